@@ -109,20 +109,47 @@ pub fn library_of_environment() -> Option<LibraryFile> {
     Some(LibraryFile::new(path.into(), LIBCXI_VARIABLE))
 }
 
-/// Reads the names of NICs among the arguments.
+/// Returns `--device` of commands whose arguments are NICs. It adds to them.
+pub fn devices() -> OptionDef<Vec<DeviceName>> {
+    let add = |devices: &mut Vec<DeviceName>, typed: &str| {
+        for name in typed.split(',') {
+            devices.push(name.parse()?);
+        }
+        Ok(())
+    };
+    let mut option = OptionDef::text("device", "DEV,...", add)
+        .letter('d')
+        .completed_by(Completion::Devices)
+        .explained(
+            "The same as NICs that are named as arguments",
+            "NICs, with commas between them: the same as NICs that are named as arguments.",
+        );
+    option.repeats = true;
+    option
+}
+
+/// Adds the NICs among the arguments to those of [`devices`], each once.
 ///
 /// # Errors
 ///
 /// A name of no NIC.
-pub fn devices_named(
+pub fn add_devices(
+    devices: &mut Vec<DeviceName>,
     words: Vec<OsString>,
     arguments: &[OsString],
-) -> Result<Vec<DeviceName>, Failure> {
-    let devices = texts(words)?.into_iter().map(|name| {
-        name.parse().map_err(|why: &str| {
+) -> Result<(), Failure> {
+    for name in texts(words)? {
+        let device = name.parse().map_err(|why: &str| {
             let hint = hint_before(name.as_ref(), arguments, ["json"].into_iter());
             Failure::usage(format!("invalid device '{name}': {why}")).with_hint_if(hint)
-        })
-    });
-    devices.collect()
+        })?;
+        devices.push(device);
+    }
+    let all = std::mem::take(devices);
+    for device in all {
+        if !devices.contains(&device) {
+            devices.push(device);
+        }
+    }
+    Ok(())
 }

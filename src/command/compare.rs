@@ -61,7 +61,8 @@ pub fn usage() -> Usage {
         remarks: vec![
             "Exit status 3 if a size has regressed: its metric is worse in NEW by more than\n\
              PERCENT and by more than the noise, or NEW did not measure it completely; or if\n\
-             a NIC, a class of pairs or an item of a check got worse.",
+             a NIC, a class of pairs or an item of a check got worse. Exit status 4 if the\n\
+             noise hides a change of PERCENT.",
         ],
         ..Usage::default()
     }

@@ -87,6 +87,7 @@ struct DevicesRequest {
 
 fn options() -> Vec<OptionDef<DevicesRequest>> {
     vec![
+        arguments::devices().within(|request| &mut request.devices),
         OptionDef::switch("verbose", |request: &mut DevicesRequest| {
             request.verbose = true
         })
@@ -113,7 +114,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<DevicesRequest>, Failure> {
     let Some(words) = arguments::read(&usage(), &options(), arguments, &mut request)? else {
         return Ok(None);
     };
-    request.devices = arguments::devices_named(words, arguments)?;
+    arguments::add_devices(&mut request.devices, words, arguments)?;
     if request.topology && (request.json.is_some() || !request.devices.is_empty()) {
         let other = if request.json.is_some() {
             "--json"

@@ -35,10 +35,10 @@ pub fn usage() -> Usage {
     Usage {
         program: "cxidiag selftest".into(),
         about: "Compare a NIC with what the documents say about it",
-        synopsis: vec![("cxidiag selftest [OPTIONS]".into(), "")],
-        arguments: Completion::Nothing,
-        about_arguments: "Each check observes one fact of docs/reference on the NIC, which\n\
-                          addresses itself. It takes seconds, and releases everything.",
+        synopsis: vec![("cxidiag selftest [DEVICE] [OPTIONS]".into(), "")],
+        arguments: Completion::Devices,
+        about_arguments: "Each check observes one fact of docs/reference on the NIC DEVICE (as with\n\
+                          --device), which addresses itself. It takes seconds, and releases everything.",
         options: arguments::entries(options()),
         remarks: vec![
             "The last line says how many facts hold. Exit status: 0 all that could be\n\
@@ -298,9 +298,16 @@ fn groups() -> Vec<String> {
 /// Reads the arguments. Returns `None` if they ask for help or the version.
 fn parse(arguments: &[OsString]) -> Result<Option<SelfTestRequest>, Failure> {
     let mut request = SelfTestRequest::default();
-    if arguments::read(&usage(), &options(), arguments, &mut request)?.is_none() {
+    let Some(words) = arguments::read(&usage(), &options(), arguments, &mut request)? else {
         return Ok(None);
+    };
+    let mut devices: Vec<DeviceName> = request.device.into_iter().collect();
+    arguments::add_devices(&mut devices, words, arguments)?;
+    if let [_, other, ..] = devices.as_slice() {
+        let message = format!("expected one NIC: leave out {other}");
+        return Err(Failure::usage(message));
     }
+    request.device = devices.pop();
     if request.peer.is_none() {
         if !request.peer_names.is_empty() {
             let message = format!("--only={PEER} needs --peer=HOST");

@@ -24,6 +24,9 @@ pub const LEVEL: f64 = 0.01;
 /// move the median by a factor of 6.
 const BEYOND_DISTURBANCE: f64 = 10.0;
 
+/// Part of a factor by which runs are moved past each other.
+const ORDER_CHANGES: f64 = 1e-9;
+
 /// A comparison of runs, as `cxidiag compare --json` writes it. A value that does not apply is
 /// null.
 #[derive(Debug, Serialize, Deserialize)]
@@ -85,6 +88,9 @@ pub struct SizeComparison {
     /// change: for the worse if the new median is worse, else for the better. The test calls it a
     /// change up to level_percent. Null if the runs were not ranked, and if the medians are equal.
     pub p_value: Option<f64>,
+    /// Change for the worse from which the test finds one in such runs, in percent of the base.
+    /// Null if the noise is unknown.
+    pub detectable_percent: Option<f64>,
     /// The metrics that are shown, with the one that decides.
     pub metrics: Vec<MetricComparison>,
 }
@@ -100,7 +106,8 @@ pub enum Verdict {
     Improved,
     /// Worse by more than the limit, but not by more than the noise.
     WithinNoise,
-    /// Worse by more than the limit, but the noise is unknown.
+    /// The runs do not show whether there is a change beyond the limit: the noise is larger than
+    /// the limit, or unknown.
     Unclear,
     /// Worse by more than the limit and than the noise.
     Regressed,
@@ -122,6 +129,11 @@ impl Verdict {
             Self::NotMeasured => "not measured",
             Self::NoBase => "no base",
         }
+    }
+
+    /// Returns whether the runs do not show if the size has regressed.
+    pub fn is_undecided(self) -> bool {
+        matches!(self, Self::WithinNoise | Self::Unclear)
     }
 }
 
@@ -290,11 +302,31 @@ impl Comparison {
         (!sizes.is_empty()).then(|| format!("{} bytes", sizes.join(", ")))
     }
 
+    /// Returns the sizes in which a change of the limit may be missed, and the change that would
+    /// have been found. `None` if there are no such sizes.
+    pub fn undecided(&self) -> Option<String> {
+        let is_undecided = |size: &&SizeComparison| size.verdict.is_undecided();
+        let undecided: Vec<&SizeComparison> = self.sizes.iter().filter(is_undecided).collect();
+        let sizes: Vec<String> = undecided
+            .iter()
+            .map(|size| size.size_bytes.to_string())
+            .collect();
+        let found = undecided.iter().try_fold(0.0, |largest: f64, size| {
+            Some(largest.max(size.detectable_percent?))
+        });
+        let found = match found {
+            Some(percent) => format!("would have found a change of {percent:.0}%"),
+            None => "the noise is unknown".into(),
+        };
+        (!sizes.is_empty()).then(|| format!("{} bytes: {found}", sizes.join(", ")))
+    }
+
     /// Returns whether no size has regressed.
     ///
     /// # Errors
     ///
-    /// A size is worse than allowed or not measured completely, or no size could be compared.
+    /// A size is worse than allowed or not measured completely, no size could be compared, or the
+    /// noise hides changes beyond the limit.
     pub fn result(&self) -> Result<(), Failure> {
         if self
             .sizes
@@ -315,10 +347,12 @@ impl Comparison {
         .into_iter()
         .filter_map(|(verdict, what)| Some(format!("{what}: {}", self.sizes_that_are(verdict)?)))
         .collect();
-        if bad.is_empty() {
-            Ok(())
-        } else {
-            Err(Failure::unmet(bad.join("; ")))
+        if !bad.is_empty() {
+            return Err(Failure::unmet(bad.join("; ")));
+        }
+        match self.undecided() {
+            None => Ok(()),
+            Some(undecided) => Err(Failure::undecided(format!("unclear: {undecided}"))),
         }
     }
 }
@@ -353,9 +387,9 @@ impl SizeComparison {
             Test::Ranges
         };
         let figures = [0, 1].map(|at| sides[at].figure(metric, test));
-        let (verdict, tested, p_value) = match &figures {
-            [None, _] => (Verdict::NoBase, None, None),
-            [Some(_), None] => (Verdict::NotMeasured, None, None),
+        let (verdict, tested, p_value, detectable) = match &figures {
+            [None, _] => (Verdict::NoBase, None, None, None),
+            [Some(_), None] => (Verdict::NotMeasured, None, None, None),
             [Some(of_base), Some(of_new)] => {
                 let worse = worse_by(metric, of_base.value, of_new.value);
                 let p_value = (can_rank && worse != 0.0)
@@ -365,7 +399,13 @@ impl SizeComparison {
                 } else {
                     are_apart(sides, metric, of_base.value, of_new.value)
                 };
-                (verdict(worse, max_regress, is_change), Some(test), p_value)
+                let detectable = if can_rank {
+                    Some(detectable_by_ranks(metric, &base, &new))
+                } else {
+                    detectable_by_ranges(sides, metric, of_base.value, of_new.value)
+                };
+                let verdict = verdict(worse, max_regress, is_change, detectable);
+                (verdict, Some(test), p_value, detectable)
             }
         };
         let compare = |&shown: &Metric| {
@@ -387,21 +427,100 @@ impl SizeComparison {
             verdict,
             test: tested,
             p_value,
+            detectable_percent: detectable,
             metrics: shown.iter().map(compare).collect(),
         }
     }
 }
 
 /// Returns the verdict on a change for the worse, in percent. `is_change`: whether it is larger
-/// than the noise, if that is known.
-fn verdict(worse: f64, max_regress: f64, is_change: Option<bool>) -> Verdict {
+/// than the noise, if that is known. `detectable`: the change that would have been found.
+fn verdict(
+    worse: f64,
+    max_regress: f64,
+    is_change: Option<bool>,
+    detectable: Option<f64>,
+) -> Verdict {
     match is_change {
         Some(true) if worse > max_regress => Verdict::Regressed,
         Some(false) if worse > max_regress => Verdict::WithinNoise,
-        None if worse > max_regress => Verdict::Unclear,
         Some(true) if -worse > max_regress => Verdict::Improved,
-        _ => Verdict::Ok,
+        Some(true) => Verdict::Ok,
+        _ if worse <= max_regress && detectable.is_some_and(|of| of <= max_regress) => Verdict::Ok,
+        _ => Verdict::Unclear,
     }
+}
+
+/// Returns the change for the worse from which ranking finds one, in percent: the runs of `new` are
+/// multiplied by a factor.
+fn detectable_by_ranks(metric: Metric, base: &[f64], new: &[f64]) -> f64 {
+    // Just beyond the factor at which a run of `new` and a run of `base` are equal, the order
+    // changes.
+    let beyond = match metric.unit() {
+        Unit::Nanoseconds => 1.0 + ORDER_CHANGES,
+        Unit::Bytes | Unit::Packets => 1.0 - ORDER_CHANGES,
+    };
+    let mut factors: Vec<f64> = new
+        .iter()
+        .filter(|new| **new > 0.0)
+        .flat_map(|new| base.iter().map(move |base| base / new * beyond))
+        .collect();
+    factors.sort_unstable_by(f64::total_cmp);
+    if beyond < 1.0 {
+        factors.reverse();
+    }
+    let shifted = |factor: f64| new.iter().map(|new| new * factor).collect::<Vec<_>>();
+    let is_missed = |factor: &f64| probability(metric, base, &shifted(*factor), true) > LEVEL;
+    let least = factors.partition_point(is_missed);
+    let sorted = |values: &[f64]| {
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        sorted
+    };
+    factors.get(least).map_or(f64::INFINITY, |factor| {
+        let change = worse_by(
+            metric,
+            median(&sorted(base)),
+            median(&sorted(&shifted(*factor))),
+        );
+        change.max(0.0)
+    })
+}
+
+/// Returns the change for the worse from which the ranges of the samples show one, in percent.
+/// `None` if a range is unknown.
+fn detectable_by_ranges(
+    sides @ [base, new]: &[Measured; 2],
+    metric: Metric,
+    of_base: f64,
+    of_new: f64,
+) -> Option<f64> {
+    let is_faster_better = metric.unit() != Unit::Nanoseconds;
+    let sure = is_typical(metric).then(|| {
+        if is_faster_better {
+            100.0 - 100.0 / BEYOND_DISTURBANCE
+        } else {
+            (BEYOND_DISTURBANCE - 1.0) * 100.0
+        }
+    });
+    if of_base <= 0.0 || of_new <= 0.0 {
+        return None;
+    }
+    if sides.iter().any(Measured::is_disturbed) {
+        return sure;
+    }
+    let Some((of_base_runs, of_new_runs)) = base.own_noise(metric).zip(new.own_noise(metric))
+    else {
+        return sure;
+    };
+    // `new` grows with its range until each value lies outside the range of the other side.
+    let change = if is_faster_better {
+        1.0 - (of_base_runs.low / of_base).min(of_new / of_new_runs.high)
+    } else {
+        (of_base_runs.high / of_base).max(of_new / of_new_runs.low) - 1.0
+    };
+    let change = change * 100.0;
+    Some(sure.map_or(change, |sure| sure.min(change))).filter(|change| change.is_finite())
 }
 
 /// Returns the p-value of `new` being worse than `base`, or else better.

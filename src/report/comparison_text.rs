@@ -156,18 +156,17 @@ fn noise(figure: Option<&Figure>) -> String {
 /// Writes what verdicts that decide nothing mean, and what to do.
 fn remarks(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
     let (metric, limit) = (comparison.metric, comparison.max_regress_percent);
-    let within_noise = comparison.sizes_that_are(Verdict::WithinNoise);
-    let unclear = comparison.sizes_that_are(Verdict::Unclear);
-    if let Some(sizes) = &within_noise {
+    let undecided = comparison.undecided();
+    if let Some(sizes) = comparison.sizes_that_are(Verdict::WithinNoise) {
         writeln!(
             out,
             "Within noise: {sizes}. Worse by more than {limit}%, but not by more than the noise."
         )?;
     }
-    if let Some(sizes) = &unclear {
+    if let Some(sizes) = comparison.sizes_that_are(Verdict::Unclear) {
         writeln!(
             out,
-            "Unclear: {sizes}. Worse by more than {limit}%, but the noise is unknown: a run\n\
+            "Unclear: {sizes}. The noise hides a change of {limit}%, or is unknown: a run\n\
              waited for its CPU for more than {DISTURBED_PERCENT}% of the time, or has no range of\n\
              {metric}."
         )?;
@@ -176,7 +175,7 @@ fn remarks(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
         .sizes
         .iter()
         .any(|size| size.test == Some(Test::Ranges));
-    match within_noise.or(unclear) {
+    match undecided {
         None => {}
         Some(_) if has_few_runs => {
             writeln!(

@@ -1,8 +1,10 @@
-//! Text after the documented table, on request: checked data, medians and verdicts.
+//! Text after the documented table, on request or if something disturbed the run: checked data,
+//! lost CPU time, medians and verdicts.
 
 use std::io::{self, Write};
 
 use super::columns::Layout;
+use super::noise::{self, DISTURBED_PERCENT};
 use super::outcome::{
     Clock, Distribution, ExpectationResult, MeasurementError, PairResult, SizeResult,
 };
@@ -30,6 +32,29 @@ pub fn missed_rates(out: &mut impl Write, results: &[SizeResult]) -> io::Result<
             rate.late_starts as f64 * 100.0 / rate.starts as f64
         )?;
     }
+    out.flush()
+}
+
+/// Writes for how much of the time the measuring thread waited for a CPU, if that disturbed a size.
+///
+/// # Errors
+///
+/// `out` cannot be written.
+pub fn waits_for_cpu(out: &mut impl Write, results: &[SizeResult]) -> io::Result<()> {
+    let disturbed = || results.iter().filter(|result| noise::is_disturbed(result));
+    let waited = |result: &SizeResult| result.cpu_wait_percent.unwrap_or(0.0);
+    let Some(worst) = disturbed().max_by(|a, b| waited(a).total_cmp(&waited(b))) else {
+        return Ok(());
+    };
+    let (percent, size) = (waited(worst), worst.size_bytes);
+    let others = match disturbed().count() {
+        1 => String::new(),
+        sizes => format!(" ({sizes} sizes above {DISTURBED_PERCENT} %)"),
+    };
+    writeln!(
+        out,
+        "CPU taken away for {percent:.0} % of the time at {size} bytes{others}; see --cpu"
+    )?;
     out.flush()
 }
 
@@ -268,6 +293,25 @@ mod tests {
             ..Detail::default()
         };
         SizeResult::of_latencies(size, &recorder, Extent::Complete, detail)
+    }
+
+    #[test]
+    fn names_the_size_that_waited_longest_for_a_cpu() {
+        let waited = |size, percent| {
+            let mut result = SizeResult::none(size);
+            result.cpu_wait_percent = percent;
+            result
+        };
+        let text = |results: &[SizeResult]| written(|out| waits_for_cpu(out, results));
+        assert_eq!(text(&[waited(8, None), waited(16, Some(5.0))]), "");
+        assert_eq!(
+            text(&[waited(8, Some(83.6)), waited(16, Some(5.0))]),
+            "CPU taken away for 84 % of the time at 8 bytes; see --cpu\n"
+        );
+        assert_eq!(
+            text(&[waited(8, Some(5.1)), waited(16, Some(40.2))]),
+            "CPU taken away for 40 % of the time at 16 bytes (2 sizes above 5 %); see --cpu\n"
+        );
     }
 
     #[test]

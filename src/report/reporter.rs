@@ -328,6 +328,7 @@ impl Reporter {
         };
         let _ = row
             .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, ""))
+            .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.outcome.results))
             .and_then(|()| self.extra());
     }
 
@@ -432,6 +433,7 @@ impl Reporter {
         };
         let _ = row
             .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, remark))
+            .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.outcome.results))
             .and_then(|()| self.extra());
     }
 
@@ -499,6 +501,7 @@ impl Reporter {
     pub fn end(&mut self) -> Result<(), Failure> {
         text::end(&mut self.out, self.layout)
             .and_then(|()| extra::missed_rates(&mut self.out, &self.outcome.results))
+            .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.outcome.results))
             .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
             .and_then(|()| self.extra())
             .map_err(interrupt::output_failed)

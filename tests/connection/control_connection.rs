@@ -12,7 +12,7 @@ use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use crate::harness::hosts::Hosts;
 use crate::harness::relay::start_echo;
 use crate::harness::{
-    CXIDIAG, Command, Fabric, Server, assert_status, assert_success, finish, stderr, stdout,
+    Command, Fabric, Server, assert_status, assert_success, finish, stderr, stdout,
 };
 
 /// A message of the control connection.

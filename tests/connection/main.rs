@@ -16,3 +16,4 @@ mod processes;
 mod serve;
 mod signals;
 mod soak;
+mod surroundings;

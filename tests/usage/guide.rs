@@ -234,18 +234,22 @@ fn checked(line: &str) -> String {
     }
 }
 
-/// Fails unless the script succeeded. With `may_regress`, exit status 3 is a success as well.
+/// Fails unless the script succeeded. With `may_regress`, exit statuses 3 and 4 are successes too.
 #[track_caller]
 fn assert_succeeded(script: &str, output: &Output, may_regress: bool) {
     let status = output.status.code();
-    let succeeded = status == Some(0) || (may_regress && status == Some(3));
+    let succeeded = status == Some(0) || (may_regress && matches!(status, Some(3 | 4)));
     assert!(succeeded, "{script}\n{}\n{}", output.status, stderr(output));
 }
 
 /// Returns the parts of the output of `script` that are the same on every machine.
 fn comparable(script: &str, output: &str) -> String {
     if !script.starts_with("cxidiag compare") {
-        return masked(output);
+        // A line about a busy CPU depends on the machine.
+        let lines = output
+            .lines()
+            .filter(|line| !line.starts_with("CPU taken away"));
+        return masked(&lines.map(|line| format!("{line}\n")).collect::<String>());
     }
     // Numbers, hosts and verdicts depend on the machine, and so do the lines behind the table.
     let (summary, table) = output.split_once("\n\n").expect("a table");

@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::request::{CheckRequest, SITE_FILE, WINDOW};
 use crate::command::{arguments, output};
 use cluster::host_list;
-use facts::device::DeviceName;
 use facts::error::{Failure, invalid};
 use facts::number::{time, time_text, within};
 use plan::DEFAULT_PORT;
@@ -48,6 +47,7 @@ pub fn usage() -> Usage {
 pub fn options() -> Vec<OptionDef<CheckRequest>> {
     type Def = OptionDef<CheckRequest>;
     let mut options = vec![
+        arguments::devices().within(|request: &mut CheckRequest| &mut request.devices),
         Def::switch("no-traffic", |request| request.no_traffic = true).explained(
             "Do not write and read through the NICs",
             "Do not write and read through the NICs.",
@@ -156,7 +156,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<CheckRequest>, Failure> {
     let Some(words) = arguments::read(&usage(), &options(), arguments, &mut request)? else {
         return Ok(None);
     };
-    request.devices = once_each(arguments::devices_named(words, arguments)?);
+    arguments::add_devices(&mut request.devices, words, arguments)?;
     request.libcxi = request.libcxi.or_else(arguments::library_of_environment);
     if request.is_quick && request.window.is_some() {
         return Err(Failure::usage(
@@ -180,15 +180,4 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<CheckRequest>, Failure> {
         return Err(Failure::usage(invalid("port", port, "it is for --hosts")));
     }
     Ok(Some(request))
-}
-
-/// Returns the devices without repetitions.
-fn once_each(devices: Vec<DeviceName>) -> Vec<DeviceName> {
-    let mut once = Vec::new();
-    for device in devices {
-        if !once.contains(&device) {
-            once.push(device);
-        }
-    }
-    once
 }

@@ -10,6 +10,7 @@ use super::note::NAME;
 use super::request::{Form, LINGER, StatRequest};
 use crate::command::output::MetricsRequest;
 use crate::command::{arguments, output};
+use facts::device::DeviceName;
 use facts::error::{Failure, cause, invalid};
 use facts::number::{time, time_text};
 use facts::user_file;
@@ -62,6 +63,7 @@ pub fn usage() -> Usage {
 /// What the options set.
 #[derive(Default)]
 struct TypedStat {
+    devices: Vec<DeviceName>,
     set: Option<CounterSet>,
     level: Level,
     is_quiet: bool,
@@ -87,6 +89,7 @@ struct TypedStat {
 fn options() -> Vec<OptionDef<TypedStat>> {
     type Def = OptionDef<TypedStat>;
     let mut options = vec![
+        arguments::devices().within(|typed: &mut TypedStat| &mut typed.devices),
         Def::text("set", "SET|@FILE", |typed, text| {
             typed.set = Some(set(text)?);
             Ok(())
@@ -269,12 +272,15 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
     };
     let form = form(&typed, command, &words)?;
     typed.metrics.place()?;
-    let devices = match form {
-        Form::Merge(_) => Vec::new(),
-        _ => arguments::devices_named(words, own)?,
-    };
+    match form {
+        Form::Merge(_) if !typed.devices.is_empty() => {
+            return Err(Failure::usage("--merge reads no NIC: leave out --device"));
+        }
+        Form::Merge(_) => {}
+        _ => arguments::add_devices(&mut typed.devices, words, own)?,
+    }
     let request = StatRequest {
-        devices,
+        devices: typed.devices,
         form,
         set: match typed.set {
             Some(set) => set,

@@ -49,7 +49,7 @@ pub fn usage() -> Usage {
 #[derive(Debug, Default)]
 pub struct WhyRequest {
     /// The NIC, as typed.
-    nic: Option<DeviceName>,
+    nics: Vec<DeviceName>,
     peers: Option<Vec<String>>,
     peer_device: Option<DeviceName>,
     loopback: Option<u32>,
@@ -65,6 +65,7 @@ pub struct WhyRequest {
 fn options() -> Vec<OptionDef<WhyRequest>> {
     type Def = OptionDef<WhyRequest>;
     let mut options = vec![
+        arguments::devices().within(|request: &mut WhyRequest| &mut request.nics),
         Def::text("peer", "LIST|@FILE", |request, typed| {
             let hosts = host_list::of_option(typed)?;
             if let Some(host) = host_list::repeated(&hosts) {
@@ -155,14 +156,11 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<(WhyRequest, SuspectReques
     let Some(words) = arguments::read(&usage(), &options(), arguments, &mut request)? else {
         return Ok(None);
     };
-    request.nic = match arguments::devices_named(words, arguments)?.as_slice() {
-        [] => None,
-        [nic] => Some(*nic),
-        [_, other, ..] => {
-            let message = format!("expected one NIC: leave out {other}");
-            return Err(Failure::usage(message));
-        }
-    };
+    arguments::add_devices(&mut request.nics, words, arguments)?;
+    if let [_, other, ..] = request.nics.as_slice() {
+        let message = format!("expected one NIC: leave out {other}");
+        return Err(Failure::usage(message));
+    }
     let suspect = request.suspect()?;
     Ok(Some((request, suspect)))
 }
@@ -181,6 +179,11 @@ impl WhyRequest {
         })
     }
 
+    /// Returns the NIC that was typed.
+    fn nic(&self) -> Option<DeviceName> {
+        self.nics.first().copied()
+    }
+
     /// Returns the suspect, and the good NICs beside it.
     fn places(&self) -> Result<(DeviceName, Beside), Failure> {
         let of_peers = [
@@ -191,11 +194,11 @@ impl WhyRequest {
         if let (Some((option, _)), None) = (given, &self.peers) {
             return Err(Failure::usage(format!("--{option} needs --peer")));
         }
-        let device = self.nic.unwrap_or(DEFAULT_DEVICE);
+        let device = self.nic().unwrap_or(DEFAULT_DEVICE);
         match (self.loopback, &self.peers) {
             (Some(_), Some(_)) => Err(Failure::usage("--loopback and --peer exclude each other")),
             (Some(count), None) => {
-                let device = self.nic.unwrap_or(DeviceName::software(0));
+                let device = self.nic().unwrap_or(DeviceName::software(0));
                 let is_one = device.platform().is_simulated && device.index < count;
                 if !is_one {
                     let last = DeviceName::software(count - 1);

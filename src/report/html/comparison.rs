@@ -30,8 +30,11 @@ pub fn finding(comparison: &Comparison) -> String {
         sizes,
         ..
     } = comparison;
-    match comparison.sizes_that_are(Verdict::Regressed) {
-        Some(bad) => format!("{metric} worse than the base by more than {limit}%: {bad}"),
+    if let Some(bad) = comparison.sizes_that_are(Verdict::Regressed) {
+        return format!("{metric} worse than the base by more than {limit}%: {bad}");
+    }
+    match comparison.undecided() {
+        Some(undecided) => format!("{metric}, at most {limit}% worse: unclear: {undecided}"),
         None => format!(
             "{metric}, at most {limit}% worse: no regression in {} sizes",
             sizes.len()

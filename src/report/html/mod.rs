@@ -141,7 +141,11 @@ fn summary(results: &[ReadResult]) -> Markup {
 fn line(number: usize, result: &ReadResult) -> (Badge, Vec<Markup>) {
     let (status, finding) = verdict(&result.content);
     let (title, place, started) = match &result.content {
-        Content::Run(run) => (run.tool.clone(), run::place(run), Some(run.started_unix_ms)),
+        Content::Run(run) => (
+            format!("{} {}", run.tool, result.file),
+            run::place(run),
+            Some(run.started_unix_ms),
+        ),
         Content::Comparison(of) => (
             format!("compare {}", of.tool),
             of.new.first().map_or(String::new(), |run| run.host.clone()),
@@ -185,14 +189,15 @@ fn sections(results: &[ReadResult]) -> Markup {
         .collect();
     surveys.sort_by_key(|(_, _, survey)| survey::status(survey).0);
     let of_all: Vec<&Survey> = surveys.iter().map(|(_, _, survey)| *survey).collect();
-    let runs: Vec<(usize, &Outcome)> = numbered()
-        .filter_map(|(number, content)| match content {
-            Content::Run(run) => Some((number, run.as_ref())),
+    let runs: Vec<(usize, &str, &Outcome)> = (1..)
+        .zip(results)
+        .filter_map(|(number, result)| match &result.content {
+            Content::Run(run) => Some((number, result.file.as_str(), run.as_ref())),
             _ => None,
         })
         .collect();
     let mut tools: Vec<&str> = Vec::new();
-    for (_, run) in &runs {
+    for (_, _, run) in &runs {
         if !tools.contains(&run.tool.as_str()) {
             tools.push(&run.tool);
         }
@@ -222,31 +227,31 @@ fn sections(results: &[ReadResult]) -> Markup {
             }
         }
         @for tool in tools {
-            @let of_tool: Vec<(usize, &Outcome)> =
-                runs.iter().copied().filter(|(_, run)| run.tool == tool).collect();
+            @let of_tool: Vec<(usize, &str, &Outcome)> =
+                runs.iter().copied().filter(|(_, _, run)| run.tool == tool).collect();
             (tool_section(tool, &of_tool))
         }
     }
 }
 
 /// Returns the runs of a tool: what they have in common, then each.
-fn tool_section(tool: &str, runs: &[(usize, &Outcome)]) -> Markup {
-    let outcomes: Vec<&Outcome> = runs.iter().map(|(_, run)| *run).collect();
+fn tool_section(tool: &str, runs: &[(usize, &str, &Outcome)]) -> Markup {
+    let outcomes: Vec<&Outcome> = runs.iter().map(|(_, _, run)| *run).collect();
     html! {
         section {
             h2 { (tool) }
             @if let Some(picture) = run::together(&outcomes) { (picture) }
-            @for (number, run) in runs {
+            @for (number, file, run) in runs {
                 @if runs.len() > MOST_OPEN {
                     details.run id={ "result-" (number) } {
                         summary {
-                            (badge(run::status(run))) " " (run::place(run)) ", " (time(run.started_unix_ms))
+                            (badge(run::status(run))) " " (file) ": " (run::place(run)) ", " (time(run.started_unix_ms))
                         }
                         (run::section(run))
                     }
                 } @else {
                     div.run id={ "result-" (number) } {
-                        h3 { (run::place(run)) }
+                        h3 { (file) ": " (run::place(run)) }
                         (run::section(run))
                     }
                 }

@@ -10,6 +10,9 @@ use crate::harness::{assert_status, finish};
 
 use super::{Fabric, assert_success, document, schema, short, stderr, stdout};
 
+/// A limit above the noise of any run.
+const ANY_CHANGE: &str = "--max-regress=9999%";
+
 /// Two documents of one tool, from which files are made.
 struct Pair {
     directory: tempfile::TempDir,
@@ -135,7 +138,8 @@ fn compares_the_median_of_each_size() {
         pair.compare(&["--figure=mean", "--max-regress=0"])
             .status
             .code(),
-        Some(0)
+        Some(4),
+        "its noise hides such changes"
     );
 }
 
@@ -147,7 +151,7 @@ fn one_run_a_side_must_differ_by_more_than_its_samples() {
     pair.base["results"][0]["latency"]["percentiles"][1]["value_ns"] = 2_200.into();
     let output = pair.compare(&[]);
     let text = stdout(&output);
-    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert_eq!(output.status.code(), Some(4), "{text}");
     assert!(text.contains("+10.00%  within noise\n"), "{text}");
     assert!(text.contains("Within noise: 8 bytes. "), "{text}");
     assert!(
@@ -157,7 +161,7 @@ fn one_run_a_side_must_differ_by_more_than_its_samples() {
     // The new run has faster samples than the median of the base.
     let mut pair = with_medians([2_000, 4_000], [2_200, 4_000]);
     pair.new["results"][0]["latency"]["min_ns"] = 2_000.into();
-    assert_eq!(pair.compare(&[]).status.code(), Some(0));
+    assert_eq!(pair.compare(&[]).status.code(), Some(4));
 }
 
 #[test]
@@ -180,9 +184,47 @@ fn a_run_that_waited_for_its_cpu_decides_nothing() {
     pair.new["results"][0]["cpu_wait_percent"] = 30.0.into();
     let output = pair.compare(&[]);
     let text = stdout(&output);
-    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert_eq!(output.status.code(), Some(4), "{text}");
     assert!(text.contains("+350.00%  unclear\n"), "{text}");
     assert!(text.contains("Unclear: 8 bytes. "), "{text}");
+}
+
+#[test]
+fn noise_above_the_limit_leaves_a_small_change_unclear() {
+    let mut pair = with_medians([2_000, 4_000], [2_040, 4_000]);
+    pair.base["results"][0]["latency"]["percentiles"][1]["value_ns"] = 10_760.into();
+    let output = pair.compare(&[]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(4), "{text}");
+    assert!(text.contains("+2.00%  unclear\n"), "{text}");
+    let said = stderr(&output);
+    assert!(
+        said.contains("unclear: 8 bytes: would have found a change of 438%"),
+        "{said}"
+    );
+    assert_eq!(pair.compare(&["--max-regress=439%"]).status.code(), Some(0));
+    let document: Value = serde_json::from_slice(&pair.compare(&["--json"]).stdout).unwrap();
+    let detectable = |at: usize| {
+        document["sizes"][at]["detectable_percent"]
+            .as_f64()
+            .unwrap()
+    };
+    assert!((detectable(0) - 438.0).abs() < 0.1 && detectable(1) < 1.1);
+    // Rates that fall, in runs that are ranked and not ranked.
+    let mut pair = Pair::of("send-bw");
+    pair.base["results"][0]["bandwidth"]["bandwidth_bytes_per_s"] = 24e9.into();
+    pair.new = pair.base.clone();
+    let output = pair.compare(&[]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("would have found a change of 33%"), "{said}");
+    assert_eq!(pair.compare(&["--max-regress=34%"]).status.code(), Some(0));
+    let pair = Pair::of("write-lat");
+    let spread = [1_000, 1_500, 2_000, 2_500, 3_000];
+    let output = pair.compare_medians(&spread, &spread, &[]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(4), "{said}");
+    assert!(said.contains("would have found a change of "), "{said}");
 }
 
 /// Other programs do not slow the median down by a factor of 10.
@@ -265,7 +307,7 @@ fn many_runs_are_ranked() {
     assert_eq!((status, word.as_str()), (Some(0), "improved"));
     // Two fast runs among the slow ones.
     let (status, word, p_value) = verdict(&[2_005, 2_015, 2_320, 2_330, 2_340]);
-    assert_eq!((status, word.as_str()), (Some(0), "within_noise"));
+    assert_eq!((status, word.as_str()), (Some(4), "within_noise"));
     assert!(p_value > 0.01, "{p_value}");
     // A clear change below the limit.
     let (status, word, _) = verdict(&[2_060, 2_061, 2_062, 2_063, 2_064]);
@@ -444,8 +486,14 @@ fn reads_lines_and_standard_input() {
         &format!("{run}\n{}\n\n{run}\n", &run[..run.len() / 2]),
     );
     let base = pair.file("base", &run);
-    let mut command =
-        Fabric::new().command(&["compare", torn.to_str().unwrap(), "--", "-", "--json"]);
+    let mut command = Fabric::new().command(&[
+        "compare",
+        torn.to_str().unwrap(),
+        "--",
+        "-",
+        "--json",
+        ANY_CHANGE,
+    ]);
     command.stdin(File::open(&base).unwrap());
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -612,7 +660,7 @@ fn shows_control_characters_of_names() {
         std::fs::write(file, document.to_string() + "\n{\n").unwrap();
     }
     let [base, new] = files.each_ref().map(|file| file.to_str().unwrap());
-    let output = Fabric::new().run(&["compare", base, new]);
+    let output = Fabric::new().run(&["compare", base, new, ANY_CHANGE]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     for text in [stdout(&output), stderr(&output)] {
         assert!(
