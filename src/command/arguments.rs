@@ -128,7 +128,7 @@ pub fn devices() -> OptionDef<Vec<DeviceName>> {
     option
 }
 
-/// Adds the NICs among the arguments to those of [`devices`], each once.
+/// Adds the NICs among the arguments to the NICs of [`devices`], each once.
 ///
 /// # Errors
 ///
