@@ -17,8 +17,8 @@ pub fn short_name(host: &str) -> String {
     label.unwrap_or(host).to_lowercase()
 }
 
-/// Returns whether two names are those of one host: in any case, and with or without domain. Two
-/// names with domains need the same domain.
+/// Returns whether two names name one host: in any case, and with or without domain. Two names with
+/// domains need the same domain.
 pub fn is_same_host(one: &str, other: &str) -> bool {
     let both_full = one.contains('.') && other.contains('.');
     let is_equal = one.eq_ignore_ascii_case(other);

@@ -30,8 +30,8 @@ const CASES: [(&str, &[&str]); 5] = [
     ("serve", &["sh", "-c", SERVE, "sh", CXIDIAG]),
 ];
 
-/// Starts a server and measures with it. Ends with the status of the client, or of the server if it
-/// did not begin.
+/// Starts a server and measures with it. Ends with the status of the client; if it did not
+/// begin, of the server.
 const SERVE: &str = r#"
     directory=$(mktemp -d) && mkfifo "$directory/lines" || exit 99
     "$1" serve -d soft0 -p 0 >"$directory/lines" & server=$!

@@ -27,7 +27,11 @@ impl Hosts {
             ))
             && ip(&format!("-n {a} address add 10.99.0.1/24 dev cable"))
             && ip(&format!("-n {b} address add 10.99.0.2/24 dev cable"))
-            && ip(&format!("-n {b} link set cable up"));
+            && ip(&format!("-n {b} link set cable up"))
+            && hosts
+                .names
+                .iter()
+                .all(|name| ip(&format!("-n {name} link set lo up")));
         is_made.then_some(hosts)
     }
 

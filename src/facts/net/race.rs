@@ -58,7 +58,7 @@ pub fn check_loopback() -> Result<(), Failure> {
             ))
             .with_hint("`ip link set lo up` as root of the network namespace"))
         }
-        // Any other error is that of the connection itself.
+        // Any other error comes from the connection itself.
         _ => Ok(()),
     }
 }

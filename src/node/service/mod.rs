@@ -75,7 +75,7 @@ impl ServiceRequest {
             return Ok(request);
         }
         let launcher = match Launcher::find(&value) {
-            // The variables of other NICs, such as those of hardware beside a software NIC.
+            // The variables are for other NICs, such as hardware beside a software NIC.
             Err(reason) if !is_of_job && !slingshot::is_listed(&value, &device.to_string()) => {
                 request.unused = Some(reason).filter(|_| device.platform().is_listed);
                 return Ok(request);
