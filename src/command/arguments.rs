@@ -121,8 +121,8 @@ pub fn devices() -> OptionDef<Vec<DeviceName>> {
         .letter('d')
         .completed_by(Completion::Devices)
         .explained(
-            "The same as NICs that are named as arguments",
-            "NICs, with commas between them: the same as NICs that are named as arguments.",
+            "NICs beside those that are arguments (default: none)",
+            "NICs, with commas between them, beside those that are arguments.",
         );
     option.repeats = true;
     option

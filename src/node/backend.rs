@@ -67,7 +67,7 @@ pub fn open(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Device, 
 
 /// Bytes of address space for software NICs. Inboxes of peers are mapped during a run; without room
 /// for an inbox, the NIC reports RESOURCE_BUSY.
-const NEEDED_ADDRESS_SPACE: u64 = 1 << 30;
+const NEEDED_ADDRESS_SPACE: u64 = 512 << 20;
 
 /// Checks that software NICs have enough address space.
 ///

@@ -31,6 +31,9 @@ use plan::{Plan, Role};
 /// Largest number of samples of a size in JSON, which is made in memory.
 const MAX_JSON_SAMPLES: usize = 1_000_000;
 
+/// The shortest time without a CPU that is told after the table.
+const SHORTEST_WAIT: Duration = Duration::from_millis(500);
+
 /// The text and the documents of one run.
 pub struct Reporter {
     layout: Layout,
@@ -62,6 +65,8 @@ pub struct Reporter {
     size_started: Duration,
     /// The CPU time of this thread when the current size was begun.
     size_cpu: Option<CpuShare>,
+    /// The longest time in which this thread waited for a CPU during a size.
+    longest_wait: Duration,
     /// Bytes of the current size that were checked.
     verified_bytes: Option<u64>,
     /// Number of sizes whose bytes were checked.
@@ -111,6 +116,7 @@ impl Reporter {
             started: Instant::now(),
             size_started: Duration::ZERO,
             size_cpu: None,
+            longest_wait: Duration::ZERO,
             verified_bytes: None,
             verified_sizes: 0,
             rate: None,
@@ -239,7 +245,9 @@ impl Reporter {
     /// Returns the part of the time of the current size in which this thread waited for a CPU.
     fn cpu_wait_percent(&mut self) -> Option<f64> {
         let earlier = self.size_cpu.take()?;
-        CpuShare::of_this_thread()?.waited_percent_since(earlier)
+        let now = CpuShare::of_this_thread()?;
+        self.longest_wait = self.longest_wait.max(now.waited_since(earlier));
+        now.waited_percent_since(earlier)
     }
 
     /// Returns the result of a size with what was set about it.
@@ -328,8 +336,17 @@ impl Reporter {
         };
         let _ = row
             .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, ""))
-            .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.outcome.results))
+            .and_then(|()| self.waits_for_cpu())
             .and_then(|()| self.extra());
+    }
+
+    /// Writes how much of the time a CPU was taken away, if it was for long: a run of some
+    /// milliseconds shares its CPU with whatever started it.
+    fn waits_for_cpu(&mut self) -> io::Result<()> {
+        if self.longest_wait < SHORTEST_WAIT {
+            return Ok(());
+        }
+        extra::waits_for_cpu(&mut self.out, &self.outcome.results)
     }
 
     fn row_of_latencies(&mut self, size: u64, recorder: &Recorder) -> io::Result<()> {
@@ -433,7 +450,7 @@ impl Reporter {
         };
         let _ = row
             .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, remark))
-            .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.outcome.results))
+            .and_then(|()| self.waits_for_cpu())
             .and_then(|()| self.extra());
     }
 
@@ -501,7 +518,7 @@ impl Reporter {
     pub fn end(&mut self) -> Result<(), Failure> {
         text::end(&mut self.out, self.layout)
             .and_then(|()| extra::missed_rates(&mut self.out, &self.outcome.results))
-            .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.outcome.results))
+            .and_then(|()| self.waits_for_cpu())
             .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
             .and_then(|()| self.extra())
             .map_err(interrupt::output_failed)

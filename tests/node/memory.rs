@@ -102,16 +102,16 @@ fn t13_tells_a_refused_client_what_its_persistent_server_lacks() {
 #[test]
 fn t13_reports_a_failed_allocation_on_both_sides() {
     for (tool, options) in [
-        ("write-lat", "-s 268435456"),
-        ("read-lat", "-s 268435456"),
-        ("send-lat", "-s 268435456"),
-        ("send-bw", "-s 268435456 -l 1"),
+        ("write-lat", "-s 536870912"),
+        ("read-lat", "-s 536870912"),
+        ("send-lat", "-s 536870912"),
+        ("send-bw", "-s 536870912 -l 1"),
     ] {
         for limited in ["server", "client"] {
             let fabric = Fabric::new();
             let command = |side: &str, arguments: &str| {
                 let limit = if side == limited {
-                    "ulimit -v 400000;"
+                    "ulimit -v 600000;"
                 } else {
                     ""
                 };
@@ -129,7 +129,7 @@ fn t13_reports_a_failed_allocation_on_both_sides() {
                 (server, client)
             };
             let why =
-                "cannot get a buffer of 268435456 bytes: mmap: Cannot allocate memory (errno 12)\n";
+                "cannot get a buffer of 536870912 bytes: mmap: Cannot allocate memory (errno 12)\n";
             let start = format!("cxidiag {tool}: error: {why}hint: ");
             assert!(limited_side.starts_with(&start), "{tool}: {limited_side}");
             let words = format!(" cannot run: {why}");

@@ -385,7 +385,7 @@ fn rejects_arguments_without_effect() {
             "--peer=node1 --port=bogus",
             "invalid value 'bogus' for --port",
         ),
-        ("word", "unexpected argument"),
+        ("word", "invalid device 'word'"),
     ] {
         let output = Fabric::new().run(&format!("selftest {args}"));
         let error = assert_status(&output, 2);

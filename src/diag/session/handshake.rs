@@ -277,15 +277,6 @@ impl<'a> Handshake<'a> {
             )));
         }
         self.about.reachable(self.us, theirs, host)?;
-        // One NIC gives its PIDs to one process each.
-        if theirs == self.us.own.address {
-            return Err(Failure::environment(format!(
-                "the peer ({host}) sent the address of this side, NIC {:#x} PID {}: it is on \
-                 another fabric, or sends back what it receives",
-                theirs.nic, theirs.pid
-            ))
-            .in_step(error::Step::Address));
-        }
         self.about.shares_vni(self.us, host)?;
         let Some(run) = self.run else {
             return Err(Failure::environment("the peer sent no options"));

@@ -124,6 +124,9 @@ impl Invitation {
     }
 }
 
+/// A word that no server sends: an answer with it is a reflection.
+const ASKS: &str = "asks";
+
 /// Connects to the server that `search` finds as the client of `plan`, and says by `word` what it
 /// wants. Returns the connection, and what the server announces.
 ///
@@ -141,9 +144,8 @@ pub(super) fn greet(
     let no_name = "it did not send the name of a tool";
     handshake::tool_name(&name).map_err(|_| stranger(&connection, no_name))?;
     let greeting = greeting(plan.tool, &credentials, None);
-    let greeting = wire::string(&format!("{greeting} {word}"));
+    let greeting = wire::string(&format!("{greeting} {word} {ASKS}"));
     let version = exchange(&connection, &greeting)?;
-    // A server adds its host.
     if version == greeting {
         return Err(stranger(&connection, handshake::REFLECTS));
     }

@@ -182,25 +182,20 @@ fn refuses_same_nic_address_on_two_machines() {
 }
 
 #[test]
-fn both_sides_refuse_a_reflection_of_their_messages() {
-    let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
-    for (plan, own, reason) in [
-        (plan(&[HOST]), CLIENT, "it sends back what it receives"),
-        (plan(&[]), SERVER, "sent the address of this side"),
-    ] {
-        let us = Introduction::new(&plan, own, 1, "here".into());
-        let mut handshake = Handshake::new(&us, peer);
-        let refusal = loop {
-            let mine = handshake.mine();
-            match handshake.accept(&mine) {
-                Ok(None) => {}
-                Ok(Some(agreed)) => panic!("{agreed:?}"),
-                Err(Refusal::Unrelated(reason)) => break reason,
-                Err(Refusal::Failed(failure) | Refusal::Busy(failure)) => break failure.message(),
-            }
-        };
-        assert!(refusal.contains(reason), "{refusal}");
-    }
+fn client_refuses_a_reflection_of_its_messages() {
+    let plan = plan(&[HOST]);
+    let us = Introduction::new(&plan, CLIENT, 1, "here".into());
+    let mut handshake = Handshake::new(&us, SocketAddr::from((Ipv4Addr::LOCALHOST, 1)));
+    let refusal = loop {
+        let mine = handshake.mine();
+        match handshake.accept(&mine) {
+            Ok(None) => {}
+            Ok(Some(agreed)) => panic!("{agreed:?}"),
+            Err(Refusal::Unrelated(reason)) => break reason,
+            Err(Refusal::Failed(failure) | Refusal::Busy(failure)) => break failure.message(),
+        }
+    };
+    assert_eq!(refusal, "it sends back what it receives");
 }
 
 #[test]
