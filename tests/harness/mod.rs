@@ -326,18 +326,21 @@ pub fn finish(mut command: Command) -> Output {
     command.output().expect("the program starts")
 }
 
-/// Returns the standard output without the line about a CPU that was taken away, which depends on
-/// what else runs on the machine.
 pub fn stdout(output: &Output) -> String {
-    let text = String::from_utf8(output.stdout.clone()).expect("text");
+    without_wait_for_cpu(std::str::from_utf8(&output.stdout).expect("text"))
+}
+
+pub fn stderr(output: &Output) -> String {
+    without_wait_for_cpu(std::str::from_utf8(&output.stderr).expect("text"))
+}
+
+/// Returns the text without the line about a CPU that was taken away, which depends on what else
+/// runs on the machine.
+pub fn without_wait_for_cpu(text: &str) -> String {
     let lines = text.split_inclusive('\n');
     lines
         .filter(|line| !line.starts_with("CPU taken away for "))
         .collect()
-}
-
-pub fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).expect("text")
 }
 
 /// Fails unless the process ended with status 0 and printed nothing on stderr, except that it had
