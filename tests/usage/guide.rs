@@ -6,7 +6,7 @@
 //!   directory. `cargo run --release -- TOOL` becomes `cxidiag TOOL`; `tests/run`, which runs this
 //!   test, and `cargo install` are left out. A line that ends in `# exit status N` must end with
 //!   that status. `/sys/class` shows software NICs, and `tests/fixtures/launcher` stands in for
-//!   batch systems.
+//!   batch systems, and a free port replaces port 49500.
 //! * `sh file NAME`: writes it to an executable file of the page's directory. `-D` becomes `-n`.
 //! * `sh nodes`: starts a server at the prompt `node1$` or `shell1$` and its clients at `node2$` or
 //!   `shell2$`. Two software NICs replace the nodes, a free port replaces the default port, and
@@ -16,6 +16,7 @@
 //! * `sh hardware`, `text`, `json`, `yaml`: does nothing.
 //! * no language: compares it with the output of the block before it, except for numbers.
 
+use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Output;
@@ -24,6 +25,9 @@ use crate::harness::{
     CXIDIAG, Command, Fabric, SOFTWARE_NIC, Server, assert_success, masked, stderr, stdout,
 };
 use plan::tools::TOOLS;
+
+/// The port of the examples. Tests that run at the same time may have been given it by the kernel.
+const DOCUMENTED_PORT: &str = "49500";
 
 /// The directory of a machine that shows its devices by class.
 const SYSFS: &str = "/sys/class";
@@ -117,6 +121,9 @@ impl Page {
                 let mut script = lines
                     .join("\n")
                     .replace("cargo run --release -- ", "cxidiag ");
+                if script.contains(DOCUMENTED_PORT) {
+                    script = script.replace(DOCUMENTED_PORT, &free_port().to_string());
+                }
                 if script.contains(SYSFS) {
                     script = script.replace(SYSFS, &self.class_directory());
                 }
@@ -413,4 +420,12 @@ fn quotes_error_message_of_guide_exactly() {
         .output()
         .expect("bash starts");
     assert_eq!(stderr(&output), quoted);
+}
+
+/// Returns a free port that the kernel gives to nobody else: it gives ports from 32768 on.
+fn free_port() -> u16 {
+    let first = 20_000 + (std::process::id() % 10_000) as u16;
+    let mut ports = first..32_768;
+    let free = ports.find(|port| TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).is_ok());
+    free.expect("a free port")
 }
