@@ -134,10 +134,10 @@ mod tests {
     use crate::session::{self, Server};
     use facts::limit::ANSWER_LIMIT;
     use facts::net::listener::Reach;
-    use plan::Plan;
     use plan::run_options::Side;
     use plan::testing::plan;
     use plan::tool::Tool;
+    use plan::{Plan, Role};
 
     /// A benchmark whose data cannot be numbered.
     struct Unnumbered;
@@ -169,15 +169,18 @@ mod tests {
         let mut plan = plan("write-lat", &["-s", "8:16", "--verify"]);
         let endpoint = endpoint(&plan);
         let own = endpoint.address();
-        let any_port = Plan {
+        let of_server = Plan {
             port: 0,
+            role: Role::Server,
             ..plan.clone()
         };
-        let server = Server::listen(&any_port, Reach::ThisMachine).unwrap();
+        let server = Server::listen(&of_server, Reach::ThisMachine).unwrap();
         plan.port = server.port();
         let (client, server) = thread::scope(|scope| {
             let found = scope.spawn(|| {
-                let (session, _) = server.find_client(&plan, own, &mut Vec::new()).unwrap();
+                let (session, _) = server
+                    .find_client(&of_server, own, &mut Vec::new())
+                    .unwrap();
                 session.ready().unwrap();
                 session
             });
