@@ -4,7 +4,7 @@
 use std::io::{self, Write};
 
 use super::columns::Layout;
-use super::noise::{self, DISTURBED_PERCENT};
+use super::noise::DISTURBED_PERCENT;
 use super::outcome::{
     Clock, Distribution, ExpectationResult, MeasurementError, PairResult, SizeResult,
 };
@@ -35,19 +35,17 @@ pub fn missed_rates(out: &mut impl Write, results: &[SizeResult]) -> io::Result<
     out.flush()
 }
 
-/// Writes for how much of the time the measuring thread waited for a CPU, if that disturbed a size.
+/// Writes for how much of the time of a size the measuring thread waited for a CPU: of the worst
+/// of these sizes in bytes, each with its part in percent.
 ///
 /// # Errors
 ///
 /// `out` cannot be written.
-pub fn waits_for_cpu(out: &mut impl Write, results: &[SizeResult]) -> io::Result<()> {
-    let disturbed = || results.iter().filter(|result| noise::is_disturbed(result));
-    let waited = |result: &SizeResult| result.cpu_wait_percent.unwrap_or(0.0);
-    let Some(worst) = disturbed().max_by(|a, b| waited(a).total_cmp(&waited(b))) else {
+pub fn waits_for_cpu(out: &mut impl Write, waits: &[(u64, f64)]) -> io::Result<()> {
+    let Some((size, percent)) = waits.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
         return Ok(());
     };
-    let (percent, size) = (waited(worst), worst.size_bytes);
-    let others = match disturbed().count() {
+    let others = match waits.len() {
         1 => String::new(),
         sizes => format!(" ({sizes} sizes above {DISTURBED_PERCENT} %)"),
     };
@@ -297,19 +295,14 @@ mod tests {
 
     #[test]
     fn names_the_size_that_waited_longest_for_a_cpu() {
-        let waited = |size, percent| {
-            let mut result = SizeResult::none(size);
-            result.cpu_wait_percent = percent;
-            result
-        };
-        let text = |results: &[SizeResult]| written(|out| waits_for_cpu(out, results));
-        assert_eq!(text(&[waited(8, None), waited(16, Some(5.0))]), "");
+        let text = |waits: &[(u64, f64)]| written(|out| waits_for_cpu(out, waits));
+        assert_eq!(text(&[]), "");
         assert_eq!(
-            text(&[waited(8, Some(83.6)), waited(16, Some(5.0))]),
+            text(&[(8, 83.6)]),
             "CPU taken away for 84 % of the time at 8 bytes; see --cpu\n"
         );
         assert_eq!(
-            text(&[waited(8, Some(5.1)), waited(16, Some(40.2))]),
+            text(&[(8, 5.1), (16, 40.2)]),
             "CPU taken away for 40 % of the time at 16 bytes (2 sizes above 5 %); see --cpu\n"
         );
     }

@@ -11,6 +11,7 @@ use super::counters::{self, RunCounters};
 use super::histogram::{self, Style};
 use super::intervals::Intervals;
 use super::measured_bandwidth::MeasuredBandwidth;
+use super::noise::DISTURBED_PERCENT;
 use super::outcome::{Detail, ExpectationResult, Extent, Outcome, SizeResult};
 use super::progress::{Current, Progress};
 use super::run_documents::RunDocuments;
@@ -31,7 +32,8 @@ use plan::{Plan, Role};
 /// Largest number of samples of a size in JSON, which is made in memory.
 const MAX_JSON_SAMPLES: usize = 1_000_000;
 
-/// The shortest time without a CPU that is told after the table.
+/// The shortest wait for a CPU in a size that is told after the table: a run of some milliseconds
+/// shares its CPU with whatever started it.
 const SHORTEST_WAIT: Duration = Duration::from_millis(500);
 
 /// The text and the documents of one run.
@@ -65,8 +67,9 @@ pub struct Reporter {
     size_started: Duration,
     /// The CPU time of this thread when the current size was begun.
     size_cpu: Option<CpuShare>,
-    /// The longest time in which this thread waited for a CPU during a size.
-    longest_wait: Duration,
+    /// Sizes during which this thread waited long for a CPU, and for how much of their time in
+    /// percent.
+    cpu_waits: Vec<(u64, f64)>,
     /// Bytes of the current size that were checked.
     verified_bytes: Option<u64>,
     /// Number of sizes whose bytes were checked.
@@ -116,7 +119,7 @@ impl Reporter {
             started: Instant::now(),
             size_started: Duration::ZERO,
             size_cpu: None,
-            longest_wait: Duration::ZERO,
+            cpu_waits: Vec::new(),
             verified_bytes: None,
             verified_sizes: 0,
             rate: None,
@@ -242,19 +245,23 @@ impl Reporter {
         self.outcome.counters = counters.as_ref().map(Into::into);
     }
 
-    /// Returns the part of the time of the current size in which this thread waited for a CPU.
-    fn cpu_wait_percent(&mut self) -> Option<f64> {
+    /// Returns the part of the time of the current size, of operations of `size_bytes`, in which
+    /// this thread waited for a CPU.
+    fn cpu_wait_percent(&mut self, size_bytes: u64) -> Option<f64> {
         let earlier = self.size_cpu.take()?;
         let now = CpuShare::of_this_thread()?;
-        self.longest_wait = self.longest_wait.max(now.waited_since(earlier));
-        now.waited_percent_since(earlier)
+        let percent = now.waited_percent_since(earlier)?;
+        if percent > DISTURBED_PERCENT && now.waited_since(earlier) >= SHORTEST_WAIT {
+            self.cpu_waits.push((size_bytes, percent));
+        }
+        Some(percent)
     }
 
     /// Returns the result of a size with what was set about it.
     fn complete(&mut self, result: SizeResult) -> SizeResult {
         let mut result = SizeResult {
             verified_bytes: self.verified_bytes.take(),
-            cpu_wait_percent: self.cpu_wait_percent(),
+            cpu_wait_percent: self.cpu_wait_percent(result.size_bytes),
             ..result
         };
         if let (Some(_), Some(latency)) = (self.rate, &mut result.latency) {
@@ -336,17 +343,8 @@ impl Reporter {
         };
         let _ = row
             .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, ""))
-            .and_then(|()| self.waits_for_cpu())
+            .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.cpu_waits))
             .and_then(|()| self.extra());
-    }
-
-    /// Writes how much of the time a CPU was taken away, if it was for long: a run of some
-    /// milliseconds shares its CPU with whatever started it.
-    fn waits_for_cpu(&mut self) -> io::Result<()> {
-        if self.longest_wait < SHORTEST_WAIT {
-            return Ok(());
-        }
-        extra::waits_for_cpu(&mut self.out, &self.outcome.results)
     }
 
     fn row_of_latencies(&mut self, size: u64, recorder: &Recorder) -> io::Result<()> {
@@ -450,7 +448,7 @@ impl Reporter {
         };
         let _ = row
             .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, remark))
-            .and_then(|()| self.waits_for_cpu())
+            .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.cpu_waits))
             .and_then(|()| self.extra());
     }
 
@@ -518,7 +516,7 @@ impl Reporter {
     pub fn end(&mut self) -> Result<(), Failure> {
         text::end(&mut self.out, self.layout)
             .and_then(|()| extra::missed_rates(&mut self.out, &self.outcome.results))
-            .and_then(|()| self.waits_for_cpu())
+            .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.cpu_waits))
             .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
             .and_then(|()| self.extra())
             .map_err(interrupt::output_failed)
