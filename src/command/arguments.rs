@@ -153,3 +153,18 @@ pub fn add_devices(
     }
     Ok(())
 }
+
+/// Returns the only NIC, if one is named.
+///
+/// # Errors
+///
+/// More than one NIC.
+pub fn one_device(devices: &[DeviceName]) -> Result<Option<DeviceName>, Failure> {
+    match devices {
+        [_, other, ..] => {
+            let message = format!("expected one NIC: leave out {other}");
+            Err(Failure::usage(message))
+        }
+        _ => Ok(devices.first().copied()),
+    }
+}

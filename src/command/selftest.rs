@@ -303,11 +303,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<SelfTestRequest>, Failure> {
     };
     let mut devices: Vec<DeviceName> = request.device.into_iter().collect();
     arguments::add_devices(&mut devices, words, arguments)?;
-    if let [_, other, ..] = devices.as_slice() {
-        let message = format!("expected one NIC: leave out {other}");
-        return Err(Failure::usage(message));
-    }
-    request.device = devices.pop();
+    request.device = arguments::one_device(&devices)?;
     if request.peer.is_none() {
         if !request.peer_names.is_empty() {
             let message = format!("--only={PEER} needs --peer=HOST");

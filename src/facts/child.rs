@@ -107,28 +107,25 @@ fn cannot_start(executable: &str) -> String {
 
 /// Returns the failure of a child that has ended with `status` and without a message.
 pub fn silent_end(status: ExitStatus) -> Failure {
-    Failure::environment(match (status.signal(), status.code()) {
-        (Some(signal), _) => format!("signal {signal} ended its process"),
-        (_, Some(NOT_EXECUTED)) => {
+    Failure::environment(match status.code() {
+        Some(NOT_EXECUTED) => {
             format!(
                 "{}: exit status {NOT_EXECUTED}",
                 cannot_start(OWN_EXECUTABLE)
             )
         }
-        (_, code) => {
-            let code = code.unwrap_or_default();
-            format!("its process ended without a message (exit status {code})")
-        }
+        Some(code) => format!("its process ended without a message (exit status {code})"),
+        None => end_text(status),
     })
 }
 
-/// Returns how a child has ended that prints its messages itself.
+/// Returns how a child has ended.
 pub fn end_text(status: ExitStatus) -> String {
     match (status.signal(), status.code()) {
         (Some(signal), _) => format!("signal {signal} ended its process"),
         (_, code) => {
             let code = code.unwrap_or_default();
-            format!("its process ended before the survey (exit status {code})")
+            format!("its process ended (exit status {code})")
         }
     }
 }

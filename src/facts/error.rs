@@ -428,10 +428,13 @@ pub fn cause(error: &io::Error) -> String {
     text(error)
 }
 
-/// Names the limit if `error` is EAGAIN from the start of a process or thread.
+/// Names the limits if `error` is EAGAIN from the start of a process or thread: one of them is
+/// reached.
 pub fn not_started(error: io::Error) -> io::Error {
     match Errno::from_io_error(&error) {
-        Some(Errno::AGAIN) => io::Error::other("limit of processes and threads (ulimit -u)"),
+        Some(Errno::AGAIN) => io::Error::other(
+            "limit of processes and threads (ulimit -u, or pids.max of the cgroup)",
+        ),
         _ => error,
     }
 }

@@ -143,7 +143,10 @@ fn names_limit_of_processes_and_threads() {
         (4, &["survey", "--loopback=2"]),
     ] {
         if let Some((status, error)) = with_processes(limit, arguments) {
-            assert!(error.contains("(ulimit -u)"), "{arguments:?}: {error}");
+            assert!(
+                error.contains("(ulimit -u, or pids.max of the cgroup)"),
+                "{arguments:?}: {error}"
+            );
             assert_eq!(status, Some(1), "{error}");
         }
     }

@@ -166,7 +166,7 @@ impl Link {
     ///
     /// # Errors
     ///
-    /// An address that cannot be reached from here, a process without file descriptors.
+    /// An address without a route, and the limit of open files.
     pub fn connect(address: SocketAddr, set: &PollSet, key: u64) -> io::Result<Self> {
         Self::of_tcp(race::begin(address)?, set, key)
     }

@@ -48,8 +48,10 @@ pub fn usage() -> Usage {
 /// What the arguments ask for.
 #[derive(Debug, Default)]
 pub struct WhyRequest {
-    /// The NIC, as typed.
+    /// The NICs, as typed.
     nics: Vec<DeviceName>,
+    /// The only one of them.
+    nic: Option<DeviceName>,
     peers: Option<Vec<String>>,
     peer_device: Option<DeviceName>,
     loopback: Option<u32>,
@@ -157,10 +159,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<(WhyRequest, SuspectReques
         return Ok(None);
     };
     arguments::add_devices(&mut request.nics, words, arguments)?;
-    if let [_, other, ..] = request.nics.as_slice() {
-        let message = format!("expected one NIC: leave out {other}");
-        return Err(Failure::usage(message));
-    }
+    request.nic = arguments::one_device(&request.nics)?;
     let suspect = request.suspect()?;
     Ok(Some((request, suspect)))
 }
@@ -179,11 +178,6 @@ impl WhyRequest {
         })
     }
 
-    /// Returns the NIC that was typed.
-    fn nic(&self) -> Option<DeviceName> {
-        self.nics.first().copied()
-    }
-
     /// Returns the suspect, and the good NICs beside it.
     fn places(&self) -> Result<(DeviceName, Beside), Failure> {
         let of_peers = [
@@ -194,11 +188,11 @@ impl WhyRequest {
         if let (Some((option, _)), None) = (given, &self.peers) {
             return Err(Failure::usage(format!("--{option} needs --peer")));
         }
-        let device = self.nic().unwrap_or(DEFAULT_DEVICE);
+        let device = self.nic.unwrap_or(DEFAULT_DEVICE);
         match (self.loopback, &self.peers) {
             (Some(_), Some(_)) => Err(Failure::usage("--loopback and --peer exclude each other")),
             (Some(count), None) => {
-                let device = self.nic().unwrap_or(DeviceName::software(0));
+                let device = self.nic.unwrap_or(DeviceName::software(0));
                 let is_one = device.platform().is_simulated && device.index < count;
                 if !is_one {
                     let last = DeviceName::software(count - 1);

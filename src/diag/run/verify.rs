@@ -169,17 +169,17 @@ mod tests {
         let mut plan = plan("write-lat", &["-s", "8:16", "--verify"]);
         let endpoint = endpoint(&plan);
         let own = endpoint.address();
-        let of_server = Plan {
+        let server_plan = Plan {
             port: 0,
             role: Role::Server,
             ..plan.clone()
         };
-        let server = Server::listen(&of_server, Reach::ThisMachine).unwrap();
+        let server = Server::listen(&server_plan, Reach::ThisMachine).unwrap();
         plan.port = server.port();
         let (client, server) = thread::scope(|scope| {
             let found = scope.spawn(|| {
                 let (session, _) = server
-                    .find_client(&of_server, own, &mut Vec::new())
+                    .find_client(&server_plan, own, &mut Vec::new())
                     .unwrap();
                 session.ready().unwrap();
                 session

@@ -38,7 +38,7 @@ impl From<Failure> for Refusal {
     }
 }
 
-/// The reason for refusing a port that echoes.
+/// Why a port that echoes is refused.
 pub const REFLECTS: &str = "it sends back what it receives";
 
 /// Beginning of the name of each legacy tool.

@@ -15,7 +15,7 @@ use super::caller::Caller;
 use super::connect::{self, Search};
 use super::connection::Connection;
 use super::link_error::LinkError;
-use super::peer_facts::{PeerFacts, SURVEY, greeting};
+use super::peer_facts::{ASKS, PeerFacts, SURVEY, greeting};
 use super::wire::{self, MAX_PAYLOAD, REFUSAL};
 use super::{handshake, turn};
 use facts::error::{Context, Failure};
@@ -123,9 +123,6 @@ impl Invitation {
         Ok(Invited { connection, place })
     }
 }
-
-/// A word that no server sends: an answer with it is a reflection.
-const ASKS: &str = "asks";
 
 /// Connects to the server that `search` finds as the client of `plan`, and says by `word` what it
 /// wants. Returns the connection, and what the server announces.

@@ -20,6 +20,9 @@ pub const SURVEY: &str = "survey";
 /// The word of a client that asks for the health of the NICs, and of a server that tells it.
 pub const CHECK: &str = "check";
 
+/// A client that surveys or checks. No server sends this word: an answer with it is a reflection.
+pub const ASKS: &str = "asks";
+
 /// The first VNI of service 1.
 const LEGACY_VNI: u32 = 1;
 
@@ -341,7 +344,7 @@ impl PeerFacts {
         let Some(host) = &self.host else {
             return Ok(());
         };
-        // Without an identifier, such as under /proc with subset=pid, nobody can tell.
+        // A /proc with subset=pid shows no identifier: then nothing tells the machines apart.
         let is_known = !host.is_empty() && !us.machine.is_empty();
         let (own, apart) = (us.own, is_known && *host != us.machine);
         let kind = |software| {

@@ -18,7 +18,7 @@ pub const STAGGER: Duration = Duration::from_millis(250);
 ///
 /// # Errors
 ///
-/// An address that cannot be reached from here, a process without file descriptors.
+/// An address without a route, and the limit of open files.
 pub fn begin(address: SocketAddr) -> io::Result<OwnedFd> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::INET,

@@ -73,7 +73,7 @@ fn of_states(base: &Survey, new: &Survey) -> (Vec<Change>, u64) {
             .roster
             .nodes
             .iter()
-            .any(|of| is_same_host(&of.host, host))
+            .any(|node| is_same_host(&node.host, host))
     };
     let mut changes = Vec::new();
     let mut others = 0;

@@ -227,9 +227,9 @@ fn sections(results: &[ReadResult]) -> Markup {
             }
         }
         @for tool in tools {
-            @let of_tool: Vec<(usize, &str, &Outcome)> =
+            @let its_runs: Vec<(usize, &str, &Outcome)> =
                 runs.iter().copied().filter(|(_, _, run)| run.tool == tool).collect();
-            (tool_section(tool, &of_tool))
+            (tool_section(tool, &its_runs))
         }
     }
 }
