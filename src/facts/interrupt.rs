@@ -78,7 +78,9 @@ fn start() -> io::Result<()> {
         if ignored >> (signal - 1) & 1 == 0 {
             let (received, raised) = UnixStream::pair()?;
             if signal == SIGINT {
-                watch_sigint(raised)?;
+                if !watch_sigint(raised)? {
+                    continue;
+                }
             } else {
                 low_level::pipe::register(signal, raised)?;
             }
@@ -95,17 +97,20 @@ fn start() -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a byte to `raised` for each SIGINT.
-fn watch_sigint(mut raised: UnixStream) -> io::Result<()> {
+/// Writes a byte to `raised` for each SIGINT. Returns false if the parent ignores SIGINT.
+fn watch_sigint(mut raised: UnixStream) -> io::Result<bool> {
     let handler = move || {
         // The reader is the thread of `listen`, which lives as long as the process.
         let _ = raised.write(&[0]);
     };
     // Unlike `set_handler`, it replaces no handler and no ignored disposition.
-    ctrlc::try_set_handler(handler).map_err(|error| match error {
-        ctrlc::Error::System(error) => not_started(error),
-        other => io::Error::other(other),
-    })
+    match ctrlc::try_set_handler(handler) {
+        Ok(()) => Ok(true),
+        // Without /proc, `ignored` does not know that the parent ignores SIGINT.
+        Err(ctrlc::Error::MultipleHandlers) => Ok(false),
+        Err(ctrlc::Error::System(error)) => Err(not_started(error)),
+        Err(other) => Err(io::Error::other(other)),
+    }
 }
 
 /// Returns the signals that this process ignores: signal n is bit n - 1.

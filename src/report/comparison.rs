@@ -89,7 +89,7 @@ pub struct SizeComparison {
     /// change up to level_percent. Null if the runs were not ranked, and if the medians are equal.
     pub p_value: Option<f64>,
     /// Change for the worse from which the test finds one in such runs, in percent of the base.
-    /// Null if the noise is unknown.
+    /// Null if the noise is unknown, or hides every change.
     pub detectable_percent: Option<f64>,
     /// The metrics that are shown, with the one that decides.
     pub metrics: Vec<MetricComparison>,
@@ -316,7 +316,7 @@ impl Comparison {
         });
         let found = match found {
             Some(percent) => format!("would have found a change of {percent:.0}%"),
-            None => "the noise is unknown".into(),
+            None => "the noise is unknown, or hides every change".into(),
         };
         (!sizes.is_empty()).then(|| format!("{} bytes: {found}", sizes.join(", ")))
     }
@@ -400,7 +400,7 @@ impl SizeComparison {
                     are_apart(sides, metric, of_base.value, of_new.value)
                 };
                 let detectable = if can_rank {
-                    Some(detectable_by_ranks(metric, &base, &new))
+                    detectable_by_ranks(metric, &base, &new)
                 } else {
                     detectable_by_ranges(sides, metric, of_base.value, of_new.value)
                 };
@@ -446,14 +446,16 @@ fn verdict(
         Some(false) if worse > max_regress => Verdict::WithinNoise,
         Some(true) if -worse > max_regress => Verdict::Improved,
         Some(true) => Verdict::Ok,
-        _ if worse <= max_regress && detectable.is_some_and(|of| of <= max_regress) => Verdict::Ok,
+        _ if worse <= max_regress && detectable.is_some_and(|change| change <= max_regress) => {
+            Verdict::Ok
+        }
         _ => Verdict::Unclear,
     }
 }
 
 /// Returns the change for the worse from which ranking finds one, in percent: the runs of `new` are
-/// multiplied by a factor.
-fn detectable_by_ranks(metric: Metric, base: &[f64], new: &[f64]) -> f64 {
+/// multiplied by a factor. `None` if ranking finds none, however large.
+fn detectable_by_ranks(metric: Metric, base: &[f64], new: &[f64]) -> Option<f64> {
     // Just beyond the factor at which a run of `new` and a run of `base` are equal, the order
     // changes.
     let beyond = match metric.unit() {
@@ -477,7 +479,7 @@ fn detectable_by_ranks(metric: Metric, base: &[f64], new: &[f64]) -> f64 {
         sorted.sort_unstable_by(f64::total_cmp);
         sorted
     };
-    factors.get(least).map_or(f64::INFINITY, |factor| {
+    factors.get(least).map(|factor| {
         let change = worse_by(
             metric,
             median(&sorted(base)),

@@ -154,32 +154,39 @@ fn blocking(socket: OwnedFd) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-#[cfg(test)]
-mod tests {
-    use std::net::TcpListener;
-
+/// Addresses for the tests of connections.
+#[cfg(any(test, feature = "testing"))]
+pub mod testing {
     use rustix::net::{bind, getsockname, listen};
 
     use super::*;
 
-    /// Long enough for every test: none waits for it.
-    const LIMIT: Duration = Duration::from_secs(600);
-
-    /// Sockets that drop what comes to the address: their queue of connections is full.
-    fn silent(host: u8) -> (SocketAddr, Vec<OwnedFd>) {
-        let address = SocketAddr::from(([127, 0, 0, host], 0));
+    /// Returns an address that drops what comes to it, and the sockets that fill its queue of
+    /// connections.
+    pub fn silent(host: [u8; 4]) -> (SocketAddr, Vec<OwnedFd>) {
         let flags = SocketFlags::CLOEXEC;
         let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None).unwrap();
-        bind(&socket, &address).unwrap();
+        bind(&socket, &SocketAddr::from((host, 0))).unwrap();
         listen(&socket, 0).unwrap();
         let address = getsockname(&socket).unwrap().try_into().unwrap();
         let filling = (0..4).map(|_| begin(address).unwrap());
         (address, filling.chain([socket]).collect())
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::testing::silent;
+    use super::*;
+
+    /// Long enough for every test: none waits for it.
+    const LIMIT: Duration = Duration::from_secs(600);
 
     #[test]
     fn reaches_address_behind_silent_ones() {
-        let silent = [2, 3, 4].map(silent);
+        let silent = [2, 3, 4].map(|host| silent([127, 0, 0, host]));
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let good = server.local_addr().unwrap();
         let mut addresses: Vec<_> = silent.iter().map(|(address, _)| *address).collect();
@@ -191,7 +198,7 @@ mod tests {
 
     #[test]
     fn says_why_each_address_fails() {
-        let (silent, _sockets) = silent(5);
+        let (silent, _sockets) = silent([127, 0, 0, 5]);
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let closed = server.local_addr().unwrap();
         drop(server);

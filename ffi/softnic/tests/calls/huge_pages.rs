@@ -9,7 +9,7 @@ const HUGE: usize = 2 << 20;
 const POOL: &str = "/sys/kernel/mm/hugepages/hugepages-2048kB";
 
 /// Locks the pool until the process ends: its pages are free again only then.
-fn lock() {
+pub fn lock() {
     let path = std::env::temp_dir().join("cxidiag-test-huge-pages.lock");
     let descriptor = File::create(path).unwrap().into_raw_fd();
     // SAFETY: nothing closes the descriptor.

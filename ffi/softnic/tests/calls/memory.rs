@@ -82,6 +82,7 @@ fn maps_any_memory_of_process() {
     // SAFETY: the test's own memory; the advice may be refused.
     unsafe { libc::madvise(base.cast(), HUGE, libc::MADV_HUGEPAGE) };
     goes_through(&mut rig, 12, base.wrapping_add(HUGE - 5 * PAGE), 5 * PAGE);
+    super::huge_pages::lock();
     // SAFETY: new memory, wherever the kernel likes, or none.
     let base = unsafe {
         let flags = PRIVATE | libc::MAP_HUGETLB;
