@@ -26,8 +26,8 @@ const GAP: Duration = Duration::from_millis(5);
 const STALLED: u32 = 4;
 
 /// Most nanoseconds in which a link moves a byte: 10 MB/s, as slow as links of software NICs are
-/// made in trials. The waits of the tools allow 50 MB/s, but beyond 10 s. The answer to an operation
-/// whose bytes take longer than the wait may still come.
+/// made in trials. The waits of the tools allow 50 MB/s, but beyond 10 s. The answer to an
+/// operation whose bytes take longer than the wait may still come.
 const PER_BYTE: u64 = 100;
 
 /// The instants of a window.
