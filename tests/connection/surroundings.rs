@@ -2,8 +2,9 @@
 //! latency tool, a bandwidth tool, a survey, `stat` and `serve`.
 
 use std::path::Path;
+use std::process::Output;
 
-use crate::harness::{CXIDIAG, Fabric, stderr, stdout};
+use crate::harness::{CXIDIAG, Command, Fabric, Server, assert_success, finish, stderr, stdout};
 
 /// What is run: the name of the case, and its arguments.
 const CASES: [(&str, &[&str]); 5] = [
@@ -64,6 +65,8 @@ enum Setup {
     Shell(&'static str),
     /// By commands of a shell in mount and PID namespaces of its own.
     Namespace(&'static str),
+    /// In other namespaces, by options of unshare(1).
+    Unshared(&'static str),
     /// On a terminal with this type and number of columns.
     Terminal(&'static str, u16),
 }
@@ -138,6 +141,17 @@ const ROWS: &[(&str, Setup, [Outcome; 5])] = &[
         ],
     ),
     (
+        "no network",
+        Setup::Unshared("--net"),
+        [
+            Fails(1, "the interface lo is down"),
+            Fails(1, "the interface lo is down"),
+            Fails(1, "the interface lo is down"),
+            Works,
+            Fails(1, "the interface lo is down"),
+        ],
+    ),
+    (
         "64 MiB for software NICs",
         Setup::Namespace(
             "mount -t tmpfs -o size=64M none /mnt && export CXIDIAG_FABRIC_DIR=/mnt/fabric",
@@ -177,6 +191,11 @@ impl Setup {
                 let unshare = unshare.split(' ').map(str::to_owned);
                 unshare.chain(then_run(commands)).collect()
             }
+            Self::Unshared(options) => {
+                let unshare = "unshare --map-root-user".split(' ');
+                let words = unshare.chain(options.split(' '));
+                words.map(str::to_owned).collect()
+            }
             Self::Terminal(kind, columns) => {
                 let term = format!("TERM={kind}");
                 let columns = columns.to_string();
@@ -186,16 +205,22 @@ impl Setup {
         }
     }
 
+    /// Returns the command that runs a program with its arguments.
+    fn command(self, fabric: &Fabric, arguments: &[&str]) -> Command {
+        let words = self.words();
+        let before = words[1..].iter().map(String::as_str);
+        let all: Vec<&str> = before.chain(arguments.iter().copied()).collect();
+        fabric.command_of(Path::new(&words[0]), &all)
+    }
+
+    fn run(self, fabric: &Fabric, arguments: &[&str]) -> Output {
+        self.command(fabric, arguments).output().expect("it starts")
+    }
+
     /// Returns whether this machine has it.
     fn is_possible(self) -> bool {
-        let words = self.words();
-        let arguments: Vec<&str> = words[1..]
-            .iter()
-            .map(String::as_str)
-            .chain(["true"])
-            .collect();
-        let mut command = Fabric::new().command_of(Path::new(&words[0]), &arguments);
-        command.output().is_ok_and(|output| output.status.success())
+        let output = self.command(&Fabric::new(), &["true"]).output();
+        output.is_ok_and(|output| output.status.success())
     }
 }
 
@@ -216,11 +241,7 @@ fn works_or_names_the_reason_in_all_surroundings() {
                 Fails(status, words) => (*status, *words),
             };
             let fabric = Fabric::new();
-            let setup_words = setup.words();
-            let before = setup_words[1..].iter().map(String::as_str);
-            let all: Vec<&str> = before.chain(arguments.iter().copied()).collect();
-            let output = fabric.command_of(Path::new(&setup_words[0]), &all).output();
-            let output = output.expect("it starts");
+            let output = setup.run(&fabric, arguments);
             let shown = (stdout(&output) + &stderr(&output)).replace("\n    ", " ");
             if output.status.code() != Some(status) || !shown.contains(words) {
                 let ended = output.status;
@@ -237,6 +258,48 @@ fn works_or_names_the_reason_in_all_surroundings() {
         }
     }
     assert!(failures.is_empty(), "{failures}");
+}
+
+/// Children read from /dev/null. A shell without it starts no server.
+#[test]
+fn names_missing_null_device() {
+    let setup = Setup::Namespace(
+        "mount -t tmpfs none /mnt && export CXIDIAG_FABRIC_DIR=/mnt/fabric \
+         && mount -t tmpfs none /dev",
+    );
+    if !setup.is_possible() {
+        println!("not tested: no mount namespaces");
+        return;
+    }
+    for (case, arguments) in &CASES[..3] {
+        let output = setup.run(&Fabric::new(), arguments);
+        let shown = stdout(&output) + &stderr(&output);
+        let names = shown
+            .replace("\n    ", " ")
+            .contains("/dev/null is missing");
+        assert!(names && output.status.code() == Some(1), "{case}: {shown}");
+    }
+}
+
+/// Packets on links have the times of the machine's clock, not those of a namespace.
+#[test]
+fn sides_in_two_time_namespaces_measure() {
+    let other = Setup::Unshared("--time --monotonic 100000 --fork");
+    if !other.is_possible() {
+        println!("not tested: no time namespaces");
+        return;
+    }
+    let fabric = Fabric::new();
+    let link = "latency=10us";
+    let mut server = fabric.command("write-lat -p 0 -d soft0");
+    server.env("CXIDIAG_LINK", link);
+    let server = Server::start(server);
+    let client = format!("write-lat 127.0.0.1 -p {} -d soft1 -n 9", server.port);
+    let client: Vec<&str> = [CXIDIAG].into_iter().chain(client.split(' ')).collect();
+    let mut client = other.command(&fabric, &client);
+    client.env("CXIDIAG_LINK", link);
+    assert_success(&finish(client));
+    assert_success(&server.finish());
 }
 
 /// Returns a line that is drawn again, with a carriage return, but is as wide as the terminal.

@@ -177,6 +177,7 @@ fn refuses_same_nic_address_on_two_machines() {
     let reachable = Some(String::new());
     assert_eq!(met("here", CLIENT.address.nic), reachable);
     assert_eq!(met("there", CLIENT.address.nic + 1), reachable);
+    assert_eq!(met("", CLIENT.address.nic), reachable, "unknown");
     let message = met("there", CLIENT.address.nic).unwrap();
     assert!(message.contains("have the address 0x13"), "{message}");
 }
