@@ -281,7 +281,7 @@ fn names_missing_null_device() {
     }
 }
 
-/// Packets on links have the times of the machine's clock, not those of a namespace.
+/// Packets on links have the times of the machine's clock, whatever a namespace adds to it.
 #[test]
 fn sides_in_two_time_namespaces_measure() {
     let other = Setup::Unshared("--time --monotonic 100000 --fork");

@@ -376,6 +376,40 @@ fn writes_measured_sizes_if_the_peer_is_killed() {
 }
 
 /// SIGTERM in the middle of the second size.
+/// Both sides share a CPU with three loops.
+#[test]
+fn text_tells_time_without_a_cpu() {
+    const SECONDS: f64 = 3.0;
+    let fabric = Fabric::new();
+    let on_one_cpu = |arguments: &[&str]| {
+        let all = [&["--cpu-list", "0"], arguments].concat();
+        fabric.command_of(Path::new("taskset"), &all)
+    };
+    let starts = |_| on_one_cpu(&["sh", "-c", "while :; do :; done"]).spawn();
+    let loops = [(); 3].map(|()| starts(()).expect("taskset starts"));
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("run.json");
+    let json = format!("--json={}", file.display());
+    let run = "write-lat --loopback -d soft0 --latency-gap=0 -D 3";
+    let arguments: Vec<&str> = [harness::CXIDIAG]
+        .into_iter()
+        .chain(run.split(' '))
+        .collect();
+    let output = on_one_cpu(&[&arguments[..], &[&json]].concat()).output();
+    let output = output.expect("taskset starts");
+    drop(loops);
+    let text = String::from_utf8(output.stdout).unwrap();
+    let document: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let percent = document["results"][0]["cpu_wait_percent"].as_f64().unwrap();
+    let line = format!("\nCPU taken away for {percent:.0} % of the time at 8 bytes; see --cpu\n");
+    let is_long = percent / 100.0 * SECONDS >= 0.6;
+    if is_long {
+        assert!(text.contains(&line), "{text}");
+    } else {
+        println!("not tested: the CPU was taken away for {percent} % of the time only");
+    }
+}
+
 #[test]
 fn writes_each_format_if_interrupted() {
     let fabric = Fabric::new();
