@@ -98,14 +98,14 @@ const BLIND: [Fault; 19] = [
     Fault {
         name: "b-nic-1.5",
         survey: "--loopback=12",
-        link: "latency=200us,bandwidth=50MB/s;nic=2,latency=300us",
-        effect: Effect::Slow(1.5),
+        link: "latency=200us,bandwidth=50MB/s;nic=2,latency=400us",
+        effect: Effect::Slow(1.45),
         ..SLOW
     },
     Fault {
         name: "b-nic-2",
         survey: "--loopback=16",
-        link: "latency=200us,bandwidth=50MB/s;nic=2,latency=400us",
+        link: "latency=200us,bandwidth=50MB/s;nic=2,latency=600us",
         effect: Effect::Slow(1.9),
         ..SLOW
     },

@@ -72,6 +72,10 @@ pub fn cause(explanation: &Explanation, facts: &CauseFacts<'_>) -> Cause {
     }
 }
 
+/// Fewest pairs in which a counter shows that a part is bad, if they are most of its pairs: each
+/// pair is a measurement at another time.
+const CONFIRMED: u32 = 8;
+
 /// Adds what counters and tails say to the causes. A part with such a sign is suspect at least; it
 /// also explains the paths that end at it and are not bad.
 pub fn add_signs(causes: &mut Vec<Cause>, facts: &CauseFacts<'_>) {
@@ -92,17 +96,29 @@ pub fn add_signs(causes: &mut Vec<Cause>, facts: &CauseFacts<'_>) {
             }
             unit => unit != sign.unit,
         });
+        let evidence = evidence_of_sign(&sign, &nics, facts);
         causes.push(Cause {
             unit: sign.unit,
-            certainty: Certainty::Suspect,
+            certainty: certainty_of_sign(sign.source, &evidence),
             direction: match sign.role.filter(|_| sign.source == LimitSource::Tail) {
                 Some(Role::Initiator) => Direction::Initiator,
                 Some(Role::Target) => Direction::Target,
                 None => Direction::Both,
             },
-            evidence: evidence_of_sign(&sign, &nics, facts),
+            evidence,
             counters: counters(&nics.into_iter().collect(), facts),
         });
+    }
+}
+
+/// Returns how sure a sign is. Long tails may come from the host.
+fn certainty_of_sign(source: LimitSource, evidence: &[Evidence]) -> Certainty {
+    let outside: u32 = evidence.iter().map(|one| one.outside).sum();
+    let measured: u32 = evidence.iter().map(|one| one.measured).sum();
+    if source != LimitSource::Tail && outside >= CONFIRMED && 2 * outside > measured {
+        Certainty::Bad
+    } else {
+        Certainty::Suspect
     }
 }
 

@@ -43,7 +43,7 @@ impl Conclusion<'_> {
         let (results, limits, roster) = (self.results, self.limits, self.roster);
         let explained = explain(results, limits, roster);
         let (judgement, outside) = (&explained.judgement, &explained.outside);
-        let mut populations = results.populations(judgement, outside);
+        let mut populations = results.populations(judgement, outside, roster);
         let is_incomparable = |one| results.is_incomparable(one, &populations, roster);
         let incomparable: Vec<bool> = populations.iter().map(is_incomparable).collect();
         for (population, is_incomparable) in populations.iter_mut().zip(incomparable) {

@@ -250,6 +250,7 @@ fn names_nothing_beside_what_is_slow() {
         disturbed: 0.4,
         untested: 0.1,
         discards: false,
+        is_harmless: false,
     });
     let (large, small) = ([4, 2, 4, 1], [5, 2, 3, 1]);
     let switch = Planted::Switch;

@@ -107,6 +107,9 @@ pub enum Statistic {
     Min,
     /// The bandwidth, beside CPUs so busy that it is only a lower bound.
     Bound,
+    /// The bandwidth, beside busy CPUs that did not limit it: it does not follow how long processes
+    /// waited for them.
+    Unaffected,
 }
 
 /// What one test says about a cause.
@@ -211,6 +214,10 @@ pub struct Population {
     /// it has: of the NIC with the largest one. Null without a limit.
     #[serde(default)]
     pub sensitivity: Option<f64>,
+    /// The same for the links between two groups. Null without a limit, and without measured pairs
+    /// of two groups.
+    #[serde(default)]
+    pub links_sensitivity: Option<f64>,
     /// Limit of --expect; null without.
     pub expected: Option<f64>,
     /// Histogram: lower edges of bins of equal ratio, ascending, and the number of pairs in each.

@@ -1,5 +1,6 @@
 //! The limits of the pairs of a test and class, from the fit of the sweep.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::{FEW_RETRIES, Pair, TestPair};
@@ -24,6 +25,9 @@ const GOOD_PART: f64 = 0.25;
 /// Smallest ratios to good pairs that are outside the limit, without --sensitivity.
 const RATIO_OF_LATENCY: f64 = 1.3;
 const RATIO_OF_BANDWIDTH: f64 = 1.0 / 0.93;
+
+/// Fewest good pairs that show that a wait for CPUs does not lower bandwidths.
+const LEAST_HARMLESS: usize = 4;
 
 /// Smallest robust deviation of the logarithm of a figure.
 const LEAST_SPREAD: f64 = 0.005;
@@ -56,6 +60,9 @@ pub struct Limit {
     pub is_biased: bool,
     /// Logarithm of the ratio by which waiting for CPUs may have raised the figures of good pairs.
     pub waiting: f64,
+    /// The longest wait for a CPU, in percent, that did not lower the bandwidths of good pairs, if
+    /// they are judged as [`Statistic::Unaffected`].
+    pub harmless_wait: u8,
 }
 
 /// The limits of the populations.
@@ -73,6 +80,8 @@ struct ClassCentre {
     count: usize,
     /// The logarithm of the ratio by which waiting for CPUs may have raised the figures of pairs.
     waiting: f64,
+    /// The longest wait, in percent, of enough of the good pairs.
+    harmless_wait: u8,
 }
 
 /// What the fit says about some classes of a test.
@@ -99,6 +108,8 @@ impl Limit {
     /// nothing: a bound inside the limit shows that the pair is good.
     pub fn residual(&self, one: &Observation) -> Option<f64> {
         let Reading { cost, is_bound } = one.reading(self.statistic);
+        let has_waited = one.waited_percent > self.harmless_wait;
+        let is_bound = is_bound || (self.statistic == Statistic::Unaffected && has_waited);
         let residual = cost - self.centre;
         match is_bound {
             false => Some(residual),
@@ -160,6 +171,7 @@ impl ResultStore {
                 usual_retries,
                 is_biased: false,
                 waiting: 0.0,
+                harmless_wait: 0,
             };
             limits.insert(*key, limit);
         }
@@ -173,6 +185,7 @@ impl ResultStore {
                     let noise = score_limit(own.count) * own.spread;
                     (limit.statistic, limit.centre) = (own.statistic, own.centre);
                     (limit.spread, limit.waiting) = (own.spread, own.waiting);
+                    limit.harmless_wait = own.harmless_wait;
                     limit.is_biased = of.biased.contains(&own.class);
                     if !limit.is_biased {
                         limit.of_pair = limit.ratio.max(noise);
@@ -223,8 +236,8 @@ impl ResultStore {
         let mut candidates = BTreeMap::new();
         for class in Class::ALL {
             let of_class = || pairs.iter().filter(|one| one.class == class);
-            let disturbed = of_class().filter(|one| one.is_disturbed).count();
-            let of = statistics(of_class().count(), disturbed, self.of_bandwidth(test));
+            let own: Vec<&Observation> = of_class().copied().collect();
+            let of = statistics(&own, self.of_bandwidth(test));
             let figures = of_class().filter(|one| !one.reading(of[0]).is_bound);
             if figures.count() >= LEAST_FIGURES {
                 candidates.insert(class, of);
@@ -277,6 +290,13 @@ impl ResultStore {
             let centre = fit.centres[class as usize].unwrap_or_default() + shift;
             let of_class = pairs.iter().filter(|one| one.class == class);
             let waiting = lower_median(of_class.map(|one| one.waiting(statistic)).collect());
+            let is_good = |(one, reading): &(&Observation, Reading)| {
+                one.class == class && reading.cost - centre < self.ratio(test)
+            };
+            let waits = judged().filter(is_good).map(|(one, _)| one.waited_percent);
+            let mut waits: Vec<u8> = waits.collect();
+            waits.sort_unstable_by_key(|wait| Reverse(*wait));
+            let harmless_wait = waits.get(LEAST_HARMLESS - 1).copied().unwrap_or_default();
             classes.push(ClassCentre {
                 class,
                 statistic,
@@ -284,6 +304,7 @@ impl ResultStore {
                 spread: spread.max(LEAST_SPREAD),
                 count,
                 waiting,
+                harmless_wait,
             });
             let of_class = judged().filter(|(one, _)| one.class == class);
             let answered: Vec<(Pair, bool)> = of_class

@@ -4,6 +4,7 @@
 use super::answer::{Answer, Figures, Pair, PairResult, Stage};
 use super::busy::most_waited_percent;
 use super::findings::Statistic;
+use super::robust::{spread, upper_spread};
 use crate::location::Class;
 
 /// Part of the pairs of a class above which disturbed pairs decide how all of them are judged.
@@ -11,6 +12,13 @@ const MOST_DISTURBED: f64 = 0.1;
 /// The same for bandwidths: a part of them may be left out, because a bound of a bandwidth says
 /// much less than one of a latency.
 const MOST_DISTURBED_BANDWIDTHS: f64 = 0.5;
+
+/// CPUs that limit bandwidths make them differ as much as waits for them do. They do not limit the
+/// bandwidths of a class if these differ by less than this part of that.
+const MOST_FROM_WAITS: f64 = 0.25;
+
+/// Fewest pairs that show this.
+const LEAST_PAIRS: usize = 8;
 
 /// The 99th percentile of the latencies of a pair, as a multiple of their median, from which one
 /// operation of a hundred takes a third of the time: longer than a side may wait for its CPU
@@ -30,6 +38,8 @@ pub struct Observation {
     pub is_of_sweep: bool,
     /// Number of the round in the survey.
     pub round: u32,
+    /// How long a side waited for its CPU, in percent of its time.
+    pub waited_percent: u8,
     /// Logarithm of the cost.
     cost: f32,
     /// Logarithm of the cost by the 5th percentile, or by the smallest latency if that is unknown;
@@ -84,6 +94,7 @@ impl Observation {
             is_disturbed: result.waited_percent > most_waited_percent(of_bandwidth),
             is_of_sweep: result.stage == Stage::Sweep,
             round: result.round,
+            waited_percent: result.waited_percent,
             cost: cost as f32,
             p5: p5 as f32,
             min: min as f32,
@@ -94,6 +105,7 @@ impl Observation {
     /// Replaces figures by better ones of another measurement of the pair.
     pub fn improve(&mut self, other: &Self) {
         self.is_disturbed &= other.is_disturbed;
+        self.waited_percent = self.waited_percent.min(other.waited_percent);
         self.cost = self.cost.min(other.cost);
         self.p5 = self.p5.min(other.p5);
         self.min = self.min.min(other.min);
@@ -122,7 +134,7 @@ impl Observation {
     pub fn waiting(&self, statistic: Statistic) -> f64 {
         match statistic {
             Statistic::P5 => f64::from(self.p5 - self.min),
-            Statistic::Median | Statistic::Min | Statistic::Bound => 0.0,
+            Statistic::Median | Statistic::Min | Statistic::Bound | Statistic::Unaffected => 0.0,
         }
     }
 
@@ -131,7 +143,7 @@ impl Observation {
     pub fn reading(&self, statistic: Statistic) -> Reading {
         let cost = match statistic {
             Statistic::Median if self.is_disturbed => self.p5,
-            Statistic::Median | Statistic::Bound => self.cost,
+            Statistic::Median | Statistic::Bound | Statistic::Unaffected => self.cost,
             Statistic::P5 => self.p5,
             Statistic::Min => self.min,
         };
@@ -159,13 +171,27 @@ pub fn figure(log: f64, of_bandwidth: bool) -> f64 {
 
 /// Returns the statistics by which a class may be judged. They must not depend on the result of any
 /// pair: with many disturbed pairs, those that reach more than a bound are a selection.
-pub fn statistics(pairs: usize, disturbed: usize, of_bandwidth: bool) -> &'static [Statistic] {
-    let part = disturbed as f64 / pairs.max(1) as f64;
+pub fn statistics(pairs: &[&Observation], of_bandwidth: bool) -> &'static [Statistic] {
+    let disturbed = pairs.iter().filter(|one| one.is_disturbed).count();
+    let part = disturbed as f64 / pairs.len().max(1) as f64;
     if of_bandwidth && part > MOST_DISTURBED_BANDWIDTHS {
-        &[Statistic::Bound]
+        if follow_waits(pairs) {
+            &[Statistic::Bound]
+        } else {
+            &[Statistic::Unaffected]
+        }
     } else if !of_bandwidth && part > MOST_DISTURBED {
         &[Statistic::P5, Statistic::Min]
     } else {
         &[Statistic::Median]
     }
+}
+
+/// Returns whether busy CPUs may have limited the bandwidths of pairs.
+fn follow_waits(pairs: &[&Observation]) -> bool {
+    let without_cpu =
+        |one: &&Observation| -(1.0 - f64::from(one.waited_percent.min(99)) / 100.0).ln();
+    let costs = upper_spread(pairs.iter().map(|one| f64::from(one.cost)).collect());
+    let waits = spread(pairs.iter().map(without_cpu).collect());
+    pairs.len() < LEAST_PAIRS || costs > MOST_FROM_WAITS * waits
 }

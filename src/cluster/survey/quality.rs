@@ -3,13 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
+use super::answer::Pair;
 use super::findings::{Outlier, Statistic, Unit};
 use super::ids::{NicId, PopulationKey, TestId};
+use super::limits::Limit;
 use super::robust::{FALSE_ALARM, error_of_median, lower_median, score_limit};
 use super::roster::Roster;
-use super::selection::Selected;
+use super::selection::{Selected, are_enough_of_links};
 use super::slow_parts::{Domain, Judgement};
-use super::units::members;
+use super::units::{crossing, members};
 use crate::location::Class;
 
 /// Part of the pairs of a class that may be slow by chance without a loss of sensitivity.
@@ -28,6 +30,16 @@ impl Domain {
         let place = (rests.len() as f64 * (1.0 - most)) as usize;
         rests.get(place).copied().unwrap_or_default()
     }
+
+    /// Returns the smallest ratio at which a part with this many pairs of a class would have been
+    /// found.
+    fn smallest_ratio(&self, limit: &Limit, class: Class, pairs: usize) -> f64 {
+        let together = limit.ratio.max(found_with(pairs, &self.selected));
+        let tail = self.rest_of_most(class, MOST_IN_TAIL);
+        let found = together.min(limit.of_pair).max(tail).exp();
+        // What waiting adds is the same beside a slow part.
+        1.0 + (found - 1.0) * limit.waiting.exp()
+    }
 }
 
 impl Judgement {
@@ -37,11 +49,7 @@ impl Judgement {
     /// as pairs beside busy CPUs are. `None` without a limit, and for bandwidths that busy CPUs
     /// limit: these hide NICs that could reach as much, but not more.
     pub fn sensitivity(&self, key: PopulationKey) -> Option<f64> {
-        let limit = self.limits.get(&key).filter(|limit| limit.has_costs())?;
-        if limit.statistic == Statistic::Bound {
-            return None;
-        }
-        let domain = self.domain(key.0, key.1 == Class::Loopback)?;
+        let (limit, domain) = self.judged(key)?;
         let mut pairs: BTreeMap<NicId, usize> = BTreeMap::new();
         let mut nics = BTreeSet::new();
         for (one, class) in domain.pairs.iter().zip(&domain.classes) {
@@ -53,11 +61,37 @@ impl Judgement {
             }
         }
         let fewest = nics.iter().map(|nic| pairs[nic]).min()?;
-        let together = limit.ratio.max(found_with(fewest, &domain.selected));
-        let tail = domain.rest_of_most(key.1, MOST_IN_TAIL);
-        let found = together.min(limit.of_pair).max(tail).exp();
-        // What waiting adds is the same beside a slow NIC.
-        Some(1.0 + (found - 1.0) * limit.waiting.exp())
+        Some(domain.smallest_ratio(limit, key.1, fewest))
+    }
+
+    /// Returns the same for the links between two groups whose pairs the class has. Links without
+    /// several NICs on both sides are found by single pairs only.
+    pub fn sensitivity_of_links(&self, key: PopulationKey, roster: &Roster) -> Option<f64> {
+        let (limit, domain) = self.judged(key)?;
+        let mut links: BTreeMap<Unit, Vec<Pair>> = BTreeMap::new();
+        for (one, class) in domain.pairs.iter().zip(&domain.classes) {
+            if let Some((unit, _)) = crossing(roster, one.pair).filter(|_| *class == key.1) {
+                links.entry(unit).or_default().push(one.pair);
+            }
+        }
+        let ratios = links.into_values().map(|pairs| {
+            let together = if are_enough_of_links(&pairs) {
+                pairs.len()
+            } else {
+                1
+            };
+            domain.smallest_ratio(limit, key.1, together)
+        });
+        ratios.max_by(f64::total_cmp)
+    }
+
+    /// Returns the limit of a class and the pairs of its test; `None` without a limit, and for
+    /// bandwidths that busy CPUs limit.
+    fn judged(&self, key: PopulationKey) -> Option<(&Limit, &Domain)> {
+        let limit = self.limits.get(&key).filter(|limit| limit.has_costs())?;
+        let is_bound = limit.statistic == Statistic::Bound;
+        let domain = self.domain(key.0, key.1 == Class::Loopback)?;
+        (!is_bound).then_some((limit, domain))
     }
 
     /// Returns how many pairs of a class are better than its centre by more than the limit, and how
@@ -162,9 +196,10 @@ fn found_with(pairs: usize, selected: &Selected) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::super::explanation_tests::{named, survey};
-    use super::super::findings::{Certainty, Direction, Findings, Statistic, Unit};
+    use super::super::findings::{Cause, Certainty, Direction, Findings, Statistic, Unit};
     use super::super::ids::NicId;
     use super::super::testing::{Cluster, Fault, Load};
+    use super::super::units::crossing;
 
     fn cluster(tool: &str, factor: f64) -> Cluster {
         let mut cluster = Cluster::new([0, 0, 16, 1], &[tool], 1);
@@ -208,6 +243,36 @@ mod tests {
         assert!(sensitivity(0.3) > 1.35);
     }
 
+    /// Links that are slower than the stated ratio are found, beside any noise.
+    #[test]
+    fn states_how_slow_links_between_groups_must_be() {
+        let (mut found, mut all) = (0, 0);
+        for (noise, seed) in [0.01, 0.05, 0.1]
+            .into_iter()
+            .flat_map(|noise| (0..10).map(move |seed| (noise, seed)))
+        {
+            let mut cluster = Cluster::new([4, 2, 2, 1], &["write-lat"], seed);
+            cluster.noise = noise;
+            let good = survey(&mut cluster, "random:4", seed);
+            let of_links = good
+                .populations
+                .iter()
+                .filter_map(|one| one.links_sensitivity);
+            let ratio = of_links.reduce(f64::max).expect("pairs between groups");
+            assert!(ratio >= 1.3, "{ratio}");
+            let links = Unit::GroupPair(0, 1);
+            cluster.faults = vec![Fault::slow(links, Direction::Both, 1.05 * ratio)];
+            let findings = survey(&mut cluster, "random:4", seed);
+            let is_seen = |cause: &Cause| match cause.unit {
+                Unit::Path(pair) => crossing(&cluster.roster, pair).map(|of| of.0) == Some(links),
+                unit => unit == links,
+            };
+            found += u32::from(findings.causes.iter().any(is_seen));
+            all += 1;
+        }
+        assert!(found * 10 >= all * 9, "{found} of {all}");
+    }
+
     #[test]
     fn judges_all_pairs_by_the_same_statistic() {
         for (disturbed, noise_of_least, expected, sensitivity) in [
@@ -223,6 +288,7 @@ mod tests {
                 disturbed,
                 untested: 0.0,
                 discards: false,
+                is_harmless: false,
             });
             let findings = survey(&mut cluster, "all", 1);
             assert_eq!(findings.populations[0].figure, expected);

@@ -281,9 +281,10 @@ fn is_possible(
             return count(&partner) >= 2;
         }
         Unit::GroupPair(..) => {
-            let has_several = count(&|pair| pair.initiator) >= 2 && count(&|pair| pair.target) >= 2;
-            let is_enough = own.len() >= LEAST_MEMBERS;
-            return is_enough && has_several && share() >= LARGER_SHARE;
+            let slow: Vec<Pair> = with_effect().map(|index| pairs[index].pair).collect();
+            return own.len() >= LEAST_MEMBERS
+                && have_several_ends(&slow)
+                && share() >= LARGER_SHARE;
         }
         _ => {}
     }
@@ -314,6 +315,19 @@ fn is_possible(
         }
         _ => count >= LEAST_MEMBERS && bad * 2 > count,
     }
+}
+
+/// Returns whether pairs between two groups are enough to find that their links are slow.
+pub fn are_enough_of_links(pairs: &[Pair]) -> bool {
+    pairs.len() >= LEAST_MEMBERS && have_several_ends(pairs)
+}
+
+/// Returns whether pairs have several initiators and several targets.
+fn have_several_ends(pairs: &[Pair]) -> bool {
+    Role::BOTH.into_iter().all(|role| {
+        let ends = pairs.iter().map(|pair| pair.nics()[role.index()]);
+        ends.collect::<BTreeSet<NicId>>().len() >= 2
+    })
 }
 
 /// Returns whether the pairs of a candidate tell it apart from what they pass on their way.

@@ -250,7 +250,7 @@ fn long_tails(
 #[cfg(test)]
 mod tests {
     use super::super::explanation_tests::{named, survey};
-    use super::super::findings::{Certainty, Direction, Findings};
+    use super::super::findings::{Certainty, Direction, Evidence, Findings};
     use super::super::testing::{Cluster, Effect, Fault};
     use super::*;
 
@@ -280,11 +280,36 @@ mod tests {
             .flat_map(|shape| (0..10).map(move |of| (shape, of)))
         {
             let findings = found(*shape, &[unit], effect, seed);
-            let expected = [(unit, Certainty::Suspect, Direction::Both)];
+            let evidence = &findings.causes[0].evidence;
+            let sum = |count: fn(&Evidence) -> u32| evidence.iter().map(count).sum::<u32>();
+            let (outside, measured) = (sum(|one| one.outside), sum(|one| one.measured));
+            let is_confirmed = outside >= 8 && 2 * outside > measured;
+            let certainty = match source {
+                LimitSource::Tail => Certainty::Suspect,
+                _ if is_confirmed => Certainty::Bad,
+                _ => Certainty::Suspect,
+            };
+            let expected = [(unit, certainty, Direction::Both)];
             assert_eq!(named(&findings), expected, "{shape:?} {seed}");
-            let evidence = &findings.causes[0].evidence[0];
-            assert_eq!(evidence.source, source);
-            assert!(evidence.outside >= 2 && evidence.outside <= evidence.measured);
+            assert!(evidence.iter().all(|one| one.source == source));
+            assert!(outside >= 2 && outside <= measured);
+        }
+    }
+
+    #[test]
+    fn counters_of_most_pairs_show_that_a_nic_is_bad() {
+        let nic = Unit::Nic(NicId(3));
+        for (effect, expected) in [
+            (Effect::Damages(60.0), Certainty::Bad),
+            (Effect::Resends(4.0), Certainty::Bad),
+            (Effect::HasTail, Certainty::Suspect),
+        ] {
+            let findings = found(SHAPES[3], &[nic], effect, 1);
+            assert_eq!(
+                named(&findings),
+                [(nic, expected, Direction::Both)],
+                "{effect:?}"
+            );
         }
     }
 

@@ -148,7 +148,7 @@ impl Judgement {
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::Stage;
+    use super::super::answer::{Answer, Figures, Stage};
     use super::super::explanation_tests::{named, settings, survey, survey_with};
     use super::super::findings::{Certainty, Direction, Unit};
     use super::super::ids::NodeId;
@@ -163,6 +163,7 @@ mod tests {
             disturbed,
             untested: 0.0,
             discards: false,
+            is_harmless: false,
         }
     }
 
@@ -202,6 +203,64 @@ mod tests {
             };
             let is_found = units.chain(untested).any(|unit| is_own(&unit));
             assert!(is_found, "{disturbed} {seed}: {:?}", findings.causes);
+        }
+    }
+
+    #[test]
+    fn judges_bandwidths_that_do_not_follow_waits() {
+        for seed in 0..30 {
+            let mut cluster = Cluster::new([0, 0, 12, 1], &["write-bw"], seed);
+            let nic = Unit::Nic(NicId(3));
+            let harmless = Load {
+                is_harmless: true,
+                ..load(1.0)
+            };
+            (cluster.noise, cluster.load) = (0.005, Some(harmless));
+            let good = survey(&mut cluster, "random:4", seed);
+            assert_eq!((named(&good), good.untested), Default::default());
+            assert_eq!(good.populations[0].figure, Statistic::Unaffected);
+            assert!(
+                good.populations[0]
+                    .sensitivity
+                    .is_some_and(|ratio| ratio < 1.2)
+            );
+            cluster.faults = vec![Fault::slow(nic, Direction::Both, 2.0)];
+            let bad = survey(&mut cluster, "random:4", seed);
+            assert_eq!(named(&bad), [(nic, Certainty::Bad, Direction::Both)]);
+        }
+    }
+
+    #[test]
+    fn a_longer_wait_than_those_of_good_pairs_explains_a_low_bandwidth() {
+        for seed in 0..30 {
+            let mut cluster = Cluster::new([0, 0, 12, 1], &["write-bw"], seed);
+            let findings = survey_with(
+                &mut cluster,
+                settings("random:4", seed),
+                |cluster, round| {
+                    cluster.load = Some(Load {
+                        is_harmless: true,
+                        ..load(1.0)
+                    });
+                    cluster.noise = 0.005;
+                    let mut results = cluster.measure(round);
+                    for result in &mut results {
+                        let is_starved = result.pair.nics().contains(&NicId(5));
+                        if let Answer::Measured(Figures::Bandwidth {
+                            bytes_per_second, ..
+                        }) = &mut result.answer
+                            && is_starved
+                        {
+                            *bytes_per_second /= 3.0;
+                            result.waited_percent = 97;
+                        }
+                    }
+                    results
+                },
+            );
+            assert_eq!(named(&findings), []);
+            let untested: Vec<Unit> = findings.untested.iter().map(|part| part.unit).collect();
+            assert_eq!(untested, [Unit::Nic(NicId(5))]);
         }
     }
 

@@ -85,14 +85,21 @@ impl ResultStore {
     }
 
     /// Returns the populations with their limits.
-    pub fn populations(&self, judgement: &Judgement, outside: &[Outside]) -> Vec<Population> {
+    pub fn populations(
+        &self,
+        judgement: &Judgement,
+        outside: &[Outside],
+        roster: &Roster,
+    ) -> Vec<Population> {
         let of = |(key, data): (&PopulationKey, &PopulationData)| {
             let (test, class) = *key;
             let of_bandwidth = self.of_bandwidth(test);
             let limit = judgement.limits.get(key);
             let statistic = limit.map(|limit| limit.statistic).unwrap_or_default();
             let sorted: Sorted = match statistic {
-                Statistic::Median | Statistic::Bound => data.figures.sorted(),
+                Statistic::Median | Statistic::Bound | Statistic::Unaffected => {
+                    data.figures.sorted()
+                }
                 Statistic::P5 => data.p5.sorted(),
                 Statistic::Min => data.least.sorted(),
             };
@@ -130,6 +137,7 @@ impl ResultStore {
                 biased: limit.is_some_and(|limit| limit.is_biased),
                 incomparable: false,
                 sensitivity: judgement.sensitivity(*key),
+                links_sensitivity: judgement.sensitivity_of_links(*key, roster),
                 expected: self.expected(test),
                 histogram: sorted.histogram(),
             }

@@ -100,6 +100,8 @@ pub struct Load {
     pub untested: f64,
     /// Whether pairs whose processes waited stay untested.
     pub discards: bool,
+    /// Whether waiting leaves bandwidths as they are, because links limit them.
+    pub is_harmless: bool,
 }
 
 impl Load {
@@ -224,7 +226,8 @@ impl Cluster {
             }
         }
         let figures = if self.tests[test.index()].of_bandwidth {
-            let bytes_per_second = 24e9 / ratio / delay;
+            let is_harmless = self.load.is_some_and(|load| load.is_harmless);
+            let bytes_per_second = 24e9 / ratio / if is_harmless { 1.0 } else { delay };
             Figures::Bandwidth {
                 bytes_per_second,
                 operations_per_second: bytes_per_second / 65_536.0,

@@ -215,6 +215,7 @@ fn names_what_is_planted_and_calls_nothing_else_bad() {
                         disturbed: disturbed.max(0.3),
                         untested,
                         discards,
+                        is_harmless: false,
                     });
                     if disturbed > 0.0
                         && let Some(load) = &mut cluster.load

@@ -67,7 +67,7 @@ fn other_figure(survey: &Survey, matrix: &Matrix) -> Option<&'static str> {
     let mut all = survey.verdict.populations.iter();
     let of_test = all.find(|of| of.test == matrix.test && of.figure != Statistic::Median)?;
     Some(match of_test.figure {
-        Statistic::Median => return None,
+        Statistic::Median | Statistic::Unaffected => return None,
         Statistic::P5 => {
             "The map shows medians. CPUs were busy, so the verdict judges 5th percentiles, which \
              waiting hardly raises: a pair may look slow here and be good."

@@ -50,17 +50,24 @@ pub fn lines(survey: &Survey) -> Vec<String> {
     lines
 }
 
-/// Returns how slow a NIC must be to be found, for each test in the class that finds least.
+/// Returns how slow a NIC, and links between two groups, must be to be found, for each test in the
+/// class that finds least.
 fn sensitivity(survey: &Survey) -> Vec<String> {
     let of_test = |(test, tested): (usize, &Test)| {
         let populations = survey.verdict.populations.iter();
         let of_it = populations.filter(|of| of.test.index() == test);
-        let ratio = of_it
-            .filter_map(|of| of.sensitivity)
-            .max_by(f64::total_cmp)?;
-        let name = words::test(tested);
-        let text = format!("{name} would have found a NIC {ratio:.2} times as slow as good ones.");
-        Some(text)
+        let (mut nics, mut links) = (Vec::new(), Vec::new());
+        for population in of_it {
+            nics.extend(population.sensitivity);
+            links.extend(population.links_sensitivity);
+        }
+        let ratio = nics.into_iter().max_by(f64::total_cmp)?;
+        let links = links.into_iter().max_by(f64::total_cmp);
+        let links = links.map(|ratio| format!(", links between two groups {ratio:.2} times"));
+        let (name, links) = (words::test(tested), links.unwrap_or_default());
+        Some(format!(
+            "{name} would have found a NIC {ratio:.2} times as slow as good ones{links}."
+        ))
     };
     let tests = survey.setup.tests.iter().enumerate();
     tests.filter_map(of_test).collect()

@@ -94,6 +94,7 @@ pub fn population(test: TestId, class: Class) -> Population {
         biased: false,
         incomparable: false,
         sensitivity: Some(1.3),
+        links_sensitivity: None,
         expected: None,
         histogram: Vec::new(),
     }
