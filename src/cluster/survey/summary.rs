@@ -1,6 +1,6 @@
 //! The parts of the findings that summarise results.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::answer::{Answer, PairResult, Stage, TestPair};
 use super::findings::{Aggregate, Matrix, Population, Statistic, Unit};
@@ -8,7 +8,7 @@ use super::ids::{PopulationKey, TestId};
 use super::observation::Observation;
 use super::observation::figure;
 use super::outside::{Outside, RetestOutcome};
-use super::population::{Distribution, Sorted, cost};
+use super::population::{Distribution, LEAST_FIGURES, Sorted, cost};
 use super::result_store::{PopulationData, ResultStore};
 use super::roster::Roster;
 use super::slow_parts::Judgement;
@@ -64,7 +64,8 @@ impl ResultStore {
 
     /// Returns whether the pairs of a class have nothing to be compared with: all of them pass the
     /// same links between two groups or two switches, and take longer than good pairs of smaller
-    /// classes by more than the limit.
+    /// classes by more than the limit. Few pairs that pass the same links by chance do not show
+    /// these: their NICs are judged by their other pairs.
     pub fn is_incomparable(&self, one: &Population, all: &[Population], roster: &Roster) -> bool {
         if !matches!(one.class, Class::Group | Class::Fabric) || one.expected.is_some() {
             return false;
@@ -81,7 +82,8 @@ impl ResultStore {
         let is_as_fast = |other: &Population| {
             cost(one.median(), of_bandwidth) <= limit * cost(other.median(), of_bandwidth)
         };
-        ways.len() == 1 && !smaller.any(is_as_fast)
+        let is_by_chance = one.count < LEAST_FIGURES as u64 && !has_one_way(roster, one.class);
+        ways.len() == 1 && !is_by_chance && !smaller.any(is_as_fast)
     }
 
     /// Returns the populations with their limits.
@@ -210,14 +212,38 @@ impl ResultStore {
     }
 }
 
+/// Returns whether all pairs of a class have the same way: between the only two groups, or between
+/// the only two switches of a group.
+fn has_one_way(roster: &Roster, class: Class) -> bool {
+    let locations = roster.nics.iter().filter_map(|nic| nic.location);
+    let switches: BTreeSet<(u16, u16)> =
+        locations.map(|place| (place.group, place.switch)).collect();
+    let mut of_groups: BTreeMap<u16, usize> = BTreeMap::new();
+    for (group, _) in switches {
+        *of_groups.entry(group).or_default() += 1;
+    }
+    match class {
+        Class::Group => {
+            of_groups
+                .values()
+                .map(|switches| switches * (switches - 1) / 2)
+                .sum::<usize>()
+                == 1
+        }
+        _ => of_groups.len() == 2,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::answer::Stage;
+    use super::super::answer::{Answer, Figures, Stage};
     use super::super::conductor::Conductor;
-    use super::super::explanation_tests::{run, settings, survey};
+    use super::super::explanation_tests::{run, settings, survey, survey_with};
     use super::super::findings::{Direction, Unit};
     use super::super::ids::NicId;
     use super::super::testing::{Cluster, Effect, Fault};
+    use super::has_one_way;
+    use crate::location::Class;
     use facts::expect;
 
     #[test]
@@ -247,6 +273,51 @@ mod tests {
         let population = &findings.populations[0];
         assert_eq!((population.failed, population.outside), (7, 0));
         assert_eq!(population.count + population.failed, findings.planned);
+    }
+
+    #[test]
+    fn knows_fabrics_with_one_way() {
+        let ways = |shape| {
+            let roster = Cluster::new(shape, &["write-lat"], 1).roster;
+            [Class::Group, Class::Fabric].map(|class| has_one_way(&roster, class))
+        };
+        assert_eq!(ways([2, 2, 4, 1]), [false, true]);
+        assert_eq!(ways([1, 2, 4, 1]), [true, false]);
+        assert_eq!(ways([4, 2, 2, 1]), [false, false]);
+    }
+
+    #[test]
+    fn few_pairs_on_one_of_several_ways_are_no_reason_for_doubt() {
+        let mut few = 0;
+        for seed in 0..20 {
+            let mut cluster = Cluster::new([4, 2, 2, 1], &["write-lat"], seed);
+            let roster = cluster.roster.clone();
+            let findings = survey_with(
+                &mut cluster,
+                settings("random:4", seed),
+                |cluster, round| {
+                    let mut results = cluster.measure(round);
+                    for result in &mut results {
+                        if let Answer::Measured(Figures::Latency { median_ns, .. }) =
+                            &mut result.answer
+                            && roster.class(result.pair) == Class::Group
+                        {
+                            *median_ns *= 2;
+                        }
+                    }
+                    results
+                },
+            );
+            let of_groups = findings
+                .populations
+                .iter()
+                .filter(|one| one.class == Class::Group);
+            for population in of_groups.filter(|one| one.count < 8) {
+                few += 1;
+                assert!(!population.incomparable, "{population:?}");
+            }
+        }
+        assert!(few > 0);
     }
 
     #[test]
