@@ -1,7 +1,10 @@
 /*
  * A ping-pong of two processes, both of which spin on their event queues:
- * `ping_pong ROUNDS`. Prints the round trip in microseconds.
+ * `ping_pong ROUNDS [bound]`. Prints the round trip in microseconds. With
+ * `bound`, each process may use one CPU only, as MPI's launchers bind ranks.
  */
+#define _GNU_SOURCE
+#include <sched.h>
 #include <sys/wait.h>
 
 #include "rig.h"
@@ -57,16 +60,36 @@ static void play(unsigned int device, int out, int in, unsigned int rounds, bool
 	free(trips);
 }
 
+/* Binds the process to one of the CPUs that it may use: its first or second one */
+static void bind_to(int place)
+{
+	cpu_set_t all, one;
+
+	CHECK(!sched_getaffinity(0, sizeof(all), &all));
+	CPU_ZERO(&one);
+	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
+		if (CPU_ISSET(cpu, &all) && place-- >= 0) {
+			CPU_ZERO(&one);
+			CPU_SET(cpu, &one);
+		}
+	CHECK(!sched_setaffinity(0, sizeof(one), &one));
+}
+
 int main(int argc, char **argv)
 {
+	bool binds = argc > 2 && !strcmp(argv[2], "bound");
 	unsigned int rounds = argc > 1 ? atoi(argv[1]) : 1000;
 	int there[2], back[2], status;
 
 	CHECK(rounds > 0 && !pipe(there) && !pipe(back));
 	if (!fork()) {
+		if (binds)
+			bind_to(1);
 		play(1, back[1], there[0], rounds, true);
 		return 0;
 	}
+	if (binds)
+		bind_to(0);
 	play(0, there[1], back[0], rounds, false);
 	CHECK(wait(&status) > 0 && status == 0);
 	return 0;

@@ -83,7 +83,9 @@ impl Cpus {
     }
 
     /// Binds the thread to the CPU of the threads that wake it. There a wake-up takes a
-    /// microsecond; on another CPU, which must be interrupted, it takes many times as long.
+    /// microsecond; on another CPU, which must be interrupted, it takes many times as long. A
+    /// program that is bound to one CPU, as MPI binds ranks, usually spins on it: the thread leaves
+    /// that CPU to the program, as a NIC does, where the machine allows it.
     pub fn follow(&mut self, cpu: usize, now: Instant) {
         let is_early = |&(bound, since): &(usize, Instant)| bound == cpu || now - since < MOVE;
         if self.bound.as_ref().is_some_and(is_early) {
@@ -93,7 +95,7 @@ impl Cpus {
             return;
         };
         let mut only = CpuSet::new();
-        if cpu < CpuSet::MAX_CPU && usable.is_set(cpu) {
+        if cpu < CpuSet::MAX_CPU && (usable.is_set(cpu) || usable.count() == 1) {
             only.set(cpu);
             if sched_setaffinity(None, &only).is_ok() {
                 self.bound = Some((cpu, now));
@@ -313,6 +315,29 @@ mod tests {
             assert!(bound.count() == 1 && bound.is_set(cpu));
             cpus.unbind();
             assert_eq!(sched_getaffinity(None).unwrap(), all);
+        })
+        .join()
+        .unwrap();
+    }
+
+    /// A program that is bound to one CPU spins on it.
+    #[test]
+    fn leaves_only_cpu_of_bound_program() {
+        std::thread::spawn(|| {
+            let all = sched_getaffinity(None).unwrap();
+            let mut usable = (0..CpuSet::MAX_CPU).filter(|&cpu| all.is_set(cpu));
+            let (Some(first), Some(second)) = (usable.next(), usable.next()) else {
+                return;
+            };
+            let mut one = CpuSet::new();
+            one.set(first);
+            sched_setaffinity(None, &one).unwrap();
+            let mut cpus = Cpus::new();
+            cpus.follow(second, Instant::now());
+            let bound = sched_getaffinity(None).unwrap();
+            assert!(bound.count() == 1 && bound.is_set(second));
+            cpus.unbind();
+            assert_eq!(sched_getaffinity(None).unwrap(), one);
         })
         .join()
         .unwrap();
