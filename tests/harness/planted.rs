@@ -180,7 +180,7 @@ const BLIND: [Fault; 19] = [
     Fault {
         name: "b-switch-loss",
         topology: "dragonfly:groups=4,switches=2,nics=2,nic=50MB/s,latency=20us;\
-                   fault switch 1.1 loss=0.1",
+                   fault nic 6 loss=0.1 retry=2ms;fault nic 7 loss=0.1 retry=2ms",
         planted: &[&[6, 7]],
         effect: Effect::Damages,
         ..DRAGONFLY

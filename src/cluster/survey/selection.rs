@@ -307,7 +307,7 @@ fn is_possible(
     match unit {
         Unit::Node(_) => count >= 2 && bad == count,
         Unit::Switch { .. } if count == MEMBERS_OF_SMALL => {
-            let has_all = role.is_none() && value > 0.0 && share() == 1.0;
+            let has_all = role.is_none() && value > 0.0 && with_effect().count() == own.len();
             let is_complete = units::members(unit, roster).len() == count;
             let own: BTreeSet<u32> = own.iter().copied().collect();
             let mut others = (0..).zip(rest).filter(|(index, _)| !own.contains(index));

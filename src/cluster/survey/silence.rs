@@ -148,7 +148,7 @@ impl Judgement {
 
 #[cfg(test)]
 mod tests {
-    use super::super::answer::{Answer, Figures, Stage};
+    use super::super::answer::{Answer, Figures, PairResult, Stage};
     use super::super::explanation_tests::{named, settings, survey, survey_with};
     use super::super::findings::{Certainty, Direction, Unit};
     use super::super::ids::NodeId;
@@ -234,37 +234,40 @@ mod tests {
     fn a_longer_wait_than_those_of_good_pairs_explains_a_low_bandwidth() {
         for seed in 0..30 {
             let mut cluster = Cluster::new([0, 0, 12, 1], &["write-bw"], seed);
-            let findings = survey_with(
-                &mut cluster,
-                settings("random:4", seed),
-                |cluster, round| {
-                    cluster.load = Some(Load {
-                        is_harmless: true,
-                        ..load(1.0)
-                    });
-                    cluster.noise = 0.005;
-                    let mut results = cluster.measure(round);
-                    for result in &mut results {
-                        let is_starved = result.pair.nics().contains(&NicId(5));
+            cluster.noise = 0.005;
+            cluster.load = Some(Load {
+                is_harmless: true,
+                ..load(1.0)
+            });
+            let mut has_waited = false;
+            let settings = settings("random:4", seed);
+            let findings = survey_with(&mut cluster, settings, |cluster, round| {
+                let mut results = cluster.measure(round);
+                for result in &mut results {
+                    let is_starved = result.pair.nics().contains(&NicId(5));
+                    if is_starved {
+                        starve(result);
+                    } else if !std::mem::replace(&mut has_waited, true) {
                         // One good pair that waited as long shows nothing.
-                        if !is_starved && result.round == 0 {
-                            result.waited_percent = 98;
-                        }
-                        if let Answer::Measured(Figures::Bandwidth {
-                            bytes_per_second, ..
-                        }) = &mut result.answer
-                            && is_starved
-                        {
-                            *bytes_per_second /= 3.0;
-                            result.waited_percent = 97;
-                        }
+                        result.waited_percent = 98;
                     }
-                    results
-                },
-            );
+                }
+                results
+            });
             assert_eq!(named(&findings), []);
             let untested: Vec<Unit> = findings.untested.iter().map(|part| part.unit).collect();
             assert_eq!(untested, [Unit::Nic(NicId(5))]);
+        }
+    }
+
+    /// Makes a process of a pair wait for its CPU nearly all of the time.
+    fn starve(result: &mut PairResult) {
+        result.waited_percent = 97;
+        if let Answer::Measured(Figures::Bandwidth {
+            bytes_per_second, ..
+        }) = &mut result.answer
+        {
+            *bytes_per_second /= 3.0;
         }
     }
 
