@@ -302,3 +302,44 @@ fn counts(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::location::Class;
+    use crate::survey::ids::TestId;
+
+    #[test]
+    fn counters_confirm_in_most_of_enough_pairs() {
+        let certainty = |source, outside, measured| {
+            let evidence = Evidence {
+                test: TestId(0),
+                class: Class::Fabric,
+                outside,
+                measured,
+                figure: Statistic::default(),
+                value: None,
+                median: None,
+                limit: None,
+                source,
+                retries: None,
+                usual_retries: None,
+                failure: None,
+            };
+            certainty_of_sign(source, &[evidence])
+        };
+        for (source, outside, measured, expected) in [
+            (LimitSource::LinkErrors, 8, 15, Certainty::Bad),
+            (LimitSource::Losses, 8, 15, Certainty::Bad),
+            (LimitSource::Losses, 8, 16, Certainty::Suspect),
+            (LimitSource::Losses, 7, 7, Certainty::Suspect),
+            (LimitSource::Tail, 20, 20, Certainty::Suspect),
+        ] {
+            assert_eq!(
+                certainty(source, outside, measured),
+                expected,
+                "{source:?} {outside}"
+            );
+        }
+    }
+}
