@@ -21,7 +21,7 @@ mod usage;
 mod uses;
 
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 pub use self::examine::require;
@@ -34,6 +34,7 @@ use diag::run::served::is_started_for_client;
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
+use facts::text::shown;
 use node::{backend, reading};
 use report::documents::{Documents, Places};
 use report::{check_metrics, check_text};
@@ -44,13 +45,15 @@ use report::{check_metrics, check_text};
 ///
 /// Invalid arguments, a file that cannot be written, a NIC that is bad or cannot be tested.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(request) = usage::parse(&arguments)? else {
+    let read = usage::parse(&arguments);
+    let Some(request) = output::or_refusal(&arguments, read)? else {
         return Ok(());
     };
-    for device in &request.devices {
-        backend::check(*device)?;
-    }
-    interrupt::watch()?;
+    let mut devices = request.devices.iter();
+    let ready = devices
+        .try_for_each(|device| backend::check(*device))
+        .and_then(|()| interrupt::watch());
+    output::or_early_failure(request.json.as_ref(), ready)?;
     reading::limit_waits();
     if is_started_for_client() {
         return served::run(request);
@@ -61,7 +64,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let task = if request.is_local {
         None
     } else {
-        LauncherTask::of_environment()?
+        output::or_early_failure(request.json.as_ref(), LauncherTask::of_environment())?
     };
     match task {
         Some(task) if task.size > 1 => step::run(&request, &task),
@@ -119,6 +122,11 @@ pub fn before_survey(
     }
 }
 
+/// Prints a line on standard error.
+fn note(what: &str) {
+    let _ = writeln!(io::stderr(), "cxidiag check: {}", shown(what));
+}
+
 /// Checks this node, prints the check, and writes its documents.
 fn of_this_node(request: CheckRequest) -> Result<(), Failure> {
     let of_nodes = [
@@ -128,15 +136,16 @@ fn of_this_node(request: CheckRequest) -> Result<(), Failure> {
     if let Some((option, _)) = of_nodes.iter().find(|(_, is_given)| *is_given) {
         let message =
             format!("--{option} is for several nodes: --hosts, or the tasks of a launcher");
-        return Err(Failure::usage(message));
+        return output::or_early_failure(request.json.as_ref(), Err(Failure::usage(message)));
     }
-    let documents = Documents::open(&Places {
+    let opened = Documents::open(&Places {
         json: request.json.clone(),
-        metrics: request.metrics.place()?,
+        metrics: request.metrics.file_with(check_metrics::SERIES)?,
         ..Places::default()
-    })?;
+    });
+    let documents = output::or_early_failure(request.json.as_ref(), opened)?;
     let is_quiet = request.is_quiet;
-    let check = of_node::check(request)?;
+    let check = output::or_failure(&documents, of_node::check(request))?;
     documents.write_metrics(|| check_metrics::families(&check))?;
     output::write(
         &documents,
