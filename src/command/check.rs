@@ -2,6 +2,7 @@
 //!
 //! * `usage`: what the command takes; `request`: what its arguments ask for.
 //! * `of_node`: the check of this node; `site`: settings of the site.
+//! * `note`: lines on standard error.
 //! * `examine`: the check of one NIC; `traffic`, `uses`, `lock`: writing and reading through it.
 //! * `fleet`: the checks of many nodes in one. `hosts`: through `cxidiag serve`, whose process is
 //!   `served`. `step`: by the tasks of a launcher. `in_survey`: by the members of a survey.
@@ -11,6 +12,7 @@ mod fleet;
 mod hosts;
 mod in_survey;
 mod lock;
+mod note;
 mod of_node;
 mod request;
 mod served;
@@ -21,7 +23,7 @@ mod usage;
 mod uses;
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 pub use self::examine::require;
@@ -34,7 +36,6 @@ use diag::run::served::is_started_for_client;
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
-use facts::text::shown;
 use node::{backend, reading};
 use report::documents::{Documents, Places};
 use report::{check_metrics, check_text};
@@ -120,11 +121,6 @@ pub fn before_survey(
             fleet::report(&request, || hosts::ask_all(hosts, &request))
         }
     }
-}
-
-/// Prints a line on standard error.
-fn note(what: &str) {
-    let _ = writeln!(io::stderr(), "cxidiag check: {}", shown(what));
 }
 
 /// Checks this node, prints the check, and writes its documents.

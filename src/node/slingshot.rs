@@ -52,7 +52,7 @@ enum Classes {
     Unnamed,
     /// All NICs have these.
     OfAll(Vec<TrafficClass>),
-    /// Those of each NIC.
+    /// A list for each NIC.
     OfEach(Vec<Vec<TrafficClass>>),
     /// The list has more entries than there are NICs, because a script has shortened the other
     /// lists: why it is not used.

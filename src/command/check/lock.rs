@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
-use super::note;
+use super::note::note;
 use facts::error::{Context, Failure};
 use facts::interrupt;
 use facts::number::time_text;

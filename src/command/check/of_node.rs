@@ -4,9 +4,10 @@ use std::env;
 use std::time::{Instant, SystemTime};
 
 use super::examine::Examination;
+use super::note::note;
 use super::request::{CheckRequest, WINDOW};
 use super::traffic::Runs;
-use super::{lock, note, site};
+use super::{lock, site};
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
@@ -140,7 +141,7 @@ impl OngoingCheck {
 ///
 /// # Errors
 ///
-/// Invalid variables, if they choose the NICs. For NICs that are arguments a note is enough, because
+/// Invalid variables, if they choose the NICs. For NICs that are arguments a note is enough:
 /// the variables only show which of their services are the job's.
 fn grant(request: &CheckRequest) -> Result<Option<Grant>, Failure> {
     let value = |name: &str| env::var(name).ok();
