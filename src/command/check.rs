@@ -2,6 +2,7 @@
 //!
 //! * `usage`: what the command takes; `request`: what its arguments ask for.
 //! * `of_node`: the check of this node; `site`: settings of the site.
+//! * `note`: lines on standard error.
 //! * `examine`: the check of one NIC; `traffic`, `uses`, `lock`: writing and reading through it.
 //! * `fleet`: the checks of many nodes in one. `hosts`: through `cxidiag serve`, whose process is
 //!   `served`. `step`: by the tasks of a launcher. `in_survey`: by the members of a survey.
@@ -11,6 +12,7 @@ mod fleet;
 mod hosts;
 mod in_survey;
 mod lock;
+mod note;
 mod of_node;
 mod request;
 mod served;
@@ -44,13 +46,15 @@ use report::{check_metrics, check_text};
 ///
 /// Invalid arguments, a file that cannot be written, a NIC that is bad or cannot be tested.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(request) = usage::parse(&arguments)? else {
+    let read = usage::parse(&arguments);
+    let Some(request) = output::or_refusal(&arguments, read)? else {
         return Ok(());
     };
-    for device in &request.devices {
-        backend::check(*device)?;
-    }
-    interrupt::watch()?;
+    let mut devices = request.devices.iter();
+    let ready = devices
+        .try_for_each(|device| backend::check(*device))
+        .and_then(|()| interrupt::watch());
+    output::or_early_failure(request.json.as_ref(), ready)?;
     reading::limit_waits();
     if is_started_for_client() {
         return served::run(request);
@@ -61,7 +65,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let task = if request.is_local {
         None
     } else {
-        LauncherTask::of_environment()?
+        output::or_early_failure(request.json.as_ref(), LauncherTask::of_environment())?
     };
     match task {
         Some(task) if task.size > 1 => step::run(&request, &task),
@@ -128,15 +132,16 @@ fn of_this_node(request: CheckRequest) -> Result<(), Failure> {
     if let Some((option, _)) = of_nodes.iter().find(|(_, is_given)| *is_given) {
         let message =
             format!("--{option} is for several nodes: --hosts, or the tasks of a launcher");
-        return Err(Failure::usage(message));
+        return output::or_early_failure(request.json.as_ref(), Err(Failure::usage(message)));
     }
-    let documents = Documents::open(&Places {
+    let opened = Documents::open(&Places {
         json: request.json.clone(),
-        metrics: request.metrics.place()?,
+        metrics: request.metrics.file_with(check_metrics::SERIES)?,
         ..Places::default()
-    })?;
+    });
+    let documents = output::or_early_failure(request.json.as_ref(), opened)?;
     let is_quiet = request.is_quiet;
-    let check = of_node::check(request)?;
+    let check = output::or_failure(&documents, of_node::check(request))?;
     documents.write_metrics(|| check_metrics::families(&check))?;
     output::write(
         &documents,

@@ -86,7 +86,8 @@ fn figures() -> Vec<String> {
 /// Invalid arguments, a file that cannot be read or written, results of different tools, or a
 /// regression.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(request) = parse(arguments)? else {
+    let parsed = parse(arguments.clone());
+    let Some(request) = output::or_refusal(&arguments, parsed)? else {
         return Ok(());
     };
     check_output(&request)?;

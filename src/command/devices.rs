@@ -37,7 +37,7 @@ pub fn usage() -> Usage {
 ///
 /// Invalid arguments, a file that cannot be written, or a NIC that cannot be opened.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(request) = parse(&arguments)? else {
+    let Some(request) = output::or_refusal(&arguments, parse(&arguments))? else {
         return Ok(());
     };
     if request.topology {

@@ -1,18 +1,18 @@
 //! What a command prints and writes: its text, the document of `--json`, the metrics of
 //! `--openmetrics`.
 
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-use facts::error::Failure;
+use facts::error::{Failure, Kind};
 use plan::cli::definition::OptionDef;
 use plan::cli::usage::Completion;
 use plan::outputs::Place;
 use report::documents::Documents;
-use report::openmetrics::Dialect;
-use report::outcome::Problem;
+use report::openmetrics::{Dialect, MetricsFile};
 
 /// Returns `--json`.
 pub fn json() -> OptionDef<Option<Place>> {
@@ -37,28 +37,50 @@ pub fn write<T: Serialize>(
     documents.write_json(document)
 }
 
-/// The document of a command that fails before it has results.
-#[derive(Debug, Serialize)]
-struct FailedCommand {
-    schema_version: u32,
-    cxidiag_version: &'static str,
-    error: Problem,
-}
-
 /// Returns `outcome`; a failure is written to the document of `--json`, too.
 ///
 /// # Errors
 ///
 /// The failure.
 pub fn or_failure<T>(documents: &Documents, outcome: Result<T, Failure>) -> Result<T, Failure> {
+    outcome.inspect_err(|failure| documents.write_failure(failure))
+}
+
+/// Returns `outcome` of what a command does before it opens its documents; a failure is written to
+/// the document at `json`, too. Invalid arguments leave files as they are.
+///
+/// # Errors
+///
+/// The failure.
+pub fn or_early_failure<T>(
+    json: Option<&Place>,
+    outcome: Result<T, Failure>,
+) -> Result<T, Failure> {
     outcome.inspect_err(|failure| {
-        // The failure itself goes to standard error in any case.
-        let _ = documents.write_json(&FailedCommand {
-            schema_version: 1,
-            cxidiag_version: env!("CARGO_PKG_VERSION"),
-            error: failure.into(),
-        });
+        let json = json.filter(|to| failure.kind != Kind::Usage || **to == Place::Stdout);
+        if let Ok(documents) = Documents::open_json(json) {
+            documents.write_failure(failure);
+        }
     })
+}
+
+/// Returns the request that a command has read from `arguments`; their failure is written to
+/// standard output if they ask for a document there.
+///
+/// # Errors
+///
+/// The failure.
+pub fn or_refusal<T>(arguments: &[OsString], read: Result<T, Failure>) -> Result<T, Failure> {
+    let own = arguments.iter().take_while(|argument| *argument != "--");
+    let asks = |argument: &OsString| {
+        let text = argument.to_str()?;
+        match text.strip_prefix("--json")? {
+            "" | "=-" => Some(true),
+            other => other.starts_with('=').then_some(false),
+        }
+    };
+    let is_asked = own.filter_map(asks).last() == Some(true);
+    or_early_failure(is_asked.then_some(&Place::Stdout), read)
 }
 
 /// The metrics that the arguments ask for.
@@ -105,16 +127,21 @@ fn formats() -> Vec<String> {
 }
 
 impl MetricsRequest {
-    /// Returns where metrics go, and in which form; `None` if they are not asked for.
+    /// Returns where metrics go that have this series without labels; `None` if they are not asked
+    /// for.
     ///
     /// # Errors
     ///
     /// A form without a file.
-    pub fn place(&self) -> Result<Option<(Place, Dialect)>, Failure> {
+    pub fn file_with(&self, series: &'static str) -> Result<Option<MetricsFile>, Failure> {
         match (&self.file, self.dialect) {
             (Some(path), dialect) => {
-                let dialect = dialect.unwrap_or_else(|| Dialect::of(path));
-                Ok(Some((Place::File(path.clone()), dialect)))
+                let file = MetricsFile::of(path.clone());
+                Ok(Some(MetricsFile {
+                    dialect: dialect.unwrap_or(file.dialect),
+                    series: Some(series),
+                    ..file
+                }))
             }
             (None, Some(_)) => Err(Failure::usage(
                 "--openmetrics-format needs --openmetrics=FILE",

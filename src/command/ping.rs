@@ -64,12 +64,12 @@ pub fn usage() -> Usage {
 ///
 /// Invalid arguments, a file that cannot be written, and operations without an answer.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(request) = parse(&arguments)? else {
+    let Some(request) = output::or_refusal(&arguments, parse(&arguments))? else {
         return Ok(());
     };
     let documents = Documents::open_json(request.json.as_ref())?;
-    let devices = request.devices()?;
-    interrupt::watch()?;
+    let devices = output::or_failure(&documents, request.devices())?;
+    output::or_failure(&documents, interrupt::watch())?;
     let mut report = Ping::new(request.pairs(&devices));
     let has_text = request.json != Some(Place::Stdout);
     let ended = request.rounds.run(&mut report, has_text);
@@ -77,7 +77,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     if let Err(failure) = ended
         && failure.kind != Kind::Interrupted
     {
-        return Err(failure);
+        return output::or_failure(&documents, Err(failure));
     }
     report.end();
     output::write(&documents, &report, ping_text::summary)?;

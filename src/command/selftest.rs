@@ -56,7 +56,7 @@ pub fn usage() -> Usage {
 /// Invalid arguments, a NIC that cannot be opened, facts that differ, and a file that cannot be
 /// written.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(request) = parse(&arguments)? else {
+    let Some(request) = output::or_refusal(&arguments, parse(&arguments))? else {
         return Ok(());
     };
     if request.lists {
@@ -66,18 +66,15 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return report::print(&dry_run(&request));
     }
     let documents = Documents::open_json(request.json.as_ref())?;
-    let file = request
-        .report
-        .as_deref()
-        .map(Destination::file)
-        .transpose()?;
+    let file = request.report.as_deref().map(Destination::file);
+    let file = output::or_failure(&documents, file.transpose())?;
     let (plan, nic, facts) = output::or_failure(&documents, begin(&request))?;
     let mut results = SelfTest::new(facts);
     if request.has_local() {
-        results.aftermath =
-            selftest::run(&nic, &request.selection, request.with_names, |result| {
-                results.add(result);
-            })?;
+        let ended = selftest::run(&nic, &request.selection, request.with_names, |result| {
+            results.add(result);
+        });
+        results.aftermath = output::or_failure(&documents, ended)?;
     }
     drop(nic);
     if let Some(host) = request.peer.as_deref() {
@@ -87,7 +84,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
             passed_on: [request.passed_on, request.of_peer].concat(),
             with_names: request.with_names,
         };
-        runs.execute(&request.peer_names, |result| results.add(result))?;
+        let ended = runs.execute(&request.peer_names, |result| results.add(result));
+        output::or_failure(&documents, ended)?;
     }
     if let Some(file) = file {
         let mut text = Vec::new();

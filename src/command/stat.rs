@@ -36,6 +36,7 @@ use std::ffi::OsString;
 
 use self::request::Form;
 pub use self::usage::usage;
+use super::output::{or_early_failure, or_refusal};
 use facts::error::Failure;
 
 /// Runs the command with the arguments after its name.
@@ -44,12 +45,14 @@ use facts::error::Failure;
 ///
 /// Invalid arguments, a file that cannot be written or read, a finding of `--fail-on`.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(request) = usage::parse(&arguments)? else {
+    let read = usage::parse(&arguments);
+    let Some(request) = or_refusal(&arguments, read)? else {
         return Ok(());
     };
+    let json = request.json.as_ref();
     match &request.form {
         Form::Run(command) => launch::run(&request, command),
-        Form::Start(path) => attached::start(&request, path),
+        Form::Start(path) => or_early_failure(json, attached::start(&request, path)),
         Form::Stop(path) => attached::stop(&request, path),
         Form::Merge(directories) => gather::merge(&request, directories),
         Form::Top => top::run(&request),

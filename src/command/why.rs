@@ -24,24 +24,28 @@ use report::why_text;
 /// Invalid arguments, a NIC that does not exist, good NICs that do not answer, a file that cannot
 /// be written, and a NIC that is slow.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some((request, suspect)) = usage::parse(&arguments)? else {
+    let read = usage::parse(&arguments);
+    let Some((request, suspect)) = output::or_refusal(&arguments, read)? else {
         return Ok(());
     };
-    backend::check(suspect.device)?;
-    interrupt::watch()?;
+    let ready = backend::check(suspect.device).and_then(|()| interrupt::watch());
+    output::or_early_failure(survey::own_place(request.json.as_ref()), ready)?;
     if survey::measure_if_started(&suspect)? {
         return Ok(());
     }
     reading::limit_waits();
-    let documents = Documents::open(&Places {
+    let opened = Documents::open(&Places {
         json: request.json.clone(),
         ticket: request.ticket.clone().map(Place::File),
         ..Places::default()
-    })?;
+    });
+    let documents = output::or_early_failure(request.json.as_ref(), opened)?;
     let present = check::require(suspect.device, &Machine::this());
     output::or_failure(&documents, present)?;
     let (started, clock) = (SystemTime::now(), Instant::now());
+    let mut has_results = false;
     let report = |found: SuspectFindings| {
+        has_results = true;
         let typed = arguments
             .iter()
             .map(|word| word.to_string_lossy().into_owned());
@@ -64,5 +68,10 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
             }
         })
     };
-    survey::diagnose(&suspect, "why", &arguments, report)
+    let diagnosed = survey::diagnose(&suspect, "why", &arguments, report);
+    if has_results {
+        diagnosed
+    } else {
+        output::or_failure(&documents, diagnosed)
+    }
 }

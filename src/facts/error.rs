@@ -310,6 +310,16 @@ impl Failure {
         let _ = err.write_all(shown_lines(&text).as_bytes());
     }
 
+    /// Returns whether a limit of this process is the reason, on threads, processes or files: the
+    /// same may work later.
+    pub fn is_at_limit(&self) -> bool {
+        let cause = self.error.root_cause().downcast_ref::<io::Error>();
+        cause.is_some_and(|error| {
+            let has_no_file = Errno::from_io_error(error) == Some(Errno::MFILE);
+            has_no_file || error.kind() == io::ErrorKind::WouldBlock
+        })
+    }
+
     /// Returns the exit status of the program for [`std::process`].
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.status())
@@ -432,7 +442,9 @@ pub fn cause(error: &io::Error) -> String {
 /// reached.
 pub fn not_started(error: io::Error) -> io::Error {
     match Errno::from_io_error(&error) {
-        Some(Errno::AGAIN) => io::Error::other(
+        Some(Errno::AGAIN) => io::Error::new(
+            // As of EAGAIN: it may work later.
+            io::ErrorKind::WouldBlock,
             "limit of processes and threads (ulimit -u, or pids.max of the cgroup)",
         ),
         _ => error,

@@ -1,5 +1,6 @@
 //! This host.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 use rustix::system::uname;
@@ -25,9 +26,67 @@ pub fn is_same_host(one: &str, other: &str) -> bool {
     is_equal || !both_full && short_name(one) == short_name(other)
 }
 
+/// A list of names of hosts, in which a host is found by any of its names ([`is_same_host`]).
+#[derive(Debug, Default)]
+pub struct HostIndex {
+    /// Names and their positions, by the short name.
+    names: HashMap<String, Vec<(String, usize)>>,
+    count: usize,
+}
+
+impl HostIndex {
+    /// Returns the index of a list.
+    pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut index = Self::default();
+        names.into_iter().for_each(|name| index.add(name));
+        index
+    }
+
+    /// Appends a name to the list.
+    pub fn add(&mut self, name: &str) {
+        let names = self.names.entry(short_name(name)).or_default();
+        names.push((name.to_owned(), self.count));
+        self.count += 1;
+    }
+
+    /// Returns the position of a host: of the equal name, else of the first name of the same host.
+    pub fn find(&self, host: &str) -> Option<usize> {
+        self.entry(host).map(|(_, position)| *position)
+    }
+
+    /// Returns the name that the list has for a host; `host` itself if the list lacks it.
+    pub fn name<'a>(&'a self, host: &'a str) -> &'a str {
+        self.entry(host).map_or(host, |(name, _)| name)
+    }
+
+    fn entry(&self, host: &str) -> Option<&(String, usize)> {
+        let names = self.names.get(&short_name(host))?;
+        let equal = names.iter().find(|(name, _)| name == host);
+        equal.or_else(|| names.iter().find(|(name, _)| is_same_host(name, host)))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn finds_hosts_by_other_forms_of_their_names() {
+        let names = ["nid1", "NID2.a.example", "nid2.b.example", "10.1.1.8"];
+        let index = HostIndex::new(names);
+        for (host, position) in [
+            ("nid1.a.example", Some(0)),
+            ("nid2.b.example", Some(2)),
+            ("NID2.B.example", Some(2)),
+            ("nid2", Some(1)),
+            ("nid2.c.example", None),
+            ("10.1.1.8", Some(3)),
+            ("10.1.1.9", None),
+        ] {
+            assert_eq!(index.find(host), position, "{host}");
+            assert_eq!(index.name(host), position.map_or(host, |at| names[at]));
+        }
+    }
 
     #[test]
     fn same_host_has_any_case_and_one_domain() {

@@ -29,6 +29,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level;
 
 use crate::error::{Context, Failure, INTERRUPTED, Kind, not_started};
+use crate::threads;
 
 /// The signals that end a run.
 const SIGNALS: [(i32, &str); 3] = [(SIGINT, "SIGINT"), (SIGTERM, "SIGTERM"), (SIGHUP, "SIGHUP")];
@@ -284,8 +285,7 @@ pub fn aside<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> Re
         drop(end);
         result
     };
-    let thread = thread::Builder::new().spawn(call);
-    let thread = thread.map_err(not_started).environment(WHAT)?;
+    let thread = threads::start("aside", call)?;
     wait(&ended, PollFlags::IN, None)?;
     match thread.join() {
         Ok(result) => Ok(result),

@@ -31,6 +31,7 @@
 //!    | release          the sources that this program was built from                             |
 //!    | size             sizes of operations in bytes                                             |
 //!    | text             texts from outside                                                       |
+//!    | threads          threads of this program                                                  |
 //!    | token            the secret of a pair of processes                                        |
 //!    | user_file        files that users name                                                    |
 //!    +-------------------------------------------------------------------------------------------+
@@ -63,5 +64,6 @@ pub mod rate;
 pub mod release;
 pub mod size;
 pub mod text;
+pub mod threads;
 pub mod token;
 pub mod user_file;

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::machine::Machine;
 use crate::nic::files::Files;
 use facts::advice::{self, Explanation, Situation};
 use facts::device::{DEFAULT_DEVICE, DeviceName, LibraryFile};
-use facts::error::{Failure, Kind, Step};
+use facts::error::{Failure, Kind, Step, not_started};
 use facts::platform::DeviceKind;
 
 /// The command that shows software NICs to a program as hardware.
@@ -332,6 +333,11 @@ fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Fail
 
 /// Returns the failure of a software NIC that cannot use the directory of the fabric.
 fn fabric_failure(error: impl Error + Send + Sync + 'static, errno: Option<i32>) -> Failure {
+    if errno == Some(libc::EAGAIN) {
+        // Its thread cannot be started.
+        let limit = not_started(io::Error::from_raw_os_error(libc::EAGAIN));
+        return Failure::new(Kind::Environment, limit);
+    }
     let failure = Failure::new(Kind::Environment, error);
     if let Some(errno @ (libc::EFBIG | libc::EMFILE | libc::ENOLCK)) = errno {
         let limit = advice::of_call("cxil_open_device", errno);

@@ -28,24 +28,35 @@ pub enum Launcher {
     Granted(Grant),
 }
 
-/// What a launcher has granted. All NICs have these VNIs.
+/// What a launcher has granted. Its VNIs and traffic classes are judged only where they are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grant {
     nics: Vec<Nic>,
-    /// VNI of the step.
-    pub step_vni: u16,
-    /// VNI of the whole job, if the launcher has granted one.
-    pub job_vni: Option<u16>,
+    /// The VNIs of all NICs: of the step, and of the whole job if the launcher has granted one.
+    vnis: Result<Vec<u16>, String>,
+    classes: Result<Classes, String>,
 }
 
-/// What a launcher has granted on one NIC.
+/// A NIC that a launcher has listed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nic {
     device: String,
     /// The service; `None` if the job has none on this NIC.
     pub svc_id: Option<u32>,
-    /// The traffic classes, if the launcher names them.
-    pub classes: Option<Vec<TrafficClass>>,
+}
+
+/// The traffic classes that a launcher names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Classes {
+    /// It names none.
+    Unnamed,
+    /// All NICs have these.
+    OfAll(Vec<TrafficClass>),
+    /// A list for each NIC.
+    OfEach(Vec<Vec<TrafficClass>>),
+    /// The list has more entries than there are NICs, because a script has shortened the other
+    /// lists: why it is not used.
+    Surplus(String),
 }
 
 impl Launcher {
@@ -98,53 +109,73 @@ impl Grant {
         if names.contains(&"") {
             return Err(format!("{DEVICES}={devices}: one of the names is empty"));
         }
-        let same_length = |name: &str, text: &str, count: usize| {
-            if count == names.len() {
-                return Ok(());
-            }
-            Err(format!(
-                "{DEVICES}={devices} and {name}={text} have different lengths ({} and {count})",
-                names.len()
-            ))
-        };
         let svc_ids_of_nics = list(SVC_IDS, svc_ids, svc_id)?;
-        same_length(SVC_IDS, svc_ids, svc_ids_of_nics.len())?;
+        if svc_ids_of_nics.len() != names.len() {
+            let counts = [names.len(), svc_ids_of_nics.len()];
+            return Err(different_lengths(devices, (SVC_IDS, svc_ids), counts));
+        }
         if let Some(name) = repeated(&names) {
             return Err(format!("{DEVICES}={devices}: '{name}' is listed twice"));
         }
-        let vnis_of_step = list(VNIS, vnis, vni)?;
-        if vnis_of_step.len() > MAX_VNIS {
-            return Err(format!("{VNIS}={vnis}: expected at most {MAX_VNIS} VNIs"));
-        }
-        let classes_of_nics = match classes {
-            None => vec![None; names.len()],
-            Some(text) => {
-                let sets = list(TCS, text, class_set)?;
-                if let [one] = sets.as_slice() {
-                    vec![Some(one.clone()); names.len()]
-                } else {
-                    // Scripts shorten the other lists. The classes of each NIC are unknown then.
-                    if sets.len() > names.len() {
-                        vec![None; names.len()]
-                    } else {
-                        same_length(TCS, text, sets.len())?;
-                        sets.into_iter().map(Some).collect()
-                    }
-                }
-            }
-        };
-        let nics = names.iter().zip(svc_ids_of_nics).zip(classes_of_nics);
+        let nics = names.iter().zip(svc_ids_of_nics);
         Ok(Self {
             nics: nics
-                .map(|((device, svc_id), classes)| Nic {
+                .map(|(device, svc_id)| Nic {
                     device: (*device).to_owned(),
                     svc_id,
-                    classes,
                 })
                 .collect(),
-            step_vni: vnis_of_step[0],
-            job_vni: vnis_of_step.get(1).copied(),
+            vnis: list(VNIS, vnis, vni).and_then(|list| {
+                if list.len() > MAX_VNIS {
+                    return Err(format!("{VNIS}={vnis}: expected at most {MAX_VNIS} VNIs"));
+                }
+                Ok(list)
+            }),
+            classes: classes_of_nics(classes, devices, names.len()),
         })
+    }
+
+    /// Returns the VNI of the step.
+    ///
+    /// # Errors
+    ///
+    /// An invalid list of VNIs.
+    pub fn step_vni(&self) -> Result<u16, String> {
+        self.vnis.clone().map(|vnis| vnis[0])
+    }
+
+    /// Returns the VNI of the whole job, if the launcher has granted one.
+    ///
+    /// # Errors
+    ///
+    /// An invalid list of VNIs.
+    pub fn job_vni(&self) -> Result<Option<u16>, String> {
+        self.vnis.clone().map(|vnis| vnis.get(1).copied())
+    }
+
+    /// Returns the traffic classes on a NIC, if the launcher names them.
+    ///
+    /// # Errors
+    ///
+    /// An invalid list of classes.
+    pub fn classes(&self, device: &str) -> Result<Option<&[TrafficClass]>, String> {
+        Ok(match self.classes.as_ref().map_err(String::clone)? {
+            Classes::Unnamed | Classes::Surplus(_) => None,
+            Classes::OfAll(classes) => Some(classes),
+            Classes::OfEach(classes) => {
+                let mut nics = self.nics.iter();
+                let place = nics.position(|nic| nic.device == device);
+                place.map(|place| classes[place].as_slice())
+            }
+        })
+    }
+
+    /// Returns why the traffic classes that the launcher names are not used, if they are not.
+    pub fn unused_classes(&self) -> Option<&str> {
+        match &self.classes {
+            Ok(Classes::Surplus(why)) => Some(why),
+            _ => None,
+        }
     }
 
     /// Returns the names of the NICs that the launcher has listed.
@@ -156,6 +187,30 @@ impl Grant {
     pub fn on(&self, device: &str) -> Option<&Nic> {
         self.nics.iter().find(|nic| nic.device == device)
     }
+}
+
+/// Reads the traffic classes of `count` NICs.
+fn classes_of_nics(classes: Option<&str>, devices: &str, count: usize) -> Result<Classes, String> {
+    let Some(text) = classes else {
+        return Ok(Classes::Unnamed);
+    };
+    let mut sets = list(TCS, text, class_set)?;
+    Ok(match sets.len() {
+        1 => Classes::OfAll(sets.remove(0)),
+        length if length == count => Classes::OfEach(sets),
+        length => {
+            let why = different_lengths(devices, (TCS, text), [count, length]);
+            if length < count {
+                return Err(why);
+            }
+            Classes::Surplus(format!("{why}: its traffic classes are not used"))
+        }
+    })
+}
+
+fn different_lengths(devices: &str, (name, text): (&str, &str), counts: [usize; 2]) -> String {
+    let [nics, others] = counts;
+    format!("{DEVICES}={devices} and {name}={text} have different lengths ({nics} and {others})")
 }
 
 /// Returns the first name that is listed again.
@@ -234,8 +289,18 @@ mod tests {
         }
     }
 
+    /// Returns the error of the first variable that is invalid when it is used.
     fn refusal(values: [&str; 4]) -> String {
-        find(values).unwrap_err()
+        let grant = match find(values) {
+            Ok(Launcher::Granted(grant)) => grant,
+            other => return other.unwrap_err(),
+        };
+        let classes = || grant.classes("cxi0").map(drop);
+        grant
+            .step_vni()
+            .map(drop)
+            .and_then(|()| classes())
+            .unwrap_err()
     }
 
     /// jobs.md 1.8
@@ -243,9 +308,10 @@ mod tests {
     fn reads_services_by_position_and_vnis_for_all_nics() {
         let grant = grant(["cxi0,cxi1", "5,6", "1358,1214", "0xa"]);
         let nic = grant.on("cxi1").unwrap();
-        assert_eq!((nic.svc_id, grant.step_vni), (Some(6), 1358));
-        assert_eq!(grant.job_vni, Some(1214));
-        assert_eq!(nic.classes, Some(vec![LowLatency, BestEffort]));
+        assert_eq!((nic.svc_id, grant.step_vni()), (Some(6), Ok(1358)));
+        assert_eq!(grant.job_vni(), Ok(Some(1214)));
+        let classes = grant.classes("cxi1").unwrap();
+        assert_eq!(classes, Some(&[LowLatency, BestEffort][..]));
         assert_eq!(grant.on("cxi0").unwrap().svc_id, Some(5));
         assert_eq!(grant.on("cxi2"), None);
     }
@@ -255,7 +321,7 @@ mod tests {
     fn finds_no_service_where_flux_prints_minus_one() {
         let grant = grant(["cxi0,cxi1", "5,-1", "1358", "0x0a"]);
         assert_eq!(grant.on("cxi1").unwrap().svc_id, None);
-        assert_eq!(grant.job_vni, None);
+        assert_eq!(grant.job_vni(), Ok(None));
     }
 
     /// jobs.md 1.8
@@ -268,8 +334,20 @@ mod tests {
         );
         let message = refusal(["cxi0,cxi1,cxi2", "5,6,7", "1358", "0xa,0x8"]);
         assert!(message.contains("SLINGSHOT_TCS=0xa,0x8"), "{message}");
+    }
+
+    #[test]
+    fn says_that_classes_of_a_longer_list_are_not_used() {
         let shortened = grant(["cxi0", "5", "1358", "0xa,0x8"]);
-        assert_eq!(shortened.on("cxi0").unwrap().classes, None);
+        assert_eq!(shortened.classes("cxi0"), Ok(None));
+        assert_eq!(
+            shortened.unused_classes(),
+            Some(
+                "SLINGSHOT_DEVICES=cxi0 and SLINGSHOT_TCS=0xa,0x8 have different lengths (1 and \
+                 2): its traffic classes are not used"
+            )
+        );
+        assert_eq!(grant(["cxi0", "5", "1358", "0xa"]).unused_classes(), None);
     }
 
     /// jobs.md 1.8
@@ -322,7 +400,7 @@ mod tests {
     fn reads_traffic_classes_of_all_nics_or_of_each() {
         let classes = |text, device| {
             let grant = grant(["cxi0,cxi1", "5,6", "1358", text]);
-            grant.on(device).unwrap().classes.clone()
+            grant.classes(device).unwrap().map(<[_]>::to_vec)
         };
         assert_eq!(classes("-", "cxi0"), None);
         assert_eq!(classes("0x0a", "cxi0"), classes("a", "cxi1"));

@@ -3,6 +3,9 @@
 use super::check_fleet::{FleetCheck, NodeVerdict};
 use super::openmetrics::{Family, Kind, Sample};
 
+/// A series without labels that all files of a check of many nodes have.
+pub const SERIES: &str = "cxidiag_fleet_exit_status";
+
 /// Returns the metrics of the check of many nodes.
 pub fn families(check: &FleetCheck) -> Vec<Family> {
     let (started, elapsed) = check.times();
@@ -34,7 +37,7 @@ pub fn families(check: &FleetCheck) -> Vec<Family> {
     });
     vec![
         one(
-            "cxidiag_fleet_exit_status",
+            SERIES,
             "",
             "Exit status of the check of all nodes: 0 passed, 3 a node is bad, 4 a node not tested.",
             check.exit_status().into(),

@@ -4,6 +4,9 @@ use super::check::{Check, ItemResult};
 use super::openmetrics::{self, Family, Kind, Sample};
 use node::nic::health::{Verdict, identity};
 
+/// A series without labels that all files of a check have.
+pub const SERIES: &str = "cxidiag_check_exit_status";
+
 /// A family of numbers.
 struct Numbers {
     name: &'static str,
@@ -142,7 +145,7 @@ pub fn families(check: &Check) -> Vec<Family> {
             samples: vec![openmetrics::build("check")],
         },
         of_check(
-            "cxidiag_check_exit_status",
+            SERIES,
             "",
             "Exit status of the check: 0 good, 3 an item is bad, 4 nothing is bad but a NIC was not tested.",
             check.exit_status().into(),

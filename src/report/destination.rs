@@ -352,7 +352,8 @@ fn resolved(path: &Path) -> io::Result<PathBuf> {
     Ok(directory(path).canonicalize()?.join(name))
 }
 
-fn directory(path: &Path) -> &Path {
+/// Returns the directory in which a file is.
+pub(super) fn directory(path: &Path) -> &Path {
     match path.parent() {
         Some(directory) if directory != Path::new("") => directory,
         _ => Path::new("."),

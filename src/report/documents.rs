@@ -9,7 +9,8 @@ use serde::Serialize;
 use super::destination::{self, Destination};
 use super::json;
 use super::json_lines::JsonLines;
-use super::openmetrics::{self, Dialect, Family};
+use super::openmetrics::{self, Dialect, Family, MetricsFile};
+use super::outcome::Problem;
 use facts::error::Failure;
 use facts::interrupt;
 use plan::outputs::Place;
@@ -23,8 +24,8 @@ pub struct Places {
     pub jsonl: Option<PathBuf>,
     /// `--csv`: a row for each size, or for each measurement of a survey.
     pub csv: Option<Place>,
-    /// `--openmetrics`: metrics at the end, in this form.
-    pub metrics: Option<(Place, Dialect)>,
+    /// `--openmetrics`: metrics at the end.
+    pub metrics: Option<MetricsFile>,
     /// `--hdr-log`: a log of histograms.
     pub hdr_log: Option<PathBuf>,
     /// `--samples`: a row for each sample.
@@ -87,10 +88,9 @@ impl Documents {
     ///
     /// A file cannot be written, two documents have the same file, or two have standard output.
     pub fn open_all(&mut self, places: &Places) -> Result<(), Failure> {
-        let metrics = places.metrics.as_ref().map(|(place, _)| place);
         let all = [&places.json, &places.csv, &places.bad_nodes, &places.ticket];
-        let all = all.map(Option::as_ref).into_iter().chain([metrics]);
         if all
+            .into_iter()
             .flatten()
             .filter(|place| **place == Place::Stdout)
             .count()
@@ -117,8 +117,9 @@ impl Documents {
         if let Some(path) = &places.jsonl {
             self.jsonl = Some(JsonLines::open(path)?);
         }
-        if let Some((place, dialect)) = &places.metrics {
-            self.metrics = Some((Destination::open(place)?, *dialect));
+        if let Some(file) = &places.metrics {
+            file.check_neighbours()?;
+            self.metrics = Some((Destination::file(&file.path)?, file.dialect));
         }
         if let Some(path) = &places.hdr_log {
             self.hdr_log = Some(Destination::file(path)?);
@@ -196,6 +197,16 @@ impl Documents {
         }
     }
 
+    /// Writes the failure of a command in place of its results, if they are asked for. An error is
+    /// no further failure: the failure itself goes to standard error in any case.
+    pub fn write_failure(&self, failure: &Failure) {
+        let _ = self.write_json(&FailedCommand {
+            schema_version: 1,
+            cxidiag_version: env!("CARGO_PKG_VERSION"),
+            error: failure.into(),
+        });
+    }
+
     /// Writes the metrics that `families` returns, if they are asked for.
     ///
     /// # Errors
@@ -209,6 +220,14 @@ impl Documents {
             None => Ok(()),
         }
     }
+}
+
+/// The document of a command that fails before it has results.
+#[derive(Debug, Serialize)]
+struct FailedCommand {
+    schema_version: u32,
+    cxidiag_version: &'static str,
+    error: Problem,
 }
 
 /// Checks that all files differ.
@@ -240,7 +259,7 @@ mod tests {
             json: Some(Place::File(path("a.json"))),
             jsonl: Some(path("a.jsonl")),
             csv: Some(Place::File(path("a.csv"))),
-            metrics: Some((Place::File(path("a.prom")), Dialect::NodeExporter)),
+            metrics: Some(MetricsFile::of(path("a.prom"))),
             bad_nodes: Some(Place::File(path("a.jsonl"))),
             ..Places::default()
         };

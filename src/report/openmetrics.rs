@@ -2,7 +2,12 @@
 //! that the textfile collector of Prometheus' node exporter reads (jobs.md 2.5).
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::destination::directory;
+use facts::error::{Failure, invalid};
+use facts::user_file;
 
 /// The dialect of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +33,72 @@ impl Dialect {
             Self::OpenMetrics
         }
     }
+}
+
+/// Where metrics go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricsFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Its form.
+    pub dialect: Dialect,
+    /// A series without labels that all files of the command have: node exporter rejects two of
+    /// them in one directory. `None` if its neighbours do not matter.
+    pub series: Option<&'static str>,
+}
+
+impl MetricsFile {
+    /// Returns a file whose neighbours do not matter, with the form of its name.
+    pub fn of(path: PathBuf) -> Self {
+        Self {
+            dialect: Dialect::of(&path),
+            series: None,
+            path,
+        }
+    }
+
+    /// Checks that no other file for node exporter in the same directory has the same series.
+    ///
+    /// # Errors
+    ///
+    /// The other file.
+    pub fn check_neighbours(&self) -> Result<(), Failure> {
+        let is_read = |path: &Path| Dialect::of(path) == Dialect::NodeExporter;
+        let Some(series) = self.series.filter(|_| is_read(&self.path)) else {
+            return Ok(());
+        };
+        let own = self.path.canonicalize().ok();
+        // An unreadable directory has no files that node exporter reads.
+        let entries = fs::read_dir(directory(&self.path)).into_iter().flatten();
+        let mut others = entries.flatten().map(|entry| entry.path()).filter(|path| {
+            is_read(path) && path.canonicalize().ok() != own && has_series(path, series)
+        });
+        match others.next() {
+            None => Ok(()),
+            Some(other) => {
+                let why = format!(
+                    "{} has the metrics of this command, too, and the node exporter rejects both: \
+                     name this file, or remove it",
+                    other.display()
+                );
+                Err(Failure::usage(invalid(
+                    "openmetrics",
+                    self.path.display(),
+                    why,
+                )))
+            }
+        }
+    }
+}
+
+/// Returns whether a regular file has a sample of this series without labels.
+fn has_series(path: &Path, series: &str) -> bool {
+    let is_regular = fs::metadata(path).is_ok_and(|found| found.is_file());
+    let text = is_regular.then(|| user_file::text(path).ok()).flatten();
+    text.is_some_and(|text| {
+        let mut names = text.lines().filter_map(|line| line.split_once(' '));
+        names.any(|(name, _)| name == series)
+    })
 }
 
 /// The kind of a family.
@@ -178,6 +249,33 @@ mod tests {
             ),
             family("x_none", Kind::Gauge, "", "Nothing.", vec![]),
         ]
+    }
+
+    #[test]
+    fn refuses_a_directory_that_has_the_series() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        let check = |name: &str| {
+            let file = MetricsFile {
+                series: Some("x_time_seconds"),
+                ..MetricsFile::of(path(name))
+            };
+            file.check_neighbours().map_err(|failure| failure.message())
+        };
+        let own = text(&families(), Dialect::NodeExporter);
+        fs::write(path("other.prom"), own.replace("x_", "y_")).unwrap();
+        fs::write(path("a.txt"), &own).unwrap();
+        assert_eq!(check("b.prom"), Ok(()));
+        fs::write(path("a.prom"), &own).unwrap();
+        let why = check("b.prom").unwrap_err();
+        let other = path("a.prom").display().to_string();
+        assert!(
+            why.contains(&other) && why.ends_with("name this file, or remove it"),
+            "{why}"
+        );
+        // The file itself is replaced, and node exporter reads no other names.
+        assert_eq!(check("a.prom"), Ok(()));
+        assert_eq!(check("b.txt"), Ok(()));
     }
 
     #[test]

@@ -152,6 +152,28 @@ fn names_limit_of_processes_and_threads() {
     }
 }
 
+/// A thread of the software NIC or of a command that the limit prevents is a failure of the run,
+/// whichever thread it is.
+#[test]
+fn exhausted_threads_are_never_a_finding() {
+    for arguments in [
+        &["check", "soft0", "--window=20ms"][..],
+        &["write-lat", "--loopback", "-d", "soft0", "-n", "10"],
+        &["devices", "soft0"],
+    ] {
+        for limit in 1..9 {
+            let Some((status, error)) = with_processes(limit, arguments) else {
+                return;
+            };
+            let context = format!("{limit}: {arguments:?}: {status:?}: {error}");
+            assert!(!error.contains("panicked"), "{context}");
+            assert!(matches!(status, Some(0 | 1 | 4)), "{context}");
+            let is_named = error.contains("ulimit -u");
+            assert!(status != Some(1) || is_named, "{context}");
+        }
+    }
+}
+
 /// Where the system permits no second process, `stat` becomes the command.
 #[test]
 fn runs_command_without_a_second_process() {

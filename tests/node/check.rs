@@ -309,6 +309,36 @@ fn checks_nics_of_the_job() {
     assert!(error.contains("different lengths (2 and 1)"), "{error}");
 }
 
+/// The variables are for other NICs, or choose what the check does not use.
+#[test]
+fn judges_only_variables_of_the_job_that_it_needs() {
+    let fabric = Fabric::new();
+    let odd_services = [
+        ("SLINGSHOT_DEVICES", "soft0,soft1"),
+        ("SLINGSHOT_SVC_IDS", "5"),
+        ("SLINGSHOT_VNIS", "1358"),
+    ];
+    let odd_others = [
+        ("SLINGSHOT_DEVICES", "soft0"),
+        ("SLINGSHOT_SVC_IDS", "1"),
+        ("SLINGSHOT_VNIS", "70000"),
+        ("SLINGSHOT_TCS", "x"),
+    ];
+    let note = "cxidiag check: SLINGSHOT_DEVICES=soft0,soft1 and SLINGSHOT_SVC_IDS=5 have different \
+                lengths (2 and 1): the services of the job are not known\n";
+    for (variables, arguments, notes) in [
+        (&odd_services[..], "check soft2 --quick", ""),
+        (&odd_services, "check soft1 --quick", note),
+        (&odd_others, "check soft0 --quick", ""),
+        (&odd_others, "check --quick", ""),
+    ] {
+        let mut command = fabric.command(arguments);
+        command.envs(variables.iter().copied());
+        let output = finish(command);
+        assert_eq!(assert_status(&output, 0), notes, "{arguments}");
+    }
+}
+
 #[test]
 fn writes_and_reads_through_a_software_nic() {
     let fabric = Fabric::new();

@@ -3,7 +3,9 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
-use crate::harness::{Fabric, assert_status, assert_success, finish};
+use serde_json::Value;
+
+use crate::harness::{Fabric, assert_status, assert_success, finish, stderr, stdout};
 
 #[test]
 fn refuses_devices_in_place_of_files() {
@@ -73,4 +75,104 @@ fn refuses_a_file_that_cannot_be_replaced_before_measuring() {
     let error = assert_status(&output, 1);
     assert!(error.contains("Operation not permitted"), "{error}");
     assert_eq!(output.stdout, b"");
+}
+
+/// The node exporter rejects two files with the same samples.
+#[test]
+fn refuses_metrics_beside_a_file_with_the_same_samples() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let run = |command: &str, file: &str| {
+        let file = directory.path().join(file);
+        let mut words: Vec<&str> = command.split(' ').collect();
+        let option = format!("--openmetrics={}", file.display());
+        words.insert(1, &option);
+        let output = fabric.run(words.as_slice());
+        (output.status.code(), stderr(&output))
+    };
+    for (command, status) in [
+        ("check soft0 --quick", 0),
+        ("survey --loopback=2 --no-why", 4),
+    ] {
+        let name = command.split(' ').next().unwrap();
+        let [first, second] = ["a", "b"].map(|end| format!("{name}-{end}.prom"));
+        assert_eq!(run(command, &first).0, Some(status));
+        assert_eq!(run(command, &first).0, Some(status));
+        let (refused, error) = run(command, &second);
+        assert_eq!(refused, Some(2), "{error}");
+        assert!(
+            error.contains(&first) && error.contains("name this file"),
+            "{error}"
+        );
+        assert!(!directory.path().join(&second).exists());
+    }
+    // A command under `stat` runs whatever its files are.
+    assert_eq!(run("stat -- true", "stat-a.prom").0, Some(0));
+    let (status, error) = run("stat -- false", "stat-b.prom");
+    assert_eq!(status, Some(1));
+    assert!(error.contains("stat-a.prom"), "{error}");
+}
+
+/// As of the tools: a document on standard output, and no file.
+#[test]
+fn writes_document_of_invalid_arguments_of_commands() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("found.json");
+    for arguments in [
+        "devices --bogus",
+        "check --window=x",
+        "check --csv --local",
+        "ping --count=x",
+        "survey --pairs=x",
+        "survey",
+        "why --peer-device=cxi1",
+        "stat",
+        "compare --max-regress=x",
+        "selftest --only=x",
+    ] {
+        let (command, rest) = arguments.split_once(' ').unwrap_or((arguments, ""));
+        let run = |json: &str| Fabric::new().run(&*format!("{command} {json} {rest}"));
+        let output = run("--json");
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "{arguments}: {}",
+            stderr(&output)
+        );
+        let document: Value = serde_json::from_str(&stdout(&output)).expect(arguments);
+        assert_eq!(document["error"]["kind"], "usage", "{arguments}");
+        let output = run(&format!("--json={}", file.display()));
+        assert_eq!(
+            (output.status.code(), &*stdout(&output)),
+            (Some(2), ""),
+            "{arguments}"
+        );
+        assert!(!file.exists(), "{arguments}");
+    }
+}
+
+#[test]
+fn writes_document_of_failures_before_results() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("found.json");
+    for (command, status) in [
+        ("stat --merge /none/x", 2),
+        ("stat --stop=/none/x", 2),
+        ("survey --hosts=localhost -p 1", 1),
+        ("why soft0 --peer=localhost -p 1", 1),
+    ] {
+        let (name, rest) = command.split_once(' ').unwrap();
+        let option = format!("--json={}", file.display());
+        let output = Fabric::new().run(&*format!("{name} {option} {rest}"));
+        assert_eq!(
+            output.status.code(),
+            Some(status),
+            "{command}: {}",
+            stderr(&output)
+        );
+        let text = std::fs::read_to_string(&file).expect(command);
+        let document: Value = serde_json::from_str(&text).expect(command);
+        assert!(document["schema_version"].is_u64(), "{command}: {text}");
+        std::fs::remove_file(&file).unwrap();
+    }
 }

@@ -103,7 +103,10 @@ extern "C" fn summarize_at_exit() {
 }
 
 /// Has the engine thread serve a device.
-pub fn add(nic: Arc<Nic>) {
+///
+/// # Errors
+/// A thread that cannot be started.
+pub fn add(nic: Arc<Nic>) -> Result<(), Errno> {
     static AT_EXIT: Once = Once::new();
     if summary::file().is_some() {
         AT_EXIT.call_once(|| {
@@ -119,20 +122,23 @@ pub fn add(nic: Arc<Nic>) {
         std::mem::forget(std::mem::take(&mut registry.nics));
         std::mem::forget(registry.thread.take());
     }
-    registry.nics.push(nic);
     if registry.thread.is_none() {
         let (sender, receiver) = channel();
         let thread = without_signals(|| {
             let thread = thread::Builder::new().name("softnic".into());
             thread.spawn(move || serve(&receiver))
         });
-        // Without the thread, devices still work while the program polls.
-        registry.thread = thread.ok().map(|handle| EngineThread {
+        // Without the thread, a device would answer only while the program polls.
+        let handle =
+            thread.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))?;
+        registry.thread = Some(EngineThread {
             handle,
             devices: sender,
         });
     }
+    registry.nics.push(nic);
     registry.announce();
+    Ok(())
 }
 
 /// Calls `spawn` with all signals blocked except faults, so that a thread that it makes gets none

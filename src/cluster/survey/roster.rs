@@ -6,6 +6,7 @@ use super::answer::Pair;
 use super::ids::{NicId, NodeId};
 use crate::location::{Class, Location};
 use facts::device::DeviceName;
+use facts::host::HostIndex;
 
 /// Why a node that has joined is absent: its process has no NIC to measure with.
 pub const NO_NIC: &str = "it has no NIC";
@@ -100,6 +101,18 @@ impl Roster {
     /// Returns the name of a NIC in texts: `nid000417 cxi1`.
     pub fn name(&self, nic: NicId) -> String {
         format!("{} {}", self.node_of(nic).host, self.nic(nic).device)
+    }
+
+    /// Returns the names of the hosts.
+    pub fn hosts(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().map(|node| node.host.as_str())
+    }
+
+    /// Returns the name of a NIC with the name that `hosts` has for its host. Two surveys may have
+    /// the names of hosts from different sources.
+    pub fn name_among(&self, hosts: &HostIndex, nic: NicId) -> String {
+        let host = hosts.name(&self.node_of(nic).host);
+        format!("{host} {}", self.nic(nic).device)
     }
 
     /// Returns the class of a pair of NICs.

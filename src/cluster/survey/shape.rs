@@ -10,6 +10,7 @@ use super::pairs::{Line, Selection};
 use super::population::LEAST_FIGURES;
 use super::roster::Roster;
 use crate::location::Location;
+use facts::host::HostIndex;
 
 /// Most NICs of a group that are measured with the same other group in a round.
 const NICS_OF_GROUP: usize = 4;
@@ -289,11 +290,11 @@ fn listed(lines: &[Line], rail: &[NicId], roster: &Roster) -> Result<Vec<Vec<Pai
         .iter()
         .map(|nic| (roster.nic(*nic).node, *nic))
         .collect();
-    let mut named: HashMap<String, NodeId> = HashMap::new();
-    for (id, node) in roster.node_ids().zip(&roster.nodes) {
-        named.entry(node.host.clone()).or_insert(id);
-        named.insert(node.rank.to_string(), id);
-    }
+    let nodes = roster.node_ids().zip(&roster.nodes);
+    let ranks = nodes.map(|(id, node)| (node.rank.to_string(), id));
+    let ranks: HashMap<String, NodeId> = ranks.collect();
+    let hosts = HostIndex::new(roster.hosts());
+    let of_host = |name: &str| hosts.find(name).map(|index| NodeId(index as u32));
     let mut rounds = Vec::new();
     let mut known = HashSet::new();
     for of_round in lines.chunk_by(|one, other| one.round == other.round) {
@@ -301,7 +302,7 @@ fn listed(lines: &[Line], rail: &[NicId], roster: &Roster) -> Result<Vec<Vec<Pai
         let mut seen = HashSet::new();
         for line in of_round {
             let find = |name: &String| {
-                let node = named.get(name).copied();
+                let node = ranks.get(name).copied().or_else(|| of_host(name));
                 node.ok_or_else(|| {
                     format!(
                         "line {}: no process has the host or rank '{name}'",

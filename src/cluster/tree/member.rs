@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
@@ -17,6 +17,7 @@ use crate::load::timetable::LoadReport;
 use crate::survey::timetable::{BlockReport, Course, Introduction};
 use facts::error::{Context, Failure};
 use facts::net::framing::Incoming;
+use facts::threads;
 use facts::{interrupt, limit, text};
 
 /// How long a process looks for the coordinator at its start, unless its user wants otherwise:
@@ -68,8 +69,7 @@ impl Member {
             clock.clone(),
         );
         let node = node.environment(WHAT)?;
-        let thread = thread::Builder::new().name("survey tree".into());
-        let thread = thread.spawn(move || node.run()).environment(WHAT)?;
+        let thread = threads::start("survey tree", move || node.run())?;
         let member = Self {
             nics,
             line,

@@ -23,15 +23,16 @@ pub fn report(
     request: &CheckRequest,
     gather: impl FnOnce() -> Result<Answers, Failure>,
 ) -> Result<(), Failure> {
-    let mut documents = Documents::open(&Places {
+    let opened = Documents::open(&Places {
         json: request.json.clone(),
         csv: request.csv.clone(),
         bad_nodes: request.bad_nodes.clone().map(Place::File),
-        metrics: request.metrics.place()?,
+        metrics: request.metrics.file_with(check_fleet_metrics::SERIES)?,
         ..Places::default()
-    })?;
+    });
+    let mut documents = output::or_early_failure(request.json.as_ref(), opened)?;
     let (started, clock) = (SystemTime::now(), Instant::now());
-    let answers = gather()?;
+    let answers = output::or_failure(&documents, gather())?;
     let check = FleetCheck::new(started, clock.elapsed(), answers);
     let write = |text: &mut Vec<u8>, check: &FleetCheck| -> io::Result<()> {
         if request.is_quiet {

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use super::fleet::Answers;
@@ -12,6 +11,7 @@ use diag::session::check_order::CheckOrder;
 use facts::device::DeviceName;
 use facts::error::{Failure, Step};
 use facts::interrupt;
+use facts::threads;
 use facts::token::Token;
 use plan::tool::PROGRAM;
 use plan::tools::TOOLS;
@@ -45,19 +45,15 @@ pub fn ask_all(hosts: &[String], request: &CheckRequest) -> Result<Answers, Fail
     };
     let next = AtomicUsize::new(0);
     let answers = Mutex::new(Vec::new());
-    thread::scope(|scope| {
-        for _ in 0..MOST_AT_ONCE.min(hosts.len()) {
-            scope.spawn(|| {
-                while let Some(host) = hosts.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let document = order.ask(&plan, host);
-                    let check = document.and_then(|document| NodeCheck::read(&document));
-                    let check = check.map_err(|failure| unanswered(&failure, host));
-                    let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
-                    answers.push((host.clone(), check));
-                }
-            });
+    threads::share(MOST_AT_ONCE.min(hosts.len()), || {
+        while let Some(host) = hosts.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let document = order.ask(&plan, host);
+            let check = document.and_then(|document| NodeCheck::read(&document));
+            let check = check.map_err(|failure| unanswered(&failure, host));
+            let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
+            answers.push((host.clone(), check));
         }
-    });
+    })?;
     interrupt::check()?;
     Ok(answers.into_inner().unwrap_or_else(PoisonError::into_inner))
 }

@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
+use super::note::note;
 use facts::error::{Context, Failure};
 use facts::interrupt;
 use facts::number::time_text;
@@ -71,10 +72,6 @@ fn take_within(limit: Duration, machine: &Machine) -> Result<Option<Lock>, Failu
             Err(error) => return Err(error).environment("cannot lock a file for the check"),
         }
     }
-}
-
-fn note(what: &str) {
-    let _ = writeln!(io::stderr(), "cxidiag check: {what}");
 }
 
 fn write_number(mut file: &File) -> io::Result<()> {

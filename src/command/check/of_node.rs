@@ -4,6 +4,7 @@ use std::env;
 use std::time::{Instant, SystemTime};
 
 use super::examine::Examination;
+use super::note::note;
 use super::request::{CheckRequest, WINDOW};
 use super::traffic::Runs;
 use super::{lock, site};
@@ -15,7 +16,7 @@ use node::nic::files::Files;
 use node::nic::health::host_state::{self, HostCounts};
 use node::nic::health::{Finding, host, presence};
 use node::reading::{self, NO_ANSWER};
-use node::slingshot::Launcher;
+use node::slingshot::{self, Grant, Launcher};
 use report::check::{Check, Examined};
 
 /// Checks this node.
@@ -60,11 +61,8 @@ impl OngoingCheck {
     pub fn begin(mut request: CheckRequest) -> Result<Self, Failure> {
         let machine = Machine::this();
         request.fill_from(site::read(&machine)?);
-        let launcher = Launcher::find(|name| env::var(name).ok()).map_err(Failure::usage)?;
-        let grant = match &launcher {
-            Launcher::Granted(grant) => Some(grant),
-            Launcher::Absent | Launcher::Incomplete(_) => None,
-        };
+        let grant = grant(&request)?;
+        let grant = grant.as_ref();
         let devices = request.devices(grant, &machine)?;
         let (started, clock) = (SystemTime::now(), Instant::now());
         let begin = |device: &DeviceName| Examination::begin(*device, &request, grant, &machine);
@@ -136,6 +134,28 @@ impl OngoingCheck {
         host.extend(HostCounts::read(&self.host).since(before));
         name_unanswered(&mut host, &mut examined, &machine);
         Check::new(self.started, self.clock.elapsed(), host, examined)
+    }
+}
+
+/// Returns what the launcher has granted, if it has.
+///
+/// # Errors
+///
+/// Invalid variables, if they choose the NICs. For NICs that are arguments a note is enough:
+/// the variables only show which of their services are the job's.
+fn grant(request: &CheckRequest) -> Result<Option<Grant>, Failure> {
+    let value = |name: &str| env::var(name).ok();
+    match Launcher::find(value) {
+        Ok(Launcher::Granted(grant)) => Ok(Some(grant)),
+        Ok(Launcher::Absent | Launcher::Incomplete(_)) => Ok(None),
+        Err(why) if request.devices.is_empty() => Err(Failure::usage(why)),
+        Err(why) => {
+            let mut devices = request.devices.iter();
+            if devices.any(|device| slingshot::is_listed(value, &device.to_string())) {
+                note(&format!("{why}: the services of the job are not known"));
+            }
+            Ok(None)
+        }
     }
 }
 

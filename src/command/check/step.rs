@@ -14,8 +14,8 @@ use cluster::launcher::{LauncherTask, nodes_of_tasks};
 use cluster::meeting_point::MeetingPoint;
 use cluster::survey::timetable::Introduction;
 use cluster::tree::{Bounds, Event, JOIN_LIMIT, Order, Root};
-use facts::error::{Context, Failure, Kind};
-use facts::host::host_name;
+use facts::error::{Context, Failure, Kind, not_started};
+use facts::host::{HostIndex, host_name};
 use facts::limit;
 use facts::net::listener::{Listener, Reach};
 use facts::number::time_text;
@@ -104,7 +104,10 @@ fn gather(
     let mut root = Root::listen(listener, published.token.clone(), task.size)?;
     let mut others = Others::new(task, request.window.unwrap_or_default());
     let own = thread::scope(|scope| {
-        let own = scope.spawn(|| document(request, task));
+        let thread = thread::Builder::new().spawn_scoped(scope, || document(request, task));
+        let own = thread
+            .map_err(not_started)
+            .environment("cannot start a thread")?;
         others.receive(&mut root)?;
         own.join()
             .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -212,7 +215,9 @@ impl Others {
                 document => answers.push((name, document.and_then(|document| read(&document)))),
             }
         }
-        without.retain(|name| name != own && answers.iter().all(|(known, _)| known != name));
+        let names = answers.iter().map(|(name, _)| name.as_str());
+        let known = HostIndex::new(names.chain([own]));
+        without.retain(|name| known.find(name).is_none());
         let why = || Err("no task has checked it".to_owned());
         answers.extend(without.into_iter().map(|name| (name, why())));
         answers

@@ -12,7 +12,7 @@ use crossbeam_channel::unbounded;
 use super::super::probe::Probe;
 use facts::advice::{Situation, remedy};
 use facts::device::DeviceName;
-use facts::error::{Context, Failure, Kind, Step};
+use facts::error::{Context, Failure, Kind, Step, not_started};
 use facts::interrupt;
 use facts::number::time_text;
 use report::outcome::Problem;
@@ -99,7 +99,7 @@ impl Rounds {
         let next = AtomicUsize::new(0);
         let (answered, answers) = unbounded();
         thread::scope(|scope| {
-            for _ in 0..most.min(pairs.len()) {
+            for count in 0..most.min(pairs.len()) {
                 let (pairs, next, answered) = (&pairs, &next, answered.clone());
                 let measure = move || {
                     loop {
@@ -111,8 +111,13 @@ impl Rounds {
                         let _ = answered.send((index, self.operations(host, *device)));
                     }
                 };
-                let started = thread::Builder::new().spawn_scoped(scope, measure);
-                started.environment("cannot start a thread")?;
+                match thread::Builder::new().spawn_scoped(scope, measure) {
+                    // The others measure.
+                    Err(_) if count > 0 => break,
+                    started => started
+                        .map_err(not_started)
+                        .environment("cannot start a thread")?,
+                };
             }
             drop(answered);
             let mut is_known = vec![false; pairs.len()];

@@ -7,13 +7,13 @@ use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 use rustix::fs::fstat;
 
-use facts::error::{Context, Failure};
+use facts::error::Failure;
+use facts::threads;
 
 /// The variable in which the service manager names the device and the file of the journal, where
 /// standard output leads to it (systemd.exec(5)).
@@ -66,17 +66,16 @@ impl Log {
     /// A thread that cannot be started.
     pub fn start() -> Result<Self, Failure> {
         let to_journal = leads_to_journal();
-        Self::to(io::stdout(), to_journal).environment("cannot start a thread")
+        Self::to(io::stdout(), to_journal)
     }
 
     /// Starts the thread that writes to `out`; each line begins with its priority if it leads
     /// `to_journal`.
-    fn to(out: impl Write + Send + 'static, to_journal: bool) -> io::Result<Self> {
+    fn to(out: impl Write + Send + 'static, to_journal: bool) -> Result<Self, Failure> {
         let (messages, received) = bounded(MOST);
         let lost = Arc::new(AtomicU64::new(0));
         let counted = lost.clone();
-        let thread = thread::Builder::new().name("log".into());
-        thread.spawn(move || write(out, to_journal, &received, &counted))?;
+        threads::start("log", move || write(out, to_journal, &received, &counted))?;
         Ok(Self { messages, lost })
     }
 

@@ -26,7 +26,7 @@ use std::io::{self, Write};
 use std::net::{IpAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use super::arguments;
@@ -48,6 +48,7 @@ use facts::error::{Context, Failure, Kind};
 use facts::interrupt;
 use facts::net::listener::{Listener, Reach};
 use facts::number::{bytes_within, time, time_text, within};
+use facts::threads;
 use facts::token::Token;
 use limits::Limits;
 use log::Log;
@@ -341,9 +342,7 @@ struct Receiver {
 impl Receiver {
     /// Starts the thread. The scheduler prefers other threads to it.
     fn start(self) -> Result<JoinHandle<Result<(), Failure>>, Failure> {
-        let thread = thread::Builder::new().name("arrivals".into());
-        let started = thread.spawn(move || self.receive());
-        started.environment("cannot start a thread")
+        threads::start("arrivals", move || self.receive())
     }
 
     fn receive(mut self) -> Result<(), Failure> {

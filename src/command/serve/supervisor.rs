@@ -265,10 +265,17 @@ impl<'a> Supervisor<'a> {
             match Client::start(self.plan, &newcomer, device, self.limits.run, reach) {
                 Ok(client) => self.clients.push(client),
                 Err(failure) => {
+                    let is_at_limit = failure.is_at_limit();
                     let reason = failure
                         .context("the server cannot start a process")
                         .message();
-                    self.refuse(newcomer, device, &reason);
+                    if is_at_limit {
+                        let (peer, doing) = (newcomer.peer, newcomer.doing());
+                        let reason = newcomer.turn_away(&reason);
+                        self.refused(&refusal_line(peer, doing, device, &reason));
+                    } else {
+                        self.refuse(newcomer, device, &reason);
+                    }
                 }
             }
         }

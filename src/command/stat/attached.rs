@@ -10,6 +10,7 @@ use super::output;
 use super::program::Program;
 use super::request::StatRequest;
 use super::step_directory::{read, replace};
+use crate::command::output::or_early_failure;
 use facts::device::DeviceName;
 use facts::error::{Failure, cause};
 use node::machine::Machine;
@@ -50,6 +51,20 @@ pub fn start(request: &StatRequest, path: &Path) -> Result<(), Failure> {
 /// A file that `--start` did not write, or wrote in another boot or for other NICs; a NIC that can
 /// no longer be read; a finding of `--fail-on`.
 pub fn stop(request: &StatRequest, path: &Path) -> Result<(), Failure> {
+    let outputs = or_early_failure(request.json.as_ref(), output::open(request, None))?;
+    let (job, gone) = outputs.or_failure(since_first_reading(path))?;
+    output::print(request, &job, &outputs)?;
+    output::check(request, &job)?;
+    if !gone.is_empty() {
+        let why = format!("no second reading of {}", gone.join(", "));
+        return Err(Failure::environment(why));
+    }
+    Ok(())
+}
+
+/// Returns what the counters did since `--start` wrote `path`, and the NICs that can no longer be
+/// read.
+fn since_first_reading(path: &Path) -> Result<(JobStat, Vec<String>), Failure> {
     let refused = |why: &str| Failure::usage(format!("--stop={}: {why}", path.display()));
     let bytes = read(path).map_err(|error| refused(&cause(&error)))?;
     let mut record = NodeRecord::read(&bytes).map_err(|why| refused(&why))?;
@@ -62,7 +77,6 @@ pub fn stop(request: &StatRequest, path: &Path) -> Result<(), Failure> {
     }
     let devices = record.nics.iter().map(|nic| nic.device.parse());
     let devices: Vec<DeviceName> = devices.collect::<Result<_, _>>().map_err(refused)?;
-    let outputs = output::open(request, None)?;
     let set = CounterSet {
         name: record.set.clone(),
         counters: record.counters.clone(),
@@ -89,14 +103,7 @@ pub fn stop(request: &StatRequest, path: &Path) -> Result<(), Failure> {
         .filter(|nic| nic.after.is_none())
         .map(|nic| nic.device.clone())
         .collect();
-    let job = JobStat::of(vec![record], Vec::new());
-    output::print(request, &job, &outputs)?;
-    output::check(request, &job)?;
-    if !gone.is_empty() {
-        let why = format!("no second reading of {}", gone.join(", "));
-        return Err(Failure::environment(why));
-    }
-    Ok(())
+    Ok((JobStat::of(vec![record], Vec::new()), gone))
 }
 
 /// Adds the second reading of each NIC.

@@ -8,7 +8,9 @@ use super::note::note;
 use super::output;
 use super::request::StatRequest;
 use super::step_directory::{self, latest};
+use crate::command::output::or_early_failure;
 use facts::error::{Failure, cause};
+use facts::host::HostIndex;
 use report::stat::JobStat;
 use report::stat::record::NodeRecord;
 use report::stat::series::NodeSeries;
@@ -134,12 +136,12 @@ fn missing(nodes: &[&NodeRecord]) -> Vec<String> {
     if has_all_processes(nodes) == Some(true) {
         return Vec::new();
     }
-    let names: BTreeSet<&str> = nodes.iter().map(|node| node.node.as_str()).collect();
+    let present = HostIndex::new(nodes.iter().map(|node| node.node.as_str()));
     let expected = nodes.iter().filter_map(|node| node.step.as_ref());
     let expected: BTreeSet<&String> = expected.flat_map(|step| &step.nodes).collect();
     let missing = expected
         .into_iter()
-        .filter(|name| !names.contains(name.as_str()));
+        .filter(|name| present.find(name).is_none());
     missing.cloned().collect()
 }
 
@@ -183,14 +185,21 @@ pub fn one_series(path: &Path) -> Option<NodeSeries> {
 ///
 /// A directory without files, a file that cannot be read, a finding of `--fail-on`.
 pub fn merge(request: &StatRequest, directories: &[PathBuf]) -> Result<(), Failure> {
-    let outputs = output::open(request, None)?;
+    let outputs = or_early_failure(request.json.as_ref(), output::open(request, None))?;
+    let job = outputs.or_failure(merged(directories))?;
+    output::print(request, &job, &outputs)?;
+    output::check(request, &job)
+}
+
+/// Returns what the nodes in `directories` have read.
+fn merged(directories: &[PathBuf]) -> Result<JobStat, Failure> {
     let (mut nodes, mut notes) = (Vec::new(), Vec::new());
-    let mut merged = BTreeSet::new();
+    let mut known = BTreeSet::new();
     for directory in directories {
         let files = latest(directory);
         if directory
             .canonicalize()
-            .is_ok_and(|path| !merged.insert(path))
+            .is_ok_and(|path| !known.insert(path))
         {
             let why = format!("--merge: {} is named twice", directory.display());
             return Err(Failure::usage(why));
@@ -213,9 +222,7 @@ pub fn merge(request: &StatRequest, directories: &[PathBuf]) -> Result<(), Failu
     }
     let missing = missing(&nodes.iter().collect::<Vec<_>>());
     let series = directories.iter().flat_map(|directory| series(directory));
-    let job = JobStat::of(nodes, missing).with_series(series.collect());
-    output::print(request, &job, &outputs)?;
-    output::check(request, &job)
+    Ok(JobStat::of(nodes, missing).with_series(series.collect()))
 }
 
 /// Removes the records of commands before the last one. Returns a line about them.
@@ -322,6 +329,15 @@ mod tests {
         fs::write(directory.path().join("b.json"), other.bytes()).unwrap();
         let all = gather(directory.path(), &own);
         assert!(all.missing.is_empty() && all.is_complete);
+    }
+
+    /// The file of PBS has full names, which the hosts themselves do not use.
+    #[test]
+    fn node_is_not_missing_under_another_form_of_its_name() {
+        let directory = tempfile::tempdir().unwrap();
+        let own = node("a", Some(1), &["A.cluster.example", "b.cluster.example"]);
+        let found = gather(directory.path(), &own);
+        assert_eq!(found.missing, ["b.cluster.example"]);
     }
 
     #[test]

@@ -31,6 +31,7 @@ use super::request::StatRequest;
 use super::roster::{self, Part, Roster};
 use super::sampler::Sampler;
 use super::step_directory::StepDirectory;
+use crate::command::output::or_early_failure;
 use facts::error::{Failure, Kind};
 use facts::limit::in_effect;
 
@@ -79,7 +80,7 @@ pub fn run(request: &StatRequest, command: &[OsString]) -> Result<(), Failure> {
     let documents = match output::open(request, node) {
         // Other processes of the program already run their commands.
         Err(failure) if failure.kind == Kind::Usage && !program.has_others() => {
-            return Err(failure);
+            return or_early_failure(request.json.as_ref(), Err(failure));
         }
         opened => opened.unwrap_or_else(|failure| {
             notes.push(failure.message());

@@ -3,10 +3,10 @@
 use std::collections::{BTreeSet, HashSet};
 use std::env;
 use std::sync::mpsc;
-use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use facts::device::DeviceName;
+use facts::threads;
 use node::backend;
 use node::machine::Machine;
 use node::nic::counter_set::CounterSet;
@@ -153,11 +153,11 @@ impl Nics {
         let (machine, names) = (machine.clone(), self.set.counters.clone());
         // The receiver is gone if this thread was given up.
         let work = move || drop(sender.send(read(device, &machine, names)));
-        let started = thread::Builder::new().name("reading".into()).spawn(work);
+        let started = threads::start("reading", work);
         let result = match started.map(|_| answer.recv_timeout(LIMIT)) {
             Ok(Ok(result)) => result,
             Ok(Err(_)) => Err("reading its files took longer than 5 s".into()),
-            Err(error) => Err(error.to_string()),
+            Err(failure) => Err(failure.message()),
         };
         match result {
             Ok(read) => Some(read),

@@ -4,12 +4,14 @@ use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
 use super::note::note;
-use super::request::StatRequest;
+use super::request::{Form, StatRequest};
 use super::step_directory::node_name;
+use crate::command::output::or_failure;
 use facts::error::Failure;
 use plan::outputs::Place;
 use report::Destination;
 use report::documents::{Documents, Places};
+use report::openmetrics::MetricsFile;
 use report::stat::document::StatDocument;
 use report::stat::record::NodeRecord;
 use report::stat::series::NodeSeries;
@@ -34,7 +36,19 @@ pub fn open(request: &StatRequest, node: Option<&str>) -> Result<ReportFiles, Fa
         Some(node) => of_node(path, node),
         None => path.to_owned(),
     };
-    let metrics = request.metrics.place()?;
+    let mut metrics = request.metrics.file_with(metrics::SERIES)?;
+    if let Some(file) = &mut metrics {
+        file.path = path(&file.path);
+        // The files of other nodes are no neighbours on the same host.
+        file.series = file.series.filter(|_| node.is_none());
+    }
+    if matches!(request.form, Form::Run(_))
+        && let Some(Err(failure)) = metrics.as_ref().map(MetricsFile::check_neighbours)
+    {
+        // The command runs all the same.
+        note(&failure.message());
+        metrics = None;
+    }
     let mut places = [&request.json, &request.csv].into_iter().flatten();
     if places.any(|place| *place == Place::Stdout) && cxi::standard_output::was_closed() {
         return Err(report::no_standard_output());
@@ -46,13 +60,24 @@ pub fn open(request: &StatRequest, node: Option<&str>) -> Result<ReportFiles, Fa
     let documents = Documents::open(&Places {
         json: request.json.as_ref().map(place),
         csv: request.csv.as_ref().map(place),
-        metrics: metrics.map(|(of, dialect)| (place(&of), dialect)),
+        metrics,
         ..Places::default()
     })?;
     let text = request.output.as_deref().map(path);
     let text = text.as_deref().map(Destination::file).transpose()?;
     documents.check_distinct_from(text.as_ref())?;
     Ok(ReportFiles { documents, text })
+}
+
+impl ReportFiles {
+    /// Returns `outcome`; a failure is written to the document of `--json`, too.
+    ///
+    /// # Errors
+    ///
+    /// The failure.
+    pub fn or_failure<T>(&self, outcome: Result<T, Failure>) -> Result<T, Failure> {
+        or_failure(&self.documents, outcome)
+    }
 }
 
 /// Returns the path of the file of one node, for a path that all nodes have: `stat.nid1.json` for

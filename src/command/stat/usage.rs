@@ -20,6 +20,7 @@ use plan::cli::definition::OptionDef;
 use plan::cli::usage::{Completion, Usage};
 use plan::outputs::Place;
 use report::stat::Level;
+use report::stat::metrics::SERIES;
 use report::stat::text::LEVELS;
 
 /// Bounds of `--linger`.
@@ -271,7 +272,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
         return Ok(None);
     };
     let form = form(&typed, command, &words)?;
-    typed.metrics.place()?;
+    typed.metrics.file_with(SERIES)?;
     match form {
         Form::Merge(_) if !typed.devices.is_empty() => {
             return Err(Failure::usage("--merge reads no NIC: leave out --device"));
@@ -334,7 +335,7 @@ fn form(
         let documents = [
             typed.json.is_some(),
             typed.csv.is_some(),
-            typed.metrics.place()?.is_some(),
+            typed.metrics.file_with(SERIES)?.is_some(),
             typed.output.is_some(),
             typed.interval.is_some(),
             !typed.fail_on.is_empty(),

@@ -26,6 +26,7 @@ use super::members::Members;
 use super::pace::{Pace, estimate};
 use super::request::SurveyRequest;
 use super::written::{Notes, Outputs};
+use crate::command::output::or_early_failure;
 use cluster::host_list::compress;
 use cluster::survey::busy::BusySlots;
 use cluster::survey::conductor::{Conductor, Phase, Settings};
@@ -66,7 +67,10 @@ const END_LIMIT: Duration = Duration::from_secs(10);
 pub fn run(request: &SurveyRequest, launch: Launch) -> Result<(), Failure> {
     match Files::open(request) {
         Ok(files) => survey(request, &launch, files),
-        Err(failure) => Err(launch.fail(request, failure, join_limit(request, &launch))),
+        Err(failure) => {
+            let failed = or_early_failure(request.places.json.as_ref(), Err(failure));
+            failed.map_err(|failure| launch.fail(request, failure, join_limit(request, &launch)))
+        }
     }
 }
 
@@ -89,7 +93,7 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         mut control,
         joining,
         joined,
-    } = gather(request, launch, notes)?;
+    } = outputs.or_failure(gather(request, launch, notes))?;
     let late = &control.late.joined;
     locations.add_topology(late);
     (control.members).locate(late, |host, nic| locations.of(host, nic));
@@ -113,7 +117,8 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         sensitivity: request.sensitivity,
         keep_figures: request.keeps_matrix.then_some(true),
     };
-    let conductor = conductor(request, &control.members, &setup.tests, &settings)?;
+    let conductor = conductor(request, &control.members, &setup.tests, &settings);
+    let conductor = outputs.or_failure(conductor)?;
     let mut survey = CoordinatorLoop {
         request,
         has_launcher: launch.has_launcher(),
@@ -139,7 +144,7 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         };
         if load.wanted.is_plan || planned.is_err() {
             end(survey.control, joining);
-            return planned;
+            return survey.outputs.or_failure(planned);
         }
     }
     let mut ended = joined.and_then(|()| survey.measure_rounds(started, &setup, earlier));

@@ -26,6 +26,7 @@ use facts::error::{Failure, Step, invalid};
 use facts::interrupt;
 use facts::net::listener::{Listener, Reach};
 use facts::net::race::check_loopback;
+use facts::threads;
 use facts::token::Token;
 use plan::DEFAULT_PORT;
 use plan::tools::TOOLS;
@@ -202,24 +203,20 @@ impl<'a> Launch<'a> {
     ) -> Result<(ByRank<T>, ByRank<String>), Failure> {
         let next = AtomicUsize::new(0);
         let found = Mutex::new((BTreeMap::new(), BTreeMap::new()));
-        thread::scope(|scope| {
-            for _ in 0..MOST_AT_ONCE.min(ranks.len()) {
-                scope.spawn(|| {
-                    while let Some(&rank) = ranks.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let done = work(rank, &self.hosts[rank as usize]);
-                        let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
-                        match done {
-                            Ok(done) => {
-                                found.0.insert(rank, done);
-                            }
-                            Err(failure) => {
-                                found.1.insert(rank, unreached(&failure));
-                            }
-                        }
+        threads::share(MOST_AT_ONCE.min(ranks.len()), || {
+            while let Some(&rank) = ranks.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let done = work(rank, &self.hosts[rank as usize]);
+                let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
+                match done {
+                    Ok(done) => {
+                        found.0.insert(rank, done);
                     }
-                });
+                    Err(failure) => {
+                        found.1.insert(rank, unreached(&failure));
+                    }
+                }
             }
-        });
+        })?;
         interrupt::check()?;
         Ok(found.into_inner().unwrap_or_else(PoisonError::into_inner))
     }

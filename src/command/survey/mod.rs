@@ -57,6 +57,7 @@ pub use suspect::{Beside, SuspectRequest, diagnose, measure_if_started};
 pub use usage::usage;
 
 use crate::command::check::{self, Nodes};
+use crate::command::output;
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::{Coordinator, MeetingPoint};
 use cluster::tree::JOIN_LIMIT;
@@ -66,6 +67,7 @@ use facts::error::{Failure, Kind};
 use facts::interrupt;
 use facts::token::Token;
 use node::backend;
+use plan::outputs::Place;
 
 /// Runs the command with the arguments after its name.
 ///
@@ -74,13 +76,16 @@ use node::backend;
 /// Invalid arguments, files that cannot be read or written, processes that do not find each other,
 /// and a survey that has found something.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
-    let Some(request) = usage::parse(&arguments)? else {
+    let read = usage::parse(&arguments);
+    let Some(request) = output::or_refusal(&arguments, read)? else {
         return Ok(());
     };
-    for device in &request.devices {
-        backend::check(*device)?;
-    }
-    interrupt::watch()?;
+    let mut devices = request.devices.iter();
+    let ready = devices
+        .try_for_each(|device| backend::check(*device))
+        .and_then(|()| interrupt::watch());
+    let json = own_place(request.places.json.as_ref());
+    output::or_early_failure(json, ready)?;
     if is_started_for_client() {
         return served::run(request);
     }
@@ -90,7 +95,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     match &request.processes {
         ProcessSource::Launcher => of_launcher(&request, &arguments),
         ProcessSource::Loopback(count) => {
-            backend::check(DeviceName::software(0))?;
+            let ready = backend::check(DeviceName::software(0));
+            output::or_early_failure(json, ready)?;
             coordinator::run(&request, Launch::loopback(*count, &arguments))
         }
         ProcessSource::Hosts(hosts) => {
@@ -98,6 +104,12 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
             coordinator::run(&request, Launch::hosts(hosts, &arguments)).and(checked)
         }
     }
+}
+
+/// Returns the place of the document of this process. A process that a coordinator has started has
+/// the coordinator's arguments, but no documents.
+pub fn own_place(json: Option<&Place>) -> Option<&Place> {
+    json.filter(|_| Started::of_environment().is_none())
 }
 
 /// Checks the nodes first, if the user asks for it. Returns what the checks amount to.
@@ -141,12 +153,12 @@ fn of_coordinator(request: &SurveyRequest, started: Started) -> Result<(), Failu
 
 /// Runs a task of a launcher: the coordinator, or a member.
 fn of_launcher(request: &SurveyRequest, arguments: &[OsString]) -> Result<(), Failure> {
-    let Some(task) = LauncherTask::of_environment()? else {
-        return Err(Failure::usage(
-            "no launcher has started this process: start one on each node with srun, mpiexec, flux run \
-             or mpirun, or use --hosts or --loopback",
-        ));
-    };
+    let task = LauncherTask::of_environment().and_then(|task| {
+        let none = "no launcher has started this process: start one on each node with srun, mpiexec, \
+                    flux run or mpirun, or use --hosts or --loopback";
+        task.ok_or_else(|| Failure::usage(none))
+    });
+    let task = output::or_early_failure(request.places.json.as_ref(), task)?;
     let token = Token::of_environment();
     let meeting_point = MeetingPoint::of(&task, request.meeting_point.as_deref(), token.as_ref())?;
     let checked = checked(request, Nodes::OfTasks(&task))?;

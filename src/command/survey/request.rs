@@ -15,6 +15,7 @@ use facts::expect::Expectation;
 use node::traffic_class::TrafficClass;
 use plan::Plan;
 use plan::cli::nearest::{nearest, question};
+use plan::cli::parser::device_hint;
 use plan::cli::{self, Request};
 use plan::tool::{Opt, PROGRAM, Tool};
 use plan::tools::TOOLS;
@@ -209,7 +210,8 @@ fn unknown_tool(name: &str) -> Failure {
     } else {
         question(&near)
     };
-    Failure::usage(format!("unknown tool '{name}': {meant}"))
+    let hint = device_hint(name.as_ref());
+    Failure::usage(format!("unknown tool '{name}': {meant}")).with_hint_if(hint)
 }
 
 /// Returns the tests of a tool with the sizes of a range.

@@ -23,6 +23,7 @@ use plan::ineffective::{self, Ineffective};
 use plan::outputs::Place;
 use plan::tools::TOOLS;
 use report::documents::Places;
+use report::survey::metrics::SERIES;
 
 /// Default of `--pair-time`. The thread of a software NIC takes up to 20 ms before it polls without
 /// sleeping.
@@ -474,7 +475,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
         join_limit: wishes.join_limit,
         resume: wishes.resume,
         places: Places {
-            metrics: wishes.metrics.place()?,
+            metrics: wishes.metrics.file_with(SERIES)?,
             bad_nodes: wishes.bad_nodes.map(Place::File),
             ticket: wishes.ticket.map(Place::File),
             ..wishes.places

@@ -78,6 +78,15 @@ impl Outputs {
         })
     }
 
+    /// Returns `outcome`; a failure is written to the document of `--json`, too.
+    ///
+    /// # Errors
+    ///
+    /// The failure.
+    pub fn or_failure<T>(&self, outcome: Result<T, Failure>) -> Result<T, Failure> {
+        outcome.inspect_err(|failure| self.documents.write_failure(failure))
+    }
+
     /// Writes what is known before the first pair is measured.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use cxi::placement::Confined;
 use super::pairs::{End, Pair, PairProgress, PairsLoop};
 use super::watchdog::Notices;
 use crate::bench::api::Lists;
-use facts::error::Failure;
+use facts::error::{Failure, not_started};
 use facts::interrupt;
 use facts::rate::{Pacer, Period};
 use measure::wait_policy::Limits;
@@ -85,9 +85,12 @@ impl<C: Clock + Sync> Measurement<'_, C> {
                 let work = move || self.work(share, places, *cpu, limits, gate);
                 match thread::Builder::new().spawn_scoped(scope, work) {
                     Ok(worker) => workers.push(worker),
-                    Err(error) => gate.stop(Failure::environment(format!(
-                        "cannot start a thread: {error}"
-                    ))),
+                    Err(error) => {
+                        let error = not_started(error);
+                        gate.stop(Failure::environment(format!(
+                            "cannot start a thread: {error}"
+                        )));
+                    }
                 }
             }
             let _stop = StopOnPanic(&gate);

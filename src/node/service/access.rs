@@ -73,7 +73,7 @@ pub struct Access {
     pub vni: Chosen<u16>,
     /// The traffic class.
     pub class: Chosen<TrafficClass>,
-    /// Why the launcher has chosen no service although it has set variables.
+    /// Why variables of the launcher are not used.
     pub unused: Option<String>,
 }
 

@@ -39,7 +39,7 @@ pub struct ServiceRequest {
     svc_id: Option<Chosen<u32>>,
     vni: Option<Chosen<u16>>,
     class: Option<Chosen<TrafficClass>>,
-    /// Why the launcher has chosen no service although it has set variables.
+    /// Why variables of the launcher are not used.
     unused: Option<String>,
     /// The process belongs to a step on one node without a VNI.
     is_one_node_step: bool,
@@ -84,7 +84,7 @@ impl ServiceRequest {
         };
         if is_of_job {
             let vni = match &launcher {
-                Launcher::Granted(grant) => grant.job_vni,
+                Launcher::Granted(grant) => grant.job_vni()?,
                 Launcher::Absent | Launcher::Incomplete(_) => None,
             };
             let vni = vni.ok_or(
@@ -94,38 +94,47 @@ impl ServiceRequest {
             request.vni = Some(Chosen::by_option(vni));
         }
         if request.svc_id.is_none() {
-            request.use_grant(&launcher, device);
+            request.use_grant(&launcher, device)?;
         }
         Ok(request)
     }
 
     /// Fills in what the options leave open, if the launcher has granted a service on `device`.
-    fn use_grant(&mut self, launcher: &Launcher, device: DeviceName) {
+    ///
+    /// # Errors
+    ///
+    /// An invalid variable whose value is used.
+    fn use_grant(&mut self, launcher: &Launcher, device: DeviceName) -> Result<(), String> {
         let grant = match launcher {
-            Launcher::Absent => return,
+            Launcher::Absent => return Ok(()),
             Launcher::Incomplete(missing) => {
                 let plural = if missing.len() == 1 { "is" } else { "are" };
                 let missing = missing.join(" and ");
                 self.unused = Some(format!("{missing} {plural} missing or empty"));
-                return;
+                return Ok(());
             }
             Launcher::Granted(grant) => grant,
         };
-        let nic = grant.on(&device.to_string());
-        let Some((nic, svc_id)) = nic.and_then(|nic| Some((nic, nic.svc_id?))) else {
+        let name = device.to_string();
+        let nic = grant.on(&name);
+        let Some(svc_id) = nic.and_then(|nic| nic.svc_id) else {
             // Launchers list hardware only, so that a software NIC is listed by the user or not at
             // all.
             if nic.is_some() || device.platform().is_listed {
                 self.unused = Some(format!("no service on {device} in this job (SLINGSHOT_*)"));
             }
-            return;
+            return Ok(());
         };
         self.svc_id = Some(Chosen::new(svc_id, Source::Slingshot));
-        let vni = Chosen::new(grant.step_vni, Source::Slingshot);
-        self.vni.get_or_insert(vni);
-        let class = nic.classes.as_deref().and_then(TrafficClass::preferred);
-        let class = class.map(|class| Chosen::new(class, Source::Slingshot));
-        self.class = self.class.or(class);
+        if self.vni.is_none() {
+            self.vni = Some(Chosen::new(grant.step_vni()?, Source::Slingshot));
+        }
+        if self.class.is_none() {
+            let class = grant.classes(&name)?.and_then(TrafficClass::preferred);
+            self.class = class.map(|class| Chosen::new(class, Source::Slingshot));
+            self.unused = grant.unused_classes().map(str::to_owned);
+        }
+        Ok(())
     }
 
     /// Returns the number of the service, as far as it is known before the NIC is opened.

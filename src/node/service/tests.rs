@@ -97,6 +97,29 @@ fn options_win_over_variables() {
     assert_eq!(found.class, from(Source::Option, class));
 }
 
+/// Scripts shorten the other lists.
+#[test]
+fn judges_only_variables_whose_values_are_used() {
+    let odd = ["cxi0", "5", "70000", "x"];
+    assert!(request(NONE, "cxi0", odd).is_err());
+    assert!(request(NONE, "soft0", odd).unwrap().unused.is_none());
+    let options = ServiceOptions {
+        svc_id: None,
+        vni: Some(VniOption::Number(1400)),
+        class: Some(TrafficClass::LowLatency),
+    };
+    let found = request(options, "cxi0", odd).unwrap();
+    assert_eq!(found.svc_id, from(Source::Slingshot, 5));
+    let longer = ["cxi0", "5", "1358", "0xa,0x8"];
+    assert_eq!(request(options, "cxi0", longer).unwrap().unused, None);
+    let unused = request(NONE, "cxi0", longer).unwrap().unused;
+    assert!(
+        unused
+            .unwrap()
+            .ends_with("its traffic classes are not used")
+    );
+}
+
 #[test]
 fn takes_second_vni_as_that_of_job() {
     let options = ServiceOptions {

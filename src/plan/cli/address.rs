@@ -3,13 +3,14 @@
 //! `--json out.json`, with a blank instead of `=`, would make the file the address: a client would
 //! try to connect to it, and a server would become a client. A word is therefore refused if it is
 //! clearly a file: it contains a slash, ends in the suffix of an output, or follows an option whose
-//! value was omitted and names an existing file. Elsewhere a file may have the name of a host.
+//! value was omitted and names an existing file. Elsewhere a file may have the name of a host. The
+//! name of a NIC is refused, too.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use super::options;
-use super::parser::{hint_before, meant};
+use super::parser::{device_hint, hint_before, meant};
 use crate::tool::Tool;
 use crate::typed::Typed;
 use facts::error::Failure;
@@ -45,12 +46,20 @@ pub(super) fn read<'a>(
             "unexpected argument '{}': one server address at most (see --help)",
             surplus.display()
         ));
-        return Err(failure.with_hint_if(hint(surplus).or_else(|| hint(word))));
+        let hints = hint(surplus).or_else(|| hint(word));
+        let hints = hints
+            .or_else(|| device_hint(surplus))
+            .or_else(|| device_hint(word));
+        return Err(failure.with_hint_if(hints));
     }
     let host = match word.to_str() {
         Some(host) if !host.is_empty() => host,
         _ => return Err(refused(word, "expected a host name or an IP address")),
     };
+    if let Some(hint) = device_hint(word) {
+        let allowed = "expected a host name or an IP address, not a NIC";
+        return Err(refused(word, allowed).with_hint(hint));
+    }
     let suffix = option_of_suffix(host);
     let hint = hint(word);
     if host.contains(['/', ',']) || suffix.is_some() || hint.is_some() && Path::new(host).exists() {
@@ -121,6 +130,15 @@ mod tests {
         // Bandwidth tools write no such file.
         let (_, hint) = address("send-bw", &["a.hlog"]).unwrap_err();
         assert_eq!(hint, None);
+    }
+
+    #[test]
+    fn refuses_nics_and_suggests_the_option_that_names_them() {
+        for arguments in [&["cxi0"][..], &["cxi0", "node1"], &["node1", "cxi0"]] {
+            let (_, hint) = address("write-lat", arguments).unwrap_err();
+            assert_eq!(hint.as_deref(), Some("an option names the NIC: -d cxi0"));
+        }
+        assert_eq!(address("write-lat", &["cxi0.x"]), Ok(Some("cxi0.x".into())));
     }
 
     #[test]

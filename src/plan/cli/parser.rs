@@ -8,6 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::nearest::{question, unknown_option};
+use facts::device::DeviceName;
 use facts::error::Failure;
 
 /// What arguments ask for.
@@ -97,7 +98,11 @@ fn refusal(
                 .get_arguments()
                 .filter(|own| own.is_require_equals_set())
                 .filter_map(Arg::get_long);
+            let takes_device = command
+                .get_arguments()
+                .any(|own| own.get_short() == Some('d'));
             let hint = hint_before(named.as_ref(), arguments, optional);
+            let hint = hint.or_else(|| device_hint(named.as_ref()).filter(|_| takes_device));
             return Failure::usage(format!("unexpected argument '{named}' (see --help)"))
                 .with_hint_if(hint);
         }
@@ -146,6 +151,12 @@ pub fn hint_before<'a>(
     let before = arguments[..place].last()?.to_str()?.strip_prefix("--")?;
     let long = optional.find(|long| !before.is_empty() && long.starts_with(before))?;
     Some(meant(long, word))
+}
+
+/// Returns the hint that a NIC is named by an option, if `word` is the name of a NIC.
+pub fn device_hint(word: &OsStr) -> Option<String> {
+    let device: DeviceName = word.to_str()?.parse().ok()?;
+    Some(format!("an option names the NIC: -d {device}"))
 }
 
 /// Returns the hint that `word` is probably the value of the option `long`.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::change::{Change, ChangeVerdict, percent};
 use crate::check_record::{CheckRecord, DeviceRecord, ItemRecord};
+use facts::host::{HostIndex, is_same_host};
 
 /// Items that count since the machine or the driver was started: they only grow.
 const COUNTERS: [&str; 5] = [
@@ -25,7 +26,7 @@ pub(super) fn changes(
     // One host on each side: these are compared, whatever their names.
     if let ([(_, one)], [(_, other)]) = (base.as_slice(), new.as_slice()) {
         found = of_host(one, other, limit_percent);
-        let remarks = (one.host_name != other.host_name).then(|| {
+        let remarks = (!is_same_host(&one.host_name, &other.host_name)).then(|| {
             format!(
                 "The hosts differ: {} and {}.",
                 one.host_name, other.host_name
@@ -34,20 +35,21 @@ pub(super) fn changes(
         return (found, remarks.into_iter().collect());
     }
     let mut remarks = Vec::new();
+    let [base_hosts, new_hosts] =
+        [&base, &new].map(|side| HostIndex::new(side.iter().map(|(host, _)| *host)));
     for (host, old) in &base {
-        match new.iter().find(|(name, _)| name == host) {
-            Some((_, new)) => found.extend(of_host(old, new, limit_percent)),
+        match new_hosts.find(host) {
+            Some(at) => found.extend(of_host(old, new[at].1, limit_percent)),
             None => {
                 let words = [Some("checked"), Some("not checked")];
                 found.push(Change::of_words(host, "host", words, ChangeVerdict::Worse));
             }
         }
     }
-    let is_known = |host: &str| base.iter().any(|(name, _)| *name == host);
     let added: Vec<&str> = new
         .iter()
         .map(|(host, _)| *host)
-        .filter(|of| !is_known(of))
+        .filter(|host| base_hosts.find(host).is_none())
         .collect();
     if !added.is_empty() {
         remarks.push(format!("Hosts without a base: {}.", added.join(", ")));
@@ -264,5 +266,22 @@ mod tests {
         assert_eq!(found, expected);
         assert_eq!(changes[0].new.as_deref(), Some("down (bad)"));
         assert_eq!(remarks, ["Hosts without a base: c."]);
+    }
+
+    #[test]
+    fn compares_hosts_by_other_forms_of_their_names() {
+        let up = || item("link-down", "up", None, "good");
+        let base = [
+            check("a", 1, &[("cxi0", up())]),
+            check("b", 1, &[("cxi0", up())]),
+        ];
+        let new = [
+            check("A.cluster.example", 9, &[("cxi0", up())]),
+            check("b.cluster.example", 9, &[("cxi0", up())]),
+        ];
+        for new in [&new[..], &new[..1]] {
+            let (changes, remarks) = changes(&base[..new.len()], new, 5.0);
+            assert!(changes.is_empty() && remarks.is_empty(), "{remarks:?}");
+        }
     }
 }

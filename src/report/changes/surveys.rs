@@ -7,7 +7,7 @@ use super::change::{Change, ChangeVerdict, percent};
 use crate::survey::nics::{State, all_states};
 use crate::survey::{Survey, words};
 use cluster::survey::findings::{Matrix, Population, Test};
-use facts::host::is_same_host;
+use facts::host::HostIndex;
 
 /// Least pairs of a NIC in both surveys, and least NICs with so many pairs, for its median.
 const LEAST_PAIRS: usize = 3;
@@ -26,7 +26,8 @@ pub(super) fn changes(
     new: &Survey,
     limit_percent: f64,
 ) -> (Vec<Change>, Vec<String>) {
-    let (mut changes, others) = of_states(base, new);
+    let hosts = HostIndex::new(new.roster.hosts());
+    let (mut changes, others) = of_states(base, new, &hosts);
     let mut remarks = Vec::new();
     if others > 0 {
         let nics = words::counted(others, "NIC");
@@ -42,7 +43,11 @@ pub(super) fn changes(
         tests += 1;
         let matrix = |survey: &Survey, at: usize| -> Option<HashMap<[String; 2], f64>> {
             let mut matrices = survey.verdict.matrices.iter();
-            Some(figures(survey, matrices.find(|of| of.test.index() == at)?))
+            Some(figures(
+                survey,
+                matrices.find(|of| of.test.index() == at)?,
+                &hosts,
+            ))
         };
         if let Some((base, new)) = matrix(base, at_base).zip(matrix(new, at)) {
             changes.extend(of_nics(test, &base, &new, limit_percent));
@@ -66,20 +71,14 @@ pub(super) fn changes(
 }
 
 /// Returns the NICs whose state changed, and the number of NICs of hosts that one survey lacks.
-fn of_states(base: &Survey, new: &Survey) -> (Vec<Change>, u64) {
-    let [of_base, of_new] = [base, new].map(named_states);
-    let has_host = |survey: &Survey, host: &str| {
-        survey
-            .roster
-            .nodes
-            .iter()
-            .any(|node| is_same_host(&node.host, host))
-    };
+fn of_states(base: &Survey, new: &Survey, new_hosts: &HostIndex) -> (Vec<Change>, u64) {
+    let [of_base, of_new] = [base, new].map(|survey| named_states(survey, new_hosts));
+    let base_hosts = HostIndex::new(base.roster.hosts());
     let mut changes = Vec::new();
     let mut others = 0;
     for (name, (host, state)) in &of_base {
         let now = of_new.get(name).map(|(_, state)| *state);
-        if now.is_none() && !has_host(new, host) {
+        if now.is_none() && new_hosts.find(host).is_none() {
             others += 1;
             continue;
         }
@@ -107,7 +106,7 @@ fn of_states(base: &Survey, new: &Survey) -> (Vec<Change>, u64) {
         .iter()
         .filter(|(name, _)| !of_base.contains_key(*name))
     {
-        others += u64::from(!has_host(base, host));
+        others += u64::from(base_hosts.find(host).is_none());
         if *state >= State::Suspect {
             let words = [None, Some(state.name())];
             changes.push(Change::of_words(name, "state", words, ChangeVerdict::Worse));
@@ -117,12 +116,12 @@ fn of_states(base: &Survey, new: &Survey) -> (Vec<Change>, u64) {
 }
 
 /// Returns host and state of each NIC, by its name.
-fn named_states(survey: &Survey) -> BTreeMap<String, (String, State)> {
+fn named_states(survey: &Survey, hosts: &HostIndex) -> BTreeMap<String, (String, State)> {
     let roster = &survey.roster;
     let states = all_states(survey);
     let named = roster.nic_ids().zip(states).map(|(nic, state)| {
         let host = roster.node_of(nic).host.clone();
-        (roster.name(nic), (host, state))
+        (roster.name_among(hosts, nic), (host, state))
     });
     named.collect()
 }
@@ -194,12 +193,12 @@ fn of_figures(
 }
 
 /// Returns the figures of the pairs of a matrix, by the names of initiator and target.
-fn figures(survey: &Survey, matrix: &Matrix) -> HashMap<[String; 2], f64> {
-    let names = |nic| survey.roster.name(nic);
+fn figures(survey: &Survey, matrix: &Matrix, hosts: &HostIndex) -> HashMap<[String; 2], f64> {
     let cells = matrix.cells.iter();
     cells
         .filter_map(|(initiator, target, figure)| {
-            Some(([names(*initiator), names(*target)], (*figure)?))
+            let names = [*initiator, *target].map(|nic| survey.roster.name_among(hosts, nic));
+            Some((names, (*figure)?))
         })
         .collect()
 }
@@ -325,6 +324,20 @@ mod tests {
             remarks,
             ["Not compared: 2 NICs of hosts that only one survey has."]
         );
+    }
+
+    /// One survey has the names of a launcher, the other the names of the hosts.
+    #[test]
+    fn compares_hosts_by_other_forms_of_their_names() {
+        let (mut base, new) = (survey(1.0), survey(1.2));
+        let expected = shown(&base, &new);
+        assert!(!expected.is_empty());
+        for node in &mut base.roster.nodes {
+            node.host = format!("{}.Cluster.Example", node.host.to_uppercase());
+        }
+        assert_eq!(shown(&base, &new), expected);
+        let (_, remarks) = changes(&base, &new, 5.0);
+        assert_eq!(remarks, [""; 0]);
     }
 
     #[test]

@@ -9,6 +9,7 @@ use super::parts::time;
 use crate::survey::Survey;
 use crate::survey::nics::{State, all_states};
 use crate::survey::words;
+use facts::host::HostIndex;
 
 /// Most NICs of the history.
 const MOST_NICS: usize = 200;
@@ -64,10 +65,16 @@ pub fn section(surveys: &[&Survey]) -> Option<Markup> {
 /// the NICs that are worst in the latest survey, then those that were so most often.
 fn histories(surveys: &[&Survey]) -> Vec<(String, Vec<Option<State>>)> {
     let mut all: BTreeMap<String, Vec<Option<State>>> = BTreeMap::new();
+    let mut hosts = HostIndex::default();
     for (at, survey) in surveys.iter().enumerate() {
         let roster = &survey.roster;
+        let new: Vec<&str> = roster
+            .hosts()
+            .filter(|host| hosts.find(host).is_none())
+            .collect();
+        new.into_iter().for_each(|host| hosts.add(host));
         for (nic, state) in roster.nic_ids().zip(all_states(survey)) {
-            let history = all.entry(roster.name(nic));
+            let history = all.entry(roster.name_among(&hosts, nic));
             history.or_insert_with(|| vec![None; surveys.len()])[at] = Some(state);
         }
     }
@@ -129,6 +136,12 @@ mod tests {
         let expected =
             expected.map(|(name, state)| (name.to_owned(), vec![Some(state), Some(State::Good)]));
         assert_eq!(histories(&[&mixed, &good]), expected);
+        // One survey has the full names of hosts.
+        let mut full = good.clone();
+        for node in &mut full.roster.nodes {
+            node.host += ".cluster.example";
+        }
+        assert_eq!(histories(&[&mixed, &full]), expected);
         let page = section(&[&good, &mixed]).unwrap().into_string();
         let row = page.split("nid000417 cxi1</th>").nth(1).unwrap();
         let row = row.split("</tr>").next().unwrap();

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::record::{EndStatus, NodeRecord};
 use super::series::NodeSeries;
+use facts::host::HostIndex;
 use node::nic::counter::Change;
 use node::nic::counter_names::CounterNames;
 use node::nic::job_findings::{JobEvidence, JobFinding, JobNic, job_findings};
@@ -74,7 +75,8 @@ impl JobStat {
     /// Adds what some counters did over time. A series of another node is left out: it is of an
     /// earlier command.
     pub fn with_series(self, mut series: Vec<NodeSeries>) -> Self {
-        series.retain(|of| self.nodes.iter().any(|node| node.node == of.head.node));
+        let nodes = HostIndex::new(self.nodes.iter().map(|node| node.node.as_str()));
+        series.retain(|of| nodes.find(&of.head.node).is_some());
         Self { series, ..self }
     }
 

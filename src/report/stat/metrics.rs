@@ -7,6 +7,9 @@ use crate::openmetrics::{Family, Kind, Sample};
 use node::nic::counter::Change;
 use node::nic::counter_table::Row;
 
+/// A series without labels that all files of `stat` have.
+pub const SERIES: &str = "cxidiag_stat_nics";
+
 /// What a shell adds to a signal.
 const SIGNAL: i32 = 128;
 
@@ -52,7 +55,7 @@ pub fn families(job: &JobStat) -> Vec<Family> {
             single(status.map(f64::from)),
         ),
         gauge(
-            "cxidiag_stat_nics",
+            SERIES,
             "",
             "NICs that were read.",
             single(Some(job.nics.len() as f64)),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::series::{NodeSeries, SeriesHead, SeriesInterval};
+use facts::host::HostIndex;
 use node::nic::counter::Change;
 use node::nic::counters::{Changes, NicFacts};
 use node::nic::generation::Generation;
@@ -91,6 +92,7 @@ impl ReadStat {
     /// Returns the NICs with what their counters did.
     pub fn nics(&self) -> Vec<JobNic> {
         let has_others = self.nodes.len() > 1;
+        let nodes = HostIndex::new(self.nodes.iter().map(|node| node.host.as_str()));
         let nic = |nic: &ReadNic| {
             let facts = NicFacts {
                 device: nic.device.clone(),
@@ -98,10 +100,9 @@ impl ReadStat {
                 generation: nic.generation.and_then(Generation::of_number),
                 ..NicFacts::default()
             };
-            let node = self.nodes.iter().position(|node| node.host == nic.host);
             JobNic {
                 name: nic_name(has_others, &nic.host, &nic.device),
-                node: node.unwrap_or_default(),
+                node: nodes.find(&nic.host).unwrap_or_default(),
                 changes: Changes::new(facts, nic.counters.iter().filter_map(change).collect()),
             }
         };

@@ -44,6 +44,11 @@ impl SurveyDocuments {
         self.has_stdout
     }
 
+    /// Writes the failure of a survey without results in place of its document.
+    pub fn write_failure(&self, failure: &Failure) {
+        self.documents.write_failure(failure);
+    }
+
     /// Writes what is known before the first pair.
     ///
     /// # Errors
@@ -110,7 +115,7 @@ mod tests {
     use super::super::lines::Earlier;
     use super::super::testing::{mixed, result, roster, setup, survey, tests};
     use super::*;
-    use crate::openmetrics::Dialect;
+    use crate::openmetrics::MetricsFile;
     use plan::outputs::Place;
 
     fn places(directory: &Path) -> Places {
@@ -119,7 +124,7 @@ mod tests {
             json: Some(place("a.json")),
             jsonl: Some(directory.join("a.jsonl")),
             csv: Some(place("a.csv")),
-            metrics: Some((place("a.prom"), Dialect::NodeExporter)),
+            metrics: Some(MetricsFile::of(directory.join("a.prom"))),
             bad_nodes: Some(place("bad")),
             ticket: Some(place("ticket")),
             ..Places::default()

@@ -19,6 +19,7 @@ use cluster::survey::findings::Test;
 use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::roster::Roster;
 use facts::error::{Failure, cause, invalid};
+use facts::host::HostIndex;
 use facts::text;
 use facts::user_file;
 
@@ -225,10 +226,7 @@ impl<R: BufRead> Earlier<R> {
         tests: &[Test],
         mut take: impl FnMut(PairResult),
     ) -> Result<Taken, Failure> {
-        let known: HashMap<Name, NicId> = roster
-            .nic_ids()
-            .map(|nic| (name(roster, nic), nic))
-            .collect();
+        let known = KnownNics::new(roster);
         let mut taken = Taken::default();
         let mut bytes = Vec::new();
         loop {
@@ -261,12 +259,36 @@ impl<R: BufRead> Earlier<R> {
     }
 }
 
+/// The NICs of a survey by their names. A line may have the name of a host from another source.
+struct KnownNics {
+    hosts: HostIndex,
+    nics: HashMap<Name, NicId>,
+}
+
+impl KnownNics {
+    fn new(roster: &Roster) -> Self {
+        let nics = roster.nic_ids().map(|nic| (name(roster, nic), nic));
+        Self {
+            hosts: HostIndex::new(roster.hosts()),
+            nics: nics.collect(),
+        }
+    }
+
+    fn get(&self, name: &Name) -> Option<NicId> {
+        let own = Name {
+            host: self.hosts.name(&name.host).to_owned(),
+            device: name.device.clone(),
+        };
+        self.nics.get(&own).copied()
+    }
+}
+
 /// Returns the result in a line; `None` if this survey does not have a NIC or the test.
-fn result(line: Line, known: &HashMap<Name, NicId>, tests: &[Test]) -> Option<PairResult> {
+fn result(line: Line, known: &KnownNics, tests: &[Test]) -> Option<PairResult> {
     let is_of = |test: &Test| test.tool == line.tool && test.size_bytes == line.size_bytes;
     let counter_evidence = |of: CounterLine| {
         Some(CounterEvidence {
-            nic: *known.get(&of.nic)?,
+            nic: known.get(&of.nic)?,
             counter: of.counter,
             change: of.change,
         })
@@ -274,8 +296,8 @@ fn result(line: Line, known: &HashMap<Name, NicId>, tests: &[Test]) -> Option<Pa
     Some(PairResult {
         test: TestId(u16::try_from(tests.iter().position(is_of)?).ok()?),
         pair: Pair {
-            initiator: *known.get(&line.initiator)?,
-            target: *known.get(&line.target)?,
+            initiator: known.get(&line.initiator)?,
+            target: known.get(&line.target)?,
         },
         stage: line.stage,
         round: line.round,
@@ -383,6 +405,13 @@ mod tests {
             ..result()
         };
         assert_eq!(found[0], first);
+        // The hosts have the names of another launcher.
+        let mut renamed = roster();
+        for node in &mut renamed.nodes {
+            node.host = format!("{}.Cluster.Example", node.host.to_uppercase());
+        }
+        let found = read(&text, &renamed, &tests());
+        assert_eq!(found, (results.to_vec(), all));
     }
 
     #[test]

@@ -7,6 +7,9 @@ use super::{Scope, Survey};
 use crate::openmetrics::{self, Family, Kind, Sample};
 use cluster::survey::findings::{Certainty, Population, Test};
 
+/// A series without labels that all files of a survey have.
+pub const SERIES: &str = "cxidiag_survey_exit_status";
+
 /// The percentiles of the figures of a class: the ends, and what [`Population::percentiles`] holds.
 /// The label `quantile` belongs to summaries.
 const PERCENTILES: [&str; 9] = ["0", "1", "5", "25", "50", "75", "95", "99", "100"];
@@ -24,7 +27,7 @@ pub fn families(survey: &Survey) -> Vec<Family> {
             [openmetrics::build("survey")],
         ),
         single(
-            "cxidiag_survey_exit_status",
+            SERIES,
             "",
             "Exit status of the survey: 0 good, 3 bad, 4 undecided, 1 failed, 130 interrupted.",
             survey.exit_status.into(),

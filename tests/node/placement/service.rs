@@ -97,6 +97,25 @@ fn searches_list_where_default_service_cannot_be_used() {
     }
 }
 
+/// Scripts shorten the other lists, not always this one.
+#[test]
+fn notes_that_classes_of_a_longer_list_are_not_used() {
+    let fabric = Fabric::new();
+    let [services, ..] = STEP;
+    let variables = [
+        services,
+        ("SLINGSHOT_DEVICES", "soft0"),
+        ("SLINGSHOT_SVC_IDS", "5"),
+        ("SLINGSHOT_VNIS", "1358"),
+        ("SLINGSHOT_TCS", "0xa,0x8"),
+    ];
+    let output = finish(run_with(&fabric, &variables, "write-lat -d soft0 -n 3"));
+    let note = "cxidiag write-lat: soft0: SLINGSHOT_DEVICES=soft0 and SLINGSHOT_TCS=0xa,0x8 have \
+                different lengths (1 and 2): its traffic classes are not used; using service 5, VNI \
+                1358 (SLINGSHOT_*)\n";
+    assert_eq!(assert_status(&output, 0), named(note));
+}
+
 /// Service 1 could be used, but has no such VNI.
 #[test]
 fn searches_list_for_the_vni_of_the_options() {

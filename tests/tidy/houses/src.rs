@@ -72,6 +72,7 @@ pub const FACTS: Package = Package {
                 ("release", "the sources that this program was built from"),
                 ("size", "sizes of operations in bytes"),
                 ("text", "texts from outside"),
+                ("threads", "threads of this program"),
                 ("token", "the secret of a pair of processes"),
                 ("user_file", "files that users name"),
             ],

@@ -163,7 +163,7 @@ pub unsafe extern "C" fn cxil_open_device(dev_id: u32, dev: *mut *mut cxil_dev) 
             info.link_state = engine.wire.is_up().into();
             Ok(info)
         })?;
-        runner::add(nic.clone());
+        runner::add(nic.clone()).inspect_err(|_| nic.close())?;
         *place = hand_out(Device {
             public: cxil_dev { info },
             nic,

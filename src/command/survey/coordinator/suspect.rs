@@ -23,6 +23,7 @@ use diagnosis::healthy::{HealthyFigure, healthy};
 use diagnosis::procedure::{Route, Step, TESTS, TestCode};
 use diagnosis::readings::{Readings, find};
 use facts::error::Failure;
+use facts::host::is_same_host;
 use node::nic::health::identity::GENERATION;
 use report::survey::nics::State;
 use report::why::SuspectFindings;
@@ -224,7 +225,7 @@ fn states(control: &MemberControl, rank: u32, suspect: NicId) -> Vec<State> {
 fn is_apart(own: &Introduction, other: &Introduction) -> bool {
     let device = |of: &Introduction| of.nics.first().map(|nic| nic.device.clone());
     let is_software = own.nics.iter().any(|nic| nic.simulated);
-    own.host != other.host || is_software && device(own) != device(other)
+    !is_same_host(&own.host, &other.host) || is_software && device(own) != device(other)
 }
 
 /// Returns why NICs of other processes cannot show what is normal.

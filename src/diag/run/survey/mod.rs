@@ -39,8 +39,8 @@ use cluster::survey::ids::NicId;
 use cluster::survey::timetable::{Block, BlockReport, Course, NicFacts, Task};
 use cluster::survey::untested::Untested;
 use facts::device::FabricAddress;
-use facts::error::{Context, Failure};
-use facts::interrupt;
+use facts::error::Failure;
+use facts::{interrupt, threads};
 
 /// How long a NIC may take to be opened, and to open its targets.
 const OPENING_LIMIT: Duration = Duration::from_secs(20);
@@ -311,8 +311,7 @@ fn open(plan: NicPlan, place: usize) -> Result<Opening, Failure> {
             let _ = sender.send(unopened(name, failure.message()));
         }
     };
-    let thread = thread::Builder::new().name(device.clone()).spawn(run);
-    let thread = thread.environment("cannot start a thread")?;
+    let thread = threads::start(&device, run)?;
     Ok(Opening {
         device,
         facts,
