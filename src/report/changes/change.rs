@@ -33,7 +33,9 @@ pub(super) enum ChangeVerdict {
     Better,
     /// Different, but neither worse nor better.
     Changed,
-    /// No change beyond the limit and the noise.
+    /// A change beyond the limit would not have been found.
+    Unclear,
+    /// No change beyond the limit.
     Ok,
 }
 
@@ -44,6 +46,7 @@ impl ChangeVerdict {
             Self::Worse => "worse",
             Self::Better => "better",
             Self::Changed => "changed",
+            Self::Unclear => "unclear",
             Self::Ok => "ok",
         }
     }

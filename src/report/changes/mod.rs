@@ -131,25 +131,35 @@ impl Changes {
     ///
     /// # Errors
     ///
-    /// Something got worse.
+    /// Something got worse, or it is unclear whether something did.
     pub fn result(&self) -> Result<(), Failure> {
-        let worse = self
-            .changes
-            .iter()
-            .filter(|of| of.verdict == ChangeVerdict::Worse);
-        let mut parts: Vec<&str> = worse.map(|of| of.part.as_str()).collect();
-        parts.dedup();
-        let named = parts.len().min(NAMED_PARTS);
-        let more = match parts.len() - named {
-            0 => String::new(),
-            more => format!(" and {more} more"),
+        let parts = |verdict: ChangeVerdict| {
+            let parts = self.changes.iter().filter(move |of| of.verdict == verdict);
+            let mut parts: Vec<&str> = parts.map(|of| of.part.as_str()).collect();
+            parts.dedup();
+            parts
         };
-        match parts.as_slice() {
-            [] => Ok(()),
-            parts => Err(Failure::unmet(format!(
-                "worse than the base: {}{more}",
-                parts[..named].join(", ")
+        let (worse, unclear) = (parts(ChangeVerdict::Worse), parts(ChangeVerdict::Unclear));
+        match (worse.as_slice(), unclear.as_slice()) {
+            ([], []) => Ok(()),
+            ([], unclear) => Err(Failure::undecided(format!(
+                "unclear: {}",
+                named_parts(unclear)
+            ))),
+            (worse, _) => Err(Failure::unmet(format!(
+                "worse than the base: {}",
+                named_parts(worse)
             ))),
         }
     }
+}
+
+/// Returns the names of the first parts, and the number of the others.
+fn named_parts(parts: &[&str]) -> String {
+    let named = parts.len().min(NAMED_PARTS);
+    let more = match parts.len() - named {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("{}{more}", parts[..named].join(", "))
 }

@@ -59,7 +59,9 @@ pub(super) fn changes(
         let of_base = populations(base, at_base);
         for of in populations(new, at) {
             if let Some(old) = of_base.iter().find(|old| old.class == of.class) {
-                changes.push(of_class(test, old, &of, limit_percent));
+                let (change, remark) = of_class(test, old, &of, limit_percent);
+                changes.push(change);
+                remarks.extend(remark);
             }
         }
     }
@@ -133,26 +135,43 @@ fn has_failed(survey: &Survey, name: &str) -> bool {
     nic.is_some_and(|nic| roster.nic(nic).failure.is_some() || roster.node_of(nic).absent.is_some())
 }
 
-/// Returns the change of the median of a class. It is a change if the 95 % intervals of the medians
-/// are apart, too.
-fn of_class(test: &Test, base: &Population, new: &Population, limit_percent: f64) -> Change {
+/// Returns the change of the median of a class, and which change would have been found if that is
+/// more than the limit. It is a change if the 95 % intervals of the medians are apart, too. Classes
+/// with few pairs have no intervals: a change of theirs may be chance.
+fn of_class(
+    test: &Test,
+    base: &Population,
+    new: &Population,
+    limit_percent: f64,
+) -> (Change, Option<String>) {
     let (old, now) = (base.median(), new.median());
-    let change_percent = percent(old, now);
+    let change_percent = percent(old, now).unwrap_or_default();
     let ends = |of: &Population| of.median_low.zip(of.median_high);
-    let are_apart = ends(base)
-        .zip(ends(new))
-        .is_some_and(|((low, high), (new_low, new_high))| new_low > high || new_high < low);
-    let verdict = match change_percent {
-        Some(change) if are_apart => verdict(test, change, limit_percent),
-        _ => ChangeVerdict::Ok,
+    let name = words::test(test);
+    let mut remark = None;
+    let verdict = match ends(base).zip(ends(new)) {
+        Some(((low, high), (new_low, new_high))) if new_low > high || new_high < low => {
+            verdict(test, change_percent, limit_percent)
+        }
+        Some(((low, high), (new_low, new_high))) => {
+            let rise = (high / old) * (now / new_low) - 1.0;
+            let fall = 1.0 - (low / old) * (now / new_high);
+            let found_percent = 100.0 * rise.max(fall);
+            if found_percent > limit_percent {
+                remark = Some(format!(
+                    "{name}, {}: a change of {found_percent:.0}% would have been found.",
+                    new.class.name()
+                ));
+                ChangeVerdict::Unclear
+            } else {
+                ChangeVerdict::Ok
+            }
+        }
+        None if change_percent.abs() > limit_percent => ChangeVerdict::Unclear,
+        None => ChangeVerdict::Ok,
     };
-    of_figures(
-        &words::test(test),
-        &format!("median, {}", new.class.name()),
-        test,
-        (old, now),
-        verdict,
-    )
+    let what = format!("median, {}", new.class.name());
+    (of_figures(&name, &what, test, (old, now), verdict), remark)
 }
 
 /// Returns the verdict on a change of a figure.
@@ -257,7 +276,7 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 mod tests {
     use super::*;
     use crate::survey::testing;
-    use ChangeVerdict::{Better, Changed, Ok as Same, Worse};
+    use ChangeVerdict::{Better, Changed, Ok as Same, Unclear, Worse};
     use cluster::survey::ids::{NicId, TestId};
 
     /// Returns a survey without causes. All pairs of the first test take 2 us, pairs of NIC 2
@@ -285,6 +304,36 @@ mod tests {
         let (changes, _) = changes(base, new, 5.0);
         let changes = changes.into_iter().filter(|of| of.verdict != Same);
         changes.map(|of| (of.part, of.what, of.verdict)).collect()
+    }
+
+    /// Returns the verdict on medians with these 95 % intervals, as ratios to the median, and on a
+    /// change to `now`.
+    fn of_medians(interval: Option<f64>, now: f64) -> (ChangeVerdict, bool) {
+        let survey = testing::survey(testing::good(), Ok(()));
+        let population = |median: f64| {
+            let mut population = survey.verdict.populations[0].clone();
+            population.percentiles = [median; 7];
+            population.median_low = interval.map(|part| median / part);
+            population.median_high = interval.map(|part| median * part);
+            population
+        };
+        let test = &survey.setup.tests[0];
+        let (change, remark) = of_class(test, &population(1.0), &population(now), 5.0);
+        (change.verdict, remark.is_some())
+    }
+
+    #[test]
+    fn a_class_is_ok_only_if_a_change_would_have_been_found() {
+        assert_eq!(of_medians(Some(1.01), 1.0), (Same, false));
+        assert_eq!(of_medians(Some(1.01), 1.04), (Same, false));
+        assert_eq!(of_medians(Some(1.01), 1.06), (Worse, false));
+        assert_eq!(of_medians(Some(1.01), 0.9), (Better, false));
+        assert_eq!(of_medians(Some(1.1), 1.0), (Unclear, true));
+        assert_eq!(of_medians(Some(1.1), 1.15), (Unclear, true));
+        assert_eq!(of_medians(Some(1.1), 1.3), (Worse, false));
+        // Classes of few pairs have no intervals.
+        assert_eq!(of_medians(None, 1.0), (Same, false));
+        assert_eq!(of_medians(None, 1.2), (Unclear, false));
     }
 
     #[test]
