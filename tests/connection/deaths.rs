@@ -269,7 +269,7 @@ impl Case {
         let said = stderr(survivor);
         let lines: Vec<&str> = said
             .lines()
-            .filter(|line| !line.contains(" s; giving up"))
+            .filter(|line| !line.contains(": no answer from the "))
             .collect();
         let [line, hint] = lines[..] else {
             panic!("{self:?}: {said}");
