@@ -360,7 +360,9 @@ impl Connection {
     ) -> Result<(), LinkError> {
         let mut attended = false;
         let result = loop {
-            let left = match deadline.left(Instant::now()) {
+            let now = Instant::now();
+            self.inform(deadline, doing, now);
+            let left = match deadline.left(now) {
                 Ok(left) => left,
                 Err(exceeded) => break Err(exceeded),
             };
@@ -374,7 +376,6 @@ impl Connection {
                     if let Err(failure) = look() {
                         break Err(failure.into());
                     }
-                    self.inform(deadline, doing);
                     // Setting this option makes Linux send a due probe at once.
                     sockopt::set_tcp_keepidle(&self.stream, PROBE_INTERVAL)?;
                 }
@@ -388,15 +389,11 @@ impl Connection {
     }
 
     /// Prints the line about a long wait when it is due.
-    fn inform(&self, deadline: &mut Deadline, doing: &str) {
-        let role = if self.leads { "server" } else { "client" };
-        let peer = format!("the {role} ({})", self.peer);
-        if let Some(line) = deadline.notice(&peer, doing, Instant::now()) {
-            let line = format!(
-                "{}: {line}
-",
-                self.program
-            );
+    fn inform(&self, deadline: &mut Deadline, doing: &str, now: Instant) {
+        if let Some(notice) = deadline.notice(now) {
+            let role = if self.leads { "server" } else { "client" };
+            let peer = format!("the {role} ({})", self.peer);
+            let line = format!("{}: {}\n", self.program, notice.text(&peer, doing));
             // The wait goes on if the line cannot be written.
             let _ = io::stderr().write_all(line.as_bytes());
         }

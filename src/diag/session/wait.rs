@@ -85,8 +85,8 @@ impl Deadline {
         Ok(whole.min(quiet))
     }
 
-    /// Returns the line about a wait for the `peer` that has become long, once.
-    pub fn notice(&mut self, peer: &str, doing: &str, now: Instant) -> Option<String> {
+    /// Returns what the user is told of a wait that has become long, once.
+    pub fn notice(&mut self, now: Instant) -> Option<Notice> {
         let (since, allowed) = match (self.needed, self.ticked) {
             (Some(_), Some(ticked)) => (ticked, INTERVAL),
             (needed, _) => (self.since, needed.unwrap_or_default()),
@@ -96,20 +96,37 @@ impl Deadline {
             return None;
         }
         self.is_noticed = true;
-        let waited = waited.as_secs();
-        let limit = (self.limit < UNLIMITED).then(|| format!("{} s", self.limit.as_secs()));
-        let silence = (self.ticked)
-            .filter(|_| silence() < self.limit)
-            .map(|_| format!("{} s if its process does not run", silence().as_secs()));
+        Some(Notice {
+            waited,
+            limit: Some(self.limit).filter(|limit| *limit < UNLIMITED),
+            silence: (self.ticked).and(Some(silence()).filter(|silence| *silence < self.limit)),
+        })
+    }
+}
+
+/// A wait that has become long.
+#[derive(Debug)]
+pub struct Notice {
+    waited: Duration,
+    limit: Option<Duration>,
+    /// The limit for the silence of a peer that sends ticks.
+    silence: Option<Duration>,
+}
+
+impl Notice {
+    /// Returns the line about the wait for `peer`.
+    pub fn text(&self, peer: &str, doing: &str) -> String {
+        let limit = self.limit.map(|limit| format!("{} s", limit.as_secs()));
+        let silence = (self.silence)
+            .map(|silence| format!("{} s if its process does not run", silence.as_secs()));
         let limits: Vec<String> = limit.into_iter().chain(silence).collect();
         let limits = if limits.is_empty() {
             String::new()
         } else {
             format!(" (limit: {})", limits.join(", "))
         };
-        Some(format!(
-            "no answer from {peer} {doing} for {waited} s{limits}"
-        ))
+        let waited = self.waited.as_secs();
+        format!("no answer from {peer} {doing} for {waited} s{limits}")
     }
 }
 
@@ -137,7 +154,7 @@ mod tests {
                 if ticks.is_some_and(|ticks| second <= ticks) {
                     deadline.tick(now);
                 }
-                let line = deadline.notice(PEER, wait.doing, now)?;
+                let line = deadline.notice(now)?.text(PEER, wait.doing);
                 Some((second, line))
             })
             .collect();
