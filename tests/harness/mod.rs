@@ -360,6 +360,12 @@ pub fn assert_success(output: &Output) {
     assert_eq!(unexpected, None, "{errors}");
 }
 
+/// Returns the lines of `text` without those about long waits for the peer.
+pub fn without_notices(text: &str) -> impl Iterator<Item = &str> {
+    text.lines()
+        .filter(|line| !line.contains(": no answer from the "))
+}
+
 /// Fails unless the process ended with this status, and returns its stderr.
 #[track_caller]
 pub fn assert_status(output: &Output, status: i32) -> String {
