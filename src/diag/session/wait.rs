@@ -86,7 +86,7 @@ impl Deadline {
     }
 
     /// Returns what the user is told of a wait that has become long, once.
-    pub fn notice(&mut self, now: Instant) -> Option<Notice> {
+    pub fn notice(&mut self, now: Instant) -> Option<LongWait> {
         let (since, allowed) = match (self.needed, self.ticked) {
             (Some(_), Some(ticked)) => (ticked, INTERVAL),
             (needed, _) => (self.since, needed.unwrap_or_default()),
@@ -96,7 +96,7 @@ impl Deadline {
             return None;
         }
         self.is_noticed = true;
-        Some(Notice {
+        Some(LongWait {
             waited,
             limit: Some(self.limit).filter(|limit| *limit < UNLIMITED),
             silence: (self.ticked).and(Some(silence()).filter(|silence| *silence < self.limit)),
@@ -106,14 +106,14 @@ impl Deadline {
 
 /// A wait that has become long.
 #[derive(Debug)]
-pub struct Notice {
+pub struct LongWait {
     waited: Duration,
     limit: Option<Duration>,
     /// The limit for the silence of a peer that sends ticks.
     silence: Option<Duration>,
 }
 
-impl Notice {
+impl LongWait {
     /// Returns the line about the wait for `peer`.
     pub fn text(&self, peer: &str, doing: &str) -> String {
         let limit = self.limit.map(|limit| format!("{} s", limit.as_secs()));
