@@ -4,9 +4,9 @@
 //! The kernel answers for a process that is stopped, so a side that waits for the set-up or the
 //! measurement of its peer could not tell a stopped peer from a busy one. Client and server
 //! announce with their versions that they know ticks: two words, because older releases know only
-//! the ticks of clients. A thread sends them: the measuring loop may be in a wait, or has no check of its own
-//! while the NIC is fast. The thread sleeps in between, has the lowest priority and runs on other
-//! CPUs than the measuring threads, if there are any.
+//! the ticks of clients. A thread sends them: the measuring loop may be in a wait, or has no check
+//! of its own while the NIC is fast. The thread sleeps in between, has the lowest priority and runs
+//! on other CPUs than the measuring threads, if there are any.
 
 use std::io::Write;
 use std::net::TcpStream;
