@@ -6,6 +6,9 @@ use std::time::Duration;
 /// Time limit for a message of a peer that has nothing else to do (wire.md 6).
 pub const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
+/// Time after which the user is informed of an answer that has not come.
+pub const NOTICE: Duration = Duration::from_secs(2);
+
 /// Minimum of a shortened limit, enough for a busy machine to answer.
 #[cfg(debug_assertions)]
 const SHORTEST: Duration = Duration::from_secs(1);

@@ -14,7 +14,7 @@ const LOOK: u64 = 1_000_000;
 const REFUSED: u64 = 100_000_000;
 
 /// Time after which the user is informed of a slow answer, in nanoseconds.
-const NOTICE: u64 = 2_000_000_000;
+const NOTICE: u64 = limit::NOTICE.as_nanos() as u64;
 
 /// Time limit of a wait, in nanoseconds: a little above the 31 s after which the retry
 /// handler of current releases reports a put as undeliverable (libcxi.md 12.3).

@@ -267,10 +267,13 @@ impl Case {
         }
         assert_eq!(survivor.status.code(), Some(1), "{self:?}: {survivor:?}");
         let said = stderr(survivor);
-        let lines: Vec<&str> = said
+        let (notices, lines): (Vec<&str>, Vec<&str>) = said
             .lines()
-            .filter(|line| !line.contains(" s; giving up"))
-            .collect();
+            .partition(|line| line.contains(": no answer from the "));
+        if self.blow == Blow::Stop && ["set-up", "ready"].contains(&self.phase) {
+            let is_told = |line: &&str| line.contains(" at the ready barrier for ");
+            assert!(notices.iter().any(is_told), "{self:?}: {said}");
+        }
         let [line, hint] = lines[..] else {
             panic!("{self:?}: {said}");
         };

@@ -11,6 +11,7 @@ use rustix::net::{AddressFamily, SocketType};
 
 use crate::harness::legacy::block;
 use crate::harness::paused::Side;
+use crate::harness::relay::Relay;
 use crate::harness::{
     CXIDIAG, Command, Fabric, LIBCXI, Process, Server, assert_status, assert_success, finish,
     stderr, stdout, tools,
@@ -177,9 +178,36 @@ fn clients_of_a_nic_wait_for_their_turn() {
 
 /// Starts a server whose limits of 5 s are one second.
 fn serve_impatiently(fabric: &Fabric) -> Server {
+    serve_with_limits_by(fabric, 30)
+}
+
+/// Starts a server whose time limits are divided by this number.
+fn serve_with_limits_by(fabric: &Fabric, divisor: u32) -> Server {
     let mut command = fabric.command("serve -p 0 -d soft0");
-    command.env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "30");
+    command.env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", divisor.to_string());
     Server::start(command)
+}
+
+/// The server reads a damaged word: it does not know that the client waits for its turn.
+#[test]
+fn client_tells_whom_it_waits_for_after_a_damaged_byte() {
+    let fabric = Fabric::new();
+    let mut server = serve_with_limits_by(&fabric, 15);
+    let relay = Relay::damaging(&server.port, b" queue ", b" quEue ");
+    let args = format!("write-lat 127.0.0.1 -p {} -d soft1 -n 3", relay.port);
+    let error = assert_status(&finish(fabric.command(&args)), 1);
+    let [notice, failure] = error.lines().collect::<Vec<_>>()[..] else {
+        panic!("{error}");
+    };
+    let told = ": no answer from the server (127.0.0.1:";
+    assert!(notice.contains(told), "{error}");
+    let purpose = ") while this client waited for its turn for ";
+    assert!(notice.contains(purpose), "{error}");
+    let reason = "it did not answer when it was called, 3 times";
+    assert!(failure.ends_with(reason), "{error}");
+    server.wait_for(&format!(": did not begin: {reason}\n"));
+    stop(server);
+    fabric.assert_nothing_left();
 }
 
 /// Starts an impatient server that calls a client which is stopped. Returns the server, that
@@ -244,7 +272,7 @@ fn server_gives_up_a_client_that_is_stopped_while_it_measures() {
     client.wait_for_pause();
     client.signal("STOP");
     let line = server.wait_for(" write-lat on soft0: failed after ");
-    let reason = " did not answer at the Post-run barrier within 6 s\n";
+    let reason = " sent nothing for 6 s at the Post-run barrier: its process does not run\n";
     assert!(line.ends_with(reason), "{line}");
     client.go_on();
     client.signal("CONT");
@@ -316,10 +344,15 @@ fn process_that_hangs_is_killed_after_the_longest_run() {
 /// Returns connections of 127.0.0.1 to 127.0.0.8 that have sent the name of a tool, a version and
 /// `more`, and send nothing after it.
 fn silent_clients(server: &Server, count: usize, more: &[u8]) -> Vec<TcpStream> {
+    silent_clients_from(1, server, count, more)
+}
+
+/// Returns such connections of eight addresses, from 127.0.0.`first` on.
+fn silent_clients_from(first: u8, server: &Server, count: usize, more: &[u8]) -> Vec<TcpStream> {
     let port = server.port.parse().expect("a port");
     let connect = |index: usize| -> std::io::Result<TcpStream> {
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
-        let own = Ipv4Addr::new(127, 0, 0, 1 + (index % 8) as u8);
+        let own = Ipv4Addr::new(127, 0, 0, first + (index % 8) as u8);
         rustix::net::bind(&socket, &SocketAddr::from((own, 0)))?;
         rustix::net::connect(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, port)))?;
         let mut stream = TcpStream::from(socket);
@@ -364,6 +397,20 @@ fn clients_silent_later_start_few_processes_and_give_way() {
     wait_until_idle(&fabric, &server);
     let log = stop(server);
     assert!(log.lines().count() < 60, "{log}");
+    fabric.assert_nothing_left();
+}
+
+/// The client does not wait: it has a place at once.
+#[test]
+fn half_open_handshakes_keep_out_no_client_of_another_address() {
+    let fabric = Fabric::new();
+    let mut server = serve(&fabric, "--max-clients=16");
+    let halves = silent_clients_from(2, &server, 80, &129_u32.to_le_bytes());
+    server.wait_for(" busy: the server has 16 clients already (--max-clients)\n");
+    assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
+    drop(halves);
+    wait_until_idle(&fabric, &server);
+    stop(server);
     fabric.assert_nothing_left();
 }
 

@@ -350,10 +350,20 @@ pub fn without_wait_for_cpu(text: &str) -> String {
 pub fn assert_success(output: &Output) {
     let errors = stderr(output);
     assert!(output.status.success(), "{}: {errors}", output.status);
-    let expected = [": no answer to a ", " threads share "];
+    let expected = [
+        ": no answer to a ",
+        ": no answer from the ",
+        " threads share ",
+    ];
     let is_expected = |line: &&str| expected.iter().any(|words| line.contains(words));
     let unexpected = errors.lines().find(|line| !is_expected(line));
     assert_eq!(unexpected, None, "{errors}");
+}
+
+/// Returns the lines of `text` without those about long waits for the peer.
+pub fn without_notices(text: &str) -> impl Iterator<Item = &str> {
+    text.lines()
+        .filter(|line| !line.contains(": no answer from the "))
 }
 
 /// Fails unless the process ended with this status, and returns its stderr.

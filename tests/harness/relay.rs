@@ -15,14 +15,20 @@ pub struct Relay {
 impl Relay {
     /// Returns a relay to `server`, a port of this machine.
     pub fn to(server: &str) -> Self {
+        Self::damaging(server, b"", b"")
+    }
+
+    /// Returns a relay that replaces the first `word` of the client, which arrives in one piece, by
+    /// another one of the same length.
+    pub fn damaging(server: &str, word: &'static [u8], damaged: &'static [u8]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let server = format!("127.0.0.1:{server}");
         let connected = thread::spawn(move || {
             let (client, _) = listener.accept().expect("a client");
             let server = TcpStream::connect(server).expect("a server");
-            carry(&client, &server);
-            carry(&server, &client);
+            carry(&client, &server, word, damaged);
+            carry(&server, &client, b"", b"");
             [client, server]
         });
         Self {
@@ -53,17 +59,26 @@ pub fn start_echo() -> u16 {
     let port = listener.local_addr().expect("an address").port();
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            carry(&stream, &stream);
+            carry(&stream, &stream, b"", b"");
         }
     });
     port
 }
 
-fn carry(from: &TcpStream, to: &TcpStream) {
+/// Carries bytes in a thread, with the first `word` damaged.
+fn carry(from: &TcpStream, to: &TcpStream, word: &'static [u8], damaged: &'static [u8]) {
     let (mut from, mut to) = (clone(from), clone(to));
     thread::spawn(move || {
         let mut bytes = [0; 4096];
+        let mut is_damaged = word.is_empty();
         while let Ok(count @ 1..) = from.read(&mut bytes) {
+            if !is_damaged
+                && let Some(place) =
+                    (bytes[..count].windows(word.len())).position(|part| part == word)
+            {
+                bytes[place..][..word.len()].copy_from_slice(damaged);
+                is_damaged = true;
+            }
             if to.write_all(&bytes[..count]).is_err() {
                 break;
             }

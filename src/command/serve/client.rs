@@ -11,6 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::ending::Ended;
 use super::queue::{QueueEntry, Stage};
+use super::room::{Present, Progress};
 use diag::session::arrivals::Newcomer;
 use diag::session::control_line::{Called, ControlLine, Order, Ready, ServerReach};
 use facts::child::{self, Duty};
@@ -200,14 +201,20 @@ impl Client {
         self.is_arriving() && self.since.elapsed() >= time
     }
 
+    /// Returns its host, and how far it is.
+    pub fn present(&self) -> Present {
+        let progress = match self.stage {
+            _ if self.gives_way => Progress::GivesWay,
+            Stage::Arriving => Progress::InHandshake(self.since.elapsed()),
+            _ => Progress::Complete,
+        };
+        let host = self.host();
+        Present { host, progress }
+    }
+
     /// Returns when its current stage began.
     pub fn since(&self) -> Instant {
         self.since
-    }
-
-    /// Returns whether the process is being ended because it was silent in the handshake.
-    pub fn gives_way(&self) -> bool {
-        self.gives_way
     }
 
     /// Ends the process, which was silent in the handshake while others waited.

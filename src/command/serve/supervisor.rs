@@ -17,7 +17,7 @@ use super::ending::Outcome;
 use super::limits::{Limits, lacks};
 use super::log::{Log, Priority};
 use super::queue::{places, turns};
-use super::room::{self, Arrived};
+use super::room::{Arrived, Present, Progress, Room, SILENCE, TURN, Unfinished};
 use super::run_log::RunLog;
 use diag::session::arrivals::{Arrival, Newcomer};
 use diag::session::check_order::{self, CHECK_INTERVAL};
@@ -50,6 +50,8 @@ pub struct Supervisor<'a> {
     clients: Vec<Client>,
     /// Those that wait for one, with their NICs.
     arrived: Arrived,
+    /// The handshakes that hosts have not finished.
+    unfinished: Unfinished,
     since: Instant,
     counts: Counts,
     /// Those that the other thread has refused.
@@ -93,6 +95,7 @@ impl<'a> Supervisor<'a> {
             runs: RunLog::default(),
             clients: Vec::new(),
             arrived: Arrived::new(),
+            unfinished: Unfinished::default(),
             since: Instant::now(),
             counts: Counts::default(),
             totals,
@@ -143,9 +146,7 @@ impl<'a> Supervisor<'a> {
     /// Returns whether there is an arrival, and whether there is a question.
     fn wait(&mut self, wake: &UnixStream, asked: &UnixStream) -> Result<(bool, bool), Failure> {
         let due = self.clients.iter().filter_map(Client::due);
-        let place = Some(&self.clients).filter(|_| !self.arrived.is_empty());
-        let place = place.and_then(|clients| room::due(clients));
-        let due = due.chain(self.runs.due()).chain(place).min();
+        let due = due.chain(self.runs.due()).chain(self.place_due()).min();
         let within = due.map(|due| due.saturating_duration_since(Instant::now()));
         let mut polled = vec![
             PollFd::new(wake, PollFlags::IN),
@@ -222,12 +223,14 @@ impl<'a> Supervisor<'a> {
 
     fn admit(&mut self, newcomer: Newcomer) {
         let device = newcomer.device.unwrap_or(self.plan.device);
-        let (peer, doing) = (newcomer.peer, newcomer.doing());
-        let most = self.limits.clients;
-        if let Some(reason) = room::excess(&mut self.clients, &self.arrived, most, peer.ip()) {
-            let reason = newcomer.turn_away(&reason);
-            self.refused(&refusal_line(peer, doing, device, &reason));
-            return;
+        let peer = newcomer.peer;
+        match self.room(&self.present()).place(peer.ip()) {
+            Ok(None) => {}
+            Ok(Some(index)) => self.give_way(index),
+            Err(reason) => {
+                self.turn_away(newcomer, device, &reason);
+                return;
+            }
         }
         let refusal = if newcomer.checks && self.has_just_checked() {
             Some(check_order::too_early())
@@ -238,6 +241,61 @@ impl<'a> Supervisor<'a> {
             Some(reason) => self.refuse(newcomer, device, &reason),
             None => self.arrived.push_back((newcomer, device)),
         }
+    }
+
+    /// Returns the clients: those with a process, then those that have arrived.
+    fn present(&self) -> Vec<Present> {
+        let arrived = self.arrived.iter().map(|(newcomer, _)| Present {
+            host: newcomer.peer.ip(),
+            progress: Progress::Arrived,
+        });
+        self.clients
+            .iter()
+            .map(Client::present)
+            .chain(arrived)
+            .collect()
+    }
+
+    fn room<'p>(&'p self, present: &'p [Present]) -> Room<'p> {
+        Room {
+            present,
+            unfinished: &self.unfinished,
+            most: self.limits.clients,
+            now: Instant::now(),
+        }
+    }
+
+    /// Returns when the first client in the handshake stops keeping others waiting, if any wait.
+    fn place_due(&self) -> Option<Instant> {
+        if self.arrived.is_empty() {
+            return None;
+        }
+        let arriving = self.clients.iter().filter(|client| client.is_arriving());
+        let ends = arriving.map(|client| client.since() + TURN);
+        ends.filter(|end| *end > Instant::now()).min()
+    }
+
+    /// Makes room for a new client: ends the process with this index, or turns away the client
+    /// without one.
+    fn give_way(&mut self, index: usize) {
+        if let Some(client) = self.clients.get_mut(index) {
+            client.give_way();
+            self.unfinished.add(client.host(), Instant::now());
+        } else if let Some((other, device)) = self.arrived.remove(index - self.clients.len()) {
+            let (host, most) = (other.peer.ip(), self.limits.clients);
+            let reason = format!(
+                "the server has {most} clients already (--max-clients), most in the handshake of \
+                 {host}"
+            );
+            self.turn_away(other, device, &reason);
+        }
+    }
+
+    /// Refuses a client, which comes again if it waits.
+    fn turn_away(&mut self, newcomer: Newcomer, device: DeviceName, reason: &str) {
+        let (peer, doing) = (newcomer.peer, newcomer.doing());
+        let reason = newcomer.turn_away(reason);
+        self.refused(&refusal_line(peer, doing, device, &reason));
     }
 
     /// Returns whether a check was admitted within the last interval. Otherwise the next interval
@@ -258,8 +316,8 @@ impl<'a> Supervisor<'a> {
 
     /// Starts the processes of clients that have arrived.
     fn start(&mut self) {
-        while let Some(index) = room::next(&self.clients, &self.arrived)
-            && let Some((newcomer, device)) = self.arrived.remove(index)
+        while let Some(index) = self.room(&self.present()).next()
+            && let Some((newcomer, device)) = self.arrived.remove(index - self.clients.len())
         {
             let reach = self.reach.clone();
             match Client::start(self.plan, &newcomer, device, self.limits.run, reach) {
@@ -290,6 +348,9 @@ impl<'a> Supervisor<'a> {
                 continue;
             };
             let client = self.clients.remove(index);
+            if client.is_arriving_since(SILENCE) {
+                self.unfinished.add(client.host(), Instant::now());
+            }
             let name = client.name();
             let (host, doing, took) = (client.host(), client.doing(), client.took());
             let is_printed = client.is_printed;

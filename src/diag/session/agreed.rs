@@ -28,6 +28,8 @@ pub struct Agreed {
     pub queues: bool,
     /// The client answers when it is called, and begins when the server has received the answer.
     pub answers_calls: bool,
-    /// The client sends ticks.
-    pub ticks: bool,
+    /// The peer sends ticks.
+    pub peer_ticks: bool,
+    /// The peer knows the ticks of this side, which sends them.
+    pub own_ticks: bool,
 }

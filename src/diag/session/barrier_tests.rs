@@ -22,32 +22,43 @@ fn barrier_waits_for_both_sides() {
     waiting.join().unwrap();
 }
 
-#[test]
-fn ticks_are_no_messages() {
-    let (server, client) = pair();
+/// Sends ticks from one side to the other one before and after a barrier.
+fn tick_between(receiver: Session, sender: &Session) {
     let tick = || {
         for _ in 0..40 {
-            let mut stream = client.connection.stream();
+            let mut stream = sender.connection.stream();
             stream.write_all(&TICK.to_le_bytes()).unwrap();
         }
     };
     tick();
-    server.check_peer("here").unwrap();
-    assert!(!server.peer_waits());
+    receiver.check_peer("here").unwrap();
+    assert!(!receiver.peer_waits());
+    tick();
+    // They are not the cause of an error of the NIC.
+    let nic = receiver.cause(Failure::nic("UNDELIVERABLE"), "here");
+    assert_eq!(nic.kind, Kind::Nic);
     tick();
     let waiting = thread::spawn(move || {
-        server.ready().unwrap();
-        server
+        receiver.ready().unwrap();
+        receiver
     });
-    client.ready().unwrap();
-    let server = waiting.join().unwrap();
+    sender.ready().unwrap();
+    let receiver = waiting.join().unwrap();
     tick();
-    client.send_interrupt_notice();
-    let failure = server.check_peer("here").unwrap_err();
+    sender.send_interrupt_notice();
+    let failure = receiver.cause(Failure::nic("UNDELIVERABLE"), "here");
     assert!(
         failure.message().ends_with(" was interrupted here"),
         "{failure}"
     );
+}
+
+#[test]
+fn ticks_are_no_messages() {
+    let (server, client) = pair();
+    tick_between(server, &client);
+    let (server, client) = pair();
+    tick_between(client, &server);
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::handshake::{Handshake, Refusal};
 use super::introduction::{Introduction, machine};
 use super::open::Session;
 use super::peer_facts::PeerFacts;
+use super::wait::Wait;
 use super::wire::{self, MAX_PAYLOAD};
 use facts::error::{Context, Failure};
 use facts::limit::ANSWER_LIMIT;
@@ -59,7 +60,10 @@ impl Caller {
     pub fn meet(self, plan: &Plan, own: LocalAddress) -> Result<(Session, Agreed), Failure> {
         let us = Introduction::new(plan, own, plan.port, machine()).of_queue();
         match self.introduce(&us) {
-            Ok(agreed) => Ok((Session::new(self.connection, &agreed), agreed)),
+            Ok(agreed) => {
+                let connection = self.connection.of_program(&plan.program);
+                Ok((Session::new(connection, &agreed, plan), agreed))
+            }
             Err(failure) => Err(self.refuse(failure)),
         }
     }
@@ -78,9 +82,9 @@ impl Caller {
             }
             enter(handshake.phase());
             let doing = handshake.doing();
-            let exchanged = self
-                .connection
-                .exchange(&handshake.mine(), MAX_PAYLOAD, ANSWER_LIMIT);
+            let wait = Wait::for_answer(doing, ANSWER_LIMIT);
+            let mine = handshake.mine();
+            let exchanged = self.connection.exchange(&mine, MAX_PAYLOAD, &wait);
             payload = exchanged.map_err(|error| {
                 let failure = error.into_failure(peer, doing);
                 handshake.failure(failure)

@@ -11,6 +11,7 @@ use super::connect::Search;
 use super::invitation::greet;
 use super::link_error::LinkError;
 use super::peer_facts::CHECK;
+use super::wait::Wait;
 use super::wire::REFUSAL;
 use facts::error::{Context, Failure};
 use facts::interrupt;
@@ -85,8 +86,8 @@ impl CheckOrder {
         }
         let text = serde_json::to_vec(self).environment("cannot write the order")?;
         let sent = connection.send(&text);
-        let answer =
-            sent.and_then(|()| connection.receive(MOST_DOCUMENT, CHECK_LIMIT, &mut || Ok(())));
+        let wait = Wait::for_answer("during the check", CHECK_LIMIT);
+        let answer = sent.and_then(|()| connection.receive(MOST_DOCUMENT, &wait, &mut || Ok(())));
         answer.map_err(|error| {
             let error = match error {
                 LinkError::TooLong {
@@ -94,7 +95,7 @@ impl CheckOrder {
                 } => connection.refusal(),
                 other => other,
             };
-            error.into_failure(peer, "during the check")
+            error.into_failure(peer, wait.doing)
         })
     }
 }
@@ -107,8 +108,9 @@ impl Caller {
     /// A client that ends or sends something else.
     pub fn check_order(&self) -> Result<CheckOrder, Failure> {
         let (connection, peer) = (self.connection(), self.connection().peer());
-        let order = connection.receive(MOST_ORDER, ANSWER_LIMIT, &mut || Ok(()));
-        let order = order.map_err(|error| error.into_failure(peer, "before the check"))?;
+        let wait = Wait::for_answer("before the check", ANSWER_LIMIT);
+        let order = connection.receive(MOST_ORDER, &wait, &mut || Ok(()));
+        let order = order.map_err(|error| error.into_failure(peer, wait.doing))?;
         serde_json::from_slice(&order)
             .map_err(|_| Failure::environment(format!("the peer ({peer}) sent no order")))
     }

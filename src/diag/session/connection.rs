@@ -9,18 +9,19 @@ use std::cell::Cell;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
 use rustix::net::{RecvFlags, recv, sockopt};
 
 use super::link_error::{self, LinkError};
-use super::tick::Deadline;
+use super::wait::{Deadline, Wait};
 use super::wire::{self, INTERRUPT_NOTICE, MAX_PAYLOAD, Notice, REFUSAL, TICK};
 use facts::error::Failure;
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
 use facts::net::framing::{Incoming, TooLong, message};
+use plan::tool::PROGRAM;
 
 /// How long the peer's host may leave keepalive probes of a waiting side unanswered: the next
 /// probe, after two seconds at most, ends the wait.
@@ -51,6 +52,9 @@ pub fn discard(stream: &TcpStream) {
     while recv(stream, &mut part, RecvFlags::DONTWAIT).is_ok_and(|(count, _)| count > 0) {}
 }
 
+/// The wait for the reason of a refusal.
+const REASON: Wait<'static> = Wait::for_answer("with the reason of its refusal", ANSWER_LIMIT);
+
 /// The bytes of a tick.
 const TICK_BYTES: [u8; 4] = TICK.to_le_bytes();
 
@@ -70,6 +74,8 @@ pub struct Connection {
     is_ready: Cell<bool>,
     /// The peer sends ticks.
     has_ticks: Cell<bool>,
+    /// Name of the program, at the beginning of lines about long waits.
+    program: String,
 }
 
 impl Connection {
@@ -92,14 +98,23 @@ impl Connection {
             lost: Cell::new(None),
             is_ready: Cell::new(false),
             has_ticks: Cell::new(false),
+            program: PROGRAM.into(),
         };
         connection.allow_silence(SILENCE_UNATTENDED)?;
         Ok(connection)
     }
 
-    /// Notes whether the peer sends ticks. A server does not.
+    /// Returns the connection with the name of the program, for lines about long waits.
+    pub fn of_program(self, program: &str) -> Self {
+        Self {
+            program: program.to_owned(),
+            ..self
+        }
+    }
+
+    /// Notes whether the peer sends ticks.
     pub fn expect_ticks(&self, has_ticks: bool) {
-        self.has_ticks.set(has_ticks && !self.leads);
+        self.has_ticks.set(has_ticks);
     }
 
     /// Returns the socket.
@@ -122,7 +137,7 @@ impl Connection {
     }
 
     /// Exchanges one message in each direction, the client's first. Returns the peer's payload, of
-    /// at most `most` bytes; `limit` ends the wait for it.
+    /// at most `most` bytes; `wait` describes the wait for it.
     ///
     /// # Errors
     ///
@@ -131,9 +146,9 @@ impl Connection {
         &self,
         mine: &[u8],
         most: usize,
-        limit: Duration,
+        wait: &Wait<'_>,
     ) -> Result<Vec<u8>, LinkError> {
-        self.exchange_while(mine, most, limit, &mut || Ok(()))
+        self.exchange_while(mine, most, wait, &mut || Ok(()))
     }
 
     /// Exchanges messages as [`Self::exchange`] does; a failure of `look`, which is called at
@@ -146,16 +161,16 @@ impl Connection {
         &self,
         mine: &[u8],
         most: usize,
-        limit: Duration,
+        wait: &Wait<'_>,
         look: &mut Look<'_>,
     ) -> Result<Vec<u8>, LinkError> {
         // After a signal, no exchange begins.
         interrupt::check()?;
         if self.leads {
             self.send(mine)?;
-            self.receive(most, limit, look)
+            self.receive(most, wait, look)
         } else {
-            let theirs = self.receive(most, limit, look)?;
+            let theirs = self.receive(most, wait, look)?;
             self.send(mine)?;
             Ok(theirs)
         }
@@ -277,8 +292,8 @@ impl Connection {
             })
     }
 
-    /// Returns the payload of the next message, of at most `most` bytes; `limit` and a failure of
-    /// `look` end the wait.
+    /// Returns the payload of the next message, of at most `most` bytes; the limit of `wait` and a
+    /// failure of `look` end the wait. One line informs the user of a long wait.
     ///
     /// # Errors
     ///
@@ -286,13 +301,13 @@ impl Connection {
     pub fn receive(
         &self,
         most: usize,
-        limit: Duration,
+        wait: &Wait<'_>,
         look: &mut Look<'_>,
     ) -> Result<Vec<u8>, LinkError> {
-        let mut deadline = Deadline::new(limit, self.has_ticks.get());
+        let mut deadline = Deadline::new(wait, self.has_ticks.get(), Instant::now());
         let mut incoming = Incoming::new(most);
         loop {
-            self.wait_readable(&deadline, look)?;
+            self.wait_readable(&mut deadline, wait.doing, look)?;
             match (&self.stream).read(incoming.room()) {
                 Ok(0) => return Err(self.ended()),
                 Ok(more) => match incoming.advance(more) {
@@ -300,7 +315,7 @@ impl Connection {
                     Ok(None) => {}
                     Err(TooLong(INTERRUPT_NOTICE)) => return Err(LinkError::InterruptNotice),
                     Err(TooLong(TICK)) if self.has_ticks.get() => {
-                        deadline.tick();
+                        deadline.tick(Instant::now());
                         incoming = Incoming::new(most);
                     }
                     Err(TooLong(length)) => return Err(LinkError::TooLong { length, most }),
@@ -313,7 +328,7 @@ impl Connection {
 
     /// Receives the reason of a refusal, which follows its announcement.
     pub fn refusal(&self) -> LinkError {
-        match self.receive(MAX_PAYLOAD, ANSWER_LIMIT, &mut || Ok(())) {
+        match self.receive(MAX_PAYLOAD, &REASON, &mut || Ok(())) {
             Ok(reason) => {
                 let reason = wire::parse_string(&reason).unwrap_or("no reason given");
                 LinkError::Refusal(reason.to_owned())
@@ -325,7 +340,7 @@ impl Connection {
     /// Receives the reason of a refusal that follows other messages.
     fn refusal_behind_messages(&self) -> LinkError {
         loop {
-            match self.receive(MAX_PAYLOAD, ANSWER_LIMIT, &mut || Ok(())) {
+            match self.receive(MAX_PAYLOAD, &REASON, &mut || Ok(())) {
                 Ok(_) => {}
                 Err(LinkError::TooLong {
                     length: REFUSAL, ..
@@ -337,12 +352,19 @@ impl Connection {
 
     /// Waits for bytes or the end of the connection. After the first [`ATTENTION`], a host that is
     /// silent for [`SILENCE`] ends the wait.
-    fn wait_readable(&self, deadline: &Deadline, look: &mut Look<'_>) -> Result<(), LinkError> {
+    fn wait_readable(
+        &self,
+        deadline: &mut Deadline,
+        doing: &str,
+        look: &mut Look<'_>,
+    ) -> Result<(), LinkError> {
         let mut attended = false;
         let result = loop {
-            let left = match deadline.left() {
+            let now = Instant::now();
+            self.inform(deadline, doing, now);
+            let left = match deadline.left(now) {
                 Ok(left) => left,
-                Err(limit) => break Err(LinkError::Late(limit)),
+                Err(exceeded) => break Err(exceeded),
             };
             match interrupt::wait(&self.stream, PollFlags::IN, Some(left.min(ATTENTION))) {
                 Ok(true) => break Ok(()),
@@ -364,6 +386,17 @@ impl Connection {
             self.allow_silence(SILENCE_UNATTENDED)?;
         }
         result
+    }
+
+    /// Prints the line about a long wait when it is due.
+    fn inform(&self, deadline: &mut Deadline, doing: &str, now: Instant) {
+        if let Some(notice) = deadline.notice(now) {
+            let role = if self.leads { "server" } else { "client" };
+            let peer = format!("the {role} ({})", self.peer);
+            let line = format!("{}: {}\n", self.program, notice.text(&peer, doing));
+            // The wait goes on if the line cannot be written.
+            let _ = io::stderr().write_all(line.as_bytes());
+        }
     }
 
     /// Sets how long the peer's host may leave a probe or data unacknowledged.

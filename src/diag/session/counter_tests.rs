@@ -4,6 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::testing::{LONG, pair};
+use super::wait::Wait;
 use facts::limit::ANSWER_LIMIT;
 use node::nic::counter::Change;
 use node::nic::counter_table::{Preset, Row};
@@ -45,7 +46,8 @@ fn refuses_invalid_and_endless_counters() {
         let (server, client) = pair();
         thread::scope(|scope| {
             scope.spawn(move || {
-                let exchange = || server.connection.exchange(payload, 0, ANSWER_LIMIT);
+                let wait = Wait::for_answer("here", ANSWER_LIMIT);
+                let exchange = || server.connection.exchange(payload, 0, &wait);
                 while exchange().is_ok() {}
             });
             let failure = client.receive_counters(Preset::Quick).unwrap_err();

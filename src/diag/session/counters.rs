@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::open::Session;
+use super::wait::Wait;
 use super::wire::{self, MAX_PAYLOAD};
 use facts::device::DeviceName;
 use facts::error::Failure;
@@ -61,9 +62,9 @@ impl Session {
     }
 
     fn exchange_counters(&self, own: &[u8], most: usize) -> Result<Vec<u8>, Failure> {
-        let exchanged = self.connection.exchange(own, most, ANSWER_LIMIT);
-        let doing = "during the exchange of counters";
-        exchanged.map_err(|error| error.into_failure(self.peer(), doing))
+        let wait = Wait::for_answer("during the exchange of counters", ANSWER_LIMIT);
+        let exchanged = self.connection.exchange(own, most, &wait);
+        exchanged.map_err(|error| error.into_failure(self.peer(), wait.doing))
     }
 }
 

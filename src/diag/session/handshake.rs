@@ -287,6 +287,11 @@ impl<'a> Handshake<'a> {
             Some(_) => self.about.gives_turns,
             None => self.us.gives_turns && self.about.queues,
         };
+        let (of_client, of_server) = (self.about.ticks, self.about.server_ticks);
+        let (peer_ticks, own_ticks) = match self.us.run {
+            Some(_) => (of_server, of_client),
+            None => (of_client, of_server),
+        };
         Ok(Agreed {
             tool: self.tool,
             run: (self.about).sending_counters(self.about.in_step(self.tool, run)),
@@ -296,7 +301,8 @@ impl<'a> Handshake<'a> {
             peer_device: self.about.device.filter(|_| self.us.run.is_some()),
             queues,
             answers_calls: queues && self.about.calls,
-            ticks: self.about.ticks,
+            peer_ticks,
+            own_ticks,
             peer_name: self.about.host_name.take(),
         })
     }

@@ -16,12 +16,16 @@ use super::connect::{self, Search};
 use super::connection::Connection;
 use super::link_error::LinkError;
 use super::peer_facts::{ASKS, PeerFacts, SURVEY, greeting};
+use super::wait::Wait;
 use super::wire::{self, MAX_PAYLOAD, REFUSAL};
 use super::{handshake, turn};
 use facts::error::{Context, Failure};
 use facts::limit::ANSWER_LIMIT;
 use plan::Plan;
 use plan::run_options::Side;
+
+/// Each wait of both sides.
+const INVITATION: Wait<'static> = Wait::for_answer("during the invitation", ANSWER_LIMIT);
 
 /// Maximum length of an invitation, in bytes.
 const MOST: usize = 1 << 20;
@@ -76,7 +80,7 @@ impl Invited {
     pub fn news(&self) -> Result<(), Failure> {
         while self.connection.has_message() {
             let payload = answer(&self.connection, |connection| {
-                connection.receive(MAX_PAYLOAD, ANSWER_LIMIT, &mut || Ok(()))
+                connection.receive(MAX_PAYLOAD, &INVITATION, &mut || Ok(()))
             })?;
             self.place
                 .set(Some(turn::place(&payload, self.connection.peer())?));
@@ -154,7 +158,7 @@ pub(super) fn greet(
 /// Returns what the server answers.
 fn exchange(connection: &Connection, payload: &[u8]) -> Result<Vec<u8>, Failure> {
     answer(connection, |connection| {
-        connection.exchange(payload, MAX_PAYLOAD, ANSWER_LIMIT)
+        connection.exchange(payload, MAX_PAYLOAD, &INVITATION)
     })
 }
 
@@ -170,7 +174,7 @@ fn answer(
             } => connection.refusal(),
             other => other,
         };
-        error.into_failure(connection.peer(), "during the invitation")
+        error.into_failure(connection.peer(), INVITATION.doing)
     })
 }
 
@@ -191,8 +195,8 @@ impl Caller {
     /// A coordinator that ends or sends something else.
     pub fn invitation(&self) -> Result<Invitation, Failure> {
         let (connection, peer) = (self.connection(), self.connection().peer());
-        let text = connection.receive(MOST, ANSWER_LIMIT, &mut || Ok(()));
-        let text = text.map_err(|error| error.into_failure(peer, "during the invitation"))?;
+        let text = connection.receive(MOST, &INVITATION, &mut || Ok(()));
+        let text = text.map_err(|error| error.into_failure(peer, INVITATION.doing))?;
         serde_json::from_slice(&text)
             .map_err(|_| Failure::environment(format!("the peer ({peer}) sent no invitation")))
     }
@@ -205,6 +209,6 @@ impl Caller {
     pub fn accept_invitation(&self) -> Result<(), Failure> {
         let (connection, peer) = (self.connection(), self.connection().peer());
         let sent = connection.send(&[]);
-        sent.map_err(|error| error.into_failure(peer, "during the invitation"))
+        sent.map_err(|error| error.into_failure(peer, INVITATION.doing))
     }
 }

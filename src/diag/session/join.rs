@@ -8,6 +8,7 @@ use super::introduction::{Introduction, machine};
 use super::link_error::LinkError;
 use super::open::Session;
 use super::turn;
+use super::wait::Wait;
 use super::wire::{BUSY, MAX_PAYLOAD, REFUSAL};
 use facts::advice::{Situation, remedy};
 use facts::error::{Failure, Step, cause};
@@ -31,15 +32,10 @@ pub fn join(plan: &Plan, host: &str, own: LocalAddress) -> Result<(Session, Agre
         match introduce(&connection, &us) {
             Ok(agreed) => {
                 if agreed.queues {
+                    connection.expect_ticks(agreed.peer_ticks);
                     turn::wait(&connection, plan, &agreed)?;
                 }
-                let session = Session::new(connection, &agreed);
-                let session = if agreed.ticks {
-                    session.ticking(&plan.placement.cpus)
-                } else {
-                    session
-                };
-                return Ok((session, agreed));
+                return Ok((Session::new(connection, &agreed, plan), agreed));
             }
             Err(Refusal::Failed(failure)) => return Err(failure),
             Err(Refusal::Busy(failure)) => {
@@ -71,7 +67,11 @@ fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refus
         let doing = handshake.doing();
         enter(handshake.phase());
         let payload = connection
-            .exchange(&handshake.mine(), MAX_PAYLOAD, ANSWER_LIMIT)
+            .exchange(
+                &handshake.mine(),
+                MAX_PAYLOAD,
+                &Wait::for_answer(doing, ANSWER_LIMIT),
+            )
             .map_err(|error| match (error, handshake.is_named()) {
                 (LinkError::Interrupted(failure), _) => {
                     Refusal::Failed(failure.in_step(Step::Handshake))
@@ -123,7 +123,7 @@ fn unnamed(error: &LinkError) -> String {
         LinkError::Refusal(reason) => reason.clone(),
         LinkError::Interrupted(failure) => failure.to_string(),
         LinkError::Silent => "its host no longer answers".into(),
-        LinkError::Late(limit) => {
+        LinkError::Late(limit) | LinkError::Stopped(limit) => {
             let limit = limit.as_secs();
             format!("it sent nothing for {limit} s: frozen or another program")
         }

@@ -33,6 +33,8 @@ pub enum LinkError {
     Silent,
     /// No message arrived within this time.
     Late(Duration),
+    /// A peer that sends ticks has sent nothing for this time.
+    Stopped(Duration),
     /// The peer announced a message that is too long.
     TooLong {
         /// Bytes announced.
@@ -66,6 +68,14 @@ impl LinkError {
                     "the peer ({peer}) did not answer {doing} within {limit} s"
                 ))
                 .with_hint(remedy(Situation::PeerEnded))
+            }
+            Self::Stopped(silence) => {
+                let silence = silence.as_secs();
+                Failure::environment(format!(
+                    "the peer ({peer}) sent nothing for {silence} s {doing}: its process does \
+                     not run"
+                ))
+                .with_hint("it is stopped (Ctrl-Z, a debugger), or its node is overloaded")
             }
             Self::TooLong { length, most } => Failure::environment(format!(
                 "the peer ({peer}) announced {length} bytes {doing} (at most {most} allowed)"

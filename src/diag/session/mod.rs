@@ -16,7 +16,8 @@
 //! * `busy`: how a server answers clients while it measures with another one.
 //! * `arrivals`, `caller`: how a server of all tools receives its clients, and how another process
 //!   takes a client over.
-//! * `tick`: what shows a server that the process of its client is not stopped.
+//! * `tick`: what shows a side that the process of its peer is not stopped.
+//! * `wait`: the time limits of a wait, and what the user is told of a long one.
 //! * `turn`: the wait of a client for its turn.
 //! * `control_line`: the messages between a server of all tools and that process.
 //! * `invitation`: how a survey gets a process on the host of such a server.
@@ -56,6 +57,7 @@ pub mod status;
 mod terms;
 mod tick;
 mod turn;
+mod wait;
 mod wire;
 
 pub use agreed::Agreed;

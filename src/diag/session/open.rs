@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::agreed::Agreed;
 use super::connection::{Connection, Look};
@@ -11,12 +11,15 @@ use super::control_line::ControlLine;
 use super::handshake;
 use super::link_error::LinkError;
 use super::tick::Ticker;
+use super::wait::Wait;
 use super::wire::{self, REFUSAL};
 use facts::error::{Context, Failure, Kind};
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
 use facts::phase::{Phase, enter};
 use measure::{SideResult, SideView};
+use plan::Plan;
+use plan::run_options::RunOptions;
 
 /// Time limit for the set-up of a side, which may clear and pin hundreds of gigabytes.
 const READY_LIMIT: Duration = Duration::from_secs(600);
@@ -40,13 +43,21 @@ pub struct Session {
     /// In the process of a client of a server of all tools: the line to that server, which may end
     /// the run.
     line: RefCell<Option<ControlLine>>,
-    /// Sends the ticks of a client.
+    /// Sends the ticks of this side.
     ticker: RefCell<Option<Ticker>>,
+    /// Time that the measurement of a size takes at least.
+    measuring: Duration,
 }
 
 impl Session {
-    pub(super) fn new(connection: Connection, agreed: &Agreed) -> Self {
-        connection.expect_ticks(agreed.ticks);
+    /// Creates the session of a process with this `plan`. Ticks are sent from now on, if the peer
+    /// knows them.
+    pub(super) fn new(connection: Connection, agreed: &Agreed, plan: &Plan) -> Self {
+        connection.expect_ticks(agreed.peer_ticks);
+        // Without the descriptor there are no ticks.
+        let stream = connection.stream().try_clone().ok();
+        let stream = stream.filter(|_| agreed.own_ticks);
+        let ticker = stream.and_then(|stream| Ticker::start(stream, &plan.placement.cpus));
         Self {
             connection,
             owes_interrupt_notice: Cell::new(agreed.is_cxidiag),
@@ -54,17 +65,9 @@ impl Session {
             queues: agreed.queues,
             answers_calls: agreed.answers_calls,
             line: RefCell::new(None),
-            ticker: RefCell::new(None),
+            ticker: RefCell::new(ticker),
+            measuring: shortest_size(&agreed.run),
         }
-    }
-
-    /// Sends ticks to the server from now on, apart from the `measuring` CPUs.
-    pub(super) fn ticking(self, measuring: &[u32]) -> Self {
-        // Without the descriptor there are no ticks.
-        let stream = self.connection.stream().try_clone().ok();
-        let ticker = stream.and_then(|stream| Ticker::start(stream, measuring));
-        self.ticker.replace(ticker);
-        self
     }
 
     /// Lets the server at the other end of `line` end the run with a reason.
@@ -111,13 +114,30 @@ impl Session {
         limit: Duration,
         look: &mut Look<'_>,
     ) -> Result<(), Failure> {
-        match self.connection.exchange_while(&[], 0, limit, look) {
+        // With more time than for an answer, the peer measures.
+        let needed = (limit > ANSWER_LIMIT).then_some(self.measuring);
+        self.wait_at(point, limit, needed, look)
+    }
+
+    fn wait_at(
+        &self,
+        point: &str,
+        limit: Duration,
+        needed: Option<Duration>,
+        look: &mut Look<'_>,
+    ) -> Result<(), Failure> {
+        let wait = Wait {
+            doing: &format!("at the {point} barrier"),
+            limit,
+            needed,
+        };
+        match self.connection.exchange_while(&[], 0, &wait, look) {
             Ok(_) => Ok(()),
             Err(error) => {
                 // wire.md 9.1: for a few months, latency tools sent one byte in barriers, with a
                 // version of send_lat that is still in use.
                 let is_unreleased = matches!(error, LinkError::TooLong { length: 1, .. });
-                let failure = self.failure(error, &format!("at the {point} barrier"));
+                let failure = self.failure(error, wait.doing);
                 Err(if is_unreleased {
                     failure.with_hint(handshake::release(Some((2, 3))))
                 } else {
@@ -155,7 +175,7 @@ impl Session {
     /// The errors of [`Self::barrier`]; a peer whose set-up failed refuses.
     pub fn ready(&self) -> Result<(), Failure> {
         enter(Phase::Ready);
-        self.barrier("ready", READY_LIMIT)?;
+        self.wait_at("ready", READY_LIMIT, None, &mut || Ok(()))?;
         self.connection.begin_run();
         Ok(())
     }
@@ -186,9 +206,10 @@ impl Session {
         own: &[u8; LENGTH],
         what: &str,
     ) -> Result<[u8; LENGTH], Failure> {
-        let exchanged = self.connection.exchange(own, LENGTH, ANSWER_LIMIT);
-        let payload = exchanged
-            .map_err(|error| self.failure(error, &format!("during the exchange of {what}s")))?;
+        let doing = format!("during the exchange of {what}s");
+        let wait = Wait::for_answer(&doing, ANSWER_LIMIT);
+        let exchanged = self.connection.exchange(own, LENGTH, &wait);
+        let payload = exchanged.map_err(|error| self.failure(error, &doing))?;
         payload[..].try_into().map_err(|_| {
             Failure::peer(format!(
                 "the peer ({}) sent a {what} of {} bytes (expected {LENGTH})",
@@ -217,7 +238,12 @@ impl Session {
     pub fn checked_bytes(&self, own: u64, limit: Duration) -> Result<u64, Failure> {
         let doing = "at the Verify barrier";
         let mine = own.to_le_bytes();
-        let exchanged = self.connection.exchange(&mine, mine.len(), limit);
+        let wait = Wait {
+            doing,
+            limit,
+            needed: Some(Duration::ZERO),
+        };
+        let exchanged = self.connection.exchange(&mine, mine.len(), &wait);
         let payload = exchanged.map_err(|error| self.failure(error, doing))?;
         match payload[..].try_into() {
             Ok(bytes) => Ok(u64::from_le_bytes(bytes)),
@@ -251,10 +277,16 @@ impl Session {
         if failure.kind != Kind::Nic {
             return failure;
         }
-        let waited = self.connection.wait(NEWS);
-        match waited.and_then(|()| self.connection.check(doing)) {
-            Ok(()) => failure,
-            Err(cause) => cause,
+        let until = Instant::now() + NEWS;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let waited = self.connection.wait(left);
+            match waited.and_then(|()| self.connection.check(doing)) {
+                // A tick has ended the wait.
+                Ok(()) if !left.is_zero() && !self.connection.has_message() => {}
+                Ok(()) => return failure,
+                Err(cause) => return cause,
+            }
         }
     }
 
@@ -288,6 +320,13 @@ impl Session {
         self.running.take();
         self.ticker.take();
     }
+}
+
+/// Returns the time that the measurement of a size takes at least.
+fn shortest_size(run: &RunOptions) -> Duration {
+    let iterations = run.warmup.saturating_add(run.iters);
+    let gaps = iterations.saturating_mul(run.gap_us);
+    run.duration().unwrap_or(Duration::from_micros(gaps))
 }
 
 impl Drop for Session {

@@ -23,6 +23,9 @@ pub const CHECK: &str = "check";
 /// A client that surveys or checks. No server sends this word: an answer with it is a reflection.
 pub const ASKS: &str = "asks";
 
+/// The word of a server that sends ticks, and of a client that knows them.
+const SERVER_TICK: &str = "server-tick";
+
 /// The first VNI of service 1.
 const LEGACY_VNI: u32 = 1;
 
@@ -46,7 +49,7 @@ pub fn announcement(us: &Introduction, tool: &Tool, theirs: Option<&Announced>) 
         .map_or(String::new(), |device| format!(" device={device}"));
     let queue = us.run.map_or("", |_| " queue call");
     format!(
-        "{} vni={} tc={} host={}{} sync={sync} can={}{asked}{device}{busy}{queue} tick{software}",
+        "{} vni={} tc={} host={}{} sync={sync} can={}{asked}{device}{busy}{queue} tick {SERVER_TICK}{software}",
         greeting(tool, &us.credentials, theirs),
         us.own.vni,
         us.own.class,
@@ -65,7 +68,7 @@ pub fn queue_announcement(greeting: &str, machine: &str, device: DeviceName) -> 
         ""
     };
     format!(
-        "{greeting} host={machine}{} sync={} can={} device={device} turn call tick{software}",
+        "{greeting} host={machine}{} sync={} can={} device={device} turn call tick {SERVER_TICK}{software}",
         name_word(&host_name()),
         SyncPoint::Size,
         extensions::all_names(),
@@ -140,6 +143,8 @@ pub struct PeerFacts {
     pub calls: bool,
     /// It is a client that sends ticks, or a server that knows them.
     pub ticks: bool,
+    /// It is a server that sends ticks, or a client that knows them.
+    pub server_ticks: bool,
     /// It is the coordinator of a survey, or takes part in one.
     pub surveys: bool,
     /// It asks for a check of the NICs, or runs one.
@@ -164,6 +169,7 @@ impl PeerFacts {
         gives_turns: false,
         calls: false,
         ticks: false,
+        server_ticks: false,
         surveys: false,
         checks: false,
     };
@@ -202,6 +208,7 @@ impl PeerFacts {
                     facts.gives_turns |= word == "turn";
                     facts.calls |= word == "call";
                     facts.ticks |= word == "tick";
+                    facts.server_ticks |= word == SERVER_TICK;
                     facts.surveys |= word == SURVEY;
                     facts.checks |= word == CHECK;
                 }

@@ -77,7 +77,8 @@ impl Server {
             let port = self.port();
             Failure::environment(format!("no client came to TCP port {port} within {limit}"))
         })?;
-        Ok((Session::new(connection, &agreed), agreed))
+        let connection = connection.of_program(&plan.program);
+        Ok((Session::new(connection, &agreed, plan), agreed))
     }
 
     /// Calls `serve` with the session of a client. Until the run is over, a thread tells other

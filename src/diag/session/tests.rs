@@ -182,6 +182,35 @@ fn refuses_same_nic_address_on_two_machines() {
     assert!(message.contains("have the address 0x13"), "{message}");
 }
 
+/// An older cxidiag knows ticks of clients only, and a legacy tool none.
+#[test]
+fn each_side_sends_the_ticks_that_its_peer_knows() {
+    for (version, client_sends, server_sends) in [
+        ("2.4.0", false, false),
+        ("2.4.0 cxidiag/9 tick", true, false),
+        ("2.4.0 cxidiag/9 tick server-tick", true, true),
+    ] {
+        let (_, agreed) = against_server(move |mut script| {
+            script.follow(&string("cxi_write_lat"));
+            script.follow(&string(version));
+            script.follow(&default_options());
+            script.follow(&encode_address(SERVER.address));
+        })
+        .unwrap();
+        assert_eq!(agreed.own_ticks, client_sends, "{version}");
+        assert_eq!(agreed.peer_ticks, server_sends, "{version}");
+        let (_, agreed) = against_client(|mut script| {
+            script.lead(&string("cxi_write_lat"));
+            script.lead(&string(version));
+            script.lead(&default_options());
+            script.lead(&encode_address(CLIENT.address));
+        })
+        .unwrap();
+        assert_eq!(agreed.own_ticks, server_sends, "{version}");
+        assert_eq!(agreed.peer_ticks, client_sends, "{version}");
+    }
+}
+
 #[test]
 fn client_refuses_a_reflection_of_its_messages() {
     let plan = plan(&[HOST]);

@@ -21,6 +21,7 @@ use super::caller::Caller;
 use super::connection::Connection;
 use super::link_error::LinkError;
 use super::open::Session;
+use super::wait::Wait;
 use super::wire::{self, MAX_PAYLOAD, REFUSAL};
 use facts::error::{Failure, Step};
 use facts::number::time_text;
@@ -34,8 +35,14 @@ const CALL_LIMIT: Duration = Duration::from_secs(5);
 /// its buffers meanwhile.
 const READY_LIMIT: Duration = Duration::from_secs(30);
 
-/// What a client or server does at this point, in messages.
+/// Time that a server which sends ticks has to send the first place: it sends one at once.
+const FIRST_PLACE_LIMIT: Duration = Duration::from_secs(60);
+
+/// What the client of a server does at this point, in messages.
 const WAITING: &str = "while it waited for its turn";
+
+/// What this client does at this point, in messages.
+const QUEUEING: &str = "while this client waited for its turn";
 
 /// Waits until it is this client's turn, for the plan's time limit at most. Prints the place in the
 /// queue whenever it changes.
@@ -59,21 +66,30 @@ fn wait_in_queue(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Resul
     let mut has_answered = false;
     loop {
         let left = limit.saturating_sub(since.elapsed());
-        let place = match connection.receive(MAX_PAYLOAD, left, &mut || Ok(())) {
+        let has_place = last.is_some() || calls.count > 0;
+        let is_first = !has_place && agreed.peer_ticks && left > FIRST_PLACE_LIMIT;
+        // The clients before this one measure for any time.
+        let is_in_queue = last.is_some() && !has_answered;
+        let wait = Wait {
+            doing: QUEUEING,
+            limit: if is_first { FIRST_PLACE_LIMIT } else { left },
+            needed: is_in_queue.then_some(Duration::MAX),
+        };
+        let place = match connection.receive(MAX_PAYLOAD, &wait, &mut || Ok(())) {
             Ok(payload) => place(&payload, peer)?,
             Err(LinkError::TooLong {
                 length: REFUSAL, ..
             }) => {
-                return Err(connection.refusal().into_failure(peer, WAITING));
+                return Err(connection.refusal().into_failure(peer, QUEUEING));
             }
-            Err(LinkError::Late(_)) => {
+            Err(LinkError::Late(_)) if !is_first => {
                 let place = last.map_or(String::new(), |place| format!(", place {place}"));
                 let limit = time_text(limit);
                 return Err(Failure::environment(format!(
                     "{nic} of the server ({peer}) is in use: no turn within {limit}{place}"
                 )));
             }
-            Err(error) => return Err(error.into_failure(peer, WAITING)),
+            Err(error) => return Err(error.into_failure(peer, QUEUEING)),
         };
         if place == 0 {
             if has_answered || !agreed.answers_calls {
@@ -83,7 +99,7 @@ fn wait_in_queue(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Resul
             // The next message may take the call back, after a stop of this process.
             if !connection.has_message() {
                 let sent = connection.send(&calls.answer());
-                sent.map_err(|error| error.into_failure(peer, WAITING))?;
+                sent.map_err(|error| error.into_failure(peer, QUEUEING))?;
                 has_answered = true;
             }
             continue;
@@ -146,7 +162,8 @@ impl Session {
         let until = Instant::now() + limit::in_effect(CALL_LIMIT);
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            match self.connection.receive(MAX_PAYLOAD, left, &mut || Ok(())) {
+            let wait = Wait::for_answer(WAITING, left);
+            match self.connection.receive(MAX_PAYLOAD, &wait, &mut || Ok(())) {
                 Ok(answer) if answer == calls.answer() => break,
                 // An answer to an earlier call.
                 Ok(_) => {}
