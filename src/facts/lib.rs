@@ -63,5 +63,6 @@ pub mod rate;
 pub mod release;
 pub mod size;
 pub mod text;
+pub mod time_of_day;
 pub mod token;
 pub mod user_file;
