@@ -7,10 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use cxi::{Device, Library};
-use rustix::process::{Resource, getrlimit};
 
 use crate::explain;
-use crate::machine::Machine;
+use crate::machine::{Machine, resource_limit};
 use crate::nic::files::Files;
 use facts::advice::{self, Explanation, Situation};
 use facts::device::{DEFAULT_DEVICE, DeviceName, LibraryFile};
@@ -75,7 +74,7 @@ const NEEDED_ADDRESS_SPACE: u64 = 512 << 20;
 ///
 /// A process with a lower limit.
 fn check_address_space() -> Result<(), Failure> {
-    match getrlimit(Resource::As).current {
+    match resource_limit("Max address space") {
         Some(limit) if limit < NEEDED_ADDRESS_SPACE => {
             let (limit, needed) = (limit >> 20, NEEDED_ADDRESS_SPACE >> 20);
             Err(Failure::environment(format!(
@@ -333,6 +332,11 @@ fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Fail
 /// Returns the failure of a software NIC that cannot use the directory of the fabric.
 fn fabric_failure(error: impl Error + Send + Sync + 'static, errno: Option<i32>) -> Failure {
     let failure = Failure::new(Kind::Environment, error);
+    if let Some(libc::EPERM | libc::ENOSYS) = errno
+        && advice::has_filter()
+    {
+        return failure;
+    }
     if let Some(errno @ (libc::EFBIG | libc::EMFILE | libc::ENOLCK)) = errno {
         let limit = advice::of_call("cxil_open_device", errno);
         return failure.with_hint_if(limit.map(Explanation::hint));
