@@ -31,6 +31,7 @@
 //!    | release          the sources that this program was built from                             |
 //!    | size             sizes of operations in bytes                                             |
 //!    | text             texts from outside                                                       |
+//!    | time_of_day      the time of day without steps of the clock                               |
 //!    | token            the secret of a pair of processes                                        |
 //!    | user_file        files that users name                                                    |
 //!    +-------------------------------------------------------------------------------------------+
