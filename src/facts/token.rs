@@ -111,8 +111,8 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Returns random bytes of the kernel. A filter of system calls may refuse getrandom(2), but not the
-/// device.
+/// Returns random bytes of the kernel. A filter of system calls may refuse getrandom(2), but not
+/// the device.
 ///
 /// # Panics
 ///

@@ -49,8 +49,7 @@ pub fn limit_waits() {
     IS_LIMITED.store(true, Ordering::Relaxed);
 }
 
-/// Returns the files that have not answered, and those of devices that have failed, each with the
-/// reason.
+/// Returns the files that have not answered, and the files of failed devices, each with the reason.
 pub fn unreadable() -> BTreeMap<PathBuf, String> {
     unreadable_files().clone()
 }

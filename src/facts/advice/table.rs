@@ -331,7 +331,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     ),
     row(
         Found(CallFiltered),
-        "a filter of system calls (seccomp), such as that of a container or a service, may refuse the call",
+        "a filter of system calls (seccomp), as containers and services have, may refuse the call",
         "'strace -f' names it; allow it in the profile of the container (docker run --security-opt \
          seccomp=FILE), or in SystemCallFilter= of the service",
     ),
