@@ -534,6 +534,9 @@ fn slots_follow_the_measured_bandwidth() {
     assert_eq!(of(Pattern::Incast(8)), (840, 1 << 20));
 }
 
+/// A change that makes a result a lie.
+type Lie<'a> = &'a dyn Fn(&mut LoadResult);
+
 /// The first node lies in all its reports: it is at most accused itself, and the load goes on.
 #[test]
 fn node_that_lies_accuses_at_most_itself() {
@@ -557,7 +560,7 @@ fn node_that_lies_accuses_at_most_itself() {
         bytes: [bytes; PARTS],
         unreached: Vec::new(),
     };
-    let lies: [(&str, &dyn Fn(&mut LoadResult)); 9] = [
+    let lies: [(&str, Lie); 9] = [
         ("timeouts", &many(Watched::Timeouts)),
         ("paused", &many(Watched::RxPaused)),
         ("octets", &many(Watched::Octets)),
