@@ -27,10 +27,16 @@ pub fn without_steps(stamp: Duration) -> Duration {
 /// Returns `stamp` as a clock without steps shows it. The clock of the machine shows `shown`, the
 /// one without steps an earlier and a later time: this thread may have waited in between.
 fn corrected(stamp: Duration, shown: Duration, [earlier, later]: [Duration; 2]) -> Duration {
-    if shown > later.saturating_add(STEP) {
+    let without_step = if shown > later.saturating_add(STEP) {
         stamp.saturating_sub(shown - later)
     } else if shown.saturating_add(STEP) < earlier {
         stamp.saturating_add(earlier - shown)
+    } else {
+        stamp
+    };
+    // The stamp may be from just before the step.
+    if without_step.abs_diff(later) < stamp.abs_diff(later) {
+        without_step
     } else {
         stamp
     }
@@ -58,6 +64,8 @@ mod tests {
         for shown in [now + hours, now - hours, Duration::ZERO] {
             assert_eq!(corrected(shown), now);
         }
+        let just_before = super::corrected(now, now + hours, [now, now]);
+        assert_eq!(just_before, now);
         // A thread that waits between the readings sees no step.
         let waited = super::corrected(now, now, [now - hours, now + hours]);
         assert_eq!(waited, now);

@@ -3,7 +3,7 @@
  *
  *     FAILING_READS=TEXT    reading a file whose path contains TEXT gives EIO
  *     FAILING_WRITES=TEXT   writing it does
- *     STEPS=SECONDS         each second reading of the time of day is this much later
+ *     STEP=SECONDS          the time of day steps so 100 ms after its first reading
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -76,11 +76,19 @@ ssize_t sendfile64(int to, int from, off64_t *at, size_t size)
 
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
-	static atomic_uint readings;
-	const char *steps = getenv("STEPS");
+	static atomic_long first;
+	const char *step = getenv("STEP");
 	int result = syscall(SYS_clock_gettime, clock, time);
 
-	if (!result && steps && clock == CLOCK_REALTIME && atomic_fetch_add(&readings, 1) % 2)
-		time->tv_sec += atol(steps);
+	if (!result && step && clock == CLOCK_REALTIME) {
+		struct timespec passed;
+		long none = 0;
+
+		syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &passed);
+		long now = passed.tv_sec * 1000 + passed.tv_nsec / 1000000;
+		atomic_compare_exchange_strong(&first, &none, now);
+		if (now - first >= 100)
+			time->tv_sec += atol(step);
+	}
 	return result;
 }

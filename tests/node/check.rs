@@ -133,7 +133,7 @@ fn names_file_of_a_nic_in_reset() {
     let path = machine.path().join(DEVICE).join(name);
     fs::remove_file(&path).expect("a file");
     symlink("/proc/self/mem", &path).expect("a symlink");
-    let output = check(&machine, "--window=20ms --json");
+    let output = check(&machine, "--no-traffic --window=20ms --json");
     assert_status(&output, 4);
     let document = document(&stdout(&output));
     let error = &document["devices"][0]["error"]["message"];
