@@ -36,6 +36,7 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use diag::run;
+use facts::advice;
 use facts::device::LIBCXI_VARIABLE;
 use facts::error::Failure;
 use facts::interrupt;
@@ -43,12 +44,12 @@ use facts::release::{self, Sources};
 use facts::token::Token;
 use multicall::Call;
 use node::backend;
+use node::machine::resource_limit;
 use plan::Plan;
 use plan::cli::{self, Refusal, Request};
 use plan::tool::{self, PROGRAM};
 use plan::tools::TOOLS;
 use report::Reporter;
-use rustix::process::{Resource, getrlimit};
 
 /// Does what `argv` asks for. Nothing is opened before all of it has proved valid.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -97,6 +98,7 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
+            let failure = advice::name_filter(failure);
             failure.report(&program, &mut io::stderr());
             failure.exit_code()
         }
@@ -108,7 +110,7 @@ const NEEDED_STACK: u64 = 512 << 10;
 
 /// Returns the failure of a process whose main thread would overflow its stack.
 fn lack_of_stack() -> Option<Failure> {
-    let limit = getrlimit(Resource::Stack).current?;
+    let limit = resource_limit("Max stack size")?;
     (limit < NEEDED_STACK).then(|| {
         let (limit, needed) = (limit >> 10, NEEDED_STACK >> 10);
         Failure::environment(format!(

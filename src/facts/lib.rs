@@ -32,6 +32,7 @@
 //!    | size             sizes of operations in bytes                                             |
 //!    | text             texts from outside                                                       |
 //!    | threads          threads of this program                                                  |
+//!    | time_of_day      the time of day without steps of the clock                               |
 //!    | token            the secret of a pair of processes                                        |
 //!    | user_file        files that users name                                                    |
 //!    +-------------------------------------------------------------------------------------------+
@@ -65,5 +66,6 @@ pub mod release;
 pub mod size;
 pub mod text;
 pub mod threads;
+pub mod time_of_day;
 pub mod token;
 pub mod user_file;

@@ -8,6 +8,8 @@ use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::fs::File;
+use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 
 use hmac_sha256::HMAC;
@@ -36,9 +38,9 @@ impl Token {
     ///
     /// # Panics
     ///
-    /// If the kernel has no getrandom(2), which came with Linux 3.17.
+    /// If the process has neither getrandom(2) nor /dev/urandom.
     pub fn random() -> Self {
-        Self(digits(&random()).into())
+        Self(digits(&random::<SALT_SIZE>()).into())
     }
 
     /// Returns the token in the environment of this process, if there is one.
@@ -83,9 +85,9 @@ impl Token {
     ///
     /// # Panics
     ///
-    /// If the kernel has no getrandom(2), which came with Linux 3.17.
+    /// If the process has neither getrandom(2) nor /dev/urandom.
     pub fn proof(&self, role: &str) -> String {
-        let salt = random();
+        let salt = random::<SALT_SIZE>();
         let hash = HMAC::mac(input(&salt, role), self.0.as_bytes());
         digits(&salt) + &digits(&hash)
     }
@@ -109,11 +111,19 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Returns random bytes of the kernel.
-fn random() -> [u8; SALT_SIZE] {
-    let mut bytes = [0; SALT_SIZE];
-    let filled = getrandom(&mut bytes, GetRandomFlags::empty());
-    assert_eq!(filled, Ok(SALT_SIZE), "getrandom(2) fills short buffers");
+/// Returns random bytes of the kernel. A filter of system calls may refuse getrandom(2), but not
+/// the device.
+///
+/// # Panics
+///
+/// If the process has neither getrandom(2) nor /dev/urandom.
+pub fn random<const LENGTH: usize>() -> [u8; LENGTH] {
+    let mut bytes = [0; LENGTH];
+    if getrandom(&mut bytes, GetRandomFlags::empty()) != Ok(LENGTH) {
+        let device = File::open("/dev/urandom");
+        let read = device.and_then(|mut device| device.read_exact(&mut bytes));
+        read.expect("random bytes of getrandom(2) or /dev/urandom");
+    }
     bytes
 }
 

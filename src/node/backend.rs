@@ -8,10 +8,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use cxi::{Device, Library};
-use rustix::process::{Resource, getrlimit};
 
 use crate::explain;
-use crate::machine::Machine;
+use crate::machine::{Machine, resource_limit};
 use crate::nic::files::Files;
 use facts::advice::{self, Explanation, Situation};
 use facts::device::{DEFAULT_DEVICE, DeviceName, LibraryFile};
@@ -76,7 +75,7 @@ const NEEDED_ADDRESS_SPACE: u64 = 512 << 20;
 ///
 /// A process with a lower limit.
 fn check_address_space() -> Result<(), Failure> {
-    match getrlimit(Resource::As).current {
+    match resource_limit("Max address space") {
         Some(limit) if limit < NEEDED_ADDRESS_SPACE => {
             let (limit, needed) = (limit >> 20, NEEDED_ADDRESS_SPACE >> 20);
             Err(Failure::environment(format!(
@@ -339,6 +338,11 @@ fn fabric_failure(error: impl Error + Send + Sync + 'static, errno: Option<i32>)
         return Failure::new(Kind::Environment, limit);
     }
     let failure = Failure::new(Kind::Environment, error);
+    if let Some(libc::EPERM | libc::ENOSYS) = errno
+        && advice::has_filter()
+    {
+        return failure;
+    }
     if let Some(errno @ (libc::EFBIG | libc::EMFILE | libc::ENOLCK)) = errno {
         let limit = advice::of_call("cxil_open_device", errno);
         return failure.with_hint_if(limit.map(Explanation::hint));

@@ -3,17 +3,23 @@
 //! the process.
 //!
 //! Only `check` has these limits: threads that read cost time, which other commands measure.
+//!
+//! A file that is there but cannot be read, such as a counter of a NIC in reset, is remembered with
+//! the reason: it differs from a file that the driver does not have.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use facts::error::cause;
 use facts::{interrupt, limit, threads};
+use rustix::io::Errno;
 
 /// How long a file may take.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -28,23 +34,32 @@ const MOST_UNANSWERED: usize = 16;
 const SLICE: Duration = Duration::from_millis(20);
 
 /// Why a file that does not answer has no value.
-pub const NO_ANSWER: &str = "unreadable: no answer";
+const NO_ANSWER: &str = "no answer";
+
+/// Errors of a device that is in reset, failed or was removed.
+const OF_DEVICE: [Errno; 4] = [Errno::IO, Errno::NXIO, Errno::NODEV, Errno::REMOTEIO];
 
 static IS_LIMITED: AtomicBool = AtomicBool::new(false);
-static UNANSWERED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+static UNREADABLE: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
+static UNANSWERED: AtomicUsize = AtomicUsize::new(0);
 
 /// Limits the time of each further reading in this process.
 pub fn limit_waits() {
     IS_LIMITED.store(true, Ordering::Relaxed);
 }
 
-/// Returns the files that have not answered.
-pub fn unanswered() -> Vec<PathBuf> {
-    unanswered_files().clone()
+/// Returns the files that have not answered, and the files of failed devices, each with the reason.
+pub fn unreadable() -> BTreeMap<PathBuf, String> {
+    unreadable_files().clone()
 }
 
-fn unanswered_files() -> MutexGuard<'static, Vec<PathBuf>> {
-    UNANSWERED.lock().unwrap_or_else(PoisonError::into_inner)
+fn unreadable_files() -> MutexGuard<'static, BTreeMap<PathBuf, String>> {
+    UNREADABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Remembers a file that cannot be read.
+fn remember(path: &Path, reason: String) {
+    unreadable_files().entry(path.to_owned()).or_insert(reason);
 }
 
 /// Returns the text of a file.
@@ -84,12 +99,24 @@ pub fn resolved(path: &Path) -> io::Result<PathBuf> {
     within_limit(path, |path| fs::canonicalize(path))
 }
 
+/// Reads within the limit, and remembers an error of a device.
 fn within_limit<T: Send + 'static>(path: &Path, read: fn(&Path) -> io::Result<T>) -> io::Result<T> {
-    if !IS_LIMITED.load(Ordering::Relaxed) {
-        return read(path);
+    let result = if IS_LIMITED.load(Ordering::Relaxed) {
+        limited(path, read)
+    } else {
+        read(path)
+    };
+    if let Err(error) = &result
+        && Errno::from_io_error(error).is_some_and(|errno| OF_DEVICE.contains(&errno))
+    {
+        remember(path, cause(error));
     }
+    result
+}
+
+fn limited<T: Send + 'static>(path: &Path, read: fn(&Path) -> io::Result<T>) -> io::Result<T> {
     let no_answer = || io::Error::new(ErrorKind::TimedOut, NO_ANSWER);
-    let limit = match unanswered_files().len() {
+    let limit = match UNANSWERED.load(Ordering::Relaxed) {
         0 => limit::in_effect(LIMIT),
         1..MOST_UNANSWERED => LATER_LIMIT,
         _ => return Err(no_answer()),
@@ -114,6 +141,7 @@ fn within_limit<T: Send + 'static>(path: &Path, read: fn(&Path) -> io::Result<T>
             Err(RecvTimeoutError::Timeout) => break,
         }
     }
-    unanswered_files().push(path.to_owned());
+    UNANSWERED.fetch_add(1, Ordering::Relaxed);
+    remember(path, NO_ANSWER.into());
     Err(no_answer())
 }

@@ -394,6 +394,10 @@ fn hint(path: &Path, error: &io::Error) -> String {
             directory.display()
         ),
         ErrorKind::IsADirectory => "name a file in this directory".into(),
+        _ if Errno::from_io_error(error) == Some(Errno::IO) => {
+            "the disk or the file server has failed: see the kernel log, or name a file elsewhere"
+                .into()
+        }
         ErrorKind::PermissionDenied if Errno::from_io_error(error) == Some(Errno::PERM) => {
             "the file of another user cannot be replaced in this directory: name another file"
                 .into()

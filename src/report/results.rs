@@ -66,11 +66,13 @@ struct Marks {
     devices: Option<IgnoredAny>,
     /// Of `stat`.
     missing_nodes: Option<IgnoredAny>,
+    /// Of `why`, which has a roster as well.
+    suspect: Option<IgnoredAny>,
 }
 
 impl Marks {
     fn of(document: &[u8], shown: &str) -> Result<Self, Failure> {
-        serde_json::from_slice(document).map_err(|_| not_a_result(shown, "not a result of cxidiag"))
+        parsed(document, shown)
     }
 }
 
@@ -151,7 +153,11 @@ pub fn leave_out_servers(results: &mut Vec<ReadResult>) -> usize {
 fn content(document: &[u8], shown: &str) -> Result<Option<Content>, Failure> {
     let marks = Marks::of(document, shown)?;
     let version = marks.schema_version;
-    let content = if marks.roster.is_some() && marks.verdict.is_none() {
+    let content = if marks.roster.is_some() && marks.suspect.is_some() {
+        let hint = "what it says about the causes is in its own text";
+        let why = "a diagnosis of 'cxidiag why' is neither drawn nor compared";
+        return Err(refused(shown, why).with_hint(hint));
+    } else if marks.roster.is_some() && marks.verdict.is_none() {
         let hint = "use what the survey wrote with --json";
         return Err(
             refused(shown, "the lines of --jsonl have no verdict of the survey").with_hint(hint),
@@ -184,15 +190,26 @@ fn typed<T: DeserializeOwned>(
     if let Some(version) = version {
         runs::check_version(shown, version.into(), supported)?;
     }
-    serde_json::from_slice(document)
-        .map(Box::new)
-        .map_err(|error| {
-            // Without the place in the document, whose lines people do not read.
-            let place = format!(" at line {} column {}", error.line(), error.column());
-            let why = error.to_string();
-            let why = why.strip_suffix(&place).unwrap_or(&why);
-            not_a_result(shown, &format!("not a result of cxidiag: {why}"))
-        })
+    parsed(document, shown).map(Box::new)
+}
+
+/// Returns the document as a type; the failure names the key of what is wrong.
+fn parsed<T: DeserializeOwned>(document: &[u8], shown: &str) -> Result<T, Failure> {
+    let mut json = serde_json::Deserializer::from_slice(document);
+    serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let key = match error.path().to_string().as_str() {
+            "." => String::new(),
+            key => format!("{key}: "),
+        };
+        // Without the place in the document, whose lines people do not read.
+        let error = error.into_inner();
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        let why = error.to_string();
+        let why = why.strip_suffix(&place).unwrap_or(&why);
+        let mut what = format!("{key}{why}");
+        text::accept(&mut what);
+        not_a_result(shown, &format!("not a result of cxidiag: {what}"))
+    })
 }
 
 /// Returns the first index in a survey that is outside its list, with the name of the list.
@@ -249,7 +266,11 @@ fn not_a_result(shown: &str, why: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use std::time::SystemTime;
+
     use super::*;
+    use crate::check_fleet::testing::mutated;
+    use crate::html;
     use crate::survey::testing;
     use serde_json::{Value, json};
 
@@ -295,9 +316,56 @@ mod tests {
         }
     }
 
+    /// Each value of a diagnosis has another type, sign or size, or is missing.
+    #[test]
+    fn changed_diagnoses_are_drawn_or_refused_by_key() {
+        let whole = survey();
+        let page = |survey: Box<Survey>| {
+            let content = Content::Survey(survey);
+            let file = "file".into();
+            html::page(&[ReadResult { file, content }], SystemTime::UNIX_EPOCH)
+        };
+        let changed = ["/why", "/why_shared"].map(|part| mutated(&whole, part));
+        let (mut drawn, mut refused) = (0, 0);
+        for (place, document) in changed.into_iter().flatten() {
+            let document = serde_json::to_vec(&document).unwrap();
+            match content(&document, "file") {
+                Ok(Some(Content::Survey(survey))) => {
+                    drawn += page(survey).len().min(1);
+                }
+                Ok(other) => panic!("{place}: {other:?}"),
+                Err(failure) => {
+                    refused += 1;
+                    let message = failure.message();
+                    let key = place.split('/').next_back().unwrap();
+                    let is_named = message.starts_with("cannot read file: ")
+                        && (message.contains(": why")
+                            || message.contains("has no ")
+                            || message.contains(&format!("`{key}`")));
+                    let is_short =
+                        message.len() < 2 * text::MOST_TEXT && !message.contains(char::is_control);
+                    assert!(is_named && is_short, "{place}: {message}");
+                }
+            }
+        }
+        assert!(drawn > 100 && refused > 100, "{drawn} {refused}");
+    }
+
     #[test]
     fn names_what_is_no_result() {
         for (document, why) in [
+            (
+                json!({"schema_version": 1, "command": "why", "roster": {}, "suspect": 0}),
+                "a diagnosis of 'cxidiag why' is neither drawn nor compared",
+            ),
+            (
+                json!({"schema_version": -1, "results": []}),
+                "not a result of cxidiag: schema_version: invalid value",
+            ),
+            (
+                json!({"schema_version": 1, "roster": {"nodes": 5}, "verdict": {}}),
+                "not a result of cxidiag: roster.nodes: invalid type",
+            ),
             (json!([1, 2]), "not a result of cxidiag"),
             (
                 json!({"schema_version": 2, "results": []}),

@@ -1,5 +1,5 @@
 //! Two processes and what lies between them: the control connection, legacy tools, servers of many
-//! clients, signals and deaths.
+//! clients, signals and deaths, and a kernel that refuses calls.
 
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -8,6 +8,7 @@ mod control_connection;
 mod deaths;
 mod hostile_bytes;
 mod inherited;
+mod kernel;
 mod legacy_control;
 mod legacy_runs;
 mod link;

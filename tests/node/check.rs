@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::symlink;
 use std::path::PathBuf;
 use std::process::Output;
 
@@ -122,6 +123,23 @@ fn names_file_that_does_not_answer() {
     let expected = "/sys/class/cxi/cxi0/device/port/link: unreadable: no answer";
     assert_eq!(error, expected);
     assert_eq!(verdict(&document, "link-speed"), "good");
+}
+
+/// A NIC in reset answers no reading of a counter: EIO, as at the start of /proc/self/mem.
+#[test]
+fn names_file_of_a_nic_in_reset() {
+    let machine = MadeUp::described_by(CASSINI_1);
+    let name = "telemetry/hni_pcs_good_cw";
+    let path = machine.path().join(DEVICE).join(name);
+    fs::remove_file(&path).expect("a file");
+    symlink("/proc/self/mem", &path).expect("a symlink");
+    let output = check(&machine, "--no-traffic --window=20ms --json");
+    assert_status(&output, 4);
+    let document = document(&stdout(&output));
+    let error = &document["devices"][0]["error"]["message"];
+    let expected = format!("/{DEVICE}/{name}: unreadable: Input/output error");
+    assert_eq!(*error, expected);
+    assert_eq!(verdict(&document, "link-interrupted"), "not_available");
 }
 
 #[test]

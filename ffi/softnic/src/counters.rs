@@ -2,10 +2,9 @@
 //! what rises with the time.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::io::Errno;
-use rustix::time::{ClockId, clock_gettime};
 
 use crate::counter_names::{self, Counter};
 use crate::engine::telemetry::cycles;
@@ -82,11 +81,12 @@ impl NicCounters {
     ) -> Result<Self, Errno> {
         let totals = fabric::nic_counts(&lock, nid, || runner::publish_counts(nid))?;
         let age = Duration::from_nanos(fabric::now().saturating_sub(totals.started));
-        let at = clock_gettime(ClockId::Realtime);
+        // Through libc: a process that sees another time of day sees it in these stamps as well.
+        let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let mut counters = Self {
             values: totals.values,
             age,
-            at: Duration::new(at.tv_sec as u64, at.tv_nsec as u32),
+            at: at.unwrap_or_default(),
         };
         let time_up = settings.faults.time_up(age);
         let code_words = time_up.as_nanos() * CODE_WORDS / 1_000_000_000;

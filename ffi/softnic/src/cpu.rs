@@ -8,10 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 use rustix::process::getpriority_process;
-use rustix::thread::{
-    CpuSet, sched_getaffinity, sched_getcpu, sched_setaffinity, sched_yield,
-    set_current_timer_slack,
-};
+use rustix::thread::{sched_getcpu, sched_yield, set_current_timer_slack};
 
 /// Time slice of the thread in nanoseconds, the shortest that the kernel grants. A thread that
 /// wakes preempts a thread with a longer slice more often, instead of waiting some milliseconds for
@@ -26,6 +23,55 @@ const CONFIRMATION: Duration = Duration::from_millis(1);
 
 /// Interval at which a thread moves to another CPU: to follow those that wake it, or to leave them.
 pub const MOVE: Duration = Duration::from_millis(10);
+
+/// Number of CPUs in a set, as many as any kernel supports. The sets of rustix and of libc end at
+/// 1,024, and the kernel of a larger machine refuses to fill them.
+const MAX_CPUS: usize = 8192;
+
+/// CPUs that a thread may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct CpuSet([u64; MAX_CPUS / 64]);
+
+impl CpuSet {
+    /// Returns the CPUs that the calling thread may use; `None` if the kernel does not say.
+    fn usable() -> Option<Self> {
+        let mut set = Self([0; MAX_CPUS / 64]);
+        let place = set.0.as_mut_ptr().cast();
+        // SAFETY: `place` points to a set of the given size, which the kernel does not exceed.
+        let result = unsafe { libc::sched_getaffinity(0, size_of::<Self>(), place) };
+        (result == 0).then_some(set)
+    }
+
+    /// Returns a set of one CPU; `None` beyond the largest number.
+    fn of(cpu: usize) -> Option<Self> {
+        let mut set = Self([0; MAX_CPUS / 64]);
+        *set.0.get_mut(cpu / 64)? |= 1 << (cpu % 64);
+        Some(set)
+    }
+
+    fn has(&self, cpu: usize) -> bool {
+        let word = self.0.get(cpu / 64);
+        word.is_some_and(|word| word >> (cpu % 64) & 1 == 1)
+    }
+
+    fn remove(&mut self, cpu: usize) {
+        if let Some(word) = self.0.get_mut(cpu / 64) {
+            *word &= !(1 << (cpu % 64));
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// Lets the calling thread use these CPUs only. Returns whether the kernel permits it.
+    fn confine(&self) -> bool {
+        let place = self.0.as_ptr().cast();
+        // SAFETY: `place` points to a set of the given size, which the kernel does not exceed.
+        let result = unsafe { libc::sched_setaffinity(0, size_of::<Self>(), place) };
+        result == 0
+    }
+}
 
 /// Chooses whether the calling thread may spin, and its CPU while it does not.
 pub struct Cpus {
@@ -46,7 +92,7 @@ impl Cpus {
     /// Opens the load of the machine.
     pub fn new() -> Self {
         Self {
-            usable: sched_getaffinity(None).ok(),
+            usable: CpuSet::usable(),
             online: online(),
             bound: None,
             load: File::open("/proc/loadavg").ok(),
@@ -69,10 +115,9 @@ impl Cpus {
             self.checked = Some(now);
             // If the load is unknown, a CPU is assumed to be spare.
             let spare = match (self.wanted(), &self.usable) {
-                (Some(wanted), Some(usable)) => {
-                    let usable = usable.count() as usize;
-                    idle(usable, self.online, wanted, || !yielded_to_another())
-                }
+                (Some(wanted), Some(usable)) => idle(usable.count(), self.online, wanted, || {
+                    !yielded_to_another()
+                }),
                 _ => Some(1),
             };
             let is_change = spare.is_some() != self.spare.is_some();
@@ -94,12 +139,9 @@ impl Cpus {
         let Some(usable) = &self.usable else {
             return;
         };
-        let mut only = CpuSet::new();
-        if cpu < CpuSet::MAX_CPU && (usable.is_set(cpu) || usable.count() == 1) {
-            only.set(cpu);
-            if sched_setaffinity(None, &only).is_ok() {
-                self.bound = Some((cpu, now));
-            }
+        let only = CpuSet::of(cpu).filter(|_| usable.has(cpu) || usable.count() == 1);
+        if only.is_some_and(|only| only.confine()) {
+            self.bound = Some((cpu, now));
         }
     }
 
@@ -108,7 +150,7 @@ impl Cpus {
         if self.bound.take().is_some()
             && let Some(usable) = &self.usable
         {
-            let _ = sched_setaffinity(None, usable);
+            usable.confine();
         }
     }
 
@@ -164,13 +206,13 @@ fn involuntary_switches() -> libc::c_long {
 
 /// Moves the calling thread to another CPU of those that it may use, if there is one.
 pub fn leave() {
-    let Ok(usable) = sched_getaffinity(None) else {
+    let Some(usable) = CpuSet::usable() else {
         return;
     };
     let mut others = usable;
-    others.unset(sched_getcpu());
-    if others.count() > 0 && sched_setaffinity(None, &others).is_ok() {
-        let _ = sched_setaffinity(None, &usable);
+    others.remove(sched_getcpu());
+    if others.count() > 0 && others.confine() {
+        usable.confine();
     }
 }
 
@@ -255,22 +297,35 @@ mod tests {
     }
 
     #[test]
+    fn sets_have_more_cpus_than_1024() {
+        for cpu in [0, 63, 64, 1023, 1024, 1500, MAX_CPUS - 1] {
+            let mut set = CpuSet::of(cpu).unwrap();
+            assert!(set.has(cpu) && set.count() == 1, "{cpu}");
+            set.remove(cpu);
+            assert!(!set.has(cpu) && set.count() == 0, "{cpu}");
+        }
+        assert_eq!(CpuSet::of(MAX_CPUS), None);
+        let mut set = CpuSet::of(0).unwrap();
+        set.remove(MAX_CPUS);
+        assert!(set.count() == 1 && !set.has(MAX_CPUS));
+    }
+
+    #[test]
     fn detects_that_yield_ran_another_thread() {
         // The main thread of the test and the other thread compete for one CPU.
-        let cpus = rustix::thread::sched_getaffinity(None).unwrap();
-        let first = (0..).find(|&cpu| cpus.is_set(cpu)).unwrap();
-        let mut one = rustix::thread::CpuSet::new();
-        one.set(first);
+        let cpus = CpuSet::usable().unwrap();
+        let first = (0..MAX_CPUS).find(|&cpu| cpus.has(cpu)).unwrap();
+        let one = CpuSet::of(first).unwrap();
         let ended = std::sync::atomic::AtomicBool::new(false);
         let ended = &ended;
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                rustix::thread::sched_setaffinity(None, &one).unwrap();
+                assert!(one.confine());
                 while !yielded_to_another() {}
                 ended.store(true, std::sync::atomic::Ordering::Relaxed);
             });
             scope.spawn(|| {
-                rustix::thread::sched_setaffinity(None, &one).unwrap();
+                assert!(one.confine());
                 while !ended.load(std::sync::atomic::Ordering::Relaxed) {}
             });
         });
@@ -279,7 +334,7 @@ mod tests {
     #[test]
     fn leaves_cpu_for_another_usable_one() {
         std::thread::spawn(|| {
-            let all = sched_getaffinity(None).unwrap();
+            let all = CpuSet::usable().unwrap();
             let before = sched_getcpu();
             // The scheduler may take the thread back at once.
             let has_moved = (0..1000).any(|_| {
@@ -287,14 +342,13 @@ mod tests {
                 sched_getcpu() != before
             });
             assert!(has_moved || all.count() == 1);
-            assert_eq!(sched_getaffinity(None).unwrap(), all);
+            assert_eq!(CpuSet::usable().unwrap(), all);
             let before = sched_getcpu();
             // Without another CPU the thread stays, and keeps what it may use.
-            let mut one = CpuSet::new();
-            one.set(before);
-            sched_setaffinity(None, &one).unwrap();
+            let one = CpuSet::of(before).unwrap();
+            assert!(one.confine());
             leave();
-            assert_eq!(sched_getaffinity(None).unwrap(), one);
+            assert_eq!(CpuSet::usable().unwrap(), one);
             assert_eq!(sched_getcpu(), before);
         })
         .join()
@@ -305,16 +359,16 @@ mod tests {
     fn follows_to_usable_cpu_until_unbound() {
         std::thread::spawn(|| {
             let mut cpus = Cpus::new();
-            let all = sched_getaffinity(None).unwrap();
-            let cpu = (0..CpuSet::MAX_CPU).rfind(|&cpu| all.is_set(cpu)).unwrap();
+            let all = CpuSet::usable().unwrap();
+            let cpu = (0..MAX_CPUS).rfind(|&cpu| all.has(cpu)).unwrap();
             let now = Instant::now();
-            cpus.follow(CpuSet::MAX_CPU, now);
-            assert_eq!(sched_getaffinity(None).unwrap(), all);
+            cpus.follow(MAX_CPUS, now);
+            assert_eq!(CpuSet::usable().unwrap(), all);
             cpus.follow(cpu, now);
-            let bound = sched_getaffinity(None).unwrap();
-            assert!(bound.count() == 1 && bound.is_set(cpu));
+            let bound = CpuSet::usable().unwrap();
+            assert!(bound.count() == 1 && bound.has(cpu));
             cpus.unbind();
-            assert_eq!(sched_getaffinity(None).unwrap(), all);
+            assert_eq!(CpuSet::usable().unwrap(), all);
         })
         .join()
         .unwrap();
@@ -324,20 +378,18 @@ mod tests {
     #[test]
     fn leaves_only_cpu_of_bound_program() {
         std::thread::spawn(|| {
-            let all = sched_getaffinity(None).unwrap();
-            let mut usable = (0..CpuSet::MAX_CPU).filter(|&cpu| all.is_set(cpu));
+            let all = CpuSet::usable().unwrap();
+            let mut usable = (0..MAX_CPUS).filter(|&cpu| all.has(cpu));
             let (Some(first), Some(second)) = (usable.next(), usable.next()) else {
                 return;
             };
-            let mut one = CpuSet::new();
-            one.set(first);
-            sched_setaffinity(None, &one).unwrap();
+            let [one, other] = [first, second].map(|cpu| CpuSet::of(cpu).unwrap());
+            assert!(one.confine());
             let mut cpus = Cpus::new();
             cpus.follow(second, Instant::now());
-            let bound = sched_getaffinity(None).unwrap();
-            assert!(bound.count() == 1 && bound.is_set(second));
+            assert_eq!(CpuSet::usable().unwrap(), other);
             cpus.unbind();
-            assert_eq!(sched_getaffinity(None).unwrap(), one);
+            assert_eq!(CpuSet::usable().unwrap(), one);
         })
         .join()
         .unwrap();

@@ -13,14 +13,13 @@ use facts::text;
 /// Most bytes in one part of the counted time.
 const MOST_BYTES: u64 = 1 << 50;
 
-/// Most samples of a victim in a slot.
-const MOST_SAMPLES: u64 = 1 << 40;
-
 /// The longest load without an order (load.md 3.8).
 const LONGEST_LOAD_NS: u64 = 2_000_000_000;
 
-/// Most counters of a result.
+/// Most counters of a result, and the largest change of one: counters have 56 bits
+/// (health.md 1.2).
 const MOST_COUNTERS: usize = 16;
+const LARGEST_CHANGE: u64 = 1 << 56;
 
 impl LoadBlock {
     /// Returns whether a process with this many `nics`, prepared for `course`, can carry out this
@@ -83,7 +82,7 @@ impl LoadReport {
         let mut tasks: BTreeMap<(u32, NicId), &LoadPart> = tasks.collect();
         self.results.iter_mut().try_for_each(|result| {
             match tasks.remove(&(result.slot, result.nic)) {
-                Some(part) => result.accept(part),
+                Some(part) => result.accept(part, block.slot_ns),
                 None => Err("it has reported a NIC for which it has no slot".into()),
             }
         })
@@ -91,14 +90,17 @@ impl LoadReport {
 }
 
 impl LoadResult {
-    /// Checks the result of a task.
-    fn accept(&mut self, part: &LoadPart) -> Result<(), String> {
+    /// Checks the result of a task in a slot of this length.
+    fn accept(&mut self, part: &LoadPart, slot_ns: u64) -> Result<(), String> {
         if self.waited_percent > 100 {
             let waited = self.waited_percent;
             return Err(format!("it has waited {waited}% of its time"));
         }
         if self.counters.len() > MOST_COUNTERS {
             return Err("it has reported too many counters".into());
+        }
+        if self.counters.iter().any(|(_, by)| *by > LARGEST_CHANGE) {
+            return Err("it has reported a counter out of range".into());
         }
         match (&mut self.answer, part) {
             (LoadAnswer::Sent { bytes, unreached }, LoadPart::Send { peers, .. }) => {
@@ -112,7 +114,9 @@ impl LoadResult {
                 is_valid.then_some(()).ok_or_else(rule)
             }
             (LoadAnswer::Measured(samples), LoadPart::Measure { .. }) => {
-                let is_valid = samples.is_valid() && (1..=MOST_SAMPLES).contains(&samples.count());
+                let is_valid = samples.is_valid()
+                    && samples.count() > 0
+                    && samples.time_of_others_ns() <= slot_ns as f64;
                 let rule = || "it has reported a latency out of range".to_owned();
                 is_valid.then_some(()).ok_or_else(rule)
             }
@@ -130,7 +134,7 @@ impl LoadResult {
 #[cfg(test)]
 mod tests {
     use super::super::histogram::Histogram;
-    use super::super::timetable::{LoadTask, PARTS};
+    use super::super::timetable::{LoadTask, PARTS, Watched};
     use super::*;
     use crate::survey::findings::Test;
     use facts::device::FabricAddress;
@@ -275,6 +279,51 @@ mod tests {
         ] {
             assert_eq!(accept(nic, answer).unwrap_err(), why);
         }
+    }
+
+    #[test]
+    fn refuses_counters_and_samples_beyond_what_a_slot_has() {
+        let block = block(vec![task(
+            5,
+            LoadPart::Measure {
+                test: TestId(0),
+                peer: PEER,
+            },
+        )]);
+        let accept = |samples: &[(u64, u64)], counters: Vec<(Watched, u64)>| {
+            let mut histogram = Histogram::default();
+            samples
+                .iter()
+                .for_each(|(ns, count)| histogram.add(*ns, *count));
+            let mut report = LoadReport {
+                block: 3,
+                rank: 1,
+                results: vec![LoadResult {
+                    slot: 0,
+                    nic: NicId(5),
+                    answer: LoadAnswer::Measured(histogram),
+                    waited_percent: 0,
+                    counters,
+                }],
+                addresses: vec![Ok(PEER)],
+                clock_uncertainty_ns: None,
+            };
+            report.accept(ExpectedLoad {
+                rank: 1,
+                nics: 1,
+                block: Some(&block),
+            })
+        };
+        let timeouts = |count| vec![(Watched::Timeouts, count)];
+        assert_eq!(accept(&[(2000, 100_000)], timeouts(1 << 56)), Ok(()));
+        // An operation that is answered after the slot.
+        assert_eq!(accept(&[(2000, 100), (9_000_000_000, 1)], vec![]), Ok(()));
+        for samples in [&[][..], &[(2000, 1_000_000)], &[(9_000_000_000, 2)]] {
+            let why = "it has reported a latency out of range";
+            assert_eq!(accept(samples, vec![]).unwrap_err(), why, "{samples:?}");
+        }
+        let why = "it has reported a counter out of range";
+        assert_eq!(accept(&[(2000, 9)], timeouts(u64::MAX)).unwrap_err(), why);
     }
 
     #[test]

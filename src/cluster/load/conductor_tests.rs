@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use super::conductor::{Cap, LoadConductor, LoadSetup};
 use super::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
+use super::histogram::Histogram;
 use super::pattern::{Pattern, Set};
 use super::scene::{Purpose, Scene};
 use super::testing::{all, conductor, d4, fabric, results, setup};
 use super::timetable::{LoadAnswer, LoadResult, PARTS, Watched};
 use crate::survey::findings::Certainty;
-use crate::survey::ids::NicId;
+use crate::survey::ids::{NicId, NodeId};
 use crate::survey::untested::Untested;
 
 /// Runs the load to its end. `report` makes the results of a scene, with the number of the pass.
@@ -531,4 +532,69 @@ fn slots_follow_the_measured_bandwidth() {
     assert_eq!(of(Pattern::Quiet), (250, 1 << 20));
     // 5 · 8 · 1 MiB / 50 MB/s = 839 ms
     assert_eq!(of(Pattern::Incast(8)), (840, 1 << 20));
+}
+
+/// A change that makes a result a lie.
+type Lie<'a> = &'a dyn Fn(&mut LoadResult);
+
+/// The first node lies in all its reports: it is at most accused itself, and the load goes on.
+#[test]
+fn node_that_lies_accuses_at_most_itself() {
+    const MOST: u64 = 1 << 56;
+    let many = |watched| move |result: &mut LoadResult| result.counters = vec![(watched, MOST); 16];
+    let answers = |answer: LoadAnswer| {
+        move |result: &mut LoadResult| {
+            if matches!(
+                (&answer, &result.answer),
+                (LoadAnswer::Failed(_), _)
+                    | (LoadAnswer::Measured(_), LoadAnswer::Measured(_))
+                    | (LoadAnswer::Sent { .. }, LoadAnswer::Sent { .. })
+            ) {
+                result.answer = answer.clone();
+            }
+        }
+    };
+    let mut endless = Histogram::default();
+    endless.add(u64::MAX, 1);
+    let sent = |bytes| LoadAnswer::Sent {
+        bytes: [bytes; PARTS],
+        unreached: Vec::new(),
+    };
+    let lies: [(&str, Lie); 9] = [
+        ("timeouts", &many(Watched::Timeouts)),
+        ("paused", &many(Watched::RxPaused)),
+        ("octets", &many(Watched::Octets)),
+        ("marked", &many(Watched::Marked)),
+        ("refused", &many(Watched::Refused)),
+        ("nothing sent", &answers(sent(0))),
+        ("too much sent", &answers(sent(1 << 50))),
+        ("endless", &answers(LoadAnswer::Measured(endless))),
+        ("failed", &answers(LoadAnswer::Failed("no".into()))),
+    ];
+    let roster = fabric([4, 2, 2, 2]);
+    let mut failures = String::new();
+    for (name, lie) in lies {
+        let mut load = conductor(&roster, setup("standard"));
+        run(&mut load, |_, scene| {
+            let mut results = results(scene, 0, |_| 1e9);
+            let own = results
+                .iter_mut()
+                .filter(|of| roster.nic(of.nic).node == NodeId(0));
+            own.for_each(lie);
+            results
+        });
+        let findings = load.findings();
+        for judgement in &findings.judgements {
+            let is_own = |nic: NicId| roster.nic(nic).node == NodeId(0);
+            let accuses_itself = matches!(judgement.unit, LoadUnit::Nic(nic) if is_own(nic));
+            if !accuses_itself {
+                failures += &format!("{name}: {judgement:?}\n");
+            }
+        }
+        serde_json::to_string(&findings).unwrap();
+        if let Some(reason) = findings.aborted {
+            assert!(reason.contains("nid000000"), "{name}: {reason}");
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
 }

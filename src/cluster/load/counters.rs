@@ -44,8 +44,10 @@ struct PausedTime {
 }
 
 impl PausedTime {
+    /// Adds a slot. The classes of a NIC may be paused at the same time: not for longer than the
+    /// slot.
     fn add(&mut self, paused_ns: u64, slot_ns: u64) {
-        self.paused_ns += paused_ns;
+        self.paused_ns += paused_ns.min(slot_ns);
         self.all_ns += slot_ns;
     }
 
@@ -89,8 +91,9 @@ impl CounterSums {
             };
             let mut of_nic: BTreeMap<Watched, u64> = BTreeMap::new();
             for (watched, change) in &result.counters {
-                *of_nic.entry(*watched).or_default() += change;
-                *of_role.entry(*watched).or_default() += change;
+                for sums in [&mut of_nic, &mut *of_role] {
+                    grow(sums.entry(*watched).or_default(), *change);
+                }
             }
             let change = |watched: Watched| of_nic.get(&watched).copied().unwrap_or(0);
             if is_victim && !scene.is_quiet() && !at_target {
@@ -102,7 +105,8 @@ impl CounterSums {
                 pausing.add(change(Watched::RxPaused), scene.slot_ns);
             }
             if change(Watched::Timeouts) > 0 {
-                *self.timeouts.entry(nic).or_default() += change(Watched::Timeouts);
+                let timeouts = self.timeouts.entry(nic).or_default();
+                grow(timeouts, change(Watched::Timeouts));
             }
         }
     }
@@ -128,30 +132,41 @@ impl CounterSums {
         judgements
     }
 
-    fn lost_answers(&self, roster: &Roster) -> Option<LoadJudgement> {
-        let sum: u64 = self.timeouts.values().sum();
-        let unit = match self.timeouts.keys().collect::<Vec<_>>()[..] {
-            [] => return None,
-            [nic] => LoadUnit::Nic(*nic),
-            _ => LoadUnit::System,
-        };
+    /// Returns the lost answers: of the system, or of each NIC of the one node that reports them.
+    fn lost_answers(&self, roster: &Roster) -> Vec<LoadJudgement> {
         let lost = |sums: &PatternSums| {
             let of = |sums: &BTreeMap<Watched, u64>| sums.get(&Watched::Timeouts).copied();
-            of(&sums.aggressors).unwrap_or(0) + of(&sums.victims).unwrap_or(0)
+            let of_victims = of(&sums.victims).unwrap_or(0);
+            of(&sums.aggressors).unwrap_or(0).saturating_add(of_victims)
         };
         let patterns = self.patterns.iter();
-        let most = patterns.max_by_key(|(_, sums)| lost(sums))?;
-        let names = names(roster, self.timeouts.keys().copied());
-        Some(LoadJudgement {
-            unit,
-            grade: Grade::Bad,
-            certainty: None,
-            pattern: most.0.clone(),
-            figure: LoadFigure::Timeouts,
-            value: sum as f64,
-            limit: 0.0,
-            evidence: vec![format!("Senders without an answer: {names}.")],
-        })
+        let Some((pattern, _)) = patterns.max_by_key(|(_, sums)| lost(sums)) else {
+            return Vec::new();
+        };
+        let judgement = |unit, timeouts: &BTreeMap<NicId, u64>| {
+            let sums = timeouts.values();
+            let sum = sums.fold(0, |sum: u64, of| sum.saturating_add(*of));
+            let names = names(roster, timeouts.keys().copied());
+            LoadJudgement {
+                unit,
+                grade: Grade::Bad,
+                certainty: None,
+                pattern: pattern.clone(),
+                figure: LoadFigure::Timeouts,
+                value: sum as f64,
+                limit: 0.0,
+                evidence: vec![format!("Senders without an answer: {names}.")],
+            }
+        };
+        let nodes = self.timeouts.keys().map(|nic| roster.nic(*nic).node);
+        if nodes.collect::<BTreeSet<_>>().len() > 1 {
+            return vec![judgement(LoadUnit::System, &self.timeouts)];
+        }
+        let nics = self.timeouts.iter();
+        let of_nic = |(nic, sum): (&NicId, &u64)| {
+            judgement(LoadUnit::Nic(*nic), &BTreeMap::from([(*nic, *sum)]))
+        };
+        nics.map(of_nic).collect()
     }
 
     fn paused_victims(&self, roster: &Roster) -> Option<LoadJudgement> {
@@ -222,6 +237,11 @@ impl CounterSums {
                 .collect(),
         }
     }
+}
+
+/// Adds a change to a sum: members report what they like.
+fn grow(sum: &mut u64, change: u64) {
+    *sum = sum.saturating_add(change);
 }
 
 /// Returns the names of the first NICs, and the number of the others.

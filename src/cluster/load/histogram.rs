@@ -61,17 +61,30 @@ impl Histogram {
     /// Returns the lower edges of the bins with samples, in nanoseconds, and their numbers of
     /// samples.
     pub fn bins(&self) -> Vec<(f64, u64)> {
-        let edge = |bin: u16| SMALLEST_NS * RATIO.powi(bin.into());
         self.bins
             .iter()
             .map(|(bin, of)| (edge(*bin), *of))
             .collect()
     }
 
+    /// Returns the least time in nanoseconds that the samples took one after the other, without the
+    /// longest one: an operation may be answered after the slot.
+    pub fn time_of_others_ns(&self) -> f64 {
+        let times = self.bins().into_iter();
+        let all: f64 = times.map(|(ns, count)| ns * count as f64).sum();
+        let longest = self.bins.keys().last().map(|bin| edge(*bin));
+        all - longest.unwrap_or(0.0)
+    }
+
     /// Returns whether all bins exist: bytes from another process may name others.
     pub fn is_valid(&self) -> bool {
         self.bins.keys().all(|of| *of <= bin(LARGEST_NS))
     }
+}
+
+/// Returns the lower edge of a bin, in nanoseconds.
+fn edge(bin: u16) -> f64 {
+    SMALLEST_NS * RATIO.powi(bin.into())
 }
 
 /// Returns the number of the bin of a latency in nanoseconds.
@@ -105,6 +118,17 @@ mod tests {
         one.merge(&other);
         assert_eq!(one.count(), 8);
         assert_eq!(one.bins().len(), 2);
+    }
+
+    #[test]
+    fn samples_take_time_one_after_the_other() {
+        let mut of = Histogram::default();
+        assert_eq!(of.time_of_others_ns(), 0.0);
+        of.add(1_000_000_000, 1);
+        assert_eq!(of.time_of_others_ns(), 0.0);
+        of.add(1000, 2000);
+        let us = of.time_of_others_ns() / 1e3;
+        assert!((1980.0..=2000.0).contains(&us), "{us}");
     }
 
     #[test]

@@ -72,6 +72,19 @@ impl SlotRates {
         rates
     }
 
+    /// Leaves out the NICs whose rate is above `most`, which cannot be true.
+    pub fn leave_out_above(&mut self, most: f64, scene: &Scene) {
+        let unjudged = &mut self.unjudged;
+        self.sent.retain(|sent| {
+            let is_possible = sent.rate <= most;
+            if !is_possible {
+                let flows = scene.flows.iter();
+                unjudged.extend(flows.filter(|flow| flow.source == sent.source).cloned());
+            }
+            is_possible
+        });
+    }
+
     /// Returns each flow with its rate: a NIC sends to its peers in turn, so each of them that it
     /// reaches gets an equal part.
     pub fn flows(&self) -> impl Iterator<Item = (NicId, NicId, f64)> {

@@ -39,9 +39,10 @@ const TIMEOUTS: f64 = 0.01;
 /// Part of the victims above which unanswered operations end the load.
 const UNANSWERED: f64 = 0.05;
 
-/// Least number of NICs with timeouts, and of victims without an answer, that end the load. On
-/// small fabrics one of them is above the part already, and a single cable or process may cause it.
-const LEAST_NICS: usize = 2;
+/// Least number of nodes whose NICs have timeouts, or whose victims have no answer, that end the
+/// load. On small fabrics one of them is above the part already, and a single cable or process may
+/// cause it, whatever it reports.
+const LEAST_NODES: usize = 2;
 
 /// Least number of lost nodes that end the load. A process may end for its own reasons; two of them
 /// are taken for an effect of the load.
@@ -93,13 +94,16 @@ pub fn alarms(
     let pairs = scene.victims.iter();
     let is_absent = |nic: &NicId| by_nic.get(nic).is_some_and(|of| of.is_untested());
     let pairs = pairs.filter(|pair| !pair.nics().iter().any(is_lost));
-    let (mut answered, mut reasons) = (0, Vec::new());
+    let (mut answered, mut unanswered, mut reasons) = (0, BTreeSet::new(), Vec::new());
     for pair in pairs {
         let Some(result) = by_nic.get(&pair.initiator) else {
             continue;
         };
         match &result.answer {
-            LoadAnswer::Failed(reason) if !is_absent(&pair.target) => reasons.push(reason),
+            LoadAnswer::Failed(reason) if !is_absent(&pair.target) => {
+                unanswered.insert(pair.initiator);
+                reasons.push(reason);
+            }
             LoadAnswer::Measured(_) => answered += 1,
             _ => {}
         }
@@ -108,17 +112,21 @@ pub fn alarms(
         }
     }
     let nics = by_nic.len();
-    if is_above(timeouts.len(), nics, TIMEOUTS) {
+    let is_above = |of_part: &BTreeSet<NicId>, all: usize, part: f64| {
+        let nodes: BTreeSet<_> = of_part.iter().map(|nic| roster.nic(*nic).node).collect();
+        nodes.len() >= LEAST_NODES && of_part.len() as f64 > part * all as f64
+    };
+    if is_above(&timeouts, nics, TIMEOUTS) {
         let count = timeouts.len();
         alarms.push(Alarm::Stop(format!(
             "packets of {count} of {nics} NICs were not answered in time"
         )));
     }
-    let (unanswered, victims) = (reasons.len(), answered + reasons.len());
-    if is_above(unanswered, victims, UNANSWERED) {
-        let first = reasons[0];
+    let victims = answered + unanswered.len();
+    if is_above(&unanswered, victims, UNANSWERED) {
+        let (count, first) = (unanswered.len(), reasons[0]);
         alarms.push(Alarm::Stop(format!(
-            "operations of {unanswered} of {victims} victims were not answered (the first: {first})"
+            "operations of {count} of {victims} victims were not answered (the first: {first})"
         )));
     }
     let has_paused = |of: &&LoadResult| changed(of, Watched::RxPaused) > scene.slot_ns / 2;
@@ -147,8 +155,4 @@ fn failed_entirely(answer: &LoadAnswer) -> Option<String> {
 fn changed(result: &LoadResult, watched: Watched) -> u64 {
     let of = result.counters.iter().filter(|(of, _)| *of == watched);
     of.fold(0, |sum, (_, by)| sum.saturating_add(*by))
-}
-
-fn is_above(count: usize, of: usize, part: f64) -> bool {
-    count >= LEAST_NICS && count as f64 > part * of as f64
 }

@@ -20,6 +20,10 @@ use super::victims::{VictimKey, Victims};
 use crate::survey::findings::Test;
 use crate::survey::roster::Roster;
 
+/// Largest rate of a NIC, as a multiple of the median without load: NICs of several generations
+/// differ less, and an impossible rate would make the shares of all others look small.
+const MOST_OF_QUIET: f64 = 10.0;
+
 /// What the verdict needs to know about the survey.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TallyFacts {
@@ -65,7 +69,10 @@ impl Tally {
     pub fn add(&mut self, scene: &Scene, results: &[LoadResult]) {
         self.counters.add(scene, results);
         if let Purpose::Bandwidth(pattern) = scene.purpose {
-            let rates = SlotRates::of(scene, results);
+            let mut rates = SlotRates::of(scene, results);
+            if let Some(quiet) = self.quiet_bandwidth() {
+                rates.leave_out_above(MOST_OF_QUIET * quiet, scene);
+            }
             self.rates.entry(pattern).or_default().push(rates);
         }
         if let Some(key) = VictimKey::of(scene) {

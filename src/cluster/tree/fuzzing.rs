@@ -20,11 +20,16 @@ use super::link::Link;
 use super::listener::{Arrival, PendingConnection};
 use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, decode, encode};
 use super::{Bounds, Event, Meeting, Order, PollSet, Relay, Root};
-use crate::load::timetable::LoadAnswer;
-use crate::survey::answer::{Answer, Figures};
+use crate::load::conductor::{Cap, LoadConductor, LoadSetup, LoadSizes};
+use crate::load::foreign::foreign_traffic;
+use crate::load::pattern::Pattern;
+use crate::load::scene::{Flow, Purpose, Scene};
+use crate::load::timetable::{LoadAnswer, LoadReport};
+use crate::load::wanted;
+use crate::survey::answer::{Answer, Figures, Pair};
 use crate::survey::busy::BusySlots;
 use crate::survey::conductor::{Conductor, Settings};
-use crate::survey::ids::NodeId;
+use crate::survey::ids::{NicId, NodeId};
 use crate::survey::pairs::Selection;
 use crate::survey::roster::{Nic, Node, Roster};
 use crate::survey::rounds::NicOrder;
@@ -55,6 +60,7 @@ pub struct Fuzzer {
 struct Survey {
     conductor: Conductor,
     busy: BusySlots,
+    load: LoadConductor,
     results: usize,
 }
 
@@ -178,7 +184,7 @@ impl Fuzzer {
             self.accepted += u64::from(!matches!(event, Event::Lost { .. }));
             match event {
                 Event::Report(report) => self.add(&report),
-                Event::LoadReport(report) => assert_eq!(report.rank, 0),
+                Event::LoadReport(report) => self.add_load(&report),
                 Event::Begun { rank }
                 | Event::Checked { rank, .. }
                 | Event::CopiedMemory { rank, .. } => assert_eq!(rank, 0),
@@ -208,6 +214,30 @@ impl Fuzzer {
             serde_json::to_string(&(findings, nodes)).expect("a document");
             self.survey = None;
         }
+    }
+
+    /// Draws conclusions from a report about load, as a coordinator does.
+    fn add_load(&mut self, report: &LoadReport) {
+        assert_eq!(report.rank, 0);
+        let survey = self.survey.get_or_insert_with(Survey::new);
+        let scene = Scene {
+            purpose: Purpose::Bandwidth(Pattern::AllToAll),
+            repetition: 0,
+            place: 0,
+            flows: vec![Flow {
+                source: NicId(0),
+                peers: vec![NicId(2), NicId(3)],
+            }],
+            victims: vec![Pair {
+                initiator: NicId(1),
+                target: NicId(2),
+            }],
+            slot_ns: load_block().slot_ns,
+            window_bytes: 1 << 20,
+        };
+        survey.load.add(&scene, &report.results);
+        foreign_traffic(&report.results, 2.0);
+        serde_json::to_string(&survey.load.findings()).expect("a document");
     }
 
     fn order(&mut self, bytes: &[u8]) {
@@ -315,6 +345,23 @@ impl Survey {
             nodes: [0, 1].map(node).into(),
             nics: [0, 1, 2, 3].map(nic).into(),
         };
+        let setup = LoadSetup {
+            wanted: wanted::parse("all2all").expect("a pattern"),
+            sizes: LoadSizes {
+                size_bytes: 65_536,
+                window_bytes: 1 << 20,
+            },
+            victims_percent: 50,
+            cap: Cap::Default,
+            seed: 1,
+            is_hardware: false,
+            nic_rate: Some(1e9),
+            theory: None,
+            victim_test: tests().swap_remove(0),
+            other_class: None,
+        };
+        let usable = roster.nic_ids().collect();
+        let load = LoadConductor::new(&roster, usable, setup).expect("a load of all NICs");
         let settings = Settings {
             selections: vec![Selection::All],
             nics: NicOrder::AtOnce,
@@ -328,6 +375,7 @@ impl Survey {
         Self {
             conductor: conductor.expect("a survey of all pairs"),
             busy: BusySlots::default(),
+            load,
             results: 0,
         }
     }

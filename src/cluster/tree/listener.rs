@@ -10,14 +10,12 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use rustix::rand::{GetRandomFlags, getrandom};
-
 use super::link::{Link, PollSet};
 use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, Nonce, ParentRequest};
 use facts::limit::ANSWER_LIMIT;
 use facts::net::listener::{Listener, out_of};
 use facts::text;
-use facts::token::Token;
+use facts::token::{Token, random};
 
 /// Maximum number of connections without a proof. More stay with the kernel, which has 4096 places.
 const MOST: usize = 256;
@@ -41,18 +39,6 @@ pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Returns the role in a proof that answers a challenge.
 pub fn role(role: &str, nonce: &Nonce) -> String {
     format!("{role} {:032x}", u128::from_le_bytes(*nonce))
-}
-
-/// Returns random bytes.
-///
-/// # Panics
-///
-/// If the kernel has no getrandom(2), which came with Linux 3.17.
-pub fn random<const LENGTH: usize>() -> [u8; LENGTH] {
-    let mut bytes = [0; LENGTH];
-    let filled = getrandom(&mut bytes, GetRandomFlags::empty());
-    assert_eq!(filled, Ok(LENGTH), "getrandom(2) fills short buffers");
-    bytes
 }
 
 /// The claim of a process: with the token, except for a knock.

@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use super::Meeting;
 use super::clock::{SharedClock, now_ns};
 use super::link::{Link, PollSet};
-use super::listener::{Arrival, Claim, SurveyListener, random};
+use super::listener::{Arrival, Claim, SurveyListener};
 use super::message::{FromMember, Message, ParentRequest, encode};
 use super::traffic::Traffic;
 use super::uplink::{Uplink, UplinkEvent};
 use crate::survey::timetable::Introduction;
 use facts::limit;
 use facts::net::listener::{Listener, Reach};
+use facts::token::random;
 
 /// Key of the listening socket in the poll set.
 const LISTENER: u64 = 0;

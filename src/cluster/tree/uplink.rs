@@ -14,12 +14,13 @@ use std::time::{Duration, Instant};
 use super::Meeting;
 use super::clock::{EXCHANGES, Exchanges, SharedClock, now_ns};
 use super::link::{Link, Loss, PollSet};
-use super::listener::{ANSWERER, CALLER, VERSION, jittered, random, role};
+use super::listener::{ANSWERER, CALLER, VERSION, jittered, role};
 use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, Nonce, ParentAddress, ParentRequest};
 use super::traffic::Traffic;
 use facts::limit;
 use facts::limit::ANSWER_LIMIT;
 use facts::net::race::{STAGGER, reason};
+use facts::token::random;
 
 /// Interval of pings while no block runs.
 const BEAT: Duration = Duration::from_secs(1);

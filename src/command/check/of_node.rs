@@ -15,7 +15,7 @@ use node::machine::{self, Machine};
 use node::nic::files::Files;
 use node::nic::health::host_state::{self, HostCounts};
 use node::nic::health::{Finding, host, presence};
-use node::reading::{self, NO_ANSWER};
+use node::reading;
 use node::slingshot::{self, Grant, Launcher};
 use report::check::{Check, Examined};
 
@@ -132,7 +132,7 @@ impl OngoingCheck {
         ]);
         let before = request.has_window().then_some(self.counts);
         host.extend(HostCounts::read(&self.host).since(before));
-        name_unanswered(&mut host, &mut examined, &machine);
+        name_unreadable(&mut host, &mut examined, &machine);
         Check::new(self.started, self.clock.elapsed(), host, examined)
     }
 }
@@ -159,9 +159,9 @@ fn grant(request: &CheckRequest) -> Result<Option<Grant>, Failure> {
     }
 }
 
-/// Names the files that did not answer: a NIC with such a file is not tested.
-fn name_unanswered(host: &mut [Finding], examined: &mut [Examined], machine: &Machine) {
-    for file in reading::unanswered() {
+/// Names the files that did not answer or that failed: a NIC with such a file is not tested.
+fn name_unreadable(host: &mut [Finding], examined: &mut [Examined], machine: &Machine) {
+    for (file, reason) in reading::unreadable() {
         let file = file.strip_prefix(machine.root()).unwrap_or(&file);
         let is_of = |device: &Examined| {
             let name = device.device.to_string();
@@ -169,13 +169,14 @@ fn name_unanswered(host: &mut [Finding], examined: &mut [Examined], machine: &Ma
         };
         match examined.iter_mut().find(|device| is_of(device)) {
             Some(device) => {
-                let what = format!("/{}: {NO_ANSWER}", file.display());
+                let what = format!("/{}: unreadable: {reason}", file.display());
                 device.failure.get_or_insert(Failure::environment(what));
             }
             None => {
                 let absent = host.iter_mut().filter(|found| found.value.is_none());
                 absent.for_each(|found| {
-                    found.note.get_or_insert_with(|| NO_ANSWER.into());
+                    let note = || format!("unreadable: {reason}");
+                    found.note.get_or_insert_with(note);
                 });
             }
         }

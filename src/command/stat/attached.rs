@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::new_record::{nanoseconds, new_record};
-use super::nics::{Nics, since_1970};
+use super::nics::Nics;
 use super::note::note;
 use super::output;
 use super::program::Program;
@@ -13,6 +13,7 @@ use super::step_directory::{read, replace};
 use crate::command::output::or_early_failure;
 use facts::device::DeviceName;
 use facts::error::{Failure, cause};
+use facts::time_of_day::since_1970;
 use node::machine::Machine;
 use node::nic::counter_set::CounterSet;
 use report::stat::JobStat;

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use cxi::signals::{Received, restore_inherited};
 use cxi::witness::{Witness, shares_group};
+use facts::time_of_day::since_1970;
 use node::machine::Machine;
 use report::stat::JobStat;
 use report::stat::record::{EndRecord, EndStatus, NodeRecord};
@@ -23,7 +24,7 @@ use super::forwarding::{self, Forwarding};
 use super::gather;
 use super::interpreter;
 use super::new_record::{nanoseconds, new_record};
-use super::nics::{Nics, since_1970};
+use super::nics::Nics;
 use super::note::note;
 use super::output;
 use super::program::Program;

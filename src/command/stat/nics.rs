@@ -3,15 +3,17 @@
 use std::collections::{BTreeSet, HashSet};
 use std::env;
 use std::sync::mpsc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use facts::device::DeviceName;
 use facts::threads;
+use facts::time_of_day::since_1970;
 use node::backend;
 use node::machine::Machine;
 use node::nic::counter_set::CounterSet;
 use node::nic::counters::{NicFacts, Readings};
 use node::nic::files::Files;
+use node::reading;
 use node::slingshot::Launcher;
 use report::stat::record::{NicRecord, Values};
 
@@ -45,6 +47,8 @@ struct NicReading {
     serial: Option<String>,
     driver: Option<String>,
     readings: Readings,
+    /// Why files could not be read although they are there, one reason each.
+    failed: Vec<String>,
 }
 
 impl Nics {
@@ -160,7 +164,14 @@ impl Nics {
             Err(failure) => Err(failure.message()),
         };
         match result {
-            Ok(read) => Some(read),
+            Ok(read) => {
+                if let Some(reason) = read.failed.first() {
+                    let count = read.failed.len();
+                    let note = format!("{count} files of {device} cannot be read: {reason}");
+                    self.notes.push(note);
+                }
+                Some(read)
+            }
             Err(why) => {
                 self.notes
                     .push(format!("the counters of {device} cannot be read: {why}"));
@@ -194,6 +205,9 @@ fn read(device: DeviceName, machine: &Machine, names: Vec<String>) -> Result<Nic
         return Err("there is no such NIC".into());
     }
     let readings = Readings::of(&files, names, since_1970());
+    let failed = reading::unreadable().into_iter();
+    let failed = failed.filter(|(path, _)| path.starts_with(files.path("")));
+    let failed: Vec<String> = failed.map(|(_, reason)| reason).collect();
     let is_software = backend::is_software(device, machine);
     let mut facts = NicFacts::read(&files, device.to_string(), is_software);
     facts.nid = facts.nid.filter(|_| backend::has_location(device, machine));
@@ -202,12 +216,7 @@ fn read(device: DeviceName, machine: &Machine, names: Vec<String>) -> Result<Nic
         serial: files.text("fru/serial_number"),
         driver: files.text("properties/driver_rev"),
         readings,
+        failed,
         files,
     })
-}
-
-/// Returns the time since 1970.
-pub fn since_1970() -> Duration {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.unwrap_or_default()
 }

@@ -8,9 +8,9 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::nics::since_1970;
 use super::note::note;
 use facts::device::DeviceName;
+use facts::time_of_day::since_1970;
 use node::backend;
 use node::machine::Machine;
 use node::nic::counter::Change;

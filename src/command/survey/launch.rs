@@ -6,7 +6,6 @@ use std::ffi::OsString;
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::thread;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -28,6 +27,7 @@ use facts::net::listener::{Listener, Reach};
 use facts::net::race::check_loopback;
 use facts::threads;
 use facts::token::Token;
+use node::machine::usable_cpus;
 use plan::DEFAULT_PORT;
 use plan::tools::TOOLS;
 
@@ -252,10 +252,7 @@ impl<'a> Launch<'a> {
     /// Returns the largest number of pairs at the same time. On one machine, each pair needs two
     /// CPUs.
     pub fn most_active(&self, request: &SurveyRequest) -> Option<u32> {
-        let by_cpus = || {
-            let cpus = thread::available_parallelism().map_or(1, usize::from);
-            (cpus as u32 / 2).max(1)
-        };
+        let by_cpus = || (usable_cpus() / 2).max(1);
         request
             .max_active
             .or_else(|| self.is_here_only().then(by_cpus))

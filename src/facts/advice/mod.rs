@@ -7,7 +7,9 @@ mod explanation;
 mod situation;
 mod table;
 
-use crate::error::{Failure, Step};
+use std::{fs, io};
+
+use crate::error::{Failure, Kind, Step, cause};
 pub use explanation::{Explanation, What};
 pub use situation::Situation;
 pub use table::EXPLANATIONS;
@@ -58,6 +60,33 @@ pub fn found(situation: Situation, message: impl Into<String>) -> Failure {
     }
 }
 
+/// Adds to a failure the filter of system calls that may explain it, if one is in force.
+pub fn name_filter(failure: Failure) -> Failure {
+    if may_be_filter(&failure) && has_filter() {
+        failure.with_further_hint(hint(Situation::CallFiltered))
+    } else {
+        failure
+    }
+}
+
+/// Returns whether a filter of system calls may explain a failure: filters refuse with EPERM or
+/// ENOSYS.
+fn may_be_filter(failure: &Failure) -> bool {
+    let message = failure.message();
+    let text = |errno| cause(&io::Error::from_raw_os_error(errno));
+    let is_refused = [libc::EPERM, libc::ENOSYS].map(text);
+    failure.kind == Kind::Environment && is_refused.iter().any(|text| message.contains(text))
+}
+
+/// Returns whether a filter of system calls is in force for this process.
+pub fn has_filter() -> bool {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mode = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Seccomp:"));
+    mode.is_some_and(|mode| mode.trim() == "2")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -73,6 +102,23 @@ mod tests {
             let first = found.is_some_and(|found| std::ptr::eq(found, &EXPLANATIONS[at]));
             assert!(first, "{}", row.what);
         }
+    }
+
+    #[test]
+    fn filter_may_explain_refused_calls_only() {
+        let failure = |errno| {
+            let error = io::Error::from_raw_os_error(errno);
+            Failure::new(Kind::Environment, error).context("cannot wait")
+        };
+        for (errno, may_be) in [
+            (libc::EPERM, true),
+            (libc::ENOSYS, true),
+            (libc::ENOENT, false),
+            (libc::EACCES, false),
+        ] {
+            assert_eq!(may_be_filter(&failure(errno)), may_be, "{errno}");
+        }
+        assert!(!may_be_filter(&Failure::peer("Operation not permitted")));
     }
 
     #[test]

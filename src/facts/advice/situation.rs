@@ -23,6 +23,8 @@ pub enum Situation {
     NoMemory,
     /// The process may not use a CPU.
     CpuForbidden,
+    /// A filter of system calls is in force, and a call was refused.
+    CallFiltered,
     /// The runtime of the GPUs cannot be loaded.
     NoGpuRuntime,
     /// The runtime of the GPUs does not work.
@@ -118,6 +120,7 @@ impl fmt::Display for Situation {
             NoSuchHugePages => "no huge pages of a size",
             NoMemory => "not enough memory for the buffers",
             CpuForbidden => "a CPU cannot be used",
+            CallFiltered => "a system call was refused, and a filter of system calls is in force",
             NoGpuRuntime => "no GPU runtime",
             GpuRuntimeFails => "a GPU runtime does not work",
             NoGpu => "no GPU",

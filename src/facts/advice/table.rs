@@ -330,6 +330,12 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "choose CPUs from the line Cpus_allowed_list of /proc/self/status",
     ),
     row(
+        Found(CallFiltered),
+        "a filter of system calls (seccomp), as containers and services have, may refuse the call",
+        "'strace -f' names it; allow it in the profile of the container (docker run --security-opt \
+         seccomp=FILE), or in SystemCallFilter= of the service",
+    ),
+    row(
         Found(NoGpuRuntime),
         "the runtime of the GPUs is not installed, or not where the dynamic linker looks",
         "install it (libcuda.so.1 comes with NVIDIA's driver, libamdhip64.so with ROCm, libze_loader.so.1 with Level Zero) or name its directory in LD_LIBRARY_PATH; check --gpu-type",

@@ -70,7 +70,9 @@ impl Listener {
         Err(match error.kind() {
             ErrorKind::AddrInUse => cannot(at, port, "another program listens on it")
                 .with_hint(remedy(Situation::PortInUse)),
-            ErrorKind::PermissionDenied => failure.with_hint(remedy(Situation::PortReserved)),
+            ErrorKind::PermissionDenied if error.raw_os_error() == Some(libc::EACCES) => {
+                failure.with_hint(remedy(Situation::PortReserved))
+            }
             ErrorKind::AddrNotAvailable => failure.with_hint(remedy(Situation::NotOurAddress)),
             _ => failure,
         })

@@ -33,7 +33,7 @@ impl Machine {
         let text = self.read("proc/loadavg")?;
         Some(Load {
             mean: text.split_whitespace().next()?.parse().ok()?,
-            cpus: thread::available_parallelism().map_or(1, usize::from) as u32,
+            cpus: usable_cpus(),
         })
     }
 
@@ -52,6 +52,15 @@ impl Machine {
             seconds: times.collect(),
         }
     }
+}
+
+/// Returns the number of CPUs that this process may use, at least 1: of those in its affinity mask,
+/// as many as its control group has time for.
+pub fn usable_cpus() -> u32 {
+    // The standard library sees no mask on a machine with more than 1,024 CPUs.
+    let by_group = thread::available_parallelism().map_or(1, usize::from);
+    let by_mask = cxi::placement::cpus().map_or(by_group, |cpus| cpus.len());
+    by_group.min(by_mask).max(1) as u32
 }
 
 /// Returns the name of a process, and its CPU time in ticks, from its file `stat`.

@@ -25,7 +25,7 @@ use facts::number::decimal;
 
 pub use condition::{IdleState, MemoryErrors};
 pub use huge_pages::{Pool, setting};
-pub use load::CpuTimes;
+pub use load::{CpuTimes, usable_cpus};
 pub use memory::{Available, Bound};
 
 /// Environment variable with the directory that is used instead of `/`.
@@ -108,6 +108,18 @@ impl Machine {
     fn number(&self, path: impl AsRef<Path>) -> Option<u64> {
         decimal(self.read(path)?.trim())
     }
+}
+
+/// Returns a limit of this process by its name in `/proc/self/limits`; `None` without a limit.
+/// getrlimit(2) may be refused: services are often filtered so.
+pub fn resource_limit(name: &str) -> Option<u64> {
+    limit_in(&fs::read_to_string("/proc/self/limits").ok()?, name)
+}
+
+fn limit_in(limits: &str, name: &str) -> Option<u64> {
+    let mut values = limits.lines().filter_map(|line| line.strip_prefix(name));
+    // The soft limit, the hard limit and the unit.
+    decimal(values.next()?.split_whitespace().next()?)
 }
 
 /// Returns the file of the libcxi that this process has loaded, if it has; symbolic links such as
@@ -223,6 +235,16 @@ mod tests {
     }
 
     #[test]
+    fn reads_soft_limits() {
+        let limits = "Limit                     Soft Limit           Hard Limit           Units\n\
+                      Max stack size            8388608              unlimited            bytes\n\
+                      Max address space         unlimited            unlimited            bytes\n";
+        assert_eq!(limit_in(limits, "Max stack size"), Some(8 << 20));
+        assert_eq!(limit_in(limits, "Max address space"), None);
+        assert_eq!(limit_in("", "Max stack size"), None);
+    }
+
+    #[test]
     fn finds_library_in_memory_map() {
         let maps = "55d0-55d1 r--p 00000000 08:01 11                 /usr/bin/cxidiag\n\
                     7f00-7f01 r-xp 00000000 08:01 12                 /usr/lib64/libcxi.so.1.5.0\n\
@@ -238,6 +260,9 @@ mod tests {
         assert_eq!(list("0-3,8"), Some(vec![0, 1, 2, 3, 8]));
         assert_eq!(list("8,0-3,2-4"), Some(vec![0, 1, 2, 3, 4, 8]));
         assert_eq!(shown(&[0, 1, 2, 3, 8]), "0-3,8");
+        let many: Vec<u32> = (0..2048).collect();
+        assert_eq!(list("0-2047").as_ref(), Some(&many));
+        assert_eq!(shown(&many), "0-2047");
         assert_eq!(shown(&[1, 3]), "1,3");
         assert_eq!(shown(&[]), "");
         for none in [

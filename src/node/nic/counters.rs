@@ -13,6 +13,7 @@ use super::files::Files;
 use super::generation::Generation;
 use super::pcie_speed::PcieSpeed;
 use facts::number::decimal;
+use facts::time_of_day::without_steps;
 
 /// Where the names of the retry handler's counters begin.
 const RETRY_HANDLER: &str = "retry_handler/";
@@ -64,7 +65,7 @@ fn read(files: &Files, name: &str, now: Duration) -> Option<Reading> {
     } else {
         let reading = files.counter(name)?;
         Some(Reading {
-            at: reading.at.or(Some(now)),
+            at: reading.at.map(without_steps).or(Some(now)),
             ..reading
         })
     }

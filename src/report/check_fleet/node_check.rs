@@ -123,7 +123,10 @@ fn reading(item: &NodeItem) -> Reading {
         "bad" => State::Bad,
         _ => State::Shown,
     };
-    let of_limit = |limit: &str| Some(number(item.value.as_deref()?)? / number(limit)?);
+    let of_limit = |limit: &str| {
+        let share = number(item.value.as_deref()?)? / number(limit)?;
+        Some(share).filter(|share| share.is_finite())
+    };
     Reading {
         share: item.limit.as_deref().and_then(of_limit),
         code: item.code.clone(),

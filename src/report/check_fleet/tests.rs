@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::super::{check_fleet_metrics, check_fleet_text};
-use super::testing::{document, item};
+use super::testing::{document, item, mutated};
 use super::*;
 use crate::openmetrics::{Dialect, text};
 
@@ -25,6 +25,42 @@ fn lines(check: &FleetCheck) -> String {
     let mut bytes = Vec::new();
     check_fleet_text::write(&mut bytes, check).unwrap();
     String::from_utf8(bytes).unwrap()
+}
+
+/// A node changes each value of its check in turn.
+#[test]
+fn node_that_lies_changes_no_other_node() {
+    use crate::check::testing::{bad, check, suspect};
+    let whole = check(vec![bad(), suspect()], vec![suspect()], None);
+    let whole = serde_json::to_value(whole).unwrap();
+    let honest = nodes(0..3, &firmware("1.5"));
+    for (place, document) in mutated(&whole, "") {
+        let document = serde_json::to_vec(&document).unwrap();
+        let answer = NodeCheck::read(&document).map_err(|failure| failure.message());
+        if let Err(message) = &answer {
+            let is_short = message.len() < 2000 && !message.contains(char::is_control);
+            assert!(is_short, "{place}: {message}");
+        }
+        let mut answers = honest.clone();
+        answers.push(("liar".into(), answer.clone()));
+        let check = fleet(answers);
+        assert!(!lines(&check).contains('\u{1b}'), "{place}");
+        assert!(!text_of_metrics(&check).is_empty());
+        check_fleet_text::csv(&check).unwrap();
+        serde_json::to_vec(&check).unwrap();
+        let of_others = check.nodes.iter().filter(|node| node.node != "liar");
+        let verdicts: Vec<NodeVerdict> = of_others.map(|node| node.verdict).collect();
+        assert_eq!(verdicts, [NodeVerdict::Good; 3], "{place}");
+        if let Ok(check) = answer {
+            let readings = check.readings("cxi0");
+            assert!(
+                readings
+                    .iter()
+                    .all(|of| of.share.is_none_or(f64::is_finite)),
+                "{place}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -73,6 +73,7 @@ pub const FACTS: Package = Package {
                 ("size", "sizes of operations in bytes"),
                 ("text", "texts from outside"),
                 ("threads", "threads of this program"),
+                ("time_of_day", "the time of day without steps of the clock"),
                 ("token", "the secret of a pair of processes"),
                 ("user_file", "files that users name"),
             ],

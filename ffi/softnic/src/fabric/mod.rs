@@ -38,6 +38,7 @@ mod ways;
 mod wire;
 
 use std::fs::File;
+use std::io::Read;
 use std::sync::Arc;
 
 use rustix::io::Errno;
@@ -310,6 +311,10 @@ pub fn check_environment() -> Result<(), String> {
 /// Returns a random number for an open NIC; never 0, which means no NIC.
 fn random() -> Result<u64, Errno> {
     let mut bytes = [0; 8];
-    getrandom(&mut bytes[..], GetRandomFlags::empty())?;
+    if getrandom(&mut bytes[..], GetRandomFlags::empty()) != Ok(bytes.len()) {
+        let device = File::open("/dev/urandom");
+        let read = device.and_then(|mut device| device.read_exact(&mut bytes));
+        read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    }
     Ok(u64::from_le_bytes(bytes) | 1)
 }

@@ -524,8 +524,8 @@ fn cell(position: u32) -> usize {
 /// the first store to the mapping.
 pub fn allocate(file: impl AsFd, offset: usize, len: usize) -> Result<(), Errno> {
     match rustix::fs::fallocate(file, FallocateFlags::empty(), offset as u64, len as u64) {
-        // The file system does not support allocation.
-        Err(Errno::OPNOTSUPP) => Ok(()),
+        // The file system does not support allocation, or a filter of system calls refuses it.
+        Err(Errno::OPNOTSUPP | Errno::PERM | Errno::NOSYS) => Ok(()),
         result => result,
     }
 }

@@ -159,7 +159,7 @@ pub(super) fn load_block() -> LoadBlock {
     LoadBlock {
         number: 4,
         begins_ns: 1_000,
-        slot_ns: 50,
+        slot_ns: 5_000_000,
         slots: 4,
         window_bytes: 1 << 20,
         tasks: tasks.collect(),

@@ -6,7 +6,7 @@ use super::*;
 const RUNS: &str = "CXIDIAG_FUZZ_RUNS";
 
 /// The messages that do more than change the state of a connection.
-const WITH_EFFECT: [&str; 15] = [
+const WITH_EFFECT: [&str; 16] = [
     "hello",
     "knock",
     "seek",
@@ -18,6 +18,7 @@ const WITH_EFFECT: [&str; 15] = [
     "abort",
     "begun",
     "report",
+    "report of load",
     "checked",
     "order of course",
     "order of block",

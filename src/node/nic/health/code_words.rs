@@ -1,8 +1,6 @@
 //! The code words of the link, counted between two readings: errors that forward error correction
 //! (FEC) has repaired, and those that it has not (health.md 1.7).
 
-use std::time::SystemTime;
-
 use super::item::{Finding, Item, Verdict, unless_good};
 use super::link;
 use crate::nic::code_word_limits::{DriverLimits, Limits, bit_rate};
@@ -10,6 +8,7 @@ use crate::nic::counter::{Change, Reading};
 use crate::nic::counters::Readings;
 use crate::nic::files::Files;
 use crate::nic::link_speed::{Corrected, LinkSpeed};
+use facts::time_of_day::since_1970;
 
 /// Whether code words arrive all the time.
 pub static FLOW: Item = Item {
@@ -79,10 +78,9 @@ pub struct CodeWords {
 impl CodeWords {
     /// Reads the counters of a NIC.
     pub fn read(files: &Files) -> Self {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let lanes = (0..MAX_LANES).map(|lane| format!("hni_pcs_fecl_errors_{lane}"));
         let names = COUNTERS.into_iter().map(str::to_owned).chain(lanes);
-        let readings = Readings::of(files, names, now.unwrap_or_default());
+        let readings = Readings::of(files, names, since_1970());
         let counter = |name: &str| readings.get(name);
         Self {
             good: counter("hni_pcs_good_cw"),

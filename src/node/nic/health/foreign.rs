@@ -1,12 +1,11 @@
 //! Traffic of other processes: a NIC in use says nothing about its speed (diagnosis.md 2,
 //! `others-use`).
 
-use std::time::SystemTime;
-
 use super::item::{Finding, Item, Verdict, unless_good};
 use crate::nic::counter::{Change, Reading};
 use crate::nic::counters::Readings;
 use crate::nic::files::Files;
+use facts::time_of_day::since_1970;
 
 /// What the NIC sends and receives while this process does not use it.
 pub static FOREIGN: Item = Item {
@@ -26,10 +25,9 @@ pub struct Octets([Option<Reading>; 2]);
 impl Octets {
     /// Reads the counters of a NIC.
     pub fn read(files: &Files) -> Self {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let counters = ["hni_sts_tx_ok_octets", "hni_sts_rx_ok_octets"];
         let names = counters.map(str::to_owned);
-        let readings = Readings::of(files, names, now.unwrap_or_default());
+        let readings = Readings::of(files, names, since_1970());
         Self(counters.map(|name| readings.get(name)))
     }
 

@@ -278,11 +278,19 @@ pub fn flaps(files: &Files, now: u64) -> Finding {
         return Finding::absent(&FLAPS);
     }
     let within = |hours: u64| {
-        let is_recent = |time: &&u64| **time > 0 && now.saturating_sub(**time) < hours * 3600;
-        times.iter().filter(is_recent).count()
+        let age = |time: &u64| now.checked_sub(*time).filter(|_| *time > 0);
+        let ages = times.iter().filter_map(age);
+        ages.filter(|age| *age < hours * 3600).count()
     };
     let (hour, ten_hours) = (within(1), within(10));
-    let is_bad = hour >= FLAPS_LIMIT.0 || ten_hours >= FLAPS_LIMIT.1;
+    let is_beyond = |hour, ten_hours| hour >= FLAPS_LIMIT.0 || ten_hours >= FLAPS_LIMIT.1;
+    let is_bad = is_beyond(hour, ten_hours);
+    // The clock of the node was set back since: when these were is unknown.
+    let ahead = times.iter().filter(|time| **time > now).count();
+    if !is_bad && is_beyond(hour + ahead, ten_hours + ahead) {
+        let why = format!("{ahead} link flaps have times ahead of the clock of this node");
+        return Finding::untested(&FLAPS, why);
+    }
     Finding::compared(
         &FLAPS,
         format!("{hour} in 1 h, {ten_hours} in 10 h"),
@@ -512,5 +520,21 @@ mod tests {
         assert_eq!(of(&[35_999; 10]).verdict, Bad);
         assert_eq!(of(&[36_000; 10]).verdict, Good);
         assert_eq!(flaps(&MadeUp::new(&[]).files, NOW).verdict, NotAvailable);
+        // The clock was set back after these.
+        let ahead = |count: usize| {
+            let made_up = MadeUp::new(&[]);
+            for at in 0..10 {
+                let time = if at < count { NOW + 7200 } else { NOW - 60 };
+                made_up.write(&format!("link_restarts/time_{at}"), &format!("{time}\n"));
+            }
+            flaps(&made_up.files, NOW)
+        };
+        assert_eq!(ahead(5).verdict, Bad);
+        let unknown = ahead(10);
+        let note = "10 link flaps have times ahead of the clock of this node";
+        assert_eq!(
+            (unknown.verdict, unknown.note.as_deref()),
+            (NotAvailable, Some(note))
+        );
     }
 }

@@ -1,0 +1,307 @@
+//! A kernel that refuses system calls, as filters of containers and services do; files that fail
+//! with EIO; steps of the clock; machines with more than 1,024 CPUs.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use crate::harness::{
+    CXIDIAG, Command, Fabric, assert_status, assert_success, finish, stderr, stdout,
+};
+
+/// Exit status of `refuse` where this machine cannot refuse a call.
+const UNTESTED: i32 = 77;
+
+/// The system calls that the program makes and can be without, or whose refusal it names. The
+/// standard library and rustix take for granted that clock_nanosleep, sched_yield and uname
+/// succeed.
+const CALLS: [&str; 34] = [
+    "clone3",
+    "epoll_create1",
+    "faccessat2",
+    "fallocate",
+    "fchmod",
+    "flock",
+    "ftruncate",
+    "getpriority",
+    "getrandom",
+    "getrusage",
+    "getsockopt",
+    "ioctl",
+    "linkat",
+    "madvise",
+    "membarrier",
+    "mlock",
+    "pidfd_open",
+    "ppoll",
+    "prctl",
+    "prlimit64",
+    "process_vm_readv",
+    "rseq",
+    "sched_getaffinity",
+    "sched_setaffinity",
+    "sched_setattr",
+    "set_mempolicy",
+    "set_robust_list",
+    "setpgid",
+    "setpriority",
+    "setsockopt",
+    "sigaltstack",
+    "socketpair",
+    "statx",
+    "userfaultfd",
+];
+
+/// What is run, and its exit status if all works.
+const CASES: [(&str, i32); 4] = [
+    ("write-lat --loopback -d soft0 -n 9", 0),
+    ("devices soft0", 0),
+    ("check soft0 --quick", 0),
+    // Two NICs are too few for a verdict.
+    ("survey --loopback=2 --pair-time=1ms --no-why", 4),
+];
+
+/// Runs a program for which the kernel refuses a call.
+static REFUSE: LazyLock<PathBuf> = LazyLock::new(|| compile("refuse", &[]));
+
+/// A library that makes files fail and the clock step.
+static FAILING: LazyLock<PathBuf> = LazyLock::new(|| compile("failing", &["-shared", "-fPIC"]));
+
+/// Compiles a source of `tests/kernel`.
+fn compile(name: &str, options: &[&str]) -> PathBuf {
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let mut compiler = Command::new("cc");
+    compiler
+        .args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-O2"])
+        .args(options)
+        .arg("-o")
+        .arg(&program)
+        .arg(format!(
+            "{}/tests/kernel/{name}.c",
+            env!("CARGO_MANIFEST_DIR")
+        ));
+    assert_success(&compiler.output().expect("the compiler starts"));
+    program
+}
+
+/// The program with `arguments`, for which the kernel refuses `call` with `error`.
+fn refused(fabric: &Fabric, call: &str, error: &str, arguments: &str) -> Command {
+    let arguments = arguments.split(' ');
+    let words: Vec<&str> = [call, error, CXIDIAG]
+        .into_iter()
+        .chain(arguments)
+        .collect();
+    fabric.command_of(&REFUSE, &words)
+}
+
+/// The program with `arguments` and a variable of `failing`.
+fn failing(fabric: &Fabric, variable: &str, value: &str, arguments: &[&str]) -> Command {
+    let mut command = fabric.command(arguments);
+    command.env("LD_PRELOAD", &*FAILING).env(variable, value);
+    command
+}
+
+#[test]
+fn works_or_names_the_refusal_without_any_one_system_call() {
+    let mut failures = String::new();
+    for (error, text) in [
+        ("EPERM", "Operation not permitted"),
+        ("ENOSYS", "Function not implemented"),
+    ] {
+        // ENOSYS differs from EPERM in the calls that have a substitute: one tool makes them.
+        let cases = if error == "EPERM" {
+            &CASES[..]
+        } else {
+            &CASES[..1]
+        };
+        for call in CALLS {
+            for (arguments, good) in cases {
+                let output = finish(refused(&Fabric::new(), call, error, arguments));
+                let status = output.status.code();
+                if status == Some(UNTESTED) {
+                    println!("not tested: {}", stderr(&output).trim_end());
+                    return;
+                }
+                let shown = (stdout(&output) + &stderr(&output)).replace("\n    ", " ");
+                let works = status == Some(*good);
+                let names_it = shown.contains(text) || shown.contains("No locks available");
+                // Nothing that the kernel refuses is a finding about a NIC.
+                let is_undecided = status == Some(4) && names_it;
+                let fails = status == Some(1)
+                    && names_it
+                    && (shown.contains("(seccomp)") || shown.contains("No locks available"));
+                if !(works || is_undecided || fails) || shown.contains("panicked") {
+                    failures += &format!("{call} {error}, {arguments}: {status:?}: {shown}\n");
+                }
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+/// The kernel refuses masks that are smaller than its own.
+#[test]
+fn works_with_more_than_1024_cpus() {
+    let pinned = "write-lat --loopback -d soft0 -n 9 --cpu=auto";
+    for (arguments, good) in CASES.into_iter().chain([(pinned, 0)]) {
+        let output = finish(refused(&Fabric::new(), "many_cpus", "EINVAL", arguments));
+        if output.status.code() == Some(UNTESTED) {
+            println!("not tested: {}", stderr(&output).trim_end());
+            return;
+        }
+        assert_status(&output, good);
+    }
+}
+
+/// A process that may use one CPU of such a machine measures one pair at a time.
+#[test]
+fn counts_its_own_cpus_of_more_than_1024() {
+    let survey = "survey --loopback=4 --pair-time=1ms --no-why --json";
+    let refuse = REFUSE.display().to_string();
+    let words = ["-c", "0", &refuse, "many_cpus", "EINVAL", CXIDIAG];
+    let words: Vec<&str> = words.into_iter().chain(survey.split(' ')).collect();
+    let output = finish(Fabric::new().command_of(Path::new("taskset"), &words));
+    if output.status.code() == Some(UNTESTED) {
+        println!("not tested: {}", stderr(&output).trim_end());
+        return;
+    }
+    let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
+    assert_eq!(document["setup"]["max_active"], 1, "{document}");
+}
+
+#[test]
+fn names_file_that_cannot_be_written() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let at = |name: &str| directory.join(name).display().to_string();
+    for option in ["json", "jsonl", "csv", "hdr-log"] {
+        let fabric = Fabric::new();
+        let file = at(option);
+        let argument = format!("--{option}={file}");
+        let run = [
+            "write-lat",
+            "--loopback",
+            "-d",
+            "soft0",
+            "-n",
+            "9",
+            &argument,
+        ];
+        let error = assert_status(
+            &finish(failing(&fabric, "FAILING_WRITES", &at(""), &run)),
+            1,
+        );
+        let line = format!("error: cannot write {file}: Input/output error\n");
+        assert!(error.contains(&line), "{option}: {error}");
+        assert!(
+            error.contains("the disk or the file server has failed"),
+            "{error}"
+        );
+        // Lines are added to the file of --jsonl.
+        assert!(option == "jsonl" || !Path::new(&file).exists(), "{option}");
+    }
+    // Standard output is written without libc. No memory is at address 0: writing there is EIO.
+    let fabric = Fabric::new();
+    let mut run = fabric.command("write-lat --loopback -d soft0 -n 9");
+    let memory = File::options().write(true).open("/proc/self/mem");
+    run.stdout(memory.expect("the memory of this process"));
+    let error = assert_status(&finish(run), 1);
+    let line = "cannot write to standard output: Input/output error";
+    assert!(error.contains(line), "{error}");
+}
+
+#[test]
+fn names_file_that_cannot_be_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("some-file").display().to_string();
+    fs::write(&file, "{}").expect("a file");
+    let [hosts, expect, resume, pairs] = ["--hosts=@", "--expect=@", "--resume=", "--pairs=@"]
+        .map(|option| format!("{option}{file}"));
+    let page = directory.path().join("page").display().to_string();
+    for (arguments, status) in [
+        (&["compare", &file, &file][..], 1),
+        (&["report", &file, "-o", &page], 1),
+        (&["check", &hosts], 2),
+        (&["write-lat", "--loopback", "-d", "soft0", &expect], 2),
+        (&["survey", "--loopback=2", &resume], 1),
+        (&["survey", "--loopback=2", &pairs], 2),
+    ] {
+        let output = finish(failing(&Fabric::new(), "FAILING_READS", &file, arguments));
+        let error = assert_status(&output, status);
+        let is_named = error.contains(&file) && error.contains("Input/output error");
+        assert!(is_named, "{arguments:?}: {error}");
+    }
+    let fabric = Fabric::new();
+    let mut devices = failing(&fabric, "FAILING_READS", &file, &["devices", "soft0"]);
+    devices.env("CXIDIAG_TOPOLOGY", &file);
+    let error = stderr(&finish(devices));
+    let is_named = error.contains(&file) && error.contains("Input/output error");
+    assert!(is_named, "{error}");
+}
+
+/// A counter that fails is neither 0 nor a finding.
+#[test]
+fn counters_that_fail_are_unknown() {
+    let telemetry = "/telemetry/";
+    let fabric = Fabric::new();
+    let run = "write-lat --loopback -d soft0 -n 9 --counters";
+    let run: Vec<&str> = run.split(' ').collect();
+    let output = finish(failing(&fabric, "FAILING_READS", telemetry, &run));
+    assert_success(&output);
+    let text = stdout(&output);
+    assert!(text.contains(" of 172 not available\n"), "{text}");
+    assert!(!text.contains("(limit: "), "{text}");
+
+    let stat = ["stat", "soft0", "--", "sh", "-c", "exit 7"];
+    let output = finish(failing(&fabric, "FAILING_READS", telemetry, &stat));
+    let error = assert_status(&output, 7);
+    let note = "files of soft0 cannot be read: Input/output error";
+    assert!(error.contains(note), "{error}");
+
+    let check = ["check", "soft0", "--window=20ms"];
+    let output = finish(failing(&fabric, "FAILING_READS", telemetry, &check));
+    assert_status(&output, 4);
+    let text = stdout(&output);
+    assert!(text.starts_with("UNDECIDED untested soft0: "), "{text}");
+    assert!(text.contains(": unreadable: Input/output error"), "{text}");
+}
+
+/// The time of day steps by three hours during each run that takes longer than 100 ms.
+#[test]
+fn durations_do_not_follow_steps_of_the_clock() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let json = directory.path().join("stat.json");
+    let to_json = format!("--json={}", json.display());
+    for step in ["10800", "-10800"] {
+        for (arguments, good) in CASES {
+            let fabric = Fabric::new();
+            let arguments: Vec<&str> = arguments.split(' ').collect();
+            let output = finish(failing(&fabric, "STEP", step, &arguments));
+            assert_status(&output, good);
+        }
+        let check = ["check", "soft0", "--window=300ms"];
+        let output = finish(failing(&Fabric::new(), "STEP", step, &check));
+        assert_success(&output);
+        assert!(
+            stdout(&output).starts_with("OK soft0\n"),
+            "{}",
+            stdout(&output)
+        );
+        let stat = [
+            "stat",
+            "soft0",
+            &to_json,
+            "--interval=200ms",
+            "--",
+            "sleep",
+            "0.3",
+        ];
+        assert_status(&finish(failing(&Fabric::new(), "STEP", step, &stat)), 0);
+        let text = fs::read_to_string(&json).expect("a document");
+        let document: Value = serde_json::from_str(&text).expect("a document");
+        let seconds = document["seconds"].as_f64().expect("a duration");
+        assert!((0.1..3600.0).contains(&seconds), "{step}: {seconds}");
+    }
+}
