@@ -4,8 +4,8 @@
 //!
 //! Only `check` has these limits: threads that read cost time, which other commands measure.
 //!
-//! A file that is there but cannot be read, such as a counter of a NIC in reset, is remembered with
-//! the reason: it differs from a file that the driver does not have.
+//! A counter that is there but cannot be read, as of a NIC in reset, is remembered with the reason: it
+//! differs from a file that the driver does not have.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -36,7 +36,11 @@ const SLICE: Duration = Duration::from_millis(20);
 /// Why a file that does not answer has no value.
 const NO_ANSWER: &str = "no answer";
 
-/// Errors of a device that is in reset, failed or was removed.
+/// The directory of the counters of a NIC (health.md 1).
+const COUNTERS: &str = "telemetry";
+
+/// Errors of the counters of a device that is in reset, failed or was removed. A sensor that a board
+/// lacks may give them too.
 const OF_DEVICE: [Errno; 4] = [Errno::IO, Errno::NXIO, Errno::NODEV, Errno::REMOTEIO];
 
 static IS_LIMITED: AtomicBool = AtomicBool::new(false);
@@ -48,7 +52,8 @@ pub fn limit_waits() {
     IS_LIMITED.store(true, Ordering::Relaxed);
 }
 
-/// Returns the files that have not answered, and the files of failed devices, each with the reason.
+/// Returns the files that have not answered, and the counters of failed devices, each with the
+/// reason.
 pub fn unreadable() -> BTreeMap<PathBuf, String> {
     unreadable_files().clone()
 }
@@ -99,7 +104,7 @@ pub fn resolved(path: &Path) -> io::Result<PathBuf> {
     within_limit(path, |path| fs::canonicalize(path))
 }
 
-/// Reads within the limit, and remembers an error of a device.
+/// Reads within the limit, and remembers an error of a counter.
 fn within_limit<T: Send + 'static>(path: &Path, read: fn(&Path) -> io::Result<T>) -> io::Result<T> {
     let result = if IS_LIMITED.load(Ordering::Relaxed) {
         limited(path, read)
@@ -107,6 +112,7 @@ fn within_limit<T: Send + 'static>(path: &Path, read: fn(&Path) -> io::Result<T>
         read(path)
     };
     if let Err(error) = &result
+        && path.iter().any(|part| part == COUNTERS)
         && Errno::from_io_error(error).is_some_and(|errno| OF_DEVICE.contains(&errno))
     {
         remember(path, cause(error));
