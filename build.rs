@@ -31,9 +31,8 @@ fn main() {
 /// somebody else's.
 fn in_own_checkout() -> bool {
     let top = run("git", &["rev-parse", "--show-toplevel"]);
-    let here = env::var("CARGO_MANIFEST_DIR")
-        .ok()
-        .and_then(|here| Path::new(&here).canonicalize().ok());
+    let here =
+        env::var("CARGO_MANIFEST_DIR").ok().and_then(|here| Path::new(&here).canonicalize().ok());
     matches!((top, here), (Some(top), Some(here)) if Path::new(&top) == here)
 }
 

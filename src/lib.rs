@@ -74,22 +74,14 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
         ),
         Ok(Call::Version) => (PROGRAM.into(), report::print(&cli::help::version())),
         Ok(Call::List) => (PROGRAM.into(), report::print(&cli::help::list(TOOLS))),
-        Ok(Call::Command {
-            command,
-            program,
-            arguments,
-        }) => {
+        Ok(Call::Command { command, program, arguments }) => {
             // A program that `stat` runs gets the mask that `stat` has inherited.
             if !command::runs_a_program(command, &arguments) {
                 cxi::signals::unblock_all();
             }
             (program, (command.run)(arguments))
         }
-        Ok(Call::Tool {
-            tool,
-            program,
-            arguments,
-        }) => {
+        Ok(Call::Tool { tool, program, arguments }) => {
             cxi::signals::unblock_all();
             let outcome = start(tool, &program, arguments);
             (program, outcome)
@@ -122,9 +114,7 @@ fn lack_of_stack() -> Option<Failure> {
 /// Returns whether another program is to be run, whatever this program cannot do for itself.
 fn runs_a_program(call: &Call) -> bool {
     match call {
-        Call::Command {
-            command, arguments, ..
-        } => command::runs_a_program(command, arguments),
+        Call::Command { command, arguments, .. } => command::runs_a_program(command, arguments),
         _ => false,
     }
 }

@@ -58,17 +58,10 @@ pub fn resolve(
 ) -> Result<Call, (String, Failure)> {
     let mut argv = argv.into_iter();
     let started = argv.next().unwrap_or_default();
-    let name = Path::new(&started)
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy();
+    let name = Path::new(&started).file_name().unwrap_or_default().to_string_lossy();
     let name = unwrapped(&name);
     if let Some(tool) = tools.iter().find(|tool| tool.legacy_name == name) {
-        return Ok(Call::Tool {
-            tool,
-            program: name.to_owned(),
-            arguments: argv.collect(),
-        });
+        return Ok(Call::Tool { tool, program: name.to_owned(), arguments: argv.collect() });
     }
     if name.starts_with(LEGACY) {
         let names = tools.iter().map(|tool| tool.legacy_name);
@@ -103,10 +96,7 @@ pub fn resolve(
     match argv.next() {
         None => Ok(call),
         Some(asked) if asked == "-h" || asked == "--help" => Ok(Call::Help),
-        Some(surplus) => Err(refused(format!(
-            "unexpected argument '{}'",
-            surplus.display()
-        ))),
+        Some(surplus) => Err(refused(format!("unexpected argument '{}'", surplus.display()))),
     }
 }
 
@@ -114,10 +104,7 @@ pub fn resolve(
 /// `.NAME-wrapped`, or `.NAME-real` of Guix.
 fn unwrapped(name: &str) -> &str {
     let hidden = name.strip_prefix('.').unwrap_or_default();
-    ["-wrapped", "-real"]
-        .into_iter()
-        .find_map(|end| hidden.strip_suffix(end))
-        .unwrap_or(name)
+    ["-wrapped", "-real"].into_iter().find_map(|end| hidden.strip_suffix(end)).unwrap_or(name)
 }
 
 /// Returns the tool or command with this name, with `arguments`. A tool may be called by its legacy
@@ -133,11 +120,7 @@ fn named(
     commands: &'static [Command],
 ) -> Result<Call, String> {
     let text = typed.to_string_lossy();
-    let name = text
-        .strip_prefix(LEGACY)
-        .unwrap_or(&text)
-        .replace('_', "-")
-        .to_lowercase();
+    let name = text.strip_prefix(LEGACY).unwrap_or(&text).replace('_', "-").to_lowercase();
     if let Some(command) = commands.iter().find(|command| command.name == text) {
         return Ok(Call::Command {
             command,
@@ -145,15 +128,10 @@ fn named(
             arguments,
         });
     }
-    if let Some(tool) = tools
-        .iter()
-        .find(|tool| tool.legacy_name == text || tool.name == text.replace('_', "-"))
+    if let Some(tool) =
+        tools.iter().find(|tool| tool.legacy_name == text || tool.name == text.replace('_', "-"))
     {
-        return Ok(Call::Tool {
-            tool,
-            program: format!("{PROGRAM} {}", tool.name),
-            arguments,
-        });
+        return Ok(Call::Tool { tool, program: format!("{PROGRAM} {}", tool.name), arguments });
     }
     let tools = tools.iter().map(|tool| tool.name);
     let names = tools.chain(commands.iter().map(|command| command.name));
@@ -161,15 +139,11 @@ fn named(
     Err(match nearest(&name, names.clone()) {
         near if near.is_empty() => {
             let names: Vec<&str> = names.collect();
-            format!(
-                "unknown tool or command '{text}'; there are {}",
-                names.join(", ")
-            )
+            format!("unknown tool or command '{text}'; there are {}", names.join(", "))
         }
-        near => format!(
-            "unknown tool or command '{text}': {} (see {PROGRAM} --help)",
-            question(&near)
-        ),
+        near => {
+            format!("unknown tool or command '{text}': {} (see {PROGRAM} --help)", question(&near))
+        }
     })
 }
 
@@ -193,16 +167,10 @@ mod tests {
     #[test]
     fn finds_each_tool_by_both_names() {
         for tool in TOOLS {
-            for argv in [
-                &["/usr/bin/cxidiag", tool.name, "-n", "5"][..],
-                &[tool.legacy_name, "-n", "5"],
-            ] {
-                let Ok(Call::Tool {
-                    tool: found,
-                    program,
-                    arguments,
-                }) = call(argv)
-                else {
+            for argv in
+                [&["/usr/bin/cxidiag", tool.name, "-n", "5"][..], &[tool.legacy_name, "-n", "5"]]
+            {
+                let Ok(Call::Tool { tool: found, program, arguments }) = call(argv) else {
                     panic!("{argv:?}");
                 };
                 assert_eq!(found.name, tool.name);
@@ -222,12 +190,7 @@ mod tests {
         for tool in TOOLS {
             for end in ["wrapped", "real"] {
                 let name = format!("/gnu/store/x/bin/.{}-{end}", tool.legacy_name);
-                let Ok(Call::Tool {
-                    tool: found,
-                    program,
-                    ..
-                }) = call(&[&name])
-                else {
+                let Ok(Call::Tool { tool: found, program, .. }) = call(&[&name]) else {
                     panic!("{name}");
                 };
                 assert_eq!((found.name, &*program), (tool.name, tool.legacy_name));
@@ -236,20 +199,14 @@ mod tests {
         let (program, message) = refusal(&["/x/.cxi_write_lot-wrapped", "10.1.1.8"]);
         assert_eq!(program, "cxi_write_lot");
         assert!(message.starts_with("no tool has this name"), "{message}");
-        assert!(matches!(
-            call(&[".cxidiag-wrapped", "version"]),
-            Ok(Call::Version)
-        ));
+        assert!(matches!(call(&[".cxidiag-wrapped", "version"]), Ok(Call::Version)));
     }
 
     #[test]
     fn finds_each_command() {
         for command in COMMANDS {
-            let Ok(Call::Command {
-                command: found,
-                program,
-                arguments,
-            }) = call(&["cxidiag", command.name, "-h"])
+            let Ok(Call::Command { command: found, program, arguments }) =
+                call(&["cxidiag", command.name, "-h"])
             else {
                 panic!("{}", command.name);
             };
@@ -267,10 +224,7 @@ mod tests {
 
     #[test]
     fn renamed_program_uses_first_argument() {
-        assert!(matches!(
-            call(&["cxidiag-0.1", TOOLS[0].name]),
-            Ok(Call::Tool { .. })
-        ));
+        assert!(matches!(call(&["cxidiag-0.1", TOOLS[0].name]), Ok(Call::Tool { .. })));
     }
 
     #[test]
@@ -287,12 +241,7 @@ mod tests {
     fn finds_tool_by_spelling_of_legacy_name() {
         for tool in TOOLS {
             for name in [tool.legacy_name, &tool.name.replace('-', "_")] {
-                let Ok(Call::Tool {
-                    tool: found,
-                    program,
-                    ..
-                }) = call(&["cxidiag", name])
-                else {
+                let Ok(Call::Tool { tool: found, program, .. }) = call(&["cxidiag", name]) else {
                     panic!("{name}");
                 };
                 assert_eq!(found.name, tool.name);
@@ -313,11 +262,7 @@ mod tests {
         }
         assert!(matches!(call(&["cxidiag", "help"]), Ok(Call::Help)));
         assert!(matches!(call(&["cxidiag", "help", "help"]), Ok(Call::Help)));
-        assert!(
-            refusal(&["cxidiag", "help", "nothing"])
-                .1
-                .contains("'nothing'")
-        );
+        assert!(refusal(&["cxidiag", "help", "nothing"]).1.contains("'nothing'"));
     }
 
     #[test]
@@ -331,22 +276,13 @@ mod tests {
                 "divices",
                 "unknown tool or command 'divices': did you mean devices? (see cxidiag --help)",
             ),
-            (
-                "--verison",
-                "unknown option '--verison': did you mean --version? (see --help)",
-            ),
+            ("--verison", "unknown option '--verison': did you mean --version? (see --help)"),
         ] {
-            assert_eq!(
-                refusal(&["cxidiag", typed]),
-                ("cxidiag".into(), message.into())
-            );
+            assert_eq!(refusal(&["cxidiag", typed]), ("cxidiag".into(), message.into()));
         }
         let (program, message) = refusal(&["/opt/cxi_write_lot", "10.1.1.8"]);
         assert_eq!(program, "cxi_write_lot");
-        assert!(
-            message.ends_with("did you mean cxi_write_lat or cxi_write_bw?"),
-            "{message}"
-        );
+        assert!(message.ends_with("did you mean cxi_write_lat or cxi_write_bw?"), "{message}");
     }
 
     #[test]

@@ -18,11 +18,7 @@ fn bindings() {
     bindgen::builder()
         .header("cxi.h")
         // x86_64 and aarch64 have the same layouts, so one file serves both.
-        .clang_args([
-            "--target=x86_64-unknown-linux-gnu",
-            "-std=gnu11",
-            "-fsigned-char",
-        ])
+        .clang_args(["--target=x86_64-unknown-linux-gnu", "-std=gnu11", "-fsigned-char"])
         .allowlist_file(".*cxi\\.h")
         // Libraries and devices may return unknown values.
         .default_enum_style(bindgen::EnumVariation::Consts)

@@ -32,10 +32,7 @@ struct Sources {
 ///
 /// A page without a section that it needs.
 pub fn pages() -> Result<Vec<File>, String> {
-    let sources = Sources {
-        subcommands: subcommands(),
-        common: prose::read("common")?,
-    };
+    let sources = Sources { subcommands: subcommands(), common: prose::read("common")? };
     let mut pages = vec![
         sources.program()?,
         sources.overview(Names::Subcommands)?,

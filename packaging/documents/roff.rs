@@ -19,10 +19,7 @@ impl Page {
         let text = format!(
             ".TH \"{name}\" {section} \"{date}\" \"{source}\" \"CXI Diagnostics\"\n.nh\n.ad l\n"
         );
-        Self {
-            text,
-            at_start: true,
-        }
+        Self { text, at_start: true }
     }
 
     /// Returns the text of the page.

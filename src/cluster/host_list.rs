@@ -70,9 +70,7 @@ pub fn expand(list: &str) -> Result<Vec<String>, String> {
         check_syntax(item)?;
         let parts = parts(item)?;
         let count = parts.iter().try_fold(1_usize, |product, part| {
-            product
-                .checked_mul(part.count())
-                .filter(|n| *n <= MOST_HOSTS)
+            product.checked_mul(part.count()).filter(|n| *n <= MOST_HOSTS)
         });
         if count.is_none_or(|count| hosts.len() + count > MOST_HOSTS) {
             return Err(too_many());
@@ -81,9 +79,7 @@ pub fn expand(list: &str) -> Result<Vec<String>, String> {
             return Err(format!("a name may have more than {LONGEST_NAME} bytes"));
         }
         hosts.append(
-            &mut parts
-                .iter()
-                .fold(vec![String::new()], |names, part| append(&names, part)),
+            &mut parts.iter().fold(vec![String::new()], |names, part| append(&names, part)),
         );
     }
     Ok(hosts)
@@ -94,17 +90,11 @@ fn check_syntax(item: &str) -> Result<(), String> {
     const EXPECTED: &str = "expected names and ranges such as nid[1-4,7],login1";
     // IPv6 addresses have several colons.
     let has_port = item.matches(':').count() == 1;
-    let foreign = item.find([
-        '!', '(', ')', '{', '}', '@', '^', '*', '&', '/', '\\', ';', '=',
-    ]);
+    let foreign = item.find(['!', '(', ')', '{', '}', '@', '^', '*', '&', '/', '\\', ';', '=']);
     let foreign = foreign.or_else(|| item.find(':').filter(|_| has_port));
     match foreign.and_then(|at| item[at..].chars().next()) {
-        Some(':') => Err(format!(
-            "'{item}': {EXPECTED}, without ports (--port is for all)"
-        )),
-        Some(wrong) => Err(format!(
-            "'{item}': '{wrong}' has no meaning here: {EXPECTED}"
-        )),
+        Some(':') => Err(format!("'{item}': {EXPECTED}, without ports (--port is for all)")),
+        Some(wrong) => Err(format!("'{item}': '{wrong}' has no meaning here: {EXPECTED}")),
         None => Ok(()),
     }
 }
@@ -137,7 +127,7 @@ fn items(list: &str) -> Result<Vec<&str>, String> {
             }
             c if c.is_whitespace() || c.is_control() => {
                 return Err(
-                    "expected names of hosts without blanks, such as nid[1-4],login1".into(),
+                    "expected names of hosts without blanks, such as nid[1-4],login1".into()
                 );
             }
             _ => {}
@@ -183,11 +173,7 @@ impl Range {
                 "[{text}]: expected numbers and ranges of at most {MOST_DIGITS} digits, such as [1-4,7]"
             ));
         }
-        let range = Self {
-            low: value(low),
-            high: value(high),
-            width: low.len(),
-        };
+        let range = Self { low: value(low), high: value(high), width: low.len() };
         if range.low > range.high {
             return Err(format!("[{text}]: the range is reversed"));
         }
@@ -201,9 +187,7 @@ impl Range {
 
 /// Returns the value of at most [`MOST_DIGITS`] digits.
 fn value(digits: &str) -> u64 {
-    digits
-        .bytes()
-        .fold(0, |value, digit| value * 10 + u64::from(digit - b'0'))
+    digits.bytes().fold(0, |value, digit| value * 10 + u64::from(digit - b'0'))
 }
 
 impl ItemPart<'_> {
@@ -268,11 +252,8 @@ fn parts(item: &str) -> Result<Vec<ItemPart<'_>>, String> {
 pub fn compress<'a>(hosts: impl IntoIterator<Item = &'a str>) -> String {
     let hosts: BTreeSet<&str> = hosts.into_iter().collect();
     let names: Vec<Name> = hosts.into_iter().map(Name::of).collect();
-    let padded: HashSet<_> = names
-        .iter()
-        .filter(|name| name.is_padded())
-        .map(Name::padding)
-        .collect();
+    let padded: HashSet<_> =
+        names.iter().filter(|name| name.is_padded()).map(Name::padding).collect();
     // A number without leading zeros belongs to the numbers of the same length with leading zeros.
     let mut groups: BTreeMap<(&str, &str, Option<usize>), Vec<&str>> = BTreeMap::new();
     for name in &names {
@@ -307,20 +288,12 @@ impl<'a> Name<'a> {
         let label = name.find('.').unwrap_or(name.len());
         let last_digit = |text: &str| text.rfind(|c: char| c.is_ascii_digit());
         let Some(last) = last_digit(&name[..label]).or_else(|| last_digit(name)) else {
-            return Self {
-                prefix: name,
-                digits: "",
-                suffix: "",
-            };
+            return Self { prefix: name, digits: "", suffix: "" };
         };
         let (start, suffix) = name.split_at(last + 1);
         let digits = start.bytes().rev().take_while(u8::is_ascii_digit).count();
         let (prefix, digits) = start.split_at(start.len() - digits.min(MOST_DIGITS));
-        Self {
-            prefix,
-            digits,
-            suffix,
-        }
+        Self { prefix, digits, suffix }
     }
 
     fn is_padded(&self) -> bool {

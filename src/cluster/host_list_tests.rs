@@ -66,10 +66,7 @@ fn compresses_ranges_with_their_width() {
     for (hosts, list) in [
         ("", ""),
         ("login", "login"),
-        (
-            "nid000009 nid000002 nid000001 nid000003",
-            "nid[000001-000003,000009]",
-        ),
+        ("nid000009 nid000002 nid000001 nid000003", "nid[000001-000003,000009]"),
         ("n9 n10 n11 n8 n9", "n[8-11]"),
         ("n99 n100 n098", "n99,n[098,100]"),
         ("n7 n07 n08 n8", "n[7-8],n[07-08]"),
@@ -87,10 +84,7 @@ fn reads_counts_of_tasks() {
     assert_eq!(task_counts("4").unwrap(), [4]);
     for text in ["", "x", "2(3)", "2(x3", "2(x-1)", "1,,1", "-1"] {
         let refused = task_counts(text).unwrap_err();
-        assert_eq!(
-            refused, "expected numbers of tasks such as 2(x3),1",
-            "{text}"
-        );
+        assert_eq!(refused, "expected numbers of tasks such as 2(x3),1", "{text}");
     }
     for text in ["1(x65537)", "1(x18446744073709551615)", "1,1(x65536)"] {
         assert_eq!(task_counts(text).unwrap_err(), "more than 65536 hosts");

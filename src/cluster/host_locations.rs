@@ -38,10 +38,7 @@ pub fn of_file(text: &str) -> Result<HashMap<String, Location>, String> {
             places.insert(host, SwitchName { switch, group });
         }
         if places.len() > host_list::MOST_HOSTS {
-            return Err(invalid(format!(
-                "more than {} hosts",
-                host_list::MOST_HOSTS
-            )));
+            return Err(invalid(format!("more than {} hosts", host_list::MOST_HOSTS)));
         }
     }
     Ok(numbered(places))
@@ -66,11 +63,8 @@ fn numbered(places: HashMap<String, SwitchName>) -> HashMap<String, Location> {
     let switches = numbers(places.values().map(|place| place.switch).collect());
     let groups = numbers(places.values().map(|place| place.group).collect());
     let located = places.into_iter().map(|(host, place)| {
-        let location = Location {
-            group: groups[place.group],
-            switch: switches[place.switch],
-            port: None,
-        };
+        let location =
+            Location { group: groups[place.group], switch: switches[place.switch], port: None };
         (host, location)
     });
     located.collect()
@@ -84,10 +78,7 @@ fn numbers(names: BTreeSet<&str>) -> HashMap<&str, u16> {
     let number = |name: &&str| name[start(name)..].parse().ok();
     let own: BTreeSet<u16> = names.iter().filter_map(number).collect();
     if prefixes.len() == 1 && own.len() == names.len() {
-        names
-            .into_iter()
-            .filter_map(|name| Some((name, number(&name)?)))
-            .collect()
+        names.into_iter().filter_map(|name| Some((name, number(&name)?))).collect()
     } else {
         names.into_iter().zip(0..=u16::MAX).collect()
     }
@@ -99,10 +90,8 @@ mod tests {
 
     /// Returns hosts and locations as a text, in the order of the hosts.
     fn text(locations: HashMap<String, Location>) -> String {
-        let mut lines: Vec<String> = locations
-            .into_iter()
-            .map(|(host, location)| format!("{host} {location}"))
-            .collect();
+        let mut lines: Vec<String> =
+            locations.into_iter().map(|(host, location)| format!("{host} {location}")).collect();
         lines.sort();
         lines.join(", ")
     }
@@ -118,10 +107,7 @@ mod tests {
     #[test]
     fn numbers_names_of_switches_and_groups() {
         for (file, expected) in [
-            (
-                "a sw10 g1\nb sw2 g1\nc sw010x g1",
-                "a 001.01, b 001.02, c 001.00",
-            ),
+            ("a sw10 g1\nb sw2 g1\nc sw010x g1", "a 001.01, b 001.02, c 001.00"),
             ("a sw10 g007\nb sw2 g1", "a 007.10, b 001.02"),
             ("a s1 east\nb s01 west", "a 000.01, b 001.00"),
             ("a s70000 1\nb s1 x1", "a 000.01, b 001.00"),
@@ -136,10 +122,7 @@ mod tests {
             ("a 1 2\nb 1", "line 2: expected host, switch and group"),
             ("a 1 2 3", "line 1: expected host, switch and group"),
             ("a] 1 2", "line 1: ']' without '['"),
-            (
-                "a[1-2] 1 2\na2 1 2",
-                "line 2: a2 is on a line before this one",
-            ),
+            ("a[1-2] 1 2\na2 1 2", "line 2: a2 is on a line before this one"),
             ("a[1-65536] 1 2\nb 1 2", "line 2: more than 65536 hosts"),
         ] {
             assert_eq!(of_file(file), Err(reason.into()), "{file}");

@@ -64,14 +64,8 @@ pub enum Class {
 
 impl Class {
     /// All classes.
-    pub const ALL: [Self; 6] = [
-        Self::Loopback,
-        Self::Node,
-        Self::Switch,
-        Self::Group,
-        Self::Fabric,
-        Self::Unknown,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Loopback, Self::Node, Self::Switch, Self::Group, Self::Fabric, Self::Unknown];
 
     /// Returns the class of two NICs of different nodes.
     pub fn between(one: Option<Location>, other: Option<Location>) -> Self {
@@ -117,13 +111,7 @@ mod tests {
 
     #[test]
     fn class_is_smallest_shared_part() {
-        let at = |group, switch, port| {
-            Some(Location {
-                group,
-                switch,
-                port: Some(port),
-            })
-        };
+        let at = |group, switch, port| Some(Location { group, switch, port: Some(port) });
         for (one, other, expected) in [
             (at(1, 2, 3), at(1, 2, 4), Class::Switch),
             (at(1, 2, 3), at(1, 3, 3), Class::Group),

@@ -111,11 +111,7 @@ impl MeetingPoint {
                 "unset {TOKEN_VARIABLE}, or name a file that all nodes share with --meeting-point"
             )));
         };
-        Ok(Self::Agreed {
-            host: host.clone(),
-            port: port(task),
-            token: token.clone(),
-        })
+        Ok(Self::Agreed { host: host.clone(), port: port(task), token: token.clone() })
     }
 
     /// Returns whether this task is the coordinator.
@@ -150,11 +146,9 @@ impl MeetingPoint {
     /// A file that cannot be written, and one of another survey.
     pub fn publish(&self, task: &LauncherTask, port: u16) -> Result<Published, Failure> {
         match self {
-            Self::Agreed { token, .. } => Ok(Published {
-                token: token.clone(),
-                addresses: Vec::new(),
-                file: None,
-            }),
+            Self::Agreed { token, .. } => {
+                Ok(Published { token: token.clone(), addresses: Vec::new(), file: None })
+            }
             Self::File(path) => {
                 let token = Token::random();
                 let contents = Contents {
@@ -185,11 +179,7 @@ fn file_name(task: &LauncherTask) -> String {
     let ids = [&task.job, &task.step];
     let ids = ids.into_iter().flatten().map(|id| {
         let safe = |c: char| {
-            if c.is_ascii_alphanumeric() || "-_.".contains(c) {
-                c
-            } else {
-                '_'
-            }
+            if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' }
         };
         format!(".{}", id.chars().map(safe).collect::<String>())
     });
@@ -200,12 +190,9 @@ fn file_name(task: &LauncherTask) -> String {
 /// if it can, so that tasks which do not see its file learn why.
 pub fn port(task: &LauncherTask) -> u16 {
     let ids = [&task.job, &task.step].map(|id| id.as_deref().unwrap_or_default());
-    let hash = ids
-        .join("/")
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-        });
+    let hash = ids.join("/").bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
     FIRST_PORT + (hash % PORTS) as u16
 }
 
@@ -268,9 +255,7 @@ fn write(path: &Path, contents: &Contents) -> io::Result<File> {
 
 /// Returns the directory of a file.
 fn directory(path: &Path) -> &Path {
-    let parent = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     parent.unwrap_or(Path::new("."))
 }
 
@@ -361,9 +346,7 @@ fn contents(file: &File, path: &Path) -> Result<Contents, Failure> {
         )));
     }
     if metadata.mode() & 0o077 != 0 {
-        return Err(refused(
-            "the file can be used by other users; its mode must be 600",
-        ));
+        return Err(refused("the file can be used by other users; its mode must be 600"));
     }
     let mut text = String::new();
     let read = file.take(LARGEST_FILE).read_to_string(&mut text);

@@ -75,10 +75,7 @@ fn refuses_file_of_another_step() {
     let refused = point.find(&task("17", "1"), Instant::now()).unwrap_err();
     let message = refused.message();
     assert!(message.contains("has not written"), "{message}");
-    assert!(
-        message.ends_with("; the file is that of job 17, step 0"),
-        "{message}"
-    );
+    assert!(message.ends_with("; the file is that of job 17, step 0"), "{message}");
 }
 
 #[test]
@@ -114,11 +111,7 @@ fn names_file_by_job_and_step() {
         let point = MeetingPoint::of(&task(job, step), None, None).unwrap();
         assert_eq!(point, MeetingPoint::File(name.into()));
     }
-    let alone = LauncherTask {
-        job: None,
-        step: None,
-        ..task("", "")
-    };
+    let alone = LauncherTask { job: None, step: None, ..task("", "") };
     let point = MeetingPoint::of(&alone, None, None).unwrap();
     assert_eq!(point, MeetingPoint::File(".cxidiag-survey".into()));
 }
@@ -133,22 +126,11 @@ fn meets_at_first_host_without_a_file_if_a_token_is_set() {
     assert!((20_000..30_000).contains(&port));
     assert_ne!(of(&task("17", "1")).port(), Some(port));
     let found = point.find(&first, Instant::now()).unwrap();
-    assert!(
-        found
-            .addresses
-            .iter()
-            .all(|address| address.ip().is_loopback())
-    );
-    assert_eq!(
-        point.publish(&first, port).unwrap().token,
-        token.clone().unwrap()
-    );
+    assert!(found.addresses.iter().all(|address| address.ip().is_loopback()));
+    assert_eq!(point.publish(&first, port).unwrap().token, token.clone().unwrap());
     let named = MeetingPoint::of(&first, Some(Path::new("/x")), token.as_ref()).unwrap();
     assert_eq!(named, MeetingPoint::File("/x".into()));
-    let without_list = LauncherTask {
-        hosts: Vec::new(),
-        ..first
-    };
+    let without_list = LauncherTask { hosts: Vec::new(), ..first };
     let refused = MeetingPoint::of(&without_list, None, token.as_ref()).unwrap_err();
     assert!(refused.message().contains("Slurm has no list of hosts"));
 }
@@ -156,11 +138,7 @@ fn meets_at_first_host_without_a_file_if_a_token_is_set() {
 #[test]
 fn coordinator_is_rank_0_or_first_task_of_first_host() {
     let file = MeetingPoint::File("x".into());
-    let agreed = MeetingPoint::Agreed {
-        host: "a".into(),
-        port: 20_000,
-        token: Token::random(),
-    };
+    let agreed = MeetingPoint::Agreed { host: "a".into(), port: 20_000, token: Token::random() };
     let at = |rank, node_index, local_rank| LauncherTask {
         rank,
         node_index,

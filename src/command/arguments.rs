@@ -86,17 +86,13 @@ pub fn service(manuals: [&'static str; 3]) -> [OptionDef<Vec<String>>; 3] {
 /// Returns `--libcxi`.
 pub fn libcxi() -> OptionDef<Option<LibraryFile>> {
     let value = Value::new("PATH", Completion::Files);
-    OptionDef::new(
-        "libcxi",
-        Some(value),
-        |library: &mut Option<LibraryFile>, path| {
-            if path.is_empty() {
-                return Err("expected a file".into());
-            }
-            *library = Some(LibraryFile::new(path.into(), "--libcxi"));
-            Ok(())
-        },
-    )
+    OptionDef::new("libcxi", Some(value), |library: &mut Option<LibraryFile>, path| {
+        if path.is_empty() {
+            return Err("expected a file".into());
+        }
+        *library = Some(LibraryFile::new(path.into(), "--libcxi"));
+        Ok(())
+    })
     .explained(
         format!("Library to load for hardware (default:\n${LIBCXI_VARIABLE}, else libcxi.so.1)"),
         "The library to load for cxiN devices.",

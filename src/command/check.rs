@@ -51,9 +51,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return Ok(());
     };
     let mut devices = request.devices.iter();
-    let ready = devices
-        .try_for_each(|device| backend::check(*device))
-        .and_then(|()| interrupt::watch());
+    let ready =
+        devices.try_for_each(|device| backend::check(*device)).and_then(|()| interrupt::watch());
     output::or_early_failure(request.json.as_ref(), ready)?;
     reading::limit_waits();
     if is_started_for_client() {
@@ -110,10 +109,7 @@ pub fn before_survey(
     match nodes {
         Nodes::OfTasks(task) => {
             let step = task.step.as_deref().unwrap_or_default();
-            let task = LauncherTask {
-                step: Some(format!("{step}.check")),
-                ..task.clone()
-            };
+            let task = LauncherTask { step: Some(format!("{step}.check")), ..task.clone() };
             step::run(&request, &task)
         }
         Nodes::OfServers(hosts, port) => {
@@ -125,10 +121,7 @@ pub fn before_survey(
 
 /// Checks this node, prints the check, and writes its documents.
 fn of_this_node(request: CheckRequest) -> Result<(), Failure> {
-    let of_nodes = [
-        ("csv", request.csv.is_some()),
-        ("bad-nodes", request.bad_nodes.is_some()),
-    ];
+    let of_nodes = [("csv", request.csv.is_some()), ("bad-nodes", request.bad_nodes.is_some())];
     if let Some((option, _)) = of_nodes.iter().find(|(_, is_given)| *is_given) {
         let message =
             format!("--{option} is for several nodes: --hosts, or the tasks of a launcher");
@@ -143,22 +136,12 @@ fn of_this_node(request: CheckRequest) -> Result<(), Failure> {
     let is_quiet = request.is_quiet;
     let check = output::or_failure(&documents, of_node::check(request))?;
     documents.write_metrics(|| check_metrics::families(&check))?;
-    output::write(
-        &documents,
-        &check,
-        |text: &mut Vec<u8>, check| -> io::Result<()> {
-            if is_quiet {
-                check_text::first_line(text, check)
-            } else {
-                check_text::write(text, check)
-            }
+    output::write(&documents, &check, |text: &mut Vec<u8>, check| -> io::Result<()> {
+        if is_quiet { check_text::first_line(text, check) } else { check_text::write(text, check) }
+    })?;
+    check.result().map_err(
+        |failure| {
+            if documents.has_stdout() { failure } else { failure.printed() }
         },
-    )?;
-    check.result().map_err(|failure| {
-        if documents.has_stdout() {
-            failure
-        } else {
-            failure.printed()
-        }
-    })
+    )
 }

@@ -155,18 +155,9 @@ impl ReadSide {
 
     /// Returns the first file of each kind of result that the side has.
     fn kinds(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let run = self
-            .runs
-            .first()
-            .map(|run| ("a run of a tool", run.file.as_str()));
-        let survey = self
-            .surveys
-            .first()
-            .map(|(file, _)| ("a survey", file.as_str()));
-        let check = self
-            .checks
-            .first()
-            .map(|(file, _)| ("a check", file.as_str()));
+        let run = self.runs.first().map(|run| ("a run of a tool", run.file.as_str()));
+        let survey = self.surveys.first().map(|(file, _)| ("a survey", file.as_str()));
+        let check = self.checks.first().map(|(file, _)| ("a check", file.as_str()));
         [run, survey, check].into_iter().flatten()
     }
 }
@@ -206,9 +197,7 @@ fn check_output(request: &ComparisonRequest) -> Result<(), Failure> {
 
 /// Returns the tool that measured all runs.
 fn common_tool<'a>(mut runs: impl Iterator<Item = &'a ReadRun>) -> Result<&'static Tool, Failure> {
-    let first = runs
-        .next()
-        .ok_or_else(|| Failure::environment("nothing to compare: no runs"))?;
+    let first = runs.next().ok_or_else(|| Failure::environment("nothing to compare: no runs"))?;
     let name = &first.outcome.tool;
     if let Some(other) = runs.find(|run| run.outcome.tool != *name) {
         return Err(Failure::usage(format!(
@@ -233,11 +222,8 @@ fn deciding<'a>(
         None => Metric::Percentile(Percentile::MEDIAN),
     });
     if deciding.is_of_bandwidth() != tool.measures_bandwidth() {
-        let allowed = format!(
-            "{} measures {}",
-            tool.name,
-            Metric::names(tool.measures_bandwidth())
-        );
+        let allowed =
+            format!("{} measures {}", tool.name, Metric::names(tool.measures_bandwidth()));
         return Err(Failure::usage(invalid("figure", deciding, allowed)));
     }
     let has = |run: &ReadRun, percent| {
@@ -402,12 +388,7 @@ fn read_side(
     request: &mut ComparisonRequest,
 ) -> Result<Option<Vec<Source>>, Failure> {
     let files = arguments::read(&usage(), &options(), arguments, request)?;
-    Ok(files.map(|files| {
-        files
-            .iter()
-            .map(|file| Source::of(Path::new(file)))
-            .collect()
-    }))
+    Ok(files.map(|files| files.iter().map(|file| Source::of(Path::new(file))).collect()))
 }
 
 /// Returns a failure because of the files in the arguments.

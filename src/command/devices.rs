@@ -88,21 +88,17 @@ struct DevicesRequest {
 fn options() -> Vec<OptionDef<DevicesRequest>> {
     vec![
         arguments::devices().within(|request| &mut request.devices),
-        OptionDef::switch("verbose", |request: &mut DevicesRequest| {
-            request.verbose = true
-        })
-        .explained(
-            "Print all that is known of each NIC, as for DEVICE",
-            "Print all that is known of each NIC, also without *DEVICE*.",
-        ),
-        OptionDef::switch("topology", |request: &mut DevicesRequest| {
-            request.topology = true
-        })
-        .explained(
-            "Print the fabric of CXIDIAG_TOPOLOGY",
-            "Print the fabric of software NICs that **CXIDIAG_TOPOLOGY** describes: groups, \
+        OptionDef::switch("verbose", |request: &mut DevicesRequest| request.verbose = true)
+            .explained(
+                "Print all that is known of each NIC, as for DEVICE",
+                "Print all that is known of each NIC, also without *DEVICE*.",
+            ),
+        OptionDef::switch("topology", |request: &mut DevicesRequest| request.topology = true)
+            .explained(
+                "Print the fabric of CXIDIAG_TOPOLOGY",
+                "Print the fabric of software NICs that **CXIDIAG_TOPOLOGY** describes: groups, \
              switches, NICs and cables, with their rates and faults.",
-        ),
+            ),
         output::json().within(|request| &mut request.json),
         arguments::libcxi().within(|request| &mut request.libcxi),
     ]
@@ -116,14 +112,8 @@ fn parse(arguments: &[OsString]) -> Result<Option<DevicesRequest>, Failure> {
     };
     arguments::add_devices(&mut request.devices, words, arguments)?;
     if request.topology && (request.json.is_some() || !request.devices.is_empty()) {
-        let other = if request.json.is_some() {
-            "--json"
-        } else {
-            "DEVICE"
-        };
-        return Err(Failure::usage(format!(
-            "--topology: not allowed with {other}"
-        )));
+        let other = if request.json.is_some() { "--json" } else { "DEVICE" };
+        return Err(Failure::usage(format!("--topology: not allowed with {other}")));
     }
     request.libcxi = request.libcxi.or_else(arguments::library_of_environment);
     Ok(Some(request))

@@ -33,20 +33,14 @@ pub fn join(
             Some(_) => end.min(Instant::now() + limit::in_effect(SIGHT_LIMIT)),
             None => end,
         };
-        let Coordinator {
-            addresses, token, ..
-        } = match coordinator(search_end) {
+        let Coordinator { addresses, token, .. } = match coordinator(search_end) {
             // A coordinator that could not be reached has removed its meeting point meanwhile.
             Err(failure) if failure.kind != Kind::Interrupted => {
                 return Err(unreached.unwrap_or(failure));
             }
             found => found?,
         };
-        let meeting = Meeting {
-            addresses,
-            token,
-            bounds: bounds.clone(),
-        };
+        let meeting = Meeting { addresses, token, bounds: bounds.clone() };
         let joined = Member::join(&meeting, introduction.clone(), ATTEMPT);
         match joined {
             Err(failure)

@@ -79,12 +79,7 @@ pub static COMMANDS: &[Command] = &[
         usage: survey::usage,
         run: survey::run,
     },
-    Command {
-        name: "why",
-        about: "Find out why a NIC is slow",
-        usage: why::usage,
-        run: why::run,
-    },
+    Command { name: "why", about: "Find out why a NIC is slow", usage: why::usage, run: why::run },
     Command {
         name: STAT,
         about: "Show what the NICs did while a command ran",

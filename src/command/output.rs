@@ -92,21 +92,16 @@ pub struct MetricsRequest {
 
 /// Returns `--openmetrics` and `--openmetrics-format`.
 pub fn metrics() -> [OptionDef<MetricsRequest>; 2] {
-    let file = OptionDef::file("openmetrics", |metrics: &mut MetricsRequest| {
-        &mut metrics.file
-    });
-    let format = OptionDef::text(
-        "openmetrics-format",
-        "FORMAT",
-        |metrics: &mut MetricsRequest, typed| {
+    let file = OptionDef::file("openmetrics", |metrics: &mut MetricsRequest| &mut metrics.file);
+    let format =
+        OptionDef::text("openmetrics-format", "FORMAT", |metrics: &mut MetricsRequest, typed| {
             let mut dialects = Dialect::ALL.into_iter();
             let found = dialects.find(|(name, _)| *name == typed);
             let (_, dialect) =
                 found.ok_or_else(|| format!("expected {}", formats().join(" or ")))?;
             metrics.dialect = Some(dialect);
             Ok(())
-        },
-    );
+        });
     [
         file.explained(
             "Write metrics to FILE: for the node exporter of\nPrometheus if it is *.prom, else OpenMetrics",
@@ -143,9 +138,7 @@ impl MetricsRequest {
                     ..file
                 }))
             }
-            (None, Some(_)) => Err(Failure::usage(
-                "--openmetrics-format needs --openmetrics=FILE",
-            )),
+            (None, Some(_)) => Err(Failure::usage("--openmetrics-format needs --openmetrics=FILE")),
             (None, None) => Ok(None),
         }
     }

@@ -124,24 +124,16 @@ impl PingRequest {
             return Err(failure);
         }
         let names: Vec<DeviceName> = found.iter().map(|found| found.name).collect();
-        let hardware: Vec<DeviceName> = names
-            .iter()
-            .copied()
-            .filter(|name| name.platform().is_listed)
-            .collect();
+        let hardware: Vec<DeviceName> =
+            names.iter().copied().filter(|name| name.platform().is_listed).collect();
         Ok(if hardware.is_empty() { names } else { hardware })
     }
 
     fn pairs(&self, devices: &[DeviceName]) -> Vec<Pair> {
         let own = [host_name()];
-        let hosts = if self.hosts.is_empty() {
-            &own[..]
-        } else {
-            &self.hosts
-        };
-        let pairs = hosts
-            .iter()
-            .flat_map(|host| devices.iter().map(|device| Pair::new(host, *device)));
+        let hosts = if self.hosts.is_empty() { &own[..] } else { &self.hosts };
+        let pairs =
+            hosts.iter().flat_map(|host| devices.iter().map(|device| Pair::new(host, *device)));
         pairs.collect()
     }
 }
@@ -158,8 +150,7 @@ fn options() -> Vec<OptionDef<PingRequest>> {
         "The VNI of this side, as for the tools.",
         "The traffic class of this side, as for the tools.",
     ]);
-    let mut options =
-        vec![
+    let mut options = vec![
         Def::text("count", "COUNT", |request, typed| {
             request.rounds.count = Some(within(typed, 1..=u32::MAX.into())?);
             Ok(())
@@ -215,10 +206,7 @@ fn options() -> Vec<OptionDef<PingRequest>> {
             Ok(())
         })
         .explained(
-            format!(
-                "Time limit of a pair for its answers (default: {})",
-                time_text(TIMEOUT)
-            ),
+            format!("Time limit of a pair for its answers (default: {})", time_text(TIMEOUT)),
             "How long a pair may go without an answer in a round: the name of the host, the \
              connection, the handshake and the operations together. Each kind of operation that is \
              answered begins the time anew. *TIME* is in seconds without a unit.",
@@ -232,9 +220,7 @@ fn options() -> Vec<OptionDef<PingRequest>> {
 fn parse(arguments: &[OsString]) -> Result<Option<PingRequest>, Failure> {
     let mut request = PingRequest {
         rounds: Rounds {
-            passed_on: ["--iters=10", "--warmup=2", "--latency-gap=0"]
-                .map(String::from)
-                .into(),
+            passed_on: ["--iters=10", "--warmup=2", "--latency-gap=0"].map(String::from).into(),
             interval: INTERVAL,
             timeout: TIMEOUT,
             ..Rounds::default()
@@ -248,19 +234,14 @@ fn parse(arguments: &[OsString]) -> Result<Option<PingRequest>, Failure> {
     match (request.hosts.as_slice(), request.rounds.is_loopback) {
         ([], false) => return Err(Failure::usage("expected a HOST, or --loopback")),
         ([host, ..], true) => {
-            return Err(Failure::usage(format!(
-                "--loopback needs no host: leave out '{host}'"
-            )));
+            return Err(Failure::usage(format!("--loopback needs no host: leave out '{host}'")));
         }
         _ => {}
     }
     let names_peer = |argument: &String| argument.starts_with("--peer-device=");
     for (other, is_given) in [
         ("device", request.device.is_some()),
-        (
-            "peer-device",
-            request.rounds.passed_on.iter().any(names_peer),
-        ),
+        ("peer-device", request.rounds.passed_on.iter().any(names_peer)),
     ] {
         if request.rounds.all_nics && is_given {
             let message = format!("--all-nics and --{other} exclude each other");

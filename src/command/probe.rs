@@ -180,11 +180,7 @@ impl Running {
     fn new(mut child: Child) -> Self {
         let stdout = Output::of(child.stdout.take());
         let stderr = Output::of(child.stderr.take());
-        Self {
-            child,
-            stdout,
-            stderr,
-        }
+        Self { child, stdout, stderr }
     }
 
     /// Reads both outputs until their ends. Returns false if the time is up before.
@@ -250,9 +246,7 @@ impl Running {
     /// states how it ended.
     fn silent_end(&mut self) -> Result<Failure, Failure> {
         let status = self.child.wait();
-        Ok(child::silent_end(
-            status.environment("cannot wait for the end of the run")?,
-        ))
+        Ok(child::silent_end(status.environment("cannot wait for the end of the run")?))
     }
 
     /// Returns the last line on standard error, without the name of the program, that is neither a

@@ -56,14 +56,10 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
 /// Returns `--output`.
 fn options() -> Vec<OptionDef<Option<Place>>> {
     let value = Value::new("PAGE", Completion::Files);
-    let output = OptionDef::new(
-        "output",
-        Some(value),
-        |output: &mut Option<Place>, value| {
-            *output = Some(place(value)?);
-            Ok(())
-        },
-    );
+    let output = OptionDef::new("output", Some(value), |output: &mut Option<Place>, value| {
+        *output = Some(place(value)?);
+        Ok(())
+    });
     vec![output.letter('o').explained(
         "File for the page; - is standard output (required)",
         "The file that the page is written to. The name `-` is standard output. Required.",
@@ -77,10 +73,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<(Vec<Source>, Place)>, Failure
     let Some(files) = arguments::read(&usage(), &options(), arguments, &mut output)? else {
         return Ok(None);
     };
-    let sources: Vec<Source> = files
-        .iter()
-        .map(|file| Source::of(Path::new(file)))
-        .collect();
+    let sources: Vec<Source> = files.iter().map(|file| Source::of(Path::new(file))).collect();
     if sources.is_empty() {
         return Err(misplaced("there are no files with results"));
     }

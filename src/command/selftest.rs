@@ -94,13 +94,11 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         file.write(&text)?;
     }
     output::write(&documents, &results, selftest_text::write)?;
-    results.result().map_err(|failure| {
-        if documents.has_stdout() {
-            failure
-        } else {
-            failure.printed()
-        }
-    })
+    results.result().map_err(
+        |failure| {
+            if documents.has_stdout() { failure } else { failure.printed() }
+        },
+    )
 }
 
 /// Opens the NIC. Returns the plan, the NIC, and what is known of it.
@@ -329,12 +327,10 @@ fn dry_run(request: &SelfTestRequest) -> String {
     if request.has_local() {
         text += "Each check allocates an LNI, a PID, a profile, an event queue, two command queues and\n\
                  512 KiB of memory in the service, and releases them.\n\n";
-        let rows = selftest::effects(&request.selection)
-            .into_iter()
-            .map(|row| {
-                let checks = format!("{}:\n{}", row.what, column(&row.checks));
-                vec![row.name.to_owned(), row.count.to_string(), checks]
-            });
+        let rows = selftest::effects(&request.selection).into_iter().map(|row| {
+            let checks = format!("{}:\n{}", row.what, column(&row.checks));
+            vec![row.name.to_owned(), row.count.to_string(), checks]
+        });
         let titles = ["Effect", "Checks", "What they do"];
         let aligned = [Align::Left, Align::Right, Align::Left];
         text += &(table::lines(&titles, rows.collect(), &aligned).join("\n") + "\n");
@@ -362,13 +358,7 @@ fn dry_run(request: &SelfTestRequest) -> String {
 fn list() -> String {
     let row = |name: String, fact: &str, certainty: Certainty, effect: &str, statement: &str| {
         let statement = report::wrap::wrapped(statement, 60, "").join("\n");
-        vec![
-            name,
-            fact.to_owned(),
-            certainty.name().to_owned(),
-            effect.to_owned(),
-            statement,
-        ]
+        vec![name, fact.to_owned(), certainty.name().to_owned(), effect.to_owned(), statement]
     };
     let local = Selection::default();
     let local = local.checks().map(|(group, check)| {
@@ -379,13 +369,7 @@ fn list() -> String {
     let own_objects = selftest::effect_name(Effect::OwnResources);
     let peer = peer::CHECKS.iter().map(|check| {
         let name = format!("{PEER}/{}", check.name);
-        row(
-            name,
-            check.fact,
-            check.certainty,
-            own_objects,
-            check.statement,
-        )
+        row(name, check.fact, check.certainty, own_objects, check.statement)
     });
     let titles = ["Check", "Fact", "Certainty", "Effect", "Statement"];
     let lines = table::lines(&titles, local.chain(peer).collect(), &[Align::Left; 5]);

@@ -226,10 +226,7 @@ impl Endpoint {
     /// Returns this side's address on the fabric and its memory.
     pub fn address(&self) -> LocalAddress {
         LocalAddress {
-            address: FabricAddress {
-                nic: self.device.info().nid,
-                pid: self.domain.pid(),
-            },
+            address: FabricAddress { nic: self.device.info().nid, pid: self.domain.pid() },
             svc_id: self.access.svc_id.value,
             vni: self.domain.vni(),
             has_vni_of_range: self.access.vni.source == Source::Range,
@@ -294,10 +291,7 @@ impl Endpoint {
                 }),
             );
         }
-        notes
-            .into_iter()
-            .map(|note| format!("{name}: {note}"))
-            .collect()
+        notes.into_iter().map(|note| format!("{name}: {note}")).collect()
     }
 
     /// Releases the address and closes the device.
@@ -307,15 +301,9 @@ impl Endpoint {
     /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         const WHAT: &str = "cannot release the NIC";
-        let Profiles {
-            default,
-            high_rate,
-            trigger,
-        } = self.profiles;
+        let Profiles { default, high_rate, trigger } = self.profiles;
         for profile in [trigger, high_rate, default].map(OnceCell::into_inner) {
-            profile
-                .map_or(Ok(()), CommunicationProfile::close)
-                .explain(WHAT)?;
+            profile.map_or(Ok(()), CommunicationProfile::close).explain(WHAT)?;
         }
         self.domain.close().explain(WHAT)?;
         self.lni.close().explain(WHAT)?;
@@ -344,10 +332,7 @@ const LAST_EARLY_REVISION: u32 = 2;
 /// Returns whether a NIC cannot issue the operations of `run` as high-rate puts.
 fn lacks_hrp(device_id: u32, revision: u32, run: &RunOptions) -> bool {
     let is_early = device_id == CASSINI_1 && revision <= LAST_EARLY_REVISION;
-    is_early
-        && run
-            .atomic
-            .is_some_and(|atomic| atomic.ty == AtomicType::Uint32)
+    is_early && run.atomic.is_some_and(|atomic| atomic.ty == AtomicType::Uint32)
 }
 
 #[cfg(test)]
@@ -369,11 +354,7 @@ mod tests {
             let run = plan("atomic-bw", &["-T", ty]).run;
             assert_eq!(lacks_hrp(device, revision, &run), expected, "{ty}");
         }
-        assert!(!lacks_hrp(
-            CASSINI_1,
-            0,
-            &plan("write-bw", &["-s", "8"]).run
-        ));
+        assert!(!lacks_hrp(CASSINI_1, 0, &plan("write-bw", &["-s", "8"]).run));
     }
 
     #[test]

@@ -337,11 +337,7 @@ pub const CAUSES: &[Cause] = &[
         what: "other processes use the CPUs of the node",
         subject: "busy CPUs",
         signs: &[],
-        cells: &[
-            (Write, CertainlySame),
-            (Waiting, CertainlySlower),
-            (HostRead, Same),
-        ],
+        cells: &[(Write, CertainlySame), (Waiting, CertainlySlower), (HostRead, Same)],
         fails: false,
         voids: false,
         files_exclude: false,

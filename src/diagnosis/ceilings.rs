@@ -66,9 +66,7 @@ mod tests {
 
     fn pcie(width: &str, speed: &str) -> Readings {
         let items = [("pcie-width", width), ("pcie-speed", speed)];
-        items
-            .map(|(code, value)| reading(code, value, State::Good))
-            .into()
+        items.map(|(code, value)| reading(code, value, State::Good)).into()
     }
 
     #[test]
@@ -78,12 +76,7 @@ mod tests {
                         lanes at 16 GT/s";
         assert_eq!(of(13.9e9, 23e9).as_deref(), Some(expected));
         // Within 12 % of 14 GB/s.
-        for (own, is_near) in [
-            (12.3e9, false),
-            (12.4e9, true),
-            (15.6e9, true),
-            (15.7e9, false),
-        ] {
+        for (own, is_near) in [(12.3e9, false), (12.4e9, true), (15.6e9, true), (15.7e9, false)] {
             assert_eq!(of(own, 23e9).is_some(), is_near, "{own}");
         }
         // The link of good NICs is the limit of a larger one.
@@ -94,14 +87,8 @@ mod tests {
 
     #[test]
     fn other_outcomes_and_columns_say_nothing() {
-        let same = Comparison {
-            outcome: Outcome::Same,
-            ..comparison(14e9, 23e9)
-        };
-        let sent = Comparison {
-            column: Column::Sent,
-            ..comparison(14e9, 23e9)
-        };
+        let same = Comparison { outcome: Outcome::Same, ..comparison(14e9, 23e9) };
+        let sent = Comparison { column: Column::Sent, ..comparison(14e9, 23e9) };
         assert_eq!(hint(&[same, sent], &Vec::new()), None);
     }
 

@@ -237,11 +237,7 @@ fn agreed(ways: impl Iterator<Item = Option<Comparison>>) -> Option<Comparison> 
     let is_one = ways.iter().all(|of| of.outcome == first.outcome);
     Some(Comparison {
         shares,
-        outcome: if is_one {
-            first.outcome
-        } else {
-            Outcome::Unclear
-        },
+        outcome: if is_one { first.outcome } else { Outcome::Unclear },
         is_beside_busy: true,
         ..first
     })
@@ -279,14 +275,8 @@ pub fn own_figure(column: Column, measured: &Measured) -> Option<f64> {
     };
     let figures = measured.get(&test)?;
     match (column, base) {
-        (Column::Tail, _) => ends(
-            &figures
-                .own_tails
-                .iter()
-                .map(|of| of.p99)
-                .collect::<Vec<_>>(),
-        )
-        .map(|(least, _)| least),
+        (Column::Tail, _) => ends(&figures.own_tails.iter().map(|of| of.p99).collect::<Vec<_>>())
+            .map(|(least, _)| least),
         (Column::Waiting, _) => None,
         (_, None) => best(figures),
         (_, Some(base)) => Some(best(figures)? - best(measured.get(&base)?)?),
@@ -321,25 +311,12 @@ fn waiting(figures: &Figures) -> Option<Comparison> {
     let of_waiting = figures.others_waiting.iter();
     let all: Vec<f64> = quiet.chain(of_waiting.map(|of| of.value)).collect();
     let fastest = ends(&all)?.0;
-    let mut as_busy = figures
-        .others_waiting
-        .iter()
-        .filter(|of| of.percent >= waited);
+    let mut as_busy = figures.others_waiting.iter().filter(|of| of.percent >= waited);
     let is_innocent = as_busy.any(|of| of.value <= fastest * SAME);
-    let compared = ratio(
-        Column::Waiting,
-        &Figures {
-            own,
-            others: vec![fastest],
-            ..Figures::default()
-        },
-    )?;
+    let compared =
+        ratio(Column::Waiting, &Figures { own, others: vec![fastest], ..Figures::default() })?;
     Some(Comparison {
-        outcome: if is_innocent {
-            Outcome::Same
-        } else {
-            compared.outcome
-        },
+        outcome: if is_innocent { Outcome::Same } else { compared.outcome },
         ..compared
     })
 }
@@ -352,11 +329,8 @@ fn flows(column: Column, figures: &Figures) -> Option<Comparison> {
         (_, Some((slow, _))) => slow,
     };
     let middle_of = |all: &[f64]| (!all.is_empty()).then(|| middle(all)).into_iter().collect();
-    let medians = Figures {
-        own: middle_of(&own),
-        others: middle_of(&figures.others),
-        ..figures.clone()
-    };
+    let medians =
+        Figures { own: middle_of(&own), others: middle_of(&figures.others), ..figures.clone() };
     ratio(column, &medians)
 }
 
@@ -397,9 +371,7 @@ fn addition(column: Column, figures: &Figures, base: &Figures) -> Option<Compari
     let own = least(&figures.own)? - least(&base.own)?;
     let of_base = least(&base.others)?;
     let others = least(&figures.others)? - of_base;
-    let limit = (others * (SLOWER - 1.0))
-        .max(of_base * LEAST_PART)
-        .max(LEAST_NS);
+    let limit = (others * (SLOWER - 1.0)).max(of_base * LEAST_PART).max(LEAST_NS);
     let longer = own - others;
     Some(Comparison {
         column,
@@ -434,12 +406,7 @@ mod tests {
     use super::*;
 
     fn figures(of_bandwidth: bool, own: &[f64], others: &[f64]) -> Figures {
-        Figures {
-            of_bandwidth,
-            own: own.into(),
-            others: others.into(),
-            ..Figures::default()
-        }
+        Figures { of_bandwidth, own: own.into(), others: others.into(), ..Figures::default() }
     }
 
     fn outcome_of(code: TestCode, figures: Figures) -> Outcome {
@@ -470,10 +437,7 @@ mod tests {
     #[test]
     fn compares_tails_more_coarsely() {
         let of = |own: f64| {
-            let tail = |beyond| Tail {
-                p99: 1400.0 + beyond,
-                median: 1400.0,
-            };
+            let tail = |beyond| Tail { p99: 1400.0 + beyond, median: 1400.0 };
             let tails = Figures {
                 own_tails: vec![tail(own)],
                 others_tails: vec![tail(2000.0), tail(2200.0)],
@@ -493,10 +457,7 @@ mod tests {
     }
 
     fn floors(of: &[f64]) -> Vec<Floor> {
-        let floor = |min: &f64| Floor {
-            min: *min,
-            p5: min * 1.1,
-        };
+        let floor = |min: &f64| Floor { min: *min, p5: min * 1.1 };
         of.iter().map(floor).collect()
     }
 
@@ -523,20 +484,15 @@ mod tests {
         let expected = (120_000.0, 41_000.0, Outcome::Slower);
         assert_eq!(of(floors(&[120_000.0, 125_000.0])), expected);
         assert_eq!(of(floors(&[42_000.0])).2, Outcome::Same);
-        let waited = vec![Floor {
-            min: 41_500.0,
-            p5: 200_000.0,
-        }];
+        let waited = vec![Floor { min: 41_500.0, p5: 200_000.0 }];
         assert_eq!(of(waited).2, Outcome::Unclear);
     }
 
     #[test]
     fn compares_bounds_of_bandwidths_beside_busy_cpus() {
         let of = |percent, own: f64| {
-            let busy = Figures {
-                own_waiting: waiting(percent, &[own]),
-                ..figures(true, &[], &[100.0])
-            };
+            let busy =
+                Figures { own_waiting: waiting(percent, &[own]), ..figures(true, &[], &[100.0]) };
             let found = compare(&[(TestCode::B1, busy)].into())[0];
             assert_eq!((found.own, found.others), (own, 100.0));
             found.outcome

@@ -86,10 +86,7 @@ pub fn readings(own: &Growth, others: &Growth) -> Vec<Reading> {
             name: item.name.into(),
             value: Some(grown.to_string()),
             state: State::Suspect,
-            text: format!(
-                "up to {grown} {} in a measurement, good NICs {of_others}",
-                item.what
-            ),
+            text: format!("up to {grown} {} in a measurement, good NICs {of_others}", item.what),
             share: None,
             is_attribute: false,
         })
@@ -128,10 +125,7 @@ mod tests {
         // The measurement with the largest growth counts.
         let mut own = growth(&[retries(60)], 1);
         own.add([].into_iter());
-        assert_eq!(
-            readings(&own, &growth(&[], 1))[0].value.as_deref(),
-            Some("60")
-        );
+        assert_eq!(readings(&own, &growth(&[], 1))[0].value.as_deref(), Some("60"));
     }
 
     #[test]

@@ -140,11 +140,7 @@ pub struct Diagnosis {
 
 /// Returns what is known about the causes of a culprit.
 pub fn evaluate(case: Case) -> Diagnosis {
-    let Assessed {
-        comparisons,
-        differs,
-        mut all,
-    } = Assessed::of(case);
+    let Assessed { comparisons, differs, mut all } = Assessed::of(case);
     let voids = |of: &&Assessment| of.cause.voids && !of.signs.is_empty();
     if let Some(found) = all.iter().find(voids) {
         // What needs no figures stays known.
@@ -214,11 +210,7 @@ pub fn evaluate(case: Case) -> Diagnosis {
     for why in whys.iter_mut().filter(is_open) {
         why.evidence.extend(hint.clone());
     }
-    Diagnosis {
-        whys,
-        differs,
-        excluded,
-    }
+    Diagnosis { whys, differs, excluded }
 }
 
 impl Diagnosis {
@@ -266,17 +258,11 @@ fn without_cause(case: Case, comparisons: &[Comparison]) -> Why {
     let is_transient = !case.fails && !is_slow && is_same;
     let has_waited = case.measured.values().any(Figures::has_waited);
     let shown = |of: &&Comparison| of.outcome == Outcome::Slower || of.column == Column::Survey;
-    let mut evidence: Vec<Observation> = comparisons
-        .iter()
-        .filter(shown)
-        .map(|of| evidence(of, None))
-        .collect();
+    let mut evidence: Vec<Observation> =
+        comparisons.iter().filter(shown).map(|of| evidence(of, None)).collect();
     let failure = case.measured.get(&TestCode::S);
     if let Some(why) = failure.and_then(|figures| figures.failure.clone()) {
-        evidence.push(Observation {
-            text: why,
-            ..item("S", "")
-        });
+        evidence.push(Observation { text: why, ..item("S", "") });
     }
     let next = next_step(comparisons).filter(|_| !case.fails);
     Why {
@@ -310,11 +296,7 @@ impl Assessed {
         let all = CAUSES.iter();
         let all = all.map(|cause| Assessment::of(cause, case, &comparisons, &differs, &normals));
         let all = all.collect();
-        Self {
-            comparisons,
-            differs,
-            all,
-        }
+        Self { comparisons, differs, all }
     }
 }
 
@@ -353,10 +335,7 @@ impl Assessment {
                 return cures(*column, comparisons).then(|| (*sign, String::new()));
             }
             // An item without a value can be bad: the NIC lacks what it must have.
-            let reading = case
-                .own
-                .iter()
-                .find(|of| Some(of.code.as_str()) == sign.code())?;
+            let reading = case.own.iter().find(|of| Some(of.code.as_str()) == sign.code())?;
             let text = match sign {
                 Sign::Bad(_) => (reading.state == State::Bad).then(|| reading.text.clone()),
                 Sign::Wrong(code) => {
@@ -533,8 +512,7 @@ impl Assessment {
 
     /// Leaves out what contradicts it in columns that a certain cause makes slow.
     fn leave_out_slow(&mut self, explained: &[Column]) {
-        self.contradicted
-            .retain(|(of, _)| !explained.contains(&of.column));
+        self.contradicted.retain(|(of, _)| !explained.contains(&of.column));
     }
 
     fn why(&self, confidence: Confidence) -> Why {
@@ -558,15 +536,9 @@ impl Assessment {
 /// Returns whether a culprit is as fast as good NICs in a column that repeats one in which it is
 /// slower.
 fn cures(column: Column, comparisons: &[Comparison]) -> bool {
-    let outcome = |of: Column| {
-        comparisons
-            .iter()
-            .find(|own| own.column == of)
-            .map(|own| own.outcome)
-    };
-    let slow = Column::ALL
-        .into_iter()
-        .find(|of| column.repeats() == Some(*of));
+    let outcome =
+        |of: Column| comparisons.iter().find(|own| own.column == of).map(|own| own.outcome);
+    let slow = Column::ALL.into_iter().find(|of| column.repeats() == Some(*of));
     outcome(column) == Some(Outcome::Same) && slow.and_then(outcome) == Some(Outcome::Slower)
 }
 

@@ -23,8 +23,7 @@ fn names(found: &Diagnosis, id: &str, how: Confidence) -> bool {
 #[test]
 fn slow_pcie_link_is_the_cause() {
     let mut slow = with("pcie-speed", "8.0 GT/s", State::Bad);
-    slow.iter_mut()
-        .for_each(|of| of.share = of.share.or((of.state == State::Bad).then_some(0.5)));
+    slow.iter_mut().for_each(|of| of.share = of.share.or((of.state == State::Bad).then_some(0.5)));
     let because = [named("pcie-slow", Confidence::Because)];
     assert_eq!(found(&slow, &measured(&bandwidths(0.55))), because);
 }
@@ -37,12 +36,7 @@ fn what_makes_nothing_slow_only_differs() {
         ("memory-size", "448.0 GiB", "512.0 GiB", "memory-bw"),
         ("qos-profile", "HPC", "LL_BE_BD_ET", "qos-differs"),
     ] {
-        let found = beside(
-            code,
-            own,
-            others,
-            &[(TestCode::S, 0.5), (TestCode::L1, 2.0)],
-        );
+        let found = beside(code, own, others, &[(TestCode::S, 0.5), (TestCode::L1, 2.0)]);
         assert_eq!(found.differs[0].attribute, code);
         assert!(!names(&found, id, Confidence::Because), "{id}");
         assert!(!names(&found, id, Confidence::Probably), "{id}");
@@ -57,11 +51,9 @@ fn idle_states_that_differ_make_pauses_long() {
     let found = of("133 us (C6)", "2 us (C1)");
     assert_eq!(causes(&found), [(Some("cpu-sleep"), Confidence::Because)]);
     // Less deeply than good NICs, by another name, and not deeply at all.
-    for (own, others) in [
-        ("2 us (C1)", "133 us (C6)"),
-        ("133 us (C6S)", "133 us (C6)"),
-        ("9 us (C1E)", "2 us (C1)"),
-    ] {
+    for (own, others) in
+        [("2 us (C1)", "133 us (C6)"), ("133 us (C6S)", "133 us (C6)"), ("9 us (C1E)", "2 us (C1)")]
+    {
         let found = of(own, others);
         assert!(!names(&found, "cpu-sleep", Confidence::Because), "{own}");
     }
@@ -89,9 +81,7 @@ fn slow_copies_of_memory_leave_memory_as_a_cause() {
         let slow = [bandwidths(0.7).as_slice(), &[(TestCode::M, copies)]].concat();
         let found = diagnosis(&healthy(), &measured(&slow));
         let known = causes(&found).into_iter();
-        known
-            .map(|(id, _)| id.unwrap_or("-").to_owned())
-            .collect::<Vec<_>>()
+        known.map(|(id, _)| id.unwrap_or("-").to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(possible(0.5), ["memory-bw"]);
     assert!(!possible(1.0).contains(&"memory-bw".to_owned()));
@@ -101,14 +91,8 @@ fn slow_copies_of_memory_leave_memory_as_a_cause() {
 #[test]
 fn errors_without_effect_are_also_found() {
     let errors = with("fec-corrected", "BER 2e-6", State::Suspect);
-    let all = found(
-        &errors,
-        &measured(&[(TestCode::S, 0.5), (TestCode::L1, 2.0)]),
-    );
-    assert!(
-        all.contains(&named("link-errors", Confidence::AlsoFound)),
-        "{all:?}"
-    );
+    let all = found(&errors, &measured(&[(TestCode::S, 0.5), (TestCode::L1, 2.0)]));
+    assert!(all.contains(&named("link-errors", Confidence::AlsoFound)), "{all:?}");
 }
 
 /// Vector 36, without latencies that depend on the CPU.
@@ -116,10 +100,7 @@ fn errors_without_effect_are_also_found() {
 fn far_cpus_without_effect_are_also_found() {
     let far = with("numa", "1 (CPUs 8-15)", State::Suspect);
     let all = found(&far, &measured(&[(TestCode::S, 0.5), (TestCode::P1, 2.0)]));
-    assert!(
-        all.contains(&named("numa", Confidence::AlsoFound)),
-        "{all:?}"
-    );
+    assert!(all.contains(&named("numa", Confidence::AlsoFound)), "{all:?}");
 }
 
 /// A difference is no cause unless what it makes slow is slow.
@@ -137,8 +118,5 @@ fn difference_without_its_slowness_is_only_possible() {
         fails: false,
         has_good_controls: true,
     });
-    assert!(
-        names(&found, "cpu-sleep", Confidence::Possibly),
-        "{found:?}"
-    );
+    assert!(names(&found, "cpu-sleep", Confidence::Possibly), "{found:?}");
 }

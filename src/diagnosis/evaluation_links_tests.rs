@@ -21,12 +21,7 @@ fn links(
     others: &[Flow],
 ) -> Vec<(Option<String>, Confidence)> {
     let rates = |flows: &[Flow]| flows.iter().map(|flow| flow.rate).collect();
-    let bandwidth = |own, others| Figures {
-        of_bandwidth: true,
-        own,
-        others,
-        ..Figures::default()
-    };
+    let bandwidth = |own, others| Figures { of_bandwidth: true, own, others, ..Figures::default() };
     let of_shares = |shares: &[f64]| {
         let own = shares.iter().map(|share| 23e9 * share);
         bandwidth(own.collect(), vec![23e9])
@@ -47,9 +42,7 @@ fn links(
         has_good_controls: true,
     });
     let causes = causes(&found).into_iter();
-    causes
-        .map(|(id, how)| (id.map(str::to_owned), how))
-        .collect()
+    causes.map(|(id, how)| (id.map(str::to_owned), how)).collect()
 }
 
 const SLOW: [usize; 7] = [1, 4, 5, 8, 11, 14, 15];
@@ -85,9 +78,6 @@ fn other_flows_have_other_causes() {
     // The fast flows are slow, too: congestion, or all links.
     let slower = ordered(12e9, 0.4, &SLOW);
     let found = links(&slower, half, &good);
-    assert!(
-        found.iter().all(|(_, how)| *how >= Confidence::AlsoFound),
-        "{found:?}"
-    );
+    assert!(found.iter().all(|(_, how)| *how >= Confidence::AlsoFound), "{found:?}");
     assert_eq!(flows::reading(&slower).unwrap().code, FLOW_HEAPS);
 }

@@ -31,15 +31,8 @@ const HEALTHY: [(TestCode, bool, f64); 16] = [
     (TestCode::QP, false, 2300.0),
 ];
 
-const BANDWIDTHS: [TestCode; 7] = [
-    TestCode::S,
-    TestCode::B1,
-    TestCode::B3,
-    TestCode::B4,
-    TestCode::B5,
-    TestCode::H,
-    TestCode::Q,
-];
+const BANDWIDTHS: [TestCode; 7] =
+    [TestCode::S, TestCode::B1, TestCode::B3, TestCode::B4, TestCode::B5, TestCode::H, TestCode::Q];
 
 /// Returns the figures of a NIC that is healthy but for these tests, whose figures have these
 /// factors. Memory is copied only with a factor.
@@ -74,10 +67,7 @@ fn bandwidths(factor: f64) -> Vec<(TestCode, f64)> {
 }
 
 fn reading(code: &str, value: &str, state: State) -> Reading {
-    Reading {
-        share: (value == "x8").then_some(0.5),
-        ..testing::reading(code, value, state)
-    }
+    Reading { share: (value == "x8").then_some(0.5), ..testing::reading(code, value, state) }
 }
 
 fn healthy() -> Readings {
@@ -103,28 +93,19 @@ fn with(code: &str, value: &str, state: State) -> Readings {
 
 fn diagnosis(own: &Readings, measured: &Measured) -> Diagnosis {
     let others = vec![healthy(); 7];
-    evaluate(Case {
-        own,
-        others: &others,
-        measured,
-        fails: false,
-        has_good_controls: true,
-    })
+    evaluate(Case { own, others: &others, measured, fails: false, has_good_controls: true })
 }
 
 /// Returns the causes with their confidence.
 fn causes(found: &Diagnosis) -> Vec<(Option<&str>, Confidence)> {
     let whys = found.whys.iter();
-    whys.map(|of| (of.cause.as_deref(), of.confidence))
-        .collect()
+    whys.map(|of| (of.cause.as_deref(), of.confidence)).collect()
 }
 
 fn found(own: &Readings, measured: &Measured) -> Vec<(Option<String>, Confidence)> {
     let found = diagnosis(own, measured);
     let causes = causes(&found).into_iter();
-    causes
-        .map(|(id, how)| (id.map(str::to_owned), how))
-        .collect()
+    causes.map(|(id, how)| (id.map(str::to_owned), how)).collect()
 }
 
 fn named(id: &str, confidence: Confidence) -> (Option<String>, Confidence) {
@@ -133,16 +114,9 @@ fn named(id: &str, confidence: Confidence) -> (Option<String>, Confidence) {
 
 #[test]
 fn unknown_cause_says_where_to_look() {
-    let slow = measured(&[
-        (TestCode::B4, 0.5),
-        (TestCode::B5, 0.5),
-        (TestCode::P2, 3.0),
-    ]);
+    let slow = measured(&[(TestCode::B4, 0.5), (TestCode::B5, 0.5), (TestCode::P2, 3.0)]);
     let unknown = &diagnosis(&healthy(), &slow).whys[0];
-    assert_eq!(
-        (unknown.cause.as_deref(), unknown.confidence),
-        (None, Confidence::Unknown)
-    );
+    assert_eq!((unknown.cause.as_deref(), unknown.confidence), (None, Confidence::Unknown));
     let what = unknown.what.as_deref().unwrap_or_default();
     assert!(what.starts_with("loopback is fast"), "{what}");
     assert_eq!(unknown.by.as_deref(), Some("fabric manager"));
@@ -156,10 +130,7 @@ fn unknown_cause_says_where_to_look() {
         fails: true,
         has_good_controls: true,
     });
-    assert_eq!(
-        (&failing.whys[0].what, &failing.whys[0].advice),
-        (&None, &None)
-    );
+    assert_eq!((&failing.whys[0].what, &failing.whys[0].advice), (&None, &None));
 }
 
 /// The bandwidth is evidence beside causes that nothing proves (diagnosis.md 3.1).
@@ -170,17 +141,11 @@ fn bandwidth_of_a_narrow_link_is_a_hint() {
         let found = diagnosis(own, &measured(&factors));
         let hint = |why: &Why| why.evidence.iter().any(|of| of.test == "pcie-ceiling");
         let whys = found.whys.iter();
-        whys.map(|why| (why.confidence, hint(why)))
-            .collect::<Vec<_>>()
+        whys.map(|why| (why.confidence, hint(why))).collect::<Vec<_>>()
     };
     let possible = hints(&healthy(), &[]);
     assert!(!possible.is_empty());
-    assert!(
-        possible
-            .iter()
-            .all(|of| *of == (Confidence::Possibly, true)),
-        "{possible:?}"
-    );
+    assert!(possible.iter().all(|of| *of == (Confidence::Possibly, true)), "{possible:?}");
     let narrow = with("pcie-width", "x8", State::Bad);
     assert_eq!(hints(&narrow, &[]), [(Confidence::Because, false)]);
     let unknown = hints(&healthy(), &[(TestCode::L1, 3.0)]);
@@ -192,14 +157,8 @@ fn bandwidth_of_a_narrow_link_is_a_hint() {
 fn narrow_link_is_cause_only_if_bandwidth_is_low() {
     let narrow = with("pcie-width", "x8", State::Bad);
     let slow = measured(&bandwidths(0.55));
-    assert_eq!(
-        found(&narrow, &slow),
-        [named("pcie-narrow", Confidence::Because)]
-    );
-    let expected = [
-        (None, Confidence::Transient),
-        named("pcie-narrow", Confidence::AlsoFound),
-    ];
+    assert_eq!(found(&narrow, &slow), [named("pcie-narrow", Confidence::Because)]);
+    let expected = [(None, Confidence::Transient), named("pcie-narrow", Confidence::AlsoFound)];
     assert_eq!(found(&narrow, &measured(&[])), expected);
     // Only latencies are slow.
     let latencies = [TestCode::S, TestCode::L1, TestCode::L2, TestCode::L4];
@@ -220,19 +179,10 @@ fn narrow_link_is_cause_only_if_bandwidth_is_low() {
 #[test]
 fn what_many_good_nics_have_proves_nothing() {
     let busy = with("governor", "powersave", State::Suspect);
-    let slow = measured(&[
-        (TestCode::S, 0.5),
-        (TestCode::L1, 2.0),
-        (TestCode::L2, 1.78),
-    ]);
+    let slow = measured(&[(TestCode::S, 0.5), (TestCode::L1, 2.0), (TestCode::L2, 1.78)]);
     let of = |others: &[Readings], has_good_controls| {
-        let found = evaluate(Case {
-            own: &busy,
-            others,
-            measured: &slow,
-            fails: false,
-            has_good_controls,
-        });
+        let found =
+            evaluate(Case { own: &busy, others, measured: &slow, fails: false, has_good_controls });
         (found.whys[0].cause.clone(), found.whys[0].confidence)
     };
     let mut others = vec![healthy(); 7];
@@ -248,16 +198,11 @@ fn what_many_good_nics_have_proves_nothing() {
 #[test]
 fn share_of_bandwidth_is_about_the_share_of_lanes() {
     let narrow = with("pcie-width", "x8", State::Bad);
-    for (factor, confidence) in [
-        (0.55, Confidence::Because),
-        (0.3, Confidence::AlsoFound),
-        (0.8, Confidence::AlsoFound),
-    ] {
+    for (factor, confidence) in
+        [(0.55, Confidence::Because), (0.3, Confidence::AlsoFound), (0.8, Confidence::AlsoFound)]
+    {
         let all = found(&narrow, &measured(&bandwidths(factor)));
-        assert!(
-            all.contains(&named("pcie-narrow", confidence)),
-            "{factor}: {all:?}"
-        );
+        assert!(all.contains(&named("pcie-narrow", confidence)), "{factor}: {all:?}");
     }
 }
 
@@ -284,11 +229,7 @@ fn files_exclude_only_what_they_show_completely() {
     assert!(!is_excluded(&without_speed, "pcie-slot"));
     // CPUs may be slow with a good governor as well.
     let governor = with("governor", "performance", State::Good);
-    let slow = measured(&[
-        (TestCode::S, 0.5),
-        (TestCode::L1, 2.0),
-        (TestCode::L2, 1.78),
-    ]);
+    let slow = measured(&[(TestCode::S, 0.5), (TestCode::L1, 2.0), (TestCode::L2, 1.78)]);
     let possibly = [named("cpu-slow", Confidence::Possibly)];
     assert_eq!(found(&governor, &slow), possibly);
 }
@@ -301,10 +242,7 @@ fn errors_do_not_halve_the_bandwidth() {
         figures.own_tails = vec![tail(1400.0, 9000.0)];
     }
     let all = found(&errors, &half);
-    assert!(
-        all.contains(&named("link-errors", Confidence::AlsoFound)),
-        "{all:?}"
-    );
+    assert!(all.contains(&named("link-errors", Confidence::AlsoFound)), "{all:?}");
 }
 
 /// More lanes than good NICs have are no slower slot.
@@ -312,10 +250,7 @@ fn errors_do_not_halve_the_bandwidth() {
 fn slot_is_slower_only_with_less() {
     let wide = with("pcie-width", "x32", State::Good);
     let all = found(&wide, &measured(&bandwidths(0.55)));
-    assert!(
-        all.iter().all(|(id, _)| id.as_deref() != Some("pcie-slot")),
-        "{all:?}"
-    );
+    assert!(all.iter().all(|(id, _)| id.as_deref() != Some("pcie-slot")), "{all:?}");
 }
 
 /// Vector 3: the files of PCIe and link are good, which excludes them.
@@ -323,18 +258,11 @@ fn slot_is_slower_only_with_less() {
 fn names_only_what_files_do_not_exclude() {
     let found = diagnosis(&healthy(), &measured(&bandwidths(0.55)));
     let all = causes(&found);
-    assert!(
-        all.iter().all(|(_, how)| *how == Confidence::Possibly),
-        "{all:?}"
-    );
+    assert!(all.iter().all(|(_, how)| *how == Confidence::Possibly), "{all:?}");
     let ids: Vec<&str> = all.iter().filter_map(|(id, _)| *id).collect();
     assert!(ids.contains(&"memory-bw") && !ids.contains(&"pcie-narrow"));
     for excluded in ["pcie-narrow", "pcie-slow", "link-speed"] {
-        assert!(
-            found.excluded.iter().any(|id| id == excluded),
-            "{:?}",
-            found.excluded
-        );
+        assert!(found.excluded.iter().any(|id| id == excluded), "{:?}", found.excluded);
     }
 }
 
@@ -355,21 +283,15 @@ fn certain_cause_needs_all_decisive_tests_and_two_more() {
 fn certain_cause_demotes_causes_that_no_test_shows() {
     let mut both = with("pcie-width", "x8", State::Bad);
     both.push(reading("qos-profile", "HPC", State::Suspect));
-    let expected = [
-        named("pcie-narrow", Confidence::Because),
-        named("qos-differs", Confidence::AlsoFound),
-    ];
+    let expected =
+        [named("pcie-narrow", Confidence::Because), named("qos-differs", Confidence::AlsoFound)];
     assert_eq!(found(&both, &measured(&bandwidths(0.55))), expected);
 }
 
 /// Idle states do not make reads slow.
 #[test]
 fn possible_cause_explains_all_slow_tests() {
-    let slow = [
-        (TestCode::S, 0.5),
-        (TestCode::L4, 3.0),
-        (TestCode::L5, 30.0),
-    ];
+    let slow = [(TestCode::S, 0.5), (TestCode::L4, 3.0), (TestCode::L5, 30.0)];
     let unknown = [(None, Confidence::Unknown)];
     assert_eq!(found(&healthy(), &measured(&slow)), unknown);
 }
@@ -379,10 +301,7 @@ fn possible_cause_explains_all_slow_tests() {
 fn slot_is_cause_if_other_slots_can_do_more() {
     let slow = measured(&bandwidths(0.55));
     let slot = with("pcie-width", "x8", State::Good);
-    assert_eq!(
-        found(&slot, &slow),
-        [named("pcie-slot", Confidence::Because)]
-    );
+    assert_eq!(found(&slot, &slow), [named("pcie-slot", Confidence::Because)]);
     let others = vec![slot.clone(); 7];
     let alike = evaluate(Case {
         own: &slot,
@@ -391,21 +310,14 @@ fn slot_is_cause_if_other_slots_can_do_more() {
         fails: false,
         has_good_controls: true,
     });
-    assert!(
-        causes(&alike)
-            .iter()
-            .all(|(id, _)| *id != Some("pcie-slot"))
-    );
+    assert!(causes(&alike).iter().all(|(id, _)| *id != Some("pcie-slot")));
 }
 
 /// Vector 9, without files of idle states.
 #[test]
 fn pauses_that_cost_time_are_possibly_idle_states() {
     let slow = measured(&[(TestCode::S, 0.5), (TestCode::L5, 30.0)]);
-    assert_eq!(
-        found(&healthy(), &slow),
-        [named("cpu-sleep", Confidence::Possibly)]
-    );
+    assert_eq!(found(&healthy(), &slow), [named("cpu-sleep", Confidence::Possibly)]);
 }
 
 /// Vector 10.
@@ -419,10 +331,7 @@ fn slow_host_reads_with_translation_are_because_of_iommu() {
         (TestCode::L4, 1.5),
     ]);
     let translated = with("iommu", "DMA", State::Suspect);
-    assert_eq!(
-        found(&translated, &measured(&factors)),
-        [named("iommu", Confidence::Because)]
-    );
+    assert_eq!(found(&translated, &measured(&factors)), [named("iommu", Confidence::Because)]);
 }
 
 /// Vectors 14 and 15.
@@ -430,18 +339,12 @@ fn slow_host_reads_with_translation_are_because_of_iommu() {
 fn distinguishes_slow_link_from_lost_lanes() {
     let slow = measured(&bandwidths(0.5));
     let speed = with("link-speed", "BJ_100G", State::Bad);
-    assert_eq!(
-        found(&speed, &slow),
-        [named("link-speed", Confidence::Because)]
-    );
+    assert_eq!(found(&speed, &slow), [named("link-speed", Confidence::Because)]);
     let mut factors = bandwidths(0.5);
     factors.retain(|(code, _)| *code != TestCode::B4);
     let mut lanes = healthy();
     lanes.push(reading("link-degraded", "2 of 4", State::Bad));
-    assert_eq!(
-        found(&lanes, &measured(&factors)),
-        [named("link-lanes", Confidence::Because)]
-    );
+    assert_eq!(found(&lanes, &measured(&factors)), [named("link-lanes", Confidence::Because)]);
 }
 
 /// Vectors 7 and 16, with latencies that are late only now and then.
@@ -451,10 +354,7 @@ fn errors_that_delay_some_packets_are_the_cause() {
     if let Some(figures) = late.get_mut(&TestCode::L1) {
         figures.own_tails = vec![tail(1400.0, 9000.0)];
     }
-    for (code, id) in [
-        ("pcie-corrected", "pcie-errors"),
-        ("fec-corrected", "link-errors"),
-    ] {
+    for (code, id) in [("pcie-corrected", "pcie-errors"), ("fec-corrected", "link-errors")] {
         let errors = with(code, "many", State::Bad);
         assert_eq!(found(&errors, &late), [named(id, Confidence::Because)]);
         // All packets are slow: something else makes them slow.
@@ -467,19 +367,10 @@ fn errors_that_delay_some_packets_are_the_cause() {
 #[test]
 fn culprit_that_is_fast_now_is_transient() {
     let flaps = with("link-flaps", "6", State::Suspect);
-    assert_eq!(
-        found(&flaps, &measured(&[])),
-        [named("link-flaps", Confidence::Probably)]
-    );
-    assert_eq!(
-        found(&healthy(), &measured(&[])),
-        [(None, Confidence::Transient)]
-    );
+    assert_eq!(found(&flaps, &measured(&[])), [named("link-flaps", Confidence::Probably)]);
+    assert_eq!(found(&healthy(), &measured(&[])), [(None, Confidence::Transient)]);
     // The test of the survey is still slow, and no other.
-    assert_eq!(
-        found(&healthy(), &measured(&[(TestCode::S, 0.5)])),
-        [(None, Confidence::Unknown)]
-    );
+    assert_eq!(found(&healthy(), &measured(&[(TestCode::S, 0.5)])), [(None, Confidence::Unknown)]);
 }
 
 /// Vectors 19 and 21.
@@ -504,11 +395,7 @@ fn state_of_nic_explains_failures_without_traffic() {
                 // Failures need no comparison with good NICs.
                 has_good_controls: false,
             });
-            found
-                .whys
-                .iter()
-                .map(|of| of.confidence)
-                .collect::<Vec<_>>()
+            found.whys.iter().map(|of| of.confidence).collect::<Vec<_>>()
         };
         assert_eq!(of(true), [expected], "{code}");
         assert_eq!(of(false), [Confidence::Unknown, Confidence::AlsoFound]);
@@ -520,10 +407,7 @@ fn state_of_nic_explains_failures_without_traffic() {
 fn difference_alone_is_never_the_cause() {
     let other = with("firmware", "1.5", State::Shown);
     let slow = measured(&[(TestCode::S, 0.6), (TestCode::L1, 1.5), (TestCode::L2, 1.5)]);
-    assert_eq!(
-        found(&other, &slow),
-        [named("firmware", Confidence::Possibly)]
-    );
+    assert_eq!(found(&other, &slow), [named("firmware", Confidence::Possibly)]);
     let mut others = vec![healthy(); 4];
     others.extend(vec![other.clone(); 3]);
     let cleared = evaluate(Case {
@@ -558,15 +442,9 @@ fn busy(factors: &[(TestCode, f64)], percent: u8, factor: f64) -> Measured {
         let own = factors.iter().find(|(own, _)| own == code);
         let own = own.map_or(1.0, |(_, factor)| *factor);
         let value = figures.others[0];
-        let floor = |factor: f64| Floor {
-            min: 0.9 * value * factor,
-            p5: 0.95 * value * factor,
-        };
+        let floor = |factor: f64| Floor { min: 0.9 * value * factor, p5: 0.95 * value * factor };
         let waiting = |percent, value| vec![Waiting { percent, value }];
-        *figures = Figures {
-            of_bandwidth: figures.of_bandwidth,
-            ..Figures::default()
-        };
+        *figures = Figures { of_bandwidth: figures.of_bandwidth, ..Figures::default() };
         if figures.of_bandwidth {
             figures.own_waiting = waiting(50, 0.5 * value * own);
             figures.others_waiting = waiting(percent, 0.5 * value);
@@ -584,10 +462,7 @@ fn busy(factors: &[(TestCode, f64)], percent: u8, factor: f64) -> Measured {
 #[test]
 fn files_prove_causes_beside_busy_cpus() {
     let narrow = with("pcie-width", "x8", State::Bad);
-    let late = Figures {
-        is_late: true,
-        ..Figures::default()
-    };
+    let late = Figures { is_late: true, ..Figures::default() };
     for measured in [[(TestCode::L1, late)].into(), busy(&[], 50, 5.0)] {
         let all = found(&narrow, &measured);
         assert_eq!(all[0], named("pcie-narrow", Confidence::Probably));
@@ -611,10 +486,7 @@ fn state_of_nic_explains_lost_packets() {
 /// Vector 30, without files.
 #[test]
 fn busy_cpus_alone_are_no_cause() {
-    let late = Figures {
-        is_late: true,
-        ..Figures::default()
-    };
+    let late = Figures { is_late: true, ..Figures::default() };
     let nothing = found(&healthy(), &[(TestCode::L1, late)].into());
     assert_eq!(nothing, [(None, Confidence::NotMeasured)]);
     let advice = |measured| diagnosis(&healthy(), &measured).whys[0].advice.clone();
@@ -647,11 +519,7 @@ fn slow_nic_on_busy_cpus_is_slow_because_of_itself() {
     for (percent, factor) in [(50, 5.0), (50, 1.0), (10, 1.0)] {
         let slow = busy(&latencies.map(|code| (code, 3.0)), percent, factor);
         let found = diagnosis(&healthy(), &slow);
-        assert!(
-            !causes(&found)
-                .iter()
-                .any(|(id, _)| *id == Some("cpu-noise"))
-        );
+        assert!(!causes(&found).iter().any(|(id, _)| *id == Some("cpu-noise")));
         assert_ne!(found.whys[0].confidence, Confidence::NotMeasured);
     }
     let evidence = &diagnosis(&healthy(), &slow).whys[0].evidence;
@@ -697,10 +565,7 @@ fn only_huge_pages_tell_page_size_from_translation() {
     assert!(!is_excluded(&without, "hugepages") && !is_excluded(&without, "iommu"));
     // The file excludes the IOMMU, slow writes in huge pages exclude small pages.
     let identity = diagnosis(&healthy(), &slow_translation(None));
-    assert_eq!(
-        causes(&identity),
-        [(Some("hugepages"), Confidence::Possibly)]
-    );
+    assert_eq!(causes(&identity), [(Some("hugepages"), Confidence::Possibly)]);
     let as_slow = diagnosis(&unread, &slow_translation(Some(0.7)));
     assert_eq!(causes(&as_slow), [(Some("iommu"), Confidence::Possibly)]);
     assert!(is_excluded(&as_slow, "hugepages"));
@@ -733,10 +598,8 @@ fn names_two_certain_causes() {
     if let Some(figures) = slow.get_mut(&TestCode::L1) {
         figures.own_tails = vec![tail(1400.0, 9000.0)];
     }
-    let expected = [
-        named("pcie-narrow", Confidence::Because),
-        named("link-errors", Confidence::Because),
-    ];
+    let expected =
+        [named("pcie-narrow", Confidence::Because), named("link-errors", Confidence::Because)];
     assert_eq!(found(&both, &slow), expected);
 }
 
@@ -749,14 +612,8 @@ fn names_two_causes_that_explain_different_tests() {
     let mut factors = bandwidths(0.55);
     factors.extend([(TestCode::L5, 30.0)]);
     let found = diagnosis(&both, &measured(&factors));
-    assert_eq!(
-        causes(&found)[0],
-        (Some("pcie-narrow"), Confidence::Because)
-    );
-    let numa = found
-        .whys
-        .iter()
-        .find(|of| of.cause.as_deref() == Some("numa"));
+    assert_eq!(causes(&found)[0], (Some("pcie-narrow"), Confidence::Because));
+    let numa = found.whys.iter().find(|of| of.cause.as_deref() == Some("numa"));
     assert_eq!(numa.map(|of| of.confidence), Some(Confidence::AlsoFound));
 }
 
@@ -788,8 +645,5 @@ fn figures_that_vary_prove_nothing() {
     for figures in varies.values_mut().filter(|of| of.of_bandwidth) {
         figures.own.push(0.8 * figures.others[0]);
     }
-    assert_eq!(
-        found(&narrow, &varies),
-        [named("pcie-narrow", Confidence::Probably)]
-    );
+    assert_eq!(found(&narrow, &varies), [named("pcie-narrow", Confidence::Probably)]);
 }

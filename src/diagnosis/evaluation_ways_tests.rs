@@ -24,10 +24,7 @@ fn huge_pages_cure_what_small_pages_make_slow() {
         figures.own.iter_mut().for_each(|value| *value *= 0.7);
     }
     let all = found(&healthy(), &limited);
-    assert!(
-        all.iter().all(|(_, how)| *how == Confidence::Possibly),
-        "{all:?}"
-    );
+    assert!(all.iter().all(|(_, how)| *how == Confidence::Possibly), "{all:?}");
 }
 
 /// Vector 22.
@@ -62,10 +59,7 @@ fn counters_prove_what_the_fabric_does() {
     let late = measured(&[(TestCode::S, 0.5), (TestCode::P1, 2.0), (TestCode::P2, 2.0)]);
     let because = |id| [named(id, Confidence::Because)];
     assert_eq!(found(&marks, &late), because("congestion"));
-    assert_eq!(
-        found(&healthy(), &late),
-        [named("congestion", Confidence::Possibly)]
-    );
+    assert_eq!(found(&healthy(), &late), [named("congestion", Confidence::Possibly)]);
     // In all classes: not the queue of one.
     let all_late = measured(&[
         (TestCode::S, 0.5),
@@ -73,10 +67,7 @@ fn counters_prove_what_the_fabric_does() {
         (TestCode::P2, 2.0),
         (TestCode::QP, 2.0),
     ]);
-    assert_eq!(
-        found(&healthy(), &all_late),
-        [named("port", Confidence::Possibly)]
-    );
+    assert_eq!(found(&healthy(), &all_late), [named("port", Confidence::Possibly)]);
     let held = with("fabric-stall", "5000000", State::Suspect);
     let slow = measured(&[(TestCode::S, 0.5), (TestCode::B4, 0.4)]);
     assert_eq!(found(&held, &slow), [named("fgfc", Confidence::Probably)]);
@@ -113,10 +104,7 @@ fn parked_peer_is_probably_the_cause_of_failures() {
     let mut without_handler = parked.clone();
     without_handler.retain(|of| of.code != "retry-handler");
     without_handler.push(reading("retry-handler", "off", State::Bad));
-    let both = [
-        named("retry-off", Confidence::Because),
-        named("parked", Confidence::AlsoFound),
-    ];
+    let both = [named("retry-off", Confidence::Because), named("parked", Confidence::AlsoFound)];
     assert_eq!(of(&without_handler, healthy()), both);
     // What is only slow is slow for another reason.
     let slow = measured(&[(TestCode::S, 0.5), (TestCode::L1, 2.0), (TestCode::L2, 2.0)]);

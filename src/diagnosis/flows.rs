@@ -111,11 +111,7 @@ mod tests {
         let flow = |place: u32| {
             let (initiator, target) = (place % 4, (place + place / 4) % 4);
             let rate = rate(place, initiator, target);
-            Flow {
-                initiator,
-                target,
-                rate,
-            }
+            Flow { initiator, target, rate }
         };
         (0..16).map(flow).collect()
     }
@@ -144,11 +140,7 @@ mod tests {
     #[test]
     fn flows_over_slow_links_are_a_heap() {
         let slow = |place, _, _| {
-            let factor = if ON_SLOW_LINK.contains(&place) {
-                0.4
-            } else {
-                1.0
-            };
+            let factor = if ON_SLOW_LINK.contains(&place) { 0.4 } else { 1.0 };
             factor * (25.0 - 0.01 * f64::from(place))
         };
         let found = reading(&flows(slow)).unwrap();
@@ -161,10 +153,7 @@ mod tests {
     fn equal_flows_are_good_however_slow() {
         let equal = flows(|_, _, _| 10.0);
         assert_eq!(state(&equal), Some(State::Good));
-        assert_eq!(
-            [state(&equal[..8]), state(&equal[..7])],
-            [Some(State::Good), None]
-        );
+        assert_eq!([state(&equal[..8]), state(&equal[..7])], [Some(State::Good), None]);
         let varied = |place, _, _| 10.0 + f64::from(place % 5);
         assert_eq!(state(&flows(varied)), Some(State::Good));
     }
@@ -173,11 +162,7 @@ mod tests {
     fn slow_nics_are_no_links() {
         let of = |is_slow: &dyn Fn(u32, u32) -> bool| {
             let rate = |_, initiator, target| {
-                if is_slow(initiator, target) {
-                    10.0
-                } else {
-                    25.0
-                }
+                if is_slow(initiator, target) { 10.0 } else { 25.0 }
             };
             state(&flows(rate))
         };

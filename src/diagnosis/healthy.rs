@@ -16,16 +16,8 @@ pub struct HealthyFigure {
 
 /// The figures of Cassini 1 with a link of 200 Gb/s.
 const CASSINI_1: [HealthyFigure; 2] = [
-    HealthyFigure {
-        test: TestCode::B1,
-        usual: 23.1e9,
-        least: 22.5e9,
-    },
-    HealthyFigure {
-        test: TestCode::B3,
-        usual: 20.5e9,
-        least: 19.0e9,
-    },
+    HealthyFigure { test: TestCode::B1, usual: 23.1e9, least: 22.5e9 },
+    HealthyFigure { test: TestCode::B3, usual: 20.5e9, least: 19.0e9 },
 ];
 
 /// Returns the known figures of a generation such as `Cassini 1.1`; none of others.

@@ -95,9 +95,7 @@ pub(crate) fn values<'a>(others: &'a [Readings], code: &str) -> Vec<&'a str> {
 
 /// Returns the most frequent value, and how many have it.
 fn most<'a>(code: &str, values: &[&'a str]) -> Option<(&'a str, usize)> {
-    let counted = values
-        .iter()
-        .map(|value| (*value, count(code, value, values)));
+    let counted = values.iter().map(|value| (*value, count(code, value, values)));
     counted.max_by_key(|(_, count)| *count)
 }
 
@@ -167,13 +165,7 @@ mod tests {
 
     #[test]
     fn nodes_have_about_as_much_memory() {
-        let others = [
-            "512.0 GiB",
-            "511.2 GiB",
-            "512.0 GiB",
-            "511.8 GiB",
-            "510.9 GiB",
-        ];
+        let others = ["512.0 GiB", "511.2 GiB", "512.0 GiB", "511.8 GiB", "510.9 GiB"];
         let others = others.map(|value| of_item("memory-size", value));
         let differs = |own| !differences(&of_item("memory-size", own), &others).is_empty();
         assert!(!differs("503.4 GiB") && !differs("512.1 GiB"));

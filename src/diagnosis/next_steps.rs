@@ -105,11 +105,7 @@ mod tests {
             own: 1.0,
             others: 1.0,
             shares: (1.0, 1.0),
-            outcome: if slower.contains(&column) {
-                Outcome::Slower
-            } else {
-                Outcome::Same
-            },
+            outcome: if slower.contains(&column) { Outcome::Slower } else { Outcome::Same },
             is_beside_busy: false,
         };
         let all = Column::ALL.map(comparison);
@@ -148,11 +144,7 @@ mod tests {
             is_beside_busy: false,
         };
         assert!(next_step(&[sent]).is_none());
-        let received = Comparison {
-            column: Received,
-            outcome: Outcome::Unclear,
-            ..sent
-        };
+        let received = Comparison { column: Received, outcome: Outcome::Unclear, ..sent };
         assert!(next_step(&[sent, received]).is_none());
     }
 }

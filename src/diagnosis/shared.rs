@@ -92,9 +92,7 @@ fn chance(with: [usize; 2], of: [usize; 2]) -> f64 {
     let most = all_with.min(of[0]);
     let ways = |first: usize| ln_choices(all_with, first) + ln_choices(without, of[0] - first);
     let all = ln_choices(of[0] + of[1], of[0]);
-    let sum: f64 = (with[0]..=most)
-        .map(|first| (ways(first) - all).exp())
-        .sum();
+    let sum: f64 = (with[0]..=most).map(|first| (ways(first) - all).exp()).sum();
     sum.min(1.0)
 }
 

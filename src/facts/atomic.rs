@@ -123,12 +123,8 @@ pub const TYPES: [Name<AtomicType>; 13] = [
 ///
 /// The allowed names.
 pub fn named<T: Copy>(names: &[Name<T>], text: &str) -> Result<T, String> {
-    let found = names
-        .iter()
-        .find(|(name, _)| name.eq_ignore_ascii_case(text));
-    found
-        .map(|(_, value)| *value)
-        .ok_or_else(|| format!("expected one of {}", list(names)))
+    let found = names.iter().find(|(name, _)| name.eq_ignore_ascii_case(text));
+    found.map(|(_, value)| *value).ok_or_else(|| format!("expected one of {}", list(names)))
 }
 
 /// Returns the names, separated by commas.
@@ -138,10 +134,7 @@ pub fn list<T>(names: &[Name<T>]) -> String {
 }
 
 fn name<T: Copy + PartialEq>(names: &[Name<T>], value: T) -> &'static str {
-    names
-        .iter()
-        .find(|(_, other)| *other == value)
-        .map_or("", |(name, _)| name)
+    names.iter().find(|(_, other)| *other == value).map_or("", |(name, _)| name)
 }
 
 /// Implements `Display` with the name, and conversion from the number on the wire.
@@ -251,14 +244,8 @@ mod tests {
     #[test]
     fn accepts_names_in_upper_and_lower_case() {
         assert_eq!(named(&OPS, "axor"), Ok(AtomicOp::Axor));
-        assert_eq!(
-            named(&TYPES, "Double_Complex"),
-            Ok(AtomicType::DoubleComplex)
-        );
-        assert_eq!(
-            named(&CSWAP_OPS, "eqq"),
-            Err("expected one of EQ, NE, LE, LT, GE, GT".into())
-        );
+        assert_eq!(named(&TYPES, "Double_Complex"), Ok(AtomicType::DoubleComplex));
+        assert_eq!(named(&CSWAP_OPS, "eqq"), Err("expected one of EQ, NE, LE, LT, GE, GT".into()));
     }
 
     /// The numbers of wire.md 4.4.
@@ -288,14 +275,7 @@ mod tests {
         );
         let cswaps = (0..=255).filter_map(|n| CswapOp::try_from(n).ok());
         numbers(
-            &[
-                ("EQ", 0),
-                ("NE", 1),
-                ("LE", 2),
-                ("LT", 3),
-                ("GE", 4),
-                ("GT", 5),
-            ],
+            &[("EQ", 0), ("NE", 1), ("LE", 2), ("LT", 3), ("GE", 4), ("GT", 5)],
             cswaps.map(|op| (op.to_string(), op as u8)).collect(),
         );
         let types = (0..=255).filter_map(|n| AtomicType::try_from(n).ok());
@@ -323,25 +303,14 @@ mod tests {
     #[test]
     fn knows_operations_of_fetch_add() {
         let adding = |op: AtomicOp, opcode| {
-            let atomic = |ty| Atomic {
-                op,
-                cswap: CswapOp::Eq,
-                ty,
-                fetching: false,
-                matching: false,
-            };
-            let types = TYPES
-                .iter()
-                .filter(|(_, ty)| atomic(*ty).is_fetch_add(opcode));
+            let atomic =
+                |ty| Atomic { op, cswap: CswapOp::Eq, ty, fetching: false, matching: false };
+            let types = TYPES.iter().filter(|(_, ty)| atomic(*ty).is_fetch_add(opcode));
             list(&types.copied().collect::<Vec<_>>())
         };
         assert_eq!(adding(AtomicOp::Swap, 10), "UINT32, UINT64");
         assert_eq!(adding(AtomicOp::Sum, 2), "INT32, UINT32, INT64, UINT64");
-        for (op, opcode) in [
-            (AtomicOp::Swap, -1),
-            (AtomicOp::Min, 10),
-            (AtomicOp::Cswap, 11),
-        ] {
+        for (op, opcode) in [(AtomicOp::Swap, -1), (AtomicOp::Min, 10), (AtomicOp::Cswap, 11)] {
             assert_eq!(adding(op, opcode), "");
         }
     }
@@ -352,13 +321,7 @@ mod tests {
         for (_, op) in OPS {
             for (_, ty) in TYPES {
                 for (_, cswap) in CSWAP_OPS {
-                    let atomic = Atomic {
-                        op,
-                        cswap,
-                        ty,
-                        fetching: false,
-                        matching: false,
-                    };
+                    let atomic = Atomic { op, cswap, ty, fetching: false, matching: false };
                     let once = op == AtomicOp::Cswap || cswap == CswapOp::Eq;
                     count += usize::from(once && atomic.exists());
                 }

@@ -119,41 +119,23 @@ mod tests {
     /// The examples of nic.md 11.2.
     #[test]
     fn follows_examples_of_the_specification() {
-        let operation = |op, cswap, ty| Atomic {
-            op,
-            cswap,
-            ty,
-            fetching: false,
-            matching: false,
-        };
+        let operation = |op, cswap, ty| Atomic { op, cswap, ty, fetching: false, matching: false };
         let (axor, cswap) = (AtomicOp::Axor, AtomicOp::Cswap);
         let byte = operation(axor, CswapOp::Eq, AtomicType::Uint8);
         assert_eq!(applied(byte, 0x11, 0xa0, 0xf0), 0xa1);
-        for (compared, written) in [
-            (99, [CswapOp::Le, CswapOp::Lt]),
-            (101, [CswapOp::Ge, CswapOp::Gt]),
-        ] {
+        for (compared, written) in
+            [(99, [CswapOp::Le, CswapOp::Lt]), (101, [CswapOp::Ge, CswapOp::Gt])]
+        {
             for comparison in [CswapOp::Le, CswapOp::Lt, CswapOp::Ge, CswapOp::Gt] {
-                let result = applied(
-                    operation(cswap, comparison, AtomicType::Int32),
-                    100,
-                    7,
-                    compared,
-                );
-                assert_eq!(
-                    result == 7,
-                    written.contains(&comparison),
-                    "{comparison} {compared}"
-                );
+                let result =
+                    applied(operation(cswap, comparison, AtomicType::Int32), 100, 7, compared);
+                assert_eq!(result == 7, written.contains(&comparison), "{comparison} {compared}");
             }
         }
         let sum = operation(AtomicOp::Sum, CswapOp::Eq, AtomicType::Int8);
         assert_eq!(applied(sum, 0x7f, 1, 0), 0x80);
         let float = operation(AtomicOp::Sum, CswapOp::Eq, AtomicType::FloatComplex);
         let parts = |re: f32, im: f32| u128::from(im.to_bits()) << 32 | u128::from(re.to_bits());
-        assert_eq!(
-            applied(float, parts(1.0, -2.0), parts(0.5, 1.0), 0),
-            parts(1.5, -1.0)
-        );
+        assert_eq!(applied(float, parts(1.0, -2.0), parts(0.5, 1.0), 0), parts(1.5, -1.0));
     }
 }

@@ -19,12 +19,7 @@ pub enum BandwidthUnit {
 
 impl BandwidthUnit {
     /// All units.
-    pub const ALL: [Self; 4] = [
-        Self::Megabytes,
-        Self::Gigabytes,
-        Self::Mebibytes,
-        Self::Gigabits,
-    ];
+    pub const ALL: [Self; 4] = [Self::Megabytes, Self::Gigabytes, Self::Mebibytes, Self::Gigabits];
 
     /// Returns the bandwidth as text, without the unit.
     pub fn text(self, bytes_per_s: f64) -> String {
@@ -66,15 +61,7 @@ mod tests {
     #[test]
     fn shows_a_bandwidth_in_each_unit() {
         let texts = BandwidthUnit::ALL.map(|unit| format!("{} {unit}", unit.text(25e9)));
-        assert_eq!(
-            texts,
-            [
-                "25000.00 MB/s",
-                "25.000 GB/s",
-                "23841.86 MiB/s",
-                "200.000 Gb/s"
-            ]
-        );
+        assert_eq!(texts, ["25000.00 MB/s", "25.000 GB/s", "23841.86 MiB/s", "200.000 Gb/s"]);
         for unit in BandwidthUnit::ALL {
             assert_eq!(unit.to_string().parse(), Ok(unit));
         }

@@ -109,10 +109,7 @@ fn cannot_start(executable: &str) -> String {
 pub fn silent_end(status: ExitStatus) -> Failure {
     Failure::environment(match status.code() {
         Some(NOT_EXECUTED) => {
-            format!(
-                "{}: exit status {NOT_EXECUTED}",
-                cannot_start(OWN_EXECUTABLE)
-            )
+            format!("{}: exit status {NOT_EXECUTED}", cannot_start(OWN_EXECUTABLE))
         }
         Some(code) => format!("its process ended without a message (exit status {code})"),
         None => end_text(status),
@@ -172,10 +169,7 @@ mod tests {
             silent_end(status.unwrap()).message()
         };
         assert_eq!(said("kill -KILL $$"), "signal 9 ended its process");
-        assert_eq!(
-            said("exit 3"),
-            "its process ended without a message (exit status 3)"
-        );
+        assert_eq!(said("exit 3"), "its process ended without a message (exit status 3)");
         assert_eq!(
             said("exit 127"),
             "cannot start /proc/self/exe (a second process of cxidiag): exit status 127"

@@ -21,18 +21,12 @@ pub struct DeviceName {
 }
 
 /// The device if the user names none.
-pub const DEFAULT_DEVICE: DeviceName = DeviceName {
-    kind: DeviceKind::Hardware,
-    index: 0,
-};
+pub const DEFAULT_DEVICE: DeviceName = DeviceName { kind: DeviceKind::Hardware, index: 0 };
 
 impl DeviceName {
     /// Returns the software NIC of this number.
     pub fn software(index: u32) -> Self {
-        Self {
-            kind: DeviceKind::Software,
-            index,
-        }
+        Self { kind: DeviceKind::Software, index }
     }
 
     /// Returns what holds for the NIC.
@@ -42,8 +36,7 @@ impl DeviceName {
 
     /// Returns whether `name` is the name of a NIC for which `holds` is true.
     pub fn names(name: &str, holds: impl FnOnce(&Platform) -> bool) -> bool {
-        name.parse::<Self>()
-            .is_ok_and(|name| holds(name.platform()))
+        name.parse::<Self>().is_ok_and(|name| holds(name.platform()))
     }
 }
 
@@ -127,13 +120,7 @@ mod tests {
         for name in ["cxi0", "cxi12", "cxi4294967295", "soft0", "soft99"] {
             assert_eq!(name.parse::<DeviceName>().unwrap().to_string(), name);
         }
-        assert_eq!(
-            "soft7".parse(),
-            Ok(DeviceName {
-                kind: DeviceKind::Software,
-                index: 7
-            })
-        );
+        assert_eq!("soft7".parse(), Ok(DeviceName { kind: DeviceKind::Software, index: 7 }));
     }
 
     #[test]

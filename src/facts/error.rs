@@ -220,8 +220,7 @@ impl Failure {
 
     /// Returns the step at which the run failed, if it is known.
     pub fn step(&self) -> Option<Step> {
-        self.step
-            .or_else(|| (self.kind == Kind::Nic).then_some(Step::Answer))
+        self.step.or_else(|| (self.kind == Kind::Nic).then_some(Step::Answer))
     }
 
     /// Names what failed because of this failure; the message begins with it.
@@ -396,11 +395,7 @@ pub struct Invalid {
 impl Invalid {
     /// Returns the text for a value that the peer has sent.
     pub fn from_peer(&self) -> String {
-        let Self {
-            option,
-            value,
-            allowed,
-        } = self;
+        let Self { option, value, allowed } = self;
         format!("{option} {value}: {allowed}")
     }
 }
@@ -408,11 +403,7 @@ impl Invalid {
 /// Writes the text for a value that the user has typed.
 impl Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            option,
-            value,
-            allowed,
-        } = self;
+        let Self { option, value, allowed } = self;
         write!(f, "invalid value '{value}' for --{option}: {allowed}")
     }
 }
@@ -425,11 +416,7 @@ impl From<Invalid> for String {
 
 /// Returns an error: `value` is not valid for `--option`; `allowed` says what is.
 pub fn invalid(option: &'static str, value: impl Display, allowed: impl Display) -> Invalid {
-    Invalid {
-        option,
-        value: value.to_string(),
-        allowed: allowed.to_string(),
-    }
+    Invalid { option, value: value.to_string(), allowed: allowed.to_string() }
 }
 
 /// Returns the system's text for `error`, without the ` (os error N)` that the standard library
@@ -484,33 +471,20 @@ mod tests {
         let failure = Failure::environment("no answer");
         assert_eq!(reported(&failure), "cxidiag write-lat: error: no answer\n");
         let failure = failure.with_hint("ask again");
-        assert_eq!(
-            reported(&failure),
-            "cxidiag write-lat: error: no answer\nhint: ask again\n"
-        );
+        assert_eq!(reported(&failure), "cxidiag write-lat: error: no answer\nhint: ask again\n");
         assert_eq!(reported(&failure.printed()), "");
     }
 
     #[test]
     fn message_lists_causes_without_numbers_of_system_errors() {
         let full = || io::Error::from_raw_os_error(libc::ENOSPC);
-        let failure = Err::<(), _>(full())
-            .environment("cannot write x")
-            .unwrap_err();
+        let failure = Err::<(), _>(full()).environment("cannot write x").unwrap_err();
         let text = "cannot write x: No space left on device";
-        assert_eq!(
-            (failure.kind, failure.message().as_str()),
-            (Kind::Environment, text)
-        );
+        assert_eq!((failure.kind, failure.message().as_str()), (Kind::Environment, text));
         let failure = failure.context("no result");
         assert_eq!(failure.message(), format!("no result: {text}"));
-        let failure = Err::<(), _>(Errno::NOSPC)
-            .nic("cannot write x")
-            .unwrap_err();
-        assert_eq!(
-            (failure.kind, failure.message().as_str()),
-            (Kind::Nic, text)
-        );
+        let failure = Err::<(), _>(Errno::NOSPC).nic("cannot write x").unwrap_err();
+        assert_eq!((failure.kind, failure.message().as_str()), (Kind::Nic, text));
         assert_eq!(cause(&full()), "No space left on device");
         for (errno, text) in [
             (libc::EFBIG, "file size limit (ulimit -f)"),

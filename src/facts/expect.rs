@@ -46,12 +46,7 @@ pub enum Unit {
 /// A unit as typed: its name, its power of ten in the base unit, and a factor beside it.
 type Scale = (&'static str, u32, f64);
 
-const LATENCIES: &[Scale] = &[
-    ("ns", 0, 1.0),
-    ("us", 3, 1.0),
-    ("ms", 6, 1.0),
-    ("s", 9, 1.0),
-];
+const LATENCIES: &[Scale] = &[("ns", 0, 1.0), ("us", 3, 1.0), ("ms", 6, 1.0), ("s", 9, 1.0)];
 const BANDWIDTHS: &[Scale] = &[
     ("B/s", 0, 1.0),
     ("kB/s", 3, 1.0),
@@ -249,11 +244,8 @@ pub fn parse_lines(text: &str, of_bandwidth: bool) -> Result<Vec<Expectation>, S
 
 fn expectation(text: &str, of_bandwidth: bool) -> Result<Expectation, String> {
     let shape = || {
-        let example = if of_bandwidth {
-            "bw>=23GB/s or 64K:bw>=20GB/s"
-        } else {
-            "p99<4us or 8:p50<2us"
-        };
+        let example =
+            if of_bandwidth { "bw>=23GB/s or 64K:bw>=20GB/s" } else { "p99<4us or 8:p50<2us" };
         format!("'{text}' is not a bound (expected, for example, {example})")
     };
     let (size, bound) = match text.split_once(':') {
@@ -288,13 +280,7 @@ fn expectation(text: &str, of_bandwidth: bool) -> Result<Expectation, String> {
     if !limit.is_finite() {
         return Err(shape());
     }
-    Ok(Expectation {
-        text: text.to_owned(),
-        size,
-        metric,
-        limit,
-        relation,
-    })
+    Ok(Expectation { text: text.to_owned(), size, metric, limit, relation })
 }
 
 /// Returns the size in front of a bound.
@@ -317,14 +303,8 @@ mod tests {
     #[test]
     fn parses_lists_and_units() {
         let list = parse("p99<4us,mean<2.2us", false).unwrap();
-        let facts: Vec<_> = list
-            .iter()
-            .map(|one| (one.metric.to_string(), one.limit))
-            .collect();
-        assert_eq!(
-            facts,
-            [("p99".to_owned(), 4000.0), ("mean".to_owned(), 2200.0)]
-        );
+        let facts: Vec<_> = list.iter().map(|one| (one.metric.to_string(), one.limit)).collect();
+        assert_eq!(facts, [("p99".to_owned(), 4000.0), ("mean".to_owned(), 2200.0)]);
         assert_eq!(one("max<=1s").limit, 1e9);
         assert_eq!(one("min>700ns").limit, 700.0);
         assert_eq!(one("stddev<0.05ms").limit, 50_000.0);
@@ -355,10 +335,7 @@ mod tests {
             ("", "has no bounds"),
             ("# nothing\n", "has no bounds"),
             ("p50<2us\n\nbad\n", "line 3: 'bad' is not a bound"),
-            (
-                "avg<2us",
-                "line 1: unknown metric 'avg': the metrics are min, max,",
-            ),
+            ("avg<2us", "line 1: unknown metric 'avg': the metrics are min, max,"),
         ] {
             let message = parse_lines(text, false).unwrap_err();
             assert!(message.contains(why), "{message}");
@@ -389,14 +366,8 @@ mod tests {
             ("p99<4", "ns, us, ms, s"),
             ("p99<us", "is not a bound"),
             ("p99<4GB/s", "ns, us, ms, s"),
-            (
-                "bw<4us",
-                "B/s, kB/s, MB/s, GB/s, KiB/s, MiB/s, GiB/s, Mb/s, Gb/s",
-            ),
-            (
-                "bw<4gb/s",
-                "B/s, kB/s, MB/s, GB/s, KiB/s, MiB/s, GiB/s, Mb/s, Gb/s",
-            ),
+            ("bw<4us", "B/s, kB/s, MB/s, GB/s, KiB/s, MiB/s, GiB/s, Mb/s, Gb/s"),
+            ("bw<4gb/s", "B/s, kB/s, MB/s, GB/s, KiB/s, MiB/s, GiB/s, Mb/s, Gb/s"),
             ("p99<-4us", "is not a bound"),
             ("p99<4e3us", "is not a bound"),
             ("p99<.5us", "is not a bound"),
@@ -405,14 +376,8 @@ mod tests {
             ("p99<<4us", "is not a bound"),
             ("p101<4us", "percentile"),
             ("p<4us", "unknown metric 'p'"),
-            (
-                "peak<4us",
-                "unknown metric 'peak': the metrics are min, max, mean, stddev",
-            ),
-            (
-                "avg<4us",
-                "unknown metric 'avg': the metrics are min, max, mean, stddev",
-            ),
+            ("peak<4us", "unknown metric 'peak': the metrics are min, max, mean, stddev"),
+            ("avg<4us", "unknown metric 'avg': the metrics are min, max, mean, stddev"),
             ("0:p50<4us", "is not a bound"),
             ("4G:p50<4us", "is not a bound"),
             (":p50<4us", "is not a bound"),

@@ -40,9 +40,7 @@ impl Figures {
     pub fn value(&self) -> f64 {
         match *self {
             Self::Latency { median_ns, .. } => median_ns as f64,
-            Self::Bandwidth {
-                bytes_per_second, ..
-            } => bytes_per_second,
+            Self::Bandwidth { bytes_per_second, .. } => bytes_per_second,
         }
     }
 
@@ -51,14 +49,8 @@ impl Figures {
     pub fn or_better(self, later: Self) -> Self {
         match (self, later) {
             (
-                Self::Bandwidth {
-                    bytes_per_second: one,
-                    ..
-                },
-                Self::Bandwidth {
-                    bytes_per_second: other,
-                    ..
-                },
+                Self::Bandwidth { bytes_per_second: one, .. },
+                Self::Bandwidth { bytes_per_second: other, .. },
             ) if one > other => self,
             _ => later,
         }
@@ -90,19 +82,10 @@ impl Figures {
             (Self::Latency { p99_ns, .. }, Metric::Percentile(Percentile::P99)) => {
                 p99_ns.map(|ns| ns as f64)
             }
-            (
-                Self::Bandwidth {
-                    bytes_per_second, ..
-                },
-                Metric::Bandwidth,
-            ) => Some(bytes_per_second),
-            (
-                Self::Bandwidth {
-                    operations_per_second,
-                    ..
-                },
-                Metric::PacketRate,
-            ) => Some(operations_per_second),
+            (Self::Bandwidth { bytes_per_second, .. }, Metric::Bandwidth) => Some(bytes_per_second),
+            (Self::Bandwidth { operations_per_second, .. }, Metric::PacketRate) => {
+                Some(operations_per_second)
+            }
             _ => None,
         }
     }
@@ -122,10 +105,7 @@ mod tests {
             p99_ns: Some(3),
             max_ns: 4,
         };
-        let bandwidth = Figures::Bandwidth {
-            bytes_per_second: 5.0,
-            operations_per_second: 6.0,
-        };
+        let bandwidth = Figures::Bandwidth { bytes_per_second: 5.0, operations_per_second: 6.0 };
         for (name, figures, expected) in [
             ("min", latency, Some(1.0)),
             ("p50", latency, Some(2.0)),

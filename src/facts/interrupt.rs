@@ -89,10 +89,7 @@ fn start() -> io::Result<()> {
         }
     }
     let listen = move || listen(&signals, &wake);
-    thread::Builder::new()
-        .name("signals".into())
-        .spawn(listen)
-        .map_err(not_started)?;
+    thread::Builder::new().name("signals".into()).spawn(listen).map_err(not_started)?;
     // An error means that it is set already: the process has one run.
     let _ = WOKEN.set(woken);
     Ok(())
@@ -118,8 +115,7 @@ fn watch_sigint(mut raised: UnixStream) -> io::Result<bool> {
 pub fn ignored() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-        .unwrap_or(0)
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
 /// The loop of the thread.
@@ -130,10 +126,8 @@ fn listen(signals: &[(i32, UnixStream)], wake: &UnixStream) {
     let mut deadline = None;
     let mut last: Option<Instant> = None;
     loop {
-        let mut polled: Vec<PollFd> = signals
-            .iter()
-            .map(|(_, received)| PollFd::new(received, PollFlags::IN))
-            .collect();
+        let mut polled: Vec<PollFd> =
+            signals.iter().map(|(_, received)| PollFd::new(received, PollFlags::IN)).collect();
         // poll always reports errors and a closed peer.
         polled.extend(read_by.map(|stdout| PollFd::new(stdout, PollFlags::empty())));
         let left = deadline.map(|end: Instant| end.saturating_duration_since(Instant::now()));
@@ -333,10 +327,8 @@ pub fn output_failed(error: io::Error) -> Failure {
 
 /// Returns whether standard output is, or was, a terminal or another character device.
 fn stdout_is_a_device() -> bool {
-    let metadata = io::stdout()
-        .as_fd()
-        .try_clone_to_owned()
-        .and_then(|stdout| File::from(stdout).metadata());
+    let metadata =
+        io::stdout().as_fd().try_clone_to_owned().and_then(|stdout| File::from(stdout).metadata());
     metadata.is_ok_and(|metadata| metadata.file_type().is_char_device())
 }
 
@@ -350,9 +342,6 @@ mod tests {
         assert_eq!(closed.kind, Kind::OutputClosed);
         let full = output_failed(io::Error::from_raw_os_error(libc::ENOSPC));
         assert_eq!(full.kind, Kind::Environment);
-        assert_eq!(
-            full.message(),
-            "cannot write to standard output: No space left on device"
-        );
+        assert_eq!(full.message(), "cannot write to standard output: No space left on device");
     }
 }

@@ -17,15 +17,9 @@ pub fn decimal(text: &str) -> Option<u64> {
 ///
 /// A description of the allowed values.
 pub fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
-    decimal(text)
-        .filter(|number| range.contains(number))
-        .ok_or_else(|| {
-            format!(
-                "expected a decimal number from {} to {}",
-                range.start(),
-                range.end()
-            )
-        })
+    decimal(text).filter(|number| range.contains(number)).ok_or_else(|| {
+        format!("expected a decimal number from {} to {}", range.start(), range.end())
+    })
 }
 
 /// Units of sizes with their bytes. Capital and small letters are equal.
@@ -60,15 +54,13 @@ pub fn bytes(text: &str) -> Option<u64> {
 ///
 /// A description of the allowed values.
 pub fn bytes_within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
-    bytes(text)
-        .filter(|bytes| range.contains(bytes))
-        .ok_or_else(|| {
-            format!(
-                "expected bytes from {} to {}, such as 4096, 64K or 1GiB",
-                range.start(),
-                range.end()
-            )
-        })
+    bytes(text).filter(|bytes| range.contains(bytes)).ok_or_else(|| {
+        format!(
+            "expected bytes from {} to {}, such as 4096, 64K or 1GiB",
+            range.start(),
+            range.end()
+        )
+    })
 }
 
 /// Returns a percentage in plain decimal digits: `5%`, `2.5%` or `5`.
@@ -79,20 +71,12 @@ pub fn percent(text: &str) -> Option<f64> {
     if !plain(whole) || !plain(parts) {
         return None;
     }
-    number
-        .parse()
-        .ok()
-        .filter(|number: &f64| number.is_finite())
+    number.parse().ok().filter(|number: &f64| number.is_finite())
 }
 
 /// Units of times with their nanoseconds, the longest first.
-const TIMES: [(&str, u64); 5] = [
-    ("m", 60_000_000_000),
-    ("s", 1_000_000_000),
-    ("ms", 1_000_000),
-    ("us", 1_000),
-    ("ns", 1),
-];
+const TIMES: [(&str, u64); 5] =
+    [("m", 60_000_000_000), ("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
 
 /// Returns the time in `text` if it is within `range`: a decimal number, which may have a fraction,
 /// and one of the units `ns`, `us`, `ms`, `s` and `m` (minutes). Without a unit, it is in seconds.
@@ -153,11 +137,7 @@ fn nanoseconds(text: &str, default: &str) -> Option<u64> {
     let parts = 10_u128.pow(fraction.len() as u32);
     let number = u128::from(decimal(whole)?) * parts + fraction.parse::<u128>().ok()?;
     let ns = number.checked_mul(scale.into())?;
-    if ns.is_multiple_of(parts) {
-        (ns / parts).try_into().ok()
-    } else {
-        None
-    }
+    if ns.is_multiple_of(parts) { (ns / parts).try_into().ok() } else { None }
 }
 
 #[cfg(test)]
@@ -277,21 +257,13 @@ mod tests {
 
     #[test]
     fn reads_microseconds_with_units() {
-        for (text, us) in [
-            ("0", 0),
-            ("100", 100),
-            ("0.5ms", 500),
-            ("2000ns", 2),
-            ("1s", 1_000_000),
-        ] {
+        for (text, us) in [("0", 0), ("100", 100), ("0.5ms", 500), ("2000ns", 2), ("1s", 1_000_000)]
+        {
             assert_eq!(microseconds(text, 1_000_000), Ok(us), "{text}");
         }
         for text in ["", "0.5", "1500ns", "2s", "1000001", "x", "1 us"] {
             let refused = microseconds(text, 1_000_000).unwrap_err();
-            assert!(
-                refused.contains("0 to 1000000us, in whole microseconds"),
-                "{refused}"
-            );
+            assert!(refused.contains("0 to 1000000us, in whole microseconds"), "{refused}");
         }
     }
 

@@ -118,10 +118,7 @@ mod tests {
 
     #[test]
     fn parses_and_prints_names() {
-        let names: Vec<String> = Percentile::STANDARD
-            .iter()
-            .map(Percentile::to_string)
-            .collect();
+        let names: Vec<String> = Percentile::STANDARD.iter().map(Percentile::to_string).collect();
         assert_eq!(names, ["p50", "p90", "p99", "p99.9", "p99.99", "p100"]);
     }
 

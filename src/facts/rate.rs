@@ -132,15 +132,8 @@ fn scaled(text: &str, factor: u64, divisor: u64) -> Option<u64> {
     let unit = 10_u64.pow(fraction.len() as u32);
     let number = u128::from(whole.parse::<u64>().ok()?) * u128::from(unit)
         + u128::from(fraction.parse::<u64>().ok()?);
-    let (scaled, by) = (
-        number.checked_mul(factor.into())?,
-        u128::from(unit) * u128::from(divisor),
-    );
-    if scaled % by == 0 {
-        (scaled / by).try_into().ok()
-    } else {
-        None
-    }
+    let (scaled, by) = (number.checked_mul(factor.into())?, u128::from(unit) * u128::from(divisor));
+    if scaled % by == 0 { (scaled / by).try_into().ok() } else { None }
 }
 
 /// The time from one intended start to the next, exactly: `whole` nanoseconds and `rest` parts of
@@ -194,16 +187,7 @@ pub struct Kept {
 impl Pacer {
     /// Creates a schedule whose first start is intended at `first`, in nanoseconds.
     pub fn new(period: Period, first: u64) -> Self {
-        Self {
-            period,
-            due: first,
-            rest: 0,
-            is_late: false,
-            first,
-            last: first,
-            starts: 0,
-            late: 0,
-        }
+        Self { period, due: first, rest: 0, is_late: false, first, last: first, starts: 0, late: 0 }
     }
 
     /// Returns the intended time of the next start, in nanoseconds.
@@ -347,19 +331,10 @@ mod tests {
 
     #[test]
     fn period_is_exact() {
-        assert_eq!(
-            Rate::Operations(1_000).period(8, 1).nanoseconds(),
-            1_000_000
-        );
+        assert_eq!(Rate::Operations(1_000).period(8, 1).nanoseconds(), 1_000_000);
         assert_eq!(Rate::Operations(3).period(8, 1).nanoseconds(), 333_333_334);
-        assert_eq!(
-            Rate::Bytes(500_000_000).period(1 << 16, 1).nanoseconds(),
-            131_072
-        );
-        assert_eq!(
-            Rate::Operations(1_000_000).period(8, 256).nanoseconds(),
-            256_000
-        );
+        assert_eq!(Rate::Bytes(500_000_000).period(1 << 16, 1).nanoseconds(), 131_072);
+        assert_eq!(Rate::Operations(1_000_000).period(8, 256).nanoseconds(), 256_000);
         // 4 GiB - 1, 16382 times, at a byte per second.
         let longest = Rate::Bytes(1).period(u32::MAX.into(), 16_382);
         assert_eq!(longest.nanoseconds(), Period::LONGEST);
@@ -376,14 +351,7 @@ mod tests {
                 due
             })
             .collect();
-        let thirds = [
-            0,
-            333_333_333,
-            666_666_666,
-            1_000_000_000,
-            1_333_333_333,
-            1_666_666_666,
-        ];
+        let thirds = [0, 333_333_333, 666_666_666, 1_000_000_000, 1_333_333_333, 1_666_666_666];
         assert_eq!(due[..6], thirds);
         assert_eq!(due[6], 2_000_000_000);
     }
@@ -429,11 +397,7 @@ mod tests {
             pacer.kept()
         };
         let sum = Kept::of_pairs(&[21, 20, 21, 20].map(kept));
-        let expected = Kept {
-            starts: 82,
-            late: 0,
-            per_second: Some(80.0),
-        };
+        let expected = Kept { starts: 82, late: 0, per_second: Some(80.0) };
         assert_eq!(sum, Some(expected));
         // The rates of the other two are unknown.
         let sum = Kept::of_pairs(&[2, 1, 2, 0].map(kept)).unwrap();

@@ -36,10 +36,7 @@ fn without(text: &str, is_shown: fn(char) -> bool) -> Cow<'_, str> {
 /// is, valid or not.
 pub fn shown_json(document: &[u8]) -> Cow<'_, [u8]> {
     // A backslash occurs in strings only; a document has no other control characters than spaces.
-    if !document
-        .iter()
-        .any(|byte| [b'\\', 0x7f, 0xc2].contains(byte))
-    {
+    if !document.iter().any(|byte| [b'\\', 0x7f, 0xc2].contains(byte)) {
         return document.into();
     }
     let mut shown = Vec::with_capacity(document.len() + 16);
@@ -99,11 +96,7 @@ pub fn markdown(lines: &str) -> String {
         let escaped = line.replace('&', "&amp;").replace('<', "&lt;");
         escaped.replace('>', "&gt;").replace("](", "]\\(")
     };
-    lines
-        .split('\n')
-        .map(escaped)
-        .collect::<Vec<_>>()
-        .join("\n")
+    lines.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
 }
 
 /// Takes over a text of another process: without control characters, and cut at [`MOST_TEXT`].

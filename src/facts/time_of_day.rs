@@ -35,11 +35,7 @@ fn corrected(stamp: Duration, shown: Duration, [earlier, later]: [Duration; 2]) 
         stamp
     };
     // The stamp may be from just before the step.
-    if without_step.abs_diff(later) < stamp.abs_diff(later) {
-        without_step
-    } else {
-        stamp
-    }
+    if without_step.abs_diff(later) < stamp.abs_diff(later) { without_step } else { stamp }
 }
 
 /// Returns what the clock of the machine shows; zero before 1970.

@@ -52,9 +52,7 @@ impl Token {
     /// has: a word of a dictionary has fewer.
     pub fn bits(&self) -> u32 {
         let bytes = self.0.as_bytes();
-        let is_hexadecimal = bytes
-            .iter()
-            .all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        let is_hexadecimal = bytes.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let of_kind = |is_one: fn(&u8) -> bool, count: u32| {
             if bytes.iter().any(is_one) { count } else { 0 }
         };
@@ -68,11 +66,7 @@ impl Token {
         };
         let distinct = bytes.iter().collect::<BTreeSet<_>>().len();
         // A few characters again and again are no choice among all.
-        let choices = if distinct < 8 {
-            distinct as u32
-        } else {
-            alphabet
-        };
+        let choices = if distinct < 8 { distinct as u32 } else { alphabet };
         (bytes.len() as f64 * f64::from(choices).log2()) as u32
     }
 

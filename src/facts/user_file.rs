@@ -85,19 +85,13 @@ mod tests {
 
     #[test]
     fn names_the_limit() {
-        assert_eq!(
-            limited(io::repeat(1).take(1 << 20), 1 << 20).unwrap().len(),
-            1 << 20
-        );
+        assert_eq!(limited(io::repeat(1).take(1 << 20), 1 << 20).unwrap().len(), 1 << 20);
         let error = limited(io::repeat(1), 1 << 20).unwrap_err().to_string();
         assert_eq!(error, "larger than 1 MiB, the limit for such a file");
     }
 
     #[test]
     fn leaves_out_a_byte_order_mark() {
-        assert_eq!(
-            limited("\u{feff}a\u{feff}".as_bytes(), 9).unwrap(),
-            "a\u{feff}".as_bytes()
-        );
+        assert_eq!(limited("\u{feff}a\u{feff}".as_bytes(), 9).unwrap(), "a\u{feff}".as_bytes());
     }
 }

@@ -47,10 +47,7 @@ pub struct CounterClock {
 impl CounterClock {
     /// Creates a clock that converts at `rate`, in nanoseconds per count.
     pub fn new(counter: CpuCounter, rate: f64) -> Self {
-        Self {
-            counter,
-            rate: (rate * (1_u64 << FRACTION) as f64).round() as u64,
-        }
+        Self { counter, rate: (rate * (1_u64 << FRACTION) as f64).round() as u64 }
     }
 
     /// Returns the rate after rounding, in nanoseconds per count.

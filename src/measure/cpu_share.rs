@@ -35,18 +35,14 @@ impl CpuShare {
             let times = fs::read_to_string(files.join("schedstat")).ok()?;
             Self::parse(&times).filter(|_| is_named)
         };
-        threads.filter_map(share).reduce(|sum, of| Self {
-            ran: sum.ran + of.ran,
-            waited: sum.waited + of.waited,
-        })
+        threads
+            .filter_map(share)
+            .reduce(|sum, of| Self { ran: sum.ran + of.ran, waited: sum.waited + of.waited })
     }
 
     fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split_whitespace().map(str::parse);
-        Some(Self {
-            ran: numbers.next()?.ok()?,
-            waited: numbers.next()?.ok()?,
-        })
+        Some(Self { ran: numbers.next()?.ok()?, waited: numbers.next()?.ok()? })
     }
 
     /// Returns how long the threads have run, together.

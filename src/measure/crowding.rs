@@ -50,31 +50,19 @@ pub struct Crowding {
 impl Crowding {
     /// Returns the state of a thread that is alone on its CPU.
     pub fn none() -> Self {
-        Self {
-            was_late: false,
-            yielded: 0,
-            until: 0,
-        }
+        Self { was_late: false, yielded: 0, until: 0 }
     }
 
     /// Returns the number of polls before the first call of [`Self::rest`] in a wait.
     #[inline(always)]
     pub fn first_polls(&self) -> u32 {
-        if self.until == 0 {
-            FIRST_POLLS
-        } else {
-            POLLS_IF_CROWDED
-        }
+        if self.until == 0 { FIRST_POLLS } else { POLLS_IF_CROWDED }
     }
 
     /// Returns the number of polls between two calls of [`Self::rest`].
     #[inline(always)]
     pub fn polls(&self) -> u32 {
-        if self.until == 0 {
-            POLLS
-        } else {
-            POLLS_IF_CROWDED
-        }
+        if self.until == 0 { POLLS } else { POLLS_IF_CROWDED }
     }
 
     /// Gives other threads the CPU if the wait that began at `since` is long, and its event is not
@@ -134,12 +122,7 @@ mod tests {
             crowding.polls() == POLLS_IF_CROWDED && crowding.first_polls() == POLLS_IF_CROWDED
         };
         assert!(crowds(&[TAKEN, TAKEN]));
-        for others in [
-            &[TAKEN][..],
-            &[TAKEN - 1, TAKEN - 1],
-            &[TAKEN, 1, TAKEN],
-            &[1, TAKEN],
-        ] {
+        for others in [&[TAKEN][..], &[TAKEN - 1, TAKEN - 1], &[TAKEN, 1, TAKEN], &[1, TAKEN]] {
             assert!(!crowds(others), "{others:?}");
         }
     }
@@ -176,11 +159,7 @@ mod tests {
         let clock = Slow(Cell::new(0), TAKEN);
         rest(&mut crowding, &clock, LONG);
         let crowded = rest(&mut crowding, &clock, 10 * LONG);
-        assert_eq!(
-            rest(&mut crowding, &clock, crowded),
-            crowded,
-            "a sleep is no yield"
-        );
+        assert_eq!(rest(&mut crowding, &clock, crowded), crowded, "a sleep is no yield");
         assert_eq!(crowding.polls(), POLLS_IF_CROWDED);
         crowding.rest(&clock, crowded + HOLD, crowded + HOLD, crowded + HOLD);
         assert_eq!(crowding.polls(), POLLS);

@@ -19,10 +19,7 @@ pub struct Gauge {
 impl Gauge {
     /// Creates a gauge with the distribution of the latencies.
     pub fn with_latencies() -> Self {
-        Self {
-            latencies: Some(LiveHistogram::new()),
-            ..Self::default()
-        }
+        Self { latencies: Some(LiveHistogram::new()), ..Self::default() }
     }
 
     /// Sets the number of operations and the sum of their latencies (ns; 0 if not measured).

@@ -22,9 +22,7 @@ const MOST_WAITED: f64 = 5.0;
 pub fn memory_copy_rate(cpus: &[u32], time: Duration) -> Option<f64> {
     // Writing the pages takes them from the NUMA node of the CPU. All threads begin to copy when
     // all have their memory.
-    let memories = on_each(cpus.iter().map(|cpu| (*cpu, ())), |()| {
-        Some(vec![1_u8; MEMORY])
-    })?;
+    let memories = on_each(cpus.iter().map(|cpu| (*cpu, ())), |()| Some(vec![1_u8; MEMORY]))?;
     let places = cpus.iter().copied().zip(memories);
     let rates = on_each(places, |memory| copy_rate(memory, time))?;
     Some(rates.iter().sum())
@@ -78,9 +76,7 @@ mod tests {
         // A busy machine may let a thread wait each time.
         let tries = 0..20;
         let rate = |cpus: &[u32]| {
-            let mut rates = tries
-                .clone()
-                .map(|_| memory_copy_rate(cpus, Duration::from_millis(2)));
+            let mut rates = tries.clone().map(|_| memory_copy_rate(cpus, Duration::from_millis(2)));
             rates.find_map(|rate| rate)
         };
         if let Some(rate) = rate(&allowed[..1]) {

@@ -165,13 +165,8 @@ mod tests {
     #[test]
     fn each_sample_contains_one_reading() {
         let error = OwnError::measure(&Ticking(Cell::new(0))).unwrap();
-        let always_10 = Distribution {
-            count: SAMPLES as u64,
-            min_ns: 10,
-            p50_ns: 10,
-            p99_ns: 10,
-            max_ns: 10,
-        };
+        let always_10 =
+            Distribution { count: SAMPLES as u64, min_ns: 10, p50_ns: 10, p99_ns: 10, max_ns: 10 };
         for distribution in [error.clock, error.issue, error.poll, error.path] {
             assert_eq!(distribution, always_10);
         }
@@ -194,13 +189,8 @@ mod tests {
     #[test]
     fn distribution_has_nearest_ranks() {
         let samples = (0..1_000).map(|i| 1 + i * 7 % 1_000).collect();
-        let expected = Distribution {
-            count: 1_000,
-            min_ns: 1,
-            p50_ns: 500,
-            p99_ns: 990,
-            max_ns: 1_000,
-        };
+        let expected =
+            Distribution { count: 1_000, min_ns: 1, p50_ns: 500, p99_ns: 990, max_ns: 1_000 };
         assert_eq!(Distribution::of(samples), expected);
         assert_eq!(Distribution::of(vec![7]).p99_ns, 7);
     }

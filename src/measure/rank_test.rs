@@ -101,13 +101,8 @@ fn by_normal_distribution(ranks: &[usize], chosen: usize, sum: usize) -> f64 {
 /// Returns the probability that a value of the standard normal distribution is above `z`, with an
 /// absolute error below 8e-8 (Abramowitz and Stegun, 26.2.17).
 fn upper_tail(z: f64) -> f64 {
-    const TERMS: [f64; 5] = [
-        0.319_381_530,
-        -0.356_563_782,
-        1.781_477_937,
-        -1.821_255_978,
-        1.330_274_429,
-    ];
+    const TERMS: [f64; 5] =
+        [0.319_381_530, -0.356_563_782, 1.781_477_937, -1.821_255_978, 1.330_274_429];
     let t = 1.0 / (1.0 + 0.231_641_9 * z.abs());
     let series = TERMS.iter().rev().fold(0.0, |sum, term| (sum + term) * t);
     let tail = series * (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
@@ -170,10 +165,8 @@ mod tests {
             let second: Vec<f64> = (0..25).map(|i| f64::from(i + shift)).collect();
             let ranks = doubled_ranks(&first, &second);
             let sum = ranks[25..].iter().sum();
-            let (exact, approximate) = (
-                exact(&ranks, 25, sum),
-                by_normal_distribution(&ranks, 25, sum),
-            );
+            let (exact, approximate) =
+                (exact(&ranks, 25, sum), by_normal_distribution(&ranks, 25, sum));
             assert!((exact - approximate).abs() < 0.005, "{exact} {approximate}");
         }
         let first: Vec<f64> = (0..100).map(f64::from).collect();
@@ -210,10 +203,7 @@ mod tests {
             let high: Vec<f64> = (0..second).map(|i| f64::from(1_000 + i)).collect();
             let smallest = smallest_probability(low.len(), high.len());
             let reached = probability_of_shift(&low, &high);
-            assert!(
-                (reached - smallest).abs() < 1e-9 * smallest,
-                "{reached} {smallest}"
-            );
+            assert!((reached - smallest).abs() < 1e-9 * smallest, "{reached} {smallest}");
         }
     }
 

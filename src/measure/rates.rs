@@ -18,9 +18,7 @@ impl SideResult {
         let elapsed_us = pairs.iter().map(|pair| pair.elapsed_us).max();
         Self {
             elapsed_us: elapsed_us.unwrap_or(0),
-            count: pairs
-                .iter()
-                .fold(0, |sum, pair| sum.saturating_add(pair.count)),
+            count: pairs.iter().fold(0, |sum, pair| sum.saturating_add(pair.count)),
         }
     }
 }
@@ -51,10 +49,7 @@ impl Rates {
 
     /// Returns the rates of this many operations of `size` bytes in a microsecond.
     pub fn of_operations(size: u64, per_us: f64) -> Self {
-        Self {
-            megabytes: per_us * size as f64,
-            megapackets: per_us * size.div_ceil(MTU) as f64,
-        }
+        Self { megabytes: per_us * size as f64, megapackets: per_us * size.div_ceil(MTU) as f64 }
     }
 }
 
@@ -74,11 +69,7 @@ mod tests {
 
     #[test]
     fn adds_both_sides() {
-        let rates = Rates::of(
-            4096,
-            [side(1_000_000, 1_000_000), side(2_000_000, 500_000)],
-            false,
-        );
+        let rates = Rates::of(4096, [side(1_000_000, 1_000_000), side(2_000_000, 500_000)], false);
         assert_eq!(rates.megabytes, 1.25 * 4096.0);
         assert_eq!(rates.megapackets, 2.5);
     }
@@ -100,9 +91,6 @@ mod tests {
     #[test]
     fn doubles_bidirectional_rate_of_one_nic() {
         let sides = [side(100, 10), side(100, 10)];
-        assert_eq!(
-            Rates::of(8, sides, true).megabytes,
-            2.0 * Rates::of(8, sides, false).megabytes
-        );
+        assert_eq!(Rates::of(8, sides, true).megabytes, 2.0 * Rates::of(8, sides, false).megabytes);
     }
 }

@@ -38,20 +38,12 @@ impl Recorder {
         let samples = keep.map(reserve).transpose()?;
         let histogram = Histogram::new_with_bounds(1, LONGEST, DIGITS)
             .environment("cannot make a histogram")?;
-        Ok(Self {
-            statistics: Statistics::new(),
-            histogram,
-            samples,
-            gauge: Arc::default(),
-        })
+        Ok(Self { statistics: Statistics::new(), histogram, samples, gauge: Arc::default() })
     }
 
     /// Returns a recorder whose gauge has the distribution of the samples.
     pub fn with_live_latencies(self) -> Self {
-        Self {
-            gauge: Arc::new(Gauge::with_latencies()),
-            ..self
-        }
+        Self { gauge: Arc::new(Gauge::with_latencies()), ..self }
     }
 
     /// Records one sample (ns). Neither allocates nor formats.
@@ -158,14 +150,9 @@ mod tests {
     #[test]
     fn statistics_histogram_and_samples_agree() {
         let mut recorder = Recorder::new(Some(3)).unwrap();
-        [2008, 2012, 2007]
-            .into_iter()
-            .for_each(|sample| recorder.record(sample));
+        [2008, 2012, 2007].into_iter().for_each(|sample| recorder.record(sample));
         assert_eq!(recorder.samples(), Some(&[2008, 2012, 2007][..]));
-        assert_eq!(
-            recorder.statistics(),
-            &[2008, 2012, 2007].into_iter().collect()
-        );
+        assert_eq!(recorder.statistics(), &[2008, 2012, 2007].into_iter().collect());
         assert_eq!(recorder.histogram().len(), 3);
         assert_eq!(recorder.gauge().get(), (3, 6027));
         recorder.gauge().begin(1);
@@ -173,14 +160,8 @@ mod tests {
         recorder.clear();
         assert_eq!(recorder.samples(), Some(&[][..]));
         let gauge = recorder.gauge();
-        assert_eq!(
-            (gauge.get(), gauge.begun(), gauge.ended()),
-            ((0, 0), None, None)
-        );
-        assert_eq!(
-            (recorder.statistics().count(), recorder.histogram().len()),
-            (0, 0)
-        );
+        assert_eq!((gauge.get(), gauge.begun(), gauge.ended()), ((0, 0), None, None));
+        assert_eq!((recorder.statistics().count(), recorder.histogram().len()), (0, 0));
     }
 
     #[test]
@@ -193,13 +174,8 @@ mod tests {
     #[test]
     fn drops_no_sample() {
         let mut recorder = Recorder::new(None).unwrap();
-        [0, LONGEST * 2]
-            .into_iter()
-            .for_each(|sample| recorder.record(sample));
-        assert_eq!(
-            (recorder.statistics().min(), recorder.statistics().max()),
-            (0, LONGEST * 2)
-        );
+        [0, LONGEST * 2].into_iter().for_each(|sample| recorder.record(sample));
+        assert_eq!((recorder.statistics().min(), recorder.statistics().max()), (0, LONGEST * 2));
         assert_eq!(recorder.histogram().len(), 2);
     }
 
@@ -242,11 +218,7 @@ mod tests {
     fn t32_reports_too_many_samples() {
         for count in [u64::MAX, u64::MAX / 8, 1 << 60] {
             let failure = Recorder::new(Some(count)).unwrap_err();
-            assert!(
-                failure.message().contains(&count.to_string()),
-                "{}",
-                failure.message()
-            );
+            assert!(failure.message().contains(&count.to_string()), "{}", failure.message());
         }
     }
 }

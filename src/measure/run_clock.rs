@@ -128,9 +128,7 @@ impl RunClock {
             ClockChoice::Cntvct => "CNTVCT",
         };
         match (reliable_counter(requested, machine), choice) {
-            (Ok(counter), _) => Ok(Self {
-                counter: Some(Calibration::begin(counter)),
-            }),
+            (Ok(counter), _) => Ok(Self { counter: Some(Calibration::begin(counter)) }),
             (Err(_), ClockChoice::Auto) => Ok(Self { counter: None }),
             (Err(why), _) => Err(Failure::usage(invalid("clock", choice, why))
                 .with_hint("leave out --clock, or use --clock=monotonic-raw")),
@@ -158,10 +156,7 @@ impl RunClock {
 /// Returns the counter of the CPUs, or why it cannot be used.
 fn reliable_counter(requested: &str, machine: &Machine) -> Result<CpuCounter, String> {
     if requested != CpuCounter::NAME {
-        return Err(format!(
-            "this processor has no {requested}, but a {}",
-            CpuCounter::NAME
-        ));
+        return Err(format!("this processor has no {requested}, but a {}", CpuCounter::NAME));
     }
     let counter = CpuCounter::find().ok_or_else(|| {
         format!("the {requested} of this processor does not count at a constant rate")
@@ -187,11 +182,7 @@ struct Calibration {
 
 impl Calibration {
     fn begin(counter: CpuCounter) -> Self {
-        Self {
-            counter,
-            begin: Moment::read(counter),
-            clock: None,
-        }
+        Self { counter, begin: Moment::read(counter), clock: None }
     }
 
     fn clock(&mut self) -> CounterClock {
@@ -284,10 +275,7 @@ mod tests {
         let best = CpuCounter::find().map_or(MonotonicRaw::NAME, |_| CpuCounter::NAME);
         let line = format!("{}\n", CpuCounter::CLOCK_SOURCE);
         assert_eq!(chosen(ClockChoice::Auto, &line).unwrap(), best);
-        assert_eq!(
-            chosen(ClockChoice::Auto, "kvm-clock\n").unwrap(),
-            MonotonicRaw::NAME
-        );
+        assert_eq!(chosen(ClockChoice::Auto, "kvm-clock\n").unwrap(), MonotonicRaw::NAME);
         let failure = chosen(own_counter(), "hpet\n").unwrap_err();
         assert_eq!(failure.status(), 2);
         let message = failure.message();
@@ -302,9 +290,7 @@ mod tests {
             ClockChoice::Tsc => ClockChoice::Cntvct,
             _ => ClockChoice::Tsc,
         };
-        let message = chosen(other, CpuCounter::CLOCK_SOURCE)
-            .unwrap_err()
-            .message();
+        let message = chosen(other, CpuCounter::CLOCK_SOURCE).unwrap_err().message();
         assert!(message.contains("this processor has no"), "{message}");
     }
 
@@ -329,11 +315,7 @@ mod tests {
             return;
         };
         let moment = |count, ns| Moment { count, ns };
-        let mut calibration = Calibration {
-            counter,
-            begin: moment(1_000, 500),
-            clock: None,
-        };
+        let mut calibration = Calibration { counter, begin: moment(1_000, 500), clock: None };
         // 2.5 GHz over 10 s, while counts were converted at a rate that is 3 ppm too high.
         let end = moment(25_000_001_000, 10_000_000_500);
         assert_eq!(calibration.facts(end).drift_ppm, None);
@@ -349,11 +331,7 @@ mod tests {
     #[test]
     fn warns_of_large_drift_only() {
         let warning = |drift_ppm| {
-            let facts = ClockFacts {
-                name: "TSC",
-                drift_ppm,
-                ..ClockFacts::of_monotonic_raw()
-            };
+            let facts = ClockFacts { name: "TSC", drift_ppm, ..ClockFacts::of_monotonic_raw() };
             facts.warning()
         };
         for small in [None, Some(0.1), Some(-999.0)] {

@@ -29,10 +29,7 @@ pub struct ViewTimer {
 impl ViewTimer {
     /// Starts to measure the calling thread.
     pub fn start() -> Self {
-        Self {
-            start: MonotonicRaw.now(),
-            cpu: thread_time(),
-        }
+        Self { start: MonotonicRaw.now(), cpu: thread_time() }
     }
 
     /// Returns a view with the times since the start, in the same thread.

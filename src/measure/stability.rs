@@ -41,10 +41,7 @@ pub struct StabilityCheck {
 impl StabilityCheck {
     /// Creates a check for one size. Without a limit it never ends the run.
     pub fn new(until: Option<Until>) -> Self {
-        Self {
-            until,
-            next: LEAST_SAMPLES,
-        }
+        Self { until, next: LEAST_SAMPLES }
     }
 
     /// Returns whether the run may end. Called after each sample.
@@ -102,9 +99,7 @@ mod tests {
 
     fn recorded(samples: impl IntoIterator<Item = u64>) -> Recorder {
         let mut recorder = Recorder::new(None).unwrap();
-        samples
-            .into_iter()
-            .for_each(|sample| recorder.record(sample));
+        samples.into_iter().for_each(|sample| recorder.record(sample));
         recorder
     }
 

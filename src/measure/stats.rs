@@ -17,13 +17,7 @@ pub struct Statistics {
 impl Statistics {
     /// Creates the statistics of no samples.
     pub const fn new() -> Self {
-        Self {
-            count: 0,
-            min: u64::MAX,
-            max: 0,
-            sum: 0,
-            squares: 0,
-        }
+        Self { count: 0, min: u64::MAX, max: 0, sum: 0, squares: 0 }
     }
 
     /// Adds a sample (ns).
@@ -84,10 +78,7 @@ impl Statistics {
 
     /// Returns the whole part of the mean, and the rest of the sum.
     fn split_mean(&self) -> (u128, u128) {
-        (
-            self.sum / u128::from(self.count),
-            self.sum % u128::from(self.count),
-        )
+        (self.sum / u128::from(self.count), self.sum % u128::from(self.count))
     }
 }
 
@@ -100,9 +91,7 @@ impl Default for Statistics {
 impl FromIterator<u64> for Statistics {
     fn from_iter<I: IntoIterator<Item = u64>>(samples: I) -> Self {
         let mut statistics = Self::new();
-        samples
-            .into_iter()
-            .for_each(|sample| statistics.add(sample));
+        samples.into_iter().for_each(|sample| statistics.add(sample));
         statistics
     }
 }
@@ -137,10 +126,7 @@ mod tests {
         assert_eq!(statistics.mean(), 2090.5);
         assert_eq!(statistics.standard_deviation(), 0.5);
         // The legacy tools print 0.04 us.
-        assert_eq!(
-            format!("{:.2}", statistics.standard_deviation() / 1000.0),
-            "0.00"
-        );
+        assert_eq!(format!("{:.2}", statistics.standard_deviation() / 1000.0), "0.00");
     }
 
     #[test]
@@ -157,17 +143,9 @@ mod tests {
         let hour = 3_600_000_000_000_u64;
         let n = 1_000_000_000_u64;
         let sum = u128::from(n) * u128::from(hour);
-        let hours = Statistics {
-            count: n,
-            min: hour,
-            max: hour,
-            sum,
-            squares: sum * u128::from(hour),
-        };
-        assert_eq!(
-            (hours.mean(), hours.standard_deviation()),
-            (hour as f64, 0.0)
-        );
+        let hours =
+            Statistics { count: n, min: hour, max: hour, sum, squares: sum * u128::from(hour) };
+        assert_eq!((hours.mean(), hours.standard_deviation()), (hour as f64, 0.0));
     }
 
     /// Returns the numerator of the exact variance over n^2: the sum over all pairs i < j of (xi -

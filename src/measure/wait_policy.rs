@@ -72,12 +72,7 @@ pub struct Limits {
 impl<'a> WaitPolicy<'a> {
     /// Creates a policy with `supervisor`.
     pub fn new(supervisor: &'a dyn Supervisor) -> Self {
-        Self {
-            supervisor,
-            allowance: 0,
-            pause: 0,
-            crowding: Crowding::none(),
-        }
+        Self { supervisor, allowance: 0, pause: 0, crowding: Crowding::none() }
     }
 
     /// Adds time for operations that move `bytes` bytes before their event.
@@ -92,26 +87,16 @@ impl<'a> WaitPolicy<'a> {
 
     /// Returns the times of the policy, for another thread.
     pub fn limits(&self) -> Limits {
-        Limits {
-            allowance: self.allowance,
-            pause: self.pause,
-        }
+        Limits { allowance: self.allowance, pause: self.pause }
     }
 
     /// Takes over the times of another policy.
     pub fn with_limits(self, limits: Limits) -> Self {
-        Self {
-            allowance: limits.allowance,
-            pause: limits.pause,
-            ..self
-        }
+        Self { allowance: limits.allowance, pause: limits.pause, ..self }
     }
 
     fn allow(self, more: u64) -> Self {
-        Self {
-            allowance: self.allowance.saturating_add(more),
-            ..self
-        }
+        Self { allowance: self.allowance.saturating_add(more), ..self }
     }
 
     /// Polls until there is an event. Returns the event and the time right after it was seen.
@@ -158,12 +143,7 @@ impl<'a> WaitPolicy<'a> {
 
     /// Returns a timer for a wait in which the caller polls.
     pub fn timer(self, event: &'static str) -> PollTimer<'a> {
-        PollTimer {
-            policy: self,
-            event,
-            misses: 0,
-            watch: None,
-        }
+        PollTimer { policy: self, event, misses: 0, watch: None }
     }
 
     /// Returns the time limit of a wait for an operation of `bytes` bytes.
@@ -211,9 +191,7 @@ impl<'a> WaitPolicy<'a> {
         }
         let give_up = in_effect(GIVE_UP).saturating_add(self.allowance);
         if watch.is_over {
-            return Err(self
-                .supervisor
-                .no_answer(event, Duration::from_nanos(waited)));
+            return Err(self.supervisor.no_answer(event, Duration::from_nanos(waited)));
         }
         if waited >= give_up || looks && self.supervisor.is_over() {
             watch.is_over = true;
@@ -221,8 +199,7 @@ impl<'a> WaitPolicy<'a> {
         }
         if waited >= NOTICE.saturating_add(self.allowance) && !watch.noticed {
             watch.noticed = true;
-            self.supervisor
-                .slow(event, seconds(waited), seconds(give_up));
+            self.supervisor.slow(event, seconds(waited), seconds(give_up));
         }
         let expected = watch.since.saturating_add(self.pause);
         self.crowding.rest(clock, watch.since, expected, now);
@@ -276,8 +253,7 @@ impl PollTimer<'_> {
             return Ok(false);
         }
         self.misses = 0;
-        self.policy
-            .still_nothing(clock, self.event, &mut self.watch)
+        self.policy.still_nothing(clock, self.event, &mut self.watch)
     }
 }
 
@@ -313,20 +289,13 @@ pub mod double {
     impl Watching {
         /// Returns a supervisor with or without a peer.
         pub fn peer(peer: bool) -> Self {
-            Self {
-                peer,
-                notices: Cell::new(0),
-            }
+            Self { peer, notices: Cell::new(0) }
         }
     }
 
     impl Supervisor for Watching {
         fn peer_is_there(&self) -> Result<(), Failure> {
-            if self.peer {
-                Ok(())
-            } else {
-                Err(Failure::environment("lost"))
-            }
+            if self.peer { Ok(()) } else { Err(Failure::environment("lost")) }
         }
 
         fn slow(&self, _: &str, _: u64, _: u64) {
@@ -406,18 +375,11 @@ mod tests {
     #[test]
     fn checks_of_peer_keep_clear_of_expected_event() {
         let supervisor = Watching::peer(true);
-        for (pause, first) in [
-            (0, LOOK / 2),
-            (LOOK, LOOK / 2),
-            (3 * LOOK / 2, 0),
-            (700, LOOK / 2 + 700),
-        ] {
+        for (pause, first) in
+            [(0, LOOK / 2), (LOOK, LOOK / 2), (3 * LOOK / 2, 0), (700, LOOK / 2 + 700)]
+        {
             let policy = WaitPolicy::new(&supervisor).for_pause(pause);
-            assert_eq!(
-                policy.looked_before(5 * LOOK) + LOOK,
-                5 * LOOK + first,
-                "{pause}"
-            );
+            assert_eq!(policy.looked_before(5 * LOOK) + LOOK, 5 * LOOK + first, "{pause}");
         }
     }
 

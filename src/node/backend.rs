@@ -126,11 +126,7 @@ pub fn files_of_counters(
     machine: &Machine,
     wanted: impl Fn(&str) -> bool,
 ) -> Result<Files, Failure> {
-    if is_software(device, machine) {
-        snapshot(device, wanted)
-    } else {
-        files(device, machine)
-    }
+    if is_software(device, machine) { snapshot(device, wanted) } else { files(device, machine) }
 }
 
 /// Returns a snapshot of the files of the software NIC with the number of `device`.
@@ -139,10 +135,7 @@ fn snapshot(device: DeviceName, wanted: impl Fn(&str) -> bool) -> Result<Files, 
         let errno = error.raw_os_error();
         fabric_failure(error, errno).context(format_args!("cannot read the files of {device}"))
     })?;
-    let name = DeviceName {
-        kind: DeviceKind::Software,
-        ..device
-    };
+    let name = DeviceName { kind: DeviceKind::Software, ..device };
     let files = Files::new(snapshot.root(), name.to_string());
     Ok(files.holding(snapshot))
 }
@@ -232,21 +225,15 @@ pub fn devices(
         }
         names => (names.to_vec(), None),
     };
-    let open = |name: DeviceName| Found {
-        name,
-        opened: self::open(name, libcxi),
-    };
+    let open = |name: DeviceName| Found { name, opened: self::open(name, libcxi) };
     (names.into_iter().map(open).collect(), failure)
 }
 
 /// Returns the devices that the driver shows and those that the library lists. The library omits
 /// devices that it cannot open (libcxi.md 2.3).
 fn hardware(libcxi: Option<&LibraryFile>, machine: &Machine) -> (Vec<DeviceName>, Option<Failure>) {
-    let mut names: Vec<DeviceName> = machine
-        .cxi_devices()
-        .iter()
-        .filter_map(|name| name.parse().ok())
-        .collect();
+    let mut names: Vec<DeviceName> =
+        machine.cxi_devices().iter().filter_map(|name| name.parse().ok()).collect();
     let failure = match load(DEFAULT_DEVICE, libcxi) {
         Ok(library) => {
             names.extend(listed(&library, DeviceKind::Hardware));
@@ -266,12 +253,7 @@ fn software() -> Vec<DeviceName> {
 
 fn listed(library: &Library, kind: DeviceKind) -> Vec<DeviceName> {
     let infos = cxi::devices(library).into_iter().flatten();
-    infos
-        .map(|info| DeviceName {
-            kind,
-            index: info.id,
-        })
-        .collect()
+    infos.map(|info| DeviceName { kind, index: info.id }).collect()
 }
 
 fn load(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Library, Failure> {
@@ -289,29 +271,20 @@ fn load(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Library, Fai
                 } else {
                     Situation::NoLibrary
                 };
-                failure
-                    .context("no libcxi")
-                    .with_hint(advice::hint(situation))
+                failure.context("no libcxi").with_hint(advice::hint(situation))
             }
         };
-        failure
-            .context(format_args!("cannot open device {device}"))
-            .in_step(Step::Device)
+        failure.context(format_args!("cannot open device {device}")).in_step(Step::Device)
     })
 }
 
 fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Failure {
     let what = format!("cannot open device {device}");
     let failure = |hint| {
-        Failure::new(Kind::Environment, error)
-            .context(&what)
-            .with_hint(hint)
-            .in_step(Step::Device)
+        Failure::new(Kind::Environment, error).context(&what).with_hint(hint).in_step(Step::Device)
     };
     if device.kind == DeviceKind::Software {
-        return fabric_failure(error, Some(error.errno()))
-            .context(&what)
-            .in_step(Step::Device);
+        return fabric_failure(error, Some(error.errno())).context(&what).in_step(Step::Device);
     }
     if error.errno() != libc::ENOENT {
         return explain::explained(error, &what);
@@ -319,11 +292,8 @@ fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Fail
     if hardware_is_missing() {
         return failure(advice::hint(Situation::NoHardware));
     }
-    let names: Vec<String> = cxi::devices(library)
-        .into_iter()
-        .flatten()
-        .map(|info| info.name)
-        .collect();
+    let names: Vec<String> =
+        cxi::devices(library).into_iter().flatten().map(|info| info.name).collect();
     if names.is_empty() {
         return explain::explained(error, &what);
     }
@@ -389,10 +359,7 @@ mod tests {
 
     #[test]
     fn files_of_a_software_nic_exist_while_they_are_used() {
-        let device = DeviceName {
-            kind: DeviceKind::Software,
-            index: 77,
-        };
+        let device = DeviceName { kind: DeviceKind::Software, index: 77 };
         let files = files(device, &Machine::new(None)).unwrap();
         assert_eq!(files.text("port/0/link/state").as_deref(), Some("up"));
         assert_eq!(files.of_retry_handler("spt_timeouts").as_deref(), Some("0"));

@@ -77,9 +77,7 @@ pub fn unexpected(
             None => failure,
         };
     }
-    Failure::nic(format!(
-        "{what}: the NIC reported {event_type} instead of {expected}"
-    ))
+    Failure::nic(format!("{what}: the NIC reported {event_type} instead of {expected}"))
 }
 
 #[cfg(test)]
@@ -101,20 +99,14 @@ mod tests {
     #[test]
     fn prints_number_of_unknown_return_code() {
         let failure = unexpected("write", EventType::ACK, EventType::ACK, ReturnCode(63));
-        assert_eq!(
-            failure.message(),
-            "write failed: the NIC reported 63 (return code 63)"
-        );
+        assert_eq!(failure.message(), "write failed: the NIC reported 63 (return code 63)");
         assert_eq!(failure.hint, None);
     }
 
     #[test]
     fn names_unexpected_event() {
         let failure = unexpected("write", EventType::LINK, EventType::ACK, ReturnCode::OK);
-        assert_eq!(
-            failure.message(),
-            "write: the NIC reported LINK instead of ACK"
-        );
+        assert_eq!(failure.message(), "write: the NIC reported LINK instead of ACK");
     }
 
     #[test]
@@ -122,11 +114,7 @@ mod tests {
         for number in 0..64 {
             let code = ReturnCode(number);
             let is_failure = !matches!(code.name(), None | Some("OK" | "NO_EVENT"));
-            assert_eq!(
-                code.name().and_then(advice::of_code).is_some(),
-                is_failure,
-                "{code}"
-            );
+            assert_eq!(code.name().and_then(advice::of_code).is_some(), is_failure, "{code}");
         }
         for row in EXPLANATIONS {
             let What::Code(names) = row.what else {

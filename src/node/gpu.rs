@@ -30,12 +30,7 @@ pub struct OnGpus {
 
 impl OnGpus {
     /// All buffers are in system memory.
-    pub const NONE: Self = Self {
-        kind: None,
-        tx: None,
-        rx: None,
-        map: None,
-    };
+    pub const NONE: Self = Self { kind: None, tx: None, rx: None, map: None };
 
     /// Returns the GPU of a buffer, if it lies on one.
     pub fn of(&self, buffer: Use) -> Option<u8> {
@@ -99,11 +94,8 @@ pub fn open(wanted: &OnGpus) -> Result<Option<Gpus>, Failure> {
 pub const MAP_WAYS: &str = "expected auto, peer or dmabuf";
 
 /// The ways by name; `auto` leaves the choice open.
-pub const MAP_NAMES: [(&str, Option<MapWay>); 3] = [
-    ("auto", None),
-    ("peer", Some(MapWay::Peer)),
-    ("dmabuf", Some(MapWay::DmaBuf)),
-];
+pub const MAP_NAMES: [(&str, Option<MapWay>); 3] =
+    [("auto", None), ("peer", Some(MapWay::Peer)), ("dmabuf", Some(MapWay::DmaBuf))];
 
 /// Returns the note about buffers that are not mapped in the usual way of their type; nothing if
 /// they are, or if the user has chosen the way.
@@ -126,18 +118,14 @@ fn of_type(kind: GpuType) -> Result<Gpus, Failure> {
             let message = format!("no {kind} GPU found by its runtime");
             return Err(advice::found(Situation::NoGpu, message));
         }
-        Err(OpenError::Load(error)) => (
-            Failure::new(Kind::Environment, error),
-            Situation::NoGpuRuntime,
-        ),
-        Err(OpenError::Call(error)) => (
-            Failure::new(Kind::Environment, error),
-            Situation::GpuRuntimeFails,
-        ),
+        Err(OpenError::Load(error)) => {
+            (Failure::new(Kind::Environment, error), Situation::NoGpuRuntime)
+        }
+        Err(OpenError::Call(error)) => {
+            (Failure::new(Kind::Environment, error), Situation::GpuRuntimeFails)
+        }
     };
-    Err(failure
-        .context(format_args!("cannot use {kind} GPUs"))
-        .with_hint(advice::hint(situation)))
+    Err(failure.context(format_args!("cannot use {kind} GPUs")).with_hint(advice::hint(situation)))
 }
 
 /// Opens the first GPUs that are found.
@@ -152,9 +140,7 @@ fn detect() -> Result<Gpus, Failure> {
     // A runtime that is installed but does not work is more likely the intended one than a missing
     // one.
     let missing = advice::hint(Situation::NoGpuRuntime);
-    let installed = failures
-        .into_iter()
-        .find(|failure| failure.hint.as_ref() != Some(&missing));
+    let installed = failures.into_iter().find(|failure| failure.hint.as_ref() != Some(&missing));
     Err(installed.unwrap_or_else(|| {
         let libraries = GpuType::ALL.map(|kind| kind.libraries()[0]).join(", ");
         advice::found(
@@ -196,10 +182,7 @@ mod tests {
 
     #[test]
     fn opens_no_runtime_without_gpu_buffers() {
-        let wanted = OnGpus {
-            kind: Some(GpuType::Intel),
-            ..OnGpus::default()
-        };
+        let wanted = OnGpus { kind: Some(GpuType::Intel), ..OnGpus::default() };
         assert!(open(&wanted).unwrap().is_none());
     }
 }

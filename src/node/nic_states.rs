@@ -85,27 +85,17 @@ enum Weight {
 /// Returns a state in words.
 fn text(state: &ObjectState) -> (String, Weight) {
     match state {
-        ObjectState::CommandQueue {
-            kind,
-            status,
-            written,
-        } => of_commands(*kind, *status, *written),
-        ObjectState::EventQueue {
-            number,
-            has_dropped: true,
-        } => (
+        ObjectState::CommandQueue { kind, status, written } => {
+            of_commands(*kind, *status, *written)
+        }
+        ObjectState::EventQueue { number, has_dropped: true } => (
             format!("event queue {number}: the NIC had no room for an event and dropped it"),
             Weight::Reason,
         ),
-        ObjectState::EventQueue { number, .. } => (
-            format!("event queue {number}: no event dropped"),
-            Weight::Usual,
-        ),
-        ObjectState::Portal {
-            number,
-            state,
-            dropped,
-        } => {
+        ObjectState::EventQueue { number, .. } => {
+            (format!("event queue {number}: no event dropped"), Weight::Usual)
+        }
+        ObjectState::Portal { number, state, dropped } => {
             let name = match state {
                 0 => "RESET",
                 1 => "DISABLED",
@@ -122,11 +112,7 @@ fn text(state: &ObjectState) -> (String, Weight) {
             let is_enabled = u32::from(*state) == C_PTLTE_ENABLED;
             (
                 format!("portals table entry {number}: {name}{dropped}"),
-                if is_enabled && dropped.is_empty() {
-                    Weight::Usual
-                } else {
-                    Weight::Reason
-                },
+                if is_enabled && dropped.is_empty() { Weight::Usual } else { Weight::Reason },
             )
         }
     }
@@ -140,23 +126,10 @@ fn of_commands(kind: QueueKind, status: CqStatus, written: u32) -> (String, Weig
     };
     let next = u32::from(status.rd_ptr());
     let code = ReturnCode(status.return_code());
-    let is_refusal = ObjectState::CommandQueue {
-        kind,
-        status,
-        written,
-    }
-    .is_refusal();
+    let is_refusal = ObjectState::CommandQueue { kind, status, written }.is_refusal();
     let mut text = if is_refusal {
-        let half = if status.fail_loc_32() {
-            "the upper half of "
-        } else {
-            ""
-        };
-        let way = if status.fail_ll() {
-            ", a low-latency write"
-        } else {
-            ""
-        };
+        let half = if status.fail_loc_32() { "the upper half of " } else { "" };
+        let way = if status.fail_ll() { ", a low-latency write" } else { "" };
         format!(
             "{queue}: the NIC refused the {} command in {half}slot {next}{way}: {code} (return code {})",
             command(kind, status.fail_command()),
@@ -206,17 +179,8 @@ fn command(kind: QueueKind, header: u8) -> String {
         "CLEAR",
         "REDUCTION",
     ];
-    const COUNTERS: [&str; 9] = [
-        "NOOP",
-        "SET",
-        "GET",
-        "INC",
-        "CANCEL",
-        "TRIG_DMA",
-        "TRIG_SET",
-        "TRIG_INC",
-        "TRIG_EVENT",
-    ];
+    const COUNTERS: [&str; 9] =
+        ["NOOP", "SET", "GET", "INC", "CANCEL", "TRIG_DMA", "TRIG_SET", "TRIG_INC", "TRIG_EVENT"];
     const QUEUES: [&str; 3] = ["NOOP", "FENCE", "LCID"];
     const TARGETS: [&str; 13] = [
         "NOOP",
@@ -260,11 +224,7 @@ mod tests {
         let mut status = CqStatus::new();
         status.set_rd_ptr(17).set_return_code(C_RC_OK as u8);
         change(&mut status);
-        ObjectState::CommandQueue {
-            kind: QueueKind::Transmit,
-            status,
-            written: 17,
-        }
+        ObjectState::CommandQueue { kind: QueueKind::Transmit, status, written: 17 }
     }
 
     #[test]
@@ -287,11 +247,7 @@ mod tests {
             )
         );
         let failure = explain_with(Failure::nic("no answer"), &[state], |_| true).at("at 8 bytes");
-        assert!(
-            failure
-                .message()
-                .starts_with("no answer; transmit queue: the NIC refused the")
-        );
+        assert!(failure.message().starts_with("no answer; transmit queue: the NIC refused the"));
         assert!(failure.message().ends_with("; at 8 bytes"));
         assert!(failure.hint.is_some());
     }
@@ -300,10 +256,7 @@ mod tests {
     fn distinguishes_commands_that_were_not_fetched() {
         assert_eq!(
             text(&queue(|_| {})),
-            (
-                "transmit queue: all commands fetched (slot 17)".into(),
-                Weight::Usual
-            )
+            ("transmit queue: all commands fetched (slot 17)".into(), Weight::Usual)
         );
         let (words, weight) = text(&queue(|status| {
             status.set_rd_ptr(15);
@@ -317,24 +270,14 @@ mod tests {
 
     #[test]
     fn names_each_state_of_portals_and_event_queues() {
-        let portal = |state, dropped| ObjectState::Portal {
-            number: 4,
-            state,
-            dropped,
-        };
+        let portal = |state, dropped| ObjectState::Portal { number: 4, state, dropped };
         assert_eq!(
             text(&portal(1, 3)),
-            (
-                "portals table entry 4: DISABLED, 3 messages dropped".into(),
-                Weight::Reason
-            )
+            ("portals table entry 4: DISABLED, 3 messages dropped".into(), Weight::Reason)
         );
         assert_eq!(text(&portal(2, 0)).1, Weight::Usual);
         assert_eq!(text(&portal(2, 1)).1, Weight::Reason);
-        let events = |has_dropped| ObjectState::EventQueue {
-            number: 4,
-            has_dropped,
-        };
+        let events = |has_dropped| ObjectState::EventQueue { number: 4, has_dropped };
         assert_eq!(text(&events(false)).1, Weight::Usual);
         assert_eq!(text(&events(true)).1, Weight::Reason);
     }
@@ -368,10 +311,7 @@ mod tests {
 
     #[test]
     fn names_each_reason_once() {
-        let dropped = ObjectState::EventQueue {
-            number: 4,
-            has_dropped: true,
-        };
+        let dropped = ObjectState::EventQueue { number: 4, has_dropped: true };
         let failure = explain_with(Failure::nic("no answer"), &[dropped, dropped], |_| true);
         assert_eq!(failure.message().matches("event queue 4").count(), 1);
         assert_eq!(failure.nic_states().len(), 2);
@@ -380,9 +320,6 @@ mod tests {
     #[test]
     fn leaves_other_failures_alone() {
         let failure = explain_with(Failure::environment("gone"), &[queue(|_| {})], |_| true);
-        assert_eq!(
-            (failure.message(), failure.nic_states().len()),
-            ("gone".into(), 0)
-        );
+        assert_eq!((failure.message(), failure.nic_states().len()), ("gone".into(), 0));
     }
 }

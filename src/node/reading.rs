@@ -106,11 +106,7 @@ pub fn resolved(path: &Path) -> io::Result<PathBuf> {
 
 /// Reads within the limit, and remembers an error of a counter.
 fn within_limit<T: Send + 'static>(path: &Path, read: fn(&Path) -> io::Result<T>) -> io::Result<T> {
-    let result = if IS_LIMITED.load(Ordering::Relaxed) {
-        limited(path, read)
-    } else {
-        read(path)
-    };
+    let result = if IS_LIMITED.load(Ordering::Relaxed) { limited(path, read) } else { read(path) };
     if let Err(error) = &result
         && path.iter().any(|part| part == COUNTERS)
         && Errno::from_io_error(error).is_some_and(|errno| OF_DEVICE.contains(&errno))

@@ -120,10 +120,7 @@ impl Grant {
         let nics = names.iter().zip(svc_ids_of_nics);
         Ok(Self {
             nics: nics
-                .map(|(device, svc_id)| Nic {
-                    device: (*device).to_owned(),
-                    svc_id,
-                })
+                .map(|(device, svc_id)| Nic { device: (*device).to_owned(), svc_id })
                 .collect(),
             vnis: list(VNIS, vnis, vni).and_then(|list| {
                 if list.len() > MAX_VNIS {
@@ -296,11 +293,7 @@ mod tests {
             other => return other.unwrap_err(),
         };
         let classes = || grant.classes("cxi0").map(drop);
-        grant
-            .step_vni()
-            .map(drop)
-            .and_then(|()| classes())
-            .unwrap_err()
+        grant.step_vni().map(drop).and_then(|()| classes()).unwrap_err()
     }
 
     /// jobs.md 1.8
@@ -389,10 +382,7 @@ mod tests {
             let message = refusal(values);
             assert!(message.starts_with(word), "{message}");
         }
-        assert_eq!(
-            grant(["cxi0", "0", "1358", "-"]).on("cxi0").unwrap().svc_id,
-            None
-        );
+        assert_eq!(grant(["cxi0", "0", "1358", "-"]).on("cxi0").unwrap().svc_id, None);
     }
 
     /// jobs.md 1.1

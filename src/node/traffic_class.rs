@@ -23,12 +23,8 @@ pub enum TrafficClass {
 
 impl TrafficClass {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 4] = [
-        Self::DedicatedAccess,
-        Self::LowLatency,
-        Self::BulkData,
-        Self::BestEffort,
-    ];
+    pub const ALL: [Self; 4] =
+        [Self::DedicatedAccess, Self::LowLatency, Self::BulkData, Self::BestEffort];
 
     /// Returns the number of the class, `CXI_TC_*`.
     pub fn number(self) -> u32 {
@@ -76,9 +72,7 @@ impl FromStr for TrafficClass {
     fn from_str(text: &str) -> Result<Self, String> {
         let name = text.to_uppercase().replace('-', "_");
         let name = name.strip_prefix("TC_").unwrap_or(&name);
-        let found = Self::ALL
-            .into_iter()
-            .find(|class| class.to_string() == name);
+        let found = Self::ALL.into_iter().find(|class| class.to_string() == name);
         found.ok_or_else(|| format!("expected {}", names(&Self::ALL)))
     }
 }
@@ -96,12 +90,7 @@ mod tests {
 
     #[test]
     fn reads_names_in_each_spelling() {
-        for text in [
-            "LOW_LATENCY",
-            "low-latency",
-            "TC_low_Latency",
-            "tc-LOW-latency",
-        ] {
+        for text in ["LOW_LATENCY", "low-latency", "TC_low_Latency", "tc-LOW-latency"] {
             assert_eq!(text.parse(), Ok(LowLatency), "{text}");
         }
         for class in TrafficClass::ALL {
@@ -113,14 +102,8 @@ mod tests {
 
     #[test]
     fn prefers_best_effort_then_lowest_number() {
-        assert_eq!(
-            TrafficClass::preferred(&[LowLatency, BestEffort]),
-            Some(BestEffort)
-        );
-        assert_eq!(
-            TrafficClass::preferred(&[BulkData, LowLatency]),
-            Some(LowLatency)
-        );
+        assert_eq!(TrafficClass::preferred(&[LowLatency, BestEffort]), Some(BestEffort));
+        assert_eq!(TrafficClass::preferred(&[BulkData, LowLatency]), Some(LowLatency));
         assert_eq!(TrafficClass::preferred(&[]), None);
     }
 

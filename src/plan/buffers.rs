@@ -23,18 +23,12 @@ impl Buffer {
     /// Returns a buffer for the largest size or a whole list (tools.md 3.6).
     pub fn full(run: &RunOptions) -> Self {
         let whole_list = |lists: crate::run_options::ListOptions| lists.buffer(run.max_size);
-        Self {
-            length: run.lists.map_or(run.max_size, whole_list),
-            huge_page: run.huge_page,
-        }
+        Self { length: run.lists.map_or(run.max_size, whole_list), huge_page: run.huge_page }
     }
 
     /// Returns a buffer of a few bytes, in ordinary pages.
     pub fn small(length: u64) -> Self {
-        Self {
-            length,
-            huge_page: None,
-        }
+        Self { length, huge_page: None }
     }
 
     /// Returns the allocated length in bytes: whole pages.
@@ -80,10 +74,7 @@ impl Need {
     /// Returns the memory of a full buffer in bytes, without unused huge pages (tools.md 3.6).
     pub fn allocated(&self) -> u64 {
         let huge_page = self.buffer.huge_page.filter(|_| self.count > 0);
-        let buffer = Buffer {
-            huge_page,
-            ..self.buffer
-        };
+        let buffer = Buffer { huge_page, ..self.buffer };
         buffer.allocated()
     }
 
@@ -183,19 +174,12 @@ mod tests {
             ("read-bw", &["-l", "33", "-b", "--threads=3"], 12, 12),
             ("send-bw", &["-l", "33", "-b"], 4, 4),
             ("send-bw", &["-l", "33", "--buf-sz", "65536"], 1, 1),
-            (
-                "send-bw",
-                &["-l", "2", "-s", "8", "--buf-align", "4194304"],
-                4,
-                4,
-            ),
+            ("send-bw", &["-l", "2", "-s", "8", "--buf-align", "4194304"], 4, 4),
         ] {
             let with = [options, &["--use-hp=2M"]].concat();
-            for (sides, pages) in [
-                (&[Side::Client][..], client),
-                (&[Side::Server], server),
-                (BOTH, client + server),
-            ] {
+            for (sides, pages) in
+                [(&[Side::Client][..], client), (&[Side::Server], server), (BOTH, client + server)]
+            {
                 let found = need(tool, &with, sides).huge_pages();
                 assert_eq!(found, Some((HugePage::Mib2, pages)), "{tool} {options:?}");
                 assert_eq!(need(tool, options, sides).huge_pages(), None);
@@ -231,22 +215,12 @@ mod tests {
     fn counts_largest_buffers() {
         let largest = need("write-lat", &["-s", "4294967295", "--use-hp=1G"], BOTH);
         assert_eq!(largest.huge_pages(), Some((HugePage::Gib1, 8)));
-        let options = [
-            "-s",
-            "4294967295",
-            "-l",
-            "16382",
-            "--buf-sz",
-            "18446744073709551615",
-        ];
+        let options = ["-s", "4294967295", "-l", "16382", "--buf-sz", "18446744073709551615"];
         let made_up = MadeUp::new(&[("proc/meminfo", "MemAvailable: 1 kB\n")]);
         let refused = need("send-bw", &options, BOTH).check(&made_up.machine(), None);
         // 16382 times 4 GiB on each side.
         let message = refused.unwrap_err().message();
-        assert!(
-            message.contains(" 140720308486144 of them for buffers; 1024 are"),
-            "{message}"
-        );
+        assert!(message.contains(" 140720308486144 of them for buffers; 1024 are"), "{message}");
     }
 
     /// The buffers of atomic operations are small and not checked.

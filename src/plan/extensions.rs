@@ -63,11 +63,7 @@ impl Extensions {
     /// The first option that is invalid.
     pub fn checked(self) -> Result<Self, Invalid> {
         if !(1..=MAX_PAIRS).contains(&self.pairs) {
-            return Err(invalid(
-                "pairs",
-                self.pairs,
-                format!("expected 1 to {MAX_PAIRS}"),
-            ));
+            return Err(invalid("pairs", self.pairs, format!("expected 1 to {MAX_PAIRS}")));
         }
         if !(1..=self.pairs).contains(&self.threads) {
             let allowed = format!("expected 1 to the number of pairs, {}", self.pairs);
@@ -122,11 +118,7 @@ pub static EXTENSIONS: &[Extension] = &[
     Extension {
         name: "duration",
         value: |of| of.duration.map(time_text),
-        set: |of, value| {
-            time(value, DURATIONS)
-                .map(|time| of.duration = Some(time))
-                .ok()
-        },
+        set: |of, value| time(value, DURATIONS).map(|time| of.duration = Some(time)).ok(),
     },
     Extension {
         name: "until-stopped",
@@ -263,31 +255,21 @@ mod tests {
         let mut extensions = Extensions::NONE;
         set_known(&mut extensions, "quick,pairs:x,,duration:1500ms,rate");
         let duration = SOME.duration;
-        let expected = Extensions {
-            duration,
-            ..Extensions::NONE
-        };
+        let expected = Extensions { duration, ..Extensions::NONE };
         assert_eq!(extensions, expected);
     }
 
     #[test]
     fn finds_first_option_that_peer_lacks() {
         assert_eq!(first_unknown(&SOME, &all_names()), None);
-        assert_eq!(
-            first_unknown(&SOME, "pairs,threads,verify"),
-            Some("reverse")
-        );
+        assert_eq!(first_unknown(&SOME, "pairs,threads,verify"), Some("reverse"));
         assert_eq!(first_unknown(&SOME, ""), Some("threads"));
         assert_eq!(first_unknown(&Extensions::NONE, ""), None);
     }
 
     #[test]
     fn limits_pairs_and_threads() {
-        let with = |pairs, threads| Extensions {
-            pairs,
-            threads,
-            ..Extensions::NONE
-        };
+        let with = |pairs, threads| Extensions { pairs, threads, ..Extensions::NONE };
         for (pairs, threads, valid) in [
             (1, 1, true),
             (MAX_PAIRS, MAX_PAIRS, true),

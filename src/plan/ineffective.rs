@@ -15,9 +15,8 @@ pub struct Ineffective {
 
 /// Returns a line that names these options. `None` without any.
 pub fn note(options: &[Ineffective]) -> Option<String> {
-    let named = options
-        .iter()
-        .map(|Ineffective { option, reason }| format!("--{option} ({reason})"));
+    let named =
+        options.iter().map(|Ineffective { option, reason }| format!("--{option} ({reason})"));
     let named: Vec<String> = named.collect();
     (!named.is_empty()).then(|| format!("without effect: {}", named.join(", ")))
 }
@@ -28,16 +27,8 @@ pub fn find(typed: &Typed) -> Vec<Ineffective> {
     let is_timed = typed.run.duration_s.is_some();
     let atomic = typed.run.atomic;
     let rules = [
-        (
-            "iters",
-            given("iters") && is_timed,
-            "--duration replaces it",
-        ),
-        (
-            "report-all",
-            given("report-all") && is_timed,
-            "not with --duration",
-        ),
+        ("iters", given("iters") && is_timed, "--duration replaces it"),
+        ("report-all", given("report-all") && is_timed, "not with --duration"),
         (
             "cswap-op",
             given("cswap-op") && atomic.is_some_and(|atomic| atomic.op != AtomicOp::Cswap),
@@ -94,10 +85,7 @@ mod tests {
         ] {
             let expected = format!("without effect: {options}");
             assert_eq!(note(tool, arguments), Some(expected), "{arguments:?}");
-            let quiet = [
-                &["h", "--quiet"],
-                arguments.strip_prefix(&["h"]).unwrap_or(arguments),
-            ];
+            let quiet = [&["h", "--quiet"], arguments.strip_prefix(&["h"]).unwrap_or(arguments)];
             assert_eq!(note(tool, &quiet.concat()), None);
         }
         for (tool, arguments) in [

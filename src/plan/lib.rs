@@ -166,11 +166,7 @@ impl Plan {
             }
         };
         // The server of a loopback run listens on any free port.
-        let default_port = if role == Role::Loopback {
-            0
-        } else {
-            DEFAULT_PORT
-        };
+        let default_port = if role == Role::Loopback { 0 } else { DEFAULT_PORT };
         let port = typed.port.unwrap_or(default_port);
         if port == 0 && matches!(role, Role::Client { .. }) {
             let allowed = "expected the server's port, 1 to 65535";
@@ -185,11 +181,7 @@ impl Plan {
             return Err(Failure::usage(option));
         }
         let device = typed.device.unwrap_or(DEFAULT_DEVICE);
-        if let Some(path) = typed
-            .libcxi
-            .as_ref()
-            .filter(|_| !device.platform().loads_library)
-        {
+        if let Some(path) = typed.libcxi.as_ref().filter(|_| !device.platform().loads_library) {
             return Err(Failure::usage(format!(
                 "--libcxi={}: {device} is a built-in software NIC and needs no library; only cxiN devices do",
                 path.display()
@@ -249,10 +241,7 @@ impl Plan {
                 PeerDevice::Auto => device,
             }),
             address_hint: typed.address_hint,
-            admission: Admission {
-                any_job: typed.any_job,
-                token: typed.token,
-            },
+            admission: Admission { any_job: typed.any_job, token: typed.token },
             run,
             outputs,
             ignored,
@@ -278,17 +267,11 @@ impl Plan {
         if self.outputs.quiet {
             return None;
         }
-        let ignored: Vec<String> = self
-            .ignored
-            .iter()
-            .map(|long| format!("--{long}"))
-            .collect();
+        let ignored: Vec<String> = self.ignored.iter().map(|long| format!("--{long}")).collect();
         let mut notes = Vec::new();
         if !ignored.is_empty() {
             let options = ignored.join(" ");
-            notes.push(format!(
-                "ignored on a server (the client's options apply): {options}"
-            ));
+            notes.push(format!("ignored on a server (the client's options apply): {options}"));
         }
         notes.extend(ineffective::note(&self.ineffective));
         (!notes.is_empty()).then(|| notes.join("; "))
@@ -365,9 +348,7 @@ mod tests {
     fn selects_role() {
         assert_eq!(planned(&[]).unwrap().role, Role::Server);
         assert_eq!(planned(&["--loopback"]).unwrap().role, Role::Loopback);
-        let client = Role::Client {
-            address: "cxi-nid0".into(),
-        };
+        let client = Role::Client { address: "cxi-nid0".into() };
         assert_eq!(planned(&["cxi-nid0"]).unwrap().role, client);
         assert!(refusal(&["cxi-nid0", "--loopback"]).contains("'cxi-nid0'"));
         let failure = planned(&["--loopback", "--json", "out"]).unwrap_err();
@@ -409,12 +390,7 @@ mod tests {
     fn t8_duration_excludes_report_all() {
         let run = planned(&["h", "-D", "1", "--report-all"]).unwrap().run;
         assert_eq!((run.duration_s, run.report_all), (Some(1), false));
-        assert!(
-            planned(&["h", "-n", "5", "--report-all"])
-                .unwrap()
-                .run
-                .report_all
-        );
+        assert!(planned(&["h", "-n", "5", "--report-all"]).unwrap().run.report_all);
     }
 
     #[test]
@@ -438,10 +414,7 @@ mod tests {
         assert!(planned(&["h", "-n", "1000000000", "--report-all"]).is_ok());
         for iters in ["1000000001", "18446744073709551615"] {
             let message = refusal(&["h", "-n", iters, "--report-all"]);
-            assert!(
-                message.contains(iters) && message.contains("1000000000"),
-                "{message}"
-            );
+            assert!(message.contains(iters) && message.contains("1000000000"), "{message}");
             assert!(planned(&["h", "-n", iters]).is_ok());
             assert!(planned(&["h", "-n", iters, "--report-all", "-D", "1"]).is_ok());
         }
@@ -450,11 +423,8 @@ mod tests {
     /// Only the client keeps samples: a server accepts more from a client that has memory for them.
     #[test]
     fn t32_limits_reported_samples_only_in_client() {
-        let wanted = RunOptions {
-            iters: MAX_REPORT_ALL + 1,
-            report_all: true,
-            ..TOOLS[0].defaults
-        };
+        let wanted =
+            RunOptions { iters: MAX_REPORT_ALL + 1, report_all: true, ..TOOLS[0].defaults };
         assert!(wanted.checked().is_ok());
         assert!(wanted.kept().is_err());
     }
@@ -497,27 +467,15 @@ mod tests {
             written(named("cxi0", None).unwrap()),
             Some("CXIDIAG_LIBCXI=/of/environment".into())
         );
-        assert_eq!(
-            written(named("cxi0", Some("/typed")).unwrap()),
-            Some("--libcxi=/typed".into())
-        );
+        assert_eq!(written(named("cxi0", Some("/typed")).unwrap()), Some("--libcxi=/typed".into()));
         assert!(named("soft0", None).is_ok());
         let message = named("soft0", Some("/typed")).unwrap_err().message();
-        assert!(
-            message.contains("/typed") && message.contains("soft0"),
-            "{message}"
-        );
+        assert!(message.contains("/typed") && message.contains("soft0"), "{message}");
     }
 
     #[test]
     fn doubles_sizes() {
-        let sizes = |text| {
-            planned(&["h", "-s", text])
-                .unwrap()
-                .run
-                .sizes()
-                .collect::<Vec<_>>()
-        };
+        let sizes = |text| planned(&["h", "-s", text]).unwrap().run.sizes().collect::<Vec<_>>();
         assert_eq!(sizes("7"), [7]);
         assert_eq!(sizes("1:8"), [1, 2, 4, 8]);
         assert_eq!(sizes("4294967295"), [4294967295]);
@@ -545,10 +503,7 @@ mod tests {
         let plan = planned(&typed).unwrap();
         let arguments = plan.server_arguments();
         assert_eq!(arguments[0], plan.tool.name);
-        let words: Vec<&str> = arguments[1..]
-            .iter()
-            .map(|word| word.to_str().unwrap())
-            .collect();
+        let words: Vec<&str> = arguments[1..].iter().map(|word| word.to_str().unwrap()).collect();
         let server = planned(&words).unwrap();
         assert_eq!(server.role, Role::Server);
         assert_eq!(

@@ -167,26 +167,17 @@ mod tests {
             assert!(checked(right).is_ok());
             let message = checked(wrong).unwrap_err();
             let last = wrong.split(',').next_back().unwrap();
-            assert!(
-                message.contains(last) && message.contains(name),
-                "{message}"
-            );
+            assert!(message.contains(last) && message.contains(name), "{message}");
         }
     }
 
     #[test]
     fn refuses_bounds_on_sizes_of_other_runs() {
         let tool = tool("write-lat");
-        let run = RunOptions {
-            min_size: 4,
-            max_size: 16,
-            ..tool.defaults
-        };
+        let run = RunOptions { min_size: 4, max_size: 16, ..tool.defaults };
         let checked = |text| {
-            let of = Outputs {
-                expectations: expect::parse(text, false).unwrap(),
-                ..Outputs::default()
-            };
+            let of =
+                Outputs { expectations: expect::parse(text, false).unwrap(), ..Outputs::default() };
             of.checked(tool, &run)
         };
         assert!(checked("4:p50<2us,16:p50<2us").is_ok());
@@ -219,15 +210,9 @@ mod tests {
     #[test]
     fn finds_owner_of_stdout() {
         assert!(!Outputs::default().take_stdout());
-        let csv = Outputs {
-            csv: Some(Place::Stdout),
-            ..Outputs::default()
-        };
+        let csv = Outputs { csv: Some(Place::Stdout), ..Outputs::default() };
         assert!(csv.take_stdout());
-        let file = Outputs {
-            json: Some(Place::File("a".into())),
-            ..Outputs::default()
-        };
+        let file = Outputs { json: Some(Place::File("a".into())), ..Outputs::default() };
         assert!(!file.take_stdout());
     }
 }

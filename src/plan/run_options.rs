@@ -201,13 +201,7 @@ impl RunOptions {
     }
 
     fn check_extensions(&self) -> Result<(), Invalid> {
-        let Extensions {
-            pairs,
-            reverse,
-            rate,
-            until_stopped,
-            ..
-        } = self.extensions.checked()?;
+        let Extensions { pairs, reverse, rate, until_stopped, .. } = self.extensions.checked()?;
         if until_stopped {
             let allowed = if self.min_size < self.max_size {
                 "only with one size"
@@ -228,10 +222,7 @@ impl RunOptions {
             return Err(invalid(
                 "rate",
                 rate,
-                format!(
-                    "at least one iteration ({} bytes) an hour",
-                    self.bytes(self.max_size)
-                ),
+                format!("at least one iteration ({} bytes) an hour", self.bytes(self.max_size)),
             ));
         }
         match self.lists {
@@ -295,13 +286,7 @@ impl RunOptions {
     /// Returns the extensions that the client keeps alone.
     pub fn kept_by_client(&self) -> Extensions {
         let needed = self.needed_of_server();
-        let Extensions {
-            rate,
-            duration,
-            until_stopped,
-            counters,
-            ..
-        } = self.extensions;
+        let Extensions { rate, duration, until_stopped, counters, .. } = self.extensions;
         Extensions {
             rate: rate.filter(|_| needed.rate.is_none()),
             duration: duration.filter(|_| needed.duration.is_none()),
@@ -331,8 +316,7 @@ impl RunOptions {
     ///
     /// Options of a latency tool.
     pub fn lists(&self) -> Result<ListOptions, Failure> {
-        self.lists
-            .ok_or_else(|| Failure::environment("the run has no list size"))
+        self.lists.ok_or_else(|| Failure::environment("the run has no list size"))
     }
 
     /// Returns whether `side` issues lists in a bandwidth run: the client, or with `--reverse` the
@@ -357,8 +341,7 @@ impl RunOptions {
     ///
     /// Options of another tool.
     pub fn atomic(&self) -> Result<Atomic, Failure> {
-        self.atomic
-            .ok_or_else(|| Failure::environment("the run has no atomic operation"))
+        self.atomic.ok_or_else(|| Failure::environment("the run has no atomic operation"))
     }
 
     /// Returns whether immediate data commands are used: they do not reach matching entries
@@ -431,11 +414,7 @@ impl Setting {
 
 impl From<bool> for Setting {
     fn from(enabled: bool) -> Self {
-        if enabled {
-            Self::Enabled
-        } else {
-            Self::Disabled
-        }
+        if enabled { Self::Enabled } else { Self::Disabled }
     }
 }
 
@@ -456,25 +435,12 @@ fn whole_seconds(time: Duration) -> u32 {
 }
 
 fn check_lists(lists: ListOptions, max_size: u64) -> Result<(), Invalid> {
-    let ListOptions {
-        list_size,
-        max_buffer,
-        alignment,
-        ..
-    } = lists;
+    let ListOptions { list_size, max_buffer, alignment, .. } = lists;
     if !(1..=MAX_LIST_SIZE).contains(&list_size) {
-        return Err(invalid(
-            "list-size",
-            list_size,
-            format!("1 to {MAX_LIST_SIZE}"),
-        ));
+        return Err(invalid("list-size", list_size, format!("1 to {MAX_LIST_SIZE}")));
     }
     if !(1..=MAX_ALIGNMENT).contains(&alignment) {
-        return Err(invalid(
-            "buf-align",
-            alignment,
-            format!("1 to {MAX_ALIGNMENT} bytes"),
-        ));
+        return Err(invalid("buf-align", alignment, format!("1 to {MAX_ALIGNMENT} bytes")));
     }
     if max_buffer < max_size {
         let allowed = format!("at least the largest size, {max_size} bytes");
@@ -490,11 +456,7 @@ fn nonexistent(atomic: Atomic) -> Invalid {
         op => ("atomic-op", op.to_string()),
     };
     let ty = atomic.ty;
-    invalid(
-        long,
-        value,
-        format!("{ty} supports only {}", ty.operations()),
-    )
+    invalid(long, value, format!("{ty} supports only {}", ty.operations()))
 }
 
 #[cfg(test)]
@@ -518,11 +480,8 @@ mod tests {
             run.extensions.until_stopped = true;
             run.checked()
         };
-        let servers_that_must_know = [
-            ("write-lat", &[][..], false),
-            ("send-lat", &[], false),
-            ("write-bw", &["-b"], true),
-        ];
+        let servers_that_must_know =
+            [("write-lat", &[][..], false), ("send-lat", &[], false), ("write-bw", &["-b"], true)];
         for (tool, options, expected) in servers_that_must_know {
             let run = stopped(tool, options).unwrap();
             let [needed, alone] = [run.needed_of_server(), run.kept_by_client()];
@@ -559,11 +518,7 @@ mod tests {
             ("read-bw", &["-s", "8"], Disabled),
             ("send-bw", &["-s", "8"], Disabled),
         ] {
-            assert_eq!(
-                plan(tool, options).run.hrp(),
-                expected,
-                "{tool} {options:?}"
-            );
+            assert_eq!(plan(tool, options).run.hrp(), expected, "{tool} {options:?}");
         }
     }
 }

@@ -171,13 +171,7 @@ const BANDWIDTH: &[Opt] = &[
 ];
 
 /// Options of all tools: the run.
-const RUN: &[Opt] = &[
-    Opt::Iters,
-    Opt::Duration,
-    Opt::UntilStopped,
-    Opt::Rate,
-    Opt::Verify,
-];
+const RUN: &[Opt] = &[Opt::Iters, Opt::Duration, Opt::UntilStopped, Opt::Rate, Opt::Verify];
 
 /// Options of all tools: NIC and port.
 const PLACE: &[Opt] = &[Opt::Device, Opt::SvcId, Opt::Port];
@@ -244,11 +238,7 @@ pub struct Tool {
 impl Tool {
     /// Returns whether the tool accepts this option.
     pub fn takes(&self, option: Opt) -> bool {
-        let of_kind = if self.measures_bandwidth() {
-            BANDWIDTH
-        } else {
-            LATENCY
-        };
+        let of_kind = if self.measures_bandwidth() { BANDWIDTH } else { LATENCY };
         [PLACE, RUN, RESULTS, PROCESS, of_kind, self.own_options]
             .iter()
             .any(|options| options.contains(&option))
@@ -256,11 +246,7 @@ impl Tool {
 
     /// Returns the title of the column with the rate of packets, in millions per second.
     pub fn rate_column(&self) -> &'static str {
-        if self.measures_atomic_rate() {
-            "OpRate[M/s]"
-        } else {
-            "PktRate[Mpkt/s]"
-        }
+        if self.measures_atomic_rate() { "OpRate[M/s]" } else { "PktRate[Mpkt/s]" }
     }
 
     /// Returns the width of the labels of the summary (tools.md 9.1).
@@ -311,25 +297,13 @@ pub struct Held {
 impl FullBuffers {
     /// Returns the full buffers that `side` holds in `run`.
     pub fn held(self, run: &RunOptions, side: Side) -> Held {
-        let one = Held {
-            initiator: side == Side::Client,
-            target: side == Side::Server,
-        };
-        let both = Held {
-            initiator: true,
-            target: true,
-        };
+        let one = Held { initiator: side == Side::Client, target: side == Side::Server };
+        let both = Held { initiator: true, target: true };
         match self {
-            Self::None => Held {
-                initiator: false,
-                target: false,
-            },
+            Self::None => Held { initiator: false, target: false },
             Self::OneEach => one,
             Self::Both => both,
-            Self::ByDirection => Held {
-                initiator: run.issues(side),
-                target: run.is_target(side),
-            },
+            Self::ByDirection => Held { initiator: run.issues(side), target: run.is_target(side) },
         }
     }
 }
@@ -353,11 +327,7 @@ mod tests {
             ("send-bw", &["--rdzv"], true),
         ] {
             let plan = plan(tool, options);
-            assert_eq!(
-                plan.tool.server_issues(&plan.run),
-                expected,
-                "{tool} {options:?}"
-            );
+            assert_eq!(plan.tool.server_issues(&plan.run), expected, "{tool} {options:?}");
         }
     }
 
@@ -372,12 +342,7 @@ mod tests {
                 Opt::Histogram,
                 Opt::HdrLog,
             ] {
-                assert_ne!(
-                    tool.takes(option),
-                    tool.measures_bandwidth(),
-                    "{}",
-                    tool.name
-                );
+                assert_ne!(tool.takes(option), tool.measures_bandwidth(), "{}", tool.name);
             }
         }
     }

@@ -7,9 +7,8 @@ use crate::run_options::{ListOptions, RunOptions, SyncPoint};
 use crate::tool::{FullBuffers, Opt, Tool};
 
 /// All tools.
-pub static TOOLS: &[Tool] = &[
-    WRITE_LAT, READ_LAT, ATOMIC_LAT, SEND_LAT, WRITE_BW, READ_BW, ATOMIC_BW, SEND_BW,
-];
+pub static TOOLS: &[Tool] =
+    &[WRITE_LAT, READ_LAT, ATOMIC_LAT, SEND_LAT, WRITE_BW, READ_BW, ATOMIC_BW, SEND_BW];
 
 /// `write-lat`: one-sided RDMA write latency.
 pub const WRITE_LAT: Tool = Tool {
@@ -56,10 +55,7 @@ pub const READ_LAT: Tool = Tool {
         Opt::Unrestricted,
         Opt::UseHp,
     ],
-    defaults: RunOptions {
-        use_idc: false,
-        ..LATENCY
-    },
+    defaults: RunOptions { use_idc: false, ..LATENCY },
     buffers: FullBuffers::OneEach,
 };
 
@@ -82,10 +78,7 @@ pub const ATOMIC_LAT: Tool = Tool {
         Opt::Unrestricted,
         Opt::NoIdc,
     ],
-    defaults: RunOptions {
-        atomic: Some(SUM),
-        ..LATENCY
-    },
+    defaults: RunOptions { atomic: Some(SUM), ..LATENCY },
     buffers: FullBuffers::None,
 };
 
@@ -139,10 +132,7 @@ pub const WRITE_BW: Tool = Tool {
         Opt::BufAlign,
         Opt::UseHp,
     ],
-    defaults: RunOptions {
-        use_hrp: true,
-        ..BANDWIDTH
-    },
+    defaults: RunOptions { use_hrp: true, ..BANDWIDTH },
     buffers: FullBuffers::ByDirection,
 };
 
@@ -168,10 +158,7 @@ pub const READ_BW: Tool = Tool {
         Opt::BufAlign,
         Opt::UseHp,
     ],
-    defaults: RunOptions {
-        use_idc: false,
-        ..BANDWIDTH
-    },
+    defaults: RunOptions { use_idc: false, ..BANDWIDTH },
     buffers: FullBuffers::ByDirection,
 };
 
@@ -199,10 +186,7 @@ pub const ATOMIC_BW: Tool = Tool {
         iters: 10_000,
         atomic: Some(SUM),
         use_hrp: true,
-        lists: Some(ListOptions {
-            list_size: 4096,
-            ..LISTS
-        }),
+        lists: Some(ListOptions { list_size: 4096, ..LISTS }),
         ..BANDWIDTH
     },
     buffers: FullBuffers::None,
@@ -278,9 +262,5 @@ const SUM: Atomic = Atomic {
 };
 
 /// Lists of the bandwidth tools.
-const LISTS: ListOptions = ListOptions {
-    list_size: 256,
-    bidirectional: false,
-    max_buffer: 1 << 32,
-    alignment: 64,
-};
+const LISTS: ListOptions =
+    ListOptions { list_size: 256, bidirectional: false, max_buffer: 1 << 32, alignment: 64 };

@@ -116,16 +116,12 @@ impl Typed {
     ///
     /// Options that exclude each other.
     pub fn check_exclusions(&self) -> Result<(), Failure> {
-        const RULES: [(&str, &[&str]); 2] = [
-            ("all-sizes", &["size"]),
-            ("until-stopped", &["iters", "duration", "until"]),
-        ];
+        const RULES: [(&str, &[&str]); 2] =
+            [("all-sizes", &["size"]), ("until-stopped", &["iters", "duration", "until"])];
         let given = |long: &str| self.run_given.contains(&long);
         for (option, others) in RULES.iter().filter(|(option, _)| given(option)) {
             if let Some(other) = others.iter().find(|other| given(other)) {
-                return Err(Failure::usage(format!(
-                    "--{option} and --{other} exclude each other"
-                )));
+                return Err(Failure::usage(format!("--{option} and --{other} exclude each other")));
             }
         }
         Ok(())
@@ -208,22 +204,10 @@ impl Typed {
             ("--bind", self.bind.is_some() && !serves, of_server),
             ("--persist", self.persist && !serves, of_server),
             ("--timeout", self.timeout.is_some() && !serves, of_server),
-            (
-                "--port-file",
-                self.port_file.is_some() && !serves,
-                of_server,
-            ),
-            (
-                "--connect-timeout",
-                self.connect_timeout.is_some() && !connects,
-                of_client,
-            ),
+            ("--port-file", self.port_file.is_some() && !serves, of_server),
+            ("--connect-timeout", self.connect_timeout.is_some() && !connects, of_client),
             ("--wait", self.wait.is_some() && !connects, of_client),
-            (
-                "--peer-device",
-                self.peer_device.is_some() && !connects,
-                of_client,
-            ),
+            ("--peer-device", self.peer_device.is_some() && !connects, of_client),
         ]
         .into_iter()
         .find_map(|(option, wrong, why)| wrong.then(|| format!("{option} {why}")))

@@ -200,10 +200,7 @@ impl Check {
             let what = item.described();
             return (3, format!("FAIL {} {name}: {what}{others}", item.code));
         }
-        let mut errors = self
-            .devices
-            .iter()
-            .filter_map(|of| Some((&of.name, of.error.as_ref()?)));
+        let mut errors = self.devices.iter().filter_map(|of| Some((&of.name, of.error.as_ref()?)));
         if let Some((name, error)) = errors.next() {
             let line = format!("UNDECIDED {UNTESTED} {name}: {}", error.message);
             return (UNDECIDED, line);
@@ -217,9 +214,8 @@ impl Check {
         }
         let names: Vec<&str> = self.devices.iter().map(|of| of.name.as_str()).collect();
         let suspect = self.with_verdict(Verdict::Suspect);
-        let mut suspect: Vec<String> = suspect
-            .map(|(name, item)| format!("{} {name}", item.code))
-            .collect();
+        let mut suspect: Vec<String> =
+            suspect.map(|(name, item)| format!("{} {name}", item.code)).collect();
         if let more @ 1.. = suspect.len().saturating_sub(NAMED_SUSPECTS) {
             suspect.truncate(NAMED_SUSPECTS);
             suspect.push(format!("{more} more"));
@@ -301,12 +297,7 @@ pub mod testing {
             failure,
         };
         let started = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-        Check::new(
-            started,
-            Duration::from_millis(2100),
-            of_host,
-            vec![examined],
-        )
+        Check::new(started, Duration::from_millis(2100), of_host, vec![examined])
     }
 
     /// Returns an item that is good.
@@ -321,12 +312,7 @@ pub mod testing {
 
     /// Returns an item of the host that is suspect.
     pub fn suspect() -> Finding {
-        Finding::compared(
-            &host::GOVERNOR,
-            "powersave",
-            "performance",
-            Verdict::Suspect,
-        )
+        Finding::compared(&host::GOVERNOR, "powersave", "performance", Verdict::Suspect)
     }
 }
 
@@ -340,11 +326,7 @@ mod tests {
         let failure = || Some(Failure::environment("no device"));
         for (check, status, line) in [
             (check(vec![good()], vec![], None), 0, "OK cxi0"),
-            (
-                check(vec![good()], vec![suspect()], None),
-                0,
-                "OK cxi0 (suspect: governor host)",
-            ),
+            (check(vec![good()], vec![suspect()], None), 0, "OK cxi0 (suspect: governor host)"),
             (
                 check(vec![good(), bad(), bad()], vec![suspect()], failure()),
                 3,

@@ -172,22 +172,14 @@ impl FleetCheck {
             }
             found.sort_by_key(|of| (std::cmp::Reverse(of.verdict), importance(&of.code)));
             let verdict = found.first().map_or(NodeVerdict::Good, |of| of.verdict);
-            NodeResult {
-                node: name.clone(),
-                verdict,
-                findings: found,
-            }
+            NodeResult { node: name.clone(), verdict, findings: found }
         });
         let nodes: Vec<NodeResult> = nodes.collect();
         let counts = NodeCounts::of(&nodes);
         let exit_status = match counts {
             NodeCounts { bad: 1.., .. } => 3,
             NodeCounts { nodes: 0, .. } => UNDECIDED,
-            NodeCounts {
-                no_answer: 0,
-                untested: 0,
-                ..
-            } => 0,
+            NodeCounts { no_answer: 0, untested: 0, .. } => 0,
             _ => UNDECIDED,
         };
         let since_1970 = started.duration_since(SystemTime::UNIX_EPOCH);
@@ -218,10 +210,7 @@ impl FleetCheck {
 
     /// Returns the nodes that are bad, as a host list in a line; nothing if there are none.
     pub fn bad_nodes(&self) -> String {
-        let bad = self
-            .nodes
-            .iter()
-            .filter(|node| node.verdict == NodeVerdict::Bad);
+        let bad = self.nodes.iter().filter(|node| node.verdict == NodeVerdict::Bad);
         match host_list::compress(bad.map(|node| node.node.as_str())) {
             list if list.is_empty() => list,
             list => list + "\n",
@@ -254,14 +243,10 @@ fn summary(counts: &NodeCounts, exit_status: u8) -> String {
         "undecided" => format!(" {}", first.text()),
         _ => String::new(),
     };
-    let others = NodeVerdict::ALL
-        .into_iter()
-        .filter(|verdict| *verdict != first);
+    let others = NodeVerdict::ALL.into_iter().filter(|verdict| *verdict != first);
     let others = others.map(|verdict| (counts.with(verdict), verdict.text()));
     let others = others.filter(|(count, _)| *count > 0);
-    let others: Vec<String> = others
-        .map(|(count, text)| format!("{count} {text}"))
-        .collect();
+    let others: Vec<String> = others.map(|(count, text)| format!("{count} {text}")).collect();
     let others = match others.as_slice() {
         [] => String::new(),
         others => format!("; {}", others.join(", ")),
@@ -290,21 +275,16 @@ fn groups(nodes: &[NodeResult]) -> Vec<NodeGroup> {
     // Devices with the same nodes share a group.
     let mut devices: BTreeMap<_, Vec<&str>> = BTreeMap::new();
     for (((verdict, code, (_, device)), _), found) in of_device {
-        devices
-            .entry((verdict, code, found))
-            .or_default()
-            .push(device);
+        devices.entry((verdict, code, found)).or_default().push(device);
     }
-    let groups = devices
-        .into_iter()
-        .map(|((verdict, code, (names, whats)), devices)| NodeGroup {
-            verdict,
-            code: code.clone(),
-            devices: devices.join(" "),
-            what: some_of(&whats),
-            count: names.len(),
-            nodes: host_list::compress(names),
-        });
+    let groups = devices.into_iter().map(|((verdict, code, (names, whats)), devices)| NodeGroup {
+        verdict,
+        code: code.clone(),
+        devices: devices.join(" "),
+        what: some_of(&whats),
+        count: names.len(),
+        nodes: host_list::compress(names),
+    });
     let mut groups: Vec<NodeGroup> = groups.collect();
     groups.sort_by_key(|group| {
         let worst_first = std::cmp::Reverse((group.verdict, group.count));
@@ -320,11 +300,7 @@ fn by_number(device: &str) -> (usize, &str) {
 
 /// Returns the first values of several.
 fn some_of(values: &[&str]) -> String {
-    let named = values
-        .iter()
-        .take(NAMED_VALUES)
-        .copied()
-        .collect::<Vec<_>>();
+    let named = values.iter().take(NAMED_VALUES).copied().collect::<Vec<_>>();
     match values.len().saturating_sub(NAMED_VALUES) {
         0 => named.join("; "),
         more => format!("{}; and {more} others", named.join("; ")),

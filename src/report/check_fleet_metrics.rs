@@ -14,10 +14,7 @@ pub fn families(check: &FleetCheck) -> Vec<Family> {
         kind: Kind::Gauge,
         unit,
         help,
-        samples: vec![Sample {
-            labels: Vec::new(),
-            value,
-        }],
+        samples: vec![Sample { labels: Vec::new(), value }],
     };
     let of_verdicts = NodeVerdict::ALL.map(|verdict| Sample {
         labels: vec![("verdict", verdict.name().to_owned())],
@@ -48,12 +45,7 @@ pub fn families(check: &FleetCheck) -> Vec<Family> {
             "Start of the check, since 1970-01-01 (UTC).",
             started,
         ),
-        one(
-            "cxidiag_fleet_duration_seconds",
-            "seconds",
-            "Duration of the check.",
-            elapsed,
-        ),
+        one("cxidiag_fleet_duration_seconds", "seconds", "Duration of the check.", elapsed),
         Family {
             name: "cxidiag_fleet_nodes",
             kind: Kind::Gauge,

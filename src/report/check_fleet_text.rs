@@ -55,10 +55,9 @@ fn majority(out: &mut impl Write, all: &[Majority]) -> io::Result<()> {
         let generation = generation.map_or(String::new(), |of| format!(", {of}"));
         vec![
             format!("{}{generation}", of.item),
-            of.value.as_ref().map_or_else(
-                || "no majority".into(),
-                |value| common_text(&of.code, value),
-            ),
+            of.value
+                .as_ref()
+                .map_or_else(|| "no majority".into(), |value| common_text(&of.code, value)),
             match of.value {
                 Some(_) => format!("{} of {} {}", of.count, of.of, of.unit),
                 None => format!("of {} {}", of.of, of.unit),
@@ -76,9 +75,7 @@ fn majority(out: &mut impl Write, all: &[Majority]) -> io::Result<()> {
 /// Writes what to do about each code that is bad or suspect.
 fn remedies(out: &mut impl Write, check: &FleetCheck) -> io::Result<()> {
     let found = |code: &str| check.groups.iter().any(|group| group.code == code);
-    let items = ITEMS
-        .iter()
-        .filter(|item| item.source != "-" && found(item.code));
+    let items = ITEMS.iter().filter(|item| item.source != "-" && found(item.code));
     for (index, item) in items.enumerate() {
         if index == 0 {
             writeln!(out)?;
@@ -106,19 +103,10 @@ pub fn csv(check: &FleetCheck) -> Result<Vec<u8>, Failure> {
             writer.write_record(row).environment(WHAT)?;
         }
         for found in &node.findings {
-            let row = [
-                &node.node,
-                found.verdict.name(),
-                &found.code,
-                &found.device,
-                &found.what,
-            ];
+            let row = [&node.node, found.verdict.name(), &found.code, &found.device, &found.what];
             let cells = row.map(|text| cell(text).into_owned());
             writer.write_record(cells).environment(WHAT)?;
         }
     }
-    writer
-        .into_inner()
-        .map_err(csv::IntoInnerError::into_error)
-        .environment(WHAT)
+    writer.into_inner().map_err(csv::IntoInnerError::into_error).environment(WHAT)
 }

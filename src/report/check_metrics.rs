@@ -86,10 +86,7 @@ const NUMBERS: [Numbers; 11] = [
         unit: "",
         help: "Errors of PCIe since the driver was loaded, as the driver counts them.",
         label: "kind",
-        items: &[
-            ("pcie-uncorrected", "uncorrected"),
-            ("pcie-corrected", "corrected"),
-        ],
+        items: &[("pcie-uncorrected", "uncorrected"), ("pcie-corrected", "corrected")],
     },
     Numbers {
         name: "cxidiag_nic_memory_errors",
@@ -105,10 +102,7 @@ const NUMBERS: [Numbers; 11] = [
         unit: "seconds",
         help: "Median latency through the NIC from this host to itself.",
         label: "tool",
-        items: &[
-            ("loopback-write", "write-lat"),
-            ("loopback-read", "read-lat"),
-        ],
+        items: &[("loopback-write", "write-lat"), ("loopback-read", "read-lat")],
     },
     Numbers {
         name: "cxidiag_bandwidth_bytes_per_second",
@@ -116,10 +110,7 @@ const NUMBERS: [Numbers; 11] = [
         unit: "bytes_per_second",
         help: "Bandwidth through the NIC from this host to itself.",
         label: "tool",
-        items: &[
-            ("write-bandwidth", "write-bw"),
-            ("read-bandwidth", "read-bw"),
-        ],
+        items: &[("write-bandwidth", "write-bw"), ("read-bandwidth", "read-bw")],
     },
 ];
 
@@ -130,10 +121,7 @@ pub fn families(check: &Check) -> Vec<Family> {
         kind: Kind::Gauge,
         unit,
         help,
-        samples: vec![Sample {
-            labels: Vec::new(),
-            value,
-        }],
+        samples: vec![Sample { labels: Vec::new(), value }],
     };
     let (started, elapsed) = check.times();
     let mut families = vec![
@@ -156,12 +144,7 @@ pub fn families(check: &Check) -> Vec<Family> {
             "Start of the check, since 1970-01-01 (UTC).",
             started,
         ),
-        of_check(
-            "cxidiag_check_duration_seconds",
-            "seconds",
-            "Duration of the check.",
-            elapsed,
-        ),
+        of_check("cxidiag_check_duration_seconds", "seconds", "Duration of the check.", elapsed),
         verdicts(
             check,
             "cxidiag_check_ok",
@@ -195,25 +178,13 @@ fn verdicts(
 ) -> Family {
     let samples = check.blocks().flat_map(|(device, items)| {
         let has_verdict = |item: &&ItemResult| item.verdict_kind >= Verdict::Good;
-        items
-            .iter()
-            .filter(has_verdict)
-            .map(move |item| (device, item))
+        items.iter().filter(has_verdict).map(move |item| (device, item))
     });
     let samples = samples.map(|(device, item)| Sample {
-        labels: vec![
-            ("device", device.to_owned()),
-            ("check", item.code.to_owned()),
-        ],
+        labels: vec![("device", device.to_owned()), ("check", item.code.to_owned())],
         value: f64::from(u8::from(holds(item.verdict_kind))),
     });
-    Family {
-        name,
-        kind: Kind::Gauge,
-        unit: "",
-        help,
-        samples: samples.collect(),
-    }
+    Family { name, kind: Kind::Gauge, unit: "", help, samples: samples.collect() }
 }
 
 fn nic_info(check: &Check) -> Family {
@@ -222,9 +193,7 @@ fn nic_info(check: &Check) -> Family {
         let value = |code| {
             let mut items = device.items.iter();
             let found = items.find(|item| item.code == code);
-            found
-                .and_then(|item| item.value.clone())
-                .unwrap_or_default()
+            found.and_then(|item| item.value.clone()).unwrap_or_default()
         };
         Sample {
             labels: vec![

@@ -49,9 +49,8 @@ pub fn first_line(out: &mut impl Write, check: &Check) -> io::Result<()> {
 
 /// Writes the table of one NIC, and what has no value in it.
 fn block(out: &mut impl Write, items: &[ItemResult]) -> io::Result<()> {
-    let (with_value, without): (Vec<&ItemResult>, Vec<&ItemResult>) = items
-        .iter()
-        .partition(|item| item.verdict_kind != Verdict::NotAvailable);
+    let (with_value, without): (Vec<&ItemResult>, Vec<&ItemResult>) =
+        items.iter().partition(|item| item.verdict_kind != Verdict::NotAvailable);
     if !with_value.is_empty() {
         let titles = ["Item", "Value", "Limit", "Source", "Verdict"];
         let rows = with_value.iter().map(|item| row(item)).collect();

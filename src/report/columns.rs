@@ -89,48 +89,27 @@ pub struct CsvRow<'a> {
 pub static COLUMNS: &[Column] = &[
     Column::fact("tool", |run, _| run.tool.clone()),
     Column::fact("host", |run, _| run.host.name.clone()),
-    Column::fact("device", |run, _| {
-        text(run.device.as_ref().map(|of| &of.name))
-    }),
-    Column::fact("software_nic", |run, _| {
-        text(run.device.as_ref().and_then(|of| of.is_software))
-    }),
+    Column::fact("device", |run, _| text(run.device.as_ref().map(|of| &of.name))),
+    Column::fact("software_nic", |run, _| text(run.device.as_ref().and_then(|of| of.is_software))),
     Column::fact("started_unix_ms", |run, _| run.started_unix_ms.to_string()),
     Column::fact("status", |run, _| name(run.status)),
-    Column::fact("size_bytes", |_, of| {
-        text(Some(of.result.size_bytes).filter(|size| *size > 0))
-    }),
+    Column::fact("size_bytes", |_, of| text(Some(of.result.size_bytes).filter(|size| *size > 0))),
     Column::fact("extent", |_, of| match of.interval {
         Some(_) => "interval".into(),
         None => name(of.result.extent),
     }),
-    Column::of(Value::Count)
-        .csv("count")
-        .results("", 10, 0)
-        .of_intervals(),
-    Column::metric(Metric::Min)
-        .csv("min_ns")
-        .results("Min[us]", 10, 2)
-        .compared(),
-    Column::metric(Metric::Max)
-        .csv("max_ns")
-        .results("Max[us]", 10, 2)
-        .compared(),
+    Column::of(Value::Count).csv("count").results("", 10, 0).of_intervals(),
+    Column::metric(Metric::Min).csv("min_ns").results("Min[us]", 10, 2).compared(),
+    Column::metric(Metric::Max).csv("max_ns").results("Max[us]", 10, 2).compared(),
     Column::metric(Metric::Mean)
         .csv("mean_ns")
         .results("Mean[us]", 10, 2)
         .compared()
         .of_intervals(),
-    Column::metric(Metric::Deviation)
-        .csv("standard_deviation_ns")
-        .results("StdDev[us]", 10, 2),
+    Column::metric(Metric::Deviation).csv("standard_deviation_ns").results("StdDev[us]", 10, 2),
     Column::percentile(0).csv("p50_ns").compared(),
     Column::percentile(1).csv("p90_ns"),
-    Column::percentile(2)
-        .csv("p99_ns")
-        .text(false, "p99[us]", 10, 3)
-        .compared()
-        .of_intervals(),
+    Column::percentile(2).csv("p99_ns").text(false, "p99[us]", 10, 3).compared().of_intervals(),
     Column::percentile(3).csv("p99.9_ns"),
     Column::percentile(4).csv("p99.99_ns"),
     Column::metric(Metric::Bandwidth)
@@ -144,25 +123,15 @@ pub static COLUMNS: &[Column] = &[
         .compared()
         .of_intervals(),
     Column::fact("expectations_met", expectations_met),
-    Column::fact("error", |run, _| {
-        text(run.error.as_ref().map(|of| &of.message))
-    }),
-    Column::fact("hint", |run, _| {
-        text(run.error.as_ref().and_then(|of| of.hint.as_ref()))
-    }),
+    Column::fact("error", |run, _| text(run.error.as_ref().map(|of| &of.message))),
+    Column::fact("hint", |run, _| text(run.error.as_ref().and_then(|of| of.hint.as_ref()))),
     Column::of(Value::IntervalFact(|interval| interval.start_s)).csv("interval_start_s"),
     Column::of(Value::IntervalFact(|interval| interval.end_s)).csv("interval_end_s"),
 ];
 
 impl Column {
     const fn of(value: Value) -> Self {
-        Self {
-            value,
-            csv: None,
-            compared: false,
-            text: None,
-            of_intervals: false,
-        }
+        Self { value, csv: None, compared: false, text: None, of_intervals: false }
     }
 
     const fn fact(csv: &'static str, fact: fn(&Outcome, &CsvRow) -> String) -> Self {
@@ -204,12 +173,7 @@ impl Column {
         width: usize,
         decimals: usize,
     ) -> Self {
-        self.text = Some(TextForm {
-            is_in_results,
-            title,
-            width,
-            decimals,
-        });
+        self.text = Some(TextForm { is_in_results, title, width, decimals });
         self
     }
 
@@ -233,9 +197,7 @@ impl Column {
         match self.value {
             Value::Fact(fact) => fact(run, row),
             Value::IntervalFact(fact) => text(row.interval.map(fact)),
-            Value::Count => figures
-                .map_or(row.result.count, |figures| figures.count)
-                .to_string(),
+            Value::Count => figures.map_or(row.result.count, |figures| figures.count).to_string(),
             Value::Metric(metric) => text(match figures {
                 Some(figures) => figures.figure(metric),
                 None => row.result.figure(metric),
@@ -258,11 +220,7 @@ pub fn header(layout: Layout, table: Table) -> String {
 
 /// Returns the row of a result, of which `count` operations are shown.
 pub fn row(layout: Layout, result: &SizeResult, count: Option<u64>) -> String {
-    let size = format!(
-        "{:width$}",
-        result.size_bytes,
-        width = layout.tool.size_column.len()
-    );
+    let size = format!("{:width$}", result.size_bytes, width = layout.tool.size_column.len());
     let cells = of_table(layout.tool, Table::Results);
     cells.fold(size, |row, (column, form)| {
         row + &cell(column, form, layout, count, |metric| result.figure(metric))

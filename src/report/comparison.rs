@@ -234,11 +234,7 @@ impl<'a> Measured<'a> {
         let (least, greatest) = (*values.first()?, *values.last()?);
         let noise = match test {
             Test::Ranges => self.own_noise(metric),
-            Test::MannWhitneyU => Some(Noise {
-                low: least,
-                high: greatest,
-                is_assumed: false,
-            }),
+            Test::MannWhitneyU => Some(Noise { low: least, high: greatest, is_assumed: false }),
         };
         Some(Figure {
             value: median(&values),
@@ -307,13 +303,10 @@ impl Comparison {
     pub fn undecided(&self) -> Option<String> {
         let is_undecided = |size: &&SizeComparison| size.verdict.is_undecided();
         let undecided: Vec<&SizeComparison> = self.sizes.iter().filter(is_undecided).collect();
-        let sizes: Vec<String> = undecided
+        let sizes: Vec<String> = undecided.iter().map(|size| size.size_bytes.to_string()).collect();
+        let found = undecided
             .iter()
-            .map(|size| size.size_bytes.to_string())
-            .collect();
-        let found = undecided.iter().try_fold(0.0, |largest: f64, size| {
-            Some(largest.max(size.detectable_percent?))
-        });
+            .try_fold(0.0, |largest: f64, size| Some(largest.max(size.detectable_percent?)));
         let found = match found {
             Some(percent) => format!("would have found a change of {percent:.0}%"),
             None => "the noise is unknown, or hides every change".into(),
@@ -328,11 +321,7 @@ impl Comparison {
     /// A size is worse than allowed or not measured completely, no size could be compared, or the
     /// noise hides changes beyond the limit.
     pub fn result(&self) -> Result<(), Failure> {
-        if self
-            .sizes
-            .iter()
-            .all(|size| size.verdict == Verdict::NoBase)
-        {
+        if self.sizes.iter().all(|size| size.verdict == Verdict::NoBase) {
             return Err(Failure::environment(format!(
                 "nothing to compare: no size in the base is complete and has {}",
                 self.metric
@@ -381,11 +370,7 @@ impl SizeComparison {
     ) -> Self {
         let [base, new] = [0, 1].map(|at| sides[at].values(metric));
         let can_rank = smallest_probability(base.len(), new.len()) <= LEVEL;
-        let test = if can_rank {
-            Test::MannWhitneyU
-        } else {
-            Test::Ranges
-        };
+        let test = if can_rank { Test::MannWhitneyU } else { Test::Ranges };
         let figures = [0, 1].map(|at| sides[at].figure(metric, test));
         let (verdict, tested, p_value, detectable) = match &figures {
             [None, _] => (Verdict::NoBase, None, None, None),
@@ -480,11 +465,7 @@ fn detectable_by_ranks(metric: Metric, base: &[f64], new: &[f64]) -> Option<f64>
         sorted
     };
     factors.get(least).map(|factor| {
-        let change = worse_by(
-            metric,
-            median(&sorted(base)),
-            median(&sorted(&shifted(*factor))),
-        );
+        let change = worse_by(metric, median(&sorted(base)), median(&sorted(&shifted(*factor))));
         change.max(0.0)
     })
 }
@@ -567,11 +548,7 @@ fn is_typical(metric: Metric) -> bool {
 
 /// Returns the change in percent of the base: infinite if the base is 0.
 fn change(base: f64, new: f64) -> f64 {
-    if new == base {
-        0.0
-    } else {
-        (new - base) / base * 100.0
-    }
+    if new == base { 0.0 } else { (new - base) / base * 100.0 }
 }
 
 /// Returns how much worse `new` is, in percent: a latency that grew, or a rate that fell.
@@ -583,9 +560,7 @@ fn worse_by(metric: Metric, base: f64, new: f64) -> f64 {
 }
 
 fn has_column(metric: Metric) -> bool {
-    COLUMNS
-        .iter()
-        .any(|column| column.shown_metric() == Some(metric))
+    COLUMNS.iter().any(|column| column.shown_metric() == Some(metric))
 }
 
 /// Returns the metrics of the table: those that are always shown, and the one that decides.

@@ -21,12 +21,7 @@ pub fn write(out: &mut impl Write, comparison: &Comparison, form: TextStyle) -> 
     line_in(form, out, "New", described(&comparison.new))?;
     line_in(form, out, "Tool", &comparison.tool)?;
     let (metric, limit) = (comparison.metric, comparison.max_regress_percent);
-    line_in(
-        form,
-        out,
-        "Metric",
-        format_args!("{metric}, at most {limit}% worse"),
-    )?;
+    line_in(form, out, "Metric", format_args!("{metric}, at most {limit}% worse"))?;
     for test in tests(comparison) {
         line_in(form, out, "Test", test)?;
     }
@@ -77,9 +72,7 @@ fn tests(comparison: &Comparison) -> Vec<String> {
     let mut tests = Vec::new();
     if has(Test::MannWhitneyU) {
         let level = comparison.level_percent;
-        tests.push(format!(
-            "Mann-Whitney U of the runs, {level}% for each size and direction"
-        ));
+        tests.push(format!("Mann-Whitney U of the runs, {level}% for each size and direction"));
     }
     if has(Test::Ranges) {
         tests.push("ranges of the samples in each run; has no level".into());
@@ -89,9 +82,7 @@ fn tests(comparison: &Comparison) -> Vec<String> {
 
 /// Returns the lines of the table.
 fn rows(comparison: &Comparison, form: TextStyle) -> Vec<String> {
-    let titles = [
-        "Size[B]", "Metric", "Base", "Noise", "New", "Noise", "Change", "Verdict",
-    ];
+    let titles = ["Size[B]", "Metric", "Base", "Noise", "New", "Noise", "Change", "Verdict"];
     let align = [
         Align::Right,
         Align::Left,
@@ -102,11 +93,10 @@ fn rows(comparison: &Comparison, form: TextStyle) -> Vec<String> {
         Align::Right,
         Align::Left,
     ];
-    let rows = comparison.sizes.iter().flat_map(|size| {
-        size.metrics
-            .iter()
-            .map(|metric| row(comparison, size, metric))
-    });
+    let rows = comparison
+        .sizes
+        .iter()
+        .flat_map(|size| size.metrics.iter().map(|metric| row(comparison, size, metric)));
     table::lines_in(form, &titles, rows.collect(), &align)
 }
 
@@ -122,14 +112,8 @@ fn row(comparison: &Comparison, size: &SizeComparison, metric: &MetricComparison
         noise(base),
         value(metric.metric, new),
         noise(new),
-        metric
-            .change_percent
-            .map_or("-".into(), |change| format!("{change:+.2}%")),
-        if decides {
-            size.verdict.text().into()
-        } else {
-            String::new()
-        },
+        metric.change_percent.map_or("-".into(), |change| format!("{change:+.2}%")),
+        if decides { size.verdict.text().into() } else { String::new() },
     ]
 }
 
@@ -139,9 +123,7 @@ fn value(metric: Metric, figure: Option<&Figure>) -> String {
         Unit::Bytes => 1,
         Unit::Nanoseconds | Unit::Packets => 3,
     };
-    figure.map_or("-".into(), |figure| {
-        format!("{:.decimals$}", figure.value / scale)
-    })
+    figure.map_or("-".into(), |figure| format!("{:.decimals$}", figure.value / scale))
 }
 
 fn noise(figure: Option<&Figure>) -> String {
@@ -171,22 +153,13 @@ fn remarks(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
              {metric}."
         )?;
     }
-    let has_few_runs = comparison
-        .sizes
-        .iter()
-        .any(|size| size.test == Some(Test::Ranges));
+    let has_few_runs = comparison.sizes.iter().any(|size| size.test == Some(Test::Ranges));
     match undecided {
         None => {}
         Some(_) if has_few_runs => {
-            writeln!(
-                out,
-                "To decide, measure 5 runs or more for each side, in turns."
-            )?;
+            writeln!(out, "To decide, measure 5 runs or more for each side, in turns.")?;
         }
-        Some(_) => writeln!(
-            out,
-            "To decide, measure more runs, or on a machine with less load."
-        )?,
+        Some(_) => writeln!(out, "To decide, measure more runs, or on a machine with less load.")?,
     }
     let is_assumed = comparison.sizes.iter().any(|size| {
         let deciding = size.metrics.iter().filter(|of| of.metric == metric);
@@ -194,10 +167,7 @@ fn remarks(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
         figures.any(|figure| figure.noise_is_assumed)
     });
     if is_assumed {
-        writeln!(
-            out,
-            "Noise of 33% is assumed where a run has no intervals (--interval=100ms)."
-        )?;
+        writeln!(out, "Noise of 33% is assumed where a run has no intervals (--interval=100ms).")?;
     }
     Ok(())
 }

@@ -85,9 +85,7 @@ impl NicCounters {
             Counter {
                 name,
                 change: change.and_then(Change::count),
-                seconds: change
-                    .and_then(Change::within)
-                    .map(|time| time.as_secs_f64()),
+                seconds: change.and_then(Change::within).map(|time| time.as_secs_f64()),
                 was_reset: change == Some(Change::Reset),
             }
         };
@@ -129,11 +127,7 @@ struct Shown<'a> {
 impl Shown<'_> {
     /// Returns what a line is about: it says so if the NIC is a software NIC.
     fn subject(&self) -> String {
-        let kind = if self.nic.is_software {
-            "software NIC "
-        } else {
-            ""
-        };
+        let kind = if self.nic.is_software { "software NIC " } else { "" };
         format!("{kind}{}", self.title)
     }
 }
@@ -170,10 +164,7 @@ pub fn write(out: &mut impl Write, side: run_options::Side, counters: &Counters)
         if missing == all {
             writeln!(out, "Counters of {subject}: not available")?;
         } else if missing > 0 {
-            writeln!(
-                out,
-                "Counters of {subject}: {missing} of {all} not available"
-            )?;
+            writeln!(out, "Counters of {subject}: {missing} of {all} not available")?;
         }
     }
     if counters.peer.is_none() && !counters.is_one_nic && side == run_options::Side::Client {
@@ -204,10 +195,7 @@ fn write_table(out: &mut impl Write, set: &str, nics: &[Shown]) -> io::Result<()
     for row in preset.rows().filter(is_shown) {
         for name in row.names() {
             let cells: Vec<String> = nics.iter().map(|of| cell(of.nic.find(&name))).collect();
-            if cells
-                .iter()
-                .any(|cell| !["0", "-"].contains(&cell.as_str()))
-            {
+            if cells.iter().any(|cell| !["0", "-"].contains(&cell.as_str())) {
                 let text = [row.unit, row.meaning].map(String::from);
                 rows.push([vec![name], cells, text.into()].concat());
             }
@@ -248,10 +236,7 @@ mod tests {
     use node::nic::counters::NicFacts;
 
     fn counted(by: u64) -> Change {
-        Change::Counted {
-            by,
-            within: Some(Duration::from_secs(2)),
-        }
+        Change::Counted { by, within: Some(Duration::from_secs(2)) }
     }
 
     /// The counters of a NIC that has only the counters of the list.
@@ -261,20 +246,12 @@ mod tests {
             is_software: device.starts_with("soft"),
             ..NicFacts::default()
         };
-        let by_name = counters
-            .iter()
-            .map(|(name, change)| ((*name).to_owned(), *change));
+        let by_name = counters.iter().map(|(name, change)| ((*name).to_owned(), *change));
         Changes::new(nic, by_name.collect())
     }
 
     fn run(preset: Preset, own: Changes, peer: PeerCounters) -> RunCounters {
-        RunCounters {
-            preset,
-            side: run_options::Side::Client,
-            own,
-            peer,
-            packets: None,
-        }
+        RunCounters { preset, side: run_options::Side::Client, own, peer, packets: None }
     }
 
     fn text(run: &RunCounters) -> String {
@@ -294,13 +271,8 @@ mod tests {
                 ("hni_rx_paused_3", counted(0)),
             ],
         );
-        let peer = changes(
-            "cxi0",
-            &[
-                ("hni_tx_ok_opt", counted(8)),
-                ("pct_spt_timeouts", counted(1)),
-            ],
-        );
+        let peer =
+            changes("cxi0", &[("hni_tx_ok_opt", counted(8)), ("pct_spt_timeouts", counted(1))]);
         let run = run(Preset::Quick, own, PeerCounters::Received(peer));
         let expected = "\
 Counter               cxi0 (client)  cxi0 (server)  Unit       Meaning
@@ -332,10 +304,7 @@ Counters of software NIC soft0 (client): not available
 Counters of the server's NIC: not available (the server has not sent them)
 ";
         assert_eq!(text(&run), expected);
-        let of_server = RunCounters {
-            side: run_options::Side::Server,
-            ..run
-        };
+        let of_server = RunCounters { side: run_options::Side::Server, ..run };
         let expected = "Counters of software NIC soft0 (server): not available\n";
         assert_eq!(text(&of_server), expected);
     }

@@ -15,11 +15,7 @@ use facts::text::cell;
 
 /// Returns a percentile of a size; nothing for an interval.
 fn percentile(row: &CsvRow, percent: f64) -> String {
-    let of_size = row
-        .result
-        .latency
-        .as_ref()
-        .filter(|_| row.interval.is_none());
+    let of_size = row.result.latency.as_ref().filter(|_| row.interval.is_none());
     let mut values = of_size.into_iter().flat_map(|latency| &latency.percentiles);
     let found = values.find(|value| value.percent == percent);
     found.map_or_else(String::new, |value| value.value_ns.to_string())
@@ -40,20 +36,14 @@ pub fn document(outcome: &Outcome, with_header: bool) -> Result<Vec<u8>, Failure
     let what = "cannot write CSV";
     let has_intervals = |options: &Options| options.interval_s.is_some();
     let with_intervals = outcome.options.as_ref().is_some_and(has_intervals);
-    let columns = || {
-        COLUMNS
-            .iter()
-            .filter(|column| column.is_in_csv(with_intervals))
-    };
+    let columns = || COLUMNS.iter().filter(|column| column.is_in_csv(with_intervals));
     let further: &[f64] = outcome.options.as_ref().map_or(&[], |of| &of.percentiles);
     if with_header {
         let titles = columns().filter_map(|column| column.csv);
         let titles = titles.chain(RUN_COLUMNS.iter().map(|(title, _)| *title));
         let titles = titles.map(str::to_owned);
         let further = further.iter().map(|percent| format!("p{percent}_ns"));
-        writer
-            .write_record(titles.chain(further))
-            .environment(what)?;
+        writer.write_record(titles.chain(further)).environment(what)?;
     }
     let of_run = run_columns::fields(outcome);
     for result in results {
@@ -67,8 +57,5 @@ pub fn document(outcome: &Outcome, with_header: bool) -> Result<Vec<u8>, Failure
             writer.write_record(cells).environment(what)?;
         }
     }
-    writer
-        .into_inner()
-        .map_err(csv::IntoInnerError::into_error)
-        .environment(what)
+    writer.into_inner().map_err(csv::IntoInnerError::into_error).environment(what)
 }

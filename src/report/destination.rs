@@ -88,9 +88,9 @@ impl Destination {
                 let path = path.canonicalize().map_err(refused)?;
                 Target::existing(path, &found).map_err(refused)?
             }
-            Err(error) if error.kind() == ErrorKind::NotFound => followed(path)
-                .and_then(|path| Target::missing(&path))
-                .map_err(refused)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                followed(path).and_then(|path| Target::missing(&path)).map_err(refused)?
+            }
             Err(error) => return Err(refused(error)),
         };
         Ok(Self::File(target))
@@ -194,11 +194,7 @@ impl Target {
 
     /// Checks that a regular file, which can be written now, can get its document at the end.
     fn existing(path: PathBuf, found: &Metadata) -> io::Result<Self> {
-        let mut target = Self {
-            path,
-            permissions: found.permissions(),
-            way: Way::Rewrite,
-        };
+        let mut target = Self { path, permissions: found.permissions(), way: Way::Rewrite };
         // Its further names must keep naming this file.
         if found.nlink() > 1 {
             return Ok(target);
@@ -362,9 +358,8 @@ pub(super) fn directory(path: &Path) -> &Path {
 
 fn bare(error: &io::Error) -> io::Error {
     let inner = error.get_ref().and_then(|error| error.source());
-    let number = inner
-        .and_then(|inner| inner.downcast_ref::<io::Error>())
-        .and_then(io::Error::raw_os_error);
+    let number =
+        inner.and_then(|inner| inner.downcast_ref::<io::Error>()).and_then(io::Error::raw_os_error);
     match number {
         Some(number) => io::Error::from_raw_os_error(number),
         None => error.kind().into(),
@@ -381,18 +376,14 @@ fn hint(path: &Path, error: &io::Error) -> String {
     let directory = directory(path);
     match error.kind() {
         ErrorKind::NotFound if !directory.exists() => {
-            format!(
-                "the directory {} does not exist: create it first",
-                directory.display()
-            )
+            format!("the directory {} does not exist: create it first", directory.display())
         }
         ErrorKind::StorageFull if !path.is_file() && path.exists() => {
             format!("{} is a device without space: name a file", path.display())
         }
-        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => format!(
-            "free space in {}, or name a file on another file system",
-            directory.display()
-        ),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            format!("free space in {}, or name a file on another file system", directory.display())
+        }
         ErrorKind::IsADirectory => "name a file in this directory".into(),
         _ if Errno::from_io_error(error) == Some(Errno::IO) => {
             "the disk or the file server has failed: see the kernel log, or name a file elsewhere"
@@ -423,9 +414,8 @@ mod tests {
 
     fn names(directory: &Path) -> Vec<String> {
         let entries = fs::read_dir(directory).unwrap();
-        let mut names: Vec<String> = entries
-            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-            .collect();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
     }
@@ -458,10 +448,7 @@ mod tests {
         let path = directory.path().join("x.prom");
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
-        Destination::file(&path)
-            .unwrap()
-            .write_for_all(b"new\n")
-            .unwrap();
+        Destination::file(&path).unwrap().write_for_all(b"new\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new\n");
         let mode = fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o644);
@@ -486,10 +473,7 @@ mod tests {
         fs::create_dir(at("below")).unwrap();
         std::os::unix::fs::symlink("below/link", at("first")).unwrap();
         std::os::unix::fs::symlink("file", at("below/link")).unwrap();
-        Destination::file(&at("first"))
-            .unwrap()
-            .write(b"new")
-            .unwrap();
+        Destination::file(&at("first")).unwrap().write(b"new").unwrap();
         assert_eq!(fs::read_to_string(at("below/file")).unwrap(), "new");
         assert!(fs::symlink_metadata(at("first")).unwrap().is_symlink());
         std::os::unix::fs::symlink("round", at("round")).unwrap();
@@ -499,10 +483,7 @@ mod tests {
     #[test]
     fn writes_file_with_several_names_in_place() {
         let directory = tempfile::tempdir().unwrap();
-        let (file, other) = (
-            directory.path().join("file"),
-            directory.path().join("other"),
-        );
+        let (file, other) = (directory.path().join("file"), directory.path().join("other"));
         fs::write(&file, "old and longer").unwrap();
         fs::hard_link(&file, &other).unwrap();
         Destination::file(&file).unwrap().write(b"new").unwrap();
@@ -534,10 +515,7 @@ mod tests {
         destination.write(b"new").unwrap();
         let full = Destination::file(Path::new("/dev/full")).unwrap();
         let failure = full.write(b"new").unwrap_err();
-        assert_eq!(
-            failure.message(),
-            "cannot write /dev/full: No space left on device"
-        );
+        assert_eq!(failure.message(), "cannot write /dev/full: No space left on device");
     }
 
     #[test]
@@ -555,11 +533,7 @@ mod tests {
                 panic!("{}", path.display());
             };
             let named = format!("cannot write {}", path.display());
-            assert!(
-                failure.message().starts_with(&named),
-                "{}",
-                failure.message()
-            );
+            assert!(failure.message().starts_with(&named), "{}", failure.message());
         }
     }
 }

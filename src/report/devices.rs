@@ -143,10 +143,7 @@ impl Inventory {
     pub fn of(found: Vec<Found>, failure: Option<Failure>, machine: &Machine) -> Self {
         let error = failure.as_ref().map(Problem::from);
         let mut failed: Vec<Failure> = failure.into_iter().collect();
-        let devices = found
-            .into_iter()
-            .map(|found| entry(found, machine, &mut failed))
-            .collect();
+        let devices = found.into_iter().map(|found| entry(found, machine, &mut failed)).collect();
         Self {
             schema_version: SCHEMA_VERSION,
             cxidiag_version: env!("CARGO_PKG_VERSION"),
@@ -168,11 +165,7 @@ impl Inventory {
     ///
     /// The first failure of the search or of a device.
     pub fn result(mut self) -> Result<(), Failure> {
-        if self.failed.is_empty() {
-            Ok(())
-        } else {
-            Err(self.failed.remove(0))
-        }
+        if self.failed.is_empty() { Ok(()) } else { Err(self.failed.remove(0)) }
     }
 }
 
@@ -226,9 +219,7 @@ fn fill(entry: &mut Entry, device: &cxi::Device, rights: &Rights) -> Result<(), 
     });
     let services = device.services().explain("cannot list the services")?;
     for service in services.into_iter().flatten() {
-        let in_use = device
-            .in_use(service.id)
-            .explain("cannot read the use of a service")?;
+        let in_use = device.in_use(service.id).explain("cannot read the use of a service")?;
         entry.services.push(service_entry(&service, in_use, rights));
     }
     Ok(())
@@ -258,11 +249,7 @@ fn service_entry(
         id: service.id,
         enabled: service.enabled,
         is_system: service.system,
-        vnis: if service.restricted_vnis {
-            service.vnis.clone()
-        } else {
-            Vec::new()
-        },
+        vnis: if service.restricted_vnis { service.vnis.clone() } else { Vec::new() },
         vni_range: match service.vni_range() {
             Ok(Some(range)) if *range.start() > 0 => Some([*range.start(), *range.end()]),
             _ => None,
@@ -289,9 +276,7 @@ fn service_entry(
 ///
 /// `out` cannot be written.
 pub fn overview(out: &mut impl Write, inventory: &Inventory) -> io::Result<()> {
-    let titles = [
-        "Device", "Address", "Link", "Speed", "NUMA", "Services", "Notes",
-    ];
+    let titles = ["Device", "Address", "Link", "Speed", "NUMA", "Services", "Notes"];
     let rows = inventory.devices.iter().map(row).collect();
     let align = [
         Align::Left,
@@ -323,14 +308,8 @@ fn row(entry: &Entry) -> Vec<String> {
         nic.map_or_else(missing, |nic| format!("{:#x}", nic.address)),
         nic.map_or_else(missing, |nic| link_state(nic).into()),
         speed.map_or_else(missing, |speed| speed.to_string()),
-        entry
-            .numa_node
-            .map_or_else(missing, |node| node.to_string()),
-        if usable.is_empty() {
-            missing()
-        } else {
-            shown(&usable)
-        },
+        entry.numa_node.map_or_else(missing, |node| node.to_string()),
+        if usable.is_empty() { missing() } else { shown(&usable) },
         notes(entry).join("\n"),
     ]
 }
@@ -342,15 +321,9 @@ fn notes(entry: &Entry) -> Vec<&'static str> {
         (entry.mac_address.as_deref()).is_none_or(|mac| algorithmic_bits(mac).is_some());
     [
         (entry.is_software, "software NIC"),
-        (
-            nic.is_some_and(|nic| nic.is_virtual_function),
-            "virtual function",
-        ),
+        (nic.is_some_and(|nic| nic.is_virtual_function), "virtual function"),
         (entry.error.is_some(), "ERROR (see --verbose)"),
-        (
-            nic.is_some_and(|nic| !nic.retry_handler_runs),
-            "retry handler NOT running",
-        ),
+        (nic.is_some_and(|nic| !nic.retry_handler_runs), "retry handler NOT running"),
         (!is_algorithmic, "MAC address NOT algorithmic"),
     ]
     .into_iter()
@@ -380,11 +353,7 @@ pub fn blocks(out: &mut impl Write, inventory: &Inventory) -> io::Result<()> {
 fn block(out: &mut impl Write, entry: &Entry) -> io::Result<()> {
     line(out, "Device", &entry.name)?;
     if entry.is_software {
-        line(
-            out,
-            "Platform",
-            "software NIC (no Cassini hardware involved)",
-        )?;
+        line(out, "Platform", "software NIC (no Cassini hardware involved)")?;
     }
     if let Some(error) = &entry.error {
         line(out, "Error", &error.message)?;
@@ -394,26 +363,13 @@ fn block(out: &mut impl Write, entry: &Entry) -> io::Result<()> {
     }
     if let Some(nic) = &entry.nic {
         let part = virtual_function(nic.address).map_or(String::new(), |number| {
-            format!(
-                " (virtual function {number} of {:#x})",
-                sent_nid(nic.address)
-            )
+            format!(" (virtual function {number} of {:#x})", sent_nid(nic.address))
         });
         line(out, "NIC Address", format_args!("{:#x}{part}", nic.address))?;
-        line(
-            out,
-            "PID Bits",
-            format_args!("{} ({} PIDs)", nic.pid_bits, nic.pid_count),
-        )?;
-        let speed = nic
-            .link_speed
-            .map_or(String::new(), |speed| format!(", speed {speed}"));
+        line(out, "PID Bits", format_args!("{} ({} PIDs)", nic.pid_bits, nic.pid_count))?;
+        let speed = nic.link_speed.map_or(String::new(), |speed| format!(", speed {speed}"));
         line(out, "Link", format_args!("{}{speed}", link_state(nic)))?;
-        line(
-            out,
-            "Link MTU",
-            format_args!("{} bytes", nic.link_mtu_bytes),
-        )?;
+        line(out, "Link MTU", format_args!("{} bytes", nic.link_mtu_bytes))?;
         let handler = if nic.retry_handler_runs {
             "running".to_owned()
         } else {
@@ -421,16 +377,8 @@ fn block(out: &mut impl Write, entry: &Entry) -> io::Result<()> {
         };
         line(out, "Retry Handler", handler)?;
         if !entry.is_software {
-            let kind = if nic.is_virtual_function {
-                ", virtual function"
-            } else {
-                ""
-            };
-            line(
-                out,
-                "PCI Address",
-                format_args!("{}{kind}", nic.pci_address),
-            )?;
+            let kind = if nic.is_virtual_function { ", virtual function" } else { "" };
+            line(out, "PCI Address", format_args!("{}{kind}", nic.pci_address))?;
         }
         if let Some(board) = &nic.board {
             line(out, "Board", board)?;
@@ -493,19 +441,13 @@ fn summary(service: &ServiceEntry) -> String {
 }
 
 fn list(numbers: &[u32]) -> String {
-    numbers
-        .iter()
-        .map(u32::to_string)
-        .collect::<Vec<_>>()
-        .join(",")
+    numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(",")
 }
 
 /// Returns the resources as lines of four, each as `in use/limit`.
 fn resources(service: &ServiceEntry) -> Vec<String> {
     let of = |resource: &Resource| {
-        let in_use = resource
-            .in_use
-            .map_or("n/a".into(), |count| count.to_string());
+        let in_use = resource.in_use.map_or("n/a".into(), |count| count.to_string());
         let max = resource.max.map_or("-".into(), |max| max.to_string());
         format!("{} {in_use}/{max}", resource.name)
     };

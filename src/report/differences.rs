@@ -9,16 +9,8 @@ use super::runs::ReadRun;
 use node::traffic_class::TrafficClass;
 
 /// Options that do not influence the results.
-const INDIFFERENT: [&str; 8] = [
-    "address",
-    "port",
-    "libcxi",
-    "report_all",
-    "expect",
-    "loopback",
-    "interval_s",
-    "percentiles",
-];
+const INDIFFERENT: [&str; 8] =
+    ["address", "port", "libcxi", "report_all", "expect", "loopback", "interval_s", "percentiles"];
 
 /// A run and its name in the text: `base`, or `base run 2`.
 type Named<'a> = (String, &'a Outcome);
@@ -64,9 +56,7 @@ fn named<'a>(side: &str, runs: &'a [ReadRun]) -> Vec<Named<'a>> {
 fn between((one, first): &Named, (other, second): &Named) -> Vec<String> {
     let mut lines = Vec::new();
     let mut add = |what: &str, of_first: &dyn Display, of_second: &dyn Display| {
-        lines.push(format!(
-            "{what}: {of_first} in {one}, {of_second} in {other}"
-        ));
+        lines.push(format!("{what}: {of_first} in {one}, {of_second} in {other}"));
     };
     let (nic_of_first, nic_of_second) = (nic(first), nic(second));
     if nic_of_first != nic_of_second {
@@ -97,10 +87,7 @@ fn nic(run: &Outcome) -> &'static str {
 
 /// Returns the traffic class of a run. Older documents lack it: all their runs used BEST_EFFORT.
 fn traffic_class(run: &Outcome) -> String {
-    let class = run
-        .device
-        .as_ref()
-        .and_then(|device| device.traffic_class.clone());
+    let class = run.device.as_ref().and_then(|device| device.traffic_class.clone());
     class.unwrap_or_else(|| TrafficClass::BestEffort.to_string())
 }
 

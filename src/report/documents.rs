@@ -75,10 +75,7 @@ impl Documents {
     ///
     /// The file or its directory cannot be written.
     pub fn open_json(json: Option<&Place>) -> Result<Self, Failure> {
-        Self::open(&Places {
-            json: json.cloned(),
-            ..Places::default()
-        })
+        Self::open(&Places { json: json.cloned(), ..Places::default() })
     }
 
     /// Checks that all documents of `places` can be written. After an error, the documents that
@@ -89,13 +86,7 @@ impl Documents {
     /// A file cannot be written, two documents have the same file, or two have standard output.
     pub fn open_all(&mut self, places: &Places) -> Result<(), Failure> {
         let all = [&places.json, &places.csv, &places.bad_nodes, &places.ticket];
-        if all
-            .into_iter()
-            .flatten()
-            .filter(|place| **place == Place::Stdout)
-            .count()
-            > 1
-        {
+        if all.into_iter().flatten().filter(|place| **place == Place::Stdout).count() > 1 {
             return Err(Failure::usage(
                 "only one document can go to standard output: name a file for the others, --json=FILE",
             ));
@@ -132,14 +123,8 @@ impl Documents {
 
     fn destinations(&self) -> impl Iterator<Item = &Destination> {
         let metrics = self.metrics.as_ref().map(|(destination, _)| destination);
-        let others = [
-            &self.json,
-            &self.csv,
-            &self.hdr_log,
-            &self.samples,
-            &self.bad_nodes,
-            &self.ticket,
-        ];
+        let others =
+            [&self.json, &self.csv, &self.hdr_log, &self.samples, &self.bad_nodes, &self.ticket];
         let others = others.map(Option::as_ref);
         others.into_iter().chain([metrics]).flatten()
     }
@@ -163,8 +148,7 @@ impl Documents {
 
     /// Returns whether a document has standard output, in place of the text.
     pub fn has_stdout(&self) -> bool {
-        self.destinations()
-            .any(|destination| matches!(destination, Destination::Stdout))
+        self.destinations().any(|destination| matches!(destination, Destination::Stdout))
     }
 
     /// Prints what `text` writes, unless a document has standard output.
@@ -190,9 +174,7 @@ impl Documents {
     pub fn write_json(&self, results: &impl Serialize) -> Result<(), Failure> {
         match &self.json {
             // A document of many nodes has a hundred megabytes: memory holds no copy of it.
-            Some(to) => to
-                .write_by(|out| json::write_document(out, results))
-                .map(drop),
+            Some(to) => to.write_by(|out| json::write_document(out, results)).map(drop),
             None => Ok(()),
         }
     }

@@ -13,9 +13,7 @@ impl Outcome {
     ///
     /// The first of them.
     pub fn result(&self, result: Result<(), Failure>) -> Result<(), Failure> {
-        result
-            .and_then(|()| all_met(&self.expectations))
-            .and_then(|()| all_stable(&self.results))
+        result.and_then(|()| all_met(&self.expectations)).and_then(|()| all_stable(&self.results))
     }
 
     /// Records how the run has ended.
@@ -60,11 +58,8 @@ fn all_stable(results: &[SizeResult]) -> Result<(), Failure> {
         let latency = result.latency.as_ref();
         latency.is_some_and(|latency| latency.median_is_stable == Some(false))
     };
-    let unstable: Vec<String> = results
-        .iter()
-        .filter(is_unstable)
-        .map(|result| result.size_bytes.to_string())
-        .collect();
+    let unstable: Vec<String> =
+        results.iter().filter(is_unstable).map(|result| result.size_bytes.to_string()).collect();
     if unstable.is_empty() {
         return Ok(());
     }

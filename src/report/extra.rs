@@ -71,10 +71,7 @@ pub fn verified(out: &mut impl Write, sizes: usize) -> io::Result<()> {
     match sizes {
         0 => Ok(()),
         1 => writeln!(out, "Verified: 1 size, data of the last operations correct"),
-        _ => writeln!(
-            out,
-            "Verified: {sizes} sizes, data of the last operations correct"
-        ),
+        _ => writeln!(out, "Verified: {sizes} sizes, data of the last operations correct"),
     }?;
     out.flush()
 }
@@ -85,12 +82,7 @@ pub fn verified(out: &mut impl Write, sizes: usize) -> io::Result<()> {
 ///
 /// `out` cannot be written.
 pub fn medians(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io::Result<()> {
-    let titles = [
-        tool.size_column,
-        "Median[us]",
-        "95% interval[us]",
-        "Samples",
-    ];
+    let titles = [tool.size_column, "Median[us]", "95% interval[us]", "Samples"];
     let us = |ns: u64| format!("{}.{:03}", ns / 1000, ns % 1000);
     let row = |result: &SizeResult| {
         let latency = result.latency.as_ref()?;
@@ -103,9 +95,7 @@ pub fn medians(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io:
                 Some(false) => "unstable".into(),
                 None => "-".into(),
             },
-            interval.map_or("-".into(), |(low, high)| {
-                format!("{} to {}", us(low), us(high))
-            }),
+            interval.map_or("-".into(), |(low, high)| format!("{} to {}", us(low), us(high))),
             result.count.to_string(),
         ])
     };
@@ -226,10 +216,7 @@ pub fn both_ends(
 pub fn own_error(out: &mut impl Write, clock: &Clock, error: &MeasurementError) -> io::Result<()> {
     let of =
         |name, of: Distribution| format!("{name} {} ({} to {})", of.p50_ns, of.min_ns, of.p99_ns);
-    let drift = clock
-        .drift_ppm
-        .map(|ppm| format!(", drift {ppm:.1} ppm"))
-        .unwrap_or_default();
+    let drift = clock.drift_ppm.map(|ppm| format!(", drift {ppm:.1} ppm")).unwrap_or_default();
     writeln!(
         out,
         "Own error in ns, p50 (min to p99): {}, {}, {}, {}; {}{drift}",
@@ -282,9 +269,7 @@ mod tests {
 
     fn recorded(size: u64, samples: impl IntoIterator<Item = u64>) -> SizeResult {
         let mut recorder = Recorder::new(None).unwrap();
-        samples
-            .into_iter()
-            .for_each(|sample| recorder.record(sample));
+        samples.into_iter().for_each(|sample| recorder.record(sample));
         let detail = Detail {
             own_spread_ns: Some(5),
             until: Some(Until { percent: 1.0 }),
@@ -310,10 +295,7 @@ mod tests {
     #[test]
     fn names_slowest_pair() {
         let sides = |elapsed_us| {
-            let own = SideResult {
-                elapsed_us,
-                count: 100,
-            };
+            let own = SideResult { elapsed_us, count: 100 };
             let sides = [own, SideResult::default()];
             (sides, Rates::of(1000, sides, false))
         };
@@ -339,11 +321,7 @@ mod tests {
 
     #[test]
     fn prints_rates_that_were_not_reached() {
-        let kept = |late, per_second| Kept {
-            starts: 101,
-            late,
-            per_second: Some(per_second),
-        };
+        let kept = |late, per_second| Kept { starts: 101, late, per_second: Some(per_second) };
         let of = |size, rate, kept| recorded(size, [2_000]).with_rate(rate, 1, kept);
         let (slow, fast) = (Rate::Bytes(4), Rate::Operations(1_000_000));
         let results = [
@@ -431,11 +409,7 @@ RDMA Size[B]  Median[us]  95% interval[us]  Samples
         let of = |size, at: usize, figure| {
             ExpectationResult::new(size, &list[at], Extent::Complete, figure)
         };
-        let all = [
-            of(8, 0, Some(3999.0)),
-            of(8, 1, Some(1600.5)),
-            of(16, 0, None),
-        ];
+        let all = [of(8, 0, Some(3999.0)), of(8, 1, Some(1600.5)), of(16, 0, None)];
         let text = written(|out| verdicts(out, &TOOLS[0], &list, &all));
         let expected = "\
 RDMA Size[B]  Expected     Measured  Verdict

@@ -34,11 +34,7 @@ pub struct Style {
 impl Style {
     /// Returns the style for a text on standard output, or on standard error.
     pub fn of_text(on_standard_error: bool) -> Self {
-        let width = if on_standard_error {
-            width_of(io::stderr())
-        } else {
-            width_of(io::stdout())
-        };
+        let width = if on_standard_error { width_of(io::stderr()) } else { width_of(io::stdout()) };
         Self {
             width: width.unwrap_or(DEFAULT_WIDTH),
             is_unicode: is_utf8(|name| env::var(name).ok()),
@@ -130,10 +126,7 @@ fn picture(latency: &LatencyResult, bins: &[Joined], style: Style) -> Vec<String
 /// Returns the names of the percentiles in a bin.
 fn marks(latency: &LatencyResult, bin: &Joined) -> String {
     let is_inside = |ns: u64| (bin.from_ns..bin.to_ns).contains(&ns.max(1));
-    let inside = latency
-        .percentiles
-        .iter()
-        .filter(|of| is_inside(of.value_ns));
+    let inside = latency.percentiles.iter().filter(|of| is_inside(of.value_ns));
     let names = inside.map(|of| match of.percent {
         100.0 => "max".to_owned(),
         percent => format!("p{percent}"),
@@ -167,13 +160,8 @@ mod tests {
 
     fn recorded(samples: impl IntoIterator<Item = u64>) -> SizeResult {
         let mut recorder = Recorder::new(None).unwrap();
-        samples
-            .into_iter()
-            .for_each(|sample| recorder.record(sample));
-        let detail = Detail {
-            histogram: true,
-            ..Detail::default()
-        };
+        samples.into_iter().for_each(|sample| recorder.record(sample));
+        let detail = Detail { histogram: true, ..Detail::default() };
         SizeResult::of_latencies(8, &recorder, Extent::Complete, detail)
     }
 
@@ -224,15 +212,8 @@ From[us]  Samples
             let text = drawn(two_peaks(), width, true);
             let line = |at| text.lines().nth(at).map(|line: &str| line.chars().count());
             // The columns of counts and marks, and the spaces between, are as wide everywhere.
-            assert_eq!(
-                line(2),
-                Some(width - "p99.9".len() - " p99".len() - " ".len()),
-                "{text}"
-            );
-            assert!(
-                text.lines().all(|line| line.chars().count() <= width),
-                "{text}"
-            );
+            assert_eq!(line(2), Some(width - "p99.9".len() - " p99".len() - " ".len()), "{text}");
+            assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
         }
     }
 
@@ -245,11 +226,7 @@ From[us]  Samples
         let used = joined.iter().filter(|bin| bin.count > 0).count();
         assert!((MOST_LINES / 2..=MOST_LINES).contains(&used), "{used}");
         assert_eq!(joined.iter().map(|bin| bin.count).sum::<u64>(), 100_000);
-        assert!(
-            joined
-                .windows(2)
-                .all(|pair| pair[0].to_ns == pair[1].from_ns)
-        );
+        assert!(joined.windows(2).all(|pair| pair[0].to_ns == pair[1].from_ns));
         assert!(joined[0].from_ns <= latency.min_ns);
         assert!(joined.last().unwrap().to_ns > latency.max_ns);
     }
@@ -263,11 +240,7 @@ From[us]  Samples
             })
         };
         assert!(is_utf8(&[("LANG", "en_US.UTF-8")]));
-        assert!(is_utf8(&[
-            ("LC_ALL", ""),
-            ("LC_CTYPE", "C.utf8"),
-            ("LANG", "C")
-        ]));
+        assert!(is_utf8(&[("LC_ALL", ""), ("LC_CTYPE", "C.utf8"), ("LANG", "C")]));
         assert!(!is_utf8(&[("LC_ALL", "C"), ("LANG", "en_US.UTF-8")]));
         assert!(!is_utf8(&[]));
     }

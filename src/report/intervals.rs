@@ -171,11 +171,7 @@ impl Series {
             min: of_each_figure(&figures, |_| 1),
             p5: of_each_figure(&figures, |count| Percentile::P5.rank(count)),
             max: of_each_figure(&figures, |count| count),
-            rows: self
-                .rows
-                .into_iter()
-                .map(|(interval, _)| interval)
-                .collect(),
+            rows: self.rows.into_iter().map(|(interval, _)| interval).collect(),
         }
     }
 }
@@ -215,12 +211,7 @@ mod tests {
 
     /// A reading of a bandwidth tool.
     fn reading(at: u64, count: u64) -> Reading {
-        Reading {
-            at,
-            count,
-            sum: 0,
-            latencies: None,
-        }
+        Reading { at, count, sum: 0, latencies: None }
     }
 
     /// A series of a bandwidth tool, from 5 s on, with operations of 4096 bytes.
@@ -261,10 +252,7 @@ mod tests {
         assert_eq!(bandwidths(&intervals), [1_000.0, 0.0, 1_500.0]);
         let of = |figures: Option<Figures>| {
             let figures = figures.unwrap();
-            (
-                figures.count,
-                figures.bandwidth_bytes_per_s.unwrap() / 4096.0,
-            )
+            (figures.count, figures.bandwidth_bytes_per_s.unwrap() / 4096.0)
         };
         assert_eq!(of(intervals.min), (0, 0.0));
         assert_eq!(of(intervals.p5), (0, 0.0));
@@ -301,13 +289,7 @@ mod tests {
         let next = |series: &Series| series.next_end() / MS - 5_000;
         assert_eq!(next(&series), 100);
         // At most half an interval late: the next one ends in time.
-        for (late, end) in [
-            (100, 200),
-            (210, 300),
-            (350, 400),
-            (451, 600),
-            (1_234, 1_300),
-        ] {
+        for (late, end) in [(100, 200), (210, 300), (350, 400), (451, 600), (1_234, 1_300)] {
             series.add(reading((5_000 + late) * MS, 0));
             assert_eq!(next(&series), end, "{late}");
         }
@@ -322,12 +304,7 @@ mod tests {
                 (count, sum) = (count + 1, sum + sample);
                 gauge.record(*sample);
             }
-            Reading {
-                at,
-                count,
-                sum,
-                latencies: gauge.latencies(),
-            }
+            Reading { at, count, sum, latencies: gauge.latencies() }
         };
         let mut series = Series::new(8, Duration::from_millis(1), measure(7, &[]));
         for (at, samples) in [(1, &[400, 200, 300][..]), (2, &[]), (3, &[100; 100])] {
@@ -335,24 +312,14 @@ mod tests {
         }
         let intervals = series.finish();
         let figures = |of: &Figures| (of.count, of.mean_ns, of.p99_ns);
-        let rows: Vec<_> = intervals
-            .rows
-            .iter()
-            .map(|row| figures(&row.figures))
-            .collect();
-        let expected = [
-            (3, Some(300.0), Some(400)),
-            (0, None, None),
-            (100, Some(100.0), Some(100)),
-        ];
+        let rows: Vec<_> = intervals.rows.iter().map(|row| figures(&row.figures)).collect();
+        let expected =
+            [(3, Some(300.0), Some(400)), (0, None, None), (100, Some(100.0), Some(100))];
         assert_eq!(rows, expected);
         assert_eq!(intervals.rows[0].figures.bandwidth_bytes_per_s, None);
         let min = figures(&intervals.min.unwrap());
         assert_eq!(min, (0, Some(100.0), Some(100)));
-        assert_eq!(
-            figures(&intervals.max.unwrap()),
-            (100, Some(300.0), Some(400))
-        );
+        assert_eq!(figures(&intervals.max.unwrap()), (100, Some(300.0), Some(400)));
     }
 
     #[test]

@@ -51,11 +51,7 @@ impl JsonLines {
             } else {
                 (path.into(), Some(file))
             };
-            Ok(Self {
-                path: path.into(),
-                target,
-                device,
-            })
+            Ok(Self { path: path.into(), target, device })
         };
         opened().map_err(|error| cannot_write(path, &error))
     }
@@ -101,11 +97,7 @@ fn open(path: &Path) -> io::Result<File> {
     // A pipe is not opened for reading: it has a reader of its own.
     let is_file = fs::metadata(path).is_ok_and(|found| found.is_file());
     let is_missing = fs::symlink_metadata(path).is_err();
-    OpenOptions::new()
-        .append(true)
-        .create(true)
-        .read(is_file || is_missing)
-        .open(path)
+    OpenOptions::new().append(true).create(true).read(is_file || is_missing).open(path)
 }
 
 /// Appends lines in one write, under a lock.
@@ -173,9 +165,7 @@ mod tests {
         let path = directory.path().join("runs.jsonl");
         for number in 1..=2 {
             let lines = JsonLines::open(&path).unwrap();
-            lines
-                .append(&serde_json::json!({"text": "a\nb", "n": number}))
-                .unwrap();
+            lines.append(&serde_json::json!({"text": "a\nb", "n": number})).unwrap();
         }
         let expected = "{\"n\":1,\"text\":\"a\\nb\"}\n{\"n\":2,\"text\":\"a\\nb\"}\n";
         assert_eq!(fs::read_to_string(&path).unwrap(), expected);
@@ -244,32 +234,18 @@ mod tests {
 
     #[test]
     fn writes_to_devices() {
-        JsonLines::open(Path::new("/dev/null"))
-            .unwrap()
-            .append(&1)
-            .unwrap();
+        JsonLines::open(Path::new("/dev/null")).unwrap().append(&1).unwrap();
         let full = JsonLines::open(Path::new("/dev/full")).unwrap();
         let failure = full.append(&1).unwrap_err();
-        assert!(
-            failure.message().contains("No space left"),
-            "{}",
-            failure.message()
-        );
+        assert!(failure.message().contains("No space left"), "{}", failure.message());
     }
 
     #[test]
     fn refuses_unwritable_paths_at_once() {
         let directory = tempfile::tempdir().unwrap();
-        for path in [
-            directory.path().to_owned(),
-            directory.path().join("no/such"),
-        ] {
+        for path in [directory.path().to_owned(), directory.path().join("no/such")] {
             let failure = JsonLines::open(&path).unwrap_err();
-            assert!(
-                failure.message().starts_with("cannot write "),
-                "{}",
-                failure.message()
-            );
+            assert!(failure.message().starts_with("cannot write "), "{}", failure.message());
         }
     }
 }

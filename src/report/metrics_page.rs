@@ -26,69 +26,33 @@ const FIRST: &str = "\n## `cxidiag check`\n";
 
 /// What the labels say, in the order of their names.
 const LABELS: [(&str, &str); 25] = [
-    (
-        "cause",
-        "a cause by its id in [why.md](why.md#causes), such as `pcie-narrow`",
-    ),
-    (
-        "check",
-        "an item by its code in [check.md](check.md#items), such as `link-down`",
-    ),
-    (
-        "class",
-        "which part both NICs of a pair share, such as `same switch`; under load also `all`",
-    ),
+    ("cause", "a cause by its id in [why.md](why.md#causes), such as `pcie-narrow`"),
+    ("check", "an item by its code in [check.md](check.md#items), such as `link-down`"),
+    ("class", "which part both NICs of a pair share, such as `same switch`; under load also `all`"),
     ("command", "the command that wrote the file"),
     (
         "confidence",
         "how certain a cause is: `because`, `probably`, `possibly`, `also_found`, `transient`, \
          `unknown`",
     ),
-    (
-        "device",
-        "the NIC, such as `cxi0`; `host` for settings of the host",
-    ),
+    ("device", "the NIC, such as `cxi0`; `host` for settings of the host"),
     ("driver", "version of the driver"),
-    (
-        "figure",
-        "which figure is bad under load, such as `bandwidth`",
-    ),
+    ("figure", "which figure is bad under load, such as `bandwidth`"),
     ("firmware", "version of the firmware"),
     ("generation", "`Cassini 1`, `Cassini 2` or `software NIC`"),
     ("host", "name of the host"),
-    (
-        "kind",
-        "of PCIe errors, `corrected` or `uncorrected`; of a part, such as `switch` or `node`",
-    ),
-    (
-        "name",
-        "of a part, such as `switch 003.12`; in metrics of `stat`, a counter",
-    ),
+    ("kind", "of PCIe errors, `corrected` or `uncorrected`; of a part, such as `switch` or `node`"),
+    ("name", "of a part, such as `switch 003.12`; in metrics of `stat`, a counter"),
     ("node", "name of the node"),
     ("pattern", "the pattern of the load, such as `incast:8`"),
-    (
-        "percentile",
-        "over the pairs of a class, 0 (minimum) to 100 (maximum); under load 50 or 99",
-    ),
+    ("percentile", "over the pairs of a class, 0 (minimum) to 100 (maximum); under load 50 or 99"),
     ("serial", "serial number of the NIC"),
-    (
-        "severity",
-        "of AER errors: `correctable`, `nonfatal`, `fatal`",
-    ),
+    ("severity", "of AER errors: `correctable`, `nonfatal`, `fatal`"),
     ("size", "size of the operations in bytes"),
-    (
-        "spread",
-        "how the load is spread over the cluster, such as `groups`",
-    ),
-    (
-        "state",
-        "of a NIC: `good`, `unpaired` (in no pair), `untested`, `suspect`, `bad`",
-    ),
+    ("spread", "how the load is spread over the cluster, such as `groups`"),
+    ("state", "of a NIC: `good`, `unpaired` (in no pair), `untested`, `suspect`, `bad`"),
     ("tool", "the tool that measured, such as `write-lat`"),
-    (
-        "traffic_class",
-        "of the victims; empty if it is the class of the load",
-    ),
+    ("traffic_class", "of the victims; empty if it is the class of the load"),
     (
         "verdict",
         "`good`, `suspect`, `untested`, `no_answer` or `bad`; of a part `suspect` or `bad`",
@@ -131,10 +95,7 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
     let fleet = FleetCheck::new(SystemTime::UNIX_EPOCH, Duration::ZERO, vec![node]);
 
     let mut verdict = mixed();
-    let switch = Unit::Switch {
-        group: 3,
-        switch: 12,
-    };
+    let switch = Unit::Switch { group: 3, switch: 12 };
     verdict.causes.push(cause(switch, Certainty::Suspect));
     let mut quiet = survey(verdict, Ok(()));
     quiet.why = vec![explanation()];
@@ -148,17 +109,12 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
     let devices: Vec<String> = (0..16).map(|number| format!("cxi{number}")).collect();
     let counts = |number| if number == 0 { outlier } else { usual };
     let nics = devices.iter().enumerate();
-    let nics: Vec<_> = nics
-        .map(|(number, device)| (device.as_str(), counts(number)))
-        .collect();
+    let nics: Vec<_> = nics.map(|(number, device)| (device.as_str(), counts(number))).collect();
     let job = JobStat::of(vec![stat_testing::node("nid1", &nics)], Vec::new());
 
     vec![
         ("`cxidiag check`", check_metrics::families(&of_node)),
-        (
-            "`cxidiag check` of many nodes",
-            check_fleet_metrics::families(&fleet),
-        ),
+        ("`cxidiag check` of many nodes", check_fleet_metrics::families(&fleet)),
         ("`cxidiag survey`", quiet),
         ("`cxidiag survey --load`", load),
         ("`cxidiag stat`", stat_metrics::families(&job)),
@@ -197,10 +153,8 @@ fn tables() -> String {
         );
         for family in families {
             let (name, kind) = sample_name(&family);
-            let labels: Vec<String> = labels(&family)
-                .iter()
-                .map(|label| format!("`{label}`"))
-                .collect();
+            let labels: Vec<String> =
+                labels(&family).iter().map(|label| format!("`{label}`")).collect();
             let labels = labels.join(", ");
             let _ = writeln!(text, "| `{name}` | {kind} | {labels} | {} |", family.help);
         }
@@ -239,9 +193,7 @@ fn names_follow_conventions() {
             let is_usual = |c: char| c.is_ascii_lowercase() || c == '_';
             assert!(name.chars().all(is_usual), "{name}");
             let padded = format!("_{name}_");
-            let unusual = UNUSUAL
-                .iter()
-                .find(|word| padded.contains(&format!("_{word}_")));
+            let unusual = UNUSUAL.iter().find(|word| padded.contains(&format!("_{word}_")));
             let is_exception = EXCEPTIONS.contains(&name);
             assert_eq!(unusual.is_some(), is_exception, "{name}: {unusual:?}");
             for unit in ["_seconds", "_bytes_per_second", "_ratio"] {

@@ -29,11 +29,7 @@ pub struct Noise {
 
 impl Noise {
     fn measured(low: f64, high: f64) -> Self {
-        Self {
-            low,
-            high,
-            is_assumed: false,
-        }
+        Self { low, high, is_assumed: false }
     }
 
     /// Returns whether a value lies in the range.
@@ -117,10 +113,7 @@ fn of_intervals(intervals: &Intervals, metric: Metric, value: f64) -> Option<Noi
     }
     let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
     let greatest = rates.iter().copied().fold(0.0, f64::max);
-    Some(Noise::measured(
-        value.min(value * least / mean),
-        value.max(value * greatest / mean),
-    ))
+    Some(Noise::measured(value.min(value * least / mean), value.max(value * greatest / mean)))
 }
 
 /// Returns whether other programs have disturbed a size so much that its samples are not comparable
@@ -160,14 +153,8 @@ mod tests {
     }
 
     fn with_intervals(rates: &[f64]) -> SizeResult {
-        let side = SideResult {
-            elapsed_us: 1_000,
-            count: 10,
-        };
-        let rates_of_size = Rates {
-            megabytes: 200.0,
-            megapackets: 1.0,
-        };
+        let side = SideResult { elapsed_us: 1_000, count: 10 };
+        let rates_of_size = Rates { megabytes: 200.0, megapackets: 1.0 };
         let row = |(at, rate): (usize, &f64)| Interval {
             start_s: at as f64,
             end_s: at as f64 + 1.0,
@@ -185,13 +172,8 @@ mod tests {
             last.end_s = last.start_s + 0.1;
         }
         let mut result = SizeResult::of_lists(8, [side; 2], rates_of_size, Extent::Complete);
-        result.intervals = Some(Intervals {
-            interval_s: 1.0,
-            rows,
-            min: None,
-            p5: None,
-            max: None,
-        });
+        result.intervals =
+            Some(Intervals { interval_s: 1.0, rows, min: None, p5: None, max: None });
         result
     }
 
@@ -200,16 +182,10 @@ mod tests {
         // The intervals have the bandwidth of one side: half the bandwidth of the size.
         let result = with_intervals(&[90e6, 100e6, 100e6, 100e6, 110e6, 1e6]);
         assert_eq!(ends(&result, "bw"), Some((180e6, 220e6)));
-        assert_eq!(
-            of(&result, Metric::Bandwidth).map(|of| of.is_assumed),
-            Some(false)
-        );
+        assert_eq!(of(&result, Metric::Bandwidth).map(|of| of.is_assumed), Some(false));
         let few = with_intervals(&[90e6, 100e6, 100e6, 110e6, 1e6]);
         let noise = of(&few, Metric::Bandwidth).unwrap();
-        assert!(
-            noise.is_assumed && noise.contains(134e6) && !noise.contains(133e6),
-            "{noise:?}"
-        );
+        assert!(noise.is_assumed && noise.contains(134e6) && !noise.contains(133e6), "{noise:?}");
     }
 
     #[test]
@@ -225,10 +201,7 @@ mod tests {
     #[test]
     fn further_percentiles_narrow_no_range() {
         let further = ["49", "51", "95"].map(|text| text.parse().unwrap());
-        let detail = Detail {
-            further: &further,
-            ..Detail::default()
-        };
+        let detail = Detail { further: &further, ..Detail::default() };
         let mut recorder = Recorder::new(None).unwrap();
         (101..=200).for_each(|sample| recorder.record(sample));
         let result = SizeResult::of_latencies(8, &recorder, Extent::Complete, detail);

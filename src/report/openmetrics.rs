@@ -20,10 +20,8 @@ pub enum Dialect {
 
 impl Dialect {
     /// All dialects, with their names.
-    pub const ALL: [(&str, Self); 2] = [
-        ("node-exporter", Self::NodeExporter),
-        ("openmetrics", Self::OpenMetrics),
-    ];
+    pub const ALL: [(&str, Self); 2] =
+        [("node-exporter", Self::NodeExporter), ("openmetrics", Self::OpenMetrics)];
 
     /// Returns the dialect of a file: node exporter reads `*.prom`.
     pub fn of(path: &Path) -> Self {
@@ -50,11 +48,7 @@ pub struct MetricsFile {
 impl MetricsFile {
     /// Returns a file whose neighbours do not matter, with the form of its name.
     pub fn of(path: PathBuf) -> Self {
-        Self {
-            dialect: Dialect::of(&path),
-            series: None,
-            path,
-        }
+        Self { dialect: Dialect::of(&path), series: None, path }
     }
 
     /// Checks that no other file for node exporter in the same directory has the same series.
@@ -81,11 +75,7 @@ impl MetricsFile {
                      name this file, or remove it",
                     other.display()
                 );
-                Err(Failure::usage(invalid(
-                    "openmetrics",
-                    self.path.display(),
-                    why,
-                )))
+                Err(Failure::usage(invalid("openmetrics", self.path.display(), why)))
             }
         }
     }
@@ -155,9 +145,7 @@ pub fn build(command: &str) -> Sample {
 pub fn text(families: &[Family], dialect: Dialect) -> String {
     let mut text = String::new();
     for family in families.iter().filter(|family| !family.samples.is_empty()) {
-        let Family {
-            name, unit, help, ..
-        } = family;
+        let Family { name, unit, help, .. } = family;
         let (kind, suffix) = match (family.kind, dialect) {
             (Kind::Gauge, _) => ("gauge", ""),
             (Kind::Counter, _) => ("counter", "_total"),
@@ -189,18 +177,11 @@ pub fn text(families: &[Family], dialect: Dialect) -> String {
 
 fn labels(sample: &Sample) -> String {
     let pair = |(name, value): &(&str, String)| {
-        let value = value
-            .replace('\\', "\\\\")
-            .replace('"', "\\\"")
-            .replace('\n', "\\n");
+        let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
         format!("{name}=\"{value}\"")
     };
     let pairs: Vec<String> = sample.labels.iter().map(pair).collect();
-    if pairs.is_empty() {
-        String::new()
-    } else {
-        format!("{{{}}}", pairs.join(","))
-    }
+    if pairs.is_empty() { String::new() } else { format!("{{{}}}", pairs.join(",")) }
 }
 
 #[cfg(test)]
@@ -209,44 +190,20 @@ mod tests {
 
     fn families() -> [Family; 4] {
         let sample = |labels: &[(&'static str, &str)], value| Sample {
-            labels: labels
-                .iter()
-                .map(|(name, text)| (*name, (*text).to_owned()))
-                .collect(),
+            labels: labels.iter().map(|(name, text)| (*name, (*text).to_owned())).collect(),
             value,
         };
-        let family = |name, kind, unit, help, samples| Family {
-            name,
-            kind,
-            unit,
-            help,
-            samples,
-        };
+        let family = |name, kind, unit, help, samples| Family { name, kind, unit, help, samples };
         [
-            family(
-                "x_time_seconds",
-                Kind::Gauge,
-                "seconds",
-                "A time.",
-                vec![sample(&[], 1.5)],
-            ),
+            family("x_time_seconds", Kind::Gauge, "seconds", "A time.", vec![sample(&[], 1.5)]),
             family(
                 "x_errors",
                 Kind::Counter,
                 "",
                 "Errors.",
-                vec![
-                    sample(&[("a", "1"), ("b", "2")], 3.0),
-                    sample(&[("a", "\"\\\n")], 1e-12),
-                ],
+                vec![sample(&[("a", "1"), ("b", "2")], 3.0), sample(&[("a", "\"\\\n")], 1e-12)],
             ),
-            family(
-                "x_build",
-                Kind::Info,
-                "",
-                "A build.",
-                vec![sample(&[("v", "1")], 1.0)],
-            ),
+            family("x_build", Kind::Info, "", "A build.", vec![sample(&[("v", "1")], 1.0)]),
             family("x_none", Kind::Gauge, "", "Nothing.", vec![]),
         ]
     }
@@ -256,10 +213,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         let check = |name: &str| {
-            let file = MetricsFile {
-                series: Some("x_time_seconds"),
-                ..MetricsFile::of(path(name))
-            };
+            let file =
+                MetricsFile { series: Some("x_time_seconds"), ..MetricsFile::of(path(name)) };
             file.check_neighbours().map_err(|failure| failure.message())
         };
         let own = text(&families(), Dialect::NodeExporter);
@@ -269,10 +224,7 @@ mod tests {
         fs::write(path("a.prom"), &own).unwrap();
         let why = check("b.prom").unwrap_err();
         let other = path("a.prom").display().to_string();
-        assert!(
-            why.contains(&other) && why.ends_with("name this file, or remove it"),
-            "{why}"
-        );
+        assert!(why.contains(&other) && why.ends_with("name this file, or remove it"), "{why}");
         // The file itself is replaced, and node exporter reads no other names.
         assert_eq!(check("a.prom"), Ok(()));
         assert_eq!(check("b.txt"), Ok(()));

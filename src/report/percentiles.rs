@@ -37,14 +37,9 @@ pub fn write(
     own_spread: bool,
 ) -> io::Result<()> {
     let measured: Vec<_> = results.iter().filter(|of| of.latency.is_some()).collect();
-    let columns: Vec<PercentileColumn> = percentiles
-        .iter()
-        .map(|percentile| column(*percentile, &measured, own_spread))
-        .collect();
-    let sizes: Vec<String> = measured
-        .iter()
-        .map(|of| of.size_bytes.to_string())
-        .collect();
+    let columns: Vec<PercentileColumn> =
+        percentiles.iter().map(|percentile| column(*percentile, &measured, own_spread)).collect();
+    let sizes: Vec<String> = measured.iter().map(|of| of.size_bytes.to_string()).collect();
     let sizes = PercentileColumn {
         width: tool.size_column.len(),
         title: tool.size_column.to_owned(),
@@ -65,14 +60,8 @@ pub fn write(
         }
     }
     for (mark, meaning) in [
-        (
-            FEW_SAMPLES,
-            "fewer than 10 samples above this percentile: unreliable",
-        ),
-        (
-            OWN_SPREAD,
-            "differs from the percentile before it by less than the spread of the tool",
-        ),
+        (FEW_SAMPLES, "fewer than 10 samples above this percentile: unreliable"),
+        (OWN_SPREAD, "differs from the percentile before it by less than the spread of the tool"),
     ] {
         let mut cells = columns.iter().flat_map(|column| &column.cells);
         if cells.any(|cell| cell.ends_with(mark)) {
@@ -84,11 +73,8 @@ pub fn write(
 
 /// Returns the column of a percentile.
 fn column(percentile: Percentile, measured: &[&SizeResult], own_spread: bool) -> PercentileColumn {
-    let name = if percentile == Percentile::MAX {
-        "Max".to_owned()
-    } else {
-        percentile.to_string()
-    };
+    let name =
+        if percentile == Percentile::MAX { "Max".to_owned() } else { percentile.to_string() };
     let value = |result: &&SizeResult| {
         let mut values = result.latency.iter().flat_map(|of| &of.percentiles);
         let found = values.find(|value| value.percent == percentile.percent());
@@ -100,20 +86,12 @@ fn column(percentile: Percentile, measured: &[&SizeResult], own_spread: bool) ->
     let values: Vec<(String, char)> = measured.iter().map(value).collect();
     let has_mark = values.iter().any(|(_, mark)| *mark != ' ');
     let with_mark = |(text, mark): (String, char)| {
-        if has_mark {
-            format!("{text}{mark}")
-        } else {
-            text
-        }
+        if has_mark { format!("{text}{mark}") } else { text }
     };
     let title = with_mark((format!("{name}[us]"), ' '));
     let cells: Vec<String> = values.into_iter().map(with_mark).collect();
     let widths = cells.iter().chain([&title]).map(String::len);
-    PercentileColumn {
-        width: widths.max().unwrap_or_default(),
-        title,
-        cells,
-    }
+    PercentileColumn { width: widths.max().unwrap_or_default(), title, cells }
 }
 
 fn mark(value: &PercentileValue, own_spread: bool) -> char {
@@ -152,17 +130,12 @@ mod tests {
 
     fn recorded(size: u64, samples: impl IntoIterator<Item = u64>) -> SizeResult {
         let mut recorder = Recorder::new(None).unwrap();
-        samples
-            .into_iter()
-            .for_each(|sample| recorder.record(sample));
+        samples.into_iter().for_each(|sample| recorder.record(sample));
         SizeResult::of_latencies(
             size,
             &recorder,
             Extent::Complete,
-            Detail {
-                own_spread_ns: Some(5),
-                ..Detail::default()
-            },
+            Detail { own_spread_ns: Some(5), ..Detail::default() },
         )
     }
 

@@ -25,22 +25,10 @@ pub struct Operation {
 /// All kinds, in the order in which they are measured. The last one needs both directions: the peer
 /// answers with a message of its own.
 pub const OPERATIONS: [Operation; 4] = [
-    Operation {
-        name: "write",
-        tool: "write-lat",
-    },
-    Operation {
-        name: "read",
-        tool: "read-lat",
-    },
-    Operation {
-        name: "atomic",
-        tool: "atomic-lat",
-    },
-    Operation {
-        name: "send",
-        tool: "send-lat",
-    },
+    Operation { name: "write", tool: "write-lat" },
+    Operation { name: "read", tool: "read-lat" },
+    Operation { name: "atomic", tool: "atomic-lat" },
+    Operation { name: "send", tool: "send-lat" },
 ];
 
 /// Significant digits of the median of all pings.
@@ -70,11 +58,7 @@ impl Answer {
         let latency = outcome.results.first().and_then(|of| of.latency.as_ref());
         let found = latency.and_then(|of| {
             let median = of.percentiles.iter().find(|of| of.percent == 50.0)?;
-            Some(Latencies {
-                min_ns: of.min_ns,
-                median_ns: median.value_ns,
-                max_ns: of.max_ns,
-            })
+            Some(Latencies { min_ns: of.min_ns, median_ns: median.value_ns, max_ns: of.max_ns })
         });
         let without = || Problem::from(&Failure::environment("the run has no result"));
         Self {
@@ -89,11 +73,7 @@ impl Answer {
 
     /// Returns the answer of a run without an outcome.
     pub fn none(failure: &Failure) -> Self {
-        Self {
-            peer_nic: None,
-            peer_device: None,
-            latencies: Err(failure.into()),
-        }
+        Self { peer_nic: None, peer_device: None, latencies: Err(failure.into()) }
     }
 }
 
@@ -253,9 +233,7 @@ impl Pair {
 
 impl OperationResult {
     fn add(&mut self, latencies: &Latencies) {
-        let min = self
-            .min_ns
-            .map_or(latencies.min_ns, |min| min.min(latencies.min_ns));
+        let min = self.min_ns.map_or(latencies.min_ns, |min| min.min(latencies.min_ns));
         self.min_ns = Some(min);
         self.max_ns = self.max_ns.max(Some(latencies.max_ns));
         // Fails only if memory for a larger histogram is missing.
@@ -343,9 +321,7 @@ impl Ping {
             _ if busy == lost => Err(Failure::undecided(format!(
                 "{lost} of {sent} pings undecided: the NIC measures with another client"
             ))),
-            _ => Err(Failure::environment(format!(
-                "{lost} of {sent} pings without an answer"
-            ))),
+            _ => Err(Failure::environment(format!("{lost} of {sent} pings without an answer"))),
         }
     }
 }
@@ -358,11 +334,7 @@ pub(super) mod tests {
         Answer {
             peer_nic: Some(0x13),
             peer_device: None,
-            latencies: Ok(Latencies {
-                min_ns,
-                median_ns,
-                max_ns,
-            }),
+            latencies: Ok(Latencies { min_ns, median_ns, max_ns }),
         }
     }
 

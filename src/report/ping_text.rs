@@ -9,11 +9,7 @@ use facts::error::Kind;
 /// Returns the line before the first round.
 pub fn title(report: &Ping) -> String {
     let is_software = report.pairs.iter().any(|pair| pair.is_software);
-    let platform = if is_software {
-        " (software NIC, no Cassini hardware)"
-    } else {
-        ""
-    };
+    let platform = if is_software { " (software NIC, no Cassini hardware)" } else { "" };
     format!("8 bytes, min/median in us{platform}")
 }
 
@@ -24,11 +20,7 @@ pub fn line(report: &Ping, index: usize) -> String {
     let host = width(|pair| pair.host.len());
     let device = width(|pair| pair.device.to_string().len());
     let peer = pair.peer();
-    let mut line = format!(
-        "{:host$}  {:device$} -> {peer:7}",
-        pair.host,
-        pair.device.to_string()
-    );
+    let mut line = format!("{:host$}  {:device$} -> {peer:7}", pair.host, pair.device.to_string());
     let mut reason = None;
     for (operation, answer) in OPERATIONS.iter().zip(&pair.last) {
         let name = operation.name;
@@ -47,11 +39,7 @@ pub fn line(report: &Ping, index: usize) -> String {
     match reason {
         None => line.to_owned(),
         Some(problem) => {
-            let side = if problem.kind == Kind::Peer.name() {
-                "server: "
-            } else {
-                ""
-            };
+            let side = if problem.kind == Kind::Peer.name() { "server: " } else { "" };
             let step = at(problem.step.as_deref());
             // The place of the error follows in the table at the end.
             let message = problem.message.split("; ").next().unwrap_or_default();
@@ -85,9 +73,8 @@ fn us(ns: u64) -> String {
 ///
 /// An error of `out`.
 pub fn summary(out: &mut Vec<u8>, report: &Ping) -> io::Result<()> {
-    let titles = [
-        "Host", "NIC", "Peer", "Ping", "Sent", "Lost", "Loss", "Min[us]", "Median", "Max",
-    ];
+    let titles =
+        ["Host", "NIC", "Peer", "Ping", "Sent", "Lost", "Loss", "Min[us]", "Median", "Max"];
     let mut rows = Vec::new();
     for pair in &report.pairs {
         for of in pair.operations.iter().filter(|of| of.sent > 0) {
@@ -121,10 +108,7 @@ pub fn summary(out: &mut Vec<u8>, report: &Ping) -> io::Result<()> {
                 1 => "once".into(),
                 count => format!("{count} times"),
             };
-            writeln!(
-                out,
-                "\n{host} {device} {operation} ({times}): {step}{message}"
-            )?;
+            writeln!(out, "\n{host} {device} {operation} ({times}): {step}{message}")?;
             // One hint for all kinds of operation that have the same one.
             let next = failures.peek().and_then(|next| next.hint.as_ref());
             if let Some(hint) = failure.hint.as_ref().filter(|hint| next != Some(*hint)) {

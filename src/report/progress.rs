@@ -60,11 +60,7 @@ impl Progress {
             .name("progress".into())
             .spawn(move || draw(&received, &run, &of_thread))
             .ok()?;
-        Some(Self {
-            messages: Some(messages),
-            line,
-            thread: Some(thread),
-        })
+        Some(Self { messages: Some(messages), line, thread: Some(thread) })
     }
 
     /// Shows this size.
@@ -168,21 +164,13 @@ mod tests {
     fn shown(run: &RunOptions, place: (usize, usize), count: u64, sum: u64, ms: u64) -> String {
         let gauge = Arc::new(Gauge::default());
         gauge.set(count, sum);
-        let current = Current {
-            size: 64,
-            place,
-            gauge,
-            started: Instant::now(),
-        };
+        let current = Current { size: 64, place, gauge, started: Instant::now() };
         line(run, &current, Duration::from_millis(ms))
     }
 
     #[test]
     fn shows_share_of_iterations() {
-        let run = RunOptions {
-            iters: 1_000,
-            ..TOOLS[0].defaults
-        };
+        let run = RunOptions { iters: 1_000, ..TOOLS[0].defaults };
         assert_eq!(shown(&run, (1, 1), 0, 0, 500), "64 bytes: 0 %");
         assert_eq!(
             shown(&run, (4, 11), 250, 500_000, 2_000),
@@ -192,10 +180,7 @@ mod tests {
 
     #[test]
     fn shows_share_of_duration() {
-        let run = RunOptions {
-            duration_s: Some(10),
-            ..TOOLS[0].defaults
-        };
+        let run = RunOptions { duration_s: Some(10), ..TOOLS[0].defaults };
         let text = shown(&run, (1, 1), 3, 6_030, 4_000);
         assert_eq!(text, "64 bytes: 40 %, 6 s left, mean 2.01 us");
         // The last operation ends after the time is up.
@@ -206,10 +191,7 @@ mod tests {
     #[test]
     fn shows_bandwidth_of_lists() {
         let tool = TOOLS.iter().find(|tool| tool.name == "send-bw").unwrap();
-        let run = RunOptions {
-            iters: 1_000,
-            ..tool.defaults
-        };
+        let run = RunOptions { iters: 1_000, ..tool.defaults };
         let text = shown(&run, (1, 1), 128_000, 0, 1_000);
         assert_eq!(text, "64 bytes: 50 %, 1 s left, mean 8.19 MB/s");
     }

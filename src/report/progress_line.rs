@@ -113,10 +113,8 @@ mod tests {
         grantpt(&user).unwrap();
         unlockpt(&user).unwrap();
         let name = ptsname(&user, Vec::new()).unwrap();
-        let program = File::options()
-            .read(true)
-            .write(true)
-            .open(OsStr::from_bytes(name.to_bytes()));
+        let program =
+            File::options().read(true).write(true).open(OsStr::from_bytes(name.to_bytes()));
         (user.into(), program.unwrap())
     }
 

@@ -88,10 +88,7 @@ impl Reporter {
         let no_progress = outputs.quiet || outputs.interval.is_some();
         let not_begun = Outcome::of(plan);
         Self {
-            layout: Layout {
-                tool: plan.tool,
-                unit: outputs.unit,
-            },
+            layout: Layout { tool: plan.tool, unit: outputs.unit },
             side: match plan.role {
                 Role::Server => Side::Server,
                 _ => Side::Client,
@@ -134,10 +131,7 @@ impl Reporter {
     ///
     /// A file cannot be written, two documents have the same file, or a thread cannot be started.
     pub fn open(&mut self) -> Result<(), Failure> {
-        let comment = format!(
-            "cxidiag {} on {}",
-            self.layout.tool.name, self.outcome.host.name
-        );
+        let comment = format!("cxidiag {} on {}", self.layout.tool.name, self.outcome.host.name);
         self.documents.open(&self.outputs, &comment)?;
         let iters = self.outcome.options.as_ref().and_then(|of| of.iters);
         let are_too_many = iters.is_some_and(|iters| iters > MAX_JSON_SAMPLES as u64);
@@ -183,11 +177,7 @@ impl Reporter {
     pub fn print_summary(&mut self, summary: &Summary) -> Result<(), Failure> {
         // One write: each one is a system call, and may wake the reader.
         let mut block = Vec::new();
-        let write = if self.outputs.quiet {
-            summary::write_platform
-        } else {
-            summary::write
-        };
+        let write = if self.outputs.quiet { summary::write_platform } else { summary::write };
         write(&mut block, summary)
             .and_then(|()| self.out.write_all(&block))
             .and_then(|()| self.out.flush())
@@ -366,10 +356,7 @@ impl Reporter {
 
     /// Returns whether there is a result of `size`.
     fn has(&self, size: u64) -> bool {
-        self.outcome
-            .results
-            .iter()
-            .any(|result| result.size_bytes == size)
+        self.outcome.results.iter().any(|result| result.size_bytes == size)
     }
 
     fn keep_latencies(
@@ -385,10 +372,8 @@ impl Reporter {
             further: &self.outputs.percentiles,
             histogram: self.outputs.histogram,
         };
-        let result = SizeResult {
-            intervals,
-            ..SizeResult::of_latencies(size, recorder, extent, detail)
-        };
+        let result =
+            SizeResult { intervals, ..SizeResult::of_latencies(size, recorder, extent, detail) };
         let mut result = self.complete(result);
         if let Some(latency) = &mut result.latency
             && self.report_all
@@ -405,8 +390,7 @@ impl Reporter {
         };
         let verdicts = verdicts(&self.outputs, size, result.extent, figure);
         let took = self.started.elapsed() - self.size_started;
-        self.documents
-            .add_latencies(&result, recorder, self.size_started, took)?;
+        self.documents.add_latencies(&result, recorder, self.size_started, took)?;
         self.outcome.expectations.extend(verdicts);
         self.outcome.results.push(result);
         Ok(())
@@ -420,9 +404,7 @@ impl Reporter {
     pub fn bandwidth(&mut self, measured: &MeasuredBandwidth) -> Result<(), Failure> {
         let Sampled { intervals, written } = self.end_intervals(measured.sides[0].count);
         self.keep_bandwidth(measured, intervals, Extent::Complete);
-        written
-            .and_then(|()| self.row_of_bandwidth(measured))
-            .map_err(interrupt::output_failed)
+        written.and_then(|()| self.row_of_bandwidth(measured)).map_err(interrupt::output_failed)
     }
 
     /// Reports the bandwidth of a size during which `failure` ended the run. Errors in writing are
@@ -434,11 +416,7 @@ impl Reporter {
         if is_something && !self.has(measured.size) {
             self.keep_bandwidth(measured, sampled.intervals, Extent::Partial);
         }
-        let row = if is_something {
-            self.row_of_bandwidth(measured)
-        } else {
-            Ok(())
-        };
+        let row = if is_something { self.row_of_bandwidth(measured) } else { Ok(()) };
         let remark = if is_something && measured.one_sided {
             " (the last size: operations of this side alone)"
         } else if measured.is_measured_by_peer && !is_something {
@@ -458,14 +436,10 @@ impl Reporter {
         intervals: Option<Intervals>,
         extent: Extent,
     ) {
-        let result = SizeResult {
-            intervals,
-            ..measured.result(extent)
-        };
+        let result = SizeResult { intervals, ..measured.result(extent) };
         let result = self.complete(result);
-        let verdicts = verdicts(&self.outputs, measured.size, extent, |metric| {
-            result.figure(metric)
-        });
+        let verdicts =
+            verdicts(&self.outputs, measured.size, extent, |metric| result.figure(metric));
         self.outcome.expectations.extend(verdicts);
         self.outcome.results.push(result);
     }
@@ -484,10 +458,8 @@ impl Reporter {
     ///
     /// The text cannot be written.
     pub fn server_result(&mut self, size: u64) -> Result<(), Failure> {
-        let result = self.complete(SizeResult {
-            extent: Extent::Complete,
-            ..SizeResult::none(size)
-        });
+        let result =
+            self.complete(SizeResult { extent: Extent::Complete, ..SizeResult::none(size) });
         self.outcome.results.push(result);
         match self.outcome.results.len() {
             1 => text::server_result(&mut self.out, self.layout).map_err(interrupt::output_failed),
@@ -548,12 +520,7 @@ impl Reporter {
         }
         let expectations = self.outputs.expectations.as_slice();
         if !expectations.is_empty() {
-            extra::verdicts(
-                out,
-                self.layout.tool,
-                expectations,
-                &self.outcome.expectations,
-            )?;
+            extra::verdicts(out, self.layout.tool, expectations, &self.outcome.expectations)?;
         }
         self.counters()?;
         self.out.flush()
@@ -604,8 +571,7 @@ impl Reporter {
     fn write_documents(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         self.add_unmeasured_sizes();
         let result = self.outcome.result(result);
-        self.outcome
-            .close(result.as_ref().copied(), self.started.elapsed());
+        self.outcome.close(result.as_ref().copied(), self.started.elapsed());
         // The first failure counts, but a missing document is worse than an unmet expectation.
         let program = &self.program;
         let failures = self.documents.write(&self.outcome).into_iter();

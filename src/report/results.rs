@@ -113,10 +113,9 @@ pub fn read_compared(source: &Source) -> Result<(Vec<ComparedResult>, Vec<String
                 Ok(ComparedResult::Run(Box::new(ReadRun { file, outcome })))
             }
             Some(Content::Survey(survey)) => Ok(ComparedResult::Survey(file, survey)),
-            Some(Content::Comparison(_) | Content::Stat(_)) | None => Err(not_a_result(
-                &shown,
-                "not a result of cxidiag that can be compared",
-            )),
+            Some(Content::Comparison(_) | Content::Stat(_)) | None => {
+                Err(not_a_result(&shown, "not a result of cxidiag that can be compared"))
+            }
         }
     })
 }
@@ -160,7 +159,7 @@ fn content(document: &[u8], shown: &str) -> Result<Option<Content>, Failure> {
     } else if marks.roster.is_some() && marks.verdict.is_none() {
         let hint = "use what the survey wrote with --json";
         return Err(
-            refused(shown, "the lines of --jsonl have no verdict of the survey").with_hint(hint),
+            refused(shown, "the lines of --jsonl have no verdict of the survey").with_hint(hint)
         );
     } else if marks.roster.is_some() {
         let survey: Box<Survey> = typed(document, shown, version, survey::SCHEMA_VERSION)?;
@@ -229,11 +228,7 @@ fn unknown_index(survey: &Survey) -> Option<String> {
     };
     let cause = |of: &Cause| {
         let tests = || of.evidence.iter().find_map(|evidence| test(evidence.test));
-        let counters = || {
-            of.counters
-                .iter()
-                .find_map(|counter_evidence| nic(counter_evidence.nic))
-        };
+        let counters = || of.counters.iter().find_map(|counter_evidence| nic(counter_evidence.nic));
         unit(&of.unit).or_else(tests).or_else(counters)
     };
     let matrix = |of: &Matrix| {
@@ -367,18 +362,9 @@ mod tests {
                 "not a result of cxidiag: roster.nodes: invalid type",
             ),
             (json!([1, 2]), "not a result of cxidiag"),
-            (
-                json!({"schema_version": 2, "results": []}),
-                "schema version 2 is not supported",
-            ),
-            (
-                json!({"schema_version": 1, "roster": {}}),
-                "the lines of --jsonl have no verdict",
-            ),
-            (
-                json!({"schema_version": 1, "results": []}),
-                "not a result of cxidiag: missing field",
-            ),
+            (json!({"schema_version": 2, "results": []}), "schema version 2 is not supported"),
+            (json!({"schema_version": 1, "roster": {}}), "the lines of --jsonl have no verdict"),
+            (json!({"schema_version": 1, "results": []}), "not a result of cxidiag: missing field"),
         ] {
             let message = failure(&document).unwrap();
             assert!(message.contains(why), "{message}");
@@ -388,21 +374,12 @@ mod tests {
     /// The document has none of the fields that later builds added.
     #[test]
     fn reads_documents_of_earlier_builds() {
-        let file = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../tests/fixtures/older-result.json"
-        );
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/older-result.json");
         let (runs, warnings) = read_compared(&Source::of(file.as_ref())).unwrap();
         let [ComparedResult::Run(run)] = runs.as_slice() else {
             panic!("{runs:?}");
         };
-        let Outcome {
-            labels,
-            job,
-            options,
-            results,
-            ..
-        } = &run.outcome;
+        let Outcome { labels, job, options, results, .. } = &run.outcome;
         assert!(warnings.is_empty() && labels.is_empty() && job.is_none());
         assert_eq!(options.as_ref().unwrap().percentiles, [0.0; 0]);
         assert_eq!((results.len(), results[0].cpu_wait_percent), (2, None));
@@ -416,10 +393,7 @@ mod tests {
         std::fs::write(&file, document).unwrap();
         let source = Source::of(file.path());
         let message = read(&source).unwrap_err().message();
-        assert!(
-            message.ends_with("not a result that can be drawn"),
-            "{message}"
-        );
+        assert!(message.ends_with("not a result that can be drawn"), "{message}");
         let (read, _) = read_compared(&source).unwrap();
         let [ComparedResult::Check(_, check)] = read.as_slice() else {
             panic!("{read:?}");
@@ -429,10 +403,7 @@ mod tests {
 
     #[test]
     fn leaves_out_servers_of_measured_runs() {
-        let file = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../tests/fixtures/older-result.json"
-        );
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/older-result.json");
         let result = |side| {
             let (mut results, _) = read(&Source::of(file.as_ref())).unwrap();
             let mut result = results.remove(0);

@@ -95,9 +95,7 @@ mod tests {
     /// Returns the schema of the field `name` of an object with this `schema`.
     fn field(root: &Value, schema: &Value, name: &str) -> Option<Value> {
         // A type of ours, or null.
-        let reference = schema
-            .get("$ref")
-            .or_else(|| schema.pointer("/anyOf/0/$ref"));
+        let reference = schema.get("$ref").or_else(|| schema.pointer("/anyOf/0/$ref"));
         let schema = match reference {
             Some(path) => root.pointer(path.as_str()?.strip_prefix('#')?)?,
             None => schema,

@@ -85,12 +85,7 @@ impl RunDocuments {
     /// Writes the documents of a run that has ended, and returns what has failed. JSON, JSON lines
     /// and CSV can be written again for another run.
     pub fn write(&mut self, outcome: &Outcome) -> Vec<Failure> {
-        let Self {
-            documents,
-            has_header,
-            hdr_log,
-            samples,
-        } = self;
+        let Self { documents, has_header, hdr_log, samples } = self;
         let lines = documents.jsonl.as_ref();
         let csv = documents.csv.as_ref();
         let hdr_log = documents.hdr_log.take().zip(hdr_log.take());

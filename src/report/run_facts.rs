@@ -62,10 +62,8 @@ impl Outcome {
                 kernel: text(machine.release()),
                 architecture: text(machine.machine()),
             },
-            job: job::Job::of_environment().map(|job| Job {
-                manager: job.manager.into(),
-                id: job.id,
-            }),
+            job: job::Job::of_environment()
+                .map(|job| Job { manager: job.manager.into(), id: job.id }),
             labels: BTreeMap::new(),
             device: None,
             peer: None,
@@ -149,10 +147,7 @@ impl Device {
         Self {
             name: plan.device.to_string(),
             is_software: None,
-            svc_id: plan
-                .service_options
-                .svc_id
-                .unwrap_or_else(|| plan.service.svc_id()),
+            svc_id: plan.service_options.svc_id.unwrap_or_else(|| plan.service.svc_id()),
             svc_id_source: None,
             vni_source: None,
             traffic_class: None,
@@ -184,9 +179,7 @@ impl Device {
 
     /// Returns the NIC with the service, VNI and traffic class in use.
     fn with_access(self, access: &Access) -> Self {
-        let Access {
-            svc_id, vni, class, ..
-        } = access;
+        let Access { svc_id, vni, class, .. } = access;
         Self {
             svc_id: svc_id.value,
             svc_id_source: Some(svc_id.source.name().into()),
@@ -209,15 +202,9 @@ impl Options {
             },
             loopback: plan.role == Role::Loopback,
             port: plan.port,
-            libcxi: plan
-                .libcxi
-                .as_ref()
-                .map(|library| library.path.to_string_lossy().into_owned()),
+            libcxi: plan.libcxi.as_ref().map(|library| library.path.to_string_lossy().into_owned()),
             iters: run.duration_s.is_none().then_some(run.iters),
-            duration_s: run
-                .duration()
-                .filter(|_| !run.extensions.until_stopped)
-                .and_then(seconds),
+            duration_s: run.duration().filter(|_| !run.extensions.until_stopped).and_then(seconds),
             until_percent: plan.until.map(|until| until.percent),
             warmup: takes(Opt::Warmup).then_some(run.warmup),
             latency_gap_us: takes(Opt::LatencyGap).then_some(run.gap_us),
@@ -231,11 +218,7 @@ impl Options {
             sync: takes(Opt::LegacySync).then(|| run.sync.to_string()),
             tx_gpu: plan.gpus.tx,
             rx_gpu: plan.gpus.rx,
-            gpu_type: plan
-                .gpus
-                .kind
-                .filter(|_| plan.gpus.any())
-                .map(|kind| kind.to_string()),
+            gpu_type: plan.gpus.kind.filter(|_| plan.gpus.any()).map(|kind| kind.to_string()),
             gpu_map: plan.gpus.any().then(|| {
                 let way = plan.gpus.map;
                 way.map_or("auto".to_owned(), |way| way.to_string())
@@ -292,20 +275,14 @@ mod tests {
         let made_up = MadeUp::new(&[
             ("sys/class/cxi/cxi1/device/properties/driver_rev", "1a2b\n"),
             ("sys/class/cxi/cxi1/device/uc/qspi_blob_version", "1.5.53\n"),
-            (
-                "sys/class/cxi/cxi1/device/net/hsn1/address",
-                "02:00:00:00:00:12\n",
-            ),
+            ("sys/class/cxi/cxi1/device/net/hsn1/address", "02:00:00:00:00:12\n"),
         ]);
         let plan = testing::plan("write-lat", &[]);
         let info = DeviceInfo {
             name: "cxi1".into(),
             pci_address: "0000:c1:00.0".into(),
             link_speed: 200_000,
-            ..backend::open("soft90".parse().unwrap(), None)
-                .unwrap()
-                .info()
-                .clone()
+            ..backend::open("soft90".parse().unwrap(), None).unwrap().info().clone()
         };
         let device = Device::opened(&plan, &info, &made_up.machine());
         assert_eq!(device.driver_revision.as_deref(), Some("1a2b"));

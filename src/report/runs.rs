@@ -31,11 +31,7 @@ pub enum Source {
 impl Source {
     /// Returns the source that was typed: `-` is standard input.
     pub fn of(path: &Path) -> Self {
-        if path == Path::new("-") {
-            Self::Stdin
-        } else {
-            Self::File(path.into())
-        }
+        if path == Path::new("-") { Self::Stdin } else { Self::File(path.into()) }
     }
 
     /// Returns the name of the file; `-` for standard input.
@@ -99,10 +95,8 @@ pub(super) fn documents<'a>(
         }
         match serde_json::from_slice::<IgnoredAny>(line) {
             Ok(_) => documents.push(line),
-            Err(error) => warnings.push(format!(
-                "{shown}: line {} is left out: not valid JSON: {error}",
-                at + 1
-            )),
+            Err(error) => warnings
+                .push(format!("{shown}: line {} is left out: not valid JSON: {error}", at + 1)),
         }
     }
     // A damaged document has lines that are valid by themselves, such as `],`, but no objects.

@@ -62,9 +62,7 @@ impl Ending {
 
     /// Waits for the end of the size, at most for `limit`.
     fn wait(&self, limit: Duration) -> Option<End> {
-        let waited = self
-            .changed
-            .wait_timeout_while(self.lock(), limit, |end| end.is_none());
+        let waited = self.changed.wait_timeout_while(self.lock(), limit, |end| end.is_none());
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
@@ -79,10 +77,7 @@ pub struct Sampled {
 
 impl Default for Sampled {
     fn default() -> Self {
-        Self {
-            intervals: None,
-            written: Ok(()),
-        }
+        Self { intervals: None, written: Ok(()) }
     }
 }
 
@@ -139,11 +134,7 @@ impl Sampler {
                 }
             })
             .environment("cannot start a thread")?;
-        Ok(Self {
-            sizes: Some(sizes),
-            running: None,
-            thread: Some(thread),
-        })
+        Ok(Self { sizes: Some(sizes), running: None, thread: Some(thread) })
     }
 
     /// Begins the intervals of a size of `bytes`, whose counters the measuring loop sets in
@@ -151,19 +142,11 @@ impl Sampler {
     pub fn begin(&mut self, bytes: u64, gauge: &Arc<Gauge>) {
         let end = Arc::default();
         let (sampled, result) = bounded(1);
-        let size = Size {
-            bytes,
-            gauge: Arc::clone(gauge),
-            end: Arc::clone(&end),
-            sampled,
-        };
+        let size = Size { bytes, gauge: Arc::clone(gauge), end: Arc::clone(&end), sampled };
         if let Some(sizes) = &self.sizes
             && sizes.send(size).is_ok()
         {
-            self.running = Some(Running {
-                end,
-                sampled: result,
-            });
+            self.running = Some(Running { end, sampled: result });
         }
     }
 
@@ -234,20 +217,13 @@ impl Work {
             rows.finish(&intervals, self.one_of_two);
             intervals
         });
-        Some(Sampled {
-            intervals,
-            written: rows.written,
-        })
+        Some(Sampled { intervals, written: rows.written })
     }
 
     /// Returns the intervals of a size whose measured part has begun, without a row.
     fn begin(&mut self, size: &Size) -> Option<Series> {
-        let first = Reading {
-            at: size.gauge.begun()?,
-            count: 0,
-            sum: 0,
-            latencies: self.latencies.take(),
-        };
+        let first =
+            Reading { at: size.gauge.begun()?, count: 0, sum: 0, latencies: self.latencies.take() };
         Some(Series::new(size.bytes, self.length, first))
     }
 }
@@ -257,12 +233,7 @@ fn read(gauge: &Gauge) -> Reading {
     let mut attempts = 1;
     loop {
         let (count, sum) = gauge.get();
-        let reading = Reading {
-            at: MonotonicRaw.now(),
-            count,
-            sum,
-            latencies: gauge.latencies(),
-        };
+        let reading = Reading { at: MonotonicRaw.now(), count, sum, latencies: gauge.latencies() };
         if gauge.get() == (count, sum) || attempts == ATTEMPTS {
             return reading;
         }
@@ -302,12 +273,7 @@ struct Rows {
 
 impl Rows {
     fn new(layout: Layout, out: SharedOutput) -> Self {
-        Self {
-            layout,
-            out,
-            has_titles: false,
-            written: Ok(()),
-        }
+        Self { layout, out, has_titles: false, written: Ok(()) }
     }
 
     /// Writes the row of an interval, so that a reader sees it at once.
@@ -400,12 +366,7 @@ mod tests {
     fn intervals_end_in_the_measured_part_only() {
         let gauge = Gauge::default();
         gauge.set(30, 0);
-        let first = Reading {
-            at: MonotonicRaw.now() - 10 * MS,
-            count: 0,
-            sum: 0,
-            latencies: None,
-        };
+        let first = Reading { at: MonotonicRaw.now() - 10 * MS, count: 0, sum: 0, latencies: None };
         let of = |length| Series::new(8, length, first.clone());
         let (short, long) = (of(Duration::from_millis(1)), of(Duration::from_secs(3_600)));
         assert_eq!(due(&gauge, &short).map(|reading| reading.count), Some(30));
@@ -428,10 +389,7 @@ mod tests {
         assert_eq!((rows[0].start_s, rows[0].end_s), (0.0, 0.003));
         assert_eq!((rows.len(), counts(&sampled)), (1, vec![32]));
         let text: String = written.try_iter().collect();
-        assert!(
-            text.contains("     0.000       0.003          32 "),
-            "{text}"
-        );
+        assert!(text.contains("     0.000       0.003          32 "), "{text}");
     }
 
     #[test]

@@ -17,9 +17,7 @@ impl SampleTable {
     ///
     /// A temporary file cannot be written.
     pub fn begin(destination: Destination) -> Result<Self, Failure> {
-        let mut table = Self {
-            rows: BufWriter::new(Growing::begin(destination)?),
-        };
+        let mut table = Self { rows: BufWriter::new(Growing::begin(destination)?) };
         let begun = writeln!(table.rows, "size_bytes,iteration,latency_ns");
         table.checked(begun)?;
         Ok(table)

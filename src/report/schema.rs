@@ -26,9 +26,7 @@ use plan::tools::TOOLS;
 /// Returns the schema of what `T` writes. `rules` adds to the type, each as a pointer to an object,
 /// a key and a value.
 fn schema<T: JsonSchema>(title: &str, rules: &[(&str, &str, Value)]) -> Value {
-    let generator = SchemaSettings::draft2020_12()
-        .for_serialize()
-        .into_generator();
+    let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
     let mut schema = generator.into_root_schema_for::<T>().to_value();
     schema["title"] = title.into();
     unwrap_lines(&mut schema);
@@ -110,88 +108,24 @@ fn of_results() -> Value {
         ("/$defs/Problem/properties/kind", "enum", kinds()),
         ("/$defs/Device/properties/svc_id", "minimum", json!(1)),
         ("/$defs/Options/properties/iters", "minimum", json!(1)),
-        (
-            "/$defs/Options/properties/duration_s",
-            "minimum",
-            json!(0.001),
-        ),
-        (
-            "/$defs/Options/properties/min_size_bytes",
-            "minimum",
-            json!(1),
-        ),
-        (
-            "/$defs/Options/properties/max_size_bytes",
-            "minimum",
-            json!(1),
-        ),
-        (
-            "/$defs/Options/properties/gpu_type",
-            "enum",
-            gpu_types.clone(),
-        ),
+        ("/$defs/Options/properties/duration_s", "minimum", json!(0.001)),
+        ("/$defs/Options/properties/min_size_bytes", "minimum", json!(1)),
+        ("/$defs/Options/properties/max_size_bytes", "minimum", json!(1)),
+        ("/$defs/Options/properties/gpu_type", "enum", gpu_types.clone()),
         ("/$defs/Options/properties/peer_gpu_type", "enum", gpu_types),
-        (
-            "/$defs/Options/properties/gpu_map",
-            "enum",
-            json!(["auto", "peer", "dmabuf", null]),
-        ),
-        (
-            "/$defs/Options/properties/use_hp",
-            "enum",
-            json!(["2M", "1G", null]),
-        ),
-        (
-            "/$defs/ListOptions/properties/list_size",
-            "minimum",
-            json!(1),
-        ),
-        (
-            "/$defs/SizeResult/properties/size_bytes",
-            "minimum",
-            json!(1),
-        ),
+        ("/$defs/Options/properties/gpu_map", "enum", json!(["auto", "peer", "dmabuf", null])),
+        ("/$defs/Options/properties/use_hp", "enum", json!(["2M", "1G", null])),
+        ("/$defs/ListOptions/properties/list_size", "minimum", json!(1)),
+        ("/$defs/SizeResult/properties/size_bytes", "minimum", json!(1)),
         ("/$defs/Verdict/properties/size_bytes", "minimum", json!(1)),
-        (
-            "/$defs/Verdict/properties/unit",
-            "enum",
-            json!(["ns", "B/s", "pkt/s"]),
-        ),
-        (
-            "/$defs/LatencyResult/properties/mean_ns",
-            "minimum",
-            json!(0),
-        ),
-        (
-            "/$defs/LatencyResult/properties/standard_deviation_ns",
-            "minimum",
-            json!(0),
-        ),
-        (
-            "/$defs/LatencyResult/properties/percentiles",
-            "minItems",
-            json!(percentiles),
-        ),
-        (
-            "/$defs/PercentileValue/properties/percent",
-            "exclusiveMinimum",
-            json!(0),
-        ),
-        (
-            "/$defs/PercentileValue/properties/percent",
-            "maximum",
-            json!(100),
-        ),
-        (
-            "/$defs/BandwidthResult/properties/bandwidth_bytes_per_s",
-            "minimum",
-            json!(0),
-        ),
-        (
-            "/$defs/BandwidthResult/properties/packet_rate_packets_per_s",
-            "minimum",
-            json!(0),
-        ),
+        ("/$defs/Verdict/properties/unit", "enum", json!(["ns", "B/s", "pkt/s"])),
+        ("/$defs/LatencyResult/properties/mean_ns", "minimum", json!(0)),
+        ("/$defs/LatencyResult/properties/standard_deviation_ns", "minimum", json!(0)),
+        ("/$defs/LatencyResult/properties/percentiles", "minItems", json!(percentiles)),
+        ("/$defs/PercentileValue/properties/percent", "exclusiveMinimum", json!(0)),
+        ("/$defs/PercentileValue/properties/percent", "maximum", json!(100)),
+        ("/$defs/BandwidthResult/properties/bandwidth_bytes_per_s", "minimum", json!(0)),
+        ("/$defs/BandwidthResult/properties/packet_rate_packets_per_s", "minimum", json!(0)),
     ];
     schema::<Outcome>("Result of cxidiag", &rules)
 }
@@ -200,24 +134,12 @@ fn of_devices() -> Value {
     let members = json!(["user", "group", "network_namespace", "other"]);
     let resources = cxi::RESOURCES;
     let rules = [
-        (
-            "/properties/schema_version",
-            "const",
-            json!(devices::SCHEMA_VERSION),
-        ),
+        ("/properties/schema_version", "const", json!(devices::SCHEMA_VERSION)),
         ("/$defs/Problem/properties/kind", "enum", kinds()),
         ("/$defs/MemberEntry/properties/kind", "enum", members),
         ("/$defs/Resource/properties/name", "enum", json!(resources)),
-        (
-            "/$defs/ServiceEntry/properties/resources",
-            "minItems",
-            json!(resources.len()),
-        ),
-        (
-            "/$defs/ServiceEntry/properties/resources",
-            "maxItems",
-            json!(resources.len()),
-        ),
+        ("/$defs/ServiceEntry/properties/resources", "minItems", json!(resources.len())),
+        ("/$defs/ServiceEntry/properties/resources", "maxItems", json!(resources.len())),
     ];
     let mut schema = schema::<Inventory>("NICs that cxidiag devices lists", &rules);
     close(&mut schema);
@@ -225,22 +147,14 @@ fn of_devices() -> Value {
 }
 
 fn of_comparison() -> Value {
-    let rules = [(
-        "/properties/schema_version",
-        "const",
-        json!(comparison::SCHEMA_VERSION),
-    )];
+    let rules = [("/properties/schema_version", "const", json!(comparison::SCHEMA_VERSION))];
     let mut schema = schema::<Comparison>("Runs of two sides compared", &rules);
     close(&mut schema);
     schema
 }
 
 fn of_ping() -> Value {
-    let rules = [(
-        "/properties/schema_version",
-        "const",
-        json!(ping::SCHEMA_VERSION),
-    )];
+    let rules = [("/properties/schema_version", "const", json!(ping::SCHEMA_VERSION))];
     let mut schema = schema::<Ping>("Answers of NICs", &rules);
     close(&mut schema);
     schema
@@ -248,11 +162,7 @@ fn of_ping() -> Value {
 
 fn of_why() -> Value {
     let rules = [
-        (
-            "/properties/schema_version",
-            "const",
-            json!(why::SCHEMA_VERSION),
-        ),
+        ("/properties/schema_version", "const", json!(why::SCHEMA_VERSION)),
         ("/properties/command", "const", json!("why")),
         ("/properties/exit_status", "enum", json!([0, 3, 4])),
     ];
@@ -263,17 +173,9 @@ fn of_why() -> Value {
 
 fn of_stat() -> Value {
     let rules = [
-        (
-            "/properties/schema_version",
-            "const",
-            json!(stat_document::SCHEMA_VERSION),
-        ),
+        ("/properties/schema_version", "const", json!(stat_document::SCHEMA_VERSION)),
         ("/properties/command", "const", json!("stat")),
-        (
-            "/$defs/StatFinding/properties/code",
-            "enum",
-            json!(job_findings::codes()),
-        ),
+        ("/$defs/StatFinding/properties/code", "enum", json!(job_findings::codes())),
     ];
     let mut schema = schema::<StatDocument>("What the NICs of a job did", &rules);
     close(&mut schema);
@@ -292,11 +194,7 @@ fn of_check() -> Value {
     let verdicts = json!(["good", "suspect", "bad", "shown", "not_available"]);
     let codes = ITEMS.map(|item| item.code).to_vec();
     let rules = [
-        (
-            "/properties/schema_version",
-            "const",
-            json!(check::SCHEMA_VERSION),
-        ),
+        ("/properties/schema_version", "const", json!(check::SCHEMA_VERSION)),
         ("/properties/exit_status", "enum", json!([0, 3, 4])),
         ("/$defs/Problem/properties/kind", "enum", kinds()),
         ("/$defs/ItemResult/properties/code", "enum", json!(codes)),
@@ -317,11 +215,7 @@ fn of_changes() -> Value {
 
 fn of_fleet() -> Value {
     let rules = [
-        (
-            "/properties/schema_version",
-            "const",
-            json!(check_fleet::SCHEMA_VERSION),
-        ),
+        ("/properties/schema_version", "const", json!(check_fleet::SCHEMA_VERSION)),
         ("/properties/exit_status", "enum", json!([0, 3, 4])),
     ];
     let mut schema = schema::<FleetCheck>("Health of nodes that cxidiag check finds", &rules);
@@ -331,11 +225,7 @@ fn of_fleet() -> Value {
 
 fn of_survey() -> Value {
     let rules = [
-        (
-            "/properties/schema_version",
-            "const",
-            json!(survey::SCHEMA_VERSION),
-        ),
+        ("/properties/schema_version", "const", json!(survey::SCHEMA_VERSION)),
         ("/properties/command", "const", json!("survey")),
         ("/properties/exit_status", "enum", json!([0, 1, 3, 4, 130])),
         ("/$defs/Problem/properties/kind", "enum", kinds()),
@@ -360,10 +250,7 @@ fn matches_schemas_in_docs() {
         ("check-fleet", of_fleet()),
         ("survey", of_survey()),
     ] {
-        let path = format!(
-            "{}/../../docs/{name}.schema.json",
-            env!("CARGO_MANIFEST_DIR")
-        );
+        let path = format!("{}/../../docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
         let text = format!("{schema:#}\n");
         assert_documented(&path, &text);
     }
@@ -376,8 +263,5 @@ pub fn assert_documented(path: &str, text: &str) {
         std::fs::write(path, text).expect("a writable document");
     }
     let documented = std::fs::read_to_string(path).expect("a document");
-    assert!(
-        documented == text,
-        "{path}: CXIDIAG_UPDATE_DOCS=1 writes it"
-    );
+    assert!(documented == text, "{path}: CXIDIAG_UPDATE_DOCS=1 writes it");
 }

@@ -209,9 +209,7 @@ impl Aftermath {
     /// Returns a sentence for each change, with what to do.
     pub fn sentences(&self) -> Vec<String> {
         let flags = self.masked_error_flags.iter().map(|flag| {
-            let name = flag
-                .name
-                .map_or_else(|| format!("bit {}", flag.bit), str::to_owned);
+            let name = flag.name.map_or_else(|| format!("bit {}", flag.bit), str::to_owned);
             format!(
                 "error flag {}.{name} was switched off after too many interrupts: the log of the \
                  kernel shows this error no more, for any user. Only reloading the driver switches \
@@ -331,9 +329,7 @@ impl SelfTest {
             (_, 0) if lacks_peer => {
                 let why = first.and_then(|check| check.reason.as_deref());
                 let why = why.unwrap_or_default();
-                Err(Failure::environment(format!(
-                    "no check with the peer could run: {why}"
-                )))
+                Err(Failure::environment(format!("no check with the peer could run: {why}")))
             }
             (_, 0) => Ok(()),
             (ran, differing) => Err(Failure::unmet(format!("{differing} of {ran} facts differ"))),
@@ -364,10 +360,7 @@ pub(super) mod tests {
     }
 
     pub fn report(verdicts: &[FactVerdict]) -> SelfTest {
-        let mut report = SelfTest::new(TestedNic {
-            device: "cxi0".into(),
-            ..TestedNic::default()
-        });
+        let mut report = SelfTest::new(TestedNic { device: "cxi0".into(), ..TestedNic::default() });
         for verdict in verdicts {
             report.add(check("ack", *verdict));
         }
@@ -394,22 +387,13 @@ pub(super) mod tests {
         let with_peer = |verdicts: &[FactVerdict]| {
             let mut results = report(&[FactVerdict::Holds]);
             for verdict in verdicts {
-                results.add(FactResult {
-                    group: PEER,
-                    ..check("write", *verdict)
-                });
+                results.add(FactResult { group: PEER, ..check("write", *verdict) });
             }
             results.result().map_err(|failure| failure.status())
         };
         assert_eq!(with_peer(&[]), Ok(()));
         assert_eq!(with_peer(&[FactVerdict::Refused; 2]), Err(1));
-        assert_eq!(
-            with_peer(&[FactVerdict::Refused, FactVerdict::Holds]),
-            Ok(())
-        );
-        assert_eq!(
-            with_peer(&[FactVerdict::Differs, FactVerdict::Refused]),
-            Err(3)
-        );
+        assert_eq!(with_peer(&[FactVerdict::Refused, FactVerdict::Holds]), Ok(()));
+        assert_eq!(with_peer(&[FactVerdict::Differs, FactVerdict::Refused]), Err(3));
     }
 }

@@ -33,12 +33,7 @@ pub fn write(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
                 count => format!(" and {count} more"),
             };
             let reason = first.reason.as_deref().unwrap_or_default();
-            writeln!(
-                out,
-                "{} {}{more}: {reason}",
-                verdict.name(),
-                first.full_name()
-            )?;
+            writeln!(out, "{} {}{more}: {reason}", verdict.name(), first.full_name())?;
         }
     }
     for check in report.with(FactVerdict::Differs) {
@@ -67,11 +62,8 @@ pub fn write_report(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
     let nic = &report.nic;
     let unknown = || "unknown".to_owned();
     let optional = |value: &Option<String>| value.clone().unwrap_or_else(unknown);
-    let kind = if nic.is_software {
-        "software NIC (no Cassini hardware involved)"
-    } else {
-        "hardware"
-    };
+    let kind =
+        if nic.is_software { "software NIC (no Cassini hardware involved)" } else { "hardware" };
     let yes = |is: bool| if is { "yes" } else { "no" };
     writeln!(out, "Report of cxidiag selftest\n")?;
     let mut lines = vec![
@@ -79,16 +71,10 @@ pub fn write_report(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
         ("NIC", format!("{}, {kind}", nic.device)),
         ("Generation", nic.generation.clone()),
         ("Board", nic.board.clone()),
-        (
-            "Driver",
-            format!("{} {}", nic.driver, optional(&nic.driver_version)),
-        ),
+        ("Driver", format!("{} {}", nic.driver, optional(&nic.driver_version))),
         ("Firmware", optional(&nic.firmware)),
         ("Library", optional(&nic.library)),
-        (
-            "Kernel",
-            format!("{} {}", optional(&nic.kernel), nic.architecture),
-        ),
+        ("Kernel", format!("{} {}", optional(&nic.kernel), nic.architecture)),
         ("Page", format!("{} bytes", nic.page_bytes)),
         ("PID bits", nic.pid_bits.to_string()),
         ("Retry handler", yes(nic.has_retry_handler).into()),
@@ -103,10 +89,7 @@ pub fn write_report(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
         lines.push(("NIC address", format!("{address:#x}")));
         lines.push(("PCI address", pci.clone()));
     } else {
-        lines.push((
-            "Names",
-            "left out; the NIC address is 0 in all bytes".into(),
-        ));
+        lines.push(("Names", "left out; the NIC address is 0 in all bytes".into()));
     }
     for (name, value) in lines {
         writeln!(out, "{name:17}: {value}")?;
@@ -154,12 +137,7 @@ fn groups(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
 }
 
 fn title(check: &FactResult) -> String {
-    let FactResult {
-        verdict,
-        fact,
-        certainty,
-        ..
-    } = check;
+    let FactResult { verdict, fact, certainty, .. } = check;
     let (verdict, certainty) = (verdict.name(), certainty.name());
     format!("{verdict:7} {} ({fact}, {certainty})", check.full_name())
 }
@@ -228,16 +206,8 @@ DIFFERS moves/ack (nic.md 6.4, stated)
         let mut results = report(&[FactVerdict::Holds]);
         results.aftermath = Aftermath {
             masked_error_flags: vec![
-                MaskedFlag {
-                    block: "lpe".into(),
-                    bit: 16,
-                    name: Some("no_space"),
-                },
-                MaskedFlag {
-                    block: "oxe".into(),
-                    bit: 3,
-                    name: None,
-                },
+                MaskedFlag { block: "lpe".into(), bit: 16, name: Some("no_space") },
+                MaskedFlag { block: "oxe".into(), bit: 3, name: None },
             ],
             lost_rgids: 1,
         };

@@ -41,10 +41,7 @@ impl<F: AsFd> Write for Raw<F> {
         if !interrupt::wait_for_reader(&self.0) {
             return Err(ErrorKind::TimedOut.into());
         }
-        Ok(rustix::io::write(
-            &self.0,
-            &bytes[..bytes.len().min(PIECE)],
-        )?)
+        Ok(rustix::io::write(&self.0, &bytes[..bytes.len().min(PIECE)])?)
     }
 
     fn flush(&mut self) -> io::Result<()> {

@@ -48,13 +48,7 @@ pub struct Summary<'a> {
 ///
 /// `out` cannot be written.
 pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
-    let Summary {
-        layout,
-        run,
-        own,
-        peer,
-        ..
-    } = summary;
+    let Summary { layout, run, own, peer, .. } = summary;
     let tool = layout.tool;
     let (here, there) = match summary.side {
         Side::Server => ("server", "client"),
@@ -63,10 +57,7 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     let need = Need::of(tool, run, &[summary.side], own.gpus);
     separator(out, *layout)?;
     writeln!(out, "    {}", tool.title)?;
-    let mut block = Block {
-        out,
-        label_width: tool.label_width(),
-    };
+    let mut block = Block { out, label_width: tool.label_width() };
     let block = &mut block;
     block.line("Device", summary.device)?;
     block.line("Service ID", own.svc_id)?;
@@ -87,29 +78,15 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     }
     if tool.takes(Opt::Warmup) {
         block.line("Warmup Iters", run.warmup)?;
-        block.line(
-            "Inter-Iter Gap",
-            format_args!("{} microseconds", run.gap_us),
-        )?;
+        block.line("Inter-Iter Gap", format_args!("{} microseconds", run.gap_us))?;
     }
     if let Some(rate) = run.extensions.rate {
-        let from = if tool.measures_bandwidth() {
-            ""
-        } else {
-            " (latency from intended start)"
-        };
+        let from = if tool.measures_bandwidth() { "" } else { " (latency from intended start)" };
         block.line("Rate", format_args!("{rate}{from}{}", schedule(run)))?;
     }
     if let Some(atomic) = run.atomic {
-        let fetching = if atomic.fetching {
-            "FETCHING"
-        } else {
-            "NON-FETCHING"
-        };
-        block.line(
-            "Atomic Op",
-            format_args!("{fetching} {}", atomic.operation()),
-        )?;
+        let fetching = if atomic.fetching { "FETCHING" } else { "NON-FETCHING" };
+        block.line("Atomic Op", format_args!("{fetching} {}", atomic.operation()))?;
         block.line("Atomic Type", atomic.ty)?;
     } else if run.min_size == run.max_size {
         block.line(&format!("{} Size", tool.operation), run.min_size)?;
@@ -150,27 +127,16 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
             // All buffers of this side lie on GPUs.
             None if run.huge_page.is_some() => block.line("Hugepages", Setting::NotApplicable)?,
             None => block.line("Hugepages", Setting::Disabled)?,
-            Some((size, count)) => block.line(
-                "Hugepages",
-                format_args!("Enabled ({size} - {count} pages)"),
-            )?,
+            Some((size, count)) => {
+                block.line("Hugepages", format_args!("Enabled ({size} - {count} pages)"))?
+            }
         }
     }
-    let LocalAddress {
-        address: FabricAddress { nic, pid },
-        vni,
-        ..
-    } = *own;
-    block.line(
-        &format!("Local ({here})"),
-        format_args!("NIC 0x{nic:x} PID {pid} VNI {vni}"),
-    )?;
+    let LocalAddress { address: FabricAddress { nic, pid }, vni, .. } = *own;
+    block.line(&format!("Local ({here})"), format_args!("NIC 0x{nic:x} PID {pid} VNI {vni}"))?;
     let loopback = if peer.nic == nic { " (loopback)" } else { "" };
     let FabricAddress { nic, pid } = *peer;
-    block.line(
-        &format!("Remote ({there})"),
-        format_args!("NIC 0x{nic:x} PID {pid}{loopback}"),
-    )?;
+    block.line(&format!("Remote ({there})"), format_args!("NIC 0x{nic:x} PID {pid}{loopback}"))?;
     platform(block, summary)?;
     gpus(block, summary)
 }
@@ -205,10 +171,7 @@ fn direction_and_buffers(
     if !tool.takes(Opt::BufSz) {
         return Ok(());
     }
-    block.line(
-        "Max RDMA Buf",
-        format_args!("{} ({used} used)", lists.max_buffer),
-    )?;
+    block.line("Max RDMA Buf", format_args!("{} ({used} used)", lists.max_buffer))?;
     block.line("RDMA Buf Align", lists.alignment)
 }
 
@@ -299,11 +262,7 @@ struct Block<'a, W> {
 
 impl<W: Write> Block<'_, W> {
     fn line(&mut self, label: &str, value: impl fmt::Display) -> io::Result<()> {
-        writeln!(
-            self.out,
-            "{label:width$}: {value}",
-            width = self.label_width
-        )
+        writeln!(self.out, "{label:width$}: {value}", width = self.label_width)
     }
 }
 

@@ -58,9 +58,7 @@ pub fn lines_in(
         }
     }
     let text = table.to_string();
-    text.lines()
-        .map(|line| line.trim_end().to_owned())
-        .collect()
+    text.lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
 #[cfg(test)]
@@ -70,12 +68,8 @@ mod tests {
     #[test]
     fn writes_markdown() {
         let rows = vec![vec!["a|b".into(), "5".into()]];
-        let lines = lines_in(
-            TextStyle::Markdown,
-            &["Name", "Count"],
-            rows,
-            &[Align::Left, Align::Right],
-        );
+        let lines =
+            lines_in(TextStyle::Markdown, &["Name", "Count"], rows, &[Align::Left, Align::Right]);
         let expected = ["| Name | Count |", "|------|-------|", "| a\\|b |     5 |"];
         assert_eq!(lines, expected);
     }
@@ -85,11 +79,7 @@ mod tests {
         let titles = ["Name", "Count", "Note"];
         let rows = [["a", "5", "x\ny"], ["bcdef", "12345678", ""]];
         let rows = rows.map(|row| row.map(String::from).to_vec());
-        let lines = lines(
-            &titles,
-            rows.to_vec(),
-            &[Align::Left, Align::Right, Align::Left],
-        );
+        let lines = lines(&titles, rows.to_vec(), &[Align::Left, Align::Right, Align::Left]);
         let expected = [
             "Name      Count  Note",
             "a             5  x",

@@ -147,11 +147,7 @@ pub(super) fn cut_short(
 
 /// Writes a line of dashes, as long as the header of the results.
 pub(super) fn separator(out: &mut impl Write, layout: Layout) -> io::Result<()> {
-    writeln!(
-        out,
-        "{}",
-        "-".repeat(columns::header(layout, Table::Results).len())
-    )
+    writeln!(out, "{}", "-".repeat(columns::header(layout, Table::Results).len()))
 }
 
 #[cfg(test)]
@@ -182,10 +178,7 @@ mod tests {
         TOOLS.iter().find(|tool| tool.name == "write-lat").unwrap()
     }
 
-    const CXI0: DeviceName = DeviceName {
-        kind: DeviceKind::Hardware,
-        index: 0,
-    };
+    const CXI0: DeviceName = DeviceName { kind: DeviceKind::Hardware, index: 0 };
 
     /// Options and addresses of the example in the document.
     fn example(run: &RunOptions, side: Side) -> Summary<'_> {
@@ -217,11 +210,7 @@ mod tests {
     }
 
     fn five_iterations() -> RunOptions {
-        RunOptions {
-            iters: 5,
-            report_all: true,
-            ..write_lat().defaults
-        }
+        RunOptions { iters: 5, report_all: true, ..write_lat().defaults }
     }
 
     fn measured(size: u64, samples: &[u64]) -> SizeResult {
@@ -236,13 +225,7 @@ mod tests {
         result: &SizeResult,
         samples: Option<&[u64]>,
     ) -> io::Result<()> {
-        super::result(
-            out,
-            Layout::of(write_lat()),
-            result,
-            Some(result.count),
-            samples,
-        )
+        super::result(out, Layout::of(write_lat()), result, Some(result.count), samples)
     }
 
     fn written(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
@@ -309,16 +292,11 @@ mod tests {
             })
         };
         let dashes = "-".repeat(72);
-        let table = format!(
-            "{dashes}\n{}\n",
-            columns::header(Layout::of(write_lat()), Table::Results)
-        );
+        let table =
+            format!("{dashes}\n{}\n", columns::header(Layout::of(write_lat()), Table::Results));
         let figures = "           8           2        1.00        2.00        1.50        0.50\n";
         assert_eq!(
-            text(
-                &Failure::interrupted("SIGINT"),
-                Some(measured(8, &[1_000, 2_000]))
-            ),
+            text(&Failure::interrupted("SIGINT"), Some(measured(8, &[1_000, 2_000]))),
             format!("{table}{figures}{dashes}\nInterrupted: results are partial\n")
         );
         assert_eq!(
@@ -350,12 +328,8 @@ mod tests {
 
     #[test]
     fn summarizes_duration_and_size_range() {
-        let run = RunOptions {
-            duration_s: Some(1),
-            min_size: 1,
-            max_size: 4096,
-            ..write_lat().defaults
-        };
+        let run =
+            RunOptions { duration_s: Some(1), min_size: 1, max_size: 4096, ..write_lat().defaults };
         let text = written(|out| summary::write(out, &example(&run, Side::Client)));
         // The document shows it for reads.
         let shown = seed("cxi_read_lat 192.168.1.1 -D 1 -s 1:1024");
@@ -366,10 +340,7 @@ mod tests {
         ] {
             assert!(text.contains(line) && shown.contains(line), "{line}");
         }
-        assert!(
-            text.contains("\nMin Write Size   : 1\nMax Write Size   : 4096\n"),
-            "{text}"
-        );
+        assert!(text.contains("\nMin Write Size   : 1\nMax Write Size   : 4096\n"), "{text}");
     }
 
     #[test]
@@ -385,10 +356,7 @@ mod tests {
                     .as_str()
             )
         );
-        what.device = DeviceName {
-            kind: DeviceKind::Software,
-            index: 3,
-        };
+        what.device = DeviceName { kind: DeviceKind::Software, index: 3 };
         what.simulated = true;
         let text = written(|out| summary::write(out, &what));
         assert!(text.contains("\nDevice           : soft3\n"));

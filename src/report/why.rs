@@ -158,9 +158,7 @@ impl NicDiagnosis {
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let mut explanation = found.explanation;
         let is_slow = tests.iter().any(TestResult::is_bad);
-        explanation
-            .causes
-            .retain(|why| is_slow || why.confidence < Confidence::Transient);
+        explanation.causes.retain(|why| is_slow || why.confidence < Confidence::Transient);
         Self {
             schema_version: SCHEMA_VERSION,
             command: "why",
@@ -271,27 +269,13 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
     };
     let beside = beside(found);
     let causes = &found.explanation.causes;
-    let with = |confidence| {
-        causes
-            .iter()
-            .filter(move |why: &&Why| why.confidence == confidence)
-    };
-    let first = causes
-        .iter()
-        .find(|why| why.confidence <= Confidence::Probably);
+    let with = |confidence| causes.iter().filter(move |why: &&Why| why.confidence == confidence);
+    let first = causes.iter().find(|why| why.confidence <= Confidence::Probably);
     if let Some(why) = first {
         // The NIC is innocent of what makes figures say nothing about it.
-        let is_innocent = why
-            .cause
-            .as_deref()
-            .and_then(cause)
-            .is_some_and(|of| of.voids);
+        let is_innocent = why.cause.as_deref().and_then(cause).is_some_and(|of| of.voids);
         let said = format!(": {}", stated(why));
-        return if is_innocent {
-            undecided(said)
-        } else {
-            bad(said)
-        };
+        return if is_innocent { undecided(said) } else { bad(said) };
     }
     let possible: Vec<&Why> = with(Confidence::Possibly).collect();
     let slow: Vec<&str> = names(tests, TestResult::is_bad);
@@ -317,11 +301,7 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
         of.is_decisive && (of.own.is_none() || !is_compared)
     };
     let missing = names(tests, is_missing);
-    let but = if missing.is_empty() {
-        " is not slow;"
-    } else {
-        ":"
-    };
+    let but = if missing.is_empty() { " is not slow;" } else { ":" };
     if let Some(also) = with(Confidence::AlsoFound).next() {
         return bad(format!("{but} {}", stated(also)));
     }
@@ -329,10 +309,7 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
         return undecided(format!("{but} {}", stated(possible)));
     }
     if found.controls.is_empty() && found.healthy.is_empty() {
-        let generation = found
-            .generation
-            .as_deref()
-            .unwrap_or("NICs of unknown kind");
+        let generation = found.generation.as_deref().unwrap_or("NICs of unknown kind");
         return undecided(format!(
             " cannot be compared: no figures of a healthy {generation} are known; use --peer"
         ));
@@ -353,10 +330,7 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
     }
     let is_busy = tests.iter().any(|of| of.is_decisive && of.is_beside_busy);
     let by = if is_busy { " (CPUs busy: minima)" } else { "" };
-    (
-        DiagnosisConclusion::Good,
-        format!("good: {name} is as fast as {beside}{by}"),
-    )
+    (DiagnosisConclusion::Good, format!("good: {name} is as fast as {beside}{by}"))
 }
 
 /// Returns a sentence that ends with these names: as many as the first line has room for.
@@ -413,11 +387,7 @@ fn beside(found: &SuspectFindings) -> String {
             let generation = found.generation.as_deref().unwrap_or_default();
             format!("a healthy {generation} in bandwidth")
         }
-        [one] => format!(
-            "{} of {}",
-            roster.nic(*one).device,
-            roster.node_of(*one).host
-        ),
+        [one] => format!("{} of {}", roster.nic(*one).device, roster.node_of(*one).host),
         several => format!("{} good NICs", several.len()),
     }
 }

@@ -12,10 +12,7 @@ fn findings(controls: &[u32], own: f64, others: f64, causes: Vec<Why>) -> Suspec
     let figures = |of_bandwidth| Figures {
         of_bandwidth,
         own: vec![own],
-        others: (!controls.is_empty())
-            .then_some(others)
-            .into_iter()
-            .collect(),
+        others: (!controls.is_empty()).then_some(others).into_iter().collect(),
         ..Figures::default()
     };
     let planned = TESTS.iter().filter(|test| {
@@ -27,45 +24,27 @@ fn findings(controls: &[u32], own: f64, others: f64, causes: Vec<Why>) -> Suspec
         suspect: NicId(3),
         generation: Some("Cassini 1".into()),
         controls: controls.iter().copied().map(NicId).collect(),
-        measured: planned
-            .map(|test| (test.code, figures(test.tool.ends_with("-bw"))))
-            .collect(),
+        measured: planned.map(|test| (test.code, figures(test.tool.ends_with("-bw")))).collect(),
         is_disturbed: false,
         healthy: &[],
-        explanation: Explanation {
-            causes,
-            ..explanation()
-        },
+        explanation: Explanation { causes, ..explanation() },
     }
 }
 
 /// Returns a 99th percentile that is this much beyond the median.
 fn tail(beyond: f64) -> Tail {
-    Tail {
-        p99: 1e9 + beyond,
-        median: 1e9,
-    }
+    Tail { p99: 1e9 + beyond, median: 1e9 }
 }
 
 fn unknown() -> Why {
-    Why {
-        cause: None,
-        what: None,
-        ..why(Confidence::Unknown, Vec::new())
-    }
+    Why { cause: None, what: None, ..why(Confidence::Unknown, Vec::new()) }
 }
 
 #[track_caller]
 fn assert_concluded(found: SuspectFindings, expected: &str, status: u8) -> NicDiagnosis {
     let of = NicDiagnosis::new(Vec::new(), UNIX_EPOCH, Duration::ZERO, found);
     assert_eq!((of.summary.as_str(), of.exit_status), (expected, status));
-    assert_eq!(
-        of.result()
-            .map_err(|failure| failure.status())
-            .err()
-            .unwrap_or(0),
-        status
-    );
+    assert_eq!(of.result().map_err(|failure| failure.status()).err().unwrap_or(0), status);
     of
 }
 
@@ -91,12 +70,7 @@ fn failure_of_a_test_in_another_way_is_not_bad() {
     assert_concluded(refused, "good: cxi1 is as fast as 2 good NICs", 0);
     for (own, others) in [(0.5e9, vec![1e9]), (1e9, Vec::new())] {
         let mut other_way = findings(&[0, 5], 1e9, 1e9, vec![unknown()]);
-        let figures = Figures {
-            of_bandwidth: true,
-            own: vec![own],
-            others,
-            ..Figures::default()
-        };
+        let figures = Figures { of_bandwidth: true, own: vec![own], others, ..Figures::default() };
         other_way.measured.insert(TestCode::Q, figures);
         assert_concluded(other_way, "good: cxi1 is as fast as 2 good NICs", 0);
     }
@@ -118,24 +92,11 @@ fn busy(own: f64) -> SuspectFindings {
     found.is_disturbed = true;
     for of in found.measured.values_mut() {
         of.own = Vec::new();
-        let slower = if of.of_bandwidth {
-            1e9 / own
-        } else {
-            own / 1e9
-        };
-        let value = if of.of_bandwidth {
-            slower
-        } else {
-            5.0 * slower
-        } * 1e9;
+        let slower = if of.of_bandwidth { 1e9 / own } else { own / 1e9 };
+        let value = if of.of_bandwidth { slower } else { 5.0 * slower } * 1e9;
         of.own_waiting = vec![Waiting { percent: 30, value }];
         if !of.of_bandwidth {
-            let floor = |min| {
-                vec![Floor {
-                    min,
-                    p5: 1.02 * min,
-                }]
-            };
+            let floor = |min| vec![Floor { min, p5: 1.02 * min }];
             (of.own_floors, of.others_floors) = (floor(own), floor(1e9));
         }
     }
@@ -150,10 +111,7 @@ fn floors_judge_a_nic_beside_busy_cpus() {
         3,
     );
     assert_eq!(of.tests[0].name, "small writes in loopback (minimum)");
-    assert_eq!(
-        (of.tests[0].own, of.tests[0].others),
-        (Some(3e9), Some(1e9))
-    );
+    assert_eq!((of.tests[0].own, of.tests[0].others), (Some(3e9), Some(1e9)));
     let good = "good: cxi1 is as fast as 2 good NICs (CPUs busy: minima)";
     assert_concluded(busy(1e9), good, 0);
 }
@@ -189,12 +147,8 @@ fn first_line_has_at_most_25_words() {
         assert!(words <= 25, "{words}: {}", of.summary);
         of.summary
     };
-    let confidences = [
-        Confidence::Because,
-        Confidence::Probably,
-        Confidence::Possibly,
-        Confidence::AlsoFound,
-    ];
+    let confidences =
+        [Confidence::Because, Confidence::Probably, Confidence::Possibly, Confidence::AlsoFound];
     for of in CAUSES {
         for confidence in confidences {
             for own in [1e9, 2e9] {
@@ -292,12 +246,7 @@ fn what_is_unclear_or_missing_is_undecided() {
     let expected = "undecided: cxi1 is about as fast as cxi0 of nid000416; unclear: large \
                     writes in loopback";
     assert_concluded(found.clone(), expected, 4);
-    found
-        .measured
-        .get_mut(&TestCode::B1)
-        .unwrap()
-        .others
-        .clear();
+    found.measured.get_mut(&TestCode::B1).unwrap().others.clear();
     let expected = "undecided: cxi1: not measured: large writes in loopback";
     assert_concluded(found, expected, 4);
 }
@@ -310,10 +259,7 @@ fn unclear_differences_and_tails_are_good() {
     let figures = found.measured.get_mut(&TestCode::L1).unwrap();
     (figures.own_tails, figures.others_tails) = (vec![tail(1.7e9)], vec![tail(1e9)]);
     let of = assert_concluded(found, "good: cxi1 is as fast as cxi0 of nid000416", 0);
-    let unclear = of
-        .tests
-        .iter()
-        .filter(|test| test.outcome == Some(Compared::Unclear));
+    let unclear = of.tests.iter().filter(|test| test.outcome == Some(Compared::Unclear));
     let unclear: Vec<&str> = unclear.map(|test| test.test.as_str()).collect();
     assert_eq!(unclear, ["L1 p99", "L2-L1"]);
 }

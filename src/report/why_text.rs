@@ -58,26 +58,12 @@ fn tests(of: &NicDiagnosis) -> Vec<String> {
         return Vec::new();
     }
     let device = &of.roster.nic(of.suspect).device;
-    let others = if of.controls.is_empty() {
-        "healthy"
-    } else {
-        "good NICs"
-    };
+    let others = if of.controls.is_empty() { "healthy" } else { "good NICs" };
     let titles = ["", "", device.as_str(), others, "", ""];
-    let align = [
-        Align::Left,
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Left,
-        Align::Left,
-    ];
+    let align = [Align::Left, Align::Left, Align::Right, Align::Right, Align::Left, Align::Left];
     table::lines(
         &titles,
-        of.tests
-            .iter()
-            .map(|test| row(test, !of.controls.is_empty()))
-            .collect(),
+        of.tests.iter().map(|test| row(test, !of.controls.is_empty())).collect(),
         &align,
     )
 }

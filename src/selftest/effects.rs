@@ -32,18 +32,9 @@ pub struct FlagRow {
 /// Names of the effects and what they mean, from the least to the most.
 const EFFECTS: [(&str, &str); 4] = [
     ("reads", "reads what the library and the driver say"),
-    (
-        "own objects",
-        "allocates and uses more objects; all operations succeed",
-    ),
-    (
-        "errors",
-        "provokes failures of its own operations, which may set error flags",
-    ),
-    (
-        "risky",
-        "stops a queue in a way that no other program does; needs --risky",
-    ),
+    ("own objects", "allocates and uses more objects; all operations succeed"),
+    ("errors", "provokes failures of its own operations, which may set error flags"),
+    ("risky", "stops a queue in a way that no other program does; needs --risky"),
 ];
 
 /// Returns the place of an effect in [`EFFECTS`].
@@ -63,32 +54,17 @@ pub fn effect_name(effect: Effect) -> &'static str {
 
 /// Returns the checks by effect, without effects that no selected check has.
 pub fn effects(selection: &Selection) -> Vec<EffectRow> {
-    let rows = EFFECTS
-        .into_iter()
-        .enumerate()
-        .map(|(number, (name, what))| {
-            let checks = selection
-                .checks()
-                .filter(|(_, check)| place(check.effect) == number);
-            let checks: Vec<_> = checks.collect();
-            let names: Vec<String> = if number == place(Effect::OwnResources) {
-                let groups = checks.chunk_by(|one, next| one.0.name == next.0.name);
-                groups
-                    .map(|checks| format!("{} {}", checks[0].0.name, checks.len()))
-                    .collect()
-            } else {
-                checks
-                    .iter()
-                    .map(|(group, check)| full_name(group, check))
-                    .collect()
-            };
-            EffectRow {
-                name,
-                what,
-                count: checks.len(),
-                checks: names.join(", "),
-            }
-        });
+    let rows = EFFECTS.into_iter().enumerate().map(|(number, (name, what))| {
+        let checks = selection.checks().filter(|(_, check)| place(check.effect) == number);
+        let checks: Vec<_> = checks.collect();
+        let names: Vec<String> = if number == place(Effect::OwnResources) {
+            let groups = checks.chunk_by(|one, next| one.0.name == next.0.name);
+            groups.map(|checks| format!("{} {}", checks[0].0.name, checks.len())).collect()
+        } else {
+            checks.iter().map(|(group, check)| full_name(group, check)).collect()
+        };
+        EffectRow { name, what, count: checks.len(), checks: names.join(", ") }
+    });
     rows.filter(|row| row.count > 0).collect()
 }
 
@@ -105,12 +81,7 @@ pub fn flags(selection: &Selection) -> Vec<FlagRow> {
         }
     }
     let rows = found.into_iter();
-    rows.map(|(flag, (times, checks))| FlagRow {
-        flag,
-        times,
-        checks: checks.join(", "),
-    })
-    .collect()
+    rows.map(|(flag, (times, checks))| FlagRow { flag, times, checks: checks.join(", ") }).collect()
 }
 
 #[cfg(test)]
@@ -133,13 +104,9 @@ mod tests {
         const END: &str = "<!-- End of effects -->";
         let selection = Selection::default();
         let code = |names: &str| {
-            let names = names.split(", ").map(|name| {
-                if name.contains('/') {
-                    format!("`{name}`")
-                } else {
-                    name.to_owned()
-                }
-            });
+            let names = names
+                .split(", ")
+                .map(|name| if name.contains('/') { format!("`{name}`") } else { name.to_owned() });
             names.collect::<Vec<_>>().join(", ")
         };
         let mut text =
@@ -147,10 +114,7 @@ mod tests {
                 .to_owned();
         for row in effects(&selection) {
             let checks = code(&row.checks);
-            text += &format!(
-                "| {} | {} | {} | {checks} |\n",
-                row.name, row.count, row.what
-            );
+            text += &format!("| {} | {} | {} | {checks} |\n", row.name, row.count, row.what);
         }
         text += "\n| error flag | at most | line in the log | checks |\n|---|---|---|---|\n";
         for row in flags(&selection) {
@@ -172,9 +136,6 @@ mod tests {
             std::fs::write(page, &expected).unwrap();
         }
         let documented = std::fs::read_to_string(page).unwrap();
-        assert!(
-            documented == expected,
-            "{page}: CXIDIAG_UPDATE_DOCS=1 writes it"
-        );
+        assert!(documented == expected, "{page}: CXIDIAG_UPDATE_DOCS=1 writes it");
     }
 }

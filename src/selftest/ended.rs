@@ -44,10 +44,7 @@ impl From<EmitError> for Ended {
 
 /// Returns the end of a check that saw something else.
 pub fn differs(expected: impl Display, seen: impl Display) -> Ended {
-    Ended::Differs {
-        expected: expected.to_string(),
-        seen: seen.to_string(),
-    }
+    Ended::Differs { expected: expected.to_string(), seen: seen.to_string() }
 }
 
 /// Returns the end of a check that does not apply.
@@ -64,10 +61,7 @@ pub fn equal<T: PartialEq + Debug>(what: impl Display, seen: T, expected: T) -> 
     if seen == expected {
         return Ok(());
     }
-    Err(differs(
-        format_args!("{what}: {expected:?}"),
-        format_args!("{seen:?}"),
-    ))
+    Err(differs(format_args!("{what}: {expected:?}"), format_args!("{seen:?}")))
 }
 
 /// Checks that `holds` is true; `fact` says what it means.
@@ -76,11 +70,7 @@ pub fn equal<T: PartialEq + Debug>(what: impl Display, seen: T, expected: T) -> 
 ///
 /// `seen`, if it is false.
 pub fn ensure(holds: bool, fact: impl Display, seen: impl Display) -> Checked {
-    if holds {
-        Ok(())
-    } else {
-        Err(differs(fact, seen))
-    }
+    if holds { Ok(()) } else { Err(differs(fact, seen)) }
 }
 
 /// Checks that a call is refused with this errno value.
@@ -111,10 +101,7 @@ mod tests {
         assert_eq!(equal("lac", 3, 3), Ok(()));
         assert_eq!(equal("lac", 4, 3), differs_from("lac: 3", "4"));
         assert_eq!(ensure(true, "1 or more", 1), Ok(()));
-        assert_eq!(
-            ensure(false, "1 or more", 0),
-            differs_from("1 or more", "0")
-        );
+        assert_eq!(ensure(false, "1 or more", 0), differs_from("1 or more", "0"));
     }
 
     #[test]

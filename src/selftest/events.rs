@@ -112,10 +112,7 @@ pub fn next(queue: &mut EventQueue, trace: &mut Trace) -> Checked<Seen> {
     let seen = within(queue, trace, LIMIT);
     seen.ok_or_else(|| {
         trace.event.clear();
-        differs(
-            "an event",
-            format_args!("none within {} s", LIMIT.as_secs()),
-        )
+        differs("an event", format_args!("none within {} s", LIMIT.as_secs()))
     })
 }
 
@@ -149,10 +146,7 @@ pub fn expect(
     let expected = format!("{kind} {}", ReturnCode(code as u8));
     match within(queue, trace, LIMIT) {
         Some(seen) if (seen.kind, u32::from(seen.code.0)) == (kind, code) => Ok(seen),
-        Some(seen) => Err(differs(
-            expected,
-            format_args!("{} {}", seen.kind, seen.code),
-        )),
+        Some(seen) => Err(differs(expected, format_args!("{} {}", seen.kind, seen.code))),
         None => {
             trace.event.clear();
             let seen = format!("no event within {} s", LIMIT.as_secs());
@@ -169,9 +163,6 @@ pub fn expect(
 pub fn quiet(queue: &mut EventQueue, trace: &mut Trace) -> Checked {
     match within(queue, trace, QUIET) {
         None => Ok(()),
-        Some(seen) => Err(differs(
-            "no further event",
-            format_args!("{} {}", seen.kind, seen.code),
-        )),
+        Some(seen) => Err(differs("no further event", format_args!("{} {}", seen.kind, seen.code))),
     }
 }

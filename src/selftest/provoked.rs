@@ -37,16 +37,9 @@ impl Provoked {
     pub fn provoke(&self, flag: ErrorFlag) -> Checked {
         if self.count(flag) == MOST {
             let name = flag.full_name();
-            return skipped(format_args!(
-                "{MOST} errors of the flag {name} were provoked"
-            ));
+            return skipped(format_args!("{MOST} errors of the flag {name} were provoked"));
         }
-        let last = self
-            .0
-            .borrow()
-            .iter()
-            .rfind(|(known, _)| *known == flag)
-            .map(|last| last.1);
+        let last = self.0.borrow().iter().rfind(|(known, _)| *known == flag).map(|last| last.1);
         wait_after(last, INTERVAL);
         self.0.borrow_mut().push((flag, Instant::now()));
         Ok(())

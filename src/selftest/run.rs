@@ -61,9 +61,8 @@ impl Selection {
 
     /// Returns the selected checks with their groups.
     pub fn checks(&self) -> impl Iterator<Item = (&'static Group, &'static FactCheck)> {
-        let all = GROUPS
-            .iter()
-            .flat_map(|group| group.checks.iter().map(move |check| (*group, check)));
+        let all =
+            GROUPS.iter().flat_map(|group| group.checks.iter().map(move |check| (*group, check)));
         all.filter(|(group, check)| self.has(group, check))
     }
 }
@@ -103,11 +102,7 @@ pub fn run(
         interrupt::check()?;
         let shown = |bytes: &[u8]| {
             let last = &bytes[bytes.len().saturating_sub(LONGEST)..];
-            let bytes = if with_names {
-                last.to_vec()
-            } else {
-                without_address(last, nic)
-            };
+            let bytes = if with_names { last.to_vec() } else { without_address(last, nic) };
             (!bytes.is_empty()).then(|| hexadecimal(&bytes))
         };
         let name = (group.name, check.name);
@@ -245,9 +240,7 @@ mod tests {
     fn raised(nic: &Nic) -> BTreeMap<(&'static str, u32), u64> {
         let raised = softnic::raised_errors(nic.name.index).unwrap().into_iter();
         let interrupts = raised.filter(|(block, bit, _)| ErrorFlag::name_of(block, *bit).is_some());
-        interrupts
-            .map(|(block, bit, times)| ((block, bit), times))
-            .collect()
+        interrupts.map(|(block, bit, times)| ((block, bit), times)).collect()
     }
 
     /// The software NIC was built from the pages that the checks cite. It sets error flags as
@@ -273,20 +266,14 @@ mod tests {
                 let flag = flags.find(|(flag, _)| (flag.block, flag.bit) == (*block, *bit));
                 let allowed = flag.map_or(0, |(_, times)| *times);
                 let name = result.full_name();
-                assert!(
-                    more <= allowed.into(),
-                    "{name}: {more} times {block} bit {bit}"
-                );
+                assert!(more <= allowed.into(), "{name}: {more} times {block} bit {bit}");
             }
             before = after;
             results.push(result);
         });
         assert_eq!(aftermath.unwrap(), Aftermath::default());
         assert!(before.len() > 6, "{before:?}");
-        assert!(
-            before.values().all(|times| *times <= MOST as u64),
-            "{before:?}"
-        );
+        assert!(before.values().all(|times| *times <= MOST as u64), "{before:?}");
         assert!(results.len() > 150, "{} checks", results.len());
         let others = results.iter().filter(|of| of.verdict != FactVerdict::Holds);
         let others: Vec<_> = others
@@ -312,11 +299,7 @@ mod tests {
                 bench.run(&put).unwrap();
             }
         });
-        let masked = MaskedFlag {
-            block: "lpe".into(),
-            bit: 17,
-            name: Some("invalid_endpoint"),
-        };
+        let masked = MaskedFlag { block: "lpe".into(), bit: 17, name: Some("invalid_endpoint") };
         assert_eq!(aftermath.unwrap().masked_error_flags, [masked]);
     }
 
@@ -326,10 +309,7 @@ mod tests {
     fn spares_memory_of_process_with_equal_pid_on_other_vni() {
         let nic = numbered(81);
         let pid = Bench::new(&nic).unwrap().domain.pid();
-        let other = Nic {
-            vni: 10,
-            ..numbered(81)
-        };
+        let other = Nic { vni: 10, ..numbered(81) };
         let mut victim = Bench::new(&other).unwrap();
         assert_eq!(victim.domain.pid(), pid);
         let _portal = victim.plain().unwrap();
@@ -341,10 +321,7 @@ mod tests {
         for result in results {
             assert_eq!(result.verdict, FactVerdict::Skipped, "{result:?}");
             let reason = result.reason.unwrap();
-            assert!(
-                reason.starts_with(&format!("no PID {pid} on VNI 10: ")),
-                "{reason}"
-            );
+            assert!(reason.starts_with(&format!("no PID {pid} on VNI 10: ")), "{reason}");
         }
     }
 
@@ -358,11 +335,7 @@ mod tests {
             let text = std::fs::read_to_string(&path).unwrap();
             assert!(!text.contains("address::dfa"), "{}", path.display());
             let sends = text.contains("emit_lcid");
-            assert!(
-                !sends || !text.contains("CommunicationProfile::new"),
-                "{}",
-                path.display()
-            );
+            assert!(!sends || !text.contains("CommunicationProfile::new"), "{}", path.display());
         }
     }
 
@@ -372,10 +345,7 @@ mod tests {
         let mut selection = Selection::default();
         assert!(selection.add("queues/refused-opcode"));
         let mut reasons = Vec::new();
-        run(&nic, &selection, false, |result| {
-            reasons.push(result.reason)
-        })
-        .unwrap();
+        run(&nic, &selection, false, |result| reasons.push(result.reason)).unwrap();
         assert_eq!(reasons, [Some(NEEDS_RISKY.to_owned())]);
     }
 
@@ -388,10 +358,7 @@ mod tests {
                 |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-/".contains(c);
             assert!(name.chars().all(is_plain), "{name}");
             assert!(check.fact.contains(".md "), "{name}");
-            let ends = [
-                check.statement.ends_with('.'),
-                check.statement.contains("  "),
-            ];
+            let ends = [check.statement.ends_with('.'), check.statement.contains("  ")];
             assert_eq!(ends, [false; 2], "{name}: {}", check.statement);
             assert!(names.insert(name));
         }
@@ -407,10 +374,7 @@ mod tests {
             .split('`')
             .skip(1)
             .step_by(2)
-            .filter(|word| {
-                word.split_once('/')
-                    .is_some_and(|(of, _)| groups.contains(of))
-            })
+            .filter(|word| word.split_once('/').is_some_and(|(of, _)| groups.contains(of)))
             .collect();
         let mut known = BTreeSet::new();
         for (group, check) in Selection::default().checks() {
@@ -428,40 +392,26 @@ mod tests {
     #[test]
     fn selects_groups_and_checks() {
         let mut selection = Selection::default();
-        for (name, is_known) in [
-            ("queues/nothing", false),
-            ("rendezvous", true),
-            ("queues/wrap", true),
-        ] {
+        for (name, is_known) in
+            [("queues/nothing", false), ("rendezvous", true), ("queues/wrap", true)]
+        {
             assert_eq!(selection.add(name), is_known);
         }
-        let names: Vec<String> = selection
-            .checks()
-            .map(|(of, check)| full_name(of, check))
-            .collect();
+        let names: Vec<String> =
+            selection.checks().map(|(of, check)| full_name(of, check)).collect();
         assert_eq!(names[0], "queues/wrap");
-        assert!(
-            names[1..]
-                .iter()
-                .all(|name| name.starts_with("rendezvous/"))
-        );
+        assert!(names[1..].iter().all(|name| name.starts_with("rendezvous/")));
         assert!(names.len() > 2);
     }
 
     /// Service 3 of a software NIC is disabled.
     #[test]
     fn refused_calls_are_no_differences() {
-        let nic = Nic {
-            service: 3,
-            ..nic()
-        };
+        let nic = Nic { service: 3, ..nic() };
         let results = results(&nic, &["portals"], false);
         assert!(results.iter().all(|of| of.verdict == FactVerdict::Refused));
         let reason = results[0].reason.as_deref().unwrap();
-        assert!(
-            reason.contains("cxil_alloc_lni: Key has been revoked"),
-            "{reason}"
-        );
+        assert!(reason.contains("cxil_alloc_lni: Key has been revoked"), "{reason}");
     }
 
     #[test]

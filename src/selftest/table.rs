@@ -86,10 +86,7 @@ pub const fn inferred(
     statement: &'static str,
     run: fn(&mut Bench) -> Checked,
 ) -> FactCheck {
-    FactCheck {
-        certainty: Certainty::Inferred,
-        ..stated(name, fact, statement, run)
-    }
+    FactCheck { certainty: Certainty::Inferred, ..stated(name, fact, statement, run) }
 }
 
 /// A fact that no source says, and that the software NIC assumes.
@@ -99,8 +96,5 @@ pub const fn assumed(
     statement: &'static str,
     run: fn(&mut Bench) -> Checked,
 ) -> FactCheck {
-    FactCheck {
-        certainty: Certainty::Assumed,
-        ..stated(name, fact, statement, run)
-    }
+    FactCheck { certainty: Certainty::Assumed, ..stated(name, fact, statement, run) }
 }

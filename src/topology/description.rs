@@ -102,10 +102,7 @@ pub struct Direction {
 impl Direction {
     /// Returns a direction without faults.
     pub fn new(rate: f64) -> Self {
-        Self {
-            rate,
-            fault: Fault::default(),
-        }
+        Self { rate, fault: Fault::default() }
     }
 }
 
@@ -126,13 +123,7 @@ pub struct Fault {
 
 impl Default for Fault {
     fn default() -> Self {
-        Self {
-            share: 1.0,
-            latency: 0,
-            loss: 0.0,
-            retry: 1_000_000,
-            outage: None,
-        }
+        Self { share: 1.0, latency: 0, loss: 0.0, retry: 1_000_000, outage: None }
     }
 }
 
@@ -201,10 +192,7 @@ impl Topology {
 
     /// Returns a number that differs for fabrics that differ in more than their name.
     pub fn fingerprint(&self) -> u64 {
-        let unnamed = Self {
-            name: String::new(),
-            ..self.clone()
-        };
+        let unnamed = Self { name: String::new(), ..self.clone() };
         // FNV-1a.
         let text = format!("{unnamed:?}");
         text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

@@ -39,19 +39,10 @@ impl Dragonfly {
         let (mut local, mut global_rate) = (None, None);
         let rate = |name: &str| format!("{name}=RATE, {RATE}");
         let forms = [
-            (
-                "groups",
-                &*format!("groups=NUMBER, from 1 to {MOST_GROUPS}"),
-            ),
-            (
-                "switches",
-                &*format!("switches=NUMBER of each group, from 1 to {MOST_SWITCHES}"),
-            ),
+            ("groups", &*format!("groups=NUMBER, from 1 to {MOST_GROUPS}")),
+            ("switches", &*format!("switches=NUMBER of each group, from 1 to {MOST_SWITCHES}")),
             ("nics", "nics=NUMBER of each switch, from 0 to 63"),
-            (
-                "global",
-                "global=NUMBER of cables between two groups, from 0 to 64",
-            ),
+            ("global", "global=NUMBER of cables between two groups, from 0 to 64"),
             ("nic", &*rate("nic")),
             ("local", &*rate("local")),
             ("global-rate", &*rate("global-rate")),
@@ -95,16 +86,12 @@ impl Dragonfly {
     fn check_size(&self) -> Result<(), String> {
         let nics = self.size();
         if nics > MOST_NICS as u64 {
-            return Err(format!(
-                "'dragonfly': {nics} NICs, expected at most {MOST_NICS}"
-            ));
+            return Err(format!("'dragonfly': {nics} NICs, expected at most {MOST_NICS}"));
         }
         let local = self.groups * (self.switches * (self.switches - 1) / 2);
         let cables = local + self.groups * (self.groups - 1) / 2 * self.global;
         if cables > MOST_CABLES as u64 {
-            return Err(format!(
-                "'dragonfly': {cables} cables, expected at most {MOST_CABLES}"
-            ));
+            return Err(format!("'dragonfly': {cables} cables, expected at most {MOST_CABLES}"));
         }
         Ok(())
     }

@@ -47,11 +47,7 @@ impl Draft {
             });
         }
         let forward = usize::from(ends != named.ends);
-        for (_, cable) in cables
-            .iter_mut()
-            .enumerate()
-            .filter(|(index, _)| is_named(index))
-        {
+        for (_, cable) in cables.iter_mut().enumerate().filter(|(index, _)| is_named(index)) {
             cable.directions[forward].fault = fault;
             if !named.is_one_way {
                 cable.directions[1 - forward].fault = fault;
@@ -75,9 +71,7 @@ impl Draft {
             }
         };
         let one_way = ends.split_once('>');
-        let (one, other) = one_way
-            .or_else(|| ends.split_once('-'))
-            .ok_or_else(invalid)?;
+        let (one, other) = one_way.or_else(|| ends.split_once('-')).ok_or_else(invalid)?;
         Ok(Cables {
             ends: [self.known_switch(one)?, self.known_switch(other)?],
             is_one_way: one_way.is_some(),
@@ -88,9 +82,8 @@ impl Draft {
     fn fault_of_nic(&mut self, word: &str, words: &[&str]) -> Result<(), String> {
         let place = values::whole(word).and_then(|number| usize::try_from(number).ok());
         let nic = place.and_then(|place| self.nics.get_mut(place));
-        let nic = &mut nic
-            .ok_or_else(|| format!("'{word}': expected the number of a NIC above"))?
-            .nic;
+        let nic =
+            &mut nic.ok_or_else(|| format!("'{word}': expected the number of a NIC above"))?.nic;
         let (directions, words): (&mut [_], _) = match words {
             ["tx", words @ ..] => (&mut [&mut nic.transmit], words),
             ["rx", words @ ..] => (&mut [&mut nic.receive], words),
@@ -119,10 +112,7 @@ fn fault(words: &[&str], is_cable: bool) -> Result<Fault, String> {
     let forms = if is_cable { all } else { &all[..3] };
     if words.is_empty() {
         let names: Vec<&str> = forms.iter().map(|(name, _)| *name).collect();
-        return Err(format!(
-            "'fault': expected one of {} at its end",
-            names.join(", ")
-        ));
+        return Err(format!("'fault': expected one of {} at its end", names.join(", ")));
     }
     let mut fault = Fault::default();
     apply(words, forms, |name, value| {

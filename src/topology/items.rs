@@ -9,12 +9,7 @@ use crate::description::{
 use crate::values::{self, RATE, SHARE, TIME};
 
 /// The traffic classes, by their numbers in packets.
-const CLASSES: [&str; 4] = [
-    "BEST_EFFORT",
-    "BULK_DATA",
-    "LOW_LATENCY",
-    "DEDICATED_ACCESS",
-];
+const CLASSES: [&str; 4] = ["BEST_EFFORT", "BULK_DATA", "LOW_LATENCY", "DEDICATED_ACCESS"];
 
 /// The rate and the latency of links for which no item says more: rates and times of Slingshot,
 /// slower by a factor of a thousand, so that two CPUs carry the traffic of 16 NICs.
@@ -54,11 +49,7 @@ pub struct Draft {
 
 impl Default for Draft {
     fn default() -> Self {
-        let class = Class {
-            priority: false,
-            share: Some(1.0),
-            ceiling: None,
-        };
+        let class = Class { priority: false, share: Some(1.0), ceiling: None };
         Self {
             switches: BTreeMap::new(),
             nics: Vec::new(),
@@ -116,11 +107,7 @@ impl Draft {
 
     /// Returns the switch with this name, which is added if there is none.
     pub fn add_switch(&mut self, name: SwitchName) -> &mut Switch {
-        self.switches.entry(name).or_insert(Switch {
-            name,
-            latency: 0,
-            fault: Fault::default(),
-        })
+        self.switches.entry(name).or_insert(Switch { name, latency: 0, fault: Fault::default() })
     }
 
     fn nic(&mut self, number: &str, switch: &str, words: &[&str]) -> Result<(), String> {
@@ -211,10 +198,8 @@ impl Draft {
 
     fn congestion(&mut self, mode: &str, words: &[&str]) -> Result<(), String> {
         let (mut buffer, mut mark) = (BUFFER_DEFAULT, BUFFER_DEFAULT);
-        let of_mark = (
-            "mark",
-            "mark=SIZE, a number followed by KiB or MiB, above which packets are marked",
-        );
+        let of_mark =
+            ("mark", "mark=SIZE, a number followed by KiB or MiB, above which packets are marked");
         let of_buffer = ("buffer", "buffer=SIZE, a number followed by KiB or MiB");
         let forms: Forms = match mode {
             "none" | "endpoint" => &[of_mark],
@@ -287,10 +272,7 @@ impl Draft {
             let port = ports.entry(switch).or_default();
             *port += 1;
             if *port >= MOST_PORTS {
-                return Err(format!(
-                    "more than {} NICs at switch {switch}",
-                    MOST_PORTS - 1
-                ));
+                return Err(format!("more than {} NICs at switch {switch}", MOST_PORTS - 1));
             }
             (nic.switch, nic.port) = (places[&switch], *port);
             nics.push(nic);
@@ -314,9 +296,7 @@ impl Draft {
             routing: if self.is_minimal {
                 Routing::Minimal
             } else {
-                Routing::Adaptive {
-                    bias: self.bias.unwrap_or(BIAS_DEFAULT * self.latency),
-                }
+                Routing::Adaptive { bias: self.bias.unwrap_or(BIAS_DEFAULT * self.latency) }
             },
             congestion: self.congestion,
             mark: self.mark,
@@ -327,11 +307,7 @@ impl Draft {
 
 /// Returns a cable without faults, whose ends follow.
 pub fn new_cable(rate: f64, latency: u64) -> Cable {
-    Cable {
-        ends: [0; 2],
-        latency,
-        directions: [Direction::new(rate); 2],
-    }
+    Cable { ends: [0; 2], latency, directions: [Direction::new(rate); 2] }
 }
 
 /// Returns two ends of a cable, the lower name first.

@@ -71,9 +71,7 @@ impl Topology {
         Link {
             from,
             to,
-            rate: faults
-                .iter()
-                .fold(direction.rate, |rate, fault| rate * fault.share),
+            rate: faults.iter().fold(direction.rate, |rate, fault| rate * fault.share),
             latency: latency + direction.fault.latency,
             loss: direction.fault.loss,
             retry: direction.fault.retry,

@@ -40,13 +40,9 @@ impl Topology {
     pub fn from_file(name: &str, text: &str) -> Result<Self, String> {
         let mut draft = Draft::default();
         for (number, line) in (1..).zip(text.lines()) {
-            let words: Vec<&str> = line
-                .split_whitespace()
-                .take_while(|word| !word.starts_with('#'))
-                .collect();
-            draft
-                .add(&words)
-                .map_err(|error| format!("{name}: line {number}: {error}"))?;
+            let words: Vec<&str> =
+                line.split_whitespace().take_while(|word| !word.starts_with('#')).collect();
+            draft.add(&words).map_err(|error| format!("{name}: line {number}: {error}"))?;
         }
         let fabric = draft.finish(name);
         fabric.map_err(|error| format!("{name}: {error}"))
@@ -75,14 +71,10 @@ fn text_of(path: &Path) -> io::Result<String> {
         return Err(io::Error::other("neither a regular file nor a pipe"));
     }
     let mut text = String::new();
-    File::open(path)?
-        .take(LARGEST_FILE + 1)
-        .read_to_string(&mut text)?;
+    File::open(path)?.take(LARGEST_FILE + 1).read_to_string(&mut text)?;
     if text.len() as u64 > LARGEST_FILE {
         let mebibytes = LARGEST_FILE >> 20;
-        return Err(io::Error::other(format!(
-            "larger than {mebibytes} MiB, the limit for it"
-        )));
+        return Err(io::Error::other(format!("larger than {mebibytes} MiB, the limit for it")));
     }
     Ok(text)
 }
@@ -96,13 +88,9 @@ fn short_form(name: &str, rest: &str) -> Result<Topology, String> {
         if number == 1 {
             words = ["dragonfly"].into_iter().chain(item.split(',')).collect();
         }
-        draft
-            .add(&words)
-            .map_err(|error| format!("{name}: item {number}: {error}"))?;
+        draft.add(&words).map_err(|error| format!("{name}: item {number}: {error}"))?;
     }
-    draft
-        .finish(name)
-        .map_err(|error| format!("{name}: {error}"))
+    draft.finish(name).map_err(|error| format!("{name}: {error}"))
 }
 
 #[cfg(test)]

@@ -60,11 +60,7 @@ impl Topology {
     /// Writes the cables of a switch, those that are alike in one line.
     fn write_cables(&self, f: &mut fmt::Formatter<'_>, place: usize) -> fmt::Result {
         let mut lines: Vec<((SwitchName, String), u32)> = Vec::new();
-        for cable in self
-            .cables
-            .iter()
-            .filter(|cable| cable.ends.contains(&place))
-        {
+        for cable in self.cables.iter().filter(|cable| cable.ends.contains(&place)) {
             let line = self.cable_from(cable, place);
             match lines.iter_mut().find(|(of, _)| *of == line) {
                 Some((_, count)) => *count += 1,
@@ -106,20 +102,13 @@ fn of_fault(fault: &Fault, of: Option<f64>) -> Option<String> {
     let mut parts = Vec::new();
     if fault.share < 1.0 {
         let left = of.map_or(String::new(), |of| format!(" ({})", rate(of * fault.share)));
-        parts.push(format!(
-            "FAULT rate {} %{left}",
-            number(100.0 * fault.share)
-        ));
+        parts.push(format!("FAULT rate {} %{left}", number(100.0 * fault.share)));
     }
     if fault.latency > 0 {
         parts.push(format!("FAULT latency {} more", time(fault.latency)));
     }
     if fault.loss > 0.0 {
-        parts.push(format!(
-            "FAULT loss {}, again after {}",
-            fault.loss,
-            time(fault.retry)
-        ));
+        parts.push(format!("FAULT loss {}, again after {}", fault.loss, time(fault.retry)));
     }
     match fault.outage {
         None => {}
@@ -155,11 +144,7 @@ fn time(time: u64) -> String {
 }
 
 fn size(size: u64) -> String {
-    in_units(
-        size as f64,
-        &[("MiB", 1_048_576.0), ("KiB", 1024.0)],
-        "bytes",
-    )
+    in_units(size as f64, &[("MiB", 1_048_576.0), ("KiB", 1024.0)], "bytes")
 }
 
 #[cfg(test)]

@@ -10,12 +10,8 @@ use std::process::Command;
 use serde_json::Value;
 
 /// A latency tool, and how often its latency crosses the link.
-const TOOLS: [(&str, f64); 4] = [
-    ("write-lat", 2.0),
-    ("read-lat", 2.0),
-    ("atomic-lat", 2.0),
-    ("send-lat", 1.0),
-];
+const TOOLS: [(&str, f64); 4] =
+    [("write-lat", 2.0), ("read-lat", 2.0), ("atomic-lat", 2.0), ("send-lat", 1.0)];
 
 /// Latency and jitter of a link, in nanoseconds.
 const LINKS: [(u32, u32); 5] = [(0, 0), (1_000, 0), (2_000, 0), (5_000, 0), (2_000, 500)];
@@ -34,10 +30,7 @@ fn run(tool: &str, latency: u32, jitter: u32) -> Run {
         .env_remove("CXIDIAG_FAULTS")
         .env_remove("CXIDIAG_LINK");
     if latency + jitter > 0 {
-        command.env(
-            "CXIDIAG_LINK",
-            format!("latency={latency}ns,jitter={jitter}ns"),
-        );
+        command.env("CXIDIAG_LINK", format!("latency={latency}ns,jitter={jitter}ns"));
     }
     let output = command.output().expect("cxidiag starts");
     let document: Value = serde_json::from_slice(&output.stdout)

@@ -67,15 +67,9 @@ fn main() {
 /// Returns the document of a check of four NICs.
 fn document() -> Vec<u8> {
     let mut command = Command::new(env!("CARGO_BIN_EXE_cxidiag"));
-    command.args([
-        "check", "soft0", "soft1", "soft2", "soft3", "--quick", "--local", "--json",
-    ]);
+    command.args(["check", "soft0", "soft1", "soft2", "soft3", "--quick", "--local", "--json"]);
     let output = command.output().expect("cxidiag starts");
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     // As it is sent: without white space.
     let document: Value = serde_json::from_slice(&output.stdout).expect("a document");
     document.to_string().into_bytes()

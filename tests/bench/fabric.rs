@@ -71,11 +71,7 @@ const PLANTS: [Plant; 12] = [
         tool: "write-bw",
         shapes: SWITCHES,
         route: "minimal",
-        plant: |_, _| Planted {
-            part: Part::Nothing,
-            items: String::new(),
-            direction: None,
-        },
+        plant: |_, _| Planted { part: Part::Nothing, items: String::new(), direction: None },
     },
     Plant {
         name: "nic-late",
@@ -164,11 +160,7 @@ fn nic(
     direction: Option<&'static str>,
 ) -> Planted {
     let nic = random.u32(0..topology.nics.len() as u32);
-    Planted {
-        part: Part::Nic(nic),
-        items: format!(";fault nic {nic} {side} {what}"),
-        direction,
-    }
+    Planted { part: Part::Nic(nic), items: format!(";fault nic {nic} {side} {what}"), direction }
 }
 
 fn switch(topology: &Topology, random: &mut Rng, what: &str) -> Planted {
@@ -184,27 +176,16 @@ fn switch(topology: &Topology, random: &mut Rng, what: &str) -> Planted {
 fn global(topology: &Topology) -> Vec<[topology::SwitchName; 2]> {
     let cables = topology.cables.iter();
     let ends = cables.map(|cable| cable.ends.map(|end| topology.switches[end].name));
-    ends.filter(|[one, other]| one.group != other.group)
-        .collect()
+    ends.filter(|[one, other]| one.group != other.group).collect()
 }
 
 /// All cables of a group to other groups.
 fn group(topology: &Topology, random: &mut Rng, what: &str) -> Planted {
-    let group = random
-        .choice(&topology.switches)
-        .expect("a switch")
-        .name
-        .group;
+    let group = random.choice(&topology.switches).expect("a switch").name.group;
     let cables = global(topology);
-    let own = cables
-        .iter()
-        .filter(|ends| ends.iter().any(|end| end.group == group));
+    let own = cables.iter().filter(|ends| ends.iter().any(|end| end.group == group));
     let items = own.map(|[one, other]| format!(";fault link {one}-{other} {what}"));
-    Planted {
-        part: Part::Group(group.into()),
-        items: items.collect(),
-        direction: None,
-    }
+    Planted { part: Part::Group(group.into()), items: items.collect(), direction: None }
 }
 
 /// The cables between two groups: in both directions, or in one of them.
@@ -259,15 +240,9 @@ fn main() {
             }
         }
         let counts = blind::counts(&judgements);
-        let named: Vec<String> = named
-            .iter()
-            .map(|(names, count)| format!("{count} {names}"))
-            .collect();
-        println!(
-            "{:13}  {seeds:>4}{counts}  {}",
-            plant.name,
-            named.join("; ")
-        );
+        let named: Vec<String> =
+            named.iter().map(|(names, count)| format!("{count} {names}")).collect();
+        println!("{:13}  {seeds:>4}{counts}  {}", plant.name, named.join("; "));
     }
 }
 
@@ -297,9 +272,7 @@ impl Plant {
         let output = finish(command);
         let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
         let culprits = document["verdict"]["culprits"].as_array().expect("a list");
-        let lasting = culprits
-            .iter()
-            .filter(|culprit| culprit["word"] != "transient");
+        let lasting = culprits.iter().filter(|culprit| culprit["word"] != "transient");
         let named: Vec<(Part, &str)> = lasting
             .map(|culprit| {
                 let direction = culprit["direction"].as_str().expect("a direction");
@@ -307,10 +280,8 @@ impl Plant {
             })
             .collect();
         let judgement = judge(&topology, &planted, &named);
-        let names: Vec<String> = named
-            .iter()
-            .map(|(part, direction)| format!("{part:?} {direction}"))
-            .collect();
+        let names: Vec<String> =
+            named.iter().map(|(part, direction)| format!("{part:?} {direction}")).collect();
         let names = names.join(" and ");
         eprintln!(
             "{} {seed}: {}: {count} NICs{}: {names}; {:.1} s; {}",
@@ -327,10 +298,7 @@ impl Plant {
 /// Returns the part in a document.
 fn part(unit: &Value) -> Part {
     let number = |value: &Value| value.as_u64().expect("a number") as u32;
-    let (kind, value) = unit
-        .as_object()
-        .and_then(|unit| unit.iter().next())
-        .expect("a unit");
+    let (kind, value) = unit.as_object().and_then(|unit| unit.iter().next()).expect("a unit");
     match kind.as_str() {
         // Each node has one NIC.
         "nic" | "node" => Part::Nic(number(value)),
@@ -355,11 +323,7 @@ fn judge(topology: &Topology, planted: &Planted, named: &[(Part, &str)]) -> Judg
                 let own = nics(topology, *part);
                 own.iter().any(|nic| slow.contains(nic))
             };
-            if named.iter().all(is_near) {
-                Judgement::WrongPlace
-            } else {
-                Judgement::Innocent
-            }
+            if named.iter().all(is_near) { Judgement::WrongPlace } else { Judgement::Innocent }
         }
     }
 }

@@ -63,10 +63,7 @@ const BISECTIONS: Plant = Plant {
     patterns: "bisect:switch,bisect:group,bisect:system",
     sizes: SIZES,
     latency: "20us",
-    plant: |_| Planted {
-        items: String::new(),
-        unit: Value::Null,
-    },
+    plant: |_| Planted { items: String::new(), unit: Value::Null },
 };
 
 const VICTIMS: Plant = Plant {
@@ -79,21 +76,9 @@ const VICTIMS: Plant = Plant {
 
 const PLANTS: [Plant; 11] = [
     BISECTIONS,
-    Plant {
-        name: "nic",
-        plant: |random| nic(random, ""),
-        ..BISECTIONS
-    },
-    Plant {
-        name: "nic-receives",
-        plant: |random| nic(random, "rx"),
-        ..BISECTIONS
-    },
-    Plant {
-        name: "nic-sends",
-        plant: |random| nic(random, "tx"),
-        ..BISECTIONS
-    },
+    Plant { name: "nic", plant: |random| nic(random, ""), ..BISECTIONS },
+    Plant { name: "nic-receives", plant: |random| nic(random, "rx"), ..BISECTIONS },
+    Plant { name: "nic-sends", plant: |random| nic(random, "tx"), ..BISECTIONS },
     Plant {
         name: "switch",
         plant: |random| {
@@ -118,16 +103,8 @@ const PLANTS: [Plant; 11] = [
         },
         ..BISECTIONS
     },
-    Plant {
-        name: "link",
-        plant: |random| link(random, '-'),
-        ..BISECTIONS
-    },
-    Plant {
-        name: "link-one-way",
-        plant: |random| link(random, '>'),
-        ..BISECTIONS
-    },
+    Plant { name: "link", plant: |random| link(random, '-'), ..BISECTIONS },
+    Plant { name: "link-one-way", plant: |random| link(random, '>'), ..BISECTIONS },
     VICTIMS,
     Plant {
         name: "no-congestion-management",
@@ -150,10 +127,7 @@ const PLANTS: [Plant; 11] = [
 
 fn nic(random: &mut Rng, side: &str) -> Planted {
     let nic = random.u32(0..GROUPS * SWITCHES * NICS);
-    Planted {
-        items: format!(";fault nic {nic} {side} rate=40%"),
-        unit: json!({ "nic": nic }),
-    }
+    Planted { items: format!(";fault nic {nic} {side} rate=40%"), unit: json!({ "nic": nic }) }
 }
 
 /// A switch: its group, and its number there.
@@ -169,10 +143,7 @@ fn cables() -> Vec<[Switch; 2]> {
 }
 
 fn slow_cable([from, to]: [Switch; 2], between: char) -> String {
-    format!(
-        ";fault link {}.{}{between}{}.{} rate=30%",
-        from.0, from.1, to.0, to.1
-    )
+    format!(";fault link {}.{}{between}{}.{} rate=30%", from.0, from.1, to.0, to.1)
 }
 
 fn link(random: &mut Rng, between: char) -> Planted {
@@ -187,10 +158,7 @@ fn link(random: &mut Rng, between: char) -> Planted {
     } else {
         json!({"group_links": {"from": from.0, "to": to.0, "both": both}})
     };
-    Planted {
-        items: slow_cable(ends, between),
-        unit,
-    }
+    Planted { items: slow_cable(ends, between), unit }
 }
 
 fn main() {
@@ -217,11 +185,7 @@ fn main() {
     let mut judgements: BTreeMap<&str, Vec<Judgement>> = BTreeMap::new();
     for seed in first..first + seeds {
         let drawn = [Rng::with_seed(seed).choice(&PLANTS).expect("a fault")];
-        let of_seed = if plants.is_empty() {
-            &drawn[..]
-        } else {
-            &plants
-        };
+        let of_seed = if plants.is_empty() { &drawn[..] } else { &plants };
         for plant in of_seed {
             let of_plant = judgements.entry(plant.name).or_default();
             of_plant.push(plant.survey(seed));
@@ -291,11 +255,7 @@ fn judge(planted: &Value, named: &[&Value]) -> Judgement {
         _ => {
             let slow = switches(planted);
             let is_near = |unit: &&Value| switches(unit).iter().any(|of| slow.contains(of));
-            if named.iter().all(is_near) {
-                Judgement::WrongPlace
-            } else {
-                Judgement::Innocent
-            }
+            if named.iter().all(is_near) { Judgement::WrongPlace } else { Judgement::Innocent }
         }
     }
 }

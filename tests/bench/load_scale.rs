@@ -56,20 +56,13 @@ fn main() {
     let nodes: u32 = nodes.map_or(10_000, |text| text.parse().expect("a number"));
     let roster = fabric([(nodes / OF_GROUP) as u16, 25, 20, 1]);
     let nodes = roster.nodes.len();
-    let setup = LoadSetup {
-        cap: Cap::All,
-        is_hardware: true,
-        nic_rate: Some(RATE),
-        ..setup("standard")
-    };
+    let setup =
+        LoadSetup { cap: Cap::All, is_hardware: true, nic_rate: Some(RATE), ..setup("standard") };
     let before = status_kib("VmHWM") / 1024;
     let began = Instant::now();
     let usable = roster.nic_ids().collect();
     let mut conductor = LoadConductor::new(&roster, usable, setup).expect("a load");
-    let mut costs = Costs {
-        planned: began.elapsed(),
-        ..Costs::default()
-    };
+    let mut costs = Costs { planned: began.elapsed(), ..Costs::default() };
     let quiet = histograms(2_000.0, 0.05);
     let loaded = histograms(2_400.0, 0.25);
     loop {
@@ -79,11 +72,7 @@ fn main() {
         if scenes.is_empty() {
             break;
         }
-        let latencies = if scenes[0].is_quiet() {
-            &quiet
-        } else {
-            &loaded
-        };
+        let latencies = if scenes[0].is_quiet() { &quiet } else { &loaded };
         run(&roster, &mut conductor, scenes, latencies, &mut costs);
     }
     let began = Instant::now();
@@ -137,9 +126,7 @@ fn run(
     let addresses: Vec<Option<FabricAddress>> =
         (0..roster.nics.len() as u32).map(address).collect();
     let began = Instant::now();
-    let of_slots = scenes
-        .iter_mut()
-        .map(|scene| parts(scene, false, &addresses));
+    let of_slots = scenes.iter_mut().map(|scene| parts(scene, false, &addresses));
     let of_slots = of_slots.collect::<Vec<_>>();
     let slots = LoadSlots {
         block: 1,
@@ -148,10 +135,8 @@ fn run(
         window_bytes: scenes[0].window_bytes,
     };
     let blocks = load_blocks(&of_slots, slots, roster);
-    costs.sent += blocks
-        .values()
-        .map(|block| to_stdvec(block).expect("bytes").len())
-        .sum::<usize>();
+    costs.sent +=
+        blocks.values().map(|block| to_stdvec(block).expect("bytes").len()).sum::<usize>();
     costs.written += began.elapsed();
 
     let mut received = 0;
@@ -162,11 +147,7 @@ fn run(
         received += bytes.len();
         let began = Instant::now();
         let mut report: LoadReport = from_bytes(&bytes).expect("a report");
-        let expected = ExpectedLoad {
-            rank: *rank,
-            nics: 1,
-            block: Some(block),
-        };
+        let expected = ExpectedLoad { rank: *rank, nics: 1, block: Some(block) };
         report.accept(expected).expect("an acceptable report");
         reports.push(report);
         costs.read += began.elapsed();
@@ -222,11 +203,7 @@ fn histograms(median_ns: f64, deviation: f64) -> Vec<Histogram> {
         let mut of = Histogram::default();
         for _ in 0..SAMPLES {
             let normal = (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0;
-            let tail = if rng.u32(..1000) == 0 {
-                1.0 + 9.0 * rng.f64()
-            } else {
-                1.0
-            };
+            let tail = if rng.u32(..1000) == 0 { 1.0 + 9.0 * rng.f64() } else { 1.0 };
             of.add((median_ns * (deviation * normal).exp() * tail) as u64, 1);
         }
         of

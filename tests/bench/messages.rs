@@ -16,10 +16,7 @@ const BANDWIDTHS: [(&str, &[&str]); 11] = [
     ("send 64 KiB", &["send-bw"]),
     ("write 64 KiB", &["write-bw"]),
     ("read 64 KiB", &["read-bw"]),
-    (
-        "send 64 KiB, intervals of 10 ms",
-        &["send-bw", "--interval=10ms"],
-    ),
+    ("send 64 KiB, intervals of 10 ms", &["send-bw", "--interval=10ms"]),
     ("send 64 KiB, both directions", &["send-bw", "-b"]),
     ("send 64 KiB, rendezvous", &["send-bw", "--rdzv"]),
     ("send 8 B, IDC", &["send-bw", "-s", "8"]),
@@ -47,10 +44,7 @@ fn figure(options: &[&str], further: &[&str], column: usize) -> f64 {
 }
 
 fn main() {
-    println!(
-        "{:<32}{:>12}{:>8}",
-        "latency: best mean of 5", "us", "ratio"
-    );
+    println!("{:<32}{:>12}{:>8}", "latency: best mean of 5", "us", "ratio");
     let mut first = None;
     for (label, options) in LATENCIES {
         let run = || figure(options, &["--latency-gap=0", "-n", "3000"], 4);

@@ -10,18 +10,12 @@ const WAYS: [(&str, &[&str]); 10] = [
     ("write 8 B, IDC, low latency", &["write-lat"]),
     ("write 8 B, IDC, doorbell", &["write-lat", "--no-ll"]),
     ("write 8 B, DMA", &["write-lat", "--no-idc"]),
-    (
-        "write 8 B, DMA, unrestricted",
-        &["write-lat", "--no-idc", "--unrestricted"],
-    ),
+    ("write 8 B, DMA, unrestricted", &["write-lat", "--no-idc", "--unrestricted"]),
     ("write 4 KiB", &["write-lat", "-s", "4096"]),
     ("read 8 B", &["read-lat"]),
     ("read 4 KiB", &["read-lat", "-s", "4096"]),
     ("SUM, IDC", &["atomic-lat"]),
-    (
-        "fetching SUM, DMA, matching",
-        &["atomic-lat", "--fetching", "--matching"],
-    ),
+    ("fetching SUM, DMA, matching", &["atomic-lat", "--fetching", "--matching"]),
     ("write 1 MiB", &["write-lat", "-s", "1048576", "-n", "500"]),
 ];
 
@@ -38,10 +32,7 @@ fn mean(options: &[&str]) -> f64 {
         .expect("cxidiag starts");
     let text = String::from_utf8_lossy(&output.stdout);
     let row = text.lines().rev().nth(1).unwrap_or_default();
-    let mean = row
-        .split_whitespace()
-        .nth(4)
-        .and_then(|mean| mean.parse().ok());
+    let mean = row.split_whitespace().nth(4).and_then(|mean| mean.parse().ok());
     mean.unwrap_or_else(|| panic!("{options:?}: {}", String::from_utf8_lossy(&output.stderr)))
 }
 

@@ -22,11 +22,7 @@ fn run(pairs: &str) {
     let mut cluster = Cluster::new(SHAPE, &["write-lat"], 1);
     let nic = |nic, direction| Fault::slow(Unit::Nic(nic), direction, 2.0);
     cluster.faults = vec![
-        Fault {
-            unit: Unit::Node(NodeId(1234)),
-            direction: Direction::Both,
-            effect: Effect::Fails,
-        },
+        Fault { unit: Unit::Node(NodeId(1234)), direction: Direction::Both, effect: Effect::Fails },
         Fault {
             unit: Unit::Nic(NicId(6000)),
             direction: Direction::Both,
@@ -39,14 +35,7 @@ fn run(pairs: &str) {
         },
         nic(NicId(4711), Direction::Both),
         nic(NicId(8000), Direction::Initiator),
-        Fault::slow(
-            Unit::Switch {
-                group: 7,
-                switch: 3,
-            },
-            Direction::Both,
-            2.0,
-        ),
+        Fault::slow(Unit::Switch { group: 7, switch: 3 }, Direction::Both, 2.0),
         Fault::slow(Unit::GroupPair(2, 11), Direction::Both, 2.0),
     ];
     cluster.spikes = 0.0001;
@@ -98,12 +87,7 @@ fn main() {
     println!(
         "survey of 10,000 nodes in 20 groups of 25 switches; two NICs, a switch and a pair of groups are slow, a NIC fails, and one fails now and then\n"
     );
-    for pairs in [
-        "halves",
-        "random:3",
-        "random:4",
-        "within-switch,switches,groups",
-    ] {
+    for pairs in ["halves", "random:3", "random:4", "within-switch,switches,groups"] {
         run(pairs);
     }
     // Two minutes: `cargo bench --bench survey -- all`.

@@ -103,13 +103,7 @@ fn introduction(rank: u32, size: u32) -> Introduction {
         simulated: false,
         failure: None,
     };
-    Introduction {
-        rank,
-        size,
-        host: format!("nid{rank:06}"),
-        topology: None,
-        nics: vec![nic(0)],
-    }
+    Introduction { rank, size, host: format!("nid{rank:06}"), topology: None, nics: vec![nic(0)] }
 }
 
 fn address(rank: u32) -> FabricAddress {
@@ -117,11 +111,7 @@ fn address(rank: u32) -> FabricAddress {
 }
 
 fn course(rank: u32) -> Course {
-    let test = |size_bytes| Test {
-        tool: "write-lat".into(),
-        size_bytes,
-        of_bandwidth: false,
-    };
+    let test = |size_bytes| Test { tool: "write-lat".into(), size_bytes, of_bandwidth: false };
     Course {
         tests: vec![test(8)],
         arguments: vec![vec!["-s".into(), "8".into()]],
@@ -139,21 +129,12 @@ fn block(rank: u32, size: u32, number: u32, slots: u32) -> Block {
             stage: Stage::Sweep,
             round: number * SLOTS + slot,
             active: size / 2,
-            pair: Pair {
-                initiator: NicId(rank),
-                target: NicId(peer),
-            },
+            pair: Pair { initiator: NicId(rank), target: NicId(peer) },
             part: Part::Initiator,
             peer: address(peer),
         }
     };
-    Block {
-        number,
-        begins_ns: now_ns(),
-        slot_ns: 0,
-        slots,
-        tasks: (0..slots).map(task).collect(),
-    }
+    Block { number, begins_ns: now_ns(), slot_ns: 0, slots, tasks: (0..slots).map(task).collect() }
 }
 
 fn report(rank: u32, block: &Block) -> BlockReport {
@@ -202,10 +183,8 @@ fn coordinate(size: u32) {
     // Children of the coordinator, their children, and leaves, by the order in which they have
     // come.
     let dead = |place: &usize| place % 100 == 37 || [3, 17].contains(place);
-    let victims: BTreeSet<u32> = (0..joined.len())
-        .filter(dead)
-        .map(|place| joined[place])
-        .collect();
+    let victims: BTreeSet<u32> =
+        (0..joined.len()).filter(dead).map(|place| joined[place]).collect();
     let mut alive: BTreeSet<u32> = (0..size).collect();
     let began = Instant::now();
     root.send_courses((0..size).map(|rank| (rank, course(rank))).collect());
@@ -214,9 +193,7 @@ fn coordinate(size: u32) {
         let began = Instant::now();
         let dies = |rank| number == DEATHS && victims.contains(&rank);
         let slots = |rank| if dies(rank) { 0 } else { SLOTS };
-        let blocks = alive
-            .iter()
-            .map(|&rank| (rank, block(rank, size, number, slots(rank))));
+        let blocks = alive.iter().map(|&rank| (rank, block(rank, size, number, slots(rank))));
         root.send_blocks(blocks.collect());
         let sent = began.elapsed();
         let mut missing = alive.clone();
@@ -251,10 +228,7 @@ fn coordinate(size: u32) {
     let began = Instant::now();
     let missing = root.end(END_LIMIT);
     let count = missing.len();
-    println!(
-        "ended in {:.2?}, without an answer: {count}",
-        began.elapsed()
-    );
+    println!("ended in {:.2?}, without an answer: {count}", began.elapsed());
 
     println!(
         "\nlevel  processes  messages sent  received  bytes sent  received  (most of a process)"
@@ -270,11 +244,7 @@ fn coordinate(size: u32) {
             level.most.bytes_received
         );
     }
-    println!(
-        "memory of the coordinator: {} KiB before, {} KiB at most",
-        own,
-        status_kib("VmHWM")
-    );
+    println!("memory of the coordinator: {} KiB before, {} KiB at most", own, status_kib("VmHWM"));
     println!("CPU time of the coordinator: {:.2} s", cpu_time());
     println!("memory of {SHARED_BY} processes, KiB at most:");
     for child in &mut children {
@@ -301,13 +271,7 @@ fn poll(root: &mut Root) -> Vec<Event> {
 /// Returns the CPU time of this process, in seconds.
 fn cpu_time() -> f64 {
     let stat = fs::read_to_string("/proc/self/stat").expect("a state");
-    let fields = stat
-        .rsplit(") ")
-        .next()
-        .map(|rest| rest.split(' ').skip(11).take(2));
-    let ticks = fields
-        .into_iter()
-        .flatten()
-        .filter_map(|field| field.parse::<f64>().ok());
+    let fields = stat.rsplit(") ").next().map(|rest| rest.split(' ').skip(11).take(2));
+    let ticks = fields.into_iter().flatten().filter_map(|field| field.parse::<f64>().ok());
     ticks.sum::<f64>() / 100.0
 }

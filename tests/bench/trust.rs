@@ -59,10 +59,7 @@ fn main() {
         return;
     }
     let request = Request::read(&arguments);
-    let heads: String = JUDGEMENTS
-        .iter()
-        .map(|(_, head)| format!("  {head}"))
-        .collect();
+    let heads: String = JUDGEMENTS.iter().map(|(_, head)| format!("  {head}")).collect();
     println!(
         "{:13} {:>4} {:>4}{heads}  with command  decides  median time",
         "fault", "load", "runs"
@@ -89,16 +86,12 @@ impl Request {
                 ("--seeds", count) => request.seeds = count.parse().expect("a number"),
                 ("--first", seed) => request.first = seed.parse().expect("a number"),
                 ("--load", counts) => {
-                    let counts = counts
-                        .split(',')
-                        .map(|count| count.parse().expect("a number"));
+                    let counts = counts.split(',').map(|count| count.parse().expect("a number"));
                     request.loads = counts.collect();
                 }
                 ("--program", path) => request.program = path.into(),
                 ("--keep", path) => request.keep = Some(path.into()),
-                ("blind", _) => request
-                    .faults
-                    .extend(faults().filter(|fault| is_blind(fault))),
+                ("blind", _) => request.faults.extend(faults().filter(|fault| is_blind(fault))),
                 (name, _) => {
                     let fault = faults().find(|fault| fault.name == name);
                     let names: Vec<&str> = faults().map(|fault| fault.name).collect();
@@ -124,9 +117,7 @@ impl Request {
         for seed in self.first..self.first + self.seeds {
             let directory = tempfile::tempdir().expect("a directory");
             let outcome = fault.survey(&self.program, seed, directory.path());
-            let found = JUDGEMENTS
-                .iter()
-                .position(|(of, _)| *of == outcome.judgement);
+            let found = JUDGEMENTS.iter().position(|(of, _)| *of == outcome.judgement);
             counts[found.expect("each is listed")] += 1;
             times.push(outcome.took);
             eprintln!(
@@ -148,9 +139,7 @@ impl Request {
             }
         }
         times.sort();
-        let time = times
-            .get(times.len() / 2)
-            .map_or(0.0, Duration::as_secs_f64);
+        let time = times.get(times.len() / 2).map_or(0.0, Duration::as_secs_f64);
         let counts = JUDGEMENTS.iter().zip(counts);
         let counts: String = counts
             .map(|((_, head), count)| format!("  {count:>width$}", width = head.len()))

@@ -159,13 +159,7 @@ const PLANTS: [Plant; 25] = [
         faults: "class-delay=BEST_EFFORT:30us",
         causes: &[Some("congestion")],
     },
-    Plant {
-        name: "fgfc",
-        tool: "write-bw",
-        link: "",
-        faults: "fgfc=0.5",
-        causes: &[Some("fgfc")],
-    },
+    Plant { name: "fgfc", tool: "write-bw", link: "", faults: "fgfc=0.5", causes: &[Some("fgfc")] },
     Plant {
         name: "loss",
         tool: "write-lat",
@@ -212,10 +206,7 @@ const PLANTS: [Plant; 25] = [
         name: "narrow+sleep",
         tool: "write-lat write-bw",
         link: "bandwidth={bw}MB/s",
-        faults: concat!(
-            "pcie-path=8@16,rx-bandwidth={bw}MB/s,wake=50us:500us,",
-            idle_state!()
-        ),
+        faults: concat!("pcie-path=8@16,rx-bandwidth={bw}MB/s,wake=50us:500us,", idle_state!()),
         causes: &[Some("pcie-narrow"), Some("cpu-sleep")],
     },
     Plant {
@@ -225,13 +216,7 @@ const PLANTS: [Plant; 25] = [
         faults: "pcie-path=8@16,rx-bandwidth={bw}MB/s",
         causes: &[Some("pcie-narrow")],
     },
-    Plant {
-        name: "none",
-        tool: "write-lat write-bw",
-        link: "",
-        faults: "",
-        causes: &[],
-    },
+    Plant { name: "none", tool: "write-lat write-bw", link: "", faults: "", causes: &[] },
 ];
 
 /// What a diagnosis has come to.
@@ -319,11 +304,8 @@ fn beside_load<T>(loops: usize, diagnose: impl FnOnce() -> T) -> T {
 impl Plant {
     /// Judges the cause that is named first, and how surely.
     fn judge(&self, cause: Option<&str>, how: &str) -> Judged {
-        let is_right = if self.causes.is_empty() {
-            how == NO_CULPRIT
-        } else {
-            self.causes.contains(&cause)
-        };
+        let is_right =
+            if self.causes.is_empty() { how == NO_CULPRIT } else { self.causes.contains(&cause) };
         match (is_right, cause) {
             (true, _) => Judged::Right,
             (false, None) => Judged::Open,
@@ -342,11 +324,7 @@ impl Plant {
         let good = "latency=20us,bandwidth=200MB/s";
         let items = |first: &str, own: &str| {
             let own = filled(own);
-            if own.is_empty() {
-                first.to_owned()
-            } else {
-                format!("{first};nic={nic},{own}")
-            }
+            if own.is_empty() { first.to_owned() } else { format!("{first};nic={nic},{own}") }
         };
         let fabric = Fabric::new();
         let device = format!("soft{nic}");
@@ -369,9 +347,7 @@ impl Plant {
             culprits.is_none_or(|all| all.iter().any(|cause| cause["unit"] == why["culprit"]))
         };
         let is_own = |why: &&Value| {
-            let index = why["culprit"]["nic"]
-                .as_u64()
-                .or(why["culprit"]["node"].as_u64());
+            let index = why["culprit"]["nic"].as_u64().or(why["culprit"]["node"].as_u64());
             index.is_some_and(|index| {
                 document["roster"]["nics"][index as usize]["device"] == *device
             })
@@ -381,16 +357,11 @@ impl Plant {
         // Possible causes are one sentence: none of them is the first one.
         let causes = why.and_then(|why| why["causes"].as_array());
         let causes = causes.map_or(&[][..], Vec::as_slice);
-        let possible = causes
-            .iter()
-            .take_while(|of| of["confidence"] == "possibly");
+        let possible = causes.iter().take_while(|of| of["confidence"] == "possibly");
         let mut possible = possible.filter(|of| self.causes.contains(&of["cause"].as_str()));
         let first = possible.next().or(causes.first());
         let text = |name: &str| Some(first?[name].as_str()?.to_owned());
-        let found = (
-            text("cause"),
-            text("confidence").unwrap_or_else(|| NO_CULPRIT.into()),
-        );
+        let found = (text("cause"), text("confidence").unwrap_or_else(|| NO_CULPRIT.into()));
         eprintln!(
             "{} {seed}: {} {} after {:.1} s; {}",
             self.name,

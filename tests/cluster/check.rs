@@ -41,20 +41,13 @@ fn tasks_of_a_launcher_check_their_nodes() {
     let mut tasks: Vec<_> = (0..6)
         .map(|rank| {
             let devices = if rank == 4 { "soft1" } else { "soft1 soft2" };
-            let mut task = task(
-                &fabric,
-                directory.path(),
-                rank,
-                6,
-                &format!("{devices} {files}"),
-            );
+            let mut task = task(&fabric, directory.path(), rank, 6, &format!("{devices} {files}"));
             if rank == 2 || rank == 3 {
                 task.env("CXIDIAG_FAULTS", "pcie-width=8");
             }
             if rank == 5 {
                 // A second task of the same node.
-                task.env("MPI_LOCALRANKID", "1")
-                    .env("PMI_HOSTNAME", "nid0004");
+                task.env("MPI_LOCALRANKID", "1").env("PMI_HOSTNAME", "nid0004");
             }
             task.spawn().expect("cxidiag starts")
         })
@@ -74,10 +67,7 @@ fn tasks_of_a_launcher_check_their_nodes() {
     }
     let read = |name: &str| fs::read_to_string(directory.path().join(name)).expect("a file");
     let document = document(&read("found.json"));
-    let expected = [
-        "bad pcie-width soft1 soft2 nid[0002-0003]",
-        "bad nic-count host nid0004",
-    ];
+    let expected = ["bad pcie-width soft1 soft2 nid[0002-0003]", "bad nic-count host nid0004"];
     assert_eq!(groups(&document), expected);
     assert_eq!(read("bad"), "nid[0002-0004]\n");
     assert!(read("found.csv").starts_with("node,verdict,code,device,what\nnid0000,good,,,\n"));
@@ -93,13 +83,7 @@ fn slow_slot_differs_from_most_nodes() {
     let (fabric, directory) = (Fabric::new(), tempfile::tempdir().unwrap());
     let mut tasks: Vec<_> = (0..5)
         .map(|rank| {
-            let mut task = task(
-                &fabric,
-                directory.path(),
-                rank,
-                5,
-                "soft1 --json=found.json",
-            );
+            let mut task = task(&fabric, directory.path(), rank, 5, "soft1 --json=found.json");
             let path = match rank {
                 3 => "8@16:8@16/16@16",
                 4 => "16@16/8@16:8@16",
@@ -112,39 +96,25 @@ fn slow_slot_differs_from_most_nodes() {
     let first = tasks.remove(0).finish();
     assert_success(&first);
     let text = stdout(&first);
-    assert!(
-        text.starts_with("good: 3 of 5 nodes; 2 suspect\n"),
-        "{text}"
-    );
+    assert!(text.starts_with("good: 3 of 5 nodes; 2 suspect\n"), "{text}");
     for task in tasks {
         assert_success(&task.finish());
     }
     let found = fs::read_to_string(directory.path().join("found.json")).expect("a file");
     let document = document(&found);
     let groups = document["groups"].as_array().expect("groups");
-    let found = groups
-        .iter()
-        .map(|of| [&of["code"], &of["nodes"], &of["what"]]);
+    let found = groups.iter().map(|of| [&of["code"], &of["nodes"], &of["what"]]);
     let found: Vec<_> = found.collect();
     let width = "PCIe width x8; 4 of 5 NICs have x16";
     let upstream = "PCIe upstream x8 16.0 GT/s; 4 of 5 NICs have x16 16.0 GT/s";
-    let expected = [
-        ["pcie-width", "nid0004", width],
-        ["pcie-upstream", "nid0003", upstream],
-    ];
+    let expected = [["pcie-width", "nid0004", width], ["pcie-upstream", "nid0003", upstream]];
     assert_eq!(found, expected, "{text}");
 }
 
 #[test]
 fn task_with_local_option_checks_its_node_alone() {
     let (fabric, directory) = (Fabric::new(), tempfile::tempdir().unwrap());
-    let output = finish(task(
-        &fabric,
-        directory.path(),
-        1,
-        3,
-        "soft1 --local --quiet",
-    ));
+    let output = finish(task(&fabric, directory.path(), 1, 3, "soft1 --local --quiet"));
     assert_success(&output);
     assert_eq!(stdout(&output), "OK soft1\n");
     let output = finish(task(&fabric, directory.path(), 0, 1, "soft1 --csv"));
@@ -164,18 +134,12 @@ fn task_that_ends_early_is_without_answer() {
     let output = first.expect("cxidiag starts").finish();
     assert_status(&output, 4);
     let text = stdout(&output);
-    assert!(
-        text.starts_with("undecided: 1 of 2 nodes without answer; 1 good\n"),
-        "{text}"
-    );
+    assert!(text.starts_with("undecided: 1 of 2 nodes without answer; 1 good\n"), "{text}");
     assert!(text.contains("\nWITHOUT ANSWER (1 node): "), "{text}");
     assert!(text.contains("check.conf: "), "{text}");
     // The first task determines the exit status of the step.
     let output = second.finish();
-    assert_eq!(
-        (output.status.code(), stdout(&output).as_str()),
-        (Some(0), "")
-    );
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), ""));
     assert!(stderr(&output).contains("check.conf: "));
 }
 
@@ -206,9 +170,8 @@ fn servers(fabric: &Fabric, start: u32, more: &[&str]) -> (String, Vec<Server>) 
     let mut port = "0".to_owned();
     let mut servers = Vec::new();
     for (host, more) in (start..).zip(more) {
-        let mut command = fabric.command(&format!(
-            "serve -d soft1 --bind=127.0.3.{host} --port={port}"
-        ));
+        let mut command =
+            fabric.command(&format!("serve -d soft1 --bind=127.0.3.{host} --port={port}"));
         for word in more.split_whitespace() {
             match word.split_once('=') {
                 Some((name, value)) if !name.starts_with('-') => command.env(name, value),
@@ -225,36 +188,22 @@ fn servers(fabric: &Fabric, start: u32, more: &[&str]) -> (String, Vec<Server>) 
 #[test]
 fn servers_check_their_nodes_for_others() {
     let fabric = Fabric::new();
-    let of_servers = [
-        "",
-        "",
-        "CXIDIAG_FAULTS=pcie-width=8",
-        "--allow=10.0.0.0/8",
-        "CXIDIAG_TOKEN=a",
-    ];
+    let of_servers =
+        ["", "", "CXIDIAG_FAULTS=pcie-width=8", "--allow=10.0.0.0/8", "CXIDIAG_TOKEN=a"];
     let (port, mut servers) = servers(&fabric, 1, &of_servers);
     let output = fabric.run(&format!("check --hosts=127.0.3.[1-6] -p {port} --json"));
     assert_status(&output, 3);
     let document = document(&stdout(&output));
-    assert_eq!(
-        document["summary"],
-        "bad: 1 of 6 nodes; 3 without answer, 2 good"
-    );
+    assert_eq!(document["summary"], "bad: 1 of 6 nodes; 3 without answer, 2 good");
     let found = groups(&document);
     assert_eq!(found[0], "bad pcie-width soft1 127.0.3.3");
     let reasons: Vec<_> = document["groups"].as_array().unwrap()[1..]
         .iter()
         .map(|group| group["what"].as_str().expect("text"))
         .collect();
-    for words in [
-        "--allow of the server does not list",
-        "token",
-        "does 'cxidiag serve' run there?",
-    ] {
-        assert!(
-            reasons.iter().any(|reason| reason.contains(words)),
-            "{words}: {reasons:?}"
-        );
+    for words in ["--allow of the server does not list", "token", "does 'cxidiag serve' run there?"]
+    {
+        assert!(reasons.iter().any(|reason| reason.contains(words)), "{words}: {reasons:?}");
     }
     servers[0].wait_for(" check on soft1: done");
 }
@@ -280,16 +229,10 @@ fn server_checks_once_a_second() {
 #[test]
 fn refuses_options_without_effect_on_servers() {
     for (arguments, words) in [
-        (
-            "--hosts=a --window=1s",
-            "--window has no effect with --hosts",
-        ),
+        ("--hosts=a --window=1s", "--window has no effect with --hosts"),
         ("--hosts=a --local", "--local has no effect with --hosts"),
         ("--hosts=n[4-1]", "for --hosts"),
-        (
-            "--port=7",
-            "invalid value '7' for --port: it is for --hosts",
-        ),
+        ("--port=7", "invalid value '7' for --port: it is for --hosts"),
         ("--bad-nodes=x", "--bad-nodes is for several nodes"),
     ] {
         let error = assert_status(&Fabric::new().run(&format!("check {arguments}")), 2);

@@ -19,10 +19,8 @@ use facts::device::FabricAddress;
 /// Time limit for anything that has to happen.
 const LIMIT: Duration = Duration::from_secs(60);
 
-const BANDWIDTH: Answer = Answer::Measured(Figures::Bandwidth {
-    bytes_per_second: 1e9,
-    operations_per_second: 1e6,
-});
+const BANDWIDTH: Answer =
+    Answer::Measured(Figures::Bandwidth { bytes_per_second: 1e9, operations_per_second: 1e6 });
 
 const ENDLESS: Answer = Answer::Measured(Figures::Latency {
     count: 1,
@@ -37,14 +35,8 @@ const ENDLESS: Answer = Answer::Measured(Figures::Latency {
 type Lie = (fn(&mut BlockReport), &'static str);
 
 const LIES: [Lie; 8] = [
-    (
-        |report| change(report, |of| of.test = TestId(999)),
-        "no slot",
-    ),
-    (
-        |report| change(report, |of| of.pair.target = NicId(0)),
-        "no slot",
-    ),
+    (|report| change(report, |of| of.test = TestId(999)), "no slot"),
+    (|report| change(report, |of| of.pair.target = NicId(0)), "no slot"),
     (
         |report| {
             let counter_evidence = CounterEvidence {
@@ -56,14 +48,8 @@ const LIES: [Lie; 8] = [
         },
         "a counter of another NIC",
     ),
-    (
-        |report| change(report, |of| of.answer = BANDWIDTH),
-        "a bandwidth",
-    ),
-    (
-        |report| change(report, |of| of.answer = ENDLESS),
-        "a latency",
-    ),
+    (|report| change(report, |of| of.answer = BANDWIDTH), "a bandwidth"),
+    (|report| change(report, |of| of.answer = ENDLESS), "a latency"),
     (|report| report.rank = 0, "about rank 0"),
     (|report| report.block = u32::MAX, "block 4294967295"),
     (
@@ -84,10 +70,7 @@ fn change(report: &mut BlockReport, of_result: impl FnOnce(&mut PairResult)) {
 
 /// Returns the report of a member that was late for all of its slots.
 fn report(rank: u32, address: FabricAddress, block: &Block) -> BlockReport {
-    let of_initiator = block
-        .tasks
-        .iter()
-        .filter(|task| task.part == Part::Initiator);
+    let of_initiator = block.tasks.iter().filter(|task| task.part == Part::Initiator);
     let late = |task| PairResult::of(task, Answer::Untested(Untested::Late));
     BlockReport {
         block: block.number,
@@ -104,10 +87,7 @@ fn report(rank: u32, address: FabricAddress, block: &Block) -> BlockReport {
 /// expelled it, or with the survey.
 fn liar(file: &Path, rank: u32, size: u32, lie: fn(&mut BlockReport)) -> JoinHandle<()> {
     let point = MeetingPoint::File(file.to_owned());
-    let address = FabricAddress {
-        nic: 900 + rank,
-        pid: 7,
-    };
+    let address = FabricAddress { nic: 900 + rank, pid: 7 };
     let introduction = Introduction {
         rank,
         size,
@@ -126,11 +106,8 @@ fn liar(file: &Path, rank: u32, size: u32, lie: fn(&mut BlockReport)) -> JoinHan
     let task = LauncherTask::numbered("Open MPI", "OMPI_COMM_WORLD_RANK", rank, size);
     thread::spawn(move || {
         let found = point.find(&task, Instant::now() + LIMIT).unwrap();
-        let meeting = Meeting {
-            addresses: found.addresses,
-            token: found.token,
-            bounds: Bounds::default(),
-        };
+        let meeting =
+            Meeting { addresses: found.addresses, token: found.token, bounds: Bounds::default() };
         let member = Member::join(&meeting, introduction, LIMIT).unwrap();
         while let Ok(order) = member.next() {
             if let Order::Block(block) = order {
@@ -162,9 +139,7 @@ fn expels_members_whose_reports_cannot_be_true() {
     let size = 2 + LIES.len() as u32;
     let honest = [0, 1].map(|rank| task(&fabric, &file, rank, size).spawn().unwrap());
     let liars = (2..).zip(LIES);
-    let liars: Vec<_> = liars
-        .map(|(rank, (lie, _))| liar(&file, rank, size, lie))
-        .collect();
+    let liars: Vec<_> = liars.map(|(rank, (lie, _))| liar(&file, rank, size, lie)).collect();
     let [first, second] = honest.map(|process| process.finish());
     liars.into_iter().for_each(|liar| liar.join().unwrap());
     let (text, notes) = (stdout(&first), stderr(&first));
@@ -173,10 +148,7 @@ fn expels_members_whose_reports_cannot_be_true() {
     let schema = include_str!("../../docs/survey.schema.json");
     let document = schema::document(schema, &text);
     assert_eq!(document["conclusion"], "undecided", "{notes}");
-    assert!(
-        document["verdict"]["answered"].as_u64() >= Some(1),
-        "{text}"
-    );
+    assert!(document["verdict"]["answered"].as_u64() >= Some(1), "{text}");
     let nodes = document["roster"]["nodes"].as_array().unwrap();
     for (rank, (_, expected)) in (2..).zip(LIES) {
         let reason = nodes[rank]["absent"].as_str().expect("a reason");

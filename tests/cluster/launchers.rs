@@ -30,9 +30,7 @@ const TASK: [&str; 4] = ["--ignored", "--exact", "launchers::task", "--nocapture
 #[test]
 #[ignore = "the other tests start it"]
 fn task() {
-    let task = LauncherTask::of_environment()
-        .expect("valid variables")
-        .expect("a launcher");
+    let task = LauncherTask::of_environment().expect("valid variables").expect("a launcher");
     let token = Token::of_environment();
     let point = MeetingPoint::of(&task, None, token.as_ref()).expect("a meeting point");
     if point.is_coordinator(&task) {
@@ -53,11 +51,7 @@ fn task() {
             if TcpStream::connect(&coordinator.addresses[..]).is_ok() {
                 break;
             }
-            assert!(
-                Instant::now() < end,
-                "cannot connect to {:?}",
-                coordinator.addresses
-            );
+            assert!(Instant::now() < end, "cannot connect to {:?}", coordinator.addresses);
         }
     }
     let text = |value: &Option<String>| value.clone().unwrap_or("-".into());
@@ -82,17 +76,12 @@ fn task() {
 /// found, in the order of their ranks.
 #[track_caller]
 fn found(mut launcher: Command) -> Vec<String> {
-    launcher
-        .arg(env::current_exe().expect("this program"))
-        .args(TASK);
+    launcher.arg(env::current_exe().expect("this program")).args(TASK);
     let output = finish(launcher);
     let text = stdout(&output);
     assert!(output.status.success(), "{text}{}", stderr(&output));
-    let mut found: Vec<String> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix(FOUND))
-        .map(str::to_owned)
-        .collect();
+    let mut found: Vec<String> =
+        text.lines().filter_map(|line| line.strip_prefix(FOUND)).map(str::to_owned).collect();
     found.sort();
     found
 }
@@ -117,17 +106,11 @@ fn tasks_of_slurm_meet() {
         };
         (0..tasks).map(line).collect()
     };
-    assert_eq!(
-        found(step("--ntasks-per-node=1")),
-        each(4, slurm.first_job, &|rank| [rank, 0])
-    );
+    assert_eq!(found(step("--ntasks-per-node=1")), each(4, slurm.first_job, &|rank| [rank, 0]));
     // Without a file.
     let mut with_token = step("-n8 --distribution=cyclic");
     with_token.env("CXIDIAG_TOKEN", "secret");
-    assert_eq!(
-        found(with_token),
-        each(8, slurm.first_job + 1, &|rank| [rank % 4, rank / 4])
-    );
+    assert_eq!(found(with_token), each(8, slurm.first_job + 1, &|rank| [rank % 4, rank / 4]));
 }
 
 /// A survey of four nodes of Slurm, each with a NIC: soft0 on the first one, and so on.
@@ -156,9 +139,7 @@ impl<'a> Survey<'a> {
         );
         let arguments = ["-N4", "--mpi=none", "sh", "-c", &script];
         let mut launcher = self.slurm.program("srun", arguments);
-        launcher
-            .env("CXIDIAG_FABRIC_DIR", self.fabric.path())
-            .current_dir(self.directory.path());
+        launcher.env("CXIDIAG_FABRIC_DIR", self.fabric.path()).current_dir(self.directory.path());
         let output = finish(launcher);
         let read = |name| fs::read_to_string(self.directory.path().join(name));
         let document = read("found.json").unwrap_or_else(|error| {
@@ -166,9 +147,8 @@ impl<'a> Survey<'a> {
         });
         let left = fs::read_dir(self.directory.path()).expect("a directory");
         let left = left.map(|file| file.expect("an entry").file_name());
-        let left: Vec<_> = left
-            .filter(|name| !name.to_string_lossy().starts_with("found"))
-            .collect();
+        let left: Vec<_> =
+            left.filter(|name| !name.to_string_lossy().starts_with("found")).collect();
         assert_eq!(left, ["bad"], "the meeting point is left");
         Found {
             text: stdout(&output),
@@ -189,12 +169,7 @@ impl Found {
     /// Panics if anything is blamed.
     #[track_caller]
     fn assert_no_blame(&self) {
-        assert_eq!(
-            self.document["verdict"]["culprits"],
-            json!([]),
-            "{}",
-            self.text
-        );
+        assert_eq!(self.document["verdict"]["culprits"], json!([]), "{}", self.text);
         assert_eq!(self.bad_nodes, "");
     }
 
@@ -202,16 +177,10 @@ impl Found {
     #[track_caller]
     fn assert_untested(&self, unit: &str, reason: &str) {
         self.assert_no_blame();
-        let untested = self.document["verdict"]["untested"]
-            .as_array()
-            .expect("a list");
+        let untested = self.document["verdict"]["untested"].as_array().expect("a list");
         let of_third = untested.iter().find(|part| part["unit"][unit] == 2);
         let found = of_third.and_then(|part| part["reason"].as_str());
-        assert!(
-            found.is_some_and(|found| found.contains(reason)),
-            "{}",
-            self.text
-        );
+        assert!(found.is_some_and(|found| found.contains(reason)), "{}", self.text);
         assert_eq!(self.document["exit_status"], 4);
     }
 }
@@ -224,9 +193,7 @@ fn survey_of_slurm_blames_nic_that_loses_packets() {
     // Pairs that waited for their CPUs are not measured: on a busy machine, these may be all.
     for _ in 0..10 {
         let found = Survey::new(&slurm).run("export CXIDIAG_FAULTS=loss=1", "");
-        let causes = found.document["verdict"]["culprits"]
-            .as_array()
-            .expect("a list");
+        let causes = found.document["verdict"]["culprits"].as_array().expect("a list");
         let blamed: Vec<_> = causes.iter().map(|cause| &cause["unit"]).collect();
         if found.document["conclusion"] == "bad" {
             assert_eq!(blamed, [&json!({"nic": 2})], "{}", found.text);

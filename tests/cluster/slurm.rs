@@ -31,16 +31,8 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 const DAEMON_LIMIT: Duration = Duration::from_secs(900);
 
 /// Starts of the variables that launchers set: the tests may run in a job themselves.
-const LAUNCHERS: [&str; 8] = [
-    "FLUX_",
-    "MPI_LOCAL",
-    "OMPI_",
-    "PALS_",
-    "PBS_",
-    "PMI",
-    "SLINGSHOT_",
-    "SLURM",
-];
+const LAUNCHERS: [&str; 8] =
+    ["FLUX_", "MPI_LOCAL", "OMPI_", "PALS_", "PBS_", "PMI", "SLINGSHOT_", "SLURM"];
 
 /// A running cluster. It ends with this value.
 pub struct Slurm {
@@ -72,9 +64,7 @@ impl Slurm {
         let at = |name: &str| directory.path().join(name);
         let mut key = [0; 128];
         let random = File::open("/dev/urandom");
-        random
-            .and_then(|mut file| file.read_exact(&mut key))
-            .expect("random numbers");
+        random.and_then(|mut file| file.read_exact(&mut key)).expect("random numbers");
         fs::write(at("key"), key).expect("a file");
         fs::set_permissions(at("key"), Permissions::from_mode(0o400)).expect("a file");
         fs::create_dir(at("state")).expect("a directory");
@@ -95,12 +85,7 @@ impl Slurm {
             option("log-file", "munged.log"),
             option("seed-file", "munged.seed"),
         ];
-        let mut slurm = Self {
-            directory,
-            daemons: Vec::new(),
-            _alone: alone,
-            first_job,
-        };
+        let mut slurm = Self { directory, daemons: Vec::new(), _alone: alone, first_job };
         slurm.start_daemon("munged", &munged);
         slurm.start_daemon("slurmctld", &["-D".into(), "-i".into()]);
         for node in (1..=nodes).map(node) {
@@ -112,10 +97,7 @@ impl Slurm {
     }
 
     fn start_daemon(&mut self, program: &str, arguments: &[String]) {
-        let output = self
-            .directory
-            .path()
-            .join(format!("output-{}", self.daemons.len()));
+        let output = self.directory.path().join(format!("output-{}", self.daemons.len()));
         let output = File::create(output).expect("a file");
         // A daemon ends with the thread of its test, also if that ends without `drop`.
         let child = self
@@ -140,11 +122,7 @@ impl Slurm {
                 let _ = writeln!(std::io::stderr(), "a daemon has ended:\n{}", self.logs());
                 return false;
             }
-            assert!(
-                Instant::now() < end,
-                "the nodes are not ready:\n{}",
-                self.logs()
-            );
+            assert!(Instant::now() < end, "the nodes are not ready:\n{}", self.logs());
             thread::sleep(Duration::from_millis(20));
         }
         true
@@ -157,11 +135,7 @@ impl Slurm {
         arguments: impl IntoIterator<Item = &'a str>,
     ) -> Command {
         let mut command = self.command(program);
-        command
-            .args(arguments)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
 
@@ -216,9 +190,7 @@ fn end_steps(directory: &Path) {
     let own = getpid().as_raw_pid().to_string();
     for process in fs::read_dir("/proc").expect("proc") {
         let process = process.expect("an entry").path();
-        let number = process
-            .file_name()
-            .and_then(|name| name.to_str()?.parse().ok());
+        let number = process.file_name().and_then(|name| name.to_str()?.parse().ok());
         let status = fs::read_to_string(process.join("stat")).unwrap_or_default();
         // 4711 (slurmstepd) S 1 ..., or (slurmscriptd)
         let Some((name, rest)) = status.rsplit_once(')') else {
@@ -243,18 +215,14 @@ fn end_steps(directory: &Path) {
 
 /// Returns the configuration of a cluster.
 fn configuration(directory: &Path, nodes: usize, first_job: u32) -> String {
-    let listeners: Vec<TcpListener> = (0..=nodes)
-        .map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"))
-        .collect();
+    let listeners: Vec<TcpListener> =
+        (0..=nodes).map(|_| TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
     let ports: Vec<u16> = listeners
         .iter()
         .map(|listener| listener.local_addr().expect("an address").port())
         .collect();
     let name = |command: &str, option: &str| {
-        let output = Command::new(command)
-            .arg(option)
-            .output()
-            .expect("it starts");
+        let output = Command::new(command).arg(option).output().expect("it starts");
         stdout(&output).trim().to_owned()
     };
     let (user, host) = (name("id", "-un"), name("uname", "-n"));

@@ -19,19 +19,14 @@ const ATTEMPTS: u32 = 20;
 /// Runs `stat` as the last arguments of a launcher.
 fn launch(mut launcher: Command, fabric: &Fabric, options: &[&str], command: &[&str]) -> Output {
     let arguments = [&["stat", "soft0"], options, &["--"], command].concat();
-    launcher
-        .arg(CXIDIAG)
-        .args(arguments)
-        .env("CXIDIAG_FABRIC_DIR", fabric.path());
+    launcher.arg(CXIDIAG).args(arguments).env("CXIDIAG_FABRIC_DIR", fabric.path());
     finish(launcher)
 }
 
 /// Returns the reports, which are lines such as `4 nodes, 4 NICs ...`.
 fn headings(output: &Output) -> Vec<String> {
     let errors = stderr(output);
-    let lines = errors
-        .lines()
-        .filter(|line| line.contains(" NIC") && line.contains(" node"));
+    let lines = errors.lines().filter(|line| line.contains(" NIC") && line.contains(" node"));
     lines.map(str::to_owned).collect()
 }
 
@@ -53,36 +48,17 @@ fn reports_all_nodes_of_a_step_of_slurm_once() {
         let arguments = format!("--mpi=none {arguments}");
         slurm.program("srun", arguments.split_whitespace())
     };
-    let output = launch(
-        step("-N4 -n8"),
-        &fabric,
-        &["--gather=120"],
-        &["sh", "-c", "echo ran"],
-    );
+    let output = launch(step("-N4 -n8"), &fabric, &["--gather=120"], &["sh", "-c", "echo ran"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(stdout(&output), "ran\n".repeat(8));
-    let heading = format!(
-        "4 nodes, 4 NICs (software NICs) (Slurm job {} step 0): sh, ",
-        slurm.first_job
-    );
+    let heading =
+        format!("4 nodes, 4 NICs (software NICs) (Slurm job {} step 0): sh, ", slurm.first_job);
     let found = headings(&output);
-    assert!(
-        found.len() == 1 && found[0].starts_with(&heading),
-        "{found:?}"
-    );
-    assert!(
-        !stderr(&output).contains("no readings from"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(found.len() == 1 && found[0].starts_with(&heading), "{found:?}");
+    assert!(!stderr(&output).contains("no readings from"), "{}", stderr(&output));
     assert_nothing_left(slurm.path());
     // The step ends as its command ends.
-    let output = launch(
-        step("-N2 -n2"),
-        &fabric,
-        &["--gather=120"],
-        &["sh", "-c", "exit 7"],
-    );
+    let output = launch(step("-N2 -n2"), &fabric, &["--gather=120"], &["sh", "-c", "exit 7"]);
     assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
     let found = headings(&output).concat();
     assert!(found.contains("exit status 7"), "{}", stderr(&output));
@@ -152,13 +128,9 @@ fn wait_for_file(path: &Path) {
 
 #[test]
 fn one_rank_of_hydra_and_of_open_mpi_reports() {
-    for (program, words) in [
-        ("mpiexec.hydra", "-n 3"),
-        (
-            "mpirun.openmpi",
-            "--allow-run-as-root --oversubscribe -np 3",
-        ),
-    ] {
+    for (program, words) in
+        [("mpiexec.hydra", "-n 3"), ("mpirun.openmpi", "--allow-run-as-root --oversubscribe -np 3")]
+    {
         if !are_installed(&[program]) {
             continue;
         }
@@ -169,25 +141,12 @@ fn one_rank_of_hydra_and_of_open_mpi_reports() {
             .current_dir(directory.path())
             .stdout(std::process::Stdio::piped())
             .stderr(std::process::Stdio::piped());
-        let output = launch(
-            launcher,
-            &fabric,
-            &["--linger=60"],
-            &["sh", "-c", "echo ran"],
-        );
-        assert_eq!(
-            output.status.code(),
-            Some(0),
-            "{program}: {}",
-            stderr(&output)
-        );
+        let output = launch(launcher, &fabric, &["--linger=60"], &["sh", "-c", "echo ran"]);
+        assert_eq!(output.status.code(), Some(0), "{program}: {}", stderr(&output));
         assert_eq!(stdout(&output), "ran\n".repeat(3), "{program}");
         let found = headings(&output);
         assert_eq!(found.len(), 1, "{program}: {}", stderr(&output));
-        assert!(
-            found[0].starts_with("1 node, 1 NIC (software NICs)"),
-            "{program}: {found:?}"
-        );
+        assert!(found[0].starts_with("1 node, 1 NIC (software NICs)"), "{program}: {found:?}");
         assert_nothing_left(directory.path());
     }
 }

@@ -16,14 +16,8 @@ const PAIR_TIMES: [u32; 4] = [20, 40, 60, 80];
 
 /// A narrow PCIe link of `soft2`, and what it makes slow (vector 1 of diagnosis.md 8).
 const NARROW: [(&str, &str); 2] = [
-    (
-        "CXIDIAG_LINK",
-        "latency=20us,bandwidth=200MB/s;nic=2,latency=20us,bandwidth=110MB/s",
-    ),
-    (
-        "CXIDIAG_FAULTS",
-        "pcie-path=16@16;nic=2,pcie-path=8@16,rx-bandwidth=110MB/s",
-    ),
+    ("CXIDIAG_LINK", "latency=20us,bandwidth=200MB/s;nic=2,latency=20us,bandwidth=110MB/s"),
+    ("CXIDIAG_FAULTS", "pcie-path=16@16;nic=2,pcie-path=8@16,rx-bandwidth=110MB/s"),
 ];
 
 /// The document of a diagnosis, which is valid by its schema.
@@ -141,21 +135,12 @@ fn software_nic_alone_has_nothing_to_be_compared_with() {
         for code in ["L1", "L2-L1", "L3-L1", "L5-L1", "L4", "B1", "B3"] {
             assert!(codes.contains(&code), "{codes:?}");
         }
-        assert!(
-            tests.iter().all(|of| of["others"].is_null()),
-            "{document:#}"
-        );
+        assert!(tests.iter().all(|of| of["others"].is_null()), "{document:#}");
         let note = document["why"][0]["left_out"].as_str().unwrap();
-        assert!(
-            note.contains("no good NIC was measured beside it"),
-            "{note}"
-        );
+        assert!(note.contains("no good NIC was measured beside it"), "{note}");
         status == Some(4)
             && tests.iter().any(|of| of["own"].is_number())
-            && begins(
-                document,
-                "undecided: soft1 cannot be compared: no figures of a healthy ",
-            )
+            && begins(document, "undecided: soft1 cannot be compared: no figures of a healthy ")
     });
 }
 
@@ -202,10 +187,7 @@ fn slow_copies_point_to_memory() {
         return;
     }
     let faults = [
-        (
-            "CXIDIAG_LINK",
-            "latency=20us,bandwidth=200MB/s;nic=2,latency=20us,bandwidth=130MB/s",
-        ),
+        ("CXIDIAG_LINK", "latency=20us,bandwidth=200MB/s;nic=2,latency=20us,bandwidth=130MB/s"),
         ("CXIDIAG_FAULTS", "nic=2,rx-bandwidth=130MB/s,memory=0.5"),
     ];
     assert_diagnosed("soft2 --loopback=3", &faults, |document, status| {
@@ -255,10 +237,7 @@ fn servers_have_the_good_nics() {
     let document = document(&output);
     assert!(has_cause(&document, "pcie-narrow"), "{document:#}");
     let nics = document["roster"]["nics"].as_array().unwrap();
-    let devices: Vec<&str> = nics
-        .iter()
-        .map(|nic| nic["device"].as_str().unwrap())
-        .collect();
+    let devices: Vec<&str> = nics.iter().map(|nic| nic["device"].as_str().unwrap()).collect();
     assert_eq!(devices, ["soft2", "soft1", "soft3", "soft4"]);
     assert_eq!(document["suspect"], 0);
     assert_eq!(document["controls"].as_array().unwrap().len(), 3);
@@ -286,10 +265,7 @@ fn one_peer_leaves_out_what_passes_between_nics() {
     let is_between = |of: &Value| between.contains(&of["test"].as_str().unwrap());
     assert!(!tests.iter().any(is_between), "{document:#}");
     let note = document["why"][0]["left_out"].as_str().unwrap();
-    assert!(
-        note.contains("one peer: what passes between two NICs"),
-        "{note}"
-    );
+    assert!(note.contains("one peer: what passes between two NICs"), "{note}");
 }
 
 #[test]

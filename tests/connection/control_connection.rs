@@ -28,15 +28,9 @@ const UNRELATED: [(&str, Use); 10] = [
     ("a port scan", |_| Ok(())),
     ("silence", |_| Ok(())),
     ("one byte", |stream| stream.write_all(b"x")),
-    ("HTTP", |stream| {
-        stream.write_all(b"GET / HTTP/1.1\r\nHost: node1\r\n\r\n")
-    }),
-    ("a TLS hello", |stream| {
-        stream.write_all(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
-    }),
-    ("another tool", |stream| {
-        stream.write_all(&message(b"cxi_read_lat\0"))
-    }),
+    ("HTTP", |stream| stream.write_all(b"GET / HTTP/1.1\r\nHost: node1\r\n\r\n")),
+    ("a TLS hello", |stream| stream.write_all(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")),
+    ("another tool", |stream| stream.write_all(&message(b"cxi_read_lat\0"))),
     ("another version", |stream| {
         stream.write_all(&[message(b"cxi_write_lat\0"), message(b"1.0\0")].concat())
     }),
@@ -77,10 +71,7 @@ fn t16_serves_a_client_among_unrelated_connections() {
     assert_success(&client);
     let text = stdout(&client);
     let row = text.lines().rev().nth(1).expect("a row");
-    assert_eq!(
-        row.split_whitespace().take(2).collect::<Vec<_>>(),
-        ["8", "5"]
-    );
+    assert_eq!(row.split_whitespace().take(2).collect::<Vec<_>>(), ["8", "5"]);
     let server = server.finish();
     let notes = assert_status(&server, 0);
     for words in [
@@ -107,14 +98,8 @@ fn refuses_peer_that_sends_back_what_it_receives() {
     for (command, reason) in [
         ("write-lat -d soft0 -n 5 127.0.0.1", reflects),
         ("send-bw -d soft0 -n 5 127.0.0.1", reflects),
-        (
-            "send-lat -d soft0 -n 5 --token=secret-of-this-test 127.0.0.1",
-            reflects,
-        ),
-        (
-            "selftest -d soft0 --only=peer/send-bandwidth --peer=127.0.0.1",
-            reflects,
-        ),
+        ("send-lat -d soft0 -n 5 --token=secret-of-this-test 127.0.0.1", reflects),
+        ("selftest -d soft0 --only=peer/send-bandwidth --peer=127.0.0.1", reflects),
         ("ping -d soft0 -c 1 127.0.0.1", reflects),
         ("check --hosts=127.0.0.1", reflects),
         ("survey --hosts=127.0.0.1 -d soft0", reflects),
@@ -125,10 +110,7 @@ fn refuses_peer_that_sends_back_what_it_receives() {
         let text = format!("{}{error}", stdout(&output)).replace("\n    ", " ");
         assert!(text.contains(reason), "{command}: {text}");
         let status = output.status.code();
-        assert!(
-            matches!(status, Some(1 | 4)),
-            "{command}: {status:?} {text}"
-        );
+        assert!(matches!(status, Some(1 | 4)), "{command}: {status:?} {text}");
         fabric.assert_nothing_left();
     }
 }
@@ -163,10 +145,7 @@ impl FreePort {
         bind(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).expect("a free port");
         let address = getsockname(&socket).expect("an address");
         let address = SocketAddrV4::try_from(address).expect("an address of IPv4");
-        Self {
-            _socket: socket,
-            number: address.port(),
-        }
+        Self { _socket: socket, number: address.port() }
     }
 }
 
@@ -268,10 +247,9 @@ fn server_ends_if_no_client_comes() {
 fn server_in_batch_job_names_its_time_limit() {
     let fabric = Fabric::new();
     let note = "Slurm job 7: the server ends if no client comes within 5m (see --timeout)\n";
-    for (options, expected) in [
-        ("", format!("cxidiag write-lat: {note}")),
-        ("--timeout=0", String::new()),
-    ] {
+    for (options, expected) in
+        [("", format!("cxidiag write-lat: {note}")), ("--timeout=0", String::new())]
+    {
         let command = fabric.command(&format!("write-lat -d soft0 -p 0 {options}"));
         let server = Server::start(in_job(command, "7"));
         assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 3"));
@@ -314,14 +292,8 @@ fn both_sides_need_the_same_token() {
     };
     let mut notes = String::new();
     for (options, words) in [
-        (
-            "",
-            "tokens differ: not set here, set at the peer (127.0.0.1:",
-        ),
-        (
-            "--token=other",
-            "tokens differ: set here, another one at the peer (",
-        ),
+        ("", "tokens differ: not set here, set at the peer (127.0.0.1:"),
+        ("--token=other", "tokens differ: set here, another one at the peer ("),
     ] {
         let refused = client(options);
         notes += &assert_status(&refused, 1);
@@ -333,10 +305,7 @@ fn both_sides_need_the_same_token() {
     notes += &stdout(&measured);
     let served = server.finish();
     notes += &assert_status(&served, 0);
-    assert!(
-        notes.contains("tokens differ: set here, not set at the peer ("),
-        "{notes}"
-    );
+    assert!(notes.contains("tokens differ: set here, not set at the peer ("), "{notes}");
     notes += &stdout(&served);
     for secret in ["s3cret", "other\""] {
         assert!(!notes.contains(secret), "{notes}");
@@ -382,10 +351,7 @@ fn port_file_exists_as_long_as_clients_can_connect() {
     let path = directory.path().join("port");
     for persist in [false, true] {
         let option = if persist { "--persist" } else { "" };
-        let options = format!(
-            "write-lat -d soft0 -p 0 {option} --port-file={}",
-            path.display()
-        );
+        let options = format!("write-lat -d soft0 -p 0 {option} --port-file={}", path.display());
         let mut command = fabric.command(&options);
         command.env("CXIDIAG_TEST_PAUSE_AT", "names:2");
         let mut server = Server::start(command);

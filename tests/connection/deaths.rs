@@ -26,16 +26,8 @@ const LISTS: &str = "-n 2 -l 4 -s 8:16";
 const BOTH_WAYS: &str = "-n 2 -l 4 -s 8:16 -b";
 
 const HANDSHAKE: [&str; 4] = ["names", "versions", "options", "addresses"];
-const INITIATOR: [&str; 8] = [
-    "set-up",
-    "ready",
-    "warm-up",
-    "measuring",
-    "gap",
-    "post-run",
-    "reporting",
-    "releasing",
-];
+const INITIATOR: [&str; 8] =
+    ["set-up", "ready", "warm-up", "measuring", "gap", "post-run", "reporting", "releasing"];
 const TARGET: [&str; 5] = ["set-up", "ready", "measuring", "reporting", "releasing"];
 const ASKING: [&str; 9] = [
     "set-up",
@@ -48,15 +40,8 @@ const ASKING: [&str; 9] = [
     "reporting",
     "releasing",
 ];
-const ANSWERING: [&str; 7] = [
-    "set-up",
-    "ready",
-    "sync",
-    "measuring",
-    "post-run",
-    "reporting",
-    "releasing",
-];
+const ANSWERING: [&str; 7] =
+    ["set-up", "ready", "sync", "measuring", "post-run", "reporting", "releasing"];
 /// The phases of either side that differ with `--legacy-sync`.
 const LEGACY_SYNC: [&str; 4] = ["sync", "warm-up", "measuring", "gap"];
 const BANDWIDTH: [&str; 9] = [
@@ -204,10 +189,7 @@ impl Case {
     /// Plays a client that is hit in the handshake; the server serves the next one.
     fn play_handshake(self) -> bool {
         // The limit of the handshake is 5 s. The limits of the next client's run are longer.
-        let case = Self {
-            divisor: self.divisor.map(|divisor| divisor.min(5)),
-            ..self
-        };
+        let case = Self { divisor: self.divisor.map(|divisor| divisor.min(5)), ..self };
         let fabric = Fabric::new();
         let mut server = case.server(&fabric);
         let port = port(&mut server);
@@ -220,10 +202,7 @@ impl Case {
             Blow::Interrupt => first.signal("TERM"),
             _ => first.signal("STOP"),
         }
-        let next = Case {
-            victim: Victim::Server,
-            ..case
-        };
+        let next = Case { victim: Victim::Server, ..case };
         assert_success(&next.client(&fabric, &port).finish());
         assert_status(&server.finish(), 0);
         if self.blow == Blow::Stop {
@@ -267,9 +246,8 @@ impl Case {
         }
         assert_eq!(survivor.status.code(), Some(1), "{self:?}: {survivor:?}");
         let said = stderr(survivor);
-        let (notices, lines): (Vec<&str>, Vec<&str>) = said
-            .lines()
-            .partition(|line| line.contains(": no answer from the "));
+        let (notices, lines): (Vec<&str>, Vec<&str>) =
+            said.lines().partition(|line| line.contains(": no answer from the "));
         if self.blow == Blow::Stop && ["set-up", "ready"].contains(&self.phase) {
             let is_told = |line: &&str| line.contains(" at the ready barrier for ");
             assert!(notices.iter().any(is_told), "{self:?}: {said}");
@@ -323,14 +301,7 @@ fn cases(
     blows: &[Blow],
 ) -> Vec<Case> {
     let blows_at = |phase| {
-        let case = move |&blow| Case {
-            tool,
-            options,
-            victim,
-            phase,
-            blow,
-            divisor: None,
-        };
+        let case = move |&blow| Case { tool, options, victim, phase, blow, divisor: None };
         blows.iter().map(case)
     };
     let cases = phases.iter().flat_map(|&phase| blows_at(phase));
@@ -475,20 +446,8 @@ fn notices_a_server_that_is_lost_in_the_handshake() {
 #[test]
 fn ends_in_each_phase_without_a_peer() {
     let blows = [Blow::Kill, Blow::Interrupt];
-    let server = cases(
-        "write-lat",
-        "",
-        Victim::Server,
-        &["opening", "listening"],
-        &blows,
-    );
-    let client = cases(
-        "send-bw",
-        "",
-        Victim::Client,
-        &["opening", "connecting"],
-        &blows,
-    );
+    let server = cases("write-lat", "", Victim::Server, &["opening", "listening"], &blows);
+    let client = cases("send-bw", "", Victim::Client, &["opening", "connecting"], &blows);
     play_all([server, client].concat(), 4, |case| {
         let fabric = Fabric::new();
         let mut side = match case.victim {
@@ -578,10 +537,7 @@ fn names_a_stopped_process_that_holds_the_fabric() {
     let output = fabric.run("write-lat --loopback -d soft0");
     assert_status(&output, 1);
     let text = stderr(&output);
-    let named = format!(
-        "process {} (python3, stopped) holds the fabric",
-        holder.id()
-    );
+    let named = format!("process {} (python3, stopped) holds the fabric", holder.id());
     assert!(text.contains(&named), "{text}");
     holder.signal("CONT");
     assert_success(&holder.finish());

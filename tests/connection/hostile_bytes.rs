@@ -23,10 +23,8 @@ fn corpus() -> PathBuf {
 fn exchanges() -> Vec<(String, Vec<u8>)> {
     let mut exchanges = Vec::new();
     for (number, tool) in TOOLS.iter().enumerate() {
-        for (peer, more) in [
-            ("legacy", ""),
-            ("cxidiag", " cxidiag/0.1.0 vni=10 host=x name=node1"),
-        ] {
+        for (peer, more) in [("legacy", ""), ("cxidiag", " cxidiag/0.1.0 vni=10 host=x name=node1")]
+        {
             let text = |text: &str| [text.as_bytes(), b"\0"].concat();
             let payloads = [
                 text(tool.legacy_name),
@@ -58,10 +56,7 @@ fn corpus_holds_valid_exchanges() {
         }
         assert_eq!(fs::read(&file).expect(&name), input, "{name}");
         let verdict = input::check(&input);
-        assert!(
-            matches!(verdict, Some(Verdict::Agreed(_))),
-            "{name}: {verdict:?}"
-        );
+        assert!(matches!(verdict, Some(Verdict::Agreed(_))), "{name}: {verdict:?}");
     }
 }
 
@@ -111,10 +106,7 @@ fn t27_survives_any_bytes() {
     let files = fs::read_dir(corpus()).expect("the corpus");
     let mut paths: Vec<_> = files.map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
-    let seeds: Vec<Vec<u8>> = paths
-        .iter()
-        .map(|path| fs::read(path).expect("a file"))
-        .collect();
+    let seeds: Vec<Vec<u8>> = paths.iter().map(|path| fs::read(path).expect("a file")).collect();
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     let [mut waits, mut refused, mut agreed] = [0_u64; 3];
     for seed in &seeds {

@@ -40,11 +40,7 @@ fn runs_with_sigchld_ignored() {
     ] {
         let fabric = Fabric::new();
         let usual = finish(fabric.command(arguments));
-        let output = finish(started_by_env(
-            &fabric,
-            &["--ignore-signal=CHLD"],
-            arguments,
-        ));
+        let output = finish(started_by_env(&fabric, &["--ignore-signal=CHLD"], arguments));
         assert_eq!(output.status, usual.status, "{}", stderr(&output));
         assert_eq!(without_load(&output), without_load(&usual));
         fabric.assert_nothing_left();
@@ -54,9 +50,7 @@ fn runs_with_sigchld_ignored() {
 /// Returns what a command says on standard error, without the load of the machine.
 fn without_load(output: &Output) -> String {
     let text = stderr(output);
-    let lines = text
-        .lines()
-        .filter(|line| !line.contains("the CPUs are busy"));
+    let lines = text.lines().filter(|line| !line.contains("the CPUs are busy"));
     lines.collect::<Vec<&str>>().join("\n")
 }
 
@@ -67,16 +61,7 @@ fn ends_by_signals_that_were_blocked() {
     }
     for signal in ["TERM", "INT", "HUP"] {
         let fabric = Fabric::new();
-        let arguments = [
-            "write-lat",
-            "--loopback",
-            "-d",
-            "soft0",
-            "-D",
-            "600",
-            "-s",
-            "8",
-        ];
+        let arguments = ["write-lat", "--loopback", "-d", "soft0", "-D", "600", "-s", "8"];
         let blocked = ["--block-signal=TERM,INT,HUP,USR1"];
         let run = started_by_env(&fabric, &blocked, &arguments);
         let mut run = Side::start(run, Some("measuring"));
@@ -85,10 +70,7 @@ fn ends_by_signals_that_were_blocked() {
         run.signal(signal);
         let output = run.finish();
         let error = assert_status(&output, 130);
-        assert!(
-            error.contains(&format!("interrupted by SIG{signal}")),
-            "{error}"
-        );
+        assert!(error.contains(&format!("interrupted by SIG{signal}")), "{error}");
         assert!(stdout(&output).contains("results are partial"));
         fabric.assert_nothing_left();
     }
@@ -97,11 +79,7 @@ fn ends_by_signals_that_were_blocked() {
 #[test]
 fn names_limits_of_the_process() {
     for (limit, arguments, status) in [
-        (
-            "-f 8",
-            &["write-lat", "--loopback", "-d", "soft0", "-n", "10"][..],
-            1,
-        ),
+        ("-f 8", &["write-lat", "--loopback", "-d", "soft0", "-n", "10"][..], 1),
         ("-f 8", &["check", "soft0"], 4),
         ("-f 8", &["survey", "--loopback=2"], 4),
         ("-n 4", &["write-lat", "-d", "soft0"], 1),
@@ -128,13 +106,7 @@ fn names_limits_of_the_process() {
 /// such limit. Returns its exit status and standard error; `None` without setpriv(1).
 fn with_processes(limit: u32, arguments: &[&str]) -> Option<(Option<i32>, String)> {
     let limit = format!("--nproc={limit}");
-    let limited = [
-        &limit,
-        "setpriv",
-        "--reuid=31337",
-        "--clear-groups",
-        CXIDIAG,
-    ];
+    let limited = [&limit, "setpriv", "--reuid=31337", "--clear-groups", CXIDIAG];
     let mut command = Command::new("prlimit");
     let output = command.args(limited).args(arguments).output().ok()?;
     let error = stderr(&output);
@@ -198,10 +170,7 @@ fn runs_command_without_a_second_process() {
 #[test]
 fn names_a_full_directory_of_software_nics() {
     for (arguments, status) in [
-        (
-            &["write-lat", "--loopback", "-d", "soft0", "-n", "10"][..],
-            1,
-        ),
+        (&["write-lat", "--loopback", "-d", "soft0", "-n", "10"][..], 1),
         (&["check", "soft0"], 4),
         (&["survey", "--loopback=4"], 4),
     ] {
@@ -209,15 +178,7 @@ fn names_a_full_directory_of_software_nics() {
         let script = "mount -t tmpfs -o size=1M small /mnt || exit 77
             export CXIDIAG_FABRIC_DIR=/mnt/fabric
             exec \"$@\"";
-        let shell = [
-            "--map-root-user",
-            "--mount",
-            "sh",
-            "-c",
-            script,
-            "sh",
-            CXIDIAG,
-        ];
+        let shell = ["--map-root-user", "--mount", "sh", "-c", script, "sh", CXIDIAG];
         let unshare = Path::new("unshare");
         let output = finish(fabric.command_of(unshare, &[&shell[..], arguments].concat()));
         if output.status.code() == Some(77) || stderr(&output).contains("unshare failed") {
@@ -226,10 +187,7 @@ fn names_a_full_directory_of_software_nics() {
         }
         let error = assert_status(&output, status);
         let text = stdout(&output) + &error;
-        assert!(
-            text.contains("no space in the fabric directory"),
-            "{arguments:?}: {text}"
-        );
+        assert!(text.contains("no space in the fabric directory"), "{arguments:?}: {text}");
         assert!(text.contains("1.0 MiB"), "{text}");
         assert!(!text.contains("RESOURCE_BUSY"), "{text}");
     }

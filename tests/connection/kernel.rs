@@ -78,10 +78,7 @@ fn compile(name: &str, options: &[&str]) -> PathBuf {
         .args(options)
         .arg("-o")
         .arg(&program)
-        .arg(format!(
-            "{}/tests/kernel/{name}.c",
-            env!("CARGO_MANIFEST_DIR")
-        ));
+        .arg(format!("{}/tests/kernel/{name}.c", env!("CARGO_MANIFEST_DIR")));
     assert_success(&compiler.output().expect("the compiler starts"));
     program
 }
@@ -89,10 +86,7 @@ fn compile(name: &str, options: &[&str]) -> PathBuf {
 /// The program with `arguments`, for which the kernel refuses `call` with `error`.
 fn refused(fabric: &Fabric, call: &str, error: &str, arguments: &str) -> Command {
     let arguments = arguments.split(' ');
-    let words: Vec<&str> = [call, error, CXIDIAG]
-        .into_iter()
-        .chain(arguments)
-        .collect();
+    let words: Vec<&str> = [call, error, CXIDIAG].into_iter().chain(arguments).collect();
     fabric.command_of(&REFUSE, &words)
 }
 
@@ -106,16 +100,11 @@ fn failing(fabric: &Fabric, variable: &str, value: &str, arguments: &[&str]) -> 
 #[test]
 fn works_or_names_the_refusal_without_any_one_system_call() {
     let mut failures = String::new();
-    for (error, text) in [
-        ("EPERM", "Operation not permitted"),
-        ("ENOSYS", "Function not implemented"),
-    ] {
+    for (error, text) in
+        [("EPERM", "Operation not permitted"), ("ENOSYS", "Function not implemented")]
+    {
         // ENOSYS differs from EPERM in the calls that have a substitute: one tool makes them.
-        let cases = if error == "EPERM" {
-            &CASES[..]
-        } else {
-            &CASES[..1]
-        };
+        let cases = if error == "EPERM" { &CASES[..] } else { &CASES[..1] };
         for call in CALLS {
             for (arguments, good) in cases {
                 let output = finish(refused(&Fabric::new(), call, error, arguments));
@@ -180,25 +169,11 @@ fn names_file_that_cannot_be_written() {
         let fabric = Fabric::new();
         let file = at(option);
         let argument = format!("--{option}={file}");
-        let run = [
-            "write-lat",
-            "--loopback",
-            "-d",
-            "soft0",
-            "-n",
-            "9",
-            &argument,
-        ];
-        let error = assert_status(
-            &finish(failing(&fabric, "FAILING_WRITES", &at(""), &run)),
-            1,
-        );
+        let run = ["write-lat", "--loopback", "-d", "soft0", "-n", "9", &argument];
+        let error = assert_status(&finish(failing(&fabric, "FAILING_WRITES", &at(""), &run)), 1);
         let line = format!("error: cannot write {file}: Input/output error\n");
         assert!(error.contains(&line), "{option}: {error}");
-        assert!(
-            error.contains("the disk or the file server has failed"),
-            "{error}"
-        );
+        assert!(error.contains("the disk or the file server has failed"), "{error}");
         // Lines are added to the file of --jsonl.
         assert!(option == "jsonl" || !Path::new(&file).exists(), "{option}");
     }
@@ -284,20 +259,8 @@ fn durations_do_not_follow_steps_of_the_clock() {
         let check = ["check", "soft0", "--window=300ms"];
         let output = finish(failing(&Fabric::new(), "STEP", step, &check));
         assert_success(&output);
-        assert!(
-            stdout(&output).starts_with("OK soft0\n"),
-            "{}",
-            stdout(&output)
-        );
-        let stat = [
-            "stat",
-            "soft0",
-            &to_json,
-            "--interval=200ms",
-            "--",
-            "sleep",
-            "0.3",
-        ];
+        assert!(stdout(&output).starts_with("OK soft0\n"), "{}", stdout(&output));
+        let stat = ["stat", "soft0", &to_json, "--interval=200ms", "--", "sleep", "0.3"];
         assert_status(&finish(failing(&Fabric::new(), "STEP", step, &stat)), 0);
         let text = fs::read_to_string(&json).expect("a document");
         let document: Value = serde_json::from_str(&text).expect("a document");

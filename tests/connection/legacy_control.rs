@@ -15,11 +15,7 @@ const NO_FURTHER: &str = "ready=close";
 /// Options that the option block carries, and its fields.
 const OPTIONS: [(&str, &str, &str); 22] = [
     ("write-lat", "", ""),
-    (
-        "write-lat",
-        "-n 7 --warmup 0 -s 3",
-        "iters=7 warmup=0 min=3 max=3",
-    ),
+    ("write-lat", "-n 7 --warmup 0 -s 3", "iters=7 warmup=0 min=3 max=3"),
     (
         "write-lat",
         "-D 9 --latency-gap 123456789012 -s 1:65536",
@@ -30,11 +26,7 @@ const OPTIONS: [(&str, &str, &str); 22] = [
         "-n 18446744073709551615 --no-idc --no-ll --unrestricted",
         "iters=0xffffffffffffffff use=0x40",
     ),
-    (
-        "write-lat",
-        "--report-all -s 100000",
-        "flags=0x02 min=100000 max=100000",
-    ),
+    ("write-lat", "--report-all -s 100000", "flags=0x02 min=100000 max=100000"),
     ("read-lat", "", ""),
     (
         "read-lat",
@@ -43,11 +35,7 @@ const OPTIONS: [(&str, &str, &str); 22] = [
     ),
     ("send-lat", "", ""),
     ("send-lat", "-R -s 8:16", "max=16 use=0x0c"),
-    (
-        "send-lat",
-        "--no-idc --no-ll --report-all -n 65536",
-        "iters=65536 flags=0x02 use=0",
-    ),
+    ("send-lat", "--no-idc --no-ll --report-all -n 65536", "iters=65536 flags=0x02 use=0"),
     ("atomic-lat", "", ""),
     (
         "atomic-lat",
@@ -65,11 +53,7 @@ const OPTIONS: [(&str, &str, &str); 22] = [
         "-b -R -l 16 --buf-sz 1048576 --buf-align 128 -s 1024:65536",
         "list=16 flags=0x01 min=1024 max_buf=1048576 align=128 use=0x08",
     ),
-    (
-        "send-bw",
-        "-D 5 -l 1000 --no-idc -s 1:8",
-        "duration=5 list=1000 min=1 max=8 use=0",
-    ),
+    ("send-bw", "-D 5 -l 1000 --no-idc -s 1:8", "duration=5 list=1000 min=1 max=8 use=0"),
     ("write-bw", "", ""),
     (
         "write-bw",
@@ -113,25 +97,13 @@ fn assert_refuses(output: &Output, texts: &[&str]) {
     }
     assert!(error.contains(": refused a client: "), "{error}");
     let is_delay = |line: &&str| line.contains(": no answer to a ");
-    assert_eq!(
-        without_notices(&error)
-            .filter(|line| !is_delay(line))
-            .count(),
-        1,
-        "{error}"
-    );
+    assert_eq!(without_notices(&error).filter(|line| !is_delay(line)).count(), 1, "{error}");
 }
 
 /// Runs cxidiag in both roles against a replay.
 fn both_roles(fabric: &Fabric, tool: &str, peer: Peer) -> [Replayed; 2] {
-    let server = Peer {
-        deviation: NO_FURTHER,
-        ..peer
-    };
-    [
-        fabric.replay_server(tool, "", server),
-        fabric.replay_client(tool, peer),
-    ]
+    let server = Peer { deviation: NO_FURTHER, ..peer };
+    [fabric.replay_server(tool, "", server), fabric.replay_client(tool, peer)]
 }
 
 /// The vectors of wire.md 4.6.
@@ -194,11 +166,7 @@ fn replays_the_documented_option_blocks() {
     ] {
         let block = block(tool, "");
         let number = |at: usize| u64::from_le_bytes(block[at..at + 8].try_into().expect("8 bytes"));
-        assert_eq!(
-            [5, 37, 45, 53, 69].map(number),
-            [iters, min, max, max_buf, align],
-            "{tool}"
-        );
+        assert_eq!([5, 37, 45, 53, 69].map(number), [iters, min, max, max_buf, align], "{tool}");
         assert_eq!(u16::from_le_bytes([block[33], block[34]]), list, "{tool}");
     }
 }
@@ -212,10 +180,7 @@ fn client_sends_what_the_legacy_tool_sends() {
             panic!("{tool} {options:?}: {:?}", ended.cxidiag);
         };
         assert_eq!(*our_name, [name.as_bytes(), b"\0"].concat());
-        assert!(
-            our_version.starts_with(version.as_bytes()),
-            "{our_version:?}"
-        );
+        assert!(our_version.starts_with(version.as_bytes()), "{our_version:?}");
         let fields = format!("device=1 port={} {fields}", ended.port);
         assert_eq!(*our_block, block(tool, &fields), "{tool} {options:?}");
         // NIC 0x13, PID 0
@@ -230,10 +195,7 @@ fn client_sends_what_the_legacy_tool_sends() {
 #[test]
 fn server_answers_as_the_legacy_tool_does() {
     all(&OPTIONS, |fabric, (tool, options, fields)| {
-        let peer = Peer {
-            fields,
-            ..Peer::of(tool)
-        };
+        let peer = Peer { fields, ..Peer::of(tool) };
         let ended = fabric.replay_client(tool, peer);
         let [_, _, our_block, address, ready] = &ended.received[..] else {
             panic!("{tool} {options:?}: {:?}", ended.cxidiag);
@@ -283,10 +245,7 @@ fn accepts_versions_of_the_same_release() {
         ("send-bw", "2.4 with words"),
     ];
     all(&cases, |fabric, (tool, version)| {
-        let peer = Peer {
-            version,
-            ..Peer::of(tool)
-        };
+        let peer = Peer { version, ..Peer::of(tool) };
         for ended in both_roles(fabric, tool, peer) {
             assert_eq!(ended.received.len(), 5, "{version}");
             assert_fails(&ended.cxidiag, &[GONE]);
@@ -308,10 +267,7 @@ fn rejects_versions_of_other_releases() {
         ("send-lat", "2.4.0", "same release of the tool"),
     ];
     all(&cases, |fabric, (tool, version, hint)| {
-        let peer = Peer {
-            version,
-            ..Peer::of(tool)
-        };
+        let peer = Peer { version, ..Peer::of(tool) };
         let (name, ours) = legacy(tool);
         let words = format!("different versions of {name}");
         let words = [&words, ours, version, hint];
@@ -327,18 +283,10 @@ fn rejects_versions_of_other_releases() {
 
 #[test]
 fn rejects_other_tools() {
-    let names = [
-        "cxi_read_lat",
-        "cxi_write_bw",
-        "cxi_write_la",
-        "cxi_write_lat2",
-    ];
+    let names = ["cxi_read_lat", "cxi_write_bw", "cxi_write_la", "cxi_write_lat2"];
     all(&names, |fabric, name| {
         let words = ["different tools: cxi_write_lat here", name];
-        let peer = Peer {
-            name,
-            ..Peer::of("write-lat")
-        };
+        let peer = Peer { name, ..Peer::of("write-lat") };
         let as_client = fabric.replay_server("write-lat", "", peer);
         assert_fails(&as_client.cxidiag, &words);
         let as_server = fabric.replay_refused_client("write-lat", peer);
@@ -376,14 +324,8 @@ const IN_THE_HANDSHAKE: [(&str, [&str; 2]); 16] = [
             "failed during the handshake (options): it sent nothing for 5 s",
         ],
     ),
-    (
-        "options=empty",
-        ["sent 0 bytes as its options (expected 129)"; 2],
-    ),
-    (
-        "options=shorter",
-        ["sent 128 bytes as its options (expected 129)"; 2],
-    ),
+    ("options=empty", ["sent 0 bytes as its options (expected 129)"; 2]),
+    ("options=shorter", ["sent 128 bytes as its options (expected 129)"; 2]),
     (
         "options=huge",
         [
@@ -399,14 +341,8 @@ const IN_THE_HANDSHAKE: [(&str, [&str; 2]); 16] = [
             "failed during the handshake (address): it sent nothing for 5 s",
         ],
     ),
-    (
-        "address=shorter",
-        ["sent 7 bytes as its address (expected 8)"; 2],
-    ),
-    (
-        "address=longer",
-        ["sent 9 bytes as its address (expected 8)"; 2],
-    ),
+    ("address=shorter", ["sent 7 bytes as its address (expected 8)"; 2]),
+    ("address=longer", ["sent 9 bytes as its address (expected 8)"; 2]),
     (
         "address=huge",
         [
@@ -418,29 +354,17 @@ const IN_THE_HANDSHAKE: [(&str, [&str; 2]); 16] = [
 
 /// Deviations after both sides have agreed: either side ends.
 const AFTER_THE_HANDSHAKE: [(&str, &str); 4] = [
-    (
-        "address=twice",
-        "announced 8 bytes at the ready barrier (at most 0 allowed)",
-    ),
+    ("address=twice", "announced 8 bytes at the ready barrier (at most 0 allowed)"),
     ("ready=close", GONE),
     ("ready=reset", GONE),
-    (
-        "ready=huge",
-        "announced 4294967040 bytes at the ready barrier (at most 0 allowed)",
-    ),
+    ("ready=huge", "announced 4294967040 bytes at the ready barrier (at most 0 allowed)"),
 ];
 
 #[test]
 fn server_refuses_a_client_that_deviates() {
     let out_of_order = [
-        (
-            "options=skip",
-            ["", "sent 8 bytes as its options (expected 129)"],
-        ),
-        (
-            "address=skip",
-            ["", "sent 0 bytes as its address (expected 8)"],
-        ),
+        ("options=skip", ["", "sent 8 bytes as its options (expected 129)"]),
+        ("address=skip", ["", "sent 0 bytes as its address (expected 8)"]),
     ];
     let cases = [&IN_THE_HANDSHAKE[..], &out_of_order].concat();
     all(&cases, |fabric, (deviation, [_, text])| {
@@ -484,11 +408,7 @@ fn client_fails_if_its_server_deviates() {
 #[test]
 fn client_recognises_servers_before_shs_13() {
     all(&["write-lat", "send-bw"], |fabric, tool| {
-        let peer = Peer {
-            version: "2.2.0",
-            server_sends_first: true,
-            ..Peer::of(tool)
-        };
+        let peer = Peer { version: "2.2.0", server_sends_first: true, ..Peer::of(tool) };
         let ended = fabric.replay_server(tool, "", peer);
         let texts = ["2.4.0 here, 2.2.0 at the peer", "SHS 12.0 or older"];
         assert_fails(&ended.cxidiag, &texts);
@@ -538,10 +458,7 @@ fn t27_server_refuses_invalid_options() {
         ("write-lat", "gpu_type=3", "unknown GPU type "),
     ];
     all(&cases, |fabric, (tool, fields, text)| {
-        let peer = Peer {
-            fields,
-            ..Peer::of(tool)
-        };
+        let peer = Peer { fields, ..Peer::of(tool) };
         let ended = fabric.replay_refused_client(tool, peer);
         assert_refuses(&ended.cxidiag, &["sent invalid options", text]);
         // All of the handshake.
@@ -561,10 +478,7 @@ fn server_ignores_what_concerns_the_client_only() {
         "service=7 device=3",
     ];
     all(&cases, |fabric, fields| {
-        let peer = Peer {
-            fields,
-            ..Peer::of("send-lat")
-        };
+        let peer = Peer { fields, ..Peer::of("send-lat") };
         let ended = fabric.replay_client("send-lat", peer);
         assert_eq!(ended.received.len(), 5, "{fields}");
         assert_fails(&ended.cxidiag, &[GONE]);

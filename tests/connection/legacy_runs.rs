@@ -57,12 +57,7 @@ fn runs(tool: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     RUNS.lines().filter_map(move |line| {
         let mut columns = line.split('|').map(str::trim);
         let of_tool = columns.next() == Some(tool);
-        of_tool.then(|| {
-            (
-                columns.next().expect("options"),
-                columns.next().expect("fields"),
-            )
-        })
+        of_tool.then(|| (columns.next().expect("options"), columns.next().expect("fields")))
     })
 }
 
@@ -91,11 +86,7 @@ fn both_roles(tool: &str) {
             let ended = fabric.against_legacy(side, tool, (options, fields), None);
             assert_both_succeed(&ended);
             if side == Side::Client {
-                let samples = if options.contains("--report-all") {
-                    3
-                } else {
-                    0
-                };
+                let samples = if options.contains("--report-all") { 3 } else { 0 };
                 let rows = rows(&ended.cxidiag);
                 assert_eq!(rows.len(), sizes(options) + samples, "{options}: {rows:?}");
             }
@@ -109,11 +100,8 @@ fn both_roles(tool: &str) {
 /// Returns the rows of the table that a tool printed.
 fn rows(output: &Output) -> Vec<Vec<String>> {
     let text = stdout(output);
-    let rows = text
-        .lines()
-        .filter(|line| line.starts_with("   ") && line.contains('.'));
-    rows.map(|row| row.split_whitespace().map(str::to_owned).collect())
-        .collect()
+    let rows = text.lines().filter(|line| line.starts_with("   ") && line.contains('.'));
+    rows.map(|row| row.split_whitespace().map(str::to_owned).collect()).collect()
 }
 
 /// Fails unless both sides of a bandwidth run print the same rates for each size, and each its own
@@ -130,13 +118,9 @@ fn assert_results_agree(side: Side, options: &str, ended: &Run) {
     let number = |text: &str| text.parse::<f64>().expect("a number");
     let value = |name: &str| {
         let mut words = options.split(' ').skip_while(|word| *word != name);
-        words
-            .nth(1)
-            .map(|value| value.parse::<u32>().expect("a number"))
+        words.nth(1).map(|value| value.parse::<u32>().expect("a number"))
     };
-    let asked = value("-n")
-        .zip(value("-l"))
-        .map(|(iters, list)| (iters * list).to_string());
+    let asked = value("-n").zip(value("-l")).map(|(iters, list)| (iters * list).to_string());
     for (client, server) in client.iter().zip(&server) {
         let context = format!("{options}: {client:?} {server:?}");
         let ([size, operations, rates @ ..], [other_size, other_operations, other_rates @ ..]) =
@@ -152,10 +136,7 @@ fn assert_results_agree(side: Side, options: &str, ended: &Run) {
         // Both sides print the same digits, except for a tie in the last one.
         assert_eq!(rates.len(), 2, "{context}");
         for ((rate, other), digit) in rates.iter().zip(other_rates).zip([0.01, 0.000_001]) {
-            assert!(
-                (number(rate) - number(other)).abs() < 1.5 * digit,
-                "{context}"
-            );
+            assert!((number(rate) - number(other)).abs() < 1.5 * digit, "{context}");
         }
     }
 }
@@ -207,36 +188,15 @@ fn sends_each_barrier_and_result() {
     let latency = "iters=4 warmup=3 max=16";
     let bandwidth = "iters=2 list=4 min=64 max=128";
     for (tool, options, fields, expected) in [
-        (
-            "write-lat",
-            "-n 4 --warmup 3 -s 8:16",
-            latency,
-            vec![0; 1 + 2],
-        ),
-        (
-            "send-lat",
-            "-n 4 --warmup 3 -s 8:16",
-            latency,
-            vec![0; 1 + 2 * (4 + 3 + 1)],
-        ),
-        (
-            "send-bw",
-            "-n 2 -l 4 -s 64:128",
-            bandwidth,
-            vec![0, 0, 0, 16, 0, 0, 16],
-        ),
-        (
-            "write-bw",
-            "-n 2 -l 4 -s 64:128",
-            bandwidth,
-            vec![0, 0, 0, 16, 0, 0, 16],
-        ),
+        ("write-lat", "-n 4 --warmup 3 -s 8:16", latency, vec![0; 1 + 2]),
+        ("send-lat", "-n 4 --warmup 3 -s 8:16", latency, vec![0; 1 + 2 * (4 + 3 + 1)]),
+        ("send-bw", "-n 2 -l 4 -s 64:128", bandwidth, vec![0, 0, 0, 16, 0, 0, 16]),
+        ("write-bw", "-n 2 -l 4 -s 64:128", bandwidth, vec![0, 0, 0, 16, 0, 0, 16]),
     ] {
         let fabric = Fabric::new();
-        for ended in [
-            fabric.against_server(tool, options, None),
-            fabric.against_client(tool, fields, None),
-        ] {
+        for ended in
+            [fabric.against_server(tool, options, None), fabric.against_client(tool, fields, None)]
+        {
             assert_both_succeed(&ended);
             let lengths: Vec<usize> = ended.received.iter().map(Vec::len).collect();
             assert_eq!(lengths[4..], expected, "{tool}");
@@ -291,11 +251,7 @@ fn sends_its_time_and_count_of_operations() {
             let [elapsed, count] = [0, 8]
                 .map(|at| u64::from_le_bytes(result[at..at + 8].try_into().expect("8 bytes")));
             let is_client = side == Side::Client;
-            assert_eq!(
-                elapsed != 0,
-                is_client || server_measures,
-                "{tool} {option} {side:?}"
-            );
+            assert_eq!(elapsed != 0, is_client || server_measures, "{tool} {option} {side:?}");
             let issued = if is_client || server_issues { 12 } else { 0 };
             assert_eq!(count, issued, "{tool} {option} {side:?}");
         }
@@ -313,84 +269,34 @@ fn fails_if_the_peer_deviates_in_a_run() {
         ("write-lat", FIRST, "close", GONE),
         ("write-lat", FIRST, "reset", GONE),
         ("write-lat", FIRST, "cut", GONE),
-        (
-            "write-lat",
-            FIRST,
-            "huge",
-            "announced 4294967040 bytes at the Post-run barrier",
-        ),
-        (
-            "read-lat",
-            FIRST,
-            "longer",
-            "announced 1 bytes at the Post-run barrier",
-        ),
+        ("write-lat", FIRST, "huge", "announced 4294967040 bytes at the Post-run barrier"),
+        ("read-lat", FIRST, "longer", "announced 1 bytes at the Post-run barrier"),
         ("atomic-lat", FIRST, "close", GONE),
         ("send-lat", FIRST, "close", GONE),
         ("send-lat", FIRST + 2, "reset", GONE),
-        (
-            "send-lat",
-            FIRST + 1,
-            "longer",
-            "announced 1 bytes at the Sync barrier",
-        ),
+        ("send-lat", FIRST + 1, "longer", "announced 1 bytes at the Sync barrier"),
         // The tools between SHS 12.0 and 13.0 send a byte in each Sync, under the same version.
-        (
-            "send-lat",
-            FIRST,
-            "longer",
-            "hint: the peer's tool is an unreleased version",
-        ),
+        ("send-lat", FIRST, "longer", "hint: the peer's tool is an unreleased version"),
         ("send-lat", FIRST + 4, "close", GONE),
         // Pre-run, Post-run and results.
         ("send-bw", FIRST, "close", GONE),
         ("send-bw", FIRST + 1, "cut", GONE),
         ("send-bw", FIRST + 2, "close", GONE),
-        (
-            "send-bw",
-            FIRST + 2,
-            "empty",
-            "sent a result of 0 bytes (expected 16)",
-        ),
-        (
-            "send-bw",
-            FIRST + 2,
-            "shorter",
-            "sent a result of 15 bytes (expected 16)",
-        ),
-        (
-            "send-bw",
-            FIRST + 2,
-            "longer",
-            "announced 17 bytes during the exchange of results",
-        ),
+        ("send-bw", FIRST + 2, "empty", "sent a result of 0 bytes (expected 16)"),
+        ("send-bw", FIRST + 2, "shorter", "sent a result of 15 bytes (expected 16)"),
+        ("send-bw", FIRST + 2, "longer", "announced 17 bytes during the exchange of results"),
         (
             "send-bw",
             FIRST + 2,
             "silence",
             "did not answer during the exchange of results within 5 s",
         ),
-        (
-            "send-bw",
-            FIRST + 2,
-            "stall",
-            "did not answer during the exchange of results within 5 s",
-        ),
+        ("send-bw", FIRST + 2, "stall", "did not answer during the exchange of results within 5 s"),
         // A passive server waits for its client at the first and the second.
         ("write-bw", FIRST, "close", GONE),
-        (
-            "read-bw",
-            FIRST + 1,
-            "longer",
-            "announced 1 bytes at the Post-run barrier",
-        ),
+        ("read-bw", FIRST + 1, "longer", "announced 1 bytes at the Post-run barrier"),
         ("write-bw", FIRST + 1, "reset", GONE),
-        (
-            "atomic-bw",
-            FIRST + 2,
-            "shorter",
-            "sent a result of 15 bytes (expected 16)",
-        ),
+        ("atomic-bw", FIRST + 2, "shorter", "sent a result of 15 bytes (expected 16)"),
     ];
     let mut cases: Vec<_> = [Side::Client, Side::Server]
         .into_iter()
@@ -407,10 +313,7 @@ fn fails_if_the_peer_deviates_in_a_run() {
         let ended = fabric.against_legacy(side, tool, options, Some((at, what)));
         let error = assert_status(&ended.cxidiag, 1);
         assert!(error.contains(text), "{side:?} {tool} {at}={what}: {error}");
-        assert!(
-            without_notices(&error).count() <= 2,
-            "{side:?} {tool} {at}={what}: {error}"
-        );
+        assert!(without_notices(&error).count() <= 2, "{side:?} {tool} {at}={what}: {error}");
     });
 }
 

@@ -33,25 +33,18 @@ fn row(output: &Output) -> Vec<f64> {
     let is_row = |line: &&str| line.trim_start().starts_with(|c: char| c.is_ascii_digit());
     let row = text.lines().find(is_row).expect("a row");
     let columns = row.split_whitespace();
-    columns
-        .map(|column| column.parse().expect("a number"))
-        .collect()
+    columns.map(|column| column.parse().expect("a number")).collect()
 }
 
 /// The model adds its latency to the cost of NIC and tool.
 #[test]
 fn measures_at_least_the_latency_of_the_link() {
     let link = ("CXIDIAG_LINK", "latency=2000ns");
-    for (tool, trips) in [
-        ("write-lat", 2.0),
-        ("read-lat", 2.0),
-        ("atomic-lat", 2.0),
-        ("send-lat", 1.0),
-    ] {
+    for (tool, trips) in
+        [("write-lat", 2.0), ("read-lat", 2.0), ("atomic-lat", 2.0), ("send-lat", 1.0)]
+    {
         let columns = row(&run(tool, link, "-n 50 --latency-gap 0"));
-        let [.., min, max, mean, _] = columns[..] else {
-            panic!("{columns:?}")
-        };
+        let [.., min, max, mean, _] = columns[..] else { panic!("{columns:?}") };
         // The column has two decimals.
         assert!(min >= 2.0 * trips - 0.01, "{tool}: {columns:?}");
         assert!(min <= mean && mean <= max, "{tool}: {columns:?}");
@@ -75,10 +68,7 @@ fn names_and_explains_each_return_code() {
     });
     all(&hints.collect::<Vec<_>>(), |_, (name, hint)| {
         let error = error_of("write-lat", &format!("error={name}@5"), NO_GAP);
-        for words in [
-            format!(" reported {name} (return code "),
-            format!("\nhint: {hint}\n"),
-        ] {
+        for words in [format!(" reported {name} (return code "), format!("\nhint: {hint}\n")] {
             assert!(error.contains(&words), "{error}");
         }
     });
@@ -95,11 +85,7 @@ fn prints_the_number_of_an_unknown_return_code() {
 fn repeats_random_faults_with_the_same_seed() {
     let fails = |seed| {
         let faults = format!("seed={seed},error=NO_SPACE:0.03");
-        let output = run(
-            "write-lat",
-            ("CXIDIAG_FAULTS", &faults),
-            "-n 10 --latency-gap 0",
-        );
+        let output = run("write-lat", ("CXIDIAG_FAULTS", &faults), "-n 10 --latency-gap 0");
         output.status.code() == Some(1)
     };
     let all = || (1..9).map(fails).collect::<Vec<_>>();
@@ -148,11 +134,7 @@ fn ends_each_tool_if_an_operation_or_the_link_fails() {
 #[test]
 fn names_size_iteration_and_nics_in_errors_of_the_nic() {
     let options = "-n 20 -s 8:16 --warmup 0 --json";
-    let output = run(
-        "write-lat",
-        ("CXIDIAG_FAULTS", "error=PT_DISABLED@23"),
-        options,
-    );
+    let output = run("write-lat", ("CXIDIAG_FAULTS", "error=PT_DISABLED@23"), options);
     let error = assert_status(&output, 1);
     let run: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
     let message = run["error"]["message"].as_str().expect("a message");
@@ -162,11 +144,8 @@ fn names_size_iteration_and_nics_in_errors_of_the_nic() {
         let (nic, pid) = (of["nic"].as_u64().expect("a NIC"), &of["pid"]);
         format!("NIC {nic:#x} PID {pid} on {host}")
     };
-    let place = format!(
-        "; at 16 bytes, iteration 2, between {} and {}",
-        nic("local"),
-        nic("remote")
-    );
+    let place =
+        format!("; at 16 bytes, iteration 2, between {} and {}", nic("local"), nic("remote"));
     assert!(message.ends_with(&place), "{message}");
     assert!(error.contains(message), "{error}");
 }
@@ -174,15 +153,9 @@ fn names_size_iteration_and_nics_in_errors_of_the_nic() {
 #[test]
 fn refuses_to_run_on_a_link_that_is_down() {
     let error = error_of("write-lat", "down=0s", "");
-    assert!(
-        error.contains("the link of soft0 is down\nhint: "),
-        "{error}"
-    );
+    assert!(error.contains("the link of soft0 is down\nhint: "), "{error}");
     let error = error_of("write-lat", "down=0s", "--ignore-link");
-    assert!(
-        error.contains("warning: the link of soft0 is down\n"),
-        "{error}"
-    );
+    assert!(error.contains("warning: the link of soft0 is down\n"), "{error}");
     assert!(error.contains("UNDELIVERABLE"), "{error}");
 }
 
@@ -203,22 +176,10 @@ fn measures_with_late_and_repeated_packets() {
 #[test]
 fn rejects_invalid_variables_before_anything_starts() {
     for (variable, value, line) in [
-        (
-            "LINK",
-            "latency=fast",
-            "CXIDIAG_LINK: 'latency=fast': expected ",
-        ),
-        (
-            "LINK",
-            "latency=1us,jitter=half",
-            "CXIDIAG_LINK: 'jitter=half': expected ",
-        ),
+        ("LINK", "latency=fast", "CXIDIAG_LINK: 'latency=fast': expected "),
+        ("LINK", "latency=1us,jitter=half", "CXIDIAG_LINK: 'jitter=half': expected "),
         ("FAULTS", "loss=2", "CXIDIAG_FAULTS: 'loss=2': expected "),
-        (
-            "LINK",
-            "latency=1us,latency=2us",
-            "CXIDIAG_LINK: 'latency=2us': latency is given twice",
-        ),
+        ("LINK", "latency=1us,latency=2us", "CXIDIAG_LINK: 'latency=2us': latency is given twice"),
         ("NICS", "many", "CXIDIAG_NICS=many: expected "),
         ("NIDS", "0", "CXIDIAG_NIDS=0: expected "),
     ] {

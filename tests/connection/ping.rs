@@ -104,10 +104,7 @@ fn ends_runs_that_take_too_long() {
     let output = ping("--loopback -d soft0 -c 1 --timeout=200ms", faults);
     assert_status(&output, 1);
     let text = stdout(&output);
-    assert!(
-        text.contains("no answer: write-lat did not end within 200ms"),
-        "{text}"
-    );
+    assert!(text.contains("no answer: write-lat did not end within 200ms"), "{text}");
     assert_eq!(text.matches("FAILED").count(), 1, "{text}");
 }
 
@@ -135,12 +132,7 @@ fn names_servers_that_do_not_speak() {
     let text = stdout(&output);
     let frozen = "no handshake: accepts connections but does not speak within 4s: frozen or another \
                   program";
-    let ends = [
-        frozen,
-        frozen,
-        "TCP: no connection within 4s",
-        "connection refused",
-    ];
+    let ends = [frozen, frozen, "TCP: no connection within 4s", "connection refused"];
     for ((line, host), end) in text.lines().skip(1).zip(&hosts).zip(ends) {
         assert!(line.starts_with(host) && line.ends_with(end), "{text}");
     }
@@ -188,10 +180,7 @@ fn prints_hosts_in_the_order_of_the_arguments() {
 fn hints_name_only_what_ping_has() {
     let fabric = Fabric::new();
     let server = fabric.server("serve", "-d soft0 --token=secret");
-    let args = format!(
-        "ping localhost -p {} -d soft1 -c 1 --timeout=1m",
-        server.port
-    );
+    let args = format!("ping localhost -p {} -d soft1 -c 1 --timeout=1m", server.port);
     let output = fabric.run(&args);
     assert_status(&output, 1);
     let text = stdout(&output);
@@ -209,14 +198,8 @@ fn prints_what_the_nic_reports_with_its_hint() {
     assert_status(&output, 1);
     let text = stdout(&output);
     let line = text.lines().nth(1).unwrap();
-    assert!(
-        line.contains("write FAILED") && line.contains("NIC error: "),
-        "{line}"
-    );
-    assert!(
-        text.contains("hint: the peer's portal is not open"),
-        "{text}"
-    );
+    assert!(line.contains("write FAILED") && line.contains("NIC error: "), "{line}");
+    assert!(text.contains("hint: the peer's portal is not open"), "{text}");
 }
 
 /// Two NICs answer, and a NIC that measures with another client is busy, not dead.
@@ -273,10 +256,7 @@ fn refuses_invalid_arguments() {
     ] {
         let output = ping(arguments, NOTHING);
         let message = assert_status(&output, 2);
-        assert!(
-            stdout(&output).is_empty() && message.lines().count() == 1,
-            "{message}"
-        );
+        assert!(stdout(&output).is_empty() && message.lines().count() == 1, "{message}");
         for word in words {
             assert!(message.contains(word), "{arguments}: {message}");
         }

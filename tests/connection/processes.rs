@@ -32,9 +32,7 @@ fn fails_with_output_of_process_at_its_limit() {
 #[test]
 #[ignore = "another test starts it"]
 fn shows_ignored_signals() {
-    let ignored = Command::new("grep")
-        .args(["SigIgn", "/proc/self/status"])
-        .output();
+    let ignored = Command::new("grep").args(["SigIgn", "/proc/self/status"]).output();
     print!("\n{}", stdout(&ignored.expect("grep starts")));
 }
 
@@ -44,11 +42,7 @@ fn processes_of_tests_do_not_inherit_ignored_signals() {
     let program = env::current_exe().expect("this program");
     let script = "trap '' INT HUP QUIT TERM USR1; \
                   exec \"$0\" --ignored --exact processes::shows_ignored_signals --nocapture";
-    let output = Command::new("sh")
-        .args(["-c", script])
-        .arg(program)
-        .output()
-        .expect("sh starts");
+    let output = Command::new("sh").args(["-c", script]).arg(program).output().expect("sh starts");
     assert_status(&output, 0);
     let text = stdout(&output);
     let mask = text.lines().find_map(|line| line.strip_prefix("SigIgn:\t"));

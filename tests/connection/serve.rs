@@ -51,9 +51,7 @@ fn measuring(fabric: &Fabric, server: &mut Server, args: &str) -> Process {
 fn note(client: &mut Process) -> String {
     let mut line = String::new();
     let stderr = client.stderr.as_mut().expect("a pipe");
-    BufReader::with_capacity(1, stderr)
-        .read_line(&mut line)
-        .expect("a line");
+    BufReader::with_capacity(1, stderr).read_line(&mut line).expect("a line");
     line
 }
 
@@ -140,10 +138,7 @@ fn clients_of_a_nic_wait_for_their_turn() {
         let client = fabric.client_command("read-lat", &server, &args).spawn();
         let mut client = client.expect("cxidiag starts");
         let line = note(&mut client);
-        assert!(
-            line.contains(": waiting for soft0 of the server ("),
-            "{line}"
-        );
+        assert!(line.contains(": waiting for soft0 of the server ("), "{line}");
         assert!(line.ends_with(&format!(": place {place}\n")), "{line}");
         client
     };
@@ -421,10 +416,7 @@ fn process_that_is_killed_ends_its_run_alone() {
     let client = measuring(&fabric, &mut server, "");
     signal(process_of_client(&server), "KILL");
     let line = server.wait_for(": signal 9 ended its process\n");
-    assert!(
-        line.contains(" write-lat on soft0: failed after "),
-        "{line}"
-    );
+    assert!(line.contains(" write-lat on soft0: failed after "), "{line}");
     drop(client);
     assert_success(&fabric.client("write-bw", &server, "-d soft1 -n 3"));
     stop(server);
@@ -433,10 +425,8 @@ fn process_that_is_killed_ends_its_run_alone() {
 #[test]
 fn refusals_reach_client_and_log() {
     let fabric = Fabric::new();
-    let mut server = serve(
-        &fabric,
-        "--max-run=2s --max-buffers=20M --max-clients=1 --token=secret",
-    );
+    let mut server =
+        serve(&fabric, "--max-run=2s --max-buffers=20M --max-clients=1 --token=secret");
     let refused = |args: &str, reason: &str| {
         let client = fabric.client_command("write-bw", &server, &format!("-d soft1 {args}"));
         let error = assert_status(&finish(client), 1);
@@ -453,10 +443,7 @@ fn refusals_reach_client_and_log() {
         &format!("{token} -s 65536 -l 512"),
         "cannot run: the run needs buffers of 32.0 MiB here; --max-buffers of the server is 20.0 MiB",
     );
-    refused(
-        &format!("{token} --peer-device=cxi7"),
-        "cannot run: this server has no cxi7",
-    );
+    refused(&format!("{token} --peer-device=cxi7"), "cannot run: this server has no cxi7");
     // No process was started for it.
     server.wait_for(" refused: tokens differ: ");
     let mut first = measuring(&fabric, &mut server, token);
@@ -467,10 +454,7 @@ fn refusals_reach_client_and_log() {
     // A run that takes longer than it may is ended.
     let reason = "the run takes longer than --max-run of the server, 2s\n";
     let ended = server.wait_for(reason);
-    assert!(
-        ended.contains(" write-lat on soft0: failed after "),
-        "{ended}"
-    );
+    assert!(ended.contains(" write-lat on soft0: failed after "), "{ended}");
     assert!(note(&mut first).ends_with(&format!(" ended the run: {reason}")));
     let state = status(&fabric, &server);
     let totals = "runs: 0 done, 1 failed, 0 ended by the client; refused: 5 clients, ";
@@ -493,10 +477,7 @@ fn server_makes_a_token_and_warns_of_a_short_one() {
     assert!(line.contains(": it has at most 13 bits, "), "{line}");
     stop(server);
     let error = assert_status(&fabric.run("write-lat -d soft0 --token=auto"), 2);
-    assert!(
-        error.contains("--token=auto is for 'cxidiag serve'"),
-        "{error}"
-    );
+    assert!(error.contains("--token=auto is for 'cxidiag serve'"), "{error}");
 }
 
 #[test]
@@ -515,15 +496,9 @@ fn serves_allowed_networks_only() {
     // A process of this machine may ask for the state.
     assert!(status(&fabric, &server).contains(" clients, 1 other connections\n"));
     let log = stop(server);
-    assert!(
-        log.contains(": --allow does not list its address\n"),
-        "{log}"
-    );
+    assert!(log.contains(": --allow does not list its address\n"), "{log}");
     let error = assert_status(&fabric.run("serve -d soft0 --allow=10.1.1"), 2);
-    assert!(
-        error.contains("invalid value '10.1.1' for --allow: "),
-        "{error}"
-    );
+    assert!(error.contains("invalid value '10.1.1' for --allow: "), "{error}");
 }
 
 #[test]
@@ -564,11 +539,7 @@ fn held(process: u32) -> [usize; 3] {
     };
     let children = format!("/proc/{process}/task/{process}/children");
     let children = std::fs::read_to_string(children).expect("a process");
-    [
-        count("fd"),
-        count("task"),
-        children.split_whitespace().count(),
-    ]
+    [count("fd"), count("task"), children.split_whitespace().count()]
 }
 
 #[test]

@@ -22,11 +22,7 @@ fn pair(fabric: &Fabric, tool: &str, options: &str, pause: Option<&str>) -> (Sid
 /// The run has measured one size and is in the next.
 #[test]
 fn prints_partial_results_after_a_signal() {
-    for (tool, signal) in [
-        ("write-lat", "TERM"),
-        ("send-lat", "HUP"),
-        ("send-bw", "TERM"),
-    ] {
+    for (tool, signal) in [("write-lat", "TERM"), ("send-lat", "HUP"), ("send-bw", "TERM")] {
         let fabric = Fabric::new();
         let (server, mut client) = pair(&fabric, tool, "-D 1 -s 8:1048576", None);
         loop {
@@ -45,10 +41,7 @@ fn prints_partial_results_after_a_signal() {
             [signal, "TERM"].map(|name| format!("cxidiag {tool}: interrupted by SIG{name}\n"));
         assert!(lines.contains(&error), "{error}");
         let text = stdout(&ended);
-        assert!(
-            text.contains("\nInterrupted: results are partial"),
-            "{text}"
-        );
+        assert!(text.contains("\nInterrupted: results are partial"), "{text}");
         assert!(!text.contains("\n     1048576 "), "it went on: {text}");
         let error = assert_status(&server.finish(), 1);
         assert!(error.contains("was interrupted"), "{error}");
@@ -114,12 +107,8 @@ fn stops_a_run_with_a_legacy_server() {
 #[test]
 fn interrupts_a_run_until_stopped_with_a_second_signal() {
     let fabric = Fabric::new();
-    let (server, mut client) = pair(
-        &fabric,
-        "send-lat",
-        "--until-stopped --warmup=0",
-        Some("measuring"),
-    );
+    let (server, mut client) =
+        pair(&fabric, "send-lat", "--until-stopped --warmup=0", Some("measuring"));
     client.wait_for_pause();
     server.signal("STOP");
     client.go_on();
@@ -136,19 +125,13 @@ fn ends_a_persistent_server_that_measures() {
         let fabric = Fabric::new();
         let command = fabric.command("write-lat -d soft0 -p 0 --persist");
         let mut server = Side::start(command, None);
-        let args = format!(
-            "write-lat 127.0.0.1 -p {} -d soft1 -D 3600",
-            port(&mut server)
-        );
+        let args = format!("write-lat 127.0.0.1 -p {} -d soft1 -D 3600", port(&mut server));
         let mut client = Side::start(fabric.command(&args), Some("measuring"));
         client.wait_for_pause();
         client.go_on();
         server.signal(signal);
         let lines = assert_status(&server.finish(), status);
-        assert_eq!(
-            lines,
-            format!("cxidiag write-lat: interrupted by SIG{signal}\n")
-        );
+        assert_eq!(lines, format!("cxidiag write-lat: interrupted by SIG{signal}\n"));
         let error = assert_status(&client.finish(), 1);
         assert!(error.contains("was interrupted"), "{error}");
         fabric.assert_nothing_left();
@@ -203,16 +186,16 @@ fn client_that_ignores(fabric: &Fabric, signal: &str, port: &str) -> Side {
     let mut command = match signal {
         "HUP" => fabric.command_of(Path::new("nohup"), CXIDIAG),
         // A background job of a script.
-        "INT" => fabric.command_of(
-            Path::new("sh"),
-            &["-c", "trap '' INT; exec \"$0\" \"$@\"", CXIDIAG],
-        ),
+        "INT" => {
+            fabric.command_of(Path::new("sh"), &["-c", "trap '' INT; exec \"$0\" \"$@\"", CXIDIAG])
+        }
         _ => panic!("{signal}"),
     };
-    command
-        .env("LC_ALL", "C")
-        .args(["write-lat", "127.0.0.1", "-p", port, "-d"])
-        .args([named("soft1"), "-n".into(), "3".into()]);
+    command.env("LC_ALL", "C").args(["write-lat", "127.0.0.1", "-p", port, "-d"]).args([
+        named("soft1"),
+        "-n".into(),
+        "3".into(),
+    ]);
     let mut client = Side::start(command, Some("measuring"));
     client.wait_for_pause();
     client
@@ -263,10 +246,7 @@ fn ends_both_sides_of_a_loopback_run_with_the_terminal() {
         let output = finish(fabric.command_of(Path::new("python3"), &args));
         assert_status(&output, 130);
         let errors = std::fs::read_to_string(errors).expect("text");
-        assert_eq!(
-            errors,
-            format!("cxidiag write-lat: interrupted by {name}\n")
-        );
+        assert_eq!(errors, format!("cxidiag write-lat: interrupted by {name}\n"));
         fabric.assert_nothing_left();
     }
 }
@@ -281,9 +261,8 @@ fn ends_the_server_of_a_loopback_run_if_its_client_is_killed() {
     client.signal("KILL");
     client.finish();
     // `tail` ends with the process.
-    let gone = Command::new("tail")
-        .args(["--pid", &server, "-s", "0.1", "-f", "/dev/null"])
-        .spawn();
+    let gone =
+        Command::new("tail").args(["--pid", &server, "-s", "0.1", "-f", "/dev/null"]).spawn();
     let mut gone = gone.expect("tail starts");
     assert!(gone.wait().success());
     fabric.loopback("write-lat", "-n 1");

@@ -102,9 +102,7 @@ fn stray(address: SocketAddr, random: &mut fastrand::Rng) {
         0 => {}
         1 => say(b"GET / HTTP/1.1\r\n\r\n"),
         2 => say(&[0; 4096]),
-        3 => say(&std::iter::repeat_with(|| random.u8(..))
-            .take(64)
-            .collect::<Vec<_>>()),
+        3 => say(&std::iter::repeat_with(|| random.u8(..)).take(64).collect::<Vec<_>>()),
         _ => {
             say(b"cxidiag");
             let _ = stream.set_read_timeout(Some(Duration::from_millis(random.u64(1..200))));
@@ -125,11 +123,7 @@ fn server_holds_nothing_of_strangers_and_killed_clients() {
     server.limit(end - Instant::now() + MARGIN);
     let file = fs::File::create(&log).expect("a file");
     let errors = file.try_clone().expect("a descriptor");
-    let mut server = server
-        .stdout(file)
-        .stderr(errors)
-        .spawn()
-        .expect("a server");
+    let mut server = server.stdout(file).stderr(errors).spawn().expect("a server");
     let port = port(&log);
     let client = |args: &str| fabric.command(&format!("write-lat 127.0.0.1 -p {port} {args}"));
     let honest = || {
@@ -164,9 +158,7 @@ fn server_holds_nothing_of_strangers_and_killed_clients() {
         scope.spawn(|| {
             let mut random = fastrand::Rng::with_seed(7);
             while goes_on() {
-                let mut victim = client("-d soft2 -D 60 --wait=1m")
-                    .spawn()
-                    .expect("a client");
+                let mut victim = client("-d soft2 -D 60 --wait=1m").spawn().expect("a client");
                 thread::sleep(Duration::from_millis(random.u64(0..300)));
                 if random.bool() {
                     victim.signal("STOP");

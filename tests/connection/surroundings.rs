@@ -8,24 +8,8 @@ use crate::harness::{CXIDIAG, Command, Fabric, Server, assert_success, finish, s
 
 /// What is run: the name of the case, and its arguments.
 const CASES: [(&str, &[&str]); 5] = [
-    (
-        "latency",
-        &[CXIDIAG, "write-lat", "--loopback", "-d", "soft0", "-n", "9"],
-    ),
-    (
-        "bandwidth",
-        &[
-            CXIDIAG,
-            "send-bw",
-            "--loopback",
-            "-d",
-            "soft0",
-            "-n",
-            "2",
-            "-l",
-            "4",
-        ],
-    ),
+    ("latency", &[CXIDIAG, "write-lat", "--loopback", "-d", "soft0", "-n", "9"]),
+    ("bandwidth", &[CXIDIAG, "send-bw", "--loopback", "-d", "soft0", "-n", "2", "-l", "4"]),
     ("survey", &[CXIDIAG, "survey", "--loopback=2"]),
     ("stat", &[CXIDIAG, "stat", "--", "sh", "-c", "exit 7"]),
     ("serve", &["sh", "-c", SERVE, "sh", CXIDIAG]),
@@ -73,27 +57,13 @@ enum Setup {
 
 /// One row for each: name, setup, outcomes of [`CASES`].
 const ROWS: &[(&str, Setup, [Outcome; 5])] = &[
-    (
-        "SIGCHLD ignored",
-        Setup::Env("--ignore-signal=CHLD"),
-        [Works; 5],
-    ),
-    (
-        "all signals blocked",
-        Setup::Env("--block-signal"),
-        [Works; 5],
-    ),
+    ("SIGCHLD ignored", Setup::Env("--ignore-signal=CHLD"), [Works; 5]),
+    ("all signals blocked", Setup::Env("--block-signal"), [Works; 5]),
     // Results cannot be shown: the measurement fails, a command under `stat` does not.
     (
         "standard streams closed",
         Setup::Shell("exec <&- >&- 2>&-"),
-        [
-            Fails(1, ""),
-            Fails(1, ""),
-            Fails(1, ""),
-            Works,
-            Fails(1, ""),
-        ],
+        [Fails(1, ""), Fails(1, ""), Fails(1, ""), Works, Fails(1, "")],
     ),
     ("umask 000", Setup::Shell("umask 000"), [Works; 5]),
     ("32 files", Setup::Shell("ulimit -n 32"), [Works; 5]),
@@ -108,11 +78,7 @@ const ROWS: &[(&str, Setup, [Outcome; 5])] = &[
             Fails(1, "ulimit -s"),
         ],
     ),
-    (
-        "64 processes",
-        Setup::Shell("ulimit -p 64 2>/dev/null || ulimit -u 64"),
-        [Works; 5],
-    ),
+    ("64 processes", Setup::Shell("ulimit -p 64 2>/dev/null || ulimit -u 64"), [Works; 5]),
     (
         "files of no bytes",
         Setup::Shell("ulimit -f 0"),
@@ -274,9 +240,7 @@ fn names_missing_null_device() {
     for (case, arguments) in &CASES[..3] {
         let output = setup.run(&Fabric::new(), arguments);
         let shown = stdout(&output) + &stderr(&output);
-        let names = shown
-            .replace("\n    ", " ")
-            .contains("/dev/null is missing");
+        let names = shown.replace("\n    ", " ").contains("/dev/null is missing");
         assert!(names && output.status.code() == Some(1), "{case}: {shown}");
     }
 }
@@ -305,9 +269,7 @@ fn sides_in_two_time_namespaces_measure() {
 /// Returns a line that is drawn again, with a carriage return, but is as wide as the terminal.
 fn wide_drawn_line(shown: &str, columns: u16) -> Option<String> {
     let shown = shown.replace("\r\n", "\n");
-    let drawn = shown
-        .lines()
-        .flat_map(|line| line.rsplit_once('\r').map(|(drawn, _)| drawn));
+    let drawn = shown.lines().flat_map(|line| line.rsplit_once('\r').map(|(drawn, _)| drawn));
     for line in drawn.flat_map(|drawn| drawn.split('\r')) {
         let text = line.replace("\x1b[K", "");
         if text.chars().count() >= columns.into() {

@@ -22,16 +22,11 @@ impl Hosts {
         let [a, b] = &hosts.names;
         let is_made = ip(&format!("netns add {a}"))
             && ip(&format!("netns add {b}"))
-            && ip(&format!(
-                "link add cable netns {a} type veth peer cable netns {b}"
-            ))
+            && ip(&format!("link add cable netns {a} type veth peer cable netns {b}"))
             && ip(&format!("-n {a} address add 10.99.0.1/24 dev cable"))
             && ip(&format!("-n {b} address add 10.99.0.2/24 dev cable"))
             && ip(&format!("-n {b} link set cable up"))
-            && hosts
-                .names
-                .iter()
-                .all(|name| ip(&format!("-n {name} link set lo up")));
+            && hosts.names.iter().all(|name| ip(&format!("-n {name} link set lo up")));
         is_made.then_some(hosts)
     }
 

@@ -76,10 +76,7 @@ pub fn block(tool: &str, fields: &str) -> Vec<u8> {
             None => value.parse(),
         };
         let value = value.expect("a number").to_le_bytes();
-        let (_, at, length) = FIELDS
-            .iter()
-            .find(|(field, ..)| *field == name)
-            .expect(name);
+        let (_, at, length) = FIELDS.iter().find(|(field, ..)| *field == name).expect(name);
         block[*at..at + length].copy_from_slice(&value[..*length]);
     }
     block
@@ -111,21 +108,11 @@ const MESSAGES: [&str; 5] = ["name", "version", "options", "address", "ready"];
 impl<'a> Peer<'a> {
     pub fn of(tool: &'a str) -> Self {
         let (name, version) = legacy(tool);
-        Self {
-            name,
-            version,
-            tool,
-            fields: "",
-            deviation: "",
-            server_sends_first: false,
-        }
+        Self { name, version, tool, fields: "", deviation: "", server_sends_first: false }
     }
 
     pub fn deviating(tool: &'a str, deviation: &'a str) -> Self {
-        Self {
-            deviation,
-            ..Self::of(tool)
-        }
+        Self { deviation, ..Self::of(tool) }
     }
 
     /// Plays the peer on a connection, and returns what it received.
@@ -245,11 +232,7 @@ pub fn replay_client(server: Server, peer: Peer, then: impl Fn(&Server)) -> Repl
     let received = peer.play(&mut stream, true, port);
     drop(stream);
     then(&server);
-    Replayed {
-        cxidiag: server.finish(),
-        received,
-        port,
-    }
+    Replayed { cxidiag: server.finish(), received, port }
 }
 
 /// Ends the wait for a client that has ended without connecting.
@@ -279,11 +262,7 @@ impl Fabric {
             let cxidiag = self.client_of_port(tool, port, options);
             stop_accepting(port);
             let received = playing.join().expect("messages");
-            Replayed {
-                cxidiag,
-                received,
-                port,
-            }
+            Replayed { cxidiag, received, port }
         })
     }
 
@@ -306,10 +285,8 @@ impl Fabric {
         let block: String = block.iter().map(|byte| format!("{byte:02x}")).collect();
         let port = port.map(|port| port.to_string()).unwrap_or_default();
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/legacy/peer.py");
-        let args = format!(
-            "-BS {script} {name} {version} {} {device} {block} {port}",
-            LIBCXI.display()
-        );
+        let args =
+            format!("-BS {script} {name} {version} {} {device} {block} {port}", LIBCXI.display());
         self.command_of(Path::new("python3"), &args)
     }
 
@@ -344,11 +321,7 @@ impl Fabric {
         let (port, messages) = carry_messages(&server.port, false, deviation);
         let cxidiag = self.client_of_port(tool, port, options);
         stop_accepting(port);
-        Run {
-            cxidiag,
-            peer: server.finish(),
-            received: messages.join().expect("messages"),
-        }
+        Run { cxidiag, peer: server.finish(), received: messages.join().expect("messages") }
     }
 
     /// Runs a client of cxidiag, whose messages are returned, against a server of cxidiag.
@@ -357,11 +330,7 @@ impl Fabric {
         let (port, messages) = carry_messages(&server.port, false, None);
         let cxidiag = self.client_of_port(tool, port, options);
         stop_accepting(port);
-        Run {
-            cxidiag,
-            peer: server.finish(),
-            received: messages.join().expect("messages"),
-        }
+        Run { cxidiag, peer: server.finish(), received: messages.join().expect("messages") }
     }
 
     /// Runs a legacy client with these fields of its option block against a server of cxidiag.
@@ -372,11 +341,7 @@ impl Fabric {
         let (port, messages) = carry_messages(&server.port, true, deviation);
         let peer = finish(self.python(tool, 1, fields, Some(port)));
         stop_accepting(port);
-        Run {
-            cxidiag: server.finish(),
-            peer,
-            received: messages.join().expect("messages"),
-        }
+        Run { cxidiag: server.finish(), peer, received: messages.join().expect("messages") }
     }
 }
 
@@ -400,11 +365,7 @@ fn carry_messages(
         for stream in [&client, &server] {
             stream.set_nodelay(true).expect("a socket");
         }
-        let (peer, cxidiag) = if peer_is_client {
-            (client, server)
-        } else {
-            (server, client)
-        };
+        let (peer, cxidiag) = if peer_is_client { (client, server) } else { (server, client) };
         let deviating = carry(&peer, &cxidiag, deviation);
         let carried = carry(&cxidiag, &peer, None);
         deviating.join().expect("messages");

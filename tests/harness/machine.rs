@@ -35,10 +35,7 @@ impl MadeUp {
                 directory = named.trim_end_matches(']');
             } else {
                 let (name, content) = line.split_once(": ").expect("a name and a content");
-                self.write(
-                    &format!("{directory}/{name}"),
-                    &content.replace("\\n", "\n"),
-                );
+                self.write(&format!("{directory}/{name}"), &content.replace("\\n", "\n"));
             }
         }
     }
@@ -111,18 +108,9 @@ impl HugePages {
         let setting = pool.join("nr_hugepages");
         let read = |path: &Path| fs::read_to_string(path).map_err(|error| error.to_string());
         let before = read(&setting)?;
-        let number = |text: String| {
-            text.trim()
-                .parse::<u64>()
-                .map_err(|error| error.to_string())
-        };
+        let number = |text: String| text.trim().parse::<u64>().map_err(|error| error.to_string());
         let there = number(before.clone())?;
-        let mut pages = Self {
-            free: 0,
-            setting,
-            before,
-            _one_at_a_time: lock,
-        };
+        let mut pages = Self { free: 0, setting, before, _one_at_a_time: lock };
         let wanted = (there + count).to_string();
         fs::write(&pages.setting, wanted).map_err(|error| error.to_string())?;
         pages.free = number(read(&pool.join("free_hugepages"))?)?;

@@ -28,10 +28,7 @@ pub fn assert_accepted(node_exporter: &Path, openmetrics: &Path, families: usize
 #[track_caller]
 fn accepted(reader: &mut Command, file: &Path) {
     let input = File::open(file).expect("a file");
-    let reader = reader
-        .stdin(input)
-        .stderr(Stdio::piped())
-        .stdout(Stdio::piped());
+    let reader = reader.stdin(input).stderr(Stdio::piped()).stdout(Stdio::piped());
     match reader.output() {
         Err(error) => println!("not tested: {reader:?}: {error}"),
         Ok(output) => {
@@ -40,11 +37,7 @@ fn accepted(reader: &mut Command, file: &Path) {
                 println!("not tested: {errors}");
             } else {
                 let is_style = !errors.is_empty() && errors.lines().all(|line| line == STYLE);
-                assert!(
-                    output.status.success() || is_style,
-                    "{}: {errors}",
-                    file.display()
-                );
+                assert!(output.status.success() || is_style, "{}: {errors}", file.display());
             }
         }
     }

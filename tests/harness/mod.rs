@@ -130,9 +130,8 @@ impl Fabric {
     /// temporary files if memory is short, as in containers.
     pub fn new() -> Self {
         let free = rustix::fs::statvfs(SHARED_MEMORY).map_or(0, |all| all.f_bavail * all.f_frsize);
-        let in_memory = (free >= ENOUGH_MEMORY)
-            .then(|| tempfile::tempdir_in(SHARED_MEMORY).ok())
-            .flatten();
+        let in_memory =
+            (free >= ENOUGH_MEMORY).then(|| tempfile::tempdir_in(SHARED_MEMORY).ok()).flatten();
         let directory = in_memory.map_or_else(tempfile::tempdir, Ok);
         Self(directory.expect("a temporary directory"))
     }
@@ -249,17 +248,9 @@ impl Server {
         stdout.read_line(&mut first_line).expect("a line");
         let Some(port) = port_in(&first_line) else {
             let output = process.finish();
-            panic!(
-                "the server printed {first_line:?} and {:?}",
-                stderr(&output)
-            );
+            panic!("the server printed {first_line:?} and {:?}", stderr(&output));
         };
-        Self {
-            process,
-            stdout,
-            port,
-            first_line,
-        }
+        Self { process, stdout, port, first_line }
     }
 
     /// Waits for the end of the process; the output is all that the server printed.
@@ -267,10 +258,7 @@ impl Server {
     pub fn finish(mut self) -> Output {
         let mut stdout = self.first_line.into_bytes();
         self.stdout.read_to_end(&mut stdout).expect("a pipe");
-        Output {
-            stdout,
-            ..self.process.finish()
-        }
+        Output { stdout, ..self.process.finish() }
     }
 
     /// The next line that the server prints; empty at the end of its output.
@@ -338,9 +326,7 @@ pub fn stderr(output: &Output) -> String {
 /// runs on the machine.
 pub fn without_wait_for_cpu(text: &str) -> String {
     let lines = text.split_inclusive('\n');
-    lines
-        .filter(|line| !line.starts_with("CPU taken away for "))
-        .collect()
+    lines.filter(|line| !line.starts_with("CPU taken away for ")).collect()
 }
 
 /// Fails unless the process ended with status 0 and printed nothing on stderr, except that it had
@@ -350,11 +336,7 @@ pub fn without_wait_for_cpu(text: &str) -> String {
 pub fn assert_success(output: &Output) {
     let errors = stderr(output);
     assert!(output.status.success(), "{}: {errors}", output.status);
-    let expected = [
-        ": no answer to a ",
-        ": no answer from the ",
-        " threads share ",
-    ];
+    let expected = [": no answer to a ", ": no answer from the ", " threads share "];
     let is_expected = |line: &&str| expected.iter().any(|words| line.contains(words));
     let unexpected = errors.lines().find(|line| !is_expected(line));
     assert_eq!(unexpected, None, "{errors}");
@@ -362,8 +344,7 @@ pub fn assert_success(output: &Output) {
 
 /// Returns the lines of `text` without those about long waits for the peer.
 pub fn without_notices(text: &str) -> impl Iterator<Item = &str> {
-    text.lines()
-        .filter(|line| !line.contains(": no answer from the "))
+    text.lines().filter(|line| !line.contains(": no answer from the "))
 }
 
 /// Fails unless the process ended with this status, and returns its stderr.
@@ -392,9 +373,7 @@ pub fn assert_legacy_name_works(tool: &str, client_options: &str) {
 #[track_caller]
 pub fn assert_every_latency_is_reported(tool: &str) {
     let text = Fabric::new().loopback(tool, "-n 4 --report-all");
-    let (_, table) = text
-        .split_once("  WriteNum  Latency[us]\n")
-        .expect("a table");
+    let (_, table) = text.split_once("  WriteNum  Latency[us]\n").expect("a table");
     let numbers: Vec<&str> = table
         .lines()
         .take_while(|line| !line.starts_with('-'))
@@ -426,10 +405,8 @@ pub fn assert_killed_side_ends_the_other(tool: &str, options: &[&str], started: 
         for kill_server in [true, false] {
             let mut server = fabric.server(tool, "-d soft0");
             let args = format!("-d soft1 -D 600 {options}");
-            let mut client = fabric
-                .client_command(tool, &server, &args)
-                .spawn()
-                .expect("cxidiag starts");
+            let mut client =
+                fabric.client_command(tool, &server, &args).spawn().expect("cxidiag starts");
             server.wait_for_line(started);
             let survivor = if kill_server {
                 server.kill();
@@ -443,9 +420,7 @@ pub fn assert_killed_side_ends_the_other(tool: &str, options: &[&str], started: 
             // Where there are few CPUs, a warning that threads share them comes first, or a note
             // that the peer keeps this side waiting.
             let is_note = |line: &&str| {
-                [": warning: ", ": no answer to a "]
-                    .iter()
-                    .any(|of| line.contains(of))
+                [": warning: ", ": no answer to a "].iter().any(|of| line.contains(of))
             };
             let first = errors.lines().find(|line| !is_note(line));
             let start = format!("cxidiag {tool}: error: ");

@@ -115,11 +115,7 @@ impl Side {
         let stdout = read_all(self.stdout.take());
         let mut stderr = self.said.into_bytes();
         stderr.extend(rest.join().expect("output"));
-        Output {
-            stdout,
-            stderr,
-            ..self.process.finish()
-        }
+        Output { stdout, stderr, ..self.process.finish() }
     }
 }
 

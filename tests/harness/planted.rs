@@ -66,10 +66,7 @@ const NONE: Fault = Fault {
     effect: Effect::Slow(1.0),
 };
 
-const SLOW: Fault = Fault {
-    planted: &[&[2]],
-    ..NONE
-};
+const SLOW: Fault = Fault { planted: &[&[2]], ..NONE };
 
 const TWELVE: &str = "--loopback=12 --pairs=all --max-active=1";
 
@@ -214,10 +211,7 @@ const BLIND: [Fault; 19] = [
         effect: Effect::Links(0, 1),
         ..NONE
     },
-    Fault {
-        name: "b-none-sw",
-        ..DRAGONFLY
-    },
+    Fault { name: "b-none-sw", ..DRAGONFLY },
 ];
 
 /// The faults. A pair is late by the latencies of both of its NICs.
@@ -232,23 +226,9 @@ pub fn is_blind(fault: &Fault) -> bool {
 
 const FAULTS: [Fault; 17] = [
     NONE,
-    Fault {
-        name: "none-12",
-        survey: TWELVE,
-        ..NONE
-    },
-    Fault {
-        name: "none-bw",
-        survey: "--loopback=12 write-bw",
-        link: "bandwidth=400MB/s",
-        ..NONE
-    },
-    Fault {
-        name: "nic-1ms",
-        link: "nic=2,latency=1ms",
-        effect: Effect::Slow(30.0),
-        ..SLOW
-    },
+    Fault { name: "none-12", survey: TWELVE, ..NONE },
+    Fault { name: "none-bw", survey: "--loopback=12 write-bw", link: "bandwidth=400MB/s", ..NONE },
+    Fault { name: "nic-1ms", link: "nic=2,latency=1ms", effect: Effect::Slow(30.0), ..SLOW },
     Fault {
         name: "nic-20us",
         survey: "--loopback=8",
@@ -303,18 +283,8 @@ const FAULTS: [Fault; 17] = [
         effect: Effect::Slow(30.0),
         ..NONE
     },
-    Fault {
-        name: "fails",
-        faults: "nic=2,error=PT_DISABLED:0.9",
-        effect: Effect::Fails,
-        ..SLOW
-    },
-    Fault {
-        name: "dead",
-        faults: "nic=2,down=0s",
-        effect: Effect::Absent,
-        ..SLOW
-    },
+    Fault { name: "fails", faults: "nic=2,error=PT_DISABLED:0.9", effect: Effect::Fails, ..SLOW },
+    Fault { name: "dead", faults: "nic=2,down=0s", effect: Effect::Absent, ..SLOW },
     Fault {
         name: "dies",
         survey: "--loopback=8",
@@ -322,18 +292,8 @@ const FAULTS: [Fault; 17] = [
         effect: Effect::Fails,
         ..SLOW
     },
-    Fault {
-        name: "stopped",
-        survey: "--loopback=8",
-        effect: Effect::Stops(2),
-        ..SLOW
-    },
-    Fault {
-        name: "busy",
-        survey: "--loopback=8",
-        effect: Effect::IsBusy(2),
-        ..SLOW
-    },
+    Fault { name: "stopped", survey: "--loopback=8", effect: Effect::Stops(2), ..SLOW },
+    Fault { name: "busy", survey: "--loopback=8", effect: Effect::IsBusy(2), ..SLOW },
     Fault {
         name: "big",
         survey: "--loopback=64",
@@ -389,10 +349,7 @@ impl Fault {
             arguments += &format!(" --locations={}", path("locations").display());
         }
         let mut command = fabric.command_of(program, &arguments);
-        command
-            .env("CXIDIAG_LINK", self.link)
-            .env("CXIDIAG_FAULTS", self.faults)
-            .limit(LIMIT);
+        command.env("CXIDIAG_LINK", self.link).env("CXIDIAG_FAULTS", self.faults).limit(LIMIT);
         if !self.topology.is_empty() {
             command.env("CXIDIAG_TOPOLOGY", self.topology);
         }
@@ -517,10 +474,7 @@ impl Fault {
         let culprits = document["verdict"]["culprits"].as_array();
         let named = |word: &str| -> Vec<&Value> {
             let of_word = culprits.into_iter().flatten();
-            of_word
-                .filter(|part| part["word"] == word)
-                .map(|part| &part["unit"])
-                .collect()
+            of_word.filter(|part| part["word"] == word).map(|part| &part["unit"]).collect()
         };
         let links = json!({ "group_pair": groups });
         let group = |nic: &Value| {
@@ -561,10 +515,7 @@ impl Fault {
         let arguments = next.strip_prefix("cxidiag ")?;
         let fabric = Fabric::new();
         let mut command = fabric.command_of(program, arguments);
-        command
-            .env("CXIDIAG_LINK", self.link)
-            .env("CXIDIAG_FAULTS", self.faults)
-            .limit(LIMIT);
+        command.env("CXIDIAG_LINK", self.link).env("CXIDIAG_FAULTS", self.faults).limit(LIMIT);
         if !self.topology.is_empty() {
             command.env("CXIDIAG_TOPOLOGY", self.topology);
         }
@@ -606,20 +557,13 @@ impl Part {
             "path" => vec![number(&of["initiator"]), number(&of["target"])],
             _ => Vec::new(),
         };
-        Self {
-            is_path: kind == "path" || nics.is_empty(),
-            nics,
-        }
+        Self { is_path: kind == "path" || nics.is_empty(), nics }
     }
 
     /// Returns whether a fault of the `planted` NICs explains that this part is bad.
     fn is_of(&self, planted: &BTreeSet<u64>) -> bool {
         let mut is_planted = self.nics.iter().map(|nic| planted.contains(nic));
-        if self.is_path {
-            is_planted.any(|is| is)
-        } else {
-            is_planted.all(|is| is)
-        }
+        if self.is_path { is_planted.any(|is| is) } else { is_planted.all(|is| is) }
     }
 }
 
@@ -651,13 +595,9 @@ pub fn member(fabric: &Fabric, rank: u32) -> Option<Pid> {
 /// Returns the NICs that are good by the metrics of a survey.
 fn good_nics(metrics: &str) -> BTreeSet<u64> {
     let nics = |start: &str| -> BTreeSet<u64> {
-        let lines = metrics
-            .lines()
-            .filter(|line| line.starts_with(start) && line.ends_with(" 1"));
+        let lines = metrics.lines().filter(|line| line.starts_with(start) && line.ends_with(" 1"));
         let devices = lines.filter_map(|line| line.split_once("device=\"soft")?.1.split_once('"'));
-        devices
-            .map(|(number, _)| number.parse().expect("a number"))
-            .collect()
+        devices.map(|(number, _)| number.parse().expect("a number")).collect()
     };
     &nics("cxidiag_survey_nic_ok{") - &nics("cxidiag_survey_nic_suspect{")
 }

@@ -60,11 +60,7 @@ pub struct Command {
 
 impl Command {
     pub fn new(program: impl AsRef<OsStr>) -> Self {
-        Self {
-            command: process::Command::new(program),
-            limit: LIMIT,
-            is_set: [false; 3],
-        }
+        Self { command: process::Command::new(program), limit: LIMIT, is_set: [false; 3] }
     }
 
     /// Sets another time limit.
@@ -236,11 +232,7 @@ impl Process {
         let (stdout, stderr) = (self.stdout.take(), self.stderr.take());
         let stderr = thread::spawn(move || read_all(stderr));
         let stdout = read_all(stdout);
-        Output {
-            status: self.wait(),
-            stdout,
-            stderr: stderr.join().expect("output"),
-        }
+        Output { status: self.wait(), stdout, stderr: stderr.join().expect("output") }
     }
 
     /// Describes the process and what it has printed, of which pipes that a test has taken hold a
@@ -261,10 +253,7 @@ impl Process {
         } else {
             "was started".into()
         };
-        format!(
-            "{}\n{end}\n--- stdout:\n{stdout}--- stderr:\n{stderr}---",
-            self.line
-        )
+        format!("{}\n{end}\n--- stdout:\n{stdout}--- stderr:\n{stderr}---", self.line)
     }
 }
 
@@ -291,18 +280,12 @@ pub struct Pipe<R> {
 
 impl<R: Read + AsFd> Pipe<R> {
     fn new(pipe: R, said: &Said) -> Self {
-        Self {
-            pipe,
-            said: Arc::clone(said),
-        }
+        Self { pipe, said: Arc::clone(said) }
     }
 
     /// Reads what the process has printed until its end. Others may still hold the pipe.
     fn drain(&mut self) {
-        let second = Timespec {
-            tv_sec: 1,
-            tv_nsec: 0,
-        };
+        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
         let is_ready = |pipe: &R| {
             let mut polled = [PollFd::new(pipe, PollFlags::IN)];
             matches!(poll(&mut polled, Some(&second)), Ok(1..))
@@ -371,11 +354,7 @@ impl Watch {
                 process::exit(101);
             }
         });
-        Self {
-            limit,
-            is_over,
-            _alive: alive,
-        }
+        Self { limit, is_over, _alive: alive }
     }
 
     fn is_over(&self) -> bool {

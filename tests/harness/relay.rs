@@ -31,10 +31,7 @@ impl Relay {
             carry(&server, &client, b"", b"");
             [client, server]
         });
-        Self {
-            port: port.to_string(),
-            connected,
-        }
+        Self { port: port.to_string(), connected }
     }
 
     /// Closes both connections with FIN.

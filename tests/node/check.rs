@@ -41,9 +41,7 @@ fn verdict<'a>(document: &'a Value, code: &str) -> &'a str {
 /// A check of `machine`, which has no library of the NIC.
 fn command_on(machine: &MadeUp, arguments: &str) -> Command {
     let mut command = Fabric::new().command(&format!("check {arguments}"));
-    command
-        .env_remove("CXIDIAG_LIBCXI")
-        .env_remove("SLINGSHOT_DEVICES");
+    command.env_remove("CXIDIAG_LIBCXI").env_remove("SLINGSHOT_DEVICES");
     machine.seen_by(command)
 }
 
@@ -53,11 +51,7 @@ fn check(machine: &MadeUp, arguments: &str) -> Output {
 
 /// A check of software NICs.
 fn software(fabric: &Fabric, arguments: &str, faults: &str) -> Output {
-    let window = if arguments.contains("--quick") {
-        ""
-    } else {
-        " --window=20ms"
-    };
+    let window = if arguments.contains("--quick") { "" } else { " --window=20ms" };
     let mut command = fabric.command(&format!("check {arguments}{window}"));
     command.env("CXIDIAG_FAULTS", faults);
     finish(MadeUp::new(&[]).seen_by(command))
@@ -68,11 +62,7 @@ fn finds_healthy_nics_of_each_generation_good() {
     for (text, generation, absent) in [
         (CASSINI_1, "Cassini 1.1", &["link-degraded"][..]),
         (CASSINI_2, "Cassini 2.0", &["pause-mode"]),
-        (
-            OLDER_DRIVER,
-            "Cassini 1",
-            &["llr-off", "aer-fatal", "firmware"],
-        ),
+        (OLDER_DRIVER, "Cassini 1", &["llr-off", "aer-fatal", "firmware"]),
         (
             VIRTUAL_FUNCTION,
             "Cassini 1.1, virtual function",
@@ -167,31 +157,19 @@ fn signal_ends_wait_for_a_file() {
 fn first_line_names_what_is_bad() {
     let machine = MadeUp::described_by(CASSINI_1);
     for (name, content, line) in [
-        (
-            "port/link",
-            "down",
-            "FAIL link-down cxi0: link state down, expected up",
-        ),
+        ("port/link", "down", "FAIL link-down cxi0: link state down, expected up"),
         (
             "port/speed",
             "BJ_100G",
             "FAIL link-speed cxi0: link speed 100 Gb/s (BJ_100G), expected 200 Gb/s",
         ),
-        (
-            "current_link_width",
-            "8\n",
-            "FAIL pcie-width cxi0: PCIe width x8, expected x16",
-        ),
+        ("current_link_width", "8\n", "FAIL pcie-width cxi0: PCIe width x8, expected x16"),
         (
             "properties/pct_eq",
             "0\n",
             "FAIL retry-handler cxi0: retry handler not running, expected running",
         ),
-        (
-            "port/media",
-            "unknown",
-            "OK cxi0 (suspect: media-unknown cxi0, service cxi0)",
-        ),
+        ("port/media", "unknown", "OK cxi0 (suspect: media-unknown cxi0, service cxi0)"),
     ] {
         let path = format!("{DEVICE}/{name}");
         let before = MadeUp::described_by(CASSINI_1).read(&path);
@@ -298,10 +276,7 @@ fn traffic_without_library_is_not_tested() {
     assert_status(&output, 4);
     let document = document(&stdout(&output));
     let summary = document["summary"].as_str().expect("text");
-    assert!(
-        summary.starts_with("UNDECIDED untested cxi0: write-lat: "),
-        "{summary}"
-    );
+    assert!(summary.starts_with("UNDECIDED untested cxi0: write-lat: "), "{summary}");
     assert_eq!(verdict(&document, "loopback-write"), "not_available");
     assert_eq!(verdict(&document, "link-down"), "good");
 }
@@ -370,16 +345,8 @@ fn writes_and_reads_through_a_software_nic() {
     let of_host = document["host"].as_array().expect("items");
     let codes = of_nic.iter().chain(of_host).map(|item| &item["code"]);
     assert!(codes.eq(ITEMS.iter().map(|item| item.code)), "{document:#}");
-    let measured = [
-        "loopback-write",
-        "loopback-read",
-        "write-bandwidth",
-        "read-bandwidth",
-    ];
-    for code in measured
-        .iter()
-        .chain(&["service", "fec-corrected", "link-interrupted"])
-    {
+    let measured = ["loopback-write", "loopback-read", "write-bandwidth", "read-bandwidth"];
+    for code in measured.iter().chain(&["service", "fec-corrected", "link-interrupted"]) {
         assert_eq!(verdict(&document, code), "good", "{code}\n{document:#}");
     }
     fabric.assert_nothing_left();
@@ -388,11 +355,7 @@ fn writes_and_reads_through_a_software_nic() {
 #[test]
 fn rehearses_verdicts_on_faults_of_a_software_nic() {
     for (faults, options, line) in [
-        (
-            "down=0ns",
-            "--quick",
-            "FAIL link-down soft0: link state down, expected up",
-        ),
+        ("down=0ns", "--quick", "FAIL link-down soft0: link state down, expected up"),
         (
             "up-fail=unsupported-cable",
             "--quick",
@@ -403,16 +366,8 @@ fn rehearses_verdicts_on_faults_of_a_software_nic() {
             "--quick",
             "FAIL link-flaps soft0: link flaps 5 in 1 h, 5 in 10 h, expected <5",
         ),
-        (
-            "pcie-width=8",
-            "--quick",
-            "FAIL pcie-width soft0: PCIe width x8, expected x16",
-        ),
-        (
-            "pcie-speed=8",
-            "--quick",
-            "FAIL pcie-speed soft0: PCIe speed 8.0 GT/s, expected 16.0",
-        ),
+        ("pcie-width=8", "--quick", "FAIL pcie-width soft0: PCIe width x8, expected x16"),
+        ("pcie-speed=8", "--quick", "FAIL pcie-speed soft0: PCIe speed 8.0 GT/s, expected 16.0"),
         ("retry-handler=off", "--quick", "FAIL retry-handler soft0: "),
         ("ama=off", "--quick", "FAIL ama soft0: algorithmic address "),
         (
@@ -420,11 +375,7 @@ fn rehearses_verdicts_on_faults_of_a_software_nic() {
             "--no-traffic",
             "FAIL fec-uncorrected soft0: uncorrected errors BER ",
         ),
-        (
-            "corrected=30000000",
-            "--no-traffic",
-            "FAIL fec-corrected soft0: corrected errors BER ",
-        ),
+        ("corrected=30000000", "--no-traffic", "FAIL fec-corrected soft0: corrected errors BER "),
         (
             "corrupt=1",
             "",
@@ -441,10 +392,7 @@ fn rehearses_verdicts_on_faults_of_a_software_nic() {
         let text = stdout(&output);
         assert!(text.starts_with(line), "{faults}: {text}");
         assert!(!text.lines().next().is_some_and(|line| line.contains(';')));
-        assert!(
-            !text.replace("unsupported-cable", "").contains("cable"),
-            "{text}"
-        );
+        assert!(!text.replace("unsupported-cable", "").contains("cable"), "{text}");
     }
 }
 
@@ -479,10 +427,9 @@ fn reads_planted_files_of_the_host() {
                   set=/run/cxi/soft0/sct_in_use:3";
     let since_boot = "5 corrected and 1 uncorrected since boot";
     let during = "0 corrected and 0 uncorrected during the check, 6 in all";
-    for (options, errors) in [
-        ("--quick", (since_boot, "shown")),
-        ("--no-traffic", (during, "good")),
-    ] {
+    for (options, errors) in
+        [("--quick", (since_boot, "shown")), ("--no-traffic", (during, "good"))]
+    {
         let output = software(&Fabric::new(), &format!("soft0 --json {options}"), faults);
         assert_success(&output);
         let document = document(&stdout(&output));
@@ -518,10 +465,7 @@ fn resources_of_an_idle_nic_are_suspect() {
         assert_success(&output);
         let text = stdout(&output);
         let is_suspect = text.contains("SUSPECT leaked-resources");
-        assert_eq!(
-            text.contains("no verdict: the NIC must be idle for 100 s"),
-            !is_suspect
-        );
+        assert_eq!(text.contains("no verdict: the NIC must be idle for 100 s"), !is_suspect);
         is_suspect
     };
     assert!(check());
@@ -574,18 +518,9 @@ fn refuses_invalid_arguments() {
         ("--quick --window=1s", "--window has no effect with --quick"),
         ("--expect-nics=0", "invalid value '0' for --expect-nics"),
         ("--link-speed=300", "expected 50, 100, 200 or 400 (Gb/s)"),
-        (
-            "--openmetrics=",
-            "for --openmetrics: expected the name of a file",
-        ),
-        (
-            "--openmetrics=x --openmetrics-format=json",
-            "expected node-exporter or openmetrics",
-        ),
-        (
-            "--openmetrics-format=openmetrics",
-            "needs --openmetrics=FILE",
-        ),
+        ("--openmetrics=", "for --openmetrics: expected the name of a file"),
+        ("--openmetrics=x --openmetrics-format=json", "expected node-exporter or openmetrics"),
+        ("--openmetrics-format=openmetrics", "needs --openmetrics=FILE"),
     ] {
         let error = assert_status(&check(&MadeUp::new(&[]), arguments), 2);
         assert!(error.contains(words), "{arguments}: {error}");
@@ -599,18 +534,12 @@ fn line_for_node_health_check_matches_nodes_that_are_not_bad() {
     let page = include_str!("../../docs/check.md");
     let mut lines = page.lines();
     let line = lines.find_map(|line| line.strip_prefix("* || check_cmd_output -t 25 -r 0 -m '/^"));
-    let (pattern, command) = line
-        .and_then(|line| line.split_once("/' "))
-        .expect("a line");
+    let (pattern, command) = line.and_then(|line| line.split_once("/' ")).expect("a line");
     assert_eq!(pattern, "(OK|UNDECIDED) ");
     let program = format!("{} check --quick", harness::CXIDIAG);
     let command = command.replace("cxidiag check", &program);
     let healthy = MadeUp::described_by(CASSINI_1);
-    let cases = [
-        (&healthy, "up", true),
-        (&healthy, "down", false),
-        (&MadeUp::new(&[]), "", true),
-    ];
+    let cases = [(&healthy, "up", true), (&healthy, "down", false), (&MadeUp::new(&[]), "", true)];
     for (machine, link, matches) in cases {
         if !link.is_empty() {
             machine.write(&format!("{DEVICE}/port/link"), link);
@@ -620,11 +549,7 @@ fn line_for_node_health_check_matches_nodes_that_are_not_bad() {
         let output = finish(machine.seen_by(shell));
         let text = stdout(&output);
         let is_match = text.starts_with("OK ") || text.starts_with("UNDECIDED ");
-        assert_eq!(
-            (output.status.success(), is_match),
-            (matches, matches),
-            "{text}"
-        );
+        assert_eq!((output.status.success(), is_match), (matches, matches), "{text}");
     }
 }
 

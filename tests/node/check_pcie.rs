@@ -43,22 +43,10 @@ fn finds_degraded_links_bad_and_slow_slots_good() {
         ("8@16:8@16/16@16", "OK soft0".to_owned()),
         ("8@16", format!("{width} x8 {of_nic}, expected x16")),
         ("4@16:8@16", format!("{width} x4 {of_nic}, expected x8")),
-        (
-            "16@2.5:16@8",
-            format!("{speed} 2.5 GT/s {of_nic}, expected 8.0 GT/s"),
-        ),
-        (
-            "8@16/16@16",
-            format!("{width} x8 {of_root_port}, expected x16"),
-        ),
-        (
-            "16@8:16@32/16@16",
-            format!("{speed} 8.0 GT/s {of_root_port}, expected 32.0 GT/s"),
-        ),
-        (
-            "8@8/16@16/16@16",
-            format!("{width} x8 {of_root_port}, expected x16 (and 1 more)"),
-        ),
+        ("16@2.5:16@8", format!("{speed} 2.5 GT/s {of_nic}, expected 8.0 GT/s")),
+        ("8@16/16@16", format!("{width} x8 {of_root_port}, expected x16")),
+        ("16@8:16@32/16@16", format!("{speed} 8.0 GT/s {of_root_port}, expected 32.0 GT/s")),
+        ("8@8/16@16/16@16", format!("{width} x8 {of_root_port}, expected x16 (and 1 more)")),
     ] {
         let output = check("--quiet", &format!("pcie-path={path}"));
         let status = if line.starts_with("OK") { 0 } else { 3 };
@@ -143,9 +131,7 @@ fn names_file_of_bridge_that_does_not_answer() {
     mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO");
     let fabric = Fabric::new();
     let mut command = fabric.command("check cxi0 --quick --quiet");
-    command
-        .env_remove("CXIDIAG_LIBCXI")
-        .env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "5");
+    command.env_remove("CXIDIAG_LIBCXI").env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "5");
     let output = finish(machine.seen_by(command));
     assert_status(&output, 4);
     let file = "/sys/class/cxi/cxi0/device/../max_link_width";

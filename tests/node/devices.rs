@@ -46,10 +46,7 @@ fn shows_virtual_function_of_the_next_release() {
     assert!(text.contains("software NIC, virtual function"), "{text}");
     let output = with("devices", "14");
     let errors = assert_status(&output, 2);
-    assert!(
-        errors.contains("CXIDIAG_NIDS=0x200012: a virtual function"),
-        "{errors}"
-    );
+    assert!(errors.contains("CXIDIAG_NIDS=0x200012: a virtual function"), "{errors}");
 }
 
 #[test]
@@ -67,32 +64,12 @@ fn prints_the_fabric_of_software_nics() {
     assert!(stdout(&output).contains(expected), "{}", stdout(&output));
     let output = run("devices", topology);
     assert_success(&output);
-    assert!(
-        stdout(&output).contains("soft1      0x41  up"),
-        "{}",
-        stdout(&output)
-    );
+    assert!(stdout(&output).contains("soft1      0x41  up"), "{}", stdout(&output));
     for (arguments, value, message) in [
-        (
-            "devices --topology",
-            "",
-            "--topology: CXIDIAG_TOPOLOGY names no topology",
-        ),
-        (
-            "devices --topology soft0",
-            topology,
-            "--topology: not allowed with DEVICE",
-        ),
-        (
-            "devices --topology --json",
-            topology,
-            "--topology: not allowed with --json",
-        ),
-        (
-            "devices --topology",
-            "/no/file",
-            "CXIDIAG_TOPOLOGY=/no/file: No such file",
-        ),
+        ("devices --topology", "", "--topology: CXIDIAG_TOPOLOGY names no topology"),
+        ("devices --topology soft0", topology, "--topology: not allowed with DEVICE"),
+        ("devices --topology --json", topology, "--topology: not allowed with --json"),
+        ("devices --topology", "/no/file", "CXIDIAG_TOPOLOGY=/no/file: No such file"),
         (
             "devices",
             "dragonfly:groups=x",
@@ -158,9 +135,7 @@ fn shows_services_of_each_release() {
         let mut command = fabric.command("devices soft0 --json");
         command.env("CXIDIAG_SHS", release);
         let devices = document(&stdout(&finish(command)));
-        let services = devices["devices"][0]["services"]
-            .as_array()
-            .expect("services");
+        let services = devices["devices"][0]["services"].as_array().expect("services");
         let own = services.iter().find(|service| service["id"] == 1000);
         assert_eq!(own.expect("a service")["is_usable"], false, "{release}");
         let le = &services[1]["resources"][5]["in_use"];
@@ -176,10 +151,7 @@ fn marks_service_that_tools_use_by_default() {
     let output = finish(command);
     assert_success(&output);
     let text = stdout(&output);
-    assert!(
-        text.contains("\nService 1        : DISABLED; VNIs 1,10; anyone\n"),
-        "{text}"
-    );
+    assert!(text.contains("\nService 1        : DISABLED; VNIs 1,10; anyone\n"), "{text}");
     let service = text.lines().find(|line| line.starts_with("Service 5 "));
     let service = service.expect("a service");
     assert!(service.ends_with("; used by default"), "{service}");
@@ -190,10 +162,7 @@ fn prints_one_row_for_each_nic() {
     let output = on_machine(&[], Fabric::new().command("devices"));
     assert_success(&output);
     let text = stdout(&output);
-    assert!(
-        text.starts_with("No Cassini hardware on this machine; "),
-        "{text}"
-    );
+    assert!(text.starts_with("No Cassini hardware on this machine; "), "{text}");
     let table = "\
 Device  Address  Link  Speed  NUMA  Services  Notes
 soft0      0x12  up        -     -  1-2       software NIC
@@ -202,10 +171,8 @@ soft1      0x13  up        -     -  1-2       software NIC
     assert!(text.ends_with(table), "{text}");
     let output = on_machine(&[], Fabric::new().command("devices --verbose"));
     let text = stdout(&output);
-    let devices: Vec<&str> = text
-        .lines()
-        .filter_map(|line| line.strip_prefix("Device           : "))
-        .collect();
+    let devices: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("Device           : ")).collect();
     assert_eq!(devices, ["soft0", "soft1"]);
 }
 
@@ -249,14 +216,8 @@ fn places_hardware_on_numa_nodes() {
     let class = "sys/class/cxi";
     let files = [
         (&*format!("{class}/cxi0/device/numa_node"), "1\n"),
-        (
-            &format!("{class}/cxi0/device/net/hsn0/address"),
-            "02:00:00:00:00:12\n",
-        ),
-        (
-            &format!("{class}/cxi1/device/net/hsn1/address"),
-            "00:40:a6:02:00:13\n",
-        ),
+        (&format!("{class}/cxi0/device/net/hsn0/address"), "02:00:00:00:00:12\n"),
+        (&format!("{class}/cxi1/device/net/hsn1/address"), "00:40:a6:02:00:13\n"),
         ("sys/devices/system/node/node1/cpulist", "8-15,24-31\n"),
     ];
     let run = |args: &str| {
@@ -285,19 +246,14 @@ fn places_hardware_on_numa_nodes() {
 fn lists_a_nic_that_cannot_be_opened() {
     let fabric = Fabric::new();
     let mut command = fabric.command("devices --json");
-    command
-        .env_remove("CXIDIAG_LIBCXI")
-        .env("CXIDIAG_NICS", "1");
+    command.env_remove("CXIDIAG_LIBCXI").env("CXIDIAG_NICS", "1");
     let output = on_machine(&[("sys/class/cxi/cxi3/device/numa_node", "0\n")], command);
     let error = assert_status(&output, 1);
     let start = "cxidiag devices: error: cannot open device cxi3: ";
     assert!(error.starts_with(start), "{error}");
     let devices = document(&stdout(&output));
     let device = &devices["devices"][0];
-    assert_eq!(
-        (&device["name"], &device["nic"]),
-        (&json!("cxi3"), &Value::Null)
-    );
+    assert_eq!((&device["name"], &device["nic"]), (&json!("cxi3"), &Value::Null));
     assert_eq!(device["error"]["kind"], "environment");
     assert_eq!(device["numa_node"], 0);
     assert_eq!(devices["devices"][1]["name"], "soft0");
@@ -305,10 +261,9 @@ fn lists_a_nic_that_cannot_be_opened() {
 
 #[test]
 fn reports_what_it_could_not_list_in_the_document() {
-    for (variable, value, status) in [
-        ("CXIDIAG_LIBCXI", "/no/such/library", 1),
-        ("CXIDIAG_NICS", "many", 2),
-    ] {
+    for (variable, value, status) in
+        [("CXIDIAG_LIBCXI", "/no/such/library", 1), ("CXIDIAG_NICS", "many", 2)]
+    {
         let fabric = Fabric::new();
         let mut command = fabric.command("devices --json");
         command.env(variable, value);
@@ -339,11 +294,7 @@ fn rejects_invalid_arguments() {
         ("--jsn", 2, "--jsn"),
         ("soft0 --libcxi=", 2, "--libcxi"),
         ("soft0 --json=", 2, "--json"),
-        (
-            "soft0 --json=/no/such/directory/file",
-            1,
-            "/no/such/directory/file",
-        ),
+        ("soft0 --json=/no/such/directory/file", 1, "/no/such/directory/file"),
     ] {
         let output = Fabric::new().run(&format!("devices {args}"));
         let error = assert_status(&output, status);

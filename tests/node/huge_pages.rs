@@ -193,11 +193,9 @@ fn t33_tells_a_client_what_its_server_lacks() {
     };
     let fabric = Fabric::new();
     let poor = MadeUp::with_huge_pages([0, 0]);
-    for (tool, options, needed) in [
-        ("write-lat", "", 1),
-        ("send-lat", "", 2),
-        ("send-bw", "-l 1 -b", 2),
-    ] {
+    for (tool, options, needed) in
+        [("write-lat", "", 1), ("send-lat", "", 2), ("send-bw", "-l 1 -b", 2)]
+    {
         let command = fabric.command(&format!("{tool} -p 0 -d soft0"));
         let server = Server::start(poor.seen_by(command));
         let peer = format!("127.0.0.1:{}", server.port);
@@ -222,10 +220,7 @@ fn serves_a_legacy_client_with_huge_pages() {
         return;
     };
     let fabric = Fabric::new();
-    let peer = Peer {
-        fields: "iters=3 flags=0x10",
-        ..Peer::of("write-lat")
-    };
+    let peer = Peer { fields: "iters=3 flags=0x10", ..Peer::of("write-lat") };
     let served = fabric.replay_client("write-lat", peer);
     assert_eq!(served.received.len(), 5, "{}", stderr(&served.cxidiag));
     assert!(stdout(&served.cxidiag).contains("Enabled (2M - 1 pages)\n"));
@@ -293,10 +288,7 @@ fn t13_reports_pages_that_are_gone() {
     // The first side to allocate reports the cause; the other gets it from its peer, or fails
     // itself.
     let cause = "cannot get a buffer of 8 bytes in huge pages of 1G: mmap: ";
-    assert!(
-        errors.iter().any(|error| error.contains(cause)),
-        "{errors:?}"
-    );
+    assert!(errors.iter().any(|error| error.contains(cause)), "{errors:?}");
     let explains = |error: &String| error.contains(cause) || error.contains("cannot run");
     assert!(errors.iter().all(explains), "{errors:?}");
     fabric.assert_nothing_left();

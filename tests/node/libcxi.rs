@@ -94,29 +94,19 @@ pub fn run_by(wrapper: &mut Command, program: &str, argument: &str) -> Output {
     );
     assert!(!fabric.path().join("fabric").exists(), "left behind");
     let printed = String::from_utf8_lossy(&output.stdout);
-    let skipped = printed
-        .lines()
-        .filter(|line| line.starts_with("not tested"));
+    let skipped = printed.lines().filter(|line| line.starts_with("not tested"));
     skipped.for_each(|line| println!("{line}"));
     output
 }
 
 /// Names of the functions that a program imports from the library.
 fn imports(program: &str) -> BTreeSet<String> {
-    let symbols = succeed(
-        Command::new("nm")
-            .args(["-D", "--undefined-only"])
-            .arg(PROGRAMS.join(program)),
-    );
+    let symbols =
+        succeed(Command::new("nm").args(["-D", "--undefined-only"]).arg(PROGRAMS.join(program)));
     let symbols = String::from_utf8(symbols.stdout).expect("text");
-    let names = symbols
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("U "));
+    let names = symbols.lines().filter_map(|line| line.trim().strip_prefix("U "));
     let names = names.map(|symbol| symbol.split('@').next().expect("a name"));
-    names
-        .filter(|name| name.starts_with("cxil_"))
-        .map(str::to_owned)
-        .collect()
+    names.filter(|name| name.starts_with("cxil_")).map(str::to_owned).collect()
 }
 
 #[test]
@@ -153,10 +143,7 @@ fn c_structures_agree_with_facts() {
             }
         }
     }
-    assert!(
-        count >= 25,
-        "only {count} structures of the header are known"
-    );
+    assert!(count >= 25, "only {count} structures of the header are known");
     let path = PROGRAMS.join("structures.c");
     fs::write(&path, checks).expect("a writable directory");
     let mut compiler = Command::new("cc");
@@ -232,20 +219,11 @@ fn foreign_programs_exchange_data() {
             String::from_utf8(output.stdout).expect("text")
         };
         let ping_pong = output("ping_pong");
-        assert!(
-            ping_pong.starts_with("round trip [us]: min "),
-            "{ping_pong}"
-        );
+        assert!(ping_pong.starts_with("round trip [us]: min "), "{ping_pong}");
         let loopback = output("loopback");
-        assert!(
-            loopback.starts_with("write and ACK [us]: min "),
-            "{loopback}"
-        );
+        assert!(loopback.starts_with("write and ACK [us]: min "), "{loopback}");
         let writer = output("writer");
-        assert!(
-            writer.contains("\n200 writes of 65536 bytes, 16 under way: "),
-            "{writer}"
-        );
+        assert!(writer.contains("\n200 writes of 65536 bytes, 16 under way: "), "{writer}");
     }
 }
 
@@ -277,9 +255,7 @@ fn libfabric_sequence_transfers_data() {
 fn libfabric_runs_where_it_has_the_provider() {
     let providers = Command::new("fi_info").arg("--list").output();
     let has_provider = providers.is_ok_and(|list| {
-        String::from_utf8_lossy(&list.stdout)
-            .lines()
-            .any(|line| line.starts_with("cxi:"))
+        String::from_utf8_lossy(&list.stdout).lines().any(|line| line.starts_with("cxi:"))
     });
     if !has_provider {
         println!("not tested: libfabric has no provider cxi");
@@ -337,10 +313,8 @@ fn wrapper_runs_programs_on_the_fabric_of_a_group() {
 /// Whether this machine permits the mount namespaces in which the NICs are in `/sys/class`. Says so
 /// if it does not.
 pub fn shows_nics_in_sys() -> bool {
-    let shown = wrapper()
-        .args(["test", "-e", "/sys/class/softnic"])
-        .output()
-        .expect("the wrapper starts");
+    let shown =
+        wrapper().args(["test", "-e", "/sys/class/softnic"]).output().expect("the wrapper starts");
     let is_permitted = shown.status.success();
     if !is_permitted {
         println!("not tested: no mount namespaces");
@@ -373,10 +347,9 @@ fn runs_with_sanitizers() {
     let suppressions = PROGRAMS.join("tsan.supp");
     fs::write(&suppressions, "called_from_lib:libcxi.so\n").expect("a writable directory");
     let tsan = format!("suppressions={}", suppressions.display());
-    for (sanitizer, variable, value) in [
-        ("address,undefined", "ASAN_OPTIONS", "detect_leaks=0"),
-        ("thread", "TSAN_OPTIONS", &tsan),
-    ] {
+    for (sanitizer, variable, value) in
+        [("address,undefined", "ASAN_OPTIONS", "detect_leaks=0"), ("thread", "TSAN_OPTIONS", &tsan)]
+    {
         // GCC warns that its ThreadSanitizer does not know fences.
         let flags = [&format!("-fsanitize={sanitizer}"), "-Wno-tsan"];
         if !runs_empty_program(&flags) {
@@ -385,12 +358,7 @@ fn runs_with_sanitizers() {
         }
         for (program, argument) in [("smoke", ""), ("on_demand", ""), ("ping_pong", "20")] {
             let executable = format!("{program}-{sanitizer}");
-            compile(
-                &PROGRAMS,
-                &Path::new(SOURCES).join(program),
-                &executable,
-                &flags,
-            );
+            compile(&PROGRAMS, &Path::new(SOURCES).join(program), &executable, &flags);
             run_by(wrapper().env(variable, value), &executable, argument);
         }
     }
@@ -437,19 +405,12 @@ fn text(value: &Value) -> String {
 /// Functions and their version nodes, from the facts.
 fn facts() -> BTreeMap<String, String> {
     let functions = ABI["functions"].as_array().expect("functions");
-    functions
-        .iter()
-        .map(|function| (text(&function["name"]), text(&function["version"])))
-        .collect()
+    functions.iter().map(|function| (text(&function["name"]), text(&function["version"]))).collect()
 }
 
 #[test]
 fn exports_functions_with_their_versions() {
-    let symbols = succeed(
-        Command::new("nm")
-            .args(["-D", "--defined-only"])
-            .arg(&*LIBCXI),
-    );
+    let symbols = succeed(Command::new("nm").args(["-D", "--defined-only"]).arg(&*LIBCXI));
     let symbols = String::from_utf8(symbols.stdout).expect("text");
     let exported: BTreeMap<String, String> = symbols
         .lines()
@@ -461,25 +422,13 @@ fn exports_functions_with_their_versions() {
         .collect();
     assert_eq!(exported, facts());
     // The only other symbols are the names of the nodes.
-    let nodes = symbols
-        .lines()
-        .filter(|line| line.contains(" A LIBCXI_"))
-        .count();
+    let nodes = symbols.lines().filter(|line| line.contains(" A LIBCXI_")).count();
     assert_eq!(symbols.lines().count(), exported.len() + nodes);
-    assert_eq!(
-        nodes,
-        ABI["library"]["version_nodes"]
-            .as_array()
-            .expect("nodes")
-            .len()
-    );
+    assert_eq!(nodes, ABI["library"]["version_nodes"].as_array().expect("nodes").len());
     let dynamic = succeed(Command::new("readelf").arg("-d").arg(&*LIBCXI));
     let dynamic = String::from_utf8(dynamic.stdout).expect("text");
     let soname = ABI["library"]["soname"].as_str().expect("text");
-    assert!(
-        dynamic.contains(&format!("soname: [{soname}]")),
-        "{dynamic}"
-    );
+    assert!(dynamic.contains(&format!("soname: [{soname}]")), "{dynamic}");
 }
 
 /// Each node has the one before it as its parent.
@@ -489,24 +438,14 @@ fn version_nodes_form_a_chain() {
     let opened = map.lines().filter_map(|line| line.strip_suffix(" {"));
     let names: Vec<&str> = opened.collect();
     let facts = ABI["library"]["version_nodes"].as_array().expect("nodes");
-    let wanted: Vec<&str> = facts
-        .iter()
-        .map(|node| node["name"].as_str().expect("text"))
-        .collect();
+    let wanted: Vec<&str> = facts.iter().map(|node| node["name"].as_str().expect("text")).collect();
     assert_eq!(names, wanted);
     for node in facts {
-        let (name, parent) = (
-            node["name"].as_str().expect("text"),
-            node["parent"].as_str(),
-        );
+        let (name, parent) = (node["name"].as_str().expect("text"), node["parent"].as_str());
         let (_, rest) = map.split_once(&format!("\n{name} {{")).expect(name);
         let (_, end) = rest.split_once('}').expect("a closed node");
         let end = end.split(';').next().expect("an end").trim();
-        assert_eq!(
-            Some(end).filter(|end| !end.is_empty()),
-            parent,
-            "parent of {name}"
-        );
+        assert_eq!(Some(end).filter(|end| !end.is_empty()), parent, "parent of {name}");
     }
 }
 
@@ -529,27 +468,15 @@ fn wrapper_needs_program_and_library() {
     fails(wrapper().arg("--help").stdout(full), 1, failed);
     let missing = "no libcxi.so.1 in /nowhere";
     let elsewhere = ("CXI_SOFTNIC_LIBRARY_DIR", "/nowhere");
-    fails(
-        wrapper().arg("true").env(elsewhere.0, elsewhere.1),
-        1,
-        missing,
-    );
+    fails(wrapper().arg("true").env(elsewhere.0, elsewhere.1), 1, missing);
     let missing = "/nowhere: No such file or directory (os error 2)";
     fails(wrapper().args(["--no-sys", "/nowhere"]), 127, missing);
     let invalid = "CXIDIAG_NICS=0: expected a number from 1 to 100";
     fails(wrapper().arg("true").env("CXIDIAG_NICS", "0"), 2, invalid);
     let invalid = "CXIDIAG_SOFTNIC_SUMMARY=yes: expected 0 or 1";
-    fails(
-        wrapper().arg("true").env("CXIDIAG_SOFTNIC_SUMMARY", "yes"),
-        2,
-        invalid,
-    );
+    fails(wrapper().arg("true").env("CXIDIAG_SOFTNIC_SUMMARY", "yes"), 2, invalid);
     let invalid = "CXIDIAG_TRAP_DOORBELLS=some: expected none, counters or all";
-    fails(
-        wrapper().arg("true").env("CXIDIAG_TRAP_DOORBELLS", "some"),
-        2,
-        invalid,
-    );
+    fails(wrapper().arg("true").env("CXIDIAG_TRAP_DOORBELLS", "some"), 2, invalid);
     // The program's own library path comes second, and the wrapper exits with its status.
     let output = wrapper()
         .args(["--no-sys", "sh", "-c", "echo $LD_LIBRARY_PATH; exit 7"])
@@ -569,19 +496,14 @@ fn wrapper_says_how_many_packets_nics_sent() {
     let fabric = tempfile::tempdir_in("/dev/shm").expect("a temporary directory");
     let asked = |arguments: &[&str]| {
         let mut wrapper = wrapper();
-        wrapper
-            .args(arguments)
-            .env("CXIDIAG_FABRIC_DIR", fabric.path().join("fabric"));
+        wrapper.args(arguments).env("CXIDIAG_FABRIC_DIR", fabric.path().join("fabric"));
         wrapper
     };
     let said = |command: &mut Command| {
         let output = command.output().expect("the wrapper starts");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         let words = text.split_once("the software NICs sent ");
-        (
-            output.status,
-            words.map(|(_, rest)| rest.trim_end().to_owned()),
-        )
+        (output.status, words.map(|(_, rest)| rest.trim_end().to_owned()))
     };
     let count = |(status, said): (ExitStatus, Option<String>)| {
         assert!(status.success(), "{said:?}");
@@ -594,21 +516,12 @@ fn wrapper_says_how_many_packets_nics_sent() {
     let loopback: u64 = count(said(&mut asked(&["--verbose", &program("loopback"), "20"])));
     assert!((40..60).contains(&loopback), "{loopback}");
     // One process exits without closing its device.
-    let left_open = count(said(&mut asked(&[
-        "--verbose",
-        &program("refused"),
-        "leave",
-    ])));
+    let left_open = count(said(&mut asked(&["--verbose", &program("refused"), "leave"])));
     assert!(left_open > 0);
-    let script = format!(
-        "cxi-softnic {0} 20; cxi-softnic {0} 20",
-        program("loopback")
-    );
+    let script = format!("cxi-softnic {0} 20; cxi-softnic {0} 20", program("loopback"));
     let path = format!("{}:/usr/bin:/bin", SOFTWARE_NIC.display());
     let both = count(said(
-        asked(&["sh", "-c", &script])
-            .env("PATH", path)
-            .env("CXIDIAG_SOFTNIC_SUMMARY", "1"),
+        asked(&["sh", "-c", &script]).env("PATH", path).env("CXIDIAG_SOFTNIC_SUMMARY", "1"),
     ));
     assert_eq!(both, 2 * loopback);
     let (status, none) = said(&mut asked(&["--verbose", "false"]));
@@ -619,12 +532,8 @@ fn wrapper_says_how_many_packets_nics_sent() {
     let (status, _) = said(&mut asked(&["--verbose", "sh", "-c", "kill -TERM $$"]));
     assert_eq!(status.signal(), Some(15));
     // A signal for the wrapper ends the program.
-    let (status, _) = said(&mut asked(&[
-        "--verbose",
-        "sh",
-        "-c",
-        "kill -TERM $PPID; exec sleep 600",
-    ]));
+    let (status, _) =
+        said(&mut asked(&["--verbose", "sh", "-c", "kill -TERM $PPID; exec sleep 600"]));
     assert_eq!(status.signal(), Some(15));
 }
 
@@ -684,11 +593,7 @@ fn wrapper_shows_nics_in_sys() {
     const LIST: &str = "/sys/bus/pci/devices";
     if Path::new(LIST).exists() {
         let real = listed(LIST);
-        let shown = nics(&[
-            "sh",
-            "-c",
-            &format!("ls {LIST}; cat {LIST}/{pci_address}/vendor"),
-        ]);
+        let shown = nics(&["sh", "-c", &format!("ls {LIST}; cat {LIST}/{pci_address}/vendor")]);
         let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
         assert_eq!(shown, format!("{real}5f00:00:00.0\n5f00:01:00.0\n0x1590\n"));
         assert_eq!(listed(LIST), real);

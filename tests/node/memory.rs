@@ -10,26 +10,18 @@ use crate::harness::{
     self, CXIDIAG, Fabric, Server, assert_status, assert_success, finish, stderr,
 };
 
-const SMALL: (&str, &str) = (
-    "proc/meminfo",
-    "MemTotal: 99999 kB\nMemFree: 100 kB\nMemAvailable: 65536 kB\n",
-);
+const SMALL: (&str, &str) =
+    ("proc/meminfo", "MemTotal: 99999 kB\nMemFree: 100 kB\nMemAvailable: 65536 kB\n");
 
 /// In a control group that may use 300000 bytes more, with a small NUMA node.
 const LIMITED: [(&str, &str); 7] = [
     SMALL,
     ("proc/self/cgroup", "0::/batch/job7\n"),
-    (
-        "proc/self/mountinfo",
-        "30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
-    ),
+    ("proc/self/mountinfo", "30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
     ("sys/fs/cgroup/batch/memory.max", "1000000\n"),
     ("sys/fs/cgroup/batch/memory.current", "700000\n"),
     ("sys/devices/system/node/node0/cpulist", "0\n"),
-    (
-        "sys/devices/system/node/node0/meminfo",
-        "Node 0 MemFree: 64 kB\n",
-    ),
+    ("sys/devices/system/node/node0/meminfo", "Node 0 MemFree: 64 kB\n"),
 ];
 
 const HINT: &str = "hint: buffers are pinned: they must fit into the free memory, that of the NUMA \
@@ -110,11 +102,7 @@ fn t13_reports_a_failed_allocation_on_both_sides() {
         for limited in ["server", "client"] {
             let fabric = Fabric::new();
             let command = |side: &str, arguments: &str| {
-                let limit = if side == limited {
-                    "ulimit -v 600000;"
-                } else {
-                    ""
-                };
+                let limit = if side == limited { "ulimit -v 600000;" } else { "" };
                 let arguments = harness::named(arguments);
                 let line = format!("{limit} exec {CXIDIAG} {tool} {arguments}");
                 fabric.command_of(Path::new("sh"), &["-c", &line])
@@ -123,11 +111,8 @@ fn t13_reports_a_failed_allocation_on_both_sides() {
             let arguments = format!("127.0.0.1 -d soft1 -p {} {options}", server.port);
             let client = assert_status(&finish(command("client", &arguments)), 1);
             let server = assert_status(&server.finish(), 1);
-            let (limited_side, other) = if limited == "client" {
-                (client, server)
-            } else {
-                (server, client)
-            };
+            let (limited_side, other) =
+                if limited == "client" { (client, server) } else { (server, client) };
             let why =
                 "cannot get a buffer of 536870912 bytes: mmap: Cannot allocate memory (errno 12)\n";
             let start = format!("cxidiag {tool}: error: {why}hint: ");
@@ -150,9 +135,7 @@ fn own_memory(options: &str) -> u64 {
     let status = fs::read_to_string(path).expect("a process");
     client.go_on();
     assert_success(&client.finish());
-    let own = status
-        .lines()
-        .find_map(|line| line.strip_prefix("RssAnon:"));
+    let own = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
     let number = own.and_then(|own| own.split_whitespace().next());
     number.expect("a size").parse().expect("a number")
 }
@@ -161,8 +144,5 @@ fn own_memory(options: &str) -> u64 {
 #[test]
 fn memory_does_not_grow_with_duration() {
     let [short, long] = ["-D 1", "-D 4"].map(own_memory);
-    assert!(
-        long < short + 500,
-        "{short} KiB after 1 s, {long} KiB after 4 s"
-    );
+    assert!(long < short + 500, "{short} KiB after 1 s, {long} KiB after 4 s");
 }

@@ -13,10 +13,8 @@ fn run_without(functions: &[&str], args: &str) -> Output {
     for function in functions {
         // The dynamic linker compares names, so that it does not find a function under another one.
         let name = [b"\0", function.as_bytes(), b"\0"].concat();
-        let at = library
-            .windows(name.len())
-            .position(|bytes| bytes == name)
-            .expect("a dynamic symbol");
+        let at =
+            library.windows(name.len()).position(|bytes| bytes == name).expect("a dynamic symbol");
         library[at + 1] = b'_';
     }
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -44,10 +42,7 @@ fn measures_without_each_optional_function() {
             assert_success(&output);
         }
     }
-    let every: Vec<&str> = Api::OPTIONAL
-        .iter()
-        .map(|(function, _)| *function)
-        .collect();
+    let every: Vec<&str> = Api::OPTIONAL.iter().map(|(function, _)| *function).collect();
     assert_failure(
         &run_without(&every, "write-lat --loopback -d cxi0"),
         "cannot use service 1 of cxi0: cxil_get_svc: this libcxi lacks the function, which libcxi \

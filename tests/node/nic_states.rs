@@ -7,10 +7,8 @@ fn refused(tool: &str, fault: &str) -> (String, serde_json::Value) {
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().expect("a directory");
     let document = directory.path().join("run.json");
-    let mut command = fabric.command(&format!(
-        "{tool} --loopback -d soft0 -n 1000 --json={}",
-        document.display()
-    ));
+    let mut command = fabric
+        .command(&format!("{tool} --loopback -d soft0 -n 1000 --json={}", document.display()));
     command.env("CXIDIAG_FAULTS", fault);
     let output = finish(command);
     assert_eq!(output.status.code(), Some(1), "{tool}: {output:?}");
@@ -25,23 +23,11 @@ fn refused(tool: &str, fault: &str) -> (String, serde_json::Value) {
 fn refused_command_ends_run_with_its_reason() {
     const REFUSED: &str = "transmit queue: the NIC refused the ";
     const CODE: &str = ": PERM_VIOLATION (return code 5)";
-    for tool in [
-        "write-lat",
-        "read-lat",
-        "send-lat",
-        "send-bw",
-        "write-bw --pairs=2 --threads=2",
-    ] {
+    for tool in ["write-lat", "read-lat", "send-lat", "send-bw", "write-bw --pairs=2 --threads=2"] {
         let (said, document) = refused(tool, "refuse=PERM_VIOLATION@45");
-        assert!(
-            said.contains(REFUSED) && said.contains(CODE),
-            "{tool}: {said}"
-        );
+        assert!(said.contains(REFUSED) && said.contains(CODE), "{tool}: {said}");
         assert!(!said.contains("no answer"), "{tool}: {said}");
-        assert!(
-            said.contains("\nhint: the service or profile lacks a right"),
-            "{tool}: {said}"
-        );
+        assert!(said.contains("\nhint: the service or profile lacks a right"), "{tool}: {said}");
         if document["error"]["kind"] == "nic" {
             let states = document["error"]["nic_states"].as_array().expect("a list");
             let has = |words: &str| {
@@ -61,8 +47,5 @@ fn failed_operation_comes_with_states_of_queues() {
     assert!(said.contains("the NIC reported PT_DISABLED"), "{said}");
     assert!(!said.contains("fetched"), "{said}");
     let states = document["error"]["nic_states"].to_string();
-    assert!(
-        states.contains("transmit queue: all commands fetched"),
-        "{states}"
-    );
+    assert!(states.contains("transmit queue: all commands fetched"), "{states}");
 }

@@ -24,10 +24,7 @@ static RECORDER: LazyLock<PathBuf> = LazyLock::new(|| {
         .args(["-shared", "-fPIC", "-o"])
         .arg(&library)
         .arg(concat!("-I", env!("CARGO_MANIFEST_DIR"), "/ffi/cxi-sys"))
-        .arg(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/tests/libcxi/recorder.c"
-        ))
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/libcxi/recorder.c"))
         .args([
             format!("-L{nic}"),
             format!("-Wl,-rpath,{nic}"),
@@ -76,9 +73,7 @@ fn selects_high_rate_profile_before_context_of_immediate_data() {
         let transmits = queues.iter().filter(|queue| queue.flags == TRANSMIT);
         let begins: Vec<_> = transmits.map(|queue| &queue.half_slots[..5]).collect();
         // A command of 64 bytes has two half-slots.
-        let [begin] = begins[..] else {
-            panic!("{tool}: {queues:?}")
-        };
+        let [begin] = begins[..] else { panic!("{tool}: {queues:?}") };
         let commands = [0, 2, 4].map(|at| begin[at].as_str());
         assert_eq!(commands, [LCID, CQ_NOOP, C_STATE], "{tool}");
     }

@@ -25,9 +25,7 @@ fn document(mut command: Command, status: i32) -> Value {
 fn with<'a>(document: &'a Value, verdict: &str) -> Vec<&'a str> {
     let checks = document["checks"].as_array().expect("checks");
     let found = checks.iter().filter(|check| check["verdict"] == verdict);
-    found
-        .map(|check| check["name"].as_str().expect("a name"))
-        .collect()
+    found.map(|check| check["name"].as_str().expect("a name")).collect()
 }
 
 fn with_variable(fabric: &Fabric, name: &str, value: &str, args: &str) -> Command {
@@ -141,10 +139,7 @@ fn facts_of_swap_follow_file_of_driver() {
         let fabric = Fabric::new();
         let args = "selftest -d soft0 --only=atomics/swap-of-uint32-and-uint64,atomics/uint64";
         let status = if faults.starts_with("error") { 3 } else { 0 };
-        let document = document(
-            with_variable(&fabric, "CXIDIAG_FAULTS", faults, args),
-            status,
-        );
+        let document = document(with_variable(&fabric, "CXIDIAG_FAULTS", faults, args), status);
         let differing = with(&document, "differs");
         assert_eq!(differing.is_empty(), status == 0, "{faults}: {differing:?}");
     }
@@ -175,11 +170,7 @@ fn planted_faults_differ() {
         ("corrupt=0.2", "--only=atomics", "uint64"),
         ("error=PT_DISABLED:0.05", "--only=queues", "wrap"),
         ("error=NO_SPACE@1", "--only=moves/ack", "ack"),
-        (
-            "error=OP_VIOLATION@1",
-            "--only=errors/no-portal",
-            "no-portal",
-        ),
+        ("error=OP_VIOLATION@1", "--only=errors/no-portal", "no-portal"),
         ("error=ENTRY_NOT_FOUND@3", "--only=matching/order", "order"),
         (
             "error=UNDELIVERABLE@2",
@@ -187,11 +178,7 @@ fn planted_faults_differ() {
             "triggered-put",
         ),
         ("error=DROPPED@1", "--only=portals/disable", "disable"),
-        (
-            "loss=1,retry=1us",
-            "--only=moves,counters/doorbells-add",
-            "flush",
-        ),
+        ("loss=1,retry=1us", "--only=moves,counters/doorbells-add", "flush"),
         ("error=NO_SPACE:1", "--only=telemetry", "matches"),
     ] {
         let fabric = Fabric::new();
@@ -231,10 +218,7 @@ DIFFERS moves/ack (nic.md 6.4, stated)
 fn report_has_names_on_request_only() {
     let fabric = Fabric::new();
     let file = fabric.path().with_extension("report");
-    let host = rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned();
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     for (option, has_names) in [("", false), (" --with-names", true)] {
         let report = file.display();
         let args = format!("selftest -d soft0 --only=moves/ack --report={report}{option}");
@@ -242,12 +226,7 @@ fn report_has_names_on_request_only() {
         command.env("CXIDIAG_NIDS", "0x54321");
         assert_status(&finish(command), 3);
         let text = std::fs::read_to_string(&file).expect("a report");
-        for name in [
-            &format!(": {host}\n"),
-            "0x54321",
-            " 10 32 54 ",
-            "PCI address",
-        ] {
+        for name in [&format!(": {host}\n"), "0x54321", " 10 32 54 ", "PCI address"] {
             assert_eq!(text.contains(name), has_names, "{name}: {text}");
         }
         for line in [
@@ -277,15 +256,8 @@ fn peer_checks_run_tools_against_a_server() {
     let fabric = Fabric::new();
     let server = fabric.server("serve", "-d soft0");
     let names = ["unrestricted-read", "high-rate-puts", "rendezvous"];
-    let only: Vec<String> = names
-        .iter()
-        .map(|name| format!("--only=peer/{name}"))
-        .collect();
-    let args = format!(
-        "selftest -d soft1 --peer=127.0.0.1 -p {} {}",
-        server.port,
-        only.join(" ")
-    );
+    let only: Vec<String> = names.iter().map(|name| format!("--only=peer/{name}")).collect();
+    let args = format!("selftest -d soft1 --peer=127.0.0.1 -p {} {}", server.port, only.join(" "));
     let holding = document(fabric.command(&args), 0);
     assert_eq!(with(&holding, "holds").len(), names.len());
     let faults = "error=PT_DISABLED@5";
@@ -348,10 +320,7 @@ fn risky_checks_run_on_request_and_never_in_the_service_of_a_job() {
             .env("SLINGSHOT_SVC_IDS", "1")
             .env("SLINGSHOT_VNIS", "1");
         let error = assert_status(&finish(command), 2);
-        assert!(
-            error.contains("--risky: service 1 belongs to this job"),
-            "{error}"
-        );
+        assert!(error.contains("--risky: service 1 belongs to this job"), "{error}");
     }
 }
 
@@ -360,13 +329,7 @@ fn lists_checks_with_their_facts() {
     let output = Fabric::new().run("selftest --list");
     assert_success(&output);
     let text = stdout(&output);
-    for row in [
-        "queues/wrap ",
-        "peer/unrestricted-read ",
-        " nic.md 15 ",
-        " assumed ",
-        " risky ",
-    ] {
+    for row in ["queues/wrap ", "peer/unrestricted-read ", " nic.md 15 ", " assumed ", " risky "] {
         assert!(text.contains(row), "{row}: {text}");
     }
 }
@@ -377,14 +340,8 @@ fn rejects_arguments_without_effect() {
         ("--only=nothing", "expected a group (calls, "),
         ("--only=peer", "needs --peer=HOST"),
         ("--port=5", "--port=5 has no effect without --peer"),
-        (
-            "--peer=node1 --only=queues",
-            "--peer has no effect without --only=peer",
-        ),
-        (
-            "--peer=node1 --port=bogus",
-            "invalid value 'bogus' for --port",
-        ),
+        ("--peer=node1 --only=queues", "--peer has no effect without --only=peer"),
+        ("--peer=node1 --port=bogus", "invalid value 'bogus' for --port"),
         ("word", "invalid device 'word'"),
     ] {
         let output = Fabric::new().run(&format!("selftest {args}"));

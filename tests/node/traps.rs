@@ -66,9 +66,7 @@ fn preloads_library_from_directory_with_space() {
     let directory = directory.expect("a temporary directory");
     let files = ["cxi-softnic", "libcxi.so.1", "libsoftnic-faults.so"];
     succeed(
-        Command::new("cp")
-            .args(files.map(|file| SOFTWARE_NIC.join(file)))
-            .arg(directory.path()),
+        Command::new("cp").args(files.map(|file| SOFTWARE_NIC.join(file))).arg(directory.path()),
     );
     let mut moved = Command::new(directory.path().join("cxi-softnic"));
     run_by(moved.arg("--no-sys"), "counters", "blocked");

@@ -29,10 +29,7 @@ fn refuses_devices_in_place_of_files() {
     let mut devices = fabric.command("devices soft0");
     devices.env("CXIDIAG_TOPOLOGY", "/dev/zero");
     let error = assert_status(&finish(devices), 2);
-    assert!(
-        error.contains("neither a regular file nor a pipe"),
-        "{error}"
-    );
+    assert!(error.contains("neither a regular file nor a pipe"), "{error}");
 }
 
 #[test]
@@ -42,15 +39,7 @@ fn reads_files_with_a_byte_order_mark() {
     let path = directory.path().join("bounds");
     fs::write(&path, "\u{feff}p50<1000s\r\n").expect("a file");
     let expect = format!("--expect=@{}", path.display());
-    let arguments = [
-        "write-lat",
-        "--loopback",
-        "-d",
-        "soft0",
-        "-n",
-        "10",
-        &expect,
-    ];
+    let arguments = ["write-lat", "--loopback", "-d", "soft0", "-n", "10", &expect];
     assert_success(&fabric.run(&arguments));
 }
 
@@ -69,8 +58,7 @@ fn refuses_a_file_that_cannot_be_replaced_before_measuring() {
     fs::set_permissions(&file, Permissions::from_mode(0o666)).expect("a mode");
     let json = format!("--json={}", file.display());
     let mut run = fabric.command(&["write-lat", "--loopback", "-d", "soft0", "-n", "10", &json]);
-    run.user(1234, 1234)
-        .env("CXIDIAG_FABRIC_DIR", directory.path().join("fabric"));
+    run.user(1234, 1234).env("CXIDIAG_FABRIC_DIR", directory.path().join("fabric"));
     let output = finish(run);
     let error = assert_status(&output, 1);
     assert!(error.contains("Operation not permitted"), "{error}");
@@ -90,20 +78,14 @@ fn refuses_metrics_beside_a_file_with_the_same_samples() {
         let output = fabric.run(words.as_slice());
         (output.status.code(), stderr(&output))
     };
-    for (command, status) in [
-        ("check soft0 --quick", 0),
-        ("survey --loopback=2 --no-why", 4),
-    ] {
+    for (command, status) in [("check soft0 --quick", 0), ("survey --loopback=2 --no-why", 4)] {
         let name = command.split(' ').next().unwrap();
         let [first, second] = ["a", "b"].map(|end| format!("{name}-{end}.prom"));
         assert_eq!(run(command, &first).0, Some(status));
         assert_eq!(run(command, &first).0, Some(status));
         let (refused, error) = run(command, &second);
         assert_eq!(refused, Some(2), "{error}");
-        assert!(
-            error.contains(&first) && error.contains("name this file"),
-            "{error}"
-        );
+        assert!(error.contains(&first) && error.contains("name this file"), "{error}");
         assert!(!directory.path().join(&second).exists());
     }
     // A command under `stat` runs whatever its files are.
@@ -133,20 +115,11 @@ fn writes_document_of_invalid_arguments_of_commands() {
         let (command, rest) = arguments.split_once(' ').unwrap_or((arguments, ""));
         let run = |json: &str| Fabric::new().run(&*format!("{command} {json} {rest}"));
         let output = run("--json");
-        assert_eq!(
-            output.status.code(),
-            Some(2),
-            "{arguments}: {}",
-            stderr(&output)
-        );
+        assert_eq!(output.status.code(), Some(2), "{arguments}: {}", stderr(&output));
         let document: Value = serde_json::from_str(&stdout(&output)).expect(arguments);
         assert_eq!(document["error"]["kind"], "usage", "{arguments}");
         let output = run(&format!("--json={}", file.display()));
-        assert_eq!(
-            (output.status.code(), &*stdout(&output)),
-            (Some(2), ""),
-            "{arguments}"
-        );
+        assert_eq!((output.status.code(), &*stdout(&output)), (Some(2), ""), "{arguments}");
         assert!(!file.exists(), "{arguments}");
     }
 }
@@ -164,12 +137,7 @@ fn writes_document_of_failures_before_results() {
         let (name, rest) = command.split_once(' ').unwrap();
         let option = format!("--json={}", file.display());
         let output = Fabric::new().run(&*format!("{name} {option} {rest}"));
-        assert_eq!(
-            output.status.code(),
-            Some(status),
-            "{command}: {}",
-            stderr(&output)
-        );
+        assert_eq!(output.status.code(), Some(status), "{command}: {}", stderr(&output));
         let text = std::fs::read_to_string(&file).expect(command);
         let document: Value = serde_json::from_str(&text).expect(command);
         assert!(document["schema_version"].is_u64(), "{command}: {text}");

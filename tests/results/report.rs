@@ -20,10 +20,8 @@ const HOSTILE: &str = "</script><script>alert(1)</script>";
 /// Writes the page of `files` in `directory`, and returns it.
 fn page(fabric: &Fabric, directory: &Path, files: &[&str]) -> String {
     let output = directory.join("page.html");
-    let files: Vec<String> = files
-        .iter()
-        .map(|file| directory.join(file).display().to_string())
-        .collect();
+    let files: Vec<String> =
+        files.iter().map(|file| directory.join(file).display().to_string()).collect();
     let command = format!("report {} -o {}", files.join(" "), output.display());
     assert_success(&fabric.run(&command));
     fs::read_to_string(output).expect("a page")
@@ -58,11 +56,7 @@ fn survey() -> Value {
         for target in (0..NICS).filter(|target| *target != initiator) {
             let is_slow = initiator == SLOW || target == SLOW;
             let ns = f64::from(1_900 + (initiator * 7 + target * 13) % 100);
-            cells.push(json!([
-                initiator,
-                target,
-                if is_slow { ns * 2.0 } else { ns }
-            ]));
+            cells.push(json!([initiator, target, if is_slow { ns * 2.0 } else { ns }]));
         }
     }
     cells.pop();
@@ -123,25 +117,13 @@ fn draws_runs_and_comparisons() {
         command.arg(&label);
         assert_success(&finish(command));
     }
-    let compare = format!(
-        "compare {} {} --max-regress=9999% --json={}",
-        at("a"),
-        at("b"),
-        at("c")
-    );
+    let compare = format!("compare {} {} --max-regress=9999% --json={}", at("a"), at("b"), at("c"));
     // A busy machine may make any run slower.
     let compared = fabric.run(&compare);
-    assert!(
-        matches!(compared.status.code(), Some(0 | 3 | 4)),
-        "{}",
-        stderr(&compared)
-    );
+    assert!(matches!(compared.status.code(), Some(0 | 3 | 4)), "{}", stderr(&compared));
     let page = page(&fabric, directory.path(), &["a", "b", "c"]);
     assert_self_contained(&page);
-    assert!(
-        page.contains("no Cassini hardware"),
-        "software NICs are named"
-    );
+    assert!(page.contains("no Cassini hardware"), "software NICs are named");
     for (words, count) in [
         ("Latency of each size: median and range of the runs", 2),
         ("How often each latency occurs, 16 B", 2),
@@ -180,23 +162,11 @@ fn refuses_what_it_cannot_draw() {
         (format!("-o {page}"), 2, "there are no files with results"),
         (at("text"), 2, "--output names no file for the page"),
         (format!("- - -o {page}"), 2, "can be read only once"),
-        (
-            format!("{0} -o {0}", at("text")),
-            2,
-            "which would be replaced",
-        ),
+        (format!("{0} -o {0}", at("text")), 2, "which would be replaced"),
         (format!("{} -o {page}", at("text")), 1, "not valid JSON"),
-        (
-            format!("{} -o {page}", at("other")),
-            1,
-            "not a result that can be drawn",
-        ),
+        (format!("{} -o {page}", at("other")), 1, "not a result that can be drawn"),
         (format!("{} -o {page}", at("missing")), 1, "No such file"),
-        (
-            format!("{} -o {}/no/page", at("text"), at("")),
-            1,
-            "cannot write",
-        ),
+        (format!("{} -o {}/no/page", at("text"), at("")), 1, "cannot write"),
     ] {
         let error = assert_status(&fabric.run(&format!("report {arguments}")), status);
         assert!(error.contains(words), "{arguments}: {error}");
@@ -224,21 +194,9 @@ fn opened(page: &str) -> Option<(String, String)> {
     let file = directory.path().join("page.html");
     fs::write(&file, page.replace("</body>", &format!("{READER}</body>"))).expect("a page");
     let child = Command::new("chromium")
-        .args([
-            "--headless=new",
-            "--no-sandbox",
-            "--disable-gpu",
-            "--dump-dom",
-        ])
-        .args([
-            "--enable-logging=stderr",
-            "--log-level=0",
-            "--virtual-time-budget=5000",
-        ])
-        .arg(format!(
-            "--user-data-dir={}",
-            directory.path().join("profile").display()
-        ))
+        .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--dump-dom"])
+        .args(["--enable-logging=stderr", "--log-level=0", "--virtual-time-budget=5000"])
+        .arg(format!("--user-data-dir={}", directory.path().join("profile").display()))
         .arg(format!("file://{}", file.display()))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -315,10 +273,7 @@ fn draws_survey_with_a_map_of_all_pairs() {
     assert_eq!(console, "");
     assert!(document.contains("role=\"img\" aria-label=\"Map of write-lat 8: 4,032 pairs"));
     assert!(document.contains(&format!("data-pairs=\"{}\"", NICS * (NICS - 1))));
-    assert!(
-        document.contains("</span>not planned</span>"),
-        "the diagonal"
-    );
+    assert!(document.contains("</span>not planned</span>"), "the diagonal");
     // There is room for the names of switches, and after a zoom for the names of NICs.
     let switches = (0..16).map(|number| format!("{:03}.{:02}", number / 4, number % 4));
     let switches = switches.collect::<Vec<_>>().join(",");
@@ -326,9 +281,7 @@ fn draws_survey_with_a_map_of_all_pairs() {
     for (axis, title) in [("x", "Targets"), ("y", "Initiators")] {
         let title = format!("<div class=\"{axis} title\" aria-hidden=\"true\">{title}</div>");
         assert!(document.contains(&title), "{title}");
-        let (_, labels) = document
-            .split_once(&format!("class=\"{axis} labels\""))
-            .expect("labels");
+        let (_, labels) = document.split_once(&format!("class=\"{axis} labels\"")).expect("labels");
         let (_, first) = labels.split_once("<span>").expect("a label");
         assert!(first.starts_with("nid000017 cxi0</span>"), "{axis}");
     }
@@ -338,10 +291,7 @@ fn draws_survey_with_a_map_of_all_pairs() {
     let (tip, _) = tip.split_once("</div>").expect("a tip");
     assert!(tip.starts_with("nid000017 cxi0 to "), "{tip}");
     let lines: Vec<&str> = tip.lines().collect();
-    assert!(
-        lines[1].starts_with("3.") && lines[1].ends_with(" us"),
-        "{tip}"
-    );
+    assert!(lines[1].starts_with("3.") && lines[1].ends_with(" us"), "{tip}");
 }
 
 /// Returns what `stat` writes about two nodes, of which one has timeouts in the third second. One
@@ -407,14 +357,8 @@ fn draws_what_nics_did_while_a_command_ran() {
         ("no Cassini hardware", 1),
         ("/bad</h2>", 1),
         // In the headline, in the summary and in the section.
-        (
-            "packets were sent again on 1 of 2 NICs: nid1 cxi0, 320 timeouts",
-            3,
-        ),
-        (
-            "all 320 timeouts of nid1 cxi0 between 12:00:02 and 12:00:03",
-            1,
-        ),
+        ("packets were sent again on 1 of 2 NICs: nid1 cxi0, 320 timeouts", 3),
+        ("all 320 timeouts of nid1 cxi0 between 12:00:02 and 12:00:03", 1),
         ("nothing from nid3", 2),
         ("<th scope=\"row\" class=\"words\">nid1 cxi0</th>", 2),
         (">8.0 MB<", 4),

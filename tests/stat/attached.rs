@@ -21,10 +21,7 @@ fn stop_reports_since_start() {
     // A process with an open device keeps the counters of software NICs.
     let server = place.fabric.server("write-lat", "-d soft1");
     let start = finish(place.cxidiag(&["stat", "soft0", "--start=before"]));
-    assert_eq!(
-        (assert_status(&start, 0), stdout(&start)),
-        (String::new(), String::new())
-    );
+    assert_eq!((assert_status(&start, 0), stdout(&start)), (String::new(), String::new()));
     let tool = ["write-lat", "--loopback", "-d", "soft0", "-n", "500"];
     let mut run = place.cxidiag(&tool);
     run.env("CXIDIAG_FAULTS", "loss=0.1");
@@ -32,35 +29,24 @@ fn stop_reports_since_start() {
     let stop = finish(place.cxidiag(&["stat", "--stop=before"]));
     assert_status(&stop, 0);
     let text = stdout(&stop);
-    assert!(
-        text.contains("packets were sent again on 1 of 1 NICs: soft0, "),
-        "{text}"
-    );
+    assert!(text.contains("packets were sent again on 1 of 1 NICs: soft0, "), "{text}");
     let fails = |codes: &str| {
         let code = format!("--fail-on={codes}");
-        finish(place.cxidiag(&["stat", "--stop=before", "--quiet", &code]))
-            .status
-            .code()
+        finish(place.cxidiag(&["stat", "--stop=before", "--quiet", &code])).status.code()
     };
     assert_eq!(fails("outlier,timeouts"), Some(3));
     assert_eq!(fails("outlier,pcie_errors"), Some(0));
     let mut other = place.cxidiag(&["stat", "--stop=before"]);
     other.env("CXIDIAG_ROOT", another_boot(&place));
     let refused = assert_status(&finish(other), 2);
-    assert!(
-        refused.contains("it was written before this machine started"),
-        "{refused}"
-    );
+    assert!(refused.contains("it was written before this machine started"), "{refused}");
     let text = fs::read_to_string(place.path().join("before")).expect("a file");
     let (before, after) = text.split_once("\"serial\":").expect("a serial number");
     let (_, after) = after.split_once(',').expect("more");
     let other = format!("{before}\"serial\":\"X1\",{after}");
     place.write("serial", &other);
     let refused = assert_status(&finish(place.cxidiag(&["stat", "--stop=serial"])), 2);
-    assert!(
-        refused.contains("soft0 was the NIC with serial number X1"),
-        "{refused}"
-    );
+    assert!(refused.contains("soft0 was the NIC with serial number X1"), "{refused}");
     for (name, content) in [("empty", ""), ("text", "hello"), ("json", "{}")] {
         place.write(name, content);
         let file = format!("--stop={name}");
@@ -75,20 +61,15 @@ fn stop_reports_since_start() {
 fn stop_finishes_the_report_of_a_killed_leader() {
     let place = Place::new();
     let script = "touch ready; while [ -e ready ] && [ ! -e go ]; do sleep 0.02; done; touch ended";
-    let mut leader = place
-        .stat(&["--with-arguments"], &["sh", "-c", script])
-        .spawn()
-        .expect("it starts");
+    let mut leader =
+        place.stat(&["--with-arguments"], &["sh", "-c", script]).spawn().expect("it starts");
     place.wait_for_file("ready");
     leader.kill();
     let _ = leader.wait();
     let start = wait_for("the first reading", || {
         let mut entries = fs::read_dir(place.path()).expect("a directory").flatten();
         let step = entries.find(|entry| entry.path().is_dir())?;
-        let mut files = fs::read_dir(step.path())
-            .ok()?
-            .flatten()
-            .map(|file| file.path());
+        let mut files = fs::read_dir(step.path()).ok()?.flatten().map(|file| file.path());
         files.find(|path| path.extension().is_some_and(|of| of == "start"))
     });
     let stop = format!("--stop={}", start.display());
@@ -139,10 +120,7 @@ fn stop_fails_if_a_nic_is_gone() {
 #[test]
 fn stop_refuses_a_file_without_boot_id() {
     let place = Place::new();
-    assert_status(
-        &finish(place.cxidiag(&["stat", "soft0", "--start=before"])),
-        0,
-    );
+    assert_status(&finish(place.cxidiag(&["stat", "soft0", "--start=before"])), 0);
     let text = fs::read_to_string(place.path().join("before")).expect("a file");
     let (before, after) = text.split_once("\"boot_id\":").expect("a boot id");
     let (_, after) = after.split_once(',').expect("more");

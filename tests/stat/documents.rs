@@ -11,30 +11,17 @@ const SCHEMA: &str = include_str!("../../docs/stat.schema.json");
 fn json_has_all_counters_of_the_set_and_fits_its_schema() {
     let place = Place::new();
     let list = place.write("list", "rh:spt_timeouts\nmade_up\nhni_tx_ok_opt\n");
-    let tool = [
-        CXIDIAG,
-        "write-lat",
-        "--loopback",
-        "-d",
-        "soft0",
-        "-n",
-        "100",
-    ];
+    let tool = [CXIDIAG, "write-lat", "--loopback", "-d", "soft0", "-n", "100"];
     for (set, counters) in [("job", None), (&*format!("@{list}"), Some(3))] {
         let set = format!("--set={set}");
         let output = finish(place.stat(&[&set, "--json=stat.json"], &tool));
         let errors = assert_status(&output, 0);
-        assert_eq!(
-            errors.contains("no NIC has these counters: made_up"),
-            counters.is_some()
-        );
+        assert_eq!(errors.contains("no NIC has these counters: made_up"), counters.is_some());
         let text = fs::read_to_string(place.path().join("stat.json")).expect("a file");
         let document = schema::document(SCHEMA, &text);
         assert_eq!(document["program"], serde_json::json!([CXIDIAG]));
         assert_eq!(document["exit_status"], 0);
-        let found = document["nics"][0]["counters"]
-            .as_object()
-            .expect("an object");
+        let found = document["nics"][0]["counters"].as_object().expect("an object");
         assert_eq!(found.len(), counters.unwrap_or(found.len()));
         assert!(found.len() >= 3);
         let sent = &found["hni_tx_ok_opt"];
@@ -66,15 +53,7 @@ fn json_has_locations_on_a_fabric_of_switches() {
 fn metrics_and_text_agree() {
     let place = Place::new();
     let options = ["--openmetrics=stat.om", "--report=all", "-o", "report"];
-    let tool = [
-        CXIDIAG,
-        "write-lat",
-        "--loopback",
-        "-d",
-        "soft0",
-        "-n",
-        "100",
-    ];
+    let tool = [CXIDIAG, "write-lat", "--loopback", "-d", "soft0", "-n", "100"];
     let output = finish(place.stat(&options, &tool));
     assert_eq!(assert_status(&output, 0), "");
     let prom = place.stat(&["--openmetrics=stat.prom", "--quiet"], &["true"]);
@@ -83,22 +62,13 @@ fn metrics_and_text_agree() {
     metrics::assert_accepted(&prom, &metrics, 4);
     let metrics = fs::read_to_string(metrics).expect("a file");
     assert!(metrics.ends_with("# EOF\n"));
-    assert!(
-        metrics.contains("cxidiag_stat_exit_status 0\n"),
-        "{metrics}"
-    );
+    assert!(metrics.contains("cxidiag_stat_exit_status 0\n"), "{metrics}");
     assert!(metrics.contains("cxidiag_stat_nics 1\n"), "{metrics}");
     let report = fs::read_to_string(place.path().join("report")).expect("a file");
-    let row = report
-        .lines()
-        .find(|line| line.contains(" hni_tx_ok_opt "))
-        .expect("a row");
+    let row = report.lines().find(|line| line.contains(" hni_tx_ok_opt ")).expect("a row");
     let sent = row.split_whitespace().nth(2).expect("a column");
     let name = "name=\"hni_tx_ok_opt\"} ";
-    let sample = metrics
-        .lines()
-        .find(|line| line.contains(name))
-        .expect("a sample");
+    let sample = metrics.lines().find(|line| line.contains(name)).expect("a sample");
     assert_eq!(sample.rsplit(' ').next(), Some(sent));
 }
 

@@ -16,11 +16,7 @@ fn ends_as_the_command_ends() {
         (&["true"][..], 0, "exit status 0"),
         (&["false"], 1, "exit status 1"),
         (&["sh", "-c", "exit 77"], 77, "exit status 77"),
-        (
-            &["/none"],
-            127,
-            "cannot execute /none: No such file or directory",
-        ),
+        (&["/none"], 127, "cannot execute /none: No such file or directory"),
         (&["/etc"], 126, "cannot execute /etc: Permission denied"),
     ] {
         let output = finish(place.stat(&[], command));
@@ -40,10 +36,7 @@ fn ends_as_the_command_ends() {
         assert_eq!(output.status.signal(), Some(signal), "{:?}", output.status);
         assert!(!output.status.core_dumped());
         let errors = stderr(&output);
-        assert!(
-            errors.contains(&format!("ended by signal {signal}")),
-            "{errors}"
-        );
+        assert!(errors.contains(&format!("ended by signal {signal}")), "{errors}");
     }
     assert_eq!(place.left(), [""; 0]);
     place.fabric.assert_nothing_left();
@@ -53,14 +46,8 @@ fn ends_as_the_command_ends() {
 fn refuses_invalid_arguments_before_the_command_starts() {
     let place = Place::new();
     for (options, refused) in [
-        (
-            &["--set=jobs"][..],
-            "invalid value 'jobs' for --set: expected job, quick",
-        ),
-        (
-            &["--set=@none"],
-            "invalid value '@none' for --set: cannot read the file",
-        ),
+        (&["--set=jobs"][..], "invalid value 'jobs' for --set: expected job, quick"),
+        (&["--set=@none"], "invalid value '@none' for --set: cannot read the file"),
         (
             &["--fail-on=timeouts"],
             "it is for --stop and --merge: the exit status is that of COMMAND",
@@ -94,25 +81,13 @@ fn command_has_the_descriptors_and_the_output_of_stat() {
     let output = finish(command);
     assert_eq!(stdout(&output), stdout(&finish(alone)));
     let errors = stderr(&output);
-    assert!(
-        errors.starts_with("out\n1 node, 1 NIC (software NICs): sh, "),
-        "{errors}"
-    );
+    assert!(errors.starts_with("out\n1 node, 1 NIC (software NICs): sh, "), "{errors}");
 }
 
 #[test]
 fn report_has_what_was_sent() {
     let place = Place::new();
-    let tool = [
-        CXIDIAG,
-        "write-lat",
-        "--loopback",
-        "-d",
-        "soft0",
-        "-n",
-        "190",
-        "--warmup=10",
-    ];
+    let tool = [CXIDIAG, "write-lat", "--loopback", "-d", "soft0", "-n", "190", "--warmup=10"];
     let mut command = place.stat(&["--csv=counters.csv"], &tool);
     command.env("CXIDIAG_FAULTS", "seed=7,loss=0.1");
     let counters = [&tool[..], &["--counters"]].concat();
@@ -129,15 +104,8 @@ fn report_has_what_was_sent() {
     alone.env("CXIDIAG_FAULTS", "seed=7,loss=0.1");
     let text = stdout(&finish(alone));
     let of_tool = |name: &str| -> u64 {
-        let row = text
-            .lines()
-            .find(|line| line.starts_with(name))
-            .expect(name);
-        row.split_whitespace()
-            .nth(1)
-            .expect("a column")
-            .parse()
-            .expect("a number")
+        let row = text.lines().find(|line| line.starts_with(name)).expect(name);
+        row.split_whitespace().nth(1).expect("a column").parse().expect("a number")
     };
     assert_eq!(
         delta("hni_tx_ok_opt") - 2 * resent,
@@ -155,23 +123,12 @@ fn quiet_report_appears_only_if_something_is_unusual() {
     let place = Place::new();
     let output = finish(place.stat(&["--quiet"], &["true"]));
     assert_eq!(assert_status(&output, 0), "");
-    let tool = [
-        CXIDIAG,
-        "write-lat",
-        "--loopback",
-        "-d",
-        "soft0",
-        "-n",
-        "200",
-    ];
+    let tool = [CXIDIAG, "write-lat", "--loopback", "-d", "soft0", "-n", "200"];
     let mut command = place.stat(&["--quiet", "--report=line"], &tool);
     command.env("CXIDIAG_FAULTS", "loss=0.2");
     let errors = assert_status(&finish(command), 0);
     assert_eq!(errors.lines().count(), 1, "{errors}");
-    assert!(
-        errors.contains(": packets were sent again on 1 of 1 NICs: soft0"),
-        "{errors}"
-    );
+    assert!(errors.contains(": packets were sent again on 1 of 1 NICs: soft0"), "{errors}");
 }
 
 /// monitoring.md 1.6 vector 14.
@@ -180,10 +137,7 @@ fn directory_that_cannot_be_written_costs_one_line() {
     let place = Place::new();
     let output = finish(place.stat(&["--dir=/proc/self"], &["sh", "-c", "exit 4"]));
     let errors = assert_status(&output, 4);
-    assert!(
-        errors.starts_with("cxidiag stat: cannot write to /proc/self: "),
-        "{errors}"
-    );
+    assert!(errors.starts_with("cxidiag stat: cannot write to /proc/self: "), "{errors}");
     assert!(errors.contains("1 node, 1 NIC"), "{errors}");
 }
 
@@ -209,15 +163,9 @@ fn writes_an_interim_result_if_the_command_goes_on_after_sigterm() {
         let json = names.find(|path| path.extension().is_some_and(|of| of == "json"))?;
         fs::read_to_string(json).ok()
     });
-    assert!(
-        interim.contains("\"status\":null,\"is_interim\":true"),
-        "{interim}"
-    );
+    assert!(interim.contains("\"status\":null,\"is_interim\":true"), "{interim}");
     place.write("go", "");
     let errors = assert_status(&process.finish(), 5);
-    assert!(
-        errors.contains("exit status 5") && !errors.contains("no end reading"),
-        "{errors}"
-    );
+    assert!(errors.contains("exit status 5") && !errors.contains("no end reading"), "{errors}");
     assert_eq!(place.left(), ["go", "ready"]);
 }

@@ -27,15 +27,11 @@ fn series_and_sentence_say_when_packets_were_lost() {
     let series = &document["series"][0];
     let names = series["counters"].as_array().expect("a list");
     assert_eq!(names.len(), 24);
-    let column = names
-        .iter()
-        .position(|name| *name == "retry_handler/spt_timeouts");
+    let column = names.iter().position(|name| *name == "retry_handler/spt_timeouts");
     let intervals = series["intervals"].as_array().expect("a list");
     assert!(intervals.len() >= 10, "{}", intervals.len());
     let count = |interval: &serde_json::Value| {
-        interval["counts"][0][column.expect("a column")]
-            .as_u64()
-            .unwrap_or(0)
+        interval["counts"][0][column.expect("a column")].as_u64().unwrap_or(0)
     };
     assert_eq!(intervals.iter().map(count).sum::<u64>(), delta);
     let sentence = format!("\nall {delta} timeouts of ");
@@ -49,27 +45,15 @@ fn keeps_the_series_with_the_other_files() {
     let options = ["--interval=200ms", "--keep"];
     let errors = assert_status(&finish(place.stat(&options, &["sleep", "0.5"])), 0);
     assert!(!errors.contains("series"), "{errors}");
-    let step = fs::read_dir(place.path())
-        .expect("a directory")
-        .flatten()
-        .next();
-    let files = fs::read_dir(step.expect("a directory").path())
-        .expect("a directory")
-        .flatten();
-    let names: Vec<String> = files
-        .map(|file| file.file_name().to_string_lossy().into_owned())
-        .collect();
+    let step = fs::read_dir(place.path()).expect("a directory").flatten().next();
+    let files = fs::read_dir(step.expect("a directory").path()).expect("a directory").flatten();
+    let names: Vec<String> =
+        files.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
     for ending in [".start", ".json", ".series.jsonl"] {
-        assert!(
-            names.iter().any(|name| name.ends_with(ending)),
-            "{ending}: {names:?}"
-        );
+        assert!(names.iter().any(|name| name.ends_with(ending)), "{ending}: {names:?}");
     }
     for refused in [&["--interval=0.1"][..], &["--interval=2h"]] {
         assert_status(&finish(place.stat(refused, &["true"])), 2);
     }
-    assert_status(
-        &finish(place.cxidiag(&["stat", "--interval=1s", "--start=x"])),
-        2,
-    );
+    assert_status(&finish(place.cxidiag(&["stat", "--interval=1s", "--start=x"])), 2);
 }

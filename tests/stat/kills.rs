@@ -88,10 +88,7 @@ fn has_processes(place: &Place) -> bool {
     let mark = format!("{MARK}={}", place.key());
     let entries = fs::read_dir("/proc").expect("proc").flatten();
     let mut environments = entries.filter_map(|entry| fs::read(entry.path().join("environ")).ok());
-    environments.any(|of| {
-        of.split(|byte| *byte == 0)
-            .any(|one| one == mark.as_bytes())
-    })
+    environments.any(|of| of.split(|byte| *byte == 0).any(|one| one == mark.as_bytes()))
 }
 
 #[test]
@@ -132,9 +129,7 @@ fn killed_programs_leave_nothing_that_the_next_ones_do_not_remove() {
     }
     println!("{} of {count} leaders were killed", killed.len());
     // The commands of killed leaders go on to their ends.
-    wait_for("the end of all commands", || {
-        (!has_processes(&place)).then_some(())
-    });
+    wait_for("the end of all commands", || (!has_processes(&place)).then_some(()));
     for path in rosters(&killed) {
         let file = File::options().append(true).open(&path).expect("a file");
         flock(&file, FlockOperation::NonBlockingLockExclusive).expect("no lock is left");

@@ -55,12 +55,7 @@ impl Place {
     fn cxidiag(&self, arguments: &[&str]) -> Command {
         let mut command = self.fabric.command(arguments);
         command.current_dir(self.path());
-        for name in [
-            "SLURM_STEP_ID",
-            "SLURM_PROCID",
-            "PMI_RANK",
-            "OMPI_COMM_WORLD_RANK",
-        ] {
+        for name in ["SLURM_STEP_ID", "SLURM_PROCID", "PMI_RANK", "OMPI_COMM_WORLD_RANK"] {
             command.env_remove(name);
         }
         command
@@ -107,9 +102,8 @@ impl Place {
     /// The names of all files that are left in the directory.
     fn left(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path()).expect("a directory").flatten();
-        let mut names: Vec<String> = entries
-            .map(|entry| entry.file_name().to_string_lossy().into_owned())
-            .collect();
+        let mut names: Vec<String> =
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         names
     }
@@ -153,11 +147,7 @@ fn wait_for<T>(what: &str, mut find: impl FnMut() -> Option<T>) -> T {
         if let Some(found) = find() {
             return found;
         }
-        assert!(
-            Instant::now() < end,
-            "waited {} s for {what}",
-            LIMIT.as_secs()
-        );
+        assert!(Instant::now() < end, "waited {} s for {what}", LIMIT.as_secs());
         thread::sleep(SLICE);
     }
 }

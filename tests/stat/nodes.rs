@@ -17,10 +17,7 @@ fn start(place: &Place, node: usize, options: &[&str], command: &[&str]) -> Proc
     let mut stat = own.cxidiag(&arguments);
     let number = node.to_string();
     stat.current_dir(place.path())
-        .env(
-            "CXIDIAG_FABRIC_DIR",
-            place.path().join(format!("fabric{node}")),
-        )
+        .env("CXIDIAG_FABRIC_DIR", place.path().join(format!("fabric{node}")))
         .env("SLURM_JOB_ID", format!("{}", std::process::id()))
         .env("SLURM_STEP_ID", "0")
         .env("SLURM_PROCID", &number)
@@ -42,51 +39,27 @@ fn finished(processes: Vec<Process>) -> Vec<String> {
 fn step(place: &Place) -> String {
     let names = place.left();
     let step = names.iter().find(|name| name.starts_with("cxidiag-stat."));
-    place
-        .path()
-        .join(step.expect("a directory"))
-        .display()
-        .to_string()
+    place.path().join(step.expect("a directory")).display().to_string()
 }
 
 #[test]
 fn first_node_reports_all_nodes() {
     let place = Place::new();
-    let tool = [
-        CXIDIAG,
-        "write-lat",
-        "--loopback",
-        "-d",
-        "soft0",
-        "-n",
-        "100",
-    ];
+    let tool = [CXIDIAG, "write-lat", "--loopback", "-d", "soft0", "-n", "100"];
     let options = ["--gather=600", "--csv=counters.csv"];
     let nodes = (0..4).map(|node| {
-        let options = if node == 0 {
-            &options[..]
-        } else {
-            &options[..1]
-        };
+        let options = if node == 0 { &options[..] } else { &options[..1] };
         start(&place, node, options, &tool)
     });
     let errors = finished(nodes.collect());
-    let heading = format!(
-        "4 nodes, 4 NICs (software NICs) (Slurm job {} step 0): ",
-        std::process::id()
-    );
+    let heading =
+        format!("4 nodes, 4 NICs (software NICs) (Slurm job {} step 0): ", std::process::id());
     assert!(errors[0].starts_with(&heading), "{}", errors[0]);
     assert!(errors[1..].iter().all(String::is_empty), "{errors:?}");
     let sent = place.deltas("hni_tx_ok_opt");
+    assert!(sent.len() == 4 && sent.iter().all(|of| *of == sent[0]), "{sent:?}");
     assert!(
-        sent.len() == 4 && sent.iter().all(|of| *of == sent[0]),
-        "{sent:?}"
-    );
-    assert!(
-        !place
-            .left()
-            .iter()
-            .any(|name| name.starts_with("cxidiag-stat.")),
+        !place.left().iter().any(|name| name.starts_with("cxidiag-stat.")),
         "{:?}",
         place.left()
     );
@@ -129,11 +102,7 @@ fn each_node_reports_itself_without_gathering() {
     }
     assert!(!place.path().join("counters.csv").exists());
     let merged = finish(place.cxidiag(&["stat", "--merge", &step(&place)]));
-    assert!(
-        stdout(&merged).starts_with("4 nodes, 4 NICs"),
-        "{}",
-        stderr(&merged)
-    );
+    assert!(stdout(&merged).starts_with("4 nodes, 4 NICs"), "{}", stderr(&merged));
 }
 
 #[test]
@@ -147,10 +116,7 @@ fn refuses_directories_without_readings() {
     assert!(refused(&["none"]).contains("no files of stat in none"));
     place.write("nid1.json", "{}");
     let errors = refused(&["."]);
-    assert!(
-        errors.contains("cannot read ./nid1.json: not a file of cxidiag stat"),
-        "{errors}"
-    );
+    assert!(errors.contains("cannot read ./nid1.json: not a file of cxidiag stat"), "{errors}");
 }
 
 #[test]
@@ -160,10 +126,7 @@ fn merges_what_can_be_read_of_each_directory_once() {
     fs::write(Path::new(&step).join("nid1.json"), "{}").expect("a file");
     let merged = finish(place.cxidiag(&["stat", "--merge", &step]));
     let errors = assert_status(&merged, 0);
-    assert!(
-        errors.contains("nid1.json: not a file of cxidiag stat"),
-        "{errors}"
-    );
+    assert!(errors.contains("nid1.json: not a file of cxidiag stat"), "{errors}");
     let text = stdout(&merged);
     assert!(text.starts_with("2 nodes, 2 NICs"), "{text}");
     let twice = finish(place.cxidiag(&["stat", "--merge", &step, &format!("{step}/.")]));
@@ -179,12 +142,7 @@ fn files_of_an_earlier_command_are_replaced() {
     let json = Path::new(&step).join("nid0.json");
     fs::write(&json, "old").expect("a file");
     let script = format!("[ -e {} ] && exit 9; exit 0", json.display());
-    finished(vec![start(
-        &place,
-        0,
-        &["--no-gather"],
-        &["sh", "-c", &script],
-    )]);
+    finished(vec![start(&place, 0, &["--no-gather"], &["sh", "-c", &script])]);
 }
 
 /// Writes the readings of many nodes, as one node has left them.

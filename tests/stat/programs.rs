@@ -20,12 +20,7 @@ fn counts_exactly_what_a_program_in_c_sends() {
     let writes = WRITES.to_string();
     let place = Place::new();
     let programs = tempfile::tempdir().expect("a directory");
-    compile(
-        programs.path(),
-        &Path::new(SOURCES).join("writer"),
-        "writer",
-        &[],
-    );
+    compile(programs.path(), &Path::new(SOURCES).join("writer"), "writer", &[]);
     let writer = programs.path().join("writer").display().to_string();
     let wrapper = SOFTWARE_NIC.join("cxi-softnic").display().to_string();
     let command = [&wrapper, &writer, &writes].map(String::as_str);
@@ -33,10 +28,7 @@ fn counts_exactly_what_a_program_in_c_sends() {
     let output = finish(place.cxidiag(&[&options[..], &command].concat()));
     let errors = assert_status(&output, 0);
     assert!(stdout(&output).contains("50 writes of 65536 bytes"));
-    assert!(
-        errors.contains("1 node, 2 NICs (software NICs): "),
-        "{errors}"
-    );
+    assert!(errors.contains("1 node, 2 NICs (software NICs): "), "{errors}");
     let of = |counter: &str| {
         let deltas = place.deltas(counter);
         (deltas[0], deltas[1])

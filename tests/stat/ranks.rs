@@ -11,11 +11,7 @@ fn variables(launcher: &str, job: &str, rank: u32) -> Vec<(&'static str, String)
     if launcher == "Slurm" {
         return slurm_task(job, rank, 4);
     }
-    vec![
-        ("PMI_RANK", rank.to_string()),
-        ("PMI_SIZE", "4".into()),
-        ("SLURM_JOB_ID", job.into()),
-    ]
+    vec![("PMI_RANK", rank.to_string()), ("PMI_SIZE", "4".into()), ("SLURM_JOB_ID", job.into())]
 }
 
 /// Starts four ranks. Each runs `command`, a line for a shell.
@@ -50,11 +46,8 @@ fn one_rank_of_a_node_reads_and_the_others_are_the_command() {
             stdout(output).trim() == id.to_string()
         });
         assert_eq!(are_commands.count(), 3, "{launcher}");
-        let reports: Vec<String> = outputs
-            .iter()
-            .map(stderr)
-            .filter(|text| !text.is_empty())
-            .collect();
+        let reports: Vec<String> =
+            outputs.iter().map(stderr).filter(|text| !text.is_empty()).collect();
         assert_eq!(reports.len(), 1, "{launcher}: {reports:?}");
         assert!(!reports[0].contains("still running"), "{reports:?}");
         assert_eq!(place.left(), [""; 0], "{launcher}");
@@ -69,12 +62,7 @@ fn counts_what_ranks_send_that_end_later() {
     // The last rank begins after the others have ended.
     let last = format!("while [ -d \"$PWD\" ] && [ ! -e ended ]; do sleep 0.02; done; {tool}");
     let options = ["--linger=600", "--csv=counters.csv"];
-    let processes = start(
-        &place,
-        "Slurm",
-        &options,
-        ["true", "true", "touch ended", &last],
-    );
+    let processes = start(&place, "Slurm", &options, ["true", "true", "touch ended", &last]);
     for process in processes {
         let output = process.finish();
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
@@ -89,19 +77,11 @@ fn says_how_many_ranks_were_still_running() {
     let waits =
         "touch \"$SLURM_PROCID\"; while [ -d \"$PWD\" ] && [ ! -e go ]; do sleep 0.02; done";
     let first = "until [ -e 2 ] && [ -e 3 ]; do sleep 0.02; done; exit 9";
-    let mut processes = start(
-        &place,
-        "Slurm",
-        &["--linger=0.01"],
-        [first, "true", waits, waits],
-    );
+    let mut processes = start(&place, "Slurm", &["--linger=0.01"], [first, "true", waits, waits]);
     let leader = processes.remove(0).finish();
     let errors = stderr(&leader);
     assert_eq!(leader.status.code(), Some(9), "{errors}");
-    assert!(
-        errors.contains("processes of this node were still running\n"),
-        "{errors}"
-    );
+    assert!(errors.contains("processes of this node were still running\n"), "{errors}");
     place.write("go", "");
     for process in processes {
         assert_eq!(process.finish().status.code(), Some(0));
@@ -115,9 +95,7 @@ fn killed_leader_leaves_a_file_that_the_next_one_removes() {
         "touch \"$SLURM_PROCID\"; while [ -d \"$PWD\" ] && [ ! -e go ]; do sleep 0.02; done";
     let mut processes = start(&place, "Slurm", &[], [waits; 4]);
     wait_for("the commands of all ranks", || {
-        (0..4)
-            .all(|rank| place.path().join(rank.to_string()).exists())
-            .then_some(())
+        (0..4).all(|rank| place.path().join(rank.to_string()).exists()).then_some(())
     });
     processes[0].kill();
     place.write("go", "");
@@ -128,8 +106,7 @@ fn killed_leader_leaves_a_file_that_the_next_one_removes() {
     let old = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
     for path in rosters(&place) {
         let file = fs::File::options().append(true).open(path);
-        file.and_then(|file| file.set_modified(old))
-            .expect("a file");
+        file.and_then(|file| file.set_modified(old)).expect("a file");
     }
     let other = Place::new();
     for process in start(&other, "Slurm", &[], ["true"; 4]) {
@@ -171,12 +148,7 @@ fn incomplete_launcher_variables_do_not_keep_the_command_from_running() {
 fn file_that_cannot_be_written_does_not_end_the_leader_of_a_program() {
     let place = Place::new();
     let options = ["--output=/none/x", "--linger=60"];
-    let mut processes = start(
-        &place,
-        "Slurm",
-        &options,
-        ["exit 3", "true", "true", "true"],
-    );
+    let mut processes = start(&place, "Slurm", &options, ["exit 3", "true", "true", "true"]);
     let leader = processes.remove(0).finish();
     let errors = stderr(&leader);
     assert_eq!(leader.status.code(), Some(3), "{errors}");
@@ -197,9 +169,7 @@ fn other_ranks_have_the_descriptors_of_stat_and_one_high_one() {
     let processes = start(&place, "Slurm", &["--linger=60"], commands);
     let outputs: Vec<_> = processes.into_iter().map(Process::finish).collect();
     let numbers = |text: &str| -> Vec<i32> {
-        text.split_whitespace()
-            .map(|word| word.parse().expect("a number"))
-            .collect()
+        text.split_whitespace().map(|word| word.parse().expect("a number")).collect()
     };
     // The tests may have inherited others.
     let alone = numbers(&alone);

@@ -101,13 +101,7 @@ fn command_gets_each_signal_once() {
         (Signal::USR1, true, &[], "SIGTERM", "SIGUSR1 SIGTERM "),
         (Signal::USR1, false, &[], "SIGTERM", "SIGUSR1 SIGTERM "),
         (Signal::TERM, true, &[], "SIGHUP", "SIGTERM SIGHUP "),
-        (
-            Signal::USR1,
-            false,
-            &["--forward=all"],
-            "SIGTERM",
-            "SIGUSR1 SIGTERM ",
-        ),
+        (Signal::USR1, false, &["--forward=all"], "SIGTERM", "SIGUSR1 SIGTERM "),
     ] {
         let place = Place::new();
         let (process, leader) = start(&place, options, last);
@@ -146,9 +140,7 @@ fn command_gets_ctrl_c_of_the_terminal_once() {
     let stat = format!("exec {} stat soft0 -- python3 {script} SIGTERM", CXIDIAG);
     let mut terminal = Command::new("python3");
     terminal.args([TERMINAL, "interrupt", "ready", &stat]);
-    terminal
-        .current_dir(place.path())
-        .env("CXIDIAG_FABRIC_DIR", place.fabric.path());
+    terminal.current_dir(place.path()).env("CXIDIAG_FABRIC_DIR", place.fabric.path());
     assert_status(&finish(terminal), 0);
     assert_eq!(log(place.path()), "SIGINT SIGTERM ");
 }
@@ -173,10 +165,7 @@ fn sees_the_end_of_the_command_with_blocked_signals() {
     };
     let alone = run(&mask);
     assert!(alone.contains("14000"), "{alone}");
-    assert_eq!(
-        run(&[&[CXIDIAG, "stat", "soft0", "--"][..], &mask].concat()),
-        alone
-    );
+    assert_eq!(run(&[&[CXIDIAG, "stat", "soft0", "--"][..], &mask].concat()), alone);
 }
 
 /// A container has PID namespaces of its own: the leader is its process 1, and its session and its
@@ -207,10 +196,9 @@ fn command_gets_signals_in_a_pid_namespace_without_its_session() {
 #[test]
 fn ending_signal_after_the_command_ends_linger_and_gathering() {
     // One process of two has come: the other one is on this node, or on another one.
-    for (option, tasks, nodes) in [
-        ("--linger=600", "2", "nid0"),
-        ("--gather=600", "1(x2)", "nid[0-1]"),
-    ] {
+    for (option, tasks, nodes) in
+        [("--linger=600", "2", "nid0"), ("--gather=600", "1(x2)", "nid[0-1]")]
+    {
         let place = Place::new();
         let mut stat = place.stat(&[option], &["sh", "-c", "exit 7"]);
         stat.env("SLURM_JOB_ID", place.key())
@@ -225,9 +213,7 @@ fn ending_signal_after_the_command_ends_linger_and_gathering() {
         let process = stat.spawn().expect("it starts");
         let leader = Pid::from_raw(process.id().cast_signed()).expect("a process");
         // The file of the node is there before the waits end.
-        let file = place
-            .path()
-            .join(format!("cxidiag-stat.{}.0/nid0.json", place.key()));
+        let file = place.path().join(format!("cxidiag-stat.{}.0/nid0.json", place.key()));
         wait_for("the file of the node", || file.exists().then_some(()));
         wait_for("the end of the leader", || {
             let _ = kill_process(leader, Signal::INT);
@@ -269,10 +255,7 @@ fn command_inherits_ignored_signals() {
         env.env("CXIDIAG_FABRIC_DIR", place.fabric.path());
         finish(env)
     };
-    for option in [
-        "--ignore-signal=CHLD,PIPE,XFSZ",
-        "--default-signal=CHLD,PIPE,XFSZ",
-    ] {
+    for option in ["--ignore-signal=CHLD,PIPE,XFSZ", "--default-signal=CHLD,PIPE,XFSZ"] {
         let alone = run(&[&[option][..], &mask].concat());
         if !alone.status.success() {
             println!("not tested: no env {option}");
@@ -281,14 +264,7 @@ fn command_inherits_ignored_signals() {
         let leader = run(&[&[option, CXIDIAG, "stat", "soft0", "--"][..], &mask].concat());
         assert_status(&leader, 0);
         // Signals above 31 belong to the C library.
-        let standard = |output| {
-            stdout(output)
-                .trim()
-                .chars()
-                .rev()
-                .take(8)
-                .collect::<String>()
-        };
+        let standard = |output| stdout(output).trim().chars().rev().take(8).collect::<String>();
         assert_eq!(standard(&leader), standard(&alone));
     }
 }

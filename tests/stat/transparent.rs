@@ -37,11 +37,7 @@ fn command_always_runs_and_keeps_its_status() {
         ("", "", &["soft0", "--openmetrics=/none/x.prom"]),
         ("", "", &["soft0", "-o", "/none/x"]),
         ("", "", &["soft0", "--dir=/none"]),
-        (
-            "",
-            "",
-            &["soft0", "--dir=/proc", "--interval=200ms", "--keep"],
-        ),
+        ("", "", &["soft0", "--dir=/proc", "--interval=200ms", "--keep"]),
         ("", "", &["cxi99"]),
         ("export CXIDIAG_FABRIC_DIR=/proc/none", "", &["soft0"]),
         ("export CXIDIAG_FAULTS=nonsense", "", &["soft0"]),
@@ -49,11 +45,7 @@ fn command_always_runs_and_keeps_its_status() {
         ("export CXIDIAG_TOPOLOGY=/none", "", &["soft0"]),
         ("export SLINGSHOT_DEVICES=,,x SLINGSHOT_TCS=x", "", &[]),
         ("export PMIX_RANK=x OMPI_COMM_WORLD_RANK=7", "", &["soft0"]),
-        (
-            SLURM,
-            "",
-            &["soft0", "--gather=0", "--linger=0", "--dir=/none"],
-        ),
+        (SLURM, "", &["soft0", "--gather=0", "--linger=0", "--dir=/none"]),
         ("ulimit -n 12", "", &["soft0"]),
         ("umask 777", "", &["soft0"]),
     ] {

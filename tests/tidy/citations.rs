@@ -25,17 +25,12 @@ struct Citation {
 
 impl Citation {
     fn is_valid(&self, pages: &Pages) -> bool {
-        let rows = pages
-            .get(&self.page)
-            .and_then(|page| page.get(&self.section));
+        let rows = pages.get(&self.page).and_then(|page| page.get(&self.section));
         rows.is_some_and(|rows| self.row.as_ref().is_none_or(|row| rows.contains(row)))
     }
 
     fn describe(&self) -> String {
-        let row = self
-            .row
-            .as_ref()
-            .map_or(String::new(), |row| format!(", row {row}"));
+        let row = self.row.as_ref().map_or(String::new(), |row| format!(", row {row}"));
         format!("{} {}{row}", self.page, self.section)
     }
 }
@@ -52,11 +47,7 @@ fn citations_name_sections_that_exist() {
         for citation in citations(&text) {
             count += 1;
             if !citation.is_valid(&pages) {
-                unknown.push(format!(
-                    "{shown}:{}: {}",
-                    citation.line,
-                    citation.describe()
-                ));
+                unknown.push(format!("{shown}:{}: {}", citation.line, citation.describe()));
             }
         }
     }
@@ -69,11 +60,7 @@ fn pages(directory: &Path) -> Pages {
     let mut pages = Pages::new();
     for entry in fs::read_dir(directory).expect("a directory") {
         let path = entry.expect("an entry").path();
-        let name = path
-            .file_name()
-            .expect("a name")
-            .to_string_lossy()
-            .into_owned();
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
         pages.insert(name, sections(&fs::read_to_string(&path).expect("text")));
     }
     pages
@@ -108,27 +95,17 @@ fn heading_number(line: &str) -> Option<String> {
     if first == "Appendix" {
         return Some(format!("Appendix {}", words.next()?.trim_end_matches('.')));
     }
-    first
-        .starts_with(|c: char| c.is_ascii_digit())
-        .then(|| first.trim_end_matches('.').to_owned())
+    first.starts_with(|c: char| c.is_ascii_digit()).then(|| first.trim_end_matches('.').to_owned())
 }
 
 /// Files that may cite: sources, pages, scripts.
 fn citing_files(root: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let mut pending: Vec<PathBuf> = [
-        "src",
-        "ffi",
-        "tests",
-        "docs",
-        "packaging",
-        "build.rs",
-        "CONTRIBUTING.md",
-        "README.md",
-    ]
-    .iter()
-    .map(|path| root.join(path))
-    .collect();
+    let mut pending: Vec<PathBuf> =
+        ["src", "ffi", "tests", "docs", "packaging", "build.rs", "CONTRIBUTING.md", "README.md"]
+            .iter()
+            .map(|path| root.join(path))
+            .collect();
     while let Some(path) = pending.pop() {
         if path.is_dir() {
             if !path.ends_with("target") {
@@ -156,9 +133,7 @@ fn words(text: &str) -> Vec<(usize, &str)> {
     lines
         .flat_map(|(index, line)| {
             let content = line.trim_start().trim_start_matches(['/', '!', '*', '#']);
-            content
-                .split_whitespace()
-                .map(move |word| (index + 1, word))
+            content.split_whitespace().map(move |word| (index + 1, word))
         })
         .collect()
 }
@@ -169,12 +144,7 @@ fn citations(text: &str) -> Vec<Citation> {
     for (index, &(line, word)) in words.iter().enumerate() {
         for defect in defects(word) {
             let (page, section) = ("tools.md".to_owned(), "12".to_owned());
-            found.push(Citation {
-                line,
-                page,
-                section,
-                row: Some(defect),
-            });
+            found.push(Citation { line, page, section, row: Some(defect) });
         }
         if let Some(page) = page_name(word) {
             found.extend(cited_sections(line, page, &words[index + 1..]));
@@ -207,9 +177,7 @@ fn cited_sections(line: usize, page: &str, words: &[(usize, &str)]) -> Vec<Citat
         }
         let is_appendix = word.eq_ignore_ascii_case("appendix");
         let label = if is_appendix {
-            words
-                .next()
-                .and_then(|letter| split_label(letter, char::is_alphabetic))
+            words.next().and_then(|letter| split_label(letter, char::is_alphabetic))
         } else if in_rows {
             split_label(word, char::is_alphanumeric)
         } else {
@@ -224,12 +192,7 @@ fn cited_sections(line: usize, page: &str, words: &[(usize, &str)]) -> Vec<Citat
             Some(last) if in_rows => (last.section.clone(), Some(label.to_owned())),
             _ => (label.to_owned(), None),
         };
-        found.push(Citation {
-            line,
-            page: page.to_owned(),
-            section,
-            row,
-        });
+        found.push(Citation { line, page: page.to_owned(), section, row });
         match rest {
             "," => {}
             ";" => in_rows = false,
@@ -256,13 +219,12 @@ fn split_label(word: &str, belongs: impl Fn(char) -> bool) -> Option<(&str, &str
 
 /// Numbers of defects in a word: `T5` in `(T5).`
 fn defects(word: &str) -> impl Iterator<Item = String> {
-    word.split(|c: char| !c.is_ascii_alphanumeric() && c != '_')
-        .filter_map(|part| {
-            let digits = part.strip_prefix('T')?;
-            let is_defect = digits.starts_with(|c| ('1'..='9').contains(&c))
-                && digits.chars().all(|c| c.is_ascii_digit());
-            is_defect.then(|| part.to_owned())
-        })
+    word.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter_map(|part| {
+        let digits = part.strip_prefix('T')?;
+        let is_defect = digits.starts_with(|c| ('1'..='9').contains(&c))
+            && digits.chars().all(|c| c.is_ascii_digit());
+        is_defect.then(|| part.to_owned())
+    })
 }
 
 /// The tests name pages and defects indirectly, so that their own text cites nothing.
@@ -291,17 +253,11 @@ mod tests {
         for (text, expected) in [
             ("(P 1.2).", &["P 1.2"][..]),
             ("`P 1.2`", &["P 1.2"]),
-            (
-                "P 1, 1.2 and Appendix B: 5 bits",
-                &["P 1", "P 1.2", "P Appendix B"],
-            ),
+            ("P 1, 1.2 and Appendix B: 5 bits", &["P 1", "P 1.2", "P Appendix B"]),
             ("P 1 to 3", &["P 1", "P 3"]),
             ("P 1; 1.2", &["P 1", "P 1.2"]),
             ("P 1, question 7; 2", &["P 1", "P 1, row 7", "P 2"]),
-            (
-                "P 1, questions 7 and 8)",
-                &["P 1", "P 1, row 7", "P 1, row 8"],
-            ),
+            ("P 1, questions 7 and 8)", &["P 1", "P 1, row 7", "P 1, row 8"]),
             ("P, 1.2", &[]),
             ("P 0x10 and 2nd", &[]),
             ("as P describes 2 of them", &[]),
@@ -317,21 +273,14 @@ mod tests {
             let text = format!("first\n{leader}see {PAGE}\n{leader}1.2).\n");
             let found = citations(&text);
             assert_eq!(found.len(), 1, "{leader:?}");
-            assert_eq!(
-                (found[0].line, found[0].section.as_str()),
-                (2, "1.2"),
-                "{leader:?}"
-            );
+            assert_eq!((found[0].line, found[0].section.as_str()), (2, "1.2"), "{leader:?}");
         }
     }
 
     #[test]
     fn finds_defect_numbers() {
         let defect = format!("T{}", 99);
-        assert_eq!(
-            cited(&format!("({defect}).")),
-            [format!("tools.md 12, row {defect}")]
-        );
+        assert_eq!(cited(&format!("({defect}).")), [format!("tools.md 12, row {defect}")]);
         assert_eq!(cited(&format!("x_{defect} {defect}x")), [""; 0]);
     }
 

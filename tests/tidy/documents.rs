@@ -24,10 +24,7 @@ fn each_tool_is_tested_and_documented() {
         }
         for (page, text) in [
             ("README.md", format!("| `{}` |", tool.name)),
-            (
-                "docs/measuring.md",
-                format!("One iteration of `{}`", tool.name),
-            ),
+            ("docs/measuring.md", format!("One iteration of `{}`", tool.name)),
         ] {
             if !read(page).contains(&text) {
                 missing.push(format!("{page}: {text}"));
@@ -87,12 +84,8 @@ fn troubleshooting_shows_the_table_of_explanations() {
             "message",
             (|what| matches!(what, What::Found(_))) as fn(&What) -> bool,
         ),
-        ("What libcxi refuses", "call and error", |what| {
-            matches!(what, What::Call(..))
-        }),
-        ("What the NIC reports", "return code", |what| {
-            matches!(what, What::Code(_))
-        }),
+        ("What libcxi refuses", "call and error", |what| matches!(what, What::Call(..))),
+        ("What the NIC reports", "return code", |what| matches!(what, What::Code(_))),
     ] {
         made += &format!(
             "\n## {title}\n\n| {column} | cause | what to check and do |\n|---|---|---|\n"
@@ -163,11 +156,7 @@ slow NICs do not explain the slow flows. Tests that a cause does not name say no
             Sign::Cures(column) => format!("{} cures", column.code()),
         });
         let cells = cause.cells.iter().map(|(column, cell)| {
-            let decisive = if cell.is_decisive() {
-                " (decisive)"
-            } else {
-                ""
-            };
+            let decisive = if cell.is_decisive() { " (decisive)" } else { "" };
             format!("{} {}{decisive}", column.code(), cell.words())
         });
         let mut cells: Vec<String> = cells.collect();
@@ -207,10 +196,7 @@ fn variables_of_the_software_nic_are_documented() {
     let help = "ffi/softnic/src/bin/cxi-softnic/main.rs";
     for page in ["docs/software-nic.md", "packaging/man/cxi-softnic.1", help] {
         for variable in &variables {
-            assert!(
-                read(page).contains(variable.as_str()),
-                "{page} does not name {variable}"
-            );
+            assert!(read(page).contains(variable.as_str()), "{page} does not name {variable}");
         }
     }
 }

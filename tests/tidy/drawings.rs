@@ -72,9 +72,8 @@ fn drawn(text: &str, drawings: &Drawings) -> Result<String, String> {
         }
     }
     let missing = left.keys().next();
-    missing.map_or(Ok(made), |name| {
-        Err(format!("the lines {START}{name} --> and {END} are missing"))
-    })
+    missing
+        .map_or(Ok(made), |name| Err(format!("the lines {START}{name} --> and {END} are missing")))
 }
 
 /// Returns the table of packages, each above the packages that it uses.
@@ -104,11 +103,7 @@ fn floors(house: &House) -> String {
     let mut drawing = format!("\n```text\n{line}");
     for (floor, rooms) in house.floors.iter().enumerate().rev() {
         for (index, (name, holds)) in rooms.iter().enumerate() {
-            let number = if index == 0 {
-                floor.to_string()
-            } else {
-                String::new()
-            };
+            let number = if index == 0 { floor.to_string() } else { String::new() };
             let room = format!("{name:longest$}   {holds}");
             drawing += &format!("{number:>2} | {room:0$} |\n", WIDTH - 7);
         }
@@ -125,19 +120,14 @@ mod tests {
         directory: "src",
         module: "",
         shown_in: &[],
-        floors: &[
-            &[("error", "failures")],
-            &[("bench/api", "a trait"), ("plan", "a plan")],
-        ],
+        floors: &[&[("error", "failures")], &[("bench/api", "a trait"), ("plan", "a plan")]],
     };
 
     #[test]
     fn draws_the_highest_floor_first() {
         let drawing = floors(&HOUSE);
-        let lines: Vec<&str> = drawing
-            .lines()
-            .map(|line| line.trim_end_matches([' ', '|', '-', '+']))
-            .collect();
+        let lines: Vec<&str> =
+            drawing.lines().map(|line| line.trim_end_matches([' ', '|', '-', '+'])).collect();
         assert_eq!(
             lines,
             [
@@ -171,10 +161,7 @@ mod tests {
         let text =
             |drawing: &str| format!("before\n//! {START}src -->\n{drawing}//! {END}\nafter\n");
         let made = text("//! new\n");
-        assert_eq!(
-            drawn(&text("//! old\n//! older\n"), &drawings),
-            Ok(made.clone())
-        );
+        assert_eq!(drawn(&text("//! old\n//! older\n"), &drawings), Ok(made.clone()));
         assert_eq!(drawn(&text(""), &drawings), Ok(made.clone()));
         assert_eq!(drawn(&made, &drawings), Ok(made.clone()));
     }

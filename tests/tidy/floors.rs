@@ -14,18 +14,16 @@ use super::sources::{self, Arrow, Source, Text};
 #[test]
 fn rooms_use_lower_floors() {
     let houses = PACKAGES.iter().flat_map(|package| package.houses());
-    let offences: Vec<String> = houses
-        .flat_map(|house| offences(house, &sources::read(house)))
-        .collect();
+    let offences: Vec<String> =
+        houses.flat_map(|house| offences(house, &sources::read(house))).collect();
     assert!(offences.is_empty(), "\n{}\n", offences.join("\n"));
 }
 
 #[test]
 fn files_use_each_other_in_one_direction() {
     let houses = PACKAGES.iter().flat_map(|package| package.crates());
-    let offences: Vec<String> = houses
-        .flat_map(|house| circles(house, &sources::read(house)))
-        .collect();
+    let offences: Vec<String> =
+        houses.flat_map(|house| circles(house, &sources::read(house))).collect();
     assert!(offences.is_empty(), "\n{}\n", offences.join("\n"));
 }
 
@@ -127,10 +125,7 @@ impl<T: Copy + Ord> Graph<T> {
     /// Returns a shortest circle: each of its nodes once.
     fn shortest_circle(&self) -> Option<Vec<T>> {
         let graph = self.without_ends();
-        let arrows = graph
-            .0
-            .iter()
-            .flat_map(|(&from, all)| all.iter().map(move |&to| (from, to)));
+        let arrows = graph.0.iter().flat_map(|(&from, all)| all.iter().map(move |&to| (from, to)));
         let circles = arrows.filter_map(|(from, to)| graph.way(to, from));
         circles.min_by_key(Vec::len)
     }
@@ -228,10 +223,8 @@ mod tests {
         .map(|file| (file, ""))
         .into();
         sources.extend(texts.iter().copied());
-        let sources: Vec<_> = sources
-            .iter()
-            .map(|(file, text)| ((*file).to_owned(), (*text).to_owned()))
-            .collect();
+        let sources: Vec<_> =
+            sources.iter().map(|(file, text)| ((*file).to_owned(), (*text).to_owned())).collect();
         offences(&HOUSE, &sources)
     }
 
@@ -240,27 +233,15 @@ mod tests {
         for texts in [
             &[][..],
             &[("plan.rs", "use crate::error::Failure;")],
-            &[
-                ("run/mod.rs", "use crate::bench::TOOLS;"),
-                ("bench/mod.rs", "use super::plan;"),
-            ],
-            &[
-                ("run/mod.rs", "mod clock;"),
-                ("run/clock.rs", "use super::latency;"),
-            ],
+            &[("run/mod.rs", "use crate::bench::TOOLS;"), ("bench/mod.rs", "use super::plan;")],
+            &[("run/mod.rs", "mod clock;"), ("run/clock.rs", "use super::latency;")],
             &[("bench/mod.rs", "pub mod api; use api::Tool;")],
             &[("lib.rs", "mod run; pub use run::measure;")],
             &[("plan.rs", "#[cfg(test)] mod tests { use crate::run; }")],
-            &[
-                ("plan.rs", "#[cfg(test)] mod double;"),
-                ("plan/double.rs", "use crate::run;"),
-            ],
+            &[("plan.rs", "#[cfg(test)] mod double;"), ("plan/double.rs", "use crate::run;")],
             &[("plan/plan_tests.rs", "use crate::run;")],
             // A re-export is an arrow to the room that defines the item.
-            &[
-                ("lib.rs", "pub use error::Failure; mod error;"),
-                ("plan.rs", "use crate::Failure;"),
-            ],
+            &[("lib.rs", "pub use error::Failure; mod error;"), ("plan.rs", "use crate::Failure;")],
         ] {
             assert_eq!(offences_with(texts), [""; 0], "{texts:?}");
         }
@@ -318,33 +299,18 @@ mod tests {
 
     #[test]
     fn refuses_rooms_that_the_list_lacks() {
-        assert_eq!(
-            offences_with(&[("cli/mod.rs", "")]),
-            ["src/cli/mod.rs: on no floor"]
-        );
-        let house = House {
-            floors: &[&[("error", ""), ("number", "")]],
-            ..HOUSE
-        };
+        assert_eq!(offences_with(&[("cli/mod.rs", "")]), ["src/cli/mod.rs: on no floor"]);
+        let house = House { floors: &[&[("error", ""), ("number", "")]], ..HOUSE };
         let sources = [("error.rs".to_owned(), String::new())];
-        assert_eq!(
-            offences(&house, &sources),
-            ["src/number: on a floor, but missing"]
-        );
+        assert_eq!(offences(&house, &sources), ["src/number: on a floor, but missing"]);
     }
 
     #[test]
     fn finds_items_of_a_part_through_its_head() {
-        let house = House {
-            module: "engine",
-            floors: &[&[("packet", "")], &[("mod", "")]],
-            ..HOUSE
-        };
+        let house =
+            House { module: "engine", floors: &[&[("packet", "")], &[("mod", "")]], ..HOUSE };
         let texts = [
-            (
-                "packet.rs",
-                "use super::Engine; use crate::engine; use crate::fabric;",
-            ),
+            ("packet.rs", "use super::Engine; use crate::engine; use crate::fabric;"),
             ("mod.rs", "mod packet; use packet::Wire; struct Engine;"),
         ]
         .map(|(file, text)| (file.to_owned(), text.to_owned()));
@@ -373,10 +339,7 @@ mod tests {
     }
 
     fn texts_of(texts: &[(&str, &str)]) -> Vec<Text> {
-        texts
-            .iter()
-            .map(|(file, text)| ((*file).to_owned(), (*text).to_owned()))
-            .collect()
+        texts.iter().map(|(file, text)| ((*file).to_owned(), (*text).to_owned())).collect()
     }
 
     #[test]
@@ -404,25 +367,13 @@ mod tests {
         let child = ("run/clock.rs", "use super::Context;");
         for (head, is_circle) in [
             ("mod clock; struct Context; fn f() { clock::tick() }", true),
-            (
-                "mod clock; struct Context; use clock::Clock; fn f(c: Clock) {}",
-                true,
-            ),
-            (
-                "mod clock; struct Context; pub use clock::Clock; fn f(c: Clock) {}",
-                true,
-            ),
+            ("mod clock; struct Context; use clock::Clock; fn f(c: Clock) {}", true),
+            ("mod clock; struct Context; pub use clock::Clock; fn f(c: Clock) {}", true),
             ("mod clock; struct Context; pub use clock::Clock;", false),
-            (
-                "mod clock; struct Context; pub use clock::{Clock as Time, tick};",
-                false,
-            ),
+            ("mod clock; struct Context; pub use clock::{Clock as Time, tick};", false),
             ("mod clock; struct Context;", false),
             // The item is defined elsewhere.
-            (
-                "mod clock; use crate::plan::Context; fn f() { clock::tick() }",
-                false,
-            ),
+            ("mod clock; use crate::plan::Context; fn f() { clock::tick() }", false),
         ] {
             let texts = [child, ("run/mod.rs", head), ("plan.rs", "")];
             let found = circles_with(&HOUSE, &texts);

@@ -13,12 +13,7 @@ const TOP_PAGES: [&str; 3] = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md"];
 
 /// The titles of the README's lists of pages. The last two lists are only in the sources: packages
 /// have the README without them.
-const LISTS: [&str; 4] = [
-    "For users:",
-    "For administrators:",
-    "Reference:",
-    "For contributors:",
-];
+const LISTS: [&str; 4] = ["For users:", "For administrators:", "Reference:", "For contributors:"];
 
 /// Pages below `docs/manual` are parts of manual pages, which have no links.
 const MANUAL: &str = "docs/manual";
@@ -30,10 +25,7 @@ fn readme_lists_each_page_once() {
         let line = format!("\n{title}\n");
         readme.find(&line).unwrap_or_else(|| panic!("no {title}"))
     });
-    assert!(
-        places.is_sorted(),
-        "the lists are not in the order {LISTS:?}"
-    );
+    assert!(places.is_sorted(), "the lists are not in the order {LISTS:?}");
     let lists = &readme[places[0]..];
     let pages = files("docs", "md").into_iter();
     let in_docs = pages.filter(|path| path.parent() == Some(&root().join("docs")));
@@ -312,10 +304,7 @@ mod tests {
             ("check.schema.json#here", Some("no such heading")),
             ("none.md", Some("no such file")),
             ("pictures", Some("no such file")),
-            (
-                "../Cargo.toml",
-                Some("the site and the packages do not have this file"),
-            ),
+            ("../Cargo.toml", Some("the site and the packages do not have this file")),
         ] {
             assert_eq!(fault(&from, link, &pages), expected, "{link}");
         }

@@ -16,23 +16,12 @@ fn dependencies(manifest: &str) -> String {
 /// All other code asks `facts::platform`.
 #[test]
 fn only_the_backend_distinguishes_kinds_of_nics() {
-    let allowed = [
-        "src/facts/device.rs",
-        "src/facts/platform.rs",
-        "src/node/backend.rs",
-    ];
+    let allowed = ["src/facts/device.rs", "src/facts/platform.rs", "src/node/backend.rs"];
     for path in files("src", "rs") {
         let text = fs::read_to_string(&path).expect("text");
-        let code = text
-            .split("#[cfg(test)]\nmod tests")
-            .next()
-            .unwrap_or_default();
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
         let is_allowed = allowed.iter().any(|allowed| path.ends_with(allowed));
-        assert!(
-            is_allowed || !code.contains("DeviceKind::"),
-            "{}",
-            path.display()
-        );
+        assert!(is_allowed || !code.contains("DeviceKind::"), "{}", path.display());
     }
 }
 
@@ -40,10 +29,7 @@ fn only_the_backend_distinguishes_kinds_of_nics() {
 fn only_the_backend_names_the_software_nic() {
     for path in files("src", "rs") {
         let text = fs::read_to_string(&path).expect("text");
-        let code = text
-            .split("#[cfg(test)]\nmod tests")
-            .next()
-            .unwrap_or_default();
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
         let is_backend = path.ends_with("backend.rs");
         assert_eq!(code.contains("softnic"), is_backend, "{}", path.display());
     }
@@ -70,13 +56,9 @@ fn packages_use_what_the_list_says() {
 
 #[test]
 fn each_package_is_in_the_list() {
-    let listed = PACKAGES
-        .iter()
-        .map(|package| root().join(package.manifest()));
+    let listed = PACKAGES.iter().map(|package| root().join(package.manifest()));
     let listed: Vec<PathBuf> = listed.collect();
-    let below = ["src", "ffi"]
-        .into_iter()
-        .flat_map(|directory| files(directory, "rs"));
+    let below = ["src", "ffi"].into_iter().flat_map(|directory| files(directory, "rs"));
     for path in below {
         let manifests = path.ancestors().map(|above| above.join("Cargo.toml"));
         let own = manifests.into_iter().find(|manifest| manifest.exists());
@@ -101,16 +83,10 @@ fn the_program_has_no_unsafe_code() {
 #[test]
 fn reasons_of_unsafe_blocks_are_not_empty() {
     let mut empty = Vec::new();
-    for path in ["src", "ffi", "tests"]
-        .into_iter()
-        .flat_map(|directory| files(directory, "rs"))
-    {
+    for path in ["src", "ffi", "tests"].into_iter().flat_map(|directory| files(directory, "rs")) {
         let text = fs::read_to_string(&path).expect("text");
         for (line, text) in text.lines().enumerate() {
-            let reason = text
-                .trim_start()
-                .strip_prefix("// SAFETY:")
-                .unwrap_or_default();
+            let reason = text.trim_start().strip_prefix("// SAFETY:").unwrap_or_default();
             let reason = reason.trim_start().to_lowercase();
             let is_empty = |phrase: &&str| reason.starts_with(phrase);
             if ["as above", "c contract", "the same"].iter().any(is_empty) {

@@ -15,24 +15,15 @@ const PHRASES: [[&str; 2]; 3] = [["that", "of"], ["those", "of"], ["is", "meant"
 /// How many wide comments and how many phrases each directory may have, outside the other
 /// directories of the list. These numbers may only shrink. Five phrases in `docs` are texts of the
 /// program, in the tables of check.md and troubleshooting.md.
-const LIMITS: [(&str, usize, usize); 5] = [
-    ("docs", 0, 5),
-    ("ffi", 0, 0),
-    ("packaging", 0, 0),
-    ("src", 0, 0),
-    ("tests", 0, 0),
-];
+const LIMITS: [(&str, usize, usize); 5] =
+    [("docs", 0, 5), ("ffi", 0, 0), ("packaging", 0, 0), ("src", 0, 0), ("tests", 0, 0)];
 
 #[test]
 fn comments_and_documents_are_written_plainly() {
     let mut found: Vec<Counts> = LIMITS.iter().map(|_| Counts::default()).collect();
-    for (directory, extension) in [
-        ("src", "rs"),
-        ("ffi", "rs"),
-        ("tests", "rs"),
-        ("packaging", "rs"),
-        ("docs", "md"),
-    ] {
+    for (directory, extension) in
+        [("src", "rs"), ("ffi", "rs"), ("tests", "rs"), ("packaging", "rs"), ("docs", "md")]
+    {
         for path in files(directory, extension) {
             let below = path.strip_prefix(root()).expect("below the root");
             if below.starts_with("docs/reference")
@@ -51,15 +42,12 @@ fn comments_and_documents_are_written_plainly() {
     }
     let mut offences = Vec::new();
     for (&(directory, wide, phrases), found) in LIMITS.iter().zip(&found) {
-        for (what, places, most) in [
-            ("wide comments", &found.wide_lines, wide),
-            ("phrases", &found.phrase_lines, phrases),
-        ] {
+        for (what, places, most) in
+            [("wide comments", &found.wide_lines, wide), ("phrases", &found.phrase_lines, phrases)]
+        {
             if places.len() > most {
                 let count = places.len();
-                offences.push(format!(
-                    "{directory}: {count} {what}, at most {most} are allowed:"
-                ));
+                offences.push(format!("{directory}: {count} {what}, at most {most} are allowed:"));
                 offences.extend(places.iter().cloned());
             }
         }
@@ -79,16 +67,14 @@ impl Counts {
         let is_rust = file.extension().is_some_and(|extension| extension == "rs");
         let shown = |line: usize| format!("{}:{line}", file.display());
         let prose = if is_rust {
-            self.wide_lines
-                .extend(wide_lines(text).into_iter().map(shown));
+            self.wide_lines.extend(wide_lines(text).into_iter().map(shown));
             blocks(text)
         } else {
             vec![(1, text.to_owned())]
         };
         for (line, text) in prose {
             let lines = phrase_lines(&text).into_iter();
-            self.phrase_lines
-                .extend(lines.map(|below| shown(line + below)));
+            self.phrase_lines.extend(lines.map(|below| shown(line + below)));
         }
     }
 }
@@ -102,10 +88,7 @@ fn wide_lines(text: &str) -> Vec<usize> {
     numbers
         .filter(|number| {
             let line = lines[number - 1];
-            let is_row = line
-                .trim_start()
-                .trim_start_matches(['/', '!', ' '])
-                .starts_with('|');
+            let is_row = line.trim_start().trim_start_matches(['/', '!', ' ']).starts_with('|');
             line.chars().count() > WIDTH && !is_row
         })
         .collect()
@@ -149,9 +132,7 @@ fn phrase_lines(prose: &str) -> Vec<usize> {
     words
         .windows(2)
         .filter(|two| {
-            PHRASES
-                .iter()
-                .any(|[first, second]| is(two[0].1, first) && ends(two[1].1, second))
+            PHRASES.iter().any(|[first, second]| is(two[0].1, first) && ends(two[1].1, second))
         })
         .map(|two| two[0].0)
         .collect()
@@ -182,10 +163,7 @@ mod tests {
     fn counts_phrases_in_comments_and_documents() {
         for (text, lines) in [
             ("/// Like that of a queue, or (those of) two.", &[1, 1][..]),
-            (
-                "\n// The queue that\n// of all is meant: which is meant.",
-                &[2, 3, 3],
-            ),
+            ("\n// The queue that\n// of all is meant: which is meant.", &[2, 3, 3]),
             ("/* One that\nof two */", &[1]),
             ("// That often, that. Of, this of.", &[]),
             ("// that\nf(); // of", &[]),

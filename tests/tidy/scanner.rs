@@ -100,9 +100,7 @@ fn pieces(text: &str) -> Vec<(usize, &str)> {
 }
 
 fn token_length(text: &str) -> usize {
-    let word = text
-        .find(|c: char| !c.is_alphanumeric() && c != '_')
-        .unwrap_or(text.len());
+    let word = text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len());
     if word > 0 {
         word
     } else if text.starts_with("::") {
@@ -196,9 +194,7 @@ struct Scanner<'a> {
 
 impl<'a> Scanner<'a> {
     fn token(&self, ahead: usize) -> &'a str {
-        self.tokens
-            .get(self.at + ahead)
-            .map_or("", |token| token.text)
+        self.tokens.get(self.at + ahead).map_or("", |token| token.text)
     }
 
     fn line(&self) -> usize {
@@ -331,11 +327,7 @@ impl<'a> Scanner<'a> {
             self.at += 2;
         }
         if let Some(path) = self.resolve(&segments) {
-            self.names.paths.push(Use {
-                line,
-                path,
-                is_reexport: false,
-            });
+            self.names.paths.push(Use { line, path, is_reexport: false });
         }
     }
 
@@ -396,11 +388,7 @@ impl<'a> Scanner<'a> {
             if is_public {
                 self.reexports.push((self.names.paths.len(), name));
             }
-            self.names.paths.push(Use {
-                line,
-                path,
-                is_reexport: false,
-            });
+            self.names.paths.push(Use { line, path, is_reexport: false });
         }
     }
 
@@ -411,12 +399,9 @@ impl<'a> Scanner<'a> {
             "crate" => Vec::new(),
             "self" => self.module(),
             "super" => self.module().split_last()?.1.to_vec(),
-            _ if self.declared.contains(&first) => self
-                .file
-                .iter()
-                .cloned()
-                .chain([first.to_owned()])
-                .collect(),
+            _ if self.declared.contains(&first) => {
+                self.file.iter().cloned().chain([first.to_owned()]).collect()
+            }
             _ => return None,
         };
         for &segment in rest {
@@ -434,11 +419,7 @@ impl<'a> Scanner<'a> {
 fn outside(segments: &[&str]) -> Path {
     let names = segments.iter().copied();
     let names = names.filter(|name| ![OUTSIDE, "self"].contains(name));
-    [OUTSIDE]
-        .into_iter()
-        .chain(names)
-        .map(str::to_owned)
-        .collect()
+    [OUTSIDE].into_iter().chain(names).map(str::to_owned).collect()
 }
 
 fn is_word(token: &str) -> bool {
@@ -450,20 +431,13 @@ mod tests {
     use super::*;
 
     fn module(path: &str) -> Path {
-        path.split("::")
-            .filter(|s| !s.is_empty())
-            .map(str::to_owned)
-            .collect()
+        path.split("::").filter(|s| !s.is_empty()).map(str::to_owned).collect()
     }
 
     /// The paths in `text`, the source of module `run::latency`, as `line path`.
     fn paths(text: &str) -> Vec<String> {
         let names = scan(text, &module("run::latency"));
-        names
-            .paths
-            .iter()
-            .map(|used| format!("{} {}", used.line, used.path.join("::")))
-            .collect()
+        names.paths.iter().map(|used| format!("{} {}", used.line, used.path.join("::"))).collect()
     }
 
     #[test]
@@ -483,18 +457,9 @@ mod tests {
             ("fn f() {\n crate::plan::make::<u8>() }", &["2 plan::make"]),
             ("fn f(a: &super::Course) {}", &["1 run::Course"]),
             ("x!(1, $crate::plan::Plan);", &["1 plan::Plan"]),
-            (
-                "mod part;\nuse part::Item;",
-                &["2 run::latency::part::Item"],
-            ),
-            (
-                "mod part;\nfn f() { part::g() }",
-                &["2 run::latency::part::g"],
-            ),
-            (
-                "mod inner { use super::super::a; } use super::b;",
-                &["1 run::a", "1 run::b"],
-            ),
+            ("mod part;\nuse part::Item;", &["2 run::latency::part::Item"]),
+            ("mod part;\nfn f() { part::g() }", &["2 run::latency::part::g"]),
+            ("mod inner { use super::super::a; } use super::b;", &["1 run::a", "1 run::b"]),
             ("#[cfg(not(test))] use crate::plan;", &["1 plan"]),
         ] {
             assert_eq!(paths(text), expected, "{text}");
@@ -600,10 +565,7 @@ mod tests {
                 &["1 A", "1 B", "2 C", "2 D", "2 E"][..],
             ),
             ("trait A { type Item; }", &["1 A"]),
-            (
-                "impl A for [u8; 2] { type Item = u8; }\ntype B = u8;",
-                &["2 B"],
-            ),
+            ("impl A for [u8; 2] { type Item = u8; }\ntype B = u8;", &["2 B"]),
             ("fn f(a: impl B) -> impl C { struct D; }", &["1 D"]),
             ("macro_rules! m { ($a:ident) => { struct $a; } }", &[]),
             ("#[cfg(test)] mod tests { struct A; }", &[]),
@@ -619,9 +581,6 @@ mod tests {
     #[test]
     fn lists_comments() {
         let text = "//! a\nf(\"// b\"); // c\n/* d\n e */ '\"' /// f";
-        assert_eq!(
-            comments(text),
-            [(1, "//! a"), (2, "// c"), (3, "/* d\n e */"), (4, "/// f")]
-        );
+        assert_eq!(comments(text), [(1, "//! a"), (2, "// c"), (3, "/* d\n e */"), (4, "/// f")]);
     }
 }

@@ -47,11 +47,7 @@ fn files(directory: &FilePath) -> Vec<PathBuf> {
             }
         }
     }
-    assert!(
-        !found.is_empty(),
-        "no Rust files in {}",
-        directory.display()
-    );
+    assert!(!found.is_empty(), "no Rust files in {}", directory.display());
     found
 }
 
@@ -71,17 +67,11 @@ pub fn sources<'a>(house: &House, texts: &'a [Text]) -> Vec<Source<'a>> {
             let is_root = file == "main.rs" && !has_library;
             let module = module(house, if is_root { "lib.rs" } else { file });
             let names = scan(text, &module);
-            Source {
-                file,
-                module,
-                names,
-            }
+            Source { file, module, names }
         })
         .collect();
-    let tests: Vec<Path> = sources
-        .iter()
-        .flat_map(|source| source.names.test_modules.clone())
-        .collect();
+    let tests: Vec<Path> =
+        sources.iter().flat_map(|source| source.names.test_modules.clone()).collect();
     sources.retain(|source| !tests.iter().any(|test| source.module.starts_with(test)));
     sources
 }
@@ -97,9 +87,8 @@ pub struct Arrow<'a> {
 /// Returns an arrow for each path in `sources` that leads to one of them.
 pub fn arrows<'a>(sources: &'a [Source<'a>]) -> Vec<Arrow<'a>> {
     let modules = Modules::new(sources);
-    let uses = sources
-        .iter()
-        .flat_map(|source| source.names.paths.iter().map(move |used| (source, used)));
+    let uses =
+        sources.iter().flat_map(|source| source.names.paths.iter().map(move |used| (source, used)));
     uses.filter_map(|(source, used)| {
         Some(Arrow {
             from: source.file,
@@ -117,16 +106,12 @@ fn module(house: &House, file: &str) -> Path {
         .iter()
         .find_map(|end| path.strip_suffix(end))
         .unwrap_or(&path);
-    path.split('/')
-        .filter(|segment| !segment.is_empty())
-        .map(str::to_owned)
-        .collect()
+    path.split('/').filter(|segment| !segment.is_empty()).map(str::to_owned).collect()
 }
 
 fn is_for_tests(file: &str) -> bool {
     let path = file.strip_suffix(".rs").unwrap_or(file);
-    path.split('/')
-        .any(|name| name.ends_with("_tests") || ["testing", "tests"].contains(&name))
+    path.split('/').any(|name| name.ends_with("_tests") || ["testing", "tests"].contains(&name))
 }
 
 struct Modules<'a> {
@@ -138,10 +123,7 @@ impl<'a> Modules<'a> {
     fn new(sources: &'a [Source<'a>]) -> Self {
         let imports = sources.iter().flat_map(|source| &source.names.imports);
         Self {
-            files: sources
-                .iter()
-                .map(|source| (&source.module[..], source.file))
-                .collect(),
+            files: sources.iter().map(|source| (&source.module[..], source.file)).collect(),
             imports: imports.map(|(name, path)| (&name[..], path)).collect(),
         }
     }

@@ -27,23 +27,13 @@ fn repeated(package: &Package, texts: &[Text]) -> Vec<String> {
     }
     places.retain(|_, places| places.len() > 1);
     let listed: BTreeSet<&str> = package.repeated_types.iter().copied().collect();
-    let unlisted = places
-        .iter()
-        .filter(|(name, _)| !listed.contains(name.as_str()));
+    let unlisted = places.iter().filter(|(name, _)| !listed.contains(name.as_str()));
     let unlisted = unlisted.map(|(name, places)| {
-        format!(
-            "{}: several types are called {name}: {}",
-            package.name,
-            places.join(", ")
-        )
+        format!("{}: several types are called {name}: {}", package.name, places.join(", "))
     });
     let unneeded = listed.iter().filter(|name| !places.contains_key(**name));
-    let unneeded = unneeded.map(|name| {
-        format!(
-            "{}: one type at most is called {name}: strike it out",
-            package.name
-        )
-    });
+    let unneeded = unneeded
+        .map(|name| format!("{}: one type at most is called {name}: strike it out", package.name));
     unlisted.chain(unneeded).collect()
 }
 
@@ -53,23 +43,11 @@ mod tests {
 
     #[test]
     fn reports_repeated_names_and_needless_entries() {
-        let package = Package {
-            repeated_types: &["Verdict", "Step"],
-            ..PACKAGES[0]
-        };
+        let package = Package { repeated_types: &["Verdict", "Step"], ..PACKAGES[0] };
         let texts = [
-            (
-                "plan.rs",
-                "pub struct Key;\nenum Verdict {}\nimpl A for Key { type Output = u8; }",
-            ),
-            (
-                "run/mod.rs",
-                "fn f() {}\ntrait Key { type Output; }\ntype Verdict = u8;",
-            ),
-            (
-                "error.rs",
-                "impl B for Key { type Output = (); } struct Step;",
-            ),
+            ("plan.rs", "pub struct Key;\nenum Verdict {}\nimpl A for Key { type Output = u8; }"),
+            ("run/mod.rs", "fn f() {}\ntrait Key { type Output; }\ntype Verdict = u8;"),
+            ("error.rs", "impl B for Key { type Output = (); } struct Step;"),
             ("error/tests.rs", "struct Step;"),
             ("lib.rs", "#[cfg(test)] mod tests { struct Step; }"),
         ]

@@ -50,31 +50,11 @@ fn prints_its_settings() {
     const NOT: &str = "Disabled - Not Applicable";
     let fabric = Fabric::new();
     for (options, operation, settings) in [
-        (
-            "-A cswap -C ne",
-            "NON-FETCHING CSWAP NE",
-            ["Enabled", "Enabled", "Disabled", "Enabled"],
-        ),
-        (
-            "--no-hrp",
-            "NON-FETCHING SUM",
-            ["Disabled", "Enabled", "Disabled", "Enabled"],
-        ),
-        (
-            "--no-idc",
-            "NON-FETCHING SUM",
-            ["Enabled", "Disabled", "Disabled", "Enabled"],
-        ),
-        (
-            "--fetching -A swap -T int64",
-            "FETCHING SWAP",
-            [NOT, "Enabled", "Disabled", "Enabled"],
-        ),
-        (
-            "--unrestricted",
-            "NON-FETCHING SUM",
-            [NOT, "Enabled", "Disabled", "Disabled"],
-        ),
+        ("-A cswap -C ne", "NON-FETCHING CSWAP NE", ["Enabled", "Enabled", "Disabled", "Enabled"]),
+        ("--no-hrp", "NON-FETCHING SUM", ["Disabled", "Enabled", "Disabled", "Enabled"]),
+        ("--no-idc", "NON-FETCHING SUM", ["Enabled", "Disabled", "Disabled", "Enabled"]),
+        ("--fetching -A swap -T int64", "FETCHING SWAP", [NOT, "Enabled", "Disabled", "Enabled"]),
+        ("--unrestricted", "NON-FETCHING SUM", [NOT, "Enabled", "Disabled", "Disabled"]),
         ("--matching", "NON-FETCHING SUM", [NOT, NOT, "Enabled", NOT]),
         (
             "--matching --unrestricted --no-hrp",
@@ -103,10 +83,7 @@ fn counts_the_operations_of_all_lists() {
     for (options, columns) in [
         ("-n 3", ["8", "12288"]),
         ("-n 3 -l 1 -T INT8", ["1", "3"]),
-        (
-            "-n 2 -l 16382 -T DOUBLE_COMPLEX --fetching -A SWAP",
-            ["16", "32764"],
-        ),
+        ("-n 2 -l 16382 -T DOUBLE_COMPLEX --fetching -A SWAP", ["16", "32764"]),
         ("-n 2 -l 16382 --matching --fetching -b", ["8", "32764"]),
     ] {
         let text = fabric.loopback("atomic-bw", options);

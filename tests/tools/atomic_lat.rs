@@ -17,10 +17,7 @@ fn prints_the_example_of_the_document() {
 fn prints_its_settings() {
     let fabric = Fabric::new();
     for (options, expected) in [
-        (
-            "--fetching",
-            "FETCHING SUM, UINT64, Enabled, Disabled, Enabled, Enabled",
-        ),
+        ("--fetching", "FETCHING SUM, UINT64, Enabled, Disabled, Enabled, Enabled"),
         (
             "-A cswap -C ne -T float_complex --no-ll",
             "NON-FETCHING CSWAP NE, FLOAT_COMPLEX, Enabled, Disabled, Enabled, Disabled",
@@ -104,20 +101,13 @@ const FETCH_ADD: &str = "set=properties/amo_remap_to_pcie_fadd:10";
 
 /// Returns the warnings about a PCIe FetchAdd.
 fn warnings(errors: &str) -> Vec<&str> {
-    errors
-        .lines()
-        .filter(|line| line.contains("FetchAdd"))
-        .collect()
+    errors.lines().filter(|line| line.contains("FetchAdd")).collect()
 }
 
 #[test]
 fn warns_once_of_swap_that_adds_and_verifies_its_sums() {
     let fabric = Fabric::new();
-    for tool in [
-        "atomic-lat --fetching",
-        "atomic-bw -b",
-        "atomic-bw --matching --fetching",
-    ] {
+    for tool in ["atomic-lat --fetching", "atomic-bw -b", "atomic-bw --matching --fetching"] {
         for (ty, expected) in [("UINT32", 1), ("UINT64", 1), ("INT64", 0)] {
             let args = format!("{tool} --loopback -d soft0 -n 100 --verify -A SWAP -T {ty}");
             let mut command = fabric.command(&args);
@@ -181,10 +171,6 @@ fn warns_of_possible_fetch_add_where_files_are_not_visible() {
         let errors = stderr(&output);
         let found = warnings(&errors);
         assert_eq!(found.len(), expected, "{options}: {errors}");
-        assert!(
-            found
-                .iter()
-                .all(|line| line.contains(" may execute SWAP of UINT64 "))
-        );
+        assert!(found.iter().all(|line| line.contains(" may execute SWAP of UINT64 ")));
     }
 }

@@ -17,9 +17,7 @@ fn bandwidth_tools() -> impl Iterator<Item = &'static str> {
 /// Returns the JSON document of a run of both sides.
 fn document(tool: &str, options: &str) -> Value {
     let fabric = Fabric::new();
-    let output = fabric.run(&format!(
-        "{tool} --loopback -d soft0 --quiet --json=- {options}"
-    ));
+    let output = fabric.run(&format!("{tool} --loopback -d soft0 --quiet --json=- {options}"));
     assert_success(&output);
     fabric.assert_nothing_left();
     serde_json::from_str(&stdout(&output)).expect("JSON")
@@ -46,12 +44,7 @@ fn sums_all_pairs_and_names_the_slowest() {
         let text = Fabric::new().loopback(tool, "-n 3 -l 5 -P 3");
         assert!(text.contains("\nPairs"), "{text}");
         let (_, table) = text.split_once("Slowest pair").expect("a table of pairs");
-        let row: Vec<_> = table
-            .lines()
-            .nth(1)
-            .expect("a row")
-            .split_whitespace()
-            .collect();
+        let row: Vec<_> = table.lines().nth(1).expect("a row").split_whitespace().collect();
         let rates = pairs.iter().map(|pair| &pair["bandwidth_bytes_per_s"]);
         assert_eq!((row[1], rates.count()), ("3", 3), "{text}");
         let numbered_from_0: u16 = row[2].parse().expect("a number");
@@ -125,10 +118,7 @@ fn both_sides_drive_pairs_in_a_bidirectional_run() {
 
 #[test]
 fn goes_on_to_the_next_size_with_all_pairs() {
-    for options in [
-        "-s 32:64 -D 0.3 -P 2",
-        "-s 64:512 -n 2 -l 3 -b --threads 3 -P 5",
-    ] {
+    for options in ["-s 32:64 -D 0.3 -P 2", "-s 64:512 -n 2 -l 3 -b --threads 3 -P 5"] {
         for tool in ["write-bw", "read-bw", "send-bw"] {
             assert_success(&Fabric::new().run(&format!("{tool} --loopback -d soft0 {options}")));
         }
@@ -145,10 +135,7 @@ fn gives_each_thread_a_pair_unless_pairs_are_given() {
     let output = Fabric::new().run("write-bw --loopback -d soft0 -n 2 -l 3 --threads 2 -P 5");
     assert_success(&output);
     let text = stdout(&output);
-    assert!(
-        text.contains("\nPairs            : 5 (2 threads)\n"),
-        "{text}"
-    );
+    assert!(text.contains("\nPairs            : 5 (2 threads)\n"), "{text}");
 }
 
 #[test]
@@ -157,45 +144,18 @@ fn warns_if_threads_share_cpus() {
     let output = fabric.run("write-bw --loopback -d soft0 -n 2 --threads 2 --cpu 0");
     assert_success(&output);
     let errors = stderr(&output);
-    assert!(
-        errors.contains("warning: 2 threads share 1 CPU"),
-        "{errors}"
-    );
+    assert!(errors.contains("warning: 2 threads share 1 CPU"), "{errors}");
 }
 
 #[test]
 fn refuses_invalid_combinations() {
     for (tool, options, text) in [
-        (
-            "write-bw",
-            "-P 0",
-            "'0' for --pairs: expected a decimal number from 1 to 64",
-        ),
-        (
-            "write-bw",
-            "-P 65",
-            "'65' for --pairs: expected a decimal number from 1 to 64",
-        ),
-        (
-            "write-bw",
-            "-P 2 --threads 3",
-            "'3' for --threads: expected 1 to the number of pairs, 2",
-        ),
-        (
-            "send-bw",
-            "-P 2 -R",
-            "'2' for --pairs: expected 1 with --rdzv",
-        ),
-        (
-            "write-bw",
-            "--reverse -b",
-            "--reverse and --bidirectional exclude each other",
-        ),
-        (
-            "write-bw",
-            "--reverse --interval 1",
-            "--reverse and --interval exclude each other",
-        ),
+        ("write-bw", "-P 0", "'0' for --pairs: expected a decimal number from 1 to 64"),
+        ("write-bw", "-P 65", "'65' for --pairs: expected a decimal number from 1 to 64"),
+        ("write-bw", "-P 2 --threads 3", "'3' for --threads: expected 1 to the number of pairs, 2"),
+        ("send-bw", "-P 2 -R", "'2' for --pairs: expected 1 with --rdzv"),
+        ("write-bw", "--reverse -b", "--reverse and --bidirectional exclude each other"),
+        ("write-bw", "--reverse --interval 1", "--reverse and --interval exclude each other"),
     ] {
         let fabric = Fabric::new();
         let errors = assert_status(&fabric.run(&format!("{tool} --loopback {options}")), 2);
@@ -210,9 +170,7 @@ fn server_issues_in_reverse() {
     for tool in bandwidth_tools() {
         let texts = Fabric::new().pair(tool, "-n 3 -l 5 -P 2 --reverse");
         for text in &texts {
-            let row = text
-                .lines()
-                .find(|line| line.starts_with("    ") && line.contains(" 30 "));
+            let row = text.lines().find(|line| line.starts_with("    ") && line.contains(" 30 "));
             assert!(row.is_some(), "{tool}: {text}");
             assert!(text.contains("\nReverse"), "{tool}: {text}");
         }
@@ -221,11 +179,7 @@ fn server_issues_in_reverse() {
         assert!(number(&run, "/results/0/count") > 0, "{tool}");
         let run = document(tool, "-n 3 -l 5 --reverse");
         assert_eq!(number(&run, "/results/0/count"), 15, "{tool}");
-        assert_eq!(
-            number(&run, "/results/0/bandwidth/peer_count"),
-            15,
-            "{tool}"
-        );
+        assert_eq!(number(&run, "/results/0/bandwidth/peer_count"), 15, "{tool}");
         assert_eq!(run["options"]["lists"]["reverse"], true, "{tool}");
     }
 }
@@ -287,15 +241,10 @@ fn counts_arrivals_of_each_size_by_itself() {
 #[test]
 fn shows_both_ends_of_each_size_on_both_sides() {
     let texts = Fabric::new().pair("read-bw", "-n 3 -l 5 -s 8:16 --both-ends");
-    for (text, sides) in texts
-        .iter()
-        .zip([["client", "server"], ["server", "client"]])
-    {
+    for (text, sides) in texts.iter().zip([["client", "server"], ["server", "client"]]) {
         let (_, table) = text.split_once("CPU[%]\n").expect("a table");
         let rows = table.lines().take(4);
-        let words: Vec<Vec<_>> = rows
-            .map(|row| row.split_whitespace().take(2).collect())
-            .collect();
+        let words: Vec<Vec<_>> = rows.map(|row| row.split_whitespace().take(2).collect()).collect();
         let expected = ["8", "16"].map(|size| sides.map(|side| vec![size, side]));
         assert_eq!(words, expected.concat(), "{text}");
     }

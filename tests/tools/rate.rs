@@ -16,18 +16,14 @@ fn run(tool: &str, (variable, value): (&str, &str), options: &str) -> (String, V
     let fabric = Fabric::new();
     let file = tempfile::NamedTempFile::new().expect("a file");
     let path = file.path().display();
-    let mut command = fabric.command(&format!(
-        "{tool} --loopback -d soft0 --json={path} {options}"
-    ));
+    let mut command =
+        fabric.command(&format!("{tool} --loopback -d soft0 --json={path} {options}"));
     command.env(variable, value);
     let output = finish(command);
     assert_success(&output);
     fabric.assert_nothing_left();
     let document = std::fs::read_to_string(file.path()).expect("a document");
-    (
-        stdout(&output),
-        serde_json::from_str(&document).expect("JSON"),
-    )
+    (stdout(&output), serde_json::from_str(&document).expect("JSON"))
 }
 
 /// Ten iterations of 10 ms, one intended in each ms: the schedule cannot be kept. The last one ends
@@ -41,44 +37,26 @@ fn latency_counts_from_intended_start_and_missed_rate_is_named() {
         let (text, document) = run(tool, SLOW, &options);
         let line = "\nRate             : 1000 op/s (latency from intended start)\n";
         assert!(text.contains(line), "{text}");
-        assert!(
-            text.contains("\nInter-Iter Gap   : 0 microseconds\n"),
-            "{text}"
-        );
+        assert!(text.contains("\nInter-Iter Gap   : 0 microseconds\n"), "{text}");
         let missed = "\nRate not reached at 8 bytes: ";
         assert!(text.contains(missed), "{text}");
-        assert!(
-            text.contains(" of 1000 op/s, 90.0 % of starts late\n"),
-            "{text}"
-        );
+        assert!(text.contains(" of 1000 op/s, 90.0 % of starts late\n"), "{text}");
         assert_eq!(document["options"]["rate"], "1000 op/s");
         assert_eq!(document["options"]["latency_gap_us"], 0);
         let result = &document["results"][0];
         let (latency, rate) = (&result["latency"], &result["rate"]);
         assert_eq!(latency["latency_from"], "intended_start");
-        assert_eq!(
-            (&rate["starts"], &rate["late_starts"]),
-            (&10.into(), &9.into())
-        );
+        assert_eq!((&rate["starts"], &rate["late_starts"]), (&10.into(), &9.into()));
         assert_eq!(rate["requested_operations_per_s"], 1000.0);
         assert_eq!(rate["is_reached"], false);
-        assert!(
-            rate["reached_operations_per_s"].as_f64() <= Some(100.0),
-            "{rate}"
-        );
+        assert!(rate["reached_operations_per_s"].as_f64() <= Some(100.0), "{rate}");
         // Half of a round trip of two messages, after its delay.
         let (slowest, first) = match tool {
             "send-lat" => (81e6 + 5e6, 5e6),
             _ => (91e6, 10e6),
         };
-        assert!(
-            latency["max_ns"].as_f64() >= Some(slowest),
-            "{tool}: {latency}"
-        );
-        assert!(
-            latency["min_ns"].as_f64() >= Some(first),
-            "{tool}: {latency}"
-        );
+        assert!(latency["max_ns"].as_f64() >= Some(slowest), "{tool}: {latency}");
+        assert!(latency["min_ns"].as_f64() >= Some(first), "{tool}: {latency}");
     }
 }
 
@@ -150,10 +128,7 @@ fn works_with_duration_until_and_legacy_sync() {
             let (count, rate) = (result["count"].as_u64(), &result["rate"]);
             assert!(count > Some(0), "{tool} {options}: {result}");
             let operations = if is_bandwidth(tool) { 4 } else { 1 };
-            assert_eq!(
-                rate["starts"].as_u64().map(|starts| starts * operations),
-                count
-            );
+            assert_eq!(rate["starts"].as_u64().map(|starts| starts * operations), count);
             if options.contains("-D 0.2 --rate=1") && !options.contains("-l 4") {
                 assert!(count <= Some(200), "{options}: {result}");
             }
@@ -175,10 +150,7 @@ fn peer_waits_for_intended_starts() {
         ("send-bw", "--rate=4B/s -s 4 -l 2"),
     ] {
         let (_, document) = run(tool, shortened, &format!("-n 2 {options}"));
-        assert_eq!(
-            document["results"][0]["rate"]["starts"], 2,
-            "{tool} {options}"
-        );
+        assert_eq!(document["results"][0]["rate"]["starts"], 2, "{tool} {options}");
     }
 }
 
@@ -212,10 +184,7 @@ fn both_sides_of_a_bidirectional_run_keep_the_rate() {
             text.contains("\nRate             : 1000000 op/s (a list of 4 every 0.004 ms)\n"),
             "{text}"
         );
-        assert!(
-            text.contains("\nRate not reached at 65536 bytes: "),
-            "{text}"
-        );
+        assert!(text.contains("\nRate not reached at 65536 bytes: "), "{text}");
     }
     fabric.assert_nothing_left();
 }
@@ -223,33 +192,18 @@ fn both_sides_of_a_bidirectional_run_keep_the_rate() {
 #[test]
 fn rejects_invalid_rates_before_anything_is_opened() {
     for (options, line) in [
-        (
-            "--rate=fast",
-            "invalid value 'fast' for --rate: expected a rate from 1 to 1000Mop/s or ",
-        ),
-        (
-            "--rate=10G",
-            "invalid value '10G' for --rate: expected a rate from 1 to 1000Mop/s or ",
-        ),
-        (
-            "--rate=0",
-            "invalid value '0' for --rate: expected a rate from 1 to 1000Mop/s or ",
-        ),
+        ("--rate=fast", "invalid value 'fast' for --rate: expected a rate from 1 to 1000Mop/s or "),
+        ("--rate=10G", "invalid value '10G' for --rate: expected a rate from 1 to 1000Mop/s or "),
+        ("--rate=0", "invalid value '0' for --rate: expected a rate from 1 to 1000Mop/s or "),
         (
             "--rate=1B/s -s 4096",
             "invalid value '1 B/s' for --rate: at least one iteration (4096 bytes) an hour",
         ),
-        (
-            "--rate=1000 --latency-gap=0",
-            "--rate and --latency-gap exclude each other: ",
-        ),
+        ("--rate=1000 --latency-gap=0", "--rate and --latency-gap exclude each other: "),
     ] {
         let output = Fabric::new().run(&format!("write-lat --loopback -d soft99 {options}"));
         let error = assert_status(&output, 2);
-        assert!(
-            error.starts_with(&format!("cxidiag write-lat: error: {line}")),
-            "{error}"
-        );
+        assert!(error.starts_with(&format!("cxidiag write-lat: error: {line}")), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
         assert_eq!(stdout(&output), "");
     }

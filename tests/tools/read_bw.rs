@@ -89,10 +89,7 @@ fn ends_each_size_of_a_bidirectional_duration() {
 fn has_neither_immediate_data_nor_high_rate_puts() {
     let fabric = Fabric::new();
     for option in ["--no-idc", "--no-hrp"] {
-        assert_status(
-            &fabric.run(&format!("read-bw --loopback -d soft0 {option}")),
-            2,
-        );
+        assert_status(&fabric.run(&format!("read-bw --loopback -d soft0 {option}")), 2);
     }
     let text = fabric.loopback("read-bw", "-n 1");
     assert!(!text.contains("IDC") && !text.contains("HRP"), "{text}");

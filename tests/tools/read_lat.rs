@@ -31,10 +31,7 @@ fn measures_with_each_kind_of_command() {
     let fabric = Fabric::new();
     for options in ["", "--no-ll", "--unrestricted", "--unrestricted --no-ll"] {
         for size in ["1:4096", "65537"] {
-            fabric.loopback(
-                "read-lat",
-                &format!("{options} -n 3 --latency-gap 0 -s {size}"),
-            );
+            fabric.loopback("read-lat", &format!("{options} -n 3 --latency-gap 0 -s {size}"));
         }
     }
     fabric.loopback("read-lat", "-n 3 --latency-gap 0 -s 7");

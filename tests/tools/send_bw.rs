@@ -11,22 +11,16 @@ use crate::harness::{
 /// Returns what the user's manual shows for `$ command` in its example `number`.
 fn manual(number: usize, command: &str) -> String {
     let manual = include_str!("../fixtures/seed-send-bw.txt");
-    let (_, example) = manual
-        .split_once(&format!("\n## Example {number}\n"))
-        .expect("an example");
-    let (_, block) = example
-        .split_once(&format!("\n$ {command}\n"))
-        .expect(command);
+    let (_, example) = manual.split_once(&format!("\n## Example {number}\n")).expect("an example");
+    let (_, block) = example.split_once(&format!("\n$ {command}\n")).expect(command);
     let (block, _) = block.split_once("```").expect("a closed block");
     block.to_owned()
 }
 
 #[test]
 fn prints_the_first_example_of_the_manual() {
-    for (text, command) in Fabric::new()
-        .pair("send-bw", "-n 4")
-        .iter()
-        .zip(["cxi_send_bw 192.168.1.1", "cxi_send_bw"])
+    for (text, command) in
+        Fabric::new().pair("send-bw", "-n 4").iter().zip(["cxi_send_bw 192.168.1.1", "cxi_send_bw"])
     {
         let text = text.replace("Iterations       : 4\n", "Iterations       : 1000\n");
         assert_has_form_of(&text, &manual(1, command));
@@ -36,10 +30,7 @@ fn prints_the_first_example_of_the_manual() {
 #[test]
 fn prints_the_second_example_of_the_manual() {
     let texts = Fabric::new().pair("send-bw", "-b -n 10 -s 1024:65536");
-    let commands = [
-        "cxi_send_bw 192.168.1.1 -b -D 5 -s 1024:65536",
-        "cxi_send_bw",
-    ];
+    let commands = ["cxi_send_bw 192.168.1.1 -b -D 5 -s 1024:65536", "cxi_send_bw"];
     for (text, command) in texts.iter().zip(commands) {
         let text = text.replace(&iterations(10), &duration(5.0));
         assert_has_form_of(&text, &manual(2, command));

@@ -28,10 +28,7 @@ fn measures_with_each_kind_of_command() {
         ("-R --no-ll", &["1:1024"]),
     ] {
         for size in sizes {
-            fabric.loopback(
-                "send-lat",
-                &format!("{options} -n 3 --latency-gap 0 -s {size}"),
-            );
+            fabric.loopback("send-lat", &format!("{options} -n 3 --latency-gap 0 -s {size}"));
         }
     }
     fabric.assert_nothing_left();
@@ -78,11 +75,8 @@ fn messages_after_handshake(options: &str) -> Vec<usize> {
 #[track_caller]
 fn run(options: &str) -> (Vec<usize>, Output) {
     let fabric = Fabric::new();
-    let Run {
-        cxidiag: client,
-        peer: server,
-        received,
-    } = fabric.against_itself("send-lat", options);
+    let Run { cxidiag: client, peer: server, received } =
+        fabric.against_itself("send-lat", options);
     assert_success(&client);
     assert_success(&server);
     fabric.assert_nothing_left();
@@ -108,25 +102,15 @@ fn waits_for_the_peer_on_the_control_connection_once_for_each_size() {
 
 #[test]
 fn waits_for_the_peer_before_each_iteration_with_legacy_sync() {
-    for (options, iterations) in [
-        ("", 4 + 3),
-        ("-R", 4 + 3),
-        ("-s 64:128", 2 * (4 + 3 + 1) - 1),
-    ] {
+    for (options, iterations) in [("", 4 + 3), ("-R", 4 + 3), ("-s 64:128", 2 * (4 + 3 + 1) - 1)] {
         let options = format!("--legacy-sync -n 4 --warmup 3 {options}");
         let expected = vec![0; 1 + iterations + 1];
         assert_eq!(messages_after_handshake(&options), expected, "{options}");
     }
     // The side whose time is up first ends the size with one more round trip.
     let (messages, output) = run("--legacy-sync -D 1");
-    let sends: usize = harness::rows(&stdout(&output))[0][1]
-        .parse()
-        .expect("a number");
-    assert!(
-        messages.len() > sends,
-        "{} messages of {sends} sends",
-        messages.len()
-    );
+    let sends: usize = harness::rows(&stdout(&output))[0][1].parse().expect("a number");
+    assert!(messages.len() > sends, "{} messages of {sends} sends", messages.len());
 }
 
 /// The server answers at once: it never pauses.

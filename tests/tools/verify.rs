@@ -19,9 +19,7 @@ const FEW: &str = "-n 3";
 fn verified_bytes(document: &str) -> Vec<Option<u64>> {
     let document: serde_json::Value = serde_json::from_str(document).expect("a document");
     let results = document["results"].as_array().expect("results");
-    let bytes = results
-        .iter()
-        .map(|result| result["verified_bytes"].as_u64());
+    let bytes = results.iter().map(|result| result["verified_bytes"].as_u64());
     bytes.collect()
 }
 
@@ -43,11 +41,7 @@ fn checks_each_size_in_each_tool() {
         let operations = if tool.ends_with("-bw") { 256 } else { 1 };
         let receivers = sides.iter().filter(|receives| **receives).count() as u64;
         let expected = (2..13).map(|power| Some((operations * receivers) << power));
-        assert_eq!(
-            verified_bytes(&document),
-            expected.collect::<Vec<_>>(),
-            "{tool}"
-        );
+        assert_eq!(verified_bytes(&document), expected.collect::<Vec<_>>(), "{tool}");
     }
 }
 
@@ -103,21 +97,12 @@ fn names_wrong_byte_and_ends_both_sides() {
             }
             let client = assert_status(&finish(client), 1);
             let server = assert_status(&server.finish(), 1);
-            let (receiver, sender) = if sender_is_client {
-                (&server, &client)
-            } else {
-                (&client, &server)
-            };
+            let (receiver, sender) =
+                if sender_is_client { (&server, &client) } else { (&client, &server) };
             let start = format!("cxidiag {tool}: error: size {size}: byte ");
             assert!(receiver.starts_with(&start), "{receiver}");
             assert!(receiver.contains("\nhint: run again "), "{receiver}");
-            for words in [
-                " is 0x",
-                " (expected 0x",
-                "; from byte ",
-                ": found ",
-                ", expected ",
-            ] {
+            for words in [" is 0x", " (expected 0x", "; from byte ", ": found ", ", expected "] {
                 assert!(receiver.contains(words), "{receiver}");
             }
             let reason = format!(" ended the run: size {size}: byte ");
@@ -174,22 +159,10 @@ fn checks_values_that_atomic_tools_change() {
         ("atomic-lat", "-n 5", 8),
         ("atomic-lat", "-n 5 -A swap -T uint16 --no-idc", 2),
         ("atomic-lat", "-D 0.3 --fetching", 16),
-        (
-            "atomic-lat",
-            "-n 5 --fetching --matching -A cswap -T uint128",
-            32,
-        ),
+        ("atomic-lat", "-n 5 --fetching --matching -A cswap -T uint128", 32),
         ("atomic-bw", "-n 5 -l 7", 7 * 8),
-        (
-            "atomic-bw",
-            "-D 0.3 -l 7 -b --fetching -T float_complex",
-            4 * 7 * 8,
-        ),
-        (
-            "atomic-bw",
-            "-n 5 -l 7 -P 3 --threads=2 --reverse --no-idc",
-            3 * 7 * 8,
-        ),
+        ("atomic-bw", "-D 0.3 -l 7 -b --fetching -T float_complex", 4 * 7 * 8),
+        ("atomic-bw", "-n 5 -l 7 -P 3 --threads=2 --reverse --no-idc", 3 * 7 * 8),
     ] {
         let options = format!("{options} --verify --json --quiet");
         let document = fabric.loopback(tool, &options);
@@ -202,25 +175,10 @@ fn checks_values_that_atomic_tools_change() {
 fn names_wrong_value() {
     let fabric = Fabric::new();
     for (tool, receiver, options, place) in [
-        (
-            "atomic-lat",
-            "server",
-            "-n 20",
-            "value 0 of the target buffer",
-        ),
+        ("atomic-lat", "server", "-n 20", "value 0 of the target buffer"),
         ("atomic-bw", "server", "-n 20 -l 4", " of the target buffer"),
-        (
-            "atomic-lat",
-            "client",
-            "-n 20 --fetching",
-            "value 0 of the fetched values",
-        ),
-        (
-            "atomic-bw",
-            "client",
-            "-n 20 -l 4 --fetching",
-            " of the fetched values",
-        ),
+        ("atomic-lat", "client", "-n 20 --fetching", "value 0 of the fetched values"),
+        ("atomic-bw", "client", "-n 20 -l 4 --fetching", " of the fetched values"),
     ] {
         let faulty = |side| if side == receiver { "" } else { "corrupt=1" };
         let mut server = fabric.command(&format!("{tool} -p 0 -d soft0"));
@@ -229,18 +187,12 @@ fn names_wrong_value() {
         let options = format!("-d soft1 --verify {options}");
         let mut client = fabric.client_command(tool, &server, &options);
         client.env("CXIDIAG_FAULTS", faulty("client"));
-        let errors = [
-            assert_status(&finish(client), 1),
-            assert_status(&server.finish(), 1),
-        ];
+        let errors = [assert_status(&finish(client), 1), assert_status(&server.finish(), 1)];
         let start = format!("cxidiag {tool}: error: size 8: value ");
         let own = &errors[usize::from(receiver == "server")];
         assert!(own.starts_with(&start) && own.contains(place), "{errors:?}");
         let other = &errors[usize::from(receiver == "client")];
-        assert!(
-            other.contains(" ended the run: size 8: value "),
-            "{errors:?}"
-        );
+        assert!(other.contains(" ended the run: size 8: value "), "{errors:?}");
     }
     fabric.assert_nothing_left();
 }
@@ -260,10 +212,7 @@ fn refuses_legacy_server() {
     let fabric = Fabric::new();
     let run = fabric.replay_server("write-lat", "--verify", Peer::of("write-lat"));
     let error = assert_status(&run.cxidiag, 1);
-    assert!(
-        error.contains("--verify: the server (127.0.0.1:"),
-        "{error}"
-    );
+    assert!(error.contains("--verify: the server (127.0.0.1:"), "{error}");
 }
 
 /// The pair is known even if only one of several has wrong data.
@@ -274,8 +223,5 @@ fn names_the_pair_of_a_wrong_byte() {
     let mut command = fabric.command(&format!("read-bw --loopback -d soft0 {options}"));
     command.env("CXIDIAG_FAULTS", "corrupt=1");
     let errors = assert_status(&finish(command), 1);
-    assert!(
-        errors.contains("error: pair 0: size 65536: byte "),
-        "{errors}"
-    );
+    assert!(errors.contains("error: pair 0: size 65536: byte "), "{errors}");
 }

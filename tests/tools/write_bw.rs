@@ -66,10 +66,7 @@ fn prints_its_settings() {
         ("-s 4096", [NOT, "Enabled", "Enabled"]),
         ("-s 8 --no-hrp", ["Disabled", "Enabled", "Enabled"]),
         ("-s 8 --unrestricted", [NOT, "Enabled", "Disabled"]),
-        (
-            "--unrestricted --no-hrp",
-            ["Disabled", "Enabled", "Disabled"],
-        ),
+        ("--unrestricted --no-hrp", ["Disabled", "Enabled", "Disabled"]),
     ] {
         let text = fabric.loopback("write-bw", &format!("-n 1 -l 1 {options}"));
         let lines = format!(
@@ -84,13 +81,7 @@ fn prints_its_settings() {
 fn moves_all_sizes_with_each_kind_of_command_and_list() {
     let fabric = Fabric::new();
     for direction in ["", "-b"] {
-        for options in [
-            "",
-            "--no-hrp",
-            "--no-idc",
-            "--unrestricted",
-            "--unrestricted --no-idc",
-        ] {
+        for options in ["", "--no-hrp", "--no-idc", "--unrestricted", "--unrestricted --no-idc"] {
             for sizes in ["-s 1:4096 -l 5", "-s 1:2048 --buf-sz 10000 -l 64"] {
                 fabric.loopback("write-bw", &format!("{direction} {options} {sizes} -n 3"));
             }
@@ -145,11 +136,7 @@ fn passive_side_sleeps_while_the_client_measures() {
         let options = format!("-d soft1 -n {LISTS} -l 1");
         let mut client = fabric.client_command(tool, &server, &options);
         let mut client = client.spawn().expect("cxidiag starts");
-        server.wait_for_line(if tool == "atomic-bw" {
-            " AMO"
-        } else {
-            "RDMA Size[B]"
-        });
+        server.wait_for_line(if tool == "atomic-bw" { " AMO" } else { "RDMA Size[B]" });
         let mut lines = BufReader::new(client.stdout.take().expect("a pipe")).lines();
         let mut line = || lines.next().expect("a line").expect("text");
         while !line().contains("BW[MB/s]") {}
@@ -163,11 +150,7 @@ fn passive_side_sleeps_while_the_client_measures() {
         assert_success(&server);
         // It runs before the first and after the last list.
         let asleep = samples.iter().filter(|sample| sample.sleeps).count();
-        assert!(
-            2 * asleep > samples.len(),
-            "{tool}: {asleep} of {}",
-            samples.len()
-        );
+        assert!(2 * asleep > samples.len(), "{tool}: {asleep} of {}", samples.len());
         let [first, last] = [samples.first(), samples.last()].map(|sample| sample.expect("one"));
         let woken = last.switches - first.switches;
         assert!(woken < LISTS as u64 / 100, "{tool}: {woken}");

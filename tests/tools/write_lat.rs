@@ -34,10 +34,7 @@ fn prints_a_range_of_sizes() {
             .replace(&row.repeat(5), &row.repeat(13))
     };
     let masked = |text| harness::masked(&harness::without_platform(text));
-    assert_eq!(
-        masked(&client),
-        expected("cxi_read_lat 192.168.1.1 -D 1 -s 1:1024")
-    );
+    assert_eq!(masked(&client), expected("cxi_read_lat 192.168.1.1 -D 1 -s 1:1024"));
     assert_eq!(masked(&server), expected("cxi_read_lat"));
     let sizes: Vec<u64> = client
         .lines()
@@ -50,10 +47,8 @@ fn prints_a_range_of_sizes() {
 #[test]
 fn measures_all_sizes() {
     let text = Fabric::new().loopback("write-lat", "-a -n 1 --warmup=0 --latency-gap=0");
-    let sizes: Vec<u64> = harness::rows(&text)
-        .iter()
-        .map(|row| row[0].parse().expect("a size"))
-        .collect();
+    let sizes: Vec<u64> =
+        harness::rows(&text).iter().map(|row| row[0].parse().expect("a size")).collect();
     assert_eq!(sizes, (0..24).map(|power| 1 << power).collect::<Vec<_>>());
 }
 
@@ -88,10 +83,7 @@ fn measures_with_each_kind_of_command() {
         ("--no-idc --no-ll", &["1:1024"]),
     ] {
         for size in sizes {
-            fabric.loopback(
-                "write-lat",
-                &format!("-n 3 {options} --latency-gap 0 -s {size}"),
-            );
+            fabric.loopback("write-lat", &format!("-n 3 {options} --latency-gap 0 -s {size}"));
         }
     }
     fabric.loopback("write-lat", "-n 2 --warmup 0 -s 16777217");
@@ -205,10 +197,7 @@ fn names_the_run_options_that_a_server_ignores() {
     assert!(stdout(&server).contains("\nIterations       : 5\n"));
     assert!(stdout(&server).contains("\nIDC              : Enabled\n"));
     assert_eq!(notice.lines().count(), 1, "{notice}");
-    assert!(
-        notice.contains("--iters") && notice.contains("--no-idc"),
-        "{notice}"
-    );
+    assert!(notice.contains("--iters") && notice.contains("--no-idc"), "{notice}");
 }
 
 #[test]
@@ -247,10 +236,7 @@ fn takes_sizes_and_times_with_units() {
     let options = "-s 1K:2KiB -D 0.2 --latency-gap 0.01ms";
     let text = Fabric::new().loopback("write-lat", options);
     assert!(text.contains(&harness::duration(0.2)), "{text}");
-    assert!(
-        text.contains("\nInter-Iter Gap   : 10 microseconds\n"),
-        "{text}"
-    );
+    assert!(text.contains("\nInter-Iter Gap   : 10 microseconds\n"), "{text}");
     let sizes: Vec<&str> = harness::rows(&text).iter().map(|row| row[0]).collect();
     assert_eq!(sizes, ["1024", "2048"]);
 }
@@ -259,10 +245,7 @@ fn takes_sizes_and_times_with_units() {
 #[test]
 fn loopback_is_refused_in_the_words_of_any_run() {
     let fabric = Fabric::new();
-    for options in [
-        "-d cxi0 --libcxi=/nowhere/libcxi.so.1",
-        "-d soft0 --svc-id=9",
-    ] {
+    for options in ["-d cxi0 --libcxi=/nowhere/libcxi.so.1", "-d soft0 --svc-id=9"] {
         let server = fabric.run(&format!("write-lat -p 0 {options}"));
         let loopback = fabric.run(&format!("write-lat --loopback {options}"));
         assert_eq!(assert_status(&loopback, 1), assert_status(&server, 1));
@@ -273,21 +256,13 @@ fn loopback_is_refused_in_the_words_of_any_run() {
 fn explains_what_the_environment_refuses() {
     let fabric = Fabric::new();
     for (args, line, hint) in [
-        (
-            "-d soft0 --svc-id=3",
-            "service 3 of soft0 is disabled",
-            "cxi_service enable -s",
-        ),
+        ("-d soft0 --svc-id=3", "service 3 of soft0 is disabled", "cxi_service enable -s"),
         (
             "-d soft0 --svc-id=4",
             "cxil_alloc_lni: Operation not permitted",
             "not a member of the service",
         ),
-        (
-            "-d soft0 --svc-id=9",
-            "cannot use service 9 of soft0",
-            "cxi_service list",
-        ),
+        ("-d soft0 --svc-id=9", "cannot use service 9 of soft0", "cxi_service list"),
         (
             "-d cxi0 --libcxi=/nowhere/libcxi.so.1",
             "cannot open device cxi0: --libcxi=/nowhere/libcxi.so.1: ",
@@ -307,10 +282,7 @@ fn explains_what_the_environment_refuses() {
         assert_eq!(stdout(&output), "");
         assert!(first.starts_with("cxidiag write-lat: error: "), "{error}");
         assert!(first.contains(&named(line)), "{error}");
-        assert!(
-            second.starts_with("hint: ") && second.contains(hint),
-            "{error}"
-        );
+        assert!(second.starts_with("hint: ") && second.contains(hint), "{error}");
     }
     fabric.assert_nothing_left();
 }

@@ -50,10 +50,7 @@ fn assert_usage_error(output: &Output, program: &str, words: &[&str]) {
     for word in words {
         assert!(line.contains(word), "no {word:?} in {line:?}");
     }
-    assert!(
-        lines.next().is_none_or(|hint| hint.starts_with("hint: ")),
-        "{error}"
-    );
+    assert!(lines.next().is_none_or(|hint| hint.starts_with("hint: ")), "{error}");
     assert_eq!(lines.next(), None, "{error}");
 }
 
@@ -83,12 +80,7 @@ fn rejects_malformed_sizes() {
         "010",
         "",
     ] {
-        let words = [
-            &format!("'{size}'"),
-            "--size",
-            "1 to 4294967295",
-            "powers of 2",
-        ];
+        let words = [&format!("'{size}'"), "--size", "1 to 4294967295", "powers of 2"];
         write_lat_rejects(&["10.1.1.8", &format!("--size={size}")], &words);
     }
     write_lat_rejects("10.1.1.8 -s 8x", &["'8x'", "--size"]);
@@ -98,37 +90,13 @@ fn rejects_malformed_sizes() {
 fn rejects_malformed_values_and_values_out_of_range() {
     let huge = "18446744073709551616";
     for (option, values, allowed) in [
-        (
-            "iters",
-            &["0", "-3", "5x", "0x10", "", huge][..],
-            "from 1 to 18446744073709551615",
-        ),
-        (
-            "duration",
-            &["0", "-1", "4294967296", "1h", "0.5ms"],
-            "1ms to 4294967295s",
-        ),
+        ("iters", &["0", "-3", "5x", "0x10", "", huge][..], "from 1 to 18446744073709551615"),
+        ("duration", &["0", "-1", "4294967296", "1h", "0.5ms"], "1ms to 4294967295s"),
         ("warmup", &["-1", "x", huge], "0 to 18446744073709551615"),
-        (
-            "latency-gap",
-            &["-1", "1.5", "18446744073709552"],
-            "0 to 18446744073709551",
-        ),
-        (
-            "port",
-            &["65536", "70000", "-1", "http", "", "0x50"],
-            "1 to 65535",
-        ),
-        (
-            "svc-id",
-            &["0", "-1", "2147483648", "one"],
-            "1 to 2147483647",
-        ),
-        (
-            "device",
-            &["cxi", "cxi-1", "soft100", "soft01", "hsn0", "0", ""],
-            "cxiN",
-        ),
+        ("latency-gap", &["-1", "1.5", "18446744073709552"], "0 to 18446744073709551"),
+        ("port", &["65536", "70000", "-1", "http", "", "0x50"], "1 to 65535"),
+        ("svc-id", &["0", "-1", "2147483648", "one"], "1 to 2147483647"),
+        ("device", &["cxi", "cxi-1", "soft100", "soft01", "hsn0", "0", ""], "cxiN"),
         ("libcxi", &[""], "path"),
         ("wait", &["-1", "604801"], "0s to 10080m"),
         ("connect-timeout", &["0", "8000h"], "1ms to 10080m"),
@@ -162,37 +130,19 @@ fn rejects_misplaced_arguments() {
         ("-x", &["unknown option", "'-x'"]),
         ("--itres=5", &["'--itres'", "did you mean --iters?"]),
         ("h -a -s 8", &["--all-sizes and --size exclude each other"]),
-        (
-            "h --until-stopped -D 1",
-            &["--until-stopped and --duration exclude each other"],
-        ),
-        (
-            "h --until-stopped -a",
-            &["--until-stopped: only with one size"],
-        ),
+        ("h --until-stopped -D 1", &["--until-stopped and --duration exclude each other"]),
+        ("h --until-stopped -a", &["--until-stopped: only with one size"]),
         ("h -i 0", &["'0'", "--interval"]),
         // Options of other tools.
-        (
-            "--rdzv",
-            &["--rdzv is not an option of write-lat", "send-lat, send-bw"],
-        ),
+        ("--rdzv", &["--rdzv is not an option of write-lat", "send-lat, send-bw"]),
         ("-l 4", &["-l (--list-size) is for bandwidth tools"]),
-        (
-            "--no",
-            &["ambiguous option", "'--no'", "--no-idc", "--no-ll"],
-        ),
+        ("--no", &["ambiguous option", "'--no'", "--no-idc", "--no-ll"]),
         // Options of the other side.
         ("h --persist", &["--persist is for a server"]),
         ("h --bind=::1", &["--bind is for a server"]),
         ("--wait=3", &["--wait is for a client"]),
-        (
-            "--connect-timeout=3",
-            &["--connect-timeout is for a client"],
-        ),
-        (
-            "--loopback -d soft0 --libcxi=/x",
-            &["--libcxi=/x", "soft0", "cxiN"],
-        ),
+        ("--connect-timeout=3", &["--connect-timeout is for a client"]),
+        ("--loopback -d soft0 --libcxi=/x", &["--libcxi=/x", "soft0", "cxiN"]),
     ] {
         write_lat_rejects(args, words);
     }
@@ -214,15 +164,9 @@ fn commands_reject_arguments_as_tools_do() {
     ] {
         for (args, line) in [
             ("--foo", "unknown option '--foo' (see --help)"),
-            (
-                "--hlep",
-                "unknown option '--hlep': did you mean --help? (see --help)",
-            ),
+            ("--hlep", "unknown option '--hlep': did you mean --help? (see --help)"),
             ("-x", "unknown option '-x' (see --help)"),
-            (
-                "--version=1",
-                "option '--version' takes no value, but '1' was given",
-            ),
+            ("--version=1", "option '--version' takes no value, but '1' was given"),
         ] {
             for name in [command, "write-lat"] {
                 let output = cxidiag(&format!("{name} {args}"));
@@ -248,14 +192,8 @@ fn commands_reject_arguments_as_tools_do() {
 fn rejects_file_as_address() {
     let output = cxidiag("write-lat -d soft0 --csv out.csv");
     let error = assert_status(&output, 2);
-    assert!(
-        error.contains("invalid address 'out.csv': expected a host name"),
-        "{error}"
-    );
-    assert!(
-        error.ends_with("hint: did you mean --csv=out.csv?\n"),
-        "{error}"
-    );
+    assert!(error.contains("invalid address 'out.csv': expected a host name"), "{error}");
+    assert!(error.ends_with("hint: did you mean --csv=out.csv?\n"), "{error}");
 }
 
 /// Each form is accepted if the error is about the size behind it.
@@ -319,11 +257,7 @@ fn rejects_bytes_that_are_not_text() {
     let bytes = OsStr::from_bytes(b"\xff8");
     let [tool, size] = ["write-lat", "-s"].map(OsStr::new);
     for (args, program, words) in [
-        (
-            &[tool, size, bytes][..],
-            "cxidiag write-lat",
-            &["--size"][..],
-        ),
+        (&[tool, size, bytes][..], "cxidiag write-lat", &["--size"][..]),
         (&[tool, bytes], "cxidiag write-lat", &["invalid address"]),
         (&[bytes], "cxidiag", &["unknown tool", "write-lat"]),
     ] {
@@ -335,21 +269,10 @@ fn rejects_bytes_that_are_not_text() {
 
 #[test]
 fn prints_the_usage_of_a_tool() {
-    for args in [
-        "write-lat --help",
-        "write-lat -h --foo",
-        "write-lat -n0 --he",
-    ] {
+    for args in ["write-lat --help", "write-lat -h --foo", "write-lat -n0 --he"] {
         let help = printed(args);
-        for usage in [
-            "[-d DEV] [-p PORT]",
-            "ADDR [OPTIONS]",
-            "--loopback [OPTIONS]",
-        ] {
-            assert!(
-                help.contains(&format!("\n  cxidiag write-lat {usage}  ")),
-                "{help}"
-            );
+        for usage in ["[-d DEV] [-p PORT]", "ADDR [OPTIONS]", "--loopback [OPTIONS]"] {
+            assert!(help.contains(&format!("\n  cxidiag write-lat {usage}  ")), "{help}");
         }
     }
 }
@@ -359,17 +282,9 @@ fn prints_short_help_with_h_and_all_of_it_with_help() {
     let long = printed("write-lat --help");
     assert!(long.contains("\nExamples:\n") && long.contains("--svc-id"));
     let short = printed("write-lat -h");
-    assert!(
-        short.contains("cxidiag write-lat --help shows all"),
-        "{short}"
-    );
+    assert!(short.contains("cxidiag write-lat --help shows all"), "{short}");
     assert!(!short.contains("--svc-id"), "{short}");
-    for args in [
-        "help write-lat",
-        "help cxi_write_lat",
-        "write_lat --he",
-        "cxi_write_lat --help",
-    ] {
+    for args in ["help write-lat", "help cxi_write_lat", "write_lat --he", "cxi_write_lat --help"] {
         assert_eq!(printed(args), long, "{args}");
     }
     assert_eq!(printed("help compare"), printed("compare -h"));
@@ -407,10 +322,7 @@ fn prints_help_list_and_version_of_the_program() {
     assert!(help.contains("\n  write-lat "), "{help}");
     assert_eq!(printed(""), help);
     let list = printed("--list");
-    assert!(
-        list.lines().any(|line| line == "write-lat cxi_write_lat"),
-        "{list}"
-    );
+    assert!(list.lines().any(|line| line == "write-lat cxi_write_lat"), "{list}");
     for option in ["-V", "--version", "version"] {
         let version = printed(option);
         let expected = format!("cxidiag version: {}", env!("CARGO_PKG_VERSION"));

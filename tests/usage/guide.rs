@@ -50,17 +50,9 @@ fn blocks(page: &'static str) -> Vec<Block> {
             Some(_) if is_open => is_open = false,
             Some(language) => {
                 is_open = true;
-                blocks.push(Block {
-                    page,
-                    language: language.to_owned(),
-                    lines: Vec::new(),
-                });
+                blocks.push(Block { page, language: language.to_owned(), lines: Vec::new() });
             }
-            None if is_open => blocks
-                .last_mut()
-                .expect("a block")
-                .lines
-                .push(line.to_owned()),
+            None if is_open => blocks.last_mut().expect("a block").lines.push(line.to_owned()),
             None => {}
         }
     }
@@ -89,10 +81,7 @@ impl Page {
         for name in ["sbatch", "srun", "scontrol", "qsub", "mpiexec", "flux"] {
             symlink(&launcher, bin.join(name)).expect("a symlink");
         }
-        Self {
-            fabric: Fabric::new(),
-            directory,
-        }
+        Self { fabric: Fabric::new(), directory }
     }
 
     /// Returns a bash command that runs `script`; `cxidiag` in it is the program under test.
@@ -101,8 +90,7 @@ impl Page {
         let mut bash = self.fabric.command_of(Path::new("bash"), &arguments);
         let bin = self.directory.path().join("bin");
         let path = std::env::var("PATH").expect("a PATH");
-        bash.env("PATH", format!("{}:{path}", bin.display()))
-            .current_dir(self.directory.path());
+        bash.env("PATH", format!("{}:{path}", bin.display())).current_dir(self.directory.path());
         bash
     }
 
@@ -118,9 +106,7 @@ impl Page {
                     .filter(|line| !line.starts_with("cargo install"))
                     .collect();
                 let lines: Vec<String> = lines.into_iter().map(checked).collect();
-                let mut script = lines
-                    .join("\n")
-                    .replace("cargo run --release -- ", "cxidiag ");
+                let mut script = lines.join("\n").replace("cargo run --release -- ", "cxidiag ");
                 if script.contains(DOCUMENTED_PORT) {
                     script = script.replace(DOCUMENTED_PORT, &free_port().to_string());
                 }
@@ -205,9 +191,7 @@ impl Page {
                     // The default is too short for a busy machine.
                     let limit = if is_ping { "--timeout=60s " } else { "" };
                     let there = format!(" 127.0.0.1 -p {} -d soft1 {limit}", server.port);
-                    let here = prompt
-                        .replace("node2", "node1")
-                        .replace("shell2", "localhost");
+                    let here = prompt.replace("node2", "node1").replace("shell2", "localhost");
                     let script = command.replacen(&format!(" {here} "), &there, 1);
                     assert_ne!(script, command, "{line}");
                     let printed = self.script(&script, script.contains("--expect"));
@@ -215,9 +199,7 @@ impl Page {
                         assert!(!printed.contains("FAILED"), "{printed}");
                         continue;
                     }
-                    let remote = printed
-                        .lines()
-                        .find(|line| line.starts_with("Remote (server)"));
+                    let remote = printed.lines().find(|line| line.starts_with("Remote (server)"));
                     let remote = remote.expect("a remote address");
                     assert!(remote.contains(": NIC 0x12 PID "), "{printed}");
                 }

@@ -34,11 +34,7 @@ fn usages() -> Vec<(String, Usage)> {
 
 /// Whether a program is installed. `tests/run` installs all of them.
 fn is_installed(program: &str) -> bool {
-    let found = Command::new(program)
-        .arg("--version")
-        .stdin(Stdio::null())
-        .output()
-        .is_ok();
+    let found = Command::new(program).arg("--version").stdin(Stdio::null()).output().is_ok();
     if !found {
         eprintln!("not tested: {program} is not installed");
     }
@@ -177,10 +173,8 @@ fn explains_each_option_once_on_its_page() {
         let entries: Vec<&str> = text.split("\n.TP\n").collect();
         for entry in usage.all_options() {
             let tag = roff::option(entry);
-            let found: Vec<_> = entries
-                .iter()
-                .filter_map(|text| text.strip_prefix(&format!("{tag}\n")))
-                .collect();
+            let found: Vec<_> =
+                entries.iter().filter_map(|text| text.strip_prefix(&format!("{tag}\n"))).collect();
             assert_eq!(found.len(), 1, "{name}: {tag}");
             assert!(entry.manual.ends_with('.'), "{name}: {tag}");
             if let Some(default) = entry.default() {
@@ -232,10 +226,9 @@ fn orders_sections_as_manual_pages_do() {
             .filter(|title| tool.contains(title))
             .collect();
         let expected: Vec<&str> = match path.as_str() {
-            "man/cxidiag.1" => tool
-                .into_iter()
-                .filter(|title| !["How to run", "Output"].contains(title))
-                .collect(),
+            "man/cxidiag.1" => {
+                tool.into_iter().filter(|title| !["How to run", "Output"].contains(title)).collect()
+            }
             path if path.ends_with(".7") => vec!["NAME", "DESCRIPTION", "SEE ALSO"],
             _ => tool.to_vec(),
         };
@@ -250,10 +243,7 @@ fn orders_sections_as_manual_pages_do() {
 fn refers_to_other_pages_with_same_names() {
     let pages = pages();
     let name_of = |path: &str| {
-        let (name, section) = path
-            .trim_start_matches("man/")
-            .rsplit_once('.')
-            .expect("a section");
+        let (name, section) = path.trim_start_matches("man/").rsplit_once('.').expect("a section");
         (name.replace('-', "\\-"), section.to_owned())
     };
     for (path, text) in &pages {
@@ -271,9 +261,7 @@ fn refers_to_other_pages_with_same_names() {
         }
         if own_section == "7" || own == "cxidiag" {
             // Commands have no legacy name.
-            for tool in subcommands()
-                .iter()
-                .filter(|tool| !of_legacy || tool.legacy_name.is_some())
+            for tool in subcommands().iter().filter(|tool| !of_legacy || tool.legacy_name.is_some())
             {
                 let about = tool.usage.about.replace('-', "\\-");
                 let is_listed = text.contains(&format!("\n{about}.\n"));
@@ -292,10 +280,7 @@ fn shows_legacy_names_on_their_pages() {
         let text = page(&format!("{name}.1"));
         let words = format!("cxidiag {}", subcommand.name);
         assert!(!text.contains(&words), "{name}: {words}");
-        assert!(
-            text.contains(&format!("\n\\fB{name}\\fP \\fI")),
-            "{name}: synopsis"
-        );
+        assert!(text.contains(&format!("\n\\fB{name}\\fP \\fI")), "{name}: synopsis");
         assert!(text.contains(&format!("$ {name} ")), "{name}: example");
     }
 }
@@ -307,18 +292,12 @@ fn renders_pages_without_warnings() {
     }
     let directory = written();
     let man = directory.path().join("man");
-    let made = fs::read_dir(man)
-        .expect("a directory")
-        .map(|entry| entry.expect("an entry").path());
+    let made = fs::read_dir(man).expect("a directory").map(|entry| entry.expect("an entry").path());
     let by_hand = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/man/cxi-softnic.1");
     for path in made.chain([by_hand]) {
         let path = path.to_str().expect("text");
         let output = run("groff", &["-man", "-Tutf8", "-ww", "-rLL=80n", path]);
-        assert!(
-            output.status.success() && output.stderr.is_empty(),
-            "{path}: {}",
-            stderr(&output)
-        );
+        assert!(output.status.success() && output.stderr.is_empty(), "{path}: {}", stderr(&output));
         assert!(output.stdout.len() > 1000, "{path}");
     }
 }
@@ -328,10 +307,7 @@ fn renders_pages_without_warnings() {
 fn writes_names_and_options_with_ascii_dashes() {
     let by_hand = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/man/cxi-softnic.1");
     let text = fs::read_to_string(by_hand).expect("a page");
-    for (path, text) in pages()
-        .into_iter()
-        .chain([("cxi-softnic.1".to_owned(), text)])
-    {
+    for (path, text) in pages().into_iter().chain([("cxi-softnic.1".to_owned(), text)]) {
         for line in text.lines().filter(|line| !line.starts_with(".TH ")) {
             assert!(!line.replace("\\-", "").contains('-'), "{path}: {line}");
         }
@@ -382,9 +358,7 @@ fn offered_by_bash(directory: &Path, words: &[&str]) -> String {
 /// Returns what shells offer for `--cpu` on this machine.
 fn cpu_words() -> BTreeSet<&'static str> {
     static LISTS: LazyLock<String> = LazyLock::new(|| {
-        let nodes = fs::read_dir("/sys/devices/system/node")
-            .into_iter()
-            .flatten();
+        let nodes = fs::read_dir("/sys/devices/system/node").into_iter().flatten();
         nodes
             .filter_map(|node| fs::read_to_string(node.ok()?.path().join("cpulist")).ok())
             .chain(fs::read_to_string("/sys/devices/system/cpu/online"))
@@ -405,26 +379,17 @@ fn bash_completes_subcommands_options_and_values() {
     let cpus = offered(&["cxidiag", "write-lat", "--cpu", ""]);
     assert_eq!(cpus.split(' ').collect::<BTreeSet<_>>(), cpu_words());
     assert_eq!(offered(&["cxi_read_lat", "--cpu", "=", "au"]), "auto");
-    assert_eq!(
-        offered(&["cxidiag", "write-lat", "--no-"]),
-        "--no-idc --no-ll"
-    );
+    assert_eq!(offered(&["cxidiag", "write-lat", "--no-"]), "--no-idc --no-ll");
     assert_eq!(offered(&["cxi_read_lat", "--no-"]), "--no-ll");
     assert_eq!(offered(&["/usr/bin/cxi_read_lat", "--no-"]), "--no-ll");
     assert!(offered(&["cxidiag", "write-lat", "-d", "so"]).starts_with("soft0 soft1"));
     // The shell splits words at '='.
     assert!(offered(&["cxidiag", "write-lat", "--device", "=", "so"]).starts_with("soft0 soft1"));
     assert!(offered(&["cxidiag", "write-lat", "--device", "="]).contains("soft0 soft1"));
-    assert_eq!(
-        offered(&["cxi_atomic_lat", "--atomic-op", "=", "CS"]),
-        "CSWAP"
-    );
+    assert_eq!(offered(&["cxi_atomic_lat", "--atomic-op", "=", "CS"]), "CSWAP");
     assert_eq!(offered(&["cxi_atomic_lat", "-C", "E"]), "EQ");
     // Anything may follow a switch; nothing is offered for a number.
-    assert_eq!(
-        offered(&["cxi_atomic_lat", "--fetching", "--fe"]),
-        "--fetching"
-    );
+    assert_eq!(offered(&["cxi_atomic_lat", "--fetching", "--fe"]), "--fetching");
     assert_eq!(offered(&["cxi_atomic_lat", "-n", ""]), "");
     assert_eq!(offered(&["cxidiag", "nothing", "-"]), "");
     assert_eq!(offered(&["cxidiag", "devices", "soft1"]), "soft1");
@@ -441,13 +406,8 @@ fn completes_each_option() {
     let (zsh, fish) = (read("zsh/_cxidiag"), read("fish/cxidiag.fish"));
     for tool in subcommands() {
         let options: Vec<Entry> = tool.usage.all_options().cloned().collect();
-        let forms: Vec<String> = options
-            .iter()
-            .map(|own| format!("--{}", own.long))
-            .collect();
-        let (_, zsh) = zsh
-            .split_once(&format!("    {}", tool.name))
-            .expect(tool.name);
+        let forms: Vec<String> = options.iter().map(|own| format!("--{}", own.long)).collect();
+        let (_, zsh) = zsh.split_once(&format!("    {}", tool.name)).expect(tool.name);
         let (zsh, _) = zsh.split_once(";;").expect("an end");
         for form in &forms {
             assert!(zsh.contains(form), "zsh: {} {form}", tool.name);
@@ -521,10 +481,7 @@ fn zsh_passes_specifications_to_arguments() {
         service=cxi_atomic_lat; source $0; _cxidiag_cpus"#;
     let output = run("zsh", &["-fc", check, script]);
     assert_success(&output);
-    assert_eq!(
-        stdout(&output).lines().collect::<BTreeSet<_>>(),
-        cpu_words()
-    );
+    assert_eq!(stdout(&output).lines().collect::<BTreeSet<_>>(), cpu_words());
 }
 
 #[test]
@@ -551,28 +508,13 @@ fn fish_completes_subcommands_options_and_values() {
     };
     assert_eq!(offered("cxidiag.fish", "cxidiag write-l"), "write-lat");
     assert_eq!(offered("cxidiag.fish", "cxidiag atomic-lat -A CS"), "CSWAP");
-    assert_eq!(
-        offered("cxidiag.fish", "cxidiag write-lat --no-"),
-        "--no-idc --no-ll"
-    );
-    assert_eq!(
-        offered("cxi_read_lat.fish", "cxi_read_lat --no-"),
-        "--no-ll"
-    );
-    assert_eq!(
-        offered("cxi_read_lat.fish", "cxi_read_lat -d so"),
-        "soft0 soft1 soft2 soft3"
-    );
+    assert_eq!(offered("cxidiag.fish", "cxidiag write-lat --no-"), "--no-idc --no-ll");
+    assert_eq!(offered("cxi_read_lat.fish", "cxi_read_lat --no-"), "--no-ll");
+    assert_eq!(offered("cxi_read_lat.fish", "cxi_read_lat -d so"), "soft0 soft1 soft2 soft3");
     let cpus = offered("cxidiag.fish", "cxidiag write-lat --cpu ");
     assert_eq!(cpus.split(' ').collect::<BTreeSet<_>>(), cpu_words());
-    assert_eq!(
-        offered("cxidiag.fish", "cxidiag write-lat --cs"),
-        "--csv --csv="
-    );
-    assert_eq!(
-        offered("cxidiag.fish", "cxidiag write-lat --json=Cargo.to"),
-        "--json=Cargo.toml"
-    );
+    assert_eq!(offered("cxidiag.fish", "cxidiag write-lat --cs"), "--csv --csv=");
+    assert_eq!(offered("cxidiag.fish", "cxidiag write-lat --json=Cargo.to"), "--json=Cargo.toml");
     assert!(offered("cxidiag.fish", "cxidiag compare --figure p").starts_with("p50 "));
     assert_eq!(offered("cxidiag.fish", "cxidiag help comp"), "compare");
 }

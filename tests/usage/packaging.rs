@@ -21,14 +21,9 @@ fn read(path: &str) -> String {
 }
 
 fn run(command: &mut Command) -> String {
-    let output: Output = command
-        .output()
-        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let output: Output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success() && said.is_empty(),
-        "{command:?}: {said}"
-    );
+    assert!(output.status.success() && said.is_empty(), "{command:?}: {said}");
     String::from_utf8(output.stdout).expect("text")
 }
 
@@ -62,24 +57,15 @@ fn all_files_name_the_version() {
     assert!(newest.ends_with(&format!(" - {VERSION}-1")), "{newest}");
 
     let debian = read("packaging/debian/changelog");
-    assert!(
-        debian.starts_with(&format!("cxidiag ({VERSION}-1) ")),
-        "{debian}"
-    );
+    assert!(debian.starts_with(&format!("cxidiag ({VERSION}-1) ")), "{debian}");
 
     for (file, line) in [
-        (
-            "packaging/spack/package.py",
-            format!("version(\"{VERSION}\")"),
-        ),
+        ("packaging/spack/package.py", format!("version(\"{VERSION}\")")),
         (
             "packaging/wheel/pyproject.toml",
             format!("legacy-names = [\"cxidiag-legacy-names=={VERSION}\"]"),
         ),
-        (
-            "packaging/wheel/legacy-names/pyproject.toml",
-            format!("version = \"{VERSION}\""),
-        ),
+        ("packaging/wheel/legacy-names/pyproject.toml", format!("version = \"{VERSION}\"")),
         (
             "packaging/wheel/legacy-names/pyproject.toml",
             format!("dependencies = [\"cxidiag=={VERSION}\"]"),
@@ -122,9 +108,7 @@ fn spec_and_control_files_describe_the_same_packages() {
         let control = read(&format!("packaging/debian/{package}.control"));
         assert!(control.starts_with(&format!("Package: {package}\n")));
         assert!(control.contains("\nMaintainer: The cxidiag project <"));
-        let (_, described) = control
-            .split_once("\nDescription: ")
-            .expect("a description");
+        let (_, described) = control.split_once("\nDescription: ").expect("a description");
         let described: Vec<&str> = described.lines().skip(1).map(str::trim).collect();
         assert_eq!(described.join("\n"), text, "{package}");
         if package == "cxidiag-legacy-names" {
@@ -137,8 +121,7 @@ fn spec_and_control_files_describe_the_same_packages() {
     let count = control_files
         .filter(|entry| {
             let path: PathBuf = entry.as_ref().expect("an entry").path();
-            path.extension()
-                .is_some_and(|extension| extension == "control")
+            path.extension().is_some_and(|extension| extension == "control")
         })
         .count();
     assert_eq!(count, 3);
@@ -147,9 +130,7 @@ fn spec_and_control_files_describe_the_same_packages() {
 #[test]
 fn wheel_has_an_entry_point_for_each_legacy_name() {
     let project = read("packaging/wheel/legacy-names/pyproject.toml");
-    let (_, scripts) = project
-        .split_once("\n[project.scripts]\n")
-        .expect("scripts");
+    let (_, scripts) = project.split_once("\n[project.scripts]\n").expect("scripts");
     let (scripts, _) = scripts.split_once("\n\n").expect("an end");
     let scripts: BTreeSet<&str> = scripts.lines().collect();
     let expected: Vec<String> = TOOLS
@@ -167,10 +148,7 @@ fn both_lists_of_accepted_licences_are_the_same() {
         let line = text.lines().find_map(|line| line.strip_prefix(key));
         line.unwrap_or_else(|| panic!("{file}: {key}")).to_owned()
     };
-    assert_eq!(
-        list("packaging/licences/about.toml", "accepted = "),
-        list("deny.toml", "allow = ")
-    );
+    assert_eq!(list("packaging/licences/about.toml", "accepted = "), list("deny.toml", "allow = "));
 }
 
 /// The library is installed where its wrapper looks for it.
@@ -188,9 +166,7 @@ fn all_files_name_the_private_directory() {
     let in_spec = directory.replace("usr/", "%{_prefix}/");
     assert!(spec.contains(&format!("\n{in_spec}\n")), "not in %files");
     // RPM must not offer the library to packages that need a libcxi.
-    assert!(spec.contains(&format!(
-        "\n%global __provides_exclude_from ^{in_spec}/.*$\n"
-    )));
+    assert!(spec.contains(&format!("\n%global __provides_exclude_from ^{in_spec}/.*$\n")));
 }
 
 /// Empty files stand in for those that a build makes.
@@ -214,9 +190,7 @@ fn spec_lists_the_installed_files() {
     for tool in TOOLS {
         write(&built.join(format!("fish/{}.fish", tool.legacy_name)));
     }
-    run(Command::new("cp")
-        .arg(env!("CARGO_BIN_EXE_cxidiag"))
-        .arg(&built));
+    run(Command::new("cp").arg(env!("CARGO_BIN_EXE_cxidiag")).arg(&built));
 
     // RPM sees the files of all packages in one place: a file must be in the list of its package
     // only.
@@ -288,9 +262,7 @@ fn assert_ships_pages_for_users(documents: &Path) {
 #[test]
 fn site_has_each_page_in_its_sidebar() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    run(Command::new(root().join("packaging/make-site"))
-        .arg("--sources")
-        .arg(directory.path()));
+    run(Command::new(root().join("packaging/make-site")).arg("--sources").arg(directory.path()));
     let sources = directory.path().join("src");
     let summary = fs::read_to_string(sources.join("SUMMARY.md")).expect("a sidebar");
     let links = summary.split("](").skip(1);
@@ -308,17 +280,8 @@ fn site_has_each_page_in_its_sidebar() {
     let pages: BTreeSet<&str> = found.lines().collect();
     assert_eq!(listed.iter().copied().collect::<BTreeSet<_>>(), pages);
     assert_eq!(listed.len(), pages.len(), "a page is listed twice");
-    let groups: Vec<&str> = summary
-        .lines()
-        .filter_map(|line| line.strip_prefix("# "))
-        .collect();
-    let expected = [
-        "Summary",
-        "For users",
-        "For administrators",
-        "Reference",
-        "For contributors",
-    ];
+    let groups: Vec<&str> = summary.lines().filter_map(|line| line.strip_prefix("# ")).collect();
+    let expected = ["Summary", "For users", "For administrators", "Reference", "For contributors"];
     assert_eq!(groups, expected);
 }
 
@@ -327,9 +290,7 @@ fn pages_for_users() -> BTreeSet<String> {
     let readme = read("README.md");
     let (_, list) = readme.split_once("\nFor users:\n").expect("a list");
     let (list, _) = list.split_once("\nFor contributors:\n").expect("an end");
-    let links = list
-        .lines()
-        .filter_map(|line| line.strip_prefix("* [docs/"));
+    let links = list.lines().filter_map(|line| line.strip_prefix("* [docs/"));
     let pages = links.map(|link| link.split_once(']').expect("a link").0.to_owned());
     pages.collect()
 }
@@ -365,17 +326,12 @@ fn expanded(line: &str) -> String {
         ("%{name}", "cxidiag"),
     ]
     .iter()
-    .fold(line.to_owned(), |line, (macro_name, path)| {
-        line.replace(macro_name, path)
-    })
+    .fold(line.to_owned(), |line, (macro_name, path)| line.replace(macro_name, path))
 }
 
 /// Whether a line of `%files` matches a file: by name, by a pattern with `*`, or by its directory.
 fn matches(pattern: &str, file: &str) -> bool {
-    if file
-        .strip_prefix(pattern)
-        .is_some_and(|rest| rest.starts_with('/'))
-    {
+    if file.strip_prefix(pattern).is_some_and(|rest| rest.starts_with('/')) {
         return true;
     }
     let mut parts = pattern.split('*');
@@ -408,11 +364,7 @@ fn rpm_parses_the_spec() {
         eprintln!("not tested here: rpmspec is not installed");
         return;
     }
-    let query = [
-        "--query",
-        "--queryformat",
-        "%{NAME} %{VERSION}-%{RELEASE}\\n",
-    ];
+    let query = ["--query", "--queryformat", "%{NAME} %{VERSION}-%{RELEASE}\\n"];
     let packages = run(Command::new("rpmspec")
         .args(query)
         .args(["--define", "dist %{nil}"])
@@ -444,10 +396,7 @@ fn bash_parses_the_scripts() {
         "tests/fixtures/launcher",
         "tests/harness/build-library",
     ] {
-        assert!(
-            read(script).starts_with("#!/usr/bin/env bash\n"),
-            "{script}"
-        );
+        assert!(read(script).starts_with("#!/usr/bin/env bash\n"), "{script}");
         run(Command::new("bash").arg("-n").arg(root().join(script)));
     }
 }
@@ -463,40 +412,28 @@ fn dashboard_is_what_its_script_prints() {
 #[test]
 fn alerts_and_dashboard_ask_for_documented_metrics() {
     let page = read("docs/metrics.md");
-    for (file, least) in [
-        ("packaging/prometheus/alerts.yml", 10),
-        ("packaging/grafana/cxidiag.json", 30),
-    ] {
+    for (file, least) in
+        [("packaging/prometheus/alerts.yml", 10), ("packaging/grafana/cxidiag.json", 30)]
+    {
         let text = read(file);
         let words = text.split(|c: char| !c.is_ascii_lowercase() && c != '_');
         let metrics: BTreeSet<&str> = words.filter(|of| of.starts_with("cxidiag_")).collect();
         assert!(metrics.len() >= least, "{file}: {metrics:?}");
         for metric in metrics {
-            assert!(
-                page.contains(&format!("| `{metric}` |")),
-                "{file}: {metric}"
-            );
+            assert!(page.contains(&format!("| `{metric}` |")), "{file}: {metric}");
         }
     }
 }
 
 #[test]
 fn each_alert_is_tested_and_explained() {
-    let (alerts, page) = (
-        read("packaging/prometheus/alerts.yml"),
-        read("docs/prometheus.md"),
-    );
+    let (alerts, page) = (read("packaging/prometheus/alerts.yml"), read("docs/prometheus.md"));
     let tests = read("packaging/prometheus/alerts-test.yml");
-    let names = alerts
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix("- alert: "));
+    let names = alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
     let names: Vec<&str> = names.collect();
     assert!(names.len() >= 7, "{names:?}");
     for name in names {
-        let runbook = format!(
-            "runbook: docs/prometheus.md#{}\n",
-            name.to_ascii_lowercase()
-        );
+        let runbook = format!("runbook: docs/prometheus.md#{}\n", name.to_ascii_lowercase());
         assert!(alerts.contains(&runbook), "{runbook}");
         assert!(page.contains(&format!("\n### {name}\n")), "{name}");
         assert!(page.contains(&format!("\n| {name} | ")), "{name}");
@@ -515,10 +452,9 @@ fn each_alert_is_tested_and_explained() {
 /// Python compiles the recipe for Spack and the module of the wheel.
 #[test]
 fn python_parses_the_recipe_and_the_module() {
-    for file in [
-        "packaging/spack/package.py",
-        "packaging/wheel/legacy-names/cxidiag_legacy_names.py",
-    ] {
+    for file in
+        ["packaging/spack/package.py", "packaging/wheel/legacy-names/cxidiag_legacy_names.py"]
+    {
         let compile = "import sys; compile(sys.stdin.read(), sys.argv[1], 'exec')";
         run(Command::new("python3")
             .args(["-c", compile, file])
@@ -574,10 +510,7 @@ fn summarizes_tests_that_passed_failed_and_were_skipped() {
                   test result: ok. 16 passed; 0 failed; 0 ignored; 0 measured\n\
                   \x20  Doc-tests cxi\n\
                   test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured\n";
-    assert_eq!(
-        summary("59", passed),
-        "18 tests passed in 2 programs, 59 s\n"
-    );
+    assert_eq!(summary("59", passed), "18 tests passed in 2 programs, 59 s\n");
     let skipped = "     Running tests/main.rs (target/debug/deps/node-b9dd157ab3f187d8)\n\
                    successes:\n\
                    ---- sys::finds_devices stdout ----\n\

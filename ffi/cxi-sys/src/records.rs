@@ -36,11 +36,7 @@ impl Place {
     const fn new(word_size: usize, byte: usize, bit: usize, width: usize) -> Self {
         let shift = 8 * (byte % word_size) + bit;
         assert!(shift + width <= 8 * word_size, "a field lies in one word");
-        Self {
-            word: byte / word_size,
-            shift: shift as u32,
-            mask: u64::MAX >> (64 - width),
-        }
+        Self { word: byte / word_size, shift: shift as u32, mask: u64::MAX >> (64 - width) }
     }
 
     #[inline(always)]

@@ -27,10 +27,7 @@ pub fn command_queue(
     let lni = lni.handle();
     let api = lni.library().api();
     let events = failures.map_or(ptr::null_mut(), |queue| queue.handle().as_ptr());
-    let destroy = Destroy {
-        call: "cxil_destroy_cmdq",
-        function: api.cxil_destroy_cmdq,
-    };
+    let destroy = Destroy { call: "cxil_destroy_cmdq", function: api.cxil_destroy_cmdq };
     // SAFETY: the borrowed owners keep the interface and the event queue allocated; `options`
     // outlives the call; `queue` is a valid out pointer.
     let mut queue = Owned::allocate(lni.library(), ALLOCATE, destroy, |queue| unsafe {
@@ -99,27 +96,15 @@ pub fn event_queue(
             Some(region)
         }
     };
-    let attributes = cxi_eq_attr {
-        queue: memory.as_ptr().wrapping_add(pages.offset).cast(),
-        ..*attributes
-    };
+    let attributes =
+        cxi_eq_attr { queue: memory.as_ptr().wrapping_add(pages.offset).cast(), ..*attributes };
     let md = region.as_ref().map_or(ptr::null_mut(), Owned::as_ptr);
-    let destroy = Destroy {
-        call: "cxil_destroy_evtq",
-        function: api.cxil_destroy_evtq,
-    };
+    let destroy = Destroy { call: "cxil_destroy_evtq", function: api.cxil_destroy_evtq };
     // SAFETY: the interface is allocated; the queue lies in `memory`, and memory and mapping live
     // until the queue is destroyed; `queue` is a valid out pointer.
     let mut queue = Owned::allocate(lni.library(), "cxil_alloc_evtq", destroy, |queue| unsafe {
         let no_wait = ptr::null_mut();
-        (api.cxil_alloc_evtq)(
-            lni.as_ptr(),
-            md,
-            &raw const attributes,
-            no_wait,
-            no_wait,
-            queue,
-        )
+        (api.cxil_alloc_evtq)(lni.as_ptr(), md, &raw const attributes, no_wait, no_wait, queue)
     })?;
     let mut bytes = vec![0; attributes.queue_len];
     memory.read(pages.offset, &mut bytes);
@@ -143,10 +128,7 @@ pub fn counter(lni: &Lni, offset: usize) -> Result<(), Error> {
     let lni = lni.handle();
     let api = lni.library().api();
     let word = memory.as_ptr().wrapping_add(offset).cast();
-    let destroy = Destroy {
-        call: "cxil_destroy_ct",
-        function: api.cxil_destroy_ct,
-    };
+    let destroy = Destroy { call: "cxil_destroy_ct", function: api.cxil_destroy_ct };
     // SAFETY: the interface is allocated; `memory` lives until the counter is destroyed; `counter`
     // is a valid out pointer.
     let mut counter = Owned::allocate(lni.library(), "cxil_alloc_ct", destroy, |counter| unsafe {
@@ -211,16 +193,9 @@ pub fn map(
     })?;
     let md = region.read();
     region.release()?;
-    Ok(Mapped {
-        before: (va as u64).wrapping_sub(md.va),
-        len: md.len,
-        lac: md.lac,
-    })
+    Ok(Mapped { before: (va as u64).wrapping_sub(md.va), len: md.len, lac: md.lac })
 }
 
 fn unmap(api: &Api) -> Destroy<cxi_md> {
-    Destroy {
-        call: "cxil_unmap",
-        function: api.cxil_unmap,
-    }
+    Destroy { call: "cxil_unmap", function: api.cxil_unmap }
 }

@@ -75,9 +75,7 @@ impl MappedQueue {
         let mut status = CqStatus::new();
         status.set_rd_ptr(C_CQ_FIRST_WR_PTR as u16);
         status.set_return_code(C_RC_OK as u8);
-        queue
-            .status_word()
-            .store(u64::from_le_bytes(*status.bytes()), Ordering::Relaxed);
+        queue.status_word().store(u64::from_le_bytes(*status.bytes()), Ordering::Relaxed);
         Some(queue)
     }
 

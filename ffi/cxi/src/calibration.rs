@@ -65,10 +65,7 @@ impl PrivateQueues {
         let events = EventQueue::new(&lni, 1, CXI_EQ_EC_DISABLE.into())?;
         let mut transmit = TransmitQueue::new(&profile, SLOTS, &events, None)?;
         let mut context = CStateCmd::new();
-        context
-            .set_event_send_disable(true)
-            .set_restricted(true)
-            .set_eq(events.number());
+        context.set_event_send_disable(true).set_restricted(true).set_eq(events.number());
         let mut batch = transmit.batch();
         let emitted = batch.emit_c_state(&context);
         emitted.expect("an empty queue has room for its first command");
@@ -172,9 +169,7 @@ mod tests {
     #[test]
     fn queue_is_full_if_commands_are_not_read() {
         let mut queues = PrivateQueues::new().unwrap();
-        let issued = (0..2 * SLOTS)
-            .take_while(|_| queues.issue().is_ok())
-            .count();
+        let issued = (0..2 * SLOTS).take_while(|_| queues.issue().is_ok()).count();
         assert!(issued < SLOTS as usize, "{issued}");
     }
 }

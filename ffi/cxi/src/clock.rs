@@ -9,10 +9,7 @@
 /// be earlier than the arrival of the doorbell at the NIC.
 #[inline]
 pub fn now_ns() -> u64 {
-    let mut time = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // The call cannot fail: Linux has this clock since version 2.6.28.
     // SAFETY: `time` is a valid out pointer.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC_RAW, &raw mut time) };
@@ -88,10 +85,7 @@ impl CpuCounter {
 
 /// Returns the properties of the processor that the instruction `cpuid` lists under `leaf`.
 #[cfg(target_arch = "x86_64")]
-#[allow(
-    unused_unsafe,
-    reason = "only older releases of Rust require the block"
-)]
+#[allow(unused_unsafe, reason = "only older releases of Rust require the block")]
 fn cpuid(leaf: u32) -> std::arch::x86_64::CpuidResult {
     // SAFETY: every processor of this architecture has the instruction.
     unsafe { std::arch::x86_64::__cpuid(leaf) }

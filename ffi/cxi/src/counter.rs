@@ -77,10 +77,7 @@ impl Counter {
         let object = Owned::allocate(
             lni.library(),
             CALL,
-            Destroy {
-                call: CounterHandle::CALL,
-                function: api.cxil_destroy_ct,
-            },
+            Destroy { call: CounterHandle::CALL, function: api.cxil_destroy_ct },
             // SAFETY: the handle keeps the interface allocated; `release` frees the pages of the
             // write-back word only after the counter; `counter` is a valid out pointer.
             |counter| unsafe { (api.cxil_alloc_ct)(lni.as_ptr(), wb, counter) },
@@ -133,10 +130,7 @@ impl Counter {
         // remains set. Only byte 7 is stored, so that the counts of such a write remain too.
         word.clear_byte(7);
         let counts = CtWriteback::from_bytes(word.load(0).to_le_bytes());
-        Some(Counts {
-            success: counts.ct_success(),
-            failure: counts.ct_failure(),
-        })
+        Some(Counts { success: counts.ct_success(), failure: counts.ct_failure() })
     }
 
     /// Destroys the counter and cancels the commands that wait for it.
@@ -184,9 +178,7 @@ impl Release for CounterHandle {
     /// Leaks the write-back word if the library fails, because the NIC may still write it.
     fn release(&mut self) -> Result<(), Error> {
         let word = self.word.take();
-        self.object
-            .release()
-            .inspect_err(|_| std::mem::forget(word))
+        self.object.release().inspect_err(|_| std::mem::forget(word))
     }
 }
 

@@ -117,9 +117,7 @@ fn text(field: &[c_char]) -> String {
 pub fn devices(library: &Library) -> Result<Vec<DeviceInfo>, Error> {
     let mut list: *mut cxil_device_list = ptr::null_mut();
     // SAFETY: `list` is a valid out pointer.
-    check("cxil_get_device_list", unsafe {
-        (library.api().cxil_get_device_list)(&raw mut list)
-    })?;
+    check("cxil_get_device_list", unsafe { (library.api().cxil_get_device_list)(&raw mut list) })?;
     if list.is_null() {
         return Err(Error::new("cxil_get_device_list", libc::EFAULT));
     }
@@ -159,9 +157,7 @@ impl Device {
         let calling = library.serialize();
         // After a failure the pointer may dangle and is not used.
         // SAFETY: `device` is a valid out pointer.
-        check(CALL, unsafe {
-            (library.api().cxil_open_device)(id, &raw mut device)
-        })?;
+        check(CALL, unsafe { (library.api().cxil_open_device)(id, &raw mut device) })?;
         drop(calling);
         let handle = Arc::new(DeviceHandle {
             device: Some(NonNull::new(device).ok_or(Error::new(CALL, libc::EFAULT))?),
@@ -171,11 +167,7 @@ impl Device {
         // later.
         let info = unsafe { &(*handle.as_ptr()).info };
         let info = DeviceInfo::from_c(info);
-        Ok(Self {
-            handle,
-            info,
-            _one_thread: PhantomData,
-        })
+        Ok(Self { handle, info, _one_thread: PhantomData })
     }
 
     /// Returns the device information as of the moment of opening.

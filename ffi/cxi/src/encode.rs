@@ -73,18 +73,14 @@ pub(crate) fn idc_msg(template: &IdcMsgHdr, payload: usize) -> (IdcMsgHdr, u32) 
 #[inline]
 pub(crate) fn nomatch_dma(template: &NomatchDmaCmd) -> NomatchDmaCmd {
     let mut command = *template;
-    command
-        .set_cmd_type(C_CMD_TYPE_DMA as u8)
-        .set_cmd_size(C_CMD_SIZE_32B as u8);
+    command.set_cmd_type(C_CMD_TYPE_DMA as u8).set_cmd_size(C_CMD_SIZE_32B as u8);
     command
 }
 
 #[inline]
 pub(crate) fn dma(template: &FullDmaCmd) -> FullDmaCmd {
     let mut command = *template;
-    command
-        .set_cmd_type(C_CMD_TYPE_DMA as u8)
-        .set_cmd_size(C_CMD_SIZE_64B as u8);
+    command.set_cmd_type(C_CMD_TYPE_DMA as u8).set_cmd_size(C_CMD_SIZE_64B as u8);
     command
 }
 
@@ -94,15 +90,8 @@ pub(crate) fn dma(template: &FullDmaCmd) -> FullDmaCmd {
 pub(crate) fn idc_amo(template: &IdcAmoCmd, fetching: bool) -> (IdcAmoCmd, u32) {
     let is_large = fetching
         || u32::from(template.atomic_type()) == C_AMO_TYPE_DOUBLE_COMPLEX_T
-        || matches!(
-            u32::from(template.atomic_op()),
-            C_AMO_OP_CSWAP | C_AMO_OP_AXOR
-        );
-    let size = if is_large {
-        C_CMD_SIZE_64B
-    } else {
-        C_CMD_SIZE_32B
-    };
+        || matches!(u32::from(template.atomic_op()), C_AMO_OP_CSWAP | C_AMO_OP_AXOR);
+    let size = if is_large { C_CMD_SIZE_64B } else { C_CMD_SIZE_32B };
     let mut command = *template;
     command
         .set_cmd_type(C_CMD_TYPE_IDC as u8)
@@ -151,16 +140,9 @@ pub(crate) fn dma_amo(template: &DmaAmoCmd, fetching: bool) -> DmaAmoCmd {
 /// Returns a counter command and its half-slots: four with an embedded command, else two.
 #[inline]
 pub(crate) fn counter(template: &CtCmd, opcode: c_ct_op) -> (CtCmd, u32) {
-    let size = if opcode == C_CMD_CT_TRIG_DMA {
-        C_CMD_SIZE_128B
-    } else {
-        C_CMD_SIZE_64B
-    };
+    let size = if opcode == C_CMD_CT_TRIG_DMA { C_CMD_SIZE_128B } else { C_CMD_SIZE_64B };
     let mut command = *template;
-    command
-        .set_cmd_type(C_CMD_TYPE_CT as u8)
-        .set_cmd_size(size as u8)
-        .set_opcode(opcode as u8);
+    command.set_cmd_type(C_CMD_TYPE_CT as u8).set_cmd_size(size as u8).set_opcode(opcode as u8);
     (command, halves(size))
 }
 
@@ -186,19 +168,13 @@ pub(crate) fn cq(opcode: c_cq_op, lcid: u32) -> CqCmd {
 }
 
 fn amo_opcode(fetching: bool) -> u8 {
-    if fetching {
-        C_CMD_FETCHING_ATOMIC as u8
-    } else {
-        C_CMD_ATOMIC as u8
-    }
+    if fetching { C_CMD_FETCHING_ATOMIC as u8 } else { C_CMD_ATOMIC as u8 }
 }
 
 #[inline]
 pub(crate) fn target(template: &TargetCmd) -> TargetCmd {
     let mut command = *template;
-    command
-        .set_cmd_type(C_CMD_TYPE_CQ as u8)
-        .set_cmd_size(C_CMD_SIZE_64B as u8);
+    command.set_cmd_type(C_CMD_TYPE_CQ as u8).set_cmd_size(C_CMD_SIZE_64B as u8);
     command
 }
 
@@ -254,16 +230,9 @@ mod tests {
 
     #[test]
     fn sizes_idc_put_by_payload() {
-        for (payload, halves) in [
-            (0, 1),
-            (16, 1),
-            (17, 2),
-            (48, 2),
-            (49, 4),
-            (112, 4),
-            (113, 8),
-            (224, 8),
-        ] {
+        for (payload, halves) in
+            [(0, 1), (16, 1), (17, 2), (48, 2), (49, 4), (112, 4), (113, 8), (224, 8)]
+        {
             let (header, got) = idc_put(&IdcHdr::new(), payload);
             assert_eq!(got, halves, "{payload} bytes");
             assert_eq!(1 << header.cmd_size(), halves);
@@ -395,10 +364,7 @@ mod tests {
             template.set_atomic_type(kind as u8);
             let (command, got) = idc_amo(&template, fetching);
             let (size, length) = (u32::from(command.cmd_size()), u32::from(command.length()));
-            assert_eq!(
-                (got, 32 << size, length),
-                (halves, 32 * halves, 32 * halves)
-            );
+            assert_eq!((got, 32 << size, length), (halves, 32 * halves, 32 * halves));
         }
     }
 

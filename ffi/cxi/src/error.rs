@@ -63,22 +63,14 @@ impl GpuStatus {
     /// Returns the status with the text of the runtime, or with "error" if it has none.
     pub(crate) fn new(runtime: &'static str, code: i64, text: Option<&'static CStr>) -> Self {
         let text = text.and_then(|text| text.to_str().ok()).unwrap_or("error");
-        Self {
-            runtime,
-            code,
-            text,
-        }
+        Self { runtime, code, text }
     }
 }
 
 impl Error {
     pub(crate) const fn new(call: &'static str, errno: i32) -> Self {
         let origin = Origin::Call;
-        Self {
-            call,
-            errno,
-            origin,
-        }
+        Self { call, errno, origin }
     }
 
     /// Returns the error of a call of an optional function that the library lacks, with ENOSYS.
@@ -94,11 +86,7 @@ impl Error {
     /// Returns the error of a failed call of a GPU runtime; `errno` is the closest errno value.
     pub(crate) const fn of_gpu(call: &'static str, errno: i32, status: GpuStatus) -> Self {
         let origin = Origin::Gpu(status);
-        Self {
-            call,
-            errno,
-            origin,
-        }
+        Self { call, errno, origin }
     }
 
     /// The error of memory that the runtime of its GPU does not export as a dma-buf.
@@ -113,10 +101,9 @@ impl Error {
     /// Returns the error of a mapping that was tried in two ways: this one, then `second`.
     pub(crate) const fn and_of_way(self, second: Self) -> Self {
         match (self.origin, second.origin) {
-            (Origin::Map(first, _), Origin::Map(way, _)) => Self {
-                origin: Origin::Map(first, Some((way, second.errno))),
-                ..self
-            },
+            (Origin::Map(first, _), Origin::Map(way, _)) => {
+                Self { origin: Origin::Map(first, Some((way, second.errno))), ..self }
+            }
             _ => self,
         }
     }
@@ -151,11 +138,7 @@ impl fmt::Display for Error {
         let Self { call, errno, .. } = self;
         match self.origin {
             Origin::Call => write!(f, "{call}: {} (errno {errno})", error_text(*errno)),
-            Origin::Gpu(GpuStatus {
-                runtime,
-                code,
-                text,
-            }) => {
+            Origin::Gpu(GpuStatus { runtime, code, text }) => {
                 write!(f, "{call}: {text} ({runtime} error ")?;
                 // The codes of Level Zero are documented as hexadecimal numbers.
                 match code {
@@ -202,10 +185,7 @@ pub fn error_text(errno: i32) -> String {
     }
     let text = io::Error::from_raw_os_error(errno).to_string();
     // The standard library appends " (os error N)".
-    text.split(" (os error")
-        .next()
-        .unwrap_or_default()
-        .to_owned()
+    text.split(" (os error").next().unwrap_or_default().to_owned()
 }
 
 impl std::error::Error for Error {}
@@ -268,10 +248,7 @@ impl fmt::Display for EmitError {
                 f.write_str("the command names an event queue to which its queue does not report")
             }
             Self::PayloadTooLong { length, limit } => {
-                write!(
-                    f,
-                    "immediate data of {length} bytes exceeds the limit of {limit} bytes"
-                )
+                write!(f, "immediate data of {length} bytes exceeds the limit of {limit} bytes")
             }
             Self::OtherInterface => f.write_str("the command names an object of another interface"),
             Self::OtherProfile => {
@@ -400,10 +377,7 @@ mod tests {
     #[test]
     fn names_call_cause_and_errno() {
         let error = Error::new("cxil_alloc_lni", libc::EKEYREVOKED);
-        assert_eq!(
-            error.to_string(),
-            "cxil_alloc_lni: Key has been revoked (errno 128)"
-        );
+        assert_eq!(error.to_string(), "cxil_alloc_lni: Key has been revoked (errno 128)");
         assert_eq!(Error::new("mmap", 4095).errno(), 4095);
     }
 

@@ -221,9 +221,7 @@ impl<'queue> Event<'queue> {
     fn first<const N: usize>(&self) -> [u64; N] {
         // Acquire loads of the words that complete the event came before (see `EventQueue::poll`).
         let word = |index| {
-            self.words
-                .get(index)
-                .map_or(0, |word: &AtomicU64| word.load(Ordering::Relaxed))
+            self.words.get(index).map_or(0, |word: &AtomicU64| word.load(Ordering::Relaxed))
         };
         std::array::from_fn(word)
     }
@@ -246,10 +244,7 @@ mod tests {
     /// Places an event in memory, which is never freed.
     fn event<const N: usize>(bytes: [u8; N]) -> Event<'static> {
         let (chunks, _) = bytes.as_chunks::<8>();
-        let words: Vec<u64> = chunks
-            .iter()
-            .map(|&chunk| u64::from_ne_bytes(chunk))
-            .collect();
+        let words: Vec<u64> = chunks.iter().map(|&chunk| u64::from_ne_bytes(chunk)).collect();
         let header = Header {
             at: 0,
             length: N,

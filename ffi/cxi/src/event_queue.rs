@@ -76,10 +76,7 @@ impl EventQueue {
         let object = Owned::allocate(
             lni.library(),
             CALL,
-            Destroy {
-                call: EventQueueHandle::CALL,
-                function: api.cxil_destroy_evtq,
-            },
+            Destroy { call: EventQueueHandle::CALL, function: api.cxil_destroy_evtq },
             // SAFETY: the handle keeps the interface, and the region with the pages that `attr`
             // names, until the queue is destroyed; `queue` is a valid out pointer.
             |queue| unsafe {
@@ -157,9 +154,7 @@ impl EventQueue {
         self.consumer.acknowledge();
         // A broken device may send more events than operations.
         let in_flight = &self.handle.in_flight;
-        let left = in_flight
-            .load(Ordering::Relaxed)
-            .saturating_sub(self.completed);
+        let left = in_flight.load(Ordering::Relaxed).saturating_sub(self.completed);
         in_flight.store(left, Ordering::Relaxed);
         self.completed = 0;
     }
@@ -395,12 +390,7 @@ struct Consumer<M> {
 
 impl<M: EventMemory> Consumer<M> {
     fn new(memory: M) -> Self {
-        Self {
-            memory,
-            rd_offset: SLOT,
-            prev_rd_offset: SLOT,
-            sw_state: EqSwState::new(),
-        }
+        Self { memory, rd_offset: SLOT, prev_rd_offset: SLOT, sw_state: EqSwState::new() }
     }
 
     /// Consumes NULL events and returns the next other event, if it is complete.
@@ -431,17 +421,8 @@ impl<M: EventMemory> Consumer<M> {
         // Events do not straddle slots (nic.md 5.2). An event of a broken device is cut at the end
         // of its slot, so that no load is outside the queue.
         let length = (8 << size).min(SLOT - at % SLOT);
-        let last = if length == 16 {
-            second
-        } else {
-            self.memory.load(at + length - 8)
-        };
-        let header = Header {
-            at,
-            length,
-            second,
-            last,
-        };
+        let last = if length == 16 { second } else { self.memory.load(at + length - 8) };
+        let header = Header { at, length, second, last };
         (header.return_code() != 0).then_some(header)
     }
 

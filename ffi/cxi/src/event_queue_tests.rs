@@ -35,18 +35,11 @@ struct Recorder {
 
 impl Recorder {
     fn new(slots: usize) -> Self {
-        Self {
-            words: vec![0; slots * 8],
-            loads: RefCell::new(Vec::new()),
-            steps: Vec::new(),
-        }
+        Self { words: vec![0; slots * 8], loads: RefCell::new(Vec::new()), steps: Vec::new() }
     }
 
     fn put(&mut self, at: usize, event: &[u8]) {
-        for (word, bytes) in self.words[at / 8..]
-            .iter_mut()
-            .zip(event.as_chunks::<8>().0)
-        {
+        for (word, bytes) in self.words[at / 8..].iter_mut().zip(event.as_chunks::<8>().0) {
             *word = u64::from_le_bytes(*bytes);
         }
     }
@@ -123,14 +116,10 @@ fn takes_event_only_with_size_and_return_code() {
 #[test]
 fn skips_complete_null_events() {
     let mut consumer = consumer(64);
-    consumer
-        .memory
-        .put(64, &event(16, C_EVENT_NULL_EVENT, 0, 0));
+    consumer.memory.put(64, &event(16, C_EVENT_NULL_EVENT, 0, 0));
     consumer.memory.put(80, &event(16, C_EVENT_ACK, 1, 7));
     assert!(consumer.take().is_none());
-    consumer
-        .memory
-        .put(64, &event(16, C_EVENT_NULL_EVENT, 1, 0));
+    consumer.memory.put(64, &event(16, C_EVENT_NULL_EVENT, 1, 0));
     assert_eq!(consumer.take_cookie(), Some((16, 7)));
 }
 
@@ -142,12 +131,7 @@ fn orders_acknowledgement_as_zeroes_fence_store() {
     consumer.acknowledge();
     assert_eq!(
         consumer.memory.steps,
-        [
-            Step::Zero(64),
-            Step::Zero(72),
-            Step::Fence,
-            Step::SwState(1)
-        ]
+        [Step::Zero(64), Step::Zero(72), Step::Fence, Step::SwState(1)]
     );
     assert!(consumer.memory.words.iter().all(|&word| word == 0));
 }
@@ -236,11 +220,7 @@ impl Nic {
         let released = released.unwrap_or(1);
         let end = memory.bytes();
         let next_slot = |at: usize| {
-            if at / SLOT * SLOT + SLOT < end {
-                at / SLOT + 1
-            } else {
-                1
-            }
+            if at / SLOT * SLOT + SLOT < end { at / SLOT + 1 } else { 1 }
         };
         let left = SLOT - self.at % SLOT;
         if left < length {

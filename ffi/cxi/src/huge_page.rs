@@ -79,9 +79,6 @@ mod tests {
     fn names_sizes_as_users_type_them() {
         assert_eq!(HugePage::Mib2.bytes(), 2 * 1024 * 1024);
         assert_eq!(HugePage::Gib1.bytes(), 1024 * 1024 * 1024);
-        assert_eq!(
-            [HugePage::Mib2, HugePage::Gib1].map(|page| page.to_string()),
-            ["2M", "1G"]
-        );
+        assert_eq!([HugePage::Mib2, HugePage::Gib1].map(|page| page.to_string()), ["2M", "1G"]);
     }
 }

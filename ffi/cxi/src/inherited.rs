@@ -13,11 +13,7 @@ static IS_TAKEN: AtomicBool = AtomicBool::new(false);
 /// Returns how many sockets the service manager has passed to this process.
 pub fn count() -> u32 {
     let number = |name| env::var(name).ok()?.parse::<u32>().ok();
-    if number("LISTEN_PID") == Some(process::id()) {
-        number("LISTEN_FDS").unwrap_or(0)
-    } else {
-        0
-    }
+    if number("LISTEN_PID") == Some(process::id()) { number("LISTEN_FDS").unwrap_or(0) } else { 0 }
 }
 
 /// Returns the first socket that the service manager has passed to this process, once.

@@ -94,11 +94,7 @@ impl<B: Bus> Producer<B> {
         }
         self.fill_slot();
         // Half-slots to launch before the end of the ring.
-        let pending = if self.ring.wp > at {
-            self.ring.wp - at
-        } else {
-            self.ring.size32() - at
-        };
+        let pending = if self.ring.wp > at { self.ring.wp - at } else { self.ring.size32() - at };
         if pending == 2 {
             self.launch(Window::Ll64, at, 1);
         } else if at.is_multiple_of(4) {
@@ -144,11 +140,7 @@ impl<B: Bus> Producer<B> {
         let next = self.ring.advance(at, halves.max(2));
         self.bus.before_launch();
         if low_latency && WORDS <= 16 {
-            let window = if WORDS == 16 {
-                Window::Ll128Aligned
-            } else {
-                Window::Ll64
-            };
+            let window = if WORDS == 16 { Window::Ll128Aligned } else { Window::Ll64 };
             let to = window_offset(at);
             for (index, &word) in command.iter().enumerate() {
                 self.bus.store64(window, to + 8 * index, word);

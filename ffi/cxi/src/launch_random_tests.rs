@@ -41,13 +41,7 @@ struct Nic {
 
 impl Nic {
     fn new(count: usize) -> Self {
-        Self {
-            count,
-            rd: 4,
-            wr: 4,
-            used: vec![false; 2 * count],
-            seen: Vec::new(),
-        }
+        Self { count, rd: 4, wr: 4, used: vec![false; 2 * count], seen: Vec::new() }
     }
 
     fn next(&self, slot: usize) -> usize {
@@ -55,11 +49,7 @@ impl Nic {
     }
 
     fn next_half(&self, half: usize) -> usize {
-        if half + 1 == 2 * self.count {
-            8
-        } else {
-            half + 1
-        }
+        if half + 1 == 2 * self.count { 8 } else { half + 1 }
     }
 
     /// Marks a command as in use, at the first multiple of its size at or after `half`. Returns the

@@ -60,10 +60,7 @@ fn producer(slots: u32) -> Producer<Recorder> {
     memory[..8].copy_from_slice(status.bytes());
     Producer {
         ring: Ring::new(slots),
-        bus: Recorder {
-            memory,
-            steps: Vec::new(),
-        },
+        bus: Recorder { memory, steps: Vec::new() },
         noop: CmdHeader::new(),
     }
 }
@@ -213,10 +210,7 @@ fn stores_slot_4_in_doorbell_after_wrap() {
         producer.doorbell();
         producer.set_read_pointer(producer.ring.wp / 2);
     }
-    assert_eq!(
-        producer.take_launches().last(),
-        Some(&(Window::Doorbell, 4))
-    );
+    assert_eq!(producer.take_launches().last(), Some(&(Window::Doorbell, 4)));
 }
 
 #[test]

@@ -154,10 +154,7 @@ pub mod signals;
 pub mod standard_output;
 #[cfg(test)]
 #[path = "../tests/steps/mod.rs"]
-#[allow(
-    dead_code,
-    reason = "shared with the test `mock`, which uses all of it"
-)]
+#[allow(dead_code, reason = "shared with the test `mock`, which uses all of it")]
 mod steps;
 mod target_queue;
 mod transmit_queue;

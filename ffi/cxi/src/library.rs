@@ -52,10 +52,7 @@ impl Library {
     }
 
     pub(crate) fn share(&self) -> Self {
-        Self {
-            shared: Arc::clone(&self.shared),
-            _one_thread: PhantomData,
-        }
+        Self { shared: Arc::clone(&self.shared), _one_thread: PhantomData }
     }
 
     /// Waits until no other thread calls the library. The caller holds the guard during its call:
@@ -92,10 +89,7 @@ unsafe impl Sync for Progress {}
 
 impl Progress {
     pub(crate) fn new(library: &Library, device: *mut cxil_dev) -> Self {
-        Self {
-            hook: library.api().progress,
-            device,
-        }
+        Self { hook: library.api().progress, device }
     }
 
     /// Runs the software NIC and returns true; returns false on hardware, after one predictable

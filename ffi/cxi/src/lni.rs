@@ -35,10 +35,7 @@ impl Lni {
         let object = Owned::allocate(
             device.library(),
             "cxil_alloc_lni",
-            Destroy {
-                call: LniHandle::CALL,
-                function: api.cxil_destroy_lni,
-            },
+            Destroy { call: LniHandle::CALL, function: api.cxil_destroy_lni },
             // SAFETY: the handle keeps the device open; `lni` is a valid out pointer.
             |lni| unsafe { (api.cxil_alloc_lni)(device.as_ptr(), lni, service) },
         )?;
@@ -127,18 +124,12 @@ impl Domain {
         let object = Owned::allocate(
             lni.library(),
             "cxil_alloc_domain",
-            Destroy {
-                call: DomainHandle::CALL,
-                function: api.cxil_destroy_domain,
-            },
+            Destroy { call: DomainHandle::CALL, function: api.cxil_destroy_domain },
             // SAFETY: the handle keeps the interface allocated; `domain` is a valid out pointer.
             |domain| unsafe { (api.cxil_alloc_domain)(lni.as_ptr(), vni, pid, domain) },
         )?;
         Ok(Self {
-            handle: Arc::new(DomainHandle {
-                object,
-                _lni: Arc::clone(lni),
-            }),
+            handle: Arc::new(DomainHandle { object, _lni: Arc::clone(lni) }),
             _one_thread: PhantomData,
         })
     }
@@ -243,16 +234,10 @@ impl CommunicationProfile {
         allocate: impl FnOnce(*mut *mut cxi_cp) -> c_int,
     ) -> Result<Self, Error> {
         let api = lni.library().api();
-        let destroy = Destroy {
-            call: ProfileHandle::CALL,
-            function: api.cxil_destroy_cp,
-        };
+        let destroy = Destroy { call: ProfileHandle::CALL, function: api.cxil_destroy_cp };
         let object = Owned::allocate(lni.library(), call, destroy, allocate)?;
         Ok(Self {
-            handle: Arc::new(ProfileHandle {
-                object,
-                lni: Arc::clone(lni),
-            }),
+            handle: Arc::new(ProfileHandle { object, lni: Arc::clone(lni) }),
             _one_thread_at_a_time: PhantomData,
         })
     }

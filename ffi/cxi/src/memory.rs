@@ -25,9 +25,7 @@ impl MemoryRegion {
     ///
     /// See libcxi.md 7.4.
     pub fn map(lni: &Lni, memory: impl Into<Backing>, flags: u32) -> Result<Self, Error> {
-        Ok(Self {
-            handle: Arc::new(RegionHandle::map(lni.handle(), memory.into(), flags)?),
-        })
+        Ok(Self { handle: Arc::new(RegionHandle::map(lni.handle(), memory.into(), flags)?) })
     }
 
     /// Returns the size in bytes, a multiple of the page size.
@@ -144,16 +142,11 @@ impl RegionHandle {
         let (va, len) = (memory.address(), memory.len());
         let flags = flags | memory.map_flags();
         let map = |mut hints: Option<cxi_md_hints>| {
-            let hints = hints
-                .as_mut()
-                .map_or(ptr::null_mut(), |hints| &raw mut *hints);
+            let hints = hints.as_mut().map_or(ptr::null_mut(), |hints| &raw mut *hints);
             Owned::allocate(
                 lni.library(),
                 "cxil_map",
-                Destroy {
-                    call: Self::CALL,
-                    function: api.cxil_unmap,
-                },
+                Destroy { call: Self::CALL, function: api.cxil_unmap },
                 // SAFETY: the handle keeps the interface allocated; `hints` is null or points to a
                 // local that outlives the call; `md` is a valid out pointer; `release` frees the
                 // memory only after unmapping it.
@@ -181,9 +174,7 @@ impl RegionHandle {
     }
 
     pub(crate) fn memory(&self) -> &Backing {
-        self.memory
-            .as_ref()
-            .expect("a region that is in use has not been released")
+        self.memory.as_ref().expect("a region that is in use has not been released")
     }
 }
 

@@ -90,10 +90,7 @@ impl Observer {
             source: Mutex::new(source),
         });
         locked(&self.objects).push(Arc::clone(&object));
-        Registration {
-            object,
-            observer: self.clone(),
-        }
+        Registration { object, observer: self.clone() }
     }
 }
 
@@ -108,18 +105,11 @@ struct Object {
 /// Where the state of an object is.
 pub(crate) enum Source {
     /// The status block of a command queue.
-    Commands {
-        kind: QueueKind,
-        status: NonNull<u64>,
-    },
+    Commands { kind: QueueKind, status: NonNull<u64> },
     /// The status slot of an event queue.
     Events { number: u16, status: NonNull<u64> },
     /// A portals table entry.
-    Portal {
-        number: u16,
-        entry: NonNull<cxil_pte>,
-        library: Library,
-    },
+    Portal { number: u16, entry: NonNull<cxil_pte>, library: Library },
     /// The object was released.
     Released,
 }
@@ -133,11 +123,7 @@ impl Object {
         match &*locked(&self.source) {
             Source::Commands { kind, status } => Some(self.of_commands(*kind, *status)),
             Source::Events { number, status } => Some(of_events(*number, *status)),
-            Source::Portal {
-                number,
-                entry,
-                library,
-            } => of_portal(*number, *entry, library),
+            Source::Portal { number, entry, library } => of_portal(*number, *entry, library),
             Source::Released => None,
         }
     }

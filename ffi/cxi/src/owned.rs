@@ -70,9 +70,7 @@ impl<T> Owned<T> {
         let _calling = self.library.serialize();
         // SAFETY: the matching function allocated the object, and `released` lets this call happen
         // only once.
-        check(self.destroy.call, unsafe {
-            (self.destroy.function)(self.object.as_ptr())
-        })
+        check(self.destroy.call, unsafe { (self.destroy.function)(self.object.as_ptr()) })
     }
 }
 

@@ -39,9 +39,7 @@ impl Pages {
     /// Allocates `len` bytes in whole pages of `page` bytes. `flags` are `MAP_*` of `mmap`.
     pub(crate) fn of_size(len: usize, page: usize, flags: i32) -> Result<Self, Error> {
         const CALL: &str = "mmap";
-        let len = len
-            .checked_next_multiple_of(page)
-            .ok_or(Error::new(CALL, libc::ENOMEM))?;
+        let len = len.checked_next_multiple_of(page).ok_or(Error::new(CALL, libc::ENOMEM))?;
         // SAFETY: the kernel chooses the address, so the new mapping replaces no other.
         let start = unsafe {
             libc::mmap(
@@ -148,8 +146,7 @@ impl Pages {
             at += 1;
         }
         for word in words {
-            self.word(at)
-                .store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+            self.word(at).store(u64::from_ne_bytes(*word), Ordering::Relaxed);
             at += 8;
         }
         for byte in tail {
@@ -182,18 +179,9 @@ mod tests {
 
     #[test]
     fn t13_reports_refused_mapping() {
-        assert_eq!(
-            Pages::anonymous(0).err(),
-            Some(Error::new("mmap", libc::EINVAL))
-        );
-        assert_eq!(
-            Pages::anonymous(1 << 60).err(),
-            Some(Error::new("mmap", libc::ENOMEM))
-        );
-        assert_eq!(
-            Pages::anonymous(usize::MAX).err(),
-            Some(Error::new("mmap", libc::ENOMEM))
-        );
+        assert_eq!(Pages::anonymous(0).err(), Some(Error::new("mmap", libc::EINVAL)));
+        assert_eq!(Pages::anonymous(1 << 60).err(), Some(Error::new("mmap", libc::ENOMEM)));
+        assert_eq!(Pages::anonymous(usize::MAX).err(), Some(Error::new("mmap", libc::ENOMEM)));
     }
 
     #[test]

@@ -55,10 +55,7 @@ impl Confined {
             *word.ok_or(Error::new(SET, libc::EINVAL))? |= 1 << (cpu % 64);
         }
         set_affinity(&mask)?;
-        Ok(Self {
-            before,
-            _thread: PhantomData,
-        })
+        Ok(Self { before, _thread: PhantomData })
     }
 }
 
@@ -90,9 +87,7 @@ impl Preferred {
         *word.ok_or(Error::new(POLICY, libc::EINVAL))? |= 1 << (node % 64);
         // The kernel reads one bit less than the size that it is given.
         set_policy(libc::MPOL_PREFERRED, mask.as_ptr(), MAX_NODES + 1)?;
-        Ok(Self {
-            _thread: PhantomData,
-        })
+        Ok(Self { _thread: PhantomData })
     }
 }
 

@@ -70,10 +70,7 @@ impl PortalTableEntry {
         let object = Owned::allocate(
             lni.library(),
             "cxil_alloc_pte",
-            Destroy {
-                call: "cxil_destroy_pte",
-                function: api.cxil_destroy_pte,
-            },
+            Destroy { call: "cxil_destroy_pte", function: api.cxil_destroy_pte },
             // SAFETY: the handles keep the interface and the event queue allocated until the entry
             // is destroyed; `entry` is a valid out pointer.
             |entry| unsafe {
@@ -116,20 +113,14 @@ impl PortalTableEntry {
         let object = Owned::allocate(
             library,
             "cxil_map_pte",
-            Destroy {
-                call: "cxil_unmap_pte",
-                function: api.cxil_unmap_pte,
-            },
+            Destroy { call: "cxil_unmap_pte", function: api.cxil_unmap_pte },
             // SAFETY: the handles keep the entry and the domain allocated until the mapping is
             // removed; `mapping` is a valid out pointer.
             |mapping| unsafe {
                 (api.cxil_map_pte)(self.object.as_ptr(), domain.as_ptr(), index, false, mapping)
             },
         )?;
-        self.mappings.push(Mapping {
-            object,
-            _domain: Arc::clone(domain),
-        });
+        self.mappings.push(Mapping { object, _domain: Arc::clone(domain) });
         Ok(())
     }
 

@@ -103,11 +103,7 @@ impl TransmitQueue {
         let mut words = [0; 16];
         let command = encode::dma_amo(command, fetching);
         words[..command.words().len()].copy_from_slice(command.words());
-        Ok(Prepared {
-            words,
-            events: self.events_of(&command)?,
-            stamp: self.stamp(),
-        })
+        Ok(Prepared { words, events: self.events_of(&command)?, stamp: self.stamp() })
     }
 
     /// Prepares a put of `payload` for the C_STATE in force. It takes
@@ -133,11 +129,7 @@ impl TransmitQueue {
             whole[..bytes.len()].copy_from_slice(bytes);
             *word = u64::from_ne_bytes(whole);
         }
-        Ok(Prepared {
-            words,
-            events,
-            stamp: self.stamp(),
-        })
+        Ok(Prepared { words, events, stamp: self.stamp() })
     }
 
     /// Prepares an atomic operation whose operands travel in the command, for the C_STATE in force.
@@ -196,8 +188,6 @@ fn check_size<const WORDS: usize>(halves: u32) -> Result<(), EmitError> {
     if words_of(halves) == WORDS {
         Ok(())
     } else {
-        Err(EmitError::OtherSize {
-            words: words_of(halves),
-        })
+        Err(EmitError::OtherSize { words: words_of(halves) })
     }
 }

@@ -54,9 +54,7 @@ impl CommandQueue {
         let api = lni.library().api();
         // The driver refuses trigger queues with another LCID (libcxi.md 8.2).
         let is_trigger = flags & CXI_CQ_TX_WITH_TRIG_CMDS != 0;
-        let lcid = profile
-            .filter(|_| !is_trigger)
-            .map_or(0, |profile| profile.lcid());
+        let lcid = profile.filter(|_| !is_trigger).map_or(0, |profile| profile.lcid());
         let options = cxi_cq_alloc_opts {
             count: slots,
             policy: CXI_CQ_UPDATE_ALWAYS,
@@ -70,10 +68,7 @@ impl CommandQueue {
         let object = Owned::allocate(
             lni.library(),
             ALLOCATE,
-            Destroy {
-                call: "cxil_destroy_cmdq",
-                function: api.cxil_destroy_cmdq,
-            },
+            Destroy { call: "cxil_destroy_cmdq", function: api.cxil_destroy_cmdq },
             // SAFETY: the handles keep the interface and the event queue allocated until the queue
             // is destroyed; `options` outlives the call; `queue` is a valid out pointer.
             |queue| unsafe {
@@ -90,11 +85,7 @@ impl CommandQueue {
         let status = bus.status_block();
         Ok(Self {
             registration: lni.observer().register(Source::Commands { kind, status }),
-            producer: Producer {
-                ring: Ring::new(cq.size),
-                bus,
-                noop: CmdHeader::new(),
-            },
+            producer: Producer { ring: Ring::new(cq.size), bus, noop: CmdHeader::new() },
             progress: lni.progress(),
             object,
             regions: Vec::new(),

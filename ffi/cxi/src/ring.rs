@@ -28,12 +28,7 @@ pub(crate) struct Ring {
 impl Ring {
     /// Returns the ring of a new queue of `slots` slots of 64 bytes, including the status area.
     pub(crate) fn new(slots: u32) -> Self {
-        Self {
-            size32: 2 * slots,
-            wp: FIRST,
-            hw_wp: FIRST,
-            rp: FIRST,
-        }
+        Self { size32: 2 * slots, wp: FIRST, hw_wp: FIRST, rp: FIRST }
     }
 
     pub(crate) fn size32(&self) -> u32 {
@@ -58,11 +53,7 @@ impl Ring {
     /// equal pointers mean an empty ring.
     #[inline]
     fn free(&self, wp: u32) -> u32 {
-        if wp >= self.rp {
-            self.size32 - wp + self.rp - 2 - FIRST
-        } else {
-            self.rp - wp - 2
-        }
+        if wp >= self.rp { self.size32 - wp + self.rp - 2 - FIRST } else { self.rp - wp - 2 }
     }
 
     /// Returns the free half-slots for a producer at `wp`. Loads the NIC's read pointer (a slot
@@ -86,11 +77,7 @@ mod tests {
     use super::*;
 
     fn at(slots: u32, wp: u32, rp: u32) -> Ring {
-        Ring {
-            wp,
-            rp,
-            ..Ring::new(slots)
-        }
+        Ring { wp, rp, ..Ring::new(slots) }
     }
 
     #[test]
@@ -140,10 +127,7 @@ mod tests {
         let mut ring = Ring::new(64);
         assert_eq!(ring.usable(110, || panic!("16 half-slots are free")), 16);
         assert_eq!(ring.usable(111, || 20), 47);
-        assert_eq!(
-            ring.usable(111, || panic!("the last read pointer leaves enough room")),
-            47
-        );
+        assert_eq!(ring.usable(111, || panic!("the last read pointer leaves enough room")), 47);
     }
 
     #[test]

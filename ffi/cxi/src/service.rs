@@ -195,10 +195,7 @@ impl Service {
             traffic_classes: c.tcs,
             system: c.is_system_svc() != 0,
             limited: c.resource_limits() != 0,
-            limits: limits.map(|limit| Limit {
-                max: limit.max,
-                reserved: limit.res,
-            }),
+            limits: limits.map(|limit| Limit { max: limit.max, reserved: limit.res }),
             vni_range: match c.restricted_vnis() {
                 0 => vni_range(device, id).map(Some),
                 _ => Ok(None),
@@ -225,14 +222,10 @@ fn in_use(device: &DeviceHandle, id: u32) -> Result<Option<[Option<u16>; 8]>, Er
     let mut found = MaybeUninit::<cxi_rsrc_use>::zeroed();
     let _calling = device.library().serialize();
     // SAFETY: the handle keeps the device open; `found` is a valid out pointer.
-    check("cxil_get_svc_rsrc_use", unsafe {
-        get(device.as_ptr(), id, found.as_mut_ptr())
-    })?;
+    check("cxil_get_svc_rsrc_use", unsafe { get(device.as_ptr(), id, found.as_mut_ptr()) })?;
     // SAFETY: `zeroed` initialised every byte, and zeros are valid in every field.
     let in_use = unsafe { found.assume_init() }.in_use;
-    Ok(Some(in_use.map(|count| {
-        Some(count).filter(|&count| count != NOT_APPLICABLE)
-    })))
+    Ok(Some(in_use.map(|count| Some(count).filter(|&count| count != NOT_APPLICABLE))))
 }
 
 fn vni_range(device: &DeviceHandle, id: u32) -> Result<RangeInclusive<u16>, Error> {
@@ -242,9 +235,7 @@ fn vni_range(device: &DeviceHandle, id: u32) -> Result<RangeInclusive<u16>, Erro
     let (mut min, mut max) = (0, 0);
     let _calling = device.library().serialize();
     // SAFETY: the handle keeps the device open; `min` and `max` are valid out pointers.
-    check(CALL, unsafe {
-        get_range(device.as_ptr(), id, &raw mut min, &raw mut max)
-    })?;
+    check(CALL, unsafe { get_range(device.as_ptr(), id, &raw mut min, &raw mut max) })?;
     Ok(min..=max)
 }
 

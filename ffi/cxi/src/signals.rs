@@ -35,11 +35,7 @@ static NEEDED: [Needed; 3] = [
 ];
 
 const fn needed(signal: i32, action: libc::sighandler_t) -> Needed {
-    Needed {
-        signal,
-        action,
-        was_ignored: AtomicBool::new(false),
-    }
+    Needed { signal, action, was_ignored: AtomicBool::new(false) }
 }
 
 // SAFETY: the section holds pointers to functions without arguments that return nothing; the loader
@@ -144,10 +140,7 @@ impl Signals {
             // async-signal-safe; it allocates nothing, takes no lock and cannot panic.
             unsafe { signal_hook_registry::register_sigaction(signal, handler) }?;
         }
-        Ok(Self {
-            received,
-            watched: signals.to_vec(),
-        })
+        Ok(Self { received, watched: signals.to_vec() })
     }
 
     /// Unblocks the watched signals in the calling thread. A process may start with signals
@@ -220,10 +213,7 @@ pub fn raise_with_default_action(signal: i32) -> io::Result<()> {
 
 /// Returns the process that has sent a signal, or [`KERNEL`].
 fn sender(info: &siginfo_t) -> i32 {
-    if !matches!(
-        info.si_code,
-        libc::SI_USER | libc::SI_QUEUE | libc::SI_TKILL
-    ) {
+    if !matches!(info.si_code, libc::SI_USER | libc::SI_QUEUE | libc::SI_TKILL) {
         return KERNEL;
     }
     // SAFETY: the kernel fills in the sender of signals with these codes.
@@ -240,10 +230,7 @@ mod tests {
         let own = std::process::id() as i32;
         // SAFETY: the signal has a handler of this process.
         assert_eq!(unsafe { libc::kill(own, libc::SIGUSR2) }, 0);
-        let received = Received {
-            signal: libc::SIGUSR2,
-            sender: Some(own),
-        };
+        let received = Received { signal: libc::SIGUSR2, sender: Some(own) };
         assert_eq!(signals.receive().unwrap(), received);
     }
 
@@ -252,13 +239,7 @@ mod tests {
         let mut signals = Signals::watch(&[libc::SIGCHLD]).unwrap();
         let child = std::process::Command::new("true").status().unwrap();
         assert!(child.success());
-        assert_eq!(
-            signals.receive().unwrap(),
-            Received {
-                signal: libc::SIGCHLD,
-                sender: None
-            }
-        );
+        assert_eq!(signals.receive().unwrap(), Received { signal: libc::SIGCHLD, sender: None });
     }
 
     #[test]

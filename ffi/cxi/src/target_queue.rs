@@ -40,10 +40,7 @@ impl TargetQueue {
     /// Begins a batch of commands.
     #[inline]
     pub fn batch(&mut self) -> TargetBatch<'_> {
-        TargetBatch {
-            wp: self.commands.write_pointer(),
-            commands: &mut self.commands,
-        }
+        TargetBatch { wp: self.commands.write_pointer(), commands: &mut self.commands }
     }
 
     /// Destroys the queue.

@@ -115,10 +115,7 @@ impl TransmitQueue {
         Ok(Self {
             commands: CommandQueue::allocate(lni, slots, CXI_CQ_IS_TX, Some(profile), failures)?,
             completions: Arc::clone(completions.handle()),
-            context: Context {
-                c_state: None,
-                stamp: Stamp::new(),
-            },
+            context: Context { c_state: None, stamp: Stamp::new() },
         })
     }
 
@@ -231,10 +228,7 @@ impl TransmitBatch<'_> {
             events: self.queue.completions.events_of(command)?,
         };
         self.emit(1, 0, encode::c_state(command).bytes(), &[])?;
-        self.context = Context {
-            c_state: Some(c_state),
-            stamp: Stamp::new(),
-        };
+        self.context = Context { c_state: Some(c_state), stamp: Stamp::new() };
         Ok(())
     }
 
@@ -363,10 +357,7 @@ impl TransmitBatch<'_> {
     /// Panics unless the command is 32, 64, 128 or 256 bytes long.
     pub fn emit_bytes(&mut self, command: &[u8]) -> Result<(), EmitError> {
         let length = command.len();
-        assert!(
-            matches!(length, 32 | 64 | 128 | 256),
-            "a command of {length} bytes"
-        );
+        assert!(matches!(length, 32 | 64 | 128 | 256), "a command of {length} bytes");
         self.emit(length as u32 / 32, 0, command, &[])
     }
 
@@ -413,10 +404,7 @@ impl<'queue> TransmitBatch<'queue> {
         if !self.queue.completions.has_room(self.events + events) {
             return Err(EmitError::EventQueueFull);
         }
-        self.wp = self
-            .queue
-            .commands
-            .write(self.wp, halves, command, payload)?;
+        self.wp = self.queue.commands.write(self.wp, halves, command, payload)?;
         self.events += events;
         Ok(())
     }

@@ -56,11 +56,7 @@ impl TriggerQueue {
         let flags = CXI_CQ_IS_TX | CXI_CQ_TX_WITH_TRIG_CMDS;
         let mut commands = CommandQueue::allocate(lni, slots, flags, Some(profile), Some(events))?;
         commands.pad_with(encode::counter_noop());
-        Ok(Self {
-            commands,
-            events: Arc::clone(events.handle()),
-            runs_dma: profile.lcid() == 0,
-        })
+        Ok(Self { commands, events: Arc::clone(events.handle()), runs_dma: profile.lcid() == 0 })
     }
 
     /// Returns the number of slots of 64 bytes; 5 of them are never used (nic.md 2.4).
@@ -76,11 +72,7 @@ impl TriggerQueue {
     /// Begins a batch of commands.
     #[inline]
     pub fn batch(&mut self) -> TriggerBatch<'_> {
-        TriggerBatch {
-            wp: self.commands.write_pointer(),
-            events: 0,
-            queue: self,
-        }
+        TriggerBatch { wp: self.commands.write_pointer(), events: 0, queue: self }
     }
 
     /// Keeps `region`, which DMA commands of this queue name, mapped until the queue is destroyed.
@@ -172,11 +164,7 @@ impl TriggerBatch<'_> {
     ) -> Result<(), EmitError> {
         let mut command = self.command_after(counter, threshold)?;
         command.set_ct(self.number(changed)?);
-        put(
-            &mut command,
-            unless_zero(by.success),
-            unless_zero(by.failure),
-        );
+        put(&mut command, unless_zero(by.success), unless_zero(by.failure));
         self.emit(C_CMD_CT_TRIG_INC, 0, &command, &[])
     }
 
@@ -223,12 +211,7 @@ impl TriggerBatch<'_> {
         amo: &DmaAmoCmd,
         fetching: bool,
     ) -> Result<(), EmitError> {
-        self.emit_embedded(
-            counter,
-            threshold,
-            amo,
-            encode::dma_amo(amo, fetching).bytes(),
-        )
+        self.emit_embedded(counter, threshold, amo, encode::dma_amo(amo, fetching).bytes())
     }
 
     /// Sets the given counts of `counter`.
@@ -254,11 +237,7 @@ impl TriggerBatch<'_> {
     /// See [`TriggerBatch`].
     pub fn emit_increment(&mut self, counter: &Counter, by: Counts) -> Result<(), EmitError> {
         let mut command = self.command_to(counter)?;
-        put(
-            &mut command,
-            unless_zero(by.success),
-            unless_zero(by.failure),
-        );
+        put(&mut command, unless_zero(by.success), unless_zero(by.failure));
         self.emit(C_CMD_CT_INC, 0, &command, &[])
     }
 

@@ -84,10 +84,7 @@ fn attend(stream: c_int) -> ! {
             unsafe { libc::close(descriptor) };
         }
     }
-    let now = libc::timespec {
-        tv_sec: 0,
-        tv_nsec: 0,
-    };
+    let now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     loop {
         let mut byte = 0_u8;
         // SAFETY: `byte` has room for the byte that is read.

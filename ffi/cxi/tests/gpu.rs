@@ -50,12 +50,7 @@ unsafe extern "C" fn map(
         assert!(unsafe { libc::fcntl(hints.dmabuf_fd, libc::F_GETFD) } >= 0);
         (hints.dmabuf_fd, hints.dmabuf_offset)
     });
-    MAPPED.set(Some(Mapped {
-        va: va.addr(),
-        len,
-        flags,
-        dma_buf,
-    }));
+    MAPPED.set(Some(Mapped { va: va.addr(), len, flags, dma_buf }));
     // SAFETY: the wrapper calls this function under the preconditions of libcxi, and the software
     // NIC is the library of all its objects.
     unsafe { (softnic::api().cxil_map)(lni, va, len, flags, hints, md) }
@@ -111,21 +106,14 @@ fn load_standin(kind: GpuType) {
     if kind == GpuType::Amd {
         let at = format!("-L{}", directory.display());
         let with = format!("-l:{name}");
-        load(
-            &directory,
-            "libhsa-runtime64.so.1",
-            &["hsa.c"],
-            &[&at, &with],
-        );
+        load(&directory, "libhsa-runtime64.so.1", &["hsa.c"], &[&at, &with]);
     }
     std::fs::remove_dir_all(&directory).unwrap();
     // SAFETY: `load` returned the handle of an open library.
     let symbol = unsafe { libc::dlsym(handle, c"device_find".as_ptr()) };
     assert!(!symbol.is_null());
     // SAFETY: `device_find` of device.h has this type.
-    FIND.set(Some(unsafe {
-        std::mem::transmute::<*mut c_void, Find>(symbol)
-    }));
+    FIND.set(Some(unsafe { std::mem::transmute::<*mut c_void, Find>(symbol) }));
 }
 
 /// One test for all types: it checks descriptor numbers, which concurrent tests of a process would
@@ -171,11 +159,7 @@ fn maps_device_memory_and_frees_it_after_unmapping() {
             assert_eq!((map.way, map.refused), (way, None), "{kind}");
             assert_eq!(mapped.dma_buf.is_some(), is_exported, "{kind}");
             // CUDA exports the requested range; the others export the whole allocation.
-            let expected = if kind == GpuType::Nvidia {
-                0
-            } else {
-                mapped.va - base
-            };
+            let expected = if kind == GpuType::Nvidia { 0 } else { mapped.va - base };
             if let Some((_, offset)) = mapped.dma_buf {
                 assert_eq!(offset, expected as u64, "{kind}");
             }

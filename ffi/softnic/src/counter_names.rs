@@ -59,12 +59,7 @@ fn row(line: &'static str) -> impl Iterator<Item = Counter> {
     let (first, name) = (word().parse().unwrap_or(0), word());
     let count: u32 = word().parse().unwrap_or(1);
     let is_maximum = name.contains("_max_");
-    (0..count).map(move |index| Counter {
-        number: first + index,
-        row: name,
-        index,
-        is_maximum,
-    })
+    (0..count).map(move |index| Counter { number: first + index, row: name, index, is_maximum })
 }
 
 #[cfg(test)]
@@ -77,25 +72,19 @@ mod tests {
 
     #[test]
     fn has_the_counters_of_the_header() {
-        let path = concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../cxi-sys/tests/layout/abi.json"
-        );
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../cxi-sys/tests/layout/abi.json");
         let abi = std::fs::read_to_string(path).unwrap();
         let enumerators: BTreeMap<u32, String> = abi
             .lines()
             .filter_map(|line| {
                 let (name, number) = line.trim().trim_end_matches(',').split_once("\": ")?;
-                let name = name
-                    .strip_prefix("\"C_CNTR_")
-                    .or(name.strip_prefix("\"C1_CNTR_"))?;
+                let name = name.strip_prefix("\"C_CNTR_").or(name.strip_prefix("\"C1_CNTR_"))?;
                 Some((number.parse().ok()?, name.to_lowercase()))
             })
             .collect();
         let ours = all().iter().filter(|counter| is_in_library(counter.number));
-        let ours: BTreeMap<u32, String> = ours
-            .map(|counter| (counter.number, counter.name()))
-            .collect();
+        let ours: BTreeMap<u32, String> =
+            ours.map(|counter| (counter.number, counter.name())).collect();
         assert_eq!(ours.len(), C1_CNTR_COUNT as usize);
         assert_eq!(ours, enumerators);
     }

@@ -83,19 +83,12 @@ impl NicCounters {
         let age = Duration::from_nanos(fabric::now().saturating_sub(totals.started));
         // Through libc: a process that sees another time of day sees it in these stamps as well.
         let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let mut counters = Self {
-            values: totals.values,
-            age,
-            at: at.unwrap_or_default(),
-        };
+        let mut counters = Self { values: totals.values, age, at: at.unwrap_or_default() };
         let time_up = settings.faults.time_up(age);
         let code_words = time_up.as_nanos() * CODE_WORDS / 1_000_000_000;
         counters.add(GOOD_CODE_WORDS, code_words as u64);
         counters.add_health(&settings.health, time_up);
-        if let Some(links) = lock()
-            .ok()
-            .and_then(|fabric| fabric::nic_link_counts(&fabric, nid))
-        {
+        if let Some(links) = lock().ok().and_then(|fabric| fabric::nic_link_counts(&fabric, nid)) {
             counters.add(TX_PAUSED, cycles(links.blocked));
             counters.add(REPLAYS, links.sent_again);
             counters.add(REPLAYS_OF_PEER, links.received_again);
@@ -148,10 +141,7 @@ impl NicCounters {
             [(of_requests, 2 * class), (of_responses, 2 * class + 1)]
         {
             let packets = self.value(unmarked + priority);
-            for (to, from) in [
-                (marked + priority, unmarked + priority),
-                (of_pool.0, of_pool.1),
-            ] {
+            for (to, from) in [(marked + priority, unmarked + priority), (of_pool.0, of_pool.1)] {
                 self.add(to, packets);
                 self.subtract(from, packets);
             }

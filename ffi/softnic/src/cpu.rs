@@ -108,16 +108,13 @@ impl Cpus {
     /// Threads are counted for the whole machine. A caller that is restricted to some of its CPUs
     /// spins if nobody else needs the CPU that it runs on.
     pub fn spare(&mut self, now: Instant) -> Option<usize> {
-        if self
-            .checked
-            .is_none_or(|checked| now - checked >= self.interval)
-        {
+        if self.checked.is_none_or(|checked| now - checked >= self.interval) {
             self.checked = Some(now);
             // If the load is unknown, a CPU is assumed to be spare.
             let spare = match (self.wanted(), &self.usable) {
-                (Some(wanted), Some(usable)) => idle(usable.count(), self.online, wanted, || {
-                    !yielded_to_another()
-                }),
+                (Some(wanted), Some(usable)) => {
+                    idle(usable.count(), self.online, wanted, || !yielded_to_another())
+                }
                 _ => Some(1),
             };
             let is_change = spare.is_some() != self.spare.is_some();
@@ -245,10 +242,7 @@ pub fn adopt(scheduling: Scheduling) {
             ..ordinary()
         });
     if !may_preempt {
-        set_scheduling(&libc::sched_attr {
-            sched_runtime: SLICE,
-            ..ordinary()
-        });
+        set_scheduling(&libc::sched_attr { sched_runtime: SLICE, ..ordinary() });
     }
 }
 

@@ -60,33 +60,19 @@ impl Trapped {
     pub fn from_environment() -> Result<Self, String> {
         let value = env::var_os(VARIABLE).filter(|value| !value.is_empty());
         let chosen = match &value {
-            None => Self::usual(
-                Preload::get().is_some(),
-                is_traced() || has_thread_sanitizer(),
-            ),
+            None => Self::usual(Preload::get().is_some(), is_traced() || has_thread_sanitizer()),
             Some(value) => Self::parse(value).ok_or_else(|| {
-                format!(
-                    "{VARIABLE}={}: expected none, counters or all",
-                    value.display()
-                )
+                format!("{VARIABLE}={}: expected none, counters or all", value.display())
             })?,
         };
-        if cfg!(feature = "library") && !is_under_valgrind() {
-            Ok(chosen)
-        } else {
-            Ok(Self::None)
-        }
+        if cfg!(feature = "library") && !is_under_valgrind() { Ok(chosen) } else { Ok(Self::None) }
     }
 
     /// Returns the choice without the variable. The kernel kills a program that rings a command
     /// queue that traps in a thread that blocks SIGSEGV, unless `Preload` prevents that; and tools
     /// that observe the program stop at each trap or report it.
     fn usual(has_preload: bool, is_observed: bool) -> Self {
-        if has_preload && !is_observed {
-            Self::All
-        } else {
-            Self::Counters
-        }
+        if has_preload && !is_observed { Self::All } else { Self::Counters }
     }
 
     /// Returns the choice that a value of the variable stands for.
@@ -103,9 +89,7 @@ impl Trapped {
 /// Whether a debugger traces the program.
 fn is_traced() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let tracer = status
-        .lines()
-        .find_map(|line| line.strip_prefix("TracerPid:"));
+    let tracer = status.lines().find_map(|line| line.strip_prefix("TracerPid:"));
     tracer.is_some_and(|tracer| tracer.trim() != "0")
 }
 

@@ -66,11 +66,7 @@ impl Nics {
         [nics, nids]: [Option<OsString>; 2],
         topology: Option<&Topology>,
     ) -> Result<Self, String> {
-        let mut found = Self {
-            count: MOST,
-            listed: LISTED,
-            addresses: vec![FIRST_NID],
-        };
+        let mut found = Self { count: MOST, listed: LISTED, addresses: vec![FIRST_NID] };
         if let Some(topology) = topology {
             let numbers = 0..topology.nics.len();
             found.addresses = numbers.filter_map(|nic| topology.address(nic)).collect();
@@ -97,10 +93,7 @@ impl Nics {
             let count = nics.to_str().and_then(number);
             let count = count.filter(|count| (1..=MOST).contains(count));
             found.count = count.ok_or_else(|| {
-                format!(
-                    "CXIDIAG_NICS={}: expected a number from 1 to {MOST}",
-                    nics.display()
-                )
+                format!("CXIDIAG_NICS={}: expected a number from 1 to {MOST}", nics.display())
             })?;
             found.listed = found.count;
         }
@@ -224,12 +217,8 @@ pub enum Release {
 
 impl Release {
     /// The names that `CXIDIAG_SHS` accepts.
-    pub const NAMES: [(&str, Self); 4] = [
-        ("12", Self::Shs12),
-        ("13", Self::Shs13),
-        ("14", Self::Shs14),
-        ("next", Self::Next),
-    ];
+    pub const NAMES: [(&str, Self); 4] =
+        [("12", Self::Shs12), ("13", Self::Shs13), ("14", Self::Shs14), ("next", Self::Next)];
 }
 
 /// What the driver and its parameters decide on hardware.
@@ -270,11 +259,7 @@ impl Driver {
         )?;
         let qos = choice("CXIDIAG_QOS", qos, QosProfile::LlBeBdEt, &QosProfile::NAMES)?;
         let release = choice("CXIDIAG_SHS", release, Release::Shs14, &Release::NAMES)?;
-        Ok(Self {
-            services,
-            qos,
-            release,
-        })
+        Ok(Self { services, qos, release })
     }
 }
 
@@ -299,11 +284,7 @@ fn choice<T: Copy>(
 /// Parses the addresses of `count` NICs.
 fn addresses(text: &str, count: u32) -> Option<Vec<u32>> {
     let given: Option<Vec<u32>> = text.split(',').map(number).collect();
-    let nics = Nics {
-        count,
-        listed: count,
-        addresses: given?,
-    };
+    let nics = Nics { count, listed: count, addresses: given? };
     let all: Vec<u32> = (0..count).filter_map(|nic| nics.nid(nic)).collect();
     let is_valid = |nid: &u32| *nid <= LAST_NID && (1..C_NID_ANY).contains(&(nid & C_NID_ANY));
     let valid = all.iter().all(is_valid);
@@ -357,10 +338,7 @@ mod tests {
         assert_eq!(nics.address(0), Some(0x12));
         assert_eq!(nics.address(99), Some(0x12 + 99));
         assert_eq!(nics.address(100), None);
-        assert_eq!(
-            super::Nics::new([Some("".into()), Some("".into())], None),
-            Ok(nics)
-        );
+        assert_eq!(super::Nics::new([Some("".into()), Some("".into())], None), Ok(nics));
     }
 
     #[test]
@@ -415,10 +393,7 @@ mod tests {
             ("13", Ok(Release::Shs13)),
             ("12", Ok(Release::Shs12)),
             ("next", Ok(Release::Next)),
-            (
-                "11",
-                Err("CXIDIAG_SHS=11: expected 12 or 13 or 14 or next".to_owned()),
-            ),
+            ("11", Err("CXIDIAG_SHS=11: expected 12 or 13 or 14 or next".to_owned())),
         ] {
             assert_eq!(release(text), expected, "{text}");
         }
@@ -432,18 +407,9 @@ mod tests {
         }
         // Zero, the wildcard, a duplicate, no room for the second, nothing, and no numbers.
         // A virtual function of the wildcard, and one with a number that is too large.
-        for nids in [
-            "0",
-            "0xfffff",
-            "5,5",
-            "6,5",
-            "0xffffe",
-            ",",
-            "1;2",
-            "x",
-            "0x1fffff",
-            "0x4000001",
-        ] {
+        for nids in
+            ["0", "0xfffff", "5,5", "6,5", "0xffffe", ",", "1;2", "x", "0x1fffff", "0x4000001"]
+        {
             let message = nics("2", nids);
             let refused = matches!(&message, Err(message) if message.starts_with("CXIDIAG_NIDS="));
             assert_eq!(refused, nids != "6,5", "{nids}: {message:?}");

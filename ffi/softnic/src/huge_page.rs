@@ -85,14 +85,8 @@ mod tests {
         };
         let device = (0, 27);
         assert_eq!(line("hugetlbfs", "rw,pagesize=2M"), Some((device, 2 << 20)));
-        assert_eq!(
-            line("hugetlbfs", "rw,gid=7,pagesize=1024M,size=4G"),
-            Some((device, 1 << 30))
-        );
-        assert_eq!(
-            line("hugetlbfs", "rw,pagesize=64K"),
-            Some((device, 64 << 10))
-        );
+        assert_eq!(line("hugetlbfs", "rw,gid=7,pagesize=1024M,size=4G"), Some((device, 1 << 30)));
+        assert_eq!(line("hugetlbfs", "rw,pagesize=64K"), Some((device, 64 << 10)));
         assert_eq!(line("tmpfs", "rw,size=2M"), None);
         assert_eq!(parse_mount("nonsense"), None);
     }

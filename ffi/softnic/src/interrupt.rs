@@ -28,11 +28,7 @@ impl WaitObject {
     pub fn new() -> Result<Self, Errno> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        Ok(Self {
-            ours,
-            theirs,
-            signaled: Mutex::new(false),
-        })
+        Ok(Self { ours, theirs, signaled: Mutex::new(false) })
     }
 
     /// Returns the descriptor to poll.

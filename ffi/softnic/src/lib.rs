@@ -111,9 +111,7 @@ pub fn raised_errors(number: u32) -> io::Result<Vec<(&'static str, u32, u64)>> {
     let place = fabric::Place::from_environment()?;
     let directory = fabric::Directory::lock_existing(&place)?;
     let raised = fabric::ErrorFlags::open(&directory, nid)?.raised();
-    Ok(raised
-        .map(|(flag, times)| (flag.block.name(), flag.bit, times))
-        .collect())
+    Ok(raised.map(|(flag, times)| (flag.block.name(), flag.bit, times)).collect())
 }
 
 /// Returns the part of its speed with which the host of the NIC with this number copies memory, as

@@ -26,14 +26,8 @@ pub fn is_available() -> bool {
 /// # Safety
 /// The program gave both sides to the NIC, or they belong to the caller.
 pub unsafe fn copy(from: *const u8, to: *mut u8, len: usize) -> bool {
-    let local = libc::iovec {
-        iov_base: to.cast(),
-        iov_len: len,
-    };
-    let remote = libc::iovec {
-        iov_base: from.cast_mut().cast(),
-        iov_len: len,
-    };
+    let local = libc::iovec { iov_base: to.cast(), iov_len: len };
+    let remote = libc::iovec { iov_base: from.cast_mut().cast(), iov_len: len };
     // A thread, because the first one of the process may have ended.
     let process = gettid().as_raw_pid();
     // SAFETY: both vectors have one element; the kernel checks the memory, which the caller may

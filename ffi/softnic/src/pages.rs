@@ -60,11 +60,7 @@ impl Pages {
 
     fn new(base: *mut u8, len: usize) -> Self {
         let base = NonNull::new(base).expect("mmap never returns a null mapping");
-        Self {
-            base,
-            len,
-            lent: false,
-        }
+        Self { base, len, lent: false }
     }
 
     /// Wraps memory of the program.

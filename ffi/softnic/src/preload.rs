@@ -23,10 +23,7 @@ pub struct Preload {
     action_of_program: unsafe extern "C" fn(*mut libc::sigaction),
 }
 
-#[cfg_attr(
-    not(target_arch = "x86_64"),
-    allow(dead_code, reason = "doorbells trap on x86-64 only")
-)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "doorbells trap on x86-64 only"))]
 impl Preload {
     /// Returns the preloaded library; `None` if this process has none.
     pub fn get() -> Option<&'static Self> {

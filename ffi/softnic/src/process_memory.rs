@@ -52,11 +52,7 @@ impl Area {
         if flags & CXI_MAP_WRITE == 0 || self.writable {
             return Ok(());
         }
-        Err(if self.readable {
-            Errno::ACCESS
-        } else {
-            Errno::FAULT
-        })
+        Err(if self.readable { Errno::ACCESS } else { Errno::FAULT })
     }
 }
 
@@ -163,10 +159,7 @@ mod tests {
         // SAFETY: the page is inside `pages`, and nothing uses it.
         unsafe { mprotect(pages.at(page, page).cast(), page, MprotectFlags::empty()) }.unwrap();
         assert_eq!(check_access(start, start + page, rights), Ok(()));
-        assert_eq!(
-            check_access(start, start + 3 * page, rights),
-            Err(Errno::FAULT)
-        );
+        assert_eq!(check_access(start, start + 3 * page, rights), Err(Errno::FAULT));
         // The kernel maps nothing at the second page of the address space.
         assert_eq!(check_access(page, 2 * page, rights), Err(Errno::FAULT));
         assert_eq!(kernel_page_size(start), Ok(page));
@@ -195,10 +188,7 @@ mod tests {
         static CONSTANT: [u8; 64] = [1; 64];
         let start = CONSTANT.as_ptr().addr();
         assert_eq!(check_access(start, start + 64, CXI_MAP_READ), Ok(()));
-        assert_eq!(
-            check_access(start, start + 64, CXI_MAP_WRITE),
-            Err(Errno::ACCESS)
-        );
+        assert_eq!(check_access(start, start + 64, CXI_MAP_WRITE), Err(Errno::ACCESS));
         assert_eq!(check_writable(start, start + 64), Err(Errno::FAULT));
     }
 }

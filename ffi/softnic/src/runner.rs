@@ -82,10 +82,7 @@ struct EngineThread {
     devices: Sender<Vec<Arc<Nic>>>,
 }
 
-static REGISTRY: Mutex<Registry> = Mutex::new(Registry {
-    nics: Vec::new(),
-    thread: None,
-});
+static REGISTRY: Mutex<Registry> = Mutex::new(Registry { nics: Vec::new(), thread: None });
 
 /// Changes with each message to the thread, which sleeps on it in the state attended.
 static CHANGES: AtomicU32 = AtomicU32::new(0);
@@ -131,10 +128,7 @@ pub fn add(nic: Arc<Nic>) -> Result<(), Errno> {
         // Without the thread, a device would answer only while the program polls.
         let handle =
             thread.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::AGAIN))?;
-        registry.thread = Some(EngineThread {
-            handle,
-            devices: sender,
-        });
+        registry.thread = Some(EngineThread { handle, devices: sender });
     }
     registry.nics.push(nic);
     registry.announce();
@@ -413,12 +407,7 @@ fn sleep(served: &[ServedNic], nap: Duration) {
     let ports: Vec<&Port> = served.iter().map(|device| device.nic.port()).collect();
     let waits: Vec<futex::Wait> = ports.iter().map(|port| wait_for(port.parked())).collect();
     let end = clock_gettime(ClockId::Monotonic) + timespec(nap);
-    let woken = futex::waitv(
-        &waits,
-        futex::WaitvFlags::empty(),
-        Some(&end),
-        ClockId::Monotonic,
-    );
+    let woken = futex::waitv(&waits, futex::WaitvFlags::empty(), Some(&end), ClockId::Monotonic);
     if matches!(woken, Err(Errno::NOSYS | Errno::INVAL | Errno::PERM)) {
         WAITS_FOR_SEVERAL.store(false, Ordering::Relaxed);
     }
@@ -433,8 +422,5 @@ fn wait_for(parked: &AtomicU32) -> futex::Wait {
 }
 
 fn timespec(duration: Duration) -> Timespec {
-    Timespec {
-        tv_sec: duration.as_secs() as i64,
-        tv_nsec: i64::from(duration.subsec_nanos()),
-    }
+    Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
 }

@@ -61,11 +61,7 @@ impl Snapshot {
             fork::keep_from_children(&lock);
             let groups = fabric::available_groups(&directory, nid);
             errors = ErrorFlags::open(&directory, nid)?;
-            let snapshot = Self {
-                root,
-                place: place.clone(),
-                lock: Some(lock),
-            };
+            let snapshot = Self { root, place: place.clone(), lock: Some(lock) };
             (snapshot, groups)
         };
         let counters = NicCounters::read(|| Directory::lock_existing(&place), nid, &settings)?;
@@ -95,10 +91,7 @@ impl Snapshot {
             sysfs::write(&service, &retry_handler::files(&counters, health))?;
         }
         // The last files: they replace files of the retry handler.
-        sysfs::write(
-            &snapshot.root,
-            &sysfs::host_files(health, retry_handler::file),
-        )?;
+        sysfs::write(&snapshot.root, &sysfs::host_files(health, retry_handler::file))?;
         Ok(snapshot)
     }
 
@@ -125,10 +118,7 @@ fn history(settings: &Settings, counters: &NicCounters) -> Vec<(String, String)>
     let errors = (settings.health.pcie_errors * counters.age.as_secs_f64()) as u64;
     let mut files = vec![
         ("properties/pcie_corr_err".to_owned(), format!("{errors}\n")),
-        (
-            "aer_dev_correctable".to_owned(),
-            format!("TOTAL_ERR_COR {errors}\n"),
-        ),
+        ("aer_dev_correctable".to_owned(), format!("TOTAL_ERR_COR {errors}\n")),
     ];
     let restarts = restarts(settings, counters).chain(std::iter::repeat(0));
     for (index, time) in restarts.take(MOST_RESTARTS).enumerate() {

@@ -63,10 +63,7 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
     let body = BODY.replace("CPU_LISTS", CPU_LISTS);
     text += &body.replace("SOFTWARE_NICS", &SOFTWARE_NICS.join(" "));
     let legacy: Vec<&str> = all.iter().filter_map(|tool| tool.legacy_name).collect();
-    text += &format!(
-        "}}\n\ncomplete -F _{PROGRAM} {PROGRAM} {}\n",
-        legacy.join(" ")
-    );
+    text += &format!("}}\n\ncomplete -F _{PROGRAM} {PROGRAM} {}\n", legacy.join(" "));
     text
 }
 

@@ -61,9 +61,7 @@ fn devices() -> String {
 
 /// Returns the arguments of `complete` for an option.
 fn option(entry: &Entry) -> String {
-    let short = entry
-        .short
-        .map_or(String::new(), |letter| format!("-s {letter} "));
+    let short = entry.short.map_or(String::new(), |letter| format!("-s {letter} "));
     let value = match entry.value {
         None => String::new(),
         // Without -r or -x, the value may be omitted: fish offers the option with and without `=`.
@@ -79,11 +77,7 @@ fn option(entry: &Entry) -> String {
             Completion::Nothing => " -x".to_owned(),
         },
     };
-    format!(
-        "{short}-l {}{value} -d '{}'",
-        entry.long,
-        quoted(&entry.summary())
-    )
+    format!("{short}-l {}{value} -d '{}'", entry.long, quoted(&entry.summary()))
 }
 
 fn quoted(text: &str) -> String {

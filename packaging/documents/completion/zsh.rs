@@ -9,10 +9,8 @@ use crate::documents::Subcommand;
 /// Returns the script.
 pub fn script(program: &Usage, all: &[Subcommand]) -> String {
     let legacy: Vec<&str> = all.iter().filter_map(|tool| tool.legacy_name).collect();
-    let mut text = format!(
-        "#compdef {PROGRAM} {}\n# Completion of {PROGRAM} for zsh.\n\n",
-        legacy.join(" ")
-    );
+    let mut text =
+        format!("#compdef {PROGRAM} {}\n# Completion of {PROGRAM} for zsh.\n\n", legacy.join(" "));
     text += &format!(
         "_{PROGRAM}_devices() {{\n    local -a devices=({} /sys/class/cxi/*(N:t))\n    \
          compadd -a devices\n}}\n\n",
@@ -61,9 +59,7 @@ pub fn script(program: &Usage, all: &[Subcommand]) -> String {
 
 /// Returns the specification of an option for `_arguments`.
 fn specification(entry: &Entry) -> String {
-    let summary = quoted(&entry.summary())
-        .replace('[', "\\[")
-        .replace(']', "\\]");
+    let summary = quoted(&entry.summary()).replace('[', "\\[").replace(']', "\\]");
     let long = entry.long;
     let (sign, value) = match entry.value {
         None => ("", String::new()),

@@ -110,14 +110,7 @@ mod tests {
 
     #[test]
     fn refuses_other_version_and_offsets_outside_the_file() {
-        for (at, value) in [
-            (0, 4_i32),
-            (72, 10_000),
-            (80, 0),
-            (168, 2),
-            (168, -1),
-            (96, -1),
-        ] {
+        for (at, value) in [(0, 4_i32), (72, 10_000), (80, 0), (168, 2), (168, -1), (96, -1)] {
             let mut bytes = file();
             bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
             assert_eq!(hosts_of(&bytes), None, "{value} at {at}");

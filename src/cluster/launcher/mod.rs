@@ -159,9 +159,7 @@ pub fn nodes_of_tasks(size: u32, hosts: &[String], joined: &BTreeMap<u32, &str>)
     let mut remaining = remaining.into_iter().filter(|_| is_of_tasks);
     let name = |rank| match joined.get(&rank) {
         Some(host) => (*host).to_owned(),
-        None => remaining
-            .next()
-            .map_or_else(|| format!("rank {rank}"), String::clone),
+        None => remaining.next().map_or_else(|| format!("rank {rank}"), String::clone),
     };
     (0..size).map(name).collect()
 }
@@ -186,9 +184,7 @@ impl LauncherTask {
     pub fn find(value: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, String> {
         let environment = Environment(&value);
         let launcher = environment.launcher()?;
-        launcher
-            .map(|launcher| environment.task(launcher))
-            .transpose()
+        launcher.map(|launcher| environment.task(launcher)).transpose()
     }
 
     /// Returns a task of which the launcher gives only rank and size.
@@ -213,20 +209,12 @@ impl LauncherTask {
 
     /// Returns the step as users know it. The step of Open MPI is a number that it draws.
     pub fn known_step(&self) -> Option<&str> {
-        self.step
-            .as_deref()
-            .filter(|_| self.variable != OPEN_MPI_RANK)
+        self.step.as_deref().filter(|_| self.variable != OPEN_MPI_RANK)
     }
 
     /// Returns rank, size and where they come from: `rank 3 of 8 from Slurm (SLURM_PROCID)`.
     pub fn source(&self) -> String {
-        let Self {
-            launcher,
-            variable,
-            rank,
-            size,
-            ..
-        } = self;
+        let Self { launcher, variable, rank, size, .. } = self;
         format!("rank {rank} of {size} from {launcher} ({variable})")
     }
 }
@@ -291,13 +279,9 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
         let rank = number(variable, &rank, 0..=u64::from(size) - 1)
             .map_err(|refused| format!("{refused}, because {size_variable}={size}"))?;
         let local_rank = self.first(launcher.local_rank);
-        let node_index = launcher
-            .node_index
-            .and_then(|name| Some((name, self.get(name)?)));
+        let node_index = launcher.node_index.and_then(|name| Some((name, self.get(name)?)));
         let optional = |variable: Option<(&str, String)>| {
-            variable
-                .map(|(name, text)| number(name, &text, 0..=MOST_TASKS))
-                .transpose()
+            variable.map(|(name, text)| number(name, &text, 0..=MOST_TASKS)).transpose()
         };
         let node_index = optional(node_index)?;
         let local_size = match optional(self.first(launcher.local_size))? {
@@ -315,9 +299,7 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
             node: launcher.node.and_then(|name| self.get(name)),
             job: Job::find(self.0).map(|job| job.id),
             step: launcher.step.and_then(|name| self.get(name)),
-            end_of_job: self
-                .get("SLURM_JOB_END_TIME")
-                .and_then(|time| decimal(&time)),
+            end_of_job: self.get("SLURM_JOB_END_TIME").and_then(|time| decimal(&time)),
             hosts: self.hosts(launcher, size).unwrap_or_default(),
             topology: self.topology(),
         })

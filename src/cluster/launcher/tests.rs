@@ -5,12 +5,8 @@ use std::fs;
 /// Returns what is found with these variables: `NAME=VALUE`, divided by blanks.
 fn find(variables: &str) -> Result<Option<LauncherTask>, String> {
     LauncherTask::find(|name| {
-        let mut pairs = variables
-            .split_whitespace()
-            .filter_map(|v| v.split_once('='));
-        pairs
-            .find(|(key, _)| *key == name)
-            .map(|(_, value)| value.to_owned())
+        let mut pairs = variables.split_whitespace().filter_map(|v| v.split_once('='));
+        pairs.find(|(key, _)| *key == name).map(|(_, value)| value.to_owned())
     })
 }
 
@@ -38,60 +34,27 @@ const PALS: &str = "PALS_RANKID=5 PMI_RANK=5 PMI_SIZE=6 PALS_LOCAL_RANKID=1 PALS
 fn finds_innermost_launcher() {
     for (variables, source) in [
         (STEP.to_owned(), "rank 3 of 8 from Slurm (SLURM_PROCID)"),
-        (
-            OPEN_MPI.to_owned(),
-            "rank 1 of 4 from Open MPI (OMPI_COMM_WORLD_RANK)",
-        ),
+        (OPEN_MPI.to_owned(), "rank 1 of 4 from Open MPI (OMPI_COMM_WORLD_RANK)"),
         (HYDRA.to_owned(), "rank 1 of 4 from Hydra (PMI_RANK)"),
-        (
-            "PMI_ID=1 PMI_PORT=h:1 PMI_SIZE=2".into(),
-            "rank 1 of 2 from Hydra (PMI_ID)",
-        ),
+        ("PMI_ID=1 PMI_PORT=h:1 PMI_SIZE=2".into(), "rank 1 of 2 from Hydra (PMI_ID)"),
         (FLUX.to_owned(), "rank 2 of 4 from Flux (FLUX_TASK_RANK)"),
         (PALS.to_owned(), "rank 5 of 6 from PALS (PALS_RANKID)"),
         // Slurm sets the variables of other launchers for plugins (--mpi=pmi2, pmix, cray_shasta).
-        (
-            STEP.to_owned() + "PMI_RANK=3 PMI_SIZE=8",
-            "rank 3 of 8 from Slurm (SLURM_PROCID)",
-        ),
-        (
-            STEP.to_owned() + "PMIX_RANK=3",
-            "rank 3 of 8 from Slurm (SLURM_PROCID)",
-        ),
+        (STEP.to_owned() + "PMI_RANK=3 PMI_SIZE=8", "rank 3 of 8 from Slurm (SLURM_PROCID)"),
+        (STEP.to_owned() + "PMIX_RANK=3", "rank 3 of 8 from Slurm (SLURM_PROCID)"),
         (
             STEP.to_owned() + "PMI_RANK=3 PMI_SIZE=8 PALS_RANKID=3 PALS_LOCAL_RANKID=1",
             "rank 3 of 8 from Slurm (SLURM_PROCID)",
         ),
         // In a batch script, and in a step.
-        (
-            BATCH_SCRIPT.to_owned() + OPEN_MPI,
-            "rank 1 of 4 from Open MPI (OMPI_COMM_WORLD_RANK)",
-        ),
-        (
-            BATCH_SCRIPT.to_owned() + HYDRA,
-            "rank 1 of 4 from Hydra (PMI_RANK)",
-        ),
-        (
-            STEP.to_owned() + OPEN_MPI,
-            "rank 1 of 4 from Open MPI (OMPI_COMM_WORLD_RANK)",
-        ),
+        (BATCH_SCRIPT.to_owned() + OPEN_MPI, "rank 1 of 4 from Open MPI (OMPI_COMM_WORLD_RANK)"),
+        (BATCH_SCRIPT.to_owned() + HYDRA, "rank 1 of 4 from Hydra (PMI_RANK)"),
+        (STEP.to_owned() + OPEN_MPI, "rank 1 of 4 from Open MPI (OMPI_COMM_WORLD_RANK)"),
         (STEP.to_owned() + HYDRA, "rank 1 of 4 from Hydra (PMI_RANK)"),
-        (
-            STEP.to_owned() + FLUX,
-            "rank 2 of 4 from Flux (FLUX_TASK_RANK)",
-        ),
-        (
-            STEP.to_owned() + PALS,
-            "rank 5 of 6 from PALS (PALS_RANKID)",
-        ),
-        (
-            PALS.to_owned() + OPEN_MPI,
-            "rank 1 of 4 from Open MPI (OMPI_COMM_WORLD_RANK)",
-        ),
-        (
-            PALS.to_owned() + FLUX,
-            "rank 2 of 4 from Flux (FLUX_TASK_RANK)",
-        ),
+        (STEP.to_owned() + FLUX, "rank 2 of 4 from Flux (FLUX_TASK_RANK)"),
+        (STEP.to_owned() + PALS, "rank 5 of 6 from PALS (PALS_RANKID)"),
+        (PALS.to_owned() + OPEN_MPI, "rank 1 of 4 from Open MPI (OMPI_COMM_WORLD_RANK)"),
+        (PALS.to_owned() + FLUX, "rank 2 of 4 from Flux (FLUX_TASK_RANK)"),
         // The rank of the step may equal the rank of the task by chance.
         (
             STEP.to_owned() + "OMPI_COMM_WORLD_RANK=3 OMPI_COMM_WORLD_SIZE=8",
@@ -128,10 +91,7 @@ fn refuses_incomplete_and_contradictory_variables() {
             "PMI_RANK=8 PMI_SIZE=8",
             "PMI_RANK=8: expected a decimal number from 0 to 7, because PMI_SIZE=8",
         ),
-        (
-            "PMI_RANK=0 PMI_SIZE=0",
-            "PMI_SIZE=0: expected a decimal number from 1 to 16777216",
-        ),
+        ("PMI_RANK=0 PMI_SIZE=0", "PMI_SIZE=0: expected a decimal number from 1 to 16777216"),
         (
             "PMI_RANK=-1 PMI_SIZE=2",
             "PMI_RANK=-1: expected a decimal number from 0 to 1, because PMI_SIZE=2",
@@ -140,10 +100,7 @@ fn refuses_incomplete_and_contradictory_variables() {
             "PMI_RANK=0 PMI_SIZE=2 MPI_LOCALRANKID=x",
             "MPI_LOCALRANKID=x: expected a decimal number from 0 to 16777216",
         ),
-        (
-            "PMIX_RANK=1",
-            "PMIX_RANK is set, but no variable has the number of processes",
-        ),
+        ("PMIX_RANK=1", "PMIX_RANK is set, but no variable has the number of processes"),
     ] {
         assert_eq!(find(variables), Err(refused.into()), "{variables}");
     }
@@ -165,11 +122,9 @@ fn reads_what_slurm_says_about_the_task() {
         job: Some("17".into()),
         step: Some("2".into()),
         end_of_job: Some(1_800_000_000),
-        hosts: [
-            "nid1", "nid1", "nid2", "nid2", "nid3", "nid3", "nid4", "nid4",
-        ]
-        .map(str::to_owned)
-        .to_vec(),
+        hosts: ["nid1", "nid1", "nid2", "nid2", "nid3", "nid3", "nid4", "nid4"]
+            .map(str::to_owned)
+            .to_vec(),
         topology: Some("s0.s4".into()),
     };
     assert_eq!(find(&variables), Ok(Some(expected)));
@@ -183,10 +138,7 @@ fn reads_what_slurm_says_about_the_task() {
         (STEP.replace("2(x4)", "1,3,2,2"), Some(3)),
         (STEP.replace("2(x4)", "8"), None),
         (STEP.replace("2(x4)", "x"), None),
-        (
-            "PMI_RANK=1 PMI_SIZE=4 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=4".into(),
-            Some(4),
-        ),
+        ("PMI_RANK=1 PMI_SIZE=4 MPI_LOCALRANKID=1 MPI_LOCALNRANKS=4".into(), Some(4)),
         ("PALS_RANKID=1 PMI_SIZE=4 PALS_LOCAL_SIZE=2".into(), Some(2)),
         ("PMI_RANK=1 PMI_SIZE=4".into(), None),
     ] {
@@ -206,19 +158,9 @@ fn reads_job_step_and_hosts_of_other_launchers() {
     let node_file = format!("PBS_NODEFILE={}", file.path().display());
     for (variables, job, step, hosts) in [
         (OPEN_MPI.to_owned(), None, Some("4711"), &[][..]),
-        (
-            BATCH_SCRIPT.to_owned() + OPEN_MPI,
-            Some("17"),
-            Some("4711"),
-            &["nid7", "nid8", "nid9"],
-        ),
+        (BATCH_SCRIPT.to_owned() + OPEN_MPI, Some("17"), Some("4711"), &["nid7", "nid8", "nid9"]),
         (FLUX.to_owned(), Some("fX"), None, &[]),
-        (
-            PALS.to_owned() + &node_file,
-            Some("9.head"),
-            Some("uuid"),
-            &["nid7", "nid8"],
-        ),
+        (PALS.to_owned() + &node_file, Some("9.head"), Some("uuid"), &["nid7", "nid8"]),
     ] {
         let task = find(&variables).unwrap().unwrap();
         let found = (task.job.as_deref(), task.step.as_deref());
@@ -230,11 +172,7 @@ fn reads_job_step_and_hosts_of_other_launchers() {
 /// PBS_NODEFILE has full names where hosts call themselves by short ones.
 #[test]
 fn names_the_node_of_an_absent_task_whatever_the_form_of_names() {
-    let hosts = [
-        "N7.cluster.example",
-        "n8.cluster.example",
-        "n9.cluster.example",
-    ];
+    let hosts = ["N7.cluster.example", "n8.cluster.example", "n9.cluster.example"];
     let hosts = hosts.map(String::from);
     let joined = BTreeMap::from([(0, "n7"), (1, "N8.other.example")]);
     let nodes = nodes_of_tasks(3, &hosts, &joined);

@@ -75,10 +75,7 @@ impl LoadReport {
         let block = accept_sender((self.rank, expected.rank), self.block, block)?;
         accept_addresses(&mut self.addresses, expected.nics)?;
         accept_time(self.clock_uncertainty_ns.unwrap_or(0))?;
-        let tasks = block
-            .tasks
-            .iter()
-            .map(|task| ((task.slot, task.nic), &task.part));
+        let tasks = block.tasks.iter().map(|task| ((task.slot, task.nic), &task.part));
         let mut tasks: BTreeMap<(u32, NicId), &LoadPart> = tasks.collect();
         self.results.iter_mut().try_for_each(|result| {
             match tasks.remove(&(result.slot, result.nic)) {
@@ -142,18 +139,11 @@ mod tests {
     const PEER: FabricAddress = FabricAddress { nic: 1, pid: 2 };
 
     fn task(nic: u32, part: LoadPart) -> LoadTask {
-        LoadTask {
-            slot: 0,
-            nic: NicId(nic),
-            part,
-        }
+        LoadTask { slot: 0, nic: NicId(nic), part }
     }
 
     fn send(peers: usize) -> LoadPart {
-        LoadPart::Send {
-            test: TestId(0),
-            peers: vec![PEER; peers],
-        }
+        LoadPart::Send { test: TestId(0), peers: vec![PEER; peers] }
     }
 
     fn block(tasks: Vec<LoadTask>) -> LoadBlock {
@@ -169,26 +159,14 @@ mod tests {
 
     /// The course of a process with the NICs 5 and 6.
     fn course() -> Course {
-        let test = Test {
-            tool: "write-bw".into(),
-            size_bytes: 65536,
-            of_bandwidth: true,
-        };
-        Course {
-            tests: vec![test],
-            arguments: vec![Vec::new()],
-            pair_ns: 1,
-            first_nic: NicId(5),
-        }
+        let test = Test { tool: "write-bw".into(), size_bytes: 65536, of_bandwidth: true };
+        Course { tests: vec![test], arguments: vec![Vec::new()], pair_ns: 1, first_nic: NicId(5) }
     }
 
     #[test]
     fn accepts_orders_that_it_can_carry_out() {
         let is_valid = |block: LoadBlock| block.is_valid(2, Some(&course()));
-        assert!(is_valid(block(vec![
-            task(5, send(64)),
-            task(6, LoadPart::Watch)
-        ])));
+        assert!(is_valid(block(vec![task(5, send(64)), task(6, LoadPart::Watch)])));
         let test = TestId(1);
         for tasks in [
             vec![task(4, LoadPart::Watch)],
@@ -197,10 +175,7 @@ mod tests {
             vec![task(5, send(65))],
             vec![task(5, send(1)), task(5, LoadPart::Watch)],
             vec![task(5, LoadPart::Measure { test, peer: PEER })],
-            vec![LoadTask {
-                slot: 8,
-                ..task(5, LoadPart::Watch)
-            }],
+            vec![LoadTask { slot: 8, ..task(5, LoadPart::Watch) }],
         ] {
             assert!(!is_valid(block(tasks.clone())), "{tasks:?}");
         }
@@ -209,11 +184,7 @@ mod tests {
 
     #[test]
     fn refuses_load_for_longer_than_two_seconds() {
-        let of = |slot_ns, slots| LoadBlock {
-            slot_ns,
-            slots,
-            ..block(Vec::new())
-        };
+        let of = |slot_ns, slots| LoadBlock { slot_ns, slots, ..block(Vec::new()) };
         let is_valid = |slot_ns, slots| of(slot_ns, slots).is_valid(2, Some(&course()));
         assert!(is_valid(250_000_000, 8));
         assert!(!is_valid(250_000_000, 9));
@@ -237,11 +208,7 @@ mod tests {
                 addresses: vec![Ok(PEER), Ok(PEER)],
                 clock_uncertainty_ns: None,
             };
-            report.accept(ExpectedLoad {
-                rank: 1,
-                nics: 2,
-                block: Some(&block),
-            })
+            report.accept(ExpectedLoad { rank: 1, nics: 2, block: Some(&block) })
         };
         let without = |unreached: &[u32]| LoadAnswer::Sent {
             bytes: [0; PARTS],
@@ -252,30 +219,19 @@ mod tests {
             let why = "it has reported peers that it does not have";
             assert_eq!(accept(5, without(unreached)), Err(why.into()));
         }
-        let sent = |bytes| LoadAnswer::Sent {
-            bytes: [bytes; PARTS],
-            unreached: Vec::new(),
-        };
+        let sent = |bytes| LoadAnswer::Sent { bytes: [bytes; PARTS], unreached: Vec::new() };
         assert_eq!(accept(5, sent(1 << 30)), Ok(()));
         assert_eq!(accept(6, LoadAnswer::Present), Ok(()));
         assert_eq!(accept(6, LoadAnswer::Untested(Untested::Late)), Ok(()));
         for (nic, answer, why) in [
-            (
-                5,
-                sent(u64::MAX),
-                "it has reported a bandwidth out of range",
-            ),
+            (5, sent(u64::MAX), "it has reported a bandwidth out of range"),
             (6, sent(1), "it has reported another task than its own"),
             (
                 5,
                 LoadAnswer::Measured(Histogram::default()),
                 "it has reported another task than its own",
             ),
-            (
-                7,
-                LoadAnswer::Present,
-                "it has reported a NIC for which it has no slot",
-            ),
+            (7, LoadAnswer::Present, "it has reported a NIC for which it has no slot"),
         ] {
             assert_eq!(accept(nic, answer).unwrap_err(), why);
         }
@@ -283,18 +239,10 @@ mod tests {
 
     #[test]
     fn refuses_counters_and_samples_beyond_what_a_slot_has() {
-        let block = block(vec![task(
-            5,
-            LoadPart::Measure {
-                test: TestId(0),
-                peer: PEER,
-            },
-        )]);
+        let block = block(vec![task(5, LoadPart::Measure { test: TestId(0), peer: PEER })]);
         let accept = |samples: &[(u64, u64)], counters: Vec<(Watched, u64)>| {
             let mut histogram = Histogram::default();
-            samples
-                .iter()
-                .for_each(|(ns, count)| histogram.add(*ns, *count));
+            samples.iter().for_each(|(ns, count)| histogram.add(*ns, *count));
             let mut report = LoadReport {
                 block: 3,
                 rank: 1,
@@ -308,11 +256,7 @@ mod tests {
                 addresses: vec![Ok(PEER)],
                 clock_uncertainty_ns: None,
             };
-            report.accept(ExpectedLoad {
-                rank: 1,
-                nics: 1,
-                block: Some(&block),
-            })
+            report.accept(ExpectedLoad { rank: 1, nics: 1, block: Some(&block) })
         };
         let timeouts = |count| vec![(Watched::Timeouts, count)];
         assert_eq!(accept(&[(2000, 100_000)], timeouts(1 << 56)), Ok(()));
@@ -343,18 +287,11 @@ mod tests {
             addresses: vec![Ok(PEER)],
             clock_uncertainty_ns: None,
         };
-        let expected = ExpectedLoad {
-            rank: 1,
-            nics: 1,
-            block: Some(&block),
-        };
+        let expected = ExpectedLoad { rank: 1, nics: 1, block: Some(&block) };
         assert!(report.accept(expected).is_err());
         report.results.pop();
         assert_eq!(report.accept(expected), Ok(()));
         report.block = 4;
-        assert_eq!(
-            report.accept(expected).unwrap_err(),
-            "it has reported block 4"
-        );
+        assert_eq!(report.accept(expected).unwrap_err(), "it has reported block 4");
     }
 }

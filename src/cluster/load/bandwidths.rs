@@ -54,11 +54,7 @@ pub fn figures(
     let in_slot = |slot: &SlotRates| (slot.sent.len() + slot.unjudged.len()) as f64;
     let senders: Vec<f64> = slots.iter().map(in_slot).collect();
     let at = |part: f64| {
-        if nics.is_empty() {
-            0.0
-        } else {
-            quantile(&nics, part)
-        }
+        if nics.is_empty() { 0.0 } else { quantile(&nics, part) }
     };
     let mean_of_nic = mean(&nics);
     let quiet = yardstick.quiet.filter(|quiet| *quiet > 0.0);
@@ -71,9 +67,8 @@ pub fn figures(
         Pattern::Incast(_) => stars::figures(slots, quiet),
         _ => Vec::new(),
     };
-    let of_share = share_of_theory
-        .filter(|_| is_judged_by_share(pattern))
-        .map(|share| SHARE.grade(share));
+    let of_share =
+        share_of_theory.filter(|_| is_judged_by_share(pattern)).map(|share| SHARE.grade(share));
     let of_sets = sets.iter().map(|set| set.grade);
     let of_stars = stars.iter().map(|star| star.grade);
     let grade = worst(of_share.into_iter().chain(of_sets).chain(of_stars));
@@ -98,12 +93,5 @@ pub fn figures(
 
 /// Returns whether the share of theory is a verdict: a worst shift may be slow in a good fabric.
 pub fn is_judged_by_share(pattern: Pattern) -> bool {
-    matches!(
-        pattern,
-        Pattern::AllToAll
-            | Pattern::Bisect {
-                of: Set::System,
-                ..
-            }
-    )
+    matches!(pattern, Pattern::AllToAll | Pattern::Bisect { of: Set::System, .. })
 }

@@ -14,15 +14,9 @@ use super::slow_nics;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
 
-const OF_GROUPS: Pattern = Pattern::Bisect {
-    of: Set::Group,
-    both_ways: false,
-};
+const OF_GROUPS: Pattern = Pattern::Bisect { of: Set::Group, both_ways: false };
 
-const OF_SYSTEM: Pattern = Pattern::Bisect {
-    of: Set::System,
-    both_ways: false,
-};
+const OF_SYSTEM: Pattern = Pattern::Bisect { of: Set::System, both_ways: false };
 
 /// Returns the slow parts of the fabric: each cause once, without its parts.
 ///
@@ -36,10 +30,7 @@ pub fn culprits(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> V
     left_out.extend(roster.nic_ids().filter(|nic| {
         let place = roster.location(*nic);
         place.is_some_and(|place| {
-            switches.contains(&LoadUnit::Switch {
-                group: place.group,
-                switch: place.switch,
-            })
+            switches.contains(&LoadUnit::Switch { group: place.group, switch: place.switch })
         })
     }));
     let slow_local = local_causes(roster, rates, &left_out);
@@ -75,40 +66,23 @@ fn local_causes(
     rates: &BTreeMap<Pattern, Vec<SlotRates>>,
     left_out: &BTreeSet<NicId>,
 ) -> Vec<Culprit> {
-    let patterns = slots_of(rates, |pattern| {
-        matches!(pattern, Pattern::Bisect { of: Set::Group, .. })
-    });
+    let patterns =
+        slots_of(rates, |pattern| matches!(pattern, Pattern::Bisect { of: Set::Group, .. }));
     let cell_of = |source: NicId, target: NicId| {
         let (from, to) = roster.location(source).zip(roster.location(target))?;
         let is_local = from.group == to.group && from.switch != to.switch;
-        is_local.then_some(Cell {
-            group: from.group,
-            from: from.switch,
-            to: to.switch,
-        })
+        is_local.then_some(Cell { group: from.group, from: from.switch, to: to.switch })
     };
     // A group is slow with all of its cells.
     let ratios = cells::ratios(&patterns, cell_of, left_out, 1.0 / groups(roster));
     let causes = cells::explain(&ratios).into_iter();
-    let culprit = |unit, ratio, evidence| Culprit {
-        unit,
-        pattern: OF_GROUPS,
-        ratio,
-        limits: SET,
-        evidence,
-    };
+    let culprit =
+        |unit, ratio, evidence| Culprit { unit, pattern: OF_GROUPS, ratio, limits: SET, evidence };
     causes
         .map(|cause| match cause {
-            CellCause::Part {
-                group,
-                part: switch,
-                role,
-                ratio,
-            } => culprit(
-                LoadUnit::Switch { group, switch },
-                ratio,
-                vec![direction(role)],
-            ),
+            CellCause::Part { group, part: switch, role, ratio } => {
+                culprit(LoadUnit::Switch { group, switch }, ratio, vec![direction(role)])
+            }
             CellCause::All { group, ratio } => culprit(
                 LoadUnit::Group(group),
                 ratio,
@@ -116,12 +90,7 @@ fn local_causes(
             ),
             CellCause::Links { cell, both, ratio } => {
                 let Cell { group, from, to } = cell;
-                let unit = LoadUnit::SwitchLinks {
-                    group,
-                    from,
-                    to,
-                    both,
-                };
+                let unit = LoadUnit::SwitchLinks { group, from, to, both };
                 culprit(unit, ratio, Vec::new())
             }
         })
@@ -137,19 +106,11 @@ fn global_causes(
     with_switch: &BTreeSet<u16>,
 ) -> Vec<Culprit> {
     let patterns = slots_of(rates, |pattern| {
-        matches!(
-            pattern,
-            Pattern::Bisect {
-                of: Set::System,
-                ..
-            } | Pattern::Shift(Distance::Group)
-        )
+        matches!(pattern, Pattern::Bisect { of: Set::System, .. } | Pattern::Shift(Distance::Group))
     });
     let cell_of = |source: NicId, target: NicId| {
         let (from, to) = roster.location(source).zip(roster.location(target))?;
-        let is_known = [from.group, to.group]
-            .iter()
-            .any(|group| with_switch.contains(group));
+        let is_known = [from.group, to.group].iter().any(|group| with_switch.contains(group));
         (from.group != to.group && !is_known).then_some(Cell {
             group: 0,
             from: from.group,
@@ -159,18 +120,13 @@ fn global_causes(
     // A group is slow with its cells to and from all others.
     let ratios = cells::ratios(&patterns, cell_of, left_out, 2.0 / groups(roster).max(2.0));
     let causes = cells::explain(&ratios).into_iter();
-    let culprit = |unit, ratio, evidence| Culprit {
-        unit,
-        pattern: OF_SYSTEM,
-        ratio,
-        limits: SET,
-        evidence,
-    };
+    let culprit =
+        |unit, ratio, evidence| Culprit { unit, pattern: OF_SYSTEM, ratio, limits: SET, evidence };
     causes
         .filter_map(|cause| match cause {
-            CellCause::Part {
-                part, role, ratio, ..
-            } => Some(culprit(LoadUnit::Group(part), ratio, vec![direction(role)])),
+            CellCause::Part { part, role, ratio, .. } => {
+                Some(culprit(LoadUnit::Group(part), ratio, vec![direction(role)]))
+            }
             // All links between groups are slow: there are no others to compare them with.
             CellCause::All { .. } => None,
             CellCause::Links { cell, both, ratio } => {
@@ -205,9 +161,7 @@ fn merged(roster: &Roster, local: Vec<Culprit>, global: Vec<Culprit>) -> Vec<Cul
     for slow in global {
         match slow.unit {
             LoadUnit::Group(group) => {
-                let known = merged
-                    .iter_mut()
-                    .find(|of| group_of(of.unit) == Some(group));
+                let known = merged.iter_mut().find(|of| group_of(of.unit) == Some(group));
                 match known {
                     None => merged.push(slow),
                     Some(local) if is_whole_group(roster, local.unit) => {
@@ -249,9 +203,7 @@ fn group_of(unit: LoadUnit) -> Option<u16> {
 fn is_whole_group(roster: &Roster, unit: LoadUnit) -> bool {
     match unit {
         LoadUnit::Group(_) => true,
-        LoadUnit::SwitchLinks {
-            group, both: true, ..
-        } => {
+        LoadUnit::SwitchLinks { group, both: true, .. } => {
             let places = roster.nics.iter().filter_map(|nic| nic.location);
             let in_group = places.filter(|place| place.group == group);
             let switches: BTreeSet<u16> = in_group.map(|place| place.switch).collect();

@@ -25,23 +25,14 @@ fn blamed(mut fabric: Fabric) -> Vec<(LoadUnit, Grade)> {
 
 fn near(found: &[f64], expected: &[f64]) {
     for (found, expected) in found.iter().zip(expected) {
-        assert!(
-            (found / expected / 1e6 - 1.0).abs() < 2e-3,
-            "{found}, not {expected}"
-        );
+        assert!((found / expected / 1e6 - 1.0).abs() < 2e-3, "{found}, not {expected}");
     }
 }
 
 #[test]
 fn model_has_rates_of_vectors_9_and_11_to_13() {
     near(&d4().rates(&flows(&VECTOR_9)), &[24.24; 8]);
-    let shift = |by: u32| {
-        flows(
-            &(0..16)
-                .map(|nic| (nic, (nic + by) % 16))
-                .collect::<Vec<_>>(),
-        )
-    };
+    let shift = |by: u32| flows(&(0..16).map(|nic| (nic, (nic + by) % 16)).collect::<Vec<_>>());
     near(&d4().rates(&shift(4)), &[12.12; 16]);
     near(&d4().rates(&shift(1)), &[48.48; 16]);
     near(&d4().rates(&shift(2)), &[24.24; 16]);
@@ -59,11 +50,7 @@ fn good_fabric_has_no_judgement_and_all_of_theory() {
     assert_eq!(findings.judgements, []);
     let quiet = findings.quiet_bandwidth.unwrap();
     near(&[quiet], &[48.48]);
-    let system = findings
-        .bandwidths
-        .iter()
-        .find(|of| of.pattern == "bisect:system")
-        .unwrap();
+    let system = findings.bandwidths.iter().find(|of| of.pattern == "bisect:system").unwrap();
     assert!((system.share_of_theory.unwrap() - 1.0).abs() < 2e-3);
     assert_eq!(system.grade, Grade::Good);
     near(&[system.sum], &[193.9]);
@@ -88,19 +75,13 @@ fn switch_with_slow_ports_is_blamed_although_the_taper_hides_it() {
     let fabric = d4().with(SlowLinks::Ports(2, 0), 0.5);
     near(&fabric.rates(&flows(&VECTOR_9)), &[24.24; 8]);
     near(&fabric.rates(&flows(&[(8, 9)])), &[24.24]);
-    let switch = LoadUnit::Switch {
-        group: 2,
-        switch: 0,
-    };
+    let switch = LoadUnit::Switch { group: 2, switch: 0 };
     assert_eq!(blamed(fabric), [(switch, Grade::Bad)]);
 }
 
 #[test]
 fn sets_are_compared_with_equal_sets_and_the_slowest_is_first() {
-    let findings = d4()
-        .with(SlowLinks::Ports(2, 0), 0.5)
-        .survey(SLOTS)
-        .findings();
+    let findings = d4().with(SlowLinks::Ports(2, 0), 0.5).survey(SLOTS).findings();
     let of = |pattern: &str| {
         let mut figures = findings.bandwidths.iter();
         figures.find(|of| of.pattern == pattern).unwrap()
@@ -108,10 +89,7 @@ fn sets_are_compared_with_equal_sets_and_the_slowest_is_first() {
     let within = of("bisect:switch");
     let slow = within.sets.iter().filter(|set| set.grade == Grade::Bad);
     let units: BTreeSet<LoadUnit> = slow.clone().map(|set| set.unit).collect();
-    let switch = LoadUnit::Switch {
-        group: 2,
-        switch: 0,
-    };
+    let switch = LoadUnit::Switch { group: 2, switch: 0 };
     let nics = [8, 9].map(|nic| LoadUnit::Nic(NicId(nic)));
     assert_eq!(units, BTreeSet::from([nics[0], nics[1], switch]));
     assert!(slow.clone().all(|set| (set.ratio - 0.5).abs() < 1e-3));
@@ -137,12 +115,7 @@ fn group_with_slow_links_is_one_cause() {
 
 #[test]
 fn local_links_of_two_switches_are_blamed_if_other_links_are_good() {
-    let links = |both| LoadUnit::SwitchLinks {
-        group: 3,
-        from: 0,
-        to: 1,
-        both,
-    };
+    let links = |both| LoadUnit::SwitchLinks { group: 3, from: 0, to: 1, both };
     for both in [false, true] {
         let fabric = d4().with(SlowLinks::Local(3, 0, 1, both), 0.5);
         assert_eq!(blamed(fabric), [(links(both), Grade::Bad)]);
@@ -153,12 +126,7 @@ fn local_links_of_two_switches_are_blamed_if_other_links_are_good() {
 fn path_with_loss_is_blamed_without_any_nic() {
     // load.md 5, vector 18, where the lost packets lower the bandwidth of the link
     let fabric = d4().with(SlowLinks::Local(0, 0, 1, false), 0.7);
-    let links = LoadUnit::SwitchLinks {
-        group: 0,
-        from: 0,
-        to: 1,
-        both: false,
-    };
+    let links = LoadUnit::SwitchLinks { group: 0, from: 0, to: 1, both: false };
     assert_eq!(blamed(fabric), [(links, Grade::Bad)]);
 }
 
@@ -191,10 +159,7 @@ fn part_that_retests_clear_explains_nothing() {
     assert_eq!(found(tally.findings()), [of_nic]);
     let after = found(tally.findings_after(|of| of.unit == of_nic.0));
     let of_star = (LoadUnit::System, LoadFigure::SmallestShare);
-    assert!(
-        after.contains(&of_nic) && after.contains(&of_star),
-        "{after:?}"
-    );
+    assert!(after.contains(&of_nic) && after.contains(&of_star), "{after:?}");
 }
 
 #[test]
@@ -213,14 +178,7 @@ fn slow_group_is_found_by_shifts_alone_only_with_two_neighbours() {
     let shift: Vec<(u32, u32)> = (0..16).map(|nic| (nic, (nic + 4) % 16)).collect();
     for (slow, expected) in [
         (SlowLinks::Group(2), LoadUnit::Group(2)),
-        (
-            SlowLinks::Global(2, 3, false),
-            LoadUnit::GroupLinks {
-                from: 2,
-                to: 3,
-                both: false,
-            },
-        ),
+        (SlowLinks::Global(2, 3, false), LoadUnit::GroupLinks { from: 2, to: 3, both: false }),
     ] {
         let mut fabric = d4().with(slow, 0.5);
         let mut tally = fabric.tally();
@@ -254,11 +212,7 @@ fn random_fabric(seed: u64) -> (Fabric, Option<LoadUnit>) {
     let nic = NicId(rng.u32(..groups * switches * nics));
     let both = rng.bool();
     let ordered = |one: u16, other: u16| {
-        if both {
-            (one.min(other), one.max(other))
-        } else {
-            (one, other)
-        }
+        if both { (one.min(other), one.max(other)) } else { (one, other) }
     };
     let planted = match seed % 8 {
         0 => None,
@@ -279,10 +233,7 @@ fn random_fabric(seed: u64) -> (Fabric, Option<LoadUnit>) {
                 both,
             },
         )),
-        3 => Some((
-            SlowLinks::Switch(group, switch),
-            LoadUnit::Switch { group, switch },
-        )),
+        3 => Some((SlowLinks::Switch(group, switch), LoadUnit::Switch { group, switch })),
         4 => Some((SlowLinks::Group(group), LoadUnit::Group(group))),
         5 => Some((SlowLinks::Nic(nic), LoadUnit::Nic(nic))),
         6 => Some((SlowLinks::Receive(nic), LoadUnit::Nic(nic))),
@@ -305,14 +256,9 @@ const FABRICS: u64 = 40;
 fn is_related(truth: LoadUnit, named: LoadUnit, switches: u32) -> bool {
     use LoadUnit::{Group, GroupLinks, SwitchLinks};
     match (truth, named) {
-        (
-            GroupLinks {
-                from: one,
-                to: other,
-                both: true,
-            },
-            GroupLinks { from, to, .. },
-        ) => (from, to) == (one, other) || (to, from) == (one, other),
+        (GroupLinks { from: one, to: other, both: true }, GroupLinks { from, to, .. }) => {
+            (from, to) == (one, other) || (to, from) == (one, other)
+        }
         (Group(of), SwitchLinks { group, .. }) | (SwitchLinks { group, .. }, Group(of)) => {
             group == of && switches == 2
         }
@@ -354,9 +300,6 @@ fn blind_trial_names_no_innocent_part() {
         }
     }
     println!("{found} of {faults} found");
-    assert!(
-        innocents.is_empty(),
-        "seeds with an innocent part: {innocents:?}"
-    );
+    assert!(innocents.is_empty(), "seeds with an innocent part: {innocents:?}");
     assert!(5 * found >= 4 * faults, "{found} of {faults} found");
 }

@@ -44,11 +44,7 @@ pub fn load_blocks(
                 window_bytes: slots.window_bytes,
                 tasks: Vec::new(),
             });
-            block.tasks.push(LoadTask {
-                slot,
-                nic: *nic,
-                part: part.clone(),
-            });
+            block.tasks.push(LoadTask { slot, nic: *nic, part: part.clone() });
         }
     }
     blocks
@@ -113,9 +109,7 @@ mod tests {
     use crate::survey::testing::Cluster;
 
     fn addresses(count: u32) -> Vec<Option<FabricAddress>> {
-        (0..count)
-            .map(|nic| Some(FabricAddress { nic, pid: 1 }))
-            .collect()
+        (0..count).map(|nic| Some(FabricAddress { nic, pid: 1 })).collect()
     }
 
     fn scene(flows: &[(u32, &[u32])], victims: &[(u32, u32)]) -> Scene {
@@ -145,12 +139,7 @@ mod tests {
     ) -> BTreeMap<u32, LoadBlock> {
         let of_scene = |scene: &Scene| parts(&mut scene.clone(), is_two_sided, addresses);
         let parts: Vec<SlotParts> = scenes.iter().map(of_scene).collect();
-        let slots = LoadSlots {
-            block: 3,
-            begins_ns: 1000,
-            slot_ns: 100,
-            window_bytes: 7,
-        };
+        let slots = LoadSlots { block: 3, begins_ns: 1000, slot_ns: 100, window_bytes: 7 };
         let cluster = Cluster::new([0, 0, addresses.len() as u16, 1], &[], 0);
         load_blocks(&parts, slots, &cluster.roster)
     }
@@ -199,10 +188,7 @@ mod tests {
         let scenes = [scene(&[], &[]), scene(&[], &[(1, 0), (0, 1)])];
         let found = blocks(&scenes, true, &addresses(2));
         let test = VICTIM.0;
-        let expected = [
-            (0, 1, format!("answer {test} 1")),
-            (1, 1, format!("measure {test} 0")),
-        ];
+        let expected = [(0, 1, format!("answer {test} 1")), (1, 1, format!("measure {test} 0"))];
         assert_eq!(described(&found), expected);
     }
 
@@ -235,15 +221,11 @@ mod tests {
             addresses: Vec::new(),
             clock_uncertainty_ns: None,
         };
-        let reports = vec![
-            report(0, vec![result(1, 0), result(0, 0)]),
-            report(1, vec![result(1, 1)]),
-        ];
+        let reports =
+            vec![report(0, vec![result(1, 0), result(0, 0)]), report(1, vec![result(1, 1)])];
         let found = by_slot(reports, 3);
-        let nics: Vec<Vec<u32>> = found
-            .iter()
-            .map(|of| of.iter().map(|result| result.nic.0).collect())
-            .collect();
+        let nics: Vec<Vec<u32>> =
+            found.iter().map(|of| of.iter().map(|result| result.nic.0).collect()).collect();
         assert_eq!(nics, [vec![0], vec![0, 1], vec![]]);
     }
 }

@@ -38,11 +38,7 @@ pub struct Cell {
 impl Cell {
     /// Returns the other direction.
     pub fn reversed(self) -> Self {
-        Self {
-            from: self.to,
-            to: self.from,
-            ..self
-        }
+        Self { from: self.to, to: self.from, ..self }
     }
 
     /// Returns the part at the end with this role.
@@ -203,15 +199,8 @@ pub fn explain(cells: &BTreeMap<Cell, f64>) -> Vec<CellCause> {
         let of_group = cells.iter().filter(|(cell, _)| cell.group == group);
         let mut open: BTreeMap<Cell, f64> = of_group.map(|(cell, of)| (*cell, *of)).collect();
         while let Some((part, role)) = slow_part(&open, &slow) {
-            let ratio = median_of(&open, |cell| {
-                is_of(cell, part, role) && slow.contains(&cell)
-            });
-            causes.push(CellCause::Part {
-                group,
-                part,
-                role,
-                ratio,
-            });
+            let ratio = median_of(&open, |cell| is_of(cell, part, role) && slow.contains(&cell));
+            causes.push(CellCause::Part { group, part, role, ratio });
             open.retain(|cell, _| !cell.touches(part));
         }
         let is_slow = |cell: &Cell| slow.contains(cell);
@@ -222,9 +211,7 @@ pub fn explain(cells: &BTreeMap<Cell, f64>) -> Vec<CellCause> {
             causes.push(CellCause::All { group, ratio });
             continue;
         }
-        let named = open
-            .keys()
-            .filter(|cell| is_slow(cell) && !hides_cause(&open, &slow, **cell));
+        let named = open.keys().filter(|cell| is_slow(cell) && !hides_cause(&open, &slow, **cell));
         remaining.extend(named);
     }
     // Where a third of all cells is slow, the pattern is uneven, not the links.
@@ -237,16 +224,8 @@ pub fn explain(cells: &BTreeMap<Cell, f64>) -> Vec<CellCause> {
         if both && cell.from > cell.to {
             continue;
         }
-        let ratio = if both {
-            cells[cell].min(cells[&other])
-        } else {
-            cells[cell]
-        };
-        causes.push(CellCause::Links {
-            cell: *cell,
-            both,
-            ratio,
-        });
+        let ratio = if both { cells[cell].min(cells[&other]) } else { cells[cell] };
+        causes.push(CellCause::Links { cell: *cell, both, ratio });
     }
     causes
 }
@@ -273,13 +252,7 @@ fn slow_part(cells: &BTreeMap<Cell, f64>, slow: &BTreeSet<Cell>) -> Option<(u16,
             let own_slow: Vec<&Cell> = own().filter(|cell| slow.contains(cell)).collect();
             let partners: BTreeSet<u16> = own_slow
                 .iter()
-                .map(|cell| {
-                    if cell.from == part {
-                        cell.to
-                    } else {
-                        cell.from
-                    }
-                })
+                .map(|cell| if cell.from == part { cell.to } else { cell.from })
                 .collect();
             let others = || cells.keys().filter(|cell| !cell.touches(part));
             let slow_others = others().filter(|cell| slow.contains(cell)).count();

@@ -63,22 +63,13 @@ impl LoadConductor {
     pub fn new(roster: &Roster, usable: Vec<NicId>, setup: LoadSetup) -> Result<Self, String> {
         let all = placed(roster, &usable);
         let most = setup.cap.most(all.len(), setup.is_hardware);
-        let rules = RoleRules {
-            victims_percent: setup.victims_percent,
-            most_aggressors: most,
-        };
+        let rules = RoleRules { victims_percent: setup.victims_percent, most_aggressors: most };
         let is_partial = most < all.len();
         // With a cap, victims come in addition.
-        let aggressors_percent = 100_usize
-            .saturating_sub(setup.victims_percent.into())
-            .max(1);
+        let aggressors_percent = 100_usize.saturating_sub(setup.victims_percent.into()).max(1);
         let nics = PassNics {
             nics: part(&all, most, &mut dice(setup.seed, 0)),
-            of_victims: part(
-                &all,
-                most * 100 / aggressors_percent,
-                &mut dice(setup.seed, 0),
-            ),
+            of_victims: part(&all, most * 100 / aggressors_percent, &mut dice(setup.seed, 0)),
         };
         let course = course(
             &setup.wanted,
@@ -116,11 +107,7 @@ impl LoadConductor {
             passes: vec![pass],
             setup,
         };
-        conductor.ramp = ramp(
-            &conductor.passes[0],
-            conductor.facts(),
-            conductor.setup.seed,
-        );
+        conductor.ramp = ramp(&conductor.passes[0], conductor.facts(), conductor.setup.seed);
         conductor.planned += conductor.ramp.len() as u32;
         Ok(conductor)
     }
@@ -222,10 +209,7 @@ impl LoadConductor {
             return;
         };
         if results.iter().any(|of| !of.is_untested()) {
-            let step = CourseStep {
-                purpose: scene.purpose,
-                repetitions: 0,
-            };
+            let step = CourseStep { purpose: scene.purpose, repetitions: 0 };
             pass.measured.insert(step.name());
         }
         pass.tally.add(scene, results);
@@ -252,15 +236,10 @@ impl LoadConductor {
         if self.left_out.iter().any(|of| of.what == what) {
             return;
         }
-        self.left_out.push(LeftOut {
-            what,
-            reason: reason.to_owned(),
-        });
+        self.left_out.push(LeftOut { what, reason: reason.to_owned() });
         self.passes.iter_mut().for_each(|pass| pass.remove(nic));
         for scene in &mut self.ramp {
-            scene
-                .flows
-                .retain(|flow| flow.source != nic && !flow.peers.contains(&nic));
+            scene.flows.retain(|flow| flow.source != nic && !flow.peers.contains(&nic));
         }
         self.ramp.retain(|scene| !scene.flows.is_empty());
     }
@@ -319,12 +298,12 @@ impl LoadConductor {
         findings.left_out.extend(self.left_out.iter().cloned());
         let skipped: BTreeSet<&String> =
             self.passes.iter().flat_map(|pass| &pass.skipped).collect();
-        findings
-            .left_out
-            .extend(skipped.into_iter().map(|title| LeftOut {
+        findings.left_out.extend(
+            skipped.into_iter().map(|title| LeftOut {
                 what: title.clone(),
                 reason: "too few NICs were left".into(),
-            }));
+            }),
+        );
         // A fault may hide in what a lost NIC did not measure.
         let lost = self.lost.iter().map(|nic| self.roster.name(*nic));
         findings.unmeasured.extend(lost);
@@ -345,12 +324,9 @@ fn retest(pass: &Pass) -> Retest<'_> {
 
 /// Returns why there is no load.
 fn why_impossible(left_out: &[LeftOut], cap: Option<usize>) -> String {
-    let reasons = left_out
-        .iter()
-        .map(|of| format!("{}: {}", of.what, of.reason));
+    let reasons = left_out.iter().map(|of| format!("{}: {}", of.what, of.reason));
     let reasons: Vec<String> = reasons.collect();
-    let cap = cap.map_or(String::new(), |most| {
-        format!(" (at most {most} NICs may send: see --load-cap)")
-    });
+    let cap = cap
+        .map_or(String::new(), |most| format!(" (at most {most} NICs may send: see --load-cap)"));
     format!("no load is possible{cap}: {}", reasons.join("; "))
 }

@@ -55,15 +55,9 @@ fn nics(scene: &Scene) -> BTreeSet<NicId> {
     load.chain(victims).collect()
 }
 
-const SYSTEM: Pattern = Pattern::Bisect {
-    of: Set::System,
-    both_ways: false,
-};
+const SYSTEM: Pattern = Pattern::Bisect { of: Set::System, both_ways: false };
 
-const SYSTEM_BOTH_WAYS: Pattern = Pattern::Bisect {
-    of: Set::System,
-    both_ways: true,
-};
+const SYSTEM_BOTH_WAYS: Pattern = Pattern::Bisect { of: Set::System, both_ways: true };
 
 #[test]
 fn measures_steps_in_order_after_a_ramp() {
@@ -71,10 +65,8 @@ fn measures_steps_in_order_after_a_ramp() {
     let preview = load.preview();
     let scenes = run(&mut load, good);
     let bandwidth = [Pattern::Quiet, SYSTEM, SYSTEM_BOTH_WAYS, Pattern::AllToAll];
-    let expected: Vec<Purpose> = [Purpose::Ramp]
-        .into_iter()
-        .chain(bandwidth.map(Purpose::Bandwidth))
-        .collect();
+    let expected: Vec<Purpose> =
+        [Purpose::Ramp].into_iter().chain(bandwidth.map(Purpose::Bandwidth)).collect();
     assert_eq!(purposes(&scenes), expected);
     let ramp: Vec<usize> = scenes[..3].iter().map(|scene| scene.flows.len()).collect();
     assert_eq!(ramp, [2, 4, 8]);
@@ -83,10 +75,7 @@ fn measures_steps_in_order_after_a_ramp() {
     assert_eq!(preview.peak, Some(16e9));
     assert!(preview.total_bytes.is_some_and(|bytes| bytes > 1e9));
     let (done, planned, _) = load.progress();
-    assert_eq!(
-        (done as usize, planned as usize),
-        (scenes.len(), scenes.len())
-    );
+    assert_eq!((done as usize, planned as usize), (scenes.len(), scenes.len()));
     let findings = load.findings();
     assert_eq!(findings.settings.slots as usize, scenes.len());
     assert_eq!(findings.settings.patterns, "bisect:system,all2all");
@@ -98,10 +87,7 @@ fn measures_steps_in_order_after_a_ramp() {
 #[test]
 fn vector_28_loads_64_of_10_000_hardware_nics() {
     let roster = fabric([20, 32, 16, 1]);
-    let hardware = LoadSetup {
-        is_hardware: true,
-        ..setup("standard")
-    };
+    let hardware = LoadSetup { is_hardware: true, ..setup("standard") };
     let usable: Vec<NicId> = all(&roster).into_iter().take(10_000).collect();
     let mut load = LoadConductor::new(&roster, usable, hardware.clone()).unwrap();
     let preview = load.preview();
@@ -116,10 +102,7 @@ fn vector_28_loads_64_of_10_000_hardware_nics() {
     assert_eq!(findings.settings.most_aggressors, 64);
 
     let of_cap = |cap| {
-        let setup = LoadSetup {
-            cap,
-            ..hardware.clone()
-        };
+        let setup = LoadSetup { cap, ..hardware.clone() };
         let preview = conductor(&d4(), setup).preview();
         (preview.most_aggressors, preview.is_partial)
     };
@@ -133,20 +116,11 @@ fn refuses_load_that_is_not_possible() {
     let roster = fabric([0, 0, 8, 1]);
     let refused = LoadConductor::new(&roster, all(&roster), setup("incast:8,bisect:system"));
     let reason = refused.unwrap_err();
-    assert!(
-        reason.contains("incast:8: it needs 9 NICs, there are 8"),
-        "{reason}"
-    );
+    assert!(reason.contains("incast:8: it needs 9 NICs, there are 8"), "{reason}");
     assert!(reason.contains("bisect:system: the locations"), "{reason}");
-    let hardware = LoadSetup {
-        is_hardware: true,
-        ..setup("bisect")
-    };
+    let hardware = LoadSetup { is_hardware: true, ..setup("bisect") };
     let reason = LoadConductor::new(&roster, all(&roster)[..4].into(), hardware).unwrap_err();
-    assert!(
-        reason.contains("at most 1 NICs may send: see --load-cap"),
-        "{reason}"
-    );
+    assert!(reason.contains("at most 1 NICs may send: see --load-cap"), "{reason}");
 }
 
 #[test]
@@ -162,12 +136,7 @@ fn ramp_ends_the_load_that_does_harm() {
     let scenes = run(&mut load, timeouts);
     assert_eq!(scenes.len(), 2);
     let findings = load.findings();
-    assert!(
-        findings
-            .aborted
-            .unwrap()
-            .contains("were not answered in time")
-    );
+    assert!(findings.aborted.unwrap().contains("were not answered in time"));
     assert!(load.next_scenes().is_empty());
 }
 
@@ -182,23 +151,15 @@ fn target_that_pauses_its_switch_gets_no_more_load() {
         results
     };
     let scenes = run(&mut load, paused);
-    let first = scenes
-        .iter()
-        .position(|scene| nics(scene).contains(&pausing))
-        .unwrap();
+    let first = scenes.iter().position(|scene| nics(scene).contains(&pausing)).unwrap();
     // The rest of its block was given out already.
-    let later = scenes[first..]
-        .iter()
-        .filter(|scene| nics(scene).contains(&pausing));
+    let later = scenes[first..].iter().filter(|scene| nics(scene).contains(&pausing));
     assert!(later.count() <= 8);
     assert!(!nics(scenes.last().unwrap()).contains(&pausing));
     assert_eq!(nics(scenes.last().unwrap()).len(), 15);
     let left_out = load.findings().left_out;
     assert_eq!(left_out.len(), 1);
-    assert!(
-        left_out[0].reason.contains("paused its switch"),
-        "{left_out:?}"
-    );
+    assert!(left_out[0].reason.contains("paused its switch"), "{left_out:?}");
 }
 
 #[test]
@@ -213,21 +174,13 @@ fn load_goes_on_without_one_lost_node_and_ends_with_the_second() {
     let failed = |scene: &Scene| {
         let mut results = results(scene, 0, |_| 1e9);
         results.retain(|result| result.nic != lost[0]);
-        for flow in scene
-            .flows
-            .iter()
-            .filter(|flow| flow.peers.contains(&lost[0]))
-        {
-            let of_source = results
-                .iter_mut()
-                .filter(|result| result.nic == flow.source);
+        for flow in scene.flows.iter().filter(|flow| flow.peers.contains(&lost[0])) {
+            let of_source = results.iter_mut().filter(|result| result.nic == flow.source);
             of_source.for_each(|result| result.answer = LoadAnswer::Failed("RC_TIMEOUT".into()));
         }
         results
     };
-    scenes
-        .iter()
-        .for_each(|scene| load.add(scene, &failed(scene)));
+    scenes.iter().for_each(|scene| load.add(scene, &failed(scene)));
     let later = load.next_scenes();
     assert!(!later.is_empty());
     let lost_name = d4().name(lost[0]);
@@ -239,11 +192,7 @@ fn load_goes_on_without_one_lost_node_and_ends_with_the_second() {
     assert!(load.next_scenes().is_empty());
     let findings = load.findings();
     assert!(findings.aborted.unwrap().contains("2 nodes were lost"));
-    let reasons: Vec<&str> = findings
-        .left_out
-        .iter()
-        .map(|of| of.reason.as_str())
-        .collect();
+    let reasons: Vec<&str> = findings.left_out.iter().map(|of| of.reason.as_str()).collect();
     assert!(reasons.contains(&"n3: the process ended"), "{reasons:?}");
 }
 
@@ -268,11 +217,7 @@ fn slow_links(slow_in: &[u32]) -> impl Fn(u32, &Scene) -> Vec<LoadResult> {
             source.0 < 4 && flow.is_some_and(|flow| flow.peers.iter().all(|to| to.0 / 4 == 2))
         };
         let rate = |source| {
-            if slow_in.contains(&pass) && is_slow(source) {
-                0.25e9
-            } else {
-                1e9
-            }
+            if slow_in.contains(&pass) && is_slow(source) { 0.25e9 } else { 1e9 }
         };
         results(scene, 0, rate)
     }
@@ -312,20 +257,9 @@ fn retests_decide_how_sure_a_bad_part_is() {
             let of_pattern = |scene: &&Scene| scene.purpose == Purpose::Bandwidth(pattern);
             scenes.iter().filter(of_pattern).count()
         };
-        let of_switches = Pattern::Bisect {
-            of: Set::Switch,
-            both_ways: true,
-        };
-        assert_eq!(
-            count(&scenes, of_switches),
-            3 * 8,
-            "blame compares bisections"
-        );
-        assert_eq!(
-            count(&scenes, Pattern::AllToAll),
-            16,
-            "others have no retest"
-        );
+        let of_switches = Pattern::Bisect { of: Set::Switch, both_ways: true };
+        assert_eq!(count(&scenes, of_switches), 3 * 8, "blame compares bisections");
+        assert_eq!(count(&scenes, Pattern::AllToAll), 16, "others have no retest");
         let of_system: Vec<&Scene> = scenes
             .iter()
             .filter(|scene| scene.purpose == Purpose::Bandwidth(SYSTEM) && scene.repetition == 0)
@@ -377,9 +311,7 @@ fn findings_have_the_slowest_good_sets_only() {
 fn good_fabric_has_no_retest() {
     let mut load = conductor(&d4(), setup("bisect:switch,bisect:system"));
     let scenes = run(&mut load, good);
-    let quiet = scenes
-        .iter()
-        .filter(|of| of.purpose == Purpose::Bandwidth(Pattern::Quiet));
+    let quiet = scenes.iter().filter(|of| of.purpose == Purpose::Bandwidth(Pattern::Quiet));
     assert_eq!(quiet.count(), 8);
 }
 
@@ -392,18 +324,14 @@ fn retests_that_say_nothing_leave_a_suspect() {
         let mut results = slow(pass, scene);
         if pass > 1 {
             let untested = LoadAnswer::Untested(Untested::NoCpu);
-            results
-                .iter_mut()
-                .for_each(|result| result.answer = untested.clone());
+            results.iter_mut().for_each(|result| result.answer = untested.clone());
         }
         results
     });
     assert_eq!(of_links(&load.findings()), Some(Certainty::Suspect));
     // The time is up in the second retest.
-    for (slow_in, expected) in [
-        (&[1, 2, 3][..], Certainty::Suspect),
-        (&[1], Certainty::Transient),
-    ] {
+    for (slow_in, expected) in [(&[1, 2, 3][..], Certainty::Suspect), (&[1], Certainty::Transient)]
+    {
         let mut load = conductor(&d4(), setup("bisect:system"));
         let slow = slow_links(slow_in);
         let mut pass = 0;
@@ -464,22 +392,12 @@ fn busy_fabric_has_figures_without_verdict_and_no_retest() {
     let mut load = conductor(&d4(), setup("bisect:system"));
     load.set_busy("others use 12 % of the NICs".into());
     let scenes = run(&mut load, slow_links(&[1, 2, 3]));
-    let quiet = scenes
-        .iter()
-        .filter(|of| of.purpose == Purpose::Bandwidth(Pattern::Quiet));
+    let quiet = scenes.iter().filter(|of| of.purpose == Purpose::Bandwidth(Pattern::Quiet));
     assert_eq!(quiet.count(), 8);
     let findings = load.findings();
-    assert_eq!(
-        findings.unjudged.as_deref(),
-        Some("others use 12 % of the NICs")
-    );
+    assert_eq!(findings.unjudged.as_deref(), Some("others use 12 % of the NICs"));
     assert_eq!(findings.judgements, []);
-    assert!(
-        findings
-            .bandwidths
-            .iter()
-            .all(|of| of.grade == Grade::Unjudged)
-    );
+    assert!(findings.bandwidths.iter().all(|of| of.grade == Grade::Unjudged));
 }
 
 #[test]
@@ -490,43 +408,24 @@ fn nic_that_cannot_send_ends_the_load_with_partial_results() {
         if scene.purpose == Purpose::Bandwidth(SYSTEM) {
             let of_first = results.iter_mut().filter(|result| result.nic == NicId(0));
             for result in of_first {
-                result.answer = LoadAnswer::Sent {
-                    bytes: [0; PARTS],
-                    unreached: vec![0],
-                };
+                result.answer = LoadAnswer::Sent { bytes: [0; PARTS], unreached: vec![0] };
             }
         }
         results
     });
     let findings = load.findings();
-    assert!(
-        findings
-            .aborted
-            .unwrap()
-            .contains("all operations of nid000000 cxi0 failed")
-    );
-    assert!(
-        findings
-            .bandwidths
-            .iter()
-            .any(|of| of.pattern == "bisect:system")
-    );
+    assert!(findings.aborted.unwrap().contains("all operations of nid000000 cxi0 failed"));
+    assert!(findings.bandwidths.iter().any(|of| of.pattern == "bisect:system"));
 }
 
 #[test]
 fn slots_follow_the_measured_bandwidth() {
-    let slow = LoadSetup {
-        nic_rate: None,
-        ..setup("incast:8")
-    };
+    let slow = LoadSetup { nic_rate: None, ..setup("incast:8") };
     let mut load = conductor(&d4(), slow);
     let scenes = run(&mut load, |_, scene| results(scene, 0, |_| 50e6));
     let of = |pattern| {
         let purpose = Purpose::Bandwidth(pattern);
-        let scene = scenes
-            .iter()
-            .find(|scene| scene.purpose == purpose)
-            .unwrap();
+        let scene = scenes.iter().find(|scene| scene.purpose == purpose).unwrap();
         (scene.slot_ns / 1_000_000, scene.window_bytes)
     };
     assert_eq!(of(Pattern::Quiet), (250, 1 << 20));
@@ -556,10 +455,7 @@ fn node_that_lies_accuses_at_most_itself() {
     };
     let mut endless = Histogram::default();
     endless.add(u64::MAX, 1);
-    let sent = |bytes| LoadAnswer::Sent {
-        bytes: [bytes; PARTS],
-        unreached: Vec::new(),
-    };
+    let sent = |bytes| LoadAnswer::Sent { bytes: [bytes; PARTS], unreached: Vec::new() };
     let lies: [(&str, Lie); 9] = [
         ("timeouts", &many(Watched::Timeouts)),
         ("paused", &many(Watched::RxPaused)),
@@ -577,9 +473,7 @@ fn node_that_lies_accuses_at_most_itself() {
         let mut load = conductor(&roster, setup("standard"));
         run(&mut load, |_, scene| {
             let mut results = results(scene, 0, |_| 1e9);
-            let own = results
-                .iter_mut()
-                .filter(|of| roster.nic(of.nic).node == NodeId(0));
+            let own = results.iter_mut().filter(|of| roster.nic(of.nic).node == NodeId(0));
             own.for_each(lie);
             results
         });

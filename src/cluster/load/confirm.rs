@@ -70,10 +70,7 @@ pub struct Retest<'a> {
 
 /// Returns how sure the survey is about a bad part.
 pub fn certainty(judgement: &LoadJudgement, retests: &[Retest]) -> Certainty {
-    let says: Vec<RetestSays> = retests
-        .iter()
-        .map(|retest| says(judgement, retest))
-        .collect();
+    let says: Vec<RetestSays> = retests.iter().map(|retest| says(judgement, retest)).collect();
     let count = |wanted| says.iter().filter(|says| **says == wanted).count();
     if count(RetestSays::Confirmed) == RETESTS {
         Certainty::Bad
@@ -86,11 +83,7 @@ pub fn certainty(judgement: &LoadJudgement, retests: &[Retest]) -> Certainty {
 
 fn says(judgement: &LoadJudgement, retest: &Retest) -> RetestSays {
     let is_again = |of: &LoadJudgement| of.grade == Grade::Bad && is_same(of, judgement);
-    if retest
-        .measured
-        .iter()
-        .all(|name| **name != judgement.pattern)
-    {
+    if retest.measured.iter().all(|name| **name != judgement.pattern) {
         RetestSays::Nothing
     } else if retest.findings.judgements.iter().any(is_again) {
         RetestSays::Confirmed
@@ -170,35 +163,15 @@ fn covers(part: LoadUnit, set: LoadUnit) -> bool {
     match (part, set) {
         (
             LoadUnit::GroupLinks { from, to, both },
-            LoadUnit::GroupLinks {
-                from: start,
-                to: end,
-                ..
-            },
+            LoadUnit::GroupLinks { from: start, to: end, .. },
         ) => (from, to) == (start, end) || both && (to, from) == (start, end),
         (
-            LoadUnit::SwitchLinks {
-                group,
-                from,
-                to,
-                both,
-            },
-            LoadUnit::SwitchLinks {
-                group: of,
-                from: start,
-                to: end,
-                ..
-            },
+            LoadUnit::SwitchLinks { group, from, to, both },
+            LoadUnit::SwitchLinks { group: of, from: start, to: end, .. },
         ) => group == of && ((from, to) == (start, end) || both && (to, from) == (start, end)),
-        (
-            LoadUnit::Switch { group, switch },
-            LoadUnit::SwitchLinks {
-                group: of,
-                from,
-                to,
-                ..
-            },
-        ) => group == of && [from, to].contains(&switch),
+        (LoadUnit::Switch { group, switch }, LoadUnit::SwitchLinks { group: of, from, to, .. }) => {
+            group == of && [from, to].contains(&switch)
+        }
         (LoadUnit::Group(group), LoadUnit::GroupLinks { from, to, .. }) => {
             [from, to].contains(&group)
         }
@@ -211,23 +184,11 @@ pub fn remove_verdicts(findings: &mut LoadFindings) {
     findings.judgements.clear();
     for figures in &mut findings.bandwidths {
         figures.grade = Grade::Unjudged;
-        figures
-            .sets
-            .iter_mut()
-            .for_each(|of| of.grade = Grade::Unjudged);
-        figures
-            .stars
-            .iter_mut()
-            .for_each(|of| of.grade = Grade::Unjudged);
+        figures.sets.iter_mut().for_each(|of| of.grade = Grade::Unjudged);
+        figures.stars.iter_mut().for_each(|of| of.grade = Grade::Unjudged);
     }
-    findings
-        .impacts
-        .iter_mut()
-        .for_each(|of| of.grade = Grade::Unjudged);
-    findings
-        .isolations
-        .iter_mut()
-        .for_each(|of| of.grade = Grade::Unjudged);
+    findings.impacts.iter_mut().for_each(|of| of.grade = Grade::Unjudged);
+    findings.isolations.iter_mut().for_each(|of| of.grade = Grade::Unjudged);
 }
 
 #[cfg(test)]
@@ -305,36 +266,12 @@ mod tests {
         let nic = |nic| LoadUnit::Nic(NicId(nic));
         let system = LoadUnit::System;
         for (first, again, expected) in [
-            (
-                (nic(5), LoadFigure::Timeouts),
-                (system, LoadFigure::Timeouts),
-                Certainty::Bad,
-            ),
-            (
-                (nic(5), LoadFigure::DeadPaths),
-                (system, LoadFigure::DeadPaths),
-                Certainty::Bad,
-            ),
-            (
-                (nic(5), LoadFigure::IncastSum),
-                (system, LoadFigure::IncastSum),
-                Certainty::Bad,
-            ),
-            (
-                (nic(5), LoadFigure::IncastSum),
-                (nic(6), LoadFigure::IncastSum),
-                Certainty::Suspect,
-            ),
-            (
-                (system, LoadFigure::Impact),
-                (system, LoadFigure::ImpactP99),
-                Certainty::Bad,
-            ),
-            (
-                (system, LoadFigure::Fairness),
-                (system, LoadFigure::SmallestShare),
-                Certainty::Bad,
-            ),
+            ((nic(5), LoadFigure::Timeouts), (system, LoadFigure::Timeouts), Certainty::Bad),
+            ((nic(5), LoadFigure::DeadPaths), (system, LoadFigure::DeadPaths), Certainty::Bad),
+            ((nic(5), LoadFigure::IncastSum), (system, LoadFigure::IncastSum), Certainty::Bad),
+            ((nic(5), LoadFigure::IncastSum), (nic(6), LoadFigure::IncastSum), Certainty::Suspect),
+            ((system, LoadFigure::Impact), (system, LoadFigure::ImpactP99), Certainty::Bad),
+            ((system, LoadFigure::Fairness), (system, LoadFigure::SmallestShare), Certainty::Bad),
             (
                 (nic(5), LoadFigure::Bandwidth),
                 (nic(6), LoadFigure::Bandwidth),
@@ -364,19 +301,13 @@ mod tests {
         let judgement = judgement(links(0, 2, true), LoadFigure::Bandwidth);
         let name = PATTERN.to_owned();
         let after = |sets: &[(LoadUnit, Grade)]| {
-            let retest = || Retest {
-                findings: retest(sets),
-                measured: vec![&name],
-            };
+            let retest = || Retest { findings: retest(sets), measured: vec![&name] };
             certainty(&judgement, &[retest(), retest()])
         };
         let [one, back, other] = [links(0, 2, false), links(2, 0, false), links(1, 3, false)];
         let good = Grade::Good;
         assert_eq!(after(&[(one, good), (back, good)]), Certainty::Transient);
-        assert_eq!(
-            after(&[(one, good), (back, Grade::Bad)]),
-            Certainty::Suspect
-        );
+        assert_eq!(after(&[(one, good), (back, Grade::Bad)]), Certainty::Suspect);
         assert_eq!(after(&[(one, Grade::Slow)]), Certainty::Suspect);
         assert_eq!(after(&[(other, good)]), Certainty::Suspect);
         assert_eq!(after(&[(other, good); 32]), Certainty::Suspect);

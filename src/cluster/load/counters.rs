@@ -65,30 +65,16 @@ impl CounterSums {
             purpose => purpose_name(purpose),
         };
         let sums = self.patterns.entry(name).or_default();
-        let targets: BTreeSet<NicId> = scene
-            .flows
-            .iter()
-            .flat_map(|of| &of.peers)
-            .copied()
-            .collect();
+        let targets: BTreeSet<NicId> =
+            scene.flows.iter().flat_map(|of| &of.peers).copied().collect();
         let sources: BTreeSet<NicId> = scene.flows.iter().map(|of| of.source).collect();
-        let at_target = matches!(
-            scene.purpose,
-            Purpose::Victims {
-                at_target: true,
-                ..
-            }
-        );
+        let at_target = matches!(scene.purpose, Purpose::Victims { at_target: true, .. });
         let victims: BTreeSet<NicId> = scene.victims.iter().flat_map(|of| of.nics()).collect();
         for result in results {
             let nic = result.nic;
             let is_aggressor = sources.contains(&nic) || targets.contains(&nic);
             let is_victim = !is_aggressor && victims.contains(&nic);
-            let of_role = if is_victim {
-                &mut sums.victims
-            } else {
-                &mut sums.aggressors
-            };
+            let of_role = if is_victim { &mut sums.victims } else { &mut sums.aggressors };
             let mut of_nic: BTreeMap<Watched, u64> = BTreeMap::new();
             for (watched, change) in &result.counters {
                 for sums in [&mut of_nic, &mut *of_role] {
@@ -171,10 +157,7 @@ impl CounterSums {
 
     fn paused_victims(&self, roster: &Roster) -> Option<LoadJudgement> {
         let of_pattern = |(pattern, sums): (&String, &PatternSums)| {
-            let parts = sums
-                .paused_victims
-                .iter()
-                .map(|(nic, of)| (*nic, of.part()));
+            let parts = sums.paused_victims.iter().map(|(nic, of)| (*nic, of.part()));
             let paused: Vec<(NicId, f64)> = parts.filter(|of| of.1 > MOST_PAUSED).collect();
             let most = paused.iter().map(|of| of.1).fold(0.0, f64::max);
             (most > 0.0).then(|| (pattern.clone(), paused, most))

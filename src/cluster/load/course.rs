@@ -31,23 +31,15 @@ const UNDER: [Pattern; 5] = [
 
 /// The strongest load of all links, and of targets; without enough NICs or groups, the next pattern
 /// of the list. A worst shift loads fewer links: victims elsewhere have nothing to be kept from.
-const STRONGEST: [&[Pattern]; 2] = [
-    &[both_ways(Set::System), Pattern::AllToAll],
-    &[Pattern::Incast(32)],
-];
+const STRONGEST: [&[Pattern]; 2] =
+    [&[both_ways(Set::System), Pattern::AllToAll], &[Pattern::Incast(32)]];
 
 const fn both_ways(of: Set) -> Pattern {
-    Pattern::Bisect {
-        of,
-        both_ways: true,
-    }
+    Pattern::Bisect { of, both_ways: true }
 }
 
 const fn one_way(of: Set) -> Pattern {
-    Pattern::Bisect {
-        of,
-        both_ways: false,
-    }
+    Pattern::Bisect { of, both_ways: false }
 }
 
 /// The steps of a request.
@@ -102,12 +94,8 @@ pub fn course(wanted: &WantedLoad, facts: CourseFacts) -> LoadCourse {
                 course.add_bandwidth(both_ways(of), facts);
             }
             Want::Shift => {
-                for distance in [
-                    Distance::One,
-                    Distance::Switch,
-                    Distance::Group,
-                    Distance::Random,
-                ] {
+                for distance in [Distance::One, Distance::Switch, Distance::Group, Distance::Random]
+                {
                     course.add_bandwidth(Pattern::Shift(distance), facts);
                 }
             }
@@ -190,10 +178,7 @@ impl LoadCourse {
         aggressors: &[PlacedNic],
         facts: CourseFacts,
     ) {
-        let step = |under| CourseStep {
-            purpose: purpose(under),
-            repetitions: REPETITIONS,
-        };
+        let step = |under| CourseStep { purpose: purpose(under), repetitions: REPETITIONS };
         let fitting = fitting(under, aggressors.len());
         if let Some(reason) = why_impossible(fitting, aggressors, facts.seed) {
             self.leave_out(step(under).title(), reason);
@@ -287,9 +272,7 @@ fn slots_of(pattern: Pattern, nics: &[PlacedNic]) -> u32 {
     match pattern {
         Pattern::Quiet => quiet::slots(nics),
         // A direction at a time.
-        Pattern::Bisect {
-            both_ways: false, ..
-        } => 16,
+        Pattern::Bisect { both_ways: false, .. } => 16,
         Pattern::Bisect { .. } | Pattern::Shift(_) => 8,
         Pattern::AllToAll if is_small => 16,
         Pattern::AllToAll => 64,

@@ -11,20 +11,13 @@ use super::wanted::parse;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
 
-const RULES: RoleRules = RoleRules {
-    victims_percent: VICTIMS_PERCENT,
-    most_aggressors: usize::MAX,
-};
+const RULES: RoleRules =
+    RoleRules { victims_percent: VICTIMS_PERCENT, most_aggressors: usize::MAX };
 
 fn course_of(roster: &Roster, wanted: &str, has_other_class: bool) -> LoadCourse {
     let nics = all_placed(roster);
-    let facts = CourseFacts {
-        nics: &nics,
-        nics_of_victims: &nics,
-        rules: RULES,
-        seed: 5,
-        has_other_class,
-    };
+    let facts =
+        CourseFacts { nics: &nics, nics_of_victims: &nics, rules: RULES, seed: 5, has_other_class };
     course(&parse(wanted).unwrap(), facts)
 }
 
@@ -34,9 +27,7 @@ fn titles(course: &LoadCourse) -> Vec<String> {
 
 fn left_out(course: &LoadCourse) -> Vec<String> {
     let left_out = course.left_out.iter();
-    left_out
-        .map(|of| format!("{}: {}", of.what, of.reason))
-        .collect()
+    left_out.map(|of| format!("{}: {}", of.what, of.reason)).collect()
 }
 
 #[test]
@@ -70,11 +61,8 @@ fn standard_goes_from_the_smallest_shared_part_outward() {
 #[test]
 fn words_are_measured_once_and_in_order() {
     let roster = fabric([8, 4, 4, 1]);
-    let course = course_of(
-        &roster,
-        "incast:32,victims,standard,incast-same:8,shift,incast:8",
-        false,
-    );
+    let course =
+        course_of(&roster, "incast:32,victims,standard,incast-same:8,shift,incast:8", false);
     let titles = titles(&course);
     let unique: BTreeSet<&String> = titles.iter().collect();
     assert_eq!(unique.len(), titles.len());
@@ -100,19 +88,13 @@ fn names_what_needs_locations() {
     let without = "the locations of the NICs are not known";
     assert_eq!(reasons[0], format!("bisect:switch: {without}"));
     assert!(reasons.contains(&format!("victims, whole groups: {without}")));
-    assert!(reasons.contains(&format!(
-        "victims under shift, next group, mixed: {without}"
-    )));
+    assert!(reasons.contains(&format!("victims under shift, next group, mixed: {without}")));
     assert_eq!(reasons.len(), 6 + 2 + 2);
 }
 
 #[test]
 fn names_what_the_roster_is_too_small_for() {
-    let one_group = course_of(
-        &fabric([1, 4, 4, 1]),
-        "bisect:system,shift,incast:16",
-        false,
-    );
+    let one_group = course_of(&fabric([1, 4, 4, 1]), "bisect:system,shift,incast:16", false);
     assert_eq!(
         left_out(&one_group),
         [
@@ -124,10 +106,7 @@ fn names_what_the_roster_is_too_small_for() {
     );
     let one_switch = course_of(&fabric([1, 1, 4, 1]), "bisect:group,shift", false);
     let reasons = left_out(&one_switch);
-    assert_eq!(
-        reasons[0],
-        "bisect:group: no group has NICs at two switches"
-    );
+    assert_eq!(reasons[0], "bisect:group: no group has NICs at two switches");
     assert!(reasons.contains(&"shift, next switch: all NICs are at one switch".into()));
     let one_node = course_of(&fabric([1, 1, 1, 4]), "bisect", false);
     assert_eq!(one_node.steps, []);
@@ -138,14 +117,8 @@ fn names_what_the_roster_is_too_small_for() {
 fn incasts_beside_victims_shrink_on_small_fabrics() {
     let course = course_of(&d4(), "victims", false);
     let titles = titles(&course);
-    assert!(
-        titles.contains(&"victims under incast:7, mixed".into()),
-        "{titles:?}"
-    );
-    assert!(
-        titles.contains(&"victims under incast:8, whole groups".into()),
-        "{titles:?}"
-    );
+    assert!(titles.contains(&"victims under incast:7, mixed".into()), "{titles:?}");
+    assert!(titles.contains(&"victims under incast:8, whole groups".into()), "{titles:?}");
     let reasons = left_out(&course);
     let expected = "victims under incast:8: too few aggressors: incast:7 instead";
     assert!(reasons.contains(&expected.into()), "{reasons:?}");
@@ -155,10 +128,7 @@ fn incasts_beside_victims_shrink_on_small_fabrics() {
 fn classes_need_another_class() {
     let roster = fabric([4, 4, 4, 1]);
     let without = course_of(&roster, "classes", false);
-    assert_eq!(
-        left_out(&without),
-        ["classes: there is no other traffic class for victims"]
-    );
+    assert_eq!(left_out(&without), ["classes: there is no other traffic class for victims"]);
     let course = course_of(&roster, "classes", true);
     assert_eq!(
         titles(&course)[1..],
@@ -210,11 +180,7 @@ fn victims_touch_no_nic_and_no_node_of_the_load() {
                     }
                 }
             }
-            assert!(
-                pairs.len() > 1,
-                "{}: roles are new in each repetition",
-                step.title()
-            );
+            assert!(pairs.len() > 1, "{}: roles are new in each repetition", step.title());
         }
     }
 }

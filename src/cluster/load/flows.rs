@@ -62,11 +62,7 @@ fn mended(mut pairs: Vec<SourceAndTarget>) -> Vec<SourceAndTarget> {
 /// Returns the flows of two halves. In one direction, successive slots have the same halves and
 /// both directions, so that all NICs send equally often.
 fn bisect(of: Set, both_ways: bool, nics: &[PlacedNic], slot: u32, seed: u64) -> Vec<Flow> {
-    let (division, is_reversed) = if both_ways {
-        (slot, false)
-    } else {
-        (slot / 2, slot % 2 == 1)
-    };
+    let (division, is_reversed) = if both_ways { (slot, false) } else { (slot / 2, slot % 2 == 1) };
     let halves_of_each = |sets: Vec<Vec<PlacedNic>>| -> Vec<SourceAndTarget> {
         let mut rng = dice(seed, division);
         let halves = |set: &Vec<PlacedNic>| halves(set, division, &mut rng);
@@ -176,10 +172,7 @@ fn all_to_all(nics: &[PlacedNic], slot: u32, seed: u64) -> Vec<Flow> {
     let flow = |(index, source): (usize, &PlacedNic)| {
         let peers = of_slot.iter().map(|by| &nics[(index + by) % nics.len()]);
         let peers = peers.filter(|target| are_apart(source, target));
-        Flow {
-            source: source.nic,
-            peers: peers.map(|target| target.nic).collect(),
-        }
+        Flow { source: source.nic, peers: peers.map(|target| target.nic).collect() }
     };
     let flows = nics.iter().enumerate().map(flow);
     flows.filter(|flow| !flow.peers.is_empty()).collect()

@@ -21,9 +21,7 @@ fn bisect(of: Set, both_ways: bool) -> Pattern {
 
 /// Returns sources and targets by their numbers.
 fn numbers(flows: &[Flow]) -> BTreeSet<(u32, u32)> {
-    let pairs = flows
-        .iter()
-        .flat_map(|flow| flow.peers.iter().map(|peer| (flow.source, *peer)));
+    let pairs = flows.iter().flat_map(|flow| flow.peers.iter().map(|peer| (flow.source, *peer)));
     pairs.map(|(source, target)| (source.0, target.0)).collect()
 }
 
@@ -54,11 +52,7 @@ fn halves_of_system_cross_each_pair_of_groups() {
 #[test]
 fn shifts_are_those_of_vectors_11_and_12() {
     let nics = all_placed(&d4());
-    for (distance, by) in [
-        (Distance::One, 1),
-        (Distance::Switch, 2),
-        (Distance::Group, 4),
-    ] {
+    for (distance, by) in [(Distance::One, 1), (Distance::Switch, 2), (Distance::Group, 4)] {
         let expected = (0..16).map(|source| (source, (source + by) % 16)).collect();
         for slot in [0, 7] {
             let found = numbers(&flows(Pattern::Shift(distance), &nics, slot, 5));
@@ -69,10 +63,7 @@ fn shifts_are_those_of_vectors_11_and_12() {
         .map(|slot| {
             let found = numbers(&flows(Pattern::Shift(Distance::Random), &nics, slot, 5));
             let by = found.first().unwrap().1;
-            assert_eq!(
-                found,
-                (0..16).map(|source| (source, (source + by) % 16)).collect()
-            );
+            assert_eq!(found, (0..16).map(|source| (source, (source + by) % 16)).collect());
             by
         })
         .collect();
@@ -118,10 +109,8 @@ fn quiet_slots_share_no_switch() {
     for slot in 0..quiet::slots(&nics) {
         let found = numbers(&flows(Pattern::Quiet, &nics, slot, 5));
         assert_eq!(found.len(), 4);
-        let ends: BTreeSet<u32> = found
-            .iter()
-            .flat_map(|(one, other)| [one / 2, other / 2])
-            .collect();
+        let ends: BTreeSet<u32> =
+            found.iter().flat_map(|(one, other)| [one / 2, other / 2]).collect();
         assert_eq!(ends.len(), 8);
         assert!(found.iter().all(|(one, other)| one / 4 == other / 4));
     }
@@ -138,10 +127,7 @@ fn sources_of_a_star_are_at_other_switches() {
         let found = flows(Pattern::Incast(8), &nics, slot, 5);
         assert_eq!(found.len(), 16);
         for (source, target) in numbers(&found) {
-            let pair = Pair {
-                initiator: NicId(source),
-                target: NicId(target),
-            };
+            let pair = Pair { initiator: NicId(source), target: NicId(target) };
             assert!(matches!(roster.class(pair), Class::Group | Class::Fabric));
         }
     }
@@ -175,14 +161,8 @@ fn all_nics_send_equally_often() {
                 *counts.get_mut(&flow.source).unwrap() += 1;
             }
         }
-        let (least, most) = (
-            counts.values().min().unwrap(),
-            counts.values().max().unwrap(),
-        );
-        assert!(
-            *least > 0 && most - least <= most_unequal,
-            "{pattern:?}: {least} to {most}"
-        );
+        let (least, most) = (counts.values().min().unwrap(), counts.values().max().unwrap());
+        assert!(*least > 0 && most - least <= most_unequal, "{pattern:?}: {least} to {most}");
     }
 }
 

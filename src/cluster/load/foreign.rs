@@ -37,9 +37,7 @@ pub fn foreign_traffic(results: &[LoadResult], seconds: f64) -> Option<String> {
     let is_used = |octets: &&u64| **octets as f64 > USED * LINE_RATE * seconds;
     let (used, all) = (octets.values().filter(is_used).count(), octets.len());
     if used as f64 > MOST_USED * all as f64 {
-        return Some(format!(
-            "{used} of {all} NICs had traffic of others before it"
-        ));
+        return Some(format!("{used} of {all} NICs had traffic of others before it"));
     }
     let packets = marked.saturating_add(unmarked);
     let part = marked as f64 / packets.max(1) as f64;
@@ -60,11 +58,7 @@ mod tests {
             nic: NicId(nic),
             answer: LoadAnswer::Present,
             waited_percent: 0,
-            counters: if nic < used {
-                counters.to_vec()
-            } else {
-                Vec::new()
-            },
+            counters: if nic < used { counters.to_vec() } else { Vec::new() },
         };
         (0..count).map(of_nic).collect()
     }
@@ -84,17 +78,11 @@ mod tests {
     #[test]
     fn marks_of_congestion_are_noticed() {
         let of = |marked| {
-            let counters = [
-                (Watched::Marked, marked),
-                (Watched::Unmarked, 1000 - marked),
-            ];
+            let counters = [(Watched::Marked, marked), (Watched::Unmarked, 1000 - marked)];
             foreign_traffic(&results(40, 1, &counters), 2.0)
         };
         assert_eq!(of(10), None);
         let noticed = of(20).unwrap();
-        assert_eq!(
-            noticed,
-            "2 % of the packets before it had marks of congestion"
-        );
+        assert_eq!(noticed, "2 % of the packets before it had marks of congestion");
     }
 }

@@ -41,9 +41,7 @@ impl Histogram {
 
     /// Returns the number of samples.
     pub fn count(&self) -> u64 {
-        self.bins
-            .values()
-            .fold(0, |sum, of| sum.saturating_add(*of))
+        self.bins.values().fold(0, |sum, of| sum.saturating_add(*of))
     }
 
     /// Returns the latency that this part of the samples does not exceed, in nanoseconds: the
@@ -61,10 +59,7 @@ impl Histogram {
     /// Returns the lower edges of the bins with samples, in nanoseconds, and their numbers of
     /// samples.
     pub fn bins(&self) -> Vec<(f64, u64)> {
-        self.bins
-            .iter()
-            .map(|(bin, of)| (edge(*bin), *of))
-            .collect()
+        self.bins.iter().map(|(bin, of)| (edge(*bin), *of)).collect()
     }
 
     /// Returns the least time in nanoseconds that the samples took one after the other, without the
@@ -138,9 +133,7 @@ mod tests {
         of.add(u64::MAX, 1);
         assert!(of.is_valid());
         assert_eq!(of.bins()[0].0, SMALLEST_NS);
-        let foreign = Histogram {
-            bins: [(60_000, 1)].into(),
-        };
+        let foreign = Histogram { bins: [(60_000, 1)].into() };
         assert!(!foreign.is_valid());
     }
 }

@@ -40,9 +40,7 @@ pub struct ImpactFacts<'a> {
 pub fn figures(key: VictimKey, victims: &Victims, facts: ImpactFacts) -> Vec<ImpactFigures> {
     let classes = victims.classes().map(Some);
     let scopes = [None].into_iter().chain(classes);
-    scopes
-        .filter_map(|class| of_class(key, victims, class, facts))
-        .collect()
+    scopes.filter_map(|class| of_class(key, victims, class, facts)).collect()
 }
 
 /// Returns the figures of a class; `None` if no pair of it has both medians.
@@ -84,10 +82,7 @@ fn of_class(
         under: under_name(key.under, key.at_target),
         spread: key.spread,
         test: facts.test.clone(),
-        traffic_class: facts
-            .other_class
-            .filter(|_| key.in_other_class)
-            .map(str::to_owned),
+        traffic_class: facts.other_class.filter(|_| key.in_other_class).map(str::to_owned),
         class,
         victims: measured.len() as u32,
         unjudged: (victims.pairs(class).count() - measured.len()) as u32,
@@ -141,9 +136,7 @@ fn outlying(impacts: &[f64]) -> Vec<usize> {
     let middle = median(impacts).unwrap_or(f64::NAN);
     let most = middle + OUTLYING * deviation(impacts, middle);
     let all = impacts.iter().enumerate();
-    all.filter(|(_, impact)| **impact > most)
-        .map(|(index, _)| index)
-        .collect()
+    all.filter(|(_, impact)| **impact > most).map(|(index, _)| index).collect()
 }
 
 /// Returns the victims of a class whose impact factor is far above it, the worst first. Good ones
@@ -215,10 +208,7 @@ mod tests {
         let of = |(at, impact): (usize, &f64)| {
             let quiet = if at == last { last_quiet } else { 2000.0 };
             MeasuredPair {
-                pair: Pair {
-                    initiator: NicId(0),
-                    target: NicId(at as u32 + 1),
-                },
+                pair: Pair { initiator: NicId(0), target: NicId(at as u32 + 1) },
                 quiet,
                 loaded: quiet * impact,
             }

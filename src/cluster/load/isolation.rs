@@ -27,12 +27,7 @@ pub fn figures(
         .map(|key| (key.under, key.at_target))
         .collect();
     let of_pattern = |(under, at_target): (Pattern, bool)| {
-        let key = |spread, in_other_class| VictimKey {
-            under,
-            at_target,
-            spread,
-            in_other_class,
-        };
+        let key = |spread, in_other_class| VictimKey { under, at_target, spread, in_other_class };
         let spreads = [Spread::Mixed, Spread::Switches, Spread::Groups];
         let mut pairs: [Vec<&PairMedians>; 2] = Default::default();
         for spread in spreads {
@@ -69,11 +64,7 @@ fn judged((same, low): (f64, f64), other: f64, least: f64) -> (Option<f64>, Grad
         return (None, Grade::Unjudged);
     }
     let isolation = isolation(same, other);
-    let grade = if other <= least {
-        Grade::Good
-    } else {
-        ISOLATION.grade(isolation)
-    };
+    let grade = if other <= least { Grade::Good } else { ISOLATION.grade(isolation) };
     (Some(isolation), grade)
 }
 

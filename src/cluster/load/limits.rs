@@ -62,11 +62,7 @@ impl GradeLimits {
     /// A part is bad only if it lies far outside the distribution too. Fewer than 3 parts are not
     /// judged.
     pub fn grade_among(self, value: f64, equal: &EqualParts) -> (f64, Grade) {
-        let ratio = if equal.median > 0.0 {
-            value / equal.median
-        } else {
-            1.0
-        };
+        let ratio = if equal.median > 0.0 { value / equal.median } else { 1.0 };
         let grade = match self.grade(ratio) {
             _ if equal.count < LEAST_SETS => Grade::Unjudged,
             Grade::Bad if !equal.is_far_below(value) && self.good == self.slow => Grade::Good,
@@ -89,11 +85,7 @@ impl EqualParts {
     /// Creates the distribution of these figures.
     pub fn new(figures: &[f64]) -> Self {
         let middle = median(figures).unwrap_or(0.0);
-        Self {
-            count: figures.len(),
-            median: middle,
-            deviation: deviation(figures, middle),
-        }
+        Self { count: figures.len(), median: middle, deviation: deviation(figures, middle) }
     }
 
     /// Returns whether a figure lies far below the distribution. Fewer than 8 figures have no
@@ -123,10 +115,7 @@ mod tests {
         assert!((ratio - 0.70).abs() < 5e-3);
         assert_eq!(grade, Grade::Bad);
         assert_eq!(SET.grade_among(7497.0, &sets).1, Grade::Good);
-        assert_eq!(
-            SET.grade_among(1.0, &EqualParts::new(&[1.0, 2.0])).1,
-            Grade::Unjudged
-        );
+        assert_eq!(SET.grade_among(1.0, &EqualParts::new(&[1.0, 2.0])).1, Grade::Unjudged);
     }
 
     #[test]
@@ -149,10 +138,7 @@ mod tests {
     #[test]
     fn worst_grade_is_of_verdicts() {
         let of = |grades: &[Grade]| worst(grades.iter().copied());
-        assert_eq!(
-            of(&[Grade::Good, Grade::Unjudged, Grade::Slow]),
-            Grade::Slow
-        );
+        assert_eq!(of(&[Grade::Good, Grade::Unjudged, Grade::Slow]), Grade::Slow);
         assert_eq!(of(&[Grade::Unjudged]), Grade::Unjudged);
     }
 }

@@ -110,10 +110,7 @@ impl Fabric {
     /// Returns the links of a flow, and which part of it each of them carries.
     fn path(&self, source: NicId, target: NicId) -> Vec<(ModelLink, f64)> {
         let (from, to) = (self.place(source), self.place(target));
-        let mut links = vec![
-            (ModelLink::Transmit(source), 1.0),
-            (ModelLink::Receive(target), 1.0),
-        ];
+        let mut links = vec![(ModelLink::Transmit(source), 1.0), (ModelLink::Receive(target), 1.0)];
         let mut local = |group, from, to, part| {
             if from != to {
                 links.push((ModelLink::Local(group, from, to), part));
@@ -128,12 +125,7 @@ impl Fabric {
         for cable in 0..self.shape.links {
             let out = self.end(from.group, to.group, cable);
             local(from.group, from.switch, out, part);
-            local(
-                to.group,
-                self.end(to.group, from.group, cable),
-                to.switch,
-                part,
-            );
+            local(to.group, self.end(to.group, from.group, cable), to.switch, part);
             global.push((ModelLink::Global(from.group, to.group, cable), part));
         }
         links.extend(global);
@@ -232,10 +224,7 @@ impl Fabric {
             LoadResult {
                 slot: 0,
                 nic: flow.source,
-                answer: LoadAnswer::Sent {
-                    bytes: [bytes as u64; PARTS],
-                    unreached: Vec::new(),
-                },
+                answer: LoadAnswer::Sent { bytes: [bytes as u64; PARTS], unreached: Vec::new() },
                 waited_percent: 0,
                 counters: Vec::new(),
             }
@@ -303,18 +292,13 @@ pub const fn bisect(of: Set, both_ways: bool) -> Pattern {
 
 /// Returns a flow to one NIC.
 pub fn flow(source: NicId, target: NicId) -> Flow {
-    Flow {
-        source,
-        peers: vec![target],
-    }
+    Flow { source, peers: vec![target] }
 }
 
 /// Returns flows from and to the NICs with these indices.
 pub fn flows(pairs: &[(u32, u32)]) -> Vec<Flow> {
     let pairs = pairs.iter();
-    pairs
-        .map(|(from, to)| flow(NicId(*from), NicId(*to)))
-        .collect()
+    pairs.map(|(from, to)| flow(NicId(*from), NicId(*to))).collect()
 }
 
 /// Returns a scene of a pattern.
@@ -332,9 +316,5 @@ pub fn bandwidth_scene(pattern: Pattern, flows: Vec<Flow>) -> Scene {
 
 /// Returns the test of victims.
 pub fn write_lat() -> Test {
-    Test {
-        tool: "write-lat".into(),
-        size_bytes: 8,
-        of_bandwidth: false,
-    }
+    Test { tool: "write-lat".into(), size_bytes: 8, of_bandwidth: false }
 }

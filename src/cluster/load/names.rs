@@ -36,9 +36,7 @@ pub fn purpose_name(purpose: Purpose) -> String {
     match purpose {
         Purpose::Ramp => "ramp".into(),
         Purpose::Bandwidth(pattern) => pattern_name(pattern),
-        Purpose::Victims {
-            under, at_target, ..
-        } => under_name(under, at_target),
+        Purpose::Victims { under, at_target, .. } => under_name(under, at_target),
     }
 }
 

@@ -117,8 +117,7 @@ impl Pass {
             }
             scene.flows.retain(|flow| !flow.peers.is_empty());
         }
-        self.queue
-            .retain(|scene| !scene.flows.is_empty() || !scene.victims.is_empty());
+        self.queue.retain(|scene| !scene.flows.is_empty() || !scene.victims.is_empty());
     }
 
     /// Returns the next block: scenes of one step. It is empty when all steps are done.
@@ -186,8 +185,6 @@ impl Pass {
 /// Returns the timing of the slots of a step, by the flows of one repetition.
 pub fn timing_of(slots: &[SlotFlows], facts: PassFacts) -> SlotTiming {
     let links = facts.theory.map_or(1, |shape| shape.links);
-    let crowds = slots
-        .iter()
-        .map(|slot| crowd(&slot.flows, facts.roster, links));
+    let crowds = slots.iter().map(|slot| crowd(&slot.flows, facts.roster, links));
     timing(crowds.fold(0.0, f64::max), facts.rate, facts.sizes)
 }

@@ -40,11 +40,8 @@ pub fn placed(roster: &Roster, usable: &[NicId]) -> Vec<PlacedNic> {
                 Some(at) => (0, at.port, 0),
                 None => (1, None, *ordinal),
             };
-            let placed = PlacedNic {
-                switch: location.map(|at| (at.group, at.switch)),
-                nic: *nic,
-                node,
-            };
+            let placed =
+                PlacedNic { switch: location.map(|at| (at.group, at.switch)), nic: *nic, node };
             (key.0, placed.switch, key.1, key.2, placed)
         })
         .collect();

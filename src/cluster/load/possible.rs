@@ -12,10 +12,8 @@ const NO_LOCATIONS: &str = "the locations of the NICs are not known";
 pub fn why_impossible(pattern: Pattern, nics: &[PlacedNic], seed: u64) -> Option<String> {
     let needs_locations = matches!(
         pattern,
-        Pattern::Bisect {
-            of: Set::Switch | Set::Group | Set::System,
-            ..
-        } | Pattern::Shift(Distance::Switch | Distance::Group)
+        Pattern::Bisect { of: Set::Switch | Set::Group | Set::System, .. }
+            | Pattern::Shift(Distance::Switch | Distance::Group)
     );
     let is_group = matches!(pattern, Pattern::Bisect { of: Set::Group, .. });
     if needs_locations && nics.iter().all(|nic| nic.switch.is_none()) {
@@ -30,15 +28,12 @@ pub fn why_impossible(pattern: Pattern, nics: &[PlacedNic], seed: u64) -> Option
         Pattern::Incast(sources) => {
             format!("it needs {} NICs, there are {}", sources + 1, nics.len())
         }
-        Pattern::Bisect {
-            of: Set::Switch, ..
-        } => "no switch has NICs of two nodes".into(),
+        Pattern::Bisect { of: Set::Switch, .. } => "no switch has NICs of two nodes".into(),
         Pattern::Bisect { of: Set::Group, .. } => "no group has NICs at two switches".into(),
         Pattern::Shift(Distance::Switch) => "all NICs are at one switch".into(),
-        Pattern::Bisect {
-            of: Set::System, ..
+        Pattern::Bisect { of: Set::System, .. } | Pattern::Shift(Distance::Group) => {
+            "all NICs are in one group".into()
         }
-        | Pattern::Shift(Distance::Group) => "all NICs are in one group".into(),
         _ => "it needs NICs of two nodes".into(),
     })
 }

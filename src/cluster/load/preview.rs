@@ -32,10 +32,7 @@ pub struct LoadPreview {
 
 /// Returns what the steps of a pass will send, after `ramp` slots of its widest pattern.
 pub fn preview(pass: &Pass, facts: PassFacts, ramp: u32) -> LoadPreview {
-    let mut preview = LoadPreview {
-        slots: ramp,
-        ..LoadPreview::default()
-    };
+    let mut preview = LoadPreview { slots: ramp, ..LoadPreview::default() };
     // Seconds in which a NIC sends, added up over the NICs.
     let mut sending = 0.0;
     for step in &pass.steps {
@@ -54,9 +51,7 @@ pub fn preview(pass: &Pass, facts: PassFacts, ramp: u32) -> LoadPreview {
     }
     let steps_slots = f64::from(preview.slots - ramp).max(1.0);
     preview.seconds *= (1.0 + f64::from(ramp) / steps_slots) * (1.0 + IDLE);
-    preview.peak = facts
-        .rate
-        .map(|rate| rate * f64::from(preview.most_aggressors));
+    preview.peak = facts.rate.map(|rate| rate * f64::from(preview.most_aggressors));
     preview.total_bytes = facts.rate.map(|rate| rate * sending);
     preview
 }

@@ -68,18 +68,8 @@ impl<'a> Plan<'a> {
         for (unit, members) in units.iter().enumerate() {
             members.iter().for_each(|index| unit_of[*index] = unit);
         }
-        let most = if has_switches {
-            usize::MAX
-        } else {
-            (nics.len() / SENDING_PART).max(1)
-        };
-        Self {
-            nics,
-            units,
-            groups,
-            unit_of,
-            most,
-        }
+        let most = if has_switches { usize::MAX } else { (nics.len() / SENDING_PART).max(1) };
+        Self { nics, units, groups, unit_of, most }
     }
 
     /// Returns slots in which each NIC sends once. Other turns have other targets.
@@ -127,10 +117,7 @@ impl<'a> Plan<'a> {
             let members = &self.units[other];
             let is_apart = |index: &&usize| self.nics[**index].node != self.nics[source].node;
             let ordinal = self.units[unit].iter().position(|own| *own == source)?;
-            let from = members
-                .iter()
-                .cycle()
-                .skip((ordinal + turn) % members.len());
+            let from = members.iter().cycle().skip((ordinal + turn) % members.len());
             let found = from.take(members.len()).find(is_apart).copied();
             found.filter(|_| !is_busy[other])
         })

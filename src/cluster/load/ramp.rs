@@ -19,10 +19,7 @@ pub fn ramp(pass: &Pass, facts: PassFacts, seed: u64) -> Vec<Scene> {
     dice(seed, 0).shuffle(&mut all);
     let counts = PARTS_OF_LOAD.map(|part| (part * all.len() as f64) as usize);
     let scene = |(place, count): (u32, usize)| {
-        let slot = SlotFlows {
-            flows: all[..count].to_vec(),
-            victims: Vec::new(),
-        };
+        let slot = SlotFlows { flows: all[..count].to_vec(), victims: Vec::new() };
         let timing = timing_of(std::slice::from_ref(&slot), facts);
         Scene {
             purpose: Purpose::Ramp,

@@ -98,9 +98,7 @@ impl SlotRates {
 
     /// Returns source and target of each flow whose rate is not known.
     pub fn unknown_flows(&self) -> impl Iterator<Item = (NicId, NicId)> {
-        self.unjudged
-            .iter()
-            .flat_map(|flow| flow.peers.iter().map(|peer| (flow.source, *peer)))
+        self.unjudged.iter().flat_map(|flow| flow.peers.iter().map(|peer| (flow.source, *peer)))
     }
 }
 
@@ -147,13 +145,7 @@ mod tests {
     }
 
     fn result(nic: u32, answer: LoadAnswer, waited_percent: u8) -> LoadResult {
-        LoadResult {
-            slot: 0,
-            nic: NicId(nic),
-            answer,
-            waited_percent,
-            counters: Vec::new(),
-        }
+        LoadResult { slot: 0, nic: NicId(nic), answer, waited_percent, counters: Vec::new() }
     }
 
     fn sent(bytes: [u64; PARTS]) -> LoadAnswer {
@@ -166,10 +158,7 @@ mod tests {
         let scene = scene(&[(0, &[1, 2])]);
         let rates = SlotRates::of(&scene, &[result(0, sent([1_300_000; PARTS]), 5)]);
         let flows: Vec<_> = rates.flows().collect();
-        assert_eq!(
-            flows,
-            [(NicId(0), NicId(1), 50e6), (NicId(0), NicId(2), 50e6)]
-        );
+        assert_eq!(flows, [(NicId(0), NicId(1), 50e6), (NicId(0), NicId(2), 50e6)]);
     }
 
     #[test]

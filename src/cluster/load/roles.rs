@@ -72,10 +72,7 @@ pub fn deal(nics: &[PlacedNic], spread: Spread, rules: RoleRules, rng: &mut Rng)
         let has_role = |nic: &&PlacedNic| role_of.get(&nic.node) == Some(&wanted);
         nics.iter().filter(has_role).copied().collect()
     };
-    let mut roles = Roles {
-        aggressors: of_role(false),
-        victims: of_role(true),
-    };
+    let mut roles = Roles { aggressors: of_role(false), victims: of_role(true) };
     if roles.aggressors.len() > rules.most_aggressors {
         roles.aggressors = part(&roles.aggressors, rules.most_aggressors, rng);
     }
@@ -115,10 +112,7 @@ fn joined(nodes: &[NodeNics], place: impl Fn(&PlacedNic) -> Option<(u16, u16)>) 
         }
     }
     let has_place = |node: &usize| nodes[*node].iter().all(|nic| place(nic).is_some());
-    by_key((0..nodes.len()).filter(has_place), |node| {
-        top(&above, *node)
-    })
-    .collect()
+    by_key((0..nodes.len()).filter(has_place), |node| top(&above, *node)).collect()
 }
 
 /// Returns which nodes are victims: a part of the units of each parent, at least one and not all.
@@ -135,17 +129,13 @@ fn victims_of(parents: &[Vec<RoleUnit>], nodes: usize, percent: u8, rng: &mut Rn
         }
         rng.shuffle(&mut units);
         let count = part(units.len()).clamp(1, units.len() - 1);
-        units[..count]
-            .iter()
-            .for_each(|unit| mark(&mut is_victim, unit));
+        units[..count].iter().for_each(|unit| mark(&mut is_victim, unit));
         // The last one stays, so that each parent keeps both roles.
         others.extend_from_slice(&units[count + 1..]);
     }
     rng.shuffle(&mut single);
     let count = part(single.len());
-    single[..count]
-        .iter()
-        .for_each(|unit| mark(&mut is_victim, unit));
+    single[..count].iter().for_each(|unit| mark(&mut is_victim, unit));
     rng.shuffle(&mut others);
     others.extend_from_slice(&single[count..]);
     let all: usize = parents.iter().flatten().map(Vec::len).sum();
@@ -179,11 +169,7 @@ pub fn victim_pairs(victims: &[PlacedNic], repetition: u32, rng: &mut Rng) -> Ve
     // was in their own node.
     for turn in 0..3 * CLASSES.len() {
         let class = CLASSES[(turn + repetition as usize) % CLASSES.len()];
-        let most = if turn < CLASSES.len() {
-            of_class
-        } else {
-            usize::MAX
-        };
+        let most = if turn < CLASSES.len() { of_class } else { usize::MAX };
         pairs.extend(pairs_of_class(&mut open, class, most, rng));
     }
     pairs.extend(pairs_of_class(&mut open, Class::Unknown, usize::MAX, rng));
@@ -218,15 +204,8 @@ fn pairs_of_class(
                 continue;
             };
             let other = high.remove(place);
-            let (initiator, target) = if rng.bool() {
-                (*one, other)
-            } else {
-                (other, *one)
-            };
-            pairs.push(Pair {
-                initiator: initiator.nic,
-                target: target.nic,
-            });
+            let (initiator, target) = if rng.bool() { (*one, other) } else { (other, *one) };
+            pairs.push(Pair { initiator: initiator.nic, target: target.nic });
         }
     }
     rng.shuffle(&mut pairs);

@@ -15,19 +15,11 @@ use crate::survey::ids::NodeId;
 const SPREADS: [Spread; 3] = [Spread::Mixed, Spread::Switches, Spread::Groups];
 
 fn rules(victims_percent: u8) -> RoleRules {
-    RoleRules {
-        victims_percent,
-        most_aggressors: usize::MAX,
-    }
+    RoleRules { victims_percent, most_aggressors: usize::MAX }
 }
 
 fn dealt(nics: &[PlacedNic], spread: Spread, seed: u64) -> Option<Roles> {
-    deal(
-        nics,
-        spread,
-        rules(VICTIMS_PERCENT),
-        &mut Rng::with_seed(seed),
-    )
+    deal(nics, spread, rules(VICTIMS_PERCENT), &mut Rng::with_seed(seed))
 }
 
 fn nodes(nics: &[PlacedNic]) -> BTreeSet<NodeId> {
@@ -69,18 +61,9 @@ fn whole_groups_have_one_role() {
 fn spreads_without_enough_parts_have_no_roles() {
     let of = |shape, spread| dealt(&all_placed(&fabric(shape)), spread, 1).is_some();
     let (one_switch, one_group, no_locations) = ([1, 1, 12, 1], [1, 4, 3, 1], [0, 0, 12, 1]);
-    assert_eq!(
-        SPREADS.map(|spread| of(one_switch, spread)),
-        [true, false, false]
-    );
-    assert_eq!(
-        SPREADS.map(|spread| of(one_group, spread)),
-        [true, true, false]
-    );
-    assert_eq!(
-        SPREADS.map(|spread| of(no_locations, spread)),
-        [true, false, false]
-    );
+    assert_eq!(SPREADS.map(|spread| of(one_switch, spread)), [true, false, false]);
+    assert_eq!(SPREADS.map(|spread| of(one_group, spread)), [true, true, false]);
+    assert_eq!(SPREADS.map(|spread| of(no_locations, spread)), [true, false, false]);
     // Each node has a NIC at each switch: no switch can have one role.
     let wide = all_placed(&fabric_of_wide_nodes(2, 4, 6));
     let found = SPREADS.map(|spread| dealt(&wide, spread, 1).is_some());
@@ -90,12 +73,7 @@ fn spreads_without_enough_parts_have_no_roles() {
 #[test]
 fn small_fabrics_have_two_victim_pairs() {
     for count in 8..=32_u16 {
-        for shape in [
-            [0, 0, count, 1],
-            [1, 1, count, 1],
-            [1, count, 1, 1],
-            [count / 4, 2, 2, 1],
-        ] {
+        for shape in [[0, 0, count, 1], [1, 1, count, 1], [1, count, 1, 1], [count / 4, 2, 2, 1]] {
             let nics = all_placed(&fabric(shape));
             for spread in SPREADS {
                 let Some(roles) = dealt(&nics, spread, count.into()) else {
@@ -126,10 +104,7 @@ fn victims_are_in_pairs_of_each_class() {
 
 #[test]
 fn cap_leaves_out_aggressors_only() {
-    let capped = RoleRules {
-        victims_percent: 50,
-        most_aggressors: 3,
-    };
+    let capped = RoleRules { victims_percent: 50, most_aggressors: 3 };
     let nics = all_placed(&d4());
     let roles = deal(&nics, Spread::Mixed, capped, &mut Rng::with_seed(1)).unwrap();
     assert_eq!((roles.aggressors.len(), roles.victims.len()), (3, 8));

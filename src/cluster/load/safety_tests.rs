@@ -14,10 +14,7 @@ use crate::survey::untested::Untested;
 /// Returns a scene in which each of the first `sources` NICs sends to the NIC after them, and pairs
 /// of later NICs measure.
 fn scene(sources: u32, victims: u32) -> Scene {
-    let flow = |source| Flow {
-        source: NicId(source),
-        peers: vec![NicId(sources)],
-    };
+    let flow = |source| Flow { source: NicId(source), peers: vec![NicId(sources)] };
     let victim = |number| pair(sources + 1 + 2 * number, sources + 2 + 2 * number);
     Scene {
         purpose: Purpose::Bandwidth(Pattern::Incast(sources as u16)),
@@ -32,9 +29,7 @@ fn scene(sources: u32, victims: u32) -> Scene {
 
 /// Returns what the results of a scene demand if the scene before had the same ones.
 fn alarms_of(scene: &Scene, lost: &[u32], change: impl Fn(&mut LoadResult)) -> Vec<Alarm> {
-    alarms_in_turn(scene, lost, [&change, &change])
-        .pop()
-        .unwrap()
+    alarms_in_turn(scene, lost, [&change, &change]).pop().unwrap()
 }
 
 /// Returns what the results of scenes demand that follow each other.
@@ -142,10 +137,7 @@ fn target_that_pauses_its_switch_is_spared() {
     };
     assert_eq!(alarms_of(&scene(8, 0), &[], paused(125_000_000)), []);
     let found = alarms_of(&scene(8, 0), &[], paused(125_000_001));
-    assert!(
-        matches!(&found[..], [Alarm::Spare(NicId(8), _)]),
-        "{found:?}"
-    );
+    assert!(matches!(&found[..], [Alarm::Spare(NicId(8), _)]), "{found:?}");
 }
 
 #[test]

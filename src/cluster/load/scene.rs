@@ -81,10 +81,7 @@ impl Scene {
     /// Returns the test of its victims.
     pub fn victim_test(&self) -> TestId {
         match self.purpose {
-            Purpose::Victims {
-                in_other_class: true,
-                ..
-            } => VICTIM_IN_OTHER_CLASS,
+            Purpose::Victims { in_other_class: true, .. } => VICTIM_IN_OTHER_CLASS,
             _ => VICTIM,
         }
     }

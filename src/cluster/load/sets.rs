@@ -37,21 +37,12 @@ pub fn sets_of_flow(
     let is_of_group = from.group == to.group;
     let is_of_switch = is_of_group && from.switch == to.switch;
     let between_groups = || {
-        let links = LoadUnit::GroupLinks {
-            from: from.group,
-            to: to.group,
-            both: false,
-        };
+        let links = LoadUnit::GroupLinks { from: from.group, to: to.group, both: false };
         vec![links, LoadUnit::Group(from.group)]
     };
     match pattern {
-        Pattern::Bisect {
-            of: Set::Switch, ..
-        } if is_of_switch => {
-            let switch = LoadUnit::Switch {
-                group: from.group,
-                switch: from.switch,
-            };
+        Pattern::Bisect { of: Set::Switch, .. } if is_of_switch => {
+            let switch = LoadUnit::Switch { group: from.group, switch: from.switch };
             vec![LoadUnit::Nic(source), switch]
         }
         Pattern::Bisect { of: Set::Group, .. } if is_of_switch => {
@@ -66,9 +57,7 @@ pub fn sets_of_flow(
             };
             vec![links, LoadUnit::Group(from.group)]
         }
-        Pattern::Bisect {
-            of: Set::System, ..
-        }
+        Pattern::Bisect { of: Set::System, .. }
         | Pattern::Shift(Distance::Group)
         | Pattern::AllToAll
             if !is_of_group =>
@@ -138,10 +127,8 @@ fn kind(unit: LoadUnit) -> u8 {
 fn figures_of_kind(sets: &[(LoadUnit, SetRates)], theory: Option<f64>) -> Vec<SetFigures> {
     let in_slot = |set: &SetRates| set.rates.len() as f64 / set.slots.len() as f64;
     // Sorted by the number of flows in a slot, so that equal sets are neighbours.
-    let mut values: Vec<(f64, f64)> = sets
-        .iter()
-        .filter_map(|(_, set)| Some((in_slot(set), median(&set.rates)?)))
-        .collect();
+    let mut values: Vec<(f64, f64)> =
+        sets.iter().filter_map(|(_, set)| Some((in_slot(set), median(&set.rates)?))).collect();
     values.sort_by(|one, other| one.0.total_cmp(&other.0));
     let equal_to = |flows: f64| {
         let first = values.partition_point(|of| of.0 < (1.0 - TOLERANCE) * flows);
@@ -184,10 +171,7 @@ mod tests {
 
     /// Returns a set with flows of this rate in one slot.
     fn set(unit: LoadUnit, flows: usize, rate: f64) -> (LoadUnit, SetRates) {
-        let set = SetRates {
-            rates: vec![rate; flows],
-            slots: BTreeSet::from([0]),
-        };
+        let set = SetRates { rates: vec![rate; flows], slots: BTreeSet::from([0]) };
         (unit, set)
     }
 
@@ -210,9 +194,8 @@ mod tests {
     #[test]
     fn nics_have_limits_of_their_own() {
         let figures = [10.0, 10.0, 10.0, 9.2];
-        let nics: Vec<_> = (0..4)
-            .map(|nic| set(LoadUnit::Nic(NicId(nic)), 3, figures[nic as usize]))
-            .collect();
+        let nics: Vec<_> =
+            (0..4).map(|nic| set(LoadUnit::Nic(NicId(nic)), 3, figures[nic as usize])).collect();
         assert_eq!(grades(&nics)[3], Grade::Bad);
         let groups: Vec<_> = (0..4)
             .map(|group| set(LoadUnit::Group(group), 3, figures[usize::from(group)]))

@@ -55,12 +55,6 @@ impl LoadSetup {
         rules: RoleRules,
         rate: Option<f64>,
     ) -> PassFacts<'a> {
-        PassFacts {
-            roster,
-            rate,
-            theory: self.theory.as_ref(),
-            sizes: self.sizes,
-            rules,
-        }
+        PassFacts { roster, rate, theory: self.theory.as_ref(), sizes: self.sizes, rules }
     }
 }

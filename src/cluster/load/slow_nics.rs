@@ -47,11 +47,8 @@ struct NicRates {
 /// Returns the slow NICs and switches. Nobody is named if two parts explain the flows equally well.
 pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowNics {
     let of_nics = gather(roster, rates);
-    let pairs: BTreeMap<Pair, f64> = of_nics
-        .within
-        .iter()
-        .filter_map(|(pair, ratios)| Some((*pair, median(ratios)?)))
-        .collect();
+    let pairs: BTreeMap<Pair, f64> =
+        of_nics.within.iter().filter_map(|(pair, ratios)| Some((*pair, median(ratios)?))).collect();
     if pairs.len() < LEAST_SETS {
         return SlowNics::default();
     }
@@ -78,11 +75,7 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
         }
     }
     let is_suspect = |of: NicRole| !is_fast(best.get(&of).copied().unwrap_or(0.0));
-    let several = |of: NicRole| {
-        partners
-            .get(&of)
-            .is_some_and(|of| of.len() >= LEAST_PARTNERS)
-    };
+    let several = |of: NicRole| partners.get(&of).is_some_and(|of| of.len() >= LEAST_PARTNERS);
     let mut suspects: BTreeMap<NicRole, Vec<f64>> = BTreeMap::new();
     let mut named: BTreeMap<NicRole, Vec<f64>> = BTreeMap::new();
     for (pair, ratio) in &slow {
@@ -99,9 +92,7 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
     named.retain(|of, ratios| several(*of) || median(ratios).is_some_and(|ratio| ratio < SET.slow));
     // For a switch, the partners in both roles count.
     let partners_of_nic = |nic: NicId| {
-        let of_roles = Role::BOTH
-            .into_iter()
-            .filter_map(|role| partners.get(&(nic, role)));
+        let of_roles = Role::BOTH.into_iter().filter_map(|role| partners.get(&(nic, role)));
         of_roles.flatten().collect::<BTreeSet<_>>().len()
     };
     suspects.retain(|of, _| partners_of_nic(of.0) >= LEAST_PARTNERS || named.contains_key(of));
@@ -140,18 +131,12 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
 }
 
 /// The pattern that shows slow NICs.
-const WITHIN: Pattern = Pattern::Bisect {
-    of: Set::Switch,
-    both_ways: false,
-};
+const WITHIN: Pattern = Pattern::Bisect { of: Set::Switch, both_ways: false };
 
 /// Returns the switch of a NIC.
 fn switch_of(roster: &Roster, nic: NicId) -> Option<LoadUnit> {
     let place = roster.location(nic)?;
-    Some(LoadUnit::Switch {
-        group: place.group,
-        switch: place.switch,
-    })
+    Some(LoadUnit::Switch { group: place.group, switch: place.switch })
 }
 
 /// Returns the switches of which at least two thirds of the NICs, and at least two, may be slow in
@@ -198,10 +183,7 @@ fn slow_switches(
 
 /// Returns whether each NIC sends to one other at most, and receives from one at most.
 fn is_one_to_one(pattern: Pattern) -> bool {
-    matches!(
-        pattern,
-        Pattern::Quiet | Pattern::Bisect { .. } | Pattern::Shift(_)
-    )
+    matches!(pattern, Pattern::Quiet | Pattern::Bisect { .. } | Pattern::Shift(_))
 }
 
 /// Returns the rates of NICs as ratios.

@@ -36,9 +36,8 @@ pub fn figures(slots: &[SlotRates], quiet: Option<f64>) -> Vec<StarFigures> {
             star.smallest.extend(smallest_share(&shares));
         }
     }
-    let figures = of_targets
-        .into_iter()
-        .filter_map(|(target, star)| of_target(target, &star, quiet));
+    let figures =
+        of_targets.into_iter().filter_map(|(target, star)| of_target(target, &star, quiet));
     let mut figures: Vec<StarFigures> = figures.collect();
     figures.sort_by(|one, other| {
         let by_grade = other.grade.cmp(&one.grade);
@@ -55,10 +54,7 @@ fn of_target(target: NicId, star: &StarSlots, quiet: Option<f64>) -> Option<Star
     let fairness = median(&star.fairness).unwrap_or(1.0);
     let smallest_share = median(&star.smallest).unwrap_or(1.0);
     let of_sum = ratio_to_quiet.map(|ratio| INCAST_SUM.grade(ratio));
-    let of_shares = [
-        FAIRNESS.grade(fairness),
-        SMALLEST_SHARE.grade(smallest_share),
-    ];
+    let of_shares = [FAIRNESS.grade(fairness), SMALLEST_SHARE.grade(smallest_share)];
     Some(StarFigures {
         target,
         sources: star.sources as u32,
@@ -83,10 +79,7 @@ mod tests {
             peers: vec![NicId(target)],
             rate: *rate,
         });
-        SlotRates {
-            sent: sent.collect(),
-            ..SlotRates::default()
-        }
+        SlotRates { sent: sent.collect(), ..SlotRates::default() }
     }
 
     #[test]
@@ -120,10 +113,7 @@ mod tests {
     #[test]
     fn star_with_an_unknown_source_does_not_count() {
         let mut slot = star(0, &[1e9; 7]);
-        slot.unjudged.push(Flow {
-            source: NicId(107),
-            peers: vec![NicId(0)],
-        });
+        slot.unjudged.push(Flow { source: NicId(107), peers: vec![NicId(0)] });
         assert_eq!(figures(&[slot], Some(8e9)), []);
     }
 }

@@ -47,11 +47,8 @@ pub fn quantile(sorted: &[f64], part: f64) -> f64 {
 pub fn deviation(values: &[f64], centre: f64) -> f64 {
     let distances: Vec<f64> = values.iter().map(|value| (value - centre).abs()).collect();
     let of_median = SIGMA_OF_MEDIAN * median(&distances).unwrap_or(0.0);
-    let found = if of_median > 0.0 {
-        of_median
-    } else {
-        SIGMA_OF_MEAN * mean(&distances).unwrap_or(0.0)
-    };
+    let found =
+        if of_median > 0.0 { of_median } else { SIGMA_OF_MEAN * mean(&distances).unwrap_or(0.0) };
     found.max(LEAST_DEVIATION * centre.abs())
 }
 
@@ -104,10 +101,7 @@ mod tests {
         let shares = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.2];
         assert!((fairness(&shares).unwrap() - 0.920).abs() < 5e-4);
         assert!((smallest_share(&shares).unwrap() - 0.222).abs() < 5e-4);
-        assert_eq!(
-            (fairness(&[0.0; 3]), smallest_share(&[0.0; 3])),
-            (None, None)
-        );
+        assert_eq!((fairness(&[0.0; 3]), smallest_share(&[0.0; 3])), (None, None));
     }
 
     #[test]

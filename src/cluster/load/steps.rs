@@ -42,21 +42,9 @@ impl CourseStep {
     /// Returns its name in a plan: `victims under incast:8, mixed`.
     pub fn title(&self) -> String {
         match self.purpose {
-            Purpose::Victims {
-                spread,
-                in_other_class,
-                ..
-            } => {
-                let class = if in_other_class {
-                    ", other traffic class"
-                } else {
-                    ""
-                };
-                format!(
-                    "victims under {}, {}{class}",
-                    self.name(),
-                    spread_name(spread)
-                )
+            Purpose::Victims { spread, in_other_class, .. } => {
+                let class = if in_other_class { ", other traffic class" } else { "" };
+                format!("victims under {}, {}{class}", self.name(), spread_name(spread))
             }
             _ => self.name(),
         }
@@ -82,19 +70,11 @@ impl CourseStep {
             Purpose::Ramp => Vec::new(),
             Purpose::Bandwidth(pattern) => {
                 let flows = flows(pattern, nics, number, seed);
-                let slot = SlotFlows {
-                    flows,
-                    victims: Vec::new(),
-                };
+                let slot = SlotFlows { flows, victims: Vec::new() };
                 let has_flows = !slot.flows.is_empty();
                 has_flows.then_some(slot).into_iter().collect()
             }
-            Purpose::Victims {
-                under,
-                spread,
-                at_target,
-                ..
-            } => {
+            Purpose::Victims { under, spread, at_target, .. } => {
                 let mut rng = roles_dice(seed, number, spread);
                 let Some(roles) = deal(nics, spread, rules, &mut rng) else {
                     return Vec::new();
@@ -107,11 +87,7 @@ impl CourseStep {
                 };
                 let of_place = |(place, has_load): (u32, bool)| {
                     // Victims of targets keep their targets.
-                    let slot = if at_target {
-                        number
-                    } else {
-                        2 * number + place / 2
-                    };
+                    let slot = if at_target { number } else { 2 * number + place / 2 };
                     SlotFlows {
                         flows: if has_load { load(slot) } else { Vec::new() },
                         victims: victims.clone(),
@@ -139,9 +115,7 @@ fn victims_of_stars(flows: &[Flow], roles: &Roles, rng: &mut Rng) -> Vec<Pair> {
     let mut victims: Vec<_> = roles.victims.iter().map(|nic| nic.nic).collect();
     rng.shuffle(&mut victims);
     let pairs = victims.into_iter().zip(targets);
-    pairs
-        .map(|(initiator, target)| Pair { initiator, target })
-        .collect()
+    pairs.map(|(initiator, target)| Pair { initiator, target }).collect()
 }
 
 /// Returns the name of a spread in texts.

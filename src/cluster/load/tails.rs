@@ -58,20 +58,13 @@ pub fn compare(blocks: &[SampleBlock], (part, least): (f64, u64), seed: u64) -> 
         let mut rng = Rng::with_seed(seed);
         let ratios = (0..RESAMPLES).filter_map(|_| {
             let mut weights = vec![0; blocks.len()];
-            blocks
-                .iter()
-                .for_each(|_| weights[rng.usize(..blocks.len())] += 1);
+            blocks.iter().for_each(|_| weights[rng.usize(..blocks.len())] += 1);
             Some(of_loaded.quantile(&weights, part)? / of_quiet.quantile(&weights, part)?)
         });
         let ratios = sorted(&ratios.collect::<Vec<f64>>());
         (quantile(&ratios, 0.025), quantile(&ratios, 0.975))
     });
-    Some(Compared {
-        quiet,
-        loaded,
-        impact: loaded / quiet,
-        interval,
-    })
+    Some(Compared { quiet, loaded, impact: loaded / quiet, interval })
 }
 
 /// The numbers of samples of all blocks, by bin.

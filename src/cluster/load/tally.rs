@@ -117,10 +117,8 @@ impl Tally {
     /// then they explain nothing.
     pub fn findings_after(&self, is_cleared: impl Fn(&LoadJudgement) -> bool) -> LoadFindings {
         let quiet = self.quiet_bandwidth();
-        let yardstick = Yardstick {
-            quiet,
-            shape: self.facts.theory.filter(|_| !self.facts.is_partial),
-        };
+        let yardstick =
+            Yardstick { quiet, shape: self.facts.theory.filter(|_| !self.facts.is_partial) };
         let of_pattern = |(pattern, slots): (&Pattern, &Vec<SlotRates>)| {
             let figures = bandwidths::figures(&self.roster, *pattern, slots, yardstick);
             (*pattern, figures)

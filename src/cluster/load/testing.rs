@@ -48,21 +48,14 @@ pub fn all_placed(roster: &Roster) -> Vec<PlacedNic> {
 pub fn setup(wanted: &str) -> LoadSetup {
     LoadSetup {
         wanted: parse(wanted).unwrap(),
-        sizes: LoadSizes {
-            size_bytes: 65_536,
-            window_bytes: 1 << 20,
-        },
+        sizes: LoadSizes { size_bytes: 65_536, window_bytes: 1 << 20 },
         victims_percent: super::roles::VICTIMS_PERCENT,
         cap: Cap::Default,
         seed: 7,
         is_hardware: false,
         nic_rate: Some(1e9),
         theory: None,
-        victim_test: Test {
-            tool: "write-lat".into(),
-            size_bytes: 8,
-            of_bandwidth: false,
-        },
+        victim_test: Test { tool: "write-lat".into(), size_bytes: 8, of_bandwidth: false },
         other_class: None,
     }
 }
@@ -75,13 +68,8 @@ pub fn conductor(roster: &Roster, setup: LoadSetup) -> LoadConductor {
 /// Returns what the NICs of a scene report on a good fabric. `rate` is the bandwidth of a source.
 pub fn results(scene: &Scene, slot: u32, rate: impl Fn(NicId) -> f64) -> Vec<LoadResult> {
     let part_s = Times::of_slot(scene.slot_ns).counted() as f64 / 1e9 / PARTS as f64;
-    let result = |nic, answer| LoadResult {
-        slot,
-        nic,
-        answer,
-        waited_percent: 0,
-        counters: Vec::new(),
-    };
+    let result =
+        |nic, answer| LoadResult { slot, nic, answer, waited_percent: 0, counters: Vec::new() };
     let mut results = Vec::new();
     let mut targets: Vec<NicId> = scene.victims.iter().map(|pair| pair.target).collect();
     for flow in &scene.flows {
@@ -99,21 +87,11 @@ pub fn results(scene: &Scene, slot: u32, rate: impl Fn(NicId) -> f64) -> Vec<Loa
     // A NIC that sends and receives has one result.
     let mut seen: HashSet<NicId> = results.iter().map(|of| of.nic).collect();
     targets.retain(|nic| seen.insert(*nic));
-    let watched = targets
-        .into_iter()
-        .map(|nic| result(nic, LoadAnswer::Present));
+    let watched = targets.into_iter().map(|nic| result(nic, LoadAnswer::Present));
     results.extend(watched);
     results
 }
 
 /// The pairs of `bisect:system` in vector 9 of load.md.
-pub const VECTOR_9: [(u32, u32); 8] = [
-    (0, 8),
-    (1, 13),
-    (2, 10),
-    (3, 15),
-    (4, 12),
-    (5, 9),
-    (6, 14),
-    (7, 11),
-];
+pub const VECTOR_9: [(u32, u32); 8] =
+    [(0, 8), (1, 13), (2, 10), (3, 15), (4, 12), (5, 9), (6, 14), (7, 11)];

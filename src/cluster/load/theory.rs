@@ -93,11 +93,7 @@ impl FabricShape {
     /// paths, the links to the group that an odd number leaves over carry nothing.
     pub fn bisection_of_nic(&self) -> f64 {
         let half = f64::from(self.groups / 2);
-        let links = if self.is_minimal {
-            half * half * self.between_groups()
-        } else {
-            self.cut()
-        };
+        let links = if self.is_minimal { half * half * self.between_groups() } else { self.cut() };
         self.nic_rate.min(links / (half * self.nics_of_group()))
     }
 
@@ -110,11 +106,7 @@ impl FabricShape {
     /// Returns the bandwidth of a NIC while each group sends to the next one: on minimal paths, or
     /// by detours over all other groups.
     pub fn worst_shift_of_nic(&self) -> f64 {
-        let links = if self.is_minimal {
-            self.between_groups()
-        } else {
-            self.global_out() / 2.0
-        };
+        let links = if self.is_minimal { self.between_groups() } else { self.global_out() / 2.0 };
         self.nic_rate.min(links / self.nics_of_group())
     }
 
@@ -122,14 +114,9 @@ impl FabricShape {
     /// on chance or on the routes, and for fabrics of one group.
     pub fn of_nic(&self, pattern: Pattern) -> Option<f64> {
         match pattern {
-            Pattern::Quiet
-            | Pattern::Bisect {
-                of: Set::Switch, ..
-            } => Some(self.nic_rate),
+            Pattern::Quiet | Pattern::Bisect { of: Set::Switch, .. } => Some(self.nic_rate),
             _ if self.groups < 2 => None,
-            Pattern::Bisect {
-                of: Set::System, ..
-            } => Some(self.bisection_of_nic()),
+            Pattern::Bisect { of: Set::System, .. } => Some(self.bisection_of_nic()),
             Pattern::AllToAll => Some(self.all_to_all_of_nic()),
             Pattern::Shift(Distance::Group) => Some(self.worst_shift_of_nic()),
             Pattern::Bisect { .. } | Pattern::Shift(_) | Pattern::Incast(_) => None,
@@ -156,10 +143,7 @@ mod tests {
     }
 
     fn close(found: f64, expected: f64) {
-        assert!(
-            (found / expected - 1.0).abs() < 2e-3,
-            "{found}, not {expected}"
-        );
+        assert!((found / expected - 1.0).abs() < 2e-3, "{found}, not {expected}");
     }
 
     #[test]
@@ -172,10 +156,7 @@ mod tests {
         close(shape.bisection_of_nic(), 7.23e9);
         close(shape.all_to_all_of_nic(), 14.45e9);
         close(shape.worst_shift_of_nic(), 0.195e9);
-        let adaptive = FabricShape {
-            is_minimal: false,
-            ..shape
-        };
+        let adaptive = FabricShape { is_minimal: false, ..shape };
         close(adaptive.worst_shift_of_nic(), 7.13e9);
     }
 
@@ -192,10 +173,7 @@ mod tests {
     fn measured_bandwidth_of_nic_scales_links_too() {
         let shape = large(74, 4).scaled_to(21.5e9);
         close(shape.taper(), 0.570);
-        let system = Pattern::Bisect {
-            of: Set::System,
-            both_ways: false,
-        };
+        let system = Pattern::Bisect { of: Set::System, both_ways: false };
         close(shape.of_nic(system).unwrap(), 7.23e9 * 0.86);
         close(shape.of_nic(Pattern::Quiet).unwrap(), 21.5e9);
         assert_eq!(shape.of_nic(Pattern::Incast(8)), None);
@@ -206,21 +184,13 @@ mod tests {
     fn odd_number_of_groups_leaves_links_unused_on_minimal_paths() {
         let minimal = large(5, 4);
         close(minimal.bisection_of_nic(), 2.0 * 100e9 / 512.0);
-        let adaptive = FabricShape {
-            is_minimal: false,
-            ..minimal
-        };
+        let adaptive = FabricShape { is_minimal: false, ..minimal };
         close(adaptive.bisection_of_nic(), 3.0 * 100e9 / 512.0);
     }
 
     #[test]
     fn shape_is_of_a_roster_with_all_its_nics() {
-        let shape = FabricShape {
-            groups: 4,
-            switches: 2,
-            nics: 2,
-            ..large(4, 1)
-        };
+        let shape = FabricShape { groups: 4, switches: 2, nics: 2, ..large(4, 1) };
         for (sizes, expected) in [
             ([4, 2, 2, 1], true),
             ([3, 2, 2, 1], false),

@@ -216,13 +216,7 @@ mod tests {
     fn parts_of_slot_are_those_of_the_table() {
         let times = Times::of_slot(250_000_000);
         assert_eq!(
-            [
-                times.start_ns,
-                times.count_ns,
-                times.counted_ns,
-                times.stop_ns,
-                times.end_ns
-            ],
+            [times.start_ns, times.count_ns, times.counted_ns, times.stop_ns, times.end_ns],
             [30, 70, 200, 220, 250].map(|ms| ms * 1_000_000)
         );
         assert_eq!(times.counted(), 130_000_000);

@@ -56,10 +56,7 @@ pub fn timing(crowd: f64, rate: Option<f64>, sizes: LoadSizes) -> SlotTiming {
     let window = sizes.window_bytes.max(sizes.size_bytes);
     let crowd = crowd.max(LEAST_CROWD);
     let Some(rate) = rate.filter(|rate| *rate > 0.0) else {
-        return SlotTiming {
-            slot_ns: USUAL_NS,
-            window_bytes: window,
-        };
+        return SlotTiming { slot_ns: USUAL_NS, window_bytes: window };
     };
     let needed_ns = (TURNS * crowd * window as f64 / rate * 1e9) as u64;
     if needed_ns <= LONGEST_NS {
@@ -70,10 +67,7 @@ pub fn timing(crowd: f64, rate: Option<f64>, sizes: LoadSizes) -> SlotTiming {
     }
     let fitting = (rate * LONGEST_NS as f64 / 1e9 / (TURNS * crowd)) as u64;
     let operations = (fitting / sizes.size_bytes.max(1)).max(1);
-    SlotTiming {
-        slot_ns: LONGEST_NS,
-        window_bytes: operations * sizes.size_bytes,
-    }
+    SlotTiming { slot_ns: LONGEST_NS, window_bytes: operations * sizes.size_bytes }
 }
 
 /// A link that flows share.
@@ -104,11 +98,8 @@ pub fn crowd(flows: &[Flow], roster: &Roster, links: u32) -> f64 {
                 let between = SharedLink::Groups(from.group, to.group);
                 *windows.entry(between).or_default() += window / f64::from(links.max(1));
             } else if from.switch != to.switch {
-                let between = SharedLink::Switches {
-                    group: from.group,
-                    from: from.switch,
-                    to: to.switch,
-                };
+                let between =
+                    SharedLink::Switches { group: from.group, from: from.switch, to: to.switch };
                 *windows.entry(between).or_default() += window;
             }
         }

@@ -8,19 +8,13 @@ use super::timing::{LoadSizes, SlotTiming, crowd, timing};
 const KIB: u64 = 1024;
 
 fn sizes(window_bytes: u64) -> LoadSizes {
-    LoadSizes {
-        size_bytes: 64 * KIB,
-        window_bytes,
-    }
+    LoadSizes { size_bytes: 64 * KIB, window_bytes }
 }
 
 #[test]
 fn slots_are_longer_on_slow_fabrics() {
     let of = |crowd, rate| {
-        let SlotTiming {
-            slot_ns,
-            window_bytes,
-        } = timing(crowd, rate, sizes(256 * KIB));
+        let SlotTiming { slot_ns, window_bytes } = timing(crowd, rate, sizes(256 * KIB));
         (slot_ns / 1_000_000, window_bytes / KIB)
     };
     assert_eq!(of(32.0, Some(25e9)), (250, 256));

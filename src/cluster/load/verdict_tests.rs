@@ -20,13 +20,7 @@ const SYSTEM: Pattern = bisect(Set::System, false);
 const PART: u64 = 13_000;
 
 fn result(nic: u32, answer: LoadAnswer) -> LoadResult {
-    LoadResult {
-        slot: 0,
-        nic: NicId(nic),
-        answer,
-        waited_percent: 0,
-        counters: Vec::new(),
-    }
+    LoadResult { slot: 0, nic: NicId(nic), answer, waited_percent: 0, counters: Vec::new() }
 }
 
 fn sent(nic: NicId, megabytes_per_second: u64) -> LoadResult {
@@ -101,11 +95,7 @@ fn add_victims_that_waited(tally: &mut Tally, of: Trial, impacts: [f64; 4], wait
                 },
                 repetition,
                 place,
-                flows: if is_loaded {
-                    vec![flow(NicId(0), NicId(4))]
-                } else {
-                    Vec::new()
-                },
+                flows: if is_loaded { vec![flow(NicId(0), NicId(4))] } else { Vec::new() },
                 victims: pairs.collect(),
                 slot_ns: 250_000_000,
                 window_bytes: 1 << 20,
@@ -122,9 +112,7 @@ fn add_victims_that_waited(tally: &mut Tally, of: Trial, impacts: [f64; 4], wait
                     measured(*nic, latency(at), tail)
                 })
                 .collect();
-            results
-                .iter_mut()
-                .for_each(|of| of.waited_percent = waited[0]);
+            results.iter_mut().for_each(|of| of.waited_percent = waited[0]);
             results.extend(victims.iter().map(|(_, target)| LoadResult {
                 waited_percent: waited[1],
                 ..result(*target, LoadAnswer::Present)
@@ -146,11 +134,7 @@ fn impact_of(trial: Trial, impacts: [f64; 4]) -> LoadFindings {
 fn impact_of_classes(same: f64, other: f64, drift: f64) -> LoadFindings {
     let mut tally = quiet_tally(&d4());
     add_victims(&mut tally, INCAST, [same; 4]);
-    let in_other_class = Trial {
-        in_other_class: true,
-        drift,
-        ..INCAST
-    };
+    let in_other_class = Trial { in_other_class: true, drift, ..INCAST };
     add_victims(&mut tally, in_other_class, [other; 4]);
     tally.findings()
 }
@@ -159,18 +143,12 @@ fn impact_of_classes(same: f64, other: f64, drift: f64) -> LoadFindings {
 fn incast_that_slows_victims_is_bad() {
     let findings = impact_of(INCAST, [3.0; 4]);
     let figures = &findings.impacts[0];
-    assert_eq!(
-        (figures.class, figures.victims, figures.unjudged),
-        (None, 8, 0)
-    );
+    assert_eq!((figures.class, figures.victims, figures.unjudged), (None, 8, 0));
     assert!((figures.median.impact / 3.0 - 1.0).abs() < 0.02);
     assert_eq!(figures.grade, Grade::Bad);
     assert!(figures.p99.is_some() && figures.p999.is_some());
     let judgement = &findings.judgements[0];
-    assert_eq!(
-        (judgement.unit, judgement.figure),
-        (LoadUnit::System, LoadFigure::Impact)
-    );
+    assert_eq!((judgement.unit, judgement.figure), (LoadUnit::System, LoadFigure::Impact));
     assert_eq!(findings.judgements.len(), 1);
 }
 
@@ -179,10 +157,7 @@ fn small_impact_is_good_and_few_victims_have_no_verdict() {
     let small = impact_of(INCAST, [1.15; 4]);
     assert_eq!(small.impacts[0].grade, Grade::Good);
     assert_eq!(small.judgements, []);
-    let few = Trial {
-        repetitions: 1,
-        ..INCAST
-    };
+    let few = Trial { repetitions: 1, ..INCAST };
     let few = impact_of(few, [3.0; 4]);
     assert_eq!(few.impacts[0].grade, Grade::Unjudged);
     assert_eq!(few.impacts[0].median.interval, None);
@@ -192,21 +167,13 @@ fn small_impact_is_good_and_few_victims_have_no_verdict() {
 #[test]
 fn victims_whose_processes_waited_do_not_count() {
     // A model explains the figures of a victim that has not waited, with all that delayed them.
-    for (waited, counts) in [
-        ([25, 25], true),
-        ([26, 0], false),
-        ([1, 26], false),
-        ([0, 100], true),
-    ] {
+    for (waited, counts) in [([25, 25], true), ([26, 0], false), ([1, 26], false), ([0, 100], true)]
+    {
         let mut tally = quiet_tally(&d4());
         add_victims_that_waited(&mut tally, INCAST, [3.0; 4], waited);
         let findings = tally.findings();
         assert_eq!(findings.impacts.is_empty(), !counts, "{waited:?}");
-        let unmeasured: &[&str] = if counts {
-            &[]
-        } else {
-            &["victims under incast:8"]
-        };
+        let unmeasured: &[&str] = if counts { &[] } else { &["victims under incast:8"] };
         assert_eq!(findings.unmeasured, unmeasured, "{waited:?}");
     }
 }
@@ -220,10 +187,7 @@ fn pattern_is_unmeasured_if_most_of_it_does_not_count() {
             waited_percent: if nic < waited { 100 } else { 0 },
             ..sent(NicId(nic), 50)
         });
-        tally.add(
-            &bandwidth_scene(SYSTEM, flows(&pairs)),
-            &results.collect::<Vec<_>>(),
-        );
+        tally.add(&bandwidth_scene(SYSTEM, flows(&pairs)), &results.collect::<Vec<_>>());
         tally.findings().unmeasured
     };
     assert_eq!(unmeasured(2), [""; 0]);
@@ -233,16 +197,11 @@ fn pattern_is_unmeasured_if_most_of_it_does_not_count() {
 /// A CPU makes one latency in a hundred of a software NIC long, whatever explains its mean.
 #[test]
 fn tails_of_hardware_alone_have_a_verdict() {
-    for (is_software, tail, grade) in [
-        (false, 40, Grade::Bad),
-        (true, 40, Grade::Good),
-        (false, 10, Grade::Good),
-    ] {
+    for (is_software, tail, grade) in
+        [(false, 40, Grade::Bad), (true, 40, Grade::Good), (false, 10, Grade::Good)]
+    {
         let fabric = d4();
-        let facts = TallyFacts {
-            is_software,
-            ..fabric.facts()
-        };
+        let facts = TallyFacts { is_software, ..fabric.facts() };
         let mut tally = Tally::new(&fabric.roster, facts);
         add_victims(&mut tally, Trial { tail, ..INCAST }, [1.0; 4]);
         let findings = tally.findings();
@@ -264,11 +223,9 @@ fn slow_part_explains_slow_shares_only() {
         limit: 0.8,
         evidence: Vec::new(),
     };
-    for (part, of_system, count) in [
-        (Grade::Slow, Grade::Slow, 0),
-        (Grade::Slow, Grade::Bad, 1),
-        (Grade::Bad, Grade::Bad, 0),
-    ] {
+    for (part, of_system, count) in
+        [(Grade::Slow, Grade::Slow, 0), (Grade::Slow, Grade::Bad, 1), (Grade::Bad, Grade::Bad, 0)]
+    {
         let left = unexplained(vec![judgement(of_system)], [judgement(part)].iter());
         assert_eq!(left.len(), count, "{part:?} {of_system:?}");
     }
@@ -278,10 +235,7 @@ fn slow_part_explains_slow_shares_only() {
 fn judgement_is_about_the_figure_that_is_bad() {
     let tail = Trial { tail: 40, ..INCAST };
     let judgement = &impact_of(tail, [1.3; 4]).judgements[0];
-    assert_eq!(
-        (judgement.grade, judgement.figure),
-        (Grade::Bad, LoadFigure::ImpactP99)
-    );
+    assert_eq!((judgement.grade, judgement.figure), (Grade::Bad, LoadFigure::ImpactP99));
 }
 
 /// Each of them is measured again.
@@ -301,17 +255,10 @@ fn bad_patterns_have_judgements_of_their_own() {
 #[test]
 fn victims_beside_idle_aggressors_do_not_count() {
     let mut tally = quiet_tally(&d4());
-    let pair = Pair {
-        initiator: NicId(12),
-        target: NicId(8),
-    };
+    let pair = Pair { initiator: NicId(12), target: NicId(8) };
     for place in 0..4 {
         let is_quiet = place == 0 || place == 3;
-        let flows = if is_quiet {
-            Vec::new()
-        } else {
-            flows(&[(0, 4), (1, 4)])
-        };
+        let flows = if is_quiet { Vec::new() } else { flows(&[(0, 4), (1, 4)]) };
         let scene = Scene {
             purpose: Purpose::Victims {
                 under: Pattern::Incast(8),
@@ -332,10 +279,7 @@ fn victims_beside_idle_aggressors_do_not_count() {
 
 #[test]
 fn victims_under_other_patterns_than_incasts_are_slow_at_most() {
-    let system = Trial {
-        under: SYSTEM,
-        ..INCAST
-    };
+    let system = Trial { under: SYSTEM, ..INCAST };
     let findings = impact_of(system, [3.0; 4]);
     assert_eq!(findings.impacts[0].grade, Grade::Slow);
     let evidence = &findings.judgements[0].evidence;
@@ -344,10 +288,7 @@ fn victims_under_other_patterns_than_incasts_are_slow_at_most() {
 
 #[test]
 fn victims_at_the_target_have_no_verdict() {
-    let at_target = Trial {
-        at_target: true,
-        ..INCAST
-    };
+    let at_target = Trial { at_target: true, ..INCAST };
     let findings = impact_of(at_target, [100.0; 4]);
     assert_eq!(findings.impacts[0].under, "incast-same:8");
     assert_eq!(findings.impacts[0].grade, Grade::Unjudged);
@@ -356,11 +297,9 @@ fn victims_at_the_target_have_no_verdict() {
 
 #[test]
 fn spreads_show_where_interference_arises() {
-    for (hit, words) in [
-        (1, "in switches"),
-        (2, "between switches of a group"),
-        (3, "between groups"),
-    ] {
+    for (hit, words) in
+        [(1, "in switches"), (2, "between switches of a group"), (3, "between groups")]
+    {
         let mut tally = quiet_tally(&d4());
         let spreads = [Spread::Mixed, Spread::Switches, Spread::Groups];
         for (place, spread) in spreads.into_iter().enumerate() {
@@ -378,31 +317,18 @@ fn spreads_show_where_interference_arises() {
 fn victims_far_above_their_class_are_named() {
     let findings = impact_of(INCAST, [2.5, 2.5, 2.5, 20.0]);
     let evidence = &findings.judgements[0].evidence;
-    let named: Vec<_> = evidence
-        .iter()
-        .filter(|of| of.contains("Far above"))
-        .collect();
+    let named: Vec<_> = evidence.iter().filter(|of| of.contains("Far above")).collect();
     assert_eq!(named.len(), 1);
-    assert!(
-        named[0].contains("nid000015 cxi0 (003.01.01) to nid000011 cxi0"),
-        "{named:?}"
-    );
+    assert!(named[0].contains("nid000015 cxi0 (003.01.01) to nid000011 cxi0"), "{named:?}");
 }
 
 /// load.md 5, vector 23: the class is good, and small deviations are not worth a name.
 #[test]
 fn victims_far_above_a_good_class_are_found() {
-    let of_medians = Trial {
-        spread: Spread::Switches,
-        ..INCAST
-    };
+    let of_medians = Trial { spread: Spread::Switches, ..INCAST };
     let findings = impact_of(of_medians, [1.0, 1.0, 1.1, 3.0]);
     assert_eq!(findings.judgements, []);
-    let far: Vec<&FarVictim> = findings
-        .impacts
-        .iter()
-        .flat_map(|of| &of.far_above)
-        .collect();
+    let far: Vec<&FarVictim> = findings.impacts.iter().flat_map(|of| &of.far_above).collect();
     let [victim] = far[..] else {
         panic!("{far:?}");
     };
@@ -421,10 +347,7 @@ fn other_class_that_lets_load_through_is_bad() {
     for (other, grade) in [(1.0, Grade::Good), (4.0, Grade::Bad)] {
         let findings = impact_of_classes(5.0, other, 1.0);
         let isolation = &findings.isolations[0];
-        assert_eq!(
-            (isolation.under.as_str(), isolation.grade),
-            ("incast:8", grade)
-        );
+        assert_eq!((isolation.under.as_str(), isolation.grade), ("incast:8", grade));
         let units = findings.judgements.iter().map(|of| of.unit);
         let named = units.filter(|of| *of == LoadUnit::TrafficClass).count();
         assert_eq!(named, usize::from(grade == Grade::Bad));
@@ -435,10 +358,7 @@ fn other_class_that_lets_load_through_is_bad() {
 #[test]
 fn drift_of_quiet_latencies_is_no_lack_of_isolation() {
     let isolation = &impact_of_classes(3.2, 3.8, 3.0).isolations[0];
-    assert!(
-        isolation.isolation.is_some_and(|of| of < 0.7),
-        "{isolation:?}"
-    );
+    assert!(isolation.isolation.is_some_and(|of| of < 0.7), "{isolation:?}");
     assert_eq!(isolation.grade, Grade::Good);
 }
 
@@ -446,10 +366,7 @@ fn drift_of_quiet_latencies_is_no_lack_of_isolation() {
 fn load_without_impact_leaves_nothing_to_isolate_from() {
     // load.md 5, vector 24, with an interval above 1.1
     let isolation = &impact_of_classes(1.15, 1.0, 1.0).isolations[0];
-    assert_eq!(
-        (isolation.isolation, isolation.grade),
-        (None, Grade::Unjudged)
-    );
+    assert_eq!((isolation.isolation, isolation.grade), (None, Grade::Unjudged));
 }
 
 #[test]
@@ -463,14 +380,8 @@ fn low_sum_into_one_target_of_many_is_its_own() {
         tally.add(&scene, &results.collect::<Vec<_>>());
     }
     let judgements = tally.findings().judgements;
-    let found: Vec<_> = judgements
-        .iter()
-        .map(|of| (of.unit, of.figure, of.grade))
-        .collect();
-    assert_eq!(
-        found,
-        [(LoadUnit::Nic(NicId(7)), LoadFigure::IncastSum, Grade::Bad)]
-    );
+    let found: Vec<_> = judgements.iter().map(|of| (of.unit, of.figure, of.grade)).collect();
+    assert_eq!(found, [(LoadUnit::Nic(NicId(7)), LoadFigure::IncastSum, Grade::Bad)]);
 }
 
 #[test]
@@ -489,10 +400,7 @@ fn unequal_sources_are_no_fault_of_a_named_part() {
 fn share_of_theory_is_judged_unless_load_is_partial() {
     let fabric = d4();
     for (is_partial, expected) in [(false, 1), (true, 0)] {
-        let facts = TallyFacts {
-            is_partial,
-            ..fabric.facts()
-        };
+        let facts = TallyFacts { is_partial, ..fabric.facts() };
         let mut tally = Tally::new(&fabric.roster, facts);
         let quiet = bandwidth_scene(Pattern::Quiet, flows(&[(0, 1)]));
         tally.add(&quiet, &[sent(NicId(0), 50)]);
@@ -530,18 +438,12 @@ fn with_counter_at(
         at_target,
         in_other_class: false,
     };
-    scene.victims.push(Pair {
-        initiator: NicId(12),
-        target: NicId(13),
-    });
+    scene.victims.push(Pair { initiator: NicId(12), target: NicId(13) });
     let mut with = result(nic, LoadAnswer::Present);
     with.counters.push(counter);
     tally.add(&scene, &[with]);
     let judgements = tally.findings().judgements;
-    judgements
-        .iter()
-        .map(|of| (of.unit, of.figure, of.grade))
-        .collect()
+    judgements.iter().map(|of| (of.unit, of.figure, of.grade)).collect()
 }
 
 #[test]
@@ -552,15 +454,8 @@ fn counters_have_their_verdicts() {
     assert_eq!(with_counter(12, Watched::TxPaused, 2_600_000), [spreads]);
     assert_eq!(with_counter(12, Watched::TxPaused, 2_500_000), []);
     assert_eq!(with_counter(0, Watched::TxPaused, 200_000_000), []);
-    assert_eq!(
-        with_counter_at(12, (Watched::TxPaused, 2_600_000), true),
-        []
-    );
-    let host = (
-        LoadUnit::Nic(NicId(8)),
-        LoadFigure::TargetPauses,
-        Grade::Slow,
-    );
+    assert_eq!(with_counter_at(12, (Watched::TxPaused, 2_600_000), true), []);
+    let host = (LoadUnit::Nic(NicId(8)), LoadFigure::TargetPauses, Grade::Slow);
     assert_eq!(with_counter(8, Watched::RxPaused, 2_600_000), [host]);
     assert_eq!(with_counter(0, Watched::RxPaused, 2_600_000), []);
     assert_eq!(with_counter(8, Watched::Refused, 1_000_000), []);
@@ -617,18 +512,11 @@ fn unanswered_victims_are_bad() {
         in_other_class: false,
     };
     scene.repetition = 5;
-    scene.victims.push(Pair {
-        initiator: NicId(12),
-        target: NicId(13),
-    });
+    scene.victims.push(Pair { initiator: NicId(12), target: NicId(13) });
     let failed = result(12, LoadAnswer::Failed("no answer".into()));
     let late = result(13, LoadAnswer::Untested(Untested::Late));
     tally.add(&scene, &[failed.clone(), late]);
-    assert_eq!(
-        tally.findings().judgements,
-        [],
-        "the target could not answer"
-    );
+    assert_eq!(tally.findings().judgements, [], "the target could not answer");
     tally.add(&scene, &[failed]);
     let judgements = tally.findings().judgements;
     assert_eq!(judgements.len(), 1);

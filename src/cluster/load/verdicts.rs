@@ -67,9 +67,7 @@ pub fn unexplained<'a>(
 
 /// Returns the judgements on the shares of theory, one for each pattern: retests repeat it.
 pub fn of_shares(figures: &BTreeMap<Pattern, BandwidthFigures>) -> Vec<LoadJudgement> {
-    let judged = figures
-        .iter()
-        .filter(|(pattern, _)| is_judged_by_share(**pattern));
+    let judged = figures.iter().filter(|(pattern, _)| is_judged_by_share(**pattern));
     let shares = judged.filter_map(|(_, of)| Some((of, of.share_of_theory?)));
     let slow = shares.filter(|of| is_judged(SHARE.grade(of.1)));
     let judgement = |(of, value): (&BandwidthFigures, f64)| LoadJudgement {
@@ -122,17 +120,10 @@ pub fn of_stars(
     if targets.len() >= LEAST_SETS && 3 * low.len() < targets.len() {
         judgements.extend(low.iter().map(|(target, (pattern, value))| {
             let unit = LoadUnit::Nic(*target);
-            judgement(
-                unit,
-                pattern,
-                LoadFigure::IncastSum,
-                graded(*value),
-                Vec::new(),
-            )
+            judgement(unit, pattern, LoadFigure::IncastSum, graded(*value), Vec::new())
         }));
-    } else if let Some((_, (pattern, value))) = low
-        .iter()
-        .min_by(|one, other| one.1.1.total_cmp(&other.1.1))
+    } else if let Some((_, (pattern, value))) =
+        low.iter().min_by(|one, other| one.1.1.total_cmp(&other.1.1))
     {
         let text = format!("Low at {} of {} targets.", low.len(), targets.len());
         let unit = LoadUnit::System;
@@ -145,14 +136,9 @@ pub fn of_stars(
         ));
     }
     let of_shares = |star: &StarFigures| {
-        FAIRNESS
-            .grade(star.fairness)
-            .max(SMALLEST_SHARE.grade(star.smallest_share))
+        FAIRNESS.grade(star.fairness).max(SMALLEST_SHARE.grade(star.smallest_share))
     };
-    let uneven: Vec<_> = stars
-        .iter()
-        .filter(|of| is_judged(of_shares(of.1)))
-        .collect();
+    let uneven: Vec<_> = stars.iter().filter(|of| is_judged(of_shares(of.1))).collect();
     let worst = uneven.iter().min_by(|one, other| {
         let by_grade = of_shares(other.1).cmp(&of_shares(one.1));
         by_grade.then(one.1.smallest_share.total_cmp(&other.1.smallest_share))
@@ -162,10 +148,7 @@ pub fn of_stars(
         let is_by_smallest = by_smallest >= FAIRNESS.grade(star.fairness);
         let (figure, of_figure) = if is_by_smallest {
             let value = star.smallest_share;
-            (
-                LoadFigure::SmallestShare,
-                (by_smallest, value, SMALLEST_SHARE.good),
-            )
+            (LoadFigure::SmallestShare, (by_smallest, value, SMALLEST_SHARE.good))
         } else {
             let grade = FAIRNESS.grade(star.fairness);
             (LoadFigure::Fairness, (grade, star.fairness, FAIRNESS.good))
@@ -176,13 +159,7 @@ pub fn of_stars(
             stars.len(),
             roster.name(star.target)
         );
-        judgements.push(judgement(
-            LoadUnit::System,
-            pattern,
-            figure,
-            of_figure,
-            vec![text],
-        ));
+        judgements.push(judgement(LoadUnit::System, pattern, figure, of_figure, vec![text]));
     }
     judgements
 }
@@ -204,17 +181,13 @@ pub fn of_impacts(roster: &Roster, figures: &[(VictimKey, ImpactFigures)]) -> Ve
         return of_impact(roster, &judged).into_iter().collect();
     }
     let bad = patterns.into_iter();
-    bad.filter_map(|under| of_impact(roster, &of_pattern(under)))
-        .collect()
+    bad.filter_map(|under| of_impact(roster, &of_pattern(under))).collect()
 }
 
 /// Returns the judgement on the worst of these figures.
 fn of_impact(roster: &Roster, judged: &[&(VictimKey, ImpactFigures)]) -> Option<LoadJudgement> {
-    let hit: Vec<&(VictimKey, ImpactFigures)> = judged
-        .iter()
-        .copied()
-        .filter(|(_, of)| is_judged(of.grade))
-        .collect();
+    let hit: Vec<&(VictimKey, ImpactFigures)> =
+        judged.iter().copied().filter(|(_, of)| is_judged(of.grade)).collect();
     let (key, worst) = hit.iter().copied().max_by(|one, other| {
         let by_grade = one.1.grade.cmp(&other.1.grade);
         let by_impact = one.1.median.impact.total_cmp(&other.1.median.impact);
@@ -232,8 +205,7 @@ fn of_impact(roster: &Roster, judged: &[&(VictimKey, ImpactFigures)]) -> Option<
         None => (LoadFigure::Impact, worst.median.impact, IMPACT.good),
     };
     let has = |all: &[&(VictimKey, ImpactFigures)], spread| {
-        all.iter()
-            .any(|(of, _)| of.under == key.under && of.spread == spread)
+        all.iter().any(|(of, _)| of.under == key.under && of.spread == spread)
     };
     let mut evidence = vec![place(|spread| (has(judged, spread), has(&hit, spread))).to_owned()];
     if let Some(class) = worst.class {
@@ -282,10 +254,8 @@ fn place(spread_of: impl Fn(Spread) -> (bool, bool)) -> &'static str {
 
 /// Returns the judgement on victims whose operations failed under load.
 pub fn of_unanswered(victims: &BTreeMap<VictimKey, Victims>) -> Option<LoadJudgement> {
-    let parts = victims
-        .iter()
-        .filter(|(key, _)| !key.at_target)
-        .map(|(key, of)| (key, of.unanswered()));
+    let parts =
+        victims.iter().filter(|(key, _)| !key.at_target).map(|(key, of)| (key, of.unanswered()));
     let (key, value) = parts.max_by(|one, other| one.1.total_cmp(&other.1))?;
     (value > MOST_UNANSWERED).then(|| LoadJudgement {
         unit: LoadUnit::System,

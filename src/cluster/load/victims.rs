@@ -76,17 +76,9 @@ impl VictimKey {
     /// Returns what the results of a scene belong to; `None` if it has no victims.
     pub fn of(scene: &Scene) -> Option<Self> {
         match scene.purpose {
-            Purpose::Victims {
-                under,
-                spread,
-                at_target,
-                in_other_class,
-            } => Some(Self {
-                under,
-                at_target,
-                spread,
-                in_other_class,
-            }),
+            Purpose::Victims { under, spread, at_target, in_other_class } => {
+                Some(Self { under, at_target, spread, in_other_class })
+            }
             Purpose::Ramp | Purpose::Bandwidth(_) => None,
         }
     }
@@ -184,10 +176,7 @@ impl Victims {
     /// Returns the blocks of samples of a class; of all classes block by block.
     pub fn blocks(&self, class: Option<Class>) -> Vec<SampleBlock> {
         let mut all: Vec<SampleBlock> = Vec::new();
-        let of_class = self
-            .blocks
-            .iter()
-            .filter(|(of, _)| class.is_none_or(|class| **of == class));
+        let of_class = self.blocks.iter().filter(|(of, _)| class.is_none_or(|class| **of == class));
         for (_, blocks) in of_class {
             if all.len() < blocks.len() {
                 all.resize_with(blocks.len(), SampleBlock::default);

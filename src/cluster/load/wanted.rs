@@ -64,10 +64,7 @@ pub struct WantedLoad {
 impl Default for WantedLoad {
     /// Returns the value of a bare `--load`.
     fn default() -> Self {
-        Self {
-            list: vec![Want::Standard],
-            is_plan: false,
-        }
+        Self { list: vec![Want::Standard], is_plan: false }
     }
 }
 
@@ -77,10 +74,7 @@ impl Default for WantedLoad {
 ///
 /// The first word that is unknown or given twice.
 pub fn parse(text: &str) -> Result<WantedLoad, String> {
-    let mut wanted = WantedLoad {
-        list: Vec::new(),
-        is_plan: false,
-    };
+    let mut wanted = WantedLoad { list: Vec::new(), is_plan: false };
     for name in text.split(',') {
         let is_repeated = if name == PLAN {
             std::mem::replace(&mut wanted.is_plan, true)
@@ -102,10 +96,9 @@ pub fn parse(text: &str) -> Result<WantedLoad, String> {
 
 fn one(name: &str) -> Result<Want, String> {
     // The longer prefix first: the other one begins it.
-    for (prefix, want) in [
-        ("incast-same:", Want::IncastSame as fn(u16) -> Want),
-        ("incast:", Want::Incast),
-    ] {
+    for (prefix, want) in
+        [("incast-same:", Want::IncastSame as fn(u16) -> Want), ("incast:", Want::Incast)]
+    {
         if let Some(sources) = name.strip_prefix(prefix) {
             let range = u64::from(*SOURCES.start())..=u64::from(*SOURCES.end());
             return within(sources, range)
@@ -179,16 +172,10 @@ mod tests {
     #[test]
     fn refuses_words_with_reason() {
         for (text, why) in [
-            (
-                "",
-                "unknown load '' (expected standard, bisect, bisect:switch, ",
-            ),
+            ("", "unknown load '' (expected standard, bisect, bisect:switch, "),
             ("ring", "incast:COUNT, incast-same:COUNT or plan)"),
             ("incast", "unknown load 'incast'"),
-            (
-                "incast:1",
-                "'incast:1': expected a decimal number from 2 to 64 after incast:",
-            ),
+            ("incast:1", "'incast:1': expected a decimal number from 2 to 64 after incast:"),
             ("incast-same:65", "from 2 to 64 after incast-same:"),
             ("shift,all2all,shift", "'shift' is given twice"),
             ("plan,plan", "'plan' is given twice"),

@@ -95,11 +95,7 @@ fn wait_for(path: &Path, task: &LauncherTask, mut end: Instant) -> Result<Coordi
         found.unwrap_or_default()
     ));
     let is_first = task.rank == 1;
-    Err(if is_known || !is_first {
-        failure.printed()
-    } else {
-        failure
-    })
+    Err(if is_known || !is_first { failure.printed() } else { failure })
 }
 
 /// Asks the coordinator on the first host of the launcher's list, if it has one.

@@ -106,11 +106,7 @@ impl BlockReport {
             // Both NICs of a pair may be NICs of this process.
             let of_initiator =
                 matches!(result.answer, Answer::Measured(_)) || !result.counters.is_empty();
-            let roles = if of_initiator {
-                &[false][..]
-            } else {
-                &[true, false]
-            };
+            let roles = if of_initiator { &[false][..] } else { &[true, false] };
             let mut roles = roles.iter();
             let found = roles.find_map(|role| tasks.remove(&(result.round, result.pair, *role)));
             let known = |task: &Task| (task.test, task.stage, task.active);
@@ -166,10 +162,7 @@ impl PairResult {
     /// Checks the result of a slot.
     fn accept(&mut self, tests: &[Test]) -> Result<(), String> {
         if self.waited_percent > 100 {
-            return Err(format!(
-                "it has waited {}% of its time",
-                self.waited_percent
-            ));
+            return Err(format!("it has waited {}% of its time", self.waited_percent));
         }
         let initiator = self.pair.initiator;
         let is_own = |nic: NicId| nic == initiator;
@@ -199,23 +192,13 @@ fn accept_figures(figures: Figures, test: Option<&Test>) -> Result<(), String> {
         Figures::Bandwidth { .. } if !of_bandwidth => {
             Err("it has reported a bandwidth in a test of latency".into())
         }
-        Figures::Latency {
-            count,
-            min_ns,
-            p5_ns,
-            median_ns,
-            p99_ns,
-            max_ns,
-        } => {
+        Figures::Latency { count, min_ns, p5_ns, median_ns, p99_ns, max_ns } => {
             let known = [Some(min_ns), p5_ns, Some(median_ns), p99_ns, Some(max_ns)];
             let is_valid = count > 0 && known.iter().flatten().is_sorted() && max_ns <= LONGEST_NS;
             let rule = || "it has reported a latency out of range".to_owned();
             is_valid.then_some(()).ok_or_else(rule)
         }
-        Figures::Bandwidth {
-            bytes_per_second,
-            operations_per_second,
-        } => {
+        Figures::Bandwidth { bytes_per_second, operations_per_second } => {
             let rates = [bytes_per_second, operations_per_second];
             let is_valid = rates.iter().all(|rate| is_within(*rate, LARGEST_RATE));
             let rule = || "it has reported a bandwidth out of range".to_owned();

@@ -22,10 +22,7 @@ pub type TestPair = (TestId, Pair);
 impl Pair {
     /// Returns the pair of a NIC with itself.
     pub fn loopback(nic: NicId) -> Self {
-        Self {
-            initiator: nic,
-            target: nic,
-        }
+        Self { initiator: nic, target: nic }
     }
 
     /// Returns the pair in which `nic` has this role.
@@ -44,18 +41,12 @@ impl Pair {
 
     /// Returns both NICs with their roles, the initiator first.
     pub fn roles(self) -> [(Role, NicId); 2] {
-        [
-            (Role::Initiator, self.initiator),
-            (Role::Target, self.target),
-        ]
+        [(Role::Initiator, self.initiator), (Role::Target, self.target)]
     }
 
     /// Returns the pair in the other direction.
     pub fn reversed(self) -> Self {
-        Self {
-            initiator: self.target,
-            target: self.initiator,
-        }
+        Self { initiator: self.target, target: self.initiator }
     }
 
     /// Returns whether the pair is a NIC with itself.
@@ -116,20 +107,12 @@ pub const TIMEOUTS: &str = "pct_spt_timeouts";
 
 /// The counters of packets that were damaged on the link of the NIC that counts them: replays in
 /// both directions, and code words that the link could not correct (health.md 1.7).
-pub const LINK_ERRORS: [&str; 3] = [
-    "hni_llr_tx_replay_event",
-    "hni_llr_rx_replay_event",
-    "hni_pcs_uncorrected_cw",
-];
+pub const LINK_ERRORS: [&str; 3] =
+    ["hni_llr_tx_replay_event", "hni_llr_rx_replay_event", "hni_pcs_uncorrected_cw"];
 
 /// The counters that the initiator of every pair reads: they do not grow on a good fabric.
-pub const ERROR_COUNTERS: [&str; 5] = [
-    RETRIES,
-    TIMEOUTS,
-    LINK_ERRORS[0],
-    LINK_ERRORS[1],
-    LINK_ERRORS[2],
-];
+pub const ERROR_COUNTERS: [&str; 5] =
+    [RETRIES, TIMEOUTS, LINK_ERRORS[0], LINK_ERRORS[1], LINK_ERRORS[2]];
 
 /// Number of packets that the initiator of any pair may send again inside the limit.
 pub const FEW_RETRIES: u64 = 5;

@@ -83,12 +83,7 @@ impl BusySlots {
     pub fn nodes(&self, roster: &Roster) -> Vec<BusyNode> {
         let of_node = |node: NodeId| {
             let (slots, busy_slots, load) = self.of_ranks.get(&roster.node(node).rank)?;
-            Some(BusyNode {
-                node,
-                slots: *slots,
-                busy_slots: *busy_slots,
-                load: load.clone(),
-            })
+            Some(BusyNode { node, slots: *slots, busy_slots: *busy_slots, load: load.clone() })
         };
         let is_named =
             |of: &BusyNode| of.busy_slots >= LEAST_SLOTS && 2 * of.busy_slots >= of.slots;
@@ -121,21 +116,12 @@ mod tests {
             waited_percent: 0,
             counters: Vec::new(),
         };
-        let load = HostLoad {
-            mean: 4.0,
-            cpus: 2,
-            most: vec![("stress".into(), 1.5)],
-        };
+        let load = HostLoad { mean: 4.0, cpus: 2, most: vec![("stress".into(), 1.5)] };
         for (rank, busy_slots, all) in [(0, 3, 7), (1, 2, 2), (2, 3, 6)] {
             let results = vec![busy.clone(); busy_slots];
             slots.add(rank, all, &results, Some(&load), &cluster.tests);
         }
-        let expected = BusyNode {
-            node: NodeId(2),
-            slots: 6,
-            busy_slots: 3,
-            load: Some(load),
-        };
+        let expected = BusyNode { node: NodeId(2), slots: 6, busy_slots: 3, load: Some(load) };
         assert_eq!(slots.nodes(&cluster.roster), [expected]);
         let waited = |waited_percent| PairResult {
             answer: Answer::Failed("x".into()),

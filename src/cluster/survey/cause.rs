@@ -126,9 +126,7 @@ fn certainty_of_sign(source: LimitSource, evidence: &[Evidence]) -> Certainty {
 fn evidence_of_sign(sign: &Sign, nics: &[NicId], facts: &CauseFacts<'_>) -> Vec<Evidence> {
     let mut outside: BTreeMap<PopulationKey, u32> = BTreeMap::new();
     for (test, pair) in &sign.pairs {
-        *outside
-            .entry((*test, facts.roster.class(*pair)))
-            .or_default() += 1;
+        *outside.entry((*test, facts.roster.class(*pair))).or_default() += 1;
     }
     let evidence = outside.into_iter().map(|((test, class), outside)| {
         let measured = nics.iter().map(|nic| {
@@ -192,9 +190,7 @@ fn evidence_of(
     let source = strongest_source(pairs);
     let values = pairs.iter().filter_map(|one| Some((one.value?, 1)));
     let values: Vec<(f64, u64)> = values.collect();
-    let resending = pairs
-        .iter()
-        .filter(|one| one.source == LimitSource::Retries);
+    let resending = pairs.iter().filter(|one| one.source == LimitSource::Retries);
     let retries = Sorted::of(resending.map(|one| (one.retries as f64, 1)).collect());
     let is_about_retries = source == LimitSource::Retries;
     let (outside, measured) = counts(explanation, (test, class), pairs, facts, nics);
@@ -226,20 +222,14 @@ fn evidence_of(
         },
         source,
         retries: is_about_retries.then(|| retries.median()),
-        usual_retries: limit
-            .filter(|_| is_about_retries)
-            .map(|limit| limit.usual_retries),
+        usual_retries: limit.filter(|_| is_about_retries).map(|limit| limit.usual_retries),
         failure: facts.failure(pairs),
     }
 }
 
 /// Returns which limit the pairs do not meet. Ties: the limit that says most.
 fn strongest_source(pairs: &[&Outside]) -> LimitSource {
-    let sources = [
-        LimitSource::Failure,
-        LimitSource::Expect,
-        LimitSource::Retries,
-    ];
+    let sources = [LimitSource::Failure, LimitSource::Expect, LimitSource::Retries];
     let mut sources = sources.into_iter();
     sources
         .find(|source| pairs.iter().any(|one| one.source == *source))
@@ -277,11 +267,7 @@ fn counts(
             (outside, facts.judgement.measured((test, class), is_own))
         }
         unit @ Unit::Switch { .. } if facts.judgement.has_links(test, unit) => {
-            let is_own = |pair| {
-                facts
-                    .judgement
-                    .is_covered_by(test, pair, unit, facts.roster)
-            };
+            let is_own = |pair| facts.judgement.is_covered_by(test, pair, unit, facts.roster);
             (outside, facts.judgement.measured((test, class), is_own))
         }
         unit @ Unit::GroupPair(..) => {
@@ -335,11 +321,7 @@ mod tests {
             (LimitSource::Losses, 7, 7, Certainty::Suspect),
             (LimitSource::Tail, 20, 20, Certainty::Suspect),
         ] {
-            assert_eq!(
-                certainty(source, outside, measured),
-                expected,
-                "{source:?} {outside}"
-            );
+            assert_eq!(certainty(source, outside, measured), expected, "{source:?} {outside}");
         }
     }
 }

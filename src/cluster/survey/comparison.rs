@@ -36,11 +36,7 @@ pub fn pairs_of_unclear_classes(
         .filter(|(key, (_, pair))| unclear.contains(key) && why_unusable(roster, *pair).is_none())
         .map(|(_, of)| of)
         .collect();
-    if again.len() <= FEW_SUSPECTS {
-        again
-    } else {
-        Vec::new()
-    }
+    if again.len() <= FEW_SUSPECTS { again } else { Vec::new() }
 }
 
 /// The good pairs that may be measured beside the retests of suspects, by class. The last ones
@@ -58,9 +54,7 @@ impl GoodPairs {
         roster: &Roster,
     ) -> Self {
         let nics: HashSet<NicId> = suspects.iter().flat_map(|(_, pair)| pair.nics()).collect();
-        let keys = suspects
-            .iter()
-            .map(|(test, pair)| (*test, roster.class(*pair)));
+        let keys = suspects.iter().map(|(test, pair)| (*test, roster.class(*pair)));
         let keys: BTreeSet<PopulationKey> = keys.collect();
         let suspects: HashSet<&TestPair> = suspects.iter().collect();
         let good = |key: PopulationKey| {
@@ -71,12 +65,7 @@ impl GoodPairs {
             });
             let mut good: Vec<(usize, f64, TestPair)> = own
                 .filter_map(|one| {
-                    let shared = one
-                        .pair
-                        .nics()
-                        .iter()
-                        .filter(|nic| nics.contains(nic))
-                        .count();
+                    let shared = one.pair.nics().iter().filter(|nic| nics.contains(nic)).count();
                     let distance = limit?.residual(one)?.abs();
                     Some((shared, distance, (key.0, one.pair)))
                 })
@@ -87,9 +76,7 @@ impl GoodPairs {
             good.sort_by(|one, other| (other.0.cmp(&one.0)).then(other.1.total_cmp(&one.1)));
             good.into_iter().map(|(_, _, of)| of).collect()
         };
-        Self {
-            of_classes: keys.into_iter().map(|key| (key, good(key))).collect(),
-        }
+        Self { of_classes: keys.into_iter().map(|key| (key, good(key))).collect() }
     }
 
     /// Takes a pair of each class that has one left.

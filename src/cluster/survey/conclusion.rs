@@ -73,11 +73,7 @@ impl Conclusion<'_> {
             outliers,
             aggregates: results.aggregates(outside, roster),
             outside: results.results(outside, MOST_OUTSIDE),
-            matrices: if self.keeps_figures {
-                results.matrices()
-            } else {
-                Vec::new()
-            },
+            matrices: if self.keeps_figures { results.matrices() } else { Vec::new() },
             planned: self.coverage.planned(),
             answered: self.coverage.answered(),
             widened: self.is_wide,
@@ -94,9 +90,7 @@ impl Conclusion<'_> {
         untested: &mut Vec<UntestedPart>,
     ) {
         let mut cleared: BTreeSet<NicId> = BTreeSet::new();
-        let bad = causes
-            .iter()
-            .filter(|cause| cause.certainty == Certainty::Bad);
+        let bad = causes.iter().filter(|cause| cause.certainty == Certainty::Bad);
         for evidence in bad.flat_map(|cause| &cause.evidence) {
             let found = self.ratio_of(evidence);
             let unjudged = judgement.unjudged(self.results, evidence.test, self.roster, found);
@@ -105,9 +99,7 @@ impl Conclusion<'_> {
             let judged = self.roster.nic_ids().filter(answers);
             cleared.extend(judged.filter(|nic| !unjudged.contains(nic)));
         }
-        let of_causes = causes
-            .iter()
-            .flat_map(|cause| members(cause.unit, self.roster));
+        let of_causes = causes.iter().flat_map(|cause| members(cause.unit, self.roster));
         let of_untested = untested.iter().filter_map(|part| match part.unit {
             Unit::Nic(nic) => Some(nic),
             _ => None,
@@ -130,9 +122,8 @@ impl Conclusion<'_> {
     fn ratio_of(&self, evidence: &Evidence) -> f64 {
         let of_bandwidth = self.results.tests()[evidence.test.index()].of_bandwidth;
         let figures = evidence.value.zip(evidence.median);
-        figures.map_or(0.0, |(value, median)| {
-            cost(value, of_bandwidth) / cost(median, of_bandwidth)
-        })
+        figures
+            .map_or(0.0, |(value, median)| cost(value, of_bandwidth) / cost(median, of_bandwidth))
     }
 
     /// Adds the NICs with too few answers to `untested`. Returns those that were not to be
@@ -215,10 +206,7 @@ mod tests {
         for nic in &mut cluster.roster.nics[3..5] {
             nic.location = None;
         }
-        let settings = Settings {
-            expectations,
-            ..settings(pairs, 1)
-        };
+        let settings = Settings { expectations, ..settings(pairs, 1) };
         let mut conductor =
             Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).unwrap();
         while !conductor.is_over() {
@@ -265,13 +253,9 @@ mod tests {
 
     #[test]
     fn reports_nic_without_any_answer_as_untested() {
-        let findings = findings("all", |pair| {
-            pair.initiator != NicId(2) && pair.target != NicId(2)
-        });
-        assert_eq!(
-            untested(&findings),
-            [(NicId(2), "none of its pairs was measured")]
-        );
+        let findings =
+            findings("all", |pair| pair.initiator != NicId(2) && pair.target != NicId(2));
+        assert_eq!(untested(&findings), [(NicId(2), "none of its pairs was measured")]);
     }
 
     #[test]

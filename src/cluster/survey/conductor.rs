@@ -64,13 +64,9 @@ impl Conductor {
             settings.seed,
         )?;
         let planned = sweep.pairs();
-        let keeps_figures = settings
-            .keep_figures
-            .unwrap_or(roster.nics.len() <= NICS_OF_MATRIX);
+        let keeps_figures = settings.keep_figures.unwrap_or(roster.nics.len() <= NICS_OF_MATRIX);
         let keeps_all = keeps_figures || planned <= MOST_EXACT as u64;
-        let most_active = settings
-            .most_active
-            .map_or(usize::MAX, |most| most as usize);
+        let most_active = settings.most_active.map_or(usize::MAX, |most| most as usize);
         Ok(Self {
             coverage: Coverage::new(planned, tests.len(), roster.nics.len()),
             results: ResultStore::new(
@@ -109,9 +105,7 @@ impl Conductor {
     pub fn next_rounds(&mut self, most: usize) -> Vec<Round> {
         let mut rounds = Vec::new();
         while rounds.len() < most {
-            let next = self
-                .rounds
-                .next(&self.roster, &self.parked, &mut self.coverage);
+            let next = self.rounds.next(&self.roster, &self.parked, &mut self.coverage);
             match next {
                 Some(round) => {
                     self.retests.note(&round);
@@ -130,10 +124,7 @@ impl Conductor {
 
     /// Begins the phase after a phase without open pairs.
     fn begin_next_phase(&mut self) {
-        if matches!(
-            self.rounds.phase(),
-            Phase::Sweep | Phase::Repeat | Phase::Again
-        ) {
+        if matches!(self.rounds.phase(), Phase::Sweep | Phase::Repeat | Phase::Again) {
             let pairs = self.coverage.repeat();
             if !pairs.is_empty() {
                 let queue = self.retests.queue(pairs, Stage::Sweep, self.most_active);
@@ -177,10 +168,7 @@ impl Conductor {
 
     /// Begins a survey of all pairs, which has the results so far.
     fn widen(&mut self) {
-        let settings = Settings {
-            selections: vec![Selection::All],
-            ..self.settings.clone()
-        };
+        let settings = Settings { selections: vec![Selection::All], ..self.settings.clone() };
         let (roster, tests) = (self.roster.clone(), self.results.tests().to_vec());
         // All pairs need no location and no file.
         let Ok(mut wide) = Self::new(roster, tests, settings) else {
@@ -189,17 +177,13 @@ impl Conductor {
         for result in self.results.all() {
             wide.add_earlier(result);
         }
-        *self = Self {
-            is_wide: true,
-            ..wide
-        };
+        *self = Self { is_wide: true, ..wide };
     }
 
     /// Returns the limits that follow from the sweep so far.
     fn limits_so_far(&self) -> Limits {
         let missing = self.coverage.unanswered();
-        self.results
-            .limits(&self.roster, &missing, &BTreeSet::new())
+        self.results.limits(&self.roster, &missing, &BTreeSet::new())
     }
 
     /// Adds the result of a pair of a round. A second result of the same pair is ignored, with one
@@ -287,8 +271,7 @@ impl Conductor {
         self.roster.set_absent(node, reason);
         let nodes: Vec<NodeId> = self.roster.nics.iter().map(|nic| nic.node).collect();
         let is_lost = |nic: &NicId| nodes[nic.index()] == node;
-        self.coverage
-            .give_up(|pair| pair.nics().iter().any(is_lost), reason, &self.roster);
+        self.coverage.give_up(|pair| pair.nics().iter().any(is_lost), reason, &self.roster);
         self.withdraw_failures(|result| result.pair.nics().iter().any(is_lost), reason);
     }
 
@@ -302,12 +285,9 @@ impl Conductor {
     pub fn end_sweep(&mut self) {
         self.has_ended = true;
         let results = &self.results;
-        self.coverage.end_sweep(
-            self.rounds.sweep_mut(),
-            "the time was up",
-            &self.roster,
-            |nic| results.answers(nic) > 0,
-        );
+        self.coverage.end_sweep(self.rounds.sweep_mut(), "the time was up", &self.roster, |nic| {
+            results.answers(nic) > 0
+        });
     }
 
     /// Returns whether the survey needs no further measurement.

@@ -44,15 +44,9 @@ fn names_path_between_two_nodes_outside_expectation() {
     let all = findings.outside.len() as u32;
     assert!(all > 4);
     assert_eq!([evidence.outside, evidence.measured], [all; 2]);
+    assert_eq!((evidence.source, evidence.limit), (LimitSource::Expect, Some(1200.0)));
     assert_eq!(
-        (evidence.source, evidence.limit),
-        (LimitSource::Expect, Some(1200.0))
-    );
-    assert_eq!(
-        (
-            findings.populations[0].limit,
-            findings.populations[0].expected
-        ),
+        (findings.populations[0].limit, findings.populations[0].expected),
         (None, Some(1200.0))
     );
 }
@@ -61,14 +55,9 @@ fn names_path_between_two_nodes_outside_expectation() {
 fn names_nic_that_is_slow_alone() {
     let mut cluster = Cluster::new([0, 0, 12, 1], &["write-lat"], 1);
     let pair = pair(3, 3);
-    cluster
-        .faults
-        .push(Fault::slow(Unit::Path(pair), Direction::Both, 2.0));
+    cluster.faults.push(Fault::slow(Unit::Path(pair), Direction::Both, 2.0));
     let findings = survey(&mut cluster, "loopback,random:4", 1);
-    assert_eq!(
-        named(&findings),
-        [(Unit::Nic(NicId(3)), Certainty::Bad, Direction::Both)]
-    );
+    assert_eq!(named(&findings), [(Unit::Nic(NicId(3)), Certainty::Bad, Direction::Both)]);
 }
 
 #[test]
@@ -88,9 +77,7 @@ fn reports_nic_that_fails_later_as_untested_without_cause() {
     run(&mut cluster, &mut conductor);
     let findings = conductor.findings();
     assert_eq!(named(&findings), []);
-    let [untested] = &findings.untested[..] else {
-        panic!("{:?}", findings.untested)
-    };
+    let [untested] = &findings.untested[..] else { panic!("{:?}", findings.untested) };
     assert_eq!(
         (untested.unit, untested.reason.as_str()),
         (Unit::Nic(NicId(2)), "it does not answer")
@@ -116,9 +103,7 @@ fn reports_lost_node_as_untested_without_cause() {
                     });
                 }
                 let results = cluster.measure(&round);
-                results
-                    .into_iter()
-                    .for_each(|result| conductor.add(&result));
+                results.into_iter().for_each(|result| conductor.add(&result));
                 if measured == 4 {
                     conductor.lose(NodeId(2), "closed its connection");
                 }
@@ -126,9 +111,7 @@ fn reports_lost_node_as_untested_without_cause() {
         }
         let findings = conductor.findings();
         assert_eq!(named(&findings), [], "seed {seed}");
-        let [untested] = &findings.untested[..] else {
-            panic!("{:?}", findings.untested)
-        };
+        let [untested] = &findings.untested[..] else { panic!("{:?}", findings.untested) };
         assert_eq!(
             (untested.unit, untested.reason.as_str()),
             (Unit::Node(NodeId(2)), "closed its connection")
@@ -151,18 +134,13 @@ fn counts_only_pairs_of_the_sweep_of_a_lost_node() {
         for round in conductor.next_rounds(100) {
             swaps += usize::from(round.stage == Stage::Swap);
             let results = cluster.measure(&round);
-            results
-                .into_iter()
-                .for_each(|result| conductor.add(&result));
+            results.into_iter().for_each(|result| conductor.add(&result));
         }
     }
     conductor.lose(NodeId(2), "closed its connection");
     let findings = conductor.findings();
     assert!(swaps > 0);
-    assert_eq!(
-        (findings.planned - findings.answered, untested(&findings)),
-        (4, 4)
-    );
+    assert_eq!((findings.planned - findings.answered, untested(&findings)), (4, 4));
 }
 
 #[test]
@@ -180,20 +158,13 @@ fn takes_failing_nic_out_of_the_sweep() {
             let is_of_it = |pair: &Pair| pair.nics().contains(&NicId(5));
             failed += usize::from(round.stage == Stage::Sweep && round.pairs.iter().any(is_of_it));
             let results = cluster.measure(&round);
-            results
-                .into_iter()
-                .for_each(|result| conductor.add(&result));
+            results.into_iter().for_each(|result| conductor.add(&result));
         }
     }
     let findings = conductor.findings();
     assert_eq!(failed, 2);
-    assert_eq!(
-        named(&findings),
-        [(Unit::Nic(NicId(5)), Certainty::Bad, Direction::Both)]
-    );
-    let [untested] = &findings.untested[..] else {
-        panic!("{:?}", findings.untested)
-    };
+    assert_eq!(named(&findings), [(Unit::Nic(NicId(5)), Certainty::Bad, Direction::Both)]);
+    let [untested] = &findings.untested[..] else { panic!("{:?}", findings.untested) };
     assert_eq!((untested.unit, untested.pairs), (Unit::Nic(NicId(5)), 13));
 }
 
@@ -206,11 +177,7 @@ fn returns_nic_to_sweep_after_loss_of_failing_partners() {
         for round in conductor.next_rounds(1) {
             for mut result in cluster.measure(&round) {
                 let Pair { initiator, target } = result.pair;
-                let partner = if initiator == NicId(5) {
-                    target
-                } else {
-                    initiator
-                };
+                let partner = if initiator == NicId(5) { target } else { initiator };
                 if (initiator == NicId(5) || target == NicId(5)) && failed.len() < 2 {
                     failed.insert(partner);
                     result.answer = Answer::Failed("no answer".into());
@@ -225,10 +192,8 @@ fn returns_nic_to_sweep_after_loss_of_failing_partners() {
         }
     }
     let findings = conductor.findings();
-    let lost: Vec<Unit> = failed
-        .into_iter()
-        .map(|nic| Unit::Node(cluster.roster.nic(nic).node))
-        .collect();
+    let lost: Vec<Unit> =
+        failed.into_iter().map(|nic| Unit::Node(cluster.roster.nic(nic).node)).collect();
     let parts: Vec<Unit> = findings.untested.iter().map(|one| one.unit).collect();
     assert_eq!((named(&findings), parts), (vec![], lost));
 }
@@ -240,24 +205,15 @@ fn tries_pairs_without_answer_again() {
     let late = |result: &PairResult| result.pair.target == NicId(3);
     let mut answers = 0;
     while !conductor.is_over() {
-        for mut result in conductor
-            .next_rounds(100)
-            .iter()
-            .flat_map(|round| cluster.measure(round))
+        for mut result in conductor.next_rounds(100).iter().flat_map(|round| cluster.measure(round))
         {
             if late(&result) {
                 answers += 1;
                 // The target was late, and the initiator got no answer, in either order.
-                let failed = PairResult {
-                    answer: Answer::Failed("no answer".into()),
-                    ..result.clone()
-                };
+                let failed =
+                    PairResult { answer: Answer::Failed("no answer".into()), ..result.clone() };
                 result.answer = Answer::Untested("the target was late".into());
-                let both = if answers % 2 == 0 {
-                    [failed, result]
-                } else {
-                    [result, failed]
-                };
+                let both = if answers % 2 == 0 { [failed, result] } else { [result, failed] };
                 both.into_iter().for_each(|result| conductor.add(&result));
             } else {
                 conductor.add(&result);
@@ -268,24 +224,16 @@ fn tries_pairs_without_answer_again() {
     assert_eq!(named(&findings), []);
     let pairs = untested(&findings) as usize;
     let rounds = 1 + usize::from(MOST_REPEATS);
-    assert_eq!(
-        (answers, pairs as u64),
-        (rounds * pairs, 28 - findings.answered)
-    );
+    assert_eq!((answers, pairs as u64), (rounds * pairs, 28 - findings.answered));
     assert!(
-        findings
-            .untested
-            .iter()
-            .all(|one| one.pairs == 0 || one.reason == "the target was late")
+        findings.untested.iter().all(|one| one.pairs == 0 || one.reason == "the target was late")
     );
 }
 
 #[test]
 fn goes_on_with_missing_pairs_of_earlier_survey() {
     let mut cluster = Cluster::new([2, 2, 4, 1], &["write-lat", "write-bw"], 1);
-    cluster
-        .faults
-        .push(Fault::slow(Unit::Nic(NicId(6)), Direction::Both, 2.0));
+    cluster.faults.push(Fault::slow(Unit::Nic(NicId(6)), Direction::Both, 2.0));
     let mut first = conductor(&cluster, settings("all", 1));
     let mut results: Vec<PairResult> = Vec::new();
     for round in first.next_rounds(20) {
@@ -299,11 +247,7 @@ fn goes_on_with_missing_pairs_of_earlier_survey() {
     assert_eq!(second.findings().answered, results.len() as u64);
     let mut again = 0;
     while !second.is_over() {
-        for result in second
-            .next_rounds(100)
-            .iter()
-            .flat_map(|round| cluster.measure(round))
-        {
+        for result in second.next_rounds(100).iter().flat_map(|round| cluster.measure(round)) {
             let is_known = |one: &PairResult| (one.test, one.pair) == (result.test, result.pair);
             again += usize::from(result.stage == Stage::Sweep && results.iter().any(is_known));
             second.add(&result);
@@ -311,31 +255,19 @@ fn goes_on_with_missing_pairs_of_earlier_survey() {
     }
     let findings = second.findings();
     assert_eq!((again, findings.answered, findings.planned), (0, 240, 240));
-    assert_eq!(
-        named(&findings),
-        [(Unit::Nic(NicId(6)), Certainty::Bad, Direction::Both)]
-    );
+    assert_eq!(named(&findings), [(Unit::Nic(NicId(6)), Certainty::Bad, Direction::Both)]);
 }
 
 #[test]
 fn counts_earlier_pairs_outside_the_sweep_as_measured() {
     let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
     let mut first = conductor(&cluster, settings("random:4", 1));
-    let results: Vec<PairResult> = first
-        .next_rounds(100)
-        .iter()
-        .flat_map(|round| cluster.measure(round))
-        .collect();
+    let results: Vec<PairResult> =
+        first.next_rounds(100).iter().flat_map(|round| cluster.measure(round)).collect();
     let mut second = conductor(&cluster, settings("random:4", 2));
-    results
-        .into_iter()
-        .for_each(|result| second.add_earlier(&result));
+    results.into_iter().for_each(|result| second.add_earlier(&result));
     while !second.is_over() {
-        for result in second
-            .next_rounds(100)
-            .iter()
-            .flat_map(|round| cluster.measure(round))
-        {
+        for result in second.next_rounds(100).iter().flat_map(|round| cluster.measure(round)) {
             second.add(&result);
         }
         let progress = second.progress();
@@ -350,9 +282,7 @@ fn counts_earlier_pairs_outside_the_sweep_as_measured() {
 #[test]
 fn calls_causes_of_partial_survey_suspect() {
     let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
-    cluster
-        .faults
-        .push(Fault::slow(Unit::Nic(NicId(6)), Direction::Both, 2.0));
+    cluster.faults.push(Fault::slow(Unit::Nic(NicId(6)), Direction::Both, 2.0));
     let mut conductor = conductor(&cluster, settings("all", 1));
     let rounds = conductor.next_rounds(100);
     assert!(conductor.next_rounds(100).is_empty() && !conductor.is_over());
@@ -361,37 +291,22 @@ fn calls_causes_of_partial_survey_suspect() {
     }
     conductor.give_up("the time is over");
     let findings = conductor.findings();
-    assert_eq!(
-        named(&findings),
-        [(Unit::Nic(NicId(6)), Certainty::Suspect, Direction::Both)]
-    );
-    assert_eq!(
-        (findings.answered, findings.planned, findings.untested.len()),
-        (20, 28, 8)
-    );
+    assert_eq!(named(&findings), [(Unit::Nic(NicId(6)), Certainty::Suspect, Direction::Both)]);
+    assert_eq!((findings.answered, findings.planned, findings.untested.len()), (20, 28, 8));
 }
 
 #[test]
 fn retests_suspects_after_early_end_of_sweep() {
     let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
-    cluster
-        .faults
-        .push(Fault::slow(Unit::Nic(NicId(6)), Direction::Both, 2.0));
+    cluster.faults.push(Fault::slow(Unit::Nic(NicId(6)), Direction::Both, 2.0));
     let mut conductor = conductor(&cluster, settings("all", 1));
-    for result in conductor
-        .next_rounds(4)
-        .iter()
-        .flat_map(|round| cluster.measure(round))
-    {
+    for result in conductor.next_rounds(4).iter().flat_map(|round| cluster.measure(round)) {
         conductor.add(&result);
     }
     conductor.end_sweep();
     run(&mut cluster, &mut conductor);
     let findings = conductor.findings();
-    assert_eq!(
-        named(&findings),
-        [(Unit::Nic(NicId(6)), Certainty::Bad, Direction::Both)]
-    );
+    assert_eq!(named(&findings), [(Unit::Nic(NicId(6)), Certainty::Bad, Direction::Both)]);
     assert_eq!((findings.answered, findings.planned), (32, 120));
     assert_eq!(untested(&findings), 88);
     // The pairs of a NIC that has too few are counted by their paths.
@@ -403,9 +318,7 @@ fn retests_suspects_after_early_end_of_sweep() {
 fn retests_half_as_many_pairs_each_time() {
     let mut cluster = Cluster::new([0, 0, 64, 1], &["write-lat"], 1);
     let path = |number: u32| Unit::Path(pair(2 * number, 2 * number + 1));
-    cluster.faults = (0..2)
-        .map(|pair| Fault::slow(path(pair), Direction::Both, 2.0))
-        .collect();
+    cluster.faults = (0..2).map(|pair| Fault::slow(path(pair), Direction::Both, 2.0)).collect();
     let mut conductor = conductor(&cluster, settings("all", 1));
     let mut widths = Vec::new();
     while !conductor.is_over() {
@@ -414,9 +327,7 @@ fn retests_half_as_many_pairs_each_time() {
                 widths.push((number, round.pairs.len()));
             }
             let results = cluster.measure(&round);
-            results
-                .into_iter()
-                .for_each(|result| conductor.add(&result));
+            results.into_iter().for_each(|result| conductor.add(&result));
         }
     }
     assert_eq!(widths, [(1, 2), (2, 1), (2, 1), (3, 1), (3, 1)]);
@@ -442,10 +353,7 @@ fn ignores_earlier_failure_with_absent_node() {
     assert_eq!((named(&findings), findings.answered), (vec![], 0));
     let of_node = |one: &&UntestedPart| one.unit == Unit::Node(NodeId(2));
     let untested = findings.untested.iter().find(of_node).unwrap();
-    assert_eq!(
-        (untested.reason.as_str(), untested.pairs),
-        ("no process", 7)
-    );
+    assert_eq!((untested.reason.as_str(), untested.pairs), ("no process", 7));
 }
 
 #[test]
@@ -453,12 +361,7 @@ fn pairs_are_answered_or_untested_at_any_moment() {
     for seed in 0..100 {
         let mut rng = fastrand::Rng::with_seed(seed);
         let mut cluster = Cluster::new([0, 0, rng.u16(3..10), rng.u16(1..3)], &["write-lat"], seed);
-        let pairs = [
-            "all",
-            "halves,all",
-            "random:3",
-            "loopback,random:2,neighbours",
-        ];
+        let pairs = ["all", "halves,all", "random:3", "loopback,random:2,neighbours"];
         let mut settings = settings(pairs[rng.usize(..pairs.len())], seed);
         settings.most_active = rng.bool().then(|| rng.u32(1..4));
         let mut earlier = settings.clone();
@@ -485,10 +388,7 @@ fn pairs_are_answered_or_untested_at_any_moment() {
                     2 => result.answer = Answer::Failed("no answer".into()),
                     3 => {
                         let failed = Answer::Failed("no answer".into());
-                        conductor.add(&PairResult {
-                            answer: failed,
-                            ..result.clone()
-                        });
+                        conductor.add(&PairResult { answer: failed, ..result.clone() });
                         result.answer = late;
                     }
                     _ => {}
@@ -501,11 +401,7 @@ fn pairs_are_answered_or_untested_at_any_moment() {
                 _ => {}
             }
             let findings = conductor.findings();
-            assert_eq!(
-                findings.answered + untested(&findings),
-                findings.planned,
-                "seed {seed}"
-            );
+            assert_eq!(findings.answered + untested(&findings), findings.planned, "seed {seed}");
             conductor.give_up("no report");
         }
     }

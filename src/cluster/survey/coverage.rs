@@ -138,9 +138,8 @@ impl Coverage {
     /// Gives up waiting for the results of the pairs that `is_lost` accepts, for this reason.
     pub fn give_up(&mut self, is_lost: impl Fn(Pair) -> bool, reason: &str, roster: &Roster) {
         let outstanding = &mut self.outstanding;
-        let lost: Vec<(TestPair, Stage)> = outstanding
-            .extract_if(|(_, pair), _| is_lost(*pair))
-            .collect();
+        let lost: Vec<(TestPair, Stage)> =
+            outstanding.extract_if(|(_, pair), _| is_lost(*pair)).collect();
         for (key, stage) in lost {
             self.miss(key, stage, reason, roster);
         }

@@ -50,17 +50,10 @@ mod tests {
         is_slow: impl Fn(Stage, usize) -> bool,
         factor: f64,
     ) -> Findings {
-        let one_at_a_time = Settings {
-            most_active: Some(1),
-            ..settings("random:4", 1)
-        };
+        let one_at_a_time = Settings { most_active: Some(1), ..settings("random:4", 1) };
         let mut number = 0;
         survey_with(cluster, one_at_a_time, |cluster, round| {
-            let factor = if is_slow(round.stage, number) {
-                factor
-            } else {
-                1.0
-            };
+            let factor = if is_slow(round.stage, number) { factor } else { 1.0 };
             number += 1;
             let mut results = cluster.measure(round);
             for result in &mut results {

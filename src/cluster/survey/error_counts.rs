@@ -20,10 +20,9 @@ impl ErrorCounts {
     /// Adds the counters of a result.
     pub fn add(&mut self, result: &PairResult) {
         let key = (result.test, result.pair);
-        for (counts, counters) in [
-            (&mut self.damaged, &LINK_ERRORS[..]),
-            (&mut self.lost, &[RETRIES, TIMEOUTS][..]),
-        ] {
+        for (counts, counters) in
+            [(&mut self.damaged, &LINK_ERRORS[..]), (&mut self.lost, &[RETRIES, TIMEOUTS][..])]
+        {
             let sum = result.sum(counters);
             if sum > 0 && (counts.len() < MOST_PAIRS || counts.contains_key(&key)) {
                 let known = counts.entry(key).or_default();

@@ -99,19 +99,13 @@ fn explain_by(judgement: Judgement, results: &ResultStore, roster: &Roster) -> E
         .copied()
         .partition(|one| one.outcome == RetestOutcome::Transient && !is_slow(one));
     let mut explanations = search(results, &judgement, roster, lasting);
-    let nics_of_causes: HashSet<NicId> = explanations
-        .iter()
-        .flat_map(|explanation| members(explanation.unit, roster))
-        .collect();
+    let nics_of_causes: HashSet<NicId> =
+        explanations.iter().flat_map(|explanation| members(explanation.unit, roster)).collect();
     let unexplained = transient.into_iter().filter(|one| {
         !nics_of_causes.contains(&one.pair.initiator) && !nics_of_causes.contains(&one.pair.target)
     });
     explanations.extend(search(results, &judgement, roster, unexplained.collect()));
-    Explained {
-        judgement,
-        explanations,
-        outside,
-    }
+    Explained { judgement, explanations, outside }
 }
 
 /// Returns the populations with too many slow pairs that no part explains.

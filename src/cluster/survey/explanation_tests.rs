@@ -71,13 +71,8 @@ pub fn survey_of_some(cluster: &mut Cluster, pairs: &str, seed: u64) -> Findings
 
 /// Returns the parts that are bad or suspect.
 pub fn named(findings: &Findings) -> Vec<(Unit, Certainty, Direction)> {
-    let lasting = findings
-        .causes
-        .iter()
-        .filter(|cause| cause.certainty != Certainty::Transient);
-    lasting
-        .map(|cause| (cause.unit, cause.certainty, cause.direction))
-        .collect()
+    let lasting = findings.causes.iter().filter(|cause| cause.certainty != Certainty::Transient);
+    lasting.map(|cause| (cause.unit, cause.certainty, cause.direction)).collect()
 }
 
 struct Plan {
@@ -111,29 +106,15 @@ fn check(plans: &[Plan], noise: f64, spikes: f64, factor: f64, seeds: u64, most_
             }
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{} wrong:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 fn plans() -> Vec<Plan> {
     use Direction::{Both, Initiator, Target};
     let slow = |unit, direction| Fault::slow(unit, direction, 2.0);
     let nic = Unit::Nic(NicId(1));
-    let fails = Fault {
-        unit: nic,
-        direction: Both,
-        effect: Effect::Fails,
-    };
-    let plan = |name, shape, pairs, fault| Plan {
-        name,
-        shape,
-        pairs,
-        fault,
-    };
+    let fails = Fault { unit: nic, direction: Both, effect: Effect::Fails };
+    let plan = |name, shape, pairs, fault| Plan { name, shape, pairs, fault };
     let small = [0, 0, 4, 1];
     let racks = [4, 4, 8, 1];
     let (from, to) = (3, 5);
@@ -146,18 +127,8 @@ fn plans() -> Vec<Plan> {
         plan("nic", [0, 0, 8, 1], "random:3", slow(nic, Both)),
         plan("nic", racks, "random:4", slow(nic, Both)),
         plan("nic", racks, "halves", slow(nic, Both)),
-        plan(
-            "nic as initiator",
-            [0, 0, 4, 1],
-            "random:4",
-            slow(nic, Initiator),
-        ),
-        plan(
-            "nic as initiator",
-            [0, 0, 8, 1],
-            "random:4",
-            slow(nic, Initiator),
-        ),
+        plan("nic as initiator", [0, 0, 4, 1], "random:4", slow(nic, Initiator)),
+        plan("nic as initiator", [0, 0, 8, 1], "random:4", slow(nic, Initiator)),
         plan("nic as initiator", racks, "random:4", slow(nic, Initiator)),
         plan("nic as target", [0, 0, 8, 1], "random:4", slow(nic, Target)),
         plan("nic as target", racks, "random:4", slow(nic, Target)),
@@ -165,60 +136,18 @@ fn plans() -> Vec<Plan> {
         plan("failing nic", [0, 0, 8, 1], "random:4", fails),
         plan("failing nic", racks, "random:4", fails),
         plan("one nic of four", [0, 0, 8, 4], "random:4", slow(nic, Both)),
-        plan(
-            "node",
-            [0, 0, 8, 2],
-            "random:4",
-            slow(Unit::Node(NodeId(2)), Both),
-        ),
-        plan(
-            "node",
-            [2, 2, 4, 4],
-            "random:4",
-            slow(Unit::Node(NodeId(2)), Both),
-        ),
-        plan(
-            "switch",
-            racks,
-            "random:4",
-            slow(
-                Unit::Switch {
-                    group: 1,
-                    switch: 2,
-                },
-                Both,
-            ),
-        ),
+        plan("node", [0, 0, 8, 2], "random:4", slow(Unit::Node(NodeId(2)), Both)),
+        plan("node", [2, 2, 4, 4], "random:4", slow(Unit::Node(NodeId(2)), Both)),
+        plan("switch", racks, "random:4", slow(Unit::Switch { group: 1, switch: 2 }, Both)),
         plan(
             "switch",
             racks,
             "within-switch,switches",
-            slow(
-                Unit::Switch {
-                    group: 1,
-                    switch: 2,
-                },
-                Both,
-            ),
+            slow(Unit::Switch { group: 1, switch: 2 }, Both),
         ),
-        plan(
-            "group",
-            [6, 2, 8, 1],
-            "random:4",
-            slow(Unit::Group(3), Both),
-        ),
-        plan(
-            "group pair",
-            [4, 2, 8, 1],
-            "random:4",
-            slow(Unit::GroupPair(1, 3), Both),
-        ),
-        plan(
-            "group pair",
-            [5, 2, 8, 1],
-            "groups",
-            slow(Unit::GroupPair(1, 3), Both),
-        ),
+        plan("group", [6, 2, 8, 1], "random:4", slow(Unit::Group(3), Both)),
+        plan("group pair", [4, 2, 8, 1], "random:4", slow(Unit::GroupPair(1, 3), Both)),
+        plan("group pair", [5, 2, 8, 1], "groups", slow(Unit::GroupPair(1, 3), Both)),
         plan("path", [0, 0, 8, 1], "all", slow(path, Both)),
     ]
 }
@@ -246,10 +175,7 @@ fn names_nic_that_fails_now_and_then() {
         });
         let found = named(&survey_of_some(&mut cluster, "all", seed));
         let is_it = |one: &(Unit, Certainty, Direction)| one.0 == Unit::Nic(NicId(5));
-        assert!(
-            found.len() == 1 && found.iter().all(is_it),
-            "seed {seed}: {found:?}"
-        );
+        assert!(found.len() == 1 && found.iter().all(is_it), "seed {seed}: {found:?}");
     }
 }
 
@@ -309,23 +235,16 @@ fn names_nothing_on_clean_cluster() {
             }
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{} wrong:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]
 fn gives_no_limits_to_mixed_population() {
     let mut wrong = Vec::new();
     for (tool, factor) in [("write-bw", 2.0), ("write-lat", 1.4), ("write-lat", 3.0)] {
-        for (shape, pairs) in [
-            ([0, 0, 32, 1], "random:4"),
-            ([0, 0, 64, 1], "random:4"),
-            ([0, 0, 32, 1], "all"),
-        ] {
+        for (shape, pairs) in
+            [([0, 0, 32, 1], "random:4"), ([0, 0, 64, 1], "random:4"), ([0, 0, 32, 1], "all")]
+        {
             for seed in 0..5 {
                 let mut cluster = Cluster::new(shape, &[tool], seed);
                 let nics = cluster.roster.nics.len() as u32;
@@ -333,19 +252,12 @@ fn gives_no_limits_to_mixed_population() {
                 cluster.faults = (0..nics / 2).map(slow).collect();
                 let found = named(&survey(&mut cluster, pairs, seed));
                 if !found.is_empty() {
-                    wrong.push(format!(
-                        "{tool} {factor} {shape:?} {pairs} seed {seed}: {found:?}"
-                    ));
+                    wrong.push(format!("{tool} {factor} {shape:?} {pairs} seed {seed}: {found:?}"));
                 }
             }
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{} wrong:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]
@@ -376,29 +288,20 @@ fn names_no_part_if_half_of_few_nics_are_slow() {
                 surveys += 1;
                 let found = named(&findings);
                 if !found.is_empty() {
-                    wrong.push(format!(
-                        "{tool} {factor} {nics} {pairs} seed {seed}: {found:?}"
-                    ));
+                    wrong.push(format!("{tool} {factor} {nics} {pairs} seed {seed}: {found:?}"));
                 }
             }
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{} of {surveys} wrong:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{} of {surveys} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]
 fn seldom_names_a_part_if_half_of_the_nics_of_classes_with_few_pairs_are_slow() {
     let (mut surveys, mut wrong) = (0, Vec::new());
-    for (shape, pairs) in [
-        ([2, 2, 8, 1], "random:4"),
-        ([4, 4, 8, 1], "random:4"),
-        ([2, 2, 4, 1], "all"),
-    ] {
+    for (shape, pairs) in
+        [([2, 2, 8, 1], "random:4"), ([4, 4, 8, 1], "random:4"), ([2, 2, 4, 1], "all")]
+    {
         for (tool, factor) in [("write-bw", 2.0), ("write-lat", 1.4), ("write-lat", 3.0)] {
             for seed in 0..10 {
                 let mut cluster = Cluster::new(shape, &[tool], seed);
@@ -408,9 +311,7 @@ fn seldom_names_a_part_if_half_of_the_nics_of_classes_with_few_pairs_are_slow() 
                 surveys += 1;
                 let found = named(&survey(&mut cluster, pairs, seed));
                 if !found.is_empty() {
-                    wrong.push(format!(
-                        "{tool} {factor} {shape:?} {pairs} {seed}: {found:?}"
-                    ));
+                    wrong.push(format!("{tool} {factor} {shape:?} {pairs} {seed}: {found:?}"));
                 }
             }
         }
@@ -444,9 +345,7 @@ fn names_slow_nic_beside_bimodal_class() {
 fn near_pairs_without_locations_do_not_hide_slow_nic() {
     for (pairs, seed) in (0..10).flat_map(|seed| [("random:8", seed), ("halves,random:4", seed)]) {
         let mut cluster = Cluster::new([8, 1, 16, 1], &["write-lat"], seed);
-        cluster
-            .faults
-            .push(Fault::slow(Unit::Nic(NicId(5)), Direction::Both, 2.0));
+        cluster.faults.push(Fault::slow(Unit::Nic(NicId(5)), Direction::Both, 2.0));
         let mut roster = cluster.roster.clone();
         for nic in &mut roster.nics {
             nic.location = None;
@@ -485,20 +384,13 @@ fn names_slow_software_nic_among_noisy_ones() {
         let unit = Unit::Nic(NicId(2));
         cluster.faults = vec![Fault::slow(unit, Direction::Both, 100.0)];
         let found = named(&survey(&mut cluster, "random:4", seed));
-        assert_eq!(
-            found,
-            [(unit, Certainty::Bad, Direction::Both)],
-            "seed {seed}"
-        );
+        assert_eq!(found, [(unit, Certainty::Bad, Direction::Both)], "seed {seed}");
     }
 }
 
 #[test]
 fn names_switch_with_two_nics() {
-    let unit = Unit::Switch {
-        group: 1,
-        switch: 1,
-    };
+    let unit = Unit::Switch { group: 1, switch: 1 };
     for seed in 0..10 {
         let mut cluster = Cluster::new([3, 2, 2, 1], &["write-lat"], seed);
         cluster.faults = vec![Fault::slow(unit, Direction::Both, 2.0)];
@@ -520,11 +412,7 @@ fn measures_all_pairs_if_those_of_the_selection_differ_too_much() {
     let findings = survey(&mut cluster, "random:4", 1);
     assert!(findings.widened && findings.planned >= 66, "{findings:?}");
     assert_eq!(named(&findings), []);
-    let good = survey(
-        &mut Cluster::new([0, 0, 12, 1], &["write-lat"], 1),
-        "random:4",
-        1,
-    );
+    let good = survey(&mut Cluster::new([0, 0, 12, 1], &["write-lat"], 1), "random:4", 1);
     assert!(!good.widened);
 }
 
@@ -535,13 +423,8 @@ fn only_links_have_nothing_to_be_compared_with() {
         cluster.faults = faults.to_vec();
         let findings = survey(&mut cluster, "all", 1);
         assert_eq!(named(&findings), []);
-        let classes = findings
-            .populations
-            .into_iter()
-            .filter(|one| one.incomparable);
-        classes
-            .map(|one| (one.test.0, one.class))
-            .collect::<Vec<_>>()
+        let classes = findings.populations.into_iter().filter(|one| one.incomparable);
+        classes.map(|one| (one.test.0, one.class)).collect::<Vec<_>>()
     };
     let links = [Fault::slow(Unit::GroupPair(0, 1), Direction::Both, 3.0)];
     let both = [(0, Class::Fabric), (1, Class::Fabric)];
@@ -552,10 +435,7 @@ fn only_links_have_nothing_to_be_compared_with() {
     let mut cluster = Cluster::new([4, 2, 4, 1], &["write-lat"], 1);
     cluster.faults = links.to_vec();
     let named = named(&survey(&mut cluster, "all", 1));
-    assert_eq!(
-        named,
-        [(Unit::GroupPair(0, 1), Certainty::Bad, Direction::Both)]
-    );
+    assert_eq!(named, [(Unit::GroupPair(0, 1), Certainty::Bad, Direction::Both)]);
 }
 
 #[test]
@@ -568,9 +448,8 @@ fn nics_are_good_beside_a_named_fault_in_a_test_that_shows_it() {
         for result in &mut results {
             // Half of the NICs have half of the bandwidth.
             let is_slow = result.pair.nics().iter().any(|nic| nic.0 % 2 == 0);
-            if let Answer::Measured(Figures::Bandwidth {
-                bytes_per_second, ..
-            }) = &mut result.answer
+            if let Answer::Measured(Figures::Bandwidth { bytes_per_second, .. }) =
+                &mut result.answer
             {
                 *bytes_per_second /= if is_slow { 2.0 } else { 1.0 };
             }

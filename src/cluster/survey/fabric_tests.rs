@@ -86,22 +86,13 @@ fn survey_with_fault(
 ) -> Vec<(Unit, Certainty, Direction)> {
     let mut cluster = Cluster::new(shape, &[tool], seed);
     cluster.load = load;
-    let dragonfly = Dragonfly {
-        groups: shape[0],
-        switches: shape[1],
-    };
+    let dragonfly = Dragonfly { groups: shape[0], switches: shape[1] };
     let nics: Vec<NicId> = cluster.roster.nic_ids().collect();
-    let pairs_of = |initiator| {
-        nics.iter().map(move |target| Pair {
-            initiator,
-            target: *target,
-        })
-    };
+    let pairs_of = |initiator| nics.iter().map(move |target| Pair { initiator, target: *target });
     let slow = nics.iter().flat_map(|nic| pairs_of(*nic));
     let slow = slow.filter(|pair| dragonfly.is_slow(planted, *pair, &cluster.roster));
-    cluster.faults = slow
-        .map(|pair| Fault::slow(Unit::Path(pair), Direction::Initiator, 2.5))
-        .collect();
+    cluster.faults =
+        slow.map(|pair| Fault::slow(Unit::Path(pair), Direction::Initiator, 2.5)).collect();
     named(&survey_of_some(&mut cluster, pairs, seed))
 }
 
@@ -175,11 +166,7 @@ const TRIALS: [Trial; 5] = [
         plant: |random, shape| {
             let (one, other) = link(random, shape);
             let unit = Unit::GroupPair(one.min(other), one.max(other));
-            let direction = if one < other {
-                Direction::Initiator
-            } else {
-                Direction::Target
-            };
+            let direction = if one < other { Direction::Initiator } else { Direction::Target };
             (Planted::OneWay(one, other), unit, direction)
         },
         right: [50, 80, 98],
@@ -204,10 +191,7 @@ fn run(trial: &Trial, tool: &str, pairs: &str) -> (Vec<bool>, Vec<String>) {
                     return false;
                 };
                 let cluster = Cluster::new(*shape, &[tool], seed);
-                let dragonfly = Dragonfly {
-                    groups: shape[0],
-                    switches: shape[1],
-                };
+                let dragonfly = Dragonfly { groups: shape[0], switches: shape[1] };
                 dragonfly.is_slow(planted, *pair, &cluster.roster)
             };
             right.push(matches!(&found[..], [one] if is_it(one)));

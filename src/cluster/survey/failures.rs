@@ -50,10 +50,7 @@ pub fn most_failing<'a>(
 pub fn keep_failures(outside: &mut [Outside], answers: impl Fn(NicId) -> u32) {
     let mut is_open = vec![true; outside.len()];
     loop {
-        let open = outside
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| is_open[*index]);
+        let open = outside.iter().enumerate().filter(|(index, _)| is_open[*index]);
         let failing = most_failing(open, &answers);
         if failing.is_empty() {
             return;

@@ -60,11 +60,7 @@ pub fn fit(pairs: &[PairCost], nics: usize) -> Fit {
     let mut weights = vec![1.0; pairs.len()];
     for _ in 0..REWEIGHTINGS {
         for _ in 0..SWEEPS {
-            for (nic, own) in of_nics
-                .iter()
-                .enumerate()
-                .filter(|(_, own)| !own.is_empty())
-            {
+            for (nic, own) in of_nics.iter().enumerate().filter(|(_, own)| !own.is_empty()) {
                 let (mut sum, mut total) = (0.0, RIDGE);
                 for index in own {
                     let one = &pairs[*index as usize];
@@ -121,11 +117,7 @@ fn anchor(centres: &mut [Option<f64>], effects: &mut [f64], of_nics: &[Vec<u32>]
     }
     effects.iter_mut().for_each(|effect| *effect -= median);
     for (class, centre) in centres.iter_mut().enumerate() {
-        let nics = if class == Class::Loopback as usize {
-            1.0
-        } else {
-            2.0
-        };
+        let nics = if class == Class::Loopback as usize { 1.0 } else { 2.0 };
         if let Some(centre) = centre {
             *centre += nics * median;
         }
@@ -140,9 +132,7 @@ mod tests {
     /// Returns the pairs of all NICs in both directions, with the costs of `cost`.
     fn all(nics: u32, cost: impl Fn(u32, u32) -> f64) -> Vec<PairCost> {
         let targets = |one| (0..nics).map(move |other| (one, other));
-        let pairs = (0..nics)
-            .flat_map(targets)
-            .filter(|(one, other)| one != other);
+        let pairs = (0..nics).flat_map(targets).filter(|(one, other)| one != other);
         let of = |(one, other)| PairCost {
             pair: pair(one, other),
             class: Class::Unknown,

@@ -98,10 +98,7 @@ impl Limit {
 
     /// Returns the limit without a limit for costs.
     pub fn without_costs(self) -> Self {
-        Self {
-            of_pair: f64::INFINITY,
-            ..self
-        }
+        Self { of_pair: f64::INFINITY, ..self }
     }
 
     /// Returns how far the cost of a pair is from the centre; `None` if it is a bound that says
@@ -141,11 +138,7 @@ fn limit_of_retries(retries: &Sorted) -> (f64, f64) {
 impl ResultStore {
     /// Returns the logarithm of the smallest ratio to good pairs that is outside the limit.
     pub fn ratio(&self, test: TestId) -> f64 {
-        let usual = if self.of_bandwidth(test) {
-            RATIO_OF_BANDWIDTH
-        } else {
-            RATIO_OF_LATENCY
-        };
+        let usual = if self.of_bandwidth(test) { RATIO_OF_BANDWIDTH } else { RATIO_OF_LATENCY };
         self.sensitivity.unwrap_or(usual).ln()
     }
 
@@ -261,11 +254,7 @@ impl ResultStore {
         };
         let costs: Vec<PairCost> = judged()
             .filter(|(_, reading)| !reading.is_bound)
-            .map(|(one, reading)| PairCost {
-                pair: one.pair,
-                class: one.class,
-                cost: reading.cost,
-            })
+            .map(|(one, reading)| PairCost { pair: one.pair, class: one.class, cost: reading.cost })
             .collect();
         let fit = fit(&costs, self.nics);
         let residual = |one: &PairCost| PairResidual {
@@ -281,11 +270,7 @@ impl ResultStore {
             let good = own().filter(|index| !selected.is_explained[*index]);
             let good: Vec<f64> = good.map(|index| selected.rest[index]).collect();
             let count = good.len();
-            let shift = if good.is_empty() {
-                0.0
-            } else {
-                lower_median(good)
-            };
+            let shift = if good.is_empty() { 0.0 } else { lower_median(good) };
             let spread = upper_spread(own().map(|index| selected.rest[index]).collect());
             let centre = fit.centres[class as usize].unwrap_or_default() + shift;
             let of_class = pairs.iter().filter(|one| one.class == class);
@@ -307,12 +292,10 @@ impl ResultStore {
                 harmless_wait,
             });
             let of_class = judged().filter(|(one, _)| one.class == class);
-            let answered: Vec<(Pair, bool)> = of_class
-                .map(|(one, reading)| (one.pair, reading.is_bound))
-                .collect();
-            let lost = missing
-                .iter()
-                .filter(|(of, pair)| *of == test && roster.class(*pair) == class);
+            let answered: Vec<(Pair, bool)> =
+                of_class.map(|(one, reading)| (one.pair, reading.is_bound)).collect();
+            let lost =
+                missing.iter().filter(|(of, pair)| *of == test && roster.class(*pair) == class);
             let lost: Vec<Pair> = lost.map(|(_, pair)| *pair).collect();
             if is_biased(&answered, &lost, &fit.effects) {
                 biased.insert(class);
@@ -342,9 +325,8 @@ fn is_biased(answered: &[(Pair, bool)], lost: &[Pair], effects: &[f64]) -> bool 
     }
     let of_nics = counts.iter().zip(effects);
     let of_nics = of_nics.filter(|((_, total), effect)| *total > 0.0 && effect.is_finite());
-    let (shares, effects): (Vec<f64>, Vec<f64>) = of_nics
-        .map(|((missing, total), effect)| (missing / total, *effect))
-        .unzip();
+    let (shares, effects): (Vec<f64>, Vec<f64>) =
+        of_nics.map(|((missing, total), effect)| (missing / total, *effect)).unzip();
     let nics = shares.len() as f64;
     rank_correlation(&shares, &effects).abs() * (nics - 1.0).max(0.0).sqrt() > BIASED
 }

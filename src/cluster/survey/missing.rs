@@ -94,15 +94,10 @@ mod tests {
         let round = Round {
             test: TestId(0),
             stage: Stage::Sweep,
-            pairs: answered
-                .iter()
-                .map(|(one, other)| pair(*one, *other))
-                .collect(),
+            pairs: answered.iter().map(|(one, other)| pair(*one, *other)).collect(),
         };
         let measured: Vec<PairResult> = cluster.measure(&round);
-        measured
-            .iter()
-            .for_each(|result| results.add(result, &roster));
+        measured.iter().for_each(|result| results.add(result, &roster));
         let mut none = Missing::new(1, 8);
         for (one, other) in missing {
             none.add((TestId(0), pair(*one, *other)));

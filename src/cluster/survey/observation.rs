@@ -68,22 +68,14 @@ impl Observation {
             return None;
         };
         let (cost, p5, min, tail, of_bandwidth) = match *figures {
-            Figures::Latency {
-                median_ns,
-                p5_ns,
-                min_ns,
-                p99_ns,
-                ..
-            } => (
+            Figures::Latency { median_ns, p5_ns, min_ns, p99_ns, .. } => (
                 log_cost(median_ns as f64, false),
                 log_cost(p5_ns.unwrap_or(min_ns) as f64, false),
                 log_cost(min_ns as f64, false),
                 p99_ns.unwrap_or(median_ns) as f64 / median_ns.max(1) as f64,
                 false,
             ),
-            Figures::Bandwidth {
-                bytes_per_second, ..
-            } => {
+            Figures::Bandwidth { bytes_per_second, .. } => {
                 let cost = log_cost(bytes_per_second, true);
                 (cost, cost, cost, 1.0, true)
             }
@@ -121,12 +113,7 @@ impl Observation {
     /// Returns the observation with costs that are lower by this logarithm.
     pub fn faster_by(self, log: f64) -> Self {
         let lower = |cost: f32| cost - log as f32;
-        Self {
-            cost: lower(self.cost),
-            p5: lower(self.p5),
-            min: lower(self.min),
-            ..self
-        }
+        Self { cost: lower(self.cost), p5: lower(self.p5), min: lower(self.min), ..self }
     }
 
     /// Returns the logarithm of the ratio between a figure by this statistic and the smallest one:
@@ -162,11 +149,7 @@ pub fn log_cost(value: f64, of_bandwidth: bool) -> f64 {
 
 /// Returns the figure with this logarithm of a cost.
 pub fn figure(log: f64, of_bandwidth: bool) -> f64 {
-    if of_bandwidth {
-        (-log).exp()
-    } else {
-        log.exp()
-    }
+    if of_bandwidth { (-log).exp() } else { log.exp() }
 }
 
 /// Returns the statistics by which a class may be judged. They must not depend on the result of any
@@ -175,11 +158,7 @@ pub fn statistics(pairs: &[&Observation], of_bandwidth: bool) -> &'static [Stati
     let disturbed = pairs.iter().filter(|one| one.is_disturbed).count();
     let part = disturbed as f64 / pairs.len().max(1) as f64;
     if of_bandwidth && part > MOST_DISTURBED_BANDWIDTHS {
-        if follow_waits(pairs) {
-            &[Statistic::Bound]
-        } else {
-            &[Statistic::Unaffected]
-        }
+        if follow_waits(pairs) { &[Statistic::Bound] } else { &[Statistic::Unaffected] }
     } else if !of_bandwidth && part > MOST_DISTURBED {
         &[Statistic::P5, Statistic::Min]
     } else {

@@ -124,15 +124,10 @@ fn one(name: &str) -> Result<Selection, String> {
             .map_err(|why| format!("'{name}': {why} after random:"));
     }
     let known = NAMED.iter().find(|(known, _)| *known == name);
-    known
-        .map(|(_, selection)| selection.clone())
-        .ok_or_else(|| {
-            let names: Vec<&str> = NAMED.iter().map(|(name, _)| *name).collect();
-            format!(
-                "unknown selection '{name}' (expected {}, random:COUNT or @FILE)",
-                names.join(", ")
-            )
-        })
+    known.map(|(_, selection)| selection.clone()).ok_or_else(|| {
+        let names: Vec<&str> = NAMED.iter().map(|(name, _)| *name).collect();
+        format!("unknown selection '{name}' (expected {}, random:COUNT or @FILE)", names.join(", "))
+    })
 }
 
 /// Parses a file of pairs: `<round> <node> <node>` on each line; a comment begins with `#`.
@@ -144,12 +139,8 @@ fn lines(text: &str) -> Result<Vec<Line>, String> {
     let mut lines: Vec<Line> = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let number = index + 1;
-        let words: Vec<&str> = line
-            .split('#')
-            .next()
-            .unwrap_or_default()
-            .split_whitespace()
-            .collect();
+        let words: Vec<&str> =
+            line.split('#').next().unwrap_or_default().split_whitespace().collect();
         let [round, one, other] = words[..] else {
             if words.is_empty() {
                 continue;
@@ -159,11 +150,7 @@ fn lines(text: &str) -> Result<Vec<Line>, String> {
         let round = decimal(round).ok_or_else(|| {
             format!("line {number}: '{round}' is not the decimal number of a round")
         })?;
-        lines.push(Line {
-            number,
-            round,
-            nodes: [one, other].map(str::to_owned),
-        });
+        lines.push(Line { number, round, nodes: [one, other].map(str::to_owned) });
     }
     if lines.is_empty() {
         return Err("the file has no pairs (expected <round> <node> <node> on a line)".into());
@@ -210,14 +197,7 @@ mod tests {
             assert_eq!(selection.to_string(), name);
         }
         let several = parse("loopback,within-switch,random:2", no_file).unwrap();
-        assert_eq!(
-            several,
-            [
-                Selection::Loopback,
-                Selection::WithinSwitch,
-                Selection::Random(2)
-            ]
-        );
+        assert_eq!(several, [Selection::Loopback, Selection::WithinSwitch, Selection::Random(2)]);
     }
 
     #[test]
@@ -229,10 +209,7 @@ mod tests {
             ),
             ("ring", "unknown selection 'ring'"),
             ("random", "groups, random:COUNT or @FILE)"),
-            (
-                "random:0",
-                "'random:0': expected a decimal number from 1 to 10000 after random:",
-            ),
+            ("random:0", "'random:0': expected a decimal number from 1 to 10000 after random:"),
             ("all,halves,all", "'all' is given twice"),
             ("@missing", "cannot read missing"),
         ] {
@@ -247,10 +224,8 @@ mod tests {
         let [Selection::Listed(lines)] = &parse("@f", |_| Ok(text.into())).unwrap()[..] else {
             panic!("expected one file");
         };
-        let facts: Vec<_> = lines
-            .iter()
-            .map(|line| (line.number, line.round, line.nodes[1].as_str()))
-            .collect();
+        let facts: Vec<_> =
+            lines.iter().map(|line| (line.number, line.round, line.nodes[1].as_str())).collect();
         assert_eq!(facts, [(3, 1, "b"), (5, 1, "3"), (2, 2, "c")]);
         for (text, why) in [
             ("1 a", "f: line 1: expected <round> <node> <node>"),

@@ -79,12 +79,7 @@ impl Distribution {
             return Sorted::of(self.exact.iter().map(|value| (*value, 1)).collect());
         }
         let middle = |bin: i32| BIN.powf(f64::from(bin) + 0.5).clamp(self.min, self.max);
-        Sorted::of(
-            self.bins
-                .iter()
-                .map(|(bin, count)| (middle(*bin), *count))
-                .collect(),
-        )
+        Sorted::of(self.bins.iter().map(|(bin, count)| (middle(*bin), *count)).collect())
     }
 }
 
@@ -123,11 +118,7 @@ impl Sorted {
     pub fn quantile(&self, part: f64) -> f64 {
         let place = part * self.count.saturating_sub(1) as f64;
         let (low, high) = (self.at(place.floor() as u64), self.at(place.ceil() as u64));
-        if low == high {
-            low
-        } else {
-            low + (high - low) * place.fract()
-        }
+        if low == high { low } else { low + (high - low) * place.fract() }
     }
 
     /// Returns the median; NaN without figures.
@@ -140,27 +131,17 @@ impl Sorted {
         let n = self.count as f64;
         let half = 0.98 * n.sqrt();
         let (low, high) = ((n / 2.0 - half).floor(), (n / 2.0 + half).ceil());
-        (self.count >= LEAST_FIGURES as u64).then(|| {
-            (
-                self.at(low.max(0.0) as u64),
-                self.at((high as u64).min(self.count - 1)),
-            )
-        })
+        (self.count >= LEAST_FIGURES as u64)
+            .then(|| (self.at(low.max(0.0) as u64), self.at((high as u64).min(self.count - 1))))
     }
 
     /// Returns the robust standard deviation.
     pub fn sigma(&self) -> f64 {
         let median = self.median();
-        let deviations = self
-            .figures
-            .iter()
-            .map(|(value, count)| ((value - median).abs(), *count));
+        let deviations = self.figures.iter().map(|(value, count)| ((value - median).abs(), *count));
         let deviations = Self::of(deviations.collect());
-        let total: f64 = deviations
-            .figures
-            .iter()
-            .map(|(value, count)| value * *count as f64)
-            .sum();
+        let total: f64 =
+            deviations.figures.iter().map(|(value, count)| value * *count as f64).sum();
         sigma(median, deviations.median(), total / self.count as f64)
     }
 
@@ -216,10 +197,7 @@ mod tests {
     fn interpolates_between_order_statistics() {
         let figures = sorted(&[4.0, 1.0, 3.0, 2.0]);
         assert_eq!(figures.median(), 2.5);
-        assert_eq!(
-            [0.0, 0.25, 1.0].map(|part| figures.quantile(part)),
-            [1.0, 1.75, 4.0]
-        );
+        assert_eq!([0.0, 0.25, 1.0].map(|part| figures.quantile(part)), [1.0, 1.75, 4.0]);
         assert!(sorted(&[]).median().is_nan());
     }
 

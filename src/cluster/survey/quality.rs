@@ -22,10 +22,8 @@ impl Domain {
     /// `most` do not exceed, without the effects of parts.
     fn rest_of_most(&self, class: Class, most: f64) -> f64 {
         let own = self.classes.iter().zip(&self.selected.rest);
-        let mut rests: Vec<f64> = own
-            .filter(|(of, _)| **of == class)
-            .map(|(_, rest)| *rest)
-            .collect();
+        let mut rests: Vec<f64> =
+            own.filter(|(of, _)| **of == class).map(|(_, rest)| *rest).collect();
         rests.sort_by(f64::total_cmp);
         let place = (rests.len() as f64 * (1.0 - most)) as usize;
         rests.get(place).copied().unwrap_or_default()
@@ -75,11 +73,7 @@ impl Judgement {
             }
         }
         let ratios = links.into_values().map(|pairs| {
-            let together = if are_enough_of_links(&pairs) {
-                pairs.len()
-            } else {
-                1
-            };
+            let together = if are_enough_of_links(&pairs) { pairs.len() } else { 1 };
             domain.smallest_ratio(limit, key.1, together)
         });
         ratios.max_by(f64::total_cmp)
@@ -97,22 +91,14 @@ impl Judgement {
     /// Returns how many pairs of a class are better than its centre by more than the limit, and how
     /// many it has.
     pub fn better(&self, key: PopulationKey) -> (usize, usize) {
-        let limit = self
-            .limits
-            .get(&key)
-            .map_or(f64::INFINITY, |limit| limit.of_pair);
+        let limit = self.limits.get(&key).map_or(f64::INFINITY, |limit| limit.of_pair);
         let Some(domain) = self.domain(key.0, key.1 == Class::Loopback) else {
             return (0, 0);
         };
         let own = domain.classes.iter().zip(&domain.selected.rest);
-        let rests: Vec<f64> = own
-            .filter(|(class, _)| **class == key.1)
-            .map(|(_, rest)| *rest)
-            .collect();
-        (
-            rests.iter().filter(|rest| **rest < -limit).count(),
-            rests.len(),
-        )
+        let rests: Vec<f64> =
+            own.filter(|(class, _)| **class == key.1).map(|(_, rest)| *rest).collect();
+        (rests.iter().filter(|rest| **rest < -limit).count(), rests.len())
     }
 
     /// Returns the pairs of a test.
@@ -124,10 +110,8 @@ impl Judgement {
     /// Returns the NICs that differ from the other ones of their class within the limits, the worst
     /// first.
     pub fn outliers(&self, causes: &[Unit], roster: &Roster) -> Vec<Outlier> {
-        let of_causes: HashSet<NicId> = causes
-            .iter()
-            .flat_map(|unit| members(*unit, roster))
-            .collect();
+        let of_causes: HashSet<NicId> =
+            causes.iter().flat_map(|unit| members(*unit, roster)).collect();
         let mut outliers = Vec::new();
         for domain in self.domains.iter().filter(|domain| !domain.in_loopback) {
             let selected = &domain.selected;
@@ -247,17 +231,13 @@ mod tests {
     #[test]
     fn states_how_slow_links_between_groups_must_be() {
         let (mut found, mut all) = (0, 0);
-        for (noise, seed) in [0.01, 0.05, 0.1]
-            .into_iter()
-            .flat_map(|noise| (0..10).map(move |seed| (noise, seed)))
+        for (noise, seed) in
+            [0.01, 0.05, 0.1].into_iter().flat_map(|noise| (0..10).map(move |seed| (noise, seed)))
         {
             let mut cluster = Cluster::new([4, 2, 2, 1], &["write-lat"], seed);
             cluster.noise = noise;
             let good = survey(&mut cluster, "random:4", seed);
-            let of_links = good
-                .populations
-                .iter()
-                .filter_map(|one| one.links_sensitivity);
+            let of_links = good.populations.iter().filter_map(|one| one.links_sensitivity);
             let ratio = of_links.reduce(f64::max).expect("pairs between groups");
             assert!(ratio >= 1.3, "{ratio}");
             let links = Unit::GroupPair(0, 1);
@@ -296,10 +276,7 @@ mod tests {
             assert!(sensitivity.contains(&stated), "{stated}");
             assert_eq!(findings.causes[0].evidence[0].figure, expected);
             let found = named(&findings);
-            assert_eq!(
-                found,
-                [(Unit::Nic(NicId(3)), Certainty::Bad, Direction::Both)]
-            );
+            assert_eq!(found, [(Unit::Nic(NicId(3)), Certainty::Bad, Direction::Both)]);
         }
     }
 }

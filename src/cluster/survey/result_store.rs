@@ -191,10 +191,7 @@ impl ResultStore {
         }
         self.errors.add(result);
         if let Stage::Retest(_) = result.stage {
-            self.retests
-                .entry((result.test, result.pair))
-                .or_default()
-                .push(result.clone());
+            self.retests.entry((result.test, result.pair)).or_default().push(result.clone());
             return;
         }
         let class = roster.class(result.pair);
@@ -242,25 +239,19 @@ impl ResultStore {
         let value = figures.value();
         for unit in parts_of_pair(roster, result.pair).into_iter().flatten() {
             let new = || Distribution::new(EXACT_OF_AGGREGATE);
-            self.aggregates
-                .entry((result.test, unit))
-                .or_insert_with(new)
-                .add(value);
+            self.aggregates.entry((result.test, unit)).or_insert_with(new).add(value);
         }
         self.observe(result, class);
         let of_bandwidth = self.of_bandwidth(result.test);
         let ratio = self.ratio(result.test).exp();
-        let data = self
-            .populations
-            .entry((result.test, class))
-            .or_insert_with(|| PopulationData {
-                figures: Distribution::new(MOST_EXACT),
-                p5: Distribution::new(MOST_EXACT),
-                least: Distribution::new(MOST_EXACT),
-                retries: Distribution::new(MOST_EXACT),
-                limit: None,
-                next: LEAST_FIGURES as u64,
-            });
+        let data = self.populations.entry((result.test, class)).or_insert_with(|| PopulationData {
+            figures: Distribution::new(MOST_EXACT),
+            p5: Distribution::new(MOST_EXACT),
+            least: Distribution::new(MOST_EXACT),
+            retries: Distribution::new(MOST_EXACT),
+            limit: None,
+            next: LEAST_FIGURES as u64,
+        });
         // The partners of suspects are not random, so only pairs of the sweep form a population.
         if result.stage == Stage::Sweep {
             data.figures.add(value);
@@ -276,10 +267,7 @@ impl ResultStore {
             let costs = data.figures.sorted().costs(of_bandwidth);
             let median = costs.median();
             let noise = 1.0 + NOISE * costs.sigma() / median;
-            data.limit = Some(LimitSoFar {
-                median,
-                cost: median * noise.max(ratio),
-            });
+            data.limit = Some(LimitSoFar { median, cost: median * noise.max(ratio) });
             if let (Some(limit), false) = (data.limit, self.keeps_all) {
                 self.drop_good(result.test, class, limit, roster);
             }
@@ -318,10 +306,7 @@ impl ResultStore {
     /// Drops results that are far inside the limits.
     fn drop_good(&mut self, test: TestId, class: Class, limit: LimitSoFar, roster: &Roster) {
         let of_bandwidth = self.of_bandwidth(test);
-        let expectations = self
-            .expectations
-            .get(test.index())
-            .map_or(&[][..], Vec::as_slice);
+        let expectations = self.expectations.get(test.index()).map_or(&[][..], Vec::as_slice);
         let size = self.tests[test.index()].size_bytes;
         self.records.retain(|result| {
             let is_other = result.test != test || roster.class(result.pair) != class;
@@ -355,10 +340,7 @@ impl ResultStore {
         let is_gone = |result: &PairResult| {
             matches!(result.answer, Answer::Failed(_)) && is_explained(result)
         };
-        let gone: Vec<PairResult> = self
-            .records
-            .extract_if(.., |result| is_gone(result))
-            .collect();
+        let gone: Vec<PairResult> = self.records.extract_if(.., |result| is_gone(result)).collect();
         for result in &gone {
             self.count(result, roster.class(result.pair), -1);
         }
@@ -368,18 +350,13 @@ impl ResultStore {
         if self.worst.as_ref().is_some_and(|(_, worst)| is_gone(worst)) {
             self.worst = None;
         }
-        gone.iter()
-            .map(|result| ((result.test, result.pair), result.stage))
-            .collect()
+        gone.iter().map(|result| ((result.test, result.pair), result.stage)).collect()
     }
 
     /// Returns the pairs that failed, in the order of their results.
     pub fn failed_pairs(&self) -> impl Iterator<Item = Pair> {
         let is_failure = |result: &&PairResult| matches!(result.answer, Answer::Failed(_));
-        self.records
-            .iter()
-            .filter(is_failure)
-            .map(|result| result.pair)
+        self.records.iter().filter(is_failure).map(|result| result.pair)
     }
 
     pub(super) fn of_bandwidth(&self, test: TestId) -> bool {
@@ -391,21 +368,14 @@ impl ResultStore {
             return None;
         };
         let expectations = self.expectations.get(result.test.index())?;
-        broken(
-            expectations,
-            self.tests[result.test.index()].size_bytes,
-            figures,
-        )
+        broken(expectations, self.tests[result.test.index()].size_bytes, figures)
     }
 }
 
 /// Returns the limit of the first expectation that is not met.
 fn broken(expectations: &[Expectation], size: u64, figures: &Figures) -> Option<f64> {
     let of_size = expectations.iter().filter(|one| one.applies_to(size));
-    let mut broken = of_size.filter(|one| {
-        figures
-            .metric(one.metric)
-            .is_some_and(|figure| !one.is_met_by(figure))
-    });
+    let mut broken = of_size
+        .filter(|one| figures.metric(one.metric).is_some_and(|figure| !one.is_met_by(figure)));
     broken.next().map(|one| one.limit)
 }

@@ -40,10 +40,7 @@ pub struct Queue {
 impl Queue {
     /// Creates a queue whose rounds have at most `most_active` pairs.
     pub fn new(pairs: Vec<TestPair>, stage: Stage, most_active: usize) -> Self {
-        Self {
-            parts: VecDeque::from([(stage, pairs.into())]),
-            most_active: most_active.max(1),
-        }
+        Self { parts: VecDeque::from([(stage, pairs.into())]), most_active: most_active.max(1) }
     }
 
     /// Adds a pair of each class for comparison before all pairs, after them, and between parts of
@@ -65,10 +62,7 @@ impl Queue {
 
     /// Returns the pairs of the sweep that no round has yet.
     pub fn of_sweep(&self) -> impl Iterator<Item = TestPair> {
-        let of_sweep = self
-            .parts
-            .iter()
-            .filter(|(stage, _)| *stage == Stage::Sweep);
+        let of_sweep = self.parts.iter().filter(|(stage, _)| *stage == Stage::Sweep);
         of_sweep.flat_map(|(_, pairs)| pairs).copied()
     }
 
@@ -90,11 +84,7 @@ impl Queue {
     /// Returns the next round. No node occurs twice in it if the NICs of a node measure in turn;
     /// otherwise no NIC does.
     pub fn next(&mut self, roster: &Roster, order: NicOrder) -> Option<Round> {
-        while self
-            .parts
-            .front()
-            .is_some_and(|(_, pairs)| pairs.is_empty())
-        {
+        while self.parts.front().is_some_and(|(_, pairs)| pairs.is_empty()) {
             self.parts.pop_front();
         }
         let (stage, pending) = self.parts.front_mut()?;
@@ -117,11 +107,7 @@ impl Queue {
             }
             !fits
         });
-        Some(Round {
-            test,
-            stage: *stage,
-            pairs,
-        })
+        Some(Round { test, stage: *stage, pairs })
     }
 }
 
@@ -134,20 +120,16 @@ pub fn suspects(
     roster: &Roster,
 ) -> Vec<TestPair> {
     let mut chosen = BTreeSet::new();
-    for explanation in explanations
-        .iter()
-        .filter(|explanation| explanation.certainty == Certainty::Suspect)
+    for explanation in
+        explanations.iter().filter(|explanation| explanation.certainty == Certainty::Suspect)
     {
         let most = match explanation.unit {
             Unit::Nic(_) | Unit::Node(_) | Unit::Path(_) => PAIRS_OF_NIC,
             _ => PAIRS_OF_LARGER,
         };
         let mut uses: BTreeMap<NicId, usize> = BTreeMap::new();
-        let mut keys: Vec<TestPair> = explanation
-            .pairs
-            .iter()
-            .map(|one| (one.test, one.pair))
-            .collect();
+        let mut keys: Vec<TestPair> =
+            explanation.pairs.iter().map(|one| (one.test, one.pair)).collect();
         keys.retain(|key| results.needs_retest(*key, judgement, roster));
         for _ in 0..most.min(keys.len()) {
             // The pair whose NICs were chosen least is next.
@@ -198,18 +180,13 @@ pub fn swaps(
     is_usable: impl Fn(NicId) -> bool,
     rng: &mut Rng,
 ) -> Vec<TestPair> {
-    let lasting = || {
-        explanations
-            .iter()
-            .filter(|explanation| explanation.certainty != Certainty::Transient)
-    };
+    let lasting =
+        || explanations.iter().filter(|explanation| explanation.certainty != Certainty::Transient);
     let pairs = || lasting().flat_map(|explanation| &explanation.pairs);
     let mut swaps = Swaps {
         roster,
         results,
-        of_causes: lasting()
-            .flat_map(|explanation| members(explanation.unit, roster))
-            .collect(),
+        of_causes: lasting().flat_map(|explanation| members(explanation.unit, roster)).collect(),
         involved: pairs().flat_map(|one| one.pair.nics()).collect(),
         measured: results.keys().collect(),
         chosen: BTreeSet::new(),
@@ -222,8 +199,7 @@ pub fn swaps(
             Unit::Node(_) => continue,
             _ => {
                 let some = explanation.pairs.iter().take(PAIRS_OF_NIC);
-                some.flat_map(|one| [(one.pair.initiator, one), (one.pair.target, one)])
-                    .collect()
+                some.flat_map(|one| [(one.pair.initiator, one), (one.pair.target, one)]).collect()
             }
         };
         let tests: BTreeSet<TestId> = explanation.pairs.iter().map(|one| one.test).collect();
@@ -289,21 +265,16 @@ impl Swaps<'_> {
     fn rank(&self, nic: NicId, partner: NicId, suspect: &Outside) -> Objections {
         let Pair { initiator, target } = suspect.pair;
         let other = if initiator == nic { target } else { initiator };
-        let is_near = match (
-            suspect.class,
-            self.roster.location(partner),
-            self.roster.location(other),
-        ) {
-            (Class::Group, Some(one), Some(other)) => one.switch == other.switch,
-            (Class::Fabric, Some(one), Some(other)) => one.group == other.group,
-            _ => false,
-        };
+        let is_near =
+            match (suspect.class, self.roster.location(partner), self.roster.location(other)) {
+                (Class::Group, Some(one), Some(other)) => one.switch == other.switch,
+                (Class::Fabric, Some(one), Some(other)) => one.group == other.group,
+                _ => false,
+            };
         Objections {
             suspicion: u8::from(self.involved.contains(&partner))
                 + u8::from(self.of_causes.contains(&partner)),
-            is_of_other_class: self
-                .roster
-                .class(Pair::with_role(Role::Initiator, nic, partner))
+            is_of_other_class: self.roster.class(Pair::with_role(Role::Initiator, nic, partner))
                 != suspect.class,
             is_near,
             uses: self.uses.get(&partner).copied().unwrap_or(0),
@@ -324,11 +295,7 @@ struct Objections {
 fn is_partner(roster: &Roster, one: NicId, other: NicId) -> bool {
     let number = |nic: NicId| {
         let node = roster.nic(nic).node;
-        roster.nics[..nic.index()]
-            .iter()
-            .rev()
-            .take_while(|nic| nic.node == node)
-            .count()
+        roster.nics[..nic.index()].iter().rev().take_while(|nic| nic.node == node).count()
     };
     roster.nic(one).node != roster.nic(other).node && number(one) == number(other)
 }

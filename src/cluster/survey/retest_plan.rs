@@ -131,11 +131,8 @@ impl RetestPlan {
             return None;
         }
         self.retest += 1;
-        let most = if self.retest == 1 {
-            self.most_active
-        } else {
-            self.widest >> (self.retest - 1)
-        };
+        let most =
+            if self.retest == 1 { self.most_active } else { self.widest >> (self.retest - 1) };
         let mut good = good_pairs(&undecided, explained, sweep);
         let queue = self.queue(undecided, Stage::Retest(self.retest), most);
         Some(queue.compare(&mut good))
@@ -143,21 +140,12 @@ impl RetestPlan {
 
     /// Returns the suspects that are retested next.
     fn next_wave(&self, explained: &Explained, sweep: SweepResults<'_>) -> Vec<TestPair> {
-        let SweepResults {
-            roster,
-            results,
-            parked,
-            ..
-        } = sweep;
+        let SweepResults { roster, results, parked, .. } = sweep;
         let judgement = &explained.judgement;
         if self.waves >= MOST_WAVES {
             return Vec::new();
         }
-        let mut wave = if self.waves == 0 {
-            few_suspects(sweep)
-        } else {
-            Vec::new()
-        };
+        let mut wave = if self.waves == 0 { few_suspects(sweep) } else { Vec::new() };
         if wave.is_empty() {
             wave = suspects(&explained.explanations, results, judgement, roster);
         }
@@ -176,17 +164,9 @@ impl RetestPlan {
         if self.swaps >= MOST_SWAPS {
             return None;
         }
-        let SweepResults {
-            roster, results, ..
-        } = sweep;
+        let SweepResults { roster, results, .. } = sweep;
         let is_usable = |nic: NicId| why_unusable(roster, Pair::loopback(nic)).is_none();
-        let pairs = swaps(
-            &explained.explanations,
-            results,
-            roster,
-            is_usable,
-            &mut self.rng,
-        );
+        let pairs = swaps(&explained.explanations, results, roster, is_usable, &mut self.rng);
         if pairs.is_empty() {
             return None;
         }
@@ -205,12 +185,7 @@ fn good_pairs(pairs: &[TestPair], explained: &Explained, sweep: SweepResults<'_>
 /// Returns all pairs outside the limits, and those whose figures say nothing, if there are few.
 /// Their retests find the noise among them before the survey looks for causes.
 fn few_suspects(sweep: SweepResults<'_>) -> Vec<TestPair> {
-    let SweepResults {
-        roster,
-        results,
-        limits,
-        ..
-    } = sweep;
+    let SweepResults { roster, results, limits, .. } = sweep;
     // A class may be mixed only because of the noise.
     let judgement = Judgement::of(results, limits.clone(), roster);
     let outside = results.outside(&judgement, roster);
@@ -218,9 +193,5 @@ fn few_suspects(sweep: SweepResults<'_>) -> Vec<TestPair> {
     let keys = keys.chain(judgement.silent_pairs(results));
     let open = keys.filter(|key| results.needs_retest(*key, &judgement, roster));
     let open: Vec<TestPair> = open.collect();
-    if open.len() <= FEW_SUSPECTS {
-        open
-    } else {
-        Vec::new()
-    }
+    if open.len() <= FEW_SUSPECTS { open } else { Vec::new() }
 }

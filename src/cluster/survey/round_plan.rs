@@ -25,12 +25,7 @@ pub struct RoundPlan {
 impl RoundPlan {
     /// Creates the plan of a survey that begins with `sweep`.
     pub fn new(sweep: Sweep, order: NicOrder) -> Self {
-        Self {
-            phase: Phase::Sweep,
-            sweep,
-            queue: Queue::default(),
-            order,
-        }
+        Self { phase: Phase::Sweep, sweep, queue: Queue::default(), order }
     }
 
     /// Returns the phase.
@@ -73,9 +68,7 @@ impl RoundPlan {
         if self.phase == Phase::Sweep {
             return self.next_of_sweep(roster, parked, coverage);
         }
-        let refused = self
-            .queue
-            .refuse(|pair| why_unusable(roster, pair).is_none());
+        let refused = self.queue.refuse(|pair| why_unusable(roster, pair).is_none());
         if self.phase == Phase::Repeat {
             for key in refused {
                 coverage.miss(key, Stage::Sweep, "", roster);

@@ -79,11 +79,7 @@ impl Sweep {
             }
             let of_selection = first..shapes.len();
             steps.extend(TestId::first(tests).flat_map(|test| {
-                of_selection.clone().map(move |shapes| SweepStep {
-                    test,
-                    shapes,
-                    first,
-                })
+                of_selection.clone().map(move |shapes| SweepStep { test, shapes, first })
             }));
         }
         let most_active = most_active.map_or(usize::MAX, |most| most.max(1) as usize);
@@ -130,18 +126,13 @@ impl Sweep {
                     }
                 }
                 let covered = &self.covered;
-                self.rest
-                    .retain(|pair| !covered.contains(*pair) && is_wanted(test, *pair));
+                self.rest.retain(|pair| !covered.contains(*pair) && is_wanted(test, *pair));
                 self.round += 1;
             }
             if !self.rest.is_empty() {
                 let kept = self.rest.split_off(self.most_active.min(self.rest.len()));
                 let pairs = std::mem::replace(&mut self.rest, kept);
-                return Some(Round {
-                    test,
-                    stage: Stage::Sweep,
-                    pairs,
-                });
+                return Some(Round { test, stage: Stage::Sweep, pairs });
             }
         }
     }
@@ -198,19 +189,11 @@ mod tests {
         let mut sweep = Sweep::new(&roster, &selections, 1, order, most_active, 1).unwrap();
         let planned = sweep.pairs();
         let rounds: Vec<Round> = std::iter::from_fn(|| sweep.next(|_, _| true)).collect();
-        assert_eq!(
-            rounds
-                .iter()
-                .map(|round| round.pairs.len() as u64)
-                .sum::<u64>(),
-            planned
-        );
+        assert_eq!(rounds.iter().map(|round| round.pairs.len() as u64).sum::<u64>(), planned);
         for round in &rounds {
             let nics = round.pairs.iter().flat_map(|pair| {
                 let is_loopback = pair.initiator == pair.target;
-                [Some(pair.initiator), (!is_loopback).then_some(pair.target)]
-                    .into_iter()
-                    .flatten()
+                [Some(pair.initiator), (!is_loopback).then_some(pair.target)].into_iter().flatten()
             });
             let mut seen = HashSet::new();
             assert!(nics.into_iter().all(|nic| seen.insert(nic)), "{round:?}");
@@ -251,12 +234,7 @@ mod tests {
 
     #[test]
     fn makes_each_pair_of_several_selections_once() {
-        for pairs in [
-            "halves,all",
-            "all,halves,neighbours,random:20",
-            "@f",
-            "all,@f",
-        ] {
+        for pairs in ["halves,all", "all,halves,neighbours,random:20", "@f", "all,@f"] {
             for order in [NicOrder::InTurn, NicOrder::AtOnce] {
                 let pairs = all_pairs(&rounds([0, 0, 6, 2], pairs, order, Some(2)));
                 let different: HashSet<_> = pairs.iter().collect();
@@ -297,11 +275,7 @@ mod tests {
                 "switches needs the locations of NICs, and none is known (see --locations)",
             ),
             ("@f", "1 0 9", "line 1: no process has the host or rank '9'"),
-            (
-                "@f",
-                "1 0 1\n1 nid000000 2",
-                "line 2: a node occurs twice in round 1",
-            ),
+            ("@f", "1 0 1\n1 nid000000 2", "line 2: a node occurs twice in round 1"),
         ] {
             let selections = parse(pairs, |_| Ok(file.into())).unwrap();
             let sweep = Sweep::new(&roster, &selections, 1, NicOrder::InTurn, None, 1);

@@ -197,16 +197,13 @@ impl Search<'_> {
         let mut is_touched = vec![false; self.roster.nics.len()];
         best.retain(|(unit, candidate)| {
             let pairs = candidate.pairs.iter();
-            let nics: Vec<NicId> = pairs
-                .flat_map(|index| self.outside[*index].pair.nics())
-                .collect();
+            let nics: Vec<NicId> =
+                pairs.flat_map(|index| self.outside[*index].pair.nics()).collect();
             let is_own = |nic: NicId| {
                 matches!(unit, Unit::GroupPair(..))
                     || parts_of_nic(self.roster, nic).contains(&Some(*unit))
             };
-            let is_first = !nics
-                .iter()
-                .any(|nic| is_touched[nic.index()] && is_own(*nic));
+            let is_first = !nics.iter().any(|nic| is_touched[nic.index()] && is_own(*nic));
             for nic in nics {
                 is_touched[nic.index()] = true;
             }
@@ -217,10 +214,7 @@ impl Search<'_> {
 
     /// Returns the pairs without a cause, with their indices.
     fn open(&self) -> impl Iterator<Item = (usize, &Outside)> {
-        self.outside
-            .iter()
-            .enumerate()
-            .filter(|(index, _)| self.is_open[*index])
+        self.outside.iter().enumerate().filter(|(index, _)| self.is_open[*index])
     }
 
     /// Returns the pairs without a cause that are not only slow, with their indices.
@@ -244,10 +238,8 @@ impl Search<'_> {
             }
         }
         // All NICs of a part count as its members: the good ones too.
-        let larger: BTreeSet<Unit> = of_nics
-            .keys()
-            .flat_map(|nic| larger_parts(self.roster, *nic))
-            .collect();
+        let larger: BTreeSet<Unit> =
+            of_nics.keys().flat_map(|nic| larger_parts(self.roster, *nic)).collect();
         let mut tallies: HashMap<Unit, PartTally> = HashMap::new();
         for nic in self.roster.nic_ids() {
             let own_larger = || larger_parts(self.roster, nic).filter(|unit| larger.contains(unit));
@@ -388,9 +380,7 @@ impl Search<'_> {
             one.test == part.test
                 && (part.certainty != Certainty::Transient || is_transient)
                 && one.value.is_some()
-                && judgement
-                    .covering(one.test, one.pair, self.roster)
-                    .contains(&index)
+                && judgement.covering(one.test, one.pair, self.roster).contains(&index)
         };
         let all = 0..self.outside.len();
         let candidate = Candidate {
@@ -439,11 +429,7 @@ impl Search<'_> {
         }
         loop {
             for (nic, pairs) in failures {
-                let candidate = Candidate {
-                    pairs,
-                    roles: Role::BOTH.into(),
-                    good: 0,
-                };
+                let candidate = Candidate { pairs, roles: Role::BOTH.into(), good: 0 };
                 self.explain(Unit::Nic(nic), &candidate, None);
             }
             failures = most_failing(self.open(), |nic| self.results.answers(nic));
@@ -475,9 +461,8 @@ impl Search<'_> {
         if !pairs.iter().all(is_slow) || certainty_of(pairs) == Certainty::Transient {
             return None;
         }
-        let slow: HashSet<Pair> = (self.outside.iter().filter(|one| is_slow(one)))
-            .map(|one| one.pair)
-            .collect();
+        let slow: HashSet<Pair> =
+            (self.outside.iter().filter(|one| is_slow(one))).map(|one| one.pair).collect();
         let across = |role| {
             let all = self.results.observations(pairs[0].test).iter();
             all.filter(move |one| crossing(self.roster, one.pair) == Some((unit, role)))
@@ -501,10 +486,7 @@ impl Search<'_> {
         let mut paths: BTreeMap<(NicId, NicId), Vec<Outside>> = BTreeMap::new();
         for (_, one) in self.open() {
             let Pair { initiator, target } = one.pair;
-            paths
-                .entry((initiator.min(target), initiator.max(target)))
-                .or_default()
-                .push(*one);
+            paths.entry((initiator.min(target), initiator.max(target))).or_default().push(*one);
         }
         let measured: HashSet<TestPair> = self.results.keys().collect();
         for pairs in paths.into_values() {
@@ -519,16 +501,8 @@ impl Search<'_> {
             }
             self.explanations.push(Explanation {
                 certainty: certainty_of(&pairs),
-                unit: if pair.is_loopback() {
-                    Unit::Nic(pair.initiator)
-                } else {
-                    Unit::Path(pair)
-                },
-                direction: if reverse_is_good {
-                    Direction::Initiator
-                } else {
-                    Direction::Both
-                },
+                unit: if pair.is_loopback() { Unit::Nic(pair.initiator) } else { Unit::Path(pair) },
+                direction: if reverse_is_good { Direction::Initiator } else { Direction::Both },
                 pairs,
             });
         }

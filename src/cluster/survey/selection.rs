@@ -119,19 +119,9 @@ pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
             if let (Unit::Switch { group, switch }, None) = (unit, role)
                 && let Some(gateway) = ways.gateway((group, switch), &own, value, &rest)
             {
-                open.push(OpenCandidate {
-                    unit,
-                    role,
-                    pairs: gateway.pairs,
-                    links: gateway.links,
-                });
+                open.push(OpenCandidate { unit, role, pairs: gateway.pairs, links: gateway.links });
             }
-            open.push(OpenCandidate {
-                unit,
-                role,
-                pairs: own,
-                links: Vec::new(),
-            });
+            open.push(OpenCandidate { unit, role, pairs: own, links: Vec::new() });
         }
     }
     let mut selected: Vec<PartEffect> = Vec::new();
@@ -157,16 +147,8 @@ pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
         });
         let mut is_touched = vec![false; pairs.len()];
         for (_, index, value) in best {
-            let OpenCandidate {
-                unit,
-                role,
-                pairs: own,
-                links,
-            } = &open[index];
-            let touched = own
-                .iter()
-                .filter(|pair| is_touched[**pair as usize])
-                .count();
+            let OpenCandidate { unit, role, pairs: own, links } = &open[index];
+            let touched = own.iter().filter(|pair| is_touched[**pair as usize]).count();
             let is_shared = touched as f64 > MOST_SHARED * own.len() as f64;
             if is_shared || !is_told_apart(&open[index], value, &rest, &ways, &selected) {
                 continue;
@@ -201,10 +183,7 @@ fn candidates(pairs: &[PairResidual], roster: &Roster) -> Vec<PartCandidate> {
     let mut candidates: Vec<PartCandidate> = Vec::new();
     let mut add = |unit: Unit, role: Role, pair: u32| {
         let index = *indices.entry(unit).or_insert_with(|| {
-            candidates.push(PartCandidate {
-                unit,
-                pairs: [Vec::new(), Vec::new()],
-            });
+            candidates.push(PartCandidate { unit, pairs: [Vec::new(), Vec::new()] });
             candidates.len() - 1
         });
         candidates[index].pairs[role.index()].push(pair);

@@ -26,18 +26,10 @@ fn circle(players: usize, round: usize) -> impl Iterator<Item = (usize, usize)> 
     let fixed = cycle;
     let turn = round % cycle;
     let reversed = (round / cycle) % 2 == 1;
-    let first = if turn.is_multiple_of(2) {
-        (fixed, turn)
-    } else {
-        (turn, fixed)
-    };
+    let first = if turn.is_multiple_of(2) { (fixed, turn) } else { (turn, fixed) };
     let others = (1..cycle.div_ceil(2)).map(move |k| {
         let (ahead, behind) = ((turn + k) % cycle, (turn + cycle - k) % cycle);
-        if k % 2 == 0 {
-            (ahead, behind)
-        } else {
-            (behind, ahead)
-        }
+        if k % 2 == 0 { (ahead, behind) } else { (behind, ahead) }
     });
     std::iter::once(first)
         .chain(others)
@@ -77,11 +69,9 @@ impl Shape {
             Self::Circles { rounds, .. } => *rounds,
             Self::Neighbours(nics) => nics.len().next_power_of_two().trailing_zeros() as usize,
             Self::Halves(nics) => usize::from(nics.len() >= 2),
-            Self::Between { parts, .. } => parts
-                .iter()
-                .map(|sets| rounds_of_circle(sets.len()))
-                .max()
-                .unwrap_or(0),
+            Self::Between { parts, .. } => {
+                parts.iter().map(|sets| rounds_of_circle(sets.len())).max().unwrap_or(0)
+            }
             Self::Listed(rounds) => rounds.len(),
         }
     }
@@ -109,11 +99,7 @@ impl Shape {
                 {
                     let both = (nics[one], nics[one + distance]);
                     let is_first = (one / (2 * distance) + round).is_multiple_of(2);
-                    pairs.push(if is_first {
-                        pair(both.0, both.1)
-                    } else {
-                        pair(both.1, both.0)
-                    });
+                    pairs.push(if is_first { pair(both.0, both.1) } else { pair(both.1, both.0) });
                 }
             }
             Self::Halves(nics) => {
@@ -128,10 +114,7 @@ impl Shape {
                 }
             }
             Self::Between { parts, most } => {
-                for sets in parts
-                    .iter()
-                    .filter(|sets| round < rounds_of_circle(sets.len()))
-                {
+                for sets in parts.iter().filter(|sets| round < rounds_of_circle(sets.len())) {
                     for (one, other) in circle(sets.len(), round) {
                         let (one, other) = (&sets[one], &sets[other]);
                         let count = one.len().min(other.len()).min(*most);
@@ -139,11 +122,7 @@ impl Shape {
                         let nic = |set: &[NicId], k| set[(round * count + k) % set.len()];
                         pairs.extend((0..count).map(|k| {
                             let both = (nic(one, k), nic(other, k));
-                            if k % 2 == 0 {
-                                pair(both.0, both.1)
-                            } else {
-                                pair(both.1, both.0)
-                            }
+                            if k % 2 == 0 { pair(both.0, both.1) } else { pair(both.1, both.0) }
                         }));
                     }
                 }
@@ -158,11 +137,7 @@ impl Shape {
     pub fn pairs(&self) -> u64 {
         if let Self::Circles { sets, rounds } = self {
             let of_set = |nics: &Vec<NicId>| {
-                let own = if sets.len() == 1 {
-                    *rounds
-                } else {
-                    rounds_of_circle(nics.len())
-                };
+                let own = if sets.len() == 1 { *rounds } else { rounds_of_circle(nics.len()) };
                 (nics.len() / 2 * own) as u64
             };
             return sets.iter().map(of_set).sum();
@@ -209,10 +184,8 @@ pub fn shape(
     let nics = rail.to_vec();
     let located = || {
         let at = |nic: NicId| roster.nic(nic).location;
-        let located: Vec<(Location, NicId)> = rail
-            .iter()
-            .filter_map(|nic| Some((at(*nic)?, *nic)))
-            .collect();
+        let located: Vec<(Location, NicId)> =
+            rail.iter().filter_map(|nic| Some((at(*nic)?, *nic))).collect();
         if located.is_empty() {
             return Err(format!(
                 "{selection} needs the locations of NICs, and none is known (see --locations)"
@@ -224,18 +197,11 @@ pub fn shape(
         Selection::Loopback => Shape::Loopback(nics),
         Selection::Neighbours => Shape::Neighbours(nics),
         Selection::Halves => Shape::Halves(nics),
-        Selection::All => Shape::Circles {
-            rounds: rounds_of_circle(nics.len()),
-            sets: vec![nics],
-        },
+        Selection::All => Shape::Circles { rounds: rounds_of_circle(nics.len()), sets: vec![nics] },
         Selection::Random(partners) => random(nics, *partners as usize, seed),
         Selection::WithinSwitch => {
             let sets = sets(located()?, |place| (place.group, place.switch));
-            let rounds = sets
-                .iter()
-                .map(|nics| rounds_of_circle(nics.len()))
-                .max()
-                .unwrap_or(0);
+            let rounds = sets.iter().map(|nics| rounds_of_circle(nics.len())).max().unwrap_or(0);
             Shape::Circles { sets, rounds }
         }
         Selection::Switches => {
@@ -243,18 +209,12 @@ pub fn shape(
             for (place, nic) in located()? {
                 groups.entry(place.group).or_default().push((place, nic));
             }
-            let parts = groups
-                .into_values()
-                .map(|nics| sets(nics, |place| place.switch))
-                .collect();
+            let parts = groups.into_values().map(|nics| sets(nics, |place| place.switch)).collect();
             Shape::Between { parts, most: 1 }
         }
         Selection::Groups => {
             let parts = vec![sets(located()?, |place| place.group)];
-            Shape::Between {
-                parts,
-                most: NICS_OF_GROUP,
-            }
+            Shape::Between { parts, most: NICS_OF_GROUP }
         }
         Selection::Listed(lines) => Shape::Listed(listed(lines, rail, roster)?),
     })
@@ -265,13 +225,9 @@ pub fn shape(
 fn random(mut nics: Vec<NicId>, partners: usize, seed: u64) -> Shape {
     Rng::with_seed(seed).shuffle(&mut nics);
     let at_once = (nics.len() / 2).max(1);
-    let rounds = partners
-        .max((2 * LEAST_FIGURES).div_ceil(at_once))
-        .min(2 * rounds_of_circle(nics.len()));
-    Shape::Circles {
-        sets: vec![nics],
-        rounds,
-    }
+    let rounds =
+        partners.max((2 * LEAST_FIGURES).div_ceil(at_once)).min(2 * rounds_of_circle(nics.len()));
+    Shape::Circles { sets: vec![nics], rounds }
 }
 
 /// Returns the NICs with equal keys together.
@@ -286,10 +242,8 @@ fn sets<K: Ord>(nics: Vec<(Location, NicId)>, key: impl Fn(Location) -> K) -> Ve
 /// Returns the rounds of a file among the NICs of a rail. A pair of several rounds belongs to the
 /// first.
 fn listed(lines: &[Line], rail: &[NicId], roster: &Roster) -> Result<Vec<Vec<Pair>>, String> {
-    let of_node: HashMap<NodeId, NicId> = rail
-        .iter()
-        .map(|nic| (roster.nic(*nic).node, *nic))
-        .collect();
+    let of_node: HashMap<NodeId, NicId> =
+        rail.iter().map(|nic| (roster.nic(*nic).node, *nic)).collect();
     let nodes = roster.node_ids().zip(&roster.nodes);
     let ranks = nodes.map(|(id, node)| (node.rank.to_string(), id));
     let ranks: HashMap<String, NodeId> = ranks.collect();
@@ -304,10 +258,7 @@ fn listed(lines: &[Line], rail: &[NicId], roster: &Roster) -> Result<Vec<Vec<Pai
             let find = |name: &String| {
                 let node = ranks.get(name).copied().or_else(|| of_host(name));
                 node.ok_or_else(|| {
-                    format!(
-                        "line {}: no process has the host or rank '{name}'",
-                        line.number
-                    )
+                    format!("line {}: no process has the host or rank '{name}'", line.number)
                 })
             };
             let (one, other) = (find(&line.nodes[0])?, find(&line.nodes[1])?);
@@ -318,10 +269,7 @@ fn listed(lines: &[Line], rail: &[NicId], roster: &Roster) -> Result<Vec<Vec<Pai
                 ));
             }
             if let (Some(initiator), Some(target)) = (of_node.get(&one), of_node.get(&other)) {
-                let pair = Pair {
-                    initiator: *initiator,
-                    target: *target,
-                };
+                let pair = Pair { initiator: *initiator, target: *target };
                 if known.insert(pair) {
                     pairs.push(pair);
                 }

@@ -57,19 +57,14 @@ fn of_switches(mut signs: Vec<Sign>, roster: &Roster) -> Vec<Sign> {
     }
     let nics: BTreeSet<Unit> = signs.iter().map(|sign| sign.unit).collect();
     let has_sign = |nic: &NicId| nics.contains(&Unit::Nic(*nic));
-    let switches: BTreeSet<Unit> = roster
-        .nic_ids()
-        .filter_map(|nic| switch(roster, nic))
-        .collect();
+    let switches: BTreeSet<Unit> = roster.nic_ids().filter_map(|nic| switch(roster, nic)).collect();
     for switch in switches {
         let own = members(switch, roster);
         if own.len() < LEAST_PARTNERS || !own.iter().all(has_sign) {
             continue;
         }
         let own: BTreeSet<Unit> = own.into_iter().map(Unit::Nic).collect();
-        let of_nics: Vec<Sign> = signs
-            .extract_if(.., |sign| own.contains(&sign.unit))
-            .collect();
+        let of_nics: Vec<Sign> = signs.extract_if(.., |sign| own.contains(&sign.unit)).collect();
         signs.push(Sign {
             unit: switch,
             pairs: of_nics.iter().flat_map(|sign| sign.pairs.clone()).collect(),
@@ -143,12 +138,7 @@ fn of_lost(results: &ResultStore, counts: &BTreeMap<TestPair, u64>) -> Vec<Sign>
     open.retain(|(_, pair)| !pair.is_loopback());
     let mut found = Vec::new();
     while let Some((nic, pairs)) = take_most(&mut open) {
-        found.push(Sign {
-            unit: Unit::Nic(nic),
-            source: LimitSource::Losses,
-            role: None,
-            pairs,
-        });
+        found.push(Sign { unit: Unit::Nic(nic), source: LimitSource::Losses, role: None, pairs });
     }
     // The counts that the named NICs do not explain are usual.
     let mut sums: BTreeMap<NicId, u64> = BTreeMap::new();
@@ -264,21 +254,14 @@ mod tests {
     /// Returns the findings of a survey of a cluster in which these parts have a fault.
     fn found(shape: ([u16; 4], &str), units: &[Unit], effect: Effect, seed: u64) -> Findings {
         let mut cluster = Cluster::new(shape.0, &["write-lat"], seed);
-        let fault = |unit: &Unit| Fault {
-            unit: *unit,
-            direction: Direction::Both,
-            effect,
-        };
+        let fault = |unit: &Unit| Fault { unit: *unit, direction: Direction::Both, effect };
         cluster.faults = units.iter().map(fault).collect();
         survey(&mut cluster, shape.1, seed)
     }
 
     /// Checks that each survey suspects this part, and nothing else, for this reason.
     fn check(shapes: &[([u16; 4], &str)], unit: Unit, effect: Effect, source: LimitSource) {
-        for (shape, seed) in shapes
-            .iter()
-            .flat_map(|shape| (0..10).map(move |of| (shape, of)))
-        {
+        for (shape, seed) in shapes.iter().flat_map(|shape| (0..10).map(move |of| (shape, of))) {
             let findings = found(*shape, &[unit], effect, seed);
             let evidence = &findings.causes[0].evidence;
             let sum = |count: fn(&Evidence) -> u32| evidence.iter().map(count).sum::<u32>();
@@ -305,11 +288,7 @@ mod tests {
             (Effect::HasTail, Certainty::Suspect),
         ] {
             let findings = found(SHAPES[3], &[nic], effect, 1);
-            assert_eq!(
-                named(&findings),
-                [(nic, expected, Direction::Both)],
-                "{effect:?}"
-            );
+            assert_eq!(named(&findings), [(nic, expected, Direction::Both)], "{effect:?}");
         }
     }
 
@@ -321,16 +300,8 @@ mod tests {
 
     #[test]
     fn suspects_switch_whose_links_all_damage_packets() {
-        let switch = Unit::Switch {
-            group: 1,
-            switch: 0,
-        };
-        check(
-            &SHAPES[3..],
-            switch,
-            Effect::Damages(60.0),
-            LimitSource::LinkErrors,
-        );
+        let switch = Unit::Switch { group: 1, switch: 0 };
+        check(&SHAPES[3..], switch, Effect::Damages(60.0), LimitSource::LinkErrors);
     }
 
     #[test]

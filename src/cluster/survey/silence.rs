@@ -87,9 +87,7 @@ impl Judgement {
             }
         }
         let silent = silent.into_iter();
-        silent
-            .filter_map(|(nic, silent)| Some((nic, silent.why()?)))
-            .collect()
+        silent.filter_map(|(nic, silent)| Some((nic, silent.why()?))).collect()
     }
 
     /// Returns whether a pair says nothing: a process waited for its CPU, and the pair is slow.
@@ -101,12 +99,8 @@ impl Judgement {
     /// Returns the pairs of the sweep that say nothing.
     pub fn silent_pairs(&self, results: &ResultStore) -> Vec<TestPair> {
         let tests = TestId::first(results.tests().len());
-        let all = tests.flat_map(|test| {
-            results
-                .observations(test)
-                .iter()
-                .map(move |one| (test, one))
-        });
+        let all =
+            tests.flat_map(|test| results.observations(test).iter().map(move |one| (test, one)));
         let silent = all.filter(|(test, one)| one.is_of_sweep && self.is_silent(*test, one));
         silent.map(|(test, one)| (test, one.pair)).collect()
     }
@@ -158,13 +152,7 @@ mod tests {
 
     /// Returns busy CPUs of all nodes that disturb this part of the fast pairs.
     fn load(disturbed: f64) -> Load {
-        Load {
-            node: None,
-            disturbed,
-            untested: 0.0,
-            discards: false,
-            is_harmless: false,
-        }
+        Load { node: None, disturbed, untested: 0.0, discards: false, is_harmless: false }
     }
 
     #[test]
@@ -172,10 +160,7 @@ mod tests {
         let untested = |noise, sensitivity| {
             let mut cluster = Cluster::new([0, 0, 16, 1], &["write-lat"], 1);
             cluster.noise = noise;
-            let settings = Settings {
-                sensitivity,
-                ..settings("random:4", 1)
-            };
+            let settings = Settings { sensitivity, ..settings("random:4", 1) };
             let findings = survey_with(&mut cluster, settings, Cluster::measure);
             let parts = findings.untested.into_iter();
             parts.map(|part| part.reason).collect::<Vec<_>>()
@@ -211,19 +196,12 @@ mod tests {
         for seed in 0..30 {
             let mut cluster = Cluster::new([0, 0, 12, 1], &["write-bw"], seed);
             let nic = Unit::Nic(NicId(3));
-            let harmless = Load {
-                is_harmless: true,
-                ..load(1.0)
-            };
+            let harmless = Load { is_harmless: true, ..load(1.0) };
             (cluster.noise, cluster.load) = (0.005, Some(harmless));
             let good = survey(&mut cluster, "random:4", seed);
             assert_eq!((named(&good), good.untested), Default::default());
             assert_eq!(good.populations[0].figure, Statistic::Unaffected);
-            assert!(
-                good.populations[0]
-                    .sensitivity
-                    .is_some_and(|ratio| ratio < 1.2)
-            );
+            assert!(good.populations[0].sensitivity.is_some_and(|ratio| ratio < 1.2));
             cluster.faults = vec![Fault::slow(nic, Direction::Both, 2.0)];
             let bad = survey(&mut cluster, "random:4", seed);
             assert_eq!(named(&bad), [(nic, Certainty::Bad, Direction::Both)]);
@@ -235,10 +213,7 @@ mod tests {
         for seed in 0..30 {
             let mut cluster = Cluster::new([0, 0, 12, 1], &["write-bw"], seed);
             cluster.noise = 0.005;
-            cluster.load = Some(Load {
-                is_harmless: true,
-                ..load(1.0)
-            });
+            cluster.load = Some(Load { is_harmless: true, ..load(1.0) });
             let mut has_waited = false;
             let settings = settings("random:4", seed);
             let findings = survey_with(&mut cluster, settings, |cluster, round| {
@@ -263,10 +238,7 @@ mod tests {
     /// Makes a process of a pair wait for its CPU nearly all of the time.
     fn starve(result: &mut PairResult) {
         result.waited_percent = 97;
-        if let Answer::Measured(Figures::Bandwidth {
-            bytes_per_second, ..
-        }) = &mut result.answer
-        {
+        if let Answer::Measured(Figures::Bandwidth { bytes_per_second, .. }) = &mut result.answer {
             *bytes_per_second /= 3.0;
         }
     }
@@ -299,10 +271,7 @@ mod tests {
             let findings = survey_with(&mut cluster, settings, |cluster, round| {
                 let is_sweep = round.stage == Stage::Sweep;
                 rounds += usize::from(round.stage == Stage::Again);
-                cluster.load = is_sweep.then_some(Load {
-                    node: Some(NodeId(5)),
-                    ..load(0.8)
-                });
+                cluster.load = is_sweep.then_some(Load { node: Some(NodeId(5)), ..load(0.8) });
                 cluster.measure(round)
             });
             let is_own = |(unit, _, _): &(Unit, Certainty, Direction)| match unit {
@@ -339,10 +308,7 @@ mod tests {
     #[test]
     fn does_not_judge_bandwidths_of_busy_node() {
         let mut cluster = Cluster::new([0, 0, 16, 1], &["write-bw"], 1);
-        cluster.load = Some(Load {
-            node: Some(NodeId(5)),
-            ..load(1.0)
-        });
+        cluster.load = Some(Load { node: Some(NodeId(5)), ..load(1.0) });
         let findings = survey(&mut cluster, "all", 1);
         assert_eq!(named(&findings), []);
         let untested: Vec<Unit> = findings.untested.iter().map(|part| part.unit).collect();

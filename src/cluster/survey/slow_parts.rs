@@ -94,10 +94,7 @@ pub struct Judgement {
 impl Judgement {
     /// Finds the slow parts.
     pub fn of(results: &ResultStore, limits: Limits, roster: &Roster) -> Self {
-        let mut judgement = Self {
-            limits,
-            ..Self::default()
-        };
+        let mut judgement = Self { limits, ..Self::default() };
         for test in TestId::first(results.tests().len()) {
             for in_loopback in [false, true] {
                 judgement.add_domain(results, test, in_loopback, roster);
@@ -145,9 +142,7 @@ impl Judgement {
     /// Returns whether a part, or a link that ends at it, explains a pair.
     pub fn is_covered_by(&self, test: TestId, pair: Pair, unit: Unit, roster: &Roster) -> bool {
         let covering = self.covering(test, pair, roster);
-        covering
-            .into_iter()
-            .any(|index| self.parts[index].unit == unit)
+        covering.into_iter().any(|index| self.parts[index].unit == unit)
     }
 
     /// Returns the number of pairs of a population that were judged and that `is_own` accepts.
@@ -173,10 +168,7 @@ impl Judgement {
                 continue;
             }
             if let Some(value) = self.residual(one, test, results) {
-                pairs.push(PairResidual {
-                    pair: one.pair,
-                    value,
-                });
+                pairs.push(PairResidual { pair: one.pair, value });
                 classes.push(one.class);
             }
         }
@@ -197,15 +189,8 @@ impl Judgement {
             }
         }
         self.index_parts();
-        let domain = Domain {
-            test,
-            in_loopback,
-            pairs,
-            classes,
-            selected,
-        };
-        self.mixed
-            .extend(self.mixed_classes(&domain, results, roster));
+        let domain = Domain { test, in_loopback, pairs, classes, selected };
+        self.mixed.extend(self.mixed_classes(&domain, results, roster));
         self.domains.push(domain);
     }
 
@@ -225,12 +210,7 @@ impl Judgement {
         let mut better_crossings = 0;
         let mut mixed = BTreeSet::new();
         let key = |class: Class| (domain.test, class);
-        let of_fabric = || {
-            domain
-                .classes
-                .iter()
-                .filter(|class| **class == Class::Fabric)
-        };
+        let of_fabric = || domain.classes.iter().filter(|class| **class == Class::Fabric);
         let fabric = of_fabric().count() as f64;
         for effect in &domain.selected.effects {
             let is_slow = effect.value + UNCERTAIN * effect.error > ratio;
@@ -306,10 +286,7 @@ impl Judgement {
                 }
             }
         }
-        for result in results
-            .retests()
-            .filter(|result| result.stage != Stage::Sweep)
-        {
+        for result in results.retests().filter(|result| result.stage != Stage::Sweep) {
             let class = roster.class(result.pair);
             if let Answer::Failed(_) = result.answer {
                 for index in self.covering(result.test, result.pair, roster) {
@@ -335,11 +312,7 @@ impl Judgement {
             let spread = spread.unwrap_or_default();
             let certainty = certainty(&again[index], &first[index], part.value, ratio, spread);
             kept.push(certainty.map(|certainty| {
-                if is_equally_disturbed {
-                    certainty
-                } else {
-                    certainty.min(Certainty::Suspect)
-                }
+                if is_equally_disturbed { certainty } else { certainty.min(Certainty::Suspect) }
             }));
         }
         let mut kept = kept.into_iter();
@@ -401,9 +374,7 @@ fn certainty(
     let half = value.max(ratio) / 2.0;
     // A pair counts once, however often it was measured again.
     let mut of_pairs = first.clone();
-    let medians = again
-        .iter()
-        .map(|(pair, rests)| (*pair, lower_median(rests.clone())));
+    let medians = again.iter().map(|(pair, rests)| (*pair, lower_median(rests.clone())));
     of_pairs.extend(medians);
     let hits = again.keys().filter(|pair| of_pairs[*pair] >= half).count();
     if 2 * hits < again.len() {
@@ -412,12 +383,7 @@ fn certainty(
     if lower_median(of_pairs.into_values().collect()) < half {
         return None;
     }
-    let all: Vec<f64> = again
-        .values()
-        .flatten()
-        .chain(first.values())
-        .copied()
-        .collect();
+    let all: Vec<f64> = again.values().flatten().chain(first.values()).copied().collect();
     let error = error_of_median(spread, all.len()).max(LEAST_ERROR);
     let median = lower_median(all);
     if median > ratio && 2 * hits > again.len() {
@@ -446,11 +412,7 @@ mod tests {
             let findings = survey(&mut cluster, "all", seed);
             let named = named(&findings).into_iter();
             let units: Vec<Unit> = named.map(|(unit, _, _)| unit).collect();
-            assert_eq!(
-                (units, findings.untested),
-                (vec![nic], vec![]),
-                "{factor} {seed}"
-            );
+            assert_eq!((units, findings.untested), (vec![nic], vec![]), "{factor} {seed}");
         }
     }
 }

@@ -22,16 +22,9 @@ impl ResultStore {
     /// Returns the results of `outside` and of their retests, at most `most`.
     pub fn results(&self, outside: &[Outside], most: usize) -> Vec<PairResult> {
         let keys: HashSet<TestPair> = outside.iter().map(|one| (one.test, one.pair)).collect();
-        let first = self
-            .records
-            .iter()
-            .filter(|result| keys.contains(&(result.test, result.pair)));
+        let first = self.records.iter().filter(|result| keys.contains(&(result.test, result.pair)));
         let with_retests = first.flat_map(|result| {
-            let retests = self
-                .retests
-                .get(&(result.test, result.pair))
-                .into_iter()
-                .flatten();
+            let retests = self.retests.get(&(result.test, result.pair)).into_iter().flatten();
             std::iter::once(result).chain(retests)
         });
         with_retests.take(most).cloned().collect()
@@ -56,10 +49,7 @@ impl ResultStore {
             Metric::Percentile(percentile) => percentile == Percentile::MEDIAN,
             metric => metric == Metric::Bandwidth,
         };
-        expectations
-            .filter(|one| one.applies_to(size))
-            .find(compared)
-            .map(|one| one.limit)
+        expectations.filter(|one| one.applies_to(size)).find(compared).map(|one| one.limit)
     }
 
     /// Returns whether the pairs of a class have nothing to be compared with: all of them pass the
@@ -107,10 +97,7 @@ impl ResultStore {
             };
             let interval = sorted.median_interval();
             let with_costs = limit.filter(|limit| limit.has_costs());
-            let of_class = self
-                .observations(test)
-                .iter()
-                .filter(|one| one.class == class);
+            let of_class = self.observations(test).iter().filter(|one| one.class == class);
             let says_nothing = |one: &&Observation| match with_costs {
                 Some(limit) => limit.residual(one).is_none(),
                 None => one.reading(statistic).is_bound,
@@ -144,20 +131,13 @@ impl ResultStore {
                 histogram: sorted.histogram(),
             }
         };
-        self.populations
-            .iter()
-            .filter(|(_, data)| data.figures.count() > 0)
-            .map(of)
-            .collect()
+        self.populations.iter().filter(|(_, data)| data.figures.count() > 0).map(of).collect()
     }
 
     /// Returns the sums over switches, groups and pairs of groups.
     pub fn aggregates(&self, outside: &[Outside], roster: &Roster) -> Vec<Aggregate> {
         let mut counts: HashMap<(TestId, Unit), u64> = HashMap::new();
-        for one in outside
-            .iter()
-            .filter(|one| one.outcome != RetestOutcome::Transient)
-        {
+        for one in outside.iter().filter(|one| one.outcome != RetestOutcome::Transient) {
             for unit in parts_of_pair(roster, one.pair).into_iter().flatten() {
                 *counts.entry((one.test, unit)).or_default() += 1;
             }
@@ -184,9 +164,7 @@ impl ResultStore {
 
     /// Returns how many pairs between two groups have a figure.
     pub fn crossings(&self, test: TestId, pair: Unit) -> u64 {
-        self.aggregates
-            .get(&(test, pair))
-            .map_or(0, Distribution::count)
+        self.aggregates.get(&(test, pair)).map_or(0, Distribution::count)
     }
 
     /// Returns the figures of all pairs by test; nothing if the store does not keep all results.
@@ -195,10 +173,7 @@ impl ResultStore {
             return Vec::new();
         }
         let mut matrices: Vec<Matrix> = (TestId::first(self.tests.len()))
-            .map(|test| Matrix {
-                test,
-                cells: Vec::new(),
-            })
+            .map(|test| Matrix { test, cells: Vec::new() })
             .collect();
         for result in &self.records {
             let figure = match &result.answer {
@@ -224,11 +199,7 @@ fn has_one_way(roster: &Roster, class: Class) -> bool {
     }
     match class {
         Class::Group => {
-            of_groups
-                .values()
-                .map(|switches| switches * (switches - 1) / 2)
-                .sum::<usize>()
-                == 1
+            of_groups.values().map(|switches| switches * (switches - 1) / 2).sum::<usize>() == 1
         }
         _ => of_groups.len() == 2,
     }
@@ -292,10 +263,8 @@ mod tests {
         for seed in 0..20 {
             let mut cluster = Cluster::new([4, 2, 2, 1], &["write-lat"], seed);
             let roster = cluster.roster.clone();
-            let findings = survey_with(
-                &mut cluster,
-                settings("random:4", seed),
-                |cluster, round| {
+            let findings =
+                survey_with(&mut cluster, settings("random:4", seed), |cluster, round| {
                     let mut results = cluster.measure(round);
                     for result in &mut results {
                         if let Answer::Measured(Figures::Latency { median_ns, .. }) =
@@ -306,12 +275,8 @@ mod tests {
                         }
                     }
                     results
-                },
-            );
-            let of_groups = findings
-                .populations
-                .iter()
-                .filter(|one| one.class == Class::Group);
+                });
+            let of_groups = findings.populations.iter().filter(|one| one.class == Class::Group);
             for population in of_groups.filter(|one| one.count < 8) {
                 few += 1;
                 assert!(!population.incomparable, "{population:?}");

@@ -13,10 +13,7 @@ use crate::location::{Class, Location};
 
 /// Returns the pair of the NICs with these indices.
 pub const fn pair(initiator: u32, target: u32) -> Pair {
-    Pair {
-        initiator: NicId(initiator),
-        target: NicId(target),
-    }
+    Pair { initiator: NicId(initiator), target: NicId(target) }
 }
 
 /// What a fault does to a pair.
@@ -51,11 +48,7 @@ pub struct Fault {
 impl Fault {
     /// Creates a fault that makes pairs slow.
     pub fn slow(unit: Unit, direction: Direction, factor: f64) -> Self {
-        Self {
-            unit,
-            direction,
-            effect: Effect::Slow(factor),
-        }
+        Self { unit, direction, effect: Effect::Slow(factor) }
     }
 
     fn has(&self, roster: &Roster, pair: Pair) -> bool {
@@ -64,9 +57,9 @@ impl Fault {
             match self.unit {
                 Unit::Nic(index) => index == nic,
                 Unit::Node(node) => own.node == node,
-                Unit::Switch { group, switch } => own
-                    .location
-                    .is_some_and(|place| (place.group, place.switch) == (group, switch)),
+                Unit::Switch { group, switch } => {
+                    own.location.is_some_and(|place| (place.group, place.switch) == (group, switch))
+                }
                 Unit::Group(group) => own.location.is_some_and(|place| place.group == group),
                 Unit::GroupPair(..) | Unit::Path(_) => false,
             }
@@ -106,8 +99,7 @@ pub struct Load {
 
 impl Load {
     fn has(&self, roster: &Roster, pair: Pair) -> bool {
-        self.node
-            .is_none_or(|node| pair.nics().iter().any(|nic| roster.nic(*nic).node == node))
+        self.node.is_none_or(|node| pair.nics().iter().any(|nic| roster.nic(*nic).node == node))
     }
 }
 
@@ -147,11 +139,7 @@ impl Cluster {
         let mut roster = Roster::default();
         for place in 0..groups.max(1) * switches.max(1) * nodes {
             let rank = roster.nodes.len() as u32;
-            roster.nodes.push(Node {
-                host: format!("nid{rank:06}"),
-                rank,
-                absent: None,
-            });
+            roster.nodes.push(Node { host: format!("nid{rank:06}"), rank, absent: None });
             let switch = place / nodes;
             for nic in 0..nics {
                 roster.nics.push(Nic {
@@ -194,11 +182,7 @@ impl Cluster {
         }
         let mut tail = 2;
         let failed = || Answer::Failed("the NIC reported RC_TIMEOUT".into());
-        for fault in self
-            .faults
-            .iter()
-            .filter(|fault| fault.has(&self.roster, pair))
-        {
+        for fault in self.faults.iter().filter(|fault| fault.has(&self.roster, pair)) {
             match fault.effect {
                 Effect::Slow(factor) => ratio *= factor,
                 Effect::Fails => return (failed(), 0),
@@ -259,11 +243,7 @@ impl Cluster {
     /// Returns a number that is not negative, with this spread. Without a spread it takes no random
     /// number, so that clusters with a seed stay as they are.
     fn half_normal(&mut self, spread: f64) -> f64 {
-        if spread > 0.0 {
-            spread * self.normal().abs()
-        } else {
-            0.0
-        }
+        if spread > 0.0 { spread * self.normal().abs() } else { 0.0 }
     }
 
     fn normal(&mut self) -> f64 {

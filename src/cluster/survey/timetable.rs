@@ -179,10 +179,7 @@ mod tests {
             stage: Stage::Sweep,
             round: 0,
             active: 1,
-            pair: Pair {
-                initiator: NicId(7),
-                target: NicId(10),
-            },
+            pair: Pair { initiator: NicId(7), target: NicId(10) },
             part,
             peer: FabricAddress { nic: 1, pid: 2 },
         };

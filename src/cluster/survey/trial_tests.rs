@@ -43,19 +43,12 @@ impl Truth {
 
     /// Returns the test that meets the fault.
     fn tool(self) -> &'static str {
-        if self == Self::HalfBandwidth {
-            "write-bw"
-        } else {
-            "write-lat"
-        }
+        if self == Self::HalfBandwidth { "write-bw" } else { "write-lat" }
     }
 
     fn faults(self) -> Vec<Fault> {
         let nic = |nic, factor| Fault::slow(Unit::Nic(NicId(nic)), Direction::Both, factor);
-        let switch = Unit::Switch {
-            group: 1,
-            switch: 1,
-        };
+        let switch = Unit::Switch { group: 1, switch: 1 };
         match self {
             Self::Nothing | Self::BusyNode => Vec::new(),
             Self::Switch => vec![Fault::slow(switch, Direction::Both, 4.0)],
@@ -103,9 +96,7 @@ fn outcome(truth: Truth, cluster: &Cluster, findings: &Findings) -> Outcome {
         causes.filter(move |cause| cause.certainty == certainty)
     };
     let of_faults = cluster.faults.iter();
-    let guilty: BTreeSet<NicId> = of_faults
-        .flat_map(|fault| nics(fault.unit, cluster))
-        .collect();
+    let guilty: BTreeSet<NicId> = of_faults.flat_map(|fault| nics(fault.unit, cluster)).collect();
     let bad = || named(Certainty::Bad).map(|cause| cause.unit);
     let is_innocent = |unit: Unit| {
         let of_unit = nics(unit, cluster);
@@ -121,13 +112,10 @@ fn outcome(truth: Truth, cluster: &Cluster, findings: &Findings) -> Outcome {
         return Outcome::WrongName;
     }
     // A class says which faults it could not have found.
-    let slow = cluster
-        .faults
-        .iter()
-        .filter_map(|fault| match fault.effect {
-            Effect::Slow(factor) => Some(factor),
-            _ => None,
-        });
+    let slow = cluster.faults.iter().filter_map(|fault| match fault.effect {
+        Effect::Slow(factor) => Some(factor),
+        _ => None,
+    });
     let least = slow.fold(f64::INFINITY, f64::min);
     let is_judged = |of: &Population| {
         let finds = of.sensitivity.is_none_or(|ratio| ratio <= least);
@@ -152,9 +140,7 @@ fn outcome(truth: Truth, cluster: &Cluster, findings: &Findings) -> Outcome {
         Outcome::Undecided
     } else if !guilty.is_empty()
         && is_decided
-        && guilty
-            .iter()
-            .any(|nic| !found.contains(nic) && !open.contains(nic))
+        && guilty.iter().any(|nic| !found.contains(nic) && !open.contains(nic))
     {
         Outcome::Missed
     } else {
@@ -183,12 +169,8 @@ const SHAPES: [([u16; 4], &str); 13] = [
 const FEW_SHAPES: usize = 9;
 
 /// Busy CPUs: their names, parts of the pairs that are disturbed and untested.
-const LOADS: [(&str, f64, f64); 4] = [
-    ("idle", 0.0, 0.0),
-    ("some", 0.05, 0.02),
-    ("busy", 0.4, 0.1),
-    ("very busy", 0.9, 0.5),
-];
+const LOADS: [(&str, f64, f64); 4] =
+    [("idle", 0.0, 0.0), ("some", 0.05, 0.02), ("busy", 0.4, 0.1), ("very busy", 0.9, 0.5)];
 
 #[test]
 fn names_what_is_planted_and_calls_nothing_else_bad() {
@@ -249,19 +231,10 @@ fn names_what_is_planted_and_calls_nothing_else_bad() {
                 counts.get(&(truth, number)).copied().unwrap_or_default();
             format!("{load} {right:4}/{undecided:4}/{wrong:3}/{missed:3}")
         });
-        println!(
-            "{:16} {}",
-            format!("{truth:?}"),
-            of_loads.collect::<Vec<_>>().join("  ")
-        );
+        println!("{:16} {}", format!("{truth:?}"), of_loads.collect::<Vec<_>>().join("  "));
     }
     for one in worst.iter().take(60) {
         println!("{one}");
     }
-    assert!(
-        worst.is_empty(),
-        "{} wrong:\n{}",
-        worst.len(),
-        worst.join("\n")
-    );
+    assert!(worst.is_empty(), "{} wrong:\n{}", worst.len(), worst.join("\n"));
 }

@@ -11,9 +11,9 @@ pub fn members(unit: Unit, roster: &Roster) -> Vec<NicId> {
     let is_in = |nic: &NicId| {
         let own = roster.nic(*nic);
         match unit {
-            Unit::Switch { group, switch } => own
-                .location
-                .is_some_and(|place| (place.group, place.switch) == (group, switch)),
+            Unit::Switch { group, switch } => {
+                own.location.is_some_and(|place| (place.group, place.switch) == (group, switch))
+            }
             Unit::Group(group) => own.location.is_some_and(|place| place.group == group),
             _ => false,
         }
@@ -37,10 +37,7 @@ pub fn parts_of_nic(roster: &Roster, nic: NicId) -> [Option<Unit>; 4] {
     [
         Some(Unit::Nic(nic)),
         Some(Unit::Node(own.node)),
-        place.map(|place| Unit::Switch {
-            group: place.group,
-            switch: place.switch,
-        }),
+        place.map(|place| Unit::Switch { group: place.group, switch: place.switch }),
         place.map(|place| Unit::Group(place.group)),
     ]
 }
@@ -49,10 +46,7 @@ pub fn parts_of_nic(roster: &Roster, nic: NicId) -> [Option<Unit>; 4] {
 /// each once, and the pair of groups.
 pub fn parts_of_pair(roster: &Roster, pair: Pair) -> [Option<Unit>; 5] {
     let [one, other] = pair.nics().map(|nic| roster.location(nic));
-    let switch = |place: Location| Unit::Switch {
-        group: place.group,
-        switch: place.switch,
-    };
+    let switch = |place: Location| Unit::Switch { group: place.group, switch: place.switch };
     let (of_one, of_other) = (one.map(switch), other.map(switch));
     let (group, other_group) = (one.map(|place| place.group), other.map(|place| place.group));
     if pair.is_loopback() {
@@ -62,9 +56,7 @@ pub fn parts_of_pair(roster: &Roster, pair: Pair) -> [Option<Unit>; 5] {
         of_one,
         of_other.filter(|_| of_one != of_other),
         group.map(Unit::Group),
-        other_group
-            .filter(|_| group != other_group)
-            .map(Unit::Group),
+        other_group.filter(|_| group != other_group).map(Unit::Group),
         group_pair(roster, pair),
     ]
 }
@@ -79,10 +71,6 @@ pub fn group_pair(roster: &Roster, pair: Pair) -> Option<Unit> {
 pub fn crossing(roster: &Roster, pair: Pair) -> Option<(Unit, Role)> {
     let group = |nic: NicId| Some(roster.location(nic)?.group);
     let (one, other) = (group(pair.initiator)?, group(pair.target)?);
-    let role = if one < other {
-        Role::Initiator
-    } else {
-        Role::Target
-    };
+    let role = if one < other { Role::Initiator } else { Role::Target };
     (one != other).then(|| (Unit::GroupPair(one.min(other), one.max(other)), role))
 }

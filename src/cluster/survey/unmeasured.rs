@@ -24,11 +24,7 @@ pub struct Unmeasured {
 impl Unmeasured {
     /// Creates an empty collection.
     pub fn new(missing: Missing) -> Self {
-        Self {
-            unanswered: BTreeMap::new(),
-            left_out: BTreeMap::new(),
-            missing,
-        }
+        Self { unanswered: BTreeMap::new(), left_out: BTreeMap::new(), missing }
     }
 
     /// Returns the numbers of pairs by NIC.
@@ -92,9 +88,7 @@ impl Unmeasured {
     pub fn untested(&self, roster: &Roster) -> Vec<UntestedPart> {
         let mut pairs = self.left_out.clone();
         for ((_, pair), reason) in &self.unanswered {
-            *pairs
-                .entry((Unit::Path(*pair), reason.clone()))
-                .or_default() += 1;
+            *pairs.entry((Unit::Path(*pair), reason.clone())).or_default() += 1;
         }
         for (id, node) in roster.node_ids().zip(&roster.nodes) {
             if let Some(reason) = &node.absent {
@@ -106,11 +100,7 @@ impl Unmeasured {
                 pairs.entry((Unit::Nic(id), reason.clone())).or_default();
             }
         }
-        let untested = |((unit, reason), pairs)| UntestedPart {
-            unit,
-            reason,
-            pairs,
-        };
+        let untested = |((unit, reason), pairs)| UntestedPart { unit, reason, pairs };
         pairs.into_iter().map(untested).collect()
     }
 }

@@ -34,10 +34,7 @@ const FIXED: [(Untested, &str); 6] = [
     (Untested::Late, "the process was late for its slot"),
     (Untested::NoCpu, "the process waited for its CPU"),
     (Untested::Paused, "the process did not run for a time"),
-    (
-        Untested::ShortSlot,
-        "no answer in a short slot: a longer --pair-time may help",
-    ),
+    (Untested::ShortSlot, "no answer in a short slot: a longer --pair-time may help"),
     (Untested::NoReport, "there is no report"),
     (Untested::NoAddress, "one of the NICs has no address"),
 ];

@@ -57,10 +57,7 @@ fn switch(roster: &Roster, nic: NicId) -> Option<Switch> {
 
 /// Returns the way of a pair, if the locations of its NICs are known.
 pub fn way(roster: &Roster, pair: Pair) -> Option<Way> {
-    let (one, other) = (
-        switch(roster, pair.initiator)?,
-        switch(roster, pair.target)?,
-    );
+    let (one, other) = (switch(roster, pair.initiator)?, switch(roster, pair.target)?);
     Some(if one.0 != other.0 {
         Way::Global(one.0.min(other.0), one.0.max(other.0))
     } else if one != other {
@@ -73,12 +70,7 @@ pub fn way(roster: &Roster, pair: Pair) -> Option<Way> {
 impl<'a> Ways<'a> {
     /// Returns the ways of these pairs.
     pub fn new(pairs: &'a [PairResidual], roster: &'a Roster) -> Self {
-        let mut ways = Self {
-            pairs,
-            roster,
-            by_way: HashMap::new(),
-            of_groups: HashMap::new(),
-        };
+        let mut ways = Self { pairs, roster, by_way: HashMap::new(), of_groups: HashMap::new() };
         for (index, one) in (0..).zip(pairs) {
             let Some(way) = ways.way(one.pair) else {
                 continue;
@@ -167,9 +159,7 @@ impl<'a> Ways<'a> {
     /// Returns whether all pairs of a switch that have the effect lead to the same other switch,
     /// which may then have it as well.
     pub fn is_mirrored(&self, switch: Switch, own: &[u32], effect: f64, rest: &[f64]) -> bool {
-        let slow = own
-            .iter()
-            .filter(|index| has_effect(rest[**index as usize], effect));
+        let slow = own.iter().filter(|index| has_effect(rest[**index as usize], effect));
         let others: BTreeSet<Option<Switch>> = slow
             .map(|index| {
                 let [one, other] = self.pair(*index).nics().map(|nic| self.switch(nic));
@@ -226,9 +216,7 @@ impl<'a> Ways<'a> {
     /// Returns the switches of a group that these pairs have.
     fn switches(&self, group: u16, own: &[u32]) -> BTreeSet<Switch> {
         let nics = own.iter().flat_map(|index| self.pair(*index).nics());
-        nics.filter_map(|nic| self.switch(nic))
-            .filter(|switch| switch.0 == group)
-            .collect()
+        nics.filter_map(|nic| self.switch(nic)).filter(|switch| switch.0 == group).collect()
     }
 
     /// Returns how many pairs of the other switches of a group have an effect, and how many there
@@ -285,12 +273,8 @@ impl<'a> Ways<'a> {
         }
         let on_links = slow.iter().flat_map(|other| &self.of_groups[&group][other]);
         let pairs: BTreeSet<u32> = own.iter().chain(on_links).copied().collect();
-        let links = slow
-            .into_iter()
-            .map(|other| Unit::GroupPair(group.min(other), group.max(other)));
-        Some(Gateway {
-            pairs: pairs.into_iter().collect(),
-            links: links.collect(),
-        })
+        let links =
+            slow.into_iter().map(|other| Unit::GroupPair(group.min(other), group.max(other)));
+        Some(Gateway { pairs: pairs.into_iter().collect(), links: links.collect() })
     }
 }

@@ -42,8 +42,7 @@ impl Offset {
 
     /// Returns how far the offset may be off at `here_ns`, in nanoseconds.
     pub fn uncertainty_ns(self, here_ns: u64) -> u64 {
-        self.half_trips_ns
-            .saturating_add(drift(here_ns.saturating_sub(self.at_ns)))
+        self.half_trips_ns.saturating_add(drift(here_ns.saturating_sub(self.at_ns)))
     }
 }
 
@@ -105,18 +104,13 @@ impl SharedClock {
         let (now, here_ns) = (Instant::now(), now_ns());
         let there_ns = self.offset().coordinator_ns(here_ns);
         let time = Duration::from_nanos(coordinator_ns.abs_diff(there_ns));
-        let instant = if coordinator_ns >= there_ns {
-            now.checked_add(time)
-        } else {
-            now.checked_sub(time)
-        };
+        let instant =
+            if coordinator_ns >= there_ns { now.checked_add(time) } else { now.checked_sub(time) };
         instant.unwrap_or(now)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Offset> {
-        self.0
-            .lock()
-            .unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 

@@ -137,8 +137,7 @@ impl Fuzzer {
     /// Returns a connection on which `bytes` have arrived, and its other end.
     fn link(&self, bytes: &[u8]) -> (Link, UnixStream) {
         let (mut near, far) = UnixStream::pair().expect("a pair of sockets");
-        near.write_all(&framing::message(bytes))
-            .expect("a short message");
+        near.write_all(&framing::message(bytes)).expect("a short message");
         let mut link = Link::of_pair(far, &self.set, 1_000).expect("a connection");
         link.allow(MAX_MESSAGE);
         (link, near)
@@ -163,10 +162,7 @@ impl Fuzzer {
                 let link = connection.link;
                 let events = self.root.receive_claim(Arrival { link, peer, claim });
                 for event in events {
-                    assert!(matches!(
-                        event,
-                        Event::Knocked { .. } | Event::TurnedAway { .. }
-                    ));
+                    assert!(matches!(event, Event::Knocked { .. } | Event::TurnedAway { .. }));
                     assert_plain(&event);
                 }
                 self.restart();
@@ -200,9 +196,7 @@ impl Fuzzer {
         let survey = self.survey.get_or_insert_with(Survey::new);
         let slots = block().tasks.len() as u32;
         let load = report.load.as_ref();
-        survey
-            .busy
-            .add(report.rank, slots, &report.results, load, &tests());
+        survey.busy.add(report.rank, slots, &report.results, load, &tests());
         for result in &report.results {
             survey.conductor.add_earlier(result);
             survey.conductor.add(result);
@@ -224,14 +218,8 @@ impl Fuzzer {
             purpose: Purpose::Bandwidth(Pattern::AllToAll),
             repetition: 0,
             place: 0,
-            flows: vec![Flow {
-                source: NicId(0),
-                peers: vec![NicId(2), NicId(3)],
-            }],
-            victims: vec![Pair {
-                initiator: NicId(1),
-                target: NicId(2),
-            }],
+            flows: vec![Flow { source: NicId(0), peers: vec![NicId(2), NicId(3)] }],
+            victims: vec![Pair { initiator: NicId(1), target: NicId(2) }],
             slot_ns: load_block().slot_ns,
             window_bytes: 1 << 20,
         };
@@ -275,9 +263,7 @@ impl Fuzzer {
         }
         self.accepted += u64::from(has_read);
         if has_read || self.relay.is_over() {
-            let Self {
-                root, relay, line, ..
-            } = Self::default();
+            let Self { root, relay, line, .. } = Self::default();
             (self.root, self.relay, self.line) = (root, relay, line);
         }
     }
@@ -329,11 +315,7 @@ fn assert_text(text: &str) {
 
 impl Survey {
     fn new() -> Self {
-        let node = |rank| Node {
-            host: format!("nid{rank}"),
-            rank,
-            absent: None,
-        };
+        let node = |rank| Node { host: format!("nid{rank}"), rank, absent: None };
         let nic = |index: u32| Nic {
             node: NodeId(index / 2),
             device: format!("cxi{}", index % 2),
@@ -341,16 +323,10 @@ impl Survey {
             location: None,
             failure: None,
         };
-        let roster = Roster {
-            nodes: [0, 1].map(node).into(),
-            nics: [0, 1, 2, 3].map(nic).into(),
-        };
+        let roster = Roster { nodes: [0, 1].map(node).into(), nics: [0, 1, 2, 3].map(nic).into() };
         let setup = LoadSetup {
             wanted: wanted::parse("all2all").expect("a pattern"),
-            sizes: LoadSizes {
-                size_bytes: 65_536,
-                window_bytes: 1 << 20,
-            },
+            sizes: LoadSizes { size_bytes: 65_536, window_bytes: 1 << 20 },
             victims_percent: 50,
             cap: Cap::Default,
             seed: 1,

@@ -93,12 +93,7 @@ impl PollSet {
     ///
     /// Memory that the kernel lacks.
     pub fn add(&self, socket: impl std::os::fd::AsFd, key: u64, out: bool) -> io::Result<()> {
-        Ok(epoll::add(
-            &self.0,
-            socket,
-            EventData::new_u64(key),
-            interest(out),
-        )?)
+        Ok(epoll::add(&self.0, socket, EventData::new_u64(key), interest(out))?)
     }
 
     /// Removes a socket.
@@ -128,11 +123,7 @@ impl PollSet {
 }
 
 fn interest(out: bool) -> EventFlags {
-    let more = if out {
-        EventFlags::OUT
-    } else {
-        EventFlags::empty()
-    };
+    let more = if out { EventFlags::OUT } else { EventFlags::empty() };
     EventFlags::IN | more
 }
 
@@ -275,11 +266,7 @@ impl Link {
     /// Sends what the socket takes of the messages that wait.
     pub fn flush(&mut self) {
         while !self.outgoing.is_empty() {
-            match send(
-                &self.socket,
-                self.outgoing.as_slices().0,
-                SendFlags::NOSIGNAL,
-            ) {
+            match send(&self.socket, self.outgoing.as_slices().0, SendFlags::NOSIGNAL) {
                 Ok(count) => {
                     self.outgoing.drain(..count);
                     self.traffic.bytes_sent += count as u64;

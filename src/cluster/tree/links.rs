@@ -143,9 +143,7 @@ impl TreeLinks {
     /// Returns the attached children of a member.
     pub fn children(&self, rank: u32) -> Vec<u32> {
         let children = self.members[rank as usize].children.iter().copied();
-        children
-            .filter(|&child| self.is_attached_to(child, Some(rank)))
-            .collect()
+        children.filter(|&child| self.is_attached_to(child, Some(rank))).collect()
     }
 
     /// Chooses a parent for a member, other than `avoid`: the coordinator while it has room, then a
@@ -221,10 +219,8 @@ impl TreeLinks {
             LinkState::Away(since) => is_over(since, AWAY_LIMIT),
             _ => false,
         });
-        let overdue = overdue.map(|rank| Overdue {
-            rank,
-            is_known: self.members[rank as usize].is_known,
-        });
+        let overdue =
+            overdue.map(|rank| Overdue { rank, is_known: self.members[rank as usize].is_known });
         overdue.collect()
     }
 
@@ -295,9 +291,7 @@ impl TreeLinks {
         let width = self.width;
         let member = self.member(rank);
         let children = member.children.len();
-        let open = level
-            .filter(|_| children < width)
-            .map(|level| (level, children, rank));
+        let open = level.filter(|_| children < width).map(|level| (level, children, rank));
         let before = std::mem::replace(&mut member.open, open);
         if let Some(before) = before {
             self.open.remove(&before);

@@ -102,14 +102,7 @@ impl SurveyListener {
     /// The errors of [`PollSet::add`].
     pub fn new(listener: Listener, token: Token, set: &PollSet, key: u64) -> std::io::Result<Self> {
         set.add(listener.socket(), key, false)?;
-        Ok(Self {
-            listener,
-            token,
-            set: set.clone(),
-            key,
-            pending: HashMap::new(),
-            closed: None,
-        })
+        Ok(Self { listener, token, set: set.clone(), key, pending: HashMap::new(), closed: None })
     }
 
     /// Returns the port listened on.
@@ -151,10 +144,7 @@ impl SurveyListener {
 
     /// Drops the oldest connection without a proof if it has had its turn.
     fn drop_oldest(&mut self) -> bool {
-        let oldest = self
-            .pending
-            .iter()
-            .min_by_key(|(_, connection)| connection.since);
+        let oldest = self.pending.iter().min_by_key(|(_, connection)| connection.since);
         let oldest = oldest.filter(|(_, connection)| connection.since.elapsed() >= TURN);
         let key = oldest.map(|(&key, _)| key);
         key.and_then(|key| self.pending.remove(&key)).is_some()
@@ -197,10 +187,7 @@ impl SurveyListener {
     /// Closes the connections that have sent no proof within [`ANSWER_LIMIT`], and returns them.
     pub fn tick(&mut self, now: Instant) -> Vec<Rejection> {
         if self.closed.is_some_and(|until| now >= until)
-            && self
-                .set
-                .add(self.listener.socket(), self.key, false)
-                .is_ok()
+            && self.set.add(self.listener.socket(), self.key, false).is_ok()
         {
             self.closed = None;
         }
@@ -209,19 +196,14 @@ impl SurveyListener {
         };
         let expired = self.pending.extract_if(|_, connection| late(connection));
         let reason = || format!("it sent no proof within {} s", ANSWER_LIMIT.as_secs());
-        let rejected = expired.map(|(_, connection)| Rejection {
-            peer: connection.peer,
-            reason: reason(),
-        });
+        let rejected =
+            expired.map(|(_, connection)| Rejection { peer: connection.peer, reason: reason() });
         rejected.collect()
     }
 
     /// Returns when [`Self::tick`] has something to do, if ever.
     pub fn due(&self) -> Option<Instant> {
-        let ends = self
-            .pending
-            .values()
-            .map(|connection| connection.since + ANSWER_LIMIT);
+        let ends = self.pending.values().map(|connection| connection.since + ANSWER_LIMIT);
         ends.chain(self.closed).min()
     }
 }

@@ -38,9 +38,7 @@ fn finds_other_parents_for_members_below_lost_one() {
 fn replaces_parent_that_is_stopped() {
     const SIZE: u32 = 33;
     let (mut root, meeting) = root(SIZE);
-    let first = start_in_order(&mut root, 0..1, |rank| {
-        Stoppable::start(&meeting, rank, SIZE)
-    });
+    let first = start_in_order(&mut root, 0..1, |rank| Stoppable::start(&meeting, rank, SIZE));
     let others = start_in_order(&mut root, 1..SIZE, |rank| obedient(&meeting, rank, SIZE));
     let (mut stopped, _line) = first.into_iter().next().unwrap().stop();
     // The block of rank 32 stays with rank 0, and is sent another way.
@@ -67,9 +65,7 @@ fn replaces_parent_that_is_stopped() {
 fn waits_for_members_below_stopped_one() {
     const SIZE: u32 = 34;
     let (mut root, meeting) = root(SIZE);
-    let first = start_in_order(&mut root, 0..1, |rank| {
-        Stoppable::start(&meeting, rank, SIZE)
-    });
+    let first = start_in_order(&mut root, 0..1, |rank| Stoppable::start(&meeting, rank, SIZE));
     let others = start_in_order(&mut root, 1..SIZE, |rank| obedient(&meeting, rank, SIZE));
     let (stopped, _line) = first.into_iter().next().unwrap().stop();
     root.send_blocks((0..SIZE).map(|rank| (rank, block(0))).collect());
@@ -90,12 +86,8 @@ fn waits_for_members_below_stopped_one() {
 fn sends_reports_again_that_were_lost_with_parent() {
     const SIZE: u32 = 33;
     let (mut root, meeting) = root(SIZE);
-    let first = start_in_order(&mut root, 0..1, |rank| {
-        Stoppable::start(&meeting, rank, SIZE)
-    });
-    let others = start_in_order(&mut root, 1..SIZE - 1, |rank| {
-        obedient(&meeting, rank, SIZE)
-    });
+    let first = start_in_order(&mut root, 0..1, |rank| Stoppable::start(&meeting, rank, SIZE));
+    let others = start_in_order(&mut root, 1..SIZE - 1, |rank| obedient(&meeting, rank, SIZE));
     let last = thread::spawn({
         let meeting = meeting.clone();
         move || join(&meeting, SIZE - 1, SIZE).unwrap()
@@ -143,9 +135,7 @@ fn finds_other_parents_for_members_below_refused_one() {
 fn ends_member_whose_parent_is_lost_at_the_end() {
     const SIZE: u32 = 33;
     let (mut root, meeting) = root(SIZE);
-    let first = start_in_order(&mut root, 0..1, |rank| {
-        Stoppable::start(&meeting, rank, SIZE)
-    });
+    let first = start_in_order(&mut root, 0..1, |rank| Stoppable::start(&meeting, rank, SIZE));
     let others = start_in_order(&mut root, 1..SIZE, |rank| obedient(&meeting, rank, SIZE));
     drop(first.into_iter().next().unwrap().stop());
     assert_eq!(root.end(LIMIT), []);
@@ -158,9 +148,7 @@ fn waits_for_member_that_ends_after_its_parent() {
     const SIZE: u32 = 33;
     let (mut root, meeting) = root(SIZE);
     let first = start_in_order(&mut root, 0..1, |rank| obedient(&meeting, rank, SIZE));
-    let others = start_in_order(&mut root, 1..SIZE - 1, |rank| {
-        obedient(&meeting, rank, SIZE)
-    });
+    let others = start_in_order(&mut root, 1..SIZE - 1, |rank| obedient(&meeting, rank, SIZE));
     let last = thread::spawn({
         let meeting = meeting.clone();
         move || {
@@ -196,10 +184,7 @@ fn reports_members_that_do_not_end() {
     events(&mut root, 2, joined);
     let kept = stopped.stop();
     let missing = root.end(Duration::from_millis(100));
-    assert!(
-        missing.contains(&(1, "it has not ended within 100ms".into())),
-        "{missing:?}"
-    );
+    assert!(missing.contains(&(1, "it has not ended within 100ms".into())), "{missing:?}");
     drop(kept);
     member.join().unwrap();
 }
@@ -221,10 +206,7 @@ fn members_end_with_their_coordinator() {
     });
     events(&mut root, 1, joined);
     drop(root);
-    assert_eq!(
-        member.join().unwrap(),
-        "the coordinator of the survey has ended"
-    );
+    assert_eq!(member.join().unwrap(), "the coordinator of the survey has ended");
 }
 
 #[test]
@@ -233,10 +215,7 @@ fn loses_member_that_sends_invalid_bytes() {
     let mut member = Stoppable::start(&meeting, 0, 1);
     events(&mut root, 1, joined);
     let (path, body) = (Vec::new(), vec![0xff]);
-    member
-        .line
-        .write_all(&frame(&Message::Up { path, body }))
-        .unwrap();
+    member.line.write_all(&frame(&Message::Up { path, body })).unwrap();
     let reason = "expelled: it sent bytes that are not a message of a survey";
     assert_eq!(events(&mut root, 1, lost), [(0, reason.into())]);
     member.stop();

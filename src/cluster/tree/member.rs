@@ -53,21 +53,13 @@ impl Member {
     ) -> Result<Self, Failure> {
         const WHAT: &str = "cannot join the survey";
         if meeting.addresses.is_empty() {
-            return Err(Failure::environment(format!(
-                "{WHAT}: its coordinator has no address"
-            )));
+            return Err(Failure::environment(format!("{WHAT}: its coordinator has no address")));
         }
         let nics = introduction.nics.len();
         let clock = Arc::new(SharedClock::default());
         let (line, other_end) = UnixStream::pair().environment(WHAT)?;
         let limit = limit::in_effect(limit);
-        let node = Relay::new(
-            meeting.clone(),
-            introduction,
-            limit,
-            other_end,
-            clock.clone(),
-        );
+        let node = Relay::new(meeting.clone(), introduction, limit, other_end, clock.clone());
         let node = node.environment(WHAT)?;
         let thread = threads::start("survey tree", move || node.run())?;
         let member = Self {

@@ -135,9 +135,7 @@ impl Relay {
         let uplink = self.uplink.due();
         let ending = self.ending.filter(|_| self.line.is_none());
         let others = self.listener.due().into_iter().chain(ending);
-        others
-            .fold(uplink, Instant::min)
-            .min(Instant::now() + LONGEST)
+        others.fold(uplink, Instant::min).min(Instant::now() + LONGEST)
     }
 
     /// Waits until something arrives, for `within` at most, and handles it. `keys` is room for
@@ -173,11 +171,7 @@ impl Relay {
         };
         // A child that has lost this process and returns replaces its old connection.
         self.children.retain(|_, child| child.rank != rank);
-        let child = RelayChild {
-            link: arrival.link,
-            rank,
-            is_ready: false,
-        };
+        let child = RelayChild { link: arrival.link, rank, is_ready: false };
         let key = child.link.key();
         self.children.insert(key, child);
         self.receive_from_child(key);
@@ -266,11 +260,7 @@ impl Relay {
     /// Handles a message of the parent.
     fn handle_order(&mut self, message: Message) {
         match message {
-            Message::Down {
-                mut path,
-                serial,
-                body,
-            } => match next_on(&mut path) {
+            Message::Down { mut path, serial, body } => match next_on(&mut path) {
                 Some(child) => self.send_to(child, &Message::Down { path, serial, body }),
                 // An order may come twice, from the old parent and by the new one.
                 None if serial > self.uplink.request.received => {
@@ -417,11 +407,7 @@ impl Relay {
     /// Receives what has arrived on a connection to a child.
     pub(super) fn receive_from(&mut self, rank: u32, link: Link) {
         let key = link.key();
-        let child = RelayChild {
-            link,
-            rank,
-            is_ready: true,
-        };
+        let child = RelayChild { link, rank, is_ready: true };
         self.children.insert(key, child);
         self.receive_from_child(key);
         self.children.clear();
@@ -451,10 +437,7 @@ mod tests {
         let meeting = Meeting {
             addresses: vec![SocketAddr::from((Ipv4Addr::LOCALHOST, 1))],
             token: token("secret"),
-            bounds: Bounds {
-                parents: None,
-                bind: Some(IpAddr::V4(bind)),
-            },
+            bounds: Bounds { parents: None, bind: Some(IpAddr::V4(bind)) },
         };
         let (line, _other) = UnixStream::pair().unwrap();
         let relay = Relay::new(meeting, introduction(0, 1), LIMIT, line, Arc::default()).unwrap();

@@ -431,9 +431,7 @@ impl Root {
 impl Drop for Root {
     fn drop(&mut self) {
         if !self.is_ending {
-            self.send_to_all(&Message::Abort(
-                "the coordinator of the survey has ended".into(),
-            ));
+            self.send_to_all(&Message::Abort("the coordinator of the survey has ended".into()));
         }
     }
 }

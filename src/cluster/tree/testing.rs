@@ -66,32 +66,15 @@ pub fn root(size: u32) -> (Observed, Meeting) {
 }
 
 pub fn introduction(rank: u32, size: u32) -> Introduction {
-    Introduction {
-        rank,
-        size,
-        host: format!("node{rank}"),
-        topology: None,
-        nics: Vec::new(),
-    }
+    Introduction { rank, size, host: format!("node{rank}"), topology: None, nics: Vec::new() }
 }
 
 pub fn course() -> Course {
-    Course {
-        tests: Vec::new(),
-        arguments: Vec::new(),
-        pair_ns: 1,
-        first_nic: NicId(0),
-    }
+    Course { tests: Vec::new(), arguments: Vec::new(), pair_ns: 1, first_nic: NicId(0) }
 }
 
 pub fn block(number: u32) -> Block {
-    Block {
-        number,
-        begins_ns: now_ns(),
-        slot_ns: 1,
-        slots: 1,
-        tasks: Vec::new(),
-    }
+    Block { number, begins_ns: now_ns(), slot_ns: 1, slots: 1, tasks: Vec::new() }
 }
 
 pub fn report(rank: u32, block: u32) -> BlockReport {
@@ -150,10 +133,7 @@ pub fn obedient(meeting: &Meeting, rank: u32, size: u32) -> JoinHandle<usize> {
                 }
                 Order::Check => member.send_check(vec![rank as u8]).unwrap(),
                 Order::CopyMemory => {
-                    let copy = MemoryCopy {
-                        cpus: rank,
-                        bytes_per_second: 1,
-                    };
+                    let copy = MemoryCopy { cpus: rank, bytes_per_second: 1 };
                     member.send_memory_copy(Some(copy)).unwrap();
                 }
                 Order::End => {
@@ -195,11 +175,7 @@ pub fn events<T>(
             root.others = others;
             return found;
         }
-        assert!(
-            Instant::now() < until,
-            "{} of {count} events; others: {others:?}",
-            found.len()
-        );
+        assert!(Instant::now() < until, "{} of {count} events; others: {others:?}", found.len());
         arrived = root.poll(until).unwrap();
     }
 }
@@ -293,11 +269,7 @@ impl Stepped {
         let clock = Arc::new(SharedClock::default());
         let introduction = introduction(rank, size);
         let node = Relay::new(meeting.clone(), introduction, LIMIT, other_end, clock);
-        Self {
-            node: node.unwrap(),
-            line: Some(line),
-            incoming: Incoming::new(MAX_MESSAGE),
-        }
+        Self { node: node.unwrap(), line: Some(line), incoming: Incoming::new(MAX_MESSAGE) }
     }
 
     /// Handles what has arrived, and waits briefly for more.

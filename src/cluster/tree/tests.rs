@@ -17,9 +17,7 @@ use facts::net::framing;
 fn sends_course_blocks_and_end_to_members() {
     const SIZE: u32 = 3;
     let (mut root, meeting) = root(SIZE);
-    let members: Vec<_> = (0..SIZE)
-        .map(|rank| obedient(&meeting, rank, SIZE))
-        .collect();
+    let members: Vec<_> = (0..SIZE).map(|rank| obedient(&meeting, rank, SIZE)).collect();
     events(&mut root, 3, joined);
     root.send_courses((0..SIZE).map(|rank| (rank, course())).collect());
     let mut prepared = events(&mut root, 3, begun);
@@ -67,9 +65,7 @@ fn gives_each_process_at_most_32_children() {
     root.send_blocks((0..SIZE).map(|rank| (rank, block(0))).collect());
     events(&mut root, SIZE as usize, reported);
     assert_eq!(root.end(LIMIT), []);
-    members
-        .into_iter()
-        .for_each(|member| assert_eq!(member.join().unwrap(), 2));
+    members.into_iter().for_each(|member| assert_eq!(member.join().unwrap(), 2));
     let levels = root.traffic();
     let processes: Vec<u64> = levels.iter().map(|level| level.processes).collect();
     assert_eq!(processes, [1, 32, 38]);
@@ -97,10 +93,7 @@ fn refusal(
 #[test]
 fn refuses_other_tokens_and_ranks() {
     let (mut root, meeting) = root(2);
-    let other = Meeting {
-        token: token("Secret"),
-        ..meeting.clone()
-    };
+    let other = Meeting { token: token("Secret"), ..meeting.clone() };
     let [failure, reason] = refusal(&mut root, move || join(&other, 0, 2));
     assert_eq!(reason, "its token is not that of this survey");
     assert!(failure.contains(&reason), "{failure}");
@@ -151,19 +144,12 @@ fn member_refuses_coordinator_without_token() {
     };
     assert!(matches!(receive(256), Message::Hello { .. }));
     let mut stream = stream.try_clone().unwrap();
-    stream
-        .write_all(&frame(&Message::Challenge { nonce: [1; 16] }))
-        .unwrap();
+    stream.write_all(&frame(&Message::Challenge { nonce: [1; 16] })).unwrap();
     let proof = token("other").proof("survey answerer");
-    stream
-        .write_all(&frame(&Message::Welcome { proof }))
-        .unwrap();
+    stream.write_all(&frame(&Message::Welcome { proof })).unwrap();
     drop(listener);
     let failure = member.join().unwrap().unwrap_err().message();
-    assert!(
-        failure.starts_with("the coordinator of the survey is not there"),
-        "{failure}"
-    );
+    assert!(failure.starts_with("the coordinator of the survey is not there"), "{failure}");
     // It has not waited there for its parent.
     assert!(!failure.contains("named no parent"), "{failure}");
 }
@@ -180,10 +166,7 @@ fn unrelated_connections_disturb_no_member() {
     let web = send(b"GET / HTTP/1.1\r\n\r\n");
     let garbage = send(&[4, 0, 0, 0, 0xff, 0xff, 0xff, 0xff]);
     let eager = send(&frame(&Message::Ready));
-    let other = send(&frame(&Message::Hello {
-        version: "0.0.1".into(),
-        nonce: [0; 16],
-    }));
+    let other = send(&frame(&Message::Hello { version: "0.0.1".into(), nonce: [0; 16] }));
     let member = obedient(&meeting, 0, 1);
     let mut reasons = Vec::new();
     let mut has_joined = false;
@@ -218,9 +201,7 @@ fn unrelated_connections_disturb_no_member() {
 fn offset_of_clock_is_within_its_uncertainty() {
     const SIZE: u32 = 33;
     let (mut root, meeting) = root(SIZE);
-    let others = start_in_order(&mut root, 0..SIZE - 1, |rank| {
-        obedient(&meeting, rank, SIZE)
-    });
+    let others = start_in_order(&mut root, 0..SIZE - 1, |rank| obedient(&meeting, rank, SIZE));
     // Rank 32 is below rank 0.
     let order = block(0);
     let sent = order.clone();

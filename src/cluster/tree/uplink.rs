@@ -247,14 +247,8 @@ impl Uplink {
             (UplinkState::Greeting, Message::Challenge { nonce }) => {
                 let proof = self.meeting.token.proof(&role(CALLER, &nonce));
                 let claim = match self.target {
-                    None => Message::Seek {
-                        proof,
-                        request: Box::new(self.request.clone()),
-                    },
-                    Some(_) => Message::Attach {
-                        proof,
-                        rank: self.request.introduction.rank,
-                    },
+                    None => Message::Seek { proof, request: Box::new(self.request.clone()) },
+                    Some(_) => Message::Attach { proof, rank: self.request.introduction.rank },
                 };
                 self.send(&claim);
                 self.enter(UplinkState::Claiming);
@@ -286,9 +280,7 @@ impl Uplink {
                 self.enter(UplinkState::Pausing(Instant::now()));
             }
             (UplinkState::Seeking, Message::Refused(reason)) => {
-                return Err(format!(
-                    "the coordinator has refused this process: {reason}"
-                ));
+                return Err(format!("the coordinator has refused this process: {reason}"));
             }
             (_, Message::Refused(reason)) => {
                 self.refusals += 1;
@@ -299,11 +291,7 @@ impl Uplink {
             }
             (
                 UplinkState::Syncing | UplinkState::Attached,
-                Message::Pong {
-                    sent_ns,
-                    here_ns,
-                    uncertainty_ns,
-                },
+                Message::Pong { sent_ns, here_ns, uncertainty_ns },
             ) => return Ok(self.pong(sent_ns, here_ns, uncertainty_ns)),
             (UplinkState::Seeking, message @ Message::Abort(_)) => {
                 return Ok(Some(UplinkEvent::Message(message)));
@@ -320,8 +308,7 @@ impl Uplink {
     /// Takes over a reading of the parent's clock.
     fn pong(&mut self, sent_ns: u64, here_ns: u64, uncertainty_ns: u64) -> Option<UplinkEvent> {
         let received_ns = now_ns();
-        self.exchanges
-            .add(sent_ns, received_ns, here_ns, uncertainty_ns);
+        self.exchanges.add(sent_ns, received_ns, here_ns, uncertainty_ns);
         if let Some(best) = self.exchanges.best(received_ns) {
             self.clock.set(best);
         }
@@ -448,9 +435,7 @@ impl Uplink {
         if self.take_answers() {
             return;
         }
-        let silent = self
-            .attempts
-            .extract_if(.., |(.., since)| now >= *since + ANSWER_LIMIT);
+        let silent = self.attempts.extract_if(.., |(.., since)| now >= *since + ANSWER_LIMIT);
         let silent: Vec<_> = silent.map(|(address, ..)| address).collect();
         for address in silent {
             self.note(address, &Loss::Silent);
@@ -466,10 +451,7 @@ impl Uplink {
             match Link::connect(address, &self.set, *next_key) {
                 Ok(mut link) => {
                     link.allow(MAX_CLAIM);
-                    link.send(&Message::Hello {
-                        version: VERSION.into(),
-                        nonce: self.nonce,
-                    });
+                    link.send(&Message::Hello { version: VERSION.into(), nonce: self.nonce });
                     self.attempts.push((address, link, now));
                 }
                 Err(error) => self.note(address, &Loss::Io(error)),

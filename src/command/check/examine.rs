@@ -105,11 +105,7 @@ impl Examination {
             services,
             is_busy,
             is_unused,
-            traffic: traffic::left_out(if request.is_quick {
-                "--quick"
-            } else {
-                "--no-traffic"
-            }),
+            traffic: traffic::left_out(if request.is_quick { "--quick" } else { "--no-traffic" }),
             failure: None,
         }
     }
@@ -165,12 +161,7 @@ impl Examination {
     /// Reads the files again and returns what was found.
     pub fn end(self, request: &CheckRequest, machine: &Machine) -> Examined {
         let (device, is_software) = (self.device, self.is_software);
-        let without_files = |findings, failure| Examined {
-            device,
-            is_software,
-            findings,
-            failure,
-        };
+        let without_files = |findings, failure| Examined { device, is_software, findings, failure };
         let first = match self.first {
             Ok(Some(first)) => first,
             Ok(None) => {
@@ -221,12 +212,7 @@ impl Examination {
         findings.extend(identity::versions(&files, generation, is_software));
         findings.push(identity::extended_speed(&files));
         findings.extend(self.traffic);
-        Examined {
-            device,
-            is_software,
-            findings,
-            failure: self.failure,
-        }
+        Examined { device, is_software, findings, failure: self.failure }
     }
 }
 
@@ -266,10 +252,9 @@ fn of_pcie(files: &Files, generation: Option<Generation>) -> Vec<Finding> {
 pub fn require(device: DeviceName, machine: &Machine) -> Result<(), Failure> {
     match files(device, machine)? {
         Some(_) => Ok(()),
-        None => Err(Failure::environment(format!(
-            "there is no {device}: {}",
-            others(device, machine)
-        ))),
+        None => {
+            Err(Failure::environment(format!("there is no {device}: {}", others(device, machine))))
+        }
     }
 }
 

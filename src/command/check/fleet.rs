@@ -57,7 +57,5 @@ pub fn report(
     if let Some(to) = documents.bad_nodes.take() {
         to.write(check.bad_nodes().as_bytes())?;
     }
-    check
-        .result()
-        .map_err(|failure| if has_text { failure.printed() } else { failure })
+    check.result().map_err(|failure| if has_text { failure.printed() } else { failure })
 }

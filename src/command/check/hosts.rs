@@ -63,9 +63,7 @@ pub fn ask_all(hosts: &[String], request: &CheckRequest) -> Result<Answers, Fail
 fn unanswered(failure: &Failure, host: &str) -> String {
     let message = failure.message().replace(&format!(" {host} "), " ");
     let words = message.split(' ').filter(|word| {
-        let address = word
-            .trim_start_matches('(')
-            .trim_end_matches([')', ',', ':']);
+        let address = word.trim_start_matches('(').trim_end_matches([')', ',', ':']);
         address.parse::<SocketAddr>().is_err()
     });
     let message = words.collect::<Vec<_>>().join(" ");

@@ -42,14 +42,10 @@ impl SurveyChecks {
                     window: Some(Duration::ZERO),
                     ..CheckRequest::default()
                 };
-                let while_idle = of_node::check(CheckRequest {
-                    window: Some(IDLE),
-                    ..request.clone()
-                })?;
-                self.ongoing = Some(OngoingCheck::begin(CheckRequest {
-                    uses_nic: true,
-                    ..request
-                })?);
+                let while_idle =
+                    of_node::check(CheckRequest { window: Some(IDLE), ..request.clone() })?;
+                self.ongoing =
+                    Some(OngoingCheck::begin(CheckRequest { uses_nic: true, ..request })?);
                 while_idle
             }
         };

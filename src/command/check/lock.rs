@@ -88,9 +88,7 @@ fn still_running(mut file: &File) -> Failure {
         number => format!(" (process {number})"),
     };
     let limit = time_text(LIMIT);
-    Failure::environment(format!(
-        "another cxidiag check{process} has not ended within {limit}"
-    ))
+    Failure::environment(format!("another cxidiag check{process} has not ended within {limit}"))
 }
 
 /// Opens the file of this user: for root in `/run`, else in the directory of the user's session,
@@ -103,9 +101,7 @@ fn open(machine: &Machine) -> Option<File> {
         let directory = env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty())?;
         create(&Path::new(&directory).join(format!("{NAME}.lock")), user)
     };
-    create(&of_system, user)
-        .or_else(of_session)
-        .or_else(|| create_below(&env::temp_dir(), user))
+    create(&of_system, user).or_else(of_session).or_else(|| create_below(&env::temp_dir(), user))
 }
 
 /// Opens the file in the user's directory below `parent`, where any user may create files.
@@ -152,10 +148,8 @@ mod tests {
         let number = fs::read_to_string(&path).unwrap();
         assert_eq!(number.trim(), process::id().to_string());
         let refused = take_within(Duration::ZERO, &machine).unwrap_err();
-        let message = format!(
-            "another cxidiag check (process {}) has not ended within 12s",
-            process::id()
-        );
+        let message =
+            format!("another cxidiag check (process {}) has not ended within 12s", process::id());
         assert_eq!(refused.message(), message);
         drop(lock);
         take_within(Duration::ZERO, &machine).unwrap();

@@ -91,11 +91,7 @@ impl OngoingCheck {
         }
         let mut devices = self.examinations.iter().map(Examination::device);
         let has_hardware = devices.any(|device| device.platform().is_listed);
-        let lock = if has_hardware {
-            lock::take(&self.machine)
-        } else {
-            Ok(None)
-        };
+        let lock = if has_hardware { lock::take(&self.machine) } else { Ok(None) };
         interrupt::check()?;
         let mut runs = Runs::new(self.request.libcxi.as_ref());
         for examination in &mut self.examinations {
@@ -126,10 +122,7 @@ impl OngoingCheck {
         let count = presence::count(nics(&examined, &machine), request.expected_nics);
         let mut host = vec![count, presence::driver(&machine)];
         host.extend(host::findings(&self.host, machine::loaded_library()));
-        host.extend([
-            host_state::idle_states(&self.host),
-            host_state::memory_size(&self.host),
-        ]);
+        host.extend([host_state::idle_states(&self.host), host_state::memory_size(&self.host)]);
         let before = request.has_window().then_some(self.counts);
         host.extend(HostCounts::read(&self.host).since(before));
         name_unreadable(&mut host, &mut examined, &machine);
@@ -187,11 +180,7 @@ fn name_unreadable(host: &mut [Finding], examined: &mut [Examined], machine: &Ma
 fn nics(examined: &[Examined], machine: &Machine) -> usize {
     let is_other = |of: &&Examined| {
         let platform = of.device.platform();
-        !platform.is_listed
-            && of
-                .findings
-                .iter()
-                .any(|found| *found == presence::present())
+        !platform.is_listed && of.findings.iter().any(|found| *found == presence::present())
     };
     machine.cxi_devices().len() + examined.iter().filter(is_other).count()
 }

@@ -34,23 +34,13 @@ fn request(own: CheckRequest, order: CheckOrder) -> Result<CheckRequest, Failure
     let named = named.map_err(|why| Failure::environment(format!("invalid device: {why}")))?;
     let is_software = |device: &DeviceName| device.platform().is_simulated;
     let serves_software = own.devices.iter().any(is_software);
-    if let Some(other) = named
-        .iter()
-        .find(|device| is_software(device) != serves_software)
-    {
-        let own = own
-            .devices
-            .first()
-            .map_or(String::new(), DeviceName::to_string);
+    if let Some(other) = named.iter().find(|device| is_software(device) != serves_software) {
+        let own = own.devices.first().map_or(String::new(), DeviceName::to_string);
         let message = format!("this server has no {other}: it has NICs such as {own}");
         return Err(Failure::environment(message));
     }
     Ok(CheckRequest {
-        devices: if named.is_empty() && serves_software {
-            own.devices
-        } else {
-            named
-        },
+        devices: if named.is_empty() && serves_software { own.devices } else { named },
         is_quick: true,
         expected_nics: order.expected_nics,
         link_gigabits: order.link_gigabits,
@@ -63,10 +53,7 @@ mod tests {
     use super::*;
 
     fn requested(own: &str, order: &str) -> Result<CheckRequest, String> {
-        let own = CheckRequest {
-            devices: vec![own.parse().unwrap()],
-            ..CheckRequest::default()
-        };
+        let own = CheckRequest { devices: vec![own.parse().unwrap()], ..CheckRequest::default() };
         let order = serde_json::from_str(order).unwrap();
         request(own, order).map_err(|failure| failure.message())
     }
@@ -78,10 +65,7 @@ mod tests {
         let found = requested("soft1", order).unwrap();
         assert_eq!(found.devices, [DeviceName::software(1)]);
         assert!(!found.has_traffic() && !found.has_window());
-        assert_eq!(
-            (found.expected_nics, found.link_gigabits),
-            (Some(4), Some(100.0))
-        );
+        assert_eq!((found.expected_nics, found.link_gigabits), (Some(4), Some(100.0)));
         assert_eq!(requested("cxi0", order).unwrap().devices, []);
         let named = r#"{"devices": ["cxi1"], "expected_nics": null, "link_gigabits": null}"#;
         assert_eq!(requested("cxi0", named).unwrap().devices.len(), 1);

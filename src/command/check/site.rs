@@ -57,15 +57,7 @@ mod tests {
         let found = request("\u{feff} expect-nics = 4 \r\nlink-speed =100\r\n").unwrap();
         assert_eq!(found.expected_nics, Some(4));
         assert_eq!(found.link_gigabits, Some(100.0));
-        for wrong in [
-            "expect-nics=0",
-            "expect-nics",
-            "quick",
-            "json=/tmp/x",
-            "cxi0",
-            "help",
-            "-",
-        ] {
+        for wrong in ["expect-nics=0", "expect-nics", "quick", "json=/tmp/x", "cxi0", "help", "-"] {
             let failure = request(wrong).unwrap_err();
             assert_eq!(failure.status(), 2, "{wrong}: {failure}");
         }

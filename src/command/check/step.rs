@@ -78,9 +78,7 @@ fn take_part(
         nics: Vec::new(),
     };
     let end = Instant::now() + JOIN_LIMIT;
-    let member = join(&introduction, end, &Bounds::default(), |_| {
-        point.find(task, end)
-    })?;
+    let member = join(&introduction, end, &Bounds::default(), |_| point.find(task, end))?;
     match document(request, task) {
         Ok(document) => member.send_check(document)?,
         Err(failure) => {
@@ -105,12 +103,9 @@ fn gather(
     let mut others = Others::new(task, request.window.unwrap_or_default());
     let own = thread::scope(|scope| {
         let thread = thread::Builder::new().spawn_scoped(scope, || document(request, task));
-        let own = thread
-            .map_err(not_started)
-            .environment("cannot start a thread")?;
+        let own = thread.map_err(not_started).environment("cannot start a thread")?;
         others.receive(&mut root)?;
-        own.join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        own.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });
     let name = task.node.clone().unwrap_or_else(host_name);
     let mut answers = others.answers(&name, &task.hosts);
@@ -203,10 +198,9 @@ impl Others {
             let joined = self.joined.remove(&rank);
             let late = || match &joined {
                 Some(_) => format!("it did not check its node within {}", time_text(self.limit)),
-                None => format!(
-                    "it did not join within {}",
-                    time_text(limit::in_effect(JOIN_WAIT))
-                ),
+                None => {
+                    format!("it did not join within {}", time_text(limit::in_effect(JOIN_WAIT)))
+                }
             };
             let document = self.documents.remove(&rank).unwrap_or_else(|| Err(late()));
             let name = names[rank as usize].clone();

@@ -29,32 +29,15 @@ const MAX_TIMEOUTS: usize = 2;
 
 /// The runs: tool, item, options.
 const RUNS: [(&str, &Item, &[&str]); 4] = [
-    (
-        "write-lat",
-        &traffic::WRITE,
-        &["--iters=1000", "--latency-gap=0"],
-    ),
-    (
-        "read-lat",
-        &traffic::READ,
-        &["--iters=1000", "--latency-gap=0"],
-    ),
-    (
-        "write-bw",
-        &traffic::WRITE_BANDWIDTH,
-        &["--duration=0.1", "--size=65536"],
-    ),
-    (
-        "read-bw",
-        &traffic::READ_BANDWIDTH,
-        &["--duration=0.1", "--size=65536"],
-    ),
+    ("write-lat", &traffic::WRITE, &["--iters=1000", "--latency-gap=0"]),
+    ("read-lat", &traffic::READ, &["--iters=1000", "--latency-gap=0"]),
+    ("write-bw", &traffic::WRITE_BANDWIDTH, &["--duration=0.1", "--size=65536"]),
+    ("read-bw", &traffic::READ_BANDWIDTH, &["--duration=0.1", "--size=65536"]),
 ];
 
 /// Returns the items without values, and why.
 pub fn left_out(why: &str) -> Vec<Finding> {
-    RUNS.map(|(_, item, _)| Finding::untested(item, why))
-        .to_vec()
+    RUNS.map(|(_, item, _)| Finding::untested(item, why)).to_vec()
 }
 
 /// The runs of one check, on one NIC after the other.
@@ -68,10 +51,7 @@ pub struct Runs<'a> {
 impl<'a> Runs<'a> {
     /// Returns the runs of a check with this library.
     pub fn new(libcxi: Option<&'a LibraryFile>) -> Self {
-        Self {
-            libcxi,
-            without_result: 0,
-        }
+        Self { libcxi, without_result: 0 }
     }
 
     /// Measures through `device`, whose link has this `speed`. Returns the findings, and why a run
@@ -179,10 +159,7 @@ fn is_about_data(problem: &Problem) -> bool {
 }
 
 fn failed(item: &'static Item, why: &str) -> Finding {
-    Finding {
-        verdict: Verdict::Bad,
-        ..Finding::untested(item, why)
-    }
+    Finding { verdict: Verdict::Bad, ..Finding::untested(item, why) }
 }
 
 fn evaluated(
@@ -199,11 +176,7 @@ fn evaluated(
         (None, Some(bytes_per_s)) => traffic::bandwidth(item, bytes_per_s, speed, is_software),
         (None, None) => Finding::untested(item, "no result"),
     };
-    if result.is_some_and(is_disturbed) {
-        traffic::disturbed(finding)
-    } else {
-        finding
-    }
+    if result.is_some_and(is_disturbed) { traffic::disturbed(finding) } else { finding }
 }
 
 #[cfg(test)]
@@ -221,10 +194,7 @@ mod tests {
             };
             let (findings, failure) = runs.measure_by(endless, false, None).unwrap();
             assert_eq!(failure.map(|failure| failure.message()), None);
-            findings
-                .iter()
-                .map(|found| found.verdict)
-                .collect::<Vec<_>>()
+            findings.iter().map(|found| found.verdict).collect::<Vec<_>>()
         };
         let (bad, absent) = (Verdict::Bad, Verdict::NotAvailable);
         assert_eq!(verdicts(), [bad, absent, absent, absent]);
@@ -236,14 +206,8 @@ mod tests {
     #[test]
     fn nic_is_not_bad_because_no_process_starts_or_runs() {
         let refused = || Failure::new(Kind::Environment, io::Error::from_raw_os_error(11));
-        let starved = || {
-            Failure::new(
-                Kind::Environment,
-                Starved {
-                    waited: Duration::from_secs(8),
-                },
-            )
-        };
+        let starved =
+            || Failure::new(Kind::Environment, Starved { waited: Duration::from_secs(8) });
         for (cause, message) in [
             (&refused as &dyn Fn() -> Failure, "write-lat: "),
             (&starved, "write-lat: its processes waited 8.0 s for CPUs"),

@@ -24,10 +24,7 @@ pub fn usage() -> Usage {
         about: "Check the health of NICs, with a write and a read",
         synopsis: vec![
             ("cxidiag check [DEVICE...] [OPTIONS]".into(), ""),
-            (
-                "cxidiag check --hosts=LIST [DEVICE...] [OPTIONS]".into(),
-                "",
-            ),
+            ("cxidiag check --hosts=LIST [DEVICE...] [OPTIONS]".into(), ""),
         ],
         arguments: Completion::Devices,
         about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without DEVICE, the\n\
@@ -159,9 +156,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<CheckRequest>, Failure> {
     arguments::add_devices(&mut request.devices, words, arguments)?;
     request.libcxi = request.libcxi.or_else(arguments::library_of_environment);
     if request.is_quick && request.window.is_some() {
-        return Err(Failure::usage(
-            "--window has no effect with --quick, which counts no errors",
-        ));
+        return Err(Failure::usage("--window has no effect with --quick, which counts no errors"));
     }
     if request.hosts.is_some() {
         let on_servers = [

@@ -23,17 +23,12 @@ impl Uses {
     ///
     /// Services that cannot be listed.
     pub fn of(device: &cxi::Device) -> Result<Self, Failure> {
-        let mut found = Self {
-            is_software: device.info().is_simulated(),
-            usable: Vec::new(),
-            is_in_use: None,
-        };
+        let mut found =
+            Self { is_software: device.info().is_simulated(), usable: Vec::new(), is_in_use: None };
         let rights = Rights::of_this_process();
         let services = device.services().explain("cannot list the services")?;
         for service in services.into_iter().flatten() {
-            let in_use = device
-                .in_use(service.id)
-                .explain("cannot read the use of a service")?;
+            let in_use = device.in_use(service.id).explain("cannot read the use of a service")?;
             if let Some(in_use) = in_use.filter(|_| !service.system) {
                 let is_held = in_use.iter().flatten().any(|count| *count > 0);
                 found.is_in_use = Some(found.is_in_use == Some(true) || is_held);

@@ -38,14 +38,8 @@ const BUSY: &str = "wait for the other clients ('cxidiag serve --status' on the 
 
 /// Options of the tools that hints name and `ping` lacks, and the hints of `ping` in their place.
 const OWN_HINTS: [(&str, &str); 4] = [
-    (
-        "--token",
-        "give both sides the same token, in CXIDIAG_TOKEN, or none",
-    ),
-    (
-        "--any-job",
-        "run ping in the job of the server, or start 'cxidiag serve' with --any-job",
-    ),
+    ("--token", "give both sides the same token, in CXIDIAG_TOKEN, or none"),
+    ("--any-job", "run ping in the job of the server, or start 'cxidiag serve' with --any-job"),
     ("--wait", BUSY),
     ("--no-hrp", "ask the fabric administrator to enable HRP"),
 ];
@@ -114,9 +108,7 @@ impl Rounds {
                 match thread::Builder::new().spawn_scoped(scope, measure) {
                     // The others measure.
                     Err(_) if count > 0 => break,
-                    started => started
-                        .map_err(not_started)
-                        .environment("cannot start a thread")?,
+                    started => started.map_err(not_started).environment("cannot start a thread")?,
                 };
             }
             drop(answered);
@@ -153,9 +145,7 @@ impl Rounds {
             let answer = self.operation(host, device, operation, since)?;
             let is_of_nics = |problem: &Problem| {
                 let steps = [Step::Answer, Step::Operation];
-                steps
-                    .iter()
-                    .any(|step| problem.step.as_deref() == Some(step.name()))
+                steps.iter().any(|step| problem.step.as_deref() == Some(step.name()))
                     && since.elapsed() < self.timeout
             };
             let goes_on = answer.latencies.as_ref().err().is_none_or(is_of_nics);
@@ -272,10 +262,7 @@ mod tests {
 
     #[test]
     fn blames_name_service_for_names_only() {
-        let rounds = Rounds {
-            timeout: Duration::from_secs(5),
-            ..Rounds::default()
-        };
+        let rounds = Rounds { timeout: Duration::from_secs(5), ..Rounds::default() };
         let explained = |host| {
             let ended = Failure::environment("did not end").in_step(Step::Name);
             rounds.explain(ended, host).message()

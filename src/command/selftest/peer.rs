@@ -43,14 +43,7 @@ const fn by_tool(
     tool: &'static str,
     options: &'static [&'static str],
 ) -> PeerCheck {
-    PeerCheck {
-        name,
-        fact,
-        certainty: Certainty::Stated,
-        statement,
-        tool,
-        options,
-    }
+    PeerCheck { name, fact, certainty: Certainty::Stated, statement, tool, options }
 }
 
 /// Options of all latency tools.
@@ -168,13 +161,7 @@ pub static CHECKS: &[PeerCheck] = &[
         "nic.md 10.3",
         "lists of messages by rendezvous arrive in both directions",
         "send-bw",
-        &[
-            "--size=4096:65536",
-            "--iters=20",
-            "--list-size=16",
-            "--rdzv",
-            "--bidirectional",
-        ],
+        &["--size=4096:65536", "--iters=20", "--list-size=16", "--rdzv", "--bidirectional"],
     ),
 ];
 
@@ -269,11 +256,7 @@ impl PeerRuns<'_> {
 
     fn arguments(&self, check: &PeerCheck) -> Vec<OsString> {
         let device = format!("--device={}", self.plan.device);
-        let few: &[&str] = if check.tool.ends_with("-lat") {
-            &FEW
-        } else {
-            &[]
-        };
+        let few: &[&str] = if check.tool.ends_with("-lat") { &FEW } else { &[] };
         let own = ["--verify"].iter().chain(few).chain(check.options);
         let texts = own.map(|option| (*option).to_owned());
         texts
@@ -308,9 +291,7 @@ impl PeerRuns<'_> {
 /// Removes the place of an error of the NIC, which names both NICs and hosts.
 fn without_place(message: &str) -> &str {
     let place = message.find("between NIC").unwrap_or(message.len());
-    let end = message[..place]
-        .rfind("; ")
-        .filter(|_| place < message.len());
+    let end = message[..place].rfind("; ").filter(|_| place < message.len());
     &message[..end.unwrap_or(message.len())]
 }
 
@@ -342,10 +323,7 @@ mod tests {
     #[test]
     fn messages_lose_addresses() {
         for (message, expected) in [
-            (
-                "the peer (10.1.1.8:49194) cannot run",
-                "the peer (its address) cannot run",
-            ),
+            ("the peer (10.1.1.8:49194) cannot run", "the peer (its address) cannot run"),
             (
                 "cannot connect to 10.1.1.8 port 9: refused",
                 "cannot connect to its address port 9: refused",

@@ -38,10 +38,7 @@ pub fn print(log: &Log, plan: &Plan, port: u16, is_open: bool, limits: Limits) {
     if let Some(token) = &plan.admission.token {
         if limits.shows_token {
             let text = token.text().to_string_lossy();
-            log.line(
-                Priority::Info,
-                format!("token for clients, in CXIDIAG_TOKEN: {text}"),
-            );
+            log.line(Priority::Info, format!("token for clients, in CXIDIAG_TOKEN: {text}"));
         }
         if token.bits() < ENOUGH_BITS {
             let line = format!(

@@ -118,11 +118,7 @@ impl Client {
         let stream = newcomer.stream.try_clone().environment(NO_SOCKET)?;
         let watched = newcomer.stream.try_clone().environment(NO_SOCKET)?;
         let (own, other) = UnixStream::pair().environment(NO_SOCKET)?;
-        let plan = Plan {
-            tool,
-            device,
-            ..plan.clone()
-        };
+        let plan = Plan { tool, device, ..plan.clone() };
         let token = plan.admission.token.as_ref();
         let own_id = std::process::id().to_string();
         let mut command = child::command_with(Duty::ServedClient, &own_id, token);
@@ -146,11 +142,7 @@ impl Client {
         )?;
         let mut line = ControlLine::new(own);
         let version = newcomer.version.clone();
-        let order = Order::Serve {
-            peer,
-            version,
-            server,
-        };
+        let order = Order::Serve { peer, version, server };
         if let Err(error) = line.send(&order) {
             let _ = process.kill();
             let _ = process.wait();
@@ -184,11 +176,7 @@ impl Client {
 
     /// Returns the client's place in the queue.
     pub fn entry(&self) -> QueueEntry {
-        QueueEntry {
-            devices: self.devices.clone(),
-            stage: self.stage,
-            bytes: self.bytes,
-        }
+        QueueEntry { devices: self.devices.clone(), stage: self.stage, bytes: self.bytes }
     }
 
     /// Returns whether it is in the handshake.
@@ -259,18 +247,8 @@ impl Client {
 
     /// Returns the sockets to watch: the messages of the process, its standard error, and the
     /// connection of the client, whose end counts.
-    pub fn sockets(
-        &self,
-    ) -> (
-        Option<&ControlLine>,
-        Option<&ChildStderr>,
-        Option<&TcpStream>,
-    ) {
-        (
-            Some(&self.line).filter(|_| !self.has_closed),
-            self.stderr.as_ref(),
-            self.stream.as_ref(),
-        )
+    pub fn sockets(&self) -> (Option<&ControlLine>, Option<&ChildStderr>, Option<&TcpStream>) {
+        (Some(&self.line).filter(|_| !self.has_closed), self.stderr.as_ref(), self.stream.as_ref())
     }
 
     /// Limits the time of the process, whose client has closed the connection.
@@ -344,9 +322,7 @@ impl Client {
         let is_out = self.late > MOST_LATE;
         if is_out {
             let late = self.late;
-            self.refuse(format!(
-                "it did not answer when it was called, {late} times"
-            ));
+            self.refuse(format!("it did not answer when it was called, {late} times"));
         } else {
             self.place = Some(place);
             self.order(&Order::Place(place));
@@ -356,11 +332,7 @@ impl Client {
 
     /// Begins to count the time of the run.
     fn begin(&mut self) {
-        let margin = if self.asks_for_duration {
-            MARGIN
-        } else {
-            Duration::ZERO
-        };
+        let margin = if self.asks_for_duration { MARGIN } else { Duration::ZERO };
         self.enter(Stage::Running, Some(self.longest_run + margin));
     }
 
@@ -410,9 +382,7 @@ impl Client {
             _ if self.gives_way => Some("it was silent while other clients waited".into()),
             _ if self.stream.is_none() => {
                 let limit = time_text(ORPHAN_LIMIT);
-                Some(format!(
-                    "its process has not ended {limit} after the client"
-                ))
+                Some(format!("its process has not ended {limit} after the client"))
             }
             Stage::Arriving => Some(format!("no handshake in {}", time_text(HANDSHAKE_LIMIT))),
             Stage::Waiting => None,

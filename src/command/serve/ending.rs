@@ -53,12 +53,7 @@ pub struct Ended {
 impl Ended {
     /// Returns how the run of a process ended that has ended with `status`.
     pub fn ending(self, status: ExitStatus) -> Ending {
-        let Self {
-            stage,
-            document,
-            messages,
-            ..
-        } = self;
+        let Self { stage, document, messages, .. } = self;
         let took = self.took.as_secs_f64();
         if status.success() {
             return Ending {
@@ -84,18 +79,13 @@ impl Ended {
             Stage::Waiting | Stage::Called if is_lost => {
                 (Outcome::Left, format!("left the queue after {took:.3} s"))
             }
-            Stage::Waiting | Stage::Called => (
-                Outcome::Failed,
-                format!("failed in the queue after {took:.3} s: {reason}"),
-            ),
-            Stage::Running if is_interruption_of_peer(&reason) => (
-                Outcome::Left,
-                format!("interrupted by the client after {took:.3} s"),
-            ),
-            Stage::Running => (
-                Outcome::Failed,
-                format!("failed after {took:.3} s: {reason}"),
-            ),
+            Stage::Waiting | Stage::Called => {
+                (Outcome::Failed, format!("failed in the queue after {took:.3} s: {reason}"))
+            }
+            Stage::Running if is_interruption_of_peer(&reason) => {
+                (Outcome::Left, format!("interrupted by the client after {took:.3} s"))
+            }
+            Stage::Running => (Outcome::Failed, format!("failed after {took:.3} s: {reason}")),
         };
         Ending { outcome, text }
     }

@@ -33,9 +33,7 @@ impl Limits {
             ))
         } else if asked > self.run {
             let (asked, run) = (time_text(asked), time_text(self.run));
-            Some(format!(
-                "the run takes {asked}; --max-run of the server is {run}"
-            ))
+            Some(format!("the run takes {asked}; --max-run of the server is {run}"))
         } else {
             None
         }
@@ -54,19 +52,12 @@ pub fn lacks(device: DeviceName, own: DeviceName) -> Option<String> {
         return None;
     }
     if device.kind != own.kind {
-        return Some(format!(
-            "this server has no {device}: it measures with NICs such as {own}"
-        ));
+        return Some(format!("this server has no {device}: it measures with NICs such as {own}"));
     }
     if !device.platform().is_listed {
         return None;
     }
     let names = Machine::this().cxi_devices();
     let exists = names.contains(&device.to_string());
-    (!exists).then(|| {
-        format!(
-            "this machine has no {device}; its NICs are {}",
-            names.join(" ")
-        )
-    })
+    (!exists).then(|| format!("this machine has no {device}; its NICs are {}", names.join(" ")))
 }

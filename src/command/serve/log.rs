@@ -90,11 +90,7 @@ impl Log {
     /// Waits until all lines are written, for [`LAST_LINES`] at most.
     pub fn finish(self) {
         let (end, ended) = bounded(0);
-        if self
-            .messages
-            .send_timeout(Message::End(end), LAST_LINES)
-            .is_ok()
-        {
+        if self.messages.send_timeout(Message::End(end), LAST_LINES).is_ok() {
             let _ = ended.recv_timeout(LAST_LINES);
         }
     }

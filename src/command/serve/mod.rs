@@ -146,11 +146,7 @@ fn options() -> Vec<OptionDef<ServeRequest>> {
     type Def = OptionDef<ServeRequest>;
     let of_tools = OF_TOOLS.iter().filter_map(|long| {
         let option = options::all().find(|option| option.long == *long)?;
-        Some(
-            option
-                .of(&TOOLS[0])
-                .within(|request: &mut ServeRequest| &mut request.typed),
-        )
+        Some(option.of(&TOOLS[0]).within(|request: &mut ServeRequest| &mut request.typed))
     });
     let own = [
         Def::text("allow", "NETWORKS", |request, typed| {
@@ -269,10 +265,7 @@ fn plan(mut typed: Typed) -> Result<Plan, Failure> {
 /// Serves until it is interrupted.
 fn serve(plan: &Plan, allowed: Vec<IpNet>, limits: Limits) -> Result<(), Failure> {
     // The CPUs that the runs with the default NIC take, before anything is opened.
-    let placed = run::place(&Plan {
-        role: Role::Server,
-        ..plan.clone()
-    })?;
+    let placed = run::place(&Plan { role: Role::Server, ..plan.clone() })?;
     let listener = listener(plan)?;
     let log = Log::start()?;
     let ended = serve_at(listener, plan, allowed, limits, &placed, &log);

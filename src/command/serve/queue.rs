@@ -85,11 +85,7 @@ mod tests {
 
     fn entry(devices: &str, stage: Stage, bytes: u64) -> QueueEntry {
         let devices = devices.split(',').map(|device| device.parse().unwrap());
-        QueueEntry {
-            devices: devices.collect(),
-            stage,
-            bytes,
-        }
+        QueueEntry { devices: devices.collect(), stage, bytes }
     }
 
     #[test]

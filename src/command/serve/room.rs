@@ -66,8 +66,7 @@ pub struct Unfinished {
 impl Unfinished {
     /// Counts a handshake of `host`.
     pub fn add(&mut self, host: IpAddr, now: Instant) {
-        self.by_host
-            .retain(|_, times| times.back().is_some_and(|last| is_recent(*last, now)));
+        self.by_host.retain(|_, times| times.back().is_some_and(|last| is_recent(*last, now)));
         if self.by_host.len() < MOST_HOSTS || self.by_host.contains_key(&host) {
             let times = self.by_host.entry(host).or_default();
             times.push_back(now);
@@ -80,9 +79,7 @@ impl Unfinished {
     /// Returns the number of unfinished handshakes of `host`.
     fn count(&self, host: IpAddr, now: Instant) -> usize {
         let times = self.by_host.get(&host);
-        times.map_or(0, |times| {
-            times.iter().filter(|time| is_recent(**time, now)).count()
-        })
+        times.map_or(0, |times| times.iter().filter(|time| is_recent(**time, now)).count())
     }
 }
 
@@ -140,32 +137,21 @@ impl Room<'_> {
                 _ => return None,
             };
             let has_process = client.progress != Progress::Arrived;
-            Some((
-                age >= SILENCE,
-                self.handshakes(client.host),
-                !has_process,
-                age,
-                index,
-            ))
+            Some((age >= SILENCE, self.handshakes(client.host), !has_process, age, index))
         });
         match giving_way.max() {
             Some((.., index)) => Ok(Some(index)),
             None if has_too_many => Err(format!(
                 "the server has {of_a_host} clients of {host} already (half of --max-clients)"
             )),
-            None => Err(format!(
-                "the server has {most} clients already (--max-clients)"
-            )),
+            None => Err(format!("the server has {most} clients already (--max-clients)")),
         }
     }
 
     /// Returns the number of handshakes that `host` has begun and not finished.
     fn handshakes(&self, host: IpAddr) -> usize {
         let begun = self.present.iter().filter(|client| {
-            let is_begun = matches!(
-                client.progress,
-                Progress::Arrived | Progress::InHandshake(_)
-            );
+            let is_begun = matches!(client.progress, Progress::Arrived | Progress::InHandshake(_));
             client.host == host && is_begun
         });
         begun.count() + self.unfinished.count(host, self.now)
@@ -207,10 +193,7 @@ mod tests {
     }
 
     fn client(number: u8, progress: Progress) -> Present {
-        Present {
-            host: host(number),
-            progress,
-        }
+        Present { host: host(number), progress }
     }
 
     /// Returns the decision of a server with `most` clients about a new one of host 1.
@@ -219,12 +202,7 @@ mod tests {
         unfinished: &Unfinished,
         most: usize,
     ) -> Result<Option<usize>, String> {
-        let room = Room {
-            present,
-            unfinished,
-            most,
-            now: Instant::now(),
-        };
+        let room = Room { present, unfinished, most, now: Instant::now() };
         room.place(host(1))
     }
 
@@ -240,10 +218,7 @@ mod tests {
     fn handshakes_of_a_crowd_give_way_to_another_host() {
         let none = Unfinished::default();
         let mut present = vec![client(2, Progress::Complete); 4];
-        present.extend([
-            client(2, Progress::InHandshake(NOW)),
-            client(3, Progress::Arrived),
-        ]);
+        present.extend([client(2, Progress::InHandshake(NOW)), client(3, Progress::Arrived)]);
         assert_eq!(place(&present, &none, 8), Ok(None));
         let full = "the server has 6 clients already (--max-clients)";
         assert_eq!(place(&present, &none, 6), Err(full.into()));
@@ -263,10 +238,7 @@ mod tests {
     fn clients_of_a_host_give_way_to_its_own_only() {
         let none = Unfinished::default();
         let mut present = vec![client(1, Progress::Complete); 7];
-        present.extend([
-            client(1, Progress::Arrived),
-            client(2, Progress::InHandshake(LONG)),
-        ]);
+        present.extend([client(1, Progress::Arrived), client(2, Progress::InHandshake(LONG))]);
         let reason = "the server has 8 clients of 10.1.1.1 already (half of --max-clients)";
         assert_eq!(place(&present, &none, 16), Err(reason.into()));
         present[3] = client(1, Progress::InHandshake(LONG));
@@ -307,12 +279,7 @@ mod tests {
 
     /// Returns which client gets the next process.
     fn next(present: &[Present], unfinished: &Unfinished) -> Option<usize> {
-        let room = Room {
-            present,
-            unfinished,
-            most: 64,
-            now: Instant::now(),
-        };
+        let room = Room { present, unfinished, most: 64, now: Instant::now() };
         room.next()
     }
 

@@ -51,11 +51,8 @@ struct Further {
 impl Further {
     /// Returns the line about them, if there are any.
     fn line(&self, host: IpAddr) -> Option<(Priority, String)> {
-        let counts = [
-            (self.done, "done"),
-            (self.failed, "failed"),
-            (self.left, "ended by the client"),
-        ];
+        let counts =
+            [(self.done, "done"), (self.failed, "failed"), (self.left, "ended by the client")];
         let sum: u64 = counts.iter().map(|(count, _)| count).sum();
         let named = counts.iter().filter(|(count, _)| *count > 0);
         let named: Vec<String> = named.map(|(count, how)| format!("{count} {how}")).collect();
@@ -68,11 +65,7 @@ impl Further {
             doing.join(", "),
             named.join(", ")
         );
-        let priority = if self.failed > 0 {
-            Priority::Warning
-        } else {
-            Priority::Info
-        };
+        let priority = if self.failed > 0 { Priority::Warning } else { Priority::Info };
         (sum > 0).then_some((priority, line))
     }
 }
@@ -171,10 +164,7 @@ mod tests {
 
     /// Begins and ends a run. Returns whether both are printed.
     fn run(log: &mut RunLog, now: Instant, outcome: Outcome) -> bool {
-        let ending = Ending {
-            outcome,
-            text: "failed after 0.1 s: no answer".into(),
-        };
+        let ending = Ending { outcome, text: "failed after 0.1 s: no answer".into() };
         log.begins(host(), now) || log.ends(host(), "write-lat", &ending, SECOND)
     }
 
@@ -244,10 +234,7 @@ mod tests {
         for _ in 0..=SINGLY {
             log.begins(host(), start);
         }
-        let ending = Ending {
-            outcome: Outcome::Done,
-            text: "done".into(),
-        };
+        let ending = Ending { outcome: Outcome::Done, text: "done".into() };
         assert!(!log.ends(host(), "send-bw", &ending, 59 * SECOND));
         assert!(log.ends(host(), "send-bw", &ending, PERIOD));
     }

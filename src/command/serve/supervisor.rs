@@ -148,10 +148,7 @@ impl<'a> Supervisor<'a> {
         let due = self.clients.iter().filter_map(Client::due);
         let due = due.chain(self.runs.due()).chain(self.place_due()).min();
         let within = due.map(|due| due.saturating_duration_since(Instant::now()));
-        let mut polled = vec![
-            PollFd::new(wake, PollFlags::IN),
-            PollFd::new(asked, PollFlags::IN),
-        ];
+        let mut polled = vec![PollFd::new(wake, PollFlags::IN), PollFd::new(asked, PollFlags::IN)];
         for client in &self.clients {
             let (line, stderr, stream) = client.sockets();
             polled.extend(line.map(|line| PollFd::new(line, PollFlags::IN)));
@@ -202,10 +199,7 @@ impl<'a> Supervisor<'a> {
         let last = self.clients.len() - 1;
         let place = places(&entries).last().map_or(1, |(_, place)| *place);
         if self.clients[last].go_back(place) {
-            self.client_line(
-                last,
-                &format!("does not answer when it is called, place {place}"),
-            );
+            self.client_line(last, &format!("does not answer when it is called, place {place}"));
         }
     }
 
@@ -245,15 +239,11 @@ impl<'a> Supervisor<'a> {
 
     /// Returns the clients: those with a process, then those that have arrived.
     fn present(&self) -> Vec<Present> {
-        let arrived = self.arrived.iter().map(|(newcomer, _)| Present {
-            host: newcomer.peer.ip(),
-            progress: Progress::Arrived,
-        });
-        self.clients
+        let arrived = self
+            .arrived
             .iter()
-            .map(Client::present)
-            .chain(arrived)
-            .collect()
+            .map(|(newcomer, _)| Present { host: newcomer.peer.ip(), progress: Progress::Arrived });
+        self.clients.iter().map(Client::present).chain(arrived).collect()
     }
 
     fn room<'p>(&'p self, present: &'p [Present]) -> Room<'p> {
@@ -324,9 +314,7 @@ impl<'a> Supervisor<'a> {
                 Ok(client) => self.clients.push(client),
                 Err(failure) => {
                     let is_at_limit = failure.is_at_limit();
-                    let reason = failure
-                        .context("the server cannot start a process")
-                        .message();
+                    let reason = failure.context("the server cannot start a process").message();
                     if is_at_limit {
                         let (peer, doing) = (newcomer.peer, newcomer.doing());
                         let reason = newcomer.turn_away(&reason);
@@ -369,8 +357,7 @@ impl<'a> Supervisor<'a> {
                     self.counts.done += 1;
                     self.totals.runs.fetch_add(1, Ordering::Relaxed);
                     let log = &self.log;
-                    self.refusals
-                        .served(|line| log.line(Priority::Warning, line));
+                    self.refusals.served(|line| log.line(Priority::Warning, line));
                     Priority::Info
                 }
                 Outcome::Failed => {
@@ -402,8 +389,7 @@ impl<'a> Supervisor<'a> {
     fn refused(&mut self, line: &str) {
         self.counts.refused += 1;
         let log = &self.log;
-        self.refusals
-            .add(line, |line| log.line(Priority::Warning, line));
+        self.refusals.add(line, |line| log.line(Priority::Warning, line));
     }
 
     /// Removes the clients that have ended, and begins the runs of those whose turn it is.
@@ -422,20 +408,14 @@ impl<'a> Supervisor<'a> {
             }
         }
         let log = &self.log;
-        self.runs
-            .advance(Instant::now(), |priority, line| log.line(priority, line));
+        self.runs.advance(Instant::now(), |priority, line| log.line(priority, line));
     }
 
     /// Returns the state of the server in lines.
     fn status(&self) -> String {
         let (host, port, pid) = (host_name(), self.port, std::process::id());
         let up = self.since.elapsed().as_secs();
-        let Counts {
-            done,
-            failed,
-            left,
-            refused,
-        } = self.counts;
+        let Counts { done, failed, left, refused } = self.counts;
         let refused = refused + self.totals.clients.load(Ordering::Relaxed);
         let unrelated = self.totals.unrelated.load(Ordering::Relaxed);
         let mut text = format!(

@@ -37,11 +37,7 @@ pub fn start(request: &StatRequest, path: &Path) -> Result<(), Failure> {
         return Err(Failure::environment("no NIC can be read"));
     }
     replace(path, &record.bytes()).map_err(|error| {
-        Failure::environment(format!(
-            "cannot write {}: {}",
-            path.display(),
-            cause(&error)
-        ))
+        Failure::environment(format!("cannot write {}: {}", path.display(), cause(&error)))
     })
 }
 
@@ -78,10 +74,7 @@ fn since_first_reading(path: &Path) -> Result<(JobStat, Vec<String>), Failure> {
     }
     let devices = record.nics.iter().map(|nic| nic.device.parse());
     let devices: Vec<DeviceName> = devices.collect::<Result<_, _>>().map_err(refused)?;
-    let set = CounterSet {
-        name: record.set.clone(),
-        counters: record.counters.clone(),
-    };
+    let set = CounterSet { name: record.set.clone(), counters: record.counters.clone() };
     let unix_ns = nanoseconds(since_1970());
     // The last reading is a first one here: this process has made no other.
     let mut nics = Nics::begin(&devices, &set, &machine);
@@ -92,12 +85,7 @@ fn since_first_reading(path: &Path) -> Result<(JobStat, Vec<String>), Failure> {
         return Err(Failure::environment("no NIC can be read"));
     }
     add_end(&mut record.nics, &nics.records()).map_err(|why| refused(&why))?;
-    record.end = Some(EndRecord {
-        unix_ns,
-        status: None,
-        is_interim: false,
-        still_running: 0,
-    });
+    record.end = Some(EndRecord { unix_ns, status: None, is_interim: false, still_running: 0 });
     let gone: Vec<String> = record
         .nics
         .iter()

@@ -49,10 +49,7 @@ pub fn end_as(status: EndStatus) -> ! {
         EndStatus::Signal(signal) => signal,
     };
     thread::sleep(LAST_LINES);
-    let none = Rlimit {
-        current: Some(0),
-        maximum: Some(0),
-    };
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
     // A program that the kernel starts for cores gets one whatever the limit is.
     let is_dumpable = set_dumpable_behavior(DumpableBehavior::NotDumpable).is_err();
     if setrlimit(Resource::Core, none).is_ok() && !is_dumpable {

@@ -48,10 +48,7 @@ impl Events {
     }
 
     fn of(received: Receiver<Received>) -> Self {
-        Self {
-            received,
-            backlog: RefCell::default(),
-        }
+        Self { received, backlog: RefCell::default() }
     }
 
     /// Drops each signal with this number that has arrived.
@@ -98,11 +95,7 @@ pub struct Pauses<'a> {
 impl<'a> Pauses<'a> {
     /// Begins when the command has ended. Without `events`, no signal ends a pause.
     pub fn begin(events: Option<&'a Events>) -> Self {
-        Self {
-            events,
-            ended: Instant::now(),
-            is_over: false,
-        }
+        Self { events, ended: Instant::now(), is_over: false }
     }
 
     /// Pauses for this long. Returns whether to go on waiting.
@@ -134,10 +127,7 @@ mod tests {
     fn events(signals: &[Signal]) -> (mpsc::Sender<Received>, Events) {
         let (sender, received) = mpsc::channel();
         for signal in signals {
-            let received = Received {
-                signal: signal.as_raw(),
-                sender: None,
-            };
+            let received = Received { signal: signal.as_raw(), sender: None };
             sender.send(received).unwrap();
         }
         (sender, Events::of(received))
@@ -155,11 +145,7 @@ mod tests {
     fn drops_repeats_and_keeps_the_order_of_others() {
         let (_sender, events) = events(&[Signal::TERM, Signal::INT, Signal::TERM, Signal::USR1]);
         events.drop_repeats(Signal::TERM.as_raw());
-        let next = || {
-            events
-                .next(Some(Instant::now()))
-                .map(|received| received.signal)
-        };
+        let next = || events.next(Some(Instant::now())).map(|received| received.signal);
         assert_eq!(next(), Ok(Signal::INT.as_raw()));
         assert_eq!(next(), Ok(Signal::USR1.as_raw()));
         assert_eq!(next(), Err(RecvTimeoutError::Timeout));

@@ -101,10 +101,7 @@ mod tests {
     use super::*;
 
     fn received(signal: Signal, sender: Option<i32>) -> Received {
-        Received {
-            signal: signal.as_raw(),
-            sender,
-        }
+        Received { signal: signal.as_raw(), sender }
     }
 
     #[test]

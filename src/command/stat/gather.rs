@@ -64,22 +64,12 @@ pub fn all_nodes(
         let nodes: Vec<&NodeRecord> = ended.values().chain(&others).chain([own]).collect();
         let missing = missing(&nodes);
         let is_complete = is_complete(&nodes, &missing);
-        let at_most = if others.is_empty() {
-            at_most
-        } else {
-            at_most * LONGER_FOR_STARTED
-        };
+        let at_most = if others.is_empty() { at_most } else { at_most * LONGER_FOR_STARTED };
         let left = at_most.saturating_sub(begun.elapsed());
         if is_complete || left.is_zero() || !pause_for(pause.min(left)) {
             let (files, ended): (Vec<PathBuf>, Vec<NodeRecord>) = ended.into_iter().unzip();
             let nodes = ended.into_iter().chain(others).chain([own.clone()]);
-            return NodesOfJob {
-                nodes: nodes.collect(),
-                files,
-                missing,
-                is_complete,
-                notes,
-            };
+            return NodesOfJob { nodes: nodes.collect(), files, missing, is_complete, notes };
         }
         pause = (2 * pause).min(longest);
     }
@@ -139,9 +129,7 @@ fn missing(nodes: &[&NodeRecord]) -> Vec<String> {
     let present = HostIndex::new(nodes.iter().map(|node| node.node.as_str()));
     let expected = nodes.iter().filter_map(|node| node.step.as_ref());
     let expected: BTreeSet<&String> = expected.flat_map(|step| &step.nodes).collect();
-    let missing = expected
-        .into_iter()
-        .filter(|name| present.find(name).is_none());
+    let missing = expected.into_iter().filter(|name| present.find(name).is_none());
     missing.cloned().collect()
 }
 
@@ -197,10 +185,7 @@ fn merged(directories: &[PathBuf]) -> Result<JobStat, Failure> {
     let mut known = BTreeSet::new();
     for directory in directories {
         let files = latest(directory);
-        if directory
-            .canonicalize()
-            .is_ok_and(|path| !known.insert(path))
-        {
+        if directory.canonicalize().is_ok_and(|path| !known.insert(path)) {
             let why = format!("--merge: {} is named twice", directory.display());
             return Err(Failure::usage(why));
         }
@@ -231,12 +216,8 @@ fn leave_out_earlier(nodes: &mut Vec<NodeRecord>) -> Option<String> {
     let is_earlier = |node: &NodeRecord| node.is_before(&last);
     let earlier = nodes.extract_if(.., |node| is_earlier(node));
     let names: Vec<String> = earlier.map(|node| node.node).collect();
-    (!names.is_empty()).then(|| {
-        format!(
-            "left out, because they are of an earlier command: {}",
-            names.join(", ")
-        )
-    })
+    (!names.is_empty())
+        .then(|| format!("left out, because they are of an earlier command: {}", names.join(", ")))
 }
 
 #[cfg(test)]
@@ -359,10 +340,7 @@ mod tests {
         fs::write(&file, other.bytes()).unwrap();
         let found = gather(directory.path(), &own);
         assert_eq!(found.nodes, [own.clone()]);
-        assert_eq!(
-            (&*found.missing, &*found.files),
-            (&["b".to_owned()][..], &[][..])
-        );
+        assert_eq!((&*found.missing, &*found.files), (&["b".to_owned()][..], &[][..]));
         let mut nodes = vec![other.clone(), own.clone()];
         let line = leave_out_earlier(&mut nodes).unwrap();
         assert!(line.ends_with(": b"), "{line}");

@@ -20,10 +20,7 @@ pub fn missing(name: &OsStr, error: &io::Error) -> Option<String> {
     file.take(HEAD).read_to_end(&mut head).ok()?;
     let head = String::from_utf8_lossy(&head);
     let line = head.strip_prefix("#!")?.split('\n').next()?;
-    let interpreter = line
-        .trim_start_matches([' ', '\t'])
-        .split([' ', '\t'])
-        .next()?;
+    let interpreter = line.trim_start_matches([' ', '\t']).split([' ', '\t']).next()?;
     Some(match interpreter.strip_suffix('\r') {
         Some(interpreter) => format!(
             "its first line ends in a carriage return, so its interpreter '{interpreter}' is not \

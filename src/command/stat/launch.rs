@@ -67,9 +67,7 @@ pub fn run(request: &StatRequest, command: &[OsString]) -> Result<(), Failure> {
                 if !program.leads_alone() {
                     execute(command);
                 }
-                notes.push(format!(
-                    "cannot wait for other processes of this node: {error}"
-                ));
+                notes.push(format!("cannot wait for other processes of this node: {error}"));
                 None
             }
         }
@@ -123,10 +121,7 @@ fn report_not_executed(command: &[OsString], error: &io::Error) -> i32 {
 
 /// Returns whether the system has refused to make a process, not the program of the command.
 fn is_exhausted(error: &io::Error) -> bool {
-    matches!(
-        Errno::from_io_error(error),
-        Some(Errno::AGAIN | Errno::NOMEM)
-    )
+    matches!(Errno::from_io_error(error), Some(Errno::AGAIN | Errno::NOMEM))
 }
 
 /// The process that reads the NICs of its node.
@@ -207,9 +202,7 @@ impl<'a> Leader<'a> {
             // The system permits no further process.
             Err(error) if is_exhausted(&error) => {
                 let cause = facts::error::cause(&error);
-                note(&format!(
-                    "no report: no process beside the command: {cause}"
-                ));
+                note(&format!("no report: no process beside the command: {cause}"));
                 let command = self.command;
                 self.remove_files();
                 drop(self);
@@ -353,10 +346,7 @@ impl<'a> Leader<'a> {
         if let Some(events) = &self.events {
             events.drop_repeats(received.signal);
         }
-        let group = self
-            .witness
-            .as_mut()
-            .and_then(|witness| witness.take().ok());
+        let group = self.witness.as_mut().and_then(|witness| witness.take().ok());
         let was_for_group = group.unwrap_or(0) >> (received.signal - 1) & 1 == 1;
         let has_reached_command = was_for_group && shares_group(pid.as_raw_nonzero().get());
         if forwarding == Forwarding::All || !has_reached_command {
@@ -372,12 +362,7 @@ impl<'a> Leader<'a> {
             note(&line);
         }
         self.record.nics = self.nics.records();
-        self.record.end = Some(EndRecord {
-            unix_ns,
-            status,
-            is_interim,
-            still_running,
-        });
+        self.record.end = Some(EndRecord { unix_ns, status, is_interim, still_running });
     }
 
     /// Writes the readings for other nodes, and for what comes after the death of this process.
@@ -386,10 +371,7 @@ impl<'a> Leader<'a> {
             return;
         };
         if let Err(error) = directory.write_end(&self.record) {
-            note(&format!(
-                "cannot write to {}: {error}",
-                directory.path().display()
-            ));
+            note(&format!("cannot write to {}: {error}", directory.path().display()));
         }
     }
 

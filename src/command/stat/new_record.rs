@@ -20,11 +20,7 @@ pub fn new_record(
     nics: &Nics,
     started: Duration,
 ) -> NodeRecord {
-    let words = if request.with_arguments {
-        command
-    } else {
-        name_of(command)
-    };
+    let words = if request.with_arguments { command } else { name_of(command) };
     let words = words.iter().map(|word| word.to_string_lossy().into_owned());
     NodeRecord {
         stat_format: FORMAT,

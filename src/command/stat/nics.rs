@@ -54,11 +54,7 @@ struct NicReading {
 impl Nics {
     /// Reads the counters for the first time. What cannot be read is left out, with a note.
     pub fn begin(devices: &[DeviceName], set: &CounterSet, machine: &Machine) -> Self {
-        let mut nics = Self {
-            set: set.clone(),
-            nics: Vec::new(),
-            notes: Vec::new(),
-        };
+        let mut nics = Self { set: set.clone(), nics: Vec::new(), notes: Vec::new() };
         for device in nics.selected(devices, machine) {
             if let Some(of) = nics.read(device, machine) {
                 let before = Values::of(&of.readings, &nics.set.counters);
@@ -86,10 +82,7 @@ impl Nics {
                 Vec::new()
             }
         };
-        let found: Vec<DeviceName> = granted
-            .iter()
-            .filter_map(|name| name.parse().ok())
-            .collect();
+        let found: Vec<DeviceName> = granted.iter().filter_map(|name| name.parse().ok()).collect();
         if !found.is_empty() {
             return found;
         }
@@ -98,10 +91,7 @@ impl Nics {
             names.iter().filter_map(|name| name.parse().ok()).collect();
         found.sort_by_key(|device| device.index);
         if found.is_empty() {
-            found = SOFTWARE
-                .iter()
-                .filter_map(|name| name.parse().ok())
-                .collect();
+            found = SOFTWARE.iter().filter_map(|name| name.parse().ok()).collect();
         }
         found
     }
@@ -114,10 +104,7 @@ impl Nics {
             Some(of) => (of.facts, of.readings),
             None => {
                 let device = device.to_string();
-                let facts = NicFacts {
-                    device,
-                    ..NicFacts::default()
-                };
+                let facts = NicFacts { device, ..NicFacts::default() };
                 (facts, Readings::default())
             }
         });
@@ -173,8 +160,7 @@ impl Nics {
                 Some(read)
             }
             Err(why) => {
-                self.notes
-                    .push(format!("the counters of {device} cannot be read: {why}"));
+                self.notes.push(format!("the counters of {device} cannot be read: {why}"));
                 None
             }
         }
@@ -190,8 +176,7 @@ impl Nics {
         let unknown: BTreeSet<&str> = self.set.unknown().filter(is_absent).collect();
         if !unknown.is_empty() && !self.nics.is_empty() {
             let names: Vec<&str> = unknown.into_iter().collect();
-            self.notes
-                .push(format!("no NIC has these counters: {}", names.join(" ")));
+            self.notes.push(format!("no NIC has these counters: {}", names.join(" ")));
         }
     }
 }

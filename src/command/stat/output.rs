@@ -174,10 +174,7 @@ impl ReportFiles {
 pub fn check(request: &StatRequest, job: &JobStat) -> Result<(), Failure> {
     let mut found = job.findings.iter();
     match found.find(|finding| request.fail_on.contains(&finding.code)) {
-        Some(finding) => Err(Failure::unmet(format!(
-            "{}: {}",
-            finding.code, finding.text
-        ))),
+        Some(finding) => Err(Failure::unmet(format!("{}: {}", finding.code, finding.text))),
         None => Ok(()),
     }
 }

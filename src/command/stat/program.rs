@@ -32,10 +32,7 @@ impl Program {
     /// of its program then, and a line is printed.
     pub fn of_environment() -> Self {
         let alone = |failure: Failure| {
-            note(&format!(
-                "{} (the report is of this process alone)",
-                failure.message()
-            ));
+            note(&format!("{} (the report is of this process alone)", failure.message()));
             None
         };
         Self {
@@ -162,12 +159,7 @@ mod tests {
     use super::*;
 
     fn program(task: LauncherTask) -> Program {
-        Program {
-            task: Some(task),
-            job: None,
-            host: "nid1".into(),
-            restart: String::new(),
-        }
+        Program { task: Some(task), job: None, host: "nid1".into(), restart: String::new() }
     }
 
     /// Process 1 of 4, the first one of two on its node.
@@ -193,10 +185,7 @@ mod tests {
     fn keys_tell_steps_restarts_nodes_and_boots_apart() {
         let mut program = program(task());
         assert_eq!(program.key(), "17.3");
-        assert_eq!(
-            program.key_on_node(Some("1234567890")),
-            "17.3.12345678.nid1"
-        );
+        assert_eq!(program.key_on_node(Some("1234567890")), "17.3.12345678.nid1");
         program.restart = restart(Some("2".into()));
         assert_eq!(program.key(), "17.3.r2");
         assert_eq!([restart(None), restart(Some("0".into()))], ["", ""]);
@@ -219,21 +208,14 @@ mod tests {
     #[test]
     fn gathers_only_if_the_nodes_have_a_common_name() {
         assert!(program(task()).has_other_nodes());
-        let without_step = LauncherTask {
-            step: None,
-            ..task()
-        };
+        let without_step = LauncherTask { step: None, ..task() };
         assert!(!program(without_step).has_other_nodes());
     }
 
     #[test]
     fn all_processes_may_be_on_a_node_without_local_ranks() {
         assert_eq!(program(task()).others(), Some(1));
-        let unknown = LauncherTask {
-            local_rank: None,
-            local_size: None,
-            ..task()
-        };
+        let unknown = LauncherTask { local_rank: None, local_size: None, ..task() };
         let unknown = program(unknown);
         assert_eq!((unknown.others(), unknown.leads_alone()), (Some(3), false));
         assert!(program(task()).leads_alone());

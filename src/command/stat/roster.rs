@@ -106,11 +106,7 @@ const EXCLUSIVE: FlockOperation = FlockOperation::NonBlockingLockExclusive;
 /// Opens the file, which must be new if `is_new`.
 fn open(path: &Path, is_new: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
-    options
-        .append(true)
-        .read(true)
-        .create_new(is_new)
-        .mode(0o600);
+    options.append(true).read(true).create_new(is_new).mode(0o600);
     options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed());
     let file = options.open(path)?;
     let found = file.metadata()?;
@@ -159,11 +155,7 @@ impl Roster {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() || !pause_for(pause.min(left)) {
                 // The kernel may not list the locks of processes in other namespaces.
-                return if self.is_free() {
-                    0
-                } else {
-                    running(&self.file).max(1)
-                };
+                return if self.is_free() { 0 } else { running(&self.file).max(1) };
             }
             pause = (2 * pause).min(longest);
         }
@@ -333,11 +325,7 @@ mod tests {
         let roster = leader(directory.path(), None);
         assert_eq!(roster.missing(Some(2)), 2);
         drop(roster);
-        assert_eq!(
-            names(directory.path()),
-            0,
-            "the next leader removes all that is left over"
-        );
+        assert_eq!(names(directory.path()), 0, "the next leader removes all that is left over");
     }
 
     fn make_old(path: &Path) {

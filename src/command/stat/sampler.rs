@@ -74,13 +74,8 @@ impl Sampler {
                 before = after;
             }
         };
-        thread::Builder::new()
-            .name("sampler".into())
-            .spawn(sample)?;
-        Ok(Self {
-            end: Some(end),
-            ended,
-        })
+        thread::Builder::new().name("sampler".into()).spawn(sample)?;
+        Ok(Self { end: Some(end), ended })
     }
 }
 

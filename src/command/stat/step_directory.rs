@@ -61,11 +61,7 @@ impl StepDirectory {
             None => path.clone(),
         };
         make_directory(&of_node)?;
-        Ok(Self {
-            path,
-            of_node,
-            node: node_name(node),
-        })
+        Ok(Self { path, of_node, node: node_name(node) })
     }
 
     /// Returns the number of the next command of this node in its step, from 1 on. Files of earlier
@@ -283,11 +279,7 @@ pub fn start_of(file: &Path) -> Option<PathBuf> {
 /// in paths.
 pub fn shortened(text: &str, longest: usize) -> String {
     let safe = |c: char| {
-        if c.is_ascii_alphanumeric() || ".-".contains(c) {
-            c
-        } else {
-            '_'
-        }
+        if c.is_ascii_alphanumeric() || ".-".contains(c) { c } else { '_' }
     };
     text.chars().take(longest).map(safe).collect()
 }

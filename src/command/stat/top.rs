@@ -124,9 +124,7 @@ impl Terminal {
     fn write(&self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         let written = stdout.write_all(text.as_bytes());
-        written
-            .and_then(|()| stdout.flush())
-            .map_err(interrupt::output_failed)
+        written.and_then(|()| stdout.flush()).map_err(interrupt::output_failed)
     }
 }
 

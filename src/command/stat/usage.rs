@@ -36,10 +36,7 @@ pub fn usage() -> Usage {
         program: NAME.into(),
         about: "Show what the NICs did while a command ran",
         synopsis: vec![
-            (
-                "cxidiag stat [DEVICE...] [OPTIONS] -- COMMAND [ARG...]".into(),
-                "",
-            ),
+            ("cxidiag stat [DEVICE...] [OPTIONS] -- COMMAND [ARG...]".into(), ""),
             ("cxidiag stat [DEVICE...] [OPTIONS] --start=FILE".into(), ""),
             ("cxidiag stat [OPTIONS] --stop=FILE".into(), ""),
             ("cxidiag stat [OPTIONS] --merge DIR...".into(), ""),
@@ -236,10 +233,7 @@ fn forwardings() -> Vec<String> {
 }
 
 fn all_codes() -> Vec<String> {
-    job_findings::codes()
-        .into_iter()
-        .map(str::to_owned)
-        .collect()
+    job_findings::codes().into_iter().map(str::to_owned).collect()
 }
 
 /// Returns the set with a name, or in a file.
@@ -319,16 +313,9 @@ fn form(
         }
         Ok(())
     };
-    let forms = [
-        typed.start.is_some(),
-        typed.stop.is_some(),
-        typed.is_merge,
-        typed.is_top,
-    ];
+    let forms = [typed.start.is_some(), typed.stop.is_some(), typed.is_merge, typed.is_top];
     if forms.into_iter().filter(|is_given| *is_given).count() > 1 {
-        return Err(Failure::usage(
-            "--start, --stop, --merge and --top exclude each other",
-        ));
+        return Err(Failure::usage("--start, --stop, --merge and --top exclude each other"));
     }
     if typed.is_top {
         without_command("top")?;
@@ -382,11 +369,7 @@ fn form(
     }
     if !typed.fail_on.is_empty() && !matches!(form, Form::Stop(_)) {
         let allowed = "it is for --stop and --merge: the exit status is that of COMMAND";
-        return Err(Failure::usage(invalid(
-            "fail-on",
-            typed.fail_on.join(","),
-            allowed,
-        )));
+        return Err(Failure::usage(invalid("fail-on", typed.fail_on.join(","), allowed)));
     }
     Ok(form)
 }

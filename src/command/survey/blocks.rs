@@ -80,11 +80,7 @@ mod tests {
 
     /// Returns three nodes with a NIC each. The ranks of the nodes differ from their indices.
     fn roster() -> Roster {
-        let node = |rank| Node {
-            host: format!("n{rank}"),
-            rank,
-            absent: None,
-        };
+        let node = |rank| Node { host: format!("n{rank}"), rank, absent: None };
         let nic = |node| Nic {
             node: NodeId(node),
             device: "cxi0".into(),
@@ -92,35 +88,18 @@ mod tests {
             location: None,
             failure: None,
         };
-        Roster {
-            nodes: [7, 5, 6].map(node).into(),
-            nics: [0, 1, 2].map(nic).into(),
-        }
+        Roster { nodes: [7, 5, 6].map(node).into(), nics: [0, 1, 2].map(nic).into() }
     }
 
     #[test]
     fn gives_a_task_to_both_processes_of_a_pair() {
         let address = |nic| Some(FabricAddress { nic, pid: 3 });
-        let pair = Pair {
-            initiator: NicId(0),
-            target: NicId(2),
-        };
-        let alone = Pair {
-            initiator: NicId(1),
-            target: NicId(1),
-        };
-        let round = |pairs: &[Pair]| Round {
-            test: TestId(4),
-            stage: Stage::Sweep,
-            pairs: pairs.into(),
-        };
+        let pair = Pair { initiator: NicId(0), target: NicId(2) };
+        let alone = Pair { initiator: NicId(1), target: NicId(1) };
+        let round =
+            |pairs: &[Pair]| Round { test: TestId(4), stage: Stage::Sweep, pairs: pairs.into() };
         let rounds = [round(&[pair]), round(&[alone])];
-        let slots = Slots {
-            block: 2,
-            first_round: 10,
-            begins_ns: 1_000,
-            slot_ns: 50,
-        };
+        let slots = Slots { block: 2, first_round: 10, begins_ns: 1_000, slot_ns: 50 };
         let addresses = [address(10), address(11), address(12)];
         let (blocks, left_out) = blocks(&rounds, slots, &roster(), &addresses);
         let tasks: Vec<_> = blocks
@@ -140,31 +119,15 @@ mod tests {
                 (7, 0, 10, Part::Initiator, 12),
             ]
         );
-        assert!(
-            blocks
-                .values()
-                .all(|block| block.slots == 2 && block.number == 2)
-        );
+        assert!(blocks.values().all(|block| block.slots == 2 && block.number == 2));
         assert_eq!(left_out, []);
     }
 
     #[test]
     fn leaves_out_pairs_of_nics_without_address() {
-        let pair = Pair {
-            initiator: NicId(0),
-            target: NicId(2),
-        };
-        let round = Round {
-            test: TestId(0),
-            stage: Stage::Sweep,
-            pairs: vec![pair],
-        };
-        let slots = Slots {
-            block: 0,
-            first_round: 0,
-            begins_ns: 0,
-            slot_ns: 1,
-        };
+        let pair = Pair { initiator: NicId(0), target: NicId(2) };
+        let round = Round { test: TestId(0), stage: Stage::Sweep, pairs: vec![pair] };
+        let slots = Slots { block: 0, first_round: 0, begins_ns: 0, slot_ns: 1 };
         let (blocks, left_out) = blocks(&[round], slots, &roster(), &[None; 3]);
         assert!(blocks.is_empty());
         assert_eq!(left_out, [(0, pair)]);

@@ -23,9 +23,7 @@ impl BusyCpus {
         let disturbed = pairs.iter().filter(|pair| is_busy(pair, of_bandwidth));
         self.disturbed += disturbed.count();
         self.pairs += pairs.len();
-        let Self {
-            disturbed, pairs, ..
-        } = *self;
+        let Self { disturbed, pairs, .. } = *self;
         if self.is_noted || disturbed < FEWEST || disturbed * LEAST_PART < pairs {
             return None;
         }
@@ -48,10 +46,7 @@ mod tests {
     fn block(reason: Untested, pairs: usize) -> Vec<PairResult> {
         let result = PairResult {
             test: TestId(0),
-            pair: Pair {
-                initiator: NicId(0),
-                target: NicId(1),
-            },
+            pair: Pair { initiator: NicId(0), target: NicId(1) },
             stage: Stage::Sweep,
             round: 0,
             active: 1,

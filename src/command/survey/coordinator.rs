@@ -77,23 +77,15 @@ pub fn run(request: &SurveyRequest, launch: Launch) -> Result<(), Failure> {
 /// Runs a survey with these open files.
 fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), Failure> {
     let (started, clock) = (SystemTime::now(), Instant::now());
-    let Files {
-        selections,
-        mut locations,
-        earlier,
-        outputs,
-    } = files;
+    let Files { selections, mut locations, earlier, outputs } = files;
     let mut notes = Notes::new("survey", request.is_quiet);
     if let Some(note) = &request.without_effect {
         notes.add(note);
     }
     let setup = setup(request, launch);
     let ends = ends(request, launch);
-    let Gathered {
-        mut control,
-        joining,
-        joined,
-    } = outputs.or_failure(gather(request, launch, notes))?;
+    let Gathered { mut control, joining, joined } =
+        outputs.or_failure(gather(request, launch, notes))?;
     let late = &control.late.joined;
     locations.add_topology(late);
     (control.members).locate(late, |host, nic| locations.of(host, nic));
@@ -102,18 +94,10 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
     }
     let settings = Settings {
         selections,
-        nics: if request.at_once {
-            NicOrder::AtOnce
-        } else {
-            NicOrder::InTurn
-        },
+        nics: if request.at_once { NicOrder::AtOnce } else { NicOrder::InTurn },
         most_active: launch.most_active(request),
         seed: request.seed,
-        expectations: request
-            .tests
-            .iter()
-            .map(|test| test.expectations.clone())
-            .collect(),
+        expectations: request.tests.iter().map(|test| test.expectations.clone()).collect(),
         sensitivity: request.sensitivity,
         keep_figures: request.keeps_matrix.then_some(true),
     };
@@ -164,14 +148,8 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
             Err(failure) => ended = Err(failure),
         }
     }
-    let CoordinatorLoop {
-        mut control,
-        conductor,
-        outputs,
-        uncertainty_ns,
-        busy_slots,
-        ..
-    } = survey;
+    let CoordinatorLoop { mut control, conductor, outputs, uncertainty_ns, busy_slots, .. } =
+        survey;
     let mut document = Survey::new(
         setup,
         started,
@@ -206,21 +184,12 @@ fn gather(request: &SurveyRequest, launch: &Launch, mut notes: Notes) -> Result<
     let late = LateMembers::new(launch.size, mem::take(&mut joining.joined));
     let hosts = launch.host_names(&late.joined);
     let members = Members::new(hosts, &late.joined, |rank| joining.absent(rank));
-    Ok(Gathered {
-        control: MemberControl::new(root, members, late, notes),
-        joining,
-        joined,
-    })
+    Ok(Gathered { control: MemberControl::new(root, members, late, notes), joining, joined })
 }
 
 /// Ends the members.
 fn end(control: MemberControl, mut joining: JoinedMembers) {
-    let MemberControl {
-        mut root,
-        members,
-        mut notes,
-        ..
-    } = control;
+    let MemberControl { mut root, members, mut notes, .. } = control;
     for (rank, reason) in root.end(END_LIMIT) {
         if let Some(node) = members.node(rank) {
             let host = &members.roster.node(node).host;
@@ -370,9 +339,7 @@ impl CoordinatorLoop<'_> {
 
     /// Returns the time at the end of the survey in which only suspects are measured.
     fn retest_time(&self) -> Duration {
-        let whole = self
-            .ends
-            .map(|end| end.saturating_duration_since(self.measuring));
+        let whole = self.ends.map(|end| end.saturating_duration_since(self.measuring));
         whole.unwrap_or_default() / FOR_SUSPECTS
     }
 
@@ -389,20 +356,15 @@ impl CoordinatorLoop<'_> {
         }
         let (joined, locations) = (&self.control.late.joined, &mut self.locations);
         locations.add_topology(joined);
-        self.control
-            .members
-            .locate(joined, |host, nic| locations.of(host, nic));
+        self.control.members.locate(joined, |host, nic| locations.of(host, nic));
         let members = &self.control.members;
         self.conductor = conductor(self.request, members, &setup.tests, &self.settings)?;
         self.control.late.repeat(&mut self.conductor);
-        self.outputs
-            .begin(started, setup, self.conductor.roster())?;
+        self.outputs.begin(started, setup, self.conductor.roster())?;
         let nodes = &self.control.members.roster.nodes;
         let late = nodes.iter().rev().take(arrived.len());
         let late = late.map(|node| node.host.as_str());
-        self.control
-            .notes
-            .add(&format!("joined late: {}", compress(late)));
+        self.control.notes.add(&format!("joined late: {}", compress(late)));
         self.prepare(arrived.iter().map(|of| of.rank).collect())?;
         Ok(true)
     }
@@ -442,8 +404,7 @@ impl CoordinatorLoop<'_> {
             let slots = block.slots_of.get(&report.rank).copied();
             let load = report.load.as_ref();
             let slots = slots.unwrap_or_default() as u32;
-            self.busy_slots
-                .add(report.rank, slots, &report.results, load, tests);
+            self.busy_slots.add(report.rank, slots, &report.results, load, tests);
         }
         let (block, lost) = block.results(rounds, &self.control.members.roster);
         self.uncertainty_ns = self.uncertainty_ns.max(block.clock_uncertainty_ns);

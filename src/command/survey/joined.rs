@@ -48,12 +48,7 @@ impl JoinedMembers {
         file: Option<PathBuf>,
         published: Option<Published>,
     ) -> Self {
-        Self {
-            file,
-            processes: Some(processes),
-            published,
-            ..Self::default()
-        }
+        Self { file, processes: Some(processes), published, ..Self::default() }
     }
 
     /// Returns why a process is missing.
@@ -64,11 +59,7 @@ impl JoinedMembers {
         let Some(waited) = self.waited else {
             return "the survey ended before it joined".into();
         };
-        if let Some(file) = self
-            .file
-            .as_ref()
-            .filter(|_| self.blind.contains_key(&rank))
-        {
+        if let Some(file) = self.file.as_ref().filter(|_| self.blind.contains_key(&rank)) {
             return format!("it does not see {}", file.display());
         }
         let invited = self.invited.get(&rank);

@@ -67,8 +67,6 @@ impl LateMembers {
         let untested = |of: &&PairResult| matches!(of.answer, Answer::Untested(_));
         let explained: HashSet<_> = results.clone().filter(untested).map(key).collect();
         let is_evidence = |of: &&PairResult| !explained.contains(&key(of));
-        results
-            .filter(is_evidence)
-            .for_each(|result| conductor.add_earlier(result));
+        results.filter(is_evidence).for_each(|result| conductor.add_earlier(result));
     }
 }

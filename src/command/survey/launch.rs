@@ -177,12 +177,7 @@ impl<'a> Launch<'a> {
             hosts: networks.iter().map(IpNet::to_string).collect(),
             tests: (request.tests.iter().map(of_test))
                 .chain(added_tests(request))
-                .chain(
-                    request
-                        .load
-                        .iter()
-                        .flat_map(|of| of.tests.iter().map(of_test)),
-                )
+                .chain(request.load.iter().flat_map(|of| of.tests.iter().map(of_test)))
                 .collect(),
             service: request.service.clone(),
         };
@@ -253,9 +248,7 @@ impl<'a> Launch<'a> {
     /// CPUs.
     pub fn most_active(&self, request: &SurveyRequest) -> Option<u32> {
         let by_cpus = || (usable_cpus() / 2).max(1);
-        request
-            .max_active
-            .or_else(|| self.is_here_only().then(by_cpus))
+        request.max_active.or_else(|| self.is_here_only().then(by_cpus))
     }
 
     /// Listens for members, where they find this process.
@@ -264,11 +257,7 @@ impl<'a> Launch<'a> {
         // Where servers start members, --port names the port of the servers.
         let own = request.port.filter(|_| self.invited.is_empty());
         let port = own.or(agreed).unwrap_or(0);
-        let reach = if self.is_here_only() {
-            Reach::ThisMachine
-        } else {
-            Reach::Everywhere
-        };
+        let reach = if self.is_here_only() { Reach::ThisMachine } else { Reach::Everywhere };
         let bind = |port| Listener::bind(None, port, reach);
         let listener = match &self.task {
             Some((task, MeetingPoint::File(_))) if own.is_none() => {
@@ -284,11 +273,7 @@ impl<'a> Launch<'a> {
             Ok(Some(published)) => published.token.clone(),
             _ => Token::of_environment().unwrap_or_else(Token::random),
         };
-        Ok(Listening {
-            root: Root::listen(listener, token.clone(), self.size)?,
-            token,
-            published,
-        })
+        Ok(Listening { root: Root::listen(listener, token.clone(), self.size)?, token, published })
     }
 
     /// Listens for members, starts the members on this machine, and invites the members at servers.
@@ -302,11 +287,7 @@ impl<'a> Launch<'a> {
         request: &SurveyRequest,
         limit: Duration,
     ) -> Result<(Root, JoinedMembers), Failure> {
-        let Listening {
-            mut root,
-            token,
-            published,
-        } = self.listen(request)?;
+        let Listening { mut root, token, published } = self.listen(request)?;
         let published = match published {
             Ok(published) => published,
             Err(failure) => return Err(self.abort(root, failure, limit)),
@@ -340,11 +321,7 @@ impl<'a> Launch<'a> {
             return failure;
         }
         match self.listen(request) {
-            Ok(Listening {
-                root,
-                published: _published,
-                ..
-            }) => self.abort(root, failure, limit),
+            Ok(Listening { root, published: _published, .. }) => self.abort(root, failure, limit),
             Err(_) => failure,
         }
     }
@@ -366,11 +343,7 @@ impl<'a> Launch<'a> {
                 let why = format!("{other} and {host} are the same host ({})", peer.ip());
                 let invited = self.invited.iter().map(|rank| &self.hosts[*rank as usize]);
                 let listed = host_list::compress(invited.map(String::as_str));
-                let option = if self.here.is_empty() {
-                    "hosts"
-                } else {
-                    "peer"
-                };
+                let option = if self.here.is_empty() { "hosts" } else { "peer" };
                 return Err(Failure::usage(invalid(option, listed, why)));
             }
         }
@@ -388,11 +361,8 @@ struct Listening {
 
 /// Returns why there is no process on a host.
 fn unreached(failure: &Failure) -> String {
-    let question = if failure.step() == Some(Step::Tcp) {
-        " (does 'cxidiag serve' run there?)"
-    } else {
-        ""
-    };
+    let question =
+        if failure.step() == Some(Step::Tcp) { " (does 'cxidiag serve' run there?)" } else { "" };
     failure.message() + question
 }
 
@@ -407,13 +377,8 @@ mod tests {
             ..LauncherTask::numbered("Slurm", "SLURM_PROCID", 0, size)
         };
         let joined = joined.iter().map(|&(rank, host)| {
-            let introduction = Introduction {
-                rank,
-                size,
-                host: host.into(),
-                topology: None,
-                nics: Vec::new(),
-            };
+            let introduction =
+                Introduction { rank, size, host: host.into(), topology: None, nics: Vec::new() };
             (rank, introduction)
         });
         let point = MeetingPoint::File("meeting".into());
@@ -423,14 +388,8 @@ mod tests {
     #[test]
     fn missing_tasks_are_on_the_hosts_that_remain() {
         let joined = [(0, "n1"), (3, "n2")];
-        assert_eq!(
-            names(&["n1", "n2", "n3", "n4"], 4, &joined),
-            ["n1", "n3", "n4", "n2"]
-        );
-        assert_eq!(
-            names(&["n1", "n1", "n2", "n2"], 4, &joined),
-            ["n1", "n1", "n2", "n2"]
-        );
+        assert_eq!(names(&["n1", "n2", "n3", "n4"], 4, &joined), ["n1", "n3", "n4", "n2"]);
+        assert_eq!(names(&["n1", "n1", "n2", "n2"], 4, &joined), ["n1", "n1", "n2", "n2"]);
     }
 
     #[test]

@@ -131,12 +131,7 @@ impl LoadWishes {
                 None => Ok(None),
             };
         };
-        check_place(
-            processes,
-            self.cap,
-            wanted.is_plan,
-            env::var(CONTEXT).ok().as_deref(),
-        )?;
+        check_place(processes, self.cap, wanted.is_plan, env::var(CONTEXT).ok().as_deref())?;
         let class = of_survey.first().and_then(|test| test.plan.class);
         let class = class.unwrap_or(TrafficClass::BestEffort);
         if !matches!(class, TrafficClass::BestEffort | TrafficClass::BulkData) {
@@ -189,22 +184,10 @@ fn load_tests(
     service: &[String],
 ) -> Result<Vec<RequestedTest>, Failure> {
     let one = |name: &str, size: u64, further: &[String]| {
-        let found = tests(
-            &tools(&[name.to_owned()])?,
-            &[size.to_string()],
-            further,
-            &[],
-        )?;
-        found
-            .into_iter()
-            .next()
-            .ok_or_else(|| Failure::usage("expected a size"))
+        let found = tests(&tools(&[name.to_owned()])?, &[size.to_string()], further, &[])?;
+        found.into_iter().next().ok_or_else(|| Failure::usage("expected a size"))
     };
-    let sink = one(
-        "write-bw",
-        size_bytes,
-        &[service, &["--list-size=1".to_owned()]].concat(),
-    )?;
+    let sink = one("write-bw", size_bytes, &[service, &["--list-size=1".to_owned()]].concat())?;
     let mut latencies = of_survey.iter().filter(|of| !of.test.of_bandwidth);
     let victim = match latencies.next() {
         Some(first) => first.clone(),
@@ -242,28 +225,16 @@ mod tests {
             let why = refused(&launched, Some(Cap::All), false, Some(context)).unwrap();
             assert!(why.contains(context), "{why}");
         }
-        assert!(
-            refused(&hosts(), None, false, None)
-                .unwrap()
-                .contains("--load-cap")
-        );
+        assert!(refused(&hosts(), None, false, None).unwrap().contains("--load-cap"));
         assert_eq!(refused(&hosts(), Some(Cap::Most(2)), false, None), None);
         assert_eq!(refused(&hosts(), None, true, None), None);
-        assert_eq!(
-            refused(&ProcessSource::Loopback(4), None, false, None),
-            None
-        );
+        assert_eq!(refused(&ProcessSource::Loopback(4), None, false, None), None);
     }
 
     #[test]
     fn options_of_load_need_load() {
-        let wishes = LoadWishes {
-            cap: Some(Cap::All),
-            ..LoadWishes::default()
-        };
-        let refused = wishes
-            .request(&ProcessSource::Launcher, &[], &[])
-            .unwrap_err();
+        let wishes = LoadWishes { cap: Some(Cap::All), ..LoadWishes::default() };
+        let refused = wishes.request(&ProcessSource::Launcher, &[], &[]).unwrap_err();
         assert_eq!(refused.message(), "--load-cap needs --load");
         let none = LoadWishes::default().request(&hosts(), &[], &[]).unwrap();
         assert!(none.is_none());
@@ -283,9 +254,6 @@ mod tests {
         let classes: Vec<_> = found.iter().map(|of| of.plan.class).collect();
         assert_eq!(classes, [None, None, Some(OTHER_CLASS)]);
         let found = of(&["write-bw"]);
-        assert_eq!(
-            (found[1].test.tool.as_str(), found[1].test.size_bytes),
-            ("write-lat", 8)
-        );
+        assert_eq!((found[1].test.tool.as_str(), found[1].test.size_bytes), ("write-lat", 8));
     }
 }

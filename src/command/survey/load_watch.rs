@@ -21,11 +21,7 @@ pub struct LoadWatch {
 impl LoadWatch {
     /// Looks at all processes for the first time.
     pub fn begin() -> Self {
-        Self {
-            begun: Instant::now(),
-            times: Machine::this().cpu_times(),
-            seen: None,
-        }
+        Self { begun: Instant::now(), times: Machine::this().cpu_times(), seen: None }
     }
 
     /// Returns what used the CPUs since the start, if the process waited for one in `results`.

@@ -60,9 +60,7 @@ impl Locations {
         let topology = |of: &Introduction| Some((of.host.clone(), of.topology.clone()?));
         let known: Option<Vec<(String, String)>> = joined.values().map(topology).collect();
         let known = known.unwrap_or_default();
-        let known = known
-            .iter()
-            .map(|(host, switches)| (host.as_str(), switches.as_str()));
+        let known = known.iter().map(|(host, switches)| (host.as_str(), switches.as_str()));
         self.topology = of_topology(known);
     }
 
@@ -138,10 +136,7 @@ mod tests {
     fn nic(device: &str, address: u32, location: Option<Location>) -> NicFacts {
         NicFacts {
             device: device.into(),
-            address: Some(FabricAddress {
-                nic: address,
-                pid: 0,
-            }),
+            address: Some(FabricAddress { nic: address, pid: 0 }),
             vni: 1,
             class: String::new(),
             location,
@@ -175,10 +170,7 @@ mod tests {
         let known = nic("cxi0", 0x007ea, Some(Location::of_nid(0x007ea)));
         let unknown = nic("cxi0", 0x007ea, None);
         assert_eq!(text(locations.of("n1", &known)).as_deref(), Some("003.07"));
-        assert_eq!(
-            text(locations.of("n2", &known)).as_deref(),
-            Some("000.31.42")
-        );
+        assert_eq!(text(locations.of("n2", &known)).as_deref(), Some("000.31.42"));
         assert!(locations.of("n2", &unknown).is_some());
         assert_eq!(locations.of("n3", &unknown), None);
     }
@@ -195,10 +187,7 @@ mod tests {
         assert_eq!(of(&nic("cxi5", 0x12, other)).as_deref(), Some("000.00.18"));
         assert_eq!(of(&nic("cxi5", 0x12, None)), None);
         assert_eq!(of(&nic("soft8", 0x842, None)), None);
-        let unopened = NicFacts {
-            address: None,
-            ..nic("cxi0", 0, None)
-        };
+        let unopened = NicFacts { address: None, ..nic("cxi0", 0, None) };
         assert_eq!(of(&unopened), None);
     }
 
@@ -212,23 +201,14 @@ mod tests {
         let own = Some(Location::of_nid(0x842));
         assert_eq!(locations.of("n1", &nic("cxi0", 0x842, own)), own);
         let irregular = "dragonfly:groups=2,switches=2,nics=2;nic 0 1.1 rate=1MB/s";
-        assert!(
-            Locations::read(None, Some(irregular))
-                .unwrap()
-                .shape
-                .is_none()
-        );
+        assert!(Locations::read(None, Some(irregular)).unwrap().shape.is_none());
     }
 
     #[test]
     fn names_a_nic_that_the_fabric_lacks() {
         let fabric = "dragonfly:groups=1,switches=1,nics=2";
         let roster = |devices: &[&str]| Roster {
-            nodes: vec![Node {
-                host: "n1".into(),
-                rank: 0,
-                absent: None,
-            }],
+            nodes: vec![Node { host: "n1".into(), rank: 0, absent: None }],
             nics: (devices.iter())
                 .map(|device| Nic {
                     node: NodeId(0),
@@ -252,11 +232,7 @@ mod tests {
     fn refuses_invalid_fabric_by_line_and_word() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("fabric");
-        fs::write(
-            &path,
-            "dragonfly groups=2 switches=2 nics=2\nlink 0.0 0.9\n",
-        )
-        .unwrap();
+        fs::write(&path, "dragonfly groups=2 switches=2 nics=2\nlink 0.0 0.9\n").unwrap();
         let path = path.display().to_string();
         let refused = Locations::read(None, Some(&path)).unwrap_err();
         let expected = format!("--topology={path}: line 2: '0.9'");

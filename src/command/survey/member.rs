@@ -42,9 +42,7 @@ impl ProcessIdentity {
         Self {
             rank,
             size,
-            host: task
-                .and_then(|task| task.node.clone())
-                .unwrap_or_else(host_name),
+            host: task.and_then(|task| task.node.clone()).unwrap_or_else(host_name),
             topology: task.and_then(|task| task.topology.clone()),
         }
     }
@@ -157,10 +155,7 @@ fn memory_copy(device: Option<DeviceName>) -> Option<MemoryCopy> {
         return None;
     }
     let rate = memory_copy_rate(cpus, COPYING)? * backend::memory_share(device);
-    Some(MemoryCopy {
-        cpus: cpus.len() as u32,
-        bytes_per_second: rate as u64,
-    })
+    Some(MemoryCopy { cpus: cpus.len() as u32, bytes_per_second: rate as u64 })
 }
 
 /// Returns the plans of the NICs of a process with this `identity`.

@@ -33,10 +33,7 @@ impl Members {
         absent: impl Fn(u32) -> String,
     ) -> Self {
         let nics = joined.values().flat_map(|of| &of.nics);
-        let mut members = Self {
-            vni: most_frequent(nics.map(|nic| nic.vni)),
-            ..Self::default()
-        };
+        let mut members = Self { vni: most_frequent(nics.map(|nic| nic.vni)), ..Self::default() };
         for (host, rank) in hosts.into_iter().zip(0..) {
             let introduction = joined.get(&rank);
             members.roster.nodes.push(Node {
@@ -72,11 +69,7 @@ impl Members {
         if let Some(other) = others.find(is_meant) {
             other.host = expected;
         }
-        self.roster.nodes.push(Node {
-            host,
-            rank,
-            absent: None,
-        });
+        self.roster.nodes.push(Node { host, rank, absent: None });
         self.add_nics(introduction);
     }
 
@@ -99,8 +92,7 @@ impl Members {
             let again = is_known
                 .then(|| "another process measures with it: start one on each node".to_owned());
             let failure = nic.failure.clone().or(other_vni).or(again);
-            self.addresses
-                .push(nic.address.filter(|_| failure.is_none()));
+            self.addresses.push(nic.address.filter(|_| failure.is_none()));
             self.roster.nics.push(Nic {
                 node,
                 device: nic.device.clone(),
@@ -161,9 +153,8 @@ impl Members {
         };
         let nics = &mut self.roster.nics[first.index()..];
         let own = &mut self.addresses[first.index()..];
-        for (index, ((nic, own), address)) in (first.0..)
-            .map(NicId)
-            .zip(nics.iter_mut().zip(own).zip(addresses))
+        for (index, ((nic, own), address)) in
+            (first.0..).map(NicId).zip(nics.iter_mut().zip(own).zip(addresses))
         {
             if nic.failure.is_none() {
                 *own = address.as_ref().ok().copied();
@@ -192,10 +183,7 @@ mod tests {
     fn introduction(rank: u32, vnis: &[u32]) -> Introduction {
         let nic = |(device, vni): (usize, &u32)| NicFacts {
             device: format!("cxi{device}"),
-            address: (*vni != 0).then_some(FabricAddress {
-                nic: 10 * rank,
-                pid: 1,
-            }),
+            address: (*vni != 0).then_some(FabricAddress { nic: 10 * rank, pid: 1 }),
             vni: *vni,
             class: "BEST_EFFORT".into(),
             location: None,
@@ -233,17 +221,9 @@ mod tests {
             .collect();
         assert_eq!(
             nodes,
-            [
-                ("n0", None),
-                ("n1", None),
-                ("n9", Some("rank 2 did not join")),
-                ("n3", None)
-            ]
+            [("n0", None), ("n1", None), ("n9", Some("rank 2 did not join")), ("n3", None)]
         );
-        assert_eq!(
-            members.first_nics,
-            [(0, NicId(0)), (1, NicId(2)), (3, NicId(3))].into()
-        );
+        assert_eq!(members.first_nics, [(0, NicId(0)), (1, NicId(2)), (3, NicId(3))].into());
         assert_eq!(members.roster.nics[3].node, NodeId(3));
     }
 
@@ -281,12 +261,8 @@ mod tests {
     #[test]
     fn gives_no_address_to_nic_that_cannot_measure() {
         let members = members();
-        let failures: Vec<_> = members
-            .roster
-            .nics
-            .iter()
-            .map(|nic| nic.failure.as_deref())
-            .collect();
+        let failures: Vec<_> =
+            members.roster.nics.iter().map(|nic| nic.failure.as_deref()).collect();
         assert_eq!(
             failures,
             [
@@ -302,20 +278,14 @@ mod tests {
 
     #[test]
     fn leaves_out_second_process_of_a_nic() {
-        let twice = |rank| Introduction {
-            host: "n0".into(),
-            ..introduction(rank, &[10])
-        };
+        let twice = |rank| Introduction { host: "n0".into(), ..introduction(rank, &[10]) };
         let joined = [0, 1].map(|rank| (rank, twice(rank)));
         let hosts = vec!["n0".to_owned(); 2];
         let members = Members::new(hosts, &joined.into(), |_| String::new());
         let failures = members.roster.nics.iter().map(|nic| nic.failure.as_deref());
         assert_eq!(
             failures.collect::<Vec<_>>(),
-            [
-                None,
-                Some("another process measures with it: start one on each node")
-            ]
+            [None, Some("another process measures with it: start one on each node")]
         );
         assert_eq!(members.addresses[1], None);
     }

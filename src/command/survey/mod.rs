@@ -81,9 +81,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return Ok(());
     };
     let mut devices = request.devices.iter();
-    let ready = devices
-        .try_for_each(|device| backend::check(*device))
-        .and_then(|()| interrupt::watch());
+    let ready =
+        devices.try_for_each(|device| backend::check(*device)).and_then(|()| interrupt::watch());
     let json = own_place(request.places.json.as_ref());
     output::or_early_failure(json, ready)?;
     if is_started_for_client() {

@@ -59,11 +59,7 @@ pub struct Pace {
 impl Pace {
     /// Creates the pace of a survey that measures each pair for the time `pair`.
     pub fn new(pair: Duration) -> Self {
-        Self {
-            pair,
-            beyond: BTreeMap::new(),
-            last: None,
-        }
+        Self { pair, beyond: BTreeMap::new(), last: None }
     }
 
     /// Adapts the slots of a test to the results of a block. The results of earlier blocks lose
@@ -78,11 +74,7 @@ impl Pace {
     /// is measured, and that `late` of `pairs` pairs had a late process.
     fn note(&mut self, test: TestId, beyond: Duration, late: usize, pairs: usize) {
         let most = most_beyond(self.pair);
-        let needed = if late * LATE_PART > pairs {
-            most
-        } else {
-            beyond.min(most)
-        };
+        let needed = if late * LATE_PART > pairs { most } else { beyond.min(most) };
         let known = self.beyond.entry(test).or_default();
         *known = needed.max(*known * 3 / 4);
     }
@@ -90,28 +82,20 @@ impl Pace {
     /// Returns the number of slots of a block of the test that was measured last, if `left` is left
     /// of the time.
     pub fn most(&self, left: Option<Duration>) -> usize {
-        self.last.map_or(FIRST_SLOTS, |test| {
-            self.most_of(test, self.slot(test), left)
-        })
+        self.last.map_or(FIRST_SLOTS, |test| self.most_of(test, self.slot(test), left))
     }
 
     /// Returns the length of a slot of the sweep.
     fn slot(&self, test: TestId) -> Duration {
         let known = self.beyond.get(&test);
-        let slot = known.map_or_else(
-            || longest(self.pair),
-            |beyond| sufficient(self.pair, *beyond),
-        );
+        let slot =
+            known.map_or_else(|| longest(self.pair), |beyond| sufficient(self.pair, *beyond));
         slot.max(SHORTEST_SLOT)
     }
 
     /// Returns the largest number of slots of this length.
     fn most_of(&self, test: TestId, slot: Duration, left: Option<Duration>) -> usize {
-        if self.beyond.contains_key(&test) {
-            slots(slot, left)
-        } else {
-            FIRST_SLOTS
-        }
+        if self.beyond.contains_key(&test) { slots(slot, left) } else { FIRST_SLOTS }
     }
 
     /// Returns the number of the first of `rounds` that are a block, and the length of their slots.
@@ -124,11 +108,7 @@ impl Pace {
     ) -> (usize, Duration) {
         let test = rounds[0].test;
         let same = rounds.iter().take_while(|round| round.test == test).count();
-        let slot = if is_sweep {
-            self.slot(test)
-        } else {
-            longest(self.pair).max(SHORTEST_SLOT)
-        };
+        let slot = if is_sweep { self.slot(test) } else { longest(self.pair).max(SHORTEST_SLOT) };
         self.last = Some(test);
         (same.min(self.most_of(test, slot, left)), slot)
     }
@@ -147,11 +127,8 @@ mod tests {
     use cluster::survey::answer::Stage;
 
     fn rounds(tests: &[u16]) -> Vec<Round> {
-        let round = |test: &u16| Round {
-            test: TestId(*test),
-            stage: Stage::Sweep,
-            pairs: Vec::new(),
-        };
+        let round =
+            |test: &u16| Round { test: TestId(*test), stage: Stage::Sweep, pairs: Vec::new() };
         tests.iter().map(round).collect()
     }
 
@@ -174,10 +151,7 @@ mod tests {
         assert_eq!(pace.most(None), 8);
         // Another test needs another time.
         assert_eq!(pace.block(&rounds(&[0, 0, 1]), true, None).0, 2);
-        assert_eq!(
-            pace.block(&rounds(&[1, 1, 1]), true, None),
-            (2, milliseconds(400))
-        );
+        assert_eq!(pace.block(&rounds(&[1, 1, 1]), true, None), (2, milliseconds(400)));
     }
 
     #[test]
@@ -208,10 +182,7 @@ mod tests {
     fn pairs_after_sweep_have_longest_slots() {
         let mut pace = Pace::new(milliseconds(60));
         pace.note(TestId(0), Duration::ZERO, 0, 2);
-        assert_eq!(
-            pace.block(&rounds(&[0; 20]), false, None),
-            (5, milliseconds(400))
-        );
+        assert_eq!(pace.block(&rounds(&[0; 20]), false, None), (5, milliseconds(400)));
     }
 
     #[test]

@@ -60,9 +60,7 @@ impl Started {
         if is_there.environment("cannot bind this process to its coordinator")? {
             Ok(())
         } else {
-            Err(Failure::environment(
-                "the coordinator of the survey has ended",
-            ))
+            Err(Failure::environment("the coordinator of the survey has ended"))
         }
     }
 }
@@ -117,8 +115,7 @@ impl LocalProcesses {
     fn end_within(&mut self, limit: Duration) -> bool {
         let end = Instant::now() + limit;
         loop {
-            self.0
-                .retain_mut(|(_, child)| matches!(child.try_wait(), Ok(None)));
+            self.0.retain_mut(|(_, child)| matches!(child.try_wait(), Ok(None)));
             if self.0.is_empty() || Instant::now() >= end {
                 return self.0.is_empty();
             }
@@ -151,22 +148,8 @@ mod tests {
     #[test]
     fn reads_place_of_started_process() {
         let started = Started::read("4711 3 8 40123");
-        assert_eq!(
-            started,
-            Some(Started {
-                parent: 4711,
-                rank: 3,
-                size: 8,
-                port: 40123
-            })
-        );
-        for wrong in [
-            "",
-            "4711 3 8",
-            "4711 3 8 40123 1",
-            "4711 3 8 70000",
-            "a 3 8 1",
-        ] {
+        assert_eq!(started, Some(Started { parent: 4711, rank: 3, size: 8, port: 40123 }));
+        for wrong in ["", "4711 3 8", "4711 3 8 40123 1", "4711 3 8 70000", "a 3 8 1"] {
             assert_eq!(Started::read(wrong), None, "{wrong}");
         }
     }

@@ -184,10 +184,8 @@ pub fn tests(
         return Err(Failure::usage(invalid("expect", &bound.text, allowed)));
     }
     if tests.len() > MOST_TESTS {
-        let message = format!(
-            "{} tools with sizes are too many (at most {MOST_TESTS})",
-            tests.len()
-        );
+        let message =
+            format!("{} tools with sizes are too many (at most {MOST_TESTS})", tests.len());
         return Err(Failure::usage(message));
     }
     Ok(tests)
@@ -205,11 +203,8 @@ fn own_defaults(tool: &Tool) -> impl Iterator<Item = String> {
 fn unknown_tool(name: &str) -> Failure {
     let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
     let near = nearest(name, names.iter().copied());
-    let meant = if near.is_empty() {
-        format!("expected {}", names.join(", "))
-    } else {
-        question(&near)
-    };
+    let meant =
+        if near.is_empty() { format!("expected {}", names.join(", ")) } else { question(&near) };
     let hint = device_hint(name.as_ref());
     Failure::usage(format!("unknown tool '{name}': {meant}")).with_hint_if(hint)
 }
@@ -271,8 +266,5 @@ pub fn plan(tool: &'static Tool, arguments: &[String]) -> Result<Plan, Failure> 
 /// Invalid arguments, and options that a survey cannot measure with.
 pub fn test_plan(tool: &'static Tool, arguments: &[String]) -> Result<TestPlan, Failure> {
     let plan = plan(tool, arguments)?;
-    Ok(TestPlan {
-        class: plan.service_options.class,
-        ..TestPlan::new(tool, plan.run)?
-    })
+    Ok(TestPlan { class: plan.service_options.class, ..TestPlan::new(tool, plan.run)? })
 }

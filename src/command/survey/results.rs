@@ -113,11 +113,8 @@ fn of_pairs(
 /// Returns what both sides of a pair say together. What was measured counts, however busy the CPUs
 /// of the other side were: the load of a CPU must not decide which figures are kept.
 fn merged(one: PairResult, other: PairResult) -> PairResult {
-    let (mut kept, dropped) = if counts(&one.answer, &other.answer) {
-        (one, other)
-    } else {
-        (other, one)
-    };
+    let (mut kept, dropped) =
+        if counts(&one.answer, &other.answer) { (one, other) } else { (other, one) };
     kept.waited_percent = match dropped.answer {
         // This side does not know how long it waited.
         Answer::Untested(Untested::Late | Untested::Paused) => 100,
@@ -148,17 +145,10 @@ mod tests {
     use cluster::survey::ids::{NicId, NodeId};
     use cluster::survey::roster::{Nic, Node};
 
-    const PAIR: Pair = Pair {
-        initiator: NicId(0),
-        target: NicId(1),
-    };
+    const PAIR: Pair = Pair { initiator: NicId(0), target: NicId(1) };
 
     fn roster() -> Roster {
-        let node = |rank| Node {
-            host: format!("n{rank}"),
-            rank,
-            absent: None,
-        };
+        let node = |rank| Node { host: format!("n{rank}"), rank, absent: None };
         let nic = |node| Nic {
             node: NodeId(node),
             device: "cxi0".into(),
@@ -166,10 +156,7 @@ mod tests {
             location: None,
             failure: None,
         };
-        Roster {
-            nodes: [0, 1].map(node).into(),
-            nics: [0, 1].map(nic).into(),
-        }
+        Roster { nodes: [0, 1].map(node).into(), nics: [0, 1].map(nic).into() }
     }
 
     /// Returns the answer of a pair whose NICs report these answers.
@@ -180,17 +167,8 @@ mod tests {
     /// Returns the result of a pair whose NICs report these answers; the side with rank 1 has
     /// waited for its CPU.
     fn of_pair(answers: &[Answer], left_out: bool, lost: &[u32]) -> PairResult {
-        let rounds = [Round {
-            test: TestId(0),
-            stage: Stage::Sweep,
-            pairs: vec![PAIR],
-        }];
-        let slots = Slots {
-            block: 0,
-            first_round: 7,
-            begins_ns: 0,
-            slot_ns: 1,
-        };
+        let rounds = [Round { test: TestId(0), stage: Stage::Sweep, pairs: vec![PAIR] }];
+        let slots = Slots { block: 0, first_round: 7, begins_ns: 0, slot_ns: 1 };
         let report = |(rank, answer): (u32, &Answer)| BlockReport {
             block: 0,
             rank,
@@ -212,14 +190,8 @@ mod tests {
         let reports = (0..).zip(answers).map(report).collect();
         let left_out = left_out.then_some((0, PAIR));
         let lost = lost.iter().map(|rank| (*rank, "it ended".to_owned()));
-        let results = of_pairs(
-            &rounds,
-            slots,
-            reports,
-            left_out.as_slice(),
-            &lost.collect(),
-            &roster(),
-        );
+        let results =
+            of_pairs(&rounds, slots, reports, left_out.as_slice(), &lost.collect(), &roster());
         let [result] = results.try_into().unwrap();
         assert_eq!((result.round, result.pair), (7, PAIR));
         result

@@ -27,22 +27,12 @@ use plan::tools::TOOLS;
 ///
 /// A coordinator that ends or refuses this process, and an interruption.
 pub fn run(own: SurveyRequest) -> Result<(), Failure> {
-    let Taken {
-        mut line,
-        peer,
-        server,
-        caller,
-    } = take_client()?;
+    let Taken { mut line, peer, server, caller } = take_client()?;
     let invitation = caller.invitation()?;
     let accepted = Accepted::check(&invitation, own, &server, peer);
     let accepted = accepted.map_err(|failure| caller.refuse(failure))?;
     caller.accept_invitation()?;
-    let Accepted {
-        plans,
-        buffer_bytes,
-        parents,
-        token,
-    } = accepted;
+    let Accepted { plans, buffer_bytes, parents, token } = accepted;
     line.send(&Ready {
         devices: plans.iter().map(|plan| plan.device).collect(),
         buffer_bytes,
@@ -56,10 +46,7 @@ pub fn run(own: SurveyRequest) -> Result<(), Failure> {
         token,
     };
     let grant = Grant {
-        bounds: Bounds {
-            parents: Some(parents),
-            bind: server.bind,
-        },
+        bounds: Bounds { parents: Some(parents), bind: server.bind },
         buffer_bytes: Some(buffer_bytes),
     };
     let identity = ProcessIdentity::new(invitation.rank, invitation.size, None);
@@ -182,11 +169,7 @@ mod tests {
             ("10.1.0.0/16", "10.1.0.0/30 10.1.9.9/32", None),
             // Neither alone, but both together.
             ("10.1.0.2/32 10.1.0.3/32", "10.1.0.2/31", None),
-            (
-                "10.1.0.0/16",
-                "10.1.0.0/30 10.2.0.1/32",
-                Some("10.2.0.1/32"),
-            ),
+            ("10.1.0.0/16", "10.1.0.0/30 10.2.0.1/32", Some("10.2.0.1/32")),
             ("10.1.0.0/16", "0.0.0.0/0", Some("0.0.0.0/0")),
             ("10.1.0.0/16", "fe80::1/128", Some("fe80::1/128")),
         ] {

@@ -39,10 +39,7 @@ pub enum Beside {
     Loopback(u32),
     /// These NICs of `cxidiag serve` on each of these hosts; without `devices`, the NICs of the
     /// server.
-    Peers {
-        hosts: Vec<String>,
-        devices: Vec<DeviceName>,
-    },
+    Peers { hosts: Vec<String>, devices: Vec<DeviceName> },
 }
 
 /// Measures with the NIC of this process, if [`diagnose`] has started it. Returns whether it has.

@@ -107,10 +107,7 @@ pub fn without_effect(
 ) -> Result<Vec<Ineffective>, Failure> {
     let words: Vec<OsString> = arguments.iter().map(OsString::from).collect();
     let mut found = Vec::new();
-    let help = format!(
-        "'cxidiag {} --help' lists the options of the tool",
-        tool.name
-    );
+    let help = format!("'cxidiag {} --help' lists the options of the tool", tool.name);
     let given = cli::given(tool, &words).map_err(|failure| failure.with_hint(help))?;
     for (option, long) in given {
         match effect(option) {
@@ -121,10 +118,7 @@ pub fn without_effect(
                 });
             }
             Effect::Measured => {}
-            Effect::Nothing(reason) => found.push(Ineffective {
-                option: long,
-                reason,
-            }),
+            Effect::Nothing(reason) => found.push(Ineffective { option: long, reason }),
             Effect::Refused(reason) => {
                 return Err(Failure::usage(format!(
                     "--{long} is not possible in a survey: {reason}"
@@ -195,10 +189,7 @@ mod tests {
                     // Rules of the tool, such as those about CSWAP, may name it as well.
                     Effect::Measured => assert!(result.is_ok(), "{typed}: {:?}", message()),
                     Effect::Nothing(reason) => {
-                        let expected = Ineffective {
-                            option: option.long,
-                            reason,
-                        };
+                        let expected = Ineffective { option: option.long, reason };
                         assert_eq!(message(), Ok(&vec![expected]), "{typed}");
                     }
                     Effect::Refused(reason) => {
@@ -223,10 +214,7 @@ mod tests {
             let [found] = of(true).unwrap()[..] else {
                 panic!("{typed} has an effect");
             };
-            assert_eq!(
-                found.reason,
-                "with --hosts, the options of the servers apply"
-            );
+            assert_eq!(found.reason, "with --hosts, the options of the servers apply");
         }
     }
 
@@ -251,10 +239,7 @@ mod tests {
             message("--latency-gap=100000"),
             "--latency-gap is not possible in a survey: it measures without pauses between operations"
         );
-        assert_eq!(
-            message("-s8"),
-            "--size is an option of the survey: it stands before '--'"
-        );
+        assert_eq!(message("-s8"), "--size is an option of the survey: it stands before '--'");
         assert_eq!(
             message("nid000001"),
             "unexpected argument 'nid000001' after '--': expected options of the tools"

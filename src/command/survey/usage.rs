@@ -53,15 +53,9 @@ pub fn usage() -> Usage {
         program: "cxidiag survey".into(),
         about: "Measure all NICs of a cluster, and name what is slow",
         synopsis: vec![
-            (
-                "srun --ntasks-per-node=1 --mpi=none cxidiag survey [TOOL...] [OPTIONS]".into(),
-                "",
-            ),
+            ("srun --ntasks-per-node=1 --mpi=none cxidiag survey [TOOL...] [OPTIONS]".into(), ""),
             ("cxidiag survey --hosts=LIST [TOOL...] [OPTIONS]".into(), ""),
-            (
-                "cxidiag survey --loopback=COUNT [TOOL...] [OPTIONS]".into(),
-                "",
-            ),
+            ("cxidiag survey --loopback=COUNT [TOOL...] [OPTIONS]".into(), ""),
         ],
         arguments: Completion::Words(|| TOOLS.iter().map(|tool| tool.name.to_owned()).collect()),
         about_arguments: "TOOL is write-lat, read-lat, atomic-lat, send-lat, write-bw, read-bw, atomic-bw\n\
@@ -414,9 +408,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
         return Err(Failure::usage(invalid("port", 0, allowed)));
     }
     if wishes.locations.is_some() && wishes.topology.is_some() {
-        return Err(Failure::usage(
-            "--locations and --topology exclude each other",
-        ));
+        return Err(Failure::usage("--locations and --topology exclude each other"));
     }
     let tools = tools(&names)?;
     let mut without_effect: Vec<Ineffective> = Vec::new();
@@ -428,9 +420,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
         }
     }
     if is_loopback && wishes.checks_nodes {
-        return Err(Failure::usage(
-            "--check checks nodes: those of a launcher, or of --hosts",
-        ));
+        return Err(Failure::usage("--check checks nodes: those of a launcher, or of --hosts"));
     }
     if let Some(file) = wishes.ticket.as_ref().filter(|_| wishes.leaves_out_why) {
         let allowed = "the page says why parts are bad, so it is not possible with --no-why";
@@ -448,9 +438,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
     // Only the coordinator reads the files of pairs.
     let (pairs, selections) = wishes.pairs;
     if selections.contains(&Typed::Named(Selection::Loopback)) {
-        tests
-            .iter()
-            .try_for_each(|test| test.plan.check_loopback())?;
+        tests.iter().try_for_each(|test| test.plan.check_loopback())?;
     }
     Ok(Some(SurveyRequest {
         processes,
@@ -487,18 +475,12 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
 
 /// Returns the NICs of a list, in order.
 fn devices(typed: &str) -> Result<Vec<DeviceName>, String> {
-    let names = typed
-        .split(',')
-        .map(|name| name.parse().map_err(str::to_owned));
+    let names = typed.split(',').map(|name| name.parse().map_err(str::to_owned));
     let mut devices = names.collect::<Result<Vec<DeviceName>, String>>()?;
     devices.sort_by_key(|device| (device.kind as u8, device.index));
     let count = devices.len();
     devices.dedup();
-    if devices.len() == count {
-        Ok(devices)
-    } else {
-        Err("expected each NIC once".into())
-    }
+    if devices.len() == count { Ok(devices) } else { Err("expected each NIC once".into()) }
 }
 
 /// Returns the text of an option, or of the file that it names after `@`.
@@ -511,9 +493,7 @@ fn file_or_text(typed: &str) -> Result<String, String> {
 
 /// Divides bounds, and tells which of them are for bandwidth tools.
 fn bounds(text: &str) -> Vec<Bound> {
-    let lines = text
-        .lines()
-        .map(|line| line.split('#').next().unwrap_or_default());
+    let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
     let bounds = lines.flat_map(|line| line.split(',')).map(str::trim);
     let bounds = bounds.filter(|bound| !bound.is_empty()).map(|bound| {
         let metric = bound.rsplit(':').next().unwrap_or(bound);

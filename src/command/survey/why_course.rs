@@ -41,10 +41,7 @@ fn arguments(test: &Test, service: &[String], class: TrafficClass) -> Vec<String
     let other = other_class(test.class, class).map(|of| format!("{CLASS}={of}"));
     let is_kept = |option: &&String| other.is_none() || !option.starts_with(CLASS);
     let service = service.iter().filter(is_kept).cloned();
-    own.chain([size])
-        .chain(service)
-        .chain(other.clone())
-        .collect()
+    own.chain([size]).chain(service).chain(other.clone()).collect()
 }
 
 /// Returns the class of a test if it is another one than the class of the survey.
@@ -54,11 +51,7 @@ fn other_class(wanted: Class, class: TrafficClass) -> Option<TrafficClass> {
         Class::OtherBulk => TrafficClass::BulkData,
         Class::OtherFast => TrafficClass::LowLatency,
     };
-    Some(if first == class {
-        TrafficClass::BestEffort
-    } else {
-        first
-    })
+    Some(if first == class { TrafficClass::BestEffort } else { first })
 }
 
 const CLASS: &str = "--traffic-class";
@@ -69,22 +62,15 @@ impl Tests {
     pub fn new(of_survey: &[RequestedTest], service: &[String]) -> Self {
         let known = of_survey.iter();
         let mut tests = Self {
-            course: known
-                .map(|of| (of.test.clone(), of.arguments.clone()))
-                .collect(),
+            course: known.map(|of| (of.test.clone(), of.arguments.clone())).collect(),
             places: BTreeMap::new(),
             class: class(of_survey),
         };
         for test in &TESTS {
-            let of_bandwidth = TOOLS
-                .iter()
-                .any(|tool| tool.name == test.tool && tool.measures_bandwidth());
+            let of_bandwidth =
+                TOOLS.iter().any(|tool| tool.name == test.tool && tool.measures_bandwidth());
             let wanted = (
-                SurveyTest {
-                    tool: test.tool.into(),
-                    size_bytes: test.size_bytes,
-                    of_bandwidth,
-                },
+                SurveyTest { tool: test.tool.into(), size_bytes: test.size_bytes, of_bandwidth },
                 arguments(test, service, tests.class),
             );
             let place = tests.course.iter().position(|of| *of == wanted);
@@ -100,12 +86,7 @@ impl Tests {
     /// Returns the course of a process whose first NIC is this one.
     pub fn course(&self, first_nic: NicId, pair: Duration) -> Course {
         let (tests, arguments) = self.course.iter().cloned().unzip();
-        Course {
-            tests,
-            arguments,
-            pair_ns: pair.as_nanos() as u64,
-            first_nic,
-        }
+        Course { tests, arguments, pair_ns: pair.as_nanos() as u64, first_nic }
     }
 
     /// Returns the place of a test of the diagnosis.

@@ -43,13 +43,7 @@ impl Culprit<'_> {
             // No survey has found it: the user names it.
             None => measured.values().any(|figures| figures.failure.is_some()),
         };
-        Case {
-            own,
-            others,
-            measured,
-            fails,
-            has_good_controls,
-        }
+        Case { own, others, measured, fails, has_good_controls }
     }
 }
 
@@ -127,10 +121,7 @@ fn some_of(roster: &Roster, unit: &Unit) -> Vec<NicId> {
 
 /// Returns the explanation of a culprit that was not diagnosed.
 pub fn left_out(cause: &Cause, why: &str) -> Explanation {
-    Explanation {
-        left_out: Some(why.to_owned()),
-        ..Explanation::new(cause.unit)
-    }
+    Explanation { left_out: Some(why.to_owned()), ..Explanation::new(cause.unit) }
 }
 
 /// Returns what culprits have in common that have the same cause: the kind of part, the tests in
@@ -162,9 +153,7 @@ pub fn signature_of_files(own: &Readings, others: &[Readings]) -> Vec<String> {
         format!("{:?} {} {value}", of.state, of.code)
     });
     let differs = majority::differences(own, others);
-    let differs = differs
-        .into_iter()
-        .map(|of| format!("{} {}", of.attribute, of.own));
+    let differs = differs.into_iter().map(|of| format!("{} {}", of.attribute, of.own));
     wrong.chain(differs).collect()
 }
 
@@ -229,10 +218,7 @@ mod tests {
         assert_eq!(of(Unit::Nic(NicId(0)), slow, &clean), None);
     }
 
-    const PATH: Pair = Pair {
-        initiator: NicId(0),
-        target: NicId(1),
-    };
+    const PATH: Pair = Pair { initiator: NicId(0), target: NicId(1) };
 
     #[test]
     fn only_nics_nodes_and_links_between_groups_are_measured() {
@@ -240,22 +226,13 @@ mod tests {
             node: NodeId(node),
             device: "cxi0".into(),
             nid: None,
-            location: Some(Location {
-                group: 3,
-                switch: 1,
-                port: None,
-            }),
+            location: Some(Location { group: 3, switch: 1, port: None }),
             failure: None,
         };
-        let roster = Roster {
-            nodes: Vec::new(),
-            nics: vec![nic(0), nic(1), nic(1)],
-        };
+        let roster = Roster { nodes: Vec::new(), nics: vec![nic(0), nic(1), nic(1)] };
         let slow = LimitSource::Population;
-        let transient = Cause {
-            certainty: Certainty::Transient,
-            ..cause(Unit::Nic(NicId(0)), slow)
-        };
+        let transient =
+            Cause { certainty: Certainty::Transient, ..cause(Unit::Nic(NicId(0)), slow) };
         let verdict = Findings {
             causes: vec![
                 cause(Unit::Node(NodeId(1)), slow),

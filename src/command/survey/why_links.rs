@@ -52,11 +52,7 @@ impl Crossings {
         groups: [u16; 2],
     ) -> Option<Self> {
         let mut nics: BTreeMap<u16, Vec<NicId>> = BTreeMap::new();
-        let of_state = |state| {
-            roster
-                .nic_ids()
-                .filter(move |nic| states[nic.index()] == state)
-        };
+        let of_state = |state| roster.nic_ids().filter(move |nic| states[nic.index()] == state);
         let is_present = |nic: &NicId| {
             roster.node_of(*nic).absent.is_none() && roster.nic(*nic).failure.is_none()
         };
@@ -91,11 +87,7 @@ impl Crossings {
         let others: Vec<Pair> = others.take(OF_OTHERS).copied().collect();
         let mut ends = own.iter().chain(&others).flat_map(|pair| pair.nics());
         let are_good = ends.all(|nic| states[nic.index()] == State::Good);
-        (!own.is_empty()).then_some(Self {
-            own,
-            others,
-            are_good,
-        })
+        (!own.is_empty()).then_some(Self { own, others, are_good })
     }
 
     /// Returns the NICs of all pairs.
@@ -144,10 +136,7 @@ impl Crossings {
 fn crossed(from: &[NicId], to: &[NicId]) -> Vec<Pair> {
     let pair = |place: usize| {
         let (turn, source) = (place / from.len(), place % from.len());
-        Pair {
-            initiator: from[source],
-            target: to[(source + turn) % to.len()],
-        }
+        Pair { initiator: from[source], target: to[(source + turn) % to.len()] }
     };
     (0..FLOWS).map(pair).collect()
 }
@@ -167,20 +156,12 @@ mod tests {
         let groups = (0..).zip(groups);
         let groups = groups.flat_map(|(group, count)| (0..*count).map(move |_| group));
         let groups: Vec<u16> = groups.collect();
-        let node = |rank| Node {
-            host: format!("n{rank}"),
-            rank,
-            absent: None,
-        };
+        let node = |rank| Node { host: format!("n{rank}"), rank, absent: None };
         let nic = |(node, group): (u32, &u16)| Nic {
             node: NodeId(node),
             device: "cxi0".into(),
             nid: Some(node),
-            location: Some(Location {
-                group: *group,
-                switch: 0,
-                port: None,
-            }),
+            location: Some(Location { group: *group, switch: 0, port: None }),
             failure: None,
         };
         Roster {
@@ -197,10 +178,7 @@ mod tests {
             evidence: Vec::new(),
             counters: Vec::new(),
         };
-        Findings {
-            causes: pairs.iter().map(cause).collect(),
-            ..Findings::default()
-        }
+        Findings { causes: pairs.iter().map(cause).collect(), ..Findings::default() }
     }
 
     /// Returns the groups of these pairs.
@@ -222,16 +200,7 @@ mod tests {
         assert_eq!(pairs.collect::<BTreeSet<_>>().len(), 16);
         assert!(found.are_good);
         // Blamed ones are left out, and the others take turns: those without these groups first.
-        let others = [
-            [2, 3],
-            [3, 2],
-            [0, 2],
-            [0, 3],
-            [1, 2],
-            [2, 0],
-            [2, 1],
-            [3, 0],
-        ];
+        let others = [[2, 3], [3, 2], [0, 2], [0, 3], [1, 2], [2, 0], [2, 1], [3, 0]];
         assert_eq!(groups(&roster, &found.others), others);
         states[7..10].fill(State::Untested);
         let untested = Crossings::of(&roster, &verdict, &states, [1, 0]).unwrap();
@@ -253,9 +222,7 @@ mod tests {
         let nics = |count| NicId::first(count).collect::<Vec<_>>();
         for (from, to, each) in [(4, 4, 1), (4, 2, 2), (2, 4, 2), (1, 1, 16), (4, 1, 4)] {
             let all = crossed(&nics(from), &nics(to));
-            let most = all
-                .iter()
-                .map(|pair| all.iter().filter(|other| *other == pair).count());
+            let most = all.iter().map(|pair| all.iter().filter(|other| *other == pair).count());
             assert_eq!(most.max(), Some(each), "{from} {to}");
         }
     }

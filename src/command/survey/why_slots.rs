@@ -69,9 +69,7 @@ impl Places<'_> {
         tests: &Tests,
         is_wanted: impl Fn(&Test) -> bool,
     ) -> Vec<Slot> {
-        let of_step = TESTS
-            .iter()
-            .filter(|test| test.step == step && is_wanted(test));
+        let of_step = TESTS.iter().filter(|test| test.step == step && is_wanted(test));
         of_step.flat_map(|test| self.of_test(test, tests)).collect()
     }
 
@@ -105,34 +103,19 @@ impl Places<'_> {
                 return Vec::new();
             };
             match route {
-                Route::From => vec![
-                    (false, directed(other, good)),
-                    (true, directed(self.nic, good)),
-                ],
-                _ => vec![
-                    (false, directed(good, other)),
-                    (true, directed(good, self.nic)),
-                ],
+                Route::From => {
+                    vec![(false, directed(other, good)), (true, directed(self.nic, good))]
+                }
+                _ => vec![(false, directed(good, other)), (true, directed(good, self.nic))],
             }
         };
-        let slot = |(of_culprit, pair)| Slot {
-            code,
-            route,
-            of_culprit,
-            test,
-            pair,
-        };
+        let slot = |(of_culprit, pair)| Slot { code, route, of_culprit, test, pair };
         pairs.into_iter().map(slot).collect()
     }
 
     /// Returns two good NICs: the partner of the culprit, and a NIC that is as far from it.
     fn partners(self, class: Option<Class>) -> Option<(NicId, NicId)> {
-        let distance = |nic, partner| {
-            self.roster.class(Pair {
-                initiator: nic,
-                target: partner,
-            })
-        };
+        let distance = |nic, partner| self.roster.class(Pair { initiator: nic, target: partner });
         let controls = || self.controls.iter().copied();
         let mut all = controls().flat_map(|good| controls().map(move |other| (good, other)));
         all.find(|(good, other)| {
@@ -190,10 +173,10 @@ impl Found {
     pub fn add(&mut self, slot: &Slot, result: &PairResult, of_bandwidth: bool) {
         self.slots += 1;
         let is_busy = is_busy(result, of_bandwidth);
-        let figures = self.measured.entry(slot.code).or_insert_with(|| Figures {
-            of_bandwidth,
-            ..Figures::default()
-        });
+        let figures = self
+            .measured
+            .entry(slot.code)
+            .or_insert_with(|| Figures { of_bandwidth, ..Figures::default() });
         if let Answer::Untested(_) = result.answer {
             figures.is_late |= is_busy && slot.of_culprit;
             self.busy += u32::from(is_busy);
@@ -224,10 +207,7 @@ impl Found {
                 floors.extend(
                     of.metric(Metric::Min)
                         .filter(|_| !of_bandwidth)
-                        .map(|min| Floor {
-                            min,
-                            p5: percentile(Percentile::P5).unwrap_or(min),
-                        }),
+                        .map(|min| Floor { min, p5: percentile(Percentile::P5).unwrap_or(min) }),
                 );
                 let value = of.value();
                 if is_busy {
@@ -266,16 +246,12 @@ impl Found {
             return;
         };
         let alike = copies.iter().filter(|(_, of)| of.cpus == own.cpus);
-        let figures = self.measured.entry(TestCode::M).or_insert_with(|| Figures {
-            of_bandwidth: true,
-            ..Figures::default()
-        });
+        let figures = self
+            .measured
+            .entry(TestCode::M)
+            .or_insert_with(|| Figures { of_bandwidth: true, ..Figures::default() });
         for (of_culprit, copy) in alike {
-            let values = if *of_culprit {
-                &mut figures.own
-            } else {
-                &mut figures.others
-            };
+            let values = if *of_culprit { &mut figures.own } else { &mut figures.others };
             values.push(copy.bytes_per_second as f64);
         }
     }
@@ -297,10 +273,7 @@ impl Found {
     pub fn counters(&self) -> Vec<Reading> {
         let all = [&self.to_others, &self.in_loopback];
         let mut found: Vec<Reading> = Vec::new();
-        for reading in all
-            .into_iter()
-            .flat_map(|[own, others]| counters::readings(own, others))
-        {
+        for reading in all.into_iter().flat_map(|[own, others]| counters::readings(own, others)) {
             if found.iter().all(|of| of.code != reading.code) {
                 found.push(reading);
             }
@@ -322,10 +295,7 @@ impl Found {
     /// Returns the tests in which the culprit is slower than good NICs, and in whose difference.
     pub fn slower_tests(&self) -> BTreeSet<TestCode> {
         let tests = self.slower_columns().map(Column::tests);
-        tests
-            .flat_map(|(test, base)| [Some(test), base])
-            .flatten()
-            .collect()
+        tests.flat_map(|(test, base)| [Some(test), base]).flatten().collect()
     }
 
     fn slower_columns(&self) -> impl Iterator<Item = Column> {
@@ -345,16 +315,11 @@ impl Found {
     pub fn slowest(&self) -> Option<TestCode> {
         let speed = |figures: &Figures| {
             let [own, others] = [figures.own.first()?, figures.others.first()?];
-            Some(if figures.of_bandwidth {
-                own / others
-            } else {
-                others / own
-            })
+            Some(if figures.of_bandwidth { own / others } else { others / own })
         };
         let all = self.measured.iter();
         let all = all.filter_map(|(code, figures)| Some((speed(figures)?, *code)));
-        all.min_by(|(one, _), (other, _)| one.total_cmp(other))
-            .map(|(_, code)| code)
+        all.min_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, code)| code)
     }
 }
 
@@ -370,38 +335,23 @@ mod tests {
     /// Returns a roster with a NIC on a node of its own at each of these switches of a group.
     fn roster(switches: &[u16]) -> Roster {
         let numbered = || (0..).zip(switches);
-        let node = |(rank, _): (u32, &u16)| Node {
-            host: format!("n{rank}"),
-            rank,
-            absent: None,
-        };
+        let node = |(rank, _): (u32, &u16)| Node { host: format!("n{rank}"), rank, absent: None };
         let nic = |(node, switch): (u32, &u16)| Nic {
             node: NodeId(node),
             device: "cxi0".into(),
             nid: Some(node),
-            location: Some(Location {
-                group: 0,
-                switch: *switch,
-                port: None,
-            }),
+            location: Some(Location { group: 0, switch: *switch, port: None }),
             failure: None,
         };
-        Roster {
-            nodes: numbered().map(node).collect(),
-            nics: numbered().map(nic).collect(),
-        }
+        Roster { nodes: numbered().map(node).collect(), nics: numbered().map(nic).collect() }
     }
 
     /// Returns the partner of NIC 0 and the good NIC beside it.
     fn partners(switches: &[u16], class: Option<Class>) -> Option<(u32, u32)> {
         let roster = roster(switches);
         let controls: Vec<NicId> = roster.nic_ids().skip(1).collect();
-        let places = Places {
-            roster: &roster,
-            nic: NicId(0),
-            controls: &controls,
-            has_parked_peers: false,
-        };
+        let places =
+            Places { roster: &roster, nic: NicId(0), controls: &controls, has_parked_peers: false };
         let found = places.partners(class);
         found.map(|(good, other)| (good.0, other.0))
     }
@@ -448,11 +398,8 @@ mod tests {
                     test: TestId(0),
                     pair: Pair::loopback(NicId(0)),
                 };
-                let counter_evidence = CounterEvidence {
-                    nic: NicId(0),
-                    counter: RETRIES.into(),
-                    change: *change,
-                };
+                let counter_evidence =
+                    CounterEvidence { nic: NicId(0), counter: RETRIES.into(), change: *change };
                 let result = PairResult {
                     test: TestId(0),
                     pair: slot.pair,
@@ -472,26 +419,14 @@ mod tests {
         assert_eq!(retries(&[(From, true, 60), (From, false, 60)]), 0);
         assert_eq!(retries(&[(To, true, 60), (From, false, 0)]), 0);
         assert_eq!(retries(&[(From, true, 60), (Loopback, false, 0)]), 0);
-        let both = [
-            (From, true, 60),
-            (From, false, 0),
-            (Loopback, true, 60),
-            (Loopback, false, 0),
-        ];
+        let both = [(From, true, 60), (From, false, 0), (Loopback, true, 60), (Loopback, false, 0)];
         assert_eq!(retries(&both), 1);
     }
 
     #[test]
     fn memory_copies_on_as_many_cpus_are_compared() {
-        let copy = |cpus, bytes_per_second| MemoryCopy {
-            cpus,
-            bytes_per_second,
-        };
-        let copies = [
-            (false, copy(8, 90)),
-            (true, copy(8, 50)),
-            (false, copy(4, 45)),
-        ];
+        let copy = |cpus, bytes_per_second| MemoryCopy { cpus, bytes_per_second };
+        let copies = [(false, copy(8, 90)), (true, copy(8, 50)), (false, copy(4, 45))];
         let mut found = Found::default();
         found.add_memory_copies(&copies);
         let figures = &found.measured[&TestCode::M];
@@ -534,14 +469,8 @@ mod tests {
         let mut found = Found::default();
         found.add(&slot(true), &result(latency(), 26), false);
         let figures = &found.measured[&TestCode::L1];
-        let waiting = Waiting {
-            percent: 26,
-            value: 1400.0,
-        };
-        let floor = Floor {
-            min: 1000.0,
-            p5: 1000.0,
-        };
+        let waiting = Waiting { percent: 26, value: 1400.0 };
+        let floor = Floor { min: 1000.0, p5: 1000.0 };
         assert_eq!((figures.own.len(), figures.own_tails.len()), (0, 0));
         assert_eq!(figures.own_waiting, [waiting]);
         assert_eq!(figures.own_floors, [floor]);
@@ -551,28 +480,15 @@ mod tests {
         // The median counts, the 99th percentile does not.
         found.add(&slot(true), &result(latency(), 1), false);
         let figures = &found.measured[&TestCode::L1];
-        assert_eq!(
-            (&figures.own, &figures.others),
-            (&vec![1400.0], &vec![1400.0])
-        );
-        let tail = Tail {
-            p99: 2000.0,
-            median: 1400.0,
-        };
-        assert_eq!(
-            (figures.own_tails.len(), &figures.others_tails),
-            (0, &vec![tail])
-        );
+        assert_eq!((&figures.own, &figures.others), (&vec![1400.0], &vec![1400.0]));
+        let tail = Tail { p99: 2000.0, median: 1400.0 };
+        assert_eq!((figures.own_tails.len(), &figures.others_tails), (0, &vec![tail]));
         assert!(!figures.is_late);
         let text = found.left_out().unwrap_or_default();
         let expected = "processes waited for CPUs in 1 of 4 measurements: there, minima and \
                         bounds count; 1 of 4 measurements did not take place";
         assert_eq!(text, expected);
-        found.add(
-            &slot(true),
-            &result(Answer::Untested(Untested::Late), 0),
-            false,
-        );
+        found.add(&slot(true), &result(Answer::Untested(Untested::Late), 0), false);
         assert!(found.measured[&TestCode::L1].is_late);
     }
 
@@ -599,19 +515,12 @@ mod tests {
                     operations_per_second: 1e6,
                 }),
                 waited_percent: 60,
-                counters: vec![CounterEvidence {
-                    nic: NicId(0),
-                    counter: RETRIES.into(),
-                    change,
-                }],
+                counters: vec![CounterEvidence { nic: NicId(0), counter: RETRIES.into(), change }],
             };
             found.add(&slot, &result, true);
         }
         assert_eq!(found.counters().len(), 1);
         let figures = &found.measured[&TestCode::B4];
-        assert_eq!(
-            (figures.own_waiting.len(), figures.own_floors.len()),
-            (1, 0)
-        );
+        assert_eq!((figures.own_waiting.len(), figures.own_floors.len()), (1, 0));
     }
 }

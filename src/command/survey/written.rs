@@ -71,11 +71,7 @@ impl Outputs {
     /// A file that cannot be written, and two documents for one place.
     pub fn open(places: &Places, is_quiet: bool) -> Result<Self, Failure> {
         let documents = SurveyDocuments::open(places)?;
-        Ok(Self {
-            has_text: !documents.has_stdout(),
-            documents,
-            is_quiet,
-        })
+        Ok(Self { has_text: !documents.has_stdout(), documents, is_quiet })
     }
 
     /// Returns `outcome`; a failure is written to the document of `--json`, too.
@@ -138,13 +134,9 @@ impl Outputs {
         }
         match failures.next() {
             Some(failure) => Err(failure),
-            None => survey.result().map_err(|failure| {
-                if self.has_text {
-                    failure.printed()
-                } else {
-                    failure
-                }
-            }),
+            None => survey
+                .result()
+                .map_err(|failure| if self.has_text { failure.printed() } else { failure }),
         }
     }
 }

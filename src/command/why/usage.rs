@@ -126,10 +126,7 @@ fn options() -> Vec<OptionDef<WhyRequest>> {
             Ok(())
         })
         .explained(
-            format!(
-                "Time of each test on a NIC (default: {})",
-                time_text(PAIR_TIME)
-            ),
+            format!("Time of each test on a NIC (default: {})", time_text(PAIR_TIME)),
             "How long each test measures a NIC, from 1 ms to 60 s. *TIME* is in seconds without a \
              unit. With set-up and release, a test takes about seven times as long.",
         ),
@@ -138,12 +135,10 @@ fn options() -> Vec<OptionDef<WhyRequest>> {
             "Write the result to *FILE*, as a page of Markdown for a ticket.",
         ),
         output::json().within(|request| &mut request.json),
-        Def::switch("quiet", |request| request.is_quiet = true)
-            .letter('q')
-            .explained(
-                "Print the first line only, without progress",
-                "Print the first line only, no progress and no notes.",
-            ),
+        Def::switch("quiet", |request| request.is_quiet = true).letter('q').explained(
+            "Print the first line only, without progress",
+            "Print the first line only, no progress and no notes.",
+        ),
     ]);
     options
 }
@@ -180,10 +175,7 @@ impl WhyRequest {
 
     /// Returns the suspect, and the good NICs beside it.
     fn places(&self) -> Result<(DeviceName, Beside), Failure> {
-        let of_peers = [
-            ("peer-device", self.peer_device.is_some()),
-            ("port", self.port.is_some()),
-        ];
+        let of_peers = [("peer-device", self.peer_device.is_some()), ("port", self.port.is_some())];
         let given = of_peers.iter().find(|(_, is_given)| *is_given);
         if let (Some((option, _)), None) = (given, &self.peers) {
             return Err(Failure::usage(format!("--{option} needs --peer")));
@@ -223,9 +215,8 @@ mod tests {
 
     fn beside(arguments: &str) -> Result<(String, Beside), String> {
         let arguments: Vec<OsString> = arguments.split_whitespace().map(OsString::from).collect();
-        let (_, suspect) = parse(&arguments)
-            .map_err(|failure| failure.message())?
-            .expect("a request");
+        let (_, suspect) =
+            parse(&arguments).map_err(|failure| failure.message())?.expect("a request");
         Ok((suspect.device.to_string(), suspect.beside))
     }
 
@@ -241,11 +232,7 @@ mod tests {
             ("--loopback=4", "soft0", Beside::Loopback(4)),
             ("soft3 --loopback=4", "soft3", Beside::Loopback(4)),
             ("--peer=n[1-2]", "cxi0", peers(&["cxi0"])),
-            (
-                "cxi1 --peer=n[1-2] --peer-device=cxi2",
-                "cxi1",
-                peers(&["cxi2"]),
-            ),
+            ("cxi1 --peer=n[1-2] --peer-device=cxi2", "cxi1", peers(&["cxi2"])),
             ("soft1 --peer=n[1-2]", "soft1", peers(&[])),
         ] {
             let found = beside(arguments);
@@ -257,10 +244,7 @@ mod tests {
     fn rejects_options_that_exclude_or_need_others() {
         for (arguments, message) in [
             ("cxi0 cxi1", "expected one NIC: leave out cxi1"),
-            (
-                "--loopback=4 --peer=n1",
-                "--loopback and --peer exclude each other",
-            ),
+            ("--loopback=4 --peer=n1", "--loopback and --peer exclude each other"),
             ("--port=1", "--port needs --peer"),
             ("--peer-device=cxi1", "--peer-device needs --peer"),
             ("--peer=n1,n1", "n1 is named twice"),

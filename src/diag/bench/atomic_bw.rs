@@ -22,10 +22,7 @@ use plan::tool::Tool;
 use plan::tools;
 
 /// Names of the operations, for messages.
-const WORDS: Words = Words {
-    operation: "atomic operation",
-    doing: "atomic operations",
-};
+const WORDS: Words = Words { operation: "atomic operation", doing: "atomic operations" };
 
 /// The benchmark.
 pub struct AtomicBandwidth;
@@ -194,9 +191,7 @@ impl ListDmaAmo {
 impl ListCommand for ListDmaAmo {
     #[inline(always)]
     fn emit(&mut self, batch: &mut TransmitBatch<'_>, offset: u64) -> Result<(), EmitError> {
-        self.command
-            .set_remote_offset(offset)
-            .set_local_read_addr(self.local + offset);
+        self.command.set_remote_offset(offset).set_local_read_addr(self.local + offset);
         if self.atomic.fetching {
             self.command.set_local_write_addr(self.results + offset);
         }

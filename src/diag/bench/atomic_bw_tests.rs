@@ -38,11 +38,7 @@ fn t10_each_element_and_fetched_value_match_model() {
             let run = RunOptions {
                 use_idc: flag(0),
                 unrestricted: flag(1),
-                atomic: Some(Atomic {
-                    fetching: flag(2),
-                    matching: flag(3),
-                    ..atomic
-                }),
+                atomic: Some(Atomic { fetching: flag(2), matching: flag(3), ..atomic }),
                 ..plan.run
             };
             let run = run.checked().unwrap();

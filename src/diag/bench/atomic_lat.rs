@@ -76,11 +76,7 @@ impl OneSidedLatency for AtomicLatency {
         let initiator = ends.initiator()?;
         let atomic = run.atomic()?;
         let completion = Completion {
-            event: if atomic.fetching {
-                EventType::REPLY
-            } else {
-                EventType::ACK
-            },
+            event: if atomic.fetching { EventType::REPLY } else { EventType::ACK },
             operation: OPERATION,
         };
         let operands = Operands::new(atomic);
@@ -108,11 +104,7 @@ const LARGE: usize = 8;
 
 /// Returns the local address of the fetched value, behind operand 1.
 fn result(initiator: &Initiator, atomic: Atomic) -> u64 {
-    if atomic.fetching {
-        initiator.buffer.iova(ELEMENT as usize)
-    } else {
-        0
-    }
+    if atomic.fetching { initiator.buffer.iova(ELEMENT as usize) } else { 0 }
 }
 
 /// An operation with both operands in the command.
@@ -130,9 +122,7 @@ impl<const WORDS: usize> SingleIdcAmo<WORDS> {
         atomic: Atomic,
         operands: Operands,
     ) -> Result<Self, Failure> {
-        let prepared = initiator
-            .transmit
-            .prepare_idc_amo(&command, atomic.fetching);
+        let prepared = initiator.transmit.prepare_idc_amo(&command, atomic.fetching);
         Ok(Self {
             prepared: prepared.nic(NOT_ISSUED)?,
             command,
@@ -176,9 +166,7 @@ impl SingleDmaAmo {
         let result = result(initiator, atomic);
         let command = atomics::dma_command(initiator, run, atomic, operands, result);
         atomics::set_first_operand(&initiator.buffer, operands, 1)?;
-        let prepared = initiator
-            .transmit
-            .prepare_dma_amo(&command, atomic.fetching);
+        let prepared = initiator.transmit.prepare_dma_amo(&command, atomic.fetching);
         Ok(Self {
             prepared: prepared.nic(NOT_ISSUED)?,
             command,

@@ -16,10 +16,7 @@ use plan::tool::Tool;
 use plan::tools;
 
 /// Names of the operations, for messages.
-const WORDS: Words = Words {
-    operation: "read",
-    doing: "reading",
-};
+const WORDS: Words = Words { operation: "read", doing: "reading" };
 
 /// The benchmark.
 pub struct ReadBandwidth;

@@ -16,10 +16,7 @@ use plan::run_options::RunOptions;
 use plan::tool::Tool;
 use plan::tools;
 
-const COMPLETION: Completion = Completion {
-    event: EventType::REPLY,
-    operation: "read",
-};
+const COMPLETION: Completion = Completion { event: EventType::REPLY, operation: "read" };
 
 const NOT_ISSUED: NotIssued = NotIssued(COMPLETION.operation);
 
@@ -61,10 +58,7 @@ impl OneSidedLatency for ReadLatency {
             measure(initiator, get, COMPLETION, run.use_ll, repeat).map_err(failed_full_get)
         } else {
             let get = initiator.nomatch(Direction::Get, size);
-            let get = initiator
-                .transmit
-                .prepare_nomatch_dma(&get)
-                .nic(NOT_ISSUED)?;
+            let get = initiator.transmit.prepare_nomatch_dma(&get).nic(NOT_ISSUED)?;
             measure(initiator, get, COMPLETION, run.use_ll, repeat)
         }
     }

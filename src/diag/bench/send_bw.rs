@@ -42,10 +42,7 @@ const COUNTS_PER_MESSAGE: u64 = 2;
 const UNUSED_BUFFER: u64 = 1;
 
 /// Names of the operations, for messages.
-const WORDS: Words = Words {
-    operation: "message",
-    doing: "sending messages",
-};
+const WORDS: Words = Words { operation: "message", doing: "sending messages" };
 
 /// The benchmark.
 pub struct SendBandwidth;
@@ -94,11 +91,7 @@ impl Benchmark for SendBandwidth {
         let part = SendBandwidth::part(run, side);
         let list_size = u32::from(lists.list_size);
         let buffer = |is_used| {
-            if is_used {
-                Buffer::full(run)
-            } else {
-                Buffer::small(UNUSED_BUFFER)
-            }
+            if is_used { Buffer::full(run) } else { Buffer::small(UNUSED_BUFFER) }
         };
         let own = buffer(part.issues());
         let mut sender = ListInitiator::new(endpoint, peer, own, list_size, WORDS)?;
@@ -117,19 +110,13 @@ impl Benchmark for SendBandwidth {
         let entry = Entry {
             put: true,
             get: false,
-            matching: run
-                .rdzv
-                .then(|| rendezvous::messages_of(endpoint, peer.address)),
+            matching: run.rdzv.then(|| rendezvous::messages_of(endpoint, peer.address)),
             reports: Reports::Counted(arrived.number()),
             relaxed: run.relaxes_writes(),
             buffer_id: 0,
         };
         portals.append(&mut portal, &buffer, entry)?;
-        let receiver = ListReceiver {
-            portals,
-            portal,
-            buffer,
-        };
+        let receiver = ListReceiver { portals, portal, buffer };
 
         let rendezvous = if run.rdzv {
             let fetched = TriggeredCounter::new(endpoint, &sender.initiator.events)?;
@@ -150,21 +137,14 @@ impl Benchmark for SendBandwidth {
                 list_size + FURTHER_SLOTS,
             )?;
             fetcher.count(&arrived);
-            Some(ListRendezvous {
-                source,
-                fetched,
-                fetcher,
-            })
+            Some(ListRendezvous { source, fetched, fetcher })
         } else {
             None
         };
 
         let counter = sender.counter();
         let counted = |mut command: FullDmaCmd| {
-            command
-                .set_event_success_disable(true)
-                .set_event_ct_ack(true)
-                .set_ct(counter);
+            command.set_event_success_disable(true).set_event_ct_ack(true).set_ct(counter);
             command
         };
         let (message, mut answer) = if run.rdzv {
@@ -228,13 +208,7 @@ impl Benchmark for SendBandwidth {
     }
 
     fn close(resources: ListResources) -> Result<(), Failure> {
-        let ListResources {
-            sender,
-            receiver,
-            arrived,
-            rendezvous,
-            ..
-        } = resources;
+        let ListResources { sender, receiver, arrived, rendezvous, .. } = resources;
         if let Some(rendezvous) = rendezvous {
             rendezvous.fetcher.close()?;
             rendezvous.source.close()?;
@@ -243,10 +217,7 @@ impl Benchmark for SendBandwidth {
         portals::close(receiver.portal)?;
         arrived.close()?;
         receiver.portals.close()?;
-        receiver
-            .buffer
-            .close()
-            .explain("cannot release the receiving buffer")?;
+        receiver.buffer.close().explain("cannot release the receiving buffer")?;
         sender.close()
     }
 }
@@ -326,9 +297,7 @@ impl ListSending for Dma {
         batch: &mut TransmitBatch<'_>,
         offset: u64,
     ) -> Result<(), EmitError> {
-        self.message
-            .set_local_addr(self.local + offset)
-            .set_remote_offset(offset);
+        self.message.set_local_addr(self.local + offset).set_remote_offset(offset);
         batch.emit_dma(&self.message)
     }
 
@@ -395,22 +364,12 @@ fn messages<S: ListSending>(
 
 impl<'a, S: ListSending> Messages<'a, S> {
     fn new(resources: &'a mut ListResources, sending: S, walk: Walk) -> Self {
-        Self {
-            resources,
-            sending,
-            walk,
-            lists_sent: 0,
-        }
+        Self { resources, sending, walk, lists_sent: 0 }
     }
 
     /// Issues the list.
     fn issue_list(&mut self) -> Result<(), Failure> {
-        let ListResources {
-            sender,
-            rendezvous,
-            progress,
-            ..
-        } = &mut *self.resources;
+        let ListResources { sender, rendezvous, progress, .. } = &mut *self.resources;
         let list_size = self.walk.list_size();
         if let Some(rendezvous) = rendezvous {
             rendezvous.fetched.arm(list_size)?;
@@ -418,9 +377,7 @@ impl<'a, S: ListSending> Messages<'a, S> {
         }
         let (walk, sending) = (&mut self.walk, &mut self.sending);
         walk.restart();
-        sender.issue(list_size, |batch| {
-            sending.emit_message(batch, walk.next_offset())
-        })
+        sender.issue(list_size, |batch| sending.emit_message(batch, walk.next_offset()))
     }
 
     /// Issues the answer to the peer's list.
@@ -432,21 +389,13 @@ impl<'a, S: ListSending> Messages<'a, S> {
 
     /// Polls once. Returns whether the peer's NIC has acknowledged what was issued last.
     fn is_acknowledged(&mut self) -> Result<bool, Failure> {
-        let ListResources {
-            sender, progress, ..
-        } = &mut *self.resources;
+        let ListResources { sender, progress, .. } = &mut *self.resources;
         sender.poll(|| progress.unfetched = false)
     }
 
     /// Processes the events of the target and of the source. Returns whether there were any.
     fn take_events(&mut self) -> Result<bool, Failure> {
-        let ListResources {
-            sender,
-            receiver,
-            rendezvous,
-            progress,
-            ..
-        } = &mut *self.resources;
+        let ListResources { sender, receiver, rendezvous, progress, .. } = &mut *self.resources;
         let mut any = false;
         while let Some(event) = receiver.portals.events.poll() {
             any = true;

@@ -16,19 +16,13 @@ fn completes_rendezvous_iteration_that_peer_began() {
     let plan = plan("send-bw", &["-R", "-b", "-l", "4", "-s", "64"]);
     let [here, there] = [endpoint(&plan), endpoint(&plan)];
     let set_up = |own: &Endpoint, other: &Endpoint, side| {
-        let peer = Peer {
-            address: other.address().address,
-            portal: PORTAL_INDEX,
-            supervisor: &Alone,
-        };
+        let peer =
+            Peer { address: other.address().address, portal: PORTAL_INDEX, supervisor: &Alone };
         SendBandwidth::set_up(own, peer, &plan.run, side).unwrap()
     };
     let mut client = set_up(&here, &there, Side::Client);
     let mut server = set_up(&there, &here, Side::Server);
-    let with_server = WithServer {
-        server: &mut server,
-        run: &plan.run,
-    };
+    let with_server = WithServer { server: &mut server, run: &plan.run };
     SendBandwidth::measure(slice::from_mut(&mut client), &plan.run, SIZE, with_server).unwrap();
     SendBandwidth::close(client).unwrap();
     SendBandwidth::close(server).unwrap();

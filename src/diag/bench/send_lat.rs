@@ -110,12 +110,7 @@ impl Benchmark for SendLatency {
         } else {
             (None, initiator.full(Direction::Put, 0))
         };
-        let mut resources = MessageResources {
-            initiator,
-            receiver,
-            rendezvous,
-            template,
-        };
+        let mut resources = MessageResources { initiator, receiver, rendezvous, template };
         if run.use_idc {
             resources.set_context()?;
         }
@@ -145,12 +140,7 @@ impl Benchmark for SendLatency {
     }
 
     fn close(resources: MessageResources) -> Result<(), Failure> {
-        let MessageResources {
-            initiator,
-            receiver,
-            rendezvous,
-            ..
-        } = resources;
+        let MessageResources { initiator, receiver, rendezvous, .. } = resources;
         if let Some(MessageRendezvous { source, fetcher }) = rendezvous {
             fetcher.close()?;
             source.close()?;
@@ -201,17 +191,9 @@ fn launched<const WORDS: usize, S: MessageSending<WORDS>, R: RepeatRoundTrip>(
 ) -> Result<R::Output, Failure> {
     let command = sending.prepare(&resources.initiator)?;
     if low_latency {
-        repeat.run(&mut PingPong::<WORDS, S, true> {
-            resources,
-            sending,
-            command,
-        })
+        repeat.run(&mut PingPong::<WORDS, S, true> { resources, sending, command })
     } else {
-        repeat.run(&mut PingPong::<WORDS, S, false> {
-            resources,
-            sending,
-            command,
-        })
+        repeat.run(&mut PingPong::<WORDS, S, false> { resources, sending, command })
     }
 }
 
@@ -243,26 +225,16 @@ impl MessageReceiver {
         let mut ordinary = portals.open(endpoint, PORTAL_INDEX, run.rdzv)?;
         portals.append(&mut ordinary, &buffer, entry)?;
         let mut last = portals.open(endpoint, LAST_INDEX, run.rdzv)?;
-        let entry = Entry {
-            buffer_id: LAST,
-            ..entry
-        };
+        let entry = Entry { buffer_id: LAST, ..entry };
         portals.append(&mut last, &buffer, entry)?;
-        Ok(Self {
-            portals,
-            ordinary,
-            last,
-            buffer,
-        })
+        Ok(Self { portals, ordinary, last, buffer })
     }
 
     fn close(self) -> Result<(), Failure> {
         portals::close(self.last)?;
         portals::close(self.ordinary)?;
         self.portals.close()?;
-        self.buffer
-            .close()
-            .explain("cannot release the receiving buffer")
+        self.buffer.close().explain("cannot release the receiving buffer")
     }
 }
 
@@ -339,11 +311,7 @@ impl<const WORDS: usize, S: MessageSending<WORDS>, const LOW_LATENCY: bool> Roun
 {
     #[inline(always)]
     fn send<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<(), Failure> {
-        let MessageResources {
-            initiator,
-            rendezvous,
-            ..
-        } = &mut *self.resources;
+        let MessageResources { initiator, rendezvous, .. } = &mut *self.resources;
         let issued = if LOW_LATENCY {
             initiator.transmit.issue_low_latency(&self.command)
         } else {
@@ -416,11 +384,7 @@ impl<const WORDS: usize, S: MessageSending<WORDS>, const LOW_LATENCY: bool>
         clock: &C,
         policy: &mut WaitPolicy<'_>,
     ) -> Result<Message, Failure> {
-        let MessageResources {
-            initiator,
-            receiver,
-            ..
-        } = &mut *self.resources;
+        let MessageResources { initiator, receiver, .. } = &mut *self.resources;
         let mut misses = 0;
         let poll = || {
             if let Some(event) = receiver.portals.events.poll() {
@@ -445,11 +409,7 @@ impl<const WORDS: usize, S: MessageSending<WORDS>, const LOW_LATENCY: bool>
         clock: &C,
         policy: &mut WaitPolicy<'_>,
     ) -> Result<Message, Failure> {
-        let MessageResources {
-            receiver,
-            rendezvous,
-            ..
-        } = &mut *self.resources;
+        let MessageResources { receiver, rendezvous, .. } = &mut *self.resources;
         let mut received = Message::Ordinary;
         for _ in 0..3 {
             let poll = || {

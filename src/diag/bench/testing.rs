@@ -22,23 +22,14 @@ pub fn both_ends<B: Benchmark>(
     endpoint: &Endpoint,
     run: &RunOptions,
 ) -> (B::Resources, B::Resources) {
-    let peer = Peer {
-        address: endpoint.address().address,
-        portal: PORTAL_INDEX,
-        supervisor: &Alone,
-    };
+    let peer =
+        Peer { address: endpoint.address().address, portal: PORTAL_INDEX, supervisor: &Alone };
     let server = B::set_up(endpoint, peer, run, Side::Server).unwrap();
-    (
-        B::set_up(endpoint, peer, run, Side::Client).unwrap(),
-        server,
-    )
+    (B::set_up(endpoint, peer, run, Side::Client).unwrap(), server)
 }
 
 /// The iterations of both sides, where only those that have issued none matter.
-pub const ISSUED: Issued = Issued {
-    own: 1,
-    peer: Some(1),
-};
+pub const ISSUED: Issued = Issued { own: 1, peer: Some(1) };
 
 /// Repeats the transaction this many times.
 pub struct Times(pub u64);

@@ -17,10 +17,7 @@ use plan::tool::Tool;
 use plan::tools;
 
 /// Names of the operations, for messages.
-const WORDS: Words = Words {
-    operation: "write",
-    doing: "writing",
-};
+const WORDS: Words = Words { operation: "write", doing: "writing" };
 
 /// The benchmark.
 pub struct WriteBandwidth;

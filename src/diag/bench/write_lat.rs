@@ -17,10 +17,7 @@ use plan::run_options::RunOptions;
 use plan::tool::Tool;
 use plan::tools;
 
-const COMPLETION: Completion = Completion {
-    event: EventType::ACK,
-    operation: "write",
-};
+const COMPLETION: Completion = Completion { event: EventType::ACK, operation: "write" };
 
 const NOT_ISSUED: NotIssued = NotIssued(COMPLETION.operation);
 
@@ -73,10 +70,7 @@ impl OneSidedLatency for WriteLatency {
             },
             PutKind::Restricted => {
                 let put = initiator.nomatch(Direction::Put, size);
-                let put = initiator
-                    .transmit
-                    .prepare_nomatch_dma(&put)
-                    .nic(NOT_ISSUED)?;
+                let put = initiator.transmit.prepare_nomatch_dma(&put).nic(NOT_ISSUED)?;
                 measure(initiator, put, COMPLETION, run.use_ll, repeat)
             }
             PutKind::Unrestricted => {
@@ -98,11 +92,5 @@ fn measure_immediate<const WORDS: usize, R: RepeatTransaction>(
     let payload = Numbering::of(run, size).bytes(size);
     let transmit = &initiator.transmit;
     let put = transmit.prepare_idc_put::<WORDS>(&initiator.idc_header(), &payload);
-    measure(
-        initiator,
-        put.nic(NOT_ISSUED)?,
-        COMPLETION,
-        run.use_ll,
-        repeat,
-    )
+    measure(initiator, put.nic(NOT_ISSUED)?, COMPLETION, run.use_ll, repeat)
 }

@@ -19,12 +19,8 @@ impl RepeatTransaction for Counted {
     type Output = AllocationInfo;
 
     fn run(self, transaction: &mut impl Transaction) -> Result<AllocationInfo, Failure> {
-        let schedule = Schedule {
-            limit: Limit::Iterations(100),
-            warmup: 3,
-            gap: 1_000,
-            period: None,
-        };
+        let schedule =
+            Schedule { limit: Limit::Iterations(100), warmup: 3, gap: 1_000, period: None };
         let mut policy = WaitPolicy::new(&Alone);
         let mut recorder = Recorder::new(Some(100))?.with_live_latencies();
         // The software NIC allocates its path to the peer with the first packet.
@@ -35,13 +31,7 @@ impl RepeatTransaction for Counted {
         };
         let mut result = Ok(None);
         let info = allocation_counter::measure(|| {
-            result = repeat(
-                transaction,
-                &MonotonicRaw,
-                schedule,
-                &mut policy,
-                &mut record,
-            );
+            result = repeat(transaction, &MonotonicRaw, schedule, &mut policy, &mut record);
         });
         assert_eq!(recorder.samples().map(<[u64]>::len), Some(100));
         result.map(|_| info)

@@ -51,11 +51,7 @@ pub fn measure<B: Bandwidth>(
         peer_issues: part.is_target(),
         answers: B::ANSWERS,
         peer_ends_in_step: context.peer_is_cxidiag,
-        left_by_peer: if context.peer_is_cxidiag {
-            0
-        } else {
-            left_by_legacy_peer(run, size)
-        },
+        left_by_peer: if context.peer_is_cxidiag { 0 } else { left_by_legacy_peer(run, size) },
         // All pairs share the link.
         policy: WaitPolicy::new(context.supervisor)
             .for_bytes(run.bytes(size))
@@ -211,9 +207,7 @@ impl RepeatLists for Measuring<'_> {
         let kept = measured.progress.iter().filter_map(|of| of.kept);
         results.kept = Kept::of_pairs(&kept.collect::<Vec<_>>());
         if let Some(longest) = measured.progress.iter().map(|of| of.elapsed).max() {
-            results
-                .gauge
-                .end(measured.start + until_failure.unwrap_or(longest));
+            results.gauge.end(measured.start + until_failure.unwrap_or(longest));
         }
         measured.result?;
         enter(Phase::PostRun);
@@ -282,10 +276,7 @@ fn check_count(peer: SideResult, peer_issues: bool, run: &RunOptions) -> Result<
     let most = match run.duration_s {
         _ if !peer_issues => 0,
         None => run.iters.saturating_mul(list_size),
-        Some(_) => peer
-            .elapsed_us
-            .saturating_mul(1000)
-            .saturating_add(list_size),
+        Some(_) => peer.elapsed_us.saturating_mul(1000).saturating_add(list_size),
     };
     refuse_above(peer, most)
 }
@@ -335,10 +326,7 @@ mod tests {
 
         fn results(&self, _: SideResult) -> Result<SideResult, Failure> {
             assert_eq!(self.barriers.load(Relaxed), 2);
-            Ok(SideResult {
-                elapsed_us: 1,
-                count: self.lists * 4,
-            })
+            Ok(SideResult { elapsed_us: 1, count: self.lists * 4 })
         }
 
         fn views(&self, _: SideView) -> Result<SideView, Failure> {
@@ -351,11 +339,7 @@ mod tests {
     }
 
     fn peer(lists: u64, waits: bool) -> ScriptedPeer {
-        ScriptedPeer {
-            lists,
-            waits,
-            barriers: AtomicU64::new(0),
-        }
+        ScriptedPeer { lists, waits, barriers: AtomicU64::new(0) }
     }
 
     /// Of four steps, the first issues a list, the third completes an iteration, the others wait.
@@ -396,12 +380,7 @@ mod tests {
     }
 
     fn scripted(most: u64) -> Scripted {
-        Scripted {
-            most,
-            steps: 0,
-            issued: 0,
-            completed: 0,
-        }
+        Scripted { most, steps: 0, issued: 0, completed: 0 }
     }
 
     /// Waits in the second iteration until both sides have passed the second barrier.
@@ -460,9 +439,7 @@ mod tests {
     fn counts_iterations() {
         let run = plan("send-bw", &["-n", "5"]).run;
         let (peer, mut lists, mut results) = (peer(5, false), scripted(u64::MAX), no_results());
-        active(&run, &peer, &mut results)
-            .run(slice::from_mut(&mut lists))
-            .unwrap();
+        active(&run, &peer, &mut results).run(slice::from_mut(&mut lists)).unwrap();
         assert_eq!((lists.completed, lists.issued), (5, 5));
         assert_eq!(results.own[0].count, 20);
     }
@@ -473,10 +450,8 @@ mod tests {
         let run = plan("send-bw", &["-n", "5"]).run;
         for (lists, is_possible) in [(5, true), (7, true), (8, false), (u64::MAX / 4, false)] {
             let (other, mut results) = (peer(lists, false), no_results());
-            let measuring = Measuring {
-                peer_ends_in_step: false,
-                ..active(&run, &other, &mut results)
-            };
+            let measuring =
+                Measuring { peer_ends_in_step: false, ..active(&run, &other, &mut results) };
             let result = measuring.run(&mut [scripted(u64::MAX)]);
             assert_eq!(result.is_ok(), is_possible, "{lists}");
         }
@@ -511,14 +486,8 @@ mod tests {
         let run = plan("send-bw", &["-D", "1"]).run;
         for (peer_ends_in_step, completed) in [(true, 2), (false, 1)] {
             let (peer, mut results) = (peer(1, false), no_results());
-            let measuring = Measuring {
-                peer_ends_in_step,
-                ..active(&run, &peer, &mut results)
-            };
-            let mut stuck = Stuck {
-                scripted: scripted(u64::MAX),
-                peer: &peer,
-            };
+            let measuring = Measuring { peer_ends_in_step, ..active(&run, &peer, &mut results) };
+            let mut stuck = Stuck { scripted: scripted(u64::MAX), peer: &peer };
             measuring.run(slice::from_mut(&mut stuck)).unwrap();
             let counted = (results.own[0].count, stuck.scripted.completed);
             assert_eq!(counted, (8, completed), "{peer_ends_in_step}");
@@ -546,10 +515,7 @@ mod tests {
     fn answering_side_goes_on_until_peer_waits() {
         let run = plan("send-bw", &["-D", "1"]).run;
         let (peer, mut lists, mut results) = (peer(3, true), scripted(3), no_results());
-        let measuring = Measuring {
-            ends_with_peer: true,
-            ..active(&run, &peer, &mut results)
-        };
+        let measuring = Measuring { ends_with_peer: true, ..active(&run, &peer, &mut results) };
         measuring.run(slice::from_mut(&mut lists)).unwrap();
         assert_eq!(lists.completed, 3);
     }
@@ -560,11 +526,8 @@ mod tests {
         let result_of = |options: &[&str], lists, peer_issues| {
             let run = plan("write-bw", &[&["-l", "4"], options].concat()).run;
             let (other, mut results) = (peer(lists, false), no_results());
-            let measuring = Measuring {
-                peer_issues,
-                answers: false,
-                ..active(&run, &other, &mut results)
-            };
+            let measuring =
+                Measuring { peer_issues, answers: false, ..active(&run, &other, &mut results) };
             measuring.run(&mut [scripted(u64::MAX)]).is_ok()
         };
         assert!(result_of(&["-n", "5"], 5, true));

@@ -62,11 +62,7 @@ pub fn serve(client: ClientSession) -> Result<(), Failure> {
 ///
 /// Any failure that ends the run early, and an interruption.
 pub fn measure(plan: &Plan, address: &str, reporter: &mut Reporter) -> Result<(), Failure> {
-    let visitor = Measure {
-        plan,
-        address,
-        reporter,
-    };
+    let visitor = Measure { plan, address, reporter };
     bench::visit(plan.tool, visitor)
 }
 
@@ -76,9 +72,7 @@ impl Visitor for Serve<'_> {
     type Output = Result<(), Failure>;
 
     fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
-        drive::<B, _>(self.0, ServerResults, |at, _, size, _| {
-            one_sided::serve(at, size)
-        })
+        drive::<B, _>(self.0, ServerResults, |at, _, size, _| one_sided::serve(at, size))
     }
 
     fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
@@ -100,21 +94,10 @@ struct Measure<'a> {
 
 impl<'a> Measure<'a> {
     fn connect(self) -> Result<ClientSession<'a>, Failure> {
-        let Self {
-            plan,
-            address,
-            reporter,
-        } = self;
+        let Self { plan, address, reporter } = self;
         let endpoint = open(plan)?;
         let (session, agreed) = session::join(plan, address, endpoint.address())?;
-        Ok(ClientSession {
-            plan,
-            side: Side::Client,
-            endpoint,
-            session,
-            agreed,
-            reporter,
-        })
+        Ok(ClientSession { plan, side: Side::Client, endpoint, session, agreed, reporter })
     }
 }
 
@@ -146,12 +129,8 @@ fn drive_bandwidth<B: Bandwidth>(client: ClientSession) -> Result<(), Failure> {
     let run = &client.agreed.run;
     let one_nic = client.agreed.peer.nic == client.endpoint.address().address.nic;
     let bidirectional = run.lists()?.bidirectional;
-    let results = BandwidthResults::new(
-        B::part(run, client.side),
-        client.side,
-        bidirectional,
-        one_nic,
-    );
+    let results =
+        BandwidthResults::new(B::part(run, client.side), client.side, bidirectional, one_nic);
     drive::<B, _>(client, results, bandwidth::measure::<B>)
 }
 
@@ -163,14 +142,7 @@ fn drive<B: Benchmark, R: Results>(
     mut measure: impl FnMut(&Context<'_>, &mut [B::Resources], u64, &mut R) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     summarize(&mut client)?;
-    let ClientSession {
-        plan,
-        side,
-        endpoint,
-        session,
-        agreed,
-        reporter,
-    } = client;
+    let ClientSession { plan, side, endpoint, session, agreed, reporter } = client;
     let run = &agreed.run;
     let cpus = match run.extensions.threads {
         1 => Vec::new(),
@@ -329,11 +301,7 @@ pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
     let gpus = gpu::open(&plan.gpus)?;
     let device = backend::open(plan.device, plan.libcxi.as_ref())?;
     let endpoint = Endpoint::new(plan.site(), gpus, device)?;
-    let notes = if plan.outputs.quiet {
-        Vec::new()
-    } else {
-        endpoint.notes(plan.tool)
-    };
+    let notes = if plan.outputs.quiet { Vec::new() } else { endpoint.notes(plan.tool) };
     for line in endpoint.warnings().into_iter().chain(notes) {
         // The run goes on if a line cannot be written.
         let _ = writeln!(io::stderr(), "{}: {line}", plan.program);
@@ -345,19 +313,9 @@ pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
 /// options.
 fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
     enter(Phase::SetUp);
-    let ClientSession {
-        plan,
-        side,
-        endpoint,
-        session,
-        agreed,
-        reporter,
-    } = client;
+    let ClientSession { plan, side, endpoint, session, agreed, reporter } = client;
     let summary = Summary {
-        layout: Layout {
-            tool: agreed.tool,
-            unit: plan.outputs.unit,
-        },
+        layout: Layout { tool: agreed.tool, unit: plan.outputs.unit },
         side: *side,
         device: plan.device,
         simulated: endpoint.device().info().is_simulated(),

@@ -185,12 +185,7 @@ mod tests {
         let (mut recorder, mut kept) = (Recorder::new(None).unwrap(), None);
         let measurement = SyncedLoop {
             sync: &sync,
-            schedule: Schedule {
-                limit,
-                warmup: 2,
-                gap: 0,
-                period: None,
-            },
+            schedule: Schedule { limit, warmup: 2, gap: 0, period: None },
             side,
             policy: WaitPolicy::new(&Alone),
             samples: Some(Samples::new(CLOCK, &mut recorder, None, &mut kept)),
@@ -214,18 +209,12 @@ mod tests {
         let mut scripted = Scripted::default();
         let counts = run(&mut scripted, Limit::Duration(0), Side::Client);
         assert_eq!(counts, (1, 4));
-        assert_eq!(
-            scripted.announced,
-            [(3, Message::Last), (4, Message::Ordinary)]
-        );
+        assert_eq!(scripted.announced, [(3, Message::Last), (4, Message::Ordinary)]);
     }
 
     #[test]
     fn last_message_of_peer_ends_loop_uncounted() {
-        let mut scripted = Scripted {
-            last_comes_in: Some(5),
-            ..Scripted::default()
-        };
+        let mut scripted = Scripted { last_comes_in: Some(5), ..Scripted::default() };
         let counts = run(&mut scripted, Limit::Iterations(100), Side::Server);
         assert_eq!(counts, (2, 5));
         assert_eq!(scripted.announced, []);
@@ -233,10 +222,9 @@ mod tests {
 
     #[test]
     fn client_sends_first() {
-        for (side, order) in [
-            (Side::Client, ["send", "receive"]),
-            (Side::Server, ["receive", "send"]),
-        ] {
+        for (side, order) in
+            [(Side::Client, ["send", "receive"]), (Side::Server, ["receive", "send"])]
+        {
             let mut scripted = Scripted::default();
             run(&mut scripted, Limit::Iterations(1), side);
             assert_eq!(scripted.order[..2], order);
@@ -273,12 +261,7 @@ mod tests {
         let (mut recorder, mut kept) = (Recorder::new(None).unwrap(), None);
         let mut measurement = SyncedLoop {
             sync: &|_| Ok(()),
-            schedule: Schedule {
-                limit: Limit::Iterations(1),
-                warmup: 0,
-                gap: 0,
-                period: None,
-            },
+            schedule: Schedule { limit: Limit::Iterations(1), warmup: 0, gap: 0, period: None },
             side: Side::Client,
             policy: WaitPolicy::new(&Alone),
             samples: Some(Samples::new(CLOCK, &mut recorder, None, &mut kept)),

@@ -31,13 +31,8 @@ pub fn run(
 ) -> Result<(), Failure> {
     let server = LoopbackServer::start(plan)?;
     let address = Ipv4Addr::LOCALHOST.to_string();
-    let plan = Plan {
-        role: Role::Client {
-            address: address.clone(),
-        },
-        port: server.port,
-        ..plan.clone()
-    };
+    let plan =
+        Plan { role: Role::Client { address: address.clone() }, port: server.port, ..plan.clone() };
     match client(&plan, &address) {
         Ok(()) => server.finish(),
         Err(failure) => Err(server.explain(failure)),
@@ -71,11 +66,7 @@ impl LoopbackServer {
         let stdout = child.stdout.take().map(BufReader::new);
         let stdout = stdout
             .ok_or_else(|| Failure::environment("the server of the loopback run has no output"))?;
-        let mut server = Self {
-            child,
-            stdout,
-            port: 0,
-        };
+        let mut server = Self { child, stdout, port: 0 };
         let mut line = String::new();
         // The server prints the line with one write.
         interrupt::wait(server.stdout.get_ref(), PollFlags::IN, None)?;
@@ -173,11 +164,7 @@ impl Drop for LoopbackServer {
 
 /// Returns the port in the line that a server prints when it listens.
 fn port(line: &str) -> Option<u16> {
-    line.strip_prefix(LISTENING)?
-        .split(' ')
-        .next()?
-        .parse()
-        .ok()
+    line.strip_prefix(LISTENING)?.split(' ').next()?.parse().ok()
 }
 
 /// Returns the failure of a server that has written `messages` to its standard error and has ended
@@ -193,13 +180,9 @@ fn said(messages: &str, status: ExitStatus) -> Option<Failure> {
         return None;
     }
     let last = messages.lines().rfind(|line| !line.starts_with("hint: "))?;
-    let message = last
-        .split_once(": ")
-        .map_or(last, |(_program, message)| message);
+    let message = last.split_once(": ").map_or(last, |(_program, message)| message);
     let message = message.strip_prefix("error: ").unwrap_or(message);
-    let hint = messages
-        .lines()
-        .find_map(|line| line.strip_prefix("hint: "));
+    let hint = messages.lines().find_map(|line| line.strip_prefix("hint: "));
     Some(Failure::environment(message).with_hint_if(hint.map(str::to_owned)))
 }
 
@@ -209,10 +192,7 @@ mod tests {
 
     #[test]
     fn reads_port_from_line_of_server() {
-        assert_eq!(
-            port("Listening on port 49194 for client to connect...\n"),
-            Some(49194)
-        );
+        assert_eq!(port("Listening on port 49194 for client to connect...\n"), Some(49194));
         assert_eq!(port(""), None);
         assert_eq!(port("Listening on port x for client\n"), None);
     }
@@ -226,10 +206,7 @@ mod tests {
         assert_eq!(failure.hint.as_deref(), Some("look"));
         let failure = failed("x: warning: slow\nx: full\n");
         assert_eq!(failure.message(), "full");
-        assert_eq!(
-            failed("").message(),
-            "its process ended without a message (exit status 1)"
-        );
+        assert_eq!(failed("").message(), "its process ended without a message (exit status 1)");
     }
 
     #[test]

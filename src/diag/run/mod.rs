@@ -76,11 +76,7 @@ pub fn place(plan: &Plan) -> Result<Plan, Failure> {
         Role::Loopback => &[Side::Client, Side::Server],
     };
     Need::of(plan.tool, &plan.run, sides, plan.gpus).check(&machine, placement.node)?;
-    Ok(Plan {
-        placement,
-        service,
-        ..plan.clone()
-    })
+    Ok(Plan { placement, service, ..plan.clone() })
 }
 
 /// Runs this process in the role that `plan` has.
@@ -93,8 +89,8 @@ pub fn carry_out(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
         Role::Server if served::is_started_for_client() => served::client(plan, reporter),
         Role::Server => serve::clients(plan, reporter),
         Role::Client { address } => driver::measure(plan, address, reporter),
-        Role::Loopback => loopback::run(plan, |plan, address| {
-            driver::measure(plan, address, reporter)
-        }),
+        Role::Loopback => {
+            loopback::run(plan, |plan, address| driver::measure(plan, address, reporter))
+        }
     }
 }

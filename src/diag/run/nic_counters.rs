@@ -88,11 +88,7 @@ impl NicCounters {
     }
 
     fn not_received(&self) -> PeerCounters {
-        if self.is_one_nic {
-            PeerCounters::OneNic
-        } else {
-            PeerCounters::NotAvailable
-        }
+        if self.is_one_nic { PeerCounters::OneNic } else { PeerCounters::NotAvailable }
     }
 
     fn shown(&self, own: Changes, peer: PeerCounters) -> Option<RunCounters> {
@@ -111,11 +107,7 @@ impl NicCounters {
             let device = self.device.to_string();
             match files {
                 Some(files) => NicFacts::read(files, device, self.is_software),
-                None => NicFacts {
-                    device,
-                    is_software: self.is_software,
-                    ..NicFacts::default()
-                },
+                None => NicFacts { device, is_software: self.is_software, ..NicFacts::default() },
             }
         };
         match (self.read(), &self.before) {
@@ -144,9 +136,7 @@ fn packets(run: &RunOptions, size: u64, issued: &[Issued]) -> u64 {
     let list_size = run.lists.map_or(1, |lists| lists.list_size.into());
     let of_pair = |of: &Issued| of.own.saturating_add(of.peer.unwrap_or(0));
     let iterations = issued.iter().map(of_pair).fold(0, u64::saturating_add);
-    iterations
-        .saturating_mul(list_size)
-        .saturating_mul(size.div_ceil(PACKET))
+    iterations.saturating_mul(list_size).saturating_mul(size.div_ceil(PACKET))
 }
 
 #[cfg(test)]

@@ -53,11 +53,7 @@ impl RepeatTransaction for TransactionLoop<'_> {
     type Output = ();
 
     fn run(self, transaction: &mut impl Transaction) -> Result<(), Failure> {
-        let Self {
-            schedule,
-            supervisor,
-            mut samples,
-        } = self;
+        let Self { schedule, supervisor, mut samples } = self;
         let policy = &mut WaitPolicy::new(supervisor);
         let clock = samples.clock;
         // The loop is compiled for each clock and does not branch on it.
@@ -94,10 +90,7 @@ mod tests {
         ) -> Result<Timed, Failure> {
             let Self(left) = self;
             *left = left.checked_sub(1).ok_or(Failure::nic("lost"))?;
-            Ok(Timed {
-                start: clock.now(),
-                latency: 1,
-            })
+            Ok(Timed { start: clock.now(), latency: 1 })
         }
     }
 
@@ -108,12 +101,7 @@ mod tests {
             let (mut recorder, mut kept) = (Recorder::new(None).unwrap(), None);
             let clock = ChosenClock::MonotonicRaw(MonotonicRaw);
             let measuring = TransactionLoop {
-                schedule: Schedule {
-                    limit: Limit::Iterations(5),
-                    warmup: 2,
-                    gap: 0,
-                    period: None,
-                },
+                schedule: Schedule { limit: Limit::Iterations(5), warmup: 2, gap: 0, period: None },
                 supervisor: &Alone,
                 samples: Samples::new(clock, &mut recorder, None, &mut kept),
             };

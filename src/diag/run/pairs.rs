@@ -58,10 +58,7 @@ impl<'a, L: Lists> Pair<'a, L> {
 
     /// Returns how far it is.
     pub fn progress(&self) -> PairProgress {
-        PairProgress {
-            kept: self.pacer.as_ref().map(Pacer::kept),
-            ..self.progress
-        }
+        PairProgress { kept: self.pacer.as_ref().map(Pacer::kept), ..self.progress }
     }
 
     /// Returns whether the pair may take its next step: with a rate, a list starts at its intended
@@ -157,10 +154,7 @@ impl<'a, L: Lists> Pair<'a, L> {
         match run.end {
             End::Iterations(_) => {
                 // With a rate, each list has a period.
-                let end_of_period = self
-                    .pacer
-                    .as_ref()
-                    .map_or(now, |pacer| now.max(pacer.due()));
+                let end_of_period = self.pacer.as_ref().map_or(now, |pacer| now.max(pacer.due()));
                 self.progress.elapsed = end_of_period - run.start;
                 self.is_over = true;
             }
@@ -303,11 +297,7 @@ mod tests {
     }
 
     fn scripted(script: &'static [Step]) -> Scripted {
-        Scripted {
-            script,
-            taken: 0,
-            looked: 0,
-        }
+        Scripted { script, taken: 0, looked: 0 }
     }
 
     fn pair(lists: &mut Scripted) -> Pair<'_, Scripted> {
@@ -354,24 +344,15 @@ mod tests {
             let mut lists = scripted(script);
             let failed = || Err(Failure::environment("another thread has failed"));
             let mut pair = pair(&mut lists);
-            let (driven, _) = drive(
-                slice::from_mut(&mut pair),
-                End::Iterations(9),
-                &|| false,
-                &failed,
-            );
+            let (driven, _) =
+                drive(slice::from_mut(&mut pair), End::Iterations(9), &|| false, &failed);
             assert!(driven.is_err(), "{script:?}");
         }
         let mut lists = scripted(LIST);
         let mut pair = paced(&mut lists, 1);
         pair.pacer.as_mut().unwrap().start(0);
         let failed = || Err(Failure::environment("another thread has failed"));
-        let (driven, _) = drive(
-            slice::from_mut(&mut pair),
-            End::Iterations(9),
-            &|| false,
-            &failed,
-        );
+        let (driven, _) = drive(slice::from_mut(&mut pair), End::Iterations(9), &|| false, &failed);
         assert!(driven.is_err());
     }
 
@@ -385,10 +366,7 @@ mod tests {
         ];
         let mut pairs = [pair(&mut quick), pair(&mut slow)];
         assert_eq!(run(&mut pairs, End::Iterations(3)), 24);
-        assert_eq!(
-            [pairs[0].progress.completed, pairs[1].progress.completed],
-            [3, 3]
-        );
+        assert_eq!([pairs[0].progress.completed, pairs[1].progress.completed], [3, 3]);
         assert!(pairs[0].progress.elapsed < pairs[1].progress.elapsed);
         assert_eq!((quick.taken, slow.taken), (6, 12));
     }
@@ -431,10 +409,7 @@ mod tests {
         let mut pair = paced(&mut lists, 20);
         run(slice::from_mut(&mut pair), End::Duration(100 * TICK));
         // The second list has the rest of the duration: the rate is 2 lists in 100 ticks.
-        assert_eq!(
-            (pair.progress.completed, pair.progress.elapsed),
-            (2, 100 * TICK)
-        );
+        assert_eq!((pair.progress.completed, pair.progress.elapsed), (2, 100 * TICK));
         assert_eq!(lists.taken, 4);
     }
 
@@ -448,9 +423,7 @@ mod tests {
         let mut lists = scripted(LIST);
         let mut pair = pair(&mut lists);
         run_beside(slice::from_mut(&mut pair), End::Asked, &is_asked);
-        let PairProgress {
-            completed, elapsed, ..
-        } = pair.progress;
+        let PairProgress { completed, elapsed, .. } = pair.progress;
         assert_eq!((completed, elapsed > 0), (3, true));
     }
 
@@ -500,12 +473,7 @@ mod tests {
     /// The next size would find the events of a list that is left behind.
     #[test]
     fn duration_does_not_end_while_commands_are_in_flight() {
-        let mut lists = scripted(&[
-            Step::InFlight,
-            Step::InFlight,
-            Step::InFlight,
-            Step::Complete,
-        ]);
+        let mut lists = scripted(&[Step::InFlight, Step::InFlight, Step::InFlight, Step::Complete]);
         let mut pair = pair(&mut lists);
         run(slice::from_mut(&mut pair), End::Duration(0));
         assert_eq!((pair.progress.completed, pair.progress.elapsed), (1, TICK));

@@ -31,11 +31,7 @@ impl PortFile {
             if !holds_a_port(target) {
                 let allowed =
                     "the file exists and does not hold the number of a port: name another one";
-                return Err(Failure::usage(invalid(
-                    "port-file",
-                    target.display(),
-                    allowed,
-                )));
+                return Err(Failure::usage(invalid("port-file", target.display(), allowed)));
             }
             // A server that was killed has left its file: a script must not read that number.
             match fs::remove_file(target) {
@@ -148,11 +144,7 @@ mod tests {
         let Err(failure) = PortFile::at(Some(&path)) else {
             panic!("the file was taken");
         };
-        assert!(
-            failure
-                .message()
-                .contains("does not hold the number of a port")
-        );
+        assert!(failure.message().contains("does not hold the number of a port"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "keep me\n");
     }
 }

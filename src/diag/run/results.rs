@@ -69,12 +69,7 @@ impl<'a> Samples<'a> {
         until: Option<Until>,
         kept: &'a mut Option<Kept>,
     ) -> Self {
-        Self {
-            clock,
-            kept,
-            recorder,
-            stability: StabilityCheck::new(until),
-        }
+        Self { clock, kept, recorder, stability: StabilityCheck::new(until) }
     }
 
     /// Sets the end of the measured part.
@@ -152,10 +147,7 @@ impl Results for Latencies {
     }
 
     fn issued(&self, run: &RunOptions) -> Result<Vec<Issued>, Failure> {
-        Ok(vec![Issued {
-            own: self.recorder.statistics().count() + run.warmup,
-            peer: None,
-        }])
+        Ok(vec![Issued { own: self.recorder.statistics().count() + run.warmup, peer: None }])
     }
 
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {
@@ -253,10 +245,7 @@ impl BandwidthResults {
     }
 
     fn measured(&self, size: u64) -> MeasuredBandwidth {
-        let sides = [
-            SideResult::of_pairs(&self.own),
-            SideResult::of_pairs(&self.peer),
-        ];
+        let sides = [SideResult::of_pairs(&self.own), SideResult::of_pairs(&self.peer)];
         let doubled = self.one_nic && self.bidirectional;
         let pairs = self.own.iter().enumerate().map(|(pair, own)| {
             let peer = self.peer.get(pair).copied().unwrap_or_default();

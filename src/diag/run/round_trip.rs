@@ -127,10 +127,7 @@ impl<R: RoundTrip> Transaction for Ping<'_, R> {
         round_trip.receive(clock, policy)?;
         let end = clock.now();
         round_trip.acknowledge();
-        Ok(Timed {
-            start,
-            latency: end.saturating_sub(start) / 2,
-        })
+        Ok(Timed { start, latency: end.saturating_sub(start) / 2 })
     }
 }
 
@@ -177,12 +174,7 @@ mod tests {
     fn ask(scripted: &mut Scripted, limit: Limit) -> u64 {
         let (mut recorder, mut kept) = (Recorder::new(None).unwrap(), None);
         let asking = Asking {
-            schedule: Schedule {
-                limit,
-                warmup: 2,
-                gap: 0,
-                period: None,
-            },
+            schedule: Schedule { limit, warmup: 2, gap: 0, period: None },
             policy: WaitPolicy::new(&Alone),
             samples: Samples::new(CLOCK, &mut recorder, None, &mut kept),
         };
@@ -197,10 +189,7 @@ mod tests {
         for (limit, count) in [(Limit::Iterations(3), 3), (Limit::Duration(0), 1)] {
             let mut scripted = Scripted::default();
             assert_eq!(ask(&mut scripted, limit), count);
-            let announced = [
-                (2 + count, Message::Last),
-                (2 + count + 1, Message::Ordinary),
-            ];
+            let announced = [(2 + count, Message::Last), (2 + count + 1, Message::Ordinary)];
             assert_eq!(scripted.announced, announced);
             assert_eq!(scripted.order[..2], ["send", "receive"]);
         }
@@ -208,10 +197,7 @@ mod tests {
 
     #[test]
     fn server_answers_each_message_up_to_the_last() {
-        let mut scripted = Scripted {
-            last_comes_in: Some(5),
-            ..Scripted::default()
-        };
+        let mut scripted = Scripted { last_comes_in: Some(5), ..Scripted::default() };
         let ended = Cell::new(0);
         let answering = Answering {
             policy: WaitPolicy::new(&Alone),
@@ -227,15 +213,9 @@ mod tests {
 
     #[test]
     fn server_looks_for_failure_of_its_last_answer() {
-        let mut scripted = Scripted {
-            last_comes_in: Some(1),
-            answer_fails: true,
-            ..Scripted::default()
-        };
-        let answering = Answering {
-            policy: WaitPolicy::new(&Alone),
-            end: &|look| look(),
-        };
+        let mut scripted =
+            Scripted { last_comes_in: Some(1), answer_fails: true, ..Scripted::default() };
+        let answering = Answering { policy: WaitPolicy::new(&Alone), end: &|look| look() };
         let failure = answering.run(&mut scripted).unwrap_err();
         assert_eq!(failure.message(), "the answer failed");
     }

@@ -31,12 +31,7 @@ impl Route {
 
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            own,
-            host,
-            peer,
-            peer_host,
-        } = self;
+        let Self { own, host, peer, peer_host } = self;
         write!(f, "NIC {:#x} PID {} on {host}", own.nic, own.pid)?;
         write!(f, " and NIC {:#x} PID {}", peer.nic, peer.pid)?;
         match peer_host {
@@ -64,13 +59,8 @@ mod tests {
             "write failed: lost; at 8 bytes, iteration 3, between NIC 0x13 PID 0 on node1 and NIC 0x12 PID 7 on node2"
         );
         route.peer_host = None;
-        let message = route
-            .locate(Failure::nic("lost"), "during set-up")
-            .message();
-        assert!(
-            message.ends_with("on node1 and NIC 0x12 PID 7"),
-            "{message}"
-        );
+        let message = route.locate(Failure::nic("lost"), "during set-up").message();
+        assert!(message.ends_with("on node1 and NIC 0x12 PID 7"), "{message}");
         assert_eq!(route.locate(Failure::peer("gone"), "x").message(), "gone");
     }
 }

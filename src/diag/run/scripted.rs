@@ -28,11 +28,7 @@ impl RoundTrip for Scripted {
     }
 
     fn look(&mut self) -> Result<(), Failure> {
-        if self.answer_fails {
-            Err(Failure::nic("the answer failed"))
-        } else {
-            Ok(())
-        }
+        if self.answer_fails { Err(Failure::nic("the answer failed")) } else { Ok(()) }
     }
 
     fn receive<C: Clock>(&mut self, _: &C, _: &mut WaitPolicy<'_>) -> Result<Message, Failure> {

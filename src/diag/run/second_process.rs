@@ -10,11 +10,7 @@ const DUTY: Duty = Duty::LoopbackServer;
 /// Returns which clients may connect to a server: only clients of this machine if the server is the
 /// second process of a loopback run.
 pub fn reach() -> Reach {
-    if is_second() {
-        Reach::ThisMachine
-    } else {
-        Reach::Everywhere
-    }
+    if is_second() { Reach::ThisMachine } else { Reach::Everywhere }
 }
 
 /// Returns whether this process is the server of a loopback run.
@@ -40,8 +36,6 @@ pub fn end_with_parent() -> Result<(), Failure> {
     if is_there {
         Ok(())
     } else {
-        Err(Failure::environment(
-            "the client of this loopback run has ended",
-        ))
+        Err(Failure::environment("the client of this loopback run has ended"))
     }
 }

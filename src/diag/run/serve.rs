@@ -26,10 +26,7 @@ use report::Reporter;
 /// `--persist`, the failure of the run.
 pub fn clients(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     second_process::end_with_parent()?;
-    let plan = &Plan {
-        listening: limited(plan),
-        ..plan.clone()
-    };
+    let plan = &Plan { listening: limited(plan), ..plan.clone() };
     if !plan.listening.persist {
         return one(plan, reporter);
     }
@@ -48,14 +45,7 @@ fn one(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     let (session, agreed) = server.find_client(plan, endpoint.address(), &mut io::stderr())?;
     // The kernel refuses further connections from here on: they cannot disturb the measurement.
     drop((published, server));
-    driver::serve(ClientSession {
-        plan,
-        side: Side::Server,
-        endpoint,
-        session,
-        agreed,
-        reporter,
-    })
+    driver::serve(ClientSession { plan, side: Side::Server, endpoint, session, agreed, reporter })
 }
 
 /// Serves until the server fails, is interrupted, or has waited too long for a client.
@@ -111,10 +101,7 @@ fn limited(plan: &Plan) -> Listening {
         let _ = writeln!(io::stderr(), "{}: {note}", plan.program);
     }
     let default = job.map_or(Duration::ZERO, |_| LIMIT_IN_A_JOB);
-    Listening {
-        timeout: Some(given.unwrap_or(default)),
-        ..plan.listening.clone()
-    }
+    Listening { timeout: Some(given.unwrap_or(default)), ..plan.listening.clone() }
 }
 
 /// Returns the CPUs of `allowed` on which no thread of a run measures.

@@ -55,22 +55,12 @@ pub fn take_client() -> Result<Taken, Failure> {
     let socket = UnixStream::from(copy(io::stdout()).environment(LOST)?);
     let mut line = ControlLine::new(socket);
     let wait = |line: &ControlLine| interrupt::wait(line, PollFlags::IN, None).map(|_| ());
-    let Order::Serve {
-        peer,
-        version,
-        server,
-    } = next(&mut line, wait)?
-    else {
+    let Order::Serve { peer, version, server } = next(&mut line, wait)? else {
         return Err(Failure::environment("cxidiag serve has sent no client"));
     };
     let stream = TcpStream::from(copy(io::stdin()).environment(LOST)?);
     let caller = Caller::new(stream, peer, version)?;
-    Ok(Taken {
-        line,
-        peer,
-        server,
-        caller,
-    })
+    Ok(Taken { line, peer, server, caller })
 }
 
 /// Serves the client of this process.
@@ -80,9 +70,7 @@ pub fn take_client() -> Result<Taken, Failure> {
 /// A client that is refused or fails, a device that cannot be used, an interruption, and any other
 /// failure that ends the run early.
 pub fn client(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
-    let Taken {
-        mut line, caller, ..
-    } = take_client()?;
+    let Taken { mut line, caller, .. } = take_client()?;
     let endpoint = open(plan).map_err(|failure| caller.refuse(failure))?;
     let (session, agreed) = caller.meet(plan, endpoint.address())?;
     line.send(&ready(plan, &agreed)).environment(LOST)?;

@@ -111,12 +111,7 @@ pub fn repeat<C: Clock>(
     policy: &mut WaitPolicy<'_>,
     recorder: &mut impl Record,
 ) -> Result<Option<Kept>, Failure> {
-    let Schedule {
-        limit,
-        warmup,
-        gap,
-        period,
-    } = schedule;
+    let Schedule { limit, warmup, gap, period } = schedule;
     enter(Phase::WarmUp);
     let mut iterations = 0;
     let mut started = 0;
@@ -245,10 +240,7 @@ mod tests {
             let start = clock.now();
             self.starts.push(start);
             while clock.now() - start < 2_000 {}
-            Ok(Timed {
-                start,
-                latency: 2_000,
-            })
+            Ok(Timed { start, latency: 2_000 })
         }
     }
 
@@ -262,25 +254,14 @@ mod tests {
             samples.push(sample);
             false
         };
-        repeat(
-            &mut transaction,
-            &clock,
-            schedule,
-            &mut policy,
-            &mut recorder,
-        )
-        .unwrap();
+        repeat(&mut transaction, &clock, schedule, &mut policy, &mut recorder).unwrap();
         (transaction.starts, samples)
     }
 
     #[test]
     fn counts_iterations_without_warm_up() {
-        let (starts, samples) = run(Schedule {
-            limit: Limit::Iterations(5),
-            warmup: 3,
-            gap: 0,
-            period: None,
-        });
+        let (starts, samples) =
+            run(Schedule { limit: Limit::Iterations(5), warmup: 3, gap: 0, period: None });
         assert_eq!((starts.len(), samples.len()), (8, 5));
     }
 
@@ -305,12 +286,7 @@ mod tests {
         let mut transaction = RecordingTransaction::default();
         let supervisor = Watching::peer(true);
         let mut policy = WaitPolicy::new(&supervisor);
-        let schedule = Schedule {
-            limit: Limit::Iterations(5),
-            warmup: 3,
-            gap: 0,
-            period: None,
-        };
+        let schedule = Schedule { limit: Limit::Iterations(5), warmup: 3, gap: 0, period: None };
         let clock = Ticking(Cell::new(0));
         repeat(&mut transaction, &clock, schedule, &mut policy, &mut begun).unwrap();
         assert_eq!((begun.0, begun.1), (vec![0], 5));
@@ -319,18 +295,11 @@ mod tests {
     #[test]
     fn t1_waits_for_whole_gap() {
         let gap = 1_000_000;
-        let (starts, _) = run(Schedule {
-            limit: Limit::Iterations(4),
-            warmup: 2,
-            gap,
-            period: None,
-        });
+        let (starts, _) =
+            run(Schedule { limit: Limit::Iterations(4), warmup: 2, gap, period: None });
         for pair in starts.windows(2) {
             let between = pair[1] - pair[0] - 2_000;
-            assert!(
-                (gap..gap + 200).contains(&between),
-                "{between} ns for a gap of {gap} ns"
-            );
+            assert!((gap..gap + 200).contains(&between), "{between} ns for a gap of {gap} ns");
         }
     }
 
@@ -371,19 +340,10 @@ mod tests {
             samples.push(sample);
             false
         };
-        let kept = repeat(
-            &mut transaction,
-            &clock,
-            schedule,
-            &mut policy,
-            &mut recorder,
-        );
+        let kept = repeat(&mut transaction, &clock, schedule, &mut policy, &mut recorder);
         let first = transaction.starts[3] - 10;
         for (number, start) in (0..).zip(&transaction.starts[3..]) {
-            assert_eq!(
-                samples[number as usize],
-                start - first - number * 1_000 + 2_000
-            );
+            assert_eq!(samples[number as usize], start - first - number * 1_000 + 2_000);
         }
         assert!(samples[99] > 100_000);
         let kept = kept.unwrap().unwrap();
@@ -411,12 +371,8 @@ mod tests {
 
     #[test]
     fn duration_starts_with_first_measured_iteration() {
-        let (starts, samples) = run(Schedule {
-            limit: Limit::Duration(100_000),
-            warmup: 10,
-            gap: 8_000,
-            period: None,
-        });
+        let (starts, samples) =
+            run(Schedule { limit: Limit::Duration(100_000), warmup: 10, gap: 8_000, period: None });
         // One iteration and its gap take a little more than 10,000 ns.
         assert_eq!(samples.len(), 10);
         assert_eq!(starts.len(), 20);
@@ -427,26 +383,15 @@ mod tests {
         let mut transaction = RecordingTransaction::default();
         let clock = Ticking(Cell::new(0));
         let supervisor = Watching::peer(true);
-        let schedule = Schedule {
-            limit: Limit::Duration(u64::MAX),
-            warmup: 2,
-            gap: 0,
-            period: None,
-        };
+        let schedule =
+            Schedule { limit: Limit::Duration(u64::MAX), warmup: 2, gap: 0, period: None };
         let mut count = 0;
         let mut policy = WaitPolicy::new(&supervisor);
         let mut recorder = |_| {
             count += 1;
             count == 7
         };
-        repeat(
-            &mut transaction,
-            &clock,
-            schedule,
-            &mut policy,
-            &mut recorder,
-        )
-        .unwrap();
+        repeat(&mut transaction, &clock, schedule, &mut policy, &mut recorder).unwrap();
         assert_eq!((count, transaction.starts.len()), (7, 9));
     }
 
@@ -456,12 +401,8 @@ mod tests {
         let clock = Ticking(Cell::new(0));
         let supervisor = Watching::peer(false);
         let mut policy = WaitPolicy::new(&supervisor);
-        let schedule = Schedule {
-            limit: Limit::Iterations(2),
-            warmup: 0,
-            gap: 10 * GAP_SLICE,
-            period: None,
-        };
+        let schedule =
+            Schedule { limit: Limit::Iterations(2), warmup: 0, gap: 10 * GAP_SLICE, period: None };
         let recorder = &mut |_| false;
         assert!(repeat(&mut transaction, &clock, schedule, &mut policy, recorder).is_err());
         assert_eq!(transaction.starts.len(), 1);

@@ -87,9 +87,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
                     Ok(worker) => workers.push(worker),
                     Err(error) => {
                         let error = not_started(error);
-                        gate.stop(Failure::environment(format!(
-                            "cannot start a thread: {error}"
-                        )));
+                        gate.stop(Failure::environment(format!("cannot start a thread: {error}")));
                     }
                 }
             }
@@ -120,15 +118,8 @@ impl<C: Clock + Sync> Measurement<'_, C> {
                 }
             }
         });
-        let failure = gate
-            .failure
-            .into_inner()
-            .unwrap_or_else(PoisonError::into_inner);
-        Measured {
-            start: gate.start.into_inner(),
-            progress,
-            result: failure.map_or(Ok(()), Err),
-        }
+        let failure = gate.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Measured { start: gate.start.into_inner(), progress, result: failure.map_or(Ok(()), Err) }
     }
 
     /// The work of a thread on `cpu`: drives its share of the pairs.
@@ -407,11 +398,7 @@ mod tests {
             let measured = run.run(&mut lists, WaitPolicy::new(&Alone), || Ok(()), &|| false);
             assert_eq!(measured.result.unwrap_err().message(), "the list failed");
             let failed = lists.iter().filter(|lists| lists.0 == 0);
-            assert_eq!(
-                failed.count(),
-                1,
-                "the others go on until they fail as well"
-            );
+            assert_eq!(failed.count(), 1, "the others go on until they fail as well");
         }
     }
 

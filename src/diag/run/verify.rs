@@ -169,18 +169,12 @@ mod tests {
         let mut plan = plan("write-lat", &["-s", "8:16", "--verify"]);
         let endpoint = endpoint(&plan);
         let own = endpoint.address();
-        let server_plan = Plan {
-            port: 0,
-            role: Role::Server,
-            ..plan.clone()
-        };
+        let server_plan = Plan { port: 0, role: Role::Server, ..plan.clone() };
         let server = Server::listen(&server_plan, Reach::ThisMachine).unwrap();
         plan.port = server.port();
         let (client, server) = thread::scope(|scope| {
             let found = scope.spawn(|| {
-                let (session, _) = server
-                    .find_client(&server_plan, own, &mut Vec::new())
-                    .unwrap();
+                let (session, _) = server.find_client(&server_plan, own, &mut Vec::new()).unwrap();
                 session.ready().unwrap();
                 session
             });
@@ -201,10 +195,7 @@ mod tests {
         let failure = after_size::<Unnumbered>(&context, &client, &[()], 8, &[ISSUED]).unwrap_err();
         assert_eq!(failure.message(), "cannot fill a buffer");
         let received = server.checked_bytes(0, ANSWER_LIMIT).unwrap_err().message();
-        assert!(
-            received.ends_with(" ended the run: cannot fill a buffer"),
-            "{received}"
-        );
+        assert!(received.ends_with(" ended the run: cannot fill a buffer"), "{received}");
         endpoint.close().unwrap();
     }
 }

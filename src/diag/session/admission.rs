@@ -46,11 +46,7 @@ impl Credentials {
     /// Creates the credentials of this process as `side`.
     pub fn new(side: Side, wanted: &plan::Admission) -> Self {
         let job = Job::of_environment().filter(|_| !wanted.any_job);
-        Self {
-            side,
-            job: job.as_ref().map(word),
-            token: wanted.token.clone(),
-        }
+        Self { side, job: job.as_ref().map(word), token: wanted.token.clone() }
     }
 
     /// Returns the words for a peer that has announced `theirs`, each after a blank. A server
@@ -118,11 +114,7 @@ pub struct Announced {
 
 impl Announced {
     /// Nothing, as a legacy tool.
-    pub const NOTHING: Self = Self {
-        job: None,
-        proof: None,
-        busy: None,
-    };
+    pub const NOTHING: Self = Self { job: None, proof: None, busy: None };
 
     /// Takes the word `name=value` of the peer. Unknown words have no effect.
     pub fn take(&mut self, name: &str, value: &str) {
@@ -149,10 +141,7 @@ impl Busy {
 
     fn read(word: &str) -> Option<Self> {
         let (seconds, client) = word.split_once(':')?;
-        Some(Self {
-            client: client.parse().ok()?,
-            seconds: seconds.parse().ok()?,
-        })
+        Some(Self { client: client.parse().ok()?, seconds: seconds.parse().ok()? })
     }
 }
 
@@ -277,16 +266,8 @@ mod tests {
             (None, None, None),
             (Some("a"), Some("a"), None),
             (Some("a"), Some("b"), Some(["set here, another one"; 2])),
-            (
-                Some("a"),
-                None,
-                Some(["set here, not set", "not set here, set"]),
-            ),
-            (
-                None,
-                Some("a"),
-                Some(["not set here, set", "set here, not set"]),
-            ),
+            (Some("a"), None, Some(["set here, not set", "not set here, set"])),
+            (None, Some("a"), Some(["not set here, set", "set here, not set"])),
         ] {
             let server = side(Side::Server, None, server);
             let client = side(Side::Client, None, client);
@@ -314,10 +295,7 @@ mod tests {
     #[test]
     fn announces_served_client_of_each_address_family() {
         for client in ["10.1.1.8", "fe80::1"] {
-            let serving = Serving {
-                client: client.parse().unwrap(),
-                since: Instant::now(),
-            };
+            let serving = Serving { client: client.parse().unwrap(), since: Instant::now() };
             let busy = announced(&serving.word()).busy.unwrap();
             assert_eq!(busy.to_string(), format!("busy: serving {client} for 0 s"));
         }

@@ -294,11 +294,7 @@ impl Pending {
 
     /// Returns the time limit of the current exchange.
     fn due(&self) -> Instant {
-        let limit = if self.may_wait() {
-            PROMPT
-        } else {
-            ANSWER_LIMIT
-        };
+        let limit = if self.may_wait() { PROMPT } else { ANSWER_LIMIT };
         self.since + limit
     }
 

@@ -47,10 +47,7 @@ fn tick_between(receiver: Session, sender: &Session) {
     tick();
     sender.send_interrupt_notice();
     let failure = receiver.cause(Failure::nic("UNDELIVERABLE"), "here");
-    assert!(
-        failure.message().ends_with(" was interrupted here"),
-        "{failure}"
-    );
+    assert!(failure.message().ends_with(" was interrupted here"), "{failure}");
 }
 
 #[test]
@@ -64,9 +61,7 @@ fn ticks_are_no_messages() {
 #[test]
 fn barrier_ends_at_limit() {
     let (_server, client) = pair();
-    let failure = client
-        .barrier("Post-run", Duration::from_millis(1))
-        .unwrap_err();
+    let failure = client.barrier("Post-run", Duration::from_millis(1)).unwrap_err();
     assert!(failure.message().contains("Post-run"), "{failure}");
     assert!(!failure.is_of_peer());
 }
@@ -109,30 +104,20 @@ fn finds_interrupt_notice_in_check_and_at_barrier() {
     client.send_interrupt_notice();
     let seen = server.barrier("Post-run", LONG).unwrap_err();
     assert!(
-        seen.is_of_peer()
-            && seen
-                .message()
-                .contains("was interrupted at the Post-run barrier")
+        seen.is_of_peer() && seen.message().contains("was interrupted at the Post-run barrier")
     );
     // The notice is sent once; the end of the connection follows.
     client.send_interrupt_notice();
     drop(client);
     assert!(
-        server
-            .barrier("Post-run", LONG)
-            .unwrap_err()
-            .message()
-            .contains("closed the connection")
+        server.barrier("Post-run", LONG).unwrap_err().message().contains("closed the connection")
     );
 
     let (server, client) = pair();
     server.send_interrupt_notice();
     assert!(client.connection.wait(Duration::from_secs(60)).is_ok());
     let seen = client.check_peer("meanwhile").unwrap_err();
-    assert!(
-        seen.message().ends_with("was interrupted meanwhile"),
-        "{seen}"
-    );
+    assert!(seen.message().ends_with("was interrupted meanwhile"), "{seen}");
     // The notice is the cause of an error of the NIC as well.
     let cause = client.cause(Failure::nic("UNDELIVERABLE"), "meanwhile");
     assert_eq!((cause.kind, cause.message()), (seen.kind, seen.message()));
@@ -152,17 +137,8 @@ fn t33_ready_barrier_fails_with_reason_of_refusal() {
     drop(server);
     let seen = client.ready().unwrap_err();
     assert!(seen.is_of_peer());
-    assert!(
-        seen.message().ends_with(" cannot run: no pages ?brig?"),
-        "{seen}"
-    );
-    assert!(
-        client
-            .ready()
-            .unwrap_err()
-            .message()
-            .contains("closed the connection")
-    );
+    assert!(seen.message().ends_with(" cannot run: no pages ?brig?"), "{seen}");
+    assert!(client.ready().unwrap_err().message().contains("closed the connection"));
 }
 
 /// Failures that the peer has caused are not sent to it.

@@ -46,10 +46,7 @@ pub struct CheckOrder {
 
 /// Returns why a server does not check at present.
 pub fn too_early() -> String {
-    format!(
-        "another check has run within the last {}",
-        time_text(CHECK_INTERVAL)
-    )
+    format!("another check has run within the last {}", time_text(CHECK_INTERVAL))
 }
 
 impl CheckOrder {
@@ -79,10 +76,8 @@ impl CheckOrder {
         let (connection, facts) = greet(plan, Search::new(plan, host)?, CHECK)?;
         let peer = connection.peer();
         if !facts.checks {
-            return Err(
-                Failure::environment(format!("the server ({peer}) does not check"))
-                    .with_hint("run 'cxidiag serve' of this release there"),
-            );
+            return Err(Failure::environment(format!("the server ({peer}) does not check"))
+                .with_hint("run 'cxidiag serve' of this release there"));
         }
         let text = serde_json::to_vec(self).environment("cannot write the order")?;
         let sent = connection.send(&text);
@@ -90,9 +85,7 @@ impl CheckOrder {
         let answer = sent.and_then(|()| connection.receive(MOST_DOCUMENT, &wait, &mut || Ok(())));
         answer.map_err(|error| {
             let error = match error {
-                LinkError::TooLong {
-                    length: REFUSAL, ..
-                } => connection.refusal(),
+                LinkError::TooLong { length: REFUSAL, .. } => connection.refusal(),
                 other => other,
             };
             error.into_failure(peer, wait.doing)

@@ -35,11 +35,7 @@ impl<'a> Search<'a> {
     ///
     /// A name without an address, and an interruption.
     pub fn new(plan: &'a Plan, host: &'a str) -> Result<Self, Failure> {
-        Ok(Self::among(
-            plan,
-            host,
-            resolve(host, plan.port, plan.address_hint.as_deref())?,
-        ))
+        Ok(Self::among(plan, host, resolve(host, plan.port, plan.address_hint.as_deref())?))
     }
 
     /// Creates a search among these addresses of `host`.
@@ -165,10 +161,9 @@ impl<'a> Search<'a> {
             format!(" (other addresses: {})", others.join(", "))
         };
         let (reason, situation) = match error.kind() {
-            ErrorKind::ConnectionRefused => (
-                "connection refused".to_owned(),
-                Some(Situation::ConnectionRefused),
-            ),
+            ErrorKind::ConnectionRefused => {
+                ("connection refused".to_owned(), Some(Situation::ConnectionRefused))
+            }
             ErrorKind::TimedOut => {
                 let limit = time_text(self.reaching.limit);
                 let reason = format!("no answer within {limit}");

@@ -106,10 +106,7 @@ impl Connection {
 
     /// Returns the connection with the name of the program, for lines about long waits.
     pub fn of_program(self, program: &str) -> Self {
-        Self {
-            program: program.to_owned(),
-            ..self
-        }
+        Self { program: program.to_owned(), ..self }
     }
 
     /// Notes whether the peer sends ticks.
@@ -284,12 +281,10 @@ impl Connection {
     ///
     /// [`LinkError::Late`] and the errors of the socket.
     pub fn send(&self, payload: &[u8]) -> Result<(), LinkError> {
-        (&self.stream)
-            .write_all(&message(payload))
-            .map_err(|error| match error.kind() {
-                ErrorKind::WouldBlock => LinkError::Late(ANSWER_LIMIT),
-                _ => error.into(),
-            })
+        (&self.stream).write_all(&message(payload)).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => LinkError::Late(ANSWER_LIMIT),
+            _ => error.into(),
+        })
     }
 
     /// Returns the payload of the next message, of at most `most` bytes; the limit of `wait` and a
@@ -342,9 +337,7 @@ impl Connection {
         loop {
             match self.receive(MAX_PAYLOAD, &REASON, &mut || Ok(())) {
                 Ok(_) => {}
-                Err(LinkError::TooLong {
-                    length: REFUSAL, ..
-                }) => return self.refusal(),
+                Err(LinkError::TooLong { length: REFUSAL, .. }) => return self.refusal(),
                 Err(error) => return error,
             }
         }

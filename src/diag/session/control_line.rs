@@ -72,10 +72,7 @@ pub struct ControlLine {
 impl ControlLine {
     /// Creates the end of a socket.
     pub fn new(socket: UnixStream) -> Self {
-        Self {
-            socket,
-            received: Vec::new(),
-        }
+        Self { socket, received: Vec::new() }
     }
 
     /// Sends a message. Does not wait.
@@ -87,11 +84,7 @@ impl ControlLine {
         let line = serde_json::to_string(message)? + "\n";
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         let sent = send(&self.socket, line.as_bytes(), flags)?;
-        if sent == line.len() {
-            Ok(())
-        } else {
-            Err(ErrorKind::WouldBlock.into())
-        }
+        if sent == line.len() { Ok(()) } else { Err(ErrorKind::WouldBlock.into()) }
     }
 
     /// Waits for more bytes. Returns false at the end of the connection.
@@ -149,11 +142,7 @@ mod tests {
     fn messages_precede_the_document() {
         let (one, other) = UnixStream::pair().unwrap();
         let (mut process, mut server) = (ControlLine::new(one), ControlLine::new(other));
-        let ready = Ready {
-            devices: vec![DEFAULT_DEVICE],
-            buffer_bytes: 8,
-            asked_ms: None,
-        };
+        let ready = Ready { devices: vec![DEFAULT_DEVICE], buffer_bytes: 8, asked_ms: None };
         process.send(&ready).unwrap();
         process.socket.write_all(b"{\n  \"tool\": 1\n}\n").unwrap();
         drop(process);

@@ -16,10 +16,7 @@ fn counters() -> Changes {
     let change = |by| Change::Counted { by, within };
     let names = Preset::Quick.rows().flat_map(Row::names);
     let by_name = names.zip(1 << 40..).map(|(name, by)| (name, change(by)));
-    let nic = NicFacts {
-        device: "cxi1".into(),
-        ..NicFacts::default()
-    };
+    let nic = NicFacts { device: "cxi1".into(), ..NicFacts::default() };
     Changes::new(nic, by_name.collect())
 }
 

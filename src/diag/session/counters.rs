@@ -231,10 +231,7 @@ mod tests {
         let names = Preset::All.rows().flat_map(Row::names);
         let change = |number: usize| match number % 5 {
             0 => Change::Reset,
-            1 => Change::Counted {
-                by: number as u64,
-                within: None,
-            },
+            1 => Change::Counted { by: number as u64, within: None },
             _ => Change::Counted {
                 by: u64::MAX - number as u64,
                 within: Some(Duration::from_micros(u64::MAX)),
@@ -263,10 +260,7 @@ mod tests {
         assert_eq!(changes.nic, NicFacts::default());
         let mut names = Preset::All.rows().flat_map(Row::names);
         assert!(!names.any(|name| name != "hni_rx_paused_std" && changes.of(&name).is_some()));
-        let expected = Change::Counted {
-            by: 3,
-            within: Some(Duration::from_micros(4)),
-        };
+        let expected = Change::Counted { by: 3, within: Some(Duration::from_micros(4)) };
         assert_eq!(changes.of("hni_rx_paused_std"), Some(expected));
         assert!(Received::none_of(Preset::Quick).add(b"no NUL").is_none());
     }

@@ -90,10 +90,7 @@ impl<'a> Handshake<'a> {
 
     /// Creates the handshake with a `peer` that has sent the name of the first tool of `us`.
     pub fn named(us: &'a Introduction, peer: SocketAddr) -> Self {
-        Self {
-            step: HandshakeStep::Version,
-            ..Self::new(us, peer)
-        }
+        Self { step: HandshakeStep::Version, ..Self::new(us, peer) }
     }
 
     /// Returns the payload to send in this exchange.

@@ -47,10 +47,7 @@ fn server_runs_the_offered_tool_that_the_client_names() {
 }
 
 fn local() -> LocalAddress {
-    LocalAddress {
-        simulated: false,
-        ..SERVER
-    }
+    LocalAddress { simulated: false, ..SERVER }
 }
 
 /// Passes the first messages of a peer with this version to a handshake of `write-bw`.
@@ -70,22 +67,10 @@ fn greeted<'a>(us: &'a Introduction, version: &str) -> Result<Handshake<'a>, Fai
 fn client_refuses_server_that_lacks_an_option_in_use() {
     let cxidiag = format!("2.4.0 cxidiag/9 vni=10 can={}", extensions::all_names());
     for (options, version, refused) in [
-        (
-            &["-P", "2"][..],
-            "2.4.0",
-            Some("--pairs: the server (127.0.0.1:1) is a legacy tool"),
-        ),
+        (&["-P", "2"][..], "2.4.0", Some("--pairs: the server (127.0.0.1:1) is a legacy tool")),
         (&["--verify"], "2.4.0", Some("--verify: the server")),
-        (
-            &["--reverse"],
-            "2.4.0 cxidiag/0.1.0 vni=10",
-            Some("is an older cxidiag"),
-        ),
-        (
-            &["--both-ends"],
-            "2.4.0 cxidiag/1 vni=10 can=pairs",
-            Some("--both-ends: "),
-        ),
+        (&["--reverse"], "2.4.0 cxidiag/0.1.0 vni=10", Some("is an older cxidiag")),
+        (&["--both-ends"], "2.4.0 cxidiag/1 vni=10 can=pairs", Some("--both-ends: ")),
         (&["-P", "2"], "2.4.0 cxidiag/1 vni=10 can=pairs", None),
         (&["-P", "2", "--verify"], &cxidiag, None),
         (&[], "2.4.0", None),
@@ -107,10 +92,7 @@ fn server_takes_the_options_that_the_client_announces() {
     let plan = plan::testing::plan("write-bw", &["-P", "4", "--threads=2", "--verify"]);
     let client = Introduction::new(&plan, local(), 1, "here".into());
     let announced = announcement(&client, plan.tool, None);
-    let us = Introduction {
-        run: None,
-        ..client.clone()
-    };
+    let us = Introduction { run: None, ..client.clone() };
     let options: Vec<u8> = terms::to_block(&plan.run, &us.host).encode().into();
     let agreed = |version: &str| {
         let mut handshake = greeted(&us, version).unwrap();
@@ -129,10 +111,7 @@ fn server_takes_the_options_that_the_client_announces() {
             panic!("{word}");
         };
         let message = failure.message();
-        assert!(
-            message.contains("the client (127.0.0.1:1) sent invalid options"),
-            "{message}"
-        );
+        assert!(message.contains("the client (127.0.0.1:1) sent invalid options"), "{message}");
     }
 }
 
@@ -141,11 +120,7 @@ fn server_takes_the_options_that_the_client_announces() {
 fn asks_for_what_the_server_needs_and_names_the_rest() {
     for (options, needed, alone) in [
         (&["-D", "0.5"][..], None, Some("alone=duration:500ms")),
-        (
-            &["--rate=100op/s", "-P", "2"],
-            Some("run=pairs:2"),
-            Some("alone=rate:100op/s"),
-        ),
+        (&["--rate=100op/s", "-P", "2"], Some("run=pairs:2"), Some("alone=rate:100op/s")),
         (&["-D", "0.5", "-b"], Some("run=duration:500ms"), None),
         (&["-D", "1"], None, None),
         (&["--counters=link"], None, Some("alone=counters:link")),
@@ -154,16 +129,9 @@ fn asks_for_what_the_server_needs_and_names_the_rest() {
         let us = Introduction::new(&plan, local(), 1, "here".into());
         let announced = announcement(&us, plan.tool, None);
         let word = |name| announced.split(' ').find(|word| word.starts_with(name));
-        assert_eq!(
-            (word("run="), word("alone=")),
-            (needed, alone),
-            "{announced}"
-        );
+        assert_eq!((word("run="), word("alone=")), (needed, alone), "{announced}");
         // The server has them for its summary and its time limits.
-        assert_eq!(
-            PeerFacts::read(&announced).extensions,
-            Ok(plan.run.extensions)
-        );
+        assert_eq!(PeerFacts::read(&announced).extensions, Ok(plan.run.extensions));
     }
     let later = "2.4.0 cxidiag/9 alone=quick:1,duration:500ms run=verify";
     let extensions = PeerFacts::read(later).extensions.unwrap();
@@ -175,11 +143,7 @@ fn asks_for_what_the_server_needs_and_names_the_rest() {
 fn refuses_legacy_peer_if_vni_is_of_a_range() {
     let refused = |version: &str, has_vni_of_range, vni| {
         let plan = plan(&[]);
-        let own = LocalAddress {
-            vni,
-            has_vni_of_range,
-            ..SERVER
-        };
+        let own = LocalAddress { vni, has_vni_of_range, ..SERVER };
         let us = Introduction::new(&plan, own, 1, "here".into());
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));
         let shares = PeerFacts::read(version).shares_vni(&us, peer);
@@ -190,11 +154,9 @@ fn refuses_legacy_peer_if_vni_is_of_a_range() {
         message.starts_with("VNI 10 here, of the range of service 1; the peer (127.0.0.1:1) is"),
         "{message}"
     );
-    for (version, is_of_range, vni) in [
-        ("2.4.0 cxidiag/9 vni=10", true, 10),
-        ("2.4.0", false, 10),
-        ("2.4.0", true, 1),
-    ] {
+    for (version, is_of_range, vni) in
+        [("2.4.0 cxidiag/9 vni=10", true, 10), ("2.4.0", false, 10), ("2.4.0", true, 1)]
+    {
         assert_eq!(refused(version, is_of_range, vni), None, "{version}");
     }
 }
@@ -267,11 +229,7 @@ fn sync_with(version: &str, wanted: Option<SyncPoint>) -> SyncPoint {
     us.run = wanted.map(|sync| RunOptions { sync, ..plan.run });
     let mut handshake = Handshake::new(&us, SocketAddr::from(([127, 0, 0, 1], 1)));
     let options = terms::to_block(&plan.run, &us.host).encode();
-    for payload in [
-        wire::string("cxi_send_lat"),
-        wire::string(version),
-        options.into(),
-    ] {
+    for payload in [wire::string("cxi_send_lat"), wire::string(version), options.into()] {
         assert!(handshake.accept(&payload).unwrap().is_none());
     }
     let theirs = wire::encode_address(FabricAddress { nic: 0x13, pid: 0 });
@@ -302,12 +260,7 @@ fn learns_host_name_of_cxidiag() {
     let announced = announcement(&us, &TOOLS[0], None);
     assert_eq!(name(&announced), Some(host_name()), "{announced}");
     let long = format!("2.4.0 cxidiag/1 name={}", "x".repeat(65));
-    for none in [
-        "2.4.0 name=x",
-        "2.4.0 cxidiag/1",
-        "2.4.0 cxidiag/1 name=",
-        &long,
-    ] {
+    for none in ["2.4.0 name=x", "2.4.0 cxidiag/1", "2.4.0 cxidiag/1 name=", &long] {
         assert_eq!(name(none), None, "{none}");
     }
     assert_eq!(name("2.4.0 cxidiag/1 name=a\u{1b}[31m"), None);

@@ -45,12 +45,7 @@ impl Introduction {
             own,
             machine,
             host_name: host_name(),
-            host: LocalHost {
-                svc_id: own.svc_id,
-                device: plan.device.index,
-                port,
-                gpus: own.gpus,
-            },
+            host: LocalHost { svc_id: own.svc_id, device: plan.device.index, port, gpus: own.gpus },
             run: match plan.role {
                 Role::Server => None,
                 _ => Some(plan.run),
@@ -73,20 +68,14 @@ impl Introduction {
 
     /// Returns the introduction of a server whose clients wait for their turn.
     pub fn of_queue(self) -> Self {
-        Self {
-            gives_turns: true,
-            ..self
-        }
+        Self { gives_turns: true, ..self }
     }
 
     /// Returns the client's options, adapted to this side's memory: a side whose transmit buffer
     /// lies on a GPU uses no immediate data commands (defect T25 of tools.md).
     pub(super) fn on_own_memory(&self, tool: &Tool, run: RunOptions) -> RunOptions {
         let sends = tool.buffers.held(&run, Side::Server).initiator;
-        RunOptions {
-            use_idc: run.use_idc && !(sends && self.own.gpus.tx.is_some()),
-            ..run
-        }
+        RunOptions { use_idc: run.use_idc && !(sends && self.own.gpus.tx.is_some()), ..run }
     }
 }
 

@@ -82,8 +82,7 @@ impl Invited {
             let payload = answer(&self.connection, |connection| {
                 connection.receive(MAX_PAYLOAD, &INVITATION, &mut || Ok(()))
             })?;
-            self.place
-                .set(Some(turn::place(&payload, self.connection.peer())?));
+            self.place.set(Some(turn::place(&payload, self.connection.peer())?));
         }
         Ok(())
     }
@@ -157,9 +156,7 @@ pub(super) fn greet(
 
 /// Returns what the server answers.
 fn exchange(connection: &Connection, payload: &[u8]) -> Result<Vec<u8>, Failure> {
-    answer(connection, |connection| {
-        connection.exchange(payload, MAX_PAYLOAD, &INVITATION)
-    })
+    answer(connection, |connection| connection.exchange(payload, MAX_PAYLOAD, &INVITATION))
 }
 
 /// Returns the message that `receive` returns.
@@ -169,9 +166,7 @@ fn answer(
 ) -> Result<Vec<u8>, Failure> {
     receive(connection).map_err(|error| {
         let error = match error {
-            LinkError::TooLong {
-                length: REFUSAL, ..
-            } => connection.refusal(),
+            LinkError::TooLong { length: REFUSAL, .. } => connection.refusal(),
             other => other,
         };
         error.into_failure(connection.peer(), INVITATION.doing)
@@ -180,9 +175,7 @@ fn answer(
 
 fn stranger(connection: &Connection, reason: &str) -> Failure {
     let peer = connection.peer();
-    Failure::environment(format!(
-        "the peer ({peer}) is no server of cxidiag: {reason}"
-    ))
+    Failure::environment(format!("the peer ({peer}) is no server of cxidiag: {reason}"))
 }
 
 impl Caller {

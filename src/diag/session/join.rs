@@ -67,30 +67,17 @@ fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refus
         let doing = handshake.doing();
         enter(handshake.phase());
         let payload = connection
-            .exchange(
-                &handshake.mine(),
-                MAX_PAYLOAD,
-                &Wait::for_answer(doing, ANSWER_LIMIT),
-            )
+            .exchange(&handshake.mine(), MAX_PAYLOAD, &Wait::for_answer(doing, ANSWER_LIMIT))
             .map_err(|error| match (error, handshake.is_named()) {
                 (LinkError::Interrupted(failure), _) => {
                     Refusal::Failed(failure.in_step(Step::Handshake))
                 }
-                (
-                    LinkError::TooLong {
-                        length: REFUSAL, ..
-                    },
-                    _,
-                ) => {
+                (LinkError::TooLong { length: REFUSAL, .. }, _) => {
                     let refusal = connection.refusal();
                     let is_full =
                         matches!(&refusal, LinkError::Refusal(reason) if reason.starts_with(BUSY));
                     let failure = refusal.into_failure(connection.peer(), doing);
-                    if is_full {
-                        Refusal::Busy(failure)
-                    } else {
-                        Refusal::Failed(failure)
-                    }
+                    if is_full { Refusal::Busy(failure) } else { Refusal::Failed(failure) }
                 }
                 (error, false) => Refusal::Unrelated(unnamed(&error)),
                 (error, true) => {
@@ -102,11 +89,7 @@ fn introduce(connection: &Connection, us: &Introduction) -> Result<Agreed, Refus
                         failure = failure.in_step(Step::Handshake);
                     }
                     let failure = handshake.failure(failure);
-                    if serves_another {
-                        Refusal::Busy(failure)
-                    } else {
-                        Refusal::Failed(failure)
-                    }
+                    if serves_another { Refusal::Busy(failure) } else { Refusal::Failed(failure) }
                 }
             })?;
         if let Some(agreed) = handshake.accept(&payload)? {

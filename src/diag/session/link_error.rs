@@ -81,9 +81,8 @@ impl LinkError {
                 "the peer ({peer}) announced {length} bytes {doing} (at most {most} allowed)"
             ))
             .with_hint(remedy(Situation::NoDiagnostic)),
-            Self::Io(error) => Failure::new(Kind::Environment, error).context(format_args!(
-                "the connection to the peer ({peer}) failed {doing}"
-            )),
+            Self::Io(error) => Failure::new(Kind::Environment, error)
+                .context(format_args!("the connection to the peer ({peer}) failed {doing}")),
         }
     }
 }

@@ -126,11 +126,7 @@ impl Session {
         needed: Option<Duration>,
         look: &mut Look<'_>,
     ) -> Result<(), Failure> {
-        let wait = Wait {
-            doing: &format!("at the {point} barrier"),
-            limit,
-            needed,
-        };
+        let wait = Wait { doing: &format!("at the {point} barrier"), limit, needed };
         match self.connection.exchange_while(&[], 0, &wait, look) {
             Ok(_) => Ok(()),
             Err(error) => {
@@ -150,13 +146,7 @@ impl Session {
     /// Returns the failure of an exchange; `doing` names its purpose. A cxidiag that refuses sends
     /// its reason next.
     fn failure(&self, error: LinkError, doing: &str) -> Failure {
-        let is_refusal = matches!(
-            error,
-            LinkError::TooLong {
-                length: REFUSAL,
-                ..
-            }
-        );
+        let is_refusal = matches!(error, LinkError::TooLong { length: REFUSAL, .. });
         let error = if is_refusal && self.owes_interrupt_notice.get() {
             self.connection.refusal()
         } else {
@@ -238,11 +228,7 @@ impl Session {
     pub fn checked_bytes(&self, own: u64, limit: Duration) -> Result<u64, Failure> {
         let doing = "at the Verify barrier";
         let mine = own.to_le_bytes();
-        let wait = Wait {
-            doing,
-            limit,
-            needed: Some(Duration::ZERO),
-        };
+        let wait = Wait { doing, limit, needed: Some(Duration::ZERO) };
         let exchanged = self.connection.exchange(&mine, mine.len(), &wait);
         let payload = exchanged.map_err(|error| self.failure(error, doing))?;
         match payload[..].try_into() {

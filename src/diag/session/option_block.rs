@@ -85,10 +85,7 @@ pub struct OptionBlock {
 impl OptionBlock {
     /// Returns the block as payload.
     pub fn encode(&self) -> [u8; OPTIONS_SIZE] {
-        let mut out = Writer {
-            bytes: [0; OPTIONS_SIZE],
-            filled: 0,
-        };
+        let mut out = Writer { bytes: [0; OPTIONS_SIZE], filled: 0 };
         out.put(self.clock.to_le_bytes());
         out.put([self.ignore_cpu_freq_mismatch.into()]);
         out.put(self.iters.to_le_bytes());
@@ -96,12 +93,7 @@ impl OptionBlock {
         out.put(self.iter_delay.to_le_bytes());
         out.put(self.duration.to_le_bytes());
         out.put(self.list_size.to_le_bytes());
-        let flags = bits([
-            self.bidirectional,
-            self.report_all,
-            self.print_gbits,
-            self.emu_mode,
-        ]);
+        let flags = bits([self.bidirectional, self.report_all, self.print_gbits, self.emu_mode]);
         out.put([flags | (self.hugepages & 3) << 4, 0]);
         out.put(self.min_size.to_le_bytes());
         out.put(self.max_size.to_le_bytes());
@@ -193,14 +185,7 @@ impl HostBlock {
         let _reserved: [u8; 5] = input.take();
         let gpus = input.u64();
         let gpu = |bits: u64| (bits & 0x100 != 0).then_some(bits as u8);
-        Self {
-            svc_id,
-            dev_id,
-            port,
-            gpu_type,
-            tx_gpu: gpu(gpus),
-            rx_gpu: gpu(gpus >> 9),
-        }
+        Self { svc_id, dev_id, port, gpu_type, tx_gpu: gpu(gpus), rx_gpu: gpu(gpus >> 9) }
     }
 }
 
@@ -211,10 +196,7 @@ fn gpu(index: Option<u8>) -> u64 {
 
 /// Flags, the first in bit 0.
 fn bits<const N: usize>(flags: [bool; N]) -> u8 {
-    flags
-        .iter()
-        .rev()
-        .fold(0, |byte, flag| byte << 1 | u8::from(*flag))
+    flags.iter().rev().fold(0, |byte, flag| byte << 1 | u8::from(*flag))
 }
 
 fn bit(byte: u8, number: u32) -> bool {
@@ -312,12 +294,7 @@ mod tests {
 
     #[test]
     fn encodes_send_bw_with_many_options() {
-        let host = HostBlock {
-            svc_id: 7,
-            dev_id: 3,
-            gpu_type: 1,
-            ..write_lat().host
-        };
+        let host = HostBlock { svc_id: 7, dev_id: 3, gpu_type: 1, ..write_lat().host };
         let block = OptionBlock {
             iters: 20,
             warmup: 0,
@@ -348,12 +325,8 @@ mod tests {
 
     #[test]
     fn encodes_write_lat_with_gpus() {
-        let host = HostBlock {
-            gpu_type: 2,
-            tx_gpu: Some(3),
-            rx_gpu: Some(200),
-            ..write_lat().host
-        };
+        let host =
+            HostBlock { gpu_type: 2, tx_gpu: Some(3), rx_gpu: Some(200), ..write_lat().host };
         let block = OptionBlock {
             warmup: 2,
             iter_delay: 77,
@@ -394,11 +367,7 @@ mod tests {
 
     #[test]
     fn encodes_send_lat_with_another_clock() {
-        let block = OptionBlock {
-            clock: 1,
-            ignore_cpu_freq_mismatch: true,
-            ..write_lat()
-        };
+        let block = OptionBlock { clock: 1, ignore_cpu_freq_mismatch: true, ..write_lat() };
         assert_eq!(block.encode()[..5], hex("01 00 00 00 01"));
     }
 

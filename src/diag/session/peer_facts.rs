@@ -44,9 +44,7 @@ pub fn announcement(us: &Introduction, tool: &Tool, theirs: Option<&Announced>) 
         needed + &options("alone", &run.kept_by_client())
     });
     let busy = us.serving.as_ref().map(Serving::word).unwrap_or_default();
-    let device = us
-        .device
-        .map_or(String::new(), |device| format!(" device={device}"));
+    let device = us.device.map_or(String::new(), |device| format!(" device={device}"));
     let queue = us.run.map_or("", |_| " queue call");
     format!(
         "{} vni={} tc={} host={}{} sync={sync} can={}{asked}{device}{busy}{queue} tick {SERVER_TICK}{software}",
@@ -62,11 +60,7 @@ pub fn announcement(us: &Introduction, tool: &Tool, theirs: Option<&Announced>) 
 /// Returns the version of a server of all tools, which begins with `greeting`. It has not opened
 /// `device` yet: VNI and traffic class are missing, and the process of the client compares them.
 pub fn queue_announcement(greeting: &str, machine: &str, device: DeviceName) -> String {
-    let software = if device.platform().is_simulated {
-        " software"
-    } else {
-        ""
-    };
+    let software = if device.platform().is_simulated { " software" } else { "" };
     format!(
         "{greeting} host={machine}{} sync={} can={} device={device} turn call tick {SERVER_TICK}{software}",
         name_word(&host_name()),
@@ -96,11 +90,7 @@ fn options(name: &str, extensions: &Extensions) -> String {
 
 /// Returns the word with the name of a host; an empty text for a name that is not a single word.
 pub fn name_word(host_name: &str) -> String {
-    if is_host_name(host_name) {
-        format!(" name={host_name}")
-    } else {
-        String::new()
-    }
+    if is_host_name(host_name) { format!(" name={host_name}") } else { String::new() }
 }
 
 /// Returns whether a name can be sent, and shown as it was received.
@@ -178,10 +168,7 @@ impl PeerFacts {
     pub fn read(version: &str) -> Self {
         let mut words = version.split_whitespace().skip(1);
         let mut facts = Self::LEGACY;
-        if !words
-            .next()
-            .is_some_and(|word| word.starts_with("cxidiag/"))
-        {
+        if !words.next().is_some_and(|word| word.starts_with("cxidiag/")) {
             return facts;
         }
         facts.is_cxidiag = true;
@@ -229,11 +216,7 @@ impl PeerFacts {
         let Some(option) = extensions::first_unknown(extensions, &self.knows) else {
             return Ok(());
         };
-        let server = if self.is_cxidiag {
-            "an older cxidiag"
-        } else {
-            "a legacy tool"
-        };
+        let server = if self.is_cxidiag { "an older cxidiag" } else { "a legacy tool" };
         Err(Failure::environment(format!(
             "--{option}: the server ({peer}) is {server}, which cannot take part"
         ))
@@ -268,10 +251,7 @@ impl PeerFacts {
         if self.syncs_by_size || !tool.takes(Opt::LegacySync) {
             return run;
         }
-        RunOptions {
-            sync: SyncPoint::Iteration,
-            ..run
-        }
+        RunOptions { sync: SyncPoint::Iteration, ..run }
     }
 
     /// Checks that both sides use the same traffic class in a run in which the server issues
@@ -303,10 +283,7 @@ impl PeerFacts {
     /// Returns `run` without the counters of a server that does not send them.
     pub fn sending_counters(&self, mut run: RunOptions) -> RunOptions {
         let extensions = &mut run.extensions;
-        let asked = Extensions {
-            counters: extensions.counters,
-            ..Extensions::NONE
-        };
+        let asked = Extensions { counters: extensions.counters, ..Extensions::NONE };
         if extensions::first_unknown(&asked, &self.knows).is_some() {
             extensions.counters = None;
         }
@@ -355,11 +332,7 @@ impl PeerFacts {
         let is_known = !host.is_empty() && !us.machine.is_empty();
         let (own, apart) = (us.own, is_known && *host != us.machine);
         let kind = |software| {
-            if software {
-                "a software NIC"
-            } else {
-                "hardware"
-            }
+            if software { "a software NIC" } else { "hardware" }
         };
         if own.simulated != self.software {
             let (here, there) = (kind(own.simulated), kind(self.software));

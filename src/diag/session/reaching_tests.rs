@@ -11,11 +11,7 @@ use facts::net::listener::{Listener, Reach};
 
 #[test]
 fn listens_at_given_address() {
-    for (at, host) in [
-        ("127.0.0.2", "127.0.0.2"),
-        ("::1", "::1"),
-        ("localhost", "localhost"),
-    ] {
+    for (at, host) in [("127.0.0.2", "127.0.0.2"), ("::1", "::1"), ("localhost", "localhost")] {
         let listener = Listener::bind(Some(at), 0, Reach::Everywhere).unwrap();
         let port = format!("--port={}", listener.port());
         let plan = plan(&[host, &port]);
@@ -46,17 +42,11 @@ fn tries_each_address() {
     let port = listener.port();
     let plan = plan(&["h"]);
     let to = |hosts: &[&str]| {
-        let addresses = hosts
-            .iter()
-            .map(|host| SocketAddr::new(host.parse().unwrap(), port));
+        let addresses = hosts.iter().map(|host| SocketAddr::new(host.parse().unwrap(), port));
         Search::among(&plan, "h", addresses.collect()).connect()
     };
     assert_eq!(
-        to(&["::1", "127.0.0.2", "127.0.0.3"])
-            .unwrap()
-            .peer()
-            .ip()
-            .to_string(),
+        to(&["::1", "127.0.0.2", "127.0.0.3"]).unwrap().peer().ip().to_string(),
         "127.0.0.3"
     );
     let failure = to(&["::1", "127.0.0.2"]).unwrap_err();
@@ -68,11 +58,7 @@ fn tries_each_address() {
 
 #[test]
 fn reports_refused_connection() {
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .unwrap()
-        .local_addr()
-        .unwrap()
-        .port();
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     let failure = client(port, &[], CLIENT).unwrap_err();
     assert_eq!(
         failure.message(),
@@ -95,12 +81,7 @@ fn reports_port_in_use() {
 fn reports_unresolvable_name() {
     // RFC 2606: never exists.
     let failure = join(&plan(&["h"]), "nowhere.invalid", CLIENT).unwrap_err();
-    assert!(
-        failure
-            .message()
-            .starts_with("cannot resolve 'nowhere.invalid': "),
-        "{failure}"
-    );
+    assert!(failure.message().starts_with("cannot resolve 'nowhere.invalid': "), "{failure}");
     assert!(!failure.message().contains("lookup address"), "{failure}");
     let failure = join(&plan(&["h"]), "127.0.0.1:5000", CLIENT).unwrap_err();
     assert!(failure.hint.unwrap().contains("--port"));

@@ -51,12 +51,7 @@ pub struct Reception<'a> {
 impl<'a> Reception<'a> {
     /// Creates the reception for the connections of `listener`. It logs to `refusals`.
     pub fn new(listener: &'a Listener, us: &'a Introduction, refusals: RefusalLog<'a>) -> Self {
-        Self {
-            listener,
-            us,
-            refusals,
-            candidates: Vec::new(),
-        }
+        Self { listener, us, refusals, candidates: Vec::new() }
     }
 
     /// Waits for the first connection whose handshake succeeds. Returns `None` if there is none by
@@ -190,14 +185,10 @@ impl<'a> Reception<'a> {
 
     /// Drops the oldest connection that has not sent the name of a tool, or else the oldest.
     fn drop_oldest(&mut self) {
-        let nameless = self
-            .candidates
-            .iter()
-            .position(|candidate| !candidate.handshake.is_named());
+        let nameless = self.candidates.iter().position(|candidate| !candidate.handshake.is_named());
         let gone = self.candidates.remove(nameless.unwrap_or(0));
         let reason = format!("replaced by newer connections (at most {MOST} at a time)");
-        self.refusals
-            .refused(gone.peer, &Refusal::Unrelated(reason));
+        self.refusals.refused(gone.peer, &Refusal::Unrelated(reason));
     }
 }
 
@@ -263,11 +254,7 @@ impl<'a> Candidate<'a> {
 
     /// Returns the time limit of the current exchange.
     fn due(&self) -> Instant {
-        let limit = if self.prompts || self.handshake.is_named() {
-            ANSWER_LIMIT
-        } else {
-            PROMPT
-        };
+        let limit = if self.prompts || self.handshake.is_named() { ANSWER_LIMIT } else { PROMPT };
         self.since + limit
     }
 

@@ -187,11 +187,7 @@ mod tests {
         }
         assert_eq!(totals.unrelated.load(Ordering::Relaxed), 60);
         let text = String::from_utf8(out).unwrap();
-        assert_eq!(
-            text.matches("10.1.1.8:4711 ignored: no message").count(),
-            40,
-            "{text}"
-        );
+        assert_eq!(text.matches("10.1.1.8:4711 ignored: no message").count(), 40, "{text}");
         let count = "refused 30 connections before this client\n";
         assert_eq!(text.matches(count).count(), 1, "{text}");
     }
@@ -202,9 +198,6 @@ mod tests {
         assert!(text.lines().count() < 45, "{text}");
         assert!(text.contains("(640 connections so far)\n"), "{text}");
         assert!(text.contains("refused a client: different tools"), "{text}");
-        assert!(
-            text.ends_with(": refused 1000000 connections before this client\n"),
-            "{text}"
-        );
+        assert!(text.ends_with(": refused 1000000 connections before this client\n"), "{text}");
     }
 }

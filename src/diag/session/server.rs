@@ -98,10 +98,7 @@ impl Server {
         serve: impl FnOnce(Session) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let mut us = Introduction::new(plan, own, self.port(), machine());
-        us.serving = Some(Serving {
-            client: session.peer().ip(),
-            since: Instant::now(),
-        });
+        us.serving = Some(Serving { client: session.peer().ip(), since: Instant::now() });
         busy::turn_away_during(&self.listener, &us, cpus, |running| {
             session.running.replace(running);
             serve(session)

@@ -154,10 +154,7 @@ fn server_that_releases_its_resources_is_not_busy() {
 fn busy_server_closes_connection_while_legacy_client_listens() {
     let (server, port, first) = busy_server();
     let mut script = Script::client(port);
-    assert_eq!(
-        script.lead(&string("cxi_write_lat")),
-        string("cxi_write_lat")
-    );
+    assert_eq!(script.lead(&string("cxi_write_lat")), string("cxi_write_lat"));
     script.lead(&string("2.4.0"));
     script.send(&default_options());
     assert_eq!(script.0.read(&mut [0]).unwrap(), 0);
@@ -195,10 +192,7 @@ fn limits_each_wait_for_a_client() {
         let met = server.find_client(&plan, SERVER, &mut Vec::new());
         let failure = met.map(drop).unwrap_err();
         let message = format!("no client came to TCP port {port} within 10ms");
-        assert_eq!(
-            (failure.kind, failure.message()),
-            (Kind::Environment, message)
-        );
+        assert_eq!((failure.kind, failure.message()), (Kind::Environment, message));
     }
 }
 

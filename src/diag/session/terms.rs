@@ -118,12 +118,7 @@ pub fn gpus(host: &HostBlock) -> OnGpus {
         2 => Some(GpuType::Intel),
         _ => None,
     };
-    OnGpus {
-        kind,
-        tx,
-        rx,
-        ..OnGpus::NONE
-    }
+    OnGpus { kind, tx, rx, ..OnGpus::NONE }
 }
 
 fn no_such(field: &str, number: impl Display) -> String {
@@ -168,11 +163,7 @@ pub fn from_block(
             ..defaults
         };
         if tool.takes(Opt::BufSz) {
-            ListOptions {
-                max_buffer: block.max_buf_size,
-                alignment: block.buf_align,
-                ..lists
-            }
+            ListOptions { max_buffer: block.max_buf_size, alignment: block.buf_align, ..lists }
         } else {
             lists
         }
@@ -237,9 +228,7 @@ mod tests {
         assert_eq!((block.min_size, block.max_size), (8, 8));
         assert_eq!(
             block.encode()[77..97],
-            [
-                6, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0x2a, 0xc0, 0xff, 0, 0, 0, 0, 0
-            ]
+            [6, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0x2a, 0xc0, 0xff, 0, 0, 0, 0, 0]
         );
     }
 
@@ -251,14 +240,9 @@ mod tests {
         assert_eq!((block.min_size, block.max_size), (0, 0));
         assert_eq!(
             block.encode()[77..97],
-            [
-                6, 2, 0, 7, 1, 0, 0, 0, 0, 0, 0, 0, 0x2a, 0xc0, 0, 0, 0, 0, 0, 0
-            ]
+            [6, 2, 0, 7, 1, 0, 0, 0, 0, 0, 0, 0, 0x2a, 0xc0, 0, 0, 0, 0, 0, 0]
         );
-        assert_eq!(
-            from_block(plan.tool, &block, Extensions::NONE),
-            Ok(plan.run)
-        );
+        assert_eq!(from_block(plan.tool, &block, Extensions::NONE), Ok(plan.run));
     }
 
     /// wire.md 4.6: list size, sizes, limit and spacing of the buffers, flags.
@@ -286,25 +270,8 @@ mod tests {
         for arguments in [
             &["h"][..],
             &["h", "-n", "5", "--report-all"],
-            &[
-                "h",
-                "-D",
-                "3",
-                "-s",
-                "1:4096",
-                "--warmup=0",
-                "--latency-gap=7",
-            ],
-            &[
-                "h",
-                "--unrestricted",
-                "--no-idc",
-                "--no-ll",
-                "-d",
-                "soft3",
-                "-v",
-                "7",
-            ],
+            &["h", "-D", "3", "-s", "1:4096", "--warmup=0", "--latency-gap=7"],
+            &["h", "--unrestricted", "--no-idc", "--no-ll", "-d", "soft3", "-v", "7"],
             &["h", "--use-hp=2M"],
             &["h", "--use-hp=1g"],
         ] {
@@ -323,20 +290,12 @@ mod tests {
         for (kind, number) in [(GpuType::Amd, 0), (GpuType::Nvidia, 1), (GpuType::Intel, 2)] {
             for (tx, rx) in [(None, Some(255)), (Some(0), None), (Some(3), Some(0))] {
                 let plan = plan(&["h"]);
-                let gpus = OnGpus {
-                    kind: Some(kind),
-                    tx,
-                    rx,
-                    ..OnGpus::NONE
-                };
+                let gpus = OnGpus { kind: Some(kind), tx, rx, ..OnGpus::NONE };
                 let block = block(&plan, gpus, 1);
                 assert_eq!(block.host.gpu_type, number);
                 let received = OptionBlock::decode(&block.encode());
                 assert_eq!(self::gpus(&received.host), gpus);
-                assert_eq!(
-                    from_block(&TOOLS[0], &received, Extensions::NONE),
-                    Ok(plan.run)
-                );
+                assert_eq!(from_block(&TOOLS[0], &received, Extensions::NONE), Ok(plan.run));
             }
         }
         assert_eq!(gpus(&asked().host), OnGpus::NONE);
@@ -344,88 +303,31 @@ mod tests {
 
     #[test]
     fn t27_checks_client_options_like_typed_ones() {
-        let host = |gpu_type| HostBlock {
-            gpu_type,
-            ..asked().host
-        };
+        let host = |gpu_type| HostBlock { gpu_type, ..asked().host };
         let wrong = [
-            OptionBlock {
-                iters: 0,
-                ..asked()
-            },
-            OptionBlock {
-                min_size: 0,
-                ..asked()
-            },
-            OptionBlock {
-                min_size: 16,
-                ..asked()
-            },
-            OptionBlock {
-                max_size: 1 << 32,
-                ..asked()
-            },
-            OptionBlock {
-                min_size: 1 << 50,
-                max_size: 1 << 50,
-                ..asked()
-            },
-            OptionBlock {
-                min_size: 3,
-                max_size: 7,
-                ..asked()
-            },
-            OptionBlock {
-                iter_delay: u64::MAX,
-                ..asked()
-            },
-            OptionBlock {
-                clock: 2,
-                ..asked()
-            },
-            OptionBlock {
-                hugepages: 3,
-                ..asked()
-            },
-            OptionBlock {
-                atomic_op: 3,
-                ..asked()
-            },
-            OptionBlock {
-                atomic_op: 13,
-                ..asked()
-            },
-            OptionBlock {
-                cswap_op: 6,
-                ..asked()
-            },
-            OptionBlock {
-                atomic_type: 200,
-                ..asked()
-            },
-            OptionBlock {
-                host: host(-2),
-                ..asked()
-            },
-            OptionBlock {
-                host: host(3),
-                ..asked()
-            },
+            OptionBlock { iters: 0, ..asked() },
+            OptionBlock { min_size: 0, ..asked() },
+            OptionBlock { min_size: 16, ..asked() },
+            OptionBlock { max_size: 1 << 32, ..asked() },
+            OptionBlock { min_size: 1 << 50, max_size: 1 << 50, ..asked() },
+            OptionBlock { min_size: 3, max_size: 7, ..asked() },
+            OptionBlock { iter_delay: u64::MAX, ..asked() },
+            OptionBlock { clock: 2, ..asked() },
+            OptionBlock { hugepages: 3, ..asked() },
+            OptionBlock { atomic_op: 3, ..asked() },
+            OptionBlock { atomic_op: 13, ..asked() },
+            OptionBlock { cswap_op: 6, ..asked() },
+            OptionBlock { atomic_type: 200, ..asked() },
+            OptionBlock { host: host(-2), ..asked() },
+            OptionBlock { host: host(3), ..asked() },
         ];
         for block in wrong {
-            assert!(
-                from_block(&TOOLS[0], &block, Extensions::NONE).is_err(),
-                "{block:?}"
-            );
+            assert!(from_block(&TOOLS[0], &block, Extensions::NONE).is_err(), "{block:?}");
         }
         assert!(
             from_block(
                 &TOOLS[0],
-                &OptionBlock {
-                    iters: 0,
-                    duration: 1,
-                    ..asked()
-                },
+                &OptionBlock { iters: 0, duration: 1, ..asked() },
                 Extensions::NONE
             )
             .is_ok()
@@ -435,34 +337,17 @@ mod tests {
     /// The client keeps the samples, and has checked its memory.
     #[test]
     fn accepts_any_number_of_reported_samples() {
-        let block = OptionBlock {
-            iters: u64::MAX,
-            report_all: true,
-            ..asked()
-        };
-        assert!(
-            from_block(&TOOLS[0], &block, Extensions::NONE)
-                .unwrap()
-                .report_all
-        );
+        let block = OptionBlock { iters: u64::MAX, report_all: true, ..asked() };
+        assert!(from_block(&TOOLS[0], &block, Extensions::NONE).unwrap().report_all);
     }
 
     /// The buffers of atomic operations are never in huge pages.
     #[test]
     fn accepts_huge_pages_only_for_tools_with_option() {
         let plan = plan::testing::plan("atomic-lat", &[]);
-        let block = OptionBlock {
-            hugepages: 1,
-            ..block(&plan, OnGpus::NONE, 1)
-        };
-        assert_eq!(
-            from_block(plan.tool, &block, Extensions::NONE),
-            Ok(plan.run)
-        );
-        let with = OptionBlock {
-            hugepages: 2,
-            ..asked()
-        };
+        let block = OptionBlock { hugepages: 1, ..block(&plan, OnGpus::NONE, 1) };
+        assert_eq!(from_block(plan.tool, &block, Extensions::NONE), Ok(plan.run));
+        let with = OptionBlock { hugepages: 2, ..asked() };
         let run = from_block(&TOOLS[0], &with, Extensions::NONE).unwrap();
         assert_eq!(run.huge_page, Some(HugePage::Gib1));
     }
@@ -471,11 +356,7 @@ mod tests {
     fn t8_ignores_report_all_with_duration() {
         let run = from_block(
             &TOOLS[0],
-            &OptionBlock {
-                duration: 1,
-                report_all: true,
-                ..asked()
-            },
+            &OptionBlock { duration: 1, report_all: true, ..asked() },
             Extensions::NONE,
         )
         .unwrap();

@@ -40,15 +40,9 @@ pub fn plan(arguments: &[&str]) -> Plan {
 
 /// Bytes from hexadecimal digits; blanks and line ends do not count.
 pub fn hex(text: &str) -> Vec<u8> {
-    let digits: Vec<u8> = text
-        .chars()
-        .filter_map(|c| c.to_digit(16))
-        .map(|digit| digit as u8)
-        .collect();
-    digits
-        .chunks(2)
-        .map(|pair| pair[0] << 4 | pair[1])
-        .collect()
+    let digits: Vec<u8> =
+        text.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
+    digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
 pub const HOST: &str = "127.0.0.1";
@@ -147,12 +141,7 @@ impl Script {
 /// The option block of a client without options.
 pub fn default_options() -> [u8; OPTIONS_SIZE] {
     let plan = plan(&[HOST]);
-    let host = LocalHost {
-        svc_id: 1,
-        device: plan.device.index,
-        port: 49194,
-        gpus: OnGpus::NONE,
-    };
+    let host = LocalHost { svc_id: 1, device: plan.device.index, port: 49194, gpus: OnGpus::NONE };
     terms::to_block(&plan.run, &host).encode()
 }
 
@@ -164,10 +153,7 @@ pub fn noting_server(
     let (port, listening) = mpsc::channel();
     let server = thread::spawn(move || {
         let plan = plan(&[&["--port=0"], arguments].concat());
-        let mut out = Output {
-            text: Vec::new(),
-            port,
-        };
+        let mut out = Output { text: Vec::new(), port };
         let mut notes = Vec::new();
         let server = Server::listen(&plan, Reach::ThisMachine).unwrap();
         server.announce(&mut out).unwrap();

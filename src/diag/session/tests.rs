@@ -22,10 +22,7 @@ fn both_sides_agree_on_client_options() {
     let (_, server) = server.join().unwrap().unwrap();
     assert_eq!(server.run, client.run);
     assert!(server.is_cxidiag && client.is_cxidiag);
-    assert_eq!(
-        (server.run.iters, server.run.max_size, server.run.use_idc),
-        (5, 16, false)
-    );
+    assert_eq!((server.run.iters, server.run.max_size, server.run.use_idc), (5, 16, false));
     assert_eq!(server.peer, FabricAddress { nic: 0x13, pid: 1 });
     assert_eq!(client.peer, FabricAddress { nic: 0x12, pid: 0 });
 }
@@ -39,19 +36,13 @@ fn accepts_legacy_client_byte_by_byte() {
             }
             script.receive()
         };
-        assert_eq!(
-            bytes("0e000000 6378695f77726974655f6c617400"),
-            string("cxi_write_lat")
-        );
+        assert_eq!(bytes("0e000000 6378695f77726974655f6c617400"), string("cxi_write_lat"));
         // A legacy peer reads two numbers and ignores what follows.
         assert!(bytes("06000000 322e342e3000").starts_with(b"2.4.0 cxidiag/"));
         let options = default_options();
         script.0.write_all(&message(&options)).unwrap();
         assert_eq!(script.receive().len(), OPTIONS_SIZE);
-        script
-            .0
-            .write_all(&hex("08000000 1300000000000000"))
-            .unwrap();
+        script.0.write_all(&hex("08000000 1300000000000000")).unwrap();
         assert_eq!(script.receive(), hex("1200000000000000"));
     });
     let (_, agreed) = met.unwrap();
@@ -63,12 +54,9 @@ fn accepts_legacy_client_byte_by_byte() {
 #[test]
 fn sends_each_message_with_one_write() {
     let met = against_server(|mut script| {
-        for answer in [
-            string("cxi_write_lat"),
-            string("2.4.0"),
-            default_options().to_vec(),
-            vec![0; 8],
-        ] {
+        for answer in
+            [string("cxi_write_lat"), string("2.4.0"), default_options().to_vec(), vec![0; 8]]
+        {
             // The whole message arrives with its first byte.
             let mut bytes = [0; 1024];
             let seen = script.0.peek(&mut bytes).unwrap();
@@ -83,22 +71,14 @@ fn sends_each_message_with_one_write() {
 fn both_sides_report_different_tools() {
     let notes = noted(|mut script| {
         // The exchange is complete before it is checked.
-        assert_eq!(
-            script.lead(&string("cxi_read_lat")),
-            string("cxi_write_lat")
-        );
+        assert_eq!(script.lead(&string("cxi_read_lat")), string("cxi_write_lat"));
         script.ended();
     });
-    assert!(
-        notes.contains("cxi_write_lat here, cxi_read_lat at the peer"),
-        "{notes}"
-    );
+    assert!(notes.contains("cxi_write_lat here, cxi_read_lat at the peer"), "{notes}");
     let failure =
         against_server(|mut script| drop(script.follow(&string("cxi_read_lat")))).unwrap_err();
     assert!(
-        failure
-            .message()
-            .contains("cxi_write_lat here, cxi_read_lat at the peer"),
+        failure.message().contains("cxi_write_lat here, cxi_read_lat at the peer"),
         "{failure}"
     );
 }
@@ -110,10 +90,7 @@ fn shows_both_versions_if_different() {
         script.follow(&string("2.2.0"));
     })
     .unwrap_err();
-    assert!(
-        failure.message().contains("2.4.0 here, 2.2.0 at the peer"),
-        "{failure}"
-    );
+    assert!(failure.message().contains("2.4.0 here, 2.2.0 at the peer"), "{failure}");
     assert!(failure.hint.unwrap().contains("SHS 12.0"));
 }
 
@@ -146,18 +123,12 @@ fn refuses_nics_that_cannot_reach_each_other() {
     let message = apart("2.4.0 cxidiag/9 vni=10 host=elsewhere software", other);
     assert!(message.contains("on another machine"), "{message}");
     let message = apart("2.4.0 cxidiag/9 vni=10 host=elsewhere", other);
-    assert!(
-        message.starts_with("a software NIC here, hardware at the peer"),
-        "{message}"
-    );
+    assert!(message.starts_with("a software NIC here, hardware at the peer"), "{message}");
 }
 
 #[test]
 fn refuses_same_nic_address_on_two_machines() {
-    let hardware = LocalAddress {
-        simulated: false,
-        ..CLIENT
-    };
+    let hardware = LocalAddress { simulated: false, ..CLIENT };
     let plan = plan(&[HOST]);
     let us = Introduction::new(&plan, hardware, 1, "here".into());
     let met = |host: &str, nic| {
@@ -233,16 +204,10 @@ fn t27_refuses_invalid_options_and_addresses() {
     let notes = noted(|mut script| {
         script.lead(&string("cxi_write_lat"));
         script.lead(&string("2.4.0"));
-        let asked = OptionBlock {
-            max_size: 1 << 50,
-            ..OptionBlock::decode(&default_options())
-        };
+        let asked = OptionBlock { max_size: 1 << 50, ..OptionBlock::decode(&default_options()) };
         script.lead(&asked.encode());
     });
-    assert!(
-        notes.contains("sent invalid options: size 8:1125899906842624: "),
-        "{notes}"
-    );
+    assert!(notes.contains("sent invalid options: size 8:1125899906842624: "), "{notes}");
     assert!(!notes.contains("--"), "nobody typed it here: {notes}");
 }
 
@@ -256,22 +221,10 @@ fn t27_checks_options_of_server() {
         script.follow(&options);
     })
     .unwrap_err();
-    assert!(
-        failure.message().contains("unknown GPU type 7"),
-        "{failure}"
-    );
-    for address in [
-        FabricAddress {
-            nic: 1 << 26,
-            pid: 0,
-        },
-        FabricAddress { nic: 1, pid: 511 },
-    ] {
+    assert!(failure.message().contains("unknown GPU type 7"), "{failure}");
+    for address in [FabricAddress { nic: 1 << 26, pid: 0 }, FabricAddress { nic: 1, pid: 511 }] {
         let message = apart("2.4.0", address);
-        assert!(
-            message.contains("sent an invalid address: NIC "),
-            "{message}"
-        );
+        assert!(message.contains("sent an invalid address: NIC "), "{message}");
     }
 }
 
@@ -291,10 +244,7 @@ fn refuses_options_and_addresses_of_wrong_size() {
         script.follow(&[0; 7]);
     })
     .unwrap_err();
-    assert!(
-        failure.message().contains("7 bytes as its address"),
-        "{failure}"
-    );
+    assert!(failure.message().contains("7 bytes as its address"), "{failure}");
 }
 
 #[test]
@@ -313,9 +263,7 @@ fn t16_server_ignores_unrelated_connections() {
 fn distinguishes_closed_connection_from_unrelated_server() {
     let failure = against_server(drop).unwrap_err();
     assert!(
-        failure
-            .message()
-            .contains("closed the connection without sending the name of a tool"),
+        failure.message().contains("closed the connection without sending the name of a tool"),
         "{failure}"
     );
     let failure = against_server(|mut script| {
@@ -328,10 +276,7 @@ fn distinguishes_closed_connection_from_unrelated_server() {
         script.follow(&string("cxi_write_lat"));
     })
     .unwrap_err();
-    assert!(
-        failure.message().contains("closed the connection"),
-        "{failure}"
-    );
+    assert!(failure.message().contains("closed the connection"), "{failure}");
     assert!(failure.is_of_peer());
 }
 
@@ -352,10 +297,7 @@ fn logs_client_lost_before_its_options() {
 #[test]
 fn prompts_old_client_and_names_its_release() {
     let notes = noted(|mut script| {
-        assert_eq!(
-            script.follow(&string("cxi_write_lat")),
-            string("cxi_write_lat")
-        );
+        assert_eq!(script.follow(&string("cxi_write_lat")), string("cxi_write_lat"));
         assert!(script.follow(&string("2.2.0")).starts_with(b"2.4.0"));
         script.ended();
     });
@@ -392,9 +334,6 @@ fn second_client_is_refused_at_once() {
     let first = client(port, &[], CLIENT).unwrap();
     let session = server.join().unwrap().unwrap();
     let failure = client(port, &[], CLIENT).unwrap_err();
-    assert!(
-        failure.message().ends_with("connection refused"),
-        "{failure}"
-    );
+    assert!(failure.message().ends_with("connection refused"), "{failure}");
     drop((first, session));
 }

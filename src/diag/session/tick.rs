@@ -46,10 +46,7 @@ impl Ticker {
             {}
         };
         let thread = thread::Builder::new().name("ticks".into()).spawn(tick);
-        Some(Self {
-            running: Some(running),
-            thread: Some(thread.ok()?),
-        })
+        Some(Self { running: Some(running), thread: Some(thread.ok()?) })
     }
 }
 

@@ -58,9 +58,7 @@ fn wait_in_queue(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Resul
     let since = Instant::now();
     let limit = plan.reaching.turn.unwrap_or(Duration::MAX);
     let peer = connection.peer();
-    let nic = agreed
-        .peer_device
-        .map_or("the NIC".into(), |device| device.to_string());
+    let nic = agreed.peer_device.map_or("the NIC".into(), |device| device.to_string());
     let mut last = None;
     let mut calls = Calls::default();
     let mut has_answered = false;
@@ -77,9 +75,7 @@ fn wait_in_queue(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Resul
         };
         let place = match connection.receive(MAX_PAYLOAD, &wait, &mut || Ok(())) {
             Ok(payload) => place(&payload, peer)?,
-            Err(LinkError::TooLong {
-                length: REFUSAL, ..
-            }) => {
+            Err(LinkError::TooLong { length: REFUSAL, .. }) => {
                 return Err(connection.refusal().into_failure(peer, QUEUEING));
             }
             Err(LinkError::Late(_)) if !is_first => {
@@ -117,9 +113,7 @@ fn wait_in_queue(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Resul
 pub(super) fn place(payload: &[u8], peer: SocketAddr) -> Result<u32, Failure> {
     let place = wire::parse_string(payload).and_then(|text| text.parse().ok());
     place.ok_or_else(|| {
-        Failure::environment(format!(
-            "the server ({peer}) sent an invalid place in its queue"
-        ))
+        Failure::environment(format!("the server ({peer}) sent an invalid place in its queue"))
     })
 }
 
@@ -230,10 +224,8 @@ impl Caller {
 
 fn wait_beside(connection: &Connection, other: impl AsFd) -> Result<(), Failure> {
     // A message of the client is no reason to wake up: it may be at the next barrier already.
-    let mut polled = vec![
-        PollFd::new(&other, PollFlags::IN),
-        PollFd::new(connection, PollFlags::RDHUP),
-    ];
+    let mut polled =
+        vec![PollFd::new(&other, PollFlags::IN), PollFd::new(connection, PollFlags::RDHUP)];
     interrupt::wait_for_any(&mut polled, None)?;
     if !polled[0].revents().is_empty() {
         return Ok(());

@@ -28,11 +28,7 @@ pub struct Wait<'a> {
 impl<'a> Wait<'a> {
     /// Returns the wait for a peer that has nothing else to do.
     pub const fn for_answer(doing: &'a str, limit: Duration) -> Self {
-        Self {
-            doing,
-            limit,
-            needed: None,
-        }
+        Self { doing, limit, needed: None }
     }
 }
 
@@ -163,10 +159,7 @@ mod tests {
     }
 
     fn line(waited: u32, limits: &str) -> Option<(u32, String)> {
-        Some((
-            waited,
-            format!("no answer from {PEER} here for 2 s{limits}"),
-        ))
+        Some((waited, format!("no answer from {PEER} here for 2 s{limits}")))
     }
 
     #[test]
@@ -181,32 +174,20 @@ mod tests {
 
     #[test]
     fn informs_of_missing_ticks_of_a_peer_that_measures() {
-        let wait = Wait {
-            needed: Some(Duration::ZERO),
-            ..Wait::for_answer("here", 600 * SECOND)
-        };
+        let wait = Wait { needed: Some(Duration::ZERO), ..Wait::for_answer("here", 600 * SECOND) };
         assert_eq!(noticed(wait, Some(1000)), None);
         let (second, text) = noticed(wait, Some(100)).unwrap();
         assert_eq!(second, 104);
-        assert!(
-            text.contains(" here for 4 s (limit: 600 s, 60 s if "),
-            "{text}"
-        );
+        assert!(text.contains(" here for 4 s (limit: 600 s, 60 s if "), "{text}");
     }
 
     #[test]
     fn allows_a_peer_without_ticks_its_known_time() {
-        let wait = Wait {
-            needed: Some(60 * SECOND),
-            ..Wait::for_answer("here", 600 * SECOND)
-        };
+        let wait = Wait { needed: Some(60 * SECOND), ..Wait::for_answer("here", 600 * SECOND) };
         let (second, text) = noticed(wait, None).unwrap();
         assert_eq!(second, 62);
         assert!(text.contains(" here for 62 s (limit: 600 s)"), "{text}");
-        let unknown = Wait {
-            needed: Some(Duration::MAX),
-            ..wait
-        };
+        let unknown = Wait { needed: Some(Duration::MAX), ..wait };
         assert_eq!(noticed(unknown, None), None);
     }
 

@@ -70,11 +70,7 @@ pub fn string(text: &str) -> Vec<u8> {
 pub fn parse_string(payload: &[u8]) -> Option<&str> {
     let (&nul, text) = payload.split_last()?;
     let printable = text.iter().all(|byte| (0x20..0x7f).contains(byte));
-    if nul == 0 && printable {
-        str::from_utf8(text).ok()
-    } else {
-        None
-    }
+    if nul == 0 && printable { str::from_utf8(text).ok() } else { None }
 }
 
 /// Returns `address` as payload.
@@ -88,10 +84,7 @@ pub fn encode_address(address: FabricAddress) -> [u8; ADDRESS_SIZE] {
 /// Returns the address in a payload.
 pub fn decode_address(bytes: &[u8; ADDRESS_SIZE]) -> FabricAddress {
     let [a, b, c, d, e, f, g, h] = *bytes;
-    FabricAddress {
-        nic: u32::from_le_bytes([a, b, c, d]),
-        pid: u32::from_le_bytes([e, f, g, h]),
-    }
+    FabricAddress { nic: u32::from_le_bytes([a, b, c, d]), pid: u32::from_le_bytes([e, f, g, h]) }
 }
 
 /// Size of a bandwidth result, in bytes.
@@ -151,16 +144,10 @@ mod tests {
 
     #[test]
     fn encodes_messages_of_wire_md_4_6() {
-        assert_eq!(
-            message(&string("cxi_write_lat")),
-            hex("0e000000 6378695f77726974655f6c617400")
-        );
+        assert_eq!(message(&string("cxi_write_lat")), hex("0e000000 6378695f77726974655f6c617400"));
         assert_eq!(message(&string("2.4.0")), hex("06000000 322e342e3000"));
         let address = FabricAddress { nic: 0x13, pid: 0 };
-        assert_eq!(
-            message(&encode_address(address)),
-            hex("08000000 1300000000000000")
-        );
+        assert_eq!(message(&encode_address(address)), hex("08000000 1300000000000000"));
         assert_eq!(message(&[]), hex("00000000"));
         assert_eq!(message(&[0; 129])[..HEADER_SIZE], hex("81000000"));
     }
@@ -168,10 +155,7 @@ mod tests {
     /// The recorded example of wire.md 8.3.
     #[test]
     fn encodes_results() {
-        let result = SideResult {
-            elapsed_us: 0x2d73,
-            count: 12,
-        };
+        let result = SideResult { elapsed_us: 0x2d73, count: 12 };
         let bytes = hex("732d000000000000 0c00000000000000");
         assert_eq!(encode_result(result)[..], bytes);
         assert_eq!(decode_result(bytes[..].try_into().unwrap()), result);
@@ -181,14 +165,7 @@ mod tests {
     fn accepts_only_terminated_printable_strings() {
         assert_eq!(parse_string(b"2.4.0\0"), Some("2.4.0"));
         assert_eq!(parse_string(b"\0"), Some(""));
-        for payload in [
-            &b""[..],
-            b"2.4.0",
-            b"2.4\0.0\0",
-            b"\0\0",
-            b"2.4\n\0",
-            b"\xff\0",
-        ] {
+        for payload in [&b""[..], b"2.4.0", b"2.4\0.0\0", b"\0\0", b"2.4\n\0", b"\xff\0"] {
             assert_eq!(parse_string(payload), None, "{payload:?}");
         }
     }
@@ -196,10 +173,7 @@ mod tests {
     #[test]
     fn refusal_is_its_length_and_a_message() {
         let bytes = refusal("full");
-        assert_eq!(
-            bytes,
-            [&REFUSAL.to_le_bytes()[..], &message(b"full\0")].concat()
-        );
+        assert_eq!(bytes, [&REFUSAL.to_le_bytes()[..], &message(b"full\0")].concat());
         let longest = refusal(&"x".repeat(5000));
         assert_eq!(longest.len(), 2 * HEADER_SIZE + MAX_PAYLOAD);
         for bytes in [bytes, longest] {

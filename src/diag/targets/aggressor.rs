@@ -135,11 +135,7 @@ impl Aggressor {
         times: LoadTimes,
         supervisor: &dyn Supervisor,
     ) -> Result<Self, Failure> {
-        let peer = Peer {
-            address: load.peers[0],
-            portal: load.portal,
-            supervisor,
-        };
+        let peer = Peer { address: load.peers[0], portal: load.portal, supervisor };
         let operations = load.operations();
         let slots = SLOTS_PER_PUT * operations as u32 + FURTHER_SLOTS;
         let in_flight = operations as u32 + 1;
@@ -207,8 +203,7 @@ impl Aggressor {
                 _ => u64::MAX,
             };
             events.acknowledge();
-            self.course
-                .answered(peer as usize, (kind, code), self.size, now);
+            self.course.answered(peer as usize, (kind, code), self.size, now);
             has_events = true;
         }
         has_events
@@ -292,10 +287,7 @@ impl Course {
         let peers = (0..).zip(&self.has_failed);
         Sent {
             bytes: self.tally.bytes,
-            unreached: peers
-                .filter(|(_, failed)| **failed)
-                .map(|(place, _)| place)
-                .collect(),
+            unreached: peers.filter(|(_, failed)| **failed).map(|(place, _)| place).collect(),
             has_sent: self.acknowledged > 0,
             failure: self.first_failure.map(failure),
             unanswered: self.under_way,
@@ -306,11 +298,7 @@ impl Course {
 
 impl Tally {
     fn new(times: LoadTimes) -> Self {
-        Self {
-            count: times.count,
-            part: times.counted_time() / PARTS as u32,
-            bytes: [0; PARTS],
-        }
+        Self { count: times.count, part: times.counted_time() / PARTS as u32, bytes: [0; PARTS] }
     }
 
     /// Adds bytes that were acknowledged at the time `now`, if they count.

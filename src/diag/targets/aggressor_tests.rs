@@ -72,12 +72,9 @@ fn window_holds_at_least_one_operation() {
         window_bytes,
         shares_cpus: true,
     };
-    for (size, window, operations) in [
-        (4096, 16_384, 4),
-        (4096, 16_383, 3),
-        (65_536, 100, 1),
-        (1, u64::MAX, MOST_OPERATIONS),
-    ] {
+    for (size, window, operations) in
+        [(4096, 16_384, 4), (4096, 16_383, 3), (65_536, 100, 1), (1, u64::MAX, MOST_OPERATIONS)]
+    {
         assert_eq!(load(size, window).operations(), operations);
         assert_eq!(load(size, window).window(), operations * size);
     }

@@ -17,10 +17,7 @@ impl FullLinks {
     /// fabric has no switches.
     pub fn watch(nics: [u32; 2]) -> Option<Self> {
         let [one, other] = nics.map(backend::links_filled);
-        Some(Self {
-            nics: [(nics[0], one?), (nics[1], other?)],
-            began: Instant::now(),
-        })
+        Some(Self { nics: [(nics[0], one?), (nics[1], other?)], began: Instant::now() })
     }
 
     /// Returns for which part of the time the data filled no link, in percent.

@@ -23,10 +23,7 @@ impl Halves {
 
     fn of(mut cpus: Vec<u32>) -> Option<Self> {
         let targets = cpus.split_off(cpus.len() / 2);
-        let halves = Self {
-            initiators: cpus,
-            targets,
-        };
+        let halves = Self { initiators: cpus, targets };
         (!halves.initiators.is_empty()).then_some(halves)
     }
 
@@ -60,10 +57,7 @@ mod tests {
             return;
         };
         let before = placement::cpus().unwrap();
-        for (side, cpus) in [
-            (Side::Client, &halves.initiators),
-            (Side::Server, &halves.targets),
-        ] {
+        for (side, cpus) in [(Side::Client, &halves.initiators), (Side::Server, &halves.targets)] {
             let confined = halves.confine(side);
             assert_eq!(placement::cpus().as_ref(), Ok(cpus));
             drop(confined);

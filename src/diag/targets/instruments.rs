@@ -80,12 +80,7 @@ pub fn latency(
     // Figures do not say how the start times of a rate were kept.
     let mut kept = None;
     let clock = instruments.clock.clock();
-    measure(Samples::new(
-        clock,
-        &mut instruments.recorder,
-        None,
-        &mut kept,
-    ))?;
+    measure(Samples::new(clock, &mut instruments.recorder, None, &mut kept))?;
     let iterations = instruments.recorder.statistics().count() - before + run.warmup;
     Ok((instruments.figures(), iterations))
 }

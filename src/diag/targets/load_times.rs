@@ -40,17 +40,11 @@ impl LoadTimes {
 
     /// Returns the window of an aggressor.
     pub fn of_aggressor(&self) -> Window {
-        Window {
-            ready: self.start,
-            ends: self.end,
-        }
+        Window { ready: self.start, ends: self.end }
     }
 
     /// Returns the window of other NICs. The last answer may take until the end of the slot.
     pub fn of_others(&self) -> Window {
-        Window {
-            ready: self.count,
-            ends: self.end,
-        }
+        Window { ready: self.count, ends: self.end }
     }
 }

@@ -42,26 +42,17 @@ impl TargetNic {
         let own = self.endpoint().ok().map(Endpoint::address);
         let own = own.filter(|own| own.simulated);
         let model = own.and_then(|own| ModelWatch::begin([own.address.nic, peer.nic]));
-        let time = PairTime {
-            pair: times.counted_time(),
-            warms_up: false,
-            attempt,
-        };
+        let time = PairTime { pair: times.counted_time(), warms_up: false, attempt };
         let done = self.measure_in(number, peer, time);
         let result = done.result.and_then(|_| self.latencies());
         let delays = model.and_then(|model| model.end());
-        let (is_two_sided, mean) = (
-            self.tests[number].test.is_two_sided(),
-            self.instruments.mean(),
-        );
+        let (is_two_sided, mean) =
+            (self.tests[number].test.is_two_sided(), self.instruments.mean());
         if let (Ok(_), Some(delays)) = (&result, delays) {
             let is_explained = delays.explain_latency(mean, is_two_sided);
             attempt.note_waited(if is_explained { 0.0 } else { UNEXPLAINED });
         }
-        Done {
-            result,
-            is_released: done.is_released,
-        }
+        Done { result, is_released: done.is_released }
     }
 
     fn latencies(&self) -> Result<Histogram, Failure> {
@@ -133,10 +124,7 @@ fn send(endpoint: &Endpoint, load: &Load<'_>, times: LoadTimes, attempt: &Attemp
     let is_software = own.simulated;
     let model = is_software.then(|| ModelWatch::begin([own.address.nic; 2]));
     let begun = attempt.begin(Duration::ZERO);
-    let threads = [
-        Waiting::of_this_thread(),
-        Waiting::of_software_nic(Some(endpoint)),
-    ];
+    let threads = [Waiting::of_this_thread(), Waiting::of_software_nic(Some(endpoint))];
     let sent = begun.and_then(|()| aggressor.run(times));
     let waited = threads.map(|threads| threads.percent());
     let delays = model.flatten().and_then(|model| model.end());
@@ -152,10 +140,7 @@ fn send(endpoint: &Endpoint, load: &Load<'_>, times: LoadTimes, attempt: &Attemp
         judge(sent, is_explained, times, attempt)
     });
     let observer = endpoint.lni().observer();
-    Done {
-        result: judged.map_err(|failure| nic_states::explain(failure, observer)),
-        is_released,
-    }
+    Done { result: judged.map_err(|failure| nic_states::explain(failure, observer)), is_released }
 }
 
 /// Returns what was sent; an error if that says nothing about the fabric, or if nothing was sent.
@@ -190,11 +175,7 @@ struct Waiting {
 
 impl Waiting {
     fn of(read: fn() -> Option<CpuShare>) -> Self {
-        Self {
-            began: Instant::now(),
-            before: read(),
-            read,
-        }
+        Self { began: Instant::now(), before: read(), read }
     }
 
     fn of_this_thread() -> Self {

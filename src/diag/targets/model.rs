@@ -35,9 +35,7 @@ impl ModelWatch {
     /// has no switches.
     pub fn begin(nics: [u32; 2]) -> Option<Self> {
         let [first, other] = nics.map(backend::links_delay);
-        Some(Self {
-            nics: [(nics[0], first?), (nics[1], other?)],
-        })
+        Some(Self { nics: [(nics[0], first?), (nics[1], other?)] })
     }
 
     /// Returns the mean delays since the begin; `None` if the first NIC sent nothing.
@@ -79,11 +77,7 @@ impl MeanDelays {
     /// Returns whether the delays explain a mean latency in nanoseconds: of operations of the first
     /// NIC until their answers, or of messages in both directions in turn (`is_two_sided`).
     pub fn explain_latency(self, mean_ns: f64, is_two_sided: bool) -> bool {
-        let modelled = if is_two_sided {
-            self.of_both
-        } else {
-            self.of_operation()
-        };
+        let modelled = if is_two_sided { self.of_both } else { self.of_operation() };
         mean_ns - modelled <= UNEXPLAINED_PART * modelled + SOFTWARE_NS
     }
 
@@ -114,10 +108,7 @@ mod tests {
         // 1 ms, a tenth of it, and 20 us.
         assert!(delays.explain_latency(1_120_000.0, false));
         assert!(!delays.explain_latency(1_121_000.0, false));
-        assert!(
-            delays.explain_latency(1000.0, false),
-            "faster than its mean"
-        );
+        assert!(delays.explain_latency(1000.0, false), "faster than its mean");
     }
 
     #[test]

@@ -77,9 +77,7 @@ impl TargetNic {
         let has_choice = plan.device.platform().runs_on_cpus && plan.cpus == Cpus::Any;
         let halves = has_choice.then(Halves::of_this_process).flatten();
         // The thread of a software NIC starts with it.
-        let confined = halves
-            .as_ref()
-            .and_then(|halves| halves.confine(Side::Server));
+        let confined = halves.as_ref().and_then(|halves| halves.confine(Side::Server));
         let endpoint = allocate(&plan, &service, &placement, C_PID_ANY)?;
         drop(confined);
         Ok(Self {
@@ -174,11 +172,7 @@ impl TargetNic {
         peer: FabricAddress,
         attempt: &Attempt,
     ) -> Done<Figures> {
-        let time = PairTime {
-            pair: self.tests[number].pair,
-            warms_up: true,
-            attempt,
-        };
+        let time = PairTime { pair: self.tests[number].pair, warms_up: true, attempt };
         self.measure_in(number, peer, time)
     }
 

@@ -94,10 +94,7 @@ pub struct Done<T> {
 impl<T> Done<T> {
     /// Nothing was begun, because of `failure`.
     pub(super) fn nothing(failure: Failure) -> Self {
-        Self {
-            is_released: failure.kind != Kind::Nic,
-            result: Err(failure),
-        }
+        Self { is_released: failure.kind != Kind::Nic, result: Err(failure) }
     }
 }
 
@@ -137,11 +134,7 @@ impl<B: Benchmark> TestOf<B> {
         supervisor: &dyn Supervisor,
         side: Side,
     ) -> Result<B::Resources, Failure> {
-        let peer = Peer {
-            address: peer,
-            portal: self.portal,
-            supervisor,
-        };
+        let peer = Peer { address: peer, portal: self.portal, supervisor };
         B::set_up(endpoint, peer, &self.run, side)
     }
 
@@ -224,11 +217,7 @@ impl<B: Benchmark> TestOf<B> {
                     (Err(failure), None) => {
                         // An answer may only be late. An error of the NIC says nothing after the
                         // window, when the target may have closed.
-                        let counts = if attempt.lacks_answer() {
-                            had_cpu
-                        } else {
-                            attempt.check()
-                        };
+                        let counts = if attempt.lacks_answer() { had_cpu } else { attempt.check() };
                         return (false, counts.and(Err(failure)));
                     }
                 }
@@ -237,10 +226,7 @@ impl<B: Benchmark> TestOf<B> {
                     break;
                 }
             }
-            let issued = Issued {
-                own: iterations,
-                peer: None,
-            };
+            let issued = Issued { own: iterations, peer: None };
             let checked = self.check(resources, issued);
             let figures = found.ok_or_else(|| NotMeasured::Late.into());
             (true, checked.and(figures))
@@ -262,10 +248,7 @@ impl<B: Benchmark> TestOf<B> {
         let Ok(iterations) = served else {
             return (false, found);
         };
-        let issued = Issued {
-            own: 0,
-            peer: Some(iterations),
-        };
+        let issued = Issued { own: 0, peer: Some(iterations) };
         let found = found.and_then(|()| self.check(resources, issued));
         (true, found.and_then(|()| attempt.wait_for_end()))
     }
@@ -359,10 +342,7 @@ impl<B: Benchmark> Test for TestOf<B> {
                 Ok(())
             };
             let is_released = true;
-            return Done {
-                result,
-                is_released,
-            };
+            return Done { result, is_released };
         };
         let set_up = || self.set_up(endpoint, peer, attempt, Side::Server);
         let mut resources = match attempt.beyond(Duration::ZERO, set_up) {
@@ -377,10 +357,7 @@ impl<B: Benchmark> Test for TestOf<B> {
         }
         let links = self.watch_links(endpoint, peer);
         let (is_over, result) = self.serve_with(&mut resources, attempt, links, serve);
-        Done {
-            result,
-            is_released: close::<B>(resources, attempt) && is_over,
-        }
+        Done { result, is_released: close::<B>(resources, attempt) && is_over }
     }
 
     fn is_two_sided(&self) -> bool {
@@ -407,11 +384,7 @@ mod tests {
     use plan::testing::plan;
 
     fn time<'a>(writes: &TestOf<write_lat::WriteLatency>, attempt: &'a Attempt) -> PairTime<'a> {
-        PairTime {
-            pair: writes.pair,
-            warms_up: true,
-            attempt,
-        }
+        PairTime { pair: writes.pair, warms_up: true, attempt }
     }
 
     /// A test with `write-lat` and its target, as [`test`](super::super::by_tool::test) makes it.
@@ -442,16 +415,11 @@ mod tests {
         let endpoint = endpoint(&plan("write-lat", &[]));
         let own = endpoint.address().address;
         let mut instruments = Instruments::new().unwrap();
-        let mut writes = TestOf {
-            max_waited_percent: f64::INFINITY,
-            ..writes()
-        };
+        let mut writes = TestOf { max_waited_percent: f64::INFINITY, ..writes() };
         writes.open_target(&endpoint).unwrap();
         for _ in 0..2 {
-            let window = Window {
-                ready: Instant::now(),
-                ends: Instant::now() + Duration::from_secs(10),
-            };
+            let window =
+                Window { ready: Instant::now(), ends: Instant::now() + Duration::from_secs(10) };
             let attempt = Attempt::new(window, Side::Client);
             let done = writes.measure(&endpoint, own, time(&writes, &attempt), &mut instruments);
             assert!(done.result.is_ok() && done.is_released);
@@ -470,10 +438,7 @@ mod tests {
     fn target_that_begins_late_says_so() {
         let endpoint = endpoint(&plan("write-lat", &[]));
         let own = endpoint.address().address;
-        let writes = TestOf {
-            max_waited_percent: f64::INFINITY,
-            ..writes()
-        };
+        let writes = TestOf { max_waited_percent: f64::INFINITY, ..writes() };
         let serve = |ahead: Duration| {
             let window = Window {
                 ready: Instant::now() + ahead,
@@ -505,10 +470,8 @@ mod tests {
             },
             ..writes()
         };
-        let window = Window {
-            ready: Instant::now(),
-            ends: Instant::now() + Duration::from_secs(1),
-        };
+        let window =
+            Window { ready: Instant::now(), ends: Instant::now() + Duration::from_secs(1) };
         let attempt = Attempt::new(window, Side::Client);
         let done = writes.measure(&endpoint, own, time(&writes, &attempt), &mut instruments);
         let failure = done.result.unwrap_err();
@@ -522,24 +485,16 @@ mod tests {
         let own = endpoint.address().address;
         let mut instruments = Instruments::new().unwrap();
         let mut measure = |max_waited_percent, measure: MeasurePair<write_lat::WriteLatency>| {
-            let writes = TestOf {
-                max_waited_percent,
-                measure,
-                ..writes()
-            };
-            let window = Window {
-                ready: Instant::now(),
-                ends: Instant::now() + Duration::from_secs(60),
-            };
+            let writes = TestOf { max_waited_percent, measure, ..writes() };
+            let window =
+                Window { ready: Instant::now(), ends: Instant::now() + Duration::from_secs(60) };
             let attempt = Attempt::new(window, Side::Client);
             let done = writes.measure(&endpoint, own, time(&writes, &attempt), &mut instruments);
             assert!(!done.is_released);
             done.result.unwrap_err()
         };
         let silent: MeasurePair<write_lat::WriteLatency> = |context, _, _| {
-            let failure = context
-                .supervisor
-                .no_answer("write", Duration::from_millis(5));
+            let failure = context.supervisor.no_answer("write", Duration::from_millis(5));
             Err(failure)
         };
         assert_eq!(measure(f64::INFINITY, silent).kind, Kind::Nic);
@@ -556,15 +511,10 @@ mod tests {
         let endpoint = endpoint(&plan("write-lat", &[]));
         let own = endpoint.address().address;
         let mut instruments = Instruments::new().unwrap();
-        let mut writes = TestOf {
-            max_waited_percent: -1.0,
-            ..writes()
-        };
+        let mut writes = TestOf { max_waited_percent: -1.0, ..writes() };
         writes.open_target(&endpoint).unwrap();
-        let window = Window {
-            ready: Instant::now(),
-            ends: Instant::now() + Duration::from_secs(10),
-        };
+        let window =
+            Window { ready: Instant::now(), ends: Instant::now() + Duration::from_secs(10) };
         let attempt = Attempt::new(window, Side::Client);
         assert!(writes.check_cpu(&attempt, 26.4, None).is_err());
         assert_eq!(attempt.waited_percent(), 26);

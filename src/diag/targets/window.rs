@@ -113,10 +113,7 @@ impl Attempt {
 
     /// Creates the attempt of `side` whose last operation begins before `until`.
     pub fn until(until: Instant, window: Window, side: Side) -> Self {
-        Self {
-            until,
-            ..Self::new(window, side)
-        }
+        Self { until, ..Self::new(window, side) }
     }
 
     /// Notes that waits are for operations, or lists of them, of this many bytes.

@@ -26,9 +26,7 @@ pub fn of_call(call: &str, errno: i32) -> Option<&'static Explanation> {
 
 /// Returns the explanation of a return code of the NIC, named without `C_RC_` (libcxi.md 12.3).
 pub fn of_code(name: &str) -> Option<&'static Explanation> {
-    EXPLANATIONS
-        .iter()
-        .find(|row| matches!(&row.what, What::Code(names) if names.contains(&name)))
+    EXPLANATIONS.iter().find(|row| matches!(&row.what, What::Code(names) if names.contains(&name)))
 }
 
 /// Returns the explanation of a situation.
@@ -81,9 +79,7 @@ fn may_be_filter(failure: &Failure) -> bool {
 /// Returns whether a filter of system calls is in force for this process.
 pub fn has_filter() -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let mode = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Seccomp:"));
+    let mode = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
     mode.is_some_and(|mode| mode.trim() == "2")
 }
 
@@ -124,11 +120,7 @@ mod tests {
     #[test]
     fn hints_are_one_line() {
         for row in EXPLANATIONS {
-            assert!(
-                !row.hint().contains('\n') && !row.remedy.is_empty(),
-                "{}",
-                row.what
-            );
+            assert!(!row.hint().contains('\n') && !row.remedy.is_empty(), "{}", row.what);
         }
     }
 

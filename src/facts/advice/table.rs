@@ -25,10 +25,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "compare the versions of libcxi and of the driver",
     ),
     row(
-        Call(
-            &["cxil_open_device"],
-            &[libc::ENXIO, libc::ENODEV, libc::EIO],
-        ),
+        Call(&["cxil_open_device"], &[libc::ENXIO, libc::ENODEV, libc::EIO]),
         "the device node exists, but the device is gone",
         "check the kernel log for errors of the NIC; the node may need a reboot",
     ),
@@ -133,10 +130,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "ask the administrator of the NIC, and run again",
     ),
     row(
-        Call(
-            &["cuMemAlloc_v2", "hipMalloc", "zeMemAllocDevice"],
-            &[libc::ENOMEM],
-        ),
+        Call(&["cuMemAlloc_v2", "hipMalloc", "zeMemAllocDevice"], &[libc::ENOMEM]),
         "the GPU does not have enough free memory",
         "use a smaller --size (for bandwidth tools also --list-size, --buf-sz or --pairs), or another GPU",
     ),
@@ -370,11 +364,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "no known program issues the commands of unrestricted reads (full GETs to a list entry without matching): the NIC may not execute them",
         "if restricted reads succeed (leave --unrestricted out), use those",
     ),
-    row(
-        Found(LinkDown),
-        "the NIC sees no link",
-        "check the cable and the switch port",
-    ),
+    row(Found(LinkDown), "the NIC sees no link", "check the cable and the switch port"),
     row(
         Found(ServiceDisabled),
         "the service is not enabled; current drivers ship the default service disabled",
@@ -465,11 +455,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "--bind names an address that this machine does not have",
         "--bind takes an address of this machine; 'ip address' lists them",
     ),
-    row(
-        Found(OtherTool),
-        "the two sides run different tools",
-        "start the same tool on both sides",
-    ),
+    row(Found(OtherTool), "the two sides run different tools", "start the same tool on both sides"),
     row(
         Found(OptionUnknownToPeer),
         "the server is a legacy tool or an older cxidiag, which does not know an option of the client",
@@ -530,11 +516,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "NICs of two machines have the same address",
         "the nodes belong to two fabrics, or the algorithmic MAC address (02:... or 06:...) of a NIC is not applied",
     ),
-    row(
-        Found(PeerEnded),
-        "the peer failed, was interrupted or was killed",
-        SEE_PEER,
-    ),
+    row(Found(PeerEnded), "the peer failed, was interrupted or was killed", SEE_PEER),
     row(
         Found(PeerGone),
         "the peer's node or the network between the nodes is gone",
@@ -543,9 +525,5 @@ pub static EXPLANATIONS: &[Explanation] = &[
 ];
 
 const fn row(what: What, cause: &'static str, remedy: &'static str) -> Explanation {
-    Explanation {
-        what,
-        cause,
-        remedy,
-    }
+    Explanation { what, cause, remedy }
 }

@@ -27,11 +27,7 @@ pub struct TooLong(pub u32);
 impl Incoming {
     /// Creates an empty message with at most `most` payload bytes.
     pub fn new(most: usize) -> Self {
-        Self {
-            bytes: vec![0; HEADER_SIZE],
-            filled: 0,
-            most,
-        }
+        Self { bytes: vec![0; HEADER_SIZE], filled: 0, most }
     }
 
     /// Returns the space for the next bytes; never empty.
@@ -91,10 +87,7 @@ mod tests {
     fn refuses_payload_over_limit() {
         assert_eq!(messages(&message(&[7; 9]), 99, 8), Err(TooLong(9)));
         assert_eq!(messages(&message(&[7; 8]), 99, 8), Ok(vec![vec![7; 8]]));
-        assert_eq!(
-            messages(b"GET / HTTP/1.1", 99, 1020),
-            Err(TooLong(542_393_671))
-        );
+        assert_eq!(messages(b"GET / HTTP/1.1", 99, 1020), Err(TooLong(542_393_671)));
         assert_eq!(messages(&[], 99, 0), Ok(vec![]));
     }
 

@@ -122,10 +122,7 @@ impl Listener {
 /// connection.
 pub fn out_of(error: &io::Error) -> Option<Errno> {
     Errno::from_io_error(error).filter(|errno| {
-        matches!(
-            *errno,
-            Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM
-        )
+        matches!(*errno, Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
     })
 }
 

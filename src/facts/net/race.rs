@@ -51,13 +51,10 @@ pub fn check_loopback() -> Result<(), Failure> {
     // A datagram socket finds the route, and sends nothing.
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0));
     match socket.and_then(|socket| socket.connect(address)) {
-        Err(error) if error.kind() == ErrorKind::NetworkUnreachable => {
-            Err(Failure::environment(format!(
-                "cannot connect to processes of this machine: {}",
-                reason(address, &error)
-            ))
-            .with_hint("`ip link set lo up` as root of the network namespace"))
-        }
+        Err(error) if error.kind() == ErrorKind::NetworkUnreachable => Err(Failure::environment(
+            format!("cannot connect to processes of this machine: {}", reason(address, &error)),
+        )
+        .with_hint("`ip link set lo up` as root of the network namespace")),
         // Any other error comes from the connection itself.
         _ => Ok(()),
     }
@@ -90,11 +87,7 @@ pub fn connect_first(
             && let Some(address) = waiting.next()
         {
             match begin(address) {
-                Ok(socket) => attempts.push(Attempt {
-                    address,
-                    socket,
-                    until: now + limit,
-                }),
+                Ok(socket) => attempts.push(Attempt { address, socket, until: now + limit }),
                 Err(error) => {
                     failed.push((address, error));
                     continue;
@@ -116,13 +109,8 @@ pub fn connect_first(
                 false if Instant::now() >= attempt.until => Err(Errno::TIMEDOUT),
                 false => continue,
             };
-            let Attempt {
-                address, socket, ..
-            } = attempts.remove(index);
-            match outcome
-                .map_err(io::Error::from)
-                .and_then(|()| blocking(socket))
-            {
+            let Attempt { address, socket, .. } = attempts.remove(index);
+            match outcome.map_err(io::Error::from).and_then(|()| blocking(socket)) {
                 Ok(stream) => return Ok((stream, address)),
                 Err(error) => failed.push((address, error)),
             }
@@ -133,10 +121,8 @@ pub fn connect_first(
 
 /// Waits until an attempt has an answer, for `within` at most. Returns which of them have.
 fn answered(attempts: &[Attempt], within: Duration) -> Vec<bool> {
-    let mut sockets: Vec<_> = attempts
-        .iter()
-        .map(|attempt| PollFd::new(&attempt.socket, PollFlags::OUT))
-        .collect();
+    let mut sockets: Vec<_> =
+        attempts.iter().map(|attempt| PollFd::new(&attempt.socket, PollFlags::OUT)).collect();
     // A wait that a signal interrupts ends early.
     let _ = poll(&mut sockets, Timespec::try_from(within).ok().as_ref());
     let sockets = sockets.iter();
@@ -203,13 +189,8 @@ mod tests {
         let closed = server.local_addr().unwrap();
         drop(server);
         let failed = connect_first(&[silent, closed], Duration::from_secs(1)).unwrap_err();
-        let kinds = failed
-            .iter()
-            .map(|(address, error)| (*address, error.kind()));
-        let expected = [
-            (closed, ErrorKind::ConnectionRefused),
-            (silent, ErrorKind::TimedOut),
-        ];
+        let kinds = failed.iter().map(|(address, error)| (*address, error.kind()));
+        let expected = [(closed, ErrorKind::ConnectionRefused), (silent, ErrorKind::TimedOut)];
         assert_eq!(kinds.collect::<Vec<_>>(), expected);
         assert!(connect_first(&[], LIMIT).unwrap_err().is_empty());
     }

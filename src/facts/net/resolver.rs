@@ -12,10 +12,7 @@ use crate::interrupt;
 ///
 /// An interruption. The inner error comes from the resolver.
 pub fn addresses(host: &str, port: u16) -> Result<io::Result<Vec<SocketAddr>>, Failure> {
-    let bare = host
-        .strip_prefix('[')
-        .and_then(|host| host.strip_suffix(']'))
-        .unwrap_or(host);
+    let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let name = (bare.to_owned(), port);
     interrupt::aside(move || Ok((name.0.as_str(), name.1).to_socket_addrs()?.collect()))
 }

@@ -109,10 +109,7 @@ mod tests {
     fn reads_idle_states_and_throttling_of_online_cpus() {
         let made_up = MadeUp::new(&[("sys/devices/system/cpu/online", "0-1\n")]);
         let bare = made_up.machine();
-        assert_eq!(
-            (bare.deepest_idle_state(), bare.throttlings()),
-            (None, None)
-        );
+        assert_eq!((bare.deepest_idle_state(), bare.throttlings()), (None, None));
         for (cpu, state, name, latency, disable) in [
             (0, 0, "POLL", "0", "0"),
             (0, 1, "C1", "2", "0"),
@@ -130,10 +127,7 @@ mod tests {
             }
         }
         let deepest = made_up.machine().deepest_idle_state();
-        let expected = IdleState {
-            name: "C6".into(),
-            latency_us: 133,
-        };
+        let expected = IdleState { name: "C6".into(), latency_us: 133 };
         assert_eq!(deepest, Some(expected));
         for (cpu, of, count) in [(0, "core", 3), (1, "package", 4), (2, "core", 100)] {
             let file = format!("{CPUS}/cpu{cpu}/thermal_throttle/{of}_throttle_count");
@@ -181,10 +175,7 @@ mod tests {
                 made_up.write(&path, &format!("{count}\n"));
             }
         }
-        let expected = MemoryErrors {
-            corrected: 7,
-            uncorrected: 1,
-        };
+        let expected = MemoryErrors { corrected: 7, uncorrected: 1 };
         assert_eq!(made_up.machine().memory_errors(), Some(expected));
     }
 }

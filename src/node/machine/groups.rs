@@ -67,12 +67,7 @@ impl<'a> Mount<'a> {
         let (root, place) = (fields.next()?, fields.next()?);
         let mut fields = system.split(' ');
         let (kind, options) = (fields.next()?, fields.nth(1)?);
-        Some(Self {
-            root,
-            place,
-            kind,
-            options,
-        })
+        Some(Self { root, place, kind, options })
     }
 
     fn holds(&self, version: Version, controller: &str) -> bool {
@@ -143,10 +138,7 @@ mod tests {
     #[test]
     fn finds_groups_of_version_1() {
         let made_up = MadeUp::new(&[
-            (
-                "proc/self/cgroup",
-                "5:cpuset:/x\n4:memory,hugetlb:/docker/abc\n0::/\nnonsense\n",
-            ),
+            ("proc/self/cgroup", "5:cpuset:/x\n4:memory,hugetlb:/docker/abc\n0::/\nnonsense\n"),
             (
                 "proc/self/mountinfo",
                 "14 32 0:32 /docker/abc /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory,hugetlb\n",

@@ -29,17 +29,12 @@ impl Machine {
         let reserved = zero_or(of_machine("resv_hugepages"));
         let made = zero_or(of_machine("surplus_hugepages"));
         let more = zero_or(of_machine("nr_overcommit_hugepages")).saturating_sub(made);
-        let of_machine = Pool {
-            free: (free + more).saturating_sub(reserved),
-            bound: Bound::Machine,
-        };
+        let of_machine =
+            Pool { free: (free + more).saturating_sub(reserved), bound: Bound::Machine };
         let of_node = node.and_then(|node| {
             let file =
                 format!("sys/devices/system/node/node{node}/hugepages/{name}/free_hugepages");
-            Some(Pool {
-                free: self.number(file)? + more,
-                bound: Bound::Node(node),
-            })
+            Some(Pool { free: self.number(file)? + more, bound: Bound::Node(node) })
         });
         let groups = self.groups("hugetlb");
         let of_groups = groups.iter().filter_map(|group| {
@@ -64,10 +59,7 @@ impl Machine {
         };
         let left = |kind: &str| {
             let file = |which| group.directory.join(format!("{of_size}{kind}.{which}"));
-            Some(
-                self.number(file(limit))?
-                    .saturating_sub(self.number(file(usage))?),
-            )
+            Some(self.number(file(limit))?.saturating_sub(self.number(file(usage))?))
         };
         [left(""), left(".rsvd")].into_iter().flatten().min()
     }
@@ -125,10 +117,7 @@ mod tests {
         let made_up = MadeUp::new(&[
             (&format!("{POOL}/free_hugepages"), "10\n"),
             ("proc/self/cgroup", "0::/job\n"),
-            (
-                "proc/self/mountinfo",
-                "30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
-            ),
+            ("proc/self/mountinfo", "30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
             ("sys/fs/cgroup/job/hugetlb.2MB.max", "8388608\n"),
             ("sys/fs/cgroup/job/hugetlb.2MB.current", "2097152\n"),
             ("sys/fs/cgroup/job/hugetlb.2MB.rsvd.max", "max\n"),

@@ -31,10 +31,7 @@ impl Machine {
     /// Returns the load of the CPUs, if the kernel tells it.
     pub fn load(&self) -> Option<Load> {
         let text = self.read("proc/loadavg")?;
-        Some(Load {
-            mean: text.split_whitespace().next()?.parse().ok()?,
-            cpus: usable_cpus(),
-        })
+        Some(Load { mean: text.split_whitespace().next()?.parse().ok()?, cpus: usable_cpus() })
     }
 
     /// Returns the CPU times of the processes that this user may see.
@@ -48,9 +45,7 @@ impl Machine {
             let (command, ran) = times_of(&self.read(format!("proc/{id}/stat"))?)?;
             Some((id, (command, ran as f64 / ticks)))
         });
-        CpuTimes {
-            seconds: times.collect(),
-        }
+        CpuTimes { seconds: times.collect() }
     }
 }
 

@@ -40,15 +40,10 @@ impl Machine {
     /// Returns the available memory: of the machine, of `node` if buffers are to lie there, and
     /// within the limits of the control groups. `None` if the kernel does not report it.
     pub fn available_memory(&self, node: Option<u32>) -> Option<Available> {
-        let of_machine = self.available_on_machine().map(|bytes| Available {
-            bytes,
-            bound: Bound::Machine,
-        });
+        let of_machine =
+            self.available_on_machine().map(|bytes| Available { bytes, bound: Bound::Machine });
         let of_node = node.and_then(|node| {
-            Some(Available {
-                bytes: self.available_on_node(node)?,
-                bound: Bound::Node(node),
-            })
+            Some(Available { bytes: self.available_on_node(node)?, bound: Bound::Node(node) })
         });
         let groups = self.groups("memory");
         let of_groups = groups.iter().filter_map(|group| {
@@ -85,11 +80,7 @@ impl Machine {
                 "memory.usage_in_bytes",
                 ["total_active_file ", "total_inactive_file "],
             ),
-            Version::V2 => (
-                "memory.max",
-                "memory.current",
-                ["active_file ", "inactive_file "],
-            ),
+            Version::V2 => ("memory.max", "memory.current", ["active_file ", "inactive_file "]),
         };
         let file = |name| group.directory.join(name);
         let limit = self.number(file(limit))?;
@@ -113,11 +104,7 @@ pub(super) fn kilobytes(meminfo: &str, name: &str) -> Option<u64> {
 
 /// Returns the number on the line that begins with `name`.
 fn number_behind(text: &str, name: &str) -> Option<u64> {
-    decimal(
-        text.lines()
-            .find_map(|line| line.strip_prefix(name))?
-            .trim(),
-    )
+    decimal(text.lines().find_map(|line| line.strip_prefix(name))?.trim())
 }
 
 #[cfg(test)]
@@ -125,10 +112,8 @@ mod tests {
     use super::super::testing::MadeUp;
     use super::*;
 
-    const MEMINFO: (&str, &str) = (
-        "proc/meminfo",
-        "MemTotal:  1000 kB\nMemFree:  300 kB\nMemAvailable:  600 kB\n",
-    );
+    const MEMINFO: (&str, &str) =
+        ("proc/meminfo", "MemTotal:  1000 kB\nMemFree:  300 kB\nMemAvailable:  600 kB\n");
 
     fn available(made_up: &MadeUp, node: Option<u32>) -> Option<(u64, Bound)> {
         let available = made_up.machine().available_memory(node)?;
@@ -145,14 +130,8 @@ mod tests {
              Node 1 Active(anon): 7 kB\nNode 1 SReclaimable: 1 kB\n",
         );
         assert_eq!(available(&made_up, None), Some((600 << 10, Bound::Machine)));
-        assert_eq!(
-            available(&made_up, Some(1)),
-            Some((124 << 10, Bound::Node(1)))
-        );
-        assert_eq!(
-            available(&made_up, Some(0)),
-            Some((600 << 10, Bound::Machine))
-        );
+        assert_eq!(available(&made_up, Some(1)), Some((124 << 10, Bound::Node(1))));
+        assert_eq!(available(&made_up, Some(0)), Some((600 << 10, Bound::Machine)));
         assert_eq!(available(&MadeUp::new(&[]), Some(0)), None);
     }
 
@@ -161,10 +140,7 @@ mod tests {
         let made_up = MadeUp::new(&[
             MEMINFO,
             ("proc/self/cgroup", "0::/batch/job7\n"),
-            (
-                "proc/self/mountinfo",
-                "30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
-            ),
+            ("proc/self/mountinfo", "30 22 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"),
             ("sys/fs/cgroup/batch/job7/memory.max", "max\n"),
             ("sys/fs/cgroup/batch/job7/memory.current", "1000\n"),
             ("sys/fs/cgroup/batch/memory.max", "5000\n"),
@@ -197,10 +173,7 @@ mod tests {
                 "inactive_file 50\ntotal_inactive_file 500\ntotal_active_file 100\n",
             ),
             // Without a limit, the file holds a number above the memory of any machine.
-            (
-                "sys/fs/cgroup/memory/memory.limit_in_bytes",
-                "9223372036854771712\n",
-            ),
+            ("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
             ("sys/fs/cgroup/memory/memory.usage_in_bytes", "7000\n"),
         ]);
         let expected = Some((2600, Bound::Group("/job".into())));

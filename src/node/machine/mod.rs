@@ -43,19 +43,13 @@ impl Machine {
     /// Returns the machine below `root`, or without it the one that this program runs on.
     pub fn new(root: Option<&OsStr>) -> Self {
         let root = root.filter(|root| !root.is_empty());
-        Self {
-            root: root.map_or(Path::new("/"), Path::new).into(),
-            planted: None,
-        }
+        Self { root: root.map_or(Path::new("/"), Path::new).into(), planted: None }
     }
 
     /// Returns the machine with the files below `directory` in place of its own, where `read` and
     /// `names` read them.
     pub fn with_files_of(self, directory: PathBuf) -> Self {
-        Self {
-            planted: Some(directory),
-            ..self
-        }
+        Self { planted: Some(directory), ..self }
     }
 
     /// Returns the machine that this program examines.
@@ -88,10 +82,7 @@ impl Machine {
     /// Returns the contents of a file, named without the leading slash.
     fn read(&self, path: impl AsRef<Path>) -> Option<String> {
         let of = |root: &PathBuf| reading::text(&root.join(&path)).ok();
-        self.planted
-            .as_ref()
-            .and_then(of)
-            .or_else(|| of(&self.root))
+        self.planted.as_ref().and_then(of).or_else(|| of(&self.root))
     }
 
     /// Returns the names of the entries of a directory, named without the leading slash.
@@ -171,11 +162,7 @@ pub fn shown(numbers: &[u32]) -> String {
         }
     }
     let part = |(first, last): &(u32, u32)| {
-        if first == last {
-            first.to_string()
-        } else {
-            format!("{first}-{last}")
-        }
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
     };
     parts.iter().map(part).collect::<Vec<_>>().join(",")
 }
@@ -194,9 +181,7 @@ pub mod testing {
     impl MadeUp {
         /// Creates a machine with only these files.
         pub fn new(files: &[(&str, &str)]) -> Self {
-            let made_up = Self {
-                directory: tempfile::tempdir().unwrap(),
-            };
+            let made_up = Self { directory: tempfile::tempdir().unwrap() };
             for (path, text) in files {
                 made_up.write(path, text);
             }

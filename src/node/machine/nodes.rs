@@ -33,16 +33,12 @@ impl Machine {
 
     /// Returns the revision of the driver of a NIC, if the driver shows it (health.md 2.1).
     pub fn driver_revision(&self, device: &str) -> Option<String> {
-        self.line(format!(
-            "sys/class/cxi/{device}/device/properties/driver_rev"
-        ))
+        self.line(format!("sys/class/cxi/{device}/device/properties/driver_rev"))
     }
 
     /// Returns the version of the firmware of a NIC, if the driver shows it (health.md 2.1).
     pub fn firmware_version(&self, device: &str) -> Option<String> {
-        self.line(format!(
-            "sys/class/cxi/{device}/device/uc/qspi_blob_version"
-        ))
+        self.line(format!("sys/class/cxi/{device}/device/uc/qspi_blob_version"))
     }
 
     /// Returns the text of a file without spaces at its ends, unless it is empty.
@@ -88,19 +84,15 @@ impl Machine {
 
     /// Returns how the kernel chooses the frequency of a CPU, such as `performance`.
     pub fn governor(&self, cpu: u32) -> Option<String> {
-        self.line(format!(
-            "sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"
-        ))
+        self.line(format!("sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor"))
     }
 
     /// Returns the numbers of the NUMA nodes, in order.
     pub(super) fn nodes(&self) -> Vec<u32> {
         let names = self.names(NODES);
         let number = |name: &str| decimal(name.strip_prefix("node")?);
-        let mut nodes: Vec<u32> = names
-            .iter()
-            .filter_map(|name| number(name.to_str()?)?.try_into().ok())
-            .collect();
+        let mut nodes: Vec<u32> =
+            names.iter().filter_map(|name| number(name.to_str()?)?.try_into().ok()).collect();
         nodes.sort_unstable();
         nodes
     }
@@ -115,14 +107,8 @@ mod tests {
         let made_up = MadeUp::new(&[
             ("sys/class/cxi/cxi0/device/numa_node", "1\n"),
             ("sys/class/cxi/cxi1/device/numa_node", "-1\n"),
-            (
-                "sys/class/cxi/cxi0/device/net/hsn0/address",
-                "02:00:00:00:00:12\n",
-            ),
-            (
-                "sys/class/cxi/cxi0/device/properties/driver_rev",
-                "1a2b3c\n",
-            ),
+            ("sys/class/cxi/cxi0/device/net/hsn0/address", "02:00:00:00:00:12\n"),
+            ("sys/class/cxi/cxi0/device/properties/driver_rev", "1a2b3c\n"),
             ("sys/class/cxi/cxi0/device/uc/qspi_blob_version", "1.5.53\n"),
             ("sys/class/cxi/cxi1/device/uc/qspi_blob_version", "\n"),
             ("sys/devices/system/node/node0/cpulist", "0-3,8-11\n"),
@@ -149,18 +135,12 @@ mod tests {
         let mut names = machine.cxi_devices();
         names.sort_unstable();
         assert_eq!(names, ["cxi0", "cxi1"]);
-        assert_eq!(
-            machine.mac_of_device("cxi0").as_deref(),
-            Some("02:00:00:00:00:12")
-        );
+        assert_eq!(machine.mac_of_device("cxi0").as_deref(), Some("02:00:00:00:00:12"));
         assert_eq!(machine.mac_of_device("cxi1"), None);
         let meminfo = |node: u32| format!("sys/devices/system/node/node{node}/meminfo");
         made_up.write(&meminfo(0), "Node 0 MemTotal:  64 kB\n");
         made_up.write(&meminfo(1), "Node 1 MemTotal:  0 kB\n");
-        assert_eq!(
-            [0, 1, 2].map(|node| machine.has_memory(node)),
-            [true, false, true]
-        );
+        assert_eq!([0, 1, 2].map(|node| machine.has_memory(node)), [true, false, true]);
     }
 
     #[test]
@@ -168,26 +148,14 @@ mod tests {
         let made_up = MadeUp::new(&[
             ("sys/class/cxi/cxi0/device/port/loopback", "off"),
             ("sys/class/cxi/cxi1/device/port/loopback", "internal"),
-            (
-                "sys/class/cxi/cxi2/device/port/0/link/config/loopback",
-                "disabled\n",
-            ),
-            (
-                "sys/class/cxi/cxi3/device/port/0/link/config/loopback",
-                "enabled-headshell\n",
-            ),
+            ("sys/class/cxi/cxi2/device/port/0/link/config/loopback", "disabled\n"),
+            ("sys/class/cxi/cxi3/device/port/0/link/config/loopback", "enabled-headshell\n"),
         ]);
         let machine = made_up.machine();
         let modes =
             ["cxi0", "cxi1", "cxi2", "cxi3", "soft0"].map(|name| machine.loopback_mode(name));
         let modes = modes.each_ref().map(Option::as_deref);
-        let expected = [
-            None,
-            Some("internal"),
-            None,
-            Some("enabled-headshell"),
-            None,
-        ];
+        let expected = [None, Some("internal"), None, Some("enabled-headshell"), None];
         assert_eq!(modes, expected);
     }
 }

@@ -83,10 +83,7 @@ impl Placement {
         };
         let (cpus, for_threads) = match cpus {
             Cpus::Any => {
-                return Ok(Self {
-                    for_threads: by_preference()?,
-                    ..Self::default()
-                });
+                return Ok(Self { for_threads: by_preference()?, ..Self::default() });
             }
             Cpus::Auto => {
                 let choice = by_preference()?;
@@ -138,10 +135,7 @@ impl Placement {
         if granted != self.cpus {
             return Err(advice::found(
                 advice::Situation::CpuForbidden,
-                format!(
-                    "cannot {what}: this process may use only {}",
-                    shown(&granted)
-                ),
+                format!("cannot {what}: this process may use only {}", shown(&granted)),
             ));
         }
         let (preferred, complaint) = match self.node.map(Preferred::node) {
@@ -156,11 +150,7 @@ impl Placement {
                 )),
             ),
         };
-        Ok(Taken {
-            complaint,
-            _confined: Some(confined),
-            _preferred: preferred,
-        })
+        Ok(Taken { complaint, _confined: Some(confined), _preferred: preferred })
     }
 
     fn name(&self) -> String {
@@ -180,16 +170,8 @@ fn best(choice: &[u32], second: bool) -> u32 {
 
 /// Returns the CPUs `near` the NIC that are allowed, or else all that are allowed; CPU 0 last.
 fn by_preference(near: &[u32], allowed: &[u32]) -> Vec<u32> {
-    let usable: Vec<u32> = near
-        .iter()
-        .copied()
-        .filter(|cpu| allowed.contains(cpu))
-        .collect();
-    let mut choice = if usable.is_empty() {
-        allowed.to_vec()
-    } else {
-        usable
-    };
+    let usable: Vec<u32> = near.iter().copied().filter(|cpu| allowed.contains(cpu)).collect();
+    let mut choice = if usable.is_empty() { allowed.to_vec() } else { usable };
     choice.sort_unstable_by_key(|cpu| (*cpu == 0, *cpu));
     choice
 }
@@ -234,10 +216,7 @@ mod tests {
         assert_eq!("auto".parse(), Ok(Cpus::Auto));
         assert_eq!("3".parse(), Ok(Cpus::List(vec![3])));
         let list: Cpus = "4,0-2".parse().unwrap();
-        assert_eq!(
-            (list.to_string().as_str(), list),
-            ("0-2,4", Cpus::List(vec![0, 1, 2, 4]))
-        );
+        assert_eq!((list.to_string().as_str(), list), ("0-2,4", Cpus::List(vec![0, 1, 2, 4])));
         for wrong in ["", "Auto", "auto,1", "-1", "3-1", "1;2", "8192"] {
             assert_eq!(wrong.parse::<Cpus>(), Err(CPUS), "{wrong:?}");
         }
@@ -249,17 +228,9 @@ mod tests {
         assert_eq!(best(&by_preference(&[0, 1, 2, 3], &all), false), 1);
         assert_eq!(best(&by_preference(&[4, 5], &all), false), 4);
         assert_eq!(best(&by_preference(&[0], &all), false), 0, "no choice");
-        assert_eq!(
-            best(&by_preference(&[], &all), false),
-            1,
-            "a NIC without a node"
-        );
+        assert_eq!(best(&by_preference(&[], &all), false), 1, "a NIC without a node");
         assert_eq!(best(&by_preference(&[4, 5], &[0, 1, 5]), false), 5);
-        assert_eq!(
-            best(&by_preference(&[4, 5], &[0, 1]), false),
-            1,
-            "none near is allowed"
-        );
+        assert_eq!(best(&by_preference(&[4, 5], &[0, 1]), false), 1, "none near is allowed");
     }
 
     #[test]
@@ -276,21 +247,13 @@ mod tests {
             ("sys/devices/system/node/node0/cpulist", "1-3\n"),
             ("sys/devices/system/node/node1/cpulist", "0,4-7\n"),
             ("sys/devices/system/node/node2/cpulist", "8-9\n"),
-            (
-                "sys/devices/system/node/node2/meminfo",
-                "Node 2 MemTotal: 0 kB\n",
-            ),
+            ("sys/devices/system/node/node2/meminfo", "Node 2 MemTotal: 0 kB\n"),
             ("sys/devices/system/cpu/online", "0-9\n"),
         ])
     }
 
     fn chosen(cpus: Cpus) -> Result<Placement, Failure> {
-        Placement::choose(
-            &cpus,
-            "soft0".parse().unwrap(),
-            &two_nodes().machine(),
-            false,
-        )
+        Placement::choose(&cpus, "soft0".parse().unwrap(), &two_nodes().machine(), false)
     }
 
     fn listed(cpus: &str) -> Cpus {
@@ -307,11 +270,7 @@ mod tests {
         assert_eq!(chosen(listed("2-3")), (vec![2, 3], Some(0)));
         assert_eq!(chosen(listed("0,5")), (vec![0, 5], Some(1)));
         assert_eq!(chosen(listed("3-4")), (vec![3, 4], None));
-        assert_eq!(
-            chosen(listed("8")),
-            (vec![8], None),
-            "a node without memory"
-        );
+        assert_eq!(chosen(listed("8")), (vec![8], None), "a node without memory");
     }
 
     #[test]
@@ -336,15 +295,8 @@ mod tests {
     fn hints_at_measurement_across_nodes() {
         let (made_up, here) = (two_nodes(), "soft0");
         let hint = across(here, &made_up.machine(), 5, "go there").unwrap();
-        assert!(
-            hint.contains("CPU 5 (NUMA node 1), but soft0 is on NUMA node 0"),
-            "{hint}"
-        );
+        assert!(hint.contains("CPU 5 (NUMA node 1), but soft0 is on NUMA node 0"), "{hint}");
         assert_eq!(across(here, &made_up.machine(), 2, "go there"), None);
-        assert_eq!(
-            across("soft1", &made_up.machine(), 5, "go there"),
-            None,
-            "no node"
-        );
+        assert_eq!(across("soft1", &made_up.machine(), 5, "go there"), None, "no node");
     }
 }

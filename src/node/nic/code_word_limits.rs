@@ -11,12 +11,7 @@ pub const MARGINAL: f64 = 1e-6;
 const DIRECTORY: &str = "port/0/link/fec/monitor_check";
 
 /// Names of these limits.
-const NAMES: [&str; 4] = [
-    "ccw_warn_limit",
-    "ccw_down_limit",
-    "ucw_warn_limit",
-    "ucw_down_limit",
-];
+const NAMES: [&str; 4] = ["ccw_warn_limit", "ccw_down_limit", "ucw_warn_limit", "ucw_down_limit"];
 
 /// The limits in the files of the driver of Cassini 2, in code words per second: for a warning and
 /// for taking the link down, of corrected and of uncorrected code words. 0 in a file means none.
@@ -97,30 +92,19 @@ mod tests {
     fn limits_of_the_driver_come_before_those_of_the_mode() {
         let speed = LinkSpeed::of("ck400G");
         let of = |driver| {
-            let (corrected, uncorrected) = (
-                Limits::corrected(driver, speed),
-                Limits::uncorrected(driver, speed),
-            );
-            [
-                (corrected.suspect, corrected.bad),
-                (uncorrected.suspect, uncorrected.bad),
-            ]
+            let (corrected, uncorrected) =
+                (Limits::corrected(driver, speed), Limits::uncorrected(driver, speed));
+            [(corrected.suspect, corrected.bad), (uncorrected.suspect, uncorrected.bad)]
         };
         let mut driver = DriverLimits::default();
         assert_eq!(of(driver), [(425_000.0, None), (0.0, Some(42.5))]);
-        for (name, value) in [
-            ("ccw_warn_limit", "4250000"),
-            ("ucw_warn_limit", "21"),
-            ("ucw_down_limit", "40"),
-        ] {
+        for (name, value) in
+            [("ccw_warn_limit", "4250000"), ("ucw_warn_limit", "21"), ("ucw_down_limit", "40")]
+        {
             driver.set(name, value).unwrap();
         }
         assert_eq!(of(driver), [(4_250_000.0, None), (21.0, Some(40.0))]);
-        for (name, value) in [
-            ("ccw_down_limit", "0"),
-            ("ccw_down_limit", "NaN"),
-            ("x", "1"),
-        ] {
+        for (name, value) in [("ccw_down_limit", "0"), ("ccw_down_limit", "NaN"), ("x", "1")] {
             assert_eq!(driver.set(name, value), None, "{name}={value}");
         }
         assert_eq!(driver.iter().count(), 3);

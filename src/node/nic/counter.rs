@@ -28,10 +28,7 @@ impl Reading {
         let nanoseconds = u32::try_from(digits(nanoseconds)?).ok()?;
         let at = Duration::from_secs(digits(seconds)?)
             .checked_add(Duration::from_nanos(nanoseconds.into()))?;
-        Some(Self {
-            value: decimal(value)?,
-            at: Some(at),
-        })
+        Some(Self { value: decimal(value)?, at: Some(at) })
     }
 }
 
@@ -91,10 +88,9 @@ impl Change {
     /// Returns the counts per second, if the time is known.
     pub fn per_second(self) -> Option<f64> {
         match self {
-            Self::Counted {
-                by,
-                within: Some(within),
-            } if !within.is_zero() => Some(by as f64 / within.as_secs_f64()),
+            Self::Counted { by, within: Some(within) } if !within.is_zero() => {
+                Some(by as f64 / within.as_secs_f64())
+            }
             _ => None,
         }
     }
@@ -152,10 +148,7 @@ mod tests {
 
     #[test]
     fn rates_use_the_stamps_of_both_readings() {
-        let at = |value, ms| Reading {
-            value,
-            at: Some(Duration::from_millis(ms)),
-        };
+        let at = |value, ms| Reading { value, at: Some(Duration::from_millis(ms)) };
         let change = Change::between(at(10, 1000), at(30, 5000));
         assert_eq!(change.per_second(), Some(5.0));
         let backwards = Change::between(at(10, 5000), at(30, 1000));

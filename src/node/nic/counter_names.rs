@@ -60,11 +60,7 @@ mod tests {
         assert_eq!(names.position("c_0"), Some(2));
         assert_eq!(names.position("d"), None);
         assert_eq!(names.position(""), None);
-        assert!(
-            names
-                .sorted()
-                .eq([("a", 1), ("b", 3), ("c_0", 2), ("c_1", 0)])
-        );
+        assert!(names.sorted().eq([("a", 1), ("b", 3), ("c_0", 2), ("c_1", 0)]));
         assert!(names.with_prefix("c_").eq([("0", 2), ("1", 0)]));
         assert!(names.with_prefix("d").next().is_none());
     }

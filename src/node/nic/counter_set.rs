@@ -33,10 +33,7 @@ impl CounterSet {
     /// What is allowed.
     pub fn named(name: &str) -> Result<Self, String> {
         let counters = counters_of(name).ok_or_else(|| format!("expected {}", allowed()))?;
-        Ok(Self {
-            name: name.to_owned(),
-            counters,
-        })
+        Ok(Self { name: name.to_owned(), counters })
     }
 
     /// Returns the set that the lines of a file name: a counter, a set or a group each; `#` begins
@@ -50,10 +47,7 @@ impl CounterSet {
         let mut known = BTreeSet::new();
         for (index, line) in lines.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default();
-            for word in line
-                .split([' ', '\t', ',', '\r'])
-                .filter(|word| !word.is_empty())
-            {
+            for word in line.split([' ', '\t', ',', '\r']).filter(|word| !word.is_empty()) {
                 let of_word = match counters_of(word) {
                     Some(counters) => counters,
                     None => vec![counter(word).ok_or_else(|| {
@@ -63,30 +57,21 @@ impl CounterSet {
                         )
                     })?],
                 };
-                let new = of_word
-                    .into_iter()
-                    .filter(|name| known.insert(name.clone()));
+                let new = of_word.into_iter().filter(|name| known.insert(name.clone()));
                 counters.extend(new);
             }
         }
         if counters.is_empty() {
             return Err("it names no counter".into());
         }
-        Ok(Self {
-            name: name.to_owned(),
-            counters,
-        })
+        Ok(Self { name: name.to_owned(), counters })
     }
 
     /// Returns the names of all sets and groups.
     pub fn names() -> Vec<String> {
         let presets = Preset::ALL.map(|preset| preset.to_string());
         let groups = groups().into_iter().map(str::to_owned);
-        [JOB.to_owned()]
-            .into_iter()
-            .chain(presets)
-            .chain(groups)
-            .collect()
+        [JOB.to_owned()].into_iter().chain(presets).chain(groups).collect()
     }
 
     /// Returns the counters that the table does not know.
@@ -98,10 +83,7 @@ impl CounterSet {
 
 fn allowed() -> String {
     let presets = Preset::ALL.map(|preset| preset.to_string()).join(", ");
-    format!(
-        "{JOB}, {presets}, @FILE or a group: {}",
-        groups().join(", ")
-    )
+    format!("{JOB}, {presets}, @FILE or a group: {}", groups().join(", "))
 }
 
 /// Returns the counters of a preset or group.
@@ -146,9 +128,7 @@ pub fn is_counter(name: &str) -> bool {
         let mut bytes = text.bytes();
         !text.is_empty() && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     };
-    let is_of_directory = ["retry_handler/", "properties/"]
-        .iter()
-        .any(|of| name.starts_with(of));
+    let is_of_directory = ["retry_handler/", "properties/"].iter().any(|of| name.starts_with(of));
     is_name(file) && (is_of_directory || !name.contains('/'))
 }
 
@@ -217,30 +197,15 @@ mod tests {
         let text = "# mine\nrh:spt_timeouts # comment\nHNI_RX_PAUSED_0\n\nCxiLinkReliability\r\n\
                     hni_pcs_good_cw\nmade_up_counter";
         let set = CounterSet::of_lines("@mine", text).unwrap();
-        assert_eq!(
-            set.counters[..2],
-            ["retry_handler/spt_timeouts", "hni_rx_paused_0"]
-        );
+        assert_eq!(set.counters[..2], ["retry_handler/spt_timeouts", "hni_rx_paused_0"]);
         assert_eq!(set.counters.len(), 2 + 5 + 1);
         assert!(set.unknown().eq(["made_up_counter"]));
         for (text, refused) in [
             ("", "it names no counter"),
-            (
-                "a\n../b",
-                "line 2 has '../b', which is not the name of a counter",
-            ),
-            (
-                "telemetry/a",
-                "line 1 has 'telemetry/a', which is not the name of a counter",
-            ),
-            (
-                "rh:",
-                "line 1 has 'rh:', which is not the name of a counter",
-            ),
-            (
-                "rh:a/b",
-                "line 1 has 'rh:a/b', which is not the name of a counter",
-            ),
+            ("a\n../b", "line 2 has '../b', which is not the name of a counter"),
+            ("telemetry/a", "line 1 has 'telemetry/a', which is not the name of a counter"),
+            ("rh:", "line 1 has 'rh:', which is not the name of a counter"),
+            ("rh:a/b", "line 1 has 'rh:a/b', which is not the name of a counter"),
         ] {
             assert_eq!(CounterSet::of_lines("", text).unwrap_err(), refused);
         }

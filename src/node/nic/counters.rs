@@ -52,22 +52,14 @@ impl FromIterator<(String, Reading)> for Readings {
 }
 
 fn read(files: &Files, name: &str, now: Duration) -> Option<Reading> {
-    let plain = |value: Option<u64>| {
-        value.map(|value| Reading {
-            value,
-            at: Some(now),
-        })
-    };
+    let plain = |value: Option<u64>| value.map(|value| Reading { value, at: Some(now) });
     if let Some(name) = name.strip_prefix(RETRY_HANDLER) {
         plain(decimal(&files.of_retry_handler(name)?))
     } else if name.starts_with(PROPERTIES) {
         plain(files.number(name))
     } else {
         let reading = files.counter(name)?;
-        Some(Reading {
-            at: reading.at.map(without_steps).or(Some(now)),
-            ..reading
-        })
+        Some(Reading { at: reading.at.map(without_steps).or(Some(now)), ..reading })
     }
 }
 
@@ -154,11 +146,7 @@ impl Changes {
         names: Arc<CounterNames>,
         changes: impl IntoIterator<Item = Option<Change>>,
     ) -> Self {
-        Self {
-            nic,
-            names,
-            changes: changes.into_iter().collect(),
-        }
+        Self { nic, names, changes: changes.into_iter().collect() }
     }
 
     /// Returns the change of a counter; `None` if it is not available.
@@ -195,9 +183,7 @@ impl Changes {
     /// `None` if none is available.
     pub fn sum(&self, prefix: &str) -> Option<u64> {
         let numbered = self.numbered(prefix);
-        numbered
-            .filter_map(|(_, change)| change.count())
-            .reduce(u64::saturating_add)
+        numbered.filter_map(|(_, change)| change.count()).reduce(u64::saturating_add)
     }
 
     /// Returns the counters whose names are `prefix` and a number, with the number.
@@ -234,10 +220,7 @@ mod tests {
     }
 
     fn counted(by: u64, seconds: u64) -> Change {
-        Change::Counted {
-            by,
-            within: Some(Duration::from_secs(seconds)),
-        }
+        Change::Counted { by, within: Some(Duration::from_secs(seconds)) }
     }
 
     #[test]
@@ -298,10 +281,7 @@ mod tests {
             &[
                 (&at("cxi0", "port/speed"), "BS_200G"),
                 (&at("cxi0", "current_link_speed"), "16.0 GT/s PCIe\n"),
-                (
-                    &at("cxi0", "properties/current_esm_link_speed"),
-                    "Disabled\n",
-                ),
+                (&at("cxi0", "properties/current_esm_link_speed"), "Disabled\n"),
                 (&at("cxi1", "port/0/link/speed"), "ck400G\n"),
                 (&at("cxi1", "current_link_speed"), "16 GT/s\n"),
                 (&esm, "25.0 GT/s\n"),

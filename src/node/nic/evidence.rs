@@ -78,10 +78,6 @@ impl Evidence<'_> {
 
     /// Returns what to do about a bad link; a software NIC has no cable.
     pub fn about_cable(&self) -> &'static str {
-        if self.changes.nic.is_software {
-            ""
-        } else {
-            ": reseat or replace the cable"
-        }
+        if self.changes.nic.is_software { "" } else { ": reseat or replace the cable" }
     }
 }

@@ -23,11 +23,7 @@ pub struct Files {
 impl Files {
     /// Returns the files of `device`, such as `cxi0`, below `root`.
     pub fn new(root: impl Into<PathBuf>, device: impl Into<String>) -> Self {
-        Self {
-            root: root.into(),
-            device: device.into(),
-            _owner: None,
-        }
+        Self { root: root.into(), device: device.into(), _owner: None }
     }
 
     /// Keeps `owner`, which removes the files when it is dropped, as long as these files are used.
@@ -115,11 +111,7 @@ impl Files {
         let mut paths =
             (reading::names(&interfaces).ok()?.into_iter()).map(|name| interfaces.join(name));
         let of_nic = Path::new("device/cxi").join(&self.device);
-        text(
-            &paths
-                .find(|path| reading::exists(&path.join(&of_nic)))?
-                .join(name),
-        )
+        text(&paths.find(|path| reading::exists(&path.join(&of_nic)))?.join(name))
     }
 
     /// Returns the text of a file of the host, named without the leading slash.
@@ -160,10 +152,7 @@ mod tests {
         assert_eq!(files.text("port/speed"), None);
         assert_eq!(files.counter("hni_pcs_good_cw").unwrap().value, 12);
         assert_eq!(files.counter("hni_pcs_corrected_cw"), None);
-        assert_eq!(
-            files.entries("telemetry"),
-            ["hni_pcs_corrected_cw", "hni_pcs_good_cw"]
-        );
+        assert_eq!(files.entries("telemetry"), ["hni_pcs_corrected_cw", "hni_pcs_good_cw"]);
         assert!(files.entries("link_restarts").is_empty());
     }
 

@@ -117,33 +117,22 @@ fn packets_resent(of: &Evidence) -> Option<Found> {
     }
     let (timeouts, resent) = (were(timeouts, "packet"), were(resent, "packet"));
     // The timer of hardware (libcxi.md 12.3). The timer of a software NIC is a setting.
-    let cost = if of.changes.nic.is_software {
-        ""
-    } else {
-        ": each timeout costs at least 1.07 s"
-    };
-    above_zero(format!(
-        "{timeouts} not answered in time, {resent} sent again{cost}"
-    ))
+    let cost = if of.changes.nic.is_software { "" } else { ": each timeout costs at least 1.07 s" };
+    above_zero(format!("{timeouts} not answered in time, {resent} sent again{cost}"))
 }
 
 fn link_errors(of: &Evidence) -> Option<Found> {
     let rate = uncorrected_per_s(of)?;
     let limit = Limits::uncorrected(of.changes.nic.limits, of.speed()).bad?;
     (rate > limit).then(|| Found {
-        text: format!(
-            "link errors: {rate:.1} lost code words per second{}",
-            of.about_cable()
-        ),
+        text: format!("link errors: {rate:.1} lost code words per second{}", of.about_cable()),
         limit: format!("{limit:.1} per second at {}", of.speed_name()),
         source: None,
     })
 }
 
 fn uncorrected_code_words(of: &Evidence) -> Option<Found> {
-    let count = of
-        .count("hni_pcs_uncorrected_cw")
-        .filter(|count| *count > 0)?;
+    let count = of.count("hni_pcs_uncorrected_cw").filter(|count| *count > 0)?;
     if link_errors(of).is_some() {
         return None;
     }
@@ -172,10 +161,7 @@ fn link_marginal(of: &Evidence) -> Option<Found> {
     let limits = Limits::corrected(of.changes.nic.limits, of.speed());
     let bits = bit_rate(of.speed());
     (rate > limits.suspect && link_failing(of).is_none()).then(|| Found {
-        text: format!(
-            "the link is marginal: corrected bit error rate {:.1e}",
-            rate / bits
-        ),
+        text: format!("the link is marginal: corrected bit error rate {:.1e}", rate / bits),
         limit: format!("{:.0e}", limits.suspect / bits),
         source: limits.is_of_driver.then_some(DRIVER),
     })
@@ -186,9 +172,8 @@ fn link_replays(of: &Evidence) -> Option<Found> {
     let received = of.or_0("hni_llr_rx_replay_event");
     let directions = [(sent, "to the switch"), (received, "from the switch")];
     let times = directions.into_iter().filter(|(count, _)| *count > 0);
-    let times: Vec<String> = times
-        .map(|(count, direction)| format!("{} {direction}", of_times(count)))
-        .collect();
+    let times: Vec<String> =
+        times.map(|(count, direction)| format!("{} {direction}", of_times(count))).collect();
     let text = || {
         format!(
             "link-level retry sent data again {}: latency outliers of microseconds, no loss",
@@ -253,15 +238,10 @@ fn congestion(of: &Evidence) -> Option<Found> {
         signs.push(format!("{:.1} % of packets were marked", 100.0 * share));
     }
     if let Some(paused) = paused.filter(|paused| *paused > NOTABLE_SHARE) {
-        signs.push(format!(
-            "the switch held off this NIC for {:.1} % of the time",
-            100.0 * paused
-        ));
+        signs.push(format!("the switch held off this NIC for {:.1} % of the time", 100.0 * paused));
     }
     if held_back > 0 {
-        signs.push(format!(
-            "flow control of the fabric held back packets for {held_back} cycles"
-        ));
+        signs.push(format!("flow control of the fabric held back packets for {held_back} cycles"));
     }
     (!signs.is_empty()).then(|| Found {
         text: format!("congestion in the fabric: {}", signs.join(", ")),
@@ -272,10 +252,7 @@ fn congestion(of: &Evidence) -> Option<Found> {
 
 fn slow_receiving_host(of: &Evidence) -> Option<Found> {
     let paused = of.longest_share("hni_rx_paused_")?;
-    let blocked = of.ratio(
-        "parbs_tarb_pi_posted_blocked_cnt",
-        "parbs_tarb_pi_posted_pkts",
-    )?;
+    let blocked = of.ratio("parbs_tarb_pi_posted_blocked_cnt", "parbs_tarb_pi_posted_pkts")?;
     (paused > NOTABLE_SHARE && blocked > MAX_BLOCKED_CYCLES).then(|| Found {
         text: format!(
             "this host cannot keep up with what arrives: PCIe writes were blocked for {blocked:.0} \
@@ -427,29 +404,17 @@ fn others_use_nic(of: &Evidence) -> Option<Found> {
 
 /// Returns what was found by a rule that holds for any count.
 fn above_zero(text: String) -> Option<Found> {
-    Some(Found {
-        text,
-        limit: "0".into(),
-        source: None,
-    })
+    Some(Found { text, limit: "0".into(), source: None })
 }
 
 /// Returns `1 packet was` or `37 packets were`.
 fn were(count: u64, what: &str) -> String {
-    if count == 1 {
-        format!("1 {what} was")
-    } else {
-        format!("{count} {what}s were")
-    }
+    if count == 1 { format!("1 {what} was") } else { format!("{count} {what}s were") }
 }
 
 /// Returns `once` or `37 times`.
 fn of_times(count: u64) -> String {
-    if count == 1 {
-        "once".into()
-    } else {
-        format!("{count} times")
-    }
+    if count == 1 { "once".into() } else { format!("{count} times") }
 }
 
 /// Returns the uncorrected code words per second, in intervals of the driver's check.

@@ -9,10 +9,7 @@ use super::*;
 
 /// Changes in `seconds` of a NIC of Cassini 1 at 200 Gb/s. Other counters are 0.
 fn changes(seconds: f64, counted: &[(&str, u64)]) -> Changes {
-    let of = |by| Change::Counted {
-        by,
-        within: Some(Duration::from_secs_f64(seconds)),
-    };
+    let of = |by| Change::Counted { by, within: Some(Duration::from_secs_f64(seconds)) };
     let names = Preset::All.rows().flat_map(Row::names);
     let mut by_name: BTreeMap<String, Change> = names.map(|name| (name, of(0))).collect();
     for (name, by) in counted {
@@ -30,18 +27,13 @@ fn changes(seconds: f64, counted: &[(&str, u64)]) -> Changes {
 }
 
 fn found(changes: &Changes) -> Vec<Finding> {
-    findings(&Evidence {
-        changes,
-        packets: Some(100),
-    })
+    findings(&Evidence { changes, packets: Some(100) })
 }
 
 #[track_caller]
 fn assert_codes(seconds: f64, counted: &[(&str, u64)], expected: &[&str]) {
-    let codes: Vec<_> = found(&changes(seconds, counted))
-        .iter()
-        .map(|finding| finding.code)
-        .collect();
+    let codes: Vec<_> =
+        found(&changes(seconds, counted)).iter().map(|finding| finding.code).collect();
     assert_eq!(codes, expected, "{counted:?} in {seconds} s");
 }
 
@@ -167,33 +159,21 @@ fn only_hardware_has_cable() {
     let text = |changes: &Changes| found(changes)[0].text.clone();
     assert!(text(&changes).ends_with(": reseat or replace the cable"));
     changes.nic.is_software = true;
-    assert_eq!(
-        text(&changes),
-        "link errors: 100.0 lost code words per second"
-    );
+    assert_eq!(text(&changes), "link errors: 100.0 lost code words per second");
 }
 
 #[test]
 fn finds_replays_and_bad_lane() {
-    let replays = [
-        ("hni_llr_rx_replay_event", 36),
-        ("hni_llr_tx_replay_event", 1),
-    ];
+    let replays = [("hni_llr_rx_replay_event", 36), ("hni_llr_tx_replay_event", 1)];
     let text = |counts| found(&changes(1.0, counts)).remove(0).text;
     let of_both = text(&replays);
     assert!(of_both.contains("again once to the switch and 36 times from the switch:"));
     assert!(text(&replays[..1]).contains("again 36 times from the switch:"));
-    let lanes = [
-        ("hni_pcs_fecl_errors_2", 5000),
-        ("hni_pcs_fecl_errors_3", 400),
-    ];
+    let lanes = [("hni_pcs_fecl_errors_2", 5000), ("hni_pcs_fecl_errors_3", 400)];
     assert_codes(1.0, &lanes, &["bad_lane"]);
     assert!(found(&changes(1.0, &lanes))[0].text.starts_with("lane 2 "));
     assert_codes(100.0, &lanes, &[]);
-    let equal = [
-        ("hni_pcs_fecl_errors_2", 5000),
-        ("hni_pcs_fecl_errors_3", 501),
-    ];
+    let equal = [("hni_pcs_fecl_errors_2", 5000), ("hni_pcs_fecl_errors_3", 501)];
     assert_codes(1.0, &equal, &[]);
     let above = (0..8).map(|lane| format!("hni_pcs_fecl_errors_{lane}"));
     let above: Vec<String> = above.collect();
@@ -203,12 +183,7 @@ fn finds_replays_and_bad_lane() {
 
 #[test]
 fn finds_oversubscribed_target() {
-    for name in [
-        "pct_no_tct_nacks",
-        "pct_no_trs_nacks",
-        "pct_no_mst_nacks",
-        "pct_resource_busy",
-    ] {
+    for name in ["pct_no_tct_nacks", "pct_no_trs_nacks", "pct_no_mst_nacks", "pct_resource_busy"] {
         assert_codes(1.0, &[(name, 1)], &["target_oversubscribed"]);
     }
 }
@@ -222,12 +197,7 @@ fn finds_congestion() {
     assert_eq!(found(&faster).len(), 1);
     faster.nic.generation = Some(Generation::Cassini2);
     assert_eq!(found(&faster), []);
-    let marked = |count| {
-        [
-            ("ixe_tc_rsp_ecn_pkts_1", count),
-            ("ixe_tc_req_no_ecn_pkts_0", 990),
-        ]
-    };
+    let marked = |count| [("ixe_tc_rsp_ecn_pkts_1", count), ("ixe_tc_req_no_ecn_pkts_0", 990)];
     assert_codes(2.0, &marked(10), &[]);
     assert_codes(2.0, &marked(11), &["congestion"]);
     assert_codes(2.0, &[("oxe_stall_fgfc_blk_0", 1)], &["congestion"]);
@@ -246,10 +216,8 @@ fn finds_slow_host() {
     assert!(text.contains("for 10 cycles per packet"), "{text}");
     assert!(text.contains("for 1.5 % of the time"), "{text}");
     assert_codes(2.0, &blocked[..2], &[]);
-    let reads = [
-        ("parbs_tarb_pi_non_posted_blocked_cnt", 6000),
-        ("parbs_tarb_pi_non_posted_pkts", 1000),
-    ];
+    let reads =
+        [("parbs_tarb_pi_non_posted_blocked_cnt", 6000), ("parbs_tarb_pi_non_posted_pkts", 1000)];
     assert_codes(2.0, &reads, &["slow_sending_host"]);
 }
 
@@ -258,12 +226,7 @@ fn finds_class_limit_and_translation_misses() {
     let stalled = |cycles| [("oxe_stall_ts_no_out_crd_tsc_4", cycles)];
     assert_codes(1.0, &stalled(10_000_001), &["class_limit"]);
     assert_codes(1.0, &stalled(10_000_000), &[]);
-    let misses = |misses| {
-        [
-            ("atu_cache_miss_ixe", misses),
-            ("atu_client_req_ixe", 10_000),
-        ]
-    };
+    let misses = |misses| [("atu_cache_miss_ixe", misses), ("atu_client_req_ixe", 10_000)];
     assert_codes(1.0, &misses(101), &["translation_misses"]);
     assert_codes(1.0, &misses(100), &[]);
     assert_codes(1.0, &[("atu_cache_evictions", 1)], &["translation_misses"]);
@@ -284,12 +247,8 @@ fn finds_pcie_errors_above_limit_of_speed() {
 
 #[test]
 fn finds_slow_matching() {
-    let deep = |attempts| {
-        [
-            ("lpe_net_match_requests_0", 100),
-            ("lpe_sts_net_match_attempts_0", attempts),
-        ]
-    };
+    let deep =
+        |attempts| [("lpe_net_match_requests_0", 100), ("lpe_sts_net_match_attempts_0", attempts)];
     assert_codes(1.0, &deep(801), &["slow_matching"]);
     assert_codes(1.0, &deep(800), &[]);
     assert_codes(1.0, &[("lpe_net_match_overflow_2", 1)], &["slow_matching"]);
@@ -301,11 +260,7 @@ fn finds_lost_events_and_packets() {
         let name = format!("ee_events_dropped_{kind}_cntr_1");
         assert_codes(1.0, &[(&name, 1)], &["events_lost"]);
     }
-    for name in [
-        "rmu_ptl_invld_vni_cntr",
-        "rmu_ptl_invld_dfa_cntr",
-        "rmu_ptl_no_ptlte_cntr",
-    ] {
+    for name in ["rmu_ptl_invld_vni_cntr", "rmu_ptl_invld_dfa_cntr", "rmu_ptl_no_ptlte_cntr"] {
         assert_codes(1.0, &[(name, 1)], &["unknown_targets"]);
     }
     let lost = [("hni_pfc_fifo_oflw_cntr_6", 1)];
@@ -317,30 +272,22 @@ fn finds_traffic_of_others() {
     let sent = |packets| changes(1.0, &[("hni_pkts_sent_by_tc_2", packets)]);
     assert_eq!(found(&sent(2000)), []);
     assert_eq!(found(&sent(2001))[0].code, "others_use_nic");
-    let unknown = findings(&Evidence {
-        changes: &sent(1 << 40),
-        packets: None,
-    });
+    let unknown = findings(&Evidence { changes: &sent(1 << 40), packets: None });
     assert_eq!(unknown, []);
 }
 
 #[test]
 fn page_has_each_rule_in_order() {
     let page = include_str!("../../../docs/counters.md");
-    let places = RULES.iter().map(|rule| {
-        page.find(&format!("\n| `{}` |", rule.code))
-            .expect(rule.code)
-    });
+    let places =
+        RULES.iter().map(|rule| page.find(&format!("\n| `{}` |", rule.code)).expect(rule.code));
     assert!(places.is_sorted());
 }
 
 #[test]
 fn reports_most_important_finding_first() {
-    let all = [
-        ("rmu_ptl_no_ptlte_cntr", 1),
-        ("hni_llr_tx_replay_event", 1),
-        ("pct_spt_timeouts", 1),
-    ];
+    let all =
+        [("rmu_ptl_no_ptlte_cntr", 1), ("hni_llr_tx_replay_event", 1), ("pct_spt_timeouts", 1)];
     let expected = ["packets_resent", "link_replays", "unknown_targets"];
     assert_codes(1.0, &all, &expected);
 }

@@ -73,45 +73,15 @@ const USER: &str = "a user of LUMI";
 /// All rules, in order of importance.
 const RULES: [JobRule; 12] = [
     rule("timeouts", "0", OPEN_MPI, timeouts),
-    rule(
-        "never_answered",
-        "5 timeouts : 4 resent : 1 error, within 10 %",
-        USER,
-        never_answered,
-    ),
-    rule(
-        "outlier",
-        "3 times the median, and 4.5 times the spread",
-        OWN,
-        outlier,
-    ),
-    rule(
-        "pcie_congestion",
-        "5 cycles per packet",
-        OPEN_MPI,
-        pcie_congestion,
-    ),
+    rule("never_answered", "5 timeouts : 4 resent : 1 error, within 10 %", USER, never_answered),
+    rule("outlier", "3 times the median, and 4.5 times the spread", OWN, outlier),
+    rule("pcie_congestion", "5 cycles per packet", OPEN_MPI, pcie_congestion),
     rule("unexpected", "20 % of messages, and 1000", OWN, unexpected),
     rule("software_matching", "0", OWN, software_matching),
     rule("rendezvous", "95 % offloaded", OWN, rendezvous),
-    rule(
-        "translation",
-        "1 % misses, or any eviction",
-        OWN,
-        translation,
-    ),
-    rule(
-        "congestion",
-        "1 % of packets or of the time",
-        OWN,
-        congestion,
-    ),
-    rule(
-        "imbalance",
-        "1.5 times, in 80 % of the nodes",
-        OWN,
-        imbalance,
-    ),
+    rule("translation", "1 % misses, or any eviction", OWN, translation),
+    rule("congestion", "1 % of packets or of the time", OWN, congestion),
+    rule("imbalance", "1.5 times, in 80 % of the nodes", OWN, imbalance),
     rule("ethernet", "10 % of the bytes", OWN, ethernet),
     rule("short", "5 s", OPEN_MPI, short),
 ];
@@ -122,12 +92,7 @@ const fn rule(
     source: &'static str,
     find: fn(&JobEvidence) -> Vec<Observation>,
 ) -> JobRule {
-    JobRule {
-        code,
-        limit,
-        source,
-        find,
-    }
+    JobRule { code, limit, source, find }
 }
 
 /// The rules of one NIC that a rule of a job replaces, or that need what a tool knows of its run.
@@ -181,10 +146,7 @@ pub fn job_findings(job: &JobEvidence) -> Vec<JobFinding> {
 fn of_single_nics(job: &JobEvidence) -> Vec<JobFinding> {
     let mut by_code: BTreeMap<usize, (Finding, Vec<usize>)> = BTreeMap::new();
     for (index, nic) in job.nics.iter().enumerate() {
-        let evidence = Evidence {
-            changes: &nic.changes,
-            packets: None,
-        };
+        let evidence = Evidence { changes: &nic.changes, packets: None };
         for finding in findings::findings(&evidence) {
             let rank = findings::codes().position(|code| code == finding.code);
             if !REPLACED.contains(&finding.code) {
@@ -209,10 +171,7 @@ impl JobEvidence<'_> {
     /// Returns the NICs with a value above `limit`, the largest first.
     fn above(&self, limit: f64, value: impl Fn(&Evidence) -> Option<f64>) -> Vec<(usize, f64)> {
         let values = self.nics.iter().enumerate().filter_map(|(index, nic)| {
-            let evidence = Evidence {
-                changes: &nic.changes,
-                packets: None,
-            };
+            let evidence = Evidence { changes: &nic.changes, packets: None };
             Some((index, value(&evidence)?))
         });
         let mut above: Vec<(usize, f64)> = values.filter(|(_, value)| *value > limit).collect();
@@ -248,12 +207,7 @@ fn added<const N: usize>(one: [u64; N], other: [u64; N]) -> [u64; N] {
 
 impl Observation {
     fn of_job(value: f64, text: String) -> Vec<Self> {
-        vec![Self {
-            nics: Vec::new(),
-            counter: None,
-            value,
-            text,
-        }]
+        vec![Self { nics: Vec::new(), counter: None, value, text }]
     }
 
     /// Returns what is found about the NICs with these values; nothing without any.
@@ -262,12 +216,7 @@ impl Observation {
             return Vec::new();
         };
         let nics: Vec<usize> = above.iter().map(|(nic, _)| *nic).collect();
-        vec![Self {
-            text: text(&nics, value),
-            nics,
-            counter: None,
-            value,
-        }]
+        vec![Self { text: text(&nics, value), nics, counter: None, value }]
     }
 }
 
@@ -348,11 +297,7 @@ fn outlier(job: &JobEvidence) -> Vec<Observation> {
 fn outlier_text(name: &str, of: &Outlier) -> String {
     let [value, median] = [of.value, of.median].map(amount);
     let factor = of.value.number() / of.median.number();
-    let factor = if factor.is_finite() {
-        format!(" (factor {factor:.0})")
-    } else {
-        String::new()
-    };
+    let factor = if factor.is_finite() { format!(" (factor {factor:.0})") } else { String::new() };
     if of.counter.starts_with("oxe_stall_fgfc_blk_") {
         return format!(
             "the fabric held {name} back for {value}; median of the job {median}{factor}"
@@ -403,10 +348,7 @@ fn pcie_congestion(job: &JobEvidence) -> Vec<Observation> {
             of.ratio(&blocked, &packets)
         })
     };
-    let sides = [
-        ("posted", "receive", "writes"),
-        ("non_posted", "send", "reads"),
-    ];
+    let sides = [("posted", "receive", "writes"), ("non_posted", "send", "reads")];
     let found = sides.map(|(kind, what, which)| {
         Observation::of_nics(&of(kind), |nics, cycles| {
             format!(
@@ -423,10 +365,7 @@ fn pcie_congestion(job: &JobEvidence) -> Vec<Observation> {
 /// `None` if not all of these counters were read. The get of a rendezvous put matches an entry of
 /// its initiator, which is no receive.
 pub fn messages(nics: &[JobNic]) -> Option<[u64; 3]> {
-    let job = JobEvidence {
-        nics,
-        elapsed: None,
-    };
+    let job = JobEvidence { nics, elapsed: None };
     let [matched, unexpected, software] = job.sums(|of| {
         Some([
             of.sum("lpe_net_match_priority_")?,
@@ -454,17 +393,13 @@ fn unexpected(job: &JobEvidence) -> Vec<Observation> {
     if share <= LIMIT || unexpected <= MIN_MESSAGES {
         return Vec::new();
     }
-    let text = format!(
-        "receives are posted late: {} of the messages came unexpected",
-        percent(share)
-    );
+    let text =
+        format!("receives are posted late: {} of the messages came unexpected", percent(share));
     Observation::of_job(share, text)
 }
 
 fn software_matching(job: &JobEvidence) -> Vec<Observation> {
-    let above = job.above(0.0, |of| {
-        Some(of.changes.sum("lpe_net_match_request_")? as f64)
-    });
+    let above = job.above(0.0, |of| Some(of.changes.sum("lpe_net_match_request_")? as f64));
     let all: f64 = above.iter().map(|(_, count)| count).sum();
     Observation::of_nics(&above, |nics, _| {
         format!(
@@ -477,12 +412,8 @@ fn software_matching(job: &JobEvidence) -> Vec<Observation> {
 
 fn rendezvous(job: &JobEvidence) -> Vec<Observation> {
     const LIMIT: f64 = 0.95;
-    let sums = job.sums(|of| {
-        Some([
-            of.sum("lpe_rndzv_puts_")?,
-            of.sum("lpe_rndzv_puts_offloaded_")?,
-        ])
-    });
+    let sums =
+        job.sums(|of| Some([of.sum("lpe_rndzv_puts_")?, of.sum("lpe_rndzv_puts_offloaded_")?]));
     let Some([all, offloaded]) = sums.filter(|[all, _]| *all > 0) else {
         return Vec::new();
     };
@@ -490,10 +421,7 @@ fn rendezvous(job: &JobEvidence) -> Vec<Observation> {
     if share >= LIMIT {
         return Vec::new();
     }
-    let text = format!(
-        "rendezvous without offload: {} of {all}",
-        percent(1.0 - share)
-    );
+    let text = format!("rendezvous without offload: {} of {all}", percent(1.0 - share));
     Observation::of_job(share, text)
 }
 
@@ -584,9 +512,7 @@ fn imbalance(job: &JobEvidence) -> Vec<Observation> {
         return Vec::new();
     }
     let ratios = by_node.values().filter(differs);
-    let ratio = ratios
-        .map(|of| most(of) as f64 / least(of).max(1) as f64)
-        .fold(0.0, f64::max);
+    let ratio = ratios.map(|of| most(of) as f64 / least(of).max(1) as f64).fold(0.0, f64::max);
     let text = format!(
         "ranks and NICs are mapped unevenly: NICs of one node carry more than {FACTOR} times the \
          bytes of others on {uneven} of {} nodes",

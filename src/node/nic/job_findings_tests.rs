@@ -5,13 +5,8 @@ use crate::nic::counters::NicFacts;
 const SECONDS: u64 = 10;
 
 fn nic(name: &str, node: usize, counts: &[(&str, u64)]) -> JobNic {
-    let change = |by| Change::Counted {
-        by,
-        within: Some(Duration::from_secs(SECONDS)),
-    };
-    let by_name = counts
-        .iter()
-        .map(|(name, by)| ((*name).to_owned(), change(*by)));
+    let change = |by| Change::Counted { by, within: Some(Duration::from_secs(SECONDS)) };
+    let by_name = counts.iter().map(|(name, by)| ((*name).to_owned(), change(*by)));
     JobNic {
         name: name.to_owned(),
         node,
@@ -20,10 +15,7 @@ fn nic(name: &str, node: usize, counts: &[(&str, u64)]) -> JobNic {
 }
 
 fn found(nics: &[JobNic]) -> Vec<JobFinding> {
-    job_findings(&JobEvidence {
-        nics,
-        elapsed: Some(Duration::from_secs(SECONDS)),
-    })
+    job_findings(&JobEvidence { nics, elapsed: Some(Duration::from_secs(SECONDS)) })
 }
 
 fn codes_of(nics: &[JobNic]) -> Vec<&'static str> {
@@ -52,11 +44,7 @@ fn tells_packets_that_were_never_answered_from_those_sent_again() {
         (0, 0, 0, None),
     ] {
         let nic = nic("cxi0", 0, &[(SPT, spt), (RESENT, resent), (ERRORS, errors)]);
-        assert_eq!(
-            never_answered_of(&nic.changes),
-            never,
-            "{spt} {resent} {errors}"
-        );
+        assert_eq!(never_answered_of(&nic.changes), never, "{spt} {resent} {errors}");
         let mut codes = Vec::new();
         codes.extend((spt > 0).then_some("timeouts"));
         codes.extend(never.map(|_| "never_answered"));
@@ -80,11 +68,7 @@ fn retries_are_those_of_the_retry_handler() {
 /// monitoring.md 1.6 vector 13.
 #[test]
 fn counts_each_timeout_once() {
-    let counts = [
-        (SPT, 5),
-        ("retry_handler/sct_timeouts", 2),
-        ("pct_spt_timeouts", 5),
-    ];
+    let counts = [(SPT, 5), ("retry_handler/sct_timeouts", 2), ("pct_spt_timeouts", 5)];
     assert_eq!(timeouts_of(&nic("cxi0", 0, &counts).changes), Some(7));
     let without = [("pct_spt_timeouts", 5), ("pct_sct_timeouts", 1)];
     assert_eq!(timeouts_of(&nic("cxi0", 0, &without).changes), Some(6));
@@ -97,22 +81,13 @@ fn names_the_nic_with_timeouts_first_and_then_the_one_held_back() {
     let mut nics: Vec<JobNic> = (0..16)
         .map(|index| {
             let name = format!("nid{:06} cxi{}", 416 + index / 4, index % 4);
-            nic(
-                &name,
-                index / 4,
-                &[("oxe_stall_fgfc_blk_0", 48_800_000), (SPT, 0)],
-            )
+            nic(&name, index / 4, &[("oxe_stall_fgfc_blk_0", 48_800_000), (SPT, 0)])
         })
         .collect();
     nics[5] = nic(
         "nid000417 cxi1",
         1,
-        &[
-            ("oxe_stall_fgfc_blk_0", 4_100_000_000),
-            (SPT, 320),
-            (RESENT, 256),
-            (ERRORS, 64),
-        ],
+        &[("oxe_stall_fgfc_blk_0", 4_100_000_000), (SPT, 320), (RESENT, 256), (ERRORS, 64)],
     );
     let found = found(&nics);
     let texts: Vec<&str> = found.iter().map(|of| of.text.as_str()).collect();
@@ -126,10 +101,7 @@ fn names_the_nic_with_timeouts_first_and_then_the_one_held_back() {
              the time (factor 84)",
         ]
     );
-    assert_eq!(
-        (found[2].code, found[2].nics.as_slice()),
-        ("outlier", &[5][..])
-    );
+    assert_eq!((found[2].code, found[2].nics.as_slice()), ("outlier", &[5][..]));
 }
 
 /// monitoring.md 1.6 vector 10.
@@ -189,10 +161,7 @@ fn each_rule_holds_above_its_limit_only() {
     let blocked = "parbs_tarb_pi_posted_blocked_cnt";
     for (counts, code) in [
         (vec![(posted, 1000), (blocked, 5000)], None),
-        (
-            vec![(posted, 1000), (blocked, 5001)],
-            Some("pcie_congestion"),
-        ),
+        (vec![(posted, 1000), (blocked, 5001)], Some("pcie_congestion")),
         (vec![(posted, 999), (blocked, 50_000)], None),
         (
             vec![
@@ -220,77 +189,20 @@ fn each_rule_holds_above_its_limit_only() {
         ),
         // Counters that were not read are not 0.
         (vec![("lpe_net_match_overflow_0", 2000)], None),
-        (
-            vec![
-                ("lpe_net_match_overflow_0", 2000),
-                ("lpe_net_match_request_0", 0),
-            ],
-            None,
-        ),
-        (
-            vec![
-                ("lpe_net_match_overflow_0", 2000),
-                ("lpe_net_match_priority_0", 0),
-            ],
-            None,
-        ),
+        (vec![("lpe_net_match_overflow_0", 2000), ("lpe_net_match_request_0", 0)], None),
+        (vec![("lpe_net_match_overflow_0", 2000), ("lpe_net_match_priority_0", 0)], None),
         (vec![("lpe_rndzv_puts_0", 100)], None),
         (vec![("atu_cache_miss_ixe", 5000)], None),
         (vec![("ixe_tc_req_ecn_pkts_0", 50)], None),
-        (
-            vec![
-                ("hni_sts_tx_ok_octets", 10_000_000),
-                ("hni_sts_tx_octets_ieee", 10_000_000),
-            ],
-            None,
-        ),
-        (
-            vec![("lpe_net_match_request_1", 1)],
-            Some("software_matching"),
-        ),
-        (
-            vec![
-                ("lpe_rndzv_puts_0", 100),
-                ("lpe_rndzv_puts_offloaded_0", 95),
-            ],
-            None,
-        ),
-        (
-            vec![
-                ("lpe_rndzv_puts_0", 100),
-                ("lpe_rndzv_puts_offloaded_0", 94),
-            ],
-            Some("rendezvous"),
-        ),
+        (vec![("hni_sts_tx_ok_octets", 10_000_000), ("hni_sts_tx_octets_ieee", 10_000_000)], None),
+        (vec![("lpe_net_match_request_1", 1)], Some("software_matching")),
+        (vec![("lpe_rndzv_puts_0", 100), ("lpe_rndzv_puts_offloaded_0", 95)], None),
+        (vec![("lpe_rndzv_puts_0", 100), ("lpe_rndzv_puts_offloaded_0", 94)], Some("rendezvous")),
         (vec![("atu_cache_evictions", 1)], Some("translation")),
-        (
-            vec![
-                ("atu_cache_miss_ixe", 1000),
-                ("atu_client_req_ixe", 100_000),
-            ],
-            None,
-        ),
-        (
-            vec![
-                ("atu_cache_miss_ixe", 1001),
-                ("atu_client_req_ixe", 100_000),
-            ],
-            Some("translation"),
-        ),
-        (
-            vec![
-                ("ixe_tc_req_ecn_pkts_0", 1),
-                ("ixe_tc_req_no_ecn_pkts_1", 99),
-            ],
-            None,
-        ),
-        (
-            vec![
-                ("ixe_tc_rsp_ecn_pkts_0", 2),
-                ("ixe_tc_rsp_no_ecn_pkts_1", 98),
-            ],
-            Some("congestion"),
-        ),
+        (vec![("atu_cache_miss_ixe", 1000), ("atu_client_req_ixe", 100_000)], None),
+        (vec![("atu_cache_miss_ixe", 1001), ("atu_client_req_ixe", 100_000)], Some("translation")),
+        (vec![("ixe_tc_req_ecn_pkts_0", 1), ("ixe_tc_req_no_ecn_pkts_1", 99)], None),
+        (vec![("ixe_tc_rsp_ecn_pkts_0", 2), ("ixe_tc_rsp_no_ecn_pkts_1", 98)], Some("congestion")),
         (vec![("hni_tx_paused_3", 100_000_000)], None),
         (vec![("hni_tx_paused_3", 100_000_001)], Some("congestion")),
         (
@@ -311,25 +223,12 @@ fn each_rule_holds_above_its_limit_only() {
             ],
             Some("ethernet"),
         ),
-        (
-            vec![("hni_pcs_uncorrected_cw", 1)],
-            Some("uncorrected_code_words"),
-        ),
+        (vec![("hni_pcs_uncorrected_cw", 1)], Some("uncorrected_code_words")),
         // Rules of NICs that a job has rules of its own for.
         (vec![("oxe_stall_fgfc_blk_0", 5)], None),
-        (
-            vec![
-                ("lpe_net_match_overflow_0", 5),
-                ("lpe_net_match_requests_0", 5),
-            ],
-            None,
-        ),
+        (vec![("lpe_net_match_overflow_0", 5), ("lpe_net_match_requests_0", 5)], None),
     ] {
-        assert_eq!(
-            one(&counts),
-            code.into_iter().collect::<Vec<_>>(),
-            "{counts:?}"
-        );
+        assert_eq!(one(&counts), code.into_iter().collect::<Vec<_>>(), "{counts:?}");
     }
 }
 
@@ -337,11 +236,7 @@ fn each_rule_holds_above_its_limit_only() {
 fn nics_of_most_nodes_carry_unequal_shares() {
     let node = |node, most| {
         let octets = |name: &str, bytes| {
-            nic(
-                name,
-                node,
-                &[("hni_sts_tx_ok_octets", bytes), ("hni_sts_rx_ok_octets", 0)],
-            )
+            nic(name, node, &[("hni_sts_tx_ok_octets", bytes), ("hni_sts_rx_ok_octets", 0)])
         };
         [octets("cxi0", most), octets("cxi1", 2_000_000)]
     };
@@ -349,10 +244,7 @@ fn nics_of_most_nodes_carry_unequal_shares() {
         (0..5).flat_map(|index| node(index, most[index])).collect()
     };
     let [even, uneven] = [3_000_000, 3_000_001];
-    assert_eq!(
-        codes_of(&nodes([uneven, uneven, uneven, uneven, even])),
-        ["imbalance"]
-    );
+    assert_eq!(codes_of(&nodes([uneven, uneven, uneven, uneven, even])), ["imbalance"]);
     assert!(codes_of(&nodes([uneven, uneven, uneven, even, even])).is_empty());
 }
 
@@ -361,19 +253,11 @@ fn short_runs_are_named_and_equal_findings_merged() {
     let nics: Vec<JobNic> = ["a cxi0", "b cxi0", "c cxi0"]
         .map(|name| nic(name, 0, &[("hni_llr_tx_replay_event", 3)]))
         .to_vec();
-    let found = job_findings(&JobEvidence {
-        nics: &nics,
-        elapsed: Some(Duration::from_millis(4900)),
-    });
+    let found =
+        job_findings(&JobEvidence { nics: &nics, elapsed: Some(Duration::from_millis(4900)) });
     let texts: Vec<&str> = found.iter().map(|of| of.text.as_str()).collect();
-    assert_eq!(
-        texts[0],
-        "the command took only 4.9 s: rates are unreliable"
-    );
-    assert!(
-        texts[1].starts_with("a cxi0 and 2 more NICs: link-level retry sent"),
-        "{texts:?}"
-    );
+    assert_eq!(texts[0], "the command took only 4.9 s: rates are unreliable");
+    assert!(texts[1].starts_with("a cxi0 and 2 more NICs: link-level retry sent"), "{texts:?}");
     assert_eq!(found[1].nics, [0, 1, 2]);
 }
 

@@ -48,27 +48,9 @@ const MODES: [Mode; 7] = [
     mode("ck400g", 400.0, 425e9, None, None),
     mode("ck200g", 200.0, 212.5e9, None, None),
     mode("ck100g", 100.0, 106.25e9, None, None),
-    mode(
-        "bs200g",
-        200.0,
-        212.5e9,
-        Some(39_062_500.0),
-        Some((21.0, 21_250_000.0, 8.0)),
-    ),
-    mode(
-        "bj100g",
-        100.0,
-        103.125e9,
-        Some(19_531_250.0),
-        Some((11.0, 10_312_500.0, 8.0)),
-    ),
-    mode(
-        "cd100g",
-        100.0,
-        106.25e9,
-        None,
-        Some((11.0, 10_625_000.0, 4.0)),
-    ),
+    mode("bs200g", 200.0, 212.5e9, Some(39_062_500.0), Some((21.0, 21_250_000.0, 8.0))),
+    mode("bj100g", 100.0, 103.125e9, Some(19_531_250.0), Some((11.0, 10_312_500.0, 8.0))),
+    mode("cd100g", 100.0, 106.25e9, None, Some((11.0, 10_625_000.0, 4.0))),
     mode("cd50g", 50.0, 53.125e9, None, Some((5.0, 5_312_500.0, 2.0))),
 ];
 
@@ -79,13 +61,7 @@ const fn mode(
     code_words_per_s: Option<f64>,
     cassini_1: Option<(f64, f64, f64)>,
 ) -> Mode {
-    Mode {
-        name,
-        gigabits_per_s,
-        bits_per_s,
-        code_words_per_s,
-        cassini_1,
-    }
+    Mode { name, gigabits_per_s, bits_per_s, code_words_per_s, cassini_1 }
 }
 
 impl LinkSpeed {
@@ -95,18 +71,14 @@ impl LinkSpeed {
         let name = text.trim().replace('_', "").to_lowercase();
         let mode = MODES.into_iter().find(|mode| mode.name == name)?;
         let limits = mode.cassini_1.filter(|_| text.contains('_'));
-        let corrected = |(_, max_per_s, lanes)| Corrected {
-            max_per_s,
-            max_of_lane_per_s: max_per_s / lanes,
-        };
+        let corrected =
+            |(_, max_per_s, lanes)| Corrected { max_per_s, max_of_lane_per_s: max_per_s / lanes };
         Some(Self {
             gigabits_per_s: mode.gigabits_per_s,
             bits_per_s: mode.bits_per_s,
             code_words_per_s: mode.code_words_per_s,
             max_uncorrected_per_s: limits
-                .map_or(MAX_UNCORRECTED * mode.bits_per_s, |(uncorrected, ..)| {
-                    uncorrected
-                }),
+                .map_or(MAX_UNCORRECTED * mode.bits_per_s, |(uncorrected, ..)| uncorrected),
             cassini_1: limits.map(corrected),
         })
     }

@@ -111,12 +111,8 @@ type MeasureNic = fn(&Changes) -> Option<Measured>;
 
 /// What is compared beside single counters: its name, and how a NIC has it.
 const RATIOS: [(&str, MeasureNic); 3] = [
-    ("parbs_tarb_pi_posted_blocked_cnt", |of| {
-        blocked(of, "posted")
-    }),
-    ("parbs_tarb_pi_non_posted_blocked_cnt", |of| {
-        blocked(of, "non_posted")
-    }),
+    ("parbs_tarb_pi_posted_blocked_cnt", |of| blocked(of, "posted")),
+    ("parbs_tarb_pi_non_posted_blocked_cnt", |of| blocked(of, "non_posted")),
     ("ixe_tc_req_ecn_pkts", marked),
 ];
 
@@ -162,11 +158,7 @@ fn compare(
     found: &mut Vec<(f64, Outlier)>,
     uneven: &mut Vec<Uneven>,
 ) {
-    let mut numbers: Vec<f64> = values
-        .iter()
-        .flatten()
-        .map(|of| of.value.number())
-        .collect();
+    let mut numbers: Vec<f64> = values.iter().flatten().map(|of| of.value.number()).collect();
     let Some(kind) = values.iter().flatten().map(|of| of.value).next() else {
         return;
     };
@@ -174,13 +166,9 @@ fn compare(
         return;
     }
     let median = median(&mut numbers);
-    let mut deviations: Vec<f64> = numbers
-        .iter()
-        .map(|number| (number - median).abs())
-        .collect();
-    let spread = (DEVIATION * self::median(&mut deviations))
-        .max(MIN_SPREAD * median)
-        .max(kind.resolution());
+    let mut deviations: Vec<f64> = numbers.iter().map(|number| (number - median).abs()).collect();
+    let spread =
+        (DEVIATION * self::median(&mut deviations)).max(MIN_SPREAD * median).max(kind.resolution());
     let stands_out = |of: &Measured| {
         let number = of.value.number();
         let distance = (number - median) / spread;
@@ -195,19 +183,12 @@ fn compare(
         })
         .collect();
     if out.len() as f64 > MAX_SHARE * numbers.len() as f64 {
-        uneven.push(Uneven {
-            counter: counter.to_owned(),
-            nics: out.len(),
-        });
+        uneven.push(Uneven { counter: counter.to_owned(), nics: out.len() });
         return;
     }
     found.extend(out.into_iter().map(|(nic, distance, value)| {
-        let outlier = Outlier {
-            nic,
-            counter: counter.to_owned(),
-            value,
-            median: value.with(median),
-        };
+        let outlier =
+            Outlier { nic, counter: counter.to_owned(), value, median: value.with(median) };
         (distance, outlier)
     }));
 }
@@ -218,15 +199,9 @@ fn single_counter(change: Change, cycles_per_s: Option<f64>) -> Option<Measured>
     let (count, rate) = (change.count()?, change.per_second()?);
     Some(if let Some(cycles_per_s) = cycles_per_s {
         let share = rate / cycles_per_s;
-        Measured {
-            value: Quantity::OfTime(share),
-            is_enough: share >= MIN_SHARE,
-        }
+        Measured { value: Quantity::OfTime(share), is_enough: share >= MIN_SHARE }
     } else {
-        Measured {
-            value: Quantity::PerSecond(rate),
-            is_enough: count >= MIN_EVENTS,
-        }
+        Measured { value: Quantity::PerSecond(rate), is_enough: count >= MIN_EVENTS }
     })
 }
 
@@ -287,10 +262,7 @@ mod tests {
 
     fn nics_in(seconds: u64, name: &str, counts: &[u64]) -> Vec<Changes> {
         let nic = |count: &u64| {
-            let change = Change::Counted {
-                by: *count,
-                within: Some(Duration::from_secs(seconds)),
-            };
+            let change = Change::Counted { by: *count, within: Some(Duration::from_secs(seconds)) };
             Changes::new(NicFacts::default(), [(name.to_owned(), change)].into())
         };
         counts.iter().map(nic).collect()

@@ -62,16 +62,10 @@ impl PciePath {
         }
         let mut links: Vec<PcieLink> = upwards
             .chunks_exact(2)
-            .map(|ends| PcieLink {
-                upper: ends[1].clone(),
-                lower: ends[0].clone(),
-            })
+            .map(|ends| PcieLink { upper: ends[1].clone(), lower: ends[0].clone() })
             .collect();
         links.reverse();
-        Self {
-            links,
-            bridges: upwards.into_iter().skip(1).rev().collect(),
-        }
+        Self { links, bridges: upwards.into_iter().skip(1).rev().collect() }
     }
 }
 
@@ -125,10 +119,7 @@ mod tests {
         let path = PciePath::read(&made_up.files);
         let ends = |link: &PcieLink| [link.upper.address.clone(), link.lower.address.clone()];
         let links: Vec<[String; 2]> = path.links.iter().map(ends).collect();
-        let expected = [
-            ["0000:40:01.1", "0000:41:00.0"],
-            ["0000:42:04.0", "0000:43:00.0"],
-        ];
+        let expected = [["0000:40:01.1", "0000:41:00.0"], ["0000:42:04.0", "0000:43:00.0"]];
         assert_eq!(links, expected);
         assert_eq!(path.links[0].lower.max_width, Some(8));
         assert_eq!(path.links[1].lower.gt_per_s, Some(16.0));

@@ -5,15 +5,8 @@ use super::files::Files;
 
 /// Speeds in 10^9 transfers per second of a lane, and the corrected errors of one kind in a minute
 /// above which the driver reports them.
-const CORRECTED_LIMITS: [(f64, u64); 7] = [
-    (2.5, 5),
-    (5.0, 10),
-    (8.0, 15),
-    (16.0, 31),
-    (20.0, 40),
-    (25.0, 48),
-    (32.0, 61),
-];
+const CORRECTED_LIMITS: [(f64, u64); 7] =
+    [(2.5, 5), (5.0, 10), (8.0, 15), (16.0, 31), (20.0, 40), (25.0, 48), (32.0, 61)];
 
 /// The speed of the connection of a NIC to its host.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,10 +22,7 @@ impl PcieSpeed {
     pub fn read(files: &Files) -> Option<Self> {
         let of = |name, is_extended| {
             let gt_per_s = gigatransfers(&files.text(name)?)?;
-            Some(Self {
-                gt_per_s,
-                is_extended,
-            })
+            Some(Self { gt_per_s, is_extended })
         };
         of("properties/current_esm_link_speed", true).or_else(|| of("current_link_speed", false))
     }

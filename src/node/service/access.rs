@@ -78,10 +78,8 @@ pub struct Access {
 }
 
 /// The class of the legacy tools.
-const USUAL_CLASS: Chosen<TrafficClass> = Chosen {
-    value: TrafficClass::BestEffort,
-    source: Source::Default,
-};
+const USUAL_CLASS: Chosen<TrafficClass> =
+    Chosen { value: TrafficClass::BestEffort, source: Source::Default };
 
 impl Access {
     /// Returns one line about what is used and where it comes from; `None` if that is what the

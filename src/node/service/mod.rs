@@ -265,10 +265,8 @@ impl ServiceRequest {
         if is_granted {
             return Ok(chosen);
         }
-        let message = format!(
-            "service {} does not grant VNI {vni}; it grants {granted}",
-            service.id
-        );
+        let message =
+            format!("service {} does not grant VNI {vni}; it grants {granted}", service.id);
         Err(misfit(Situation::VniNotGranted, chosen.source, message))
     }
 
@@ -292,10 +290,8 @@ impl ServiceRequest {
                     [] => "none".to_owned(),
                     granted => traffic_class::names(granted),
                 };
-                let message = format!(
-                    "service {} does not grant {class}; it grants {granted}",
-                    service.id
-                );
+                let message =
+                    format!("service {} does not grant {class}; it grants {granted}", service.id);
                 let source = chosen.map_or(Source::Default, |chosen| chosen.source);
                 Err(misfit(Situation::ClassNotGranted, source, message))
             }
@@ -314,11 +310,7 @@ fn misfit(situation: Situation, source: Source, message: String) -> Failure {
 
 fn listed(vnis: &[u16]) -> String {
     let vnis: Vec<String> = vnis.iter().map(u16::to_string).collect();
-    if vnis.is_empty() {
-        "none".into()
-    } else {
-        vnis.join(", ")
-    }
+    if vnis.is_empty() { "none".into() } else { vnis.join(", ") }
 }
 
 /// Returns the VNI to use with a service by default: the first one of its list or range. For a
@@ -334,9 +326,7 @@ fn first_vni(service: &Service) -> Result<Chosen<u16>, Failure> {
             Some(vni) => Ok(Chosen::new(*vni, Source::Default)),
         };
     }
-    let range = service
-        .vni_range()
-        .explain("cannot read the VNI range of the service")?;
+    let range = service.vni_range().explain("cannot read the VNI range of the service")?;
     match range {
         Some(range) if *range.start() > 0 => Ok(Chosen::new(*range.start(), Source::Range)),
         _ => Err(none("its range is not set")),

@@ -53,11 +53,7 @@ impl Rights {
     /// Returns the hint for a service that is for others.
     pub fn explain(&self, service: &Service) -> String {
         let members: Vec<String> = service.members.iter().map(name).collect();
-        let members = if members.is_empty() {
-            "no user".into()
-        } else {
-            members.join(", ")
-        };
+        let members = if members.is_empty() { "no user".into() } else { members.join(", ") };
         format!(
             "user {} of group {} is not a member of the service, which is for {members}; choose \
              another service with --svc-id",

@@ -23,11 +23,7 @@ fn request(
     })
 }
 
-const NONE: ServiceOptions = ServiceOptions {
-    svc_id: None,
-    vni: None,
-    class: None,
-};
+const NONE: ServiceOptions = ServiceOptions { svc_id: None, vni: None, class: None };
 
 const TWO_NICS: [&str; 4] = ["cxi0,cxi1", "5,6", "1358,1214", "0xa"];
 
@@ -58,10 +54,7 @@ fn gives_reason_for_not_using_service_of_job() {
         assert_eq!((found.svc_id, found.vni), (None, None));
         found.unused
     };
-    for values in [
-        ["cxi0,cxi1", "5,-1", "1358", "0x0a"],
-        ["cxi0", "5", "1358", ""],
-    ] {
+    for values in [["cxi0,cxi1", "5,-1", "1358", "0x0a"], ["cxi0", "5", "1358", ""]] {
         assert_eq!(
             unused("cxi1", values).as_deref(),
             Some("no service on cxi1 in this job (SLINGSHOT_*)")
@@ -78,11 +71,7 @@ fn gives_reason_for_not_using_service_of_job() {
 
 #[test]
 fn options_win_over_variables() {
-    let options = ServiceOptions {
-        svc_id: Some(9),
-        vni: None,
-        class: None,
-    };
+    let options = ServiceOptions { svc_id: Some(9), vni: None, class: None };
     let found = request(options, "cxi0", ["cxi0", "5", "70000", ""]).unwrap();
     assert_eq!((found.svc_id, found.vni), (from(Source::Option, 9), None));
     let options = ServiceOptions {
@@ -113,19 +102,12 @@ fn judges_only_variables_whose_values_are_used() {
     let longer = ["cxi0", "5", "1358", "0xa,0x8"];
     assert_eq!(request(options, "cxi0", longer).unwrap().unused, None);
     let unused = request(NONE, "cxi0", longer).unwrap().unused;
-    assert!(
-        unused
-            .unwrap()
-            .ends_with("its traffic classes are not used")
-    );
+    assert!(unused.unwrap().ends_with("its traffic classes are not used"));
 }
 
 #[test]
 fn takes_second_vni_as_that_of_job() {
-    let options = ServiceOptions {
-        vni: Some(VniOption::OfJob),
-        ..NONE
-    };
+    let options = ServiceOptions { vni: Some(VniOption::OfJob), ..NONE };
     let found = request(options, "cxi0", TWO_NICS).unwrap();
     assert_eq!(found.vni, from(Source::Option, 1214));
     for values in [["cxi0", "5", "1358", ""], [""; 4], ["cxi0", "5", "", ""]] {
@@ -144,11 +126,7 @@ fn takes_second_vni_as_that_of_job() {
 #[test]
 fn ranks_services_as_libfabric() {
     let device = backend::open("soft90".parse().unwrap(), None).unwrap();
-    let rights = |user| Rights {
-        user,
-        group: 0,
-        network_namespace: None,
-    };
+    let rights = |user| Rights { user, group: 0, network_namespace: None };
     let best = |request: &ServiceRequest, user| {
         let service = request.best(&device, &rights(user));
         service.map(|service| service.id)
@@ -163,10 +141,8 @@ fn ranks_services_as_libfabric() {
     assert_eq!(best(&any, user), Some(4));
     assert_eq!(rights(user).rank(&services[3]), Some(2));
     assert_eq!(rights(1).rank(&services[3]), None);
-    let with_vni = |vni| ServiceRequest {
-        vni: from(Source::Option, vni),
-        ..ServiceRequest::default()
-    };
+    let with_vni =
+        |vni| ServiceRequest { vni: from(Source::Option, vni), ..ServiceRequest::default() };
     assert_eq!(best(&with_vni(10), user), Some(1));
     assert_eq!(best(&with_vni(31), user), Some(2));
     assert_eq!(best(&with_vni(32), user), None);

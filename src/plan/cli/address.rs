@@ -16,12 +16,8 @@ use crate::typed::Typed;
 use facts::error::Failure;
 
 /// Suffixes of the files that results are written to, and the options that write them.
-const SUFFIXES: [(&str, &str); 4] = [
-    ("json", "json"),
-    ("jsonl", "jsonl"),
-    ("csv", "csv"),
-    ("hlog", "hdr-log"),
-];
+const SUFFIXES: [(&str, &str); 4] =
+    [("json", "json"), ("jsonl", "jsonl"), ("csv", "csv"), ("hlog", "hdr-log")];
 
 /// Reads the address, if there is one; `words` are the arguments that are no options, in order.
 ///
@@ -47,9 +43,7 @@ pub(super) fn read<'a>(
             surplus.display()
         ));
         let hints = hint(surplus).or_else(|| hint(word));
-        let hints = hints
-            .or_else(|| device_hint(surplus))
-            .or_else(|| device_hint(word));
+        let hints = hints.or_else(|| device_hint(surplus)).or_else(|| device_hint(word));
         return Err(failure.with_hint_if(hints));
     }
     let host = match word.to_str() {
@@ -64,10 +58,7 @@ pub(super) fn read<'a>(
     let hint = hint(word);
     if host.contains(['/', ',']) || suffix.is_some() || hint.is_some() && Path::new(host).exists() {
         let writer = suffix.filter(|long| options::of(tool).any(|own| own.long == *long));
-        let failure = refused(
-            word,
-            "expected a host name or an IP address, not a file or a list",
-        );
+        let failure = refused(word, "expected a host name or an IP address, not a file or a list");
         return Err(failure.with_hint_if(hint.or_else(|| Some(meant(writer?, word)))));
     }
     typed.address = Some(host.to_owned());
@@ -109,11 +100,7 @@ mod tests {
             (&["--json", "out.json"][..], "out.json", Some("json")),
             (&["--csv", "OUT.JSON"], "OUT.JSON", Some("csv")),
             (&["out.Csv", "--json"], "out.Csv", Some("csv")),
-            (
-                &["--cs", "-d", "soft0", "a.hlog"],
-                "a.hlog",
-                Some("hdr-log"),
-            ),
+            (&["--cs", "-d", "soft0", "a.hlog"], "a.hlog", Some("hdr-log")),
             (&["--json", "results/out"], "results/out", Some("json")),
             (&["-n", "5", "/tmp/x"], "/tmp/x", None),
             // This file exists.

@@ -74,13 +74,7 @@ impl<T: 'static> OptionDef<T> {
         set: impl Fn(&mut T, &OsStr) -> Result<(), String> + 'static,
     ) -> Self {
         Self {
-            entry: Entry {
-                short: None,
-                long,
-                value,
-                help: String::new(),
-                manual: "",
-            },
+            entry: Entry { short: None, long, value, help: String::new(), manual: "" },
             repeats: false,
             set: Box::new(set),
         }

@@ -10,20 +10,12 @@ use facts::release;
 /// Returns what `tool` takes; `program` is the name that the user started.
 pub fn usage(tool: &Tool, program: &str) -> Usage {
     let mut synopsis = vec![
-        (
-            format!("{program} [-d DEV] [-p PORT]"),
-            "Start a server and wait for a client",
-        ),
-        (
-            format!("{program} ADDR [OPTIONS]"),
-            "Measure against the server at ADDR",
-        ),
+        (format!("{program} [-d DEV] [-p PORT]"), "Start a server and wait for a client"),
+        (format!("{program} ADDR [OPTIONS]"), "Measure against the server at ADDR"),
     ];
     if tool.takes(Opt::Loopback) {
-        synopsis.push((
-            format!("{program} --loopback [OPTIONS]"),
-            "Run both sides on this machine",
-        ));
+        synopsis
+            .push((format!("{program} --loopback [OPTIONS]"), "Run both sides on this machine"));
     }
     let groups = options::GROUPS.iter().map(|group| {
         let own = group.options.iter().filter(|option| tool.takes(option.id));
@@ -125,15 +117,9 @@ pub fn overview(
         about: tool.about,
         legacy_name: Some(tool.legacy_name),
     });
-    let own = [
-        ("help", "Print the help of a tool or command"),
-        ("version", "Print the version"),
-    ];
-    let commands = commands.chain(own).map(|(name, about)| Subcommand {
-        name,
-        about,
-        legacy_name: None,
-    });
+    let own = [("help", "Print the help of a tool or command"), ("version", "Print the version")];
+    let commands =
+        commands.chain(own).map(|(name, about)| Subcommand { name, about, legacy_name: None });
     Usage {
         program: PROGRAM.into(),
         about: "Latency and bandwidth diagnostics for HPE Slingshot NICs",
@@ -164,10 +150,7 @@ pub fn overview(
 
 /// Returns each tool with its legacy name, one on a line. Packages make symbolic links from it.
 pub fn list(tools: &[Tool]) -> String {
-    tools
-        .iter()
-        .map(|tool| format!("{} {}\n", tool.name, tool.legacy_name))
-        .collect()
+    tools.iter().map(|tool| format!("{} {}\n", tool.name, tool.legacy_name)).collect()
 }
 
 /// Returns the version of a tool. Under a legacy name it is the version of the legacy program,
@@ -193,15 +176,8 @@ pub fn version() -> String {
 /// Returns the release, with revision and date if `build.rs` found them.
 fn release_text() -> String {
     let sources = release::sources();
-    let known: Vec<&str> = [sources.revision, sources.date]
-        .into_iter()
-        .flatten()
-        .collect();
-    let known = if known.is_empty() {
-        String::new()
-    } else {
-        format!(" ({})", known.join(", "))
-    };
+    let known: Vec<&str> = [sources.revision, sources.date].into_iter().flatten().collect();
+    let known = if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) };
     format!("{}{known}", env!("CARGO_PKG_VERSION"))
 }
 
@@ -237,10 +213,7 @@ mod tests {
             });
             let parts = ["\nExamples:\n", "\nExit status: 0 success, 1 "].map(str::to_owned);
             let places: Vec<_> = titles.chain(parts).map(|part| text.find(&part)).collect();
-            assert!(
-                places.is_sorted() && places[0].is_some(),
-                "{places:?} {text}"
-            );
+            assert!(places.is_sorted() && places[0].is_some(), "{places:?} {text}");
         }
     }
 
@@ -274,12 +247,7 @@ mod tests {
     #[test]
     fn shows_legacy_version_under_legacy_name() {
         let tool = &TOOLS[0];
-        let legacy = format!(
-            "{} version: {}\n{}",
-            tool.legacy_name,
-            tool.wire_version,
-            version()
-        );
+        let legacy = format!("{} version: {}\n{}", tool.legacy_name, tool.wire_version, version());
         assert_eq!(tool_version(tool, tool.legacy_name), legacy);
         let own = version().replacen("cxidiag", &format!("cxidiag {}", tool.name), 1);
         assert_eq!(tool_version(tool, &format!("cxidiag {}", tool.name)), own);

@@ -63,18 +63,14 @@ impl From<Refusal> for Failure {
 /// An unknown or ambiguous option, a missing or invalid value, more than one address, or a file in
 /// the place of the address.
 pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Refusal> {
-    let parsed = parser::read(declared(tool), &arguments, |option| {
-        options::of_others(tool, option)
-    });
+    let parsed =
+        parser::read(declared(tool), &arguments, |option| options::of_others(tool, option));
     let matches = match parsed {
         Ok(Parsed::Help { is_long }) => return Ok(Request::Help { is_long }),
         Ok(Parsed::Version) => return Ok(Request::Version),
         Ok(Parsed::Matches(matches)) => matches,
         Err(failure) => {
-            return Err(Refusal {
-                failure,
-                outputs: Box::new(outputs_of_each(tool, &arguments)),
-            });
+            return Err(Refusal { failure, outputs: Box::new(outputs_of_each(tool, &arguments)) });
         }
     };
     let mut typed = Typed::nothing(tool.defaults);
@@ -84,10 +80,7 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Refusal> 
     });
     match read {
         Ok(()) => Ok(Request::Run(Box::new(typed))),
-        Err(failure) => Err(Refusal {
-            failure,
-            outputs: Box::new(typed.outputs),
-        }),
+        Err(failure) => Err(Refusal { failure, outputs: Box::new(typed.outputs) }),
     }
 }
 
@@ -137,11 +130,7 @@ fn outputs_of_each(tool: &Tool, arguments: &[OsString]) -> Outputs {
 fn declared(tool: &Tool) -> impl Iterator<Item = Arg> {
     let options = options::of(tool).map(|option| {
         let argument = option.of(tool).declared();
-        if option.legacy {
-            argument.aliases(abbreviations(option.long, tool))
-        } else {
-            argument
-        }
+        if option.legacy { argument.aliases(abbreviations(option.long, tool)) } else { argument }
     });
     options.chain([
         parser::help().aliases(abbreviations("help", tool)),
@@ -152,9 +141,7 @@ fn declared(tool: &Tool) -> impl Iterator<Item = Arg> {
 
 /// Returns the abbreviations that the legacy tool accepts for its option `long`.
 fn abbreviations(long: &'static str, tool: &Tool) -> Vec<&'static str> {
-    let others: Vec<&str> = legacy_options(tool)
-        .filter(|other| *other != long)
-        .collect();
+    let others: Vec<&str> = legacy_options(tool).filter(|other| *other != long).collect();
     (1..long.len())
         .map(|length| &long[..length])
         .filter(|start| !others.iter().any(|other| other.starts_with(start)))

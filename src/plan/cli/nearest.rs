@@ -41,10 +41,7 @@ pub fn unknown_option<'a>(option: &str, longs: impl IntoIterator<Item = &'a str>
     if near.is_empty() {
         format!("unknown option '{option}' (see --help)")
     } else {
-        format!(
-            "unknown option '{option}': {} (see --help)",
-            question(&near)
-        )
+        format!("unknown option '{option}': {} (see --help)", question(&near))
     }
 }
 
@@ -72,17 +69,8 @@ mod tests {
 
     #[test]
     fn suggestion_never_looks_like_the_input() {
-        for word in [
-            "json",
-            " json",
-            "json\u{a0}",
-            "\u{feff}json",
-            "js\u{200b}on",
-        ] {
-            assert!(
-                !nearest(word, ["json", "jsonl"]).contains(&"json"),
-                "{word:?}"
-            );
+        for word in ["json", " json", "json\u{a0}", "\u{feff}json", "js\u{200b}on"] {
+            assert!(!nearest(word, ["json", "jsonl"]).contains(&"json"), "{word:?}");
             let message = unknown_option(&format!("--{word}"), ["json"]);
             assert!(!message.contains("did you mean"), "{message}");
         }

@@ -70,9 +70,9 @@ pub fn read(
         Err(error) => error,
     };
     match error.kind() {
-        ErrorKind::DisplayHelp => Ok(Parsed::Help {
-            is_long: arguments.iter().any(|argument| is_long_help(argument)),
-        }),
+        ErrorKind::DisplayHelp => {
+            Ok(Parsed::Help { is_long: arguments.iter().any(|argument| is_long_help(argument)) })
+        }
         ErrorKind::DisplayVersion => Ok(Parsed::Version),
         _ => Err(refusal(&error, &command, arguments, elsewhere)),
     }
@@ -98,9 +98,7 @@ fn refusal(
                 .get_arguments()
                 .filter(|own| own.is_require_equals_set())
                 .filter_map(Arg::get_long);
-            let takes_device = command
-                .get_arguments()
-                .any(|own| own.get_short() == Some('d'));
+            let takes_device = command.get_arguments().any(|own| own.get_short() == Some('d'));
             let hint = hint_before(named.as_ref(), arguments, optional);
             let hint = hint.or_else(|| device_hint(named.as_ref()).filter(|_| takes_device));
             return Failure::usage(format!("unexpected argument '{named}' (see --help)"))

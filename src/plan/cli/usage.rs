@@ -38,20 +38,12 @@ pub struct Value {
 impl Value {
     /// Returns a value that must be given.
     pub const fn new(name: &'static str, completion: Completion) -> Self {
-        Self {
-            name,
-            is_optional: false,
-            completion,
-        }
+        Self { name, is_optional: false, completion }
     }
 
     /// Returns a value that may be omitted.
     pub const fn optional(name: &'static str, completion: Completion) -> Self {
-        Self {
-            name,
-            is_optional: true,
-            completion,
-        }
+        Self { name, is_optional: true, completion }
     }
 }
 
@@ -95,9 +87,7 @@ impl Entry {
 
     /// Returns the forms of the option with its value: `-s, --size=MIN[:MAX]`, `    --json[=FILE]`.
     pub fn syntax(&self) -> String {
-        let short = self
-            .short
-            .map_or("    ".into(), |letter| format!("-{letter}, "));
+        let short = self.short.map_or("    ".into(), |letter| format!("-{letter}, "));
         let value = match self.value {
             None => String::new(),
             Some(value) if value.is_optional => format!("[={}]", value.name),
@@ -109,10 +99,7 @@ impl Entry {
     /// Returns the explanation in the help text without its remarks, in one line.
     pub fn summary(&self) -> String {
         let help = self.help.replace('\n', " ");
-        let end = ["; ", " (default"]
-            .iter()
-            .filter_map(|remark| help.find(remark))
-            .min();
+        let end = ["; ", " (default"].iter().filter_map(|remark| help.find(remark)).min();
         help[..end.unwrap_or(help.len())].to_owned()
     }
 
@@ -175,11 +162,7 @@ impl Usage {
 
     /// Returns the help text: all of it, or its short form.
     pub fn text(&self, is_long: bool) -> String {
-        if is_long || self.frequent.is_empty() {
-            self.to_string()
-        } else {
-            self.short()
-        }
+        if is_long || self.frequent.is_empty() { self.to_string() } else { self.short() }
     }
 
     /// Returns what it does, and each way to start it.
@@ -207,10 +190,7 @@ impl Usage {
             let explanation = wrapped(&(option.summary() + &default), 80 - EXPLANATION);
             text += &entry(&option.syntax(), &explanation);
         }
-        let all = format!(
-            "{} --help shows all options, examples and exit statuses.",
-            self.program
-        );
+        let all = format!("{} --help shows all options, examples and exit statuses.", self.program);
         text + "\n" + &all + "\n"
     }
 }
@@ -224,12 +204,7 @@ impl fmt::Display for Usage {
         }
         for (title, subcommands) in &self.subcommands {
             writeln!(f, "\n{title}:")?;
-            for Subcommand {
-                name,
-                about,
-                legacy_name,
-            } in subcommands
-            {
+            for Subcommand { name, about, legacy_name } in subcommands {
                 let explanation = match legacy_name {
                     Some(legacy) => format!("{about}\n(also when started as {legacy})"),
                     None => (*about).to_owned(),
@@ -237,11 +212,7 @@ impl fmt::Display for Usage {
                 f.write_str(&entry(name, &explanation))?;
             }
         }
-        let own_title = if self.groups.is_empty() {
-            "Options"
-        } else {
-            "Help"
-        };
+        let own_title = if self.groups.is_empty() { "Options" } else { "Help" };
         let groups = self.groups.iter().map(|(title, options)| (*title, options));
         for (title, options) in groups.chain([(own_title, &self.options)]) {
             writeln!(f, "\n{title}:")?;
@@ -330,11 +301,7 @@ pub mod testing {
                 .lines()
                 .skip_while(|line| !line.starts_with(&format!("  {}", option.syntax())));
             let line = lines.next().unwrap();
-            let line = if line.contains(first) {
-                line
-            } else {
-                lines.next().unwrap()
-            };
+            let line = if line.contains(first) { line } else { lines.next().unwrap() };
             assert_eq!(line.find(first), Some(EXPLANATION), "{line}");
         }
     }

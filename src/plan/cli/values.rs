@@ -128,9 +128,7 @@ pub(super) fn gpu_index(value: &OsStr) -> Result<u8, String> {
 
 /// Returns the size of huge pages with this name, in capital or small letters.
 pub(super) fn huge_page(text: &str) -> Option<HugePage> {
-    HUGE_PAGES
-        .into_iter()
-        .find(|size| size.to_string().eq_ignore_ascii_case(text))
+    HUGE_PAGES.into_iter().find(|size| size.to_string().eq_ignore_ascii_case(text))
 }
 
 /// Returns the least and the greatest size of `MIN` or `MIN:MAX`. The ends of a range are powers of
@@ -224,10 +222,7 @@ mod tests {
         let names = |text| {
             percentiles(text).map(|all| all.iter().map(Percentile::to_string).collect::<Vec<_>>())
         };
-        assert_eq!(
-            names("99.9,50,95,50"),
-            Ok(["p50", "p95", "p99.9"].map(String::from).to_vec())
-        );
+        assert_eq!(names("99.9,50,95,50"), Ok(["p50", "p95", "p99.9"].map(String::from).to_vec()));
         for text in ["", ",", "50,", "0", "101", "50;90", "p50", "50, 90"] {
             assert!(percentiles(text).is_err(), "{text}");
         }

@@ -7,13 +7,8 @@ use crate::check_record::{CheckRecord, DeviceRecord, ItemRecord};
 use facts::host::{HostIndex, is_same_host};
 
 /// Items that count since the machine or the driver was started: they only grow.
-const COUNTERS: [&str; 5] = [
-    "aer-fatal",
-    "aer-nonfatal",
-    "aer-correctable",
-    "pcie-uncorrected",
-    "memory-errors",
-];
+const COUNTERS: [&str; 5] =
+    ["aer-fatal", "aer-nonfatal", "aer-correctable", "pcie-uncorrected", "memory-errors"];
 
 /// Returns the changes of the checks of all hosts, and remarks.
 pub(super) fn changes(
@@ -26,12 +21,8 @@ pub(super) fn changes(
     // One host on each side: these are compared, whatever their names.
     if let ([(_, one)], [(_, other)]) = (base.as_slice(), new.as_slice()) {
         found = of_host(one, other, limit_percent);
-        let remarks = (!is_same_host(&one.host_name, &other.host_name)).then(|| {
-            format!(
-                "The hosts differ: {} and {}.",
-                one.host_name, other.host_name
-            )
-        });
+        let remarks = (!is_same_host(&one.host_name, &other.host_name))
+            .then(|| format!("The hosts differ: {} and {}.", one.host_name, other.host_name));
         return (found, remarks.into_iter().collect());
     }
     let mut remarks = Vec::new();
@@ -46,11 +37,8 @@ pub(super) fn changes(
             }
         }
     }
-    let added: Vec<&str> = new
-        .iter()
-        .map(|(host, _)| *host)
-        .filter(|host| base_hosts.find(host).is_none())
-        .collect();
+    let added: Vec<&str> =
+        new.iter().map(|(host, _)| *host).filter(|host| base_hosts.find(host).is_none()).collect();
     if !added.is_empty() {
         remarks.push(format!("Hosts without a base: {}.", added.join(", ")));
     }
@@ -90,30 +78,16 @@ fn of_host(base: &CheckRecord, new: &CheckRecord, limit_percent: f64) -> Vec<Cha
                 changes.push(Change::of_words(&part, "test", words, ChangeVerdict::Worse));
             }
             [Some(_), None] => {
-                changes.push(Change::of_words(
-                    &part,
-                    "test",
-                    words,
-                    ChangeVerdict::Better,
-                ));
+                changes.push(Change::of_words(&part, "test", words, ChangeVerdict::Better));
             }
             _ => {}
         }
         changes.extend(of_items(&part, [&old.items, &device.items], limit_percent));
     }
-    for device in new
-        .devices
-        .iter()
-        .filter(|of| find(base, &of.name).is_none())
-    {
+    for device in new.devices.iter().filter(|of| find(base, &of.name).is_none()) {
         let part = format!("{host} {}", device.name);
         let words = [None, Some("checked")];
-        changes.push(Change::of_words(
-            &part,
-            "NIC",
-            words,
-            ChangeVerdict::Changed,
-        ));
+        changes.push(Change::of_words(&part, "NIC", words, ChangeVerdict::Changed));
     }
     changes.extend(of_items(host, [&base.host, &new.host], limit_percent));
     changes
@@ -122,9 +96,7 @@ fn of_host(base: &CheckRecord, new: &CheckRecord, limit_percent: f64) -> Vec<Cha
 /// Returns the changes of the items that both checks have.
 fn of_items(part: &str, [base, new]: [&[ItemRecord]; 2], limit_percent: f64) -> Vec<Change> {
     let change = |new: &ItemRecord| {
-        let old = base
-            .iter()
-            .find(|of| of.code == new.code && of.name == new.name)?;
+        let old = base.iter().find(|of| of.code == new.code && of.name == new.name)?;
         of_item(part, old, new, limit_percent)
     };
     new.iter().filter_map(change).collect()
@@ -222,21 +194,14 @@ mod tests {
             (text("1", "bad"), text("1", "suspect"), Some(Better)),
             (text("1", "bad"), text("1", "good"), Some(Better)),
             (text("1", "bad"), text("", "not_available"), Some(Changed)),
-            (
-                counter(100.0, "good"),
-                counter(101.0, "good"),
-                Some(Changed),
-            ),
+            (counter(100.0, "good"), counter(101.0, "good"), Some(Changed)),
             (counter(7.0, "good"), counter(7.0, "good"), None),
         ] {
             let change = of_item("cxi0", &base, &new, 5.0);
             let verdict = change.as_ref().map(|of| of.verdict);
             assert_eq!(verdict, expected, "{base:?} {new:?}");
             let increase = change.and_then(|of| of.increase);
-            assert_eq!(
-                increase.is_some(),
-                base.code == "aer-correctable" && expected.is_some()
-            );
+            assert_eq!(increase.is_some(), base.code == "aer-correctable" && expected.is_some());
         }
     }
 
@@ -249,20 +214,12 @@ mod tests {
             check("a", 1, &[("cxi0", down())]),
             check("b", 1, &[("cxi0", up())]),
         ];
-        let new = [
-            check("a", 9, &[("cxi0", down())]),
-            check("c", 9, &[("cxi0", down())]),
-        ];
+        let new = [check("a", 9, &[("cxi0", down())]), check("c", 9, &[("cxi0", down())])];
         let (changes, remarks) = changes(&base, &new, 5.0);
-        let found: Vec<(&str, &str, ChangeVerdict)> = changes
-            .iter()
-            .map(|of| (of.part.as_str(), of.what.as_str(), of.verdict))
-            .collect();
-        let expected = [
-            ("a cxi0", "link-down", Worse),
-            ("a cxi1", "NIC", Worse),
-            ("b", "host", Worse),
-        ];
+        let found: Vec<(&str, &str, ChangeVerdict)> =
+            changes.iter().map(|of| (of.part.as_str(), of.what.as_str(), of.verdict)).collect();
+        let expected =
+            [("a cxi0", "link-down", Worse), ("a cxi1", "NIC", Worse), ("b", "host", Worse)];
         assert_eq!(found, expected);
         assert_eq!(changes[0].new.as_deref(), Some("down (bad)"));
         assert_eq!(remarks, ["Hosts without a base: c."]);
@@ -271,10 +228,7 @@ mod tests {
     #[test]
     fn compares_hosts_by_other_forms_of_their_names() {
         let up = || item("link-down", "up", None, "good");
-        let base = [
-            check("a", 1, &[("cxi0", up())]),
-            check("b", 1, &[("cxi0", up())]),
-        ];
+        let base = [check("a", 1, &[("cxi0", up())]), check("b", 1, &[("cxi0", up())])];
         let new = [
             check("A.cluster.example", 9, &[("cxi0", up())]),
             check("b.cluster.example", 9, &[("cxi0", up())]),

@@ -35,14 +35,8 @@ pub(super) fn changes(
 
 /// Returns whether two loads are the same but for their patterns and seeds.
 fn is_same_load(base: &LoadSettings, new: &LoadSettings) -> bool {
-    let of = |of: &LoadSettings| {
-        (
-            of.most_aggressors,
-            of.is_partial,
-            of.size_bytes,
-            of.window_bytes,
-        )
-    };
+    let of =
+        |of: &LoadSettings| (of.most_aggressors, of.is_partial, of.size_bytes, of.window_bytes);
     of(base) == of(new)
 }
 
@@ -81,11 +75,7 @@ fn of_impacts(base: &LoadFindings, new: &LoadFindings, limit_percent: f64) -> Ve
             of.class.map_or("all", Class::name)
         );
         let figures = [text(old.median.impact), text(of.median.impact)];
-        let verdict = if are_apart {
-            verdict(change, limit_percent)
-        } else {
-            ChangeVerdict::Ok
-        };
+        let verdict = if are_apart { verdict(change, limit_percent) } else { ChangeVerdict::Ok };
         Some(of_figures(&part, &what, figures, change, verdict))
     };
     new.impacts.iter().filter_map(change).collect()
@@ -112,10 +102,7 @@ fn of_figures(
     change_percent: Option<f64>,
     verdict: ChangeVerdict,
 ) -> Change {
-    Change {
-        change_percent,
-        ..Change::of_words(part, what, [Some(&base), Some(&new)], verdict)
-    }
+    Change { change_percent, ..Change::of_words(part, what, [Some(&base), Some(&new)], verdict) }
 }
 
 #[cfg(test)]
@@ -181,10 +168,7 @@ mod tests {
         other.load.as_mut().unwrap().settings.most_aggressors = 4;
         let (changes, remarks) = changes(&base, &other, 5.0);
         assert!(changes.iter().all(|of| of.verdict == Same));
-        assert_eq!(
-            remarks,
-            ["The loads differ: figures under load have no verdict."]
-        );
+        assert_eq!(remarks, ["The loads differ: figures under load have no verdict."]);
         other.load.as_mut().unwrap().bandwidths[0].pattern = "all2all".into();
         other.load.as_mut().unwrap().impacts.clear();
         assert_eq!(shown(&base, &other), []);

@@ -84,12 +84,7 @@ impl Changes {
         changes.extend(under_load);
         remarks.extend(further);
         let documents = [base, new].map(|of| vec![document(of)]);
-        Self::new(
-            ComparedKind::Survey,
-            documents,
-            (changes, remarks),
-            limit_percent,
-        )
+        Self::new(ComparedKind::Survey, documents, (changes, remarks), limit_percent)
     }
 
     /// Compares the latest check of each host of both sides. Each has the name of its file.
@@ -142,14 +137,10 @@ impl Changes {
         let (worse, unclear) = (parts(ChangeVerdict::Worse), parts(ChangeVerdict::Unclear));
         match (worse.as_slice(), unclear.as_slice()) {
             ([], []) => Ok(()),
-            ([], unclear) => Err(Failure::undecided(format!(
-                "unclear: {}",
-                named_parts(unclear)
-            ))),
-            (worse, _) => Err(Failure::unmet(format!(
-                "worse than the base: {}",
-                named_parts(worse)
-            ))),
+            ([], unclear) => Err(Failure::undecided(format!("unclear: {}", named_parts(unclear)))),
+            (worse, _) => {
+                Err(Failure::unmet(format!("worse than the base: {}", named_parts(worse))))
+            }
         }
     }
 }

@@ -31,9 +31,7 @@ pub(super) fn changes(
     let mut remarks = Vec::new();
     if others > 0 {
         let nics = words::counted(others, "NIC");
-        remarks.push(format!(
-            "Not compared: {nics} of hosts that only one survey has."
-        ));
+        remarks.push(format!("Not compared: {nics} of hosts that only one survey has."));
     }
     let mut tests = 0;
     for (at, test) in new.setup.tests.iter().enumerate() {
@@ -43,11 +41,7 @@ pub(super) fn changes(
         tests += 1;
         let matrix = |survey: &Survey, at: usize| -> Option<HashMap<[String; 2], f64>> {
             let mut matrices = survey.verdict.matrices.iter();
-            Some(figures(
-                survey,
-                matrices.find(|of| of.test.index() == at)?,
-                &hosts,
-            ))
+            Some(figures(survey, matrices.find(|of| of.test.index() == at)?, &hosts))
         };
         if let Some((base, new)) = matrix(base, at_base).zip(matrix(new, at)) {
             changes.extend(of_nics(test, &base, &new, limit_percent));
@@ -96,18 +90,11 @@ fn of_states(base: &Survey, new: &Survey, new_hosts: &HostIndex) -> (Vec<Change>
             Some(now) if now == *state => continue,
             _ => ChangeVerdict::Changed,
         };
-        let now = if is_gone {
-            "gone"
-        } else {
-            now.map_or("gone", State::name)
-        };
+        let now = if is_gone { "gone" } else { now.map_or("gone", State::name) };
         let words = [Some(state.name()), Some(now)];
         changes.push(Change::of_words(name, "state", words, verdict));
     }
-    for (name, (host, state)) in of_new
-        .iter()
-        .filter(|(name, _)| !of_base.contains_key(*name))
-    {
+    for (name, (host, state)) in of_new.iter().filter(|(name, _)| !of_base.contains_key(*name)) {
         others += u64::from(base_hosts.find(host).is_none());
         if *state >= State::Suspect {
             let words = [None, Some(state.name())];
@@ -176,11 +163,7 @@ fn of_class(
 
 /// Returns the verdict on a change of a figure.
 fn verdict(test: &Test, change_percent: f64, limit_percent: f64) -> ChangeVerdict {
-    let worse = if test.of_bandwidth {
-        -change_percent
-    } else {
-        change_percent
-    };
+    let worse = if test.of_bandwidth { -change_percent } else { change_percent };
     if worse > limit_percent {
         ChangeVerdict::Worse
     } else if -worse > limit_percent {
@@ -197,13 +180,7 @@ fn of_figures(
     (base, new): (f64, f64),
     verdict: ChangeVerdict,
 ) -> Change {
-    let text = |value| {
-        format!(
-            "{} {}",
-            words::figure(test, value),
-            words::figure_unit(test)
-        )
-    };
+    let text = |value| format!("{} {}", words::figure(test, value), words::figure_unit(test));
     let (old, now) = (text(base), text(new));
     Change {
         change_percent: percent(base, new),
@@ -254,11 +231,8 @@ fn of_nics(
         let verdict = verdict(test, (ratio - 1.0) * 100.0, limit_percent);
         if (ratio - middle).abs() > DEVIATIONS * deviation && verdict != ChangeVerdict::Ok {
             let old = median(pairs.iter().map(|(old, _)| *old));
-            let what = format!(
-                "{}, {}",
-                words::test(test),
-                words::counted(pairs.len() as u64, "pair")
-            );
+            let what =
+                format!("{}, {}", words::test(test), words::counted(pairs.len() as u64, "pair"));
             changes.push(of_figures(name, &what, test, (old, old * ratio), verdict));
         }
     }
@@ -285,11 +259,7 @@ mod tests {
         let mut survey = testing::survey(testing::good(), Ok(()));
         let pairs = (0..8).flat_map(|one| (0..one).map(move |other| (one, other)));
         let figure = |one, other| {
-            if one == 2 || other == 2 {
-                2e3 * slow
-            } else {
-                2e3
-            }
+            if one == 2 || other == 2 { 2e3 * slow } else { 2e3 }
         };
         survey.verdict.matrices = vec![Matrix {
             test: TestId(0),
@@ -344,35 +314,20 @@ mod tests {
             let of = |(name, verdict)| (format!("nid000{name}"), "state".into(), verdict);
             names.into_iter().zip(verdicts).map(of).collect()
         };
-        assert_eq!(
-            shown(&good, &mixed),
-            states([Worse, Worse, Changed, Worse, Changed])
-        );
-        assert_eq!(
-            shown(&mixed, &good),
-            states([Better, Better, Changed, Better, Changed])
-        );
+        assert_eq!(shown(&good, &mixed), states([Worse, Worse, Changed, Worse, Changed]));
+        assert_eq!(shown(&mixed, &good), states([Better, Better, Changed, Better, Changed]));
         assert_eq!(shown(&mixed, &mixed), []);
         // A node that is lost, and a NIC that the host no longer has, are worse than untested.
         let mut gone = survey(1.0);
         gone.roster.nodes[0].absent = Some("lost".into());
         gone.roster.nics.pop();
         gone.verdict.matrices.clear();
-        let names: Vec<String> = shown(&good, &gone)
-            .into_iter()
-            .map(|(name, _, _)| name)
-            .collect();
-        assert_eq!(
-            names,
-            ["nid000416 cxi0", "nid000416 cxi1", "nid000419 cxi1"]
-        );
+        let names: Vec<String> = shown(&good, &gone).into_iter().map(|(name, _, _)| name).collect();
+        assert_eq!(names, ["nid000416 cxi0", "nid000416 cxi1", "nid000419 cxi1"]);
         gone.roster.nodes.pop();
         gone.roster.nics.pop();
         let (_, remarks) = changes(&good, &gone, 5.0);
-        assert_eq!(
-            remarks,
-            ["Not compared: 2 NICs of hosts that only one survey has."]
-        );
+        assert_eq!(remarks, ["Not compared: 2 NICs of hosts that only one survey has."]);
     }
 
     /// One survey has the names of a launcher, the other the names of the hosts.
@@ -391,13 +346,8 @@ mod tests {
 
     #[test]
     fn compares_medians_of_nics_over_common_pairs() {
-        let nic = |verdict| {
-            [(
-                "nid000417 cxi0".to_owned(),
-                "write-lat 8, 7 pairs".to_owned(),
-                verdict,
-            )]
-        };
+        let nic =
+            |verdict| [("nid000417 cxi0".to_owned(), "write-lat 8, 7 pairs".to_owned(), verdict)];
         assert_eq!(shown(&survey(1.0), &survey(1.2)), nic(Worse));
         assert_eq!(shown(&survey(1.2), &survey(1.0)), nic(Better));
         assert_eq!(shown(&survey(1.0), &survey(1.04)), []);
@@ -420,13 +370,8 @@ mod tests {
             }
             survey
         };
-        let class = |verdict| {
-            [(
-                "write-bw 1M".to_owned(),
-                "median, same switch".to_owned(),
-                verdict,
-            )]
-        };
+        let class =
+            |verdict| [("write-bw 1M".to_owned(), "median, same switch".to_owned(), verdict)];
         assert_eq!(shown(&survey(1.0), &with_bandwidth(0.9)), class(Worse));
         assert_eq!(shown(&survey(1.0), &with_bandwidth(1.1)), class(Better));
         let mut wide = with_bandwidth(0.9);

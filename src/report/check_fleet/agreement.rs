@@ -66,11 +66,8 @@ pub(super) fn agree<'a>(
     let mut majorities = Vec::new();
     let mut differences: BTreeMap<&str, Vec<NodeFinding>> = BTreeMap::new();
     for ((_, code, name, generation), values) in values {
-        let unit = if values.iter().all(|(_, device, _)| *device == "host") {
-            "nodes"
-        } else {
-            "NICs"
-        };
+        let unit =
+            if values.iter().all(|(_, device, _)| *device == "host") { "nodes" } else { "NICs" };
         let majority = Majority {
             code: code.to_owned(),
             item: name.to_owned(),
@@ -79,10 +76,7 @@ pub(super) fn agree<'a>(
             ..most(code, &values)
         };
         for (node, device, value) in values {
-            differences
-                .entry(node)
-                .or_default()
-                .extend(difference(&majority, device, value));
+            differences.entry(node).or_default().extend(difference(&majority, device, value));
         }
         majorities.push(majority);
     }
@@ -128,14 +122,7 @@ fn is_better(code: &str, value: &str, most: &str) -> bool {
 
 /// Returns the finding about a value that differs from the value of the majority.
 fn difference(majority: &Majority, device: &str, value: &str) -> Option<NodeFinding> {
-    let Majority {
-        code,
-        item,
-        count,
-        of,
-        unit,
-        ..
-    } = majority;
+    let Majority { code, item, count, of, unit, .. } = majority;
     let what = match &majority.value {
         Some(most) if is_same(code, most, value) => return None,
         Some(most) if is_better(code, value, most) => return None,

@@ -24,13 +24,8 @@ pub enum NodeVerdict {
 
 impl NodeVerdict {
     /// All verdicts, the worst first.
-    pub const ALL: [Self; 5] = [
-        Self::Bad,
-        Self::NoAnswer,
-        Self::Untested,
-        Self::Suspect,
-        Self::Good,
-    ];
+    pub const ALL: [Self; 5] =
+        [Self::Bad, Self::NoAnswer, Self::Untested, Self::Suspect, Self::Good];
 
     /// Returns its name in documents.
     pub fn name(self) -> &'static str {

@@ -15,11 +15,7 @@ pub fn item(code: &str, value: &str, verdict: &str) -> Value {
 /// sign or size. Each comes with the place of the value.
 pub fn mutated(whole: &Value, part: &str) -> Vec<(String, Value)> {
     let mut places = Vec::new();
-    add_places(
-        whole.pointer(part).expect("a part"),
-        part.into(),
-        &mut places,
-    );
+    add_places(whole.pointer(part).expect("a part"), part.into(), &mut places);
     let mut all = Vec::new();
     for place in places.into_iter().filter(|place| !place.is_empty()) {
         let (parent, key) = place.rsplit_once('/').expect("a pointer");

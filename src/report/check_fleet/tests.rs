@@ -53,12 +53,7 @@ fn node_that_lies_changes_no_other_node() {
         assert_eq!(verdicts, [NodeVerdict::Good; 3], "{place}");
         if let Ok(check) = answer {
             let readings = check.readings("cxi0");
-            assert!(
-                readings
-                    .iter()
-                    .all(|of| of.share.is_none_or(f64::is_finite)),
-                "{place}"
-            );
+            assert!(readings.iter().all(|of| of.share.is_none_or(f64::is_finite)), "{place}");
         }
     }
 }
@@ -73,10 +68,7 @@ fn nodes_have_about_as_much_memory() {
     let check = fleet(answers);
     assert_eq!((check.counts.good, check.counts.suspect), (3, 1));
     let text = lines(&check);
-    assert!(
-        text.contains("memory-size 448.0 GiB; 3 of 4 NICs have about 51"),
-        "{text}"
-    );
+    assert!(text.contains("memory-size 448.0 GiB; 3 of 4 NICs have about 51"), "{text}");
 }
 
 /// Two values that differ a little are one, and no exact value.
@@ -84,9 +76,8 @@ fn nodes_have_about_as_much_memory() {
 fn two_nodes_have_a_majority_only_if_they_agree() {
     let memory = |size: &str| document(1, &[item("memory-size", size, "shown")]);
     let of = |sizes: [&str; 2]| {
-        let nodes = (0..)
-            .zip(sizes)
-            .flat_map(|(number, size)| nodes(number..number + 1, &memory(size)));
+        let nodes =
+            (0..).zip(sizes).flat_map(|(number, size)| nodes(number..number + 1, &memory(size)));
         let check = fleet(nodes.collect());
         let text = lines(&check);
         let row = text.lines().find(|line| line.starts_with("memory-size"));
@@ -126,13 +117,7 @@ fn nodes_of_other_kinds_are_good() {
 fn names_groups_of_nodes_worst_first() {
     let mut answers = nodes(1..5, &firmware("1.5.53"));
     answers.extend(nodes(5..7, &firmware("1.5.41")));
-    let bad = document(
-        4,
-        &[
-            item("link-down", "down", "bad"),
-            item("firmware", "1.5.53", "shown"),
-        ],
-    );
+    let bad = document(4, &[item("link-down", "down", "bad"), item("firmware", "1.5.53", "shown")]);
     answers.extend(nodes(7..8, &bad));
     let three = document(3, &[item("firmware", "1.5.53", "shown")]);
     answers.extend(nodes(8..9, &three));
@@ -156,15 +141,9 @@ fn names_groups_of_nodes_worst_first() {
     assert_eq!(check.bad_nodes(), "nid[0007-0008]\n");
     let table = String::from_utf8(check_fleet_text::csv(&check).unwrap()).unwrap();
     assert!(table.contains("\nnid0001,good,,,\n"), "{table}");
-    assert!(
-        table.contains("\nnid0009,no_answer,untested,host,refused\n"),
-        "{table}"
-    );
+    assert!(table.contains("\nnid0009,no_answer,untested,host,refused\n"), "{table}");
     let metrics = text_of_metrics(&check);
-    assert!(
-        metrics.contains("\ncxidiag_fleet_nodes{verdict=\"bad\"} 2\n"),
-        "{metrics}"
-    );
+    assert!(metrics.contains("\ncxidiag_fleet_nodes{verdict=\"bad\"} 2\n"), "{metrics}");
 }
 
 fn text_of_metrics(check: &FleetCheck) -> String {
@@ -177,23 +156,12 @@ fn status_follows_from_worst_node() {
     let good = || nodes(0..2, &firmware("1"));
     for (answers, status, summary) in [
         (good(), 0, "good: 2 of 2 nodes"),
-        (
-            [good(), lost()].concat(),
-            4,
-            "undecided: 1 of 3 nodes without answer; 2 good",
-        ),
+        ([good(), lost()].concat(), 4, "undecided: 1 of 3 nodes without answer; 2 good"),
         (vec![], 4, "undecided: 0 of 0 nodes untested"),
-        (
-            nodes(0..1, &document(0, &[])),
-            4,
-            "undecided: 1 of 1 node untested",
-        ),
+        (nodes(0..1, &document(0, &[])), 4, "undecided: 1 of 1 node untested"),
     ] {
         let check = fleet(answers);
-        assert_eq!(
-            (check.exit_status(), check.summary.as_str()),
-            (status, summary)
-        );
+        assert_eq!((check.exit_status(), check.summary.as_str()), (status, summary));
         let result = check.result().map_err(|failure| failure.status());
         assert_eq!(result.err().unwrap_or(0), status);
     }
@@ -225,9 +193,7 @@ fn compares_nics_of_one_generation() {
 
 #[test]
 fn merges_512_nodes() {
-    let items: Vec<_> = (0..40)
-        .map(|index| item(&format!("i{index}"), "value", "good"))
-        .collect();
+    let items: Vec<_> = (0..40).map(|index| item(&format!("i{index}"), "value", "good")).collect();
     let mut answers = nodes(1..511, &document(8, &items));
     answers.extend(nodes(511..513, &document(7, &items)));
     let check = fleet(answers);

@@ -41,11 +41,8 @@ impl Axis {
         values: &mut dyn Iterator<Item = f64>,
     ) -> Option<Self> {
         let (low, high) = range(&mut values.filter(|value| *value > 0.0))?;
-        let margin = if quantity == Quantity::Size {
-            1.0
-        } else {
-            (high / low).powf(0.04).max(1.02)
-        };
+        let margin =
+            if quantity == Quantity::Size { 1.0 } else { (high / low).powf(0.04).max(1.02) };
         Some(Self {
             title: title.into(),
             quantity,
@@ -108,11 +105,7 @@ fn range(values: &mut dyn Iterator<Item = f64>) -> Option<(f64, f64)> {
         },
     )?;
     let (low, high) = range;
-    Some(if low == high {
-        (low * 0.9, high * 1.1)
-    } else {
-        range
-    })
+    Some(if low == high { (low * 0.9, high * 1.1) } else { range })
 }
 
 /// A curve.
@@ -362,18 +355,11 @@ mod tests {
     #[test]
     fn names_do_not_cover_each_other() {
         let (_, y) = axes();
-        let curve = |value| Curve {
-            points: vec![(1.0, value)],
-            ..Curve::default()
-        };
+        let curve = |value| Curve { points: vec![(1.0, value)], ..Curve::default() };
         let curves = [1e3, 1.01e3, 99e3, 1e3].map(curve);
         let mut places = name_places(&curves, &y);
         places.sort_by(f64::total_cmp);
-        assert!(
-            places
-                .windows(2)
-                .all(|pair| pair[1] - pair[0] >= LINE - 0.001)
-        );
+        assert!(places.windows(2).all(|pair| pair[1] - pair[0] >= LINE - 0.001));
         assert!(places[0] >= 0.0 && places[3] <= HEIGHT);
     }
 

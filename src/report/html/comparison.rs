@@ -24,21 +24,13 @@ pub fn status(comparison: &Comparison) -> Badge {
 
 /// Returns the result in words.
 pub fn finding(comparison: &Comparison) -> String {
-    let Comparison {
-        metric,
-        max_regress_percent: limit,
-        sizes,
-        ..
-    } = comparison;
+    let Comparison { metric, max_regress_percent: limit, sizes, .. } = comparison;
     if let Some(bad) = comparison.sizes_that_are(Verdict::Regressed) {
         return format!("{metric} worse than the base by more than {limit}%: {bad}");
     }
     match comparison.undecided() {
         Some(undecided) => format!("{metric}, at most {limit}% worse: unclear: {undecided}"),
-        None => format!(
-            "{metric}, at most {limit}% worse: no regression in {} sizes",
-            sizes.len()
-        ),
+        None => format!("{metric}, at most {limit}% worse: no regression in {} sizes", sizes.len()),
     }
 }
 
@@ -73,16 +65,9 @@ pub fn circumstances(file: &str, comparison: &Comparison) -> Markup {
     let runs = |runs: &[Run]| {
         let described = |run: &Run| {
             let device = run.device.as_deref().unwrap_or("no NIC");
-            let software = if run.is_software == Some(true) {
-                ", software NIC"
-            } else {
-                ""
-            };
+            let software = if run.is_software == Some(true) { ", software NIC" } else { "" };
             let started = time(run.started_unix_ms);
-            format!(
-                "{} ({device} on {}{software}, {started})",
-                run.file, run.host
-            )
+            format!("{} ({device} on {}{software}, {started})", run.file, run.host)
         };
         Some(runs.iter().map(described).collect::<Vec<_>>().join("; "))
     };
@@ -91,10 +76,7 @@ pub fn circumstances(file: &str, comparison: &Comparison) -> Markup {
         ("File", Some(file.to_owned())),
         ("Base", runs(&comparison.base)),
         ("New", runs(&comparison.new)),
-        (
-            "Level of the test",
-            Some(format!("{}%", comparison.level_percent)),
-        ),
+        ("Level of the test", Some(format!("{}%", comparison.level_percent))),
         ("cxidiag", Some(comparison.cxidiag_version.clone())),
     ])
 }
@@ -157,10 +139,7 @@ fn metrics(comparison: &Comparison, title: &str, decides: bool) -> Markup {
 /// Returns the curves of the metric that decides, with its noise. `None` for one size.
 fn both_sides(comparison: &Comparison) -> Option<Markup> {
     let deciding = |metrics: &[MetricComparison]| {
-        metrics
-            .iter()
-            .find(|of| of.metric == comparison.metric)
-            .cloned()
+        metrics.iter().find(|of| of.metric == comparison.metric).cloned()
     };
     let metrics: Vec<(f64, MetricComparison)> = comparison
         .sizes
@@ -168,11 +147,7 @@ fn both_sides(comparison: &Comparison) -> Option<Markup> {
         .filter_map(|size| Some((size.size_bytes as f64, deciding(&size.metrics)?)))
         .collect();
     let curve = |name: &str, color, side: fn(&MetricComparison) -> &Option<Figure>| {
-        let figures = || {
-            metrics
-                .iter()
-                .filter_map(|(size, of)| Some((*size, side(of).as_ref()?)))
-        };
+        let figures = || metrics.iter().filter_map(|(size, of)| Some((*size, side(of).as_ref()?)));
         let range = |(size, of): (f64, &Figure)| Some((size, of.noise_low?, of.noise_high?));
         Curve {
             name: name.into(),
@@ -182,10 +157,7 @@ fn both_sides(comparison: &Comparison) -> Option<Markup> {
             band: figures().filter_map(range).collect(),
         }
     };
-    let curves = [
-        curve("base", 0, |of| &of.base),
-        curve("new", 1, |of| &of.new),
-    ];
+    let curves = [curve("base", 0, |of| &of.base), curve("new", 1, |of| &of.new)];
     if metrics.len() < 2 {
         return None;
     }
@@ -197,9 +169,6 @@ fn both_sides(comparison: &Comparison) -> Option<Markup> {
     });
     let x = Axis::log("Size", Quantity::Size, &mut sizes)?;
     let y = Axis::log(&comparison.metric.to_string(), quantity, &mut values)?;
-    let what = format!(
-        "{} of each size, base and new, with the noise of each",
-        comparison.metric
-    );
+    let what = format!("{} of each size, base and new, with the noise of each", comparison.metric);
     Some(figure(&what, &chart::curves(&what, &x, &y, &curves)))
 }

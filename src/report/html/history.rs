@@ -68,10 +68,7 @@ fn histories(surveys: &[&Survey]) -> Vec<(String, Vec<Option<State>>)> {
     let mut hosts = HostIndex::default();
     for (at, survey) in surveys.iter().enumerate() {
         let roster = &survey.roster;
-        let new: Vec<&str> = roster
-            .hosts()
-            .filter(|host| hosts.find(host).is_none())
-            .collect();
+        let new: Vec<&str> = roster.hosts().filter(|host| hosts.find(host).is_none()).collect();
         new.into_iter().for_each(|host| hosts.add(host));
         for (nic, state) in roster.nic_ids().zip(all_states(survey)) {
             let history = all.entry(roster.name_among(&hosts, nic));
@@ -110,10 +107,7 @@ fn state_cell(name: &str, state: Option<State>, unix_ms: u64) -> Markup {
 
 /// Returns a time in UTC without its seconds.
 fn short_time(unix_ms: u64) -> String {
-    time(unix_ms)
-        .chars()
-        .take("2026-11-22 11:42".len())
-        .collect()
+    time(unix_ms).chars().take("2026-11-22 11:42".len()).collect()
 }
 
 #[cfg(test)]

@@ -39,10 +39,7 @@ const LEAST_SHARE: f64 = 0.5;
 /// Returns the names of the parts that are bad under load; nothing without any.
 pub fn bad_parts(survey: &Survey) -> Markup {
     let units = units(survey.load.as_ref(), Certainty::Bad);
-    let names: Vec<String> = units
-        .iter()
-        .map(|of| load_words::unit(&survey.roster, of))
-        .collect();
+    let names: Vec<String> = units.iter().map(|of| load_words::unit(&survey.roster, of)).collect();
     let (first, others) = names.split_at(names.len().min(MOST_NAMES));
     html! {
         @if !first.is_empty() {
@@ -139,9 +136,8 @@ fn bandwidths(load: &LoadFindings) -> Markup {
         ]
     };
     let rows: Vec<Vec<Markup>> = load.bandwidths.iter().map(row).collect();
-    let numbers = [
-        "NICs", "Mean", "Min", "p1", "Median", "p99", "Sum", "Theory", "Share", "Of quiet",
-    ];
+    let numbers =
+        ["NICs", "Mean", "Min", "p1", "Median", "p99", "Sum", "Theory", "Share", "Of quiet"];
     let columns: Vec<PageColumn> = ["Pattern", "Verdict"]
         .map(PageColumn::Words)
         .into_iter()
@@ -190,8 +186,7 @@ fn stars(survey: &Survey, pattern: &BandwidthFigures) -> Markup {
             badge(grade(of.grade)),
             cell(words::grouped(of.sources.into())),
             cell(Quantity::Bandwidth.text(of.sum)),
-            of.ratio_to_quiet
-                .map_or(cell("-"), |of| meter(of, LEAST_SUM)),
+            of.ratio_to_quiet.map_or(cell("-"), |of| meter(of, LEAST_SUM)),
             meter(of.fairness, LEAST_FAIRNESS),
             meter(of.smallest_share, LEAST_SHARE),
         ]
@@ -251,16 +246,7 @@ fn impacts(survey: &Survey, load: &LoadFindings) -> Markup {
     };
     let all = &load.impacts;
     let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
-    let numbers = [
-        "Pairs",
-        "Quiet",
-        "Loaded",
-        "Ratio",
-        "95 %",
-        "p99",
-        "p99.9",
-        "Resolution",
-    ];
+    let numbers = ["Pairs", "Quiet", "Loaded", "Ratio", "95 %", "p99", "p99.9", "Resolution"];
     let columns: Vec<PageColumn> = ["Victims", "Verdict", "Class"]
         .map(PageColumn::Words)
         .into_iter()
@@ -295,8 +281,7 @@ fn isolations(load: &LoadFindings) -> Markup {
             badge(grade(of.grade)),
             ratio(Some(of.same)),
             ratio(Some(of.other)),
-            of.isolation
-                .map_or(cell("nothing to isolate from"), |of| meter(of, 0.0)),
+            of.isolation.map_or(cell("nothing to isolate from"), |of| meter(of, 0.0)),
         ]
     });
     let columns = [

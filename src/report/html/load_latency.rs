@@ -37,9 +37,7 @@ pub fn name(of: &ImpactFigures) -> String {
 
 /// Returns what the victims of one class of pairs measured, and what loaded the fabric.
 pub fn name_with_class(of: &ImpactFigures) -> String {
-    let class = of
-        .class
-        .map_or(String::new(), |of: Class| format!(", {}", of.name()));
+    let class = of.class.map_or(String::new(), |of: Class| format!(", {}", of.name()));
     format!("{}{class}", name(of))
 }
 
@@ -50,10 +48,7 @@ pub fn pictures(load: &LoadFindings) -> (Vec<Markup>, usize) {
         let mut all = load.impacts.iter();
         all.any(|other| other.class.is_none() && name(other) == name(of))
     };
-    let shown = load
-        .impacts
-        .iter()
-        .filter(|of| of.class.is_none() || !has_picture_of_all(of));
+    let shown = load.impacts.iter().filter(|of| of.class.is_none() || !has_picture_of_all(of));
     let mut pictures: Vec<Markup> = shown.filter_map(picture).collect();
     let left = pictures.len().saturating_sub(MOST_PICTURES);
     pictures.truncate(MOST_PICTURES);
@@ -68,10 +63,7 @@ fn picture(of: &ImpactFigures) -> Option<Markup> {
         at,
         is_limit: false,
     };
-    let marks = [
-        mark("quiet", of.median.quiet),
-        mark("loaded", of.median.loaded),
-    ];
+    let marks = [mark("quiet", of.median.quiet), mark("loaded", of.median.loaded)];
     let bins = || quiet.iter().chain(&loaded);
     let edges = bins().flat_map(|(from, to, _)| [*from, *to]);
     let x = Axis::log(
@@ -88,14 +80,8 @@ fn picture(of: &ImpactFigures) -> Option<Markup> {
         points: steps(bins),
         band: Vec::new(),
     };
-    let curves = [
-        curve("quiet", 0, false, &quiet),
-        curve("under load", 1, true, &loaded),
-    ];
-    let curves: Vec<Curve> = curves
-        .into_iter()
-        .filter(|curve| !curve.points.is_empty())
-        .collect();
+    let curves = [curve("quiet", 0, false, &quiet), curve("under load", 1, true, &loaded)];
+    let curves: Vec<Curve> = curves.into_iter().filter(|curve| !curve.points.is_empty()).collect();
     let name = name_with_class(of);
     let what = format!(
         "{name}: part of the samples by latency, both axes logarithmic; median quiet {}, under \
@@ -112,9 +98,7 @@ fn steps(bins: &[Bin]) -> Vec<(f64, f64)> {
     let (Some(first), Some(last)) = (bins.first(), bins.last()) else {
         return Vec::new();
     };
-    let tops = bins
-        .iter()
-        .flat_map(|&(from, to, share)| [(from, share), (to, share)]);
+    let tops = bins.iter().flat_map(|&(from, to, share)| [(from, share), (to, share)]);
     let begin = [(first.0, 0.0)].into_iter();
     begin.chain(tops).chain([(last.1, 0.0)]).collect()
 }
@@ -123,9 +107,7 @@ fn steps(bins: &[Bin]) -> Vec<(f64, f64)> {
 /// between the first and the last of a histogram is left out.
 fn joined(histograms: [&[(f64, u64)]; 2]) -> [Vec<Bin>; 2] {
     let numbered = |bins: &[(f64, u64)]| -> Vec<(u32, u64)> {
-        bins.iter()
-            .map(|(edge, count)| (number(*edge), *count))
-            .collect()
+        bins.iter().map(|(edge, count)| (number(*edge), *count)).collect()
     };
     let numbers = histograms.map(numbered);
     let used = |factor: u32| {
@@ -183,10 +165,7 @@ mod tests {
         // Programs that write edges with fewer digits mean the same bins.
         let numbers: Vec<u32> = bins.iter().map(|(edge, _)| number(edge * 0.999)).collect();
         assert!(numbers.len() > 1000);
-        assert!(
-            numbers.windows(2).all(|pair| pair[1] == pair[0] + 1),
-            "{numbers:?}"
-        );
+        assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "{numbers:?}");
     }
 
     #[test]
@@ -217,14 +196,8 @@ mod tests {
         let (both, _) = pictures(&load);
         assert_eq!(both.len(), 2);
         let first = both[0].clone().into_string();
-        assert!(
-            first.contains("write-lat 8 under all2all, mixed, same switch"),
-            "{first}"
-        );
-        assert!(
-            first.contains("quiet 1.90 us") && first.contains("loaded 2.09 us"),
-            "{first}"
-        );
+        assert!(first.contains("write-lat 8 under all2all, mixed, same switch"), "{first}");
+        assert!(first.contains("quiet 1.90 us") && first.contains("loaded 2.09 us"), "{first}");
         assert_eq!(first.matches("<path").count(), 2);
         load.impacts = vec![of(Some(Class::Switch)); 30];
         assert_eq!(pictures(&load).1, 6);

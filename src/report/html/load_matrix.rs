@@ -41,10 +41,7 @@ struct Cell {
 pub fn matrix(pattern: &BandwidthFigures) -> Option<Markup> {
     let pairs = pattern.sets.iter().filter_map(|of| Some((ends(of)?, of)));
     let pairs: Vec<((u16, u16, bool), &SetFigures)> = pairs.collect();
-    let mut groups: Vec<u16> = pairs
-        .iter()
-        .flat_map(|((from, to, _), _)| [*from, *to])
-        .collect();
+    let mut groups: Vec<u16> = pairs.iter().flat_map(|((from, to, _), _)| [*from, *to]).collect();
     groups.sort_unstable();
     groups.dedup();
     if groups.len() < 2 {
@@ -68,20 +65,12 @@ pub fn matrix(pattern: &BandwidthFigures) -> Option<Markup> {
     let cells: Vec<Cell> = pairs
         .iter()
         .flat_map(|((from, to, both), of)| {
-            let cell = |from, to| Cell {
-                row: place(from),
-                column: place(to),
-                value: value(of),
-            };
+            let cell = |from, to| Cell { row: place(from), column: place(to), value: value(of) };
             let other = both.then(|| cell(*to, *from));
             [Some(cell(*from, *to)), other].into_iter().flatten()
         })
         .collect();
-    let what = if has_theory {
-        "share of what the topology allows"
-    } else {
-        "ratio to the median"
-    };
+    let what = if has_theory { "share of what the topology allows" } else { "ratio to the median" };
     let caption = format!("{name}: bandwidth from group (row) to group (column), {what}");
     Some(html! {
         (figure(&caption, &picture(&caption, &groups, &cells)))
@@ -106,10 +95,8 @@ fn level(value: f64) -> usize {
 
 fn picture(what: &str, groups: &[u16], cells: &[Cell]) -> Markup {
     let side = (CELLS / groups.len() as f64).min(CELL);
-    let (width, height) = (
-        LEFT + side * groups.len() as f64 + 1.0,
-        TOP + side * groups.len() as f64 + 1.0,
-    );
+    let (width, height) =
+        (LEFT + side * groups.len() as f64 + 1.0, TOP + side * groups.len() as f64 + 1.0);
     let every = groups.len().div_ceil(MOST_LABELS);
     let labels = || groups.iter().enumerate().step_by(every);
     let middle = |at: usize| (at as f64 + 0.5) * side;
@@ -177,15 +164,10 @@ fn corner(of: &Cell, side: f64) -> (f64, f64) {
 
 /// Returns the picture in a sentence, for readers who do not see it.
 fn summary(what: &str, groups: &[u16], cells: &[Cell]) -> String {
-    let worst = cells
-        .iter()
-        .min_by(|one, other| one.value.total_cmp(&other.value));
+    let worst = cells.iter().min_by(|one, other| one.value.total_cmp(&other.value));
     let worst = worst.map_or(String::new(), |of| {
         let (from, to) = (groups[of.row], groups[of.column]);
-        format!(
-            "; lowest {} from group {from:03} to group {to:03}",
-            load_words::ratio(of.value)
-        )
+        format!("; lowest {} from group {from:03} to group {to:03}", load_words::ratio(of.value))
     });
     let count = words::counted(groups.len() as u64, "group");
     format!("{what}; {count}{worst}")
@@ -227,10 +209,7 @@ mod tests {
             .map(|(from, to)| {
                 let ratio = if (from, to) == (0, 1) { 0.25 } else { 1.0 };
                 let theory = has_theory.then_some(26.875e9);
-                SetFigures {
-                    theory,
-                    ..links(from, to, ratio)
-                }
+                SetFigures { theory, ..links(from, to, ratio) }
             })
             .collect();
         matrix(&pattern).map(Markup::into_string)
@@ -242,10 +221,7 @@ mod tests {
         assert_eq!(page.matches("<rect").count(), 7, "{page}");
         assert!(page.contains("<title>000 to 001: 0.25</title>"), "{page}");
         assert!(page.contains("<title>001 to 000: 1.00</title>"), "{page}");
-        assert!(
-            page.contains("3 groups; lowest 0.25 from group 000 to group 001"),
-            "{page}"
-        );
+        assert!(page.contains("3 groups; lowest 0.25 from group 000 to group 001"), "{page}");
         assert!(page.contains("ratio to the median"), "{page}");
     }
 
@@ -260,17 +236,10 @@ mod tests {
     fn draws_both_directions_of_a_part_with_both() {
         let mut pattern = bandwidth("bisect:system, both ways");
         let mut both = links(0, 2, 0.7);
-        both.unit = LoadUnit::GroupLinks {
-            from: 0,
-            to: 2,
-            both: true,
-        };
+        both.unit = LoadUnit::GroupLinks { from: 0, to: 2, both: true };
         pattern.sets = vec![both];
         let page = matrix(&pattern).unwrap().into_string();
-        assert!(
-            page.contains("000 to 002") && page.contains("002 to 000"),
-            "{page}"
-        );
+        assert!(page.contains("000 to 002") && page.contains("002 to 000"), "{page}");
     }
 
     #[test]

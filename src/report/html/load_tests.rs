@@ -35,11 +35,7 @@ fn shows_each_kind_of_figure() {
 
 #[test]
 fn leaves_out_what_was_not_measured() {
-    let page = page(LoadFindings {
-        bandwidths: Vec::new(),
-        impacts: Vec::new(),
-        ..good_load()
-    });
+    let page = page(LoadFindings { bandwidths: Vec::new(), impacts: Vec::new(), ..good_load() });
     assert!(!page.contains("<table") && !page.contains("<svg"), "{page}");
 }
 
@@ -51,11 +47,8 @@ fn limits_rows_and_says_how_many_are_missing() {
     };
     let mut load = good_load();
     load.judgements = (0..8).cycle().take(MOST_ROWS + 7).map(bad).collect();
-    load.bandwidths[0].stars = (0..8)
-        .cycle()
-        .take(MOST_STARS + 3)
-        .map(|nic| star(nic, 0.3))
-        .collect();
+    load.bandwidths[0].stars =
+        (0..8).cycle().take(MOST_STARS + 3).map(|nic| star(nic, 0.3)).collect();
     let far = &mut load.impacts[0].far_above;
     let victim = mixed_load().impacts[0].far_above[0];
     far.resize(MOST_FAR + 2, victim);

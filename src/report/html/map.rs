@@ -38,9 +38,7 @@ pub fn map(survey: &Survey, matrix: &Matrix, id: &str) -> Markup {
     let facts = nics(survey, matrix);
     let nics = words::grouped(map.nics() as u64);
     // `<` could end the element; in JSON it stands in strings alone.
-    let data = serde_json::to_string(&map)
-        .unwrap_or_default()
-        .replace('<', "\\u003c");
+    let data = serde_json::to_string(&map).unwrap_or_default().replace('<', "\\u003c");
     html! {
         figure.map id=(id) data-summary=(summary(survey, matrix, &facts)) {
             figcaption {
@@ -104,20 +102,9 @@ fn nics(survey: &Survey, matrix: &Matrix) -> Vec<NicFacts> {
         nic,
         pairs,
         failed,
-        factors: [
-            [initiator.clone(), target.clone()].concat(),
-            initiator,
-            target,
-        ]
-        .map(median),
+        factors: [[initiator.clone(), target.clone()].concat(), initiator, target].map(median),
     };
-    let mut facts: Vec<NicFacts> = ids
-        .iter()
-        .copied()
-        .zip(roles)
-        .zip(counts)
-        .map(facts)
-        .collect();
+    let mut facts: Vec<NicFacts> = ids.iter().copied().zip(roles).zip(counts).map(facts).collect();
     let badness = matrix::badness(survey, matrix);
     facts.sort_by(|one, other| badness[other.nic.index()].total_cmp(&badness[one.nic.index()]));
     facts
@@ -132,11 +119,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 /// Returns the map in a few sentences, for readers who do not see it.
 fn summary(survey: &Survey, matrix: &Matrix, facts: &[NicFacts]) -> String {
     let test = &survey.setup.tests[matrix.test.index()];
-    let quantity = if test.of_bandwidth {
-        Quantity::Bandwidth
-    } else {
-        Quantity::Latency
-    };
+    let quantity = if test.of_bandwidth { Quantity::Bandwidth } else { Quantity::Latency };
     let figures = || matrix.cells.iter().filter_map(|(_, _, figure)| *figure);
     let failed = matrix.cells.len() - figures().count();
     let mut text = format!(
@@ -153,11 +136,7 @@ fn summary(survey: &Survey, matrix: &Matrix, facts: &[NicFacts]) -> String {
     let low = figures().fold(f64::INFINITY, f64::min);
     let high = figures().fold(0.0, f64::max);
     if low <= high {
-        text += &format!(
-            "; figures from {} to {}",
-            quantity.text(low),
-            quantity.text(high)
-        );
+        text += &format!("; figures from {} to {}", quantity.text(low), quantity.text(high));
     }
     if let Some(worst) = facts.first() {
         text += &format!(". Worst NIC: {}", survey.roster.name(worst.nic));

@@ -72,11 +72,8 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
         place[initiator.index()] = Some(0);
         place[target.index()] = Some(0);
     }
-    let nics: Vec<NicId> = roster
-        .nic_ids()
-        .zip(&place)
-        .filter_map(|(nic, of)| of.map(|_| nic))
-        .collect();
+    let nics: Vec<NicId> =
+        roster.nic_ids().zip(&place).filter_map(|(nic, of)| of.map(|_| nic)).collect();
     if nics.is_empty() || nics.len() > MOST_NICS {
         return None;
     }
@@ -96,18 +93,12 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
     }
     let bytes: Vec<u8> = cells.iter().flat_map(|cell| cell.to_le_bytes()).collect();
     let of_bandwidth = survey.setup.tests[matrix.test.index()].of_bandwidth;
-    let populations: Vec<&Population> = survey
-        .verdict
-        .populations
-        .iter()
-        .filter(|of| of.test == matrix.test)
-        .collect();
+    let populations: Vec<&Population> =
+        survey.verdict.populations.iter().filter(|of| of.test == matrix.test).collect();
     let badness = badness(survey, matrix);
     let location = |nic: NicId| {
         let location = roster.location(nic);
-        location.map_or((u16::MAX, u16::MAX, None), |of| {
-            (of.group, of.switch, of.port)
-        })
+        location.map_or((u16::MAX, u16::MAX, None), |of| (of.group, of.switch, of.port))
     };
     let mut by_location: Vec<u32> = (0..nics.len() as u32).collect();
     by_location.sort_by_key(|at| location(nics[*at as usize]));
@@ -205,11 +196,7 @@ pub fn factors(survey: &Survey, matrix: &Matrix) -> Vec<PairFactor> {
         let pair = Pair { initiator, target };
         let factor = figure.zip(median(survey.roster.class(pair)));
         let factor = factor.map(|(figure, median)| {
-            if of_bandwidth {
-                median / figure.max(f64::MIN_POSITIVE)
-            } else {
-                figure / median
-            }
+            if of_bandwidth { median / figure.max(f64::MIN_POSITIVE) } else { figure / median }
         });
         (pair, factor)
     };
@@ -234,9 +221,7 @@ pub fn badness(survey: &Survey, matrix: &Matrix) -> Vec<f64> {
             *count += 1;
         }
     }
-    sums.into_iter()
-        .map(|(sum, count)| sum / f64::from(count.max(1)))
-        .collect()
+    sums.into_iter().map(|(sum, count)| sum / f64::from(count.max(1))).collect()
 }
 
 /// Returns the title of the map of a test.
@@ -269,10 +254,7 @@ mod tests {
             .filter(|(one, other)| one != other)
             .map(|(one, other)| (NicId(one), NicId(other), figure(one, other)))
             .collect();
-        survey.verdict.matrices = vec![Matrix {
-            test: TestId(0),
-            cells,
-        }];
+        survey.verdict.matrices = vec![Matrix { test: TestId(0), cells }];
         survey
     }
 
@@ -282,17 +264,12 @@ mod tests {
         let map = map(&survey, &survey.verdict.matrices[0]).unwrap();
         assert_eq!(map.nics(), 7);
         let bytes = STANDARD.decode(&map.cells).unwrap();
-        let cells: Vec<u16> = bytes
-            .chunks(2)
-            .map(|cell| u16::from_le_bytes([cell[0], cell[1]]))
-            .collect();
+        let cells: Vec<u16> =
+            bytes.chunks(2).map(|cell| u16::from_le_bytes([cell[0], cell[1]])).collect();
         // NIC 2 is left out, so that NIC 5 is in row 4.
         let at = |row: usize, column: usize| cells[row * 7 + column];
         assert_eq!([at(0, 0), at(6, 5)], [UNTESTED, FAILED]);
-        assert_eq!(
-            [at(0, 1), at(4, 0), at(0, 4)],
-            [SMALLEST, u16::MAX, u16::MAX]
-        );
+        assert_eq!([at(0, 1), at(4, 0), at(0, 4)], [SMALLEST, u16::MAX, u16::MAX]);
         assert_eq!(map.range, (2e3, 6e3));
         assert!(map.is_complete && !map.is_one_way);
     }
@@ -321,17 +298,11 @@ mod tests {
         survey.roster.nics.swap(0, 7);
         let map = map(&survey, &survey.verdict.matrices[0]).unwrap();
         let names = |order: &[u32]| -> Vec<&str> {
-            order
-                .iter()
-                .map(|at| map.names[*at as usize].as_str())
-                .collect()
+            order.iter().map(|at| map.names[*at as usize].as_str()).collect()
         };
         // The NICs of the first switch come first.
         let by_location = names(&map.by_location);
-        assert!(
-            by_location[..3].contains(&"nid000416 cxi0"),
-            "{by_location:?}"
-        );
+        assert!(by_location[..3].contains(&"nid000416 cxi0"), "{by_location:?}");
         let slow = survey.roster.name(NicId(SLOW));
         assert_eq!(names(&map.by_badness)[0], slow);
     }
@@ -340,10 +311,7 @@ mod tests {
     fn colors_reach_beyond_the_limit_but_not_to_single_outliers() {
         let population = testing::population(TestId(0), Class::Switch);
         // Figures from 1.8 us, 99 % below 2.01 us, a limit of 2.47 us.
-        assert_eq!(
-            colors(&[&population], (1_800.0, 1e9), false),
-            (1_810.0, 2_470.0 * 1.5)
-        );
+        assert_eq!(colors(&[&population], (1_800.0, 1e9), false), (1_810.0, 2_470.0 * 1.5));
         let bandwidth = testing::population(TestId(1), Class::Switch);
         let (low, high) = colors(&[&bandwidth], (1.0, 21e9), true);
         assert_eq!((low, high), (17.67e9 / 1.5, 20.1e9));

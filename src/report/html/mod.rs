@@ -46,9 +46,7 @@ const MOST_LINES: usize = 20;
 
 /// Returns the page with these results, which was made `now`.
 pub fn page(results: &[ReadResult], now: SystemTime) -> String {
-    let made = now
-        .duration_since(SystemTime::UNIX_EPOCH)
-        .map_or(0, |of| of.as_millis() as u64);
+    let made = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |of| of.as_millis() as u64);
     let has_map = results.iter().any(|result| match &result.content {
         Content::Survey(survey) => !survey.verdict.matrices.is_empty(),
         _ => false,
@@ -118,10 +116,8 @@ fn verdict(content: &Content) -> (Badge, String) {
 
 /// Returns a line for each result, the worst first: its verdict and its most important metrics.
 fn summary(results: &[ReadResult]) -> Markup {
-    let mut lines: Vec<(Badge, Vec<Markup>)> = (1..)
-        .zip(results)
-        .map(|(number, result)| line(number, result))
-        .collect();
+    let mut lines: Vec<(Badge, Vec<Markup>)> =
+        (1..).zip(results).map(|(number, result)| line(number, result)).collect();
     lines.sort_by_key(|((grade, _), _)| *grade);
     let rows: Vec<Vec<Markup>> = lines.into_iter().map(|(_, row)| row).collect();
     let (first, others) = rows.split_at(rows.len().min(MOST_LINES));
@@ -141,26 +137,20 @@ fn summary(results: &[ReadResult]) -> Markup {
 fn line(number: usize, result: &ReadResult) -> (Badge, Vec<Markup>) {
     let (status, finding) = verdict(&result.content);
     let (title, place, started) = match &result.content {
-        Content::Run(run) => (
-            format!("{} {}", run.tool, result.file),
-            run::place(run),
-            Some(run.started_unix_ms),
-        ),
+        Content::Run(run) => {
+            (format!("{} {}", run.tool, result.file), run::place(run), Some(run.started_unix_ms))
+        }
         Content::Comparison(of) => (
             format!("compare {}", of.tool),
             of.new.first().map_or(String::new(), |run| run.host.clone()),
             of.new.first().map(|run| run.started_unix_ms),
         ),
-        Content::Survey(survey) => (
-            format!("survey {}", result.file),
-            survey::place(survey),
-            Some(survey.started_unix_ms),
-        ),
-        Content::Stat(stat) => (
-            format!("stat {}", result.file),
-            stat::place(stat),
-            Some(stat.started_unix_ms),
-        ),
+        Content::Survey(survey) => {
+            (format!("survey {}", result.file), survey::place(survey), Some(survey.started_unix_ms))
+        }
+        Content::Stat(stat) => {
+            (format!("stat {}", result.file), stat::place(stat), Some(stat.started_unix_ms))
+        }
     };
     let row = vec![
         html! { a href={ "#result-" (number) } { (title) } },
@@ -174,12 +164,7 @@ fn line(number: usize, result: &ReadResult) -> (Badge, Vec<Markup>) {
 
 /// Returns all sections: surveys, the worst first, jobs, comparisons, then the runs of each tool.
 fn sections(results: &[ReadResult]) -> Markup {
-    let numbered = || {
-        results
-            .iter()
-            .enumerate()
-            .map(|(at, of)| (at + 1, &of.content))
-    };
+    let numbered = || results.iter().enumerate().map(|(at, of)| (at + 1, &of.content));
     let mut surveys: Vec<(usize, &str, &Survey)> = (1..)
         .zip(results)
         .filter_map(|(number, result)| match &result.content {

@@ -23,20 +23,10 @@ pub enum Quantity {
 
 /// Units of 1,000, with the factor of each.
 const LATENCIES: &[(f64, &str)] = &[(1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s")];
-const BANDWIDTHS: &[(f64, &str)] = &[
-    (1.0, "B/s"),
-    (1e3, "kB/s"),
-    (1e6, "MB/s"),
-    (1e9, "GB/s"),
-    (1e12, "TB/s"),
-];
+const BANDWIDTHS: &[(f64, &str)] =
+    &[(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s"), (1e12, "TB/s")];
 const RATES: &[(f64, &str)] = &[(1.0, "/s"), (1e3, "k/s"), (1e6, "M/s"), (1e9, "G/s")];
-const SIZES: &[(u64, &str)] = &[
-    (1, "B"),
-    (1 << 10, "KiB"),
-    (1 << 20, "MiB"),
-    (1 << 30, "GiB"),
-];
+const SIZES: &[(u64, &str)] = &[(1, "B"), (1 << 10, "KiB"), (1 << 20, "MiB"), (1 << 30, "GiB")];
 
 /// Most labels of an axis.
 const MOST_TICKS: usize = 9;
@@ -79,10 +69,7 @@ impl Quantity {
 
 /// Returns the largest unit that leaves at least 1 of a value.
 fn unit_of(value: f64, units: &'static [(f64, &'static str)]) -> (f64, &'static str) {
-    let fitting = units
-        .iter()
-        .rev()
-        .find(|(factor, _)| value >= *factor * 0.9995);
+    let fitting = units.iter().rev().find(|(factor, _)| value >= *factor * 0.9995);
     *fitting.unwrap_or(&units[0])
 }
 
@@ -107,10 +94,7 @@ fn trimmed(value: f64, decimals: usize) -> String {
 
 /// Returns a size in the largest unit that leaves a whole number.
 fn size(bytes: u64) -> String {
-    let fitting = SIZES
-        .iter()
-        .rev()
-        .find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
+    let fitting = SIZES.iter().rev().find(|(unit, _)| bytes > 0 && bytes.is_multiple_of(*unit));
     let (factor, unit) = fitting.unwrap_or(&SIZES[0]);
     format!("{} {unit}", bytes / factor)
 }
@@ -120,9 +104,7 @@ fn size(bytes: u64) -> String {
 pub fn log_ticks(low: f64, high: f64, quantity: Quantity) -> Vec<(f64, String)> {
     let values = if quantity == Quantity::Size {
         let powers = (0..=40).map(|power| f64::from(power).exp2());
-        powers
-            .filter(|value| (low..=high).contains(value))
-            .collect()
+        powers.filter(|value| (low..=high).contains(value)).collect()
     } else {
         let of_decade = |steps: &'static [f64]| {
             let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
@@ -152,10 +134,7 @@ fn linear_values(low: f64, high: f64) -> Vec<f64> {
     let rough = (high - low).max(f64::MIN_POSITIVE) / 5.0;
     let decade = 10f64.powf(rough.log10().floor());
     let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * decade);
-    let step = step
-        .into_iter()
-        .find(|step| *step >= rough)
-        .unwrap_or(rough);
+    let step = step.into_iter().find(|step| *step >= rough).unwrap_or(rough);
     let first = (low / step).ceil() as i64;
     let last = (high / step).floor() as i64;
     (first..=last).map(|at| at as f64 * step).collect()
@@ -165,8 +144,7 @@ fn linear_values(low: f64, high: f64) -> Vec<f64> {
 fn labelled(values: Vec<f64>, quantity: Quantity) -> Vec<(f64, String)> {
     let every = values.len().div_ceil(MOST_TICKS).max(1);
     let kept = values.into_iter().step_by(every);
-    kept.map(|value| (value, quantity.tick_text(value)))
-        .collect()
+    kept.map(|value| (value, quantity.tick_text(value))).collect()
 }
 
 #[cfg(test)]
@@ -199,10 +177,7 @@ mod tests {
         let latency = |low, high| texts(log_ticks(low, high, Quantity::Latency));
         assert_eq!(latency(1_500.0, 12e3), ["2 us", "5 us", "10 us"]);
         assert_eq!(latency(10.0, 2e6).len(), 6);
-        assert_eq!(
-            latency(2_010.0, 2_090.0),
-            ["2.02 us", "2.04 us", "2.06 us", "2.08 us"]
-        );
+        assert_eq!(latency(2_010.0, 2_090.0), ["2.02 us", "2.04 us", "2.06 us", "2.08 us"]);
         assert_eq!(texts(log_ticks(0.58, 2.1, Quantity::Count)), ["1", "2"]);
         let sizes = texts(log_ticks(1.0, 4_194_304.0, Quantity::Size));
         assert_eq!(sizes[..2], ["1 B", "8 B"]);

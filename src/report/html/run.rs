@@ -53,10 +53,7 @@ pub fn finding(run: &Outcome) -> String {
 
 /// Returns where a run was measured.
 pub fn place(run: &Outcome) -> String {
-    let device = run
-        .device
-        .as_ref()
-        .map_or("no NIC", |device| device.name.as_str());
+    let device = run.device.as_ref().map_or("no NIC", |device| device.name.as_str());
     let own = format!("{} {device}", run.host.name);
     match &run.peer {
         Some(peer) => {
@@ -84,46 +81,26 @@ pub fn together(runs: &[&Outcome]) -> Option<Markup> {
         return None;
     }
     let of_size = |size: u64| {
-        let mut values: Vec<f64> = all
-            .iter()
-            .filter(|(of, _)| *of == size)
-            .map(|(_, value)| *value)
-            .collect();
+        let mut values: Vec<f64> =
+            all.iter().filter(|(of, _)| *of == size).map(|(_, value)| *value).collect();
         values.sort_by(f64::total_cmp);
         values
     };
-    let values: Vec<(f64, Vec<f64>)> = sizes
-        .iter()
-        .map(|size| (*size as f64, of_size(*size)))
-        .collect();
+    let values: Vec<(f64, Vec<f64>)> =
+        sizes.iter().map(|size| (*size as f64, of_size(*size))).collect();
     let curve = Curve {
         name: format!("{} runs", runs.len()),
         is_main: true,
-        points: values
-            .iter()
-            .map(|(size, of)| (*size, of[(of.len() - 1) / 2]))
-            .collect(),
-        band: values
-            .iter()
-            .map(|(size, of)| (*size, of[0], of[of.len() - 1]))
-            .collect(),
+        points: values.iter().map(|(size, of)| (*size, of[(of.len() - 1) / 2])).collect(),
+        band: values.iter().map(|(size, of)| (*size, of[0], of[of.len() - 1])).collect(),
         ..Curve::default()
     };
     let quantity = main_quantity(runs[0]);
-    let x = Axis::log(
-        "Size",
-        Quantity::Size,
-        &mut sizes.iter().map(|size| *size as f64),
-    )?;
-    let y = Axis::log(
-        sizes::axis_title(quantity),
-        quantity,
-        &mut all.iter().map(|(_, value)| *value),
-    )?;
-    let what = format!(
-        "{} of each size: median and range of the runs",
-        sizes::axis_title(quantity)
-    );
+    let x = Axis::log("Size", Quantity::Size, &mut sizes.iter().map(|size| *size as f64))?;
+    let y =
+        Axis::log(sizes::axis_title(quantity), quantity, &mut all.iter().map(|(_, value)| *value))?;
+    let what =
+        format!("{} of each size: median and range of the runs", sizes::axis_title(quantity));
     Some(figure(&what, &chart::curves(&what, &x, &y, &[curve])))
 }
 
@@ -157,15 +134,9 @@ pub fn section(run: &Outcome) -> Markup {
 pub fn circumstances(file: &str, run: &Outcome) -> Markup {
     let device = run.device.as_ref();
     let software = device.and_then(|device| device.is_software) == Some(true);
-    let labels: Vec<String> = run
-        .labels
-        .iter()
-        .map(|(key, value)| format!("{key}={value}"))
-        .collect();
-    let options = run
-        .options
-        .as_ref()
-        .and_then(|options| serde_json::to_value(options).ok());
+    let labels: Vec<String> =
+        run.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let options = run.options.as_ref().and_then(|options| serde_json::to_value(options).ok());
     let options = options.as_ref().and_then(serde_json::Value::as_object);
     html! {
         (facts(&[
@@ -213,15 +184,10 @@ fn main_quantity(run: &Outcome) -> Quantity {
 /// Returns the table of expectations.
 fn expectations(verdicts: &[ExpectationResult]) -> Markup {
     let row = |verdict: &ExpectationResult| {
-        let (grade, text) = if verdict.met {
-            (Grade::Good, "met")
-        } else {
-            (Grade::Bad, "not met")
-        };
+        let (grade, text) =
+            if verdict.met { (Grade::Good, "met") } else { (Grade::Bad, "not met") };
         let quantity = Quantity::of_unit(&verdict.unit);
-        let measured = verdict
-            .measured
-            .map_or("not measured".into(), |of| quantity.text(of));
+        let measured = verdict.measured.map_or("not measured".into(), |of| quantity.text(of));
         vec![
             cell(Quantity::Size.text(verdict.size_bytes as f64)),
             cell(&verdict.expectation),

@@ -14,10 +14,7 @@ use crate::survey::words::grouped;
 const MOST_BARS: usize = 80;
 
 pub fn percentile(latency: &LatencyResult, percent: f64) -> Option<&PercentileValue> {
-    latency
-        .percentiles
-        .iter()
-        .find(|value| value.percent == percent)
+    latency.percentiles.iter().find(|value| value.percent == percent)
 }
 
 /// Returns the median or the bandwidth.
@@ -69,12 +66,7 @@ pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
         };
         let shown = [50.0, 90.0, 99.0, 99.9, 100.0];
         let of_percentile = |(color, percent): (usize, f64)| {
-            curve(
-                percentile_name(percent),
-                color,
-                percent == 50.0,
-                &of(percent),
-            )
+            curve(percentile_name(percent), color, percent == 50.0, &of(percent))
         };
         let mut curves: Vec<Curve> = shown.into_iter().enumerate().map(of_percentile).collect();
         curves.push(curve("min".into(), 5, false, &|result| {
@@ -87,11 +79,7 @@ pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
     };
     let points = || curves.iter().flat_map(|curve| &curve.points);
     let x = Axis::log("Size", Quantity::Size, &mut points().map(|(size, _)| *size))?;
-    let y = Axis::log(
-        axis_title(quantity),
-        quantity,
-        &mut points().map(|(_, value)| *value),
-    )?;
+    let y = Axis::log(axis_title(quantity), quantity, &mut points().map(|(_, value)| *value))?;
     Some(figure(what, &chart::curves(what, &x, &y, &curves)))
 }
 
@@ -150,28 +138,14 @@ pub fn intervals(result: &SizeResult) -> Option<Markup> {
         curve("mean", 0, &|at| of(at).mean_ns),
         curve("p99", 2, &|at| of(at).p99_ns.map(|ns| ns as f64)),
     ];
-    let curves: Vec<Curve> = curves
-        .into_iter()
-        .filter(|of| !of.points.is_empty())
-        .collect();
-    let values = || {
-        curves
-            .iter()
-            .flat_map(|of| &of.points)
-            .map(|(_, value)| *value)
-    };
+    let curves: Vec<Curve> = curves.into_iter().filter(|of| !of.points.is_empty()).collect();
+    let values = || curves.iter().flat_map(|of| &of.points).map(|(_, value)| *value);
     let mut ends = rows.iter().map(|row| row.end_s);
     let x = Axis::from_zero("Time", Quantity::Seconds, &mut ends)?;
     let (y, title) = if result.bandwidth.is_some() {
-        (
-            Axis::from_zero("Bandwidth", Quantity::Bandwidth, &mut values())?,
-            "Bandwidth",
-        )
+        (Axis::from_zero("Bandwidth", Quantity::Bandwidth, &mut values())?, "Bandwidth")
     } else {
-        (
-            Axis::log("Latency", Quantity::Latency, &mut values())?,
-            "Latency",
-        )
+        (Axis::log("Latency", Quantity::Latency, &mut values())?, "Latency")
     };
     let size = Quantity::Size.text(result.size_bytes as f64);
     let what = format!("{title} over time, {size}");
@@ -185,10 +159,7 @@ pub fn table_of(measured: &[&SizeResult]) -> Markup {
             Extent::Complete => "",
             Extent::Partial | Extent::None => " (partial)",
         };
-        cell(format!(
-            "{}{remark}",
-            Quantity::Size.text(result.size_bytes as f64)
-        ))
+        cell(format!("{}{remark}", Quantity::Size.text(result.size_bytes as f64)))
     };
     let operations = |result: &SizeResult| cell(grouped(result.count));
     let latency = |ns: f64| cell(Quantity::Latency.text(ns));
@@ -224,12 +195,7 @@ pub fn table_of(measured: &[&SizeResult]) -> Markup {
             let of = result.bandwidth.as_ref()?;
             let bandwidth = Quantity::Bandwidth.text(of.bandwidth_bytes_per_s);
             let packets = Quantity::Rate.text(of.packet_rate_packets_per_s);
-            Some(vec![
-                size(result),
-                operations(result),
-                cell(bandwidth),
-                cell(packets),
-            ])
+            Some(vec![size(result), operations(result), cell(bandwidth), cell(packets)])
         };
         let rows: Vec<Vec<Markup>> = measured.iter().filter_map(row).collect();
         table("Bandwidths", &columns.map(PageColumn::Numbers), &rows)

@@ -53,11 +53,7 @@ const TIME_LINES: [TimeLine; 4] = [
     },
     TimeLine {
         title: "Lost code words and replays",
-        counters: &[
-            "hni_pcs_uncorrected_cw",
-            "hni_llr_tx_replay_event",
-            "hni_llr_rx_replay_event",
-        ],
+        counters: &["hni_pcs_uncorrected_cw", "hni_llr_tx_replay_event", "hni_llr_rx_replay_event"],
         quantity: Quantity::Rate,
         scale: 1.0,
     },
@@ -91,15 +87,12 @@ pub fn place(stat: &ReadStat) -> String {
 
 /// Returns the section below its title.
 pub fn section(stat: &ReadStat) -> Markup {
-    let without: Vec<&str> = (stat.nodes.iter())
-        .filter(|node| !node.has_end)
-        .map(|node| node.host.as_str())
-        .collect();
+    let without: Vec<&str> =
+        (stat.nodes.iter()).filter(|node| !node.has_end).map(|node| node.host.as_str()).collect();
     let series = stat.series();
     let peaks: Vec<String> = series.iter().flat_map(NodeSeries::peaks).collect();
-    let pictures: Vec<Markup> = (TIME_LINES.iter())
-        .filter_map(|line| over_time(line, stat, &series))
-        .collect();
+    let pictures: Vec<Markup> =
+        (TIME_LINES.iter()).filter_map(|line| over_time(line, stat, &series)).collect();
     html! {
         p { (badge(status(stat))) " " (finding(stat)) }
         ul {
@@ -125,18 +118,12 @@ pub fn circumstances(file: &str, stat: &ReadStat) -> Markup {
         (None, signal) => signal.map(|signal| format!("ended by signal {signal}")),
     };
     facts(&[
-        (
-            "Command",
-            Some(stat.program.join(" ")).filter(|of| !of.is_empty()),
-        ),
+        ("Command", Some(stat.program.join(" ")).filter(|of| !of.is_empty())),
         ("File", Some(file.to_owned())),
         ("Job", stat.job.clone()),
         ("Nodes", Some(stat.nodes.len().to_string())),
         ("Started", Some(time(stat.started_unix_ms))),
-        (
-            "Time",
-            stat.seconds.map(|seconds| format!("{seconds:.1} s")),
-        ),
+        ("Time", stat.seconds.map(|seconds| format!("{seconds:.1} s"))),
         ("End", end),
         ("Counters", Some(stat.set.clone())),
         ("cxidiag", Some(stat.cxidiag_version.clone())),
@@ -146,14 +133,11 @@ pub fn circumstances(file: &str, stat: &ReadStat) -> Markup {
 /// Returns the table of NICs. More than a screen of them unfold.
 fn nics(stat: &ReadStat) -> Markup {
     let nics = stat.nics();
-    let rows: Vec<Vec<Markup>> = (nics.iter())
-        .map(|nic| nic_row(nic).iter().map(cell).collect())
-        .collect();
+    let rows: Vec<Vec<Markup>> =
+        (nics.iter()).map(|nic| nic_row(nic).iter().map(cell).collect()).collect();
     let [first, others @ ..] = TITLES;
-    let columns: Vec<PageColumn> = [PageColumn::Words(first)]
-        .into_iter()
-        .chain(others.map(PageColumn::Numbers))
-        .collect();
+    let columns: Vec<PageColumn> =
+        [PageColumn::Words(first)].into_iter().chain(others.map(PageColumn::Numbers)).collect();
     let (shown, folded) = rows.split_at(rows.len().min(MOST_NICS));
     html! {
         (table("NICs", &columns, shown))
@@ -174,9 +158,8 @@ fn over_time(line: &TimeLine, stat: &ReadStat, series: &[NodeSeries]) -> Option<
     for of in series {
         for (nic, device) in of.head.devices.iter().enumerate() {
             let points = of.rates(nic, line.counters, start);
-            let points: Vec<(f64, f64)> = (points.into_iter())
-                .map(|(at, rate)| (at, rate * line.scale))
-                .collect();
+            let points: Vec<(f64, f64)> =
+                (points.into_iter()).map(|(at, rate)| (at, rate * line.scale)).collect();
             let largest = points.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
             if largest > 0.0 {
                 let curve = Curve {
@@ -196,11 +179,7 @@ fn over_time(line: &TimeLine, stat: &ReadStat, series: &[NodeSeries]) -> Option<
         .collect();
     let points = || curves.iter().flat_map(|curve| &curve.points);
     let x = Axis::from_zero("Time", Quantity::Seconds, &mut points().map(|(at, _)| *at))?;
-    let y = Axis::from_zero(
-        line.title,
-        line.quantity,
-        &mut points().map(|(_, rate)| *rate),
-    )?;
+    let y = Axis::from_zero(line.title, line.quantity, &mut points().map(|(_, rate)| *rate))?;
     let what = format!("{} over time, of the NICs with most", line.title);
     Some(figure(&what, &chart::curves(&what, &x, &y, &curves)))
 }

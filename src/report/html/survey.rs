@@ -39,19 +39,12 @@ pub fn status(survey: &Survey) -> Badge {
 
 /// Returns the first line of the text, without the word of the status.
 pub fn finding(survey: &Survey) -> &str {
-    survey
-        .summary
-        .split_once(": ")
-        .map_or(survey.summary.as_str(), |(_, rest)| rest)
+    survey.summary.split_once(": ").map_or(survey.summary.as_str(), |(_, rest)| rest)
 }
 
 /// Returns the job of a survey, or what started its processes.
 pub fn place(survey: &Survey) -> String {
-    let job = survey
-        .setup
-        .job
-        .as_ref()
-        .map(|job| format!("{} {}", job.manager, job.id));
+    let job = survey.setup.job.as_ref().map(|job| format!("{} {}", job.manager, job.id));
     job.unwrap_or_else(|| survey.setup.launcher.clone())
 }
 
@@ -126,41 +119,24 @@ fn certainty(cause: &Cause) -> Badge {
 pub fn circumstances(file: &str, survey: &Survey) -> Markup {
     let setup = &survey.setup;
     let tests: Vec<String> = setup.tests.iter().map(words::test).collect();
-    let job = setup
-        .job
-        .as_ref()
-        .map(|job| format!("{} {}", job.manager, job.id));
+    let job = setup.job.as_ref().map(|job| format!("{} {}", job.manager, job.id));
     facts(&[
-        (
-            "Survey",
-            Some(setup.arguments.join(" ")).filter(|of| !of.is_empty()),
-        ),
+        ("Survey", Some(setup.arguments.join(" ")).filter(|of| !of.is_empty())),
         ("File", Some(file.to_owned())),
         ("Started", Some(time(survey.started_unix_ms))),
         ("Duration", Some(seconds(survey.elapsed_ms))),
         ("Started by", Some(setup.launcher.clone())),
         ("Job", job),
         ("Processes", Some(words::grouped(setup.processes.into()))),
-        (
-            "NICs",
-            Some(words::grouped(survey.roster.nics.len() as u64)),
-        ),
+        ("NICs", Some(words::grouped(survey.roster.nics.len() as u64))),
         ("Tests", Some(tests.join(", "))),
-        (
-            "Load",
-            survey.load.as_ref().map(|of| of.settings.patterns.clone()),
-        ),
+        ("Load", survey.load.as_ref().map(|of| of.settings.patterns.clone())),
         ("Pairs", Some(setup.pairs.clone())),
         ("Time of a pair", Some(format!("{} s", setup.pair_s))),
-        (
-            "Expected",
-            Some(setup.expectations.join(", ")).filter(|of| !of.is_empty()),
-        ),
+        ("Expected", Some(setup.expectations.join(", ")).filter(|of| !of.is_empty())),
         (
             "Platform",
-            survey
-                .is_software
-                .then(|| "software NICs (no Cassini hardware involved)".to_owned()),
+            survey.is_software.then(|| "software NICs (no Cassini hardware involved)".to_owned()),
         ),
         ("cxidiag", Some(survey.cxidiag_version.clone())),
     ])
@@ -236,19 +212,12 @@ fn why(survey: &Survey) -> Markup {
 /// Returns the table of what was not measured, by kind of part and reason.
 fn untested(survey: &Survey) -> Markup {
     let row = |of: &UntestedGroup| {
-        vec![
-            cell(&of.names),
-            cell(&of.reason),
-            cell(words::grouped(of.pairs)),
-        ]
+        vec![cell(&of.names), cell(&of.reason), cell(words::grouped(of.pairs))]
     };
     let all = untested_groups(survey);
     let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
-    let columns = [
-        PageColumn::Words("Part"),
-        PageColumn::Words("Reason"),
-        PageColumn::Numbers("Pairs"),
-    ];
+    let columns =
+        [PageColumn::Words("Part"), PageColumn::Words("Reason"), PageColumn::Numbers("Pairs")];
     html! {
         (table("Untested", &columns, &rows))
         (more(all.len()))
@@ -289,21 +258,12 @@ fn distribution(survey: &Survey, population: &Population) -> Option<Markup> {
     let ratio = match bins.as_slice() {
         [] => return None,
         [_] => 1.02,
-        [..] => bins
-            .windows(2)
-            .map(|pair| pair[1].0 / pair[0].0)
-            .fold(f64::INFINITY, f64::min),
+        [..] => bins.windows(2).map(|pair| pair[1].0 / pair[0].0).fold(f64::INFINITY, f64::min),
     };
-    let bars: Vec<(f64, f64, u64)> = bins
-        .iter()
-        .map(|(from, count)| (*from, from * ratio, *count))
-        .collect();
+    let bars: Vec<(f64, f64, u64)> =
+        bins.iter().map(|(from, count)| (*from, from * ratio, *count)).collect();
     let mark = |name: &str, at: Option<f64>, is_limit| {
-        at.map(|at| Mark {
-            name: format!("{name} {}", quantity.text(at)),
-            at,
-            is_limit,
-        })
+        at.map(|at| Mark { name: format!("{name} {}", quantity.text(at)), at, is_limit })
     };
     let marks: Vec<Mark> = [
         mark("median", Some(population.median()), false),
@@ -318,11 +278,7 @@ fn distribution(survey: &Survey, population: &Population) -> Option<Markup> {
         _ => "Median latency",
     };
     let edges = bars.iter().flat_map(|(from, to, _)| [*from, *to]);
-    let x = Axis::log(
-        title,
-        quantity,
-        &mut edges.chain(marks.iter().map(|mark| mark.at)),
-    )?;
+    let x = Axis::log(title, quantity, &mut edges.chain(marks.iter().map(|mark| mark.at)))?;
     let counts = bars.iter().map(|(_, _, count)| *count as f64);
     let y = Axis::log("Pairs", Quantity::Count, &mut counts.chain([0.6]))?;
     let name = name(survey, population);
@@ -348,9 +304,8 @@ fn populations(survey: &Survey) -> Markup {
         row
     };
     let rows: Vec<Vec<Markup>> = survey.verdict.populations.iter().map(row).collect();
-    let numbers = [
-        "Pairs", "Outside", "Failed", "Min", "p5", "Median", "p95", "Max", "Limit", "Expected",
-    ];
+    let numbers =
+        ["Pairs", "Outside", "Failed", "Min", "p5", "Median", "p95", "Max", "Limit", "Expected"];
     let columns: Vec<PageColumn> = [PageColumn::Words("Test and class")]
         .into_iter()
         .chain(numbers.map(PageColumn::Numbers))
@@ -367,12 +322,7 @@ fn populations(survey: &Survey) -> Markup {
 fn sums(survey: &Survey, test: usize) -> Markup {
     let of_test = |of: &&Aggregate| of.test.index() == test;
     let all: Vec<&Aggregate> = survey.verdict.aggregates.iter().filter(of_test).collect();
-    let title = survey
-        .setup
-        .tests
-        .get(test)
-        .map(words::test)
-        .unwrap_or_default();
+    let title = survey.setup.tests.get(test).map(words::test).unwrap_or_default();
     let is_pair = |of: &Aggregate| matches!(of.unit, Unit::GroupPair(..));
     let groups = groups(&all);
     let has_table = groups.len() > 1 && groups.len() <= MOST_GROUPS;

@@ -122,9 +122,7 @@ mod tests {
 
     fn recorded(samples: impl IntoIterator<Item = u64>) -> Recorder {
         let mut recorder = Recorder::new(None).unwrap();
-        samples
-            .into_iter()
-            .for_each(|sample| recorder.record(sample));
+        samples.into_iter().for_each(|sample| recorder.record(sample));
         recorder
     }
 
@@ -133,10 +131,7 @@ mod tests {
     fn only_complete_medians_are_stable_or_not() {
         let stability = |extent| {
             let recorder = recorded([1, 1_000]);
-            let detail = Detail {
-                until: Some(Until { percent: 1.0 }),
-                ..Detail::default()
-            };
+            let detail = Detail { until: Some(Until { percent: 1.0 }), ..Detail::default() };
             let result = SizeResult::of_latencies(8, &recorder, extent, detail);
             result.latency.and_then(|latency| latency.median_is_stable)
         };
@@ -155,13 +150,8 @@ mod tests {
         assert_eq!(figure("p99"), Some(990.0));
         assert_eq!(figure("p99.99"), Some(1_000.0));
         assert_eq!(figure("bw"), None);
-        let marked: Vec<bool> = result
-            .latency
-            .unwrap()
-            .percentiles
-            .iter()
-            .map(|p| p.too_few_samples)
-            .collect();
+        let marked: Vec<bool> =
+            result.latency.unwrap().percentiles.iter().map(|p| p.too_few_samples).collect();
         assert_eq!(marked, [false, false, false, true, true, false]);
     }
 
@@ -180,10 +170,7 @@ mod tests {
                 8,
                 &recorder,
                 Extent::Complete,
-                Detail {
-                    own_spread_ns: spread,
-                    ..Detail::default()
-                },
+                Detail { own_spread_ns: spread, ..Detail::default() },
             );
             let percentiles = result.latency.unwrap().percentiles;
             let marks = percentiles.iter().map(|of| of.within_own_spread);
@@ -197,45 +184,21 @@ mod tests {
     #[test]
     fn treats_no_samples_as_not_measured() {
         let result = SizeResult::of_latencies(8, &recorded([]), Extent::Partial, Detail::default());
-        assert_eq!(
-            (result.extent, result.latency.is_none()),
-            (Extent::None, true)
-        );
+        assert_eq!((result.extent, result.latency.is_none()), (Extent::None, true));
     }
 
     #[test]
     fn further_percentiles_stand_in_order() {
         let further = ["95", "99", "10"].map(|text| text.parse().unwrap());
-        let detail = Detail {
-            further: &further,
-            ..Detail::default()
-        };
+        let detail = Detail { further: &further, ..Detail::default() };
         let result = SizeResult::of_latencies(8, &recorded(1..=1_000), Extent::Complete, detail);
         let percentiles = result.latency.unwrap().percentiles;
-        let all: Vec<_> = percentiles
-            .iter()
-            .map(|of| (of.percent, of.value_ns))
-            .collect();
-        assert_eq!(
-            all[..5],
-            [
-                (10.0, 100),
-                (50.0, 500),
-                (90.0, 900),
-                (95.0, 950),
-                (99.0, 990)
-            ]
-        );
+        let all: Vec<_> = percentiles.iter().map(|of| (of.percent, of.value_ns)).collect();
+        assert_eq!(all[..5], [(10.0, 100), (50.0, 500), (90.0, 900), (95.0, 950), (99.0, 990)]);
         assert_eq!(all.len(), 8);
         // p99 is 90 above p90, and only 40 above p95.
-        let detail = Detail {
-            own_spread_ns: Some(50),
-            ..detail
-        };
+        let detail = Detail { own_spread_ns: Some(50), ..detail };
         let result = SizeResult::of_latencies(8, &recorded(1..=1_000), Extent::Complete, detail);
-        assert_eq!(
-            result.latency.unwrap().percentiles[4].within_own_spread,
-            Some(false)
-        );
+        assert_eq!(result.latency.unwrap().percentiles[4].within_own_spread, Some(false));
     }
 }

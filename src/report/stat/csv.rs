@@ -16,9 +16,7 @@ use node::nic::counter_table::Row;
 pub fn csv(job: &JobStat) -> Result<Vec<u8>, Failure> {
     const WHAT: &str = "cannot write CSV";
     let mut writer = csv::Writer::from_writer(Vec::new());
-    let titles = [
-        "host", "device", "counter", "before", "after", "delta", "seconds",
-    ];
+    let titles = ["host", "device", "counter", "before", "after", "delta", "seconds"];
     writer.write_record(titles).environment(WHAT)?;
     for (node, nic) in nics(job) {
         for (position, name) in node.counters.iter().enumerate() {
@@ -41,8 +39,5 @@ pub fn csv(job: &JobStat) -> Result<Vec<u8>, Failure> {
             writer.write_record(row).environment(WHAT)?;
         }
     }
-    writer
-        .into_inner()
-        .map_err(csv::IntoInnerError::into_error)
-        .environment(WHAT)
+    writer.into_inner().map_err(csv::IntoInnerError::into_error).environment(WHAT)
 }

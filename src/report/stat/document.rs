@@ -208,9 +208,7 @@ impl<'a> From<&'a JobStat> for StatDocument<'a> {
             seconds: job.elapsed.map(|elapsed| elapsed.as_secs_f64()),
             nodes: job.nodes.iter().map(node).collect(),
             missing_nodes: job.missing.clone(),
-            nics: nics(job)
-                .map(|(node, nic)| StatNic::of(node, nic))
-                .collect(),
+            nics: nics(job).map(|(node, nic)| StatNic::of(node, nic)).collect(),
             findings: findings(job),
             series: job.series.iter().map(StatSeries::from).collect(),
         }
@@ -241,10 +239,7 @@ impl<'a> StatNic<'a> {
             generation: nic.generation,
             serial: nic.serial.clone(),
             location: nic.nid.map(Location::of_nid),
-            counters: StatCounters {
-                names: &node.counters,
-                nic,
-            },
+            counters: StatCounters { names: &node.counters, nic },
         }
     }
 }
@@ -253,10 +248,7 @@ fn findings(job: &JobStat) -> Vec<StatFinding> {
     let places: Vec<(&NodeRecord, &NicRecord)> = nics(job).collect();
     let place = |index: &usize| {
         let (node, nic) = places.get(*index)?;
-        Some(StatPlace {
-            host: node.node.clone(),
-            device: nic.device.clone(),
-        })
+        Some(StatPlace { host: node.node.clone(), device: nic.device.clone() })
     };
     let finding = |of: &node::nic::job_findings::JobFinding| StatFinding {
         code: of.code,

@@ -57,19 +57,8 @@ impl JobStat {
             }
         }
         let elapsed = nodes.iter().filter_map(NodeRecord::elapsed).max();
-        let findings = job_findings(&JobEvidence {
-            nics: &nics,
-            elapsed,
-        });
-        Self {
-            nodes,
-            missing,
-            directory: None,
-            nics,
-            findings,
-            series: Vec::new(),
-            elapsed,
-        }
+        let findings = job_findings(&JobEvidence { nics: &nics, elapsed });
+        Self { nodes, missing, directory: None, nics, findings, series: Vec::new(), elapsed }
     }
 
     /// Adds what some counters did over time. A series of another node is left out: it is of an
@@ -82,10 +71,7 @@ impl JobStat {
 
     /// Adds the directory from which all nodes can be reported later.
     pub fn with_directory(self, directory: String) -> Self {
-        Self {
-            directory: Some(directory),
-            ..self
-        }
+        Self { directory: Some(directory), ..self }
     }
 
     /// Returns whether anything is unusual: a finding, or a reading that is missing. A short
@@ -108,10 +94,7 @@ impl JobStat {
 
     /// Returns how the command ended: on the first node on which it did not end well, else on any.
     pub fn status(&self) -> Option<EndStatus> {
-        let ends = self
-            .nodes
-            .iter()
-            .filter_map(|node| node.end.as_ref()?.status);
+        let ends = self.nodes.iter().filter_map(|node| node.end.as_ref()?.status);
         let worst = ends.clone().find(|status| *status != EndStatus::Exit(0));
         worst.or_else(|| ends.clone().next())
     }
@@ -119,10 +102,7 @@ impl JobStat {
     /// Returns the nodes whose command has not ended, as far as is known.
     pub fn without_end(&self) -> impl Iterator<Item = &str> {
         let is_without = |node: &&NodeRecord| node.end.as_ref().is_none_or(|end| end.is_interim);
-        self.nodes
-            .iter()
-            .filter(is_without)
-            .map(|node| node.node.as_str())
+        self.nodes.iter().filter(is_without).map(|node| node.node.as_str())
     }
 
     /// Returns the number of processes that were still running at the end.

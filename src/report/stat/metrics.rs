@@ -15,18 +15,9 @@ const SIGNAL: i32 = 128;
 
 /// Returns the metrics: only counters of the set, and only those that the NICs have.
 pub fn families(job: &JobStat) -> Vec<Family> {
-    let gauge = |name, unit, help, samples| Family {
-        name,
-        kind: Kind::Gauge,
-        unit,
-        help,
-        samples,
-    };
+    let gauge = |name, unit, help, samples| Family { name, kind: Kind::Gauge, unit, help, samples };
     let single = |value: Option<f64>| {
-        let sample = |value| Sample {
-            labels: Vec::new(),
-            value,
-        };
+        let sample = |value| Sample { labels: Vec::new(), value };
         value.map(sample).into_iter().collect()
     };
     let status = job.status().map(|status| match status {
@@ -54,12 +45,7 @@ pub fn families(job: &JobStat) -> Vec<Family> {
             "Exit status of the command, 128 more than the signal that ended it.",
             single(status.map(f64::from)),
         ),
-        gauge(
-            SERIES,
-            "",
-            "NICs that were read.",
-            single(Some(job.nics.len() as f64)),
-        ),
+        gauge(SERIES, "", "NICs that were read.", single(Some(job.nics.len() as f64))),
         gauge(
             "cxidiag_stat_outlier",
             "",
@@ -74,15 +60,9 @@ fn counters(job: &JobStat) -> Vec<Sample> {
     for (node, nic) in nics(job) {
         for (position, name) in node.counters.iter().enumerate() {
             let is_gauge = Row::of(name).is_some_and(|row| row.is_gauge);
-            if let Some(count) = nic
-                .change(position)
-                .and_then(Change::count)
-                .filter(|_| !is_gauge)
+            if let Some(count) = nic.change(position).and_then(Change::count).filter(|_| !is_gauge)
             {
-                samples.push(Sample {
-                    labels: labels(node, nic, name),
-                    value: count as f64,
-                });
+                samples.push(Sample { labels: labels(node, nic, name), value: count as f64 });
             }
         }
     }
@@ -90,19 +70,12 @@ fn counters(job: &JobStat) -> Vec<Sample> {
 }
 
 fn labels(node: &NodeRecord, nic: &NicRecord, counter: &str) -> Vec<(&'static str, String)> {
-    vec![
-        ("host", node.node.clone()),
-        ("device", nic.device.clone()),
-        ("name", counter.to_owned()),
-    ]
+    vec![("host", node.node.clone()), ("device", nic.device.clone()), ("name", counter.to_owned())]
 }
 
 fn outliers(job: &JobStat) -> Vec<Sample> {
     let places: Vec<_> = nics(job).collect();
-    let found = job
-        .findings
-        .iter()
-        .filter(|finding| finding.code == "outlier");
+    let found = job.findings.iter().filter(|finding| finding.code == "outlier");
     let samples = found.flat_map(|finding| {
         let place = |index: &usize| places.get(*index).copied();
         let nics = finding.nics.iter().filter_map(place);
@@ -128,11 +101,7 @@ mod tests {
         let job = JobStat::of(vec![testing::node("nid1", &nics)], Vec::new());
         let samples = outliers(&job);
         assert_eq!(samples.len(), 1);
-        let expected = [
-            ("host", "nid1"),
-            ("device", "cxi1"),
-            ("name", "hni_fgfc_port"),
-        ];
+        let expected = [("host", "nid1"), ("device", "cxi1"), ("name", "hni_fgfc_port")];
         let expected = expected.map(|(name, value)| (name, value.to_owned()));
         assert_eq!(samples[0].labels, expected);
         assert_eq!(samples[0].value, 9000.0);

@@ -4,15 +4,8 @@ use node::nic::evidence::Evidence;
 use node::nic::job_findings::{JobNic, percent, timeouts_of};
 
 /// The titles of the columns. The first one is words, the others are numbers.
-pub const TITLES: [&str; 7] = [
-    "NIC",
-    "Sent",
-    "Received",
-    "Timeouts",
-    "Resent",
-    "Held back",
-    "Paused",
-];
+pub const TITLES: [&str; 7] =
+    ["NIC", "Sent", "Received", "Timeouts", "Resent", "Held back", "Paused"];
 
 /// Returns the cells of a NIC; `-` for a counter that it does not have.
 pub fn nic_row(nic: &JobNic) -> [String; 7] {
@@ -22,10 +15,7 @@ pub fn nic_row(nic: &JobNic) -> [String; 7] {
         count.map_or("-".into(), |bytes| format!("{}B", scaled(bytes as f64)))
     };
     let count = |count: Option<u64>| count.map_or("-".into(), |count| count.to_string());
-    let evidence = Evidence {
-        changes: of,
-        packets: None,
-    };
+    let evidence = Evidence { changes: of, packets: None };
     let share = |prefix: &str| evidence.longest_share(prefix).map_or("-".into(), percent);
     [
         nic.name.clone(),

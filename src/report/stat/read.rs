@@ -131,11 +131,7 @@ impl ReadStat {
 }
 
 fn nic_name(has_others: bool, host: &str, device: &str) -> String {
-    if has_others {
-        format!("{host} {device}")
-    } else {
-        device.to_owned()
-    }
+    if has_others { format!("{host} {device}") } else { device.to_owned() }
 }
 
 fn change((name, counter): (&String, &Option<ReadCounter>)) -> Option<(String, Change)> {
@@ -162,10 +158,7 @@ mod tests {
         let job = JobStat::of(nodes.into(), vec!["nid3".into()]);
         let text = serde_json::to_string(&StatDocument::from(&job)).unwrap();
         let read: ReadStat = serde_json::from_str(&text).unwrap();
-        assert_eq!(
-            (&*read.missing_nodes, read.exit_status),
-            (&["nid3".to_owned()][..], Some(0))
-        );
+        assert_eq!((&*read.missing_nodes, read.exit_status), (&["nid3".to_owned()][..], Some(0)));
         let nics = read.nics();
         for (read, nic) in nics.iter().zip(&job.nics) {
             assert_eq!((&read.name, read.node), (&nic.name, nic.node));
@@ -191,13 +184,7 @@ mod tests {
         let read: ReadStat = serde_json::from_str(&document).unwrap();
         assert_eq!(read.series()[0].intervals.len(), 1);
         let changes = &read.nics()[0].changes;
-        assert_eq!(
-            changes.of("x"),
-            Some(Change::Counted {
-                by: 1,
-                within: None
-            })
-        );
+        assert_eq!(changes.of("x"), Some(Change::Counted { by: 1, within: None }));
         assert_eq!(changes.of("y"), None);
     }
 }

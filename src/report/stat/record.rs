@@ -136,10 +136,7 @@ impl Values {
         let times = readings.iter().flatten().filter_map(|reading| reading.at);
         let first_unix_ns = times.map(ns).min().unwrap_or(0);
         let value = |reading: Reading| (reading.value, reading.at.map(|at| ns(at) - first_unix_ns));
-        Self {
-            first_unix_ns,
-            values: readings.into_iter().map(|of| of.map(value)).collect(),
-        }
+        Self { first_unix_ns, values: readings.into_iter().map(|of| of.map(value)).collect() }
     }
 
     /// Returns the reading of the counter at this position in the table of names; `None` if the NIC
@@ -170,9 +167,7 @@ impl NicRecord {
             generation: nic.generation.map(Generation::number),
             link_speed: nic.link_speed.clone(),
             pcie_gt_per_s: nic.pcie_gt_per_s,
-            limits: limits
-                .map(|(name, limit)| (name.to_owned(), limit))
-                .collect(),
+            limits: limits.map(|(name, limit)| (name.to_owned(), limit)).collect(),
             nid: nic.nid,
             max_spt_retries: nic.max_spt_retries,
             before,
@@ -239,9 +234,7 @@ impl NodeRecord {
         }
         // Counters are read by their names, perhaps by root.
         if let Some(name) = record.counters.iter().find(|name| !is_counter(name)) {
-            return Err(format!(
-                "not a file of cxidiag stat: {name} is not the name of a counter"
-            ));
+            return Err(format!("not a file of cxidiag stat: {name} is not the name of a counter"));
         }
         let count = record.counters.len();
         let all = |nic: &NicRecord| {
@@ -268,19 +261,14 @@ impl NodeRecord {
     /// node of the same step. Each node counts its commands, and one of them may have run fewer:
     /// so the times must agree, too.
     pub fn is_before(&self, other: &Self) -> bool {
-        let last = self
-            .end
-            .as_ref()
-            .map_or(self.started_unix_ns, |end| end.unix_ns);
+        let last = self.end.as_ref().map_or(self.started_unix_ns, |end| end.unix_ns);
         self.run < other.run && last < other.started_unix_ns
     }
 
     /// Returns the time between both readings; `None` without an end.
     pub fn elapsed(&self) -> Option<Duration> {
         let end = self.end.as_ref()?;
-        Some(Duration::from_nanos(
-            end.unix_ns.saturating_sub(self.started_unix_ns),
-        ))
+        Some(Duration::from_nanos(end.unix_ns.saturating_sub(self.started_unix_ns)))
     }
 }
 
@@ -296,13 +284,7 @@ mod tests {
         let names = ["a", "b", "c"].map(str::to_owned);
         let at = |ns| Some(Duration::new(1_700_000_000, ns));
         let readings: Readings = [
-            (
-                "a".to_owned(),
-                Reading {
-                    value: (1 << 56) - 10,
-                    at: at(999_999_999),
-                },
-            ),
+            ("a".to_owned(), Reading { value: (1 << 56) - 10, at: at(999_999_999) }),
             ("c".to_owned(), Reading { value: 3, at: None }),
         ]
         .into_iter()
@@ -312,10 +294,7 @@ mod tests {
             assert_eq!(values.reading(position), readings.get(name));
         }
         assert_eq!(values.reading(names.len()), None);
-        assert_eq!(
-            values.values,
-            [Some(((1 << 56) - 10, Some(0))), None, Some((3, None))]
-        );
+        assert_eq!(values.values, [Some(((1 << 56) - 10, Some(0))), None, Some((3, None))]);
     }
 
     #[test]
@@ -354,31 +333,19 @@ mod tests {
         let text = String::from_utf8(record.bytes()).unwrap();
         let refused = |text: &str| NodeRecord::read(text.as_bytes()).unwrap_err();
         let newer = text.replace("\"stat_format\":1", "\"stat_format\":2");
-        assert_eq!(
-            refused(&newer),
-            "format 2 of another version of cxidiag, expected 1"
-        );
+        assert_eq!(refused(&newer), "format 2 of another version of cxidiag, expected 1");
         let newer = "{\"stat_format\":2}";
-        assert_eq!(
-            refused(newer),
-            "format 2 of another version of cxidiag, expected 1"
-        );
+        assert_eq!(refused(newer), "format 2 of another version of cxidiag, expected 1");
         assert!(refused("{}").starts_with("not a file of cxidiag stat: missing field"));
         assert!(refused(&text[..text.len() / 2]).starts_with("not a file of cxidiag stat: EOF"));
         for name in ["properties/../../x", "retry_handler//abs/path", "../x", ""] {
-            let other = text.replace(
-                "\"counters\":[\"hni_tx_ok_opt\"",
-                &format!("\"counters\":[\"{name}\""),
-            );
+            let other = text
+                .replace("\"counters\":[\"hni_tx_ok_opt\"", &format!("\"counters\":[\"{name}\""));
             let why = format!("not a file of cxidiag stat: {name} is not the name of a counter");
             assert_eq!(refused(&other), why);
         }
         let short = text.replace("\"counters\":[", "\"counters\":[\"more\",");
-        assert!(
-            refused(&short).contains("differ in number"),
-            "{}",
-            refused(&short)
-        );
+        assert!(refused(&short).contains("differ in number"), "{}", refused(&short));
     }
 
     proptest! {

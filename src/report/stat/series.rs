@@ -171,16 +171,11 @@ impl NodeSeries {
     /// Returns the sum of each counter of a NIC, by name.
     pub fn sums(&self, nic: usize) -> BTreeMap<&str, u64> {
         let sum = |column: usize| {
-            let counts = self
-                .intervals
-                .iter()
-                .filter_map(|of| of.counts[nic][column]);
+            let counts = self.intervals.iter().filter_map(|of| of.counts[nic][column]);
             counts.fold(0, u64::saturating_add)
         };
         let names = self.head.counters.iter().enumerate();
-        names
-            .map(|(column, name)| (name.as_str(), sum(column)))
-            .collect()
+        names.map(|(column, name)| (name.as_str(), sum(column))).collect()
     }
 }
 
@@ -245,11 +240,7 @@ mod tests {
         let torn = NodeSeries::read(&text[..text.len() - 5]).unwrap();
         assert_eq!(torn.intervals.len(), 3);
         assert_eq!(series.sums(0)["retry_handler/spt_timeouts"], 10);
-        assert!(
-            NodeSeries::read("")
-                .unwrap_err()
-                .starts_with("not a series of cxidiag stat")
-        );
+        assert!(NodeSeries::read("").unwrap_err().starts_with("not a series of cxidiag stat"));
     }
 
     proptest! {

@@ -23,20 +23,12 @@ pub fn node(name: &str, nics: &[(&str, &[(&str, u64)])]) -> NodeRecord {
     }
     let readings = |counts: &[(&str, u64)], is_end: bool| -> Readings {
         let at = Duration::from_secs(STARTED + if is_end { SECONDS } else { 0 });
-        let reading = |by: u64| Reading {
-            value: 1000 + if is_end { by } else { 0 },
-            at: Some(at),
-        };
-        let named = counts
-            .iter()
-            .map(|(name, by)| ((*name).to_owned(), reading(*by)));
+        let reading = |by: u64| Reading { value: 1000 + if is_end { by } else { 0 }, at: Some(at) };
+        let named = counts.iter().map(|(name, by)| ((*name).to_owned(), reading(*by)));
         named.collect()
     };
     let nic = |(device, counts): &(&str, &[(&str, u64)])| {
-        let facts = NicFacts {
-            device: (*device).to_owned(),
-            ..NicFacts::default()
-        };
+        let facts = NicFacts { device: (*device).to_owned(), ..NicFacts::default() };
         let before = Values::of(&readings(counts, false), &counters);
         let mut nic = NicRecord::begin(&facts, None, None, before);
         nic.after = Some(Values::of(&readings(counts, true), &counters));

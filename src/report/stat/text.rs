@@ -106,11 +106,7 @@ fn in_one_line(job: &JobStat) -> String {
     let mut unusual = job.findings.iter().filter(|finding| finding.code != SHORT);
     let first = unusual.next().map(|finding| finding.text.clone());
     let all: Vec<String> = first.into_iter().chain(notes(job)).collect();
-    if all.is_empty() {
-        "nothing unusual".into()
-    } else {
-        all.join("; ")
-    }
+    if all.is_empty() { "nothing unusual".into() } else { all.join("; ") }
 }
 
 /// Returns what ran, where and how long.
@@ -129,21 +125,10 @@ fn heading(job: &JobStat) -> String {
         EndStatus::Exit(code) => format!("exit status {code}"),
         EndStatus::Signal(signal) => format!("ended by signal {signal}"),
     });
-    let elapsed = job
-        .elapsed
-        .map(|time| format!("{:.1} s", time.as_secs_f64()));
+    let elapsed = job.elapsed.map(|time| format!("{:.1} s", time.as_secs_f64()));
     let rest: Vec<String> = [command, elapsed, status].into_iter().flatten().collect();
-    let rest = if rest.is_empty() {
-        String::new()
-    } else {
-        format!(": {}", rest.join(", "))
-    };
-    let software = if job
-        .nodes
-        .iter()
-        .flat_map(|node| &node.nics)
-        .any(|nic| nic.is_software)
-    {
+    let rest = if rest.is_empty() { String::new() } else { format!(": {}", rest.join(", ")) };
+    let software = if job.nodes.iter().flat_map(|node| &node.nics).any(|nic| nic.is_software) {
         " (software NICs)"
     } else {
         ""
@@ -161,20 +146,13 @@ fn notes(job: &JobStat) -> Vec<String> {
         format!(" (when they have ended: cxidiag stat --merge {directory})")
     });
     if !job.missing.is_empty() {
-        notes.push(format!(
-            "no readings from {}{merge}",
-            job.missing.join(", ")
-        ));
+        notes.push(format!("no readings from {}{merge}", job.missing.join(", ")));
     }
     let without: Vec<&str> = job.without_end().collect();
     if !without.is_empty() {
         notes.push(format!("no end reading from {}{merge}", without.join(", ")));
     }
-    let place = if job.nodes.len() == 1 {
-        " of this node"
-    } else {
-        ""
-    };
+    let place = if job.nodes.len() == 1 { " of this node" } else { "" };
     match job.still_running() {
         0 => {}
         1 => notes.push(format!("1 process{place} was still running")),
@@ -185,17 +163,9 @@ fn notes(job: &JobStat) -> Vec<String> {
             change == Change::Reset && Row::of(name).is_none_or(|row| !row.is_gauge)
         })
     };
-    let reset: Vec<&str> = job
-        .nics
-        .iter()
-        .filter(resets)
-        .map(|nic| nic.name.as_str())
-        .collect();
+    let reset: Vec<&str> = job.nics.iter().filter(resets).map(|nic| nic.name.as_str()).collect();
     if !reset.is_empty() {
-        notes.push(format!(
-            "counters were reset meanwhile: {}",
-            reset.join(", ")
-        ));
+        notes.push(format!("counters were reset meanwhile: {}", reset.join(", ")));
     }
     notes
 }
@@ -241,11 +211,7 @@ fn traffic_line(job: &JobStat) -> Option<String> {
     );
     let unused = unused(job);
     if !unused.is_empty() {
-        let place = if job.nodes.len() > 1 {
-            " of all nodes"
-        } else {
-            ""
-        };
+        let place = if job.nodes.len() > 1 { " of all nodes" } else { "" };
         line += &format!("; {}{place} carried < 1 %", unused.join(" and "));
     }
     Some(line)
@@ -287,9 +253,7 @@ fn write_counters(out: &mut impl Write, job: &JobStat) -> io::Result<()> {
                 Change::Counted { by, .. } => by.to_string(),
                 Change::Reset => "reset".into(),
             };
-            let rate = change
-                .per_second()
-                .map_or("-".into(), |rate| format!("{rate:.1}"));
+            let rate = change.per_second().map_or("-".into(), |rate| format!("{rate:.1}"));
             let [unit, meaning] = row.map_or(["", ""], |row| [row.unit, row.meaning]);
             let words = [nic.name.as_str(), name, &value, &rate, unit, meaning];
             rows.push(words.map(str::to_owned).to_vec());
@@ -350,12 +314,7 @@ mod tests {
         ]);
         let nodes = (416..420).map(|number| {
             let second = if number == 417 { &bad[..] } else { quiet };
-            let nics = [
-                ("cxi0", quiet),
-                ("cxi1", second),
-                ("cxi2", quiet),
-                ("cxi3", quiet),
-            ];
+            let nics = [("cxi0", quiet), ("cxi1", second), ("cxi2", quiet), ("cxi3", quiet)];
             let mut node = testing::node(&format!("nid{number:06}"), &nics);
             node.step = Some(StepRecord {
                 name: "Slurm job 1234 step 0".into(),
@@ -402,10 +361,7 @@ traffic: 1.2 TB out, 7.5 GB/s a NIC at most (nid000419 cxi3)
                 ("lpe_net_match_overflow_0", 1),
                 ("lpe_net_match_request_0", software),
             ];
-            let job = JobStat::of(
-                vec![testing::node("nid1", &[("cxi0", &counts)])],
-                Vec::new(),
-            );
+            let job = JobStat::of(vec![testing::node("nid1", &[("cxi0", &counts)])], Vec::new());
             messages_line(&job.nics).unwrap()
         };
         let expected = "messages: 50 % found a posted receive, 50 % came unexpected";
@@ -418,10 +374,7 @@ traffic: 1.2 TB out, 7.5 GB/s a NIC at most (nid000419 cxi3)
     #[test]
     fn counts_of_the_driver_alone_are_no_readings() {
         let counts = [("properties/pcie_corr_err", 0)];
-        let job = JobStat::of(
-            vec![testing::node("nid1", &[("cxi0", &counts)])],
-            Vec::new(),
-        );
+        let job = JobStat::of(vec![testing::node("nid1", &[("cxi0", &counts)])], Vec::new());
         assert!(job.is_unusual());
         assert!(text(&job, Level::Line).ends_with(": no counters could be read\n"));
     }
@@ -439,10 +392,7 @@ traffic: 1.2 TB out, 7.5 GB/s a NIC at most (nid000419 cxi3)
     #[test]
     fn names_nics_that_carried_next_to_nothing() {
         let line = |counts: &[(&str, u64)]| {
-            let busy = [
-                ("hni_sts_tx_ok_octets", 75_000_000),
-                ("hni_sts_rx_ok_octets", 75_000_000),
-            ];
+            let busy = [("hni_sts_tx_ok_octets", 75_000_000), ("hni_sts_rx_ok_octets", 75_000_000)];
             let node = testing::node("nid1", &[("cxi0", &busy), ("cxi1", counts)]);
             traffic_line(&JobStat::of(vec![node], Vec::new())).unwrap()
         };
@@ -485,10 +435,7 @@ no end reading from nid2
     #[test]
     fn tables_have_each_nic_and_each_counter_that_counted() {
         let counts = [("hni_sts_tx_ok_octets", 20_000), ("hni_fgfc_port", 0)];
-        let job = JobStat::of(
-            vec![testing::node("nid1", &[("cxi0", &counts)])],
-            Vec::new(),
-        );
+        let job = JobStat::of(vec![testing::node("nid1", &[("cxi0", &counts)])], Vec::new());
         let text = text(&job, Level::All);
         let (_, tables) = text.split_once("\n\n").unwrap();
         let expected = "\

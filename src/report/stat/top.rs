@@ -17,11 +17,7 @@ const COUNTERS: [&str; 5] = ["Per second", "NIC", "Counter", "Unit", "Meaning"];
 pub fn screen(nics: &[JobNic], within: Duration, rows: usize, columns: usize) -> String {
     let plural = if nics.len() == 1 { "" } else { "s" };
     let mut lines = vec![
-        format!(
-            "{} NIC{plural}: the last {:.1} s (q ends)",
-            nics.len(),
-            within.as_secs_f64()
-        ),
+        format!("{} NIC{plural}: the last {:.1} s (q ends)", nics.len(), within.as_secs_f64()),
         String::new(),
     ];
     let mut align = [Align::Right; TITLES.len()];
@@ -62,13 +58,7 @@ fn busiest(nics: &[JobNic], most: usize) -> Vec<Vec<String>> {
     all.sort_by(|(one, ..), (other, ..)| other.total_cmp(one));
     let row = |(rate, nic, counter, row): (f64, String, String, &Row)| {
         let rate = scaled(rate);
-        vec![
-            rate.trim_end().to_owned(),
-            nic,
-            counter,
-            row.unit.to_owned(),
-            row.meaning.to_owned(),
-        ]
+        vec![rate.trim_end().to_owned(), nic, counter, row.unit.to_owned(), row.meaning.to_owned()]
     };
     all.into_iter().take(most).map(row).collect()
 }
@@ -112,10 +102,7 @@ mod tests {
 
     #[test]
     fn fits_into_the_screen() {
-        let counts = [
-            ("hni_sts_tx_ok_octets", 20_000),
-            ("hni_sts_rx_ok_octets", 30_000),
-        ];
+        let counts = [("hni_sts_tx_ok_octets", 20_000), ("hni_sts_rx_ok_octets", 30_000)];
         let found = lines(&counts, 8, 20);
         assert_eq!(found.len(), 8);
         assert!(found.iter().all(|line| line.chars().count() <= 20));

@@ -44,9 +44,7 @@ impl Survey {
             exit_status: conclusion.exit_status(),
             summary: String::new(),
             error: end.err().map(Problem::from),
-            started_unix_ms: started
-                .duration_since(SystemTime::UNIX_EPOCH)
-                .map_or(0, milliseconds),
+            started_unix_ms: started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, milliseconds),
             elapsed_ms: milliseconds(elapsed),
             is_software: roster.nics.iter().any(is_software),
             clock_uncertainty_ns: None,

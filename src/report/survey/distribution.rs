@@ -18,13 +18,8 @@ pub fn lines(survey: &Survey) -> Vec<String> {
     let mut lines = Vec::new();
     for of_bandwidth in [false, true] {
         let of_kind = |of: &&Population| tested(survey, of.test).of_bandwidth == of_bandwidth;
-        let rows: Vec<&Population> = survey
-            .verdict
-            .populations
-            .iter()
-            .filter(|of| of.count > 0)
-            .filter(of_kind)
-            .collect();
+        let rows: Vec<&Population> =
+            survey.verdict.populations.iter().filter(|of| of.count > 0).filter(of_kind).collect();
         if rows.is_empty() {
             continue;
         }
@@ -36,10 +31,7 @@ pub fn lines(survey: &Survey) -> Vec<String> {
     lines.extend(without_limit(survey));
     lines.extend(sensitivity(survey));
     for (statistic, of_pairs) in [
-        (
-            Statistic::P5,
-            "latencies are judged by their 5th percentiles",
-        ),
+        (Statistic::P5, "latencies are judged by their 5th percentiles"),
         (Statistic::Min, "latencies are judged by their minima"),
     ] {
         let is_judged = |of: &Population| of.figure == statistic && of.limit.is_some();
@@ -65,9 +57,7 @@ fn sensitivity(survey: &Survey) -> Vec<String> {
         let links = links.into_iter().max_by(f64::total_cmp);
         let links = links.map(|ratio| format!(", links between two groups {ratio:.2} times"));
         let (name, links) = (words::test(tested), links.unwrap_or_default());
-        Some(format!(
-            "{name} would have found a NIC {ratio:.2} times as slow as good ones{links}."
-        ))
+        Some(format!("{name} would have found a NIC {ratio:.2} times as slow as good ones{links}."))
     };
     let tests = survey.setup.tests.iter().enumerate();
     tests.filter_map(of_test).collect()
@@ -84,12 +74,7 @@ fn without_limit(survey: &Survey) -> Vec<String> {
             "A class with fewer than {LEAST_FIGURES} pairs has no limit; --expect sets an absolute one."
         ));
     }
-    if let Some(class) = survey
-        .verdict
-        .populations
-        .iter()
-        .find(|of| is_incomparable(of))
-    {
+    if let Some(class) = survey.verdict.populations.iter().find(|of| is_incomparable(of)) {
         lines.push(format!(
             "Class {} has one way and nothing to compare it with; --expect judges it.",
             class.class.name()
@@ -118,15 +103,7 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
     let has_expected = populations.iter().any(|of| of.expected.is_some());
     let has_failed = populations.iter().any(|of| of.failed > 0);
     let figures = if of_bandwidth {
-        [
-            "Test (GB/s)",
-            "Class",
-            "Pairs",
-            "Max",
-            "Median",
-            "p1",
-            "Min",
-        ]
+        ["Test (GB/s)", "Class", "Pairs", "Max", "Median", "p1", "Min"]
     } else {
         ["Test (us)", "Class", "Pairs", "Min", "Median", "p99", "Max"]
     };
@@ -144,16 +121,10 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
         let figure = |value| words::figure(test, value);
         let optional = |value: Option<f64>| value.map_or("-".into(), figure);
         let [p1, _, _, median, _, _, p99] = of.percentiles;
-        let figures = if of_bandwidth {
-            [of.max, median, p1, of.min]
-        } else {
-            [of.min, median, p99, of.max]
-        };
-        let mut cells = vec![
-            words::test(test),
-            of.class.name().to_owned(),
-            words::grouped(of.count),
-        ];
+        let figures =
+            if of_bandwidth { [of.max, median, p1, of.min] } else { [of.min, median, p99, of.max] };
+        let mut cells =
+            vec![words::test(test), of.class.name().to_owned(), words::grouped(of.count)];
         cells.extend(figures.map(figure));
         cells.push(optional(of.limit));
         if has_expected {
@@ -173,12 +144,8 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
 /// Returns the table of the switches and groups with the largest shares of pairs outside the
 /// limits; nothing if there are none.
 pub fn worst_places(survey: &Survey) -> Vec<String> {
-    let mut worst: Vec<&Aggregate> = survey
-        .verdict
-        .aggregates
-        .iter()
-        .filter(|of| of.outside > 0)
-        .collect();
+    let mut worst: Vec<&Aggregate> =
+        survey.verdict.aggregates.iter().filter(|of| of.outside > 0).collect();
     let share = |of: &Aggregate| of.outside as f64 / of.count.max(1) as f64;
     worst.sort_by(|one, other| share(other).total_cmp(&share(one)));
     let more = worst.len().saturating_sub(SHOWN_AGGREGATES);
@@ -186,14 +153,7 @@ pub fn worst_places(survey: &Survey) -> Vec<String> {
     if worst.is_empty() {
         return Vec::new();
     }
-    let titles = [
-        "Most pairs outside",
-        "Test",
-        "Pairs",
-        "Median",
-        "Worst",
-        "Outside",
-    ];
+    let titles = ["Most pairs outside", "Test", "Pairs", "Median", "Worst", "Outside"];
     let row = |of: &Aggregate| {
         let test = tested(survey, of.test);
         vec![

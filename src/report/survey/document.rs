@@ -175,10 +175,9 @@ impl Survey {
             Conclusion::Bad => Err(Failure::unmet(&self.summary)),
             Conclusion::Undecided => Err(Failure::undecided(&self.summary)),
             Conclusion::Failed => Err(Failure::environment(&self.summary)),
-            Conclusion::Interrupted => Err(Failure::new(
-                Kind::Interrupted,
-                anyhow::Error::msg(self.summary.clone()),
-            )),
+            Conclusion::Interrupted => {
+                Err(Failure::new(Kind::Interrupted, anyhow::Error::msg(self.summary.clone())))
+            }
         }
     }
 }
@@ -228,11 +227,7 @@ mod tests {
             (Stage::Swap, Answer::Failed("no answer".into())),
             (Stage::Swap, Answer::Untested("late".into())),
         ] {
-            verdict.outside.push(PairResult {
-                stage,
-                answer,
-                ..result()
-            });
+            verdict.outside.push(PairResult { stage, answer, ..result() });
         }
         for unit in [Unit::Group(1), Unit::GroupPair(1, 2)] {
             verdict.causes.push(cause(unit, Certainty::Bad));
@@ -240,10 +235,7 @@ mod tests {
         verdict.populations[0].histogram = vec![(1800.0, 4), (1900.5, 20)];
         verdict.matrices = vec![Matrix {
             test: TestId(0),
-            cells: vec![
-                (NicId(0), NicId(1), Some(1900.0)),
-                (NicId(1), NicId(0), None),
-            ],
+            cells: vec![(NicId(0), NicId(1), Some(1900.0)), (NicId(1), NicId(0), None)],
         }];
         let failure = Failure::environment("no space left").with_hint("free space");
         Survey {
@@ -288,16 +280,8 @@ mod tests {
             let (setup, verdict) = (Setup::default(), Findings::default());
             let started = SystemTime::UNIX_EPOCH;
             let ended = Ok(());
-            Survey::new(
-                setup,
-                started,
-                Duration::ZERO,
-                roster.clone(),
-                verdict,
-                None,
-                ended,
-            )
-            .is_software
+            Survey::new(setup, started, Duration::ZERO, roster.clone(), verdict, None, ended)
+                .is_software
         };
         assert!(!is_software(&roster));
         roster.nics[5].device = "soft5".into();

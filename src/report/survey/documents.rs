@@ -32,11 +32,7 @@ impl SurveyDocuments {
         let mut documents = Documents::open(places)?;
         let has_stdout = documents.has_stdout();
         let csv = documents.csv.take();
-        Ok(Self {
-            has_stdout,
-            csv: csv.map(PairTable::begin).transpose()?,
-            documents,
-        })
+        Ok(Self { has_stdout, csv: csv.map(PairTable::begin).transpose()?, documents })
     }
 
     /// Returns whether a document has standard output, in place of the text.
@@ -82,9 +78,7 @@ impl SurveyDocuments {
             lines.append_all(of_results)?;
         }
         match &mut self.csv {
-            Some(table) => results
-                .iter()
-                .try_for_each(|result| table.add(result, roster, tests)),
+            Some(table) => results.iter().try_for_each(|result| table.add(result, roster, tests)),
             None => Ok(()),
         }
     }
@@ -96,9 +90,7 @@ impl SurveyDocuments {
             Some(documents.write_json(survey)),
             csv.map(PairTable::end),
             Some(documents.write_metrics(|| families(survey))),
-            documents
-                .bad_nodes
-                .map(|to| to.write(bad_nodes(survey).as_bytes())),
+            documents.bad_nodes.map(|to| to.write(bad_nodes(survey).as_bytes())),
             documents.ticket.map(|to| to.write(page(survey).as_bytes())),
         ];
         let written = written.into_iter().flatten();

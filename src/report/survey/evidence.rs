@@ -16,20 +16,14 @@ const SHORT: [(&str, &str); 6] = [
     ("hni_pcs_uncorrected_cw", "uncorrected code words"),
     ("ixe_tc_req_ecn_pkts", "congestion marks in requests"),
     ("ixe_tc_rsp_ecn_pkts", "congestion marks in responses"),
-    (
-        "oxe_stall_fgfc_blk",
-        "cycles held back by the flow control of the fabric",
-    ),
+    ("oxe_stall_fgfc_blk", "cycles held back by the flow control of the fabric"),
 ];
 
 /// Returns the sentences of the evidence against a cause, one for each test and class, the
 /// strongest first. The first one names the counters as well.
 pub fn sentences(survey: &Survey, cause: &Cause) -> Vec<String> {
-    let mut sentences: Vec<String> = cause
-        .evidence
-        .iter()
-        .map(|evidence| sentence(survey, cause, evidence))
-        .collect();
+    let mut sentences: Vec<String> =
+        cause.evidence.iter().map(|evidence| sentence(survey, cause, evidence)).collect();
     let counters = counters(cause);
     match sentences.first_mut() {
         Some(first) if !counters.is_empty() => {
@@ -79,11 +73,7 @@ fn sentence(survey: &Survey, cause: &Cause, evidence: &Evidence) -> String {
         (number, own) => format!("{number} {own}"),
     };
     if let (LimitSource::Expect, Some(limit)) = (evidence.source, evidence.limit) {
-        let bound = if test.of_bandwidth {
-            "at least"
-        } else {
-            "at most"
-        };
+        let bound = if test.of_bandwidth { "at least" } else { "at most" };
         text += &format!(", expected {bound} {}", beside(limit));
     }
     if let Some(median) = evidence.median {
@@ -212,11 +202,7 @@ mod tests {
         let mut survey = survey(good(), Ok(()));
         survey.setup.tests[0].tool = tool.into();
         survey.verdict.populations.remove(1);
-        let cause = Cause {
-            direction,
-            evidence: vec![evidence],
-            ..cause(unit, Certainty::Bad)
-        };
+        let cause = Cause { direction, evidence: vec![evidence], ..cause(unit, Certainty::Bad) };
         sentences(&survey, &cause).concat()
     }
 
@@ -229,11 +215,7 @@ mod tests {
             ("send-lat", Both, "sends 3.90 us in 6 of 6 pairs"),
             ("read-lat", Initiator, "reads 3.90 us from 6 of 6 partners"),
             ("read-lat", Target, "reads 3.90 us by 6 of 6 partners"),
-            (
-                "atomic-lat",
-                Initiator,
-                "atomics 3.90 us to 6 of 6 partners",
-            ),
+            ("atomic-lat", Initiator, "atomics 3.90 us to 6 of 6 partners"),
         ] {
             let said = said(tool, Unit::Nic(NicId(0)), direction, evidence(TestId(0)));
             assert_eq!(said, format!("{text}, median of its class 1.90"));
@@ -242,36 +224,15 @@ mod tests {
 
     #[test]
     fn names_the_pairs_of_a_part() {
-        let path = Unit::Path(Pair {
-            initiator: NicId(0),
-            target: NicId(4),
-        });
-        let switch = Unit::Switch {
-            group: 3,
-            switch: 12,
-        };
-        let once = Evidence {
-            outside: 1,
-            measured: 1,
-            ..evidence(TestId(0))
-        };
-        let alone = Evidence {
-            class: Class::Loopback,
-            ..once.clone()
-        };
+        let path = Unit::Path(Pair { initiator: NicId(0), target: NicId(4) });
+        let switch = Unit::Switch { group: 3, switch: 12 };
+        let once = Evidence { outside: 1, measured: 1, ..evidence(TestId(0)) };
+        let alone = Evidence { class: Class::Loopback, ..once.clone() };
         for (unit, evidence, text) in [
             (path, once, "writes 3.90 us"),
-            (
-                path,
-                evidence(TestId(0)),
-                "writes 3.90 us in 6 of 6 measurements",
-            ),
+            (path, evidence(TestId(0)), "writes 3.90 us in 6 of 6 measurements"),
             (Unit::Nic(NicId(0)), alone, "writes 3.90 us in loopback"),
-            (
-                switch,
-                evidence(TestId(0)),
-                "writes 3.90 us in 6 of 6 pairs as target",
-            ),
+            (switch, evidence(TestId(0)), "writes 3.90 us in 6 of 6 pairs as target"),
         ] {
             let said = said("write-lat", unit, Direction::Target, evidence);
             assert_eq!(said, format!("{text}, median of its class 1.90"));
@@ -286,10 +247,7 @@ mod tests {
             source: LimitSource::Failure,
             ..evidence(TestId(0))
         };
-        let partly = Evidence {
-            value: Some(3900.0),
-            ..failing.clone()
-        };
+        let partly = Evidence { value: Some(3900.0), ..failing.clone() };
         let expected = Evidence {
             limit: Some(2500.0),
             median: None,
@@ -297,26 +255,15 @@ mod tests {
             ..evidence(TestId(0))
         };
         for (evidence, text) in [
-            (
-                failing,
-                "writes to 6 of 6 partners fail: no answer within 2 s",
-            ),
+            (failing, "writes to 6 of 6 partners fail: no answer within 2 s"),
             (
                 partly,
                 "writes 3.90 us to 6 of 6 partners, median of its class 1.90; some fail: no \
                  answer within 2 s",
             ),
-            (
-                expected,
-                "writes 3.90 us to 6 of 6 partners, expected at most 2.50",
-            ),
+            (expected, "writes 3.90 us to 6 of 6 partners, expected at most 2.50"),
         ] {
-            let said = said(
-                "write-lat",
-                Unit::Nic(NicId(0)),
-                Direction::Initiator,
-                evidence,
-            );
+            let said = said("write-lat", Unit::Nic(NicId(0)), Direction::Initiator, evidence);
             assert_eq!(said, text);
         }
     }
@@ -343,12 +290,7 @@ mod tests {
             usual_retries: Some(0.0),
             ..evidence(TestId(0))
         };
-        let said = said(
-            "write-lat",
-            Unit::Nic(NicId(0)),
-            Direction::Initiator,
-            resending,
-        );
+        let said = said("write-lat", Unit::Nic(NicId(0)), Direction::Initiator, resending);
         let expected = "writes to 6 of 6 partners need 32 retries each, median of its class 0";
         assert_eq!(said, expected);
     }
@@ -356,23 +298,11 @@ mod tests {
     #[test]
     fn long_latencies_have_larger_units() {
         for (value, text) in [
-            (
-                999_000.0,
-                "writes 999.00 us to 6 of 6 partners, median of its class 1.90",
-            ),
-            (
-                304_386_170.0,
-                "writes 304.39 ms to 6 of 6 partners, median of its class 1.90 us",
-            ),
-            (
-                2e9,
-                "writes 2.00 s to 6 of 6 partners, median of its class 1.90 us",
-            ),
+            (999_000.0, "writes 999.00 us to 6 of 6 partners, median of its class 1.90"),
+            (304_386_170.0, "writes 304.39 ms to 6 of 6 partners, median of its class 1.90 us"),
+            (2e9, "writes 2.00 s to 6 of 6 partners, median of its class 1.90 us"),
         ] {
-            let slow = Evidence {
-                value: Some(value),
-                ..evidence(TestId(0))
-            };
+            let slow = Evidence { value: Some(value), ..evidence(TestId(0)) };
             let said = said("write-lat", Unit::Nic(NicId(0)), Direction::Initiator, slow);
             assert_eq!(said, text);
         }
@@ -385,21 +315,13 @@ mod tests {
                 LimitSource::LinkErrors,
                 "packets were damaged on its link during writes in 6 of 6 pairs",
             ),
-            (
-                LimitSource::Losses,
-                "packets were lost during writes in 6 of 6 pairs",
-            ),
+            (LimitSource::Losses, "packets were lost during writes in 6 of 6 pairs"),
             (
                 LimitSource::Tail,
                 "the slowest 1 % of writes in 6 of 6 pairs take more than 50 times the median",
             ),
         ] {
-            let sign = Evidence {
-                value: None,
-                median: None,
-                source,
-                ..evidence(TestId(0))
-            };
+            let sign = Evidence { value: None, median: None, source, ..evidence(TestId(0)) };
             let said = said("write-lat", Unit::Nic(NicId(0)), Direction::Both, sign);
             assert_eq!(said, text);
         }
@@ -409,16 +331,10 @@ mod tests {
     fn names_sizes_of_a_tool_with_several() {
         let mut survey = survey(good(), Ok(()));
         survey.verdict.populations.clear();
-        let large = Test {
-            size_bytes: 4096,
-            ..survey.setup.tests[0].clone()
-        };
+        let large = Test { size_bytes: 4096, ..survey.setup.tests[0].clone() };
         survey.setup.tests.push(large);
         let said = sentences(&survey, &cause(Unit::Nic(NicId(0)), Certainty::Bad)).concat();
-        assert!(
-            said.starts_with("writes of 8 bytes 3.90 us to 6 of 6"),
-            "{said}"
-        );
+        assert!(said.starts_with("writes of 8 bytes 3.90 us to 6 of 6"), "{said}");
     }
 
     #[test]

@@ -50,9 +50,7 @@ impl Header {
             schema_version: SCHEMA_VERSION,
             command: COMMAND.into(),
             cxidiag_version: env!("CARGO_PKG_VERSION").into(),
-            started_unix_ms: started
-                .duration_since(SystemTime::UNIX_EPOCH)
-                .map_or(0, milliseconds),
+            started_unix_ms: started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, milliseconds),
             setup: setup.clone(),
             roster: roster.clone(),
         }
@@ -137,10 +135,7 @@ impl Line {
 
 fn name(roster: &Roster, nic: NicId) -> Name {
     let nic = roster.nic(nic);
-    Name {
-        host: roster.node(nic.node).host.clone(),
-        device: nic.device.clone(),
-    }
+    Name { host: roster.node(nic.node).host.clone(), device: nic.device.clone() }
 }
 
 /// The file of an earlier survey, read from its beginning to its end.
@@ -207,11 +202,7 @@ impl<R: BufRead> Earlier<R> {
                 header.schema_version
             )));
         }
-        Ok(Self {
-            path: path.into(),
-            lines,
-            header,
-        })
+        Ok(Self { path: path.into(), lines, header })
     }
 
     /// Reads the results. `take` receives the results of NICs and tests of this survey, with their
@@ -268,17 +259,12 @@ struct KnownNics {
 impl KnownNics {
     fn new(roster: &Roster) -> Self {
         let nics = roster.nic_ids().map(|nic| (name(roster, nic), nic));
-        Self {
-            hosts: HostIndex::new(roster.hosts()),
-            nics: nics.collect(),
-        }
+        Self { hosts: HostIndex::new(roster.hosts()), nics: nics.collect() }
     }
 
     fn get(&self, name: &Name) -> Option<NicId> {
-        let own = Name {
-            host: self.hosts.name(&name.host).to_owned(),
-            device: name.device.clone(),
-        };
+        let own =
+            Name { host: self.hosts.name(&name.host).to_owned(), device: name.device.clone() };
         self.nics.get(&own).copied()
     }
 }
@@ -287,28 +273,17 @@ impl KnownNics {
 fn result(line: Line, known: &KnownNics, tests: &[Test]) -> Option<PairResult> {
     let is_of = |test: &Test| test.tool == line.tool && test.size_bytes == line.size_bytes;
     let counter_evidence = |of: CounterLine| {
-        Some(CounterEvidence {
-            nic: known.get(&of.nic)?,
-            counter: of.counter,
-            change: of.change,
-        })
+        Some(CounterEvidence { nic: known.get(&of.nic)?, counter: of.counter, change: of.change })
     };
     Some(PairResult {
         test: TestId(u16::try_from(tests.iter().position(is_of)?).ok()?),
-        pair: Pair {
-            initiator: known.get(&line.initiator)?,
-            target: known.get(&line.target)?,
-        },
+        pair: Pair { initiator: known.get(&line.initiator)?, target: known.get(&line.target)? },
         stage: line.stage,
         round: line.round,
         active: line.active,
         answer: line.answer,
         waited_percent: line.waited_percent,
-        counters: line
-            .counters
-            .into_iter()
-            .filter_map(counter_evidence)
-            .collect(),
+        counters: line.counters.into_iter().filter_map(counter_evidence).collect(),
     })
 }
 
@@ -376,16 +351,10 @@ mod tests {
             }),
             ..result()
         };
-        let failed = PairResult {
-            answer: Answer::Failed("no answer".into()),
-            ..result()
-        };
+        let failed = PairResult { answer: Answer::Failed("no answer".into()), ..result() };
         let results = [result(), bandwidth, failed];
         let text = written(&results);
-        let all = Taken {
-            results: 3,
-            ..Taken::default()
-        };
+        let all = Taken { results: 3, ..Taken::default() };
         assert_eq!(read(&text, &roster(), &tests()), (results.to_vec(), all));
         // The last node comes first, and the tests are in another order.
         let mut other = roster();
@@ -394,14 +363,8 @@ mod tests {
         let (found, _) = read(&text, &other, &swapped);
         let first = PairResult {
             test: TestId(1),
-            pair: Pair {
-                initiator: NicId(5),
-                target: NicId(2),
-            },
-            counters: vec![CounterEvidence {
-                nic: NicId(5),
-                ..result().counters[0].clone()
-            }],
+            pair: Pair { initiator: NicId(5), target: NicId(2) },
+            counters: vec![CounterEvidence { nic: NicId(5), ..result().counters[0].clone() }],
             ..result()
         };
         assert_eq!(found[0], first);
@@ -421,11 +384,7 @@ mod tests {
         text.push_str("{\"tool\":\"wri");
         let mut smaller = roster();
         smaller.nics.truncate(3);
-        let taken = Taken {
-            foreign: 2,
-            damaged: 1,
-            ..Taken::default()
-        };
+        let taken = Taken { foreign: 2, damaged: 1, ..Taken::default() };
         assert_eq!(read(&text, &smaller, &tests()), (vec![], taken));
         assert_eq!(
             taken.to_string(),
@@ -448,25 +407,13 @@ mod tests {
         let other_version =
             written(&[]).replacen("\"schema_version\":1", "\"schema_version\":9", 1);
         for (text, why) in [
-            (
-                other_command.as_str(),
-                "its first line does not describe a survey",
-            ),
+            (other_command.as_str(), "its first line does not describe a survey"),
             ("", "its first line does not describe a survey"),
-            (
-                "{\"tool\":1}\n",
-                "its first line does not describe a survey",
-            ),
-            (
-                &other_version,
-                "schema version 9 is not supported (expected 1)",
-            ),
+            ("{\"tool\":1}\n", "its first line does not describe a survey"),
+            (&other_version, "schema version 9 is not supported (expected 1)"),
         ] {
             let failure = Earlier::read(Path::new("x"), text.as_bytes()).unwrap_err();
-            assert_eq!(
-                failure.message(),
-                format!("invalid value 'x' for --resume: {why}")
-            );
+            assert_eq!(failure.message(), format!("invalid value 'x' for --resume: {why}"));
         }
     }
 }

@@ -24,10 +24,8 @@ pub fn families(survey: &Survey) -> Vec<Family> {
         load.impacts.iter().flat_map(impacts).collect(),
     ));
     let isolations = load.isolations.iter().filter_map(|of| {
-        let labels = vec![
-            ("pattern", of.under.clone()),
-            ("traffic_class", of.traffic_class.clone()),
-        ];
+        let labels =
+            vec![("pattern", of.under.clone()), ("traffic_class", of.traffic_class.clone())];
         Some((labels, of.isolation?))
     });
     families.push(family(
@@ -85,10 +83,7 @@ fn impacts(of: &ImpactFigures) -> Vec<(Labels, f64)> {
             ("spread", load_words::spread(of.spread).into()),
             ("tool", of.test.tool.clone()),
             ("size", of.test.size_bytes.to_string()),
-            (
-                "traffic_class",
-                of.traffic_class.clone().unwrap_or_default(),
-            ),
+            ("traffic_class", of.traffic_class.clone().unwrap_or_default()),
             ("class", of.class.map_or("all", Class::name).into()),
             ("percentile", percentile.into()),
         ];

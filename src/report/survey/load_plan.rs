@@ -10,32 +10,25 @@ const WIDTH: usize = 80;
 
 /// Returns the text of a plan, in lines of at most 80 columns where names allow it.
 pub fn plan_text(plan: &LoadPreview) -> Vec<String> {
-    let partial = if plan.is_partial {
-        " (partial load)"
-    } else {
-        ""
-    };
+    let partial = if plan.is_partial { " (partial load)" } else { "" };
     let senders = format!(
         "plan: at most {} of {} would send at once{partial}; nothing was sent",
         words::grouped(plan.most_aggressors.into()),
         words::counted(plan.nics.into(), "NIC"),
     );
-    let rate = plan.peak.map_or_else(
-        || "peak rate unknown".into(),
-        |rate| format!("at most {}/s", amount(rate)),
-    );
-    let bytes = plan.total_bytes.map_or(String::new(), |bytes| {
-        format!(", at most {} in total", amount(bytes))
-    });
+    let rate = plan
+        .peak
+        .map_or_else(|| "peak rate unknown".into(), |rate| format!("at most {}/s", amount(rate)));
+    let bytes = plan
+        .total_bytes
+        .map_or(String::new(), |bytes| format!(", at most {} in total", amount(bytes)));
     let cost = format!(
         "{} in {}; {rate}{bytes}",
         words::counted(plan.slots.into(), "slot"),
         time(plan.seconds),
     );
-    let mut lines = [senders, cost]
-        .iter()
-        .flat_map(|line| wrapped(line, WIDTH, "  "))
-        .collect::<Vec<String>>();
+    let mut lines =
+        [senders, cost].iter().flat_map(|line| wrapped(line, WIDTH, "  ")).collect::<Vec<String>>();
     if !plan.patterns.is_empty() {
         lines.push(String::new());
         let row = |(name, slots): &(String, u32)| vec![name.clone(), slots.to_string()];

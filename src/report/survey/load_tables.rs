@@ -83,18 +83,16 @@ fn notes(roster: &Roster, of: &BandwidthFigures, scale: BandwidthScale) -> Vec<S
     }));
     if of.unjudged > 0 {
         let count = words::counted(of.unjudged.into(), "measurement");
-        notes.push(format!(
-            "{pattern}: {count} left out: processes waited for CPUs"
-        ));
+        notes.push(format!("{pattern}: {count} left out: processes waited for CPUs"));
     }
     notes
 }
 
 /// Returns the figures of a target with many sources in words.
 fn of_star(of: &StarFigures) -> String {
-    let sum = of.ratio_to_quiet.map_or(String::new(), |ratio| {
-        format!("sum {} times quiet, ", load_words::ratio(ratio))
-    });
+    let sum = of
+        .ratio_to_quiet
+        .map_or(String::new(), |ratio| format!("sum {} times quiet, ", load_words::ratio(ratio)));
     format!(
         "{} sources, {sum}fairness {}, smallest share {} of an equal one",
         of.sources,
@@ -156,11 +154,7 @@ pub fn impacts(roster: &Roster, load: &LoadFindings) -> Vec<String> {
 
 /// Returns the victims far above their class that no judgement names.
 pub fn unnamed_far_victims(of: &ImpactFigures) -> &[FarVictim] {
-    if is_worse(of.grade) {
-        &[]
-    } else {
-        &of.far_above
-    }
+    if is_worse(of.grade) { &[] } else { &of.far_above }
 }
 
 /// Returns what the victims of a table measured, and what loaded the fabric.
@@ -171,9 +165,8 @@ fn title(of: &ImpactFigures) -> String {
 }
 
 fn of_group(group: &[ImpactFigures]) -> Vec<String> {
-    let titles = [
-        "Spread", "Class", "Pairs", "Quiet", "Load", "Ratio", "95 %", "p99", "p99.9", "Grade",
-    ];
+    let titles =
+        ["Spread", "Class", "Pairs", "Quiet", "Load", "Ratio", "95 %", "p99", "p99.9", "Grade"];
     let factor = |of: Option<Compared>| of.map_or("-".into(), |of| load_words::ratio(of.impact));
     let row = |of: &ImpactFigures| {
         let interval = of.median.interval.map_or("-".into(), |(low, high)| {

@@ -51,11 +51,7 @@ pub fn bandwidth(pattern: &str) -> BandwidthFigures {
 /// Returns the bandwidth of links from one group to another, as a ratio to the median.
 pub fn links(from: u16, to: u16, ratio: f64) -> SetFigures {
     SetFigures {
-        unit: LoadUnit::GroupLinks {
-            from,
-            to,
-            both: false,
-        },
+        unit: LoadUnit::GroupLinks { from, to, both: false },
         flows: 16,
         per_flow: 21.5e9 * ratio,
         ratio,
@@ -136,10 +132,7 @@ pub fn judgement(
 }
 
 /// The switch of the NICs 0 to 3.
-pub const SWITCH: LoadUnit = LoadUnit::Switch {
-    group: 3,
-    switch: 12,
-};
+pub const SWITCH: LoadUnit = LoadUnit::Switch { group: 3, switch: 12 };
 
 /// Returns a load in which all is good.
 pub fn good_load() -> LoadFindings {
@@ -154,32 +147,18 @@ pub fn good_load() -> LoadFindings {
 
 /// Returns findings with something of each kind.
 pub fn mixed_load() -> LoadFindings {
-    let slow_links = LoadUnit::GroupLinks {
-        from: 0,
-        to: 2,
-        both: false,
-    };
+    let slow_links = LoadUnit::GroupLinks { from: 0, to: 2, both: false };
     let bad = LoadJudgement {
         evidence: vec![
             "8 of 8 flows at this switch are slow, 0 of 24 at others".into(),
             "no pauses, no timeouts".into(),
         ],
-        ..judgement(
-            SWITCH,
-            LoadFigure::Bandwidth,
-            Grade::Bad,
-            Some(Certainty::Bad),
-        )
+        ..judgement(SWITCH, LoadFigure::Bandwidth, Grade::Bad, Some(Certainty::Bad))
     };
     let suspect = LoadJudgement {
         pattern: "bisect:system".into(),
         value: 0.25,
-        ..judgement(
-            slow_links,
-            LoadFigure::Bandwidth,
-            Grade::Bad,
-            Some(Certainty::Suspect),
-        )
+        ..judgement(slow_links, LoadFigure::Bandwidth, Grade::Bad, Some(Certainty::Suspect))
     };
     let transient = judgement(
         LoadUnit::Nic(NicId(2)),
@@ -191,12 +170,7 @@ pub fn mixed_load() -> LoadFindings {
         pattern: "incast:8".into(),
         value: 0.12,
         limit: 0.01,
-        ..judgement(
-            LoadUnit::Nic(NicId(5)),
-            LoadFigure::TargetPauses,
-            Grade::Slow,
-            None,
-        )
+        ..judgement(LoadUnit::Nic(NicId(5)), LoadFigure::TargetPauses, Grade::Slow, None)
     };
     let system = BandwidthFigures {
         unjudged: 1,
@@ -222,10 +196,7 @@ pub fn mixed_load() -> LoadFindings {
         ..bandwidth("shift")
     };
     let few = ImpactFigures {
-        median: Compared {
-            interval: None,
-            ..compared(131.0)
-        },
+        median: Compared { interval: None, ..compared(131.0) },
         p99: None,
         p999: None,
         victims: 4,
@@ -234,10 +205,7 @@ pub fn mixed_load() -> LoadFindings {
         ..impact("incast-same:8", Spread::Groups, None)
     };
     let far = FarVictim {
-        pair: Pair {
-            initiator: NicId(0),
-            target: NicId(1),
-        },
+        pair: Pair { initiator: NicId(0), target: NicId(1) },
         impact: 3.0,
         quiet_ratio: 1.02,
     };
@@ -283,10 +251,7 @@ pub fn mixed_load() -> LoadFindings {
                 victims: Vec::new(),
             },
         ],
-        left_out: vec![LeftOut {
-            what: "incast:32".into(),
-            reason: "only 8 NICs".into(),
-        }],
+        left_out: vec![LeftOut { what: "incast:32".into(), reason: "only 8 NICs".into() }],
         ..good_load()
     }
 }

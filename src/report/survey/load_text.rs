@@ -54,11 +54,7 @@ pub fn lines(survey: &Survey) -> Vec<String> {
 
 /// Wraps a line unless it is a row of a table, which has spaces side by side.
 fn wrapped_notes(line: &str) -> Vec<String> {
-    if line.contains("  ") {
-        vec![line.to_owned()]
-    } else {
-        wrapped(line, WIDTH, "    ")
-    }
+    if line.contains("  ") { vec![line.to_owned()] } else { wrapped(line, WIDTH, "    ") }
 }
 
 /// Returns what the load was, and what limits its figures.
@@ -69,11 +65,7 @@ pub fn remarks(load: &LoadFindings) -> Vec<String> {
             .as_ref()
             .map(|why| format!("The load ended early: {why}. The figures are partial.")),
     );
-    remarks.extend(
-        load.unjudged
-            .as_ref()
-            .map(|why| format!("No verdict under load: {why}.")),
-    );
+    remarks.extend(load.unjudged.as_ref().map(|why| format!("No verdict under load: {why}.")));
     if !load.unmeasured.is_empty() {
         remarks.push(format!(
             "Most measurements do not count, because processes waited for CPUs or did not measure: \
@@ -117,10 +109,9 @@ type JudgementKind = (&'static str, fn(&LoadJudgement) -> bool);
 fn kinds() -> [JudgementKind; 4] {
     [
         ("Bad under load", |of| certainty(of) == Some(Certainty::Bad)),
-        (
-            "Suspect under load: not confirmed by retests with other roles",
-            |of| certainty(of) == Some(Certainty::Suspect),
-        ),
+        ("Suspect under load: not confirmed by retests with other roles", |of| {
+            certainty(of) == Some(Certainty::Suspect)
+        }),
         ("Transient under load: inside the limits in retests", |of| {
             certainty(of) == Some(Certainty::Transient)
         }),
@@ -189,10 +180,7 @@ fn isolations(load: &LoadFindings) -> Vec<String> {
 pub fn counters(load: &LoadFindings) -> Vec<String> {
     let shows_marks = !load.judgements.is_empty();
     let line = |of: &CounterFigures| {
-        let of_roles = [
-            ("senders and targets", &of.aggressors),
-            ("victims", &of.victims),
-        ];
+        let of_roles = [("senders and targets", &of.aggressors), ("victims", &of.victims)];
         let texts = of_roles.into_iter().filter_map(|(role, counts)| {
             let texts = counts_in_words(counts, shows_marks);
             (!texts.is_empty()).then(|| format!("{role} {}", texts.join(", ")))
@@ -224,10 +212,7 @@ fn counts_in_words(counts: &[(Watched, u64)], shows_marks: bool) -> Vec<String> 
             Watched::Marked if !shows_marks => return None,
             Watched::Marked => {
                 let part = count as f64 / count.saturating_add(unmarked) as f64;
-                format!(
-                    "{} of the packets marked as congested",
-                    load_words::percent(part)
-                )
+                format!("{} of the packets marked as congested", load_words::percent(part))
             }
         })
     };

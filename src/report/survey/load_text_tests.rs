@@ -125,23 +125,12 @@ fn says_what_limits_the_figures() {
 #[test]
 fn limits_the_number_of_judgements() {
     let bad = Some(Certainty::Bad);
-    let of = |nic| {
-        judgement(
-            LoadUnit::Nic(NicId(nic)),
-            LoadFigure::Bandwidth,
-            Grade::Bad,
-            bad,
-        )
-    };
+    let of = |nic| judgement(LoadUnit::Nic(NicId(nic)), LoadFigure::Bandwidth, Grade::Bad, bad);
     let mut load = good_load();
     load.judgements = (0..8).cycle().take(23).map(of).collect();
-    load.judgements
-        .push(judgement(SWITCH, LoadFigure::Impact, Grade::Slow, None));
+    load.judgements.push(judgement(SWITCH, LoadFigure::Impact, Grade::Slow, None));
     let text = lines(&loaded(load)).join("\n");
-    assert_eq!(
-        text.matches("times the median of equal parts").count(),
-        MOST
-    );
+    assert_eq!(text.matches("times the median of equal parts").count(), MOST);
     assert!(text.contains("\nand 3 more\n\nSlow under load"), "{text}");
 }
 
@@ -164,10 +153,7 @@ fn shows_figures_of_slow_fabrics_in_their_unit() {
     load.quiet_bandwidth = Some(48.48e6);
     let text = lines(&loaded(load)).join("\n");
     let row = "bisect:switch      8  24.2  6.06  194  theory 0.94  good";
-    assert!(
-        text.contains("Pattern (MB/s)") && text.contains(row),
-        "{text}"
-    );
+    assert!(text.contains("Pattern (MB/s)") && text.contains(row), "{text}");
     assert!(text.contains("reaches 48.5 MB/s."), "{text}");
 }
 

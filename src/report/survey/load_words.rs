@@ -26,20 +26,15 @@ pub fn name(roster: &Roster, unit: &LoadUnit) -> String {
     match *unit {
         LoadUnit::System => "the fabric".into(),
         LoadUnit::TrafficClass => "a traffic class".into(),
-        LoadUnit::SwitchLinks {
-            group,
-            from,
-            to,
-            both: false,
-        } => format!("links from switch {group:03}.{from:02} to switch {group:03}.{to:02}"),
-        LoadUnit::SwitchLinks {
-            group, from, to, ..
-        } => format!("links between switches {group:03}.{from:02} and {group:03}.{to:02}"),
-        LoadUnit::GroupLinks {
-            from,
-            to,
-            both: false,
-        } => format!("links from group {from:03} to group {to:03}"),
+        LoadUnit::SwitchLinks { group, from, to, both: false } => {
+            format!("links from switch {group:03}.{from:02} to switch {group:03}.{to:02}")
+        }
+        LoadUnit::SwitchLinks { group, from, to, .. } => {
+            format!("links between switches {group:03}.{from:02} and {group:03}.{to:02}")
+        }
+        LoadUnit::GroupLinks { from, to, both: false } => {
+            format!("links from group {from:03} to group {to:03}")
+        }
         LoadUnit::GroupLinks { from, to, .. } => {
             format!("links between groups {from:03} and {to:03}")
         }
@@ -143,11 +138,7 @@ pub fn sentence(of: &LoadJudgement) -> String {
         LoadFigure::DeadPaths => format!("paths on which operations failed: {value}"),
     };
     let limit = self::value(of.figure, of.limit);
-    let side = if is_better_if_small(of.figure) {
-        "at most"
-    } else {
-        "at least"
-    };
+    let side = if is_better_if_small(of.figure) { "at most" } else { "at least" };
     format!("{what} under {} (good: {side} {limit})", of.pattern)
 }
 

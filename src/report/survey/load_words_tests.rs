@@ -7,30 +7,15 @@ use cluster::survey::ids::NicId;
 
 #[test]
 fn names_parts() {
-    let of_switches = |both| LoadUnit::SwitchLinks {
-        group: 3,
-        from: 12,
-        to: 13,
-        both,
-    };
-    let of_groups = |both| LoadUnit::GroupLinks {
-        from: 0,
-        to: 2,
-        both,
-    };
+    let of_switches = |both| LoadUnit::SwitchLinks { group: 3, from: 12, to: 13, both };
+    let of_groups = |both| LoadUnit::GroupLinks { from: 0, to: 2, both };
     for (part, text) in [
         (LoadUnit::System, "the fabric"),
         (LoadUnit::Nic(NicId(3)), "nid000417 cxi1"),
         (SWITCH, "switch 003.12 (4 NICs)"),
         (LoadUnit::Group(3), "group 003 (8 NICs)"),
-        (
-            of_switches(false),
-            "links from switch 003.12 to switch 003.13",
-        ),
-        (
-            of_switches(true),
-            "links between switches 003.12 and 003.13",
-        ),
+        (of_switches(false), "links from switch 003.12 to switch 003.13"),
+        (of_switches(true), "links between switches 003.12 and 003.13"),
         (of_groups(false), "links from group 000 to group 002"),
         (of_groups(true), "links between groups 000 and 002"),
         (LoadUnit::TrafficClass, "a traffic class"),
@@ -42,11 +27,7 @@ fn names_parts() {
 #[test]
 fn writes_judgements_with_their_limits() {
     let of = |figure, value, limit| {
-        sentence(&LoadJudgement {
-            value,
-            limit,
-            ..judgement(SWITCH, figure, Grade::Bad, None)
-        })
+        sentence(&LoadJudgement { value, limit, ..judgement(SWITCH, figure, Grade::Bad, None) })
     };
     for (figure, value, limit, text) in [
         (
@@ -84,44 +65,16 @@ fn writes_judgements_with_their_limits() {
 fn next_steps_name_what_to_look_at() {
     let next = |unit, figure| next_step(&roster(), &judgement(unit, figure, Grade::Bad, None));
     let nic = LoadUnit::Nic(NicId(3));
-    let links = LoadUnit::GroupLinks {
-        from: 0,
-        to: 2,
-        both: false,
-    };
+    let links = LoadUnit::GroupLinks { from: 0, to: 2, both: false };
     for (unit, figure, part) in [
-        (
-            nic,
-            LoadFigure::Bandwidth,
-            "'cxidiag check' on nid000417; then check the cable",
-        ),
-        (
-            nic,
-            LoadFigure::TargetPauses,
-            "the host is too slow: run 'cxidiag check' on nid000417",
-        ),
+        (nic, LoadFigure::Bandwidth, "'cxidiag check' on nid000417; then check the cable"),
+        (nic, LoadFigure::TargetPauses, "the host is too slow: run 'cxidiag check' on nid000417"),
         (SWITCH, LoadFigure::Bandwidth, "all links of switch 003.12"),
-        (
-            links,
-            LoadFigure::Bandwidth,
-            "list the links from group 000 to group 002",
-        ),
-        (
-            SWITCH,
-            LoadFigure::Timeouts,
-            "links of switch 003.12 that went down",
-        ),
+        (links, LoadFigure::Bandwidth, "list the links from group 000 to group 002"),
+        (SWITCH, LoadFigure::Timeouts, "links of switch 003.12 that went down"),
         (LoadUnit::System, LoadFigure::VictimsPaused, "enable_fgfc"),
-        (
-            LoadUnit::System,
-            LoadFigure::Impact,
-            "high in mixed alone: switches",
-        ),
-        (
-            LoadUnit::System,
-            LoadFigure::ShareOfTheory,
-            "--load=bisect:switch,bisect:group",
-        ),
+        (LoadUnit::System, LoadFigure::Impact, "high in mixed alone: switches"),
+        (LoadUnit::System, LoadFigure::ShareOfTheory, "--load=bisect:switch,bisect:group"),
         (LoadUnit::TrafficClass, LoadFigure::Isolation, "QoS profile"),
     ] {
         let text = next(unit, figure);
@@ -131,12 +84,7 @@ fn next_steps_name_what_to_look_at() {
 
 #[test]
 fn writes_ratios_with_three_digits() {
-    for (value, text) in [
-        (0.444, "0.44"),
-        (9.996, "10.0"),
-        (25.06, "25.1"),
-        (131.4, "131"),
-    ] {
+    for (value, text) in [(0.444, "0.44"), (9.996, "10.0"), (25.06, "25.1"), (131.4, "131")] {
         assert_eq!(ratio(value), text);
     }
     for (value, text) in [(0.004, "0.4 %"), (0.12, "12 %"), (1.0, "100 %")] {

@@ -92,22 +92,14 @@ fn of_nics(survey: &Survey) -> [Family; 4] {
     });
     let each = |value: fn(State) -> Option<bool>| {
         let with_value = roster.nics.iter().zip(&states).filter_map(|(nic, state)| {
-            let labels = [
-                ("host", roster.node(nic.node).host.clone()),
-                ("device", nic.device.clone()),
-            ];
+            let labels =
+                [("host", roster.node(nic.node).host.clone()), ("device", nic.device.clone())];
             Some(sample(labels, f64::from(u8::from(value(*state)?))))
         });
         with_value.collect::<Vec<_>>()
     };
     [
-        family(
-            Kind::Gauge,
-            "cxidiag_survey_nics",
-            "",
-            "Number of NICs by state.",
-            counts,
-        ),
+        family(Kind::Gauge, "cxidiag_survey_nics", "", "Number of NICs by state.", counts),
         family(
             Kind::Gauge,
             "cxidiag_survey_nic_ok",
@@ -205,23 +197,16 @@ fn of_populations(survey: &Survey) -> [Family; 5] {
         // Latencies are in nanoseconds. A whole number of picoseconds has no digits of rounding
         // errors.
         let value = move |value: f64| {
-            if of_bandwidth {
-                value
-            } else {
-                (value * 1e3).round() / 1e12
-            }
+            if of_bandwidth { value } else { (value * 1e3).round() / 1e12 }
         };
         of_kind.flat_map(move |(of, test)| {
             let inner = of.percentiles;
             let figures = [of.min].into_iter().chain(inner).chain([of.max]);
-            PERCENTILES
-                .into_iter()
-                .zip(figures)
-                .map(move |(name, figure)| {
-                    let mut labels = labels(of, test).to_vec();
-                    labels.push(("percentile", name.into()));
-                    sample(labels, value(figure))
-                })
+            PERCENTILES.into_iter().zip(figures).map(move |(name, figure)| {
+                let mut labels = labels(of, test).to_vec();
+                labels.push(("percentile", name.into()));
+                sample(labels, value(figure))
+            })
         })
     };
     [
@@ -272,10 +257,7 @@ fn labels(population: &Population, test: &Test) -> [(&'static str, String); 3] {
 }
 
 fn sample(labels: impl Into<Vec<(&'static str, String)>>, value: f64) -> Sample {
-    Sample {
-        labels: labels.into(),
-        value,
-    }
+    Sample { labels: labels.into(), value }
 }
 
 fn single(name: &'static str, unit: &'static str, help: &'static str, value: f64) -> Family {
@@ -289,13 +271,7 @@ fn family(
     help: &'static str,
     samples: impl IntoIterator<Item = Sample>,
 ) -> Family {
-    Family {
-        name,
-        kind,
-        unit,
-        help,
-        samples: samples.into_iter().collect(),
-    }
+    Family { name, kind, unit, help, samples: samples.into_iter().collect() }
 }
 
 #[cfg(test)]
@@ -319,10 +295,7 @@ mod tests {
         let mut verdict = mixed();
         verdict.populations[1].failed = 2;
         verdict.populations[1].percentiles[3] = 121_312.6;
-        let switch = Unit::Switch {
-            group: 3,
-            switch: 12,
-        };
+        let switch = Unit::Switch { group: 3, switch: 12 };
         verdict.causes.push(cause(switch, Certainty::Suspect));
         let mut survey = survey(verdict, Ok(()));
         let same = Explanation {

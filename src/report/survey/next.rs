@@ -45,10 +45,7 @@ fn changes(survey: &Survey) -> Vec<(&'static str, String)> {
     let mut causes = verdict.causes.iter();
     let has_suspects = causes.any(|cause| cause.certainty == Certainty::Suspect);
     let of_test = |of_bandwidth: bool| {
-        let mut populations = verdict
-            .populations
-            .iter()
-            .filter(|one| is_incomparable(one));
+        let mut populations = verdict.populations.iter().filter(|one| is_incomparable(one));
         populations.any(|one| setup.tests[one.test.index()].of_bandwidth == of_bandwidth)
     };
     if !has_suspects && (of_test(false) || of_test(true)) {
@@ -120,9 +117,7 @@ fn command(survey: &Survey, changes: &[(&str, String)]) -> String {
     for argument in own {
         let names = |name: &str| argument.strip_prefix("--") == Some(name);
         let has_name = |name: &str| {
-            let rest = argument
-                .strip_prefix("--")
-                .and_then(|rest| rest.strip_prefix(name));
+            let rest = argument.strip_prefix("--").and_then(|rest| rest.strip_prefix(name));
             rest.is_some_and(|rest| rest.starts_with('='))
         };
         let is_changed = changes.iter().any(|(name, _)| has_name(name));
@@ -132,11 +127,7 @@ fn command(survey: &Survey, changes: &[(&str, String)]) -> String {
         }
         is_value = is_option;
     }
-    words.extend(
-        changes
-            .iter()
-            .map(|(name, value)| quoted(&format!("--{name}={value}"))),
-    );
+    words.extend(changes.iter().map(|(name, value)| quoted(&format!("--{name}={value}"))));
     words.extend(of_tools.iter().map(|argument| quoted(argument)));
     words.join(" ")
 }
@@ -158,10 +149,7 @@ mod tests {
     use cluster::survey::ids::NicId;
 
     fn suspect() -> Findings {
-        Findings {
-            causes: vec![cause(Unit::Nic(NicId(1)), Certainty::Suspect)],
-            ..good()
-        }
+        Findings { causes: vec![cause(Unit::Nic(NicId(1)), Certainty::Suspect)], ..good() }
     }
 
     #[test]
@@ -176,9 +164,8 @@ mod tests {
             "srun --ntasks-per-node=1 --mpi=none cxidiag survey write-lat,write-bw --pairs=all";
         assert_eq!(undecided.next.as_deref(), Some(all));
         undecided.setup.launcher = "hosts".into();
-        undecided.setup.arguments = ["--pairs", "all", "--hosts=a b", "--", "--cpu=1"]
-            .map(str::to_owned)
-            .into();
+        undecided.setup.arguments =
+            ["--pairs", "all", "--hosts=a b", "--", "--cpu=1"].map(str::to_owned).into();
         undecided.setup.pairs = "all".into();
         let longer = "cxidiag survey --pairs all '--hosts=a b' --pair-time=400ms -- --cpu=1";
         assert_eq!(next(&undecided).as_deref(), Some(longer));
@@ -211,9 +198,6 @@ mod tests {
         let mut verdict = good();
         verdict.populations[1].incomparable = true;
         let next = survey(verdict, Ok(())).next.unwrap();
-        assert!(
-            next.ends_with(" --pairs=random:3 '--expect=p50<TIME'"),
-            "{next}"
-        );
+        assert!(next.ends_with(" --pairs=random:3 '--expect=p50<TIME'"), "{next}");
     }
 }

@@ -73,10 +73,7 @@ pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
     for nic in &verdict.unpaired {
         states[nic.index()] = State::Unpaired;
     }
-    let untested = verdict
-        .untested
-        .iter()
-        .map(|of| (&of.unit, State::Untested));
+    let untested = verdict.untested.iter().map(|of| (&of.unit, State::Untested));
     let causes = verdict.causes.iter().filter_map(|of| match of.certainty {
         Certainty::Bad => Some((&of.unit, State::Bad)),
         Certainty::Suspect => Some((&of.unit, State::Suspect)),
@@ -102,18 +99,14 @@ pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
 pub fn members(roster: &Roster, unit: &Unit) -> Vec<NicId> {
     let with = |holds: &dyn Fn(&Nic) -> bool| {
         let numbered = roster.nic_ids().zip(&roster.nics);
-        numbered
-            .filter(|(_, nic)| holds(nic))
-            .map(|(index, _)| index)
-            .collect()
+        numbered.filter(|(_, nic)| holds(nic)).map(|(index, _)| index).collect()
     };
     match *unit {
         Unit::Nic(nic) => vec![nic],
         Unit::Node(node) => with(&|nic| nic.node == node),
-        Unit::Switch { group, switch } => with(&|nic| {
-            nic.location
-                .is_some_and(|at| (at.group, at.switch) == (group, switch))
-        }),
+        Unit::Switch { group, switch } => {
+            with(&|nic| nic.location.is_some_and(|at| (at.group, at.switch) == (group, switch)))
+        }
         Unit::Group(group) => with(&|nic| nic.location.is_some_and(|at| at.group == group)),
         Unit::GroupPair(..) => Vec::new(),
         Unit::Path(pair) => vec![pair.initiator, pair.target],
@@ -123,13 +116,8 @@ pub fn members(roster: &Roster, unit: &Unit) -> Vec<NicId> {
 /// Returns the hosts that are bad themselves, or that have a NIC that is bad without load or under
 /// load, in order. A bad switch or group is not the fault of its hosts.
 pub fn bad_hosts(survey: &Survey) -> Vec<&str> {
-    let Survey {
-        roster, verdict, ..
-    } = survey;
-    let bad = verdict
-        .causes
-        .iter()
-        .filter(|of| of.certainty == Certainty::Bad);
+    let Survey { roster, verdict, .. } = survey;
+    let bad = verdict.causes.iter().filter(|of| of.certainty == Certainty::Bad);
     let bad = bad.map(|of| of.unit);
     let under_load = certainties(survey.load.as_ref())
         .filter(|(_, certainty)| *certainty == Certainty::Bad)
@@ -168,10 +156,7 @@ mod tests {
     fn lists_nodes_that_are_bad_themselves() {
         let with = |units: Vec<Unit>| {
             let causes = units.into_iter().map(|unit| cause(unit, Certainty::Bad));
-            let verdict = Findings {
-                causes: causes.collect(),
-                ..good()
-            };
+            let verdict = Findings { causes: causes.collect(), ..good() };
             bad_nodes(&survey(verdict, Ok(())))
         };
         let units = vec![
@@ -220,19 +205,12 @@ mod tests {
         let mut verdict = mixed();
         let expected = [Good, Good, Good, Bad, Suspect, Untested, Suspect, Untested];
         assert_eq!(states(&verdict), expected);
-        verdict
-            .causes
-            .push(cause(Unit::Group(3), Certainty::Suspect));
-        let expected = [
-            Suspect, Suspect, Suspect, Bad, Suspect, Suspect, Suspect, Suspect,
-        ];
+        verdict.causes.push(cause(Unit::Group(3), Certainty::Suspect));
+        let expected = [Suspect, Suspect, Suspect, Bad, Suspect, Suspect, Suspect, Suspect];
         assert_eq!(states(&verdict), expected);
         // The ends of a path that was left out are tested with other partners.
         let mut left_out = good();
-        let pair = Pair {
-            initiator: NicId(0),
-            target: NicId(2),
-        };
+        let pair = Pair { initiator: NicId(0), target: NicId(2) };
         left_out.untested = vec![findings::UntestedPart {
             unit: Unit::Path(pair),
             reason: "late".into(),

@@ -48,10 +48,9 @@ impl<'a> Row<'a> {
     /// Returns a figure of a bandwidth tool; empty for other rows.
     fn bandwidth(&self, figure: impl FnOnce(f64, f64) -> f64) -> String {
         match self.result.answer {
-            Answer::Measured(Figures::Bandwidth {
-                bytes_per_second,
-                operations_per_second,
-            }) => figure(bytes_per_second, operations_per_second).to_string(),
+            Answer::Measured(Figures::Bandwidth { bytes_per_second, operations_per_second }) => {
+                figure(bytes_per_second, operations_per_second).to_string()
+            }
             _ => String::new(),
         }
     }
@@ -94,30 +93,18 @@ const COLUMNS: [(&str, Field); 23] = [
     }),
     ("samples", |row| row.samples()),
     ("min_ns", |row| row.latency(Metric::Min)),
-    ("median_ns", |row| {
-        row.latency(Metric::Percentile(Percentile::MEDIAN))
-    }),
-    ("p99_ns", |row| {
-        row.latency(Metric::Percentile(Percentile::P99))
-    }),
+    ("median_ns", |row| row.latency(Metric::Percentile(Percentile::MEDIAN))),
+    ("p99_ns", |row| row.latency(Metric::Percentile(Percentile::P99))),
     ("max_ns", |row| row.latency(Metric::Max)),
-    ("bandwidth_bytes_per_s", |row| {
-        row.bandwidth(|bytes, _| bytes)
-    }),
-    ("operations_per_s", |row| {
-        row.bandwidth(|_, operations| operations)
-    }),
+    ("bandwidth_bytes_per_s", |row| row.bandwidth(|bytes, _| bytes)),
+    ("operations_per_s", |row| row.bandwidth(|_, operations| operations)),
     ("message", |row| match &row.result.answer {
         Answer::Measured(_) => String::new(),
         Answer::Failed(why) => why.clone(),
         Answer::Untested(reason) => reason.to_string(),
     }),
-    ("p5_ns", |row| {
-        row.latency(Metric::Percentile(Percentile::P5))
-    }),
-    ("waited_percent", |row| {
-        row.result.waited_percent.to_string()
-    }),
+    ("p5_ns", |row| row.latency(Metric::Percentile(Percentile::P5))),
+    ("waited_percent", |row| row.result.waited_percent.to_string()),
 ];
 
 /// The start of messages about failures.
@@ -152,11 +139,7 @@ impl PairTable {
         roster: &Roster,
         tests: &[Test],
     ) -> Result<(), Failure> {
-        let row = Row {
-            result,
-            roster,
-            test: &tests[result.test.index()],
-        };
+        let row = Row { result, roster, test: &tests[result.test.index()] };
         let cells = COLUMNS.map(|(_, field)| cell(&field(&row)).into_owned());
         self.rows.write_record(cells).environment(WHAT)
     }
@@ -194,10 +177,8 @@ mod tests {
             }),
             ..result()
         };
-        let failed = PairResult {
-            answer: Answer::Failed("=no answer, within\x1b 2 s".into()),
-            ..result()
-        };
+        let failed =
+            PairResult { answer: Answer::Failed("=no answer, within\x1b 2 s".into()), ..result() };
         for result in [result(), bandwidth, failed] {
             table.add(&result, &roster(), &tests()).unwrap();
         }

@@ -21,29 +21,17 @@ pub fn measuring(
     tests: &[Test],
     width: usize,
 ) -> String {
-    let Progress {
-        phase,
-        planned,
-        answered,
-        suspects,
-        retested,
-        ..
-    } = *progress;
+    let Progress { phase, planned, answered, suspects, retested, .. } = *progress;
     let percent = answered.saturating_mul(100).checked_div(planned);
     let percent = percent.map(|percent| format!(" ({percent} %)"));
-    let count = format!(
-        "{} of {}",
-        words::grouped(answered),
-        words::counted(planned, "pair")
-    );
+    let count = format!("{} of {}", words::grouped(answered), words::counted(planned, "pair"));
     let suspects = words::grouped(suspects);
     let work = match phase {
         Phase::Repeat => Some(", again those without an answer".into()),
         Phase::Again => Some(", again those that differ too much".into()),
-        Phase::Retest | Phase::Swap => Some(format!(
-            ", {suspects} suspect: {} again",
-            words::counted(retested, "pair")
-        )),
+        Phase::Retest | Phase::Swap => {
+            Some(format!(", {suspects} suspect: {} again", words::counted(retested, "pair")))
+        }
         Phase::Sweep | Phase::Over => {
             (progress.suspects > 0).then(|| format!(", {suspects} suspect"))
         }
@@ -107,10 +95,7 @@ mod tests {
         assert_eq!(unknown, "1,340 of 2,016 pairs (66 %)");
         assert_eq!(line(&none, 25), "1,340 of 2,016 pairs (66 %), 25 s left");
         let suspects = progress(Phase::Sweep, 2, None);
-        assert_eq!(
-            line(&suspects, 25),
-            "1,340 of 2,016 pairs (66 %), 25 s left, 2 suspect"
-        );
+        assert_eq!(line(&suspects, 25), "1,340 of 2,016 pairs (66 %), 25 s left, 2 suspect");
         let retest = progress(Phase::Retest, 2, None);
         assert_eq!(
             line(&retest, 25),
@@ -121,10 +106,7 @@ mod tests {
         roster.nodes[1].host = "n1".into();
         let worst = progress(Phase::Sweep, 0, Some(result()));
         let line = measuring(&worst, None, &roster, &tests(), 79);
-        assert_eq!(
-            line,
-            "1,340 of 2,016 pairs (66 %), worst n1 cxi1 to n0 cxi0: 3.90 us"
-        );
+        assert_eq!(line, "1,340 of 2,016 pairs (66 %), worst n1 cxi1 to n0 cxi0: 3.90 us");
     }
 
     #[test]
@@ -133,10 +115,7 @@ mod tests {
         for (width, expected) in [
             (20, "1,340 of 2,016 pairs"),
             (39, "1,340 of 2,016 pairs, 2 h 48 min left"),
-            (
-                79,
-                "1,340 of 2,016 pairs (66 %), 2 h 48 min left, 2 suspect: 12 pairs again",
-            ),
+            (79, "1,340 of 2,016 pairs (66 %), 2 h 48 min left, 2 suspect: 12 pairs again"),
             (
                 199,
                 "1,340 of 2,016 pairs (66 %), 2 h 48 min left, 2 suspect: 12 pairs again, \
@@ -149,12 +128,9 @@ mod tests {
 
     #[test]
     fn shows_times_in_two_units() {
-        for (seconds, text) in [
-            (0, "0 s"),
-            (59, "59 s"),
-            (725, "12 min 5 s"),
-            (10_080, "2 h 48 min"),
-        ] {
+        for (seconds, text) in
+            [(0, "0 s"), (59, "59 s"), (725, "12 min 5 s"), (10_080, "2 h 48 min")]
+        {
             assert_eq!(time(Duration::from_secs(seconds)), text);
         }
     }

@@ -14,17 +14,10 @@ use cluster::survey::roster::{NO_NIC, Node};
 pub fn summary(survey: &Survey) -> String {
     let verdict = &survey.verdict;
     let pairs = pairs(verdict);
-    let bad = joined([
-        counts(verdict, Certainty::Bad),
-        under_load(survey, Certainty::Bad, ""),
-    ]);
+    let bad = joined([counts(verdict, Certainty::Bad), under_load(survey, Certainty::Bad, "")]);
     let suspect = counts(verdict, Certainty::Suspect);
     let suspect = joined([
-        if suspect.is_empty() {
-            suspect
-        } else {
-            format!("{suspect} suspect")
-        },
+        if suspect.is_empty() { suspect } else { format!("{suspect} suspect") },
         under_load(survey, Certainty::Suspect, "suspect "),
     ]);
     match survey.conclusion {
@@ -64,30 +57,17 @@ pub fn summary(survey: &Survey) -> String {
             format!("undecided: the fabric was busy, no verdict under load; {pairs} measured")
         }
         Conclusion::Undecided
-            if survey
-                .load
-                .as_ref()
-                .is_some_and(|of| !of.unmeasured.is_empty()) =>
+            if survey.load.as_ref().is_some_and(|of| !of.unmeasured.is_empty()) =>
         {
             format!(
                 "undecided: most measurements of a part of the load do not count; {pairs} measured"
             )
         }
         Conclusion::Undecided
-            if survey
-                .load
-                .as_ref()
-                .is_some_and(|of| bad_pattern(of).is_some()) =>
+            if survey.load.as_ref().is_some_and(|of| bad_pattern(of).is_some()) =>
         {
-            let name = survey
-                .load
-                .as_ref()
-                .and_then(bad_pattern)
-                .unwrap_or_default();
-            format!(
-                "undecided: {name} is bad, retests do not confirm it; {}",
-                nics(survey)
-            )
+            let name = survey.load.as_ref().and_then(bad_pattern).unwrap_or_default();
+            format!("undecided: {name} is bad, retests do not confirm it; {}", nics(survey))
         }
         Conclusion::Undecided => format!("undecided: {pairs} measured; {}", nics(survey)),
         Conclusion::Interrupted => {
@@ -95,10 +75,7 @@ pub fn summary(survey: &Survey) -> String {
         }
         Conclusion::Failed => {
             let why = survey.error.as_ref().map_or("failed", |of| &of.message);
-            format!(
-                "failed: {why}; {pairs} measured; {}",
-                so_far(&bad, &suspect)
-            )
+            format!("failed: {why}; {pairs} measured; {}", so_far(&bad, &suspect))
         }
     }
 }
@@ -134,9 +111,7 @@ fn so_far(bad: &str, suspect: &str) -> String {
 
 /// Returns the number of measured pairs.
 pub fn pairs(verdict: &Findings) -> String {
-    let Findings {
-        answered, planned, ..
-    } = *verdict;
+    let Findings { answered, planned, .. } = *verdict;
     if answered == planned {
         words::counted(planned, "pair")
     } else {
@@ -160,9 +135,7 @@ fn counted_kinds<'a>(all: impl Iterator<Item = &'a str>) -> String {
             None => kinds.push((kind, 1)),
         }
     }
-    let texts = kinds
-        .iter()
-        .map(|(kind, count)| words::counted(*count, kind));
+    let texts = kinds.iter().map(|(kind, count)| words::counted(*count, kind));
     texts.collect::<Vec<_>>().join(", ")
 }
 
@@ -190,9 +163,8 @@ fn nics(survey: &Survey) -> String {
     let nodes = roster.node_ids().zip(&roster.nodes);
     let absent = nodes.filter(|(at, node)| node.absent.is_some() && !with_nics.contains(at));
     let has_joined = |node: &Node| node.absent.as_deref() == Some(NO_NIC);
-    let (without, absent): (Vec<&Node>, Vec<&Node>) = absent
-        .map(|(_, node)| node)
-        .partition(|node| has_joined(node));
+    let (without, absent): (Vec<&Node>, Vec<&Node>) =
+        absent.map(|(_, node)| node).partition(|node| has_joined(node));
     for (nodes, what) in [(absent, "absent"), (without, "without a NIC")] {
         if !nodes.is_empty() {
             text += &format!(", {} {what}", words::counted(nodes.len() as u64, "node"));

@@ -13,41 +13,19 @@ use std::time::{Duration, SystemTime};
 fn concludes_in_one_line() {
     let interrupted = Failure::new(Kind::Interrupted, anyhow::Error::msg("interrupted"));
     let failed = Failure::environment("the coordinator has lost all processes");
-    let suspect = Findings {
-        causes: vec![cause(Unit::GroupPair(1, 2), Certainty::Suspect)],
-        ..good()
-    };
-    let transient = Findings {
-        causes: vec![cause(Unit::Nic(NicId(2)), Certainty::Transient)],
-        ..good()
-    };
-    let partial = Findings {
-        answered: 75,
-        ..good()
-    };
-    let nearly = Findings {
-        answered: 76,
-        ..good()
-    };
-    let switch = Unit::Switch {
-        group: 3,
-        switch: 12,
-    };
+    let suspect =
+        Findings { causes: vec![cause(Unit::GroupPair(1, 2), Certainty::Suspect)], ..good() };
+    let transient =
+        Findings { causes: vec![cause(Unit::Nic(NicId(2)), Certainty::Transient)], ..good() };
+    let partial = Findings { answered: 75, ..good() };
+    let nearly = Findings { answered: 76, ..good() };
+    let switch = Unit::Switch { group: 3, switch: 12 };
     let switches = Findings {
-        causes: vec![
-            cause(switch, Certainty::Bad),
-            cause(Unit::Nic(NicId(7)), Certainty::Bad),
-        ],
+        causes: vec![cause(switch, Certainty::Bad), cause(Unit::Nic(NicId(7)), Certainty::Bad)],
         ..good()
     };
-    let sample = Findings {
-        unpaired: [1, 2, 5].map(NicId).into(),
-        ..good()
-    };
-    let suspect_of_sample = Findings {
-        unpaired: [1, 2, 5].map(NicId).into(),
-        ..suspect.clone()
-    };
+    let sample = Findings { unpaired: [1, 2, 5].map(NicId).into(), ..good() };
+    let suspect_of_sample = Findings { unpaired: [1, 2, 5].map(NicId).into(), ..suspect.clone() };
     for (verdict, end, status, line) in [
         (good(), Ok(()), 0, "good: 8 NICs, 84 pairs measured"),
         (sample, Ok(()), 0, "good: 5 of 8 NICs, 84 pairs measured"),
@@ -59,24 +37,9 @@ fn concludes_in_one_line() {
             "undecided: 1 pair of groups suspect; 5 of 8 NICs are good, 3 in no pair",
         ),
         (transient, Ok(()), 0, "good: 8 NICs, 84 pairs measured"),
-        (
-            switches,
-            Ok(()),
-            3,
-            "bad: 1 switch, 1 NIC; 3 of 8 NICs are good",
-        ),
-        (
-            suspect.clone(),
-            Ok(()),
-            4,
-            "undecided: 1 pair of groups suspect; 8 of 8 NICs are good",
-        ),
-        (
-            partial.clone(),
-            Ok(()),
-            4,
-            "undecided: 75 of 84 pairs measured; 8 of 8 NICs are good",
-        ),
+        (switches, Ok(()), 3, "bad: 1 switch, 1 NIC; 3 of 8 NICs are good"),
+        (suspect.clone(), Ok(()), 4, "undecided: 1 pair of groups suspect; 8 of 8 NICs are good"),
+        (partial.clone(), Ok(()), 4, "undecided: 75 of 84 pairs measured; 8 of 8 NICs are good"),
         (
             Findings::default(),
             Ok(()),
@@ -110,10 +73,7 @@ fn concludes_in_one_line() {
         ),
     ] {
         let survey = survey(verdict, end);
-        assert_eq!(
-            (survey.exit_status, survey.summary.as_str()),
-            (status, line)
-        );
+        assert_eq!((survey.exit_status, survey.summary.as_str()), (status, line));
         let result = survey.result().map_err(|failure| failure.status());
         assert_eq!(result.err().unwrap_or(0), status);
     }
@@ -140,10 +100,7 @@ fn links_without_comparison_are_unjudged() {
     let unjudged = survey(verdict.clone(), Ok(()));
     assert_eq!(
         (unjudged.exit_status, unjudged.summary.as_str()),
-        (
-            4,
-            "undecided: class same group unjudged (--expect judges it); 84 pairs measured"
-        )
+        (4, "undecided: class same group unjudged (--expect judges it); 84 pairs measured")
     );
     // An absolute limit judges the class.
     verdict.populations[1].expected = Some(2500.0);
@@ -152,35 +109,19 @@ fn links_without_comparison_are_unjudged() {
 
 #[test]
 fn concludes_under_load() {
-    let with = |judgements: Vec<LoadJudgement>| LoadFindings {
-        judgements,
-        ..good_load()
-    };
+    let with = |judgements: Vec<LoadJudgement>| LoadFindings { judgements, ..good_load() };
     let of = |unit, certainty| judgement(unit, LoadFigure::Impact, Grade::Bad, certainty);
     let bad = |unit| of(unit, Some(Certainty::Bad));
     let nic = LoadUnit::Nic(NicId(5));
     let slow = judgement(nic, LoadFigure::TargetPauses, Grade::Slow, None);
-    let links = LoadUnit::GroupLinks {
-        from: 0,
-        to: 2,
-        both: false,
-    };
-    let aborted = LoadFindings {
-        aborted: Some("timeouts at 2 of 8 NICs".into()),
-        ..with(vec![bad(nic)])
-    };
-    let unconfirmed = LoadFindings {
-        judgements: vec![of(nic, None)],
-        ..aborted.clone()
-    };
-    let busy = LoadFindings {
-        unjudged: Some("traffic of others at 3 of 8 NICs".into()),
-        ..good_load()
-    };
-    let unmeasured = LoadFindings {
-        unmeasured: vec!["victims under incast:8".into()],
-        ..good_load()
-    };
+    let links = LoadUnit::GroupLinks { from: 0, to: 2, both: false };
+    let aborted =
+        LoadFindings { aborted: Some("timeouts at 2 of 8 NICs".into()), ..with(vec![bad(nic)]) };
+    let unconfirmed = LoadFindings { judgements: vec![of(nic, None)], ..aborted.clone() };
+    let busy =
+        LoadFindings { unjudged: Some("traffic of others at 3 of 8 NICs".into()), ..good_load() };
+    let unmeasured =
+        LoadFindings { unmeasured: vec!["victims under incast:8".into()], ..good_load() };
     for (load, status, line) in [
         (
             unmeasured,
@@ -189,11 +130,7 @@ fn concludes_under_load() {
         ),
         (good_load(), 0, "good: 8 NICs, 84 pairs measured"),
         (with(vec![slow]), 0, "good: 8 NICs, 84 pairs measured"),
-        (
-            with(vec![of(nic, Some(Certainty::Transient))]),
-            0,
-            "good: 8 NICs, 84 pairs measured",
-        ),
+        (with(vec![of(nic, Some(Certainty::Transient))]), 0, "good: 8 NICs, 84 pairs measured"),
         (
             with(vec![bad(SWITCH), bad(SWITCH)]),
             3,
@@ -204,11 +141,7 @@ fn concludes_under_load() {
             3,
             "bad: 2 NICs, 1 pair of groups under load; 6 of 8 NICs are good",
         ),
-        (
-            mixed_load(),
-            3,
-            "bad: switch 003.12 under load; 4 of 8 NICs are good",
-        ),
+        (mixed_load(), 3, "bad: switch 003.12 under load; 4 of 8 NICs are good"),
         (
             with(vec![of(links, Some(Certainty::Suspect))]),
             4,
@@ -221,11 +154,7 @@ fn concludes_under_load() {
             4,
             "undecided: nid000418 cxi1 suspect under load; 7 of 8 NICs are good, 1 suspect",
         ),
-        (
-            busy,
-            4,
-            "undecided: the fabric was busy, no verdict under load; 84 pairs measured",
-        ),
+        (busy, 4, "undecided: the fabric was busy, no verdict under load; 84 pairs measured"),
         (
             aborted,
             1,
@@ -240,10 +169,7 @@ fn concludes_under_load() {
         ),
     ] {
         let survey = loaded(load);
-        assert_eq!(
-            (survey.exit_status, survey.summary.as_str()),
-            (status, line)
-        );
+        assert_eq!((survey.exit_status, survey.summary.as_str()), (status, line));
     }
 }
 
@@ -280,10 +206,7 @@ fn names_absent_nodes() {
     // The NICs of a node that has joined are counted.
     survey.roster.nodes[0].absent = Some("lost".into());
     let line = summary(&survey);
-    assert!(
-        line.ends_with("; 4 of 6 NICs are good, 2 untested, 1 node without a NIC"),
-        "{line}"
-    );
+    assert!(line.ends_with("; 4 of 6 NICs are good, 2 untested, 1 node without a NIC"), "{line}");
 }
 
 #[test]
@@ -297,10 +220,7 @@ fn one_nic_is_singular() {
 fn a_signal_counts_more_than_the_end_of_the_load() {
     let quiet = survey(good(), Ok(()));
     let interrupted = Failure::new(Kind::Interrupted, anyhow::Error::msg("interrupted"));
-    let load = LoadFindings {
-        aborted: Some("interrupted".into()),
-        ..good_load()
-    };
+    let load = LoadFindings { aborted: Some("interrupted".into()), ..good_load() };
     let survey = Survey::new(
         quiet.setup,
         SystemTime::UNIX_EPOCH,

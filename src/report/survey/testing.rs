@@ -20,26 +20,15 @@ use facts::error::Failure;
 
 /// Returns the roster of 4 nodes, which have 2 NICs each and share 2 switches.
 pub fn roster() -> Roster {
-    let node = |rank| Node {
-        host: format!("nid{:06}", 416 + rank),
-        rank,
-        absent: None,
-    };
+    let node = |rank| Node { host: format!("nid{:06}", 416 + rank), rank, absent: None };
     let nic = |index: u32| Nic {
         node: NodeId(index / 2),
         device: format!("cxi{}", index % 2),
         nid: Some(0x700 + index),
-        location: Some(Location {
-            group: 3,
-            switch: 12 + (index / 4) as u16,
-            port: None,
-        }),
+        location: Some(Location { group: 3, switch: 12 + (index / 4) as u16, port: None }),
         failure: None,
     };
-    Roster {
-        nodes: (0..4).map(node).collect(),
-        nics: (0..8).map(nic).collect(),
-    }
+    Roster { nodes: (0..4).map(node).collect(), nics: (0..8).map(nic).collect() }
 }
 
 /// Returns a latency test and a bandwidth test.
@@ -62,11 +51,7 @@ pub fn setup() -> Setup {
         seed: 7,
         pair_s: 0.1,
         launcher: "slurm".into(),
-        job: Some(SurveyJob {
-            manager: "slurm".into(),
-            id: "1234".into(),
-            step: Some("0".into()),
-        }),
+        job: Some(SurveyJob { manager: "slurm".into(), id: "1234".into(), step: Some("0".into()) }),
         processes: 4,
         ..Setup::default()
     }
@@ -145,10 +130,7 @@ pub fn cause(unit: Unit, certainty: Certainty) -> Cause {
 
 /// Returns the verdict of a survey with something of each kind.
 pub fn mixed() -> Findings {
-    let path = Pair {
-        initiator: NicId(4),
-        target: NicId(6),
-    };
+    let path = Pair { initiator: NicId(4), target: NicId(6) };
     let bad = Cause {
         evidence: vec![evidence(TestId(0)), evidence(TestId(1))],
         counters: vec![
@@ -157,16 +139,8 @@ pub fn mixed() -> Findings {
                 counter: "pct_retry_srb_requests".into(),
                 change: 1204,
             },
-            CounterEvidence {
-                nic: NicId(3),
-                counter: "hni_tx_paused_0".into(),
-                change: 40,
-            },
-            CounterEvidence {
-                nic: NicId(3),
-                counter: "hni_tx_paused_1".into(),
-                change: 2,
-            },
+            CounterEvidence { nic: NicId(3), counter: "hni_tx_paused_0".into(), change: 40 },
+            CounterEvidence { nic: NicId(3), counter: "hni_tx_paused_1".into(), change: 2 },
         ],
         ..cause(Unit::Nic(NicId(3)), Certainty::Bad)
     };
@@ -182,11 +156,7 @@ pub fn mixed() -> Findings {
         ..cause(Unit::Path(path), Certainty::Suspect)
     };
     let mut verdict = Findings {
-        causes: vec![
-            bad,
-            failing,
-            cause(Unit::Nic(NicId(0)), Certainty::Transient),
-        ],
+        causes: vec![bad, failing, cause(Unit::Nic(NicId(0)), Certainty::Transient)],
         untested: vec![
             UntestedPart {
                 unit: Unit::Node(NodeId(3)),
@@ -202,10 +172,7 @@ pub fn mixed() -> Findings {
         aggregates: vec![
             Aggregate {
                 test: TestId(0),
-                unit: Unit::Switch {
-                    group: 3,
-                    switch: 12,
-                },
+                unit: Unit::Switch { group: 3, switch: 12 },
                 count: 20,
                 median: 1900.0,
                 worst: 3950.0,
@@ -213,10 +180,7 @@ pub fn mixed() -> Findings {
             },
             Aggregate {
                 test: TestId(0),
-                unit: Unit::Switch {
-                    group: 3,
-                    switch: 13,
-                },
+                unit: Unit::Switch { group: 3, switch: 13 },
                 count: 20,
                 median: 1900.0,
                 worst: 2010.0,
@@ -237,10 +201,7 @@ pub fn mixed() -> Findings {
 pub fn result() -> PairResult {
     PairResult {
         test: TestId(0),
-        pair: Pair {
-            initiator: NicId(3),
-            target: NicId(0),
-        },
+        pair: Pair { initiator: NicId(3), target: NicId(0) },
         stage: Stage::Sweep,
         round: 2,
         active: 4,
@@ -273,15 +234,7 @@ pub fn loaded(load: LoadFindings) -> Survey {
     let good = survey(good(), Ok(()));
     let started = SystemTime::UNIX_EPOCH + Duration::from_millis(good.started_unix_ms);
     let took = Duration::from_millis(good.elapsed_ms);
-    Survey::new(
-        good.setup,
-        started,
-        took,
-        good.roster,
-        good.verdict,
-        Some(load),
-        Ok(()),
-    )
+    Survey::new(good.setup, started, took, good.roster, good.verdict, Some(load), Ok(()))
 }
 
 /// Returns an item as evidence.

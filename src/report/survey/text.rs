@@ -84,11 +84,9 @@ pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
     outliers(out, survey)?;
     busy(out, survey)?;
     untested(out, survey)?;
-    for lines in [
-        distribution::lines(survey),
-        distribution::worst_places(survey),
-        load_text::lines(survey),
-    ] {
+    for lines in
+        [distribution::lines(survey), distribution::worst_places(survey), load_text::lines(survey)]
+    {
         if !lines.is_empty() {
             writeln!(out)?;
         }
@@ -112,10 +110,7 @@ pub(super) fn place(survey: &Survey) -> String {
     let pairs = pairs(&survey.verdict);
     let by = match &survey.setup.job {
         Some(of) => {
-            let step = of
-                .step
-                .as_deref()
-                .map_or(String::new(), |step| format!(" step {step}"));
+            let step = of.step.as_deref().map_or(String::new(), |step| format!(" step {step}"));
             format!("{} job {}{step}", job::label(&of.manager), of.id)
         }
         None => survey.setup.launcher.clone(),
@@ -136,11 +131,7 @@ pub(super) fn measured(survey: &Survey) -> String {
     } else {
         String::new()
     };
-    let widened = if survey.verdict.widened {
-        ", then all"
-    } else {
-        ""
-    };
+    let widened = if survey.verdict.widened { ", then all" } else { "" };
     format!("{}; pairs {pairs}{seed}{widened}", tests.join(", "))
 }
 
@@ -153,11 +144,7 @@ fn section(
     most: usize,
     sentences: usize,
 ) -> io::Result<()> {
-    let of_word = survey
-        .verdict
-        .causes
-        .iter()
-        .filter(|of| of.certainty == certainty);
+    let of_word = survey.verdict.causes.iter().filter(|of| of.certainty == certainty);
     let of_word: Vec<&Cause> = of_word.collect();
     if of_word.is_empty() {
         return Ok(());
@@ -197,16 +184,8 @@ fn outliers(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         let text = format!(
             "{}: {:.2} times the {} of good pairs, {} (score {:.1})",
             survey.roster.name(of.nic),
-            if test.of_bandwidth {
-                1.0 / of.ratio
-            } else {
-                of.ratio
-            },
-            if test.of_bandwidth {
-                "bandwidth"
-            } else {
-                "latency"
-            },
+            if test.of_bandwidth { 1.0 / of.ratio } else { of.ratio },
+            if test.of_bandwidth { "bandwidth" } else { "latency" },
             words::test(test),
             of.score,
         );
@@ -222,10 +201,7 @@ fn busy(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
     if nodes.is_empty() {
         return Ok(());
     }
-    writeln!(
-        out,
-        "\nBusy CPUs: latencies are upper bounds, bandwidths lower ones"
-    )?;
+    writeln!(out, "\nBusy CPUs: latencies are upper bounds, bandwidths lower ones")?;
     if !is_here && nodes.len() > MOST_BUSY {
         return paragraph(out, &busy_together(survey), "    ");
     }
@@ -236,9 +212,7 @@ fn busy(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         } else {
             words::name(&survey.roster, &Unit::Node(of.node))
         };
-        let BusyNode {
-            slots, busy_slots, ..
-        } = of;
+        let BusyNode { slots, busy_slots, .. } = of;
         let load = of.load.as_ref().map_or(String::new(), load_text);
         let text = format!("{name}: waited for CPUs in {busy_slots} of {slots} slots{load}");
         paragraph(out, &text, "    ")?;
@@ -249,16 +223,12 @@ fn busy(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
 /// Returns one line about many nodes with busy CPUs.
 fn busy_together(survey: &Survey) -> String {
     let nodes = &survey.busy_nodes;
-    let hosts = nodes
-        .iter()
-        .map(|of| survey.roster.node(of.node).host.as_str());
+    let hosts = nodes.iter().map(|of| survey.roster.node(of.node).host.as_str());
     let sum = |count: fn(&BusyNode) -> u32| nodes.iter().map(count).map(u64::from).sum::<u64>();
     let (busy, all) = (sum(|of| of.busy_slots), sum(|of| of.slots));
     let loads = nodes.iter().filter_map(|of| of.load.as_ref());
     let most = loads.max_by(|one, other| one.mean.total_cmp(&other.mean));
-    let most = most.map_or(String::new(), |load| {
-        format!("; at most{}", &load_text(load)[1..])
-    });
+    let most = most.map_or(String::new(), |load| format!("; at most{}", &load_text(load)[1..]));
     let hosts = compress(hosts);
     format!("{hosts}: waited for CPUs in {busy} of {all} slots{most}")
 }
@@ -279,9 +249,7 @@ fn virtual_functions(survey: &Survey) -> Option<String> {
 fn load_text(of: &HostLoad) -> String {
     let cpus = words::counted(of.cpus.into(), "CPU");
     let most = of.most.iter();
-    let most: Vec<String> = most
-        .map(|(name, used)| format!("{name} {used:.1}"))
-        .collect();
+    let most: Vec<String> = most.map(|(name, used)| format!("{name} {used:.1}")).collect();
     let most = match most.as_slice() {
         [] => String::new(),
         most => format!(" (CPUs used: {})", most.join(", ")),
@@ -414,10 +382,7 @@ write-bw 1M would have found a NIC 1.30 times as slow as good ones.
             ratio,
             score: 6.13,
         };
-        let verdict = Findings {
-            outliers: vec![outlier(0, 1.05), outlier(1, 1.25)],
-            ..good()
-        };
+        let verdict = Findings { outliers: vec![outlier(0, 1.05), outlier(1, 1.25)], ..good() };
         let expected = "
 Slower than others, within the limits
 nid000417 cxi1: 1.05 times the latency of good pairs, write-lat 8 (score 6.1)
@@ -430,12 +395,7 @@ nid000417 cxi1: 0.80 times the bandwidth of good pairs, write-bw 1M (score 6.1)
     #[test]
     fn names_busy_nodes_with_their_load() {
         let mut survey = survey(good(), Ok(()));
-        let busy = |node, load| BusyNode {
-            node: NodeId(node),
-            slots: 14,
-            busy_slots: 13,
-            load,
-        };
+        let busy = |node, load| BusyNode { node: NodeId(node), slots: 14, busy_slots: 13, load };
         let load = HostLoad {
             mean: 4.04,
             cpus: 2,
@@ -456,12 +416,8 @@ nid000418: waited for CPUs in 13 of 14 slots
 ";
         assert!(text(&survey).contains(expected), "{}", text(&survey));
         let busiest = survey.busy_nodes[0].clone();
-        survey.busy_nodes = (0..4)
-            .map(|node| BusyNode {
-                node: NodeId(node),
-                ..busiest.clone()
-            })
-            .collect();
+        survey.busy_nodes =
+            (0..4).map(|node| BusyNode { node: NodeId(node), ..busiest.clone() }).collect();
         let together = "
 nid[000416-000419]: waited for CPUs in 52 of 56 slots; at most load 4.0 on 2
     CPUs (CPUs used: stress-ng 1.9, python3 0.1)
@@ -523,10 +479,7 @@ switch 003.12 (4 NICs)  write-lat 8 (us)     20    1.90   3.95        6
     #[test]
     fn shows_seed_of_random_pairs_and_long_times_in_minutes() {
         let mut survey = survey(good(), Ok(()));
-        assert_eq!(
-            measured(&survey),
-            "write-lat 8, write-bw 1M; pairs random:3 (seed 7)"
-        );
+        assert_eq!(measured(&survey), "write-lat 8, write-bw 1M; pairs random:3 (seed 7)");
         survey.setup.pairs = "all".into();
         assert_eq!(measured(&survey), "write-lat 8, write-bw 1M; pairs all");
         survey.elapsed_ms = 100_000;
@@ -558,16 +511,9 @@ write-lat 8  same switch     24  1.80    1.90  2.01  2.10   2.47        0       
     #[test]
     fn combines_parts_with_one_reason() {
         let path = |initiator, target| {
-            Unit::Path(Pair {
-                initiator: NicId(initiator),
-                target: NicId(target),
-            })
+            Unit::Path(Pair { initiator: NicId(initiator), target: NicId(target) })
         };
-        let untested = |unit, reason: &str| UntestedPart {
-            unit,
-            reason: reason.into(),
-            pairs: 2,
-        };
+        let untested = |unit, reason: &str| UntestedPart { unit, reason: reason.into(), pairs: 2 };
         let verdict = Findings {
             untested: vec![
                 untested(Unit::Node(NodeId(2)), "absent"),
@@ -593,16 +539,11 @@ Test";
         let some = text(verdict);
         assert!(some.contains(expected), "{some}");
         let all = Findings {
-            untested: (0..8)
-                .map(|nic| untested(Unit::Nic(NicId(nic)), "closed"))
-                .collect(),
+            untested: (0..8).map(|nic| untested(Unit::Nic(NicId(nic)), "closed")).collect(),
             ..good()
         };
         let all = text(all);
-        assert!(
-            all.contains("\nUntested\nall NICs: closed (16 pairs)\n"),
-            "{all}"
-        );
+        assert!(all.contains("\nUntested\nall NICs: closed (16 pairs)\n"), "{all}");
     }
 
     #[test]
@@ -621,10 +562,7 @@ Test";
         let text = text(verdict);
         let (_, table) = text.split_once("\nMost pairs outside").unwrap();
         let lines: Vec<&str> = table.lines().collect();
-        assert!(
-            lines[1].starts_with("group 003 (8 NICs)  write-lat 8 (us)    100"),
-            "{text}"
-        );
+        assert!(lines[1].starts_with("group 003 (8 NICs)  write-lat 8 (us)    100"), "{text}");
         assert_eq!((lines.len(), lines[6]), (7, "and 2 more"), "{text}");
     }
 
@@ -652,9 +590,7 @@ Test";
     fn limits_the_number_of_lines() {
         let suspects = (0..8).cycle().take(23);
         let verdict = Findings {
-            causes: suspects
-                .map(|nic| cause(Unit::Nic(NicId(nic)), Certainty::Suspect))
-                .collect(),
+            causes: suspects.map(|nic| cause(Unit::Nic(NicId(nic)), Certainty::Suspect)).collect(),
             ..good()
         };
         let text = text(verdict);

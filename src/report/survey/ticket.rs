@@ -88,11 +88,7 @@ fn under_load(survey: &Survey) -> String {
             _ => "suspect",
         };
         let name = load_words::unit(&survey.roster, &of.unit);
-        let sentences = [
-            vec![load_words::sentence(of)],
-            load_text::further(survey, of),
-        ]
-        .concat();
+        let sentences = [vec![load_words::sentence(of)], load_text::further(survey, of)].concat();
         section += &format!("\n### {name}, {state} under load\n\n{}", list(&sentences));
     }
     if let more @ 1.. = judgements().count().saturating_sub(MOST) {
@@ -158,17 +154,11 @@ Next: this command decides
             left_out: None,
             ..explanation()
         };
-        let same = Explanation {
-            causes: Vec::new(),
-            same_as: Some(Unit::Nic(NicId(6))),
-            ..of(7)
-        };
+        let same = Explanation { causes: Vec::new(), same_as: Some(Unit::Nic(NicId(6))), ..of(7) };
         survey.why = vec![of(6), same];
         survey.why_shared = vec![shared_value()];
         let page = page(&survey);
-        let (_, rest) = page
-            .split_once("\n## nid000419 cxi0, untested\n")
-            .expect("a section");
+        let (_, rest) = page.split_once("\n## nid000419 cxi0, untested\n").expect("a section");
         let expected = "
 * because a PCIe link runs with fewer lanes than both of its ends have
 * evidence: PCIe width x8, expected x16; large writes in loopback 13.90 GB/s, good NICs 25.10
@@ -198,9 +188,8 @@ and 0 of 5 others (by chance: 1.8 %)
     fn names_what_is_bad_under_load() {
         let page = page(&loaded(mixed_load()));
         let (_, rest) = page.split_once("\n## Under load\n").expect("a section");
-        let (remarks, rest) = rest
-            .split_once("\n### switch 003.12 (4 NICs), bad under load\n")
-            .unwrap();
+        let (remarks, rest) =
+            rest.split_once("\n### switch 003.12 (4 NICs), bad under load\n").unwrap();
         assert!(remarks.contains("\n* Closed loop: "), "{remarks}");
         let expected = "
 * bandwidth 0.44 times the median of equal parts under bisect:switch (good: at least 0.90)

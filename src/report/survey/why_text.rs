@@ -62,11 +62,7 @@ pub fn same(survey: &Survey) -> Vec<String> {
         }
     }
     let sentence = |(other, names): &(&Unit, Vec<String>)| {
-        format!(
-            "{}: same as {}",
-            some(names),
-            words::name(&survey.roster, other)
-        )
+        format!("{}: same as {}", some(names), words::name(&survey.roster, other))
     };
     groups.iter().map(sentence).collect()
 }
@@ -81,10 +77,7 @@ pub fn shared(survey: &Survey) -> Vec<String> {
             None => groups.push(vec![of]),
         }
     }
-    groups
-        .iter()
-        .map(|group| in_common(survey, group))
-        .collect()
+    groups.iter().map(|group| in_common(survey, group)).collect()
 }
 
 /// Returns whether the same culprits have two values, beside as many others.
@@ -98,20 +91,13 @@ fn is_alike(one: &SharedValue<Unit>, other: &SharedValue<Unit>) -> bool {
 fn in_common(survey: &Survey, group: &[&SharedValue<Unit>]) -> String {
     let of = group[0];
     let mut units = of.culprits.iter();
-    let names: Vec<String> = units
-        .by_ref()
-        .map(|unit| words::name(&survey.roster, unit))
-        .collect();
+    let names: Vec<String> = units.by_ref().map(|unit| words::name(&survey.roster, unit)).collect();
     let values: Vec<String> = group
         .iter()
         .map(|of| format!("{} {}", of.name, common_text(&of.attribute, &of.value)))
         .collect();
     let chance = of.chance * 100.0;
-    let chance = if chance < 0.1 {
-        "less than 0.1".to_owned()
-    } else {
-        format!("{chance:.1}")
-    };
+    let chance = if chance < 0.1 { "less than 0.1".to_owned() } else { format!("{chance:.1}") };
     format!(
         "{}: possibly one cause: {} on {} of {} culprits and {} of {} others (by chance: {chance} %)",
         some(&names),
@@ -280,11 +266,7 @@ fn evidence(all: &[&Observation]) -> String {
     let supports = all.iter().filter(|of| !of.contradicts && !is_same(of));
     let contradicts = all.iter().filter(|of| of.contradicts);
     let contradicts = contradicts.map(|of| format!("but {}", figure(of)));
-    let same: Vec<&str> = all
-        .iter()
-        .filter(is_same)
-        .map(|of| of.text.as_str())
-        .collect();
+    let same: Vec<&str> = all.iter().filter(is_same).map(|of| of.text.as_str()).collect();
     let same = (!same.is_empty()).then(|| format!("{SAME}: {}", same.join(", ")));
     let all = supports.map(|of| figure(of)).chain(contradicts).chain(same);
     all.collect::<Vec<_>>().join("; ")
@@ -337,10 +319,7 @@ mod tests {
         let mut survey = survey(mixed(), Ok(()));
         let narrow = why(
             Confidence::Because,
-            vec![
-                item("PCIe width x8, expected x16"),
-                figures(13.9e9, 25.1e9, "B/s", false),
-            ],
+            vec![item("PCIe width x8, expected x16"), figures(13.9e9, 25.1e9, "B/s", false)],
         );
         let found = why(
             Confidence::AlsoFound,
@@ -360,18 +339,9 @@ mod tests {
                 excluded: vec!["pcie-slow".into(), "link-speed".into()],
                 ..explanation(4, vec![unknown, found])
             },
-            Explanation {
-                same_as: Some(Unit::Nic(NicId(3))),
-                ..explanation(5, Vec::new())
-            },
-            Explanation {
-                same_as: Some(Unit::Nic(NicId(3))),
-                ..explanation(7, Vec::new())
-            },
-            Explanation {
-                left_out: Some("the time was up".into()),
-                ..explanation(6, Vec::new())
-            },
+            Explanation { same_as: Some(Unit::Nic(NicId(3))), ..explanation(5, Vec::new()) },
+            Explanation { same_as: Some(Unit::Nic(NicId(3))), ..explanation(7, Vec::new()) },
+            Explanation { left_out: Some("the time was up".into()), ..explanation(6, Vec::new()) },
         ];
         survey.why_shared = vec![shared_value()];
         let mut out = Vec::new();
@@ -424,20 +394,13 @@ not diagnosed: nid000419 cxi0: the time was up
             "  evidence: large writes in loopback 2.00 GB/s, good NICs 4.00",
             "  do: look at the switch",
         ];
-        assert_eq!(
-            lines(&survey.roster, &explanation(3, vec![unknown])),
-            expected
-        );
+        assert_eq!(lines(&survey.roster, &explanation(3, vec![unknown])), expected);
     }
 
     #[test]
     fn shows_what_culprits_share_once_for_the_same_culprits() {
         let mut survey = survey(mixed(), Ok(()));
-        let kernel = SharedValue {
-            name: "kernel".into(),
-            value: "6.4.0".into(),
-            ..shared_value()
-        };
+        let kernel = SharedValue { name: "kernel".into(), value: "6.4.0".into(), ..shared_value() };
         let all = [3, 4, 5, 6, 2, 1].map(|nic| Unit::Nic(NicId(nic)));
         let firmware = SharedValue {
             culprits: all.into(),
@@ -466,10 +429,7 @@ not diagnosed: nid000419 cxi0: the time was up
         };
         survey.why_shared = vec![memory];
         let sentence = shared(&survey).concat();
-        assert!(
-            sentence.contains(" memory about 448.0 GiB on 3 of 3 "),
-            "{sentence}"
-        );
+        assert!(sentence.contains(" memory about 448.0 GiB on 3 of 3 "), "{sentence}");
     }
 
     #[test]

@@ -57,9 +57,7 @@ pub fn counted(number: u64, what: &str) -> String {
         "switch" => "es",
         _ => "s",
     };
-    format!("{number_text} {noun}{ending} {rest}")
-        .trim_end()
-        .to_owned()
+    format!("{number_text} {noun}{ending} {rest}").trim_end().to_owned()
 }
 
 /// Returns a number with a comma before each three digits.
@@ -135,15 +133,9 @@ mod tests {
     #[test]
     fn names_parts() {
         let pair = |initiator, target| {
-            Unit::Path(Pair {
-                initiator: NicId(initiator),
-                target: NicId(target),
-            })
+            Unit::Path(Pair { initiator: NicId(initiator), target: NicId(target) })
         };
-        let switch = Unit::Switch {
-            group: 3,
-            switch: 13,
-        };
+        let switch = Unit::Switch { group: 3, switch: 13 };
         for (part, text) in [
             (Unit::Nic(NicId(3)), "nid000417 cxi1"),
             (Unit::Node(NodeId(1)), "nid000417 (2 NICs)"),
@@ -159,12 +151,7 @@ mod tests {
 
     #[test]
     fn writes_numbers_for_people() {
-        for (number, text) in [
-            (0, "0"),
-            (999, "999"),
-            (1_000, "1,000"),
-            (1_234_567, "1,234,567"),
-        ] {
+        for (number, text) in [(0, "0"), (999, "999"), (1_000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(grouped(number), text);
         }
         for (bytes, text) in [(8, "8"), (1_500, "1500"), (65_536, "64K"), (1 << 20, "1M")] {

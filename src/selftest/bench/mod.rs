@@ -152,18 +152,10 @@ impl<'nic> Bench<'nic> {
     ///
     /// The first call that the library refuses.
     pub fn close(self) -> Result<(), cxi::Error> {
-        let queues = [
-            self.transmit.close(),
-            self.target.close(),
-            self.events.close(),
-        ];
+        let queues = [self.transmit.close(), self.target.close(), self.events.close()];
         let memory = [self.local.close(), self.remote.close()];
         let others = [self.profile.close(), self.domain.close(), self.lni.close()];
-        queues
-            .into_iter()
-            .chain(memory)
-            .chain(others)
-            .fold(Ok(()), Result::and)
+        queues.into_iter().chain(memory).chain(others).fold(Ok(()), Result::and)
     }
 
     /// Returns the address of portal `index` of the bench. It is the only function that makes
@@ -198,10 +190,7 @@ impl<'nic> Bench<'nic> {
         if profile.lcid() == self.profile.lcid() {
             return skipped("both VNIs of the service have one profile");
         }
-        Ok(OtherVni {
-            profile,
-            _domain: domain,
-        })
+        Ok(OtherVni { profile, _domain: domain })
     }
 
     /// Returns a profile of another type for the VNI of the bench.
@@ -402,9 +391,7 @@ mod tests {
         assert_eq!(bench.quiet(), Ok(()));
         let put = bench.dma(C_CMD_PUT, 8);
         bench.send(|batch| batch.emit_dma(&put)).unwrap();
-        bench
-            .expect_at(&mut portal, EventType::PUT, C_RC_OK)
-            .unwrap();
+        bench.expect_at(&mut portal, EventType::PUT, C_RC_OK).unwrap();
         assert_eq!(bench.quiet(), differs_from("no further event", "ACK OK"));
         bench.send(|batch| batch.emit_dma(&put)).unwrap();
         let other = bench.expect(EventType::REPLY, C_RC_OK).map(drop);
@@ -426,8 +413,7 @@ mod tests {
     /// Returns the command with the fields that emitting it sets.
     fn put_bytes(put: &FullDmaCmd) -> Vec<u8> {
         let mut put = *put;
-        put.set_cmd_type(C_CMD_TYPE_DMA as u8)
-            .set_cmd_size(C_CMD_SIZE_64B as u8);
+        put.set_cmd_type(C_CMD_TYPE_DMA as u8).set_cmd_size(C_CMD_SIZE_64B as u8);
         put.bytes().to_vec()
     }
 }

@@ -66,11 +66,7 @@ impl Bench<'_> {
     ) -> Checked<Portal> {
         let mut entry = PortalTableEntry::with_options(&self.lni, &events, options)?;
         entry.map(&self.domain, index)?;
-        Ok(Portal {
-            entry,
-            events,
-            index,
-        })
+        Ok(Portal { entry, events, index })
     }
 
     /// Sets the state of `portal` and waits for its STATE_CHANGE with this return code.
@@ -116,9 +112,7 @@ impl Bench<'_> {
     /// Returns a command to `portal`.
     pub fn target_command(&self, portal: &Portal, opcode: u32) -> TargetCmd {
         let mut command = TargetCmd::new();
-        command
-            .set_opcode(opcode as u8)
-            .set_ptlte_index(portal.entry.number());
+        command.set_opcode(opcode as u8).set_ptlte_index(portal.entry.number());
         command
     }
 

@@ -12,10 +12,7 @@ use node::machine::Machine;
 use crate::bench::{Bench, Checked, USER_PTR, bytes_of, differs, ensure, equal, matching, silent};
 use crate::table::{FactCheck, Group, assumed, inferred, stated};
 
-pub static GROUP: Group = Group {
-    name: "atomics",
-    checks: CHECKS,
-};
+pub static GROUP: Group = Group { name: "atomics", checks: CHECKS };
 
 /// A check of all operations of a type.
 const fn of_type(name: &'static str, run: fn(&mut Bench) -> Checked) -> FactCheck {
@@ -38,13 +35,9 @@ const CHECKS: &[FactCheck] = &[
     of_type("int64", |bench| all_of(bench, AtomicType::Int64)),
     of_type("uint64", |bench| all_of(bench, AtomicType::Uint64)),
     of_type("float", |bench| all_of(bench, AtomicType::Float)),
-    of_type("float-complex", |bench| {
-        all_of(bench, AtomicType::FloatComplex)
-    }),
+    of_type("float-complex", |bench| all_of(bench, AtomicType::FloatComplex)),
     of_type("double", |bench| all_of(bench, AtomicType::Double)),
-    of_type("double-complex", |bench| {
-        all_of(bench, AtomicType::DoubleComplex)
-    }),
+    of_type("double-complex", |bench| all_of(bench, AtomicType::DoubleComplex)),
     of_type("uint128", |bench| all_of(bench, AtomicType::Uint128)),
     stated(
         "swap-of-uint32-and-uint64",
@@ -97,11 +90,7 @@ const CHECKS: &[FactCheck] = &[
             bench.send(|batch| batch.emit_dma_amo(&amo, false))?;
             let ack = bench.expect(EventType::ACK, C_RC_OK)?;
             equal("user_ptr", ack.user_ptr(), USER_PTR)?;
-            equal(
-                "result memory",
-                bytes_of(&bench.local, 64, 16)?,
-                vec![0xee; 16],
-            )
+            equal("result memory", bytes_of(&bench.local, 64, 16)?, vec![0xee; 16])
         },
     ),
     stated(
@@ -138,10 +127,7 @@ const CHECKS: &[FactCheck] = &[
             amo.set_match_bits(2);
             bench.send(|batch| batch.emit_dma_amo(&amo, false))?;
             bench.expect(EventType::ACK, C_RC_OK)?;
-            let seen = [
-                bytes_of(&bench.remote, 0, 1)?[0],
-                bytes_of(&bench.remote, 4096, 1)?[0],
-            ];
+            let seen = [bytes_of(&bench.remote, 0, 1)?[0], bytes_of(&bench.remote, 4096, 1)?[0]];
             equal("targets of both entries", seen, [0, 1])
         },
     ),
@@ -159,11 +145,7 @@ const CHECKS: &[FactCheck] = &[
                 bench.event()?;
                 let event = bench.expect_at(&mut portal, kind, C_RC_OK)?.long()?;
                 equal("atomic_op", u32::from(event.atomic_op()), C_AMO_OP_CSWAP)?;
-                equal(
-                    "atomic_type",
-                    u32::from(event.atomic_type()),
-                    C_AMO_TYPE_UINT32_T,
-                )?;
+                equal("atomic_type", u32::from(event.atomic_type()), C_AMO_TYPE_UINT32_T)?;
             }
             Ok(())
         },
@@ -244,9 +226,7 @@ const CHECKS: &[FactCheck] = &[
             bytes[..DmaAmoCmd::SIZE].copy_from_slice(amo.bytes());
             bench.provoke_code(C_RC_AMO_LENGTH_ERROR)?;
             bench.send(|batch| batch.emit_bytes(&bytes))?;
-            bench
-                .expect(EventType::ACK, C_RC_AMO_LENGTH_ERROR)
-                .map(drop)
+            bench.expect(EventType::ACK, C_RC_AMO_LENGTH_ERROR).map(drop)
         },
     )
     .provokes(&[(ErrorFlag::AMO_LENGTH, 1)]),
@@ -322,13 +302,7 @@ impl Form {
 }
 
 fn atomic(op: AtomicOp, cswap: CswapOp, ty: AtomicType) -> Atomic {
-    Atomic {
-        op,
-        cswap,
-        ty,
-        fetching: true,
-        matching: false,
-    }
+    Atomic { op, cswap, ty, fetching: true, matching: false }
 }
 
 /// Returns the number of the operation that the NIC passes on as a PCIe FetchAdd, if it is known.
@@ -476,30 +450,19 @@ fn issued(
             bench.send(|batch| batch.emit_dma_amo(&amo, is_fetching))?;
         }
     }
-    let kind = if is_fetching {
-        EventType::REPLY
-    } else {
-        EventType::ACK
-    };
+    let kind = if is_fetching { EventType::REPLY } else { EventType::ACK };
     let event = bench.event()?;
     if event.kind != kind {
         let (name, ty) = (operation.operation(), operation.ty);
         let expected = format!("{kind} of {name} {ty} ({form:?})");
-        return Err(differs(
-            expected,
-            format_args!("{} {}", event.kind, event.code),
-        ));
+        return Err(differs(expected, format_args!("{} {}", event.kind, event.code)));
     }
     let value = |memory, offset| {
         let mut bytes = [0; 16];
         bytes[..size].copy_from_slice(&bytes_of(memory, offset, size)?);
         Checked::Ok(u128::from_le_bytes(bytes))
     };
-    let old = if is_fetching {
-        Some(value(&bench.local, 64)?)
-    } else {
-        None
-    };
+    let old = if is_fetching { Some(value(&bench.local, 64)?) } else { None };
     Ok((event.code, old, value(&bench.remote, 0)?))
 }
 

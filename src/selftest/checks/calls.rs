@@ -9,10 +9,7 @@ use rustix::process::geteuid;
 use crate::bench::{Bench, Checked, RIGHTS, differs, ensure, equal, has, refused, skipped};
 use crate::table::{FactCheck, Group, inferred, stated};
 
-pub static GROUP: Group = Group {
-    name: "calls",
-    checks: CHECKS,
-};
+pub static GROUP: Group = Group { name: "calls", checks: CHECKS };
 
 const CHECKS: &[FactCheck] = &[
     stated(
@@ -30,32 +27,19 @@ const CHECKS: &[FactCheck] = &[
         },
     )
     .reads(),
-    stated(
-        "device-link-mtu",
-        "libcxi.md 2.2",
-        "the link MTU is 2112 bytes",
-        |bench| equal("link_mtu", bench.nic.device.info().link_mtu, 2112),
-    )
+    stated("device-link-mtu", "libcxi.md 2.2", "the link MTU is 2112 bytes", |bench| {
+        equal("link_mtu", bench.nic.device.info().link_mtu, 2112)
+    })
     .reads(),
-    stated(
-        "device-min-free-shift",
-        "libcxi.md 2.2",
-        "min_free_shift is 0 to 8",
-        |bench| {
-            let shift = bench.nic.device.info().min_free_shift;
-            ensure(shift <= 8, "min_free_shift: 0 to 8", shift)
-        },
-    )
+    stated("device-min-free-shift", "libcxi.md 2.2", "min_free_shift is 0 to 8", |bench| {
+        let shift = bench.nic.device.info().min_free_shift;
+        ensure(shift <= 8, "min_free_shift: 0 to 8", shift)
+    })
     .reads(),
-    stated(
-        "service-unknown",
-        "libcxi.md 3.1",
-        "an unknown service is EINVAL",
-        |bench| {
-            let unknown = unknown_service(bench)?;
-            refused(libc::EINVAL, bench.nic.device.service(unknown))
-        },
-    )
+    stated("service-unknown", "libcxi.md 3.1", "an unknown service is EINVAL", |bench| {
+        let unknown = unknown_service(bench)?;
+        refused(libc::EINVAL, bench.nic.device.service(unknown))
+    })
     .reads(),
     stated(
         "service-readable",
@@ -65,11 +49,7 @@ const CHECKS: &[FactCheck] = &[
             let Some(services) = bench.nic.device.services()? else {
                 return skipped("the library has no list of services");
             };
-            ensure(
-                !services.is_empty(),
-                "a list with services",
-                "an empty list",
-            )?;
+            ensure(!services.is_empty(), "a list with services", "an empty list")?;
             services.iter().try_for_each(|service| {
                 let read = bench.nic.device.service(service.id);
                 let read = read.map_err(|error| differs("a service", error))?;
@@ -78,12 +58,9 @@ const CHECKS: &[FactCheck] = &[
         },
     )
     .reads(),
-    stated(
-        "lni-service-0",
-        "libcxi.md 4",
-        "an LNI in service 0 is EINVAL",
-        |bench| refused(libc::EINVAL, Lni::new(&bench.nic.device, 0)),
-    ),
+    stated("lni-service-0", "libcxi.md 4", "an LNI in service 0 is EINVAL", |bench| {
+        refused(libc::EINVAL, Lni::new(&bench.nic.device, 0))
+    }),
     stated(
         "lni-service-unknown",
         "libcxi.md 4",
@@ -119,12 +96,9 @@ const CHECKS: &[FactCheck] = &[
             refused(libc::EPERM, Lni::new(&bench.nic.device, foreign.id))
         },
     ),
-    stated(
-        "profile-vni-0",
-        "libcxi.md 5",
-        "a profile for VNI 0 is EINVAL",
-        |bench| refused(libc::EINVAL, profile(bench, 0, CXI_TC_TYPE_DEFAULT)),
-    ),
+    stated("profile-vni-0", "libcxi.md 5", "a profile for VNI 0 is EINVAL", |bench| {
+        refused(libc::EINVAL, profile(bench, 0, CXI_TC_TYPE_DEFAULT))
+    }),
     stated(
         "profile-vni-65536",
         "libcxi.md 5",
@@ -216,15 +190,10 @@ const CHECKS: &[FactCheck] = &[
          (since 14.0), and after 16 LCIDs comes ENOSPC",
         profile_limit,
     ),
-    stated(
-        "domain-vni-0",
-        "libcxi.md 6",
-        "a domain on VNI 0 or above 65535 is EINVAL",
-        |bench| {
-            refused(libc::EINVAL, Domain::new(&bench.lni, 0, C_PID_ANY))?;
-            refused(libc::EINVAL, Domain::new(&bench.lni, 65536, C_PID_ANY))
-        },
-    ),
+    stated("domain-vni-0", "libcxi.md 6", "a domain on VNI 0 or above 65535 is EINVAL", |bench| {
+        refused(libc::EINVAL, Domain::new(&bench.lni, 0, C_PID_ANY))?;
+        refused(libc::EINVAL, Domain::new(&bench.lni, 65536, C_PID_ANY))
+    }),
     stated(
         "domain-pid-range",
         "libcxi.md 6",
@@ -234,49 +203,24 @@ const CHECKS: &[FactCheck] = &[
             refused(libc::EINVAL, Domain::new(&bench.lni, bench.nic.vni, pid))
         },
     ),
-    stated(
-        "domain-pid-in-use",
-        "libcxi.md 6",
-        "a PID that is in use is EEXIST",
-        |bench| {
-            let pid = bench.domain.pid();
-            refused(libc::EEXIST, Domain::new(&bench.lni, bench.nic.vni, pid))
-        },
-    ),
-    stated(
-        "domain-any-pid",
-        "libcxi.md 6",
-        "C_PID_ANY never gives the topmost PID",
-        |bench| {
-            let (pid, count) = (bench.domain.pid(), bench.nic.device.info().pid_count);
-            ensure(
-                pid + 1 < count,
-                format_args!("a PID below {}", count - 1),
-                pid,
-            )
-        },
-    )
+    stated("domain-pid-in-use", "libcxi.md 6", "a PID that is in use is EEXIST", |bench| {
+        let pid = bench.domain.pid();
+        refused(libc::EEXIST, Domain::new(&bench.lni, bench.nic.vni, pid))
+    }),
+    stated("domain-any-pid", "libcxi.md 6", "C_PID_ANY never gives the topmost PID", |bench| {
+        let (pid, count) = (bench.domain.pid(), bench.nic.device.info().pid_count);
+        ensure(pid + 1 < count, format_args!("a PID below {}", count - 1), pid)
+    })
     .reads(),
-    stated(
-        "map-length-0",
-        "libcxi.md 7.4",
-        "a mapping of 0 bytes is EINVAL",
-        |bench| refused(libc::EINVAL, map(bench, Rights::ReadWrite, 0, RIGHTS)),
-    ),
-    stated(
-        "map-pin-and-fault",
-        "libcxi.md 7.4",
-        "PIN with FAULT or PREFETCH is EINVAL",
-        |bench| {
-            for flag in [CXI_MAP_FAULT, CXI_MAP_PREFETCH] {
-                refused(
-                    libc::EINVAL,
-                    map(bench, Rights::ReadWrite, 1, RIGHTS | flag),
-                )?;
-            }
-            Ok(())
-        },
-    ),
+    stated("map-length-0", "libcxi.md 7.4", "a mapping of 0 bytes is EINVAL", |bench| {
+        refused(libc::EINVAL, map(bench, Rights::ReadWrite, 0, RIGHTS))
+    }),
+    stated("map-pin-and-fault", "libcxi.md 7.4", "PIN with FAULT or PREFETCH is EINVAL", |bench| {
+        for flag in [CXI_MAP_FAULT, CXI_MAP_PREFETCH] {
+            refused(libc::EINVAL, map(bench, Rights::ReadWrite, 1, RIGHTS | flag))?;
+        }
+        Ok(())
+    }),
     stated(
         "map-read-only-memory",
         "libcxi.md 7.4",
@@ -299,16 +243,8 @@ const CHECKS: &[FactCheck] = &[
         "a mapping begins and ends at page boundaries around the range",
         |bench| {
             let mapped = attempt::map(&bench.lni, Rights::ReadWrite, 100, 1, RIGHTS)?;
-            ensure(
-                mapped.before >= 100,
-                "a mapping from the page on",
-                mapped.before,
-            )?;
-            ensure(
-                mapped.len >= 4096,
-                "a mapping of a page or more",
-                mapped.len,
-            )
+            ensure(mapped.before >= 100, "a mapping from the page on", mapped.before)?;
+            ensure(mapped.len >= 4096, "a mapping of a page or more", mapped.len)
         },
     ),
     stated(
@@ -400,10 +336,7 @@ fn foreign_vni(bench: &Bench) -> Checked<u32> {
     };
     // Batch systems take VNIs from 1024 on (jobs.md 1.2).
     let found = (1001..=1023).find(|vni| !is_used(*vni));
-    found.map_or_else(
-        || skipped("services have all VNIs from 1001 to 1023"),
-        |vni| Ok(vni.into()),
-    )
+    found.map_or_else(|| skipped("services have all VNIs from 1001 to 1023"), |vni| Ok(vni.into()))
 }
 
 fn profile_limit(bench: &mut Bench) -> Checked {
@@ -414,20 +347,13 @@ fn profile_limit(bench: &mut Bench) -> Checked {
     if again.lcid() == first {
         return Ok(());
     }
-    ensure(
-        again.lcid() > first,
-        format_args!("an LCID after {first}"),
-        again.lcid(),
-    )?;
+    ensure(again.lcid() > first, format_args!("an LCID after {first}"), again.lcid())?;
     profiles.push(again);
     while let Ok(next) = profile(bench, bench.nic.vni, CXI_TC_TYPE_RESTRICTED) {
         profiles.push(next);
         ensure(profiles.len() < 17, "at most 16 LCIDs", "17")?;
     }
-    refused(
-        libc::ENOSPC,
-        profile(bench, bench.nic.vni, CXI_TC_TYPE_RESTRICTED),
-    )?;
+    refused(libc::ENOSPC, profile(bench, bench.nic.vni, CXI_TC_TYPE_RESTRICTED))?;
     let used = profiles.len() + first as usize;
     if used < 16 && bench.nic.shares_rgids()? {
         return skipped("other LNIs of the RGID have some of its 16 LCIDs");
@@ -483,8 +409,5 @@ fn map_contexts(bench: &mut Bench) -> Checked {
     }
     contexts.sort_unstable();
     contexts.dedup();
-    skipped(format_args!(
-        "there are {} kinds of mappings only",
-        contexts.len()
-    ))
+    skipped(format_args!("there are {} kinds of mappings only", contexts.len()))
 }

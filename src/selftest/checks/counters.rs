@@ -8,10 +8,7 @@ use cxi::{Counter, Counts, EventType, MAX_SUCCESSES, Record, TriggerBatch, Trigg
 use crate::bench::{Bench, Checked, Portal, differs, equal, has, silent};
 use crate::table::{FactCheck, Group, assumed, inferred, stated};
 
-pub static GROUP: Group = Group {
-    name: "counters",
-    checks: CHECKS,
-};
+pub static GROUP: Group = Group { name: "counters", checks: CHECKS };
 
 const TRIGGERED: EventType = EventType::TRIGGERED_OP;
 
@@ -63,9 +60,7 @@ const CHECKS: &[FactCheck] = &[
             let (mut trigger, counter) = counted(bench)?;
             let _portal = bench.plain()?;
             let mut put = bench.dma(C_CMD_PUT, 100);
-            put.set_event_success_disable(true)
-                .set_event_ct_ack(true)
-                .set_ct(counter.number());
+            put.set_event_success_disable(true).set_event_ct_ack(true).set_ct(counter.number());
             trigger_at(bench, &mut trigger, &counter, 3)?;
             for _ in 0..3 {
                 bench.send(|batch| batch.emit_dma(&put))?;
@@ -76,25 +71,18 @@ const CHECKS: &[FactCheck] = &[
             written(bench, &counter, 3, 0)
         },
     ),
-    stated(
-        "counts-replies",
-        "nic.md 9.2",
-        "event_ct_reply counts each REPLY",
-        |bench| {
-            let (mut trigger, counter) = counted(bench)?;
-            let _portal = bench.plain()?;
-            let mut get = bench.nomatch(C_CMD_NOMATCH_GET, 100);
-            get.set_event_success_disable(true)
-                .set_event_ct_reply(true)
-                .set_ct(counter.number());
-            trigger_at(bench, &mut trigger, &counter, 2)?;
-            for _ in 0..2 {
-                bench.send(|batch| batch.emit_nomatch_dma(&get))?;
-            }
-            bench.expect(TRIGGERED, C_RC_OK)?;
-            bench.quiet()
-        },
-    ),
+    stated("counts-replies", "nic.md 9.2", "event_ct_reply counts each REPLY", |bench| {
+        let (mut trigger, counter) = counted(bench)?;
+        let _portal = bench.plain()?;
+        let mut get = bench.nomatch(C_CMD_NOMATCH_GET, 100);
+        get.set_event_success_disable(true).set_event_ct_reply(true).set_ct(counter.number());
+        trigger_at(bench, &mut trigger, &counter, 2)?;
+        for _ in 0..2 {
+            bench.send(|batch| batch.emit_nomatch_dma(&get))?;
+        }
+        bench.expect(TRIGGERED, C_RC_OK)?;
+        bench.quiet()
+    }),
     stated(
         "counts-bytes",
         "nic.md 9.2",
@@ -103,9 +91,7 @@ const CHECKS: &[FactCheck] = &[
             let (mut trigger, counter) = counted(bench)?;
             let _portal = bench.plain()?;
             let mut put = bench.dma(C_CMD_PUT, 5000);
-            put.set_event_ct_ack(true)
-                .set_event_ct_bytes(true)
-                .set_ct(counter.number());
+            put.set_event_ct_ack(true).set_event_ct_bytes(true).set_ct(counter.number());
             bench.send(|batch| batch.emit_dma(&put))?;
             bench.expect(EventType::ACK, C_RC_OK)?;
             tell(bench, &mut trigger, |batch| batch.emit_get(&counter))?;
@@ -145,9 +131,7 @@ const CHECKS: &[FactCheck] = &[
         |bench| {
             let counter = Counter::with_write_back(&bench.lni)?;
             let mut put = bench.dma(C_CMD_PUT, 5000);
-            put.set_event_ct_ack(true)
-                .set_event_ct_bytes(true)
-                .set_ct(counter.number());
+            put.set_event_ct_ack(true).set_event_ct_bytes(true).set_ct(counter.number());
             bench.send(|batch| batch.emit_dma(&put))?;
             bench.expect(EventType::ACK, C_RC_PTLTE_NOT_FOUND)?;
             written(bench, &counter, 0, 1)
@@ -169,30 +153,20 @@ const CHECKS: &[FactCheck] = &[
             bench.expect(TRIGGERED, C_RC_OK).map(drop)
         },
     ),
-    assumed(
-        "failures-saturate",
-        "nic.md 15",
-        "the failure count stays at 127",
-        |bench| {
-            let counter = Counter::with_write_back(&bench.lni)?;
-            counter.add_failure(120);
-            written(bench, &counter, 0, 120)?;
-            counter.add_failure(20);
-            written(bench, &counter, 0, 127)
-        },
-    ),
-    assumed(
-        "successes-wrap",
-        "nic.md 15",
-        "the success count wraps after 48 bits",
-        |bench| {
-            let (mut trigger, counter) = counted(bench)?;
-            counter.add_success(MAX_SUCCESSES);
-            counter.add_success(3);
-            tell(bench, &mut trigger, |batch| batch.emit_get(&counter))?;
-            written(bench, &counter, 2, 0)
-        },
-    ),
+    assumed("failures-saturate", "nic.md 15", "the failure count stays at 127", |bench| {
+        let counter = Counter::with_write_back(&bench.lni)?;
+        counter.add_failure(120);
+        written(bench, &counter, 0, 120)?;
+        counter.add_failure(20);
+        written(bench, &counter, 0, 127)
+    }),
+    assumed("successes-wrap", "nic.md 15", "the success count wraps after 48 bits", |bench| {
+        let (mut trigger, counter) = counted(bench)?;
+        counter.add_success(MAX_SUCCESSES);
+        counter.add_success(3);
+        tell(bench, &mut trigger, |batch| batch.emit_get(&counter))?;
+        written(bench, &counter, 2, 0)
+    }),
     stated(
         "set-by-command",
         "nic.md 3.12",
@@ -207,28 +181,18 @@ const CHECKS: &[FactCheck] = &[
             last_written(bench, &counter, 78, 5)
         },
     ),
-    assumed(
-        "set-writes-back",
-        "nic.md 15",
-        "CT_SET writes the counts back",
-        |bench| {
-            let (mut trigger, counter) = counted(bench)?;
-            tell(bench, &mut trigger, |batch| {
-                batch.emit_set(&counter, Some(77), None)
-            })?;
-            written(bench, &counter, 77, 0)
-        },
-    ),
+    assumed("set-writes-back", "nic.md 15", "CT_SET writes the counts back", |bench| {
+        let (mut trigger, counter) = counted(bench)?;
+        tell(bench, &mut trigger, |batch| batch.emit_set(&counter, Some(77), None))?;
+        written(bench, &counter, 77, 0)
+    }),
     inferred(
         "increment-by-command",
         "nic.md 3.12",
         "CT_INC adds to the counts that its flags name",
         |bench| {
             let (mut trigger, counter) = counted(bench)?;
-            let by = Counts {
-                success: 3,
-                failure: 0,
-            };
+            let by = Counts { success: 3, failure: 0 };
             tell(bench, &mut trigger, |batch| {
                 batch.emit_set(&counter, Some(77), None)?;
                 batch.emit_increment(&counter, by)?;
@@ -347,24 +311,17 @@ const CHECKS: &[FactCheck] = &[
             bench.expect(EventType::ACK, C_RC_OK).map(drop)
         },
     ),
-    stated(
-        "triggered-atomic",
-        "nic.md 3.12",
-        "TRIG_DMA executes an atomic operation",
-        |bench| {
-            let (mut trigger, counter) = counted(bench)?;
-            let _portal = bench.plain()?;
-            bench.local.fill(2)?;
-            bench.remote.fill(3)?;
-            let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT8_T as u8);
-            tell(bench, &mut trigger, |batch| {
-                batch.emit_trigger_dma_amo(&counter, 1, &amo, false)
-            })?;
-            counter.add_success(1);
-            bench.expect(EventType::ACK, C_RC_OK)?;
-            has("target", &bench.remote, 0, &[5, 3])
-        },
-    ),
+    stated("triggered-atomic", "nic.md 3.12", "TRIG_DMA executes an atomic operation", |bench| {
+        let (mut trigger, counter) = counted(bench)?;
+        let _portal = bench.plain()?;
+        bench.local.fill(2)?;
+        bench.remote.fill(3)?;
+        let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT8_T as u8);
+        tell(bench, &mut trigger, |batch| batch.emit_trigger_dma_amo(&counter, 1, &amo, false))?;
+        counter.add_success(1);
+        bench.expect(EventType::ACK, C_RC_OK)?;
+        has("target", &bench.remote, 0, &[5, 3])
+    }),
     stated(
         "triggered-counter",
         "nic.md 3.12",
@@ -373,10 +330,7 @@ const CHECKS: &[FactCheck] = &[
             let (mut trigger, first) = counted(bench)?;
             let second = Counter::with_write_back(&bench.lni)?;
             let third = Counter::with_write_back(&bench.lni)?;
-            let by = Counts {
-                success: 7,
-                failure: 0,
-            };
+            let by = Counts { success: 7, failure: 0 };
             tell(bench, &mut trigger, |batch| {
                 batch.emit_trigger_increment(&first, 1, &second, by)?;
                 batch.emit_trigger_set(&second, 7, &third, Some(9), None)?;
@@ -427,9 +381,7 @@ fn trigger_at(
     threshold: u64,
 ) -> Checked {
     let status = queue.status().rd_ptr();
-    tell(bench, queue, |batch| {
-        batch.emit_trigger_event(counter, threshold)
-    })?;
+    tell(bench, queue, |batch| batch.emit_trigger_event(counter, threshold))?;
     let until = Instant::now() + Duration::from_millis(100);
     // A queue that stands still shows in the missing event.
     while queue.status().rd_ptr() == status && Instant::now() < until {

@@ -8,10 +8,7 @@ use facts::error_flag::ErrorFlag;
 use crate::bench::{Checked, differs, ensure, equal, has, matching, silent, skipped};
 use crate::table::{FactCheck, Group, assumed, inferred, stated};
 
-pub static GROUP: Group = Group {
-    name: "errors",
-    checks: CHECKS,
-};
+pub static GROUP: Group = Group { name: "errors", checks: CHECKS };
 
 const CHECKS: &[FactCheck] = &[
     stated(
@@ -21,9 +18,7 @@ const CHECKS: &[FactCheck] = &[
         |bench| {
             let dfa = bench.dfa(64);
             bench.put(8, C_RC_PTLTE_NOT_FOUND, |put| _ = put.set_dfa(dfa))?;
-            bench
-                .get(8, C_RC_PTLTE_NOT_FOUND, |get| _ = get.set_dfa(dfa))
-                .map(drop)
+            bench.get(8, C_RC_PTLTE_NOT_FOUND, |get| _ = get.set_dfa(dfa)).map(drop)
         },
     )
     .provokes(&[]),
@@ -90,9 +85,7 @@ const CHECKS: &[FactCheck] = &[
         |bench| {
             let mut portal = bench.portal(0, matching)?;
             bench.append(&mut portal, silent)?;
-            bench
-                .put(8, C_RC_INVALID_ENDPOINT, |put| _ = put.set_restricted(true))
-                .map(drop)
+            bench.put(8, C_RC_INVALID_ENDPOINT, |put| _ = put.set_restricted(true)).map(drop)
         },
     )
     .provokes(&[(ErrorFlag::INVALID_ENDPOINT, 1)]),
@@ -148,9 +141,7 @@ const CHECKS: &[FactCheck] = &[
                 entry.set_length(3000);
             })?;
             bench.put(3001, C_RC_NO_SPACE, |_| {})?;
-            bench
-                .get(1, C_RC_NO_SPACE, |get| _ = get.set_remote_offset(3000))
-                .map(drop)
+            bench.get(1, C_RC_NO_SPACE, |get| _ = get.set_remote_offset(3000)).map(drop)
         },
     )
     .provokes(&[(ErrorFlag::NO_SPACE, 2)]),
@@ -196,9 +187,7 @@ const CHECKS: &[FactCheck] = &[
         "a logical address context that is not configured ends with INVALID_AC",
         |bench| {
             let _portal = bench.plain()?;
-            bench
-                .put(8, C_RC_INVALID_AC, |put| _ = put.set_lac(7))
-                .map(drop)
+            bench.put(8, C_RC_INVALID_AC, |put| _ = put.set_lac(7)).map(drop)
         },
     )
     .provokes(&[]),
@@ -215,21 +204,16 @@ const CHECKS: &[FactCheck] = &[
             };
             let (unreadable, unwritable) = (map(CXI_MAP_WRITE)?, map(CXI_MAP_READ)?);
             bench.put(8, C_RC_PAGE_PERM_ERROR, |put| {
-                put.set_lac(unreadable.lac())
-                    .set_local_addr(unreadable.iova(0));
+                put.set_lac(unreadable.lac()).set_local_addr(unreadable.iova(0));
             })?;
             bench.get(8, C_RC_PAGE_PERM_ERROR, |get| {
-                get.set_lac(unwritable.lac())
-                    .set_local_addr(unwritable.iova(0));
+                get.set_lac(unwritable.lac()).set_local_addr(unwritable.iova(0));
             })?;
             portal.entry.close()?;
             let mut portal = bench.portal(0, |_| {})?;
             bench.append(&mut portal, |entry| {
                 silent(entry);
-                entry
-                    .set_lac(unwritable.lac())
-                    .set_start(unwritable.iova(0))
-                    .set_length(4096);
+                entry.set_lac(unwritable.lac()).set_start(unwritable.iova(0)).set_length(4096);
             })?;
             bench.put(8, C_RC_PAGE_PERM_ERROR, |_| {})?;
             portal.entry.close()?;
@@ -283,11 +267,7 @@ const CHECKS: &[FactCheck] = &[
             batch.emit_dma(&put)?;
             batch.commit_doorbell();
             let ack = crate::bench::next(&mut events, &mut bench.trace)?;
-            equal(
-                "type, bytes",
-                (ack.kind, ack.bytes.len()),
-                (EventType::ACK, 32),
-            )?;
+            equal("type, bytes", (ack.kind, ack.bytes.len()), (EventType::ACK, 32))?;
             equal("user_ptr", ack.user_ptr(), put.user_ptr())
         },
     ),
@@ -362,11 +342,7 @@ const CHECKS: &[FactCheck] = &[
                 seen.push(ack.user_ptr());
             }
             seen.sort_unstable();
-            ensure(
-                (0..20).eq(seen.iter().copied()),
-                "each event once",
-                format_args!("{seen:?}"),
-            )
+            ensure((0..20).eq(seen.iter().copied()), "each event once", format_args!("{seen:?}"))
         },
     ),
 ];
@@ -374,11 +350,7 @@ const CHECKS: &[FactCheck] = &[
 /// Checks that an event of this type reports one of the codes for an address that is not mapped
 /// (nic.md 15).
 fn not_mapped(event: &crate::bench::Seen, kind: EventType) -> Checked {
-    let codes = [
-        C_RC_NO_TRANSLATION,
-        C_RC_ADDR_OUT_OF_RANGE,
-        C_RC_PAGE_REQ_ERROR,
-    ];
+    let codes = [C_RC_NO_TRANSLATION, C_RC_ADDR_OUT_OF_RANGE, C_RC_PAGE_REQ_ERROR];
     if event.kind == kind && codes.contains(&event.code.0.into()) {
         return Ok(());
     }

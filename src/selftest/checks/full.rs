@@ -11,10 +11,7 @@ use crate::bench::{Bench, Checked, LIMIT, Portal, differs, ensure, equal, next, 
 use crate::table::{FactCheck, Group, assumed, stated};
 use facts::error_flag::ErrorFlag;
 
-pub static GROUP: Group = Group {
-    name: "full",
-    checks: CHECKS,
-};
+pub static GROUP: Group = Group { name: "full", checks: CHECKS };
 
 /// An event that has not come after this time was dropped. A NIC delivers within microseconds.
 const DROPPED_AFTER: Duration = Duration::from_millis(200);

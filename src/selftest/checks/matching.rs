@@ -8,10 +8,7 @@ use facts::error_flag::ErrorFlag;
 use crate::bench::{Bench, Checked, Portal, Seen, equal, has, matching, silent};
 use crate::table::{FactCheck, Group, assumed, inferred, stated};
 
-pub static GROUP: Group = Group {
-    name: "matching",
-    checks: CHECKS,
-};
+pub static GROUP: Group = Group { name: "matching", checks: CHECKS };
 
 const PUT: EventType = EventType::PUT;
 const UNLINK: EventType = EventType::UNLINK;
@@ -78,9 +75,7 @@ const CHECKS: &[FactCheck] = &[
                 entry.set_match_bits(5).set_match_id(9);
             })?;
             bench.put(8, C_RC_OK, |put| _ = put.set_match_bits(6).set_initiator(1))?;
-            bench
-                .put(8, C_RC_OK, |put| _ = put.set_restricted(true))
-                .map(drop)
+            bench.put(8, C_RC_OK, |put| _ = put.set_restricted(true)).map(drop)
         },
     ),
     inferred(
@@ -106,9 +101,7 @@ const CHECKS: &[FactCheck] = &[
         "an entry for one operation reports UNLINK, then PUT with auto_unlinked, and is gone",
         |bench| {
             let mut portal = bench.portal(0, matching)?;
-            bench.append(&mut portal, |entry| {
-                _ = entry.set_use_once(true).set_buffer_id(9)
-            })?;
+            bench.append(&mut portal, |entry| _ = entry.set_use_once(true).set_buffer_id(9))?;
             bench.put(8, C_RC_OK, |_| {})?;
             let unlink = bench.expect_at(&mut portal, UNLINK, C_RC_OK)?.target()?;
             equal("buffer_id of the UNLINK", unlink.buffer_id, 9)?;
@@ -146,9 +139,7 @@ const CHECKS: &[FactCheck] = &[
             bench.put(8, C_RC_OK, |_| {})?;
             let put = bench.expect_at(&mut portal, PUT, C_RC_OK)?.target()?;
             equal("auto_unlinked", put.auto_unlinked, true)?;
-            bench.append(&mut portal, |entry| {
-                _ = entry.set_event_unlink_disable(true)
-            })?;
+            bench.append(&mut portal, |entry| _ = entry.set_event_unlink_disable(true))?;
             unlink(bench, &mut portal, 0, C_RC_OK).map(drop)
         },
     ),
@@ -251,11 +242,7 @@ const CHECKS: &[FactCheck] = &[
             let put = bench.expect_at(&mut portal, PUT, C_RC_OK)?.long()?;
             equal("start", put.start(), bench.remote.iova(33))?;
             equal("remote_offset", put.remote_offset(), 33)?;
-            equal(
-                "rlength, mlength",
-                (put.rlength(), put.mlength()),
-                (100, 100),
-            )?;
+            equal("rlength, mlength", (put.rlength(), put.mlength()), (100, 100))?;
             equal("buffer_id", put.buffer_id(), 0xbeef)?;
             equal("ptlte_index", put.ptlte_index(), portal.entry.number())
         },
@@ -270,9 +257,7 @@ const CHECKS: &[FactCheck] = &[
                 silent(entry);
                 entry.set_manage_local(true);
             })?;
-            bench.put(8, C_RC_RESTRICTED_UNICAST, |put| {
-                _ = put.set_restricted(true)
-            })?;
+            bench.put(8, C_RC_RESTRICTED_UNICAST, |put| _ = put.set_restricted(true))?;
             bench.quiet_at(&mut portal)
         },
     )
@@ -302,10 +287,7 @@ const CHECKS: &[FactCheck] = &[
             })?;
             bench.append(&mut portal, |_| {})?;
             bench.put(60, C_RC_OK, |_| {})?;
-            let mut kinds = [
-                bench.event_at(&mut portal)?.kind,
-                bench.event_at(&mut portal)?.kind,
-            ];
+            let mut kinds = [bench.event_at(&mut portal)?.kind, bench.event_at(&mut portal)?.kind];
             kinds.sort_unstable_by_key(|kind| kind.0);
             equal("events", kinds, [PUT, EventType::MATCH])
         },
@@ -361,11 +343,7 @@ fn match_ids(bench: &mut Bench) -> Checked {
             (address::match_id(bits, pid ^ 1, nid), other_pid),
             (address::match_id(bits, pid, nid ^ 1), other_node),
         ] {
-            let code = if is_matched {
-                C_RC_OK
-            } else {
-                C_RC_ENTRY_NOT_FOUND
-            };
+            let code = if is_matched { C_RC_OK } else { C_RC_ENTRY_NOT_FOUND };
             bench.put(8, code, |put| _ = put.set_initiator(initiator))?;
         }
         let mut command = bench.target_command(&portal, C_CMD_TGT_UNLINK);

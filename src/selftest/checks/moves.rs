@@ -7,10 +7,7 @@ use cxi::{EventType, Record};
 use crate::bench::{Bench, Checked, LEN, USER_PTR, bytes_of, ensure, equal, has, matching, silent};
 use crate::table::{FactCheck, Group, inferred, stated};
 
-pub static GROUP: Group = Group {
-    name: "moves",
-    checks: CHECKS,
-};
+pub static GROUP: Group = Group { name: "moves", checks: CHECKS };
 
 /// Lengths around the ends of immediate data, of cache lines, of packets and of pages.
 const LENGTHS: [usize; 11] = [0, 1, 63, 64, 2047, 2048, 2049, 4096, 5000, 65536, 200_000];
@@ -80,14 +77,8 @@ const CHECKS: &[FactCheck] = &[
                 batch.emit_idc_put(&header, &[1; 8])
             })?;
             bench.expect(EventType::ACK, C_RC_OK)?;
-            let put = bench
-                .expect_at(&mut portal, EventType::PUT, C_RC_OK)?
-                .target()?;
-            equal(
-                "match_bits, header_data",
-                (put.match_bits, put.header_data),
-                (0, 0),
-            )?;
+            let put = bench.expect_at(&mut portal, EventType::PUT, C_RC_OK)?.target()?;
+            equal("match_bits, header_data", (put.match_bits, put.header_data), (0, 0))?;
             // The report names no addresses.
             let is_own = put.initiator == bench.match_id();
             equal("the initiator is this NIC and PID", is_own, true)
@@ -105,22 +96,12 @@ const CHECKS: &[FactCheck] = &[
             bench.send(|batch| batch.emit_c_state(&state))?;
             for len in [0, 1, 32, 33, 96, 97, 192] {
                 let mut header = IdcMsgHdr::new();
-                header
-                    .set_dfa(bench.dfa(0))
-                    .set_match_bits(5)
-                    .set_header_data(6)
-                    .set_user_ptr(7);
+                header.set_dfa(bench.dfa(0)).set_match_bits(5).set_header_data(6).set_user_ptr(7);
                 bench.send(|batch| batch.emit_idc_msg(&header, &pattern[..len]))?;
                 let ack = bench.expect(EventType::ACK, C_RC_OK)?;
                 equal("user_ptr", ack.user_ptr(), 7)?;
-                let put = bench
-                    .expect_at(&mut portal, EventType::PUT, C_RC_OK)?
-                    .target()?;
-                equal(
-                    "match_bits, header_data",
-                    (put.match_bits, put.header_data),
-                    (5, 6),
-                )?;
+                let put = bench.expect_at(&mut portal, EventType::PUT, C_RC_OK)?.target()?;
+                equal("match_bits, header_data", (put.match_bits, put.header_data), (5, 6))?;
                 equal("length", put.rlength as usize, len)?;
                 has("data", &bench.remote, 0, &pattern[..len])?;
             }
@@ -233,9 +214,7 @@ const CHECKS: &[FactCheck] = &[
                     .set_match_bits(0x5566_7788_99aa_bbcc)
                     .set_header_data(0xddee_ff00_1122_3344);
             })?;
-            let put = bench
-                .expect_at(&mut portal, EventType::PUT, C_RC_OK)?
-                .target()?;
+            let put = bench.expect_at(&mut portal, EventType::PUT, C_RC_OK)?.target()?;
             equal("initiator", put.initiator, 0x1122_3344)?;
             equal("match_bits", put.match_bits, 0x5566_7788_99aa_bbcc)?;
             equal("header_data", put.header_data, 0xddee_ff00_1122_3344)?;
@@ -282,9 +261,7 @@ const CHECKS: &[FactCheck] = &[
             let pattern = bench.fill()?;
             for last in 0..20 {
                 for number in 0..10 {
-                    let from = bench
-                        .local
-                        .iova(if number == 9 { last } else { 100 + number });
+                    let from = bench.local.iova(if number == 9 { last } else { 100 + number });
                     let mut put = bench.dma(C_CMD_PUT, 3000);
                     put.set_local_addr(from).set_flush(number == 9);
                     bench.send(|batch| batch.emit_dma(&put))?;
@@ -308,11 +285,7 @@ const CHECKS: &[FactCheck] = &[
             bench.send(|batch| batch.emit_dma(&put))?;
             let mut kinds = [bench.event()?.kind.0, bench.event()?.kind.0];
             kinds.sort_unstable();
-            equal(
-                "event types",
-                kinds,
-                [C_EVENT_SEND as u8, C_EVENT_ACK as u8],
-            )
+            equal("event types", kinds, [C_EVENT_SEND as u8, C_EVENT_ACK as u8])
         },
     ),
     inferred(
@@ -386,11 +359,7 @@ fn got(
     )?;
     equal("mlength", reply.mlength() as usize, len)?;
     let seen = bytes_of(&bench.local, 0, len + 1)?;
-    ensure(
-        seen[..len] == pattern[offset..offset + len],
-        "the target's data",
-        "other data",
-    )?;
+    ensure(seen[..len] == pattern[offset..offset + len], "the target's data", "other data")?;
     equal("byte after the data", seen[len], 0xee)
 }
 

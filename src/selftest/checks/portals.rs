@@ -9,10 +9,7 @@ use crate::bench::{
 };
 use crate::table::{FactCheck, Group, assumed, stated};
 
-pub static GROUP: Group = Group {
-    name: "portals",
-    checks: CHECKS,
-};
+pub static GROUP: Group = Group { name: "portals", checks: CHECKS };
 
 /// PCI vendor and device of Cassini 1, whose drop count starts one lower if the NIC has disabled
 /// the portal (nic.md 8.2).
@@ -266,9 +263,7 @@ fn requests(bench: &mut Bench) -> Checked<(Portal, Vec<u8>)> {
     let pattern = bench.fill()?;
     bench.set_state(&mut portal, C_PTLTE_SOFTWARE_MANAGED, ANY_COUNT, C_RC_OK)?;
     bench.append(&mut portal, |entry| {
-        entry
-            .set_ptl_list(C_PTL_LIST_REQUEST as u8)
-            .set_manage_local(true);
+        entry.set_ptl_list(C_PTL_LIST_REQUEST as u8).set_manage_local(true);
     })?;
     Ok((portal, pattern))
 }
@@ -309,14 +304,7 @@ fn flow_control(options: &mut cxi_pt_alloc_opts) {
 /// Checks that the NIC has disabled a portal for this reason.
 pub fn by_nic(change: &Seen, reason: c_sc_reason) -> Checked {
     let change = change.long()?;
-    let seen = (
-        u32::from(change.ptlte_state()),
-        change.sc_nic_auto(),
-        u32::from(change.sc_reason()),
-    );
-    equal(
-        "ptlte_state, sc_nic_auto, sc_reason",
-        seen,
-        (C_PTLTE_DISABLED, true, reason),
-    )
+    let seen =
+        (u32::from(change.ptlte_state()), change.sc_nic_auto(), u32::from(change.sc_reason()));
+    equal("ptlte_state, sc_nic_auto, sc_reason", seen, (C_PTLTE_DISABLED, true, reason))
 }

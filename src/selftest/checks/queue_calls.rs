@@ -8,10 +8,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 use crate::bench::{Bench, Checked, ensure, equal, refused, skipped};
 use crate::table::{FactCheck, Group, stated};
 
-pub static GROUP: Group = Group {
-    name: "queue-calls",
-    checks: CHECKS,
-};
+pub static GROUP: Group = Group { name: "queue-calls", checks: CHECKS };
 
 const CHECKS: &[FactCheck] = &[
     stated(
@@ -33,10 +30,7 @@ const CHECKS: &[FactCheck] = &[
         "libcxi.md 8.1",
         "an event queue begins at a page, else EINVAL",
         |bench| {
-            let pages = EventQueuePages {
-                offset: 64,
-                ..PAGES
-            };
+            let pages = EventQueuePages { offset: 64, ..PAGES };
             refused(libc::EINVAL, allocate(bench, pages, &event_queue()))
         },
     ),
@@ -65,10 +59,7 @@ const CHECKS: &[FactCheck] = &[
         "libcxi.md 8.1",
         "an event queue in a mapping without WRITE is accepted",
         |bench| {
-            let pages = EventQueuePages {
-                is_writable: false,
-                ..PAGES
-            };
+            let pages = EventQueuePages { is_writable: false, ..PAGES };
             allocate(bench, pages, &event_queue()).map(drop)?;
             Ok(())
         },
@@ -155,10 +146,7 @@ const CHECKS: &[FactCheck] = &[
         "a policy above 3 is EINVAL, and so is a threshold id above 3 of a target queue, which \
          transmit queues do not have",
         |bench| {
-            refused(
-                libc::EINVAL,
-                command_queue(bench, |options| options.policy = 4),
-            )?;
+            refused(libc::EINVAL, command_queue(bench, |options| options.policy = 4))?;
             command_queue(bench, |options| options.lpe_cdt_thresh_id = 4)?;
             let threshold = command_queue(bench, |options| {
                 (options.flags, options.lpe_cdt_thresh_id) = (0, 4);
@@ -170,12 +158,7 @@ const CHECKS: &[FactCheck] = &[
         "command-queue-lcid",
         "libcxi.md 8.2",
         "a transmit queue with an LCID without profile is EINVAL",
-        |bench| {
-            refused(
-                libc::EINVAL,
-                command_queue(bench, |options| options.lcid = 15),
-            )
-        },
+        |bench| refused(libc::EINVAL, command_queue(bench, |options| options.lcid = 15)),
     ),
     stated(
         "trigger-queue-lcid",
@@ -287,12 +270,8 @@ fn page() -> usize {
     cxi::page_size()
 }
 
-const PAGES: EventQueuePages = EventQueuePages {
-    memory: 2,
-    mapped: 2,
-    is_writable: true,
-    offset: 0,
-};
+const PAGES: EventQueuePages =
+    EventQueuePages { memory: 2, mapped: 2, is_writable: true, offset: 0 };
 
 /// Returns the attributes of an event queue of one page.
 fn event_queue() -> cxi_eq_attr {

@@ -7,10 +7,7 @@ use cxi::{EmitError, EventType, Record, TransmitQueue, idc_put_words};
 use crate::bench::{Bench, Checked, USER_PTR, differs, equal, expect, has, silent, skipped};
 use crate::table::{FactCheck, Group, assumed, inferred, stated};
 
-pub static GROUP: Group = Group {
-    name: "queues",
-    checks: CHECKS,
-};
+pub static GROUP: Group = Group { name: "queues", checks: CHECKS };
 
 /// Payloads of immediate puts: each end of each size of command (nic.md 3.2).
 const PAYLOADS: [usize; 9] = [0, 1, 16, 17, 48, 49, 112, 113, 192];
@@ -127,30 +124,25 @@ const CHECKS: &[FactCheck] = &[
         "a C_STATE holds over DMA commands, a FENCE and doorbells until the next one",
         context_persists,
     ),
-    stated(
-        "context-of-queue",
-        "nic.md 3.4",
-        "each queue has a C_STATE of its own",
-        |bench| {
-            let _portal = bench.plain()?;
-            let mut other = TransmitQueue::new(&bench.profile, 64, &bench.events, None)?;
-            let mut state = bench.c_state(true);
-            bench.send(|batch| batch.emit_c_state(&state))?;
-            state.set_user_ptr(2);
-            let mut batch = other.batch();
-            batch.emit_c_state(&state)?;
-            batch.commit_doorbell();
-            let header = bench.idc(0);
-            bench.send(|batch| batch.emit_idc_put(&header, &[1]))?;
-            let own = bench.expect(EventType::ACK, C_RC_OK)?;
-            equal("user_ptr", own.user_ptr(), USER_PTR)?;
-            let mut batch = other.batch();
-            batch.emit_idc_put(&header, &[1])?;
-            batch.commit_doorbell();
-            let theirs = bench.expect(EventType::ACK, C_RC_OK)?;
-            equal("user_ptr", theirs.user_ptr(), 2)
-        },
-    ),
+    stated("context-of-queue", "nic.md 3.4", "each queue has a C_STATE of its own", |bench| {
+        let _portal = bench.plain()?;
+        let mut other = TransmitQueue::new(&bench.profile, 64, &bench.events, None)?;
+        let mut state = bench.c_state(true);
+        bench.send(|batch| batch.emit_c_state(&state))?;
+        state.set_user_ptr(2);
+        let mut batch = other.batch();
+        batch.emit_c_state(&state)?;
+        batch.commit_doorbell();
+        let header = bench.idc(0);
+        bench.send(|batch| batch.emit_idc_put(&header, &[1]))?;
+        let own = bench.expect(EventType::ACK, C_RC_OK)?;
+        equal("user_ptr", own.user_ptr(), USER_PTR)?;
+        let mut batch = other.batch();
+        batch.emit_idc_put(&header, &[1])?;
+        batch.commit_doorbell();
+        let theirs = bench.expect(EventType::ACK, C_RC_OK)?;
+        equal("user_ptr", theirs.user_ptr(), 2)
+    }),
     inferred(
         "fence",
         "nic.md 3.11",
@@ -249,12 +241,7 @@ fn sizes(bench: &mut Bench, low_latency: bool) -> Checked {
         let ack = bench.expect(EventType::ACK, C_RC_OK)?;
         equal("mlength", ack.mlength() as usize, len)?;
         has("data", &bench.remote, 256 * at, &pattern[..len])?;
-        has(
-            "byte after the data",
-            &bench.remote,
-            256 * at + len,
-            &[0xee],
-        )?;
+        has("byte after the data", &bench.remote, 256 * at + len, &[0xee])?;
     }
     Ok(())
 }
@@ -389,10 +376,7 @@ fn profile_switch(bench: &mut Bench) -> Checked {
 fn refused_command(bench: &mut Bench, is_target: bool) -> Checked<Option<TransmitQueue>> {
     let mut failures = cxi::EventQueue::new(&bench.lni, 8, CXI_EQ_EC_DISABLE.into())?;
     let mut command = CqCmd::new();
-    command
-        .set_cmd_type(C_CMD_TYPE_CQ as u8)
-        .set_cmd_size(C_CMD_SIZE_64B as u8)
-        .set_opcode(15);
+    command.set_cmd_type(C_CMD_TYPE_CQ as u8).set_cmd_size(C_CMD_SIZE_64B as u8).set_opcode(15);
     let header = command.bytes()[0];
     bench.trace.command = command.bytes().to_vec();
     let mut transmit = None;
@@ -422,11 +406,7 @@ fn refused_command(bench: &mut Bench, is_target: bool) -> Checked<Option<Transmi
         (_, Some(queue)) => queue.status(),
         _ => return Ok(None),
     };
-    equal(
-        "return code in the status",
-        u32::from(status.return_code()),
-        C_RC_ILLEGAL_OP,
-    )?;
+    equal("return code in the status", u32::from(status.return_code()), C_RC_ILLEGAL_OP)?;
     equal("command in the status", status.fail_command(), header)?;
     Ok(transmit)
 }

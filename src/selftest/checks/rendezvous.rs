@@ -6,10 +6,7 @@ use cxi::{EventType, Record, address};
 use crate::bench::{Bench, Checked, Portal, Seen, differs, ensure, equal, has, matching};
 use crate::table::{FactCheck, Group, assumed, inferred, stated};
 
-pub static GROUP: Group = Group {
-    name: "rendezvous",
-    checks: CHECKS,
-};
+pub static GROUP: Group = Group { name: "rendezvous", checks: CHECKS };
 
 /// Match bits of the put.
 const BITS: u64 = 0x1234_5678_9abc_def0;
@@ -143,11 +140,7 @@ fn message(bench: &mut Bench, total: usize) -> Checked<Exchange> {
     })?;
     let mut target = bench.portal(0, matching)?;
     bench.append(&mut target, |entry| {
-        entry
-            .set_op_get(false)
-            .set_match_bits(BITS)
-            .set_buffer_id(0x77)
-            .set_manage_local(true);
+        entry.set_op_get(false).set_match_bits(BITS).set_buffer_id(0x77).set_manage_local(true);
     })?;
     let rest = total.saturating_sub(EAGER);
     let mut put = bench.dma(C_CMD_RENDEZVOUS_PUT, total);
@@ -189,22 +182,14 @@ fn message(bench: &mut Bench, total: usize) -> Checked<Exchange> {
         Record::InitiatorShort(event) => event.rendezvous(),
         _ => false,
     };
-    equal(
-        "rendezvous flag of the REPLY",
-        is_flagged,
-        issued_by_nic.is_some(),
-    )?;
+    equal("rendezvous flag of the REPLY", is_flagged, issued_by_nic.is_some())?;
     Ok(found)
 }
 
 /// Checks that the source reports the get.
 fn at_source(bench: &mut Bench, source: &mut Portal, rest: usize) -> Checked {
     let get = bench.expect_at(source, EventType::GET, C_RC_OK)?.target()?;
-    ensure(
-        get.mlength as usize == rest,
-        format_args!("a GET of {rest} bytes"),
-        get.mlength,
-    )
+    ensure(get.mlength as usize == rest, format_args!("a GET of {rest} bytes"), get.mlength)
 }
 
 /// Gets the rest of a message as software does (nic.md 10.4).

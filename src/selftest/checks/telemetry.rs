@@ -9,10 +9,7 @@ use node::machine::Machine;
 use crate::bench::{Bench, Checked, ensure, matching, silent, skipped};
 use crate::table::{FactCheck, Group, stated};
 
-pub static GROUP: Group = Group {
-    name: "telemetry",
-    checks: CHECKS,
-};
+pub static GROUP: Group = Group { name: "telemetry", checks: CHECKS };
 
 /// Operations of a check.
 const COUNT: u64 = 20;
@@ -45,20 +42,13 @@ const CHECKS: &[FactCheck] = &[
         "ixe_rx_ptl_restricted_pkt rises with restricted packets received",
         |bench| {
             let _portal = bench.plain()?;
-            rises(bench, &["ixe_rx_ptl_restricted_pkt"], |bench| {
-                puts(bench, true)
-            })
+            rises(bench, &["ixe_rx_ptl_restricted_pkt"], |bench| puts(bench, true))
         },
     ),
-    stated(
-        "dma-commands",
-        "health.md 1.5",
-        "cq_num_dma_cmds rises with DMA commands",
-        |bench| {
-            let _portal = bench.plain()?;
-            rises_in_pools(bench, "cq_num_dma_cmds_", |bench| puts(bench, false))
-        },
-    ),
+    stated("dma-commands", "health.md 1.5", "cq_num_dma_cmds rises with DMA commands", |bench| {
+        let _portal = bench.plain()?;
+        rises_in_pools(bench, "cq_num_dma_cmds_", |bench| puts(bench, false))
+    }),
     stated(
         "immediate-commands",
         "health.md 1.5",
@@ -67,9 +57,7 @@ const CHECKS: &[FactCheck] = &[
             let _portal = bench.plain()?;
             let state = bench.c_state(true);
             bench.send(|batch| batch.emit_c_state(&state))?;
-            rises_in_pools(bench, "cq_num_idc_cmds_", |bench| {
-                immediate_puts(bench, false)
-            })
+            rises_in_pools(bench, "cq_num_idc_cmds_", |bench| immediate_puts(bench, false))
         },
     ),
     stated(
@@ -80,22 +68,15 @@ const CHECKS: &[FactCheck] = &[
             let _portal = bench.plain()?;
             let state = bench.c_state(true);
             bench.send(|batch| batch.emit_c_state(&state))?;
-            rises_in_pools(bench, "cq_num_ll_ops_successful_", |bench| {
-                immediate_puts(bench, true)
-            })
+            rises_in_pools(bench, "cq_num_ll_ops_successful_", |bench| immediate_puts(bench, true))
         },
     ),
-    stated(
-        "appends",
-        "health.md 1.5",
-        "lpe_append_success rises with appended entries",
-        |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            rises_in_pools(bench, "lpe_append_success_", |bench| {
-                (0..COUNT).try_for_each(|_| bench.append(&mut portal, |_| {}).map(drop))
-            })
-        },
-    ),
+    stated("appends", "health.md 1.5", "lpe_append_success rises with appended entries", |bench| {
+        let mut portal = bench.portal(0, matching)?;
+        rises_in_pools(bench, "lpe_append_success_", |bench| {
+            (0..COUNT).try_for_each(|_| bench.append(&mut portal, |_| {}).map(drop))
+        })
+    }),
     stated(
         "matches",
         "health.md 1.5",
@@ -114,24 +95,15 @@ const CHECKS: &[FactCheck] = &[
             let mut portal = bench.portal(0, matching)?;
             bench.append(&mut portal, |entry| {
                 silent(entry);
-                entry
-                    .set_ptl_list(C_PTL_LIST_OVERFLOW as u8)
-                    .set_manage_local(true);
+                entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8).set_manage_local(true);
             })?;
             rises_in_pools(bench, "lpe_net_match_overflow_", |bench| puts(bench, false))
         },
     ),
-    stated(
-        "events",
-        "health.md 1.5",
-        "ee_events_enqueued_cntr rises with events",
-        |bench| {
-            let _portal = bench.plain()?;
-            rises_in_pools(bench, "ee_events_enqueued_cntr_", |bench| {
-                puts(bench, false)
-            })
-        },
-    ),
+    stated("events", "health.md 1.5", "ee_events_enqueued_cntr rises with events", |bench| {
+        let _portal = bench.plain()?;
+        rises_in_pools(bench, "ee_events_enqueued_cntr_", |bench| puts(bench, false))
+    }),
     stated(
         "flushes",
         "health.md 1.5",
@@ -140,9 +112,7 @@ const CHECKS: &[FactCheck] = &[
             let _portal = bench.plain()?;
             rises(bench, &["ixe_dmawr_flush_reqs"], |bench| {
                 (0..COUNT).try_for_each(|_| {
-                    bench
-                        .put(8, C_RC_OK, |put| _ = put.set_flush(true))
-                        .map(drop)
+                    bench.put(8, C_RC_OK, |put| _ = put.set_flush(true)).map(drop)
                 })
             })
         },
@@ -162,11 +132,8 @@ const CHECKS: &[FactCheck] = &[
 
 /// Puts eight bytes, several times.
 fn puts(bench: &mut Bench, restricted: bool) -> Checked {
-    (0..COUNT).try_for_each(|_| {
-        bench
-            .put(8, C_RC_OK, |put| _ = put.set_restricted(restricted))
-            .map(drop)
-    })
+    (0..COUNT)
+        .try_for_each(|_| bench.put(8, C_RC_OK, |put| _ = put.set_restricted(restricted)).map(drop))
 }
 
 fn immediate_puts(bench: &mut Bench, low_latency: bool) -> Checked {

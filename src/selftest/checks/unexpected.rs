@@ -7,10 +7,7 @@ use cxi::sys::*;
 use crate::bench::{Bench, Checked, Portal, ensure, equal, has, matching, silent};
 use crate::table::{FactCheck, Group, assumed, stated};
 
-pub static GROUP: Group = Group {
-    name: "unexpected",
-    checks: CHECKS,
-};
+pub static GROUP: Group = Group { name: "unexpected", checks: CHECKS };
 
 const ACK: EventType = EventType::ACK;
 const PUT: EventType = EventType::PUT;
@@ -40,11 +37,7 @@ const CHECKS: &[FactCheck] = &[
             let found = bench.expect_at(&mut portal, kind, C_RC_OK)?.long()?;
             equal("buffer_id", found.buffer_id(), 2)?;
             equal("start", found.start(), bench.remote.iova(0))?;
-            equal(
-                "rlength, mlength",
-                (found.rlength(), found.mlength()),
-                (20, 20),
-            )?;
+            equal("rlength, mlength", (found.rlength(), found.mlength()), (20, 20))?;
             equal("match_bits", found.match_bits(), 5)?;
             bench.quiet_at(&mut portal)
         },
@@ -95,35 +88,23 @@ const CHECKS: &[FactCheck] = &[
             }
             bench.expect_at(&mut portal, EventType::SEARCH, C_RC_NO_MATCH)?;
             search(bench, &mut portal, C_CMD_TGT_SEARCH)?;
-            bench
-                .expect_at(&mut portal, EventType::SEARCH, C_RC_NO_MATCH)
-                .map(drop)
+            bench.expect_at(&mut portal, EventType::SEARCH, C_RC_NO_MATCH).map(drop)
         },
     ),
-    assumed(
-        "search-event-size",
-        "nic.md 15",
-        "SEARCH has 64 bytes",
-        |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            search(bench, &mut portal, C_CMD_TGT_SEARCH)?;
-            let end = bench.expect_at(&mut portal, EventType::SEARCH, C_RC_NO_MATCH)?;
-            equal("bytes of the event", end.bytes.len(), 64)
-        },
-    ),
-    assumed(
-        "list-of-found-message",
-        "nic.md 15",
-        "PUT_OVERFLOW has the list OVERFLOW",
-        |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            unexpected(bench, &mut portal, &[5])?;
-            let entry = waiting_entry(bench, &portal, 5);
-            bench.command(|batch| batch.emit_target(&entry))?;
-            let found = bench.expect_at(&mut portal, EventType::PUT_OVERFLOW, C_RC_OK)?;
-            equal("ptl_list", found.list(), C_PTL_LIST_OVERFLOW)
-        },
-    ),
+    assumed("search-event-size", "nic.md 15", "SEARCH has 64 bytes", |bench| {
+        let mut portal = bench.portal(0, matching)?;
+        search(bench, &mut portal, C_CMD_TGT_SEARCH)?;
+        let end = bench.expect_at(&mut portal, EventType::SEARCH, C_RC_NO_MATCH)?;
+        equal("bytes of the event", end.bytes.len(), 64)
+    }),
+    assumed("list-of-found-message", "nic.md 15", "PUT_OVERFLOW has the list OVERFLOW", |bench| {
+        let mut portal = bench.portal(0, matching)?;
+        unexpected(bench, &mut portal, &[5])?;
+        let entry = waiting_entry(bench, &portal, 5);
+        bench.command(|batch| batch.emit_target(&entry))?;
+        let found = bench.expect_at(&mut portal, EventType::PUT_OVERFLOW, C_RC_OK)?;
+        equal("ptl_list", found.list(), C_PTL_LIST_OVERFLOW)
+    }),
     assumed(
         "found-message-without-event",
         "nic.md 15",
@@ -136,9 +117,7 @@ const CHECKS: &[FactCheck] = &[
             bench.command(|batch| batch.emit_target(&entry))?;
             // The message was taken: no search finds it.
             search(bench, &mut portal, C_CMD_TGT_SEARCH)?;
-            bench
-                .expect_at(&mut portal, EventType::SEARCH, C_RC_NO_MATCH)
-                .map(drop)
+            bench.expect_at(&mut portal, EventType::SEARCH, C_RC_NO_MATCH).map(drop)
         },
     ),
     assumed(
@@ -148,17 +127,13 @@ const CHECKS: &[FactCheck] = &[
         |bench| {
             let mut portal = bench.portal(0, matching)?;
             bench.append(&mut portal, |entry| {
-                entry
-                    .set_ptl_list(C_PTL_LIST_OVERFLOW as u8)
-                    .set_ignore_bits(u64::MAX);
+                entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8).set_ignore_bits(u64::MAX);
                 entry.set_unexpected_hdr_disable(true);
             })?;
             bench.put(8, C_RC_OK, |put| _ = put.set_match_bits(5))?;
             bench.expect_at(&mut portal, PUT, C_RC_OK)?;
             search(bench, &mut portal, C_CMD_TGT_SEARCH)?;
-            bench
-                .expect_at(&mut portal, EventType::SEARCH, C_RC_NO_MATCH)
-                .map(drop)
+            bench.expect_at(&mut portal, EventType::SEARCH, C_RC_NO_MATCH).map(drop)
         },
     ),
     assumed(
@@ -180,9 +155,7 @@ const CHECKS: &[FactCheck] = &[
 /// Puts a message of 20 bytes with each of these match bits into an OVERFLOW entry.
 fn unexpected(bench: &mut Bench, portal: &mut Portal, bits: &[u64]) -> Checked {
     bench.append(portal, |entry| {
-        entry
-            .set_ptl_list(C_PTL_LIST_OVERFLOW as u8)
-            .set_buffer_id(1);
+        entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8).set_buffer_id(1);
         entry.set_ignore_bits(u64::MAX).set_manage_local(true);
     })?;
     bench.fill()?;
@@ -206,11 +179,7 @@ fn unexpected(bench: &mut Bench, portal: &mut Portal, bits: &[u64]) -> Checked {
 /// Returns an entry for one message with these match bits.
 fn waiting_entry(bench: &Bench, portal: &Portal, bits: u64) -> TargetCmd {
     let mut entry = bench.entry(portal);
-    entry
-        .set_buffer_id(2)
-        .set_match_bits(bits)
-        .set_use_once(true)
-        .set_event_unlink_disable(true);
+    entry.set_buffer_id(2).set_match_bits(bits).set_use_once(true).set_event_unlink_disable(true);
     entry
 }
 

@@ -26,11 +26,8 @@ fn reads_dragonfly() {
     let topology = read("").unwrap();
     assert_eq!((topology.switches.len(), topology.nics.len()), (8, 16));
     let name = |place: usize| topology.switches[place].name.to_string();
-    let cables: Vec<String> = topology
-        .cables
-        .iter()
-        .map(|cable| cable.ends.map(name).join("-"))
-        .collect();
+    let cables: Vec<String> =
+        topology.cables.iter().map(|cable| cable.ends.map(name).join("-")).collect();
     // Cable 0 from G to H ends at switch ((H - G) mod 4 - 1) mod 2 of G.
     let expected = [
         "0.0-0.1", "0.0-1.0", "0.0-3.0", "0.1-2.1", "1.0-1.1", "1.0-2.0", "1.1-3.1", "2.0-2.1",
@@ -60,14 +57,7 @@ fn cables_between_groups_have_a_rate_of_their_own() {
 fn addresses_have_group_switch_and_port() {
     let topology = read("").unwrap();
     let addresses = [0, 1, 2, 4, 15, 16].map(|nic| topology.address(nic));
-    let expected = [
-        Some(0x001),
-        Some(0x002),
-        Some(0x041),
-        Some(0x801),
-        Some(0x1842),
-        None,
-    ];
+    let expected = [Some(0x001), Some(0x002), Some(0x041), Some(0x801), Some(0x1842), None];
     assert_eq!(addresses, expected);
 }
 
@@ -78,14 +68,9 @@ fn several_cables_between_groups_end_at_different_switches() {
     let count = |ends| {
         let name = |place: usize| topology.switches[place].name.to_string();
         let cables = topology.cables.iter();
-        cables
-            .filter(|cable| cable.ends.map(name).join("-") == ends)
-            .count()
+        cables.filter(|cable| cable.ends.map(name).join("-") == ends).count()
     };
-    assert_eq!(
-        ["0.0-1.0", "0.1-1.1", "0.2-1.2", "0.3-1.3"].map(count),
-        [2, 2, 1, 1]
-    );
+    assert_eq!(["0.0-1.0", "0.1-1.1", "0.2-1.2", "0.3-1.3"].map(count), [2, 2, 1, 1]);
 }
 
 #[test]
@@ -95,18 +80,9 @@ fn short_form_has_items_of_files() {
     let short = Topology::from_variable(fabric).unwrap();
     let long = read("route minimal # the shortest\n\n# nothing\nfault nic 5 rx rate=50%").unwrap();
     assert_eq!(short.name, fabric);
-    assert_eq!(
-        Topology {
-            name: "file".into(),
-            ..short.clone()
-        },
-        long
-    );
+    assert_eq!(Topology { name: "file".into(), ..short.clone() }, long);
     assert_eq!(short.fingerprint(), long.fingerprint());
-    assert_ne!(
-        short.fingerprint(),
-        read("route minimal").unwrap().fingerprint()
-    );
+    assert_ne!(short.fingerprint(), read("route minimal").unwrap().fingerprint());
 }
 
 #[test]
@@ -120,34 +96,17 @@ fn items_change_parts_of_a_dragonfly() {
     .unwrap();
     let at = |name: &str| {
         let mut switches = topology.switches.iter();
-        switches
-            .position(|switch| switch.name.to_string() == name)
-            .unwrap()
+        switches.position(|switch| switch.name.to_string() == name).unwrap()
     };
     assert_eq!(topology.switches[at("1.0")].latency, 20_000);
     assert_eq!(topology.nics[4].switch, at("1.1"));
     assert_eq!(topology.nics[4].receive.rate, 25e6);
-    assert_eq!(
-        topology.nics[5].port, 1,
-        "ports are counted over the NICs of a switch"
-    );
+    assert_eq!(topology.nics[5].port, 1, "ports are counted over the NICs of a switch");
     assert_eq!(topology.address(16), Some(7 << 11 | 3 << 6 | 1));
     assert_eq!(topology.nics[16].latency, 1000);
-    assert_eq!(
-        topology
-            .cables
-            .iter()
-            .filter(|cable| cable.ends == [0, 1])
-            .count(),
-        2
-    );
+    assert_eq!(topology.cables.iter().filter(|cable| cable.ends == [0, 1]).count(), 2);
     assert_eq!(cable(&topology, "0.0-0.1").latency, 5000);
-    assert!(
-        !topology
-            .cables
-            .iter()
-            .any(|cable| cable.ends == [at("1.0"), at("1.1")])
-    );
+    assert!(!topology.cables.iter().any(|cable| cable.ends == [at("1.0"), at("1.1")]));
     assert_eq!(topology.congestion, Congestion::Spread { buffer: 131_072 });
     assert_eq!(topology.mark, 32_768);
     assert!(topology.classes[2].priority);
@@ -168,46 +127,20 @@ fn faults_change_links() {
     let links = topology.links();
     let rate = |from: Node, to: Node| {
         let mut links = links.iter();
-        links
-            .find(|link| (link.from, link.to) == (from, to))
-            .unwrap()
-            .rate
+        links.find(|link| (link.from, link.to) == (from, to)).unwrap().rate
     };
     let [s01, s20, s21] = [1, 4, 5].map(Node::Switch);
-    assert_eq!(
-        (rate(s21, s01), rate(s01, s21)),
-        (12.5e6, 5e7),
-        "one direction"
-    );
-    assert_eq!(
-        (rate(s20, s21), rate(s21, s20)),
-        (25e6, 25e6),
-        "of a switch"
-    );
-    assert_eq!(
-        (rate(Node::Nic(8), s20), rate(s20, Node::Nic(9))),
-        (25e6, 25e6)
-    );
-    assert_eq!(
-        (links[10].rate, links[11].rate),
-        (5e7, 25e6),
-        "receiving side of NIC 5"
-    );
+    assert_eq!((rate(s21, s01), rate(s01, s21)), (12.5e6, 5e7), "one direction");
+    assert_eq!((rate(s20, s21), rate(s21, s20)), (25e6, 25e6), "of a switch");
+    assert_eq!((rate(Node::Nic(8), s20), rate(s20, Node::Nic(9))), (25e6, 25e6));
+    assert_eq!((links[10].rate, links[11].rate), (5e7, 25e6), "receiving side of NIC 5");
     assert_eq!(
         [0, 2_000_000_000, 2_500_000_000].map(|time| links[12].is_up(time)),
         [true, false, true]
     );
-    let lossy = cable(&topology, "0.0-0.1")
-        .directions
-        .map(|of| (of.fault.loss, of.fault.retry));
+    let lossy = cable(&topology, "0.0-0.1").directions.map(|of| (of.fault.loss, of.fault.retry));
     assert_eq!(lossy, [(0.001, 2_000_000); 2]);
-    assert_eq!(
-        links
-            .iter()
-            .filter(|link| link.latency == 1_020_000)
-            .count(),
-        2
-    );
+    assert_eq!(links.iter().filter(|link| link.latency == 1_020_000).count(), 2);
 }
 
 #[test]
@@ -217,10 +150,7 @@ fn names_line_and_word_of_errors() {
             "nics 4",
             "'nics': expected dragonfly, switch, nic, link, route, congestion, class or fault at the start of an item",
         ),
-        (
-            "switch 1",
-            "'1': expected GROUP.SWITCH, a group from 0 to 511 and a switch from 0 to 31",
-        ),
+        ("switch 1", "'1': expected GROUP.SWITCH, a group from 0 to 511 and a switch from 0 to 31"),
         ("switch 1.0 rate=5", "'rate=5': expected latency"),
         (
             "switch 1.0 latency=5",
@@ -231,28 +161,13 @@ fn names_line_and_word_of_errors() {
             "'17': expected the number of a NIC, at most 16 here: NICs are numbered from 0 without gaps, and there are at most 100",
         ),
         ("nic 4 9.0", "'9.0': there is no such switch above"),
-        (
-            "nic 4",
-            "'nic': expected nic NUMBER GROUP.SWITCH, such as nic 4 1.0",
-        ),
+        ("nic 4", "'nic': expected nic NUMBER GROUP.SWITCH, such as nic 4 1.0"),
         ("link 0.0 0.0", "'0.0': expected another switch than 0.0"),
-        (
-            "link 0.0 0.1 count=65",
-            "'count=65': expected count=NUMBER of cables, from 0 to 64",
-        ),
-        (
-            "link 0.0 0.1 rate=1MB/s rate=2MB/s",
-            "'rate=2MB/s': rate is given twice",
-        ),
+        ("link 0.0 0.1 count=65", "'count=65': expected count=NUMBER of cables, from 0 to 64"),
+        ("link 0.0 0.1 rate=1MB/s rate=2MB/s", "'rate=2MB/s': rate is given twice"),
         ("route random", "'random': expected minimal or adaptive"),
-        (
-            "route minimal bias=1us",
-            "'bias=1us': expected nothing more",
-        ),
-        (
-            "congestion endpoint buffer=1KiB",
-            "'buffer=1KiB': expected mark",
-        ),
+        ("route minimal bias=1us", "'bias=1us': expected nothing more"),
+        ("congestion endpoint buffer=1KiB", "'buffer=1KiB': expected mark"),
         (
             "class FAST",
             "'FAST': expected one of the classes BEST_EFFORT, BULK_DATA, LOW_LATENCY, DEDICATED_ACCESS",
@@ -265,41 +180,19 @@ fn names_line_and_word_of_errors() {
             "class BEST_EFFORT share=none",
             "'share=none': expected share=SHARE, a number from 1 to 100 followed by %",
         ),
-        (
-            "fault",
-            "'fault': expected fault link, fault switch or fault nic, and its name",
-        ),
+        ("fault", "'fault': expected fault link, fault switch or fault nic, and its name"),
         ("fault cable 1", "'cable': expected link, switch or nic"),
-        (
-            "fault link 0.1>2.0 down",
-            "'0.1>2.0': there is no cable between these switches",
-        ),
-        (
-            "fault link 0.1>2.1#1 down",
-            "'0.1>2.1#1': there are 1 cables, numbered from #0",
-        ),
+        ("fault link 0.1>2.0 down", "'0.1>2.0': there is no cable between these switches"),
+        ("fault link 0.1>2.1#1 down", "'0.1>2.1#1': there are 1 cables, numbered from #0"),
         (
             "fault link 0.1>2.1 #1 down",
             "'fault': expected one of rate, latency, down, loss, retry at its end",
         ),
-        (
-            "fault switch 0.1 loss=0.1",
-            "'loss=0.1': expected one of rate, latency, down",
-        ),
-        (
-            "fault nic 16 down",
-            "'16': expected the number of a NIC above",
-        ),
-        (
-            "dragonfly groups=1",
-            "'dragonfly': expected before all switches",
-        ),
+        ("fault switch 0.1 loss=0.1", "'loss=0.1': expected one of rate, latency, down"),
+        ("fault nic 16 down", "'16': expected the number of a NIC above"),
+        ("dragonfly groups=1", "'dragonfly': expected before all switches"),
     ] {
-        assert_eq!(
-            read(line).unwrap_err(),
-            format!("file: line 2: {error}"),
-            "{line}"
-        );
+        assert_eq!(read(line).unwrap_err(), format!("file: line 2: {error}"), "{line}");
     }
 }
 
@@ -307,14 +200,8 @@ fn names_line_and_word_of_errors() {
 fn names_what_is_wrong_with_a_whole_fabric() {
     let of = |text: &str| Topology::from_variable(text).unwrap_err();
     for (text, error) in [
-        (
-            "dragonfly:groups=4",
-            "item 1: 'dragonfly': expected switches=NUMBER",
-        ),
-        (
-            "dragonfly:groups=4,switches=2",
-            "item 1: 'dragonfly': expected nics=NUMBER",
-        ),
+        ("dragonfly:groups=4", "item 1: 'dragonfly': expected switches=NUMBER"),
+        ("dragonfly:groups=4,switches=2", "item 1: 'dragonfly': expected nics=NUMBER"),
         (
             "dragonfly:groups=9,switches=4,nics=3",
             "item 1: 'dragonfly': 108 NICs, expected at most 100",
@@ -339,24 +226,17 @@ fn names_what_is_wrong_with_a_whole_fabric() {
             "dragonfly:groups=92,switches=1,nics=1",
             "item 1: 'dragonfly': 4186 cables, expected at most 4096",
         ),
-        (
-            "dragonfly:groups=1,switches=1,nics=0",
-            "expected at least one NIC",
-        ),
+        ("dragonfly:groups=1,switches=1,nics=0", "expected at least one NIC"),
     ] {
         assert_eq!(of(text), format!("{text}: {error}"));
     }
-    for most in [
-        "dragonfly:groups=100,switches=1,nics=1,global=0",
-        "dragonfly:groups=91,switches=1,nics=1",
-    ] {
+    for most in
+        ["dragonfly:groups=100,switches=1,nics=1,global=0", "dragonfly:groups=91,switches=1,nics=1"]
+    {
         assert!(Topology::from_variable(most).is_ok(), "{most}");
     }
     assert!(of("/no/such/file").starts_with("/no/such/file: No such file"));
-    assert_eq!(
-        Topology::from_file("empty", "").unwrap_err(),
-        "empty: expected at least one NIC"
-    );
+    assert_eq!(Topology::from_file("empty", "").unwrap_err(), "empty: expected at least one NIC");
 }
 
 /// Texts made of the words of the language.

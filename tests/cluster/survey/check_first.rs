@@ -61,10 +61,7 @@ fn planted_files_of_the_host_are_of_the_nic_with_the_fault() {
     let others = [1, 2].map(start);
     let output = start(0).finish();
     let text = assert_status(&output, 0);
-    assert!(
-        text.contains("check: good: 2 of 3 nodes; 1 suspect"),
-        "{text}"
-    );
+    assert!(text.contains("check: good: 2 of 3 nodes; 1 suspect"), "{text}");
     let found = "\nSUSPECT memory-size host (1 node): memory 448.0 GiB; 2 of 3 nodes have ";
     assert!(text.contains(found), "{text}");
     for task in others {

@@ -41,10 +41,9 @@ fn with_signal(rank: u32, signal: Signal) -> Value {
 #[test]
 fn names_killed_and_stopped_processes() {
     let _alone = alone();
-    for (signal, reason) in [
-        (Signal::KILL, "closed its connection"),
-        (Signal::STOP, "did not report"),
-    ] {
+    for (signal, reason) in
+        [(Signal::KILL, "closed its connection"), (Signal::STOP, "did not report")]
+    {
         let document = with_signal(2, signal);
         let absent = absent(&document);
         assert_eq!(absent.len(), 1, "{absent:?}");
@@ -70,19 +69,11 @@ fn interrupted_survey_writes_its_results_and_is_resumed() {
     assert!(answered(&interrupted) < 12, "{interrupted}");
     let before = fs::read_to_string(&lines).unwrap().len();
 
-    let output = fabric.run(&format!(
-        "{} --resume={}",
-        arguments(&lines),
-        lines.display()
-    ));
+    let output = fabric.run(&format!("{} --resume={}", arguments(&lines), lines.display()));
     let resumed = document(&output);
     assert_eq!(resumed["verdict"]["planned"], 12);
     assert!(answered(&resumed) >= answered(&interrupted));
-    assert!(
-        stderr(&output).contains("earlier results"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("earlier results"), "{}", stderr(&output));
     let text = fs::read_to_string(&lines).unwrap();
     let (earlier, new) = text.split_at(before);
     let measured = sweep(earlier, |answer| !answer["measured"].is_null());
@@ -100,18 +91,12 @@ fn rounds(lines: &str) -> impl Iterator<Item = u64> {
 
 /// Returns tool and NICs of each pair of the sweep in `lines` whose answer `is_wanted`.
 fn sweep(lines: &str, is_wanted: impl Fn(&Value) -> bool) -> BTreeSet<[String; 3]> {
-    let lines = lines
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     lines
         .filter(|line| line["stage"] == "sweep" && is_wanted(&line["answer"]))
         .map(|line| {
-            [
-                &line["tool"],
-                &line["initiator"]["device"],
-                &line["target"]["device"],
-            ]
-            .map(Value::to_string)
+            [&line["tool"], &line["initiator"]["device"], &line["target"]["device"]]
+                .map(Value::to_string)
         })
         .collect()
 }

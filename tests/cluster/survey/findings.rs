@@ -22,11 +22,7 @@ fn survey(arguments: &str, variables: &[(&str, &str)]) -> (Output, Value) {
 
 /// Why NICs are untested on a busy machine: latencies of a few microseconds vary there, also if no
 /// process waits for long.
-const BUSY: [&str; 3] = [
-    "waited for its CPU",
-    "late for its slot",
-    "the pairs differ too much",
-];
+const BUSY: [&str; 3] = ["waited for its CPU", "late for its slot", "the pairs differ too much"];
 
 /// Runs surveys of a fabric with a fault until one finds it. On a busy machine, too many pairs may
 /// be untested for a verdict, and the exit status is 4. Then the next survey, which gets its
@@ -50,36 +46,24 @@ fn bad_one_of_ten<T>(survey: impl Fn(&str) -> (Output, T)) -> (Output, T) {
 #[test]
 fn operation_that_began_late_does_not_lack_its_answer() {
     let latency = [("CXIDIAG_LINK", "latency=10ms")];
-    let (output, _) = survey(
-        "--loopback=3 --pairs=all --pair-time=20ms write-lat",
-        &latency,
-    );
+    let (output, _) = survey("--loopback=3 --pairs=all --pair-time=20ms write-lat", &latency);
     assert_status(&output, 4);
 }
 
 #[test]
 fn measures_all_pairs_with_each_tool() {
     let _alone = alone();
-    let (output, document) = survey(
-        &format!("--loopback=4 --pairs=all {SHORT} write-lat send-lat write-bw"),
-        &[],
-    );
+    let (output, document) =
+        survey(&format!("--loopback=4 --pairs=all {SHORT} write-lat send-lat write-bw"), &[]);
     // A process may have waited for its CPU: such a pair is untested, and nothing is bad.
-    assert!(
-        [Some(0), Some(4)].contains(&output.status.code()),
-        "{}",
-        stdout(&output)
-    );
+    assert!([Some(0), Some(4)].contains(&output.status.code()), "{}", stdout(&output));
     let verdict = &document["verdict"];
     assert_eq!(verdict["planned"], 3 * 6);
     assert_eq!(bad(&document), (vec![], 0), "{}", stdout(&output));
     let devices: Vec<String> = (0..4).map(|nic| device(&document, nic)).collect();
     assert_eq!(devices, ["soft0", "soft1", "soft2", "soft3"]);
-    for (matrix, of_bandwidth) in verdict["matrices"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .zip([false, false, true])
+    for (matrix, of_bandwidth) in
+        verdict["matrices"].as_array().unwrap().iter().zip([false, false, true])
     {
         let test = &document["setup"]["tests"][matrix["test"].as_u64().unwrap() as usize];
         assert_eq!(test["of_bandwidth"], of_bandwidth);
@@ -102,26 +86,19 @@ fn names_slow_nic() {
             "survey --loopback=5 {options} --no-why --bad-nodes=bad --json=found.json write-lat"
         );
         let mut command = fabric.command(&arguments);
-        command
-            .env("CXIDIAG_LINK", "nic=2,latency=5ms")
-            .current_dir(directory.path());
+        command.env("CXIDIAG_LINK", "nic=2,latency=5ms").current_dir(directory.path());
         (finish(command), directory)
     });
     let text = stdout(&output);
     let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
-    let document = schema::document(
-        include_str!("../../../docs/survey.schema.json"),
-        &read("found.json"),
-    );
+    let document =
+        schema::document(include_str!("../../../docs/survey.schema.json"), &read("found.json"));
     assert_eq!(bad(&document), (vec!["soft2".to_owned()], 0), "{text}");
     assert_eq!(read("bad"), "", "node2 is no node of the cluster");
     assert!(stderr(&output).contains("--bad-nodes (the file stays empty"));
     assert!(text.starts_with("bad: 1 NIC"), "{text}");
     assert!(text.contains("node2 soft2: writes "), "{text}");
-    assert!(
-        text.contains("software NICs: no Cassini hardware involved"),
-        "{text}"
-    );
+    assert!(text.contains("software NICs: no Cassini hardware involved"), "{text}");
 }
 
 #[test]
@@ -130,30 +107,17 @@ fn names_nic_whose_operations_fail() {
     let failing = ("CXIDIAG_FAULTS", "nic=1,error=PT_DISABLED:0.9");
     let (output, document) =
         bad_one_of_ten(|options| survey(&format!("--loopback=5 {options} write-lat"), &[failing]));
-    assert_eq!(
-        bad(&document),
-        (vec!["soft1".to_owned()], 0),
-        "{}",
-        stdout(&output)
-    );
+    assert_eq!(bad(&document), (vec!["soft1".to_owned()], 0), "{}", stdout(&output));
     let evidence = &document["verdict"]["culprits"][0]["evidence"][0];
     assert_eq!(evidence["source"], "failure");
-    assert!(
-        evidence["failure"]
-            .as_str()
-            .unwrap()
-            .contains("PT_DISABLED")
-    );
+    assert!(evidence["failure"].as_str().unwrap().contains("PT_DISABLED"));
 }
 
 /// A virtual function is at the place of its NIC (libcxi.md 2.2).
 #[test]
 fn measures_with_virtual_functions_and_says_so() {
     let _alone = alone();
-    let variables = [
-        ("CXIDIAG_SHS", "next"),
-        ("CXIDIAG_NIDS", "0x12,0x200012,0x13"),
-    ];
+    let variables = [("CXIDIAG_SHS", "next"), ("CXIDIAG_NIDS", "0x12,0x200012,0x13")];
     let (_, document) = survey(&format!("--loopback=3 {SHORT} write-lat"), &variables);
     assert_eq!(document["roster"]["nics"][1]["nid"], 0x20_0012);
     let summary = document["summary"].as_str().unwrap();

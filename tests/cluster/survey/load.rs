@@ -106,10 +106,7 @@ fn good_fabric_has_no_culprit_and_shares_of_theory() {
     assert_eq!(load["aborted"], Value::Null, "{document}");
     assert_eq!(load["settings"]["is_partial"], false);
     let bandwidths = load["bandwidths"].as_array().expect("a list");
-    let patterns: Vec<&str> = bandwidths
-        .iter()
-        .filter_map(|of| of["pattern"].as_str())
-        .collect();
+    let patterns: Vec<&str> = bandwidths.iter().filter_map(|of| of["pattern"].as_str()).collect();
     assert!(patterns.contains(&"bisect:switch"), "{patterns:?}");
     assert!(patterns.contains(&"incast:4"), "{patterns:?}");
     assert!(bandwidths.iter().any(|of| of["theory"].is_number()));
@@ -126,10 +123,7 @@ fn cap_makes_the_load_partial() {
     let document = document(&finish(command));
     let settings = &document["load"]["settings"];
     assert_eq!(settings["is_partial"], true, "{document}");
-    assert!(
-        settings["most_aggressors"].as_u64() <= Some(4),
-        "{document}"
-    );
+    assert!(settings["most_aggressors"].as_u64() <= Some(4), "{document}");
     let bandwidths = document["load"]["bandwidths"].as_array().expect("a list");
     assert!(bandwidths.iter().all(|of| of["share_of_theory"].is_null()));
 }
@@ -139,11 +133,7 @@ fn load_is_refused_outside_of_jobs_and_in_prologs() {
     let fabric = Fabric::new();
     let output = finish(fabric.command("survey --hosts=n1,n2 --load"));
     assert_status(&output, 2);
-    assert!(
-        stderr(&output).contains("--load-cap"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("--load-cap"), "{}", stderr(&output));
     let mut command = fabric.command("survey --loopback=4 --load");
     command.env("SLURM_SCRIPT_CONTEXT", "prolog_slurmd");
     let output = finish(command);
@@ -192,9 +182,7 @@ fn members_end_when_their_coordinator_is_killed_under_load() {
     let mut survey = start_load(&fabric);
     survey.kill();
     survey.wait();
-    wait_until("the members end", || {
-        (0..8).all(|rank| member(&fabric, rank).is_none())
-    });
+    wait_until("the members end", || (0..8).all(|rank| member(&fabric, rank).is_none()));
 }
 
 #[test]
@@ -231,11 +219,7 @@ fn interrupted_load_shows_the_figures_so_far() {
     survey.signal("INT");
     let output = survey.finish();
     assert_status(&output, 130);
-    assert!(
-        stdout(&output).contains("\nUnder load\n"),
-        "{}",
-        stdout(&output)
-    );
+    assert!(stdout(&output).contains("\nUnder load\n"), "{}", stdout(&output));
 }
 
 /// Without locations there are no groups: known before the quiet part.
@@ -244,10 +228,6 @@ fn impossible_load_is_refused_before_the_quiet_part() {
     let fabric = Fabric::new();
     let output = finish(fabric.command(&arguments(4, "bisect:system")));
     assert_status(&output, 2);
-    assert!(
-        stderr(&output).contains("bisect:system"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("bisect:system"), "{}", stderr(&output));
     assert_eq!(stdout(&output), "");
 }

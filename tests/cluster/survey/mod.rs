@@ -25,10 +25,7 @@ const SHORT: &str = "--pair-time=20ms";
 
 /// The document of a survey, which is valid by its schema.
 fn document(output: &Output) -> Value {
-    schema::document(
-        include_str!("../../../docs/survey.schema.json"),
-        &stdout(output),
-    )
+    schema::document(include_str!("../../../docs/survey.schema.json"), &stdout(output))
 }
 
 /// Returns the names of the NICs that are bad by themselves, and the number of other bad parts.
@@ -38,10 +35,7 @@ fn bad(document: &Value) -> (Vec<String>, usize) {
     let mut nics = Vec::new();
     let mut others = 0;
     for culprit in bad {
-        match culprit["unit"]["nic"]
-            .as_u64()
-            .or(culprit["unit"]["node"].as_u64())
-        {
+        match culprit["unit"]["nic"].as_u64().or(culprit["unit"]["node"].as_u64()) {
             Some(nic) => nics.push(device(document, nic)),
             None => others += 1,
         }

@@ -6,9 +6,7 @@ use crate::harness::{Command, Fabric, Server, assert_status, stderr, stdout};
 
 /// A server at an address of its own, `127.0.0.HOST`, so that servers can have the same port.
 pub fn server_command(fabric: &Fabric, host: u32, port: &str) -> Command {
-    fabric.command(&format!(
-        "serve --device=soft{host} --bind=127.0.0.{host} --port={port}"
-    ))
+    fabric.command(&format!("serve --device=soft{host} --bind=127.0.0.{host} --port={port}"))
 }
 
 #[test]
@@ -47,9 +45,7 @@ fn members_that_their_servers_end_leave_nothing() {
     let first = server(1, "0");
     let second = server(2, &first.port);
     let port = &first.port;
-    let output = fabric.run(&format!(
-        "survey --hosts=127.0.0.[1-2] --port={port} --pair-time=60s"
-    ));
+    let output = fabric.run(&format!("survey --hosts=127.0.0.[1-2] --port={port} --pair-time=60s"));
     assert_status(&output, 4);
     for mut server in [first, second] {
         server.wait_for(" failed after ");
@@ -101,9 +97,7 @@ fn server_refuses_survey_with_hosts_that_are_not_allowed() {
     let fabric = Fabric::new();
     let server = fabric.server("serve", "--device=soft1 --allow=127.0.0.1");
     let port = &server.port;
-    let output = fabric.run(&format!(
-        "survey --hosts=127.0.0.1,127.0.0.9 --port={port} --json"
-    ));
+    let output = fabric.run(&format!("survey --hosts=127.0.0.1,127.0.0.9 --port={port} --json"));
     let absent = absent(&document(&output));
     let reason = "--allow of the server does not list 127.0.0.9/32, which the survey includes";
     assert!(absent[0].1.ends_with(reason), "{absent:?}");

@@ -56,21 +56,9 @@ fn tasks_of_a_launcher_find_each_other() {
     let _alone = alone();
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().unwrap();
-    let first = start(task(
-        &fabric,
-        directory.path(),
-        0,
-        3,
-        "--pairs=all --json write-lat",
-    ));
+    let first = start(task(&fabric, directory.path(), 0, 3, "--pairs=all --json write-lat"));
     let others = [1, 2].map(|rank| {
-        start(task(
-            &fabric,
-            directory.path(),
-            rank,
-            3,
-            "--pairs=all --json write-lat",
-        ))
+        start(task(&fabric, directory.path(), rank, 3, "--pairs=all --json write-lat"))
     });
     let output = first.finish();
     let document = document(&output);
@@ -91,11 +79,7 @@ fn tasks_end_silently_with_coordinator_that_fails_at_start() {
     for (arguments, status, message) in [
         ("--resume=nofile", 2, "'nofile' for --resume: No such file"),
         ("--json=no/file", 1, "no/file"),
-        (
-            "--meeting-point=/no/file",
-            1,
-            "--meeting-point names another file",
-        ),
+        ("--meeting-point=/no/file", 1, "--meeting-point names another file"),
     ] {
         let fabric = Fabric::new();
         let directory = tempfile::tempdir().unwrap();
@@ -179,24 +163,14 @@ fn names_task_with_another_vni() {
     let _alone = alone();
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().unwrap();
-    let first = start(task(
-        &fabric,
-        directory.path(),
-        0,
-        4,
-        &format!("{SHORT} --json"),
-    ));
+    let first = start(task(&fabric, directory.path(), 0, 4, &format!("{SHORT} --json")));
     let vni = ["", "", "--vni=10", ""];
     let others =
         [1, 2, 3].map(|rank| start(task(&fabric, directory.path(), rank, 4, vni[rank as usize])));
     let output = first.finish();
     let document = document(&output);
-    let failures: Vec<&Value> = document["roster"]["nics"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|nic| &nic["failure"])
-        .collect();
+    let failures: Vec<&Value> =
+        document["roster"]["nics"].as_array().unwrap().iter().map(|nic| &nic["failure"]).collect();
     assert_eq!(failures[2], "its VNI is 10, that of most NICs is 1");
     assert!([0, 1, 3].iter().all(|nic| failures[*nic].is_null()));
     assert_eq!(bad(&document), (vec![], 0));
@@ -212,9 +186,8 @@ fn each_task_refuses_invalid_pairs() {
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().unwrap();
     let arguments = ["--pairs=all,all", "--pairs=loopback send-lat"];
-    for (rank, arguments) in [0, 1]
-        .into_iter()
-        .flat_map(|rank| arguments.map(|arguments| (rank, arguments)))
+    for (rank, arguments) in
+        [0, 1].into_iter().flat_map(|rank| arguments.map(|arguments| (rank, arguments)))
     {
         let refused = start(task(&fabric, directory.path(), rank, 2, arguments));
         assert_status(&refused.finish(), 2);
@@ -242,11 +215,8 @@ fn task_joins_at_the_fourth_address_of_the_coordinator() {
     let directory = tempfile::tempdir().unwrap();
     let tasks = [0_u32, 1].map(|rank| {
         let options = format!("--no-why {SHORT} --json write-lat");
-        let mut task = hosts.command(
-            rank as usize,
-            &fabric,
-            &format!("survey -d soft{rank} {options}"),
-        );
+        let mut task =
+            hosts.command(rank as usize, &fabric, &format!("survey -d soft{rank} {options}"));
         task.current_dir(directory.path())
             .env("OMPI_COMM_WORLD_RANK", rank.to_string())
             .env("OMPI_COMM_WORLD_SIZE", "2");

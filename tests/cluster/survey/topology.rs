@@ -64,14 +64,8 @@ fn survey_names_a_nic_that_the_topology_lacks() {
 fn full_link_makes_a_bandwidth_valid_on_busy_cpus() {
     let _alone = alone();
     let status = fs::read_to_string("/proc/self/status").expect("proc");
-    let cpus = status
-        .lines()
-        .find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    let first = cpus
-        .expect("a line of Linux")
-        .trim()
-        .split([',', '-'])
-        .next();
+    let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+    let first = cpus.expect("a line of Linux").trim().split([',', '-']).next();
     let cpu = first.expect("a CPU");
     let fabric = Fabric::new();
     let on_cpu = |arguments: &[&str]| {
@@ -85,19 +79,13 @@ fn full_link_makes_a_bandwidth_valid_on_busy_cpus() {
     let form = "dragonfly:groups=1,switches=1,nics=3,nic=2MB/s";
     let survey =
         "survey --loopback=3 --pairs=all --pair-time=500ms --no-why --csv -s 4096 write-bw";
-    let words: Vec<&str> = [CXIDIAG]
-        .into_iter()
-        .chain(survey.split(' '))
-        .chain(["--", "--list-size=512"])
-        .collect();
+    let words: Vec<&str> =
+        [CXIDIAG].into_iter().chain(survey.split(' ')).chain(["--", "--list-size=512"]).collect();
     let mut command = on_cpu(&words);
     command.env("CXIDIAG_TOPOLOGY", form);
     let output = finish(command);
     let table = stdout(&output);
-    let lines: Vec<Vec<&str>> = table
-        .lines()
-        .map(|line| line.split(',').collect())
-        .collect();
+    let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
     let [heads, pairs @ ..] = &lines[..] else {
         panic!("{}", stderr(&output));
     };

@@ -45,10 +45,7 @@ fn assert_cause_beside(
             let mut other = start(command);
             let printed = BufReader::new(other.stdout.take().expect("a pipe"));
             let is_head = |line: &io::Result<String>| line.as_ref().unwrap().starts_with("RDMA");
-            assert!(
-                printed.lines().any(|line| is_head(&line)),
-                "it has not begun"
-            );
+            assert!(printed.lines().any(|line| is_head(&line)), "it has not begun");
             other
         });
         let arguments = format!(
@@ -80,9 +77,7 @@ fn assert_cause_beside(
             return;
         }
         let is_certain = found.1 == Some("because");
-        let is_disturbed = why["left_out"]
-            .as_str()
-            .is_some_and(|why| why.contains("waited"));
+        let is_disturbed = why["left_out"].as_str().is_some_and(|why| why.contains("waited"));
         assert!(!is_certain && is_disturbed, "{why:#}");
     }
 }
@@ -92,15 +87,9 @@ fn explanation(document: &Value) -> Option<&Value> {
     let roster = &document["roster"]["nics"];
     let culprits = document["verdict"]["culprits"].as_array().unwrap();
     let is_culprit = |of: &&Value| culprits.iter().any(|cause| cause["unit"] == of["culprit"]);
-    let mut why = document["why"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .filter(is_culprit);
+    let mut why = document["why"].as_array().unwrap().iter().filter(is_culprit);
     why.find(|of| {
-        let nic = of["culprit"]["nic"]
-            .as_u64()
-            .or(of["culprit"]["node"].as_u64());
+        let nic = of["culprit"]["nic"].as_u64().or(of["culprit"]["node"].as_u64());
         nic.is_some_and(|nic| roster[nic as usize]["device"] == CULPRIT)
     })
 }
@@ -148,10 +137,7 @@ fn verdict_stands_if_a_good_nic_is_lost_in_the_diagnosis() {
         };
         assert_status(&output, 3);
         let first = &why["causes"][0];
-        assert!(
-            first["cause"] == "pcie-narrow" || !why["left_out"].is_null(),
-            "{why:#}"
-        );
+        assert!(first["cause"] == "pcie-narrow" || !why["left_out"].is_null(), "{why:#}");
         return;
     }
     assert!(is_busy, "no survey has found the NIC on an idle machine");
@@ -202,20 +188,14 @@ fn slow_parallel_link_between_groups_is_the_cause() {
             document["why"],
         ]));
     }
-    assert!(
-        is_busy,
-        "no survey has found the links: {}",
-        serde_json::json!(verdicts)
-    );
+    assert!(is_busy, "no survey has found the links: {}", serde_json::json!(verdicts));
 }
 
 /// Returns how many times as slow a NIC must be to be found, in the class with the largest noise.
 fn least_sensitive(document: &Value) -> f64 {
     let populations = document["verdict"]["populations"].as_array();
     let stated = populations.unwrap().iter();
-    stated
-        .filter_map(|population| population["sensitivity"].as_f64())
-        .fold(1.0, f64::max)
+    stated.filter_map(|population| population["sensitivity"].as_f64()).fold(1.0, f64::max)
 }
 
 /// Returns whether CPUs were busy during a survey.
@@ -230,11 +210,7 @@ fn driver_of_all_culprits_is_possibly_their_cause() {
     let _alone = alone();
     let mut is_busy = false;
     let culprits = ["soft1", "soft4", "soft6"];
-    let each = |items: &str| {
-        ["1", "4", "6"]
-            .map(|nic| format!(";nic={nic},{items}"))
-            .concat()
-    };
+    let each = |items: &str| ["1", "4", "6"].map(|nic| format!(";nic={nic},{items}")).concat();
     for pair_time in PAIR_TIMES {
         let fabric = Fabric::new();
         let mut command = fabric.command(&format!(
@@ -261,11 +237,7 @@ fn driver_of_all_culprits_is_possibly_their_cause() {
             assert_eq!(of["attribute"], "driver", "{of:#}");
             assert_eq!((&of["value"], &of["others"]), (&"1.9".into(), &0.into()));
             let named = of["culprits"].as_array().unwrap();
-            assert!(
-                named
-                    .iter()
-                    .all(|unit| culprits.contains(&device(unit).as_str().unwrap()))
-            );
+            assert!(named.iter().all(|unit| culprits.contains(&device(unit).as_str().unwrap())));
         }
         let is_of = |of: &Value| of["of_culprits"] == 3 && of["of_others"] == 8;
         if shared.iter().any(is_of) {
@@ -306,10 +278,7 @@ fn narrow_links_of_untested_nics_are_found() {
         }
     }
     narrow.sort_unstable();
-    assert_eq!(
-        narrow,
-        ["soft1", "soft2", "soft3", "soft4", "soft6", "soft7"]
-    );
+    assert_eq!(narrow, ["soft1", "soft2", "soft3", "soft4", "soft6", "soft7"]);
 }
 
 /// Vector 3: the files are good.

@@ -37,9 +37,7 @@ static SIDES: LazyLock<Vec<Plan>> = LazyLock::new(|| {
             }
         })
     });
-    plans
-        .collect::<Result<_, _>>()
-        .expect("plans without options")
+    plans.collect::<Result<_, _>>().expect("plans without options")
 });
 
 /// The first byte chooses the side, the second the length of the pieces that the others come in.
@@ -65,10 +63,7 @@ pub fn check(input: &[u8]) -> Option<Verdict> {
             assert!(run.sizes().all(|size| (1..=MAX_SIZE).contains(&size)));
             assert_eq!(run.lists.is_some(), plan.run.lists.is_some());
             assert_eq!(run.atomic.is_some(), plan.run.atomic.is_some());
-            assert!(
-                run.lists
-                    .is_none_or(|lists| lists.list_size > 0 && lists.alignment > 0)
-            );
+            assert!(run.lists.is_none_or(|lists| lists.list_size > 0 && lists.alignment > 0));
             assert!(agreed.peer.nic < 1 << 26 && agreed.peer.pid < 511);
         }
     }

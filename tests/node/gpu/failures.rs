@@ -41,11 +41,7 @@ fn names_the_libraries_that_cannot_be_loaded() {
         let (message, hint) = refused(&machine, NOTHING, &format!("-r 0 -g {}", runtime.name()));
         let start = format!("cannot use {} GPUs: ", runtime.name());
         assert!(message.contains(&start), "{message}");
-        for name in runtime
-            .libraries()
-            .iter()
-            .filter(|name| !name.contains("hsa"))
-        {
+        for name in runtime.libraries().iter().filter(|name| !name.contains("hsa")) {
             assert!(message.contains(name), "{message}");
         }
         assert!(hint.contains("not installed"), "{hint}");
@@ -57,10 +53,7 @@ fn names_the_installed_type_for_a_missing_one() {
     let machine = Machine::with(&[Nvidia]);
     let (message, hint) = refused(&machine, NOTHING, "-t 0 -g AMD");
     assert!(message.contains("cannot use AMD GPUs: "), "{message}");
-    assert_eq!(
-        hint,
-        "this machine has GPUs of another type: use --gpu-type=NVIDIA"
-    );
+    assert_eq!(hint, "this machine has GPUs of another type: use --gpu-type=NVIDIA");
 }
 
 #[test]
@@ -101,11 +94,7 @@ fn reports_a_runtime_that_fails_to_start() {
     for (runtime, function, error) in [
         (Amd, "hipInit", "hipInit: unknown error (HIP error 999)"),
         (Nvidia, "cuInit", "cuInit: unknown error (CUDA error 999)"),
-        (
-            Intel,
-            "zeInit",
-            "zeInit: unknown error (Level Zero error 0x7ffffffe)",
-        ),
+        (Intel, "zeInit", "zeInit: unknown error (Level Zero error 0x7ffffffe)"),
     ] {
         let machine = Machine::with(&[runtime]);
         for options in ["-t 0", &format!("-t 0 -g {}", runtime.name())] {
@@ -122,18 +111,13 @@ fn reports_a_gpu_without_enough_memory() {
     for (runtime, error) in [
         (Amd, "hipMalloc: out of memory (HIP error 2)"),
         (Nvidia, "cuMemAlloc_v2: out of memory (CUDA error 2)"),
-        (
-            Intel,
-            "zeMemAllocDevice: out of device memory (Level Zero error 0x70000003)",
-        ),
+        (Intel, "zeMemAllocDevice: out of device memory (Level Zero error 0x70000003)"),
     ] {
         let machine = Machine::with(&[runtime]);
         let little = ("STANDIN_MEMORY", "1000000");
         let (message, hint) = refused(&machine, little, "-t 1 -s 1048576");
-        let expected = format!(
-            "cannot get a buffer of 1048576 bytes on {} GPU 1: {error}",
-            runtime.name()
-        );
+        let expected =
+            format!("cannot get a buffer of 1048576 bytes on {} GPU 1: {error}", runtime.name());
         assert!(message.ends_with(&expected), "{message}");
         assert!(hint.contains("smaller --size"), "{hint}");
         machine.assert_buffers(&[(0, 0), (1, 0)]);

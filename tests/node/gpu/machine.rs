@@ -98,17 +98,12 @@ impl Machine {
                 }
             }
         }
-        Self {
-            fabric: Fabric::new(),
-            directory,
-        }
+        Self { fabric: Fabric::new(), directory }
     }
 
     pub fn command(&self, args: &str) -> Command {
         let mut command = self.fabric.command(args);
-        command
-            .env("LD_LIBRARY_PATH", self.directory.path())
-            .env("STANDIN_LOG", self.log());
+        command.env("LD_LIBRARY_PATH", self.directory.path()).env("STANDIN_LOG", self.log());
         command
     }
 
@@ -133,10 +128,7 @@ impl Machine {
     }
 
     pub fn client(&self, tool: &str, server: &Server, args: &str) -> Output {
-        self.run(&format!(
-            "{tool} 127.0.0.1 -p {} -d soft1 {args}",
-            server.port
-        ))
+        self.run(&format!("{tool} 127.0.0.1 -p {} -d soft1 {args}", server.port))
     }
 
     /// Counts what was done on the GPUs: `allocate 0`.
@@ -160,10 +152,7 @@ impl Machine {
             let freed = times(&format!("free {gpu}"));
             assert_eq!(freed, count + times(&format!("import {gpu}")), "{done:?}");
         }
-        assert!(
-            done.keys().all(|what| !what.starts_with("left")),
-            "{done:?}"
-        );
+        assert!(done.keys().all(|what| !what.starts_with("left")), "{done:?}");
         self.fabric.assert_nothing_left();
     }
 }

@@ -37,37 +37,12 @@ fn assert_moves_data(runtime: Runtime, tool: &str, options: &str, buffers: [(usi
 /// Runs every tool that has buffers with each of them on a GPU, and with both.
 fn assert_moves_data_of_all_tools(runtime: Runtime) {
     for (tool, options, other_options, buffers) in [
-        (
-            "write-lat",
-            "-s 64:8192 --latency-gap=0",
-            "-s 5000 --unrestricted",
-            1,
-        ),
-        (
-            "read-lat",
-            "-s 64:8192 --latency-gap=0",
-            "-s 5000 --unrestricted",
-            1,
-        ),
+        ("write-lat", "-s 64:8192 --latency-gap=0", "-s 5000 --unrestricted", 1),
+        ("read-lat", "-s 64:8192 --latency-gap=0", "-s 5000 --unrestricted", 1),
         // Each side has a buffer to send from and one to receive in.
-        (
-            "send-lat",
-            "-s 64:8192 --latency-gap=0",
-            "-s 5000 --rdzv",
-            2,
-        ),
-        (
-            "write-bw",
-            "-s 64:8192 -l 3",
-            "-s 5000 -l 3 --unrestricted",
-            1,
-        ),
-        (
-            "read-bw",
-            "-s 64:8192 -l 3",
-            "-s 5000 -l 3 --unrestricted",
-            1,
-        ),
+        ("send-lat", "-s 64:8192 --latency-gap=0", "-s 5000 --rdzv", 2),
+        ("write-bw", "-s 64:8192 -l 3", "-s 5000 -l 3 --unrestricted", 1),
+        ("read-bw", "-s 64:8192 -l 3", "-s 5000 -l 3 --unrestricted", 1),
         ("send-bw", "-s 64:8192 -l 3", "-s 5000 -l 3 --rdzv -b", 2),
     ] {
         for (options, gpus, counts) in [
@@ -99,16 +74,8 @@ fn moves_data_of_intel_gpus() {
 #[test]
 fn each_side_chooses_its_memory() {
     for (client, server, summary) in [
-        (
-            "-t 1 -g nvidia",
-            "",
-            [Some("GPU 1"), Some("System"), Some("NVIDIA"), None],
-        ),
-        (
-            "",
-            "-r 0 -g Amd",
-            [Some("System"), Some("GPU 0"), None, Some("AMD")],
-        ),
+        ("-t 1 -g nvidia", "", [Some("GPU 1"), Some("System"), Some("NVIDIA"), None]),
+        ("", "-r 0 -g Amd", [Some("System"), Some("GPU 0"), None, Some("AMD")]),
         (
             "--tx-gpu=0 --gpu-type=INTEL",
             "--rx-gpu=1 --gpu-type=NVIDIA",
@@ -122,12 +89,7 @@ fn each_side_chooses_its_memory() {
         for (output, own) in [(&ours, client), (&theirs, server)] {
             assert_success(output);
             let text = stdout(output);
-            let labels = [
-                "Client TX Mem",
-                "Server RX Mem",
-                "Client GPU Type",
-                "Server GPU Type",
-            ];
+            let labels = ["Client TX Mem", "Server RX Mem", "Client GPU Type", "Server GPU Type"];
             assert_eq!(labels.map(|label| line(&text, label)), summary, "{text}");
             let found = text.contains("\nFound 2 GPU(s)\n");
             assert_eq!(found, !own.is_empty(), "{text}");
@@ -145,15 +107,8 @@ fn bidirectional_runs_print_all_buffers() {
     let server = server.finish();
     let json = std::fs::read(json).expect("a document");
     let outcome: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
-    let found = [
-        "tx_gpu",
-        "rx_gpu",
-        "gpu_type",
-        "peer_tx_gpu",
-        "peer_rx_gpu",
-        "peer_gpu_type",
-    ]
-    .map(|name| &outcome["options"][name]);
+    let found = ["tx_gpu", "rx_gpu", "gpu_type", "peer_tx_gpu", "peer_rx_gpu", "peer_gpu_type"]
+        .map(|name| &outcome["options"][name]);
     let expected = serde_json::json!([null, 1, "AMD", 0, null, "INTEL"]);
     assert_eq!(serde_json::json!(found), expected);
     for output in [client, server] {
@@ -213,11 +168,7 @@ fn ignores_huge_pages_for_buffers_on_gpus() {
 /// Without `-g`.
 #[test]
 fn takes_the_first_type_that_has_a_gpu() {
-    for (installed, expected) in [
-        (&ALL[..], Amd),
-        (&[Intel, Nvidia], Nvidia),
-        (&[Intel], Intel),
-    ] {
+    for (installed, expected) in [(&ALL[..], Amd), (&[Intel, Nvidia], Nvidia), (&[Intel], Intel)] {
         let output = Machine::with(installed).run(FROM_A_GPU);
         assert_success(&output);
         let text = stdout(&output);
@@ -248,24 +199,13 @@ fn maps_in_usual_way_and_in_other_one_if_it_is_refused() {
         command.env("CXIDIAG_FAULTS", faults);
         let errors = assert_status(&finish(command), 0);
         let is_other = runtime != Intel && faults == "peer-memory=off";
-        assert_eq!(
-            errors.ends_with(NOTE),
-            is_other,
-            "{runtime:?} {faults}: {errors}"
-        );
+        assert_eq!(errors.ends_with(NOTE), is_other, "{runtime:?} {faults}: {errors}");
         assert_eq!(errors.lines().count(), usize::from(is_other), "{errors}");
         let json = std::fs::read(json).expect("a document");
         let outcome: serde_json::Value = serde_json::from_slice(&json).expect("JSON");
-        assert_eq!(
-            outcome["options"]["gpu_map"], way,
-            "{runtime:?} {options} {faults}"
-        );
+        assert_eq!(outcome["options"]["gpu_map"], way, "{runtime:?} {options} {faults}");
         let exports = machine.done().get("export 0").copied().unwrap_or_default();
-        assert_eq!(
-            exports,
-            usize::from(way == "dmabuf"),
-            "{runtime:?} {options}"
-        );
+        assert_eq!(exports, usize::from(way == "dmabuf"), "{runtime:?} {options}");
         machine.assert_buffers(&[(0, 1)]);
     }
 }

@@ -104,12 +104,7 @@ fn busy_server_answers_clients_on_another_cpu() {
     assert!(assert_status(&refused, 1).contains("is busy"));
     assert_eq!(allowed_to_measure(server.id()), cpu.to_string());
     let answers = allowed_to(server.id(), "busy").expect("a thread");
-    assert!(
-        !answers
-            .split(',')
-            .any(|part| part == "0" || part.starts_with("0-")),
-        "{answers}"
-    );
+    assert!(!answers.split(',').any(|part| part == "0" || part.starts_with("0-")), "{answers}");
     assert!(answers.starts_with(&other.to_string()), "{answers}");
     client.kill();
 }
@@ -136,11 +131,7 @@ fn auto_takes_a_cpu_near_the_nic() {
         ]);
         let command = fabric.command("write-lat -p 0 -d soft0 --cpu=auto");
         let server = Server::start(machine.seen_by(command));
-        assert_eq!(
-            allowed_to_measure(server.id()),
-            expected.to_string(),
-            "{nic_node}"
-        );
+        assert_eq!(allowed_to_measure(server.id()), expected.to_string(), "{nic_node}");
     }
 }
 
@@ -205,10 +196,7 @@ fn hints_at_a_measurement_across_nodes() {
 
     let output = run("--cpu=auto --json");
     let hint = stderr(&output);
-    assert!(
-        hint.contains(": this process may use no CPU of that node\n"),
-        "{hint}"
-    );
+    assert!(hint.contains(": this process may use no CPU of that node\n"), "{hint}");
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let cpu = document["options"]["cpu"].as_str().expect("text");
     assert!(cpu.parse::<u32>().is_ok(), "{cpu}");
@@ -232,8 +220,5 @@ fn rejects_invalid_lists_of_cpus() {
     }
     let error = error_of("8191");
     let start = start("8191") + "CPU 8191 is not online (online: ";
-    assert!(
-        error.starts_with(&start) && error.ends_with(")\n"),
-        "{error}"
-    );
+    assert!(error.starts_with(&start) && error.ends_with(")\n"), "{error}");
 }

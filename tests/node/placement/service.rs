@@ -74,22 +74,10 @@ fn searches_list_where_default_service_cannot_be_used() {
     let note = "cxidiag write-lat: soft0: using service 5, VNI 1358 (service list)\n";
     assert_eq!(assert_status(&output, 0), named(note));
     for (variables, device, reason) in [
-        (
-            &STEP[..],
-            "soft1",
-            "no service on soft1 in this job (SLINGSHOT_*)",
-        ),
-        (
-            &[services, devices, svc_ids],
-            "soft0",
-            "SLINGSHOT_VNIS is missing or empty",
-        ),
+        (&STEP[..], "soft1", "no service on soft1 in this job (SLINGSHOT_*)"),
+        (&[services, devices, svc_ids], "soft0", "SLINGSHOT_VNIS is missing or empty"),
     ] {
-        let output = finish(run_with(
-            &fabric,
-            variables,
-            &format!("write-lat -d {device} -n 3"),
-        ));
+        let output = finish(run_with(&fabric, variables, &format!("write-lat -d {device} -n 3")));
         let note = format!(
             "cxidiag write-lat: {device}: {reason}; using service 5, VNI 1358 (service list)\n"
         );
@@ -133,20 +121,13 @@ fn searches_list_for_the_vni_of_the_options() {
 fn names_what_service_grants_instead() {
     let fabric = Fabric::new();
     for (options, message) in [
-        (
-            "--vni=10",
-            "soft0: service 5 does not grant VNI 10; it grants 1358, 1214",
-        ),
+        ("--vni=10", "soft0: service 5 does not grant VNI 10; it grants 1358, 1214"),
         (
             "--traffic-class=bulk-data",
             "soft0: service 5 does not grant the traffic class BULK_DATA; it grants LOW_LATENCY, BEST_EFFORT",
         ),
     ] {
-        let output = finish(run_with(
-            &fabric,
-            &STEP,
-            &format!("write-lat -d soft0 {options}"),
-        ));
+        let output = finish(run_with(&fabric, &STEP, &format!("write-lat -d soft0 {options}")));
         let error = assert_status(&output, 1);
         assert!(error.contains(&named(message)), "{error}");
     }
@@ -173,11 +154,7 @@ fn refuses_invalid_variables_and_options_before_device_is_opened() {
             "",
             "SLINGSHOT_VNIS=70000: '70000': expected a decimal number from 1 to 65535",
         ),
-        (
-            &[],
-            "--vni=job",
-            "--vni=job: the launcher has granted no VNI of the job",
-        ),
+        (&[], "--vni=job", "--vni=job: the launcher has granted no VNI of the job"),
         (
             &[],
             "--vni=0",
@@ -189,11 +166,7 @@ fn refuses_invalid_variables_and_options_before_device_is_opened() {
             "invalid value 'fast' for --traffic-class: expected DEDICATED_ACCESS, LOW_LATENCY",
         ),
     ] {
-        let output = finish(run_with(
-            &fabric,
-            variables,
-            &format!("write-lat -d soft0 {options}"),
-        ));
+        let output = finish(run_with(&fabric, variables, &format!("write-lat -d soft0 {options}")));
         let error = assert_status(&output, 2);
         assert!(error.contains(&named(message)), "{error}");
         assert!(fabric.left().is_empty());
@@ -206,18 +179,9 @@ fn explains_variables_of_a_step_that_has_ended() {
     let fabric = Fabric::new();
     let [_, devices, _, vnis, _] = STEP;
     for (svc_ids, message) in [
-        (
-            "9,9",
-            "the service of SLINGSHOT_*: cannot use service 9 of soft0: ",
-        ),
-        (
-            "3,3",
-            "the service of SLINGSHOT_*: service 3 of soft0 is disabled",
-        ),
-        (
-            "1,1",
-            "soft0: SLINGSHOT_*: service 1 does not grant VNI 1358; it grants 1, 10",
-        ),
+        ("9,9", "the service of SLINGSHOT_*: cannot use service 9 of soft0: "),
+        ("3,3", "the service of SLINGSHOT_*: service 3 of soft0 is disabled"),
+        ("1,1", "soft0: SLINGSHOT_*: service 1 does not grant VNI 1358; it grants 1, 10"),
     ] {
         let variables = [devices, ("SLINGSHOT_SVC_IDS", svc_ids), vnis];
         let output = finish(run_with(&fabric, &variables, "write-lat -d soft0"));
@@ -239,10 +203,7 @@ fn explains_step_on_one_node_without_service() {
     let error = |variables: &[(&str, &str)]| {
         let output = finish(run_with(&fabric, variables, "write-lat -d soft0"));
         let error = assert_status(&output, 1);
-        assert!(
-            error.contains(&named("service 1 of soft0 is disabled")),
-            "{error}"
-        );
+        assert!(error.contains(&named("service 1 of soft0 is disabled")), "{error}");
         error
     };
     let hint = "srun --network=single_node_vni";
@@ -260,8 +221,5 @@ fn refuses_other_class_where_server_issues_operations() {
     assert!(error.contains(message), "{error}");
     assert_success(&fabric.client("write-bw", &server, "-d soft1 -n 3 -s 8"));
     let error = assert_status(&server.finish(), 0);
-    assert!(
-        error.contains("BULK_DATA here, BEST_EFFORT at the peer"),
-        "{error}"
-    );
+    assert!(error.contains("BULK_DATA here, BEST_EFFORT at the peer"), "{error}");
 }

@@ -13,12 +13,7 @@ const CLOCK_SOURCE: &str = "sys/devices/system/clocksource/clocksource0/current_
 const COUNTER: [&str; 4] = if cfg!(target_arch = "x86_64") {
     ["--clock=tsc", "TSC", "tsc", "--clock=cntvct"]
 } else {
-    [
-        "--clock=cntvct",
-        "CNTVCT",
-        "arch_sys_counter",
-        "--clock=tsc",
-    ]
+    ["--clock=cntvct", "CNTVCT", "arch_sys_counter", "--clock=tsc"]
 };
 
 /// A short run with this clock on a machine with this clock source.
@@ -57,10 +52,9 @@ fn latency_tools_measure_with_counter_that_kernel_uses() {
 
 #[test]
 fn measures_with_kernel_clock_where_counters_may_differ() {
-    for (clock_source, option) in [
-        ("kvm-clock", "--clock=auto"),
-        (COUNTER[2], "--clock=monotonic-raw"),
-    ] {
+    for (clock_source, option) in
+        [("kvm-clock", "--clock=auto"), (COUNTER[2], "--clock=monotonic-raw")]
+    {
         for tool in ["write-lat", "send-lat"] {
             let clock = clock_of(clock_source, tool, option);
             assert_eq!(clock["name"], "CLOCK_MONOTONIC_RAW", "{tool} {option}");

@@ -27,11 +27,7 @@ impl Pair {
         for result in document["results"].as_array_mut().unwrap() {
             result["cpu_wait_percent"] = 0.0.into();
         }
-        Self {
-            directory: tempfile::tempdir().unwrap(),
-            base: document.clone(),
-            new: document,
-        }
+        Self { directory: tempfile::tempdir().unwrap(), base: document.clone(), new: document }
     }
 
     fn file(&self, name: &str, text: &str) -> PathBuf {
@@ -58,10 +54,7 @@ impl Pair {
             };
             medians.iter().map(line).collect::<String>()
         };
-        let (base, new) = (
-            self.file("base", &lines(base)),
-            self.file("new", &lines(new)),
-        );
+        let (base, new) = (self.file("base", &lines(base)), self.file("new", &lines(new)));
         let files = [base.to_str().unwrap(), "--", new.to_str().unwrap()];
         Fabric::new().run(&[&["compare"], &files[..], options].concat())
     }
@@ -108,10 +101,7 @@ fn commands_that_fail_write_the_document_of_a_failure() {
             problem => problem,
         };
         let text = problem["message"].as_str().expect(args);
-        assert!(
-            text.contains(message) && error.contains(text),
-            "{problem} {error}"
-        );
+        assert!(text.contains(message) && error.contains(text), "{problem} {error}");
     }
 }
 
@@ -160,10 +150,7 @@ fn one_run_a_side_must_differ_by_more_than_its_samples() {
     assert_eq!(output.status.code(), Some(4), "{text}");
     assert!(text.contains("+10.00%  within noise\n"), "{text}");
     assert!(text.contains("Within noise: 8 bytes. "), "{text}");
-    assert!(
-        text.contains("measure 5 runs or more for each side"),
-        "{text}"
-    );
+    assert!(text.contains("measure 5 runs or more for each side"), "{text}");
     // The new run has faster samples than the median of the base.
     let mut pair = with_medians([2_000, 4_000], [2_200, 4_000]);
     pair.new["results"][0]["latency"]["min_ns"] = 2_000.into();
@@ -204,17 +191,10 @@ fn noise_above_the_limit_leaves_a_small_change_unclear() {
     assert_eq!(output.status.code(), Some(4), "{text}");
     assert!(text.contains("+2.00%  unclear\n"), "{text}");
     let said = stderr(&output);
-    assert!(
-        said.contains("unclear: 8 bytes: would have found a change of 438%"),
-        "{said}"
-    );
+    assert!(said.contains("unclear: 8 bytes: would have found a change of 438%"), "{said}");
     assert_eq!(pair.compare(&["--max-regress=439%"]).status.code(), Some(0));
     let document: Value = serde_json::from_slice(&pair.compare(&["--json"]).stdout).unwrap();
-    let detectable = |at: usize| {
-        document["sizes"][at]["detectable_percent"]
-            .as_f64()
-            .unwrap()
-    };
+    let detectable = |at: usize| document["sizes"][at]["detectable_percent"].as_f64().unwrap();
     assert!((detectable(0) - 438.0).abs() < 0.1 && detectable(1) < 1.1);
     // Rates that fall, in runs that are ranked and not ranked.
     let mut pair = Pair::of("send-bw");
@@ -262,14 +242,8 @@ fn percentile_of_all_documents_can_decide() {
         }
     }
     let text = stdout(&pair.compare(&["--figure=p95"]));
-    let row = text
-        .lines()
-        .find(|line| line.contains(" p95[us] "))
-        .unwrap();
-    assert!(
-        row.contains("2.100") && row.contains("2.900") && row.contains("+38.10%"),
-        "{text}"
-    );
+    let row = text.lines().find(|line| line.contains(" p95[us] ")).unwrap();
+    assert!(row.contains("2.100") && row.contains("2.900") && row.contains("+38.10%"), "{text}");
 }
 
 #[test]
@@ -277,14 +251,8 @@ fn document_replaces_no_file_that_is_compared() {
     let pair = with_medians([2_000, 4_000], [2_000, 4_000]);
     let output = pair.file("base", &pair.base.to_string());
     let error = stderr(&pair.compare(&[&format!("--json={}", output.display())]));
-    assert!(
-        error.contains("for --json: this is a file to compare"),
-        "{error}"
-    );
-    assert_eq!(
-        std::fs::read_to_string(output).unwrap(),
-        pair.base.to_string()
-    );
+    assert!(error.contains("for --json: this is a file to compare"), "{error}");
+    assert_eq!(std::fs::read_to_string(output).unwrap(), pair.base.to_string());
 }
 
 #[test]
@@ -300,11 +268,7 @@ fn many_runs_are_ranked() {
         assert_eq!(unchanged["verdict"], "ok");
         assert_eq!(unchanged["p_value"], Value::Null);
         let verdict = size["verdict"].as_str().unwrap().to_owned();
-        (
-            output.status.code(),
-            verdict,
-            size["p_value"].as_f64().unwrap(),
-        )
+        (output.status.code(), verdict, size["p_value"].as_f64().unwrap())
     };
     let (status, word, p_value) = verdict(&[2_300, 2_310, 2_320, 2_330, 2_340]);
     assert_eq!((status, word.as_str()), (Some(3), "regressed"));
@@ -321,10 +285,7 @@ fn many_runs_are_ranked() {
 
     let text = stdout(&pair.compare_medians(&base, &base, &[]));
     assert!(text.contains("(5 runs, soft"), "{text}");
-    assert!(
-        text.contains("Mann-Whitney U of the runs, 1% for each size and direction"),
-        "{text}"
-    );
+    assert!(text.contains("Mann-Whitney U of the runs, 1% for each size and direction"), "{text}");
 }
 
 /// The added latency is longer than the time slices of a busy machine.
@@ -335,11 +296,7 @@ fn finds_a_slower_link() {
         let path = directory.path().join(name);
         let option = format!("--jsonl={}", path.display());
         let few = ["-n", "9", "--warmup=1", "--latency-gap=0"];
-        let arguments = [
-            &["write-lat", "--loopback", "-d", "soft0", &option],
-            &few[..],
-        ]
-        .concat();
+        let arguments = [&["write-lat", "--loopback", "-d", "soft0", &option], &few[..]].concat();
         for _ in 0..5 {
             let fabric = Fabric::new();
             let mut command = fabric.command(&arguments[..]);
@@ -368,10 +325,7 @@ fn treats_lower_bandwidth_as_worse() {
     let output = pair.compare(&[]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(3), "{text}");
-    assert!(
-        text.contains("24000.0    33%  12000.0    33%  -50.00%  regressed\n"),
-        "{text}"
-    );
+    assert!(text.contains("24000.0    33%  12000.0    33%  -50.00%  regressed\n"), "{text}");
     assert!(text.contains("Noise of 33% is assumed"), "{text}");
     assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     assert_eq!(pair.compare(&["--max-regress=50%"]).status.code(), Some(0));
@@ -394,10 +348,7 @@ fn treats_lower_bandwidth_as_worse() {
     let output = pair.compare(&[]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(3), "{text}");
-    assert!(
-        text.contains("-8.33%  regressed\n") && !text.contains("assumed"),
-        "{text}"
-    );
+    assert!(text.contains("-8.33%  regressed\n") && !text.contains("assumed"), "{text}");
 }
 
 #[test]
@@ -425,10 +376,7 @@ fn names_differences_of_the_runs() {
     pair.new["options"]["idc"] = false.into();
     pair.new["options"]["port"] = 5.into();
     let text = stdout(&pair.compare(&[]));
-    assert!(
-        text.contains("Difference       : idc: true in base, false in new\n"),
-        "{text}"
-    );
+    assert!(text.contains("Difference       : idc: true in base, false in new\n"), "{text}");
     assert_eq!(text.matches("Difference").count(), 1, "{text}");
     pair.base["device"]["is_software"] = false.into();
     pair.new["status"] = "failed".into();
@@ -487,10 +435,7 @@ fn counts_client_and_server_of_a_run_once() {
 fn reads_lines_and_standard_input() {
     let pair = Pair::of("write-lat");
     let run = pair.base.to_string();
-    let torn = pair.file(
-        "torn",
-        &format!("{run}\n{}\n\n{run}\n", &run[..run.len() / 2]),
-    );
+    let torn = pair.file("torn", &format!("{run}\n{}\n\n{run}\n", &run[..run.len() / 2]));
     let base = pair.file("base", &run);
     let mut command = Fabric::new().command(&[
         "compare",
@@ -508,10 +453,7 @@ fn reads_lines_and_standard_input() {
     assert_eq!(comparison["base"].as_array().unwrap().len(), 2);
     assert_eq!(comparison["new"][0]["file"], "-");
     let said = stderr(&output);
-    assert!(
-        said.contains("torn: line 2 is left out: not valid JSON: "),
-        "{said}"
-    );
+    assert!(said.contains("torn: line 2 is left out: not valid JSON: "), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
 
     let file = pair.directory.path().join("comparison.json");
@@ -534,28 +476,19 @@ fn compares_checks_and_writes_markdown() {
     let link = link.expect("an item");
     link["value"] = "down".into();
     link["verdict"] = "bad".into();
-    let (good, bad) = (
-        pair.file("good", &good.to_string()),
-        pair.file("bad", &bad.to_string()),
-    );
+    let (good, bad) = (pair.file("good", &good.to_string()), pair.file("bad", &bad.to_string()));
     let [good, bad] = [&good, &bad].map(|file| file.to_str().unwrap());
     let output = fabric.run(&["compare", good, bad]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(3), "{text}");
     let row = text.lines().find(|line| line.contains("link state"));
     let row = row.expect("a row");
-    assert!(
-        row.contains("down (bad)") && row.ends_with("worse"),
-        "{row}"
-    );
+    assert!(row.contains("down (bad)") && row.ends_with("worse"), "{row}");
     assert!(stderr(&output).contains("worse than the base: "));
     let output = fabric.run(&["compare", bad, good, "--markdown"]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
-    assert!(
-        text.starts_with("* Base: ") && text.contains("\n|---"),
-        "{text}"
-    );
+    assert!(text.starts_with("* Base: ") && text.contains("\n|---"), "{text}");
     let output = fabric.run(&["compare", good, bad, "--json"]);
     assert_eq!(output.status.code(), Some(3));
     let document = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -563,17 +496,11 @@ fn compares_checks_and_writes_markdown() {
     // Different kinds, and an option for runs.
     let run = pair.file("run", &pair.base.to_string());
     for (arguments, why) in [
-        (
-            &["compare", run.to_str().unwrap(), bad][..],
-            "run is a run of a tool, ",
-        ),
+        (&["compare", run.to_str().unwrap(), bad][..], "run is a run of a tool, "),
         (&["compare", good, bad, "--figure=p50"], "--figure"),
     ] {
         let output = fabric.run(arguments);
-        assert_eq!(
-            (output.status.code(), stdout(&output).as_str()),
-            (Some(2), "")
-        );
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(2), ""));
         assert!(stderr(&output).contains(why), "{}", stderr(&output));
     }
 }
@@ -585,10 +512,7 @@ fn rejects_files_that_cannot_be_compared() {
     let output = pair.compare(&[]);
     assert_eq!(output.status.code(), Some(2));
     let said = stderr(&output);
-    assert!(
-        said.contains("write-lat") && said.contains("read-lat"),
-        "{said}"
-    );
+    assert!(said.contains("write-lat") && said.contains("read-lat"), "{said}");
 
     pair.new["schema_version"] = 2.into();
     let output = pair.compare(&[]);
@@ -599,22 +523,14 @@ fn rejects_files_that_cannot_be_compared() {
         pair.new = nonsense;
         let output = pair.compare(&[]);
         assert_eq!(output.status.code(), Some(1));
-        assert!(
-            stderr(&output).contains("not a result of cxidiag"),
-            "{}",
-            stderr(&output)
-        );
+        assert!(stderr(&output).contains("not a result of cxidiag"), "{}", stderr(&output));
     }
     let base = pair.file("base", &pair.base.to_string());
     let base = base.to_str().unwrap();
     let damaged = pair.file("damaged", "{\n\"a\": [\n1\n],\n");
     let output = Fabric::new().run(&["compare", damaged.to_str().unwrap(), "b"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("damaged: not valid JSON: "),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("damaged: not valid JSON: "), "{}", stderr(&output));
     for (arguments, why) in [
         (&["compare"][..], "no files are given"),
         (&["compare", "a"], "one file is given"),
@@ -624,10 +540,7 @@ fn rejects_files_that_cannot_be_compared() {
         (&["compare", "a", "b", "--max-regress=-5%"], "'-5%'"),
         (&["compare", "a", "--", "b", "--max-regress=x"], "'x'"),
         (&["compare", "a", "b", "--max-regress="], "''"),
-        (
-            &["compare", "a", "b", "--figure=avg"],
-            "'avg': the metrics are min, ",
-        ),
+        (&["compare", "a", "b", "--figure=avg"], "'avg': the metrics are min, "),
         (&["compare", "a", "b", "--json="], "name of a file"),
         (&["compare", "a", "b", "--nonsense"], "--nonsense"),
     ] {
@@ -669,10 +582,7 @@ fn shows_control_characters_of_names() {
     let output = Fabric::new().run(&["compare", base, new, ANY_CHANGE]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     for text in [stdout(&output), stderr(&output)] {
-        assert!(
-            !text.contains(|c: char| c.is_control() && c != '\n'),
-            "{text:?}"
-        );
+        assert!(!text.contains(|c: char| c.is_control() && c != '\n'), "{text:?}");
         assert!(text.contains("base\\x1b[31m"), "{text}");
     }
     let text = stdout(&output);
@@ -683,9 +593,5 @@ fn shows_control_characters_of_names() {
     let page = page.to_str().unwrap();
     let output = Fabric::new().run(&["report", base, new, "--output", page]);
     assert_eq!(output.status.code(), Some(0), "{output:?}");
-    assert!(
-        stderr(&output).contains("base\\x1b[31m"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("base\\x1b[31m"), "{}", stderr(&output));
 }

@@ -32,17 +32,11 @@ fn each_side_shows_counters() {
     }
     assert!(shown.ends_with("Counters: nothing unusual\n"), "{shown}");
     // A table of the link has no row for what every link counts all the time.
-    assert!(
-        of_server.ends_with("-\nCounters: nothing unusual\n"),
-        "{of_server}"
-    );
+    assert!(of_server.ends_with("-\nCounters: nothing unusual\n"), "{of_server}");
     assert!(!of_server.contains("soft1"), "{of_server}");
 
     let client = &document(&client)["counters"];
-    assert_eq!(
-        (&client["set"], &client["is_one_nic"]),
-        (&"quick".into(), &false.into())
-    );
+    assert_eq!((&client["set"], &client["is_one_nic"]), (&"quick".into(), &false.into()));
     for (nic, device) in [("own", "soft1"), ("peer", "soft0")] {
         assert_eq!(client[nic]["device"], device);
         assert_eq!(client[nic]["is_software"], true);
@@ -55,10 +49,7 @@ fn each_side_shows_counters() {
     let server: Value = serde_json::from_str(&read(&file)).unwrap();
     schema::check(&server);
     let server = &server["counters"];
-    assert_eq!(
-        (&server["set"], &server["peer"]),
-        (&"link".into(), &Value::Null)
-    );
+    assert_eq!((&server["set"], &server["peer"]), (&"link".into(), &Value::Null));
     assert!(change(&server["own"], "hni_pcs_good_cw") > Some(0));
 }
 
@@ -74,16 +65,10 @@ fn explains_resent_packets() {
     let text = stderr(&output);
     let line = text.lines().next_back().unwrap();
     assert!(line.starts_with("software NIC soft0: "), "{text}");
-    assert!(
-        line.ends_with(" sent again (limit: 0; source: Open MPI)"),
-        "{text}"
-    );
+    assert!(line.ends_with(" sent again (limit: 0; source: Open MPI)"), "{text}");
     assert!(!text.contains("cable"), "{text}");
     let counters = &document(&output)["counters"];
-    assert_eq!(
-        (&counters["is_one_nic"], &counters["peer"]),
-        (&true.into(), &Value::Null)
-    );
+    assert_eq!((&counters["is_one_nic"], &counters["peer"]), (&true.into(), &Value::Null));
     let findings = counters["findings"].as_array().unwrap();
     assert_eq!(findings.len(), 1, "{counters}");
     assert_eq!(
@@ -101,9 +86,6 @@ fn shows_counters_of_failed_run() {
     let output = finish(command);
     assert_eq!(output.status.code(), Some(1));
     let text = stdout(&output);
-    assert!(
-        text.contains("\nFailed: results are partial\nCounter "),
-        "{text}"
-    );
+    assert!(text.contains("\nFailed: results are partial\nCounter "), "{text}");
     assert!(text.contains("\nhni_tx_ok_opt "), "{text}");
 }

@@ -8,18 +8,12 @@ use super::{document, short};
 
 /// The bounds and sizes of the verdicts in a document, in order.
 fn verdicts(options: &[&str]) -> Vec<(u64, String)> {
-    let run = document(&short(
-        "write-lat",
-        &[options, &["--json", "--quiet"]].concat(),
-    ));
+    let run = document(&short("write-lat", &[options, &["--json", "--quiet"]].concat()));
     let verdicts = run["expectations"].as_array().expect("verdicts").iter();
     verdicts
         .map(|of| {
             let size = of["size_bytes"].as_u64().expect("a size");
-            (
-                size,
-                of["expectation"].as_str().expect("a bound").to_owned(),
-            )
+            (size, of["expectation"].as_str().expect("a bound").to_owned())
         })
         .collect()
 }
@@ -27,47 +21,26 @@ fn verdicts(options: &[&str]) -> Vec<(u64, String)> {
 #[test]
 fn bound_applies_to_its_size() {
     let found = verdicts(&["--expect", "8:p50<100s,16:max<100s,min>0ns"]);
-    let expected = [
-        (8, "8:p50<100s"),
-        (8, "min>0ns"),
-        (16, "16:max<100s"),
-        (16, "min>0ns"),
-    ];
-    assert_eq!(
-        found,
-        expected.map(|(size, bound)| (size, bound.to_owned()))
-    );
+    let expected = [(8, "8:p50<100s"), (8, "min>0ns"), (16, "16:max<100s"), (16, "min>0ns")];
+    assert_eq!(found, expected.map(|(size, bound)| (size, bound.to_owned())));
     let output = short("write-lat", &["--expect", "16:max<1ns"]);
     let error = assert_status(&output, 3);
-    assert_eq!(
-        error,
-        "cxidiag write-lat: expectation not met: 16:max<1ns at 16 bytes\n"
-    );
+    assert_eq!(error, "cxidiag write-lat: expectation not met: 16:max<1ns at 16 bytes\n");
 }
 
 #[test]
 fn bounds_come_from_a_file() {
     let file = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(
-        file.path(),
-        "# these nodes\n8:p50<100s # small\n\nmin>0ns\n",
-    )
-    .expect("written");
+    std::fs::write(file.path(), "# these nodes\n8:p50<100s # small\n\nmin>0ns\n").expect("written");
     let option = format!("--expect=@{}", file.path().display());
     let found = verdicts(&[&option]);
     let expected = [(8, "8:p50<100s"), (8, "min>0ns"), (16, "min>0ns")];
-    assert_eq!(
-        found,
-        expected.map(|(size, bound)| (size, bound.to_owned()))
-    );
+    assert_eq!(found, expected.map(|(size, bound)| (size, bound.to_owned())));
 }
 
 #[test]
 fn bandwidth_has_decimal_binary_and_bit_units() {
-    let output = short(
-        "send-bw",
-        &["--expect", "bw>1Gb/s,bw>1KiB/s,128:bw>1B/s,64:rate>1op/s"],
-    );
+    let output = short("send-bw", &["--expect", "bw>1Gb/s,bw>1KiB/s,128:bw>1B/s,64:rate>1op/s"]);
     let text = stdout(&output);
     for bound in ["bw>1KiB/s", "128:bw>1B/s", "64:rate>1op/s"] {
         assert!(text.contains(&format!("  {bound} ")), "{text}");
@@ -85,26 +58,10 @@ fn t24_refuses_wrong_bounds_in_one_line() {
             "avg<1us",
             "unknown metric 'avg': the metrics are min, max, mean, stddev and ",
         ),
-        (
-            "send-bw",
-            "peak>1GB/s",
-            "unknown metric 'peak': the metrics are bw and rate",
-        ),
-        (
-            "write-lat",
-            "12:p50<1us",
-            "the run does not measure 12 bytes, only 8",
-        ),
-        (
-            "write-lat",
-            "@/no/file",
-            "cannot read the file: No such file or directory",
-        ),
-        (
-            "write-lat",
-            &of_file,
-            "line 2: 'p50<' needs a number and a unit",
-        ),
+        ("send-bw", "peak>1GB/s", "unknown metric 'peak': the metrics are bw and rate"),
+        ("write-lat", "12:p50<1us", "the run does not measure 12 bytes, only 8"),
+        ("write-lat", "@/no/file", "cannot read the file: No such file or directory"),
+        ("write-lat", &of_file, "line 2: 'p50<' needs a number and a unit"),
     ] {
         let output = Fabric::new().run(&[tool, "--loopback", "-d", "soft99", "--expect", list]);
         let error = assert_status(&output, 2);
@@ -121,40 +78,22 @@ fn checks_expectations_for_each_size() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let run = document(&output);
     let verdicts = run["expectations"].as_array().unwrap();
-    let judged: Vec<_> = verdicts
-        .iter()
-        .map(|of| (of["size_bytes"].clone(), of["expectation"].clone()))
-        .collect();
-    let both = |size: u64| {
-        [
-            (json!(size), json!("p95<100s")),
-            (json!(size), json!("min>=1ns")),
-        ]
-    };
+    let judged: Vec<_> =
+        verdicts.iter().map(|of| (of["size_bytes"].clone(), of["expectation"].clone())).collect();
+    let both = |size: u64| [(json!(size), json!("p95<100s")), (json!(size), json!("min>=1ns"))];
     assert_eq!(judged, [both(8), both(16)].concat());
-    assert!(
-        verdicts
-            .iter()
-            .all(|of| of["met"] == true && of["measured"].is_f64())
-    );
+    assert!(verdicts.iter().all(|of| of["met"] == true && of["measured"].is_f64()));
 
     let output = short("write-lat", &["--json", "--expect", "p50<1s,mean<1ns"]);
     assert_eq!(output.status.code(), Some(3));
     let run = document(&output);
     assert_eq!(run["status"], "unmet");
     assert_eq!(run["error"]["kind"], "unmet");
-    let met: Vec<_> = run["expectations"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|of| of["met"] == true)
-        .collect();
+    let met: Vec<_> =
+        run["expectations"].as_array().unwrap().iter().map(|of| of["met"] == true).collect();
     assert_eq!(met, [true, false, true, false]);
     let said = stderr(&output);
-    assert!(
-        said.contains("expectation not met: mean<1ns at 8 bytes, and 1 more"),
-        "{said}"
-    );
+    assert!(said.contains("expectation not met: mean<1ns at 8 bytes, and 1 more"), "{said}");
 
     // A bandwidth that is too high fails as well.
     let output = short("send-bw", &["--expect", "bw>=1B/s,bw<=2B/s"]);
@@ -171,15 +110,8 @@ fn rejects_invalid_expectations_with_one_document() {
         ("send-lat", "p99"),
     ] {
         // The arguments are rejected before the device is opened.
-        let output = Fabric::new().run(&[
-            tool,
-            "--loopback",
-            "-d",
-            "cxi99",
-            "--json",
-            "--expect",
-            list,
-        ]);
+        let output =
+            Fabric::new().run(&[tool, "--loopback", "-d", "cxi99", "--json", "--expect", list]);
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
         let run = document(&output);
         assert_eq!(run["error"]["kind"], "usage");
@@ -191,20 +123,8 @@ fn rejects_invalid_expectations_with_one_document() {
 fn requires_each_of_several_expectations() {
     let run = |expectations: [&str; 2]| {
         let [first, second] = expectations;
-        let args = [
-            "write-lat",
-            "-d",
-            "soft0",
-            "--loopback",
-            "-n",
-            "3",
-            "--expect",
-            first,
-        ];
-        Fabric::new()
-            .run(&[&args[..], &["--expect", second]].concat())
-            .status
-            .code()
+        let args = ["write-lat", "-d", "soft0", "--loopback", "-n", "3", "--expect", first];
+        Fabric::new().run(&[&args[..], &["--expect", second]].concat()).status.code()
     };
     assert_eq!(run(["p50<1ns", "p50<100s"]), Some(3));
     assert_eq!(run(["p50 < 100s, mean<100s", "p50<100 s"]), Some(0));

@@ -29,16 +29,12 @@ pub fn intervals(log: &str) -> Vec<Interval> {
 fn interval(line: &str) -> Interval {
     let fields: Vec<&str> = line.split(',').collect();
     let [tag, start, length, _max, histogram] = fields.try_into().expect("five fields");
-    let compressed = base64::engine::general_purpose::STANDARD
-        .decode(histogram)
-        .expect("base64");
+    let compressed = base64::engine::general_purpose::STANDARD.decode(histogram).expect("base64");
     // Compressed: cookie, length, zlib stream.
     assert_eq!(word(&compressed, 0), 0x1c84_9314);
     assert_eq!(word(&compressed, 4) as usize, compressed.len() - 8);
     let mut bytes = Vec::new();
-    ZlibDecoder::new(&compressed[8..])
-        .read_to_end(&mut bytes)
-        .expect("a zlib stream");
+    ZlibDecoder::new(&compressed[8..]).read_to_end(&mut bytes).expect("a zlib stream");
     Interval {
         tag: tag.strip_prefix("Tag=").expect("a tag").into(),
         start: start.parse().expect("seconds"),
@@ -112,10 +108,7 @@ fn log_and_document(args: &[&str]) -> (String, Value, Output) {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str| directory.path().join(name);
     let (log, json) = (file("log"), file("json"));
-    let options = [
-        format!("--hdr-log={}", log.display()),
-        format!("--json={}", json.display()),
-    ];
+    let options = [format!("--hdr-log={}", log.display()), format!("--json={}", json.display())];
     let options: Vec<&str> = options.iter().map(String::as_str).collect();
     let output = Fabric::new().run(&[args, &options[..]].concat());
     let document: Value = serde_json::from_str(&read(&json)).unwrap();
@@ -141,18 +134,13 @@ fn log_has_each_sample_of_each_size() {
     assert_success(&output);
     // What the text reports, one by one.
     let text = super::stdout(&output);
-    let tables: Vec<Vec<u64>> = text
-        .split("WriteNum  Latency[us]\n")
-        .skip(1)
-        .map(latencies)
-        .collect();
+    let tables: Vec<Vec<u64>> =
+        text.split("WriteNum  Latency[us]\n").skip(1).map(latencies).collect();
     let intervals = intervals(&log);
     assert_eq!((intervals.len(), tables.len()), (3, 3));
     let mut end = 0.0;
-    for ((interval, table), result) in intervals
-        .iter()
-        .zip(&tables)
-        .zip(document["results"].as_array().unwrap())
+    for ((interval, table), result) in
+        intervals.iter().zip(&tables).zip(document["results"].as_array().unwrap())
     {
         assert_eq!(interval.tag, format!("size_{}", result["size_bytes"]));
         assert!(interval.start >= end - 0.002, "intervals in order");
@@ -166,15 +154,10 @@ fn log_has_each_sample_of_each_size() {
         let from_log: Vec<u64> = from_log.collect();
         assert_eq!(from_log.len(), 40);
         for (logged, exact) in from_log.iter().zip(&sorted) {
-            assert!(
-                logged >= exact && logged - exact <= exact / 10_000,
-                "{logged} for {exact}"
-            );
+            assert!(logged >= exact && logged - exact <= exact / 10_000, "{logged} for {exact}");
         }
         // Nearest rank, told apart to four digits.
-        let median = result["latency"]["percentiles"][0]["value_ns"]
-            .as_u64()
-            .unwrap();
+        let median = result["latency"]["percentiles"][0]["value_ns"].as_u64().unwrap();
         assert!(median >= sorted[19] && median - sorted[19] <= sorted[19] / 10_000);
     }
 }

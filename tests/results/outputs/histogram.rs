@@ -10,9 +10,7 @@ use crate::harness::{finish, measures_bandwidth};
 
 /// Returns the lines of the first picture in a text, without its title.
 fn picture(text: &str) -> Vec<&str> {
-    let lines = text
-        .lines()
-        .skip_while(|line| !line.starts_with("Histogram of "));
+    let lines = text.lines().skip_while(|line| !line.starts_with("Histogram of "));
     let picture = lines
         .skip(1)
         .take_while(|line| !line.starts_with("Histogram of ") && !line.starts_with("---"));
@@ -26,11 +24,7 @@ fn draws_each_size_and_writes_its_bins() {
         let text = stderr(&output);
         let run = document(&output);
         let results = run["results"].as_array().unwrap();
-        assert_eq!(
-            text.matches("Histogram of ").count(),
-            results.len(),
-            "{text}"
-        );
+        assert_eq!(text.matches("Histogram of ").count(), results.len(), "{text}");
         for result in results {
             let latency = &result["latency"];
             let bins = latency["histogram"].as_array().expect("bins");
@@ -41,16 +35,8 @@ fn draws_each_size_and_writes_its_bins() {
             assert!(*edges.last().unwrap() <= latency["max_ns"].as_u64().unwrap());
         }
         let lines = picture(&text);
-        let counts = lines[1..]
-            .iter()
-            .filter_map(|line| line.split_whitespace().nth(1));
-        assert_eq!(
-            counts
-                .map(|count| count.parse::<u64>().unwrap())
-                .sum::<u64>(),
-            30,
-            "{text}"
-        );
+        let counts = lines[1..].iter().filter_map(|line| line.split_whitespace().nth(1));
+        assert_eq!(counts.map(|count| count.parse::<u64>().unwrap()).sum::<u64>(), 30, "{text}");
         assert!(lines.last().unwrap().ends_with(" max"), "{text}");
     }
     let without = document(&short("write-lat", &["--json"]));
@@ -74,11 +60,7 @@ fn fills_terminal_with_characters_of_the_locale() {
         assert!(child.finish().status.success());
         let lines = picture(&text);
         let widest = lines.iter().map(|line| line.chars().count()).max().unwrap();
-        let longest = lines
-            .iter()
-            .map(|line| line.matches(bar).count())
-            .max()
-            .unwrap();
+        let longest = lines.iter().map(|line| line.matches(bar).count()).max().unwrap();
         assert!(widest <= columns.into(), "{text}");
         // The numbers and the names of percentiles take less than 45 columns.
         assert!(longest >= usize::from(columns).saturating_sub(45), "{text}");

@@ -18,11 +18,7 @@ fn stalling(tool: &str, options: &str) -> Output {
 }
 
 fn stalling_options(tool: &str) -> &'static str {
-    if measures_bandwidth(tool) {
-        "-l 4"
-    } else {
-        "--warmup=0 --latency-gap=0"
-    }
+    if measures_bandwidth(tool) { "-l 4" } else { "--warmup=0 --latency-gap=0" }
 }
 
 fn sum(rows: &[Value]) -> u64 {
@@ -122,35 +118,20 @@ fn blocks(text: &str) -> Vec<Vec<&str>> {
 #[test]
 fn text_has_a_table_of_intervals_before_each_result() {
     for (tool, columns, empty) in [
-        (
-            "write-lat",
-            "Writes    Mean[us]     p99[us]",
-            "0           -           -",
-        ),
-        (
-            "send-bw",
-            "Sends  BW[MB/s]  PktRate[Mpkt/s]",
-            "0      0.00         0.000000",
-        ),
+        ("write-lat", "Writes    Mean[us]     p99[us]", "0           -           -"),
+        ("send-bw", "Sends  BW[MB/s]  PktRate[Mpkt/s]", "0      0.00         0.000000"),
     ] {
         let options = stalling_options(tool);
         let output = stalling(tool, &format!("-s 8:16 {options}"));
         assert_success(&output);
         let text = stdout(&output);
         let blocks = blocks(&text);
-        let [_, _, first, row, second, last, _] = &blocks[..] else {
-            panic!("{text}")
-        };
+        let [_, _, first, row, second, last, _] = &blocks[..] else { panic!("{text}") };
         for intervals in [first, second] {
             let header = intervals[0];
             let start = "  Start[s]      End[s]  ";
-            assert!(
-                header.starts_with(start) && header.ends_with(columns),
-                "{text}"
-            );
-            let [rows @ .., minimum, fifth, maximum] = &intervals[1..] else {
-                panic!("{text}")
-            };
+            assert!(header.starts_with(start) && header.ends_with(columns), "{text}");
+            let [rows @ .., minimum, fifth, maximum] = &intervals[1..] else { panic!("{text}") };
             assert!(rows[0].starts_with("     0.000       0."), "{text}");
             assert!(rows.iter().any(|row| row.ends_with(empty)), "{text}");
             assert!(minimum.starts_with("Minimum  "), "{text}");
@@ -171,16 +152,10 @@ fn text_has_a_table_of_intervals_before_each_result() {
 
 #[test]
 fn text_has_intervals_and_samples_with_report_all() {
-    let text = stdout(&short(
-        "write-lat",
-        &["--interval=1s", "--report-all", "-n", "3", "-s", "8"],
-    ));
-    let titles = blocks(&text)
-        .into_iter()
-        .filter_map(|block| block.first().copied());
-    let titles: Vec<&str> = titles
-        .filter_map(|title| title.split_whitespace().next())
-        .collect();
+    let text =
+        stdout(&short("write-lat", &["--interval=1s", "--report-all", "-n", "3", "-s", "8"]));
+    let titles = blocks(&text).into_iter().filter_map(|block| block.first().copied());
+    let titles: Vec<&str> = titles.filter_map(|title| title.split_whitespace().next()).collect();
     assert_eq!(titles, ["CXI", "Start[s]", "WriteNum", "RDMA"], "{text}");
 }
 
@@ -216,11 +191,8 @@ fn csv_has_a_row_for_each_interval() {
             end = row[at("interval_end_s")].to_owned();
             let operations: u64 = row[at("count")].parse().unwrap();
             count += operations;
-            let shown = if measures_bandwidth(tool) {
-                "packet_rate_packets_per_s"
-            } else {
-                "mean_ns"
-            };
+            let shown =
+                if measures_bandwidth(tool) { "packet_rate_packets_per_s" } else { "mean_ns" };
             let is_empty = !measures_bandwidth(tool) && operations == 0;
             assert_eq!(row[at(shown)].is_empty(), is_empty, "{row:?}");
             assert_eq!(&row[at("max_ns")], "");
@@ -243,10 +215,7 @@ fn running(fabric: &Fabric, tool: &str) -> (Process, BufReader<Pipe<ChildStdout>
     let mut text = String::new();
     let has_operations = |text: &str| {
         let (_, rows) = text.split_once("Start[s]")?;
-        let mut counts = rows
-            .lines()
-            .skip(1)
-            .filter_map(|row| row.split_whitespace().nth(2));
+        let mut counts = rows.lines().skip(1).filter_map(|row| row.split_whitespace().nth(2));
         counts.find(|count| *count != "0").map(drop)
     };
     while has_operations(&text).is_none() {
@@ -261,27 +230,13 @@ fn prints_rows_at_once_and_up_to_an_interruption() {
         let fabric = Fabric::new();
         let (child, mut output, mut text) = running(&fabric, tool);
         let id = child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-TERM", &id])
-                .status()
-                .unwrap()
-                .success()
-        );
+        assert!(Command::new("kill").args(["-TERM", &id]).status().unwrap().success());
         while output.read_line(&mut text).unwrap() > 0 {}
         assert_eq!(child.finish().status.code(), Some(130));
         let blocks = blocks(&text);
-        let [.., intervals, result, end] = &blocks[..] else {
-            panic!("{text}")
-        };
+        let [.., intervals, result, end] = &blocks[..] else { panic!("{text}") };
         assert_eq!(end, &["Interrupted: results are partial"], "{text}");
-        let count = |row: &str, at| {
-            row.split_whitespace()
-                .nth(at)
-                .unwrap()
-                .parse::<u64>()
-                .unwrap()
-        };
+        let count = |row: &str, at| row.split_whitespace().nth(at).unwrap().parse::<u64>().unwrap();
         let rows = intervals[1..].iter().filter(|row| row.starts_with(' '));
         let sum: u64 = rows.map(|row| count(row, 2)).sum();
         assert_eq!(sum, count(result[1], 1), "{text}");
@@ -315,10 +270,7 @@ fn compares_results_with_intervals() {
 fn refuses_intervals_of_the_server() {
     let output = short("send-bw", &["--interval=1s", "--reverse"]);
     let errors = assert_status(&output, 2);
-    assert!(
-        errors.contains("--reverse and --interval exclude each other"),
-        "{errors}"
-    );
+    assert!(errors.contains("--reverse and --interval exclude each other"), "{errors}");
 }
 
 #[test]

@@ -42,18 +42,11 @@ fn refuses_the_file_of_another_document() {
     let output = short("write-lat", &[&option("jsonl"), &option("json")]);
     assert_eq!(output.status.code(), Some(2));
     let said = stderr(&output);
-    assert!(
-        said.contains("two documents cannot be written to the same file"),
-        "{said}"
-    );
+    assert!(said.contains("two documents cannot be written to the same file"), "{said}");
     let output = short("write-lat", &["--jsonl="]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("--jsonl"), "{}", stderr(&output));
     let output = short("write-lat", &["--jsonl=/no/such/file"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(
-        stderr(&output).contains("cannot write /no/such/file"),
-        "{}",
-        stderr(&output)
-    );
+    assert!(stderr(&output).contains("cannot write /no/such/file"), "{}", stderr(&output));
 }

@@ -55,10 +55,7 @@ fn writes_json_to_standard_output_and_text_to_standard_error() {
         assert_eq!(run["status"], "complete");
         assert_eq!(run["device"]["name"], named("soft0"));
         assert_eq!(run["device"]["is_software"], true);
-        assert_eq!(
-            run["addresses"]["local"]["nic"],
-            run["addresses"]["remote"]["nic"]
-        );
+        assert_eq!(run["addresses"]["local"]["nic"], run["addresses"]["remote"]["nic"]);
         assert_eq!(run["options"]["loopback"], true);
         let sizes = if tool.starts_with("atomic") { 1 } else { 2 };
         let results = run["results"].as_array().unwrap();
@@ -72,10 +69,7 @@ fn writes_json_to_standard_output_and_text_to_standard_error() {
             assert_eq!(result["bandwidth"].is_null(), !is_bandwidth);
         }
         let text = stderr(&output);
-        assert!(
-            text.contains("\nPlatform ") && text.contains("Size"),
-            "{text}"
-        );
+        assert!(text.contains("\nPlatform ") && text.contains("Size"), "{text}");
         let quiet = short(tool, &["--json", "--quiet"]);
         document(&quiet);
         assert_eq!(stderr(&quiet), "");
@@ -135,17 +129,8 @@ fn further_outputs_leave_the_text_unchanged() {
     // On a busy machine the figures may need more than one table.
     let titles = rest.lines().filter(|line| line.starts_with("RDMA Size[B]"));
     let titles = titles.filter(|line| !line.contains("Expected"));
-    let words: Vec<_> = titles
-        .flat_map(|of| of.split_whitespace().skip(2))
-        .collect();
-    let expected = [
-        "p50[us]",
-        "p90[us]",
-        "p99[us]",
-        "p99.9[us]",
-        "p99.99[us]",
-        "Max[us]",
-    ];
+    let words: Vec<_> = titles.flat_map(|of| of.split_whitespace().skip(2)).collect();
+    let expected = ["p50[us]", "p90[us]", "p99[us]", "p99.9[us]", "p99.99[us]", "Max[us]"];
     assert_eq!(words, expected);
     assert!(rest.contains("\nRDMA Size[B]  Expected"), "{rest}");
     let names: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
@@ -183,9 +168,8 @@ fn csv_has_the_metrics_of_json() {
                 same(title, &result["latency"][title]);
             }
             let percentiles = &result["latency"]["percentiles"];
-            for (at, title) in ["p50_ns", "p90_ns", "p99_ns", "p99.9_ns", "p99.99_ns"]
-                .iter()
-                .enumerate()
+            for (at, title) in
+                ["p50_ns", "p90_ns", "p99_ns", "p99.9_ns", "p99.99_ns"].iter().enumerate()
             {
                 same(title, &percentiles[at]["value_ns"]);
             }
@@ -207,10 +191,7 @@ fn writes_each_sample() {
     let run = document(&output);
     let text = stderr(&output);
     let mut table = csv::Reader::from_path(&file).unwrap();
-    assert_eq!(
-        table.headers().unwrap(),
-        ["size_bytes", "iteration", "latency_ns"].as_slice()
-    );
+    assert_eq!(table.headers().unwrap(), ["size_bytes", "iteration", "latency_ns"].as_slice());
     let rows: Vec<[u64; 3]> = table.deserialize().map(Result::unwrap).collect();
     assert_eq!(rows.len(), 60);
     for (at, [size, iteration, ns]) in rows.into_iter().enumerate() {
@@ -223,10 +204,7 @@ fn writes_each_sample() {
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
 
     // JSON is made in memory. The run ends before it begins.
-    let output = short(
-        "write-lat",
-        &["-n", "1000001", "--report-all", "--json", "-v", "7777"],
-    );
+    let output = short("write-lat", &["-n", "1000001", "--report-all", "--json", "-v", "7777"]);
     let error = harness::assert_status(&output, 1);
     assert!(
         error.contains("warning: JSON has no more than 1000000 samples of a size: "),
@@ -239,25 +217,13 @@ fn writes_each_sample() {
     assert!(!stderr(&output).contains("WriteNum"));
     assert_eq!(read(&file).lines().count(), 61);
     for (arguments, message) in [
-        (
-            "write-lat --samples=x -D 1",
-            "--samples needs a number of iterations",
-        ),
-        (
-            "write-lat --samples=x --until=1%",
-            "--samples needs a number of iterations",
-        ),
-        (
-            "write-lat --samples=x -n 1000000001",
-            "at most 1000000000 with --samples",
-        ),
+        ("write-lat --samples=x -D 1", "--samples needs a number of iterations"),
+        ("write-lat --samples=x --until=1%", "--samples needs a number of iterations"),
+        ("write-lat --samples=x -n 1000000001", "at most 1000000000 with --samples"),
         ("write-lat --samples=-", "expected the name of a file"),
     ] {
         let output = Fabric::new().run(&format!("{arguments} --loopback -d cxi99"));
-        assert!(
-            harness::assert_status(&output, 2).contains(message),
-            "{arguments}"
-        );
+        assert!(harness::assert_status(&output, 2).contains(message), "{arguments}");
     }
 }
 
@@ -279,11 +245,9 @@ fn writes_requested_document_for_invalid_arguments() {
             assert!(stdout(&output).starts_with("tool,host,"), "{arguments:?}");
         }
     }
-    for arguments in [
-        &["--unknown"][..],
-        &["--unknown", "--", "--json"],
-        &["--unknown", "--json=file"],
-    ] {
+    for arguments in
+        [&["--unknown"][..], &["--unknown", "--", "--json"], &["--unknown", "--json=file"]]
+    {
         let output = Fabric::new().run(&[&["write-lat"], arguments].concat());
         assert_eq!(stdout(&output), "", "{arguments:?}");
     }
@@ -306,10 +270,7 @@ fn writes_one_document_for_a_failure() {
     ]);
     assert_eq!(output.status.code(), Some(1));
     let run = document(&output);
-    assert_eq!(
-        (&run["status"], &run["exit_status"]),
-        (&json!("failed"), &json!(1))
-    );
+    assert_eq!((&run["status"], &run["exit_status"]), (&json!("failed"), &json!(1)));
     assert!(run["error"]["message"].as_str().unwrap().contains("7777"));
     assert!(run["addresses"].is_null());
     let results = run["results"].as_array().unwrap();
@@ -318,22 +279,12 @@ fn writes_one_document_for_a_failure() {
     let verdicts = run["expectations"].as_array().unwrap();
     assert!(verdicts.iter().all(|of| of["met"] == false) && verdicts.len() == 2);
 
-    let output = Fabric::new().run(&[
-        "send-bw",
-        "--loopback",
-        "-d",
-        "soft0",
-        "-v",
-        "7777",
-        "--csv",
-    ]);
+    let output =
+        Fabric::new().run(&["send-bw", "--loopback", "-d", "soft0", "-v", "7777", "--csv"]);
     let mut table = csv::Reader::from_reader(&output.stdout[..]);
     let rows: Vec<_> = table.records().map(Result::unwrap).collect();
     assert_eq!(rows.len(), 1);
-    assert!(
-        rows[0].iter().any(|field| field.contains("7777")),
-        "{rows:?}"
-    );
+    assert!(rows[0].iter().any(|field| field.contains("7777")), "{rows:?}");
 }
 
 /// A client whose server is killed in the middle of the second size.
@@ -353,10 +304,7 @@ fn writes_measured_sizes_if_the_peer_is_killed() {
         "--expect",
         "max<100s",
     ];
-    let client = fabric
-        .client_command("write-lat", &server, &args)
-        .spawn()
-        .unwrap();
+    let client = fabric.client_command("write-lat", &server, &args).spawn().unwrap();
     // The server says so after each size.
     while server.next_line() != "See client for results.\n" {}
     server.kill();
@@ -366,12 +314,8 @@ fn writes_measured_sizes_if_the_peer_is_killed() {
     assert_eq!(run["error"]["kind"], "peer");
     assert_eq!(run["results"][0]["extent"], "complete");
     assert_ne!(run["results"][1]["extent"], "complete");
-    let met: Vec<_> = run["expectations"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|of| of["met"] == true)
-        .collect();
+    let met: Vec<_> =
+        run["expectations"].as_array().unwrap().iter().map(|of| of["met"] == true).collect();
     assert_eq!(met, [true, false]);
 }
 
@@ -391,10 +335,7 @@ fn text_tells_time_without_a_cpu() {
     let file = directory.path().join("run.json");
     let json = format!("--json={}", file.display());
     let run = "write-lat --loopback -d soft0 --latency-gap=0 -D 3";
-    let arguments: Vec<&str> = [harness::CXIDIAG]
-        .into_iter()
-        .chain(run.split(' '))
-        .collect();
+    let arguments: Vec<&str> = [harness::CXIDIAG].into_iter().chain(run.split(' ')).collect();
     let output = on_one_cpu(&[&arguments[..], &[&json]].concat()).output();
     let output = output.expect("taskset starts");
     drop(loops);
@@ -433,46 +374,27 @@ fn writes_each_format_if_interrupted() {
         &csv,
         &log,
     ];
-    let mut client = fabric
-        .client_command("write-lat", &server, &args)
-        .spawn()
-        .unwrap();
+    let mut client = fabric.client_command("write-lat", &server, &args).spawn().unwrap();
     let mut lines = BufReader::new(client.stderr.take().unwrap());
     let mut text = String::new();
     while !text.contains("\n           8  ") {
         assert_ne!(lines.read_line(&mut text).unwrap(), 0, "{text}");
     }
-    let killed = Command::new("kill")
-        .args(["-TERM", &client.id().to_string()])
-        .status();
+    let killed = Command::new("kill").args(["-TERM", &client.id().to_string()]).status();
     assert!(killed.unwrap().success());
     let output = client.finish();
     lines.read_to_string(&mut text).unwrap();
     let text = harness::without_wait_for_cpu(&text);
     assert_eq!(output.status.code(), Some(130), "{text}");
     let run = document(&output);
-    assert_eq!(
-        (&run["status"], &run["exit_status"]),
-        (&json!("interrupted"), &json!(130))
-    );
+    assert_eq!((&run["status"], &run["exit_status"]), (&json!("interrupted"), &json!(130)));
     assert_eq!(run["error"]["kind"], "interrupted");
-    let extents: Vec<_> = run["results"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|of| of["extent"].clone())
-        .collect();
-    assert_eq!(
-        (&extents[0], &extents[2]),
-        (&json!("complete"), &json!("none"))
-    );
+    let extents: Vec<_> =
+        run["results"].as_array().unwrap().iter().map(|of| of["extent"].clone()).collect();
+    assert_eq!((&extents[0], &extents[2]), (&json!("complete"), &json!("none")));
     assert_ne!(extents[1], "complete");
-    let met: Vec<_> = run["expectations"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|of| of["met"] == true)
-        .collect();
+    let met: Vec<_> =
+        run["expectations"].as_array().unwrap().iter().map(|of| of["met"] == true).collect();
     assert_eq!(met, [true, false, false]);
     assert!(
         text.contains("Interrupted: results are partial\nRDMA Size[B]  ")

@@ -10,56 +10,28 @@ fn rejects_unwritable_file_before_the_run() {
     for kind in ["json", "csv", "hdr-log", "samples"] {
         let option = format!("--{kind}=/no/such/directory/result");
         // The run itself would fail in another way.
-        let output = fabric.run(&[
-            "write-lat",
-            "--loopback",
-            "-d",
-            "soft0",
-            "-v",
-            "7777",
-            &option,
-        ]);
+        let output = fabric.run(&["write-lat", "--loopback", "-d", "soft0", "-v", "7777", &option]);
         assert_eq!(output.status.code(), Some(1));
         let said = stderr(&output);
-        assert!(
-            said.contains("cannot write /no/such/directory/result: "),
-            "{said}"
-        );
+        assert!(said.contains("cannot write /no/such/directory/result: "), "{said}");
         let hint = "\nhint: the directory /no/such/directory does not exist: create it first\n";
         assert!(said.contains(hint), "{said}");
         assert_eq!(stdout(&output), "");
     }
-    let output = fabric.run(&[
-        "write-lat",
-        "--loopback",
-        "-d",
-        "soft0",
-        "--csv=/no/such/file",
-        "--json",
-    ]);
+    let output =
+        fabric.run(&["write-lat", "--loopback", "-d", "soft0", "--csv=/no/such/file", "--json"]);
     assert_eq!(document(&output)["error"]["kind"], "environment");
 }
 
 #[test]
 fn prints_no_error_if_standard_output_is_closed() {
     let fabric = Fabric::new();
-    let mut command = fabric.command(&[
-        "write-lat",
-        "--loopback",
-        "-d",
-        "soft0",
-        "-n",
-        "2",
-        "--json",
-        "--quiet",
-    ]);
+    let mut command =
+        fabric.command(&["write-lat", "--loopback", "-d", "soft0", "-n", "2", "--json", "--quiet"]);
     let mut child = command.spawn().unwrap();
     drop(child.stdout.take());
     let output = child.finish();
-    assert_eq!(
-        (output.status.code(), stderr(&output).as_str()),
-        (Some(1), "")
-    );
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(1), ""));
 }
 
 /// Also if the names of the file differ.
@@ -72,10 +44,7 @@ fn rejects_two_documents_in_one_file() {
         let output = Fabric::new().run(&["write-lat", "-d", "soft0", "--loopback", &json, &csv]);
         let said = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(
-            said.contains("cannot be written to the same file"),
-            "{said}"
-        );
+        assert!(said.contains("cannot be written to the same file"), "{said}");
     }
 }
 
@@ -119,10 +88,7 @@ fn reports_unwritable_document_and_unmet_expectation() {
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("expectation not met: mean<1ns"), "{said}");
-    assert!(
-        said.contains("cannot write /dev/full: No space left"),
-        "{said}"
-    );
+    assert!(said.contains("cannot write /dev/full: No space left"), "{said}");
     let hint = "\nhint: /dev/full is a device without space: name a file\n";
     assert!(said.contains(hint), "{said}");
 }

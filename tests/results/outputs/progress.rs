@@ -54,11 +54,7 @@ fn shows_progress_on_a_terminal_until_the_run_ends() {
         let line = |text: &str| text.contains(" left, mean ") && text.contains(unit);
         let text = shown(&mut ours, line);
         let first = text.split('\r').next().unwrap();
-        let place = if tool == "write-lat" {
-            "8 bytes (1 of 2): "
-        } else {
-            "64 bytes: "
-        };
+        let place = if tool == "write-lat" { "8 bytes (1 of 2): " } else { "64 bytes: " };
         assert!(first.starts_with(place) && first.contains(" %"), "{text:?}");
         // One line, drawn over again.
         assert!(!text.contains('\n'), "{text:?}");
@@ -70,10 +66,7 @@ fn shows_progress_on_a_terminal_until_the_run_ends() {
         assert_eq!(output.status.code(), Some(130));
         let rest = rest.join().unwrap();
         let (_, last) = rest.rsplit_once("\x1b[K").expect("the line was removed");
-        assert!(
-            last.contains("interrupted") && !last.contains('%'),
-            "{rest:?}"
-        );
+        assert!(last.contains("interrupted") && !last.contains('%'), "{rest:?}");
     }
 }
 
@@ -123,13 +116,8 @@ fn quiet_prints_results_without_summary_and_notes() {
         let is_row = |line: &str| line.starts_with("   ");
         // The columns of the expectations, and the line below them, are as wide as their figures.
         let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
-        let lines = text.lines().map(|line| {
-            if is_row(line) {
-                "row".to_owned()
-            } else {
-                words(line)
-            }
-        });
+        let lines =
+            text.lines().map(|line| if is_row(line) { "row".to_owned() } else { words(line) });
         let all = lines.collect::<Vec<_>>().join("\n");
         let (before, below) = all.rsplit_once('\n').expect("lines");
         assert!(below.chars().all(|c| c == '-'), "{below}");

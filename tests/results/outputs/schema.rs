@@ -45,13 +45,8 @@ fn schema_rejects_changed_documents() {
     let output = super::short("write-lat", &["--json"]);
     let good = super::document(&output);
     let mut bad = Vec::new();
-    for path in [
-        "/schema_version",
-        "/status",
-        "/error",
-        "/results/0/latency/min_ns",
-        "/clock/name",
-    ] {
+    for path in ["/schema_version", "/status", "/error", "/results/0/latency/min_ns", "/clock/name"]
+    {
         let mut document = good.clone();
         *document.pointer_mut(path).expect(path) = "nonsense".into();
         bad.push(document);
@@ -67,9 +62,6 @@ fn schema_rejects_changed_documents() {
     // `clock` takes any name.
     bad.remove(8);
     for document in bad {
-        assert!(
-            std::panic::catch_unwind(|| check(&document)).is_err(),
-            "{document:#}"
-        );
+        assert!(std::panic::catch_unwind(|| check(&document)).is_err(), "{document:#}");
     }
 }

@@ -34,31 +34,12 @@ fn each_side_names_both() {
         let file = |name: &str| directory.path().join(name);
         let to = |format: &str, name: &str| format!("--{format}={}", file(name).display());
         let (json, csv) = (to("json", "json"), to("csv", "csv"));
-        let args = [
-            tool,
-            "-p",
-            "0",
-            "-d",
-            "soft0",
-            &json,
-            &csv,
-            "--label=rack=x1",
-            "--iters=9",
-        ];
+        let args = [tool, "-p", "0", "-d", "soft0", &json, &csv, "--label=rack=x1", "--iters=9"];
         let mut command = fabric.command(&args);
         command.env("SLURM_JOB_ID", "4711");
         let server = crate::harness::Server::start(command);
         let port: u16 = server.port.parse().unwrap();
-        let args = [
-            "-d",
-            "soft1",
-            "-n",
-            "3",
-            "--json",
-            "--label",
-            "b=2=3",
-            "--label=a=1",
-        ];
+        let args = ["-d", "soft1", "-n", "3", "--json", "--label", "b=2=3", "--label=a=1"];
         let mut command = fabric.client_command(tool, &server, &args);
         command.env("SLURM_JOB_ID", "4711");
         let client = crate::harness::finish(command);
@@ -129,16 +110,10 @@ fn failed_server_writes_all_sizes() {
     assert_status(&client, 1);
     let error = assert_status(&server.finish(), 1);
     let run = written(&file);
-    assert_eq!(
-        (&run["status"], &run["side"]),
-        (&json!("failed"), &json!("server"))
-    );
+    assert_eq!((&run["status"], &run["side"]), (&json!("failed"), &json!("server")));
     assert_eq!(run["error"]["kind"], "nic");
     let message = run["error"]["message"].as_str().unwrap();
-    assert!(
-        message.contains("; at 8 bytes, between NIC 0x12 PID "),
-        "{message}"
-    );
+    assert!(message.contains("; at 8 bytes, between NIC 0x12 PID "), "{message}");
     assert!(error.contains(message), "{error}");
     let sizes = run["results"].as_array().unwrap().iter();
     let sizes: Vec<_> = sizes.map(|of| (&of["size_bytes"], &of["extent"])).collect();
@@ -148,16 +123,11 @@ fn failed_server_writes_all_sizes() {
 
 #[test]
 fn labels_share_a_field() {
-    let output = super::short(
-        "atomic-bw",
-        &["--csv", "--label=b=2 3", "--label=a=1", "--label=a=0"],
-    );
+    let output =
+        super::short("atomic-bw", &["--csv", "--label=b=2 3", "--label=a=1", "--label=a=0"]);
     let field = row(&stdout(&output));
     assert_eq!(field("labels"), "a=0;b=2 3");
-    assert_eq!(
-        [field("atomic_op"), field("atomic_type")],
-        ["SUM", "UINT64"]
-    );
+    assert_eq!([field("atomic_op"), field("atomic_type")], ["SUM", "UINT64"]);
     for bad in ["rack", "=x", "a b=x", "a=x;y", "a=x\n", "\u{e4}=x"] {
         let output = Fabric::new().run(&["write-lat", "-d", "cxi99", "--label", bad]);
         let error = assert_status(&output, 2);
@@ -172,16 +142,7 @@ fn persistent_server_writes_each_run() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("json");
     let json = format!("--json={}", file.display());
-    let args = [
-        "read-lat",
-        "-p",
-        "0",
-        "-d",
-        "soft0",
-        "--persist",
-        "--csv",
-        &json,
-    ];
+    let args = ["read-lat", "-p", "0", "-d", "soft0", "--persist", "--csv", &json];
     let small = MadeUp::new(&[("proc/meminfo", "MemAvailable: 65536 kB\n")]);
     let mut command = small.seen_by(fabric.command(&args));
     // The line with the port goes to standard error, because CSV has standard output.
@@ -191,15 +152,7 @@ fn persistent_server_writes_each_run() {
     std::io::BufRead::read_line(&mut text, &mut line).unwrap();
     let port = line.split(' ').nth(3).unwrap().to_owned();
     let client = |options: &[&str]| {
-        let address = [
-            "read-lat",
-            "127.0.0.1",
-            "-p",
-            &port,
-            "-d",
-            "soft1",
-            "--wait=20",
-        ];
+        let address = ["read-lat", "127.0.0.1", "-p", &port, "-d", "soft1", "--wait=20"];
         fabric.run(&[&address, options].concat())
     };
     assert_success(&client(&["-n", "1", "-s", "8:16"]));
@@ -215,12 +168,7 @@ fn persistent_server_writes_each_run() {
     for row in table.records().take(4).map(Result::unwrap) {
         let field = |title| row[at(title)].to_owned();
         started.push(field("started_unix_ms").parse::<u64>().unwrap());
-        rows.push([
-            field("size_bytes"),
-            field("iters"),
-            field("extent"),
-            field("status"),
-        ]);
+        rows.push([field("size_bytes"), field("iters"), field("extent"), field("status")]);
     }
     assert_eq!(rows[0], ["8", "1", "complete", "complete"]);
     assert_eq!(rows[1], ["16", "1", "complete", "complete"]);

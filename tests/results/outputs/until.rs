@@ -70,11 +70,8 @@ fn prints_median_and_interval_of_stable_size() {
 
 #[test]
 fn refuses_options_that_exclude_until() {
-    for options in [
-        &["--until=1%", "-n", "5"][..],
-        &["--until=1%", "--report-all"],
-        &["--until=0"],
-    ] {
+    for options in [&["--until=1%", "-n", "5"][..], &["--until=1%", "--report-all"], &["--until=0"]]
+    {
         let output = Fabric::new().run(&[&["write-lat", "h"], options].concat());
         assert_status(&output, 2);
     }

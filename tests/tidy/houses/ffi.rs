@@ -60,10 +60,7 @@ pub const WRAPPER: Package = Package {
                 ("event", "one event"),
                 ("gpu", "memory of GPUs"),
                 ("library", "the table of functions, and failed releases"),
-                (
-                    "placement",
-                    "the CPUs of a thread, the NUMA node of its memory",
-                ),
+                ("placement", "the CPUs of a thread, the NUMA node of its memory"),
             ],
             &[
                 ("backing", "the pages behind memory"),
@@ -71,24 +68,15 @@ pub const WRAPPER: Package = Package {
                 ("launch", "doorbells and low-latency writes"),
             ],
             &[
-                (
-                    "observer",
-                    "what the NIC says about its objects, for any thread",
-                ),
+                ("observer", "what the NIC says about its objects, for any thread"),
                 ("owned", "the order in which objects are released"),
             ],
             &[("device", "NICs and their information")],
             &[
-                (
-                    "lni",
-                    "interface of the process on a NIC, VNI, traffic class",
-                ),
+                ("lni", "interface of the process on a NIC, VNI, traffic class"),
                 ("service", "services: the right to use a NIC"),
             ],
-            &[
-                ("counter", "counting events"),
-                ("memory", "memory mapped for the NIC"),
-            ],
+            &[("counter", "counting events"), ("memory", "memory mapped for the NIC")],
             &[("event_queue", "event queues")],
             &[
                 ("attempt", "single calls with any arguments"),
@@ -130,10 +118,7 @@ pub const SOFTWARE_NIC: Package = Package {
                 ("summary", "the packets of a program, for `cxi-softnic`"),
             ],
             &[
-                (
-                    "network",
-                    "switches and links between NICs, as functions of the time",
-                ),
+                ("network", "switches and links between NICs, as functions of the time"),
                 ("process_memory", "what the process has mapped"),
             ],
             &[("on_demand", "memory that the program may unmap at any time")],
@@ -142,38 +127,20 @@ pub const SOFTWARE_NIC: Package = Package {
                 ("counter_names", "the names of the telemetry counters"),
                 ("cpu", "CPU time for the engine thread"),
                 ("doorbell", "doorbells, and which of them trap"),
-                (
-                    "environment",
-                    "NICs and driver parameters, from environment variables",
-                ),
+                ("environment", "NICs and driver parameters, from environment variables"),
                 ("fork", "files that child processes must not inherit"),
                 ("interrupt", "descriptors that programs sleep on"),
                 ("prefetch", "hints for the caches of the CPU"),
             ],
-            &[(
-                "fabric",
-                "the wire between NICs: shared memory in a private directory",
-            )],
-            &[(
-                "nic",
-                "one open device: the engine, shared by the threads that run it",
-            )],
+            &[("fabric", "the wire between NICs: shared memory in a private directory")],
+            &[("nic", "one open device: the engine, shared by the threads that run it")],
             &[("trap", "doorbells whose stores the library notices")],
             &[("runner", "the threads that run engines")],
-            &[(
-                "counters",
-                "the telemetry counters of a NIC, over all processes",
-            )],
+            &[("counters", "the telemetry counters of a NIC, over all processes")],
             &[("libcxi", "the functions, their rules and errno values")],
             &[("sysfs", "the NICs as the kernel's files show them")],
-            &[(
-                "retry_handler",
-                "the NICs as the retry handler's files show them",
-            )],
-            &[(
-                "snapshot",
-                "these files, and the telemetry counters, at one moment",
-            )],
+            &[("retry_handler", "the NICs as the retry handler's files show them")],
+            &[("snapshot", "these files, and the telemetry counters, at one moment")],
             &[("lib", "the names that users see")],
         ],
     },
@@ -189,10 +156,7 @@ const ENGINE: House = House {
         &[
             ("address", "VNIs, and addresses of portals table entries"),
             ("arithmetic", "the arithmetic of atomic operations"),
-            (
-                "bytes",
-                "copies and atomic updates of memory that programs use",
-            ),
+            ("bytes", "copies and atomic updates of memory that programs use"),
             ("list_counts", "counts of list entries"),
             ("match_id", "match ids"),
             ("return_codes", "return codes"),
@@ -208,10 +172,7 @@ const ENGINE: House = House {
         &[
             ("event_queue", "event queues"),
             ("lists", "the lists of a portals table entry"),
-            (
-                "location",
-                "where translated bytes are: memory of the CPU or of a GPU",
-            ),
+            ("location", "where translated bytes are: memory of the CPU or of a GPU"),
             ("request_list", "the messages that software matches"),
             ("ring", "the NIC's side of a command queue"),
             ("wire", "the wire, as the engine sees it"),
@@ -227,10 +188,7 @@ const ENGINE: House = House {
             ("incoming", "operations of other NICs"),
             ("lni", "LNIs"),
         ],
-        &[
-            ("portal", "portals table entries"),
-            ("triggers", "triggered operations"),
-        ],
+        &[("portal", "portals table entries"), ("triggers", "triggered operations")],
         &[
             ("counter_commands", "commands about counters"),
             ("matching", "matching"),
@@ -263,10 +221,7 @@ const HELPER_PROGRAM: House = House {
     shown_in: &[],
     floors: &[
         &[
-            (
-                "namespace",
-                "a mount namespace in which programs see the NICs",
-            ),
+            ("namespace", "a mount namespace in which programs see the NICs"),
             ("summarized", "the packets of a program, after its end"),
         ],
         &[("main", "starts a program that sees software NICs")],

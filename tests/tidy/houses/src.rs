@@ -18,18 +18,12 @@ pub const TOPOLOGY: Package = Package {
                 ("link", "directed links, with what faults leave of them"),
                 ("values", "the values of words"),
             ],
-            &[(
-                "items",
-                "items of a file, and the fabric that they describe so far",
-            )],
+            &[("items", "items of a file, and the fabric that they describe so far")],
             &[
                 ("dragonfly", "the item for a whole dragonfly"),
                 ("faults", "the items for what is wrong"),
             ],
-            &[
-                ("parser", "files and the short form"),
-                ("tree", "a fabric as text"),
-            ],
+            &[("parser", "files and the short form"), ("tree", "a fabric as text")],
             &[("lib", "the list of modules")],
         ],
     },
@@ -49,18 +43,9 @@ pub const FACTS: Package = Package {
         shown_in: &["docs/architecture.md", "src/facts/lib.rs"],
         floors: &[
             &[
-                (
-                    "atomic",
-                    "atomic operations: names, numbers on the wire, sizes",
-                ),
-                (
-                    "bandwidth_unit",
-                    "the units in which the text shows bandwidths",
-                ),
-                (
-                    "error",
-                    "why a run ends without a result, and its exit status",
-                ),
+                ("atomic", "atomic operations: names, numbers on the wire, sizes"),
+                ("bandwidth_unit", "the units in which the text shows bandwidths"),
+                ("error", "why a run ends without a result, and its exit status"),
                 ("error_flag", "error flags of a NIC that programs can set"),
                 ("host", "this host"),
                 ("job", "the batch job of this process"),
@@ -78,18 +63,12 @@ pub const FACTS: Package = Package {
                 ("user_file", "files that users name"),
             ],
             &[
-                (
-                    "advice",
-                    "what a refused call or a bad event means, and what to do",
-                ),
+                ("advice", "what a refused call or a bad event means, and what to do"),
                 ("atomic_model", "what an atomic operation makes of a value"),
                 ("child", "processes of this program that another one starts"),
                 ("device", "names of NICs, and the library that opens them"),
                 ("expect", "bounds on metrics, as typed after `--expect`"),
-                (
-                    "interrupt",
-                    "early ends of a run: signals, output without a reader",
-                ),
+                ("interrupt", "early ends of a run: signals, output without a reader"),
             ],
             &[
                 ("figures", "the figures of one measurement between two NICs"),
@@ -155,16 +134,10 @@ pub const NODE: Package = Package {
         shown_in: &["docs/architecture.md", "src/node/lib.rs"],
         floors: &[
             &[
-                (
-                    "explain",
-                    "errors of libcxi and of the NIC -> failures with remedies",
-                ),
+                ("explain", "errors of libcxi and of the NIC -> failures with remedies"),
                 ("gpu", "buffers on GPUs"),
                 ("nic", "the files of a NIC: counters, link, findings"),
-                (
-                    "nic_states",
-                    "what the NIC says about its queues and portals, in words",
-                ),
+                ("nic_states", "what the NIC says about its queues and portals, in words"),
                 ("reading", "files that may not answer"),
             ],
             &[
@@ -172,16 +145,10 @@ pub const NODE: Package = Package {
                 ("traffic_class", "how NICs and switches share their links"),
             ],
             &[
-                (
-                    "backend",
-                    "opens the device: hardware library or software NIC",
-                ),
+                ("backend", "opens the device: hardware library or software NIC"),
                 ("local_address", "the address of this process on the fabric"),
                 ("nic/health", "what is wrong with a NIC"),
-                (
-                    "slingshot",
-                    "what the launcher has granted on the NICs of this node",
-                ),
+                ("slingshot", "what the launcher has granted on the NICs of this node"),
             ],
             &[("service", "the service, VNI and traffic class to use")],
             &[("lib", "the list of modules")],
@@ -246,10 +213,7 @@ pub const PLAN: Package = Package {
             &[("run_options", "the options on which both sides agree")],
             &[("tool", "a tool as plain data")],
             &[
-                (
-                    "buffers",
-                    "the data buffers of a run: number, lengths, pages",
-                ),
+                ("buffers", "the data buffers of a run: number, lengths, pages"),
                 ("outputs", "the outputs beside the text: formats, files"),
                 ("tools", "the registry of the tools"),
             ],
@@ -257,10 +221,7 @@ pub const PLAN: Package = Package {
             &[("typed", "the parsed command line")],
             &[("ineffective", "typed options without effect")],
             &[("lib", "options and defaults -> one valid, immutable `Plan`")],
-            &[(
-                "cli",
-                "arguments -> options; help from the same definitions",
-            )],
+            &[("cli", "arguments -> options; help from the same definitions")],
         ],
     },
     parts: &[],
@@ -285,20 +246,11 @@ pub const CLUSTER: Package = Package {
             &[
                 ("host_locations", "where hosts are, by a file or by Slurm"),
                 ("launcher", "rank and size of a process, from its launcher"),
-                (
-                    "survey",
-                    "which pairs are measured when, and what results say",
-                ),
+                ("survey", "which pairs are measured when, and what results say"),
             ],
-            &[(
-                "load",
-                "the fabric under load: who sends what to whom, and what that says",
-            )],
+            &[("load", "the fabric under load: who sends what to whom, and what that says")],
             &[("tree", "how the processes of a survey talk")],
-            &[(
-                "meeting_point",
-                "where processes find the coordinator of a survey",
-            )],
+            &[("meeting_point", "where processes find the coordinator of a survey")],
             &[("lib", "the list of modules")],
         ],
     },
@@ -309,15 +261,7 @@ pub const CLUSTER: Package = Package {
 pub const REPORT: Package = Package {
     name: "report",
     directory: "src/report",
-    uses: &[
-        "cluster",
-        "cxi",
-        "diagnosis",
-        "facts",
-        "measure",
-        "node",
-        "plan",
-    ],
+    uses: &["cluster", "cxi", "diagnosis", "facts", "measure", "node", "plan"],
     holds: "results -> text and documents, and documents read back",
     must_not: "measure",
     house: House {
@@ -350,17 +294,11 @@ pub const REPORT: Package = Package {
                 ("documents", "documents: opened, written whole"),
                 ("ending", "how a run has ended"),
                 ("histogram", "the picture of a histogram in a terminal"),
-                (
-                    "measured_bandwidth",
-                    "what a bandwidth tool reports of a size",
-                ),
+                ("measured_bandwidth", "what a bandwidth tool reports of a size"),
                 ("noise", "how far a metric of one run can be trusted"),
                 ("percentiles", "the block of percentiles after the table"),
                 ("ping", "the answers of NICs, as data and as JSON"),
-                (
-                    "selftest",
-                    "checks of facts about a NIC, as data and as JSON",
-                ),
+                ("selftest", "checks of facts about a NIC, as data and as JSON"),
                 ("run_columns", "the columns of CSV about the run"),
                 ("runs", "runs that tools wrote, read back"),
             ],
@@ -379,10 +317,7 @@ pub const REPORT: Package = Package {
             ],
             &[
                 ("check_fleet_metrics", "the health of many nodes as metrics"),
-                (
-                    "check_fleet_text",
-                    "the health of many nodes as text and as CSV",
-                ),
+                ("check_fleet_text", "the health of many nodes as text and as CSV"),
                 ("comparison", "runs of two sides compared"),
                 ("run_documents", "the documents of a run"),
                 ("sampler", "the thread that prints intervals"),
@@ -396,10 +331,7 @@ pub const REPORT: Package = Package {
             ],
             &[
                 ("why", "the diagnosis of one NIC, as data and as JSON"),
-                (
-                    "reporter",
-                    "receives the results of a run and passes them on",
-                ),
+                ("reporter", "receives the results of a run and passes them on"),
                 ("changes", "surveys or checks of two sides compared"),
                 ("results", "any results of ours, read back"),
                 ("why_text", "the diagnosis of one NIC as text"),
@@ -426,10 +358,7 @@ pub const SELFTEST: Package = Package {
             &[("ended", "how a check ends, and comparisons that end it")],
             &[
                 ("events", "events as checks see them, and waits for them"),
-                (
-                    "provoked",
-                    "errors that checks provoke: how many, how far apart",
-                ),
+                ("provoked", "errors that checks provoke: how many, how far apart"),
             ],
             &[("bench", "what a check works with: both ends on one NIC")],
             &[("table", "a check as plain data")],
@@ -446,9 +375,7 @@ pub const SELFTEST: Package = Package {
 pub const DIAG: Package = Package {
     name: "diag",
     directory: "src/diag",
-    uses: &[
-        "cluster", "cxi", "facts", "measure", "node", "plan", "report",
-    ],
+    uses: &["cluster", "cxi", "facts", "measure", "node", "plan", "report"],
     holds: "one measurement: benchmarks, control connection, measuring loops",
     must_not: "",
     house: House {
@@ -464,14 +391,8 @@ pub const DIAG: Package = Package {
             &[("bench/common", "what benchmarks share")],
             &[("bench", "the benchmarks, one transaction type each")],
             &[("run", "one run: roles, driver, size loop, measuring loops")],
-            &[(
-                "targets",
-                "targets that stay open, and measurements against them",
-            )],
-            &[(
-                "run/survey",
-                "the pairs that a process of a survey measures",
-            )],
+            &[("targets", "targets that stay open, and measurements against them")],
+            &[("run/survey", "the pairs that a process of a survey measures")],
             &[("lib", "the list of modules")],
         ],
     },
@@ -503,14 +424,8 @@ pub const PROGRAM: Package = Package {
         shown_in: &["docs/architecture.md", "src/lib.rs"],
         floors: &[
             &[("command", "what the program does beside measuring")],
-            &[(
-                "multicall",
-                "`argv[0]` or the first argument -> tool or command",
-            )],
-            &[
-                ("lib", "arguments in, exit status out"),
-                ("main", "the process"),
-            ],
+            &[("multicall", "`argv[0]` or the first argument -> tool or command")],
+            &[("lib", "arguments in, exit status out"), ("main", "the process")],
         ],
     },
     parts: &[],

@@ -84,10 +84,7 @@ fn open(
             Err(error) => first = first.or(Some(error)),
         }
     }
-    Err(LoadError::Open {
-        names,
-        error: first.unwrap_or(libloading::Error::DlOpenUnknown),
-    })
+    Err(LoadError::Open { names, error: first.unwrap_or(libloading::Error::DlOpenUnknown) })
 }
 
 /// Declares the table of a runtime: its functions under their C names.

@@ -23,8 +23,7 @@ pub struct Member {
 impl Member {
     /// Returns first bit and number of bits of a bit-field or an ordinary member.
     pub fn bit_range(&self) -> (usize, usize) {
-        self.bits
-            .unwrap_or((self.byte_offset as usize * 8, self.size as usize * 8))
+        self.bits.unwrap_or((self.byte_offset as usize * 8, self.size as usize * 8))
     }
 }
 
@@ -45,10 +44,7 @@ pub fn record(name: &str) -> Record {
     Record {
         size: number(&record["size"]),
         align: number(&record["align"]),
-        members: members
-            .map(member)
-            .filter(|member| !member.name.is_empty())
-            .collect(),
+        members: members.map(member).filter(|member| !member.name.is_empty()).collect(),
     }
 }
 
@@ -82,9 +78,7 @@ pub fn enumeration(name: &str) -> Vec<(String, u64)> {
 
 fn enumerators(fact: &Value) -> impl Iterator<Item = (String, u64)> {
     let values = fact["values"].as_object().expect("values");
-    values
-        .iter()
-        .map(|(name, value)| (name.clone(), number(value)))
+    values.iter().map(|(name, value)| (name.clone(), number(value)))
 }
 
 /// Returns the number of functions that the library exports.
@@ -98,9 +92,7 @@ pub fn symbol_node(name: &str) -> String {
 }
 
 fn function(name: &str) -> &'static Value {
-    let function = list("functions")
-        .iter()
-        .find(|function| function["name"] == name);
+    let function = list("functions").iter().find(|function| function["name"] == name);
     function.unwrap_or_else(|| panic!("abi.json has no function {name}"))
 }
 

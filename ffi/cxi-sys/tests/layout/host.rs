@@ -16,11 +16,7 @@ const HEADER: &str = include_str!("../../cxi.h");
 /// The types that bindgen made for unnamed members: type, record in `abi.json`, offset in the
 /// record.
 const UNNAMED: &[(&str, &str, usize)] = &[
-    (
-        "cxil_devinfo__bindgen_ty_1",
-        "cxil_devinfo",
-        offset_of!(cxil_devinfo, __bindgen_anon_1),
-    ),
+    ("cxil_devinfo__bindgen_ty_1", "cxil_devinfo", offset_of!(cxil_devinfo, __bindgen_anon_1)),
     (
         "cxi_rsrc_limits__bindgen_ty_1",
         "cxi_rsrc_limits",
@@ -32,21 +28,9 @@ const UNNAMED: &[(&str, &str, usize)] = &[
         offset_of!(cxi_rsrc_limits, __bindgen_anon_1),
     ),
     ("cxi_svc_desc__bindgen_ty_1", "cxi_svc_desc.members", 0),
-    (
-        "cxi_cp__bindgen_ty_1",
-        "cxi_cp",
-        offset_of!(cxi_cp, __bindgen_anon_1),
-    ),
-    (
-        "cxi_eq__bindgen_ty_1",
-        "cxi_eq",
-        offset_of!(cxi_eq, __bindgen_anon_1),
-    ),
-    (
-        "cxi_cq__bindgen_ty_1",
-        "cxi_cq",
-        offset_of!(cxi_cq, __bindgen_anon_1),
-    ),
+    ("cxi_cp__bindgen_ty_1", "cxi_cp", offset_of!(cxi_cp, __bindgen_anon_1)),
+    ("cxi_eq__bindgen_ty_1", "cxi_eq", offset_of!(cxi_eq, __bindgen_anon_1)),
+    ("cxi_cq__bindgen_ty_1", "cxi_cq", offset_of!(cxi_cq, __bindgen_anon_1)),
 ];
 
 /// Returns the record of a type of the bindings, and the offset of the type in it.
@@ -54,10 +38,7 @@ fn place(type_name: &str) -> (&str, u64) {
     match UNNAMED.iter().find(|(name, ..)| *name == type_name) {
         Some((_, record, offset)) => (record, *offset as u64),
         None => {
-            assert!(
-                !type_name.contains("__bindgen"),
-                "{type_name} has no line in UNNAMED"
-            );
+            assert!(!type_name.contains("__bindgen"), "{type_name} has no line in UNNAMED");
             (type_name, 0)
         }
     }
@@ -85,10 +66,7 @@ fn assertions(label: &str) -> Vec<(String, u64)> {
 #[test]
 fn declares_sizes_and_alignments() {
     let sizes = assertions("Size of ");
-    assert!(
-        sizes.len() > 20,
-        "the assertions of bindings.rs were not found"
-    );
+    assert!(sizes.len() > 20, "the assertions of bindings.rs were not found");
     for (name, size) in sizes {
         if is_whole(&name) {
             assert_eq!(size, facts::record(place(&name).0).size, "size of {name}");
@@ -96,11 +74,7 @@ fn declares_sizes_and_alignments() {
     }
     for (name, align) in assertions("Alignment of ") {
         if is_whole(&name) {
-            assert_eq!(
-                align,
-                facts::record(place(&name).0).align,
-                "alignment of {name}"
-            );
+            assert_eq!(align, facts::record(place(&name).0).align, "alignment of {name}");
         }
     }
 }
@@ -112,15 +86,9 @@ fn declares_offsets_of_members() {
         let (type_name, member) = field.split_once("::").expect("Type::member");
         let (record, base) = place(type_name);
         let member = if member == "type_" { "type" } else { member };
-        declared
-            .entry(record.to_owned())
-            .or_default()
-            .insert(member.to_owned(), base + offset);
+        declared.entry(record.to_owned()).or_default().insert(member.to_owned(), base + offset);
     }
-    assert!(
-        declared.len() > 15,
-        "the assertions of bindings.rs were not found"
-    );
+    assert!(declared.len() > 15, "the assertions of bindings.rs were not found");
     for (record, members) in declared {
         let facts = facts::record(&record).members;
         for (member, offset) in &members {
@@ -213,22 +181,15 @@ fn declares_constants_and_enumerators() {
             let (_, value) = value.strip_suffix(';')?.split_once(" = ")?;
             Some((
                 name,
-                value
-                    .parse()
-                    .unwrap_or_else(|_| panic!("{name}: {value} is not a number")),
+                value.parse().unwrap_or_else(|_| panic!("{name}: {value} is not a number")),
             ))
         })
         .collect();
-    assert!(
-        declared.len() > 200,
-        "the constants of bindings.rs were not found"
-    );
+    assert!(declared.len() > 200, "the constants of bindings.rs were not found");
     for (name, value) in &declared {
         assert_eq!(facts.get(*name), Some(value), "value of {name}");
     }
-    let enums = HEADER
-        .lines()
-        .filter_map(|line| line.strip_prefix("enum ")?.strip_suffix(" {"));
+    let enums = HEADER.lines().filter_map(|line| line.strip_prefix("enum ")?.strip_suffix(" {"));
     for name in enums.filter(|name| !name.is_empty()) {
         for (enumerator, _) in facts::enumeration(name) {
             assert!(
@@ -243,10 +204,7 @@ fn declares_constants_and_enumerators() {
 fn declares_prototypes() {
     let header = HEADER.split_whitespace().collect::<Vec<_>>().join(" ");
     let mut found = 0;
-    for statement in header
-        .split(';')
-        .filter(|statement| statement.ends_with(')'))
-    {
+    for statement in header.split(';').filter(|statement| statement.ends_with(')')) {
         let name = statement[..statement.find('(').expect("a parameter list")]
             .rsplit(' ')
             .next()

@@ -25,9 +25,7 @@ fn expected(c_name: &str) -> BTreeMap<String, (usize, usize)> {
         match embedded {
             Some(inner) => {
                 fields.extend(
-                    inner
-                        .into_iter()
-                        .map(|(name, (at, bits))| (name, (offset + at, bits))),
+                    inner.into_iter().map(|(name, (at, bits))| (name, (offset + at, bits))),
                 );
             }
             // The whole word of a register with bit fields, reserved members, and the payload after
@@ -45,10 +43,7 @@ fn expected(c_name: &str) -> BTreeMap<String, (usize, usize)> {
 }
 
 fn bits_of(bytes: &[u8]) -> Vec<bool> {
-    bytes
-        .iter()
-        .flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1 == 1))
-        .collect()
+    bytes.iter().flat_map(|byte| (0..8).map(move |bit| byte >> bit & 1 == 1)).collect()
 }
 
 macro_rules! check_records {
@@ -146,9 +141,6 @@ fn checks_every_declared_record() {
     assert!(declared.len() >= 27, "the declarations were not found");
     let checked = include_str!("records.rs");
     for name in declared {
-        assert!(
-            checked.contains(&format!("\n    {name}: ")),
-            "{name} is declared and not checked"
-        );
+        assert!(checked.contains(&format!("\n    {name}: ")), "{name} is declared and not checked");
     }
 }

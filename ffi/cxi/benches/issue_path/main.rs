@@ -54,18 +54,11 @@ impl Ours {
             .expect("the mock has event queues");
         let transmit = TransmitQueue::new(&profile, SLOTS, &events, None)
             .expect("the mock has command queues");
-        let mut ours = Self {
-            transmit,
-            events,
-            read: C_CQ_FIRST_WR_PTR,
-        };
+        let mut ours = Self { transmit, events, read: C_CQ_FIRST_WR_PTR };
         // Four slots, so that commands of all sizes are aligned.
         for _ in 0..4 {
             let mut context = CStateCmd::new();
-            context
-                .set_event_send_disable(true)
-                .set_restricted(true)
-                .set_eq(ours.events.number());
+            context.set_event_send_disable(true).set_restricted(true).set_eq(ours.events.number());
             let mut batch = ours.transmit.batch();
             batch.emit_c_state(&context).expect("the queue is empty");
             batch.commit_doorbell();
@@ -106,12 +99,7 @@ struct Row {
 
 impl Row {
     fn new(label: &'static str) -> Self {
-        Self {
-            label,
-            ours: Duration::MAX,
-            plain: Duration::MAX,
-            floor: None,
-        }
+        Self { label, ours: Duration::MAX, plain: Duration::MAX, floor: None }
     }
 
     fn print(&self) {
@@ -168,11 +156,7 @@ fn nomatch(low_latency: bool) -> Row {
         .set_eq(1);
     let bytes = Bytes::new(command.bytes());
     commands(
-        if low_latency {
-            "NOMATCH, low-latency"
-        } else {
-            "NOMATCH, doorbell"
-        },
+        if low_latency { "NOMATCH, low-latency" } else { "NOMATCH, doorbell" },
         BLOCK,
         |transmit| {
             let command = transmit.prepare_nomatch_dma(&command);
@@ -200,11 +184,7 @@ fn issue<const WORDS: usize>(
 
 fn full_command() -> FullDmaCmd {
     let mut command = FullDmaCmd::new();
-    command
-        .set_opcode(C_CMD_PUT as u8)
-        .set_event_send_disable(true)
-        .set_request_len(64)
-        .set_eq(1);
+    command.set_opcode(C_CMD_PUT as u8).set_event_send_disable(true).set_request_len(64).set_eq(1);
     command
 }
 
@@ -212,11 +192,7 @@ fn dma(low_latency: bool) -> Row {
     let command = full_command();
     let bytes = Bytes::new(command.bytes());
     commands(
-        if low_latency {
-            "full DMA, low-latency"
-        } else {
-            "full DMA, doorbell"
-        },
+        if low_latency { "full DMA, low-latency" } else { "full DMA, doorbell" },
         BLOCK,
         |transmit| {
             let command = transmit.prepare_dma(&command);
@@ -237,9 +213,7 @@ fn list() -> Row {
             for _ in 0..BLOCK / LIST {
                 let mut batch = transmit.batch();
                 for place in 0..u64::from(LIST) {
-                    command
-                        .set_remote_offset(64 * place)
-                        .set_local_addr(64 * place);
+                    command.set_remote_offset(64 * place).set_local_addr(64 * place);
                     batch.emit_dma(&command).expect("there is room");
                 }
                 batch.commit_doorbell();
@@ -292,9 +266,7 @@ fn idc_list() -> Row {
 
 fn idc_amo() -> Row {
     let mut command = IdcAmoCmd::new();
-    command
-        .set_atomic_op(C_AMO_OP_SUM as u8)
-        .set_atomic_type(C_AMO_TYPE_UINT64_T as u8);
+    command.set_atomic_op(C_AMO_OP_SUM as u8).set_atomic_type(C_AMO_TYPE_UINT64_T as u8);
     let mut bytes = Bytes::new(command.bytes());
     commands(
         "IDC AMO, low-latency",

@@ -133,16 +133,8 @@ impl Plain {
         let (start, length) = (payload.as_ptr(), payload.len() as u32);
         // SAFETY: the queue and the header are as plain.c declares them; the payload has its
         // length.
-        let issued = unsafe {
-            issue(
-                &raw mut self.queue,
-                header,
-                start,
-                length,
-                count,
-                low_latency,
-            )
-        };
+        let issued =
+            unsafe { issue(&raw mut self.queue, header, start, length, count, low_latency) };
         assert!(issued);
     }
 

@@ -167,12 +167,7 @@ unsafe extern "C" fn alloc_cp(
     tc_type: cxi_traffic_class_type,
     out: *mut *mut cxi_cp,
 ) -> c_int {
-    let profile = cxi_cp {
-        __bindgen_anon_1: cxi_cp__bindgen_ty_1 { vni },
-        tc,
-        tc_type,
-        lcid: 0,
-    };
+    let profile = cxi_cp { __bindgen_anon_1: cxi_cp__bindgen_ty_1 { vni }, tc, tc_type, lcid: 0 };
     // SAFETY: the wrapper passes a valid out pointer.
     unsafe { allocate(profile, out) }
 }
@@ -219,10 +214,7 @@ unsafe extern "C" fn alloc_evtq(
         memory.events = attributes.queue.cast();
         memory.event_bytes = attributes.queue_len;
     });
-    let queue = PrivateEventQueue {
-        public,
-        _register: register,
-    };
+    let queue = PrivateEventQueue { public, _register: register };
     // SAFETY: the wrapper passes a valid out pointer.
     unsafe { allocate(queue, out) }
 }
@@ -248,11 +240,7 @@ unsafe extern "C" fn alloc_cmdq(
     public.ll_128a = launch.as_ptr().wrapping_add(2 * WINDOW);
     public.ll_128u = launch.as_ptr().wrapping_add(3 * WINDOW);
     update(lni, |memory| memory.commands = commands.as_ptr());
-    let queue = PrivateCommandQueue {
-        public,
-        _commands: commands,
-        _launch: launch,
-    };
+    let queue = PrivateCommandQueue { public, _commands: commands, _launch: launch };
     // SAFETY: the wrapper passes a valid out pointer.
     unsafe { allocate(queue, out) }
 }

@@ -41,13 +41,7 @@ impl Runtime {
         let result = unsafe { (api.cuDevicePrimaryCtxRetain)(&raw mut context, device) };
         check(&api, "cuDevicePrimaryCtxRetain", result)?;
         // Dropping `memory` releases the context.
-        let mut memory = Memory {
-            api,
-            device,
-            context: Some(context),
-            base: 0,
-            start: 0,
-        };
+        let mut memory = Memory { api, device, context: Some(context), base: 0, start: 0 };
         let mut base = 0;
         memory.with_context(|| {
             // SAFETY: a context is current; `base` is a valid out pointer.
@@ -93,9 +87,7 @@ unsafe impl Sync for Memory {}
 impl Memory {
     /// Runs `work` with the context of the GPU as the current one of this thread.
     fn with_context(&self, work: impl FnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        let context = self
-            .context
-            .ok_or(Error::new("cuCtxPushCurrent_v2", libc::EINVAL))?;
+        let context = self.context.ok_or(Error::new("cuCtxPushCurrent_v2", libc::EINVAL))?;
         // SAFETY: `self` retains the context.
         let result = unsafe { (self.api.cuCtxPushCurrent_v2)(context) };
         check(&self.api, "cuCtxPushCurrent_v2", result)?;

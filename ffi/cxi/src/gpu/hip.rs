@@ -19,10 +19,7 @@ impl Runtime {
     /// Opens HIP and counts the GPUs.
     pub(super) fn open() -> Result<(Self, u32), OpenError> {
         let api = Hip::load()?;
-        let runtime = Self {
-            api,
-            hsa: Hsa::load().ok(),
-        };
+        let runtime = Self { api, hsa: Hsa::load().ok() };
         // SAFETY: the function has no preconditions.
         match unsafe { (api.hipInit)(0) } {
             HIP_ERROR_NO_DEVICE => return Ok((runtime, 0)),

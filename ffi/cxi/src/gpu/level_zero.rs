@@ -59,11 +59,8 @@ impl Runtime {
             using_commands: Mutex::new(()),
             base: ptr::null_mut(),
         };
-        let context = ZeContextDesc {
-            stype: ZeStructure::ContextDesc,
-            next: ptr::null(),
-            flags: 0,
-        };
+        let context =
+            ZeContextDesc { stype: ZeStructure::ContextDesc, next: ptr::null(), flags: 0 };
         let place = &raw mut memory.context;
         // SAFETY: zeDriverGet returned `driver`; the description outlives the call; `place` is a
         // valid out pointer.
@@ -159,18 +156,7 @@ impl interface::Memory for Memory {
         let _using = self.using_commands.lock();
         // SAFETY: `DeviceMemory` passes its length; the command list is synchronous, so the pattern
         // need not outlive the call.
-        let result = unsafe {
-            fill(
-                self.commands,
-                self.base,
-                pattern,
-                1,
-                len,
-                none,
-                0,
-                no_events,
-            )
-        };
+        let result = unsafe { fill(self.commands, self.base, pattern, 1, len, none, 0, no_events) };
         check("zeCommandListAppendMemoryFill", result)
     }
 
@@ -253,15 +239,7 @@ fn check(call: &'static str, result: ZeResult) -> Result<(), Error> {
     }
     let known = ZE_RESULTS.iter().find(|(code, _)| *code == result);
     let text = known.map_or("error", |(_, text)| text);
-    let errno = if ZE_OUT_OF_MEMORY.contains(&result) {
-        libc::ENOMEM
-    } else {
-        libc::EIO
-    };
-    let status = GpuStatus {
-        runtime: "Level Zero",
-        code: result.into(),
-        text,
-    };
+    let errno = if ZE_OUT_OF_MEMORY.contains(&result) { libc::ENOMEM } else { libc::EIO };
+    let status = GpuStatus { runtime: "Level Zero", code: result.into(), text };
     Err(Error::of_gpu(call, errno, status))
 }

@@ -105,12 +105,7 @@ impl Gpus {
             GpuType::Amd | GpuType::Nvidia => &[MapWay::Peer, MapWay::DmaBuf],
             GpuType::Intel => &[MapWay::DmaBuf, MapWay::Peer],
         };
-        Ok(Self {
-            runtime,
-            kind,
-            count,
-            ways,
-        })
+        Ok(Self { runtime, kind, count, ways })
     }
 
     /// Maps memory that is allocated later in this way only. Otherwise the usual way of the type is
@@ -154,13 +149,7 @@ impl Gpus {
             Runtime::LevelZero(runtime) => Box::new(runtime.allocate(index, len)?),
         };
         memory.fill(0, len)?;
-        Ok(DeviceMemory {
-            dma_buf: None,
-            memory,
-            len,
-            ways: self.ways,
-            map: None,
-        })
+        Ok(DeviceMemory { dma_buf: None, memory, len, ways: self.ways, map: None })
     }
 }
 

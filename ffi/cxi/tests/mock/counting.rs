@@ -30,12 +30,7 @@ impl Bench {
         world.portal.keep_counter(&quiet);
         trigger.keep_counter(&counter);
         trigger.keep_mapped(&world.buffer);
-        Ok(Self {
-            world,
-            counter,
-            quiet,
-            trigger,
-        })
+        Ok(Self { world, counter, quiet, trigger })
     }
 }
 
@@ -90,17 +85,9 @@ proptest! {
 fn releases_counters_after_objects_that_keep_them() {
     let busy = |result: Result<(), Error>| {
         let error = result.unwrap_err();
-        assert_eq!(
-            (error.call(), error.errno()),
-            ("cxil_destroy_ct", libc::EBUSY)
-        );
+        assert_eq!((error.call(), error.errno()), ("cxil_destroy_ct", libc::EBUSY));
     };
-    let Bench {
-        world,
-        counter,
-        quiet,
-        trigger,
-    } = bench();
+    let Bench { world, counter, quiet, trigger } = bench();
     busy(counter.close());
     busy(quiet.close());
     trigger.close().unwrap();
@@ -125,22 +112,14 @@ fn releases_trigger_queue_before_its_event_queue() {
 
 #[test]
 fn reports_failed_release_on_close() {
-    let Bench {
-        world,
-        counter,
-        quiet,
-        trigger,
-    } = bench();
+    let Bench { world, counter, quiet, trigger } = bench();
     drop((world.transmit, world.portal));
     api::fail_release(Kind::CommandQueue);
     assert_eq!(trigger.close().unwrap_err().call(), "cxil_destroy_cmdq");
     api::fail_release(Kind::Counter);
     for counter in [counter, quiet] {
         let error = counter.close().unwrap_err();
-        assert_eq!(
-            (error.call(), error.errno()),
-            ("cxil_destroy_ct", libc::EIO)
-        );
+        assert_eq!((error.call(), error.errno()), ("cxil_destroy_ct", libc::EIO));
     }
     // The write-back word remains mapped, because the NIC may still write it.
     let word = counters::write_back_word(0).unwrap();
@@ -153,10 +132,7 @@ fn refuses_library_with_null_doorbells() {
     let world = bench().world;
     api::omit_pointers();
     let error = Counter::new(&world.lni).err().unwrap();
-    assert_eq!(
-        (error.call(), error.errno()),
-        ("cxil_alloc_ct", libc::EFAULT)
-    );
+    assert_eq!((error.call(), error.errno()), ("cxil_alloc_ct", libc::EFAULT));
 }
 
 #[test]
@@ -179,10 +155,7 @@ fn reads_counts_once_per_write_back() {
     word.store(0x0203, Ordering::Relaxed);
     assert_eq!(bench.counter.written_back(), None);
     word.store(1 << 63 | 0x7f << 48 | MAX_SUCCESSES, Ordering::Relaxed);
-    let counts = Counts {
-        success: MAX_SUCCESSES,
-        failure: 127,
-    };
+    let counts = Counts { success: MAX_SUCCESSES, failure: 127 };
     assert_eq!(bench.counter.written_back(), Some(counts));
     assert_eq!(word.load(Ordering::Relaxed), 0x7f << 48 | MAX_SUCCESSES);
     assert_eq!(bench.counter.written_back(), None);

@@ -9,10 +9,7 @@ mod owners;
 mod queues;
 mod second_opinion;
 #[path = "../steps/mod.rs"]
-#[allow(
-    dead_code,
-    reason = "shared with the tests of the library, which use all of it"
-)]
+#[allow(dead_code, reason = "shared with the tests of the library, which use all of it")]
 mod steps;
 mod triggers;
 
@@ -53,17 +50,7 @@ impl World {
         let mut portal = PortalTableEntry::new(&lni, &events, false)?;
         portal.keep_mapped(&buffer);
         portal.map(&domain, 0)?;
-        Ok(Self {
-            device,
-            lni,
-            domain,
-            profile,
-            buffer,
-            events,
-            transmit,
-            target,
-            portal,
-        })
+        Ok(Self { device, lni, domain, profile, buffer, events, transmit, target, portal })
     }
 }
 

@@ -10,11 +10,7 @@ use crate::{api, hardware};
 /// Returns the kinds, next slots and written slots of the command queues.
 fn command_queues(states: &[ObjectState]) -> Vec<(QueueKind, u16, u32)> {
     let queues = states.iter().filter_map(|state| match state {
-        CommandQueue {
-            kind,
-            status,
-            written,
-        } => Some((*kind, status.rd_ptr(), *written)),
+        CommandQueue { kind, status, written } => Some((*kind, status.rd_ptr(), *written)),
         EventQueue { .. } | Portal { .. } => None,
     });
     queues.collect()
@@ -96,11 +92,7 @@ fn reads_beside_releases_in_another_thread() {
     std::thread::scope(|scope| {
         let reader = scope.spawn(move || {
             begun.send(()).expect("the test waits");
-            while observer
-                .states()
-                .iter()
-                .any(|of| matches!(of, CommandQueue { .. }))
-            {}
+            while observer.states().iter().any(|of| matches!(of, CommandQueue { .. })) {}
         });
         begins.recv().expect("the reader begins");
         world.portal.close().unwrap();

@@ -53,15 +53,9 @@ fn refuses_library_with_null_pointers() {
     let lni = Lni::new(&device, 1).unwrap();
     api::omit_pointers();
     let error = EventQueue::new(&lni, 1, 0).err().unwrap();
-    assert_eq!(
-        (error.call(), error.errno()),
-        ("cxil_alloc_evtq", libc::EFAULT)
-    );
+    assert_eq!((error.call(), error.errno()), ("cxil_alloc_evtq", libc::EFAULT));
     let error = cxi::TargetQueue::new(&lni, 1, None).err().unwrap();
-    assert_eq!(
-        (error.call(), error.errno()),
-        ("cxil_alloc_cmdq", libc::EFAULT)
-    );
+    assert_eq!((error.call(), error.errno()), ("cxil_alloc_cmdq", libc::EFAULT));
     drop((device, lni));
     assert_nothing_is_left(&library);
 }
@@ -174,15 +168,9 @@ fn keeps_memory_mapped_for_queues_and_portals() {
 fn reports_failed_release_on_close() {
     type Close = fn(World) -> Result<(), Error>;
     let cases: [(Kind, &str, Close); 5] = [
-        (Kind::Mapping, "cxil_unmap_pte", |world| {
-            world.portal.close()
-        }),
-        (Kind::Portal, "cxil_destroy_pte", |world| {
-            world.portal.close()
-        }),
-        (Kind::CommandQueue, "cxil_destroy_cmdq", |world| {
-            world.transmit.close()
-        }),
+        (Kind::Mapping, "cxil_unmap_pte", |world| world.portal.close()),
+        (Kind::Portal, "cxil_destroy_pte", |world| world.portal.close()),
+        (Kind::CommandQueue, "cxil_destroy_cmdq", |world| world.transmit.close()),
         (Kind::EventQueue, "cxil_destroy_evtq", |world| {
             drop((world.portal, world.transmit, world.target));
             world.events.close()
@@ -210,10 +198,7 @@ fn records_failed_release_on_drop_and_continues() {
     api::fail_release(Kind::Domain);
     drop(world);
     let error = library.failed_release().unwrap();
-    assert_eq!(
-        (error.call(), error.errno()),
-        ("cxil_destroy_domain", libc::EIO)
-    );
+    assert_eq!((error.call(), error.errno()), ("cxil_destroy_domain", libc::EIO));
     // The domain prevents the release of its interface; closing the device releases both.
     assert_eq!(api::live(), [Kind::Lni, Kind::Domain]);
     assert_eq!(api::released().last(), Some(&Kind::Device));

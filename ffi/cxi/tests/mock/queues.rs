@@ -33,10 +33,7 @@ fn takes_size_from_library_and_initialises_status() {
     let world = hardware();
     assert_eq!(world.transmit.slots(), 64);
     assert_eq!(world.transmit.status().rd_ptr(), 4);
-    assert_eq!(
-        ReturnCode(world.transmit.status().return_code()),
-        ReturnCode::OK
-    );
+    assert_eq!(ReturnCode(world.transmit.status().return_code()), ReturnCode::OK);
     assert_eq!(api::status_word(0), 4 | 1 << 48);
 }
 
@@ -143,10 +140,7 @@ fn limits_operations_in_flight_by_event_queue() {
     for _ in 0..61 {
         batch.emit_nomatch_dma(&command).unwrap();
     }
-    assert_eq!(
-        batch.emit_nomatch_dma(&command),
-        Err(EmitError::EventQueueFull)
-    );
+    assert_eq!(batch.emit_nomatch_dma(&command), Err(EmitError::EventQueueFull));
     batch.commit_doorbell();
     let emit = |world: &mut World| world.transmit.batch().emit_nomatch_dma(&command);
     assert_eq!(emit(&mut world), Err(EmitError::EventQueueFull));
@@ -166,10 +160,7 @@ fn limits_operations_in_flight_by_event_queue() {
     world.events.acknowledge();
     let mut batch = world.transmit.batch();
     assert_eq!(batch.emit_nomatch_dma(&command), Ok(()));
-    assert_eq!(
-        batch.emit_nomatch_dma(&command),
-        Err(EmitError::EventQueueFull)
-    );
+    assert_eq!(batch.emit_nomatch_dma(&command), Err(EmitError::EventQueueFull));
 }
 
 #[test]
@@ -181,10 +172,7 @@ fn reserves_room_for_send_event() {
     for _ in 0..30 {
         batch.emit_nomatch_dma(&command).unwrap();
     }
-    assert_eq!(
-        batch.emit_nomatch_dma(&command),
-        Err(EmitError::EventQueueFull)
-    );
+    assert_eq!(batch.emit_nomatch_dma(&command), Err(EmitError::EventQueueFull));
 }
 
 #[test]
@@ -226,10 +214,7 @@ fn reserves_no_room_without_success_event() {
     let mut nowhere = put(&world);
     nowhere.set_eq(C_EQ_NONE as u16);
     let mut batch = world.transmit.batch();
-    assert_eq!(
-        batch.emit_nomatch_dma(&elsewhere),
-        Err(EmitError::OtherEventQueue)
-    );
+    assert_eq!(batch.emit_nomatch_dma(&elsewhere), Err(EmitError::OtherEventQueue));
     for _ in 0..50 {
         batch.emit_nomatch_dma(&failures_only).unwrap();
         batch.emit_nomatch_dma(&nowhere).unwrap();
@@ -243,10 +228,7 @@ fn refuses_commands_when_queue_is_full() {
     for _ in 0..59 {
         batch.emit_target(&TargetCmd::new()).unwrap();
     }
-    assert_eq!(
-        batch.emit_set_state(&SetStateCmd::new()),
-        Err(EmitError::QueueFull)
-    );
+    assert_eq!(batch.emit_set_state(&SetStateCmd::new()), Err(EmitError::QueueFull));
     batch.commit_doorbell();
     assert_eq!(api::launch_word(1, 0), 63);
 }
@@ -288,10 +270,7 @@ fn fills_and_copies_memory() {
     world.buffer.copy_out(2, &mut bytes).unwrap();
     assert_eq!(&bytes, b"\xa5words and bytes\xa5");
     let mut last = [0];
-    world
-        .buffer
-        .copy_out(world.buffer.len() - 1, &mut last)
-        .unwrap();
+    world.buffer.copy_out(world.buffer.len() - 1, &mut last).unwrap();
     assert_eq!(last, [0xa5]);
 }
 
@@ -299,10 +278,7 @@ fn fills_and_copies_memory() {
 #[should_panic(expected = "exceed the region")]
 fn panics_on_copy_beyond_region() {
     let world = hardware();
-    world
-        .buffer
-        .copy_out(world.buffer.len() - 1, &mut [0; 2])
-        .unwrap();
+    world.buffer.copy_out(world.buffer.len() - 1, &mut [0; 2]).unwrap();
 }
 
 #[test]
@@ -331,18 +307,12 @@ fn reads_members_and_vnis_of_service() {
     assert!(!ranged.restricted_vnis);
     assert_eq!(ranged.vni_range(), Ok(Some(64..=127)));
     let error = world.device.service(3).err().unwrap();
-    assert_eq!(
-        (error.call(), error.errno()),
-        ("cxil_get_svc", libc::EINVAL)
-    );
+    assert_eq!((error.call(), error.errno()), ("cxil_get_svc", libc::EINVAL));
 }
 
 #[test]
 fn names_symbol_node_of_missing_function() {
-    let lacking = Api {
-        cxil_get_svc: None,
-        ..api::api()
-    };
+    let lacking = Api { cxil_get_svc: None, ..api::api() };
     let device = Device::open(&Library::from_api(lacking), 0).unwrap();
     let error = device.service(1).unwrap_err();
     assert_eq!(error.errno(), libc::ENOSYS);
@@ -352,10 +322,7 @@ fn names_symbol_node_of_missing_function() {
          LIBCXI_1.2"
     );
     device.close().unwrap();
-    let lacking = Api {
-        cxil_svc_get_vni_range: None,
-        ..api::api()
-    };
+    let lacking = Api { cxil_svc_get_vni_range: None, ..api::api() };
     let device = Device::open(&Library::from_api(lacking), 0).unwrap();
     let error = device.service(2).unwrap().vni_range().unwrap_err();
     assert_eq!(error.call(), "cxil_svc_get_vni_range");
@@ -367,16 +334,12 @@ fn names_symbol_node_of_missing_function() {
 fn issues_prepared_commands_as_emitted_ones() {
     let mut world = hardware();
     let (put, mut full) = (put(&world), FullDmaCmd::new());
-    full.set_opcode(C_CMD_PUT as u8)
-        .set_eq(world.events.number());
+    full.set_opcode(C_CMD_PUT as u8).set_eq(world.events.number());
     let mut amo = DmaAmoCmd::new();
     amo.set_atomic_type(C_AMO_TYPE_DOUBLE_COMPLEX_T as u8);
     let context = c_state(&world, true);
     let queue = &mut world.transmit;
-    assert_eq!(
-        queue.prepare_idc_put::<4>(&IdcHdr::new(), &[]).unwrap_err(),
-        EmitError::NoCState
-    );
+    assert_eq!(queue.prepare_idc_put::<4>(&IdcHdr::new(), &[]).unwrap_err(), EmitError::NoCState);
     let mut batch = queue.batch();
     batch.emit_c_state(&context).unwrap();
     batch.commit_doorbell();
@@ -392,10 +355,7 @@ fn issues_prepared_commands_as_emitted_ones() {
     queue.issue_low_latency::<16>(&atomic).unwrap();
     queue.issue_low_latency::<16>(&immediate).unwrap();
     assert_eq!(api::launch_word(0, 0), 6);
-    let issued: Vec<_> = (320..12 * 64)
-        .step_by(8)
-        .map(|at| api::ring_word(0, at))
-        .collect();
+    let issued: Vec<_> = (320..12 * 64).step_by(8).map(|at| api::ring_word(0, at)).collect();
 
     let mut world = hardware();
     let queue = &mut world.transmit;
@@ -411,10 +371,7 @@ fn issues_prepared_commands_as_emitted_ones() {
         emit(&mut batch).unwrap();
         batch.commit_doorbell();
     }
-    let emitted: Vec<_> = (320..12 * 64)
-        .step_by(8)
-        .map(|at| api::ring_word(0, at))
-        .collect();
+    let emitted: Vec<_> = (320..12 * 64).step_by(8).map(|at| api::ring_word(0, at)).collect();
     assert_eq!(issued, emitted);
 }
 
@@ -435,38 +392,23 @@ fn refuses_commands_prepared_for_another_queue_or_context() {
     let mut batch = world.transmit.batch();
     batch.emit_c_state(&context).unwrap();
     batch.commit_doorbell();
-    assert_eq!(
-        world.transmit.issue_doorbell(&prepared),
-        Err(EmitError::Outdated)
-    );
+    assert_eq!(world.transmit.issue_doorbell(&prepared), Err(EmitError::Outdated));
 
     let queue = &world.transmit;
     assert_eq!(
-        queue
-            .prepare_idc_put::<4>(&IdcHdr::new(), &[0; 17])
-            .unwrap_err(),
+        queue.prepare_idc_put::<4>(&IdcHdr::new(), &[0; 17]).unwrap_err(),
         EmitError::OtherSize { words: 8 }
     );
     assert_eq!(
-        queue
-            .prepare_idc_put::<32>(&IdcHdr::new(), &[0; IDC_MAX_UNRESTRICTED + 1])
-            .unwrap_err(),
-        EmitError::PayloadTooLong {
-            length: IDC_MAX_UNRESTRICTED + 1,
-            limit: IDC_MAX_UNRESTRICTED
-        }
+        queue.prepare_idc_put::<32>(&IdcHdr::new(), &[0; IDC_MAX_UNRESTRICTED + 1]).unwrap_err(),
+        EmitError::PayloadTooLong { length: IDC_MAX_UNRESTRICTED + 1, limit: IDC_MAX_UNRESTRICTED }
     );
     assert_eq!(
-        queue
-            .prepare_idc_amo::<4>(&IdcAmoCmd::new(), true)
-            .unwrap_err(),
+        queue.prepare_idc_amo::<4>(&IdcAmoCmd::new(), true).unwrap_err(),
         EmitError::OtherSize { words: 8 }
     );
     command.set_eq(world.events.number() + 1);
-    assert_eq!(
-        queue.prepare_nomatch_dma(&command).unwrap_err(),
-        EmitError::OtherEventQueue
-    );
+    assert_eq!(queue.prepare_nomatch_dma(&command).unwrap_err(), EmitError::OtherEventQueue);
 }
 
 #[test]
@@ -479,10 +421,7 @@ fn prepared_commands_reserve_room_for_their_events() {
         world.transmit.issue_low_latency(&prepared).unwrap();
     }
     for _ in 0..2 {
-        assert_eq!(
-            world.transmit.issue_doorbell(&prepared),
-            Err(EmitError::EventQueueFull)
-        );
+        assert_eq!(world.transmit.issue_doorbell(&prepared), Err(EmitError::EventQueueFull));
         api::deliver(C_EVENT_ACK);
         world.events.poll().unwrap();
         world.events.acknowledge();
@@ -500,10 +439,7 @@ fn refuses_prepared_command_without_room_in_queue() {
         world.transmit.issue_doorbell(&prepared).unwrap();
     }
     for _ in 0..2 {
-        assert_eq!(
-            world.transmit.issue_low_latency(&prepared),
-            Err(EmitError::QueueFull)
-        );
+        assert_eq!(world.transmit.issue_low_latency(&prepared), Err(EmitError::QueueFull));
     }
     api::set_read_pointer(0, 5);
     world.transmit.issue_low_latency(&prepared).unwrap();

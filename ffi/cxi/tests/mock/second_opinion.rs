@@ -76,11 +76,7 @@ fn command(kinds: &'static [Kind]) -> impl Strategy<Value = Command> {
     let command = (prop::sample::select(kinds), any::<u64>(), payload);
     command.prop_map(|(kind, seed, payload)| {
         let takes_payload = [Kind::IdcPut, Kind::IdcMsg].contains(&kind);
-        Command {
-            kind,
-            seed,
-            payload: if takes_payload { payload } else { 0 },
-        }
+        Command { kind, seed, payload: if takes_payload { payload } else { 0 } }
     })
 }
 
@@ -106,12 +102,7 @@ fn batches(kinds: &'static [Kind]) -> impl Strategy<Value = Vec<Action>> {
 }
 
 fn transmit_actions() -> impl Strategy<Value = Vec<Action>> {
-    let ends = &[
-        End::Doorbell,
-        End::LowLatency,
-        End::LowLatency,
-        End::Dropped,
-    ];
+    let ends = &[End::Doorbell, End::LowLatency, End::LowLatency, End::Dropped];
     let issue = (command(PREPARED), any::<bool>());
     let issue = issue.prop_map(|(command, low_latency)| Action::Issue(command, low_latency));
     let action = prop_oneof![4 => batch(TRANSMIT, 5, ends), 4 => issue, 1 => fetch()];
@@ -161,9 +152,8 @@ fn agree(
         match action {
             Action::Batch(commands, end) => {
                 let commands = commands.into_iter();
-                let commands: Vec<_> = commands
-                    .map(|command| (command, queue.fields(command)))
-                    .collect();
+                let commands: Vec<_> =
+                    commands.map(|command| (command, queue.fields(command))).collect();
                 second.begin();
                 for (emitted, (command, fields)) in
                     queue.batch(&commands, end).iter().zip(&commands)
@@ -211,11 +201,7 @@ impl Setting {
             || CommunicationProfile::new(&lni, 1, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT).unwrap();
         let profiles = (0..4).map(|_| profile()).collect();
         let events = EventQueue::new(&lni, EVENTS, CXI_EQ_EC_DISABLE.into()).unwrap();
-        Self {
-            lni,
-            profiles,
-            events,
-        }
+        Self { lni, profiles, events }
     }
 }
 
@@ -231,13 +217,7 @@ const TRANSMIT: &[Kind] = &[
     Kind::Fence,
 ];
 
-const PREPARED: &[Kind] = &[
-    Kind::IdcPut,
-    Kind::IdcAmo,
-    Kind::NomatchDma,
-    Kind::Dma,
-    Kind::DmaAmo,
-];
+const PREPARED: &[Kind] = &[Kind::IdcPut, Kind::IdcAmo, Kind::NomatchDma, Kind::Dma, Kind::DmaAmo];
 
 struct Transmit {
     queue: TransmitQueue,
@@ -376,10 +356,7 @@ impl Queue for Trigger {
     /// The wrapper takes counters for `ct` and `trig_ct`, and counts with their flags.
     fn fields(&self, command: Command) -> Fields {
         let fields = command.fields();
-        let [first, second] = self
-            .counters
-            .each_ref()
-            .map(|counter| counter.number().into());
+        let [first, second] = self.counters.each_ref().map(|counter| counter.number().into());
         let (success, failure) = (fields.get("ct_success"), fields.get("ct_failure") & 0x7f);
         let with_success = fields.get("set_ct_success") & 1;
         let with_failure = fields.get("set_ct_failure") & 1;
@@ -419,10 +396,7 @@ fn emit_trigger(
     [first, second]: &[Counter; 2],
 ) -> Result<(), EmitError> {
     let threshold = fields.get("threshold");
-    let by = Counts {
-        success: fields.get("ct_success"),
-        failure: fields.get("ct_failure") as u8,
-    };
+    let by = Counts { success: fields.get("ct_success"), failure: fields.get("ct_failure") as u8 };
     let success = (fields.get("set_ct_success") == 1).then_some(by.success);
     let failure = (fields.get("set_ct_failure") == 1).then_some(by.failure);
     match kind {

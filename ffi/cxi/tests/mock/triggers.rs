@@ -37,35 +37,13 @@ fn encodes_counter_commands() {
     assert_eq!((counter.number(), quiet.number()), (5, 6));
     let mut batch = bench.trigger.batch();
     batch.emit_trigger_event(counter, 100).unwrap();
-    batch
-        .emit_set(counter, Some(0x0102_0304_0506), None)
-        .unwrap();
+    batch.emit_set(counter, Some(0x0102_0304_0506), None).unwrap();
     batch.emit_set(quiet, None, Some(0)).unwrap();
     batch.emit_get(counter).unwrap();
-    batch
-        .emit_increment(
-            quiet,
-            Counts {
-                success: 3,
-                failure: 4,
-            },
-        )
-        .unwrap();
+    batch.emit_increment(quiet, Counts { success: 3, failure: 4 }).unwrap();
     batch.emit_cancel(quiet).unwrap();
-    batch
-        .emit_trigger_set(counter, MAX_SUCCESSES, quiet, Some(7), Some(8))
-        .unwrap();
-    batch
-        .emit_trigger_increment(
-            quiet,
-            1,
-            counter,
-            Counts {
-                success: 9,
-                failure: 0,
-            },
-        )
-        .unwrap();
+    batch.emit_trigger_set(counter, MAX_SUCCESSES, quiet, Some(7), Some(8)).unwrap();
+    batch.emit_trigger_increment(quiet, 1, counter, Counts { success: 9, failure: 0 }).unwrap();
     batch.commit_doorbell();
     let expected: [[u8; 64]; 8] = [
         padded(&[0x86, 0, 0, 0, 5, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 100]),
@@ -90,26 +68,18 @@ fn embeds_triggered_commands_after_padding_slot() {
     let mut bench = bench();
     let events = bench.world.events.number();
     let mut dma = FullDmaCmd::new();
-    dma.set_opcode(C_CMD_PUT as u8)
-        .set_event_send_disable(true)
-        .set_eq(events);
+    dma.set_opcode(C_CMD_PUT as u8).set_event_send_disable(true).set_eq(events);
     dma.set_user_ptr(0x1122_3344_5566_7788);
     let mut nomatch = NomatchDmaCmd::new();
-    nomatch
-        .set_opcode(C_CMD_NOMATCH_GET as u8)
-        .set_event_send_disable(true)
-        .set_lac(3);
+    nomatch.set_opcode(C_CMD_NOMATCH_GET as u8).set_event_send_disable(true).set_lac(3);
     let mut amo = DmaAmoCmd::new();
-    amo.set_atomic_type(C_AMO_TYPE_UINT64_T as u8)
-        .set_op2_word2(0x99);
+    amo.set_atomic_type(C_AMO_TYPE_UINT64_T as u8).set_op2_word2(0x99);
     let counter = &bench.counter;
     let mut batch = bench.trigger.batch();
     batch.emit_get(counter).unwrap();
     // The command needs an even slot, so slot 5 becomes padding.
     batch.emit_trigger_dma(counter, 2, &dma).unwrap();
-    batch
-        .emit_trigger_nomatch_dma(counter, 3, &nomatch)
-        .unwrap();
+    batch.emit_trigger_nomatch_dma(counter, 3, &nomatch).unwrap();
     batch.emit_trigger_dma_amo(counter, 4, &amo, true).unwrap();
     batch.commit_doorbell();
     assert_eq!(api::launch_word(TRIGGER, 0), 12);
@@ -125,10 +95,7 @@ fn embeds_triggered_commands_after_padding_slot() {
     assert_eq!(command[24..32], [0x91, 0, 0x0b, 0, 0, 0, 0, 0]);
     let command: [u8; 128] = bytes(10);
     assert_eq!(command[..24], outer(4));
-    assert_eq!(
-        (command[24], command[24 + 24], command[24 + 88]),
-        (0x59, 8, 0x99)
-    );
+    assert_eq!((command[24], command[24 + 24], command[24 + 88]), (0x59, 8, 0x99));
 }
 
 #[test]
@@ -148,13 +115,7 @@ fn encodes_lcid_as_pair_at_even_slot() {
     assert_eq!(words, [0x17, 0, 0x01_0000_0027, 0x07]);
     // The queue keeps the profile.
     drop(other);
-    assert_eq!(
-        api::live()
-            .iter()
-            .filter(|&&kind| kind == Kind::Profile)
-            .count(),
-        2
-    );
+    assert_eq!(api::live().iter().filter(|&&kind| kind == Kind::Profile).count(), 2);
 }
 
 #[test]
@@ -165,34 +126,17 @@ fn refuses_objects_of_another_interface() {
     let foreign = Counter::new(&lni).unwrap();
     let profile =
         CommunicationProfile::new(&lni, 1, CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT).unwrap();
-    let error = TriggerQueue::new(&profile, 1, &bench.world.events)
-        .err()
-        .unwrap();
-    assert_eq!(
-        (error.call(), error.errno()),
-        ("cxil_alloc_cmdq", libc::EINVAL)
-    );
+    let error = TriggerQueue::new(&profile, 1, &bench.world.events).err().unwrap();
+    assert_eq!((error.call(), error.errno()), ("cxil_alloc_cmdq", libc::EINVAL));
     let refused = Err(EmitError::OtherInterface);
     assert_eq!(bench.world.transmit.batch().emit_lcid(&profile), refused);
     let counter = &bench.counter;
-    let zero = Counts {
-        success: 0,
-        failure: 0,
-    };
+    let zero = Counts { success: 0, failure: 0 };
     let mut batch = bench.trigger.batch();
     assert_eq!(batch.emit_trigger_event(&foreign, 1), refused);
-    assert_eq!(
-        batch.emit_trigger_set(counter, 1, &foreign, None, None),
-        refused
-    );
-    assert_eq!(
-        batch.emit_trigger_increment(&foreign, 1, counter, zero),
-        refused
-    );
-    assert_eq!(
-        batch.emit_trigger_dma(&foreign, 1, &FullDmaCmd::new()),
-        refused
-    );
+    assert_eq!(batch.emit_trigger_set(counter, 1, &foreign, None, None), refused);
+    assert_eq!(batch.emit_trigger_increment(&foreign, 1, counter, zero), refused);
+    assert_eq!(batch.emit_trigger_dma(&foreign, 1, &FullDmaCmd::new()), refused);
     assert_eq!(batch.emit_get(&foreign), refused);
     let too_large = batch.emit_trigger_event(counter, MAX_SUCCESSES + 1);
     assert_eq!(too_large, Err(EmitError::ThresholdTooLarge));
@@ -207,10 +151,7 @@ fn refuses_objects_of_another_interface() {
 #[test]
 fn requests_lcid_0_for_triggers_if_library_can() {
     api::reset();
-    let newer = Api {
-        cxil_alloc_trig_cp: Some(counters::alloc_trig_cp),
-        ..api::api()
-    };
+    let newer = Api { cxil_alloc_trig_cp: Some(counters::alloc_trig_cp), ..api::api() };
     for (api, lcid) in [(newer, 0), (api::api(), 1)] {
         api::reset();
         let device = Device::open(&Library::from_api(api), 0).unwrap();
@@ -237,9 +178,7 @@ fn failures_only(bench: &Bench) -> NomatchDmaCmd {
 /// Returns how many trigger events the event queue has room for.
 fn trigger_room(bench: &mut Bench) -> usize {
     let mut batch = bench.trigger.batch();
-    (0..100)
-        .take_while(|_| batch.emit_trigger_event(&bench.counter, 1).is_ok())
-        .count()
+    (0..100).take_while(|_| batch.emit_trigger_event(&bench.counter, 1).is_ok()).count()
 }
 
 /// A trigger event reserves room until it is acknowledged. Operations without success events
@@ -261,10 +200,7 @@ fn reserves_room_for_trigger_events_but_not_for_counted_operations() {
     batch.commit_doorbell();
     assert_eq!(trigger_room(&mut bench), 10);
     api::deliver(C_EVENT_TRIGGERED_OP);
-    assert_eq!(
-        bench.world.events.poll().unwrap().event_type(),
-        EventType::TRIGGERED_OP
-    );
+    assert_eq!(bench.world.events.poll().unwrap().event_type(), EventType::TRIGGERED_OP);
     assert_eq!(trigger_room(&mut bench), 10, "not acknowledged");
     bench.world.events.acknowledge();
     assert_eq!(trigger_room(&mut bench), 11);

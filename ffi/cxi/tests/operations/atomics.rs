@@ -37,19 +37,11 @@ struct Amo {
 
 impl Amo {
     fn completes_with(self) -> EventType {
-        if self.fetching {
-            EventType::REPLY
-        } else {
-            EventType::ACK
-        }
+        if self.fetching { EventType::REPLY } else { EventType::ACK }
     }
 }
 
-const SUM: Amo = Amo {
-    op: C_AMO_OP_SUM,
-    kind: C_AMO_TYPE_UINT32_T,
-    fetching: false,
-};
+const SUM: Amo = Amo { op: C_AMO_OP_SUM, kind: C_AMO_TYPE_UINT32_T, fetching: false };
 
 /// Byte offsets of target, operand and result in their buffers.
 const TARGET: usize = 256;
@@ -128,44 +120,16 @@ fn carries_all_operands_in_every_command_kind() {
     let cases: [(c_atomic_op, c_atomic_type, usize, u128, u128, u128, u128); 5] = [
         // Operation, type, its size; target, operands 1 and 2, result.
         (C_AMO_OP_SUM, C_AMO_TYPE_UINT8_T, 1, 0xf0, 0x21, 0, 0x11),
-        (
-            C_AMO_OP_SUM,
-            C_AMO_TYPE_UINT64_T,
-            8,
-            1 << 63,
-            7,
-            0,
-            1 << 63 | 7,
-        ),
-        (
-            C_AMO_OP_AXOR,
-            C_AMO_TYPE_UINT64_T,
-            8,
-            0xff0f,
-            0x3,
-            0xff,
-            0xff03,
-        ),
+        (C_AMO_OP_SUM, C_AMO_TYPE_UINT64_T, 8, 1 << 63, 7, 0, 1 << 63 | 7),
+        (C_AMO_OP_AXOR, C_AMO_TYPE_UINT64_T, 8, 0xff0f, 0x3, 0xff, 0xff03),
         (swap, C_AMO_TYPE_UINT128_T, 16, WIDE, NEW, WIDE, NEW),
-        (
-            swap,
-            C_AMO_TYPE_UINT128_T,
-            16,
-            WIDE,
-            NEW,
-            WIDE ^ 1 << 64,
-            WIDE,
-        ),
+        (swap, C_AMO_TYPE_UINT128_T, 16, WIDE, NEW, WIDE ^ 1 << 64, WIDE),
     ];
     let mut rig = rig();
     for kind in COMMAND_KINDS {
         for fetching in [false, true] {
             for (op, amo_kind, size, before, a, b, after) in cases {
-                let amo = Amo {
-                    op,
-                    kind: amo_kind,
-                    fetching,
-                };
+                let amo = Amo { op, kind: amo_kind, fetching };
                 rig.remote.fill(0x5a).unwrap();
                 rig.local.fill(0xa5).unwrap();
                 let target = &before.to_le_bytes()[..size];
@@ -185,11 +149,7 @@ fn carries_all_operands_in_every_command_kind() {
                     around(&after.to_le_bytes()[..size], 0x5a),
                     "target of {kind:?} {amo:?}"
                 );
-                let fetched = if fetching {
-                    target
-                } else {
-                    &[0xa5; 16][..size]
-                };
+                let fetched = if fetching { target } else { &[0xa5; 16][..size] };
                 assert_eq!(
                     bytes(&rig.local, RESULT),
                     around(fetched, 0xa5),
@@ -211,25 +171,11 @@ fn check_failure(rig: &mut Rig, kind: CommandKind, amo: Amo, target: usize, code
         mlength: 0,
         tgt_error: true,
     };
-    assert_eq!(
-        run(rig, kind, amo, target, 1, 1),
-        expected,
-        "{kind:?} {amo:?}"
-    );
-    assert!(
-        Rig::bytes_of(&rig.remote, 0, 1024) == [0x11; 1024],
-        "{kind:?} {amo:?}"
-    );
-    assert!(
-        Rig::bytes_of(&rig.local, 32, 992) == [0x22; 992],
-        "{kind:?} {amo:?}"
-    );
+    assert_eq!(run(rig, kind, amo, target, 1, 1), expected, "{kind:?} {amo:?}");
+    assert!(Rig::bytes_of(&rig.remote, 0, 1024) == [0x11; 1024], "{kind:?} {amo:?}");
+    assert!(Rig::bytes_of(&rig.local, 32, 992) == [0x22; 992], "{kind:?} {amo:?}");
     let reported = next(&mut rig.target_events, |event| event.event_type());
-    let expected = if amo.fetching {
-        EventType::FETCH_ATOMIC
-    } else {
-        EventType::ATOMIC
-    };
+    let expected = if amo.fetching { EventType::FETCH_ATOMIC } else { EventType::ATOMIC };
     assert_eq!(reported, expected);
 }
 
@@ -240,11 +186,7 @@ fn reports_invalid_misaligned_and_out_of_bounds_operations() {
         for fetching in [false, true] {
             let sum = Amo { fetching, ..SUM };
             for (op, kind_of_value) in [(15, SUM.kind), (C_AMO_OP_SUM, 15)] {
-                let invalid = Amo {
-                    op,
-                    kind: kind_of_value,
-                    fetching,
-                };
+                let invalid = Amo { op, kind: kind_of_value, fetching };
                 check_failure(&mut rig, kind, invalid, TARGET, "AMO_INVAL_OP_ERROR");
             }
             for misaligned in 1..4 {

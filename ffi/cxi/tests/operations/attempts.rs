@@ -36,12 +36,8 @@ fn attributes() -> cxi_eq_attr {
     }
 }
 
-const PAGES: EventQueuePages = EventQueuePages {
-    memory: 1,
-    mapped: 1,
-    is_writable: true,
-    offset: 0,
-};
+const PAGES: EventQueuePages =
+    EventQueuePages { memory: 1, mapped: 1, is_writable: true, offset: 0 };
 
 #[test]
 fn attempts_return_errors_and_leave_nothing() {
@@ -53,32 +49,17 @@ fn attempts_return_errors_and_leave_nothing() {
     let queue =
         |options: cxi_cq_alloc_opts| attempt::command_queue(lni, Some(&rig.events), &options);
     assert_eq!(queue(OPTIONS).unwrap() * 64, 2 * cxi::page_size() as u32);
-    assert_eq!(
-        errno(queue(cxi_cq_alloc_opts {
-            policy: 4,
-            ..OPTIONS
-        })),
-        libc::EINVAL
-    );
+    assert_eq!(errno(queue(cxi_cq_alloc_opts { policy: 4, ..OPTIONS })), libc::EINVAL);
     assert!(attempt::event_queue(lni, PAGES, &attributes()).unwrap());
     let unmapped = EventQueuePages { mapped: 0, ..PAGES };
-    assert_eq!(
-        errno(attempt::event_queue(lni, unmapped, &attributes())),
-        libc::EINVAL
-    );
+    assert_eq!(errno(attempt::event_queue(lni, unmapped, &attributes())), libc::EINVAL);
     attempt::counter(lni, 16).unwrap();
     assert_eq!(errno(attempt::counter(lni, 12)), libc::EINVAL);
     let rights = CXI_MAP_PIN | CXI_MAP_READ | CXI_MAP_WRITE;
     let mapped = attempt::map(lni, Rights::ReadWrite, 100, 8, rights).unwrap();
     assert_eq!((mapped.before, mapped.len), (100, cxi::page_size()));
-    assert_eq!(
-        errno(attempt::map(lni, Rights::Read, 0, 8, rights)),
-        libc::EINVAL
-    );
-    assert_eq!(
-        errno(attempt::map(lni, Rights::Nothing, 0, 8, rights)),
-        libc::EFAULT
-    );
+    assert_eq!(errno(attempt::map(lni, Rights::Read, 0, 8, rights)), libc::EINVAL);
+    assert_eq!(errno(attempt::map(lni, Rights::Nothing, 0, 8, rights)), libc::EFAULT);
     // What was destroyed counts until its interface ends (libcxi.md 10); nothing else counts.
     let mut expected = before;
     for kind in [1, 3, 4] {
@@ -93,10 +74,7 @@ fn attempts_return_errors_and_leave_nothing() {
 #[should_panic(expected = "the queue exceeds its memory")]
 fn attempt_refuses_queue_beyond_its_memory() {
     let rig = Rig::new();
-    let attributes = cxi_eq_attr {
-        queue_len: 2 * cxi::page_size(),
-        ..attributes()
-    };
+    let attributes = cxi_eq_attr { queue_len: 2 * cxi::page_size(), ..attributes() };
     let _ = attempt::event_queue(&rig.lni, PAGES, &attributes);
 }
 
@@ -107,8 +85,7 @@ fn executes_commands_given_as_bytes() {
     let sent = pattern(LEN);
     rig.local.copy_in(0, &sent).unwrap();
     let mut put = rig.dma(C_CMD_PUT, PLAIN, 100);
-    put.set_cmd_type(C_CMD_TYPE_DMA as u8)
-        .set_cmd_size(C_CMD_SIZE_64B as u8);
+    put.set_cmd_type(C_CMD_TYPE_DMA as u8).set_cmd_size(C_CMD_SIZE_64B as u8);
     let mut batch = rig.transmit.batch();
     batch.emit_bytes(put.bytes()).unwrap();
     assert_eq!(batch.bytes(), put.bytes());
@@ -124,9 +101,7 @@ fn shows_bytes_of_batch_with_padding() {
     rig.append(&rig.entry(rig.plain.number()));
     let put = rig.dma(C_CMD_PUT, PLAIN, 8);
     let mut nomatch = crate::rig::nomatch(&put);
-    nomatch
-        .set_opcode(C_CMD_NOMATCH_PUT as u8)
-        .set_restricted(true);
+    nomatch.set_opcode(C_CMD_NOMATCH_PUT as u8).set_restricted(true);
     for _ in 0..100 {
         let mut batch = rig.transmit.batch();
         batch.emit_nomatch_dma(&nomatch).unwrap();
@@ -153,10 +128,7 @@ fn reports_refused_bytes_in_status() {
     let mut failures = EventQueue::new(&rig.lni, 8, CXI_EQ_EC_DISABLE.into()).unwrap();
     let mut queue = cxi::TargetQueue::new(&rig.lni, 64, Some(&failures)).unwrap();
     let mut command = CqCmd::new();
-    command
-        .set_cmd_type(C_CMD_TYPE_CQ as u8)
-        .set_cmd_size(C_CMD_SIZE_64B as u8)
-        .set_opcode(15);
+    command.set_cmd_type(C_CMD_TYPE_CQ as u8).set_cmd_size(C_CMD_SIZE_64B as u8).set_opcode(15);
     let mut batch = queue.batch();
     batch.emit_bytes(command.bytes()).unwrap();
     batch.commit_doorbell();

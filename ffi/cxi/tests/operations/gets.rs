@@ -13,21 +13,7 @@ fn gets_bytes_of_any_length_and_no_others() {
     let entry = rig.entry(rig.plain.number());
     rig.append(&entry);
     // Around the inline limit and the packet size; unaligned at both ends.
-    let lengths = [
-        0,
-        1,
-        7,
-        8,
-        16,
-        17,
-        64,
-        2047,
-        2048,
-        2049,
-        4096,
-        10_000,
-        LEN - 8,
-    ];
+    let lengths = [0, 1, 7, 8, 16, 17, 64, 2047, 2048, 2049, 4096, 10_000, LEN - 8];
     for (round, length) in lengths.into_iter().enumerate() {
         for restricted in [false, true] {
             let (from, to) = (3 * (round % 2), 5 - 5 * (round % 2));
@@ -46,10 +32,7 @@ fn gets_bytes_of_any_length_and_no_others() {
             assert_eq!(rig.run(&get), expected, "{length} bytes");
             let mut wanted = vec![0; LEN];
             wanted[to..to + length].copy_from_slice(&sent[from..from + length]);
-            assert!(
-                Rig::bytes_of(&rig.local, 0, LEN) == wanted,
-                "{length} bytes"
-            );
+            assert!(Rig::bytes_of(&rig.local, 0, LEN) == wanted, "{length} bytes");
         }
     }
     assert!(Rig::bytes_of(&rig.remote, 0, LEN) == sent);

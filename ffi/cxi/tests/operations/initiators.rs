@@ -26,10 +26,8 @@ fn loses_no_update_of_two_initiators() {
         assert!(target.target_events.poll().is_none());
         thread::yield_now();
     }
-    let mut seen: Vec<u64> = initiators
-        .into_iter()
-        .flat_map(|initiator| initiator.join().unwrap())
-        .collect();
+    let mut seen: Vec<u64> =
+        initiators.into_iter().flat_map(|initiator| initiator.join().unwrap()).collect();
 
     let total = INITIATORS as u64 * OPERATIONS;
     let bytes = Rig::bytes_of(&target.remote, 0, 8);

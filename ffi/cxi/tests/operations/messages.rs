@@ -32,15 +32,9 @@ fn delivers_small_message_to_its_receive() {
     let c_state = rig.c_state(MATCHING, false);
     let payload = pattern(192);
     let mut batch = rig.transmit.batch();
-    assert_eq!(
-        batch.emit_idc_msg(&header, &payload),
-        Err(EmitError::NoCState)
-    );
+    assert_eq!(batch.emit_idc_msg(&header, &payload), Err(EmitError::NoCState));
     batch.emit_c_state(&c_state).unwrap();
-    let too_long = EmitError::PayloadTooLong {
-        length: 193,
-        limit: 192,
-    };
+    let too_long = EmitError::PayloadTooLong { length: 193, limit: 192 };
     assert_eq!(batch.emit_idc_msg(&header, &pattern(193)), Err(too_long));
     batch.emit_idc_msg(&header, &payload).unwrap();
     batch.commit_low_latency();
@@ -58,10 +52,7 @@ fn delivers_small_message_to_its_receive() {
     let (kind, put) = reported(&mut rig);
     assert_eq!(kind, EventType::PUT);
     assert!(put.auto_unlinked);
-    assert_eq!(
-        (put.buffer_id, put.match_bits, put.header_data),
-        (7, M, 0x77)
-    );
+    assert_eq!((put.buffer_id, put.match_bits, put.header_data), (7, M, 0x77));
     assert_eq!((put.rlength, put.mlength), (192, 192));
     assert_eq!(Rig::bytes_of(&rig.remote, 0, 192), payload);
 

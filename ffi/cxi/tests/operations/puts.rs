@@ -48,9 +48,7 @@ fn delivers_puts_by_doorbell_and_low_latency() {
         } else {
             batch.commit_low_latency();
         }
-        let seen = next(&mut rig.events, |event| {
-            (event.event_type(), event.return_code())
-        });
+        let seen = next(&mut rig.events, |event| (event.event_type(), event.return_code()));
         assert_eq!(seen, (EventType::ACK, ReturnCode::OK), "round {round}");
         let mut expected = vec![byte; length];
         expected.push(0);

@@ -167,9 +167,7 @@ impl Rig {
     }
 
     fn expect_target_event(&mut self, kind: EventType) {
-        let seen = next(&mut self.target_events, |event| {
-            (event.event_type(), event.return_code())
-        });
+        let seen = next(&mut self.target_events, |event| (event.event_type(), event.return_code()));
         assert_eq!(seen, (kind, ReturnCode::OK));
     }
 

@@ -21,10 +21,7 @@ impl Library {
             .arg(&library)
             .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join(source))
             .status();
-        assert!(
-            status.is_ok_and(|status| status.success()),
-            "cc cannot compile {source}"
-        );
+        assert!(status.is_ok_and(|status| status.success()), "cc cannot compile {source}");
         let path = CString::new(library.as_os_str().as_bytes()).expect("no zero bytes");
         // SAFETY: the path is a C string; loading this library runs no code of its own.
         let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW) };

@@ -111,10 +111,7 @@ fn compare(steps: &[Step], theirs: impl Iterator<Item = Access>) -> Result<(), T
     let ours = |step: &Step| match step.access {
         0 => Access::Ring,
         1 => Access::BeforeLaunch,
-        2 => Access::Store {
-            offset: step.offset as usize,
-            value: step.value & step.known,
-        },
+        2 => Access::Store { offset: step.offset as usize, value: step.value & step.known },
         3 => Access::AfterLaunch,
         4 => Access::Zero(step.offset as usize),
         5 => Access::BeforeAcknowledge,
@@ -139,9 +136,7 @@ fn same_bytes(of: &str, difference: i64) -> Result<(), TestCaseError> {
     if difference < 0 {
         return Ok(());
     }
-    Err(TestCaseError::fail(format!(
-        "{of} differs at byte {difference}"
-    )))
+    Err(TestCaseError::fail(format!("{of} differs at byte {difference}")))
 }
 
 /// The producer of a command queue after nic.md 2 and 3.
@@ -245,9 +240,7 @@ impl Producer {
     pub fn compare_launch(&self, page: &[u8; 4096]) -> Result<(), TestCaseError> {
         let difference = self.functions.producer_launch_difference;
         // SAFETY: `raw` is the queue that `producer_new` returned, and a page has 4096 bytes.
-        same_bytes("the launch page", unsafe {
-            difference(self.raw, page.as_ptr())
-        })
+        same_bytes("the launch page", unsafe { difference(self.raw, page.as_ptr()) })
     }
 }
 

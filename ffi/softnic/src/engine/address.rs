@@ -18,10 +18,7 @@ impl VniRange {
 
     /// Makes a range of one VNI.
     pub fn single(vni: u16) -> Self {
-        Self {
-            first: vni,
-            last: vni,
-        }
+        Self { first: vni, last: vni }
     }
 
     /// Returns the first and the last VNI.
@@ -94,15 +91,7 @@ mod tests {
             let range = VniRange::new(first, last).unwrap();
             assert_eq!(range.bounds(), (first, last));
         }
-        for (first, last) in [
-            (0, 0),
-            (0, 65535),
-            (1, 2),
-            (3, 5),
-            (8, 23),
-            (17, 16),
-            (9, 7),
-        ] {
+        for (first, last) in [(0, 0), (0, 65535), (1, 2), (3, 5), (8, 23), (17, 16), (9, 7)] {
             assert_eq!(VniRange::new(first, last), None, "{first} to {last}");
         }
     }

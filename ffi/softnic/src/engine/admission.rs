@@ -62,11 +62,8 @@ impl<W: Wire> Engine<W> {
         let found = matching::find(pte, packet);
         self.lists.searched(matching::attempts(pte, found), 1);
         let Some((list, at)) = found else {
-            let reason = if is_managed_by_software {
-                C_SC_FC_REQUEST_FULL
-            } else {
-                C_SC_FC_NO_MATCH
-            };
+            let reason =
+                if is_managed_by_software { C_SC_FC_REQUEST_FULL } else { C_SC_FC_NO_MATCH };
             return (None, self.refuse(packet, number, reason));
         };
         let entry = pte.lists.get(list)[at];
@@ -92,20 +89,15 @@ impl<W: Wire> Engine<W> {
         let landing = Landing {
             pte: number,
             entry: entry.command,
-            place: place.unwrap_or(Place {
-                start: placement::clamped(&entry, packet).start,
-                length: 0,
-            }),
+            place: place
+                .unwrap_or(Place { start: placement::clamped(&entry, packet).start, length: 0 }),
             auto_unlinked: used_up,
         };
         if place.is_ok() && !has_room(packet, &landing, pte, &mut self.eqs) {
             return (None, self.refuse(packet, number, C_SC_FC_EQ_FULL));
         }
         if pte.options.en_event_match && !entry.command.event_comm_disable() {
-            let event = Target {
-                kind: C_EVENT_MATCH,
-                ..Target::of(packet, &landing, C_RC_OK)
-            };
+            let event = Target { kind: C_EVENT_MATCH, ..Target::of(packet, &landing, C_RC_OK) };
             pte.post(&event, &mut self.eqs, &self.entries);
         }
         if (used_up || used != entry.used)
@@ -169,10 +161,9 @@ impl<W: Wire> Engine<W> {
         let lni = pte.and_then(|pte| self.lnis.get(pte.lni));
         let lac = landing.entry.lac();
         let start = landing.place.start - u64::from(length);
-        let place = lni.ok_or(C_RC_INVALID_AC).and_then(|lni| {
-            lni.space
-                .translate(lac, start, length.into(), Access::Write)
-        });
+        let place = lni
+            .ok_or(C_RC_INVALID_AC)
+            .and_then(|lni| lni.space.translate(lac, start, length.into(), Access::Write));
         let written = place.and_then(|to| {
             // SAFETY: `length` is at most the size of `headers`, and `translate` found as many
             // bytes, which software keeps mapped while list entries use them.
@@ -191,14 +182,10 @@ impl<W: Wire> Engine<W> {
         let (disabled, not_found) = match reason {
             C_SC_FC_NO_MATCH => (ListCount::DisabledNoMatch, ListCount::NotFoundNoMatch),
             C_SC_FC_EQ_FULL => (ListCount::DisabledEqFull, ListCount::NotFoundEqFull),
-            C_SC_FC_REQUEST_FULL => (
-                ListCount::DisabledRequestEmpty,
-                ListCount::NotFoundRequestEmpty,
-            ),
-            _ => (
-                ListCount::DisabledNoUnexpected,
-                ListCount::NotFoundNoUnexpected,
-            ),
+            C_SC_FC_REQUEST_FULL => {
+                (ListCount::DisabledRequestEmpty, ListCount::NotFoundRequestEmpty)
+            }
+            _ => (ListCount::DisabledNoUnexpected, ListCount::NotFoundNoUnexpected),
         };
         self.lists.count(match code {
             C_RC_PT_DISABLED => disabled,
@@ -228,10 +215,7 @@ impl<W: Wire> Engine<W> {
         };
         self.raise(code);
         let kind = count_of_kind(packet);
-        for count in [kind, ListCount::MatchRequest, ListCount::Fail]
-            .into_iter()
-            .chain(cause)
-        {
+        for count in [kind, ListCount::MatchRequest, ListCount::Fail].into_iter().chain(cause) {
             self.lists.count(count);
         }
         code
@@ -330,11 +314,7 @@ fn has_room(packet: &Packet, landing: &Landing, pte: &Pte, eqs: &mut Table<Event
             expect(SLOT);
         }
         if !entry.event_success_disable() || is_rendezvous {
-            expect(events::target_size(
-                queue,
-                &event,
-                pte.options.use_long_event,
-            ));
+            expect(events::target_size(queue, &event, pte.options.use_long_event));
         }
         if is_rendezvous && event.ptl_list == C_PTL_LIST_PRIORITY as u8 {
             expect(SLOT);

@@ -41,12 +41,7 @@ impl Amo {
     /// Unpacks what `to_bits` packed.
     pub fn from_bits(bits: u32) -> Self {
         let [op, kind, comparison, fetching] = bits.to_le_bytes();
-        Self {
-            op,
-            kind,
-            comparison,
-            fetching: fetching != 0,
-        }
+        Self { op, kind, comparison, fetching: fetching != 0 }
     }
 }
 
@@ -72,10 +67,7 @@ pub fn takes_two_operands(op: u8) -> bool {
 
 /// Whether the combination is valid (nic.md 11.3). Only CSWAP has a comparison.
 pub fn is_valid(amo: Amo) -> bool {
-    let equality = matches!(
-        u32::from(amo.comparison),
-        C_AMO_OP_CSWAP_EQ | C_AMO_OP_CSWAP_NE
-    );
+    let equality = matches!(u32::from(amo.comparison), C_AMO_OP_CSWAP_EQ | C_AMO_OP_CSWAP_NE);
     let compares = u32::from(amo.comparison) <= C_AMO_OP_CSWAP_GT;
     let op = u32::from(amo.op);
     match u32::from(amo.kind) {
@@ -86,10 +78,7 @@ pub fn is_valid(amo: Amo) -> bool {
         },
         C_AMO_TYPE_FLOAT_T | C_AMO_TYPE_DOUBLE_T => match op {
             C_AMO_OP_CSWAP => compares,
-            _ => matches!(
-                op,
-                C_AMO_OP_MIN | C_AMO_OP_MAX | C_AMO_OP_SUM | C_AMO_OP_SWAP
-            ),
+            _ => matches!(op, C_AMO_OP_MIN | C_AMO_OP_MAX | C_AMO_OP_SUM | C_AMO_OP_SWAP),
         },
         C_AMO_TYPE_FLOAT_COMPLEX_T | C_AMO_TYPE_DOUBLE_COMPLEX_T => match op {
             C_AMO_OP_CSWAP => equality,
@@ -111,17 +100,10 @@ pub struct Exceptions {
 }
 
 impl Exceptions {
-    const NONE: Self = Self {
-        invalid: false,
-        overflow: false,
-        inexact: false,
-    };
+    const NONE: Self = Self { invalid: false, overflow: false, inexact: false };
 
     fn invalid(invalid: bool) -> Self {
-        Self {
-            invalid,
-            ..Self::NONE
-        }
+        Self { invalid, ..Self::NONE }
     }
 
     fn or(self, other: Self) -> Self {
@@ -141,11 +123,7 @@ pub fn execute(amo: Amo, target: u128, first: u128, second: u128) -> (u128, Exce
     let (first, second) = (first & mask, second & mask);
     let op = u32::from(amo.op);
     let cswap = |order| {
-        if holds(u32::from(amo.comparison), order) {
-            first
-        } else {
-            target
-        }
+        if holds(u32::from(amo.comparison), order) { first } else { target }
     };
     let (value, exceptions) = match (u32::from(amo.kind), op) {
         (_, C_AMO_OP_SWAP) => (first, Exceptions::NONE),
@@ -172,10 +150,8 @@ pub fn execute(amo: Amo, target: u128, first: u128, second: u128) -> (u128, Exce
                 C_AMO_OP_SUM => wide(format.add(t, a)),
                 _ => {
                     let (order, signaling) = format.compare(second as u64, t);
-                    let ordered = !matches!(
-                        u32::from(amo.comparison),
-                        C_AMO_OP_CSWAP_EQ | C_AMO_OP_CSWAP_NE
-                    );
+                    let ordered =
+                        !matches!(u32::from(amo.comparison), C_AMO_OP_CSWAP_EQ | C_AMO_OP_CSWAP_NE);
                     // An ordered comparison with a NaN is invalid, even if the NaN is quiet.
                     let unordered = Exceptions::invalid(ordered && order.is_none());
                     (cswap(order), signaling.or(unordered))
@@ -190,11 +166,7 @@ pub fn execute(amo: Amo, target: u128, first: u128, second: u128) -> (u128, Exce
             // Moves the sign bit to the top.
             let extend = |value: u128| (value << (128 - bits)) as i128;
             let order = |x: u128, y: u128| {
-                if signed {
-                    extend(x).cmp(&extend(y))
-                } else {
-                    x.cmp(&y)
-                }
+                if signed { extend(x).cmp(&extend(y)) } else { x.cmp(&y) }
             };
             let truth = u128::from;
             let value = match op {
@@ -320,11 +292,8 @@ impl Format {
         }
         let finite = t.is_finite() && a.is_finite();
         let overflow = finite && result.is_infinite();
-        let exceptions = Exceptions {
-            invalid: false,
-            overflow,
-            inexact: overflow || (finite && !exact),
-        };
+        let exceptions =
+            Exceptions { invalid: false, overflow, inexact: overflow || (finite && !exact) };
         (sum, exceptions)
     }
 }

@@ -8,12 +8,7 @@ mod model;
 use model::{Random, TYPES, model};
 
 fn amo(op: u32, kind: u32, comparison: u32) -> Amo {
-    Amo {
-        op: op as u8,
-        kind: kind as u8,
-        comparison: comparison as u8,
-        fetching: false,
-    }
+    Amo { op: op as u8, kind: kind as u8, comparison: comparison as u8, fetching: false }
 }
 
 #[test]
@@ -169,18 +164,9 @@ fn axor_follows_example_of_specification() {
 #[test]
 fn raises_exceptions() {
     let none = Exceptions::default();
-    let invalid = Exceptions {
-        invalid: true,
-        ..none
-    };
-    let inexact = Exceptions {
-        inexact: true,
-        ..none
-    };
-    let overflow = Exceptions {
-        overflow: true,
-        ..inexact
-    };
+    let invalid = Exceptions { invalid: true, ..none };
+    let inexact = Exceptions { inexact: true, ..none };
+    let overflow = Exceptions { overflow: true, ..inexact };
     let (quiet, signaling) = (0x7fc0_0000, 0x7f80_0001);
     let bits = |value: f32| u128::from(value.to_bits());
     let (one, max) = (bits(1.0), bits(f32::MAX));
@@ -210,10 +196,7 @@ fn raises_exceptions() {
     ] {
         let amo = amo(op, C_AMO_TYPE_FLOAT_T, comparison);
         let (_, raised) = execute(amo, target, first, second);
-        assert_eq!(
-            raised, expected,
-            "{amo:?} {target:#x} {first:#x} {second:#x}"
-        );
+        assert_eq!(raised, expected, "{amo:?} {target:#x} {first:#x} {second:#x}");
     }
     // Either part of a complex number can raise an exception.
     let both = |real: f32, imaginary: f32| bits(real) | bits(imaginary) << 32;

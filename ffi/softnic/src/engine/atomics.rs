@@ -59,9 +59,7 @@ impl<W: Wire> Engine<W> {
         let start = landing.place.start;
         let length = packet.rlength();
         let lac = landing.entry.lac();
-        let place = lni
-            .space
-            .translate(lac, start, length.into(), Access::Write)?;
+        let place = lni.space.translate(lac, start, length.into(), Access::Write)?;
         let mut operands = [0_u128; 2];
         let carried = usize::from(packet.length).min(size_of_val(&operands));
         // SAFETY: the packet has `carried` bytes, and the array has room for them.

@@ -166,11 +166,7 @@ impl Operation {
         self.user_ptr = c_state.user_ptr();
         self.success_disable = c_state.event_success_disable();
         self.send_disable = c_state.event_send_disable();
-        let completion = if replies {
-            c_state.event_ct_reply()
-        } else {
-            c_state.event_ct_ack()
-        };
+        let completion = if replies { c_state.event_ct_reply() } else { c_state.event_ct_ack() };
         self.counting = Counting::new(
             c_state.ct(),
             c_state.event_ct_send(),
@@ -184,11 +180,8 @@ impl Operation {
     fn idc_put(&mut self, command: &Command, c_state: &CStateCmd) -> Result<(), ReturnCode> {
         let header = IdcHdr::from_bytes(command.bytes());
         let length = usize::from(header.length());
-        let limit = if c_state.restricted() {
-            C_MAX_IDC_PAYLOAD_RES
-        } else {
-            C_MAX_IDC_PAYLOAD_UNR
-        };
+        let limit =
+            if c_state.restricted() { C_MAX_IDC_PAYLOAD_RES } else { C_MAX_IDC_PAYLOAD_UNR };
         if length < IdcHdr::SIZE
             || length > command.size()
             || length - IdcHdr::SIZE > limit as usize
@@ -245,23 +238,14 @@ impl Operation {
                     comparison: large.cswap_op(),
                     fetching,
                 },
-                [
-                    large.op1_word1(),
-                    large.op1_word2(),
-                    large.op2_word1(),
-                    large.op2_word2(),
-                ],
+                [large.op1_word1(), large.op1_word2(), large.op2_word1(), large.op2_word2()],
             ),
             32 => {
                 let mut payload = [0; SmallAmoPayload::SIZE];
                 payload.copy_from_slice(&command.bytes::<32>()[IdcHdr::SIZE..]);
                 let small = SmallAmoPayload::from_bytes(payload);
-                let amo = Amo {
-                    op: small.amo_op(),
-                    kind: small.amo_type(),
-                    comparison: 0,
-                    fetching,
-                };
+                let amo =
+                    Amo { op: small.amo_op(), kind: small.amo_type(), comparison: 0, fetching };
                 // This form has no field for a result, a second operand or a second word.
                 let too_small = fetching
                     || arithmetic::takes_two_operands(amo.op)
@@ -273,10 +257,7 @@ impl Operation {
             }
             _ => return Err(C_RC_CMD_INVALID_ARG),
         };
-        let result = Local {
-            lac: c_state.write_lac(),
-            iova: large.local_addr(),
-        };
+        let result = Local { lac: c_state.write_lac(), iova: large.local_addr() };
         self.immediate(Kind::Atomic, header.dfa(), c_state, fetching);
         self.remote_offset = header.remote_offset();
         self.length = arithmetic::size(amo.kind).unwrap_or(0);
@@ -291,10 +272,7 @@ impl Operation {
     #[inline]
     fn dma(&mut self, command: &Command, kind: Kind) {
         let command = NomatchDmaCmd::from_bytes(command.bytes());
-        let local = Local {
-            lac: command.lac(),
-            iova: command.local_addr(),
-        };
+        let local = Local { lac: command.lac(), iova: command.local_addr() };
         let (source, result, completion) = match kind {
             Kind::Get => (Source::Nothing, Some(local), command.event_ct_reply()),
             _ => (Source::Memory(local), None, command.event_ct_ack()),
@@ -354,10 +332,7 @@ impl Operation {
     fn dma_amo(&mut self, command: &Command, fetching: bool) -> Result<(), ReturnCode> {
         let amo = DmaAmoCmd::from_bytes(command.bytes());
         check(!(fetching && amo.flush()))?; // nic.md 12
-        let result = Local {
-            lac: amo.write_lac(),
-            iova: amo.local_write_addr(),
-        };
+        let result = Local { lac: amo.write_lac(), iova: amo.local_write_addr() };
         self.dma(command, Kind::Atomic);
         self.initiator = amo.initiator();
         self.match_bits = amo.match_bits();
@@ -370,17 +345,9 @@ impl Operation {
             comparison: amo.cswap_op(),
             fetching,
         };
-        let completion = if fetching {
-            amo.event_ct_reply()
-        } else {
-            amo.event_ct_ack()
-        };
-        self.counting = Counting::new(
-            amo.ct(),
-            amo.event_ct_send(),
-            completion,
-            amo.event_ct_bytes(),
-        );
+        let completion = if fetching { amo.event_ct_reply() } else { amo.event_ct_ack() };
+        self.counting =
+            Counting::new(amo.ct(), amo.event_ct_send(), completion, amo.event_ct_bytes());
         Ok(())
     }
 
@@ -438,17 +405,8 @@ impl Operation {
         }
         let first = u128::from_le_bytes(bytes);
         let amo = DmaAmoCmd::from_bytes(command.bytes());
-        let origin = if space.is_huge(operand.lac) {
-            Origin::HugePages
-        } else {
-            Origin::Memory
-        };
-        let operands = [
-            first as u64,
-            (first >> 64) as u64,
-            amo.op2_word1(),
-            amo.op2_word2(),
-        ];
+        let origin = if space.is_huge(operand.lac) { Origin::HugePages } else { Origin::Memory };
+        let operands = [first as u64, (first >> 64) as u64, amo.op2_word1(), amo.op2_word2()];
         self.source = Source::Operands(operands, origin);
         Ok(())
     }
@@ -477,11 +435,7 @@ impl Operation {
 
 /// CMD_INVALID_ARG unless the condition holds.
 fn check(condition: bool) -> Result<(), ReturnCode> {
-    if condition {
-        Ok(())
-    } else {
-        Err(C_RC_CMD_INVALID_ARG)
-    }
+    if condition { Ok(()) } else { Err(C_RC_CMD_INVALID_ARG) }
 }
 
 impl Source {

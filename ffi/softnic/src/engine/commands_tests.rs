@@ -12,12 +12,7 @@ fn command() -> impl Strategy<Value = Command> {
 /// A command that is often accepted: its type, size and opcode fit, and its length is the length of
 /// an immediate put or atomic operation.
 fn plausible() -> impl Strategy<Value = Command> {
-    let opcodes = [
-        C_CMD_PUT,
-        C_CMD_SMALL_MESSAGE,
-        C_CMD_ATOMIC,
-        C_CMD_FETCHING_ATOMIC,
-    ];
+    let opcodes = [C_CMD_PUT, C_CMD_SMALL_MESSAGE, C_CMD_ATOMIC, C_CMD_FETCHING_ATOMIC];
     let immediate = opcodes.map(|opcode| (C_CMD_TYPE_IDC, C_CMD_SIZE_64B, opcode));
     let dma = [
         (C_CMD_TYPE_IDC, C_CMD_SIZE_32B, C_CMD_PUT),

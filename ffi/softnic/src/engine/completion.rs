@@ -17,15 +17,12 @@ impl<W: Wire> Engine<W> {
         let Some(transaction) = self.transactions.finish(packet.tag) else {
             return;
         };
-        let code = transaction
-            .local_error
-            .unwrap_or(u32::from(packet.return_code));
+        let code = transaction.local_error.unwrap_or(u32::from(packet.return_code));
         if let Some(queue) = transaction.queue.and_then(|number| self.tx.get_mut(number)) {
             queue.outstanding -= 1;
             queue.ring.is_refused |= code != C_RC_OK;
         }
-        self.counters
-            .count_completion(transaction.counting, packet.total, code, &mut self.eqs);
+        self.counters.count_completion(transaction.counting, packet.total, code, &mut self.eqs);
         if code == C_RC_OK && transaction.success_disable {
             return;
         }
@@ -115,8 +112,7 @@ impl<W: Wire> Engine<W> {
         let entry = &landing.entry;
         let counting = Counting::of_entry(entry, entry.event_ct_comm());
         let length = landing.mlength(packet);
-        self.counters
-            .count_completion(counting, length, code, &mut self.eqs);
+        self.counters.count_completion(counting, length, code, &mut self.eqs);
         let is_success = code == C_RC_OK && packet.kind != Kind::Rendezvous;
         let quiet = entry.event_comm_disable() || (entry.event_success_disable() && is_success);
         if !quiet && let Some(pte) = self.ptes.get(landing.pte) {

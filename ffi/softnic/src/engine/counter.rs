@@ -138,13 +138,7 @@ impl Counter {
         for offset in [ADD_SUCCESS, ADD_FAILURE, RESET_SUCCESS, RESET_FAILURE] {
             doorbells.word(offset).store(UNTOUCHED, Ordering::Relaxed);
         }
-        Self {
-            lni,
-            success: 0,
-            failure: 0,
-            write_back: None,
-            doorbells,
-        }
+        Self { lni, success: 0, failure: 0, write_back: None, doorbells }
     }
 
     /// Sets the address of the write-back word; `None` for no write-back.
@@ -204,10 +198,7 @@ impl Counter {
             return;
         };
         let mut counts = CtWriteback::new();
-        counts
-            .set_ct_success(self.success)
-            .set_ct_failure(self.failure)
-            .set_ct_writeback(true);
+        counts.set_ct_success(self.success).set_ct_failure(self.failure).set_ct_writeback(true);
         let word = std::ptr::with_exposed_provenance_mut(address);
         // SAFETY: the caller of `set_write_back` keeps this aligned word mapped and writable.
         let word = unsafe { AtomicU64::from_ptr(word) };
@@ -250,12 +241,7 @@ mod tests {
         page.word(128).store(0, Ordering::Release);
         page.word(192).store(7, Ordering::Release);
         let set = |success, failure| Some(Change::Set { success, failure });
-        let changes = [
-            set(Some(0), None),
-            set(None, Some(0)),
-            Some(add(5, 0)),
-            Some(add(0, 3)),
-        ];
+        let changes = [set(Some(0), None), set(None, Some(0)), Some(add(5, 0)), Some(add(0, 3))];
         assert_eq!(counter.take_doorbells(), changes);
         assert_eq!(counter.take_doorbells(), [None; 4]);
     }

@@ -42,11 +42,7 @@ pub fn execute(
     }
     let fields = CtCmd::from_bytes(command.bytes());
     let own = |ct: u16| {
-        if counters.is_of(ct, issuer.lni) {
-            Ok(usize::from(ct))
-        } else {
-            Err(C_RC_PERM_VIOLATION)
-        }
+        if counters.is_of(ct, issuer.lni) { Ok(usize::from(ct)) } else { Err(C_RC_PERM_VIOLATION) }
     };
     let action = match opcode {
         C_CMD_CT_SET => {
@@ -71,28 +67,16 @@ pub fn execute(
             counters.cancel(ct, eqs);
             return Ok(());
         }
-        C_CMD_CT_TRIG_SET => Action::Change {
-            ct: own(fields.ct())?,
-            change: set(&fields),
-        },
-        C_CMD_CT_TRIG_INC => Action::Change {
-            ct: own(fields.ct())?,
-            change: add(&fields),
-        },
+        C_CMD_CT_TRIG_SET => Action::Change { ct: own(fields.ct())?, change: set(&fields) },
+        C_CMD_CT_TRIG_INC => Action::Change { ct: own(fields.ct())?, change: add(&fields) },
         C_CMD_CT_TRIG_DMA => Action::Launch(Launch {
             queue: issuer.queue,
             slot: issuer.slot,
             command: Box::new(embedded(command, issuer.c_state)?),
         }),
-        _ => Action::Event {
-            eq: event_queue::check_owner(eqs, fields.eq(), issuer.lni)?,
-        },
+        _ => Action::Event { eq: event_queue::check_owner(eqs, fields.eq(), issuer.lni)? },
     };
-    let trigger = Trigger {
-        queue: Some(issuer.queue),
-        threshold: fields.threshold(),
-        action,
-    };
+    let trigger = Trigger { queue: Some(issuer.queue), threshold: fields.threshold(), action };
     let watched = own(fields.trig_ct())?;
     counters.arm(watched, trigger, eqs)
 }

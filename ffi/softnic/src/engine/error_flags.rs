@@ -57,10 +57,7 @@ impl ErrorFlag {
     /// An event without room in its queue: of flow control, or any other.
     pub fn dropped_event(kind: u32) -> Self {
         let bit = if kind == C_EVENT_STATE_CHANGE { 33 } else { 34 };
-        Self {
-            block: Block::Ee,
-            bit,
-        }
+        Self { block: Block::Ee, bit }
     }
 
     /// Returns the flag that an operation with this return code sets where it fails. The pairs

@@ -298,11 +298,7 @@ impl EventQueue {
     pub fn post<const N: usize>(&mut self, event: &[u8; N]) -> bool {
         let rest = self.rest_of_slot();
         let fits = rest >= N;
-        let at = if fits {
-            self.write
-        } else {
-            self.step(self.write, rest)
-        };
+        let at = if fits { self.write } else { self.step(self.write, rest) };
         let is_clear = if self.combines {
             // The slot that is being filled was clear when its first event was posted.
             !at.is_multiple_of(SLOT) || self.is_clear(at, at + SLOT)
@@ -354,11 +350,7 @@ impl EventQueue {
         let mut end = self.write;
         sizes.iter().all(|&size| {
             let rest = SLOT - end % SLOT;
-            let at = if rest >= size {
-                end
-            } else {
-                self.step(end, rest)
-            };
+            let at = if rest >= size { end } else { self.step(end, rest) };
             end = self.step(at, size);
             self.has_room(at, self.reserved)
         })
@@ -372,11 +364,7 @@ impl EventQueue {
     /// Returns the offset `len` bytes after `at`.
     fn step(&self, at: usize, len: usize) -> usize {
         let next = at + len;
-        if next == self.slots * SLOT {
-            SLOT
-        } else {
-            next
-        }
+        if next == self.slots * SLOT { SLOT } else { next }
     }
 
     /// Whether the slot of byte `at` may be written. A partly filled slot may; a new one must leave
@@ -420,9 +408,7 @@ impl EventQueue {
     /// Whether a range is zero. Only such bytes are written, because readers find the end of the
     /// events by them.
     fn is_clear(&self, from: usize, to: usize) -> bool {
-        (from..to)
-            .step_by(8)
-            .all(|at| self.word(at).load(Ordering::Relaxed) == 0)
+        (from..to).step_by(8).all(|at| self.word(at).load(Ordering::Relaxed) == 0)
     }
 
     /// Adds a record to the current slot, which has room for it.
@@ -442,8 +428,7 @@ impl EventQueue {
         for (index, value) in first.iter().enumerate() {
             self.word(at + 8 * index).store(*value, Ordering::Relaxed);
         }
-        self.word(at + 8 * first.len())
-            .store(*last, Ordering::Release);
+        self.word(at + 8 * first.len()).store(*last, Ordering::Release);
     }
 
     /// Holds a record for byte `at`, and writes its slot if that is full.

@@ -126,8 +126,7 @@ pub fn initiator(eqs: &mut Table<EventQueue>, eq: u16, event: &Initiator) {
     let mut bytes = [0; EventInitiatorLong::SIZE];
     bytes[..EventInitiatorShort::SIZE].copy_from_slice(short.bytes());
     let mut long = EventInitiatorLong::from_bytes(bytes);
-    long.set_event_size(C_EVENT_SIZE_32_BYTE as u8)
-        .set_return_code(event.return_code as u8);
+    long.set_event_size(C_EVENT_SIZE_32_BYTE as u8).set_return_code(event.return_code as u8);
     queue.post(long.bytes());
 }
 
@@ -174,11 +173,7 @@ pub fn target_size(queue: &EventQueue, event: &Target, use_long_event: bool) -> 
         && event.rlength < 1 << 20
         && queue.flags & u64::from(CXI_EQ_TGT_LONG) == 0
         && !use_long_event;
-    if short {
-        EventTargetShort::SIZE
-    } else {
-        EventTargetLong::SIZE
-    }
+    if short { EventTargetShort::SIZE } else { EventTargetLong::SIZE }
 }
 
 /// Returns the event of an entry that an operation used up.

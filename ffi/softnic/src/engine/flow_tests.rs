@@ -92,13 +92,7 @@ fn get_fails_when_initiator_unmaps_memory() {
 fn get_fails_when_target_unmaps_memory() {
     let (mut initiator, mut target, _) = half_done_get();
     let (lni, lac, iova) = (target.lni, target.lac, target.iova);
-    target
-        .engine
-        .lnis
-        .get_mut(lni)
-        .unwrap()
-        .space
-        .unmap(lac, iova, LEN);
+    target.engine.lnis.get_mut(lni).unwrap().space.unmap(lac, iova, LEN);
     settle(&mut initiator, &mut target);
     let code = C_RC_INVALID_AC;
     assert_eq!(initiator.event(), Some((C_EVENT_REPLY, code, true)));
@@ -111,10 +105,7 @@ fn get_fails_when_portal_is_destroyed() {
     target.engine.remove_pte(target.pte);
     // Another portal gets its number, and must not be affected.
     let another = Pte::new(target.lni, 1, PteOptions::default());
-    assert_eq!(
-        target.engine.ptes.insert_again(target.lni, another),
-        Some(target.pte)
-    );
+    assert_eq!(target.engine.ptes.insert_again(target.lni, another), Some(target.pte));
     settle(&mut initiator, &mut target);
     let code = C_RC_MST_CANCELLED;
     assert_eq!(initiator.event(), Some((C_EVENT_REPLY, code, true)));

@@ -23,12 +23,7 @@ impl<W: Wire> Engine<W> {
         };
         match self.match_operation(peer, packet) {
             (Some(landing), C_RC_OK) => {
-                let mut reply = Reply {
-                    peer,
-                    landing,
-                    request: *packet,
-                    sent: 0,
-                };
+                let mut reply = Reply { peer, landing, request: *packet, sent: 0 };
                 if !self.send_reply(&mut reply) {
                     self.replies.push_back(reply);
                 }
@@ -71,9 +66,8 @@ impl<W: Wire> Engine<W> {
         let total = reply.landing.place.length;
         let most = self.wire.most_payload() as u32;
         let pte = self.ptes.get(reply.landing.pte);
-        let origin = pte.map_or(Origin::Memory, |pte| {
-            self.origin(pte.lni, reply.landing.entry.lac())
-        });
+        let origin =
+            pte.map_or(Origin::Memory, |pte| self.origin(pte.lni, reply.landing.entry.lac()));
         for _ in 0..BURST {
             let length = (total - reply.sent).min(most) as u16;
             let from = self.source(reply, length).and_then(|from| match from {
@@ -131,9 +125,7 @@ impl<W: Wire> Engine<W> {
         let start = reply.landing.place.start + u64::from(reply.sent);
         let pte = self.ptes.get(reply.landing.pte).ok_or(C_RC_MST_CANCELLED)?;
         let lni = self.lnis.get(pte.lni).ok_or(C_RC_MST_CANCELLED)?;
-        lni.space
-            .translate(entry.lac(), start, u64::from(length), Access::Read)
-            .map(Some)
+        lni.space.translate(entry.lac(), start, u64::from(length), Access::Read).map(Some)
     }
 
     /// Handles data for an operation of this NIC.
@@ -151,8 +143,7 @@ impl<W: Wire> Engine<W> {
             let lni = self.lnis.get(destination.lni).ok_or(C_RC_INVALID_AC);
             let place = lni.and_then(|lni| {
                 let iova = destination.iova + u64::from(packet.offset);
-                lni.space
-                    .translate(destination.lac, iova, length as u64, Access::Write)
+                lni.space.translate(destination.lac, iova, length as u64, Access::Write)
             });
             match place {
                 Ok(to) => {

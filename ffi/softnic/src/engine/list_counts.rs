@@ -87,17 +87,10 @@ impl Match {
     fn is_counted(index: usize, number: u32) -> bool {
         let flag = |bit: u32| index >> bit & 1 == 1;
         let kind = ListCount::Put as u32 + (index as u32 & 7);
-        let lists = [
-            ListCount::MatchPriority,
-            ListCount::MatchOverflow,
-            ListCount::MatchRequestList,
-        ];
+        let lists =
+            [ListCount::MatchPriority, ListCount::MatchOverflow, ListCount::MatchRequestList];
         let of_list = lists.get(index >> 7).map(|&count| count as u32);
-        let always = [
-            ListCount::Success,
-            ListCount::MatchRequest,
-            ListCount::MatchSuccess,
-        ];
+        let always = [ListCount::Success, ListCount::MatchRequest, ListCount::MatchSuccess];
         let flags = [
             (3, ListCount::MatchUseOnce),
             (4, ListCount::MatchLocal),
@@ -107,9 +100,7 @@ impl Match {
         number == kind
             || Some(number) == of_list
             || always.iter().any(|&count| number == count as u32)
-            || flags
-                .iter()
-                .any(|&(bit, count)| flag(bit) && number == count as u32)
+            || flags.iter().any(|&(bit, count)| flag(bit) && number == count as u32)
     }
 }
 

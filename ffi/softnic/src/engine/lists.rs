@@ -100,8 +100,6 @@ impl Lists {
 
     /// Returns the header of a message, if it is still on the UNEXPECTED list.
     pub fn header_of(&mut self, message: &Packet) -> Option<&mut Unexpected> {
-        self.unexpected
-            .iter_mut()
-            .find(|unexpected| unexpected.header.is_same_message(message))
+        self.unexpected.iter_mut().find(|unexpected| unexpected.header.is_same_message(message))
     }
 }

@@ -67,10 +67,7 @@ fn on_card(node: &mut Node) -> &'static Card {
         card.set_word(at, node.word(at));
     }
     let lni = node.engine.lnis.get_mut(node.lni).unwrap();
-    let location = Location {
-        va: START,
-        memory: Memory::Gpu(card),
-    };
+    let location = Location { va: START, memory: Memory::Gpu(card) };
     lni.space.place(node.lac, node.iova, location, LEN);
     card
 }
@@ -99,11 +96,7 @@ fn moves_data_between_all_memories() {
             settle(initiator, target);
             assert_eq!(initiator.event(), Some((C_EVENT_REPLY, C_RC_OK, false)));
             for at in (0..LEN).step_by(8) {
-                let sent = if at < len {
-                    word(target, theirs, at)
-                } else {
-                    0
-                };
+                let sent = if at < len { word(target, theirs, at) } else { 0 };
                 assert_eq!(word(initiator, ours, at), sent, "{len} {at}");
             }
             // From another part of the own memory, with other words.

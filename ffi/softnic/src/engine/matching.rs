@@ -15,9 +15,7 @@ use super::portal::{Pte, PteOptions};
 pub fn find(pte: &Pte, packet: &Packet) -> Option<(c_ptl_list, usize)> {
     if pte.state == C_PTLTE_SOFTWARE_MANAGED {
         let entries = pte.lists.get(C_PTL_LIST_REQUEST);
-        let at = entries
-            .iter()
-            .position(|entry| placement::fits(entry, packet))?;
+        let at = entries.iter().position(|entry| placement::fits(entry, packet))?;
         return Some((C_PTL_LIST_REQUEST, at));
     }
     let search = |list| {

@@ -53,29 +53,20 @@ impl Mapping {
     /// Returns the location `skip` bytes behind the start.
     #[inline]
     fn at(&self, skip: u64) -> Location {
-        Location {
-            va: self.location.va + skip as usize,
-            ..self.location
-        }
+        Location { va: self.location.va + skip as usize, ..self.location }
     }
 
     /// Returns the part before an address.
     fn up_to(&self, iova: u64) -> Option<Self> {
-        (self.iova < iova).then(|| Self {
-            len: (iova.min(self.end()) - self.iova) as usize,
-            ..*self
-        })
+        (self.iova < iova)
+            .then(|| Self { len: (iova.min(self.end()) - self.iova) as usize, ..*self })
     }
 
     /// Returns the part from an address on.
     fn from(&self, iova: u64) -> Option<Self> {
         (iova < self.end()).then(|| {
             let skip = iova.saturating_sub(self.iova);
-            Self {
-                iova: self.iova + skip,
-                location: self.at(skip),
-                len: self.len - skip as usize,
-            }
+            Self { iova: self.iova + skip, location: self.at(skip), len: self.len - skip as usize }
         })
     }
 }
@@ -98,15 +89,10 @@ impl Context {
         let Some(first) = self.mappings.iter().position(touched) else {
             return;
         };
-        let count = self.mappings[first..]
-            .iter()
-            .take_while(|m| touched(m))
-            .count();
+        let count = self.mappings[first..].iter().take_while(|m| touched(m)).count();
         let cut = self.mappings.drain(first..first + count);
-        let rest: Vec<Mapping> = cut
-            .flat_map(|mapping| [mapping.up_to(iova), mapping.from(end)])
-            .flatten()
-            .collect();
+        let rest: Vec<Mapping> =
+            cut.flat_map(|mapping| [mapping.up_to(iova), mapping.from(end)]).flatten().collect();
         self.mappings.splice(first..first, rest);
     }
 }
@@ -164,9 +150,7 @@ impl AddressSpace {
         };
         let slot = &mut self.contexts[lac];
         let iova = slot.as_ref().map_or((lac as u64 + 1) << 44, |c| c.next);
-        let next = iova
-            .saturating_add(len as u64)
-            .checked_add(page_size() as u64);
+        let next = iova.saturating_add(len as u64).checked_add(page_size() as u64);
         let next = next.filter(|&next| next <= END).ok_or(Full::Addresses)?;
         let context = slot.get_or_insert_with(|| Context {
             flags,
@@ -184,11 +168,7 @@ impl AddressSpace {
         if let Some(context) = &mut self.contexts[usize::from(lac)] {
             context.clear(iova, len);
             let at = context.mappings.partition_point(|other| other.iova < iova);
-            let mapping = Mapping {
-                iova,
-                location,
-                len,
-            };
+            let mapping = Mapping { iova, location, len };
             context.mappings.insert(at, mapping);
         }
     }
@@ -219,18 +199,11 @@ impl AddressSpace {
         len: u64,
         access: Access,
     ) -> Result<Location, ReturnCode> {
-        let context = self
-            .contexts
-            .get(usize::from(lac))
-            .and_then(Option::as_ref)
-            .ok_or(C_RC_INVALID_AC)?;
-        let after = context
-            .mappings
-            .partition_point(|mapping| mapping.iova <= iova);
-        let mapping = after
-            .checked_sub(1)
-            .map(|at| &context.mappings[at])
-            .ok_or(C_RC_NO_TRANSLATION)?;
+        let context =
+            self.contexts.get(usize::from(lac)).and_then(Option::as_ref).ok_or(C_RC_INVALID_AC)?;
+        let after = context.mappings.partition_point(|mapping| mapping.iova <= iova);
+        let mapping =
+            after.checked_sub(1).map(|at| &context.mappings[at]).ok_or(C_RC_NO_TRANSLATION)?;
         let skip = iova - mapping.iova;
         if skip >= mapping.len as u64 || len > mapping.len as u64 - skip {
             return Err(C_RC_NO_TRANSLATION);
@@ -270,9 +243,7 @@ mod tests {
     fn translates_every_byte_of_mapping_and_none_beside_it() {
         let page = page_size();
         let mut space = AddressSpace::default();
-        let (lac, first) = space
-            .map(Location::pinned(0x10_0000), 2 * page, RW)
-            .unwrap();
+        let (lac, first) = space.map(Location::pinned(0x10_0000), 2 * page, RW).unwrap();
         let (lac2, second) = space.map(Location::pinned(0x50_0000), page, RW).unwrap();
         assert_eq!((lac, lac2), (0, 0), "same flags, same context");
         let at = |iova, len| translate(&space, 0, iova, len, Access::Write);
@@ -280,11 +251,7 @@ mod tests {
         assert_eq!(at(first + 7, 1), Ok(0x10_0007));
         assert_eq!(at(second, page as u64), Ok(0x50_0000));
         assert_eq!(at(first + 1, 2 * page as u64), Err(C_RC_NO_TRANSLATION));
-        assert_eq!(
-            at(first + 2 * page as u64, 1),
-            Err(C_RC_NO_TRANSLATION),
-            "guard page"
-        );
+        assert_eq!(at(first + 2 * page as u64, 1), Err(C_RC_NO_TRANSLATION), "guard page");
         assert_eq!(at(first - 1, 1), Err(C_RC_NO_TRANSLATION));
         assert_eq!(at(u64::MAX >> 7, 1), Err(C_RC_NO_TRANSLATION));
     }
@@ -316,10 +283,7 @@ mod tests {
         for number in 0..4 {
             assert_eq!(at(&space, number, 1), Err(C_RC_NO_TRANSLATION));
         }
-        assert_eq!(
-            translate(&space, lac, next, page, Access::Read),
-            Ok(0x90_0000)
-        );
+        assert_eq!(translate(&space, lac, next, page, Access::Read), Ok(0x90_0000));
         space.unmap(lac, next, len);
         assert_eq!(at(&space, 0, 1), Err(C_RC_INVALID_AC));
     }
@@ -328,18 +292,10 @@ mod tests {
     fn access_rights_belong_to_the_context() {
         let page = page_size();
         let mut space = AddressSpace::default();
-        let (lac, iova) = space
-            .map(Location::pinned(0x10_0000), page, CXI_MAP_READ)
-            .unwrap();
-        assert_eq!(
-            translate(&space, lac, iova, 1, Access::Write),
-            Err(C_RC_PAGE_PERM_ERROR)
-        );
+        let (lac, iova) = space.map(Location::pinned(0x10_0000), page, CXI_MAP_READ).unwrap();
+        assert_eq!(translate(&space, lac, iova, 1, Access::Write), Err(C_RC_PAGE_PERM_ERROR));
         assert_eq!(translate(&space, lac, iova, 1, Access::Read), Ok(0x10_0000));
-        assert_eq!(
-            translate(&space, 1, iova, 1, Access::Read),
-            Err(C_RC_INVALID_AC)
-        );
+        assert_eq!(translate(&space, 1, iova, 1, Access::Read), Err(C_RC_INVALID_AC));
         let (other, _) = space.map(Location::pinned(0x10_0000), page, RW).unwrap();
         assert_eq!(other, 1);
     }
@@ -349,10 +305,7 @@ mod tests {
         let mut space = AddressSpace::default();
         space.reserve(page_size(), RW).unwrap();
         space.reserve(2 << 20, RW | 21 << HUGE_SHIFT_AT).unwrap();
-        assert_eq!(
-            [0, 1, 2, 8].map(|lac| space.is_huge(lac)),
-            [false, true, false, false]
-        );
+        assert_eq!([0, 1, 2, 8].map(|lac| space.is_huge(lac)), [false, true, false, false]);
     }
 
     #[test]
@@ -374,22 +327,13 @@ mod tests {
         let page = page_size();
         let mut space = AddressSpace::default();
         for flags in 0..8 {
-            assert_eq!(
-                space.map(Location::pinned(0), page, flags << 8).unwrap().0,
-                flags as u8
-            );
+            assert_eq!(space.map(Location::pinned(0), page, flags << 8).unwrap().0, flags as u8);
         }
-        assert_eq!(
-            space.map(Location::pinned(0), page, 8 << 8),
-            Err(Full::Contexts)
-        );
+        assert_eq!(space.map(Location::pinned(0), page, 8 << 8), Err(Full::Contexts));
         let (lac, first) = space.map(Location::pinned(0), page, 0).unwrap();
         space.unmap(lac, first, page);
         let (_, second) = space.map(Location::pinned(0), page, 0).unwrap();
         assert_ne!(first, second);
-        assert_eq!(
-            translate(&space, lac, first, 1, Access::Read),
-            Err(C_RC_NO_TRANSLATION)
-        );
+        assert_eq!(translate(&space, lac, first, 1, Access::Read), Err(C_RC_NO_TRANSLATION));
     }
 }

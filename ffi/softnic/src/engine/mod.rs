@@ -320,11 +320,7 @@ impl<W: Wire> Engine<W> {
         self.replies.retain(|reply| reply.peer != peer);
         self.drop_messages(peer);
         for queue in self.tx.values_mut() {
-            if queue
-                .transfer
-                .as_ref()
-                .is_some_and(|transfer| transfer.peer == peer)
-            {
+            if queue.transfer.as_ref().is_some_and(|transfer| transfer.peer == peer) {
                 queue.transfer = None;
             }
         }
@@ -346,11 +342,7 @@ impl<W: Wire> Engine<W> {
             return;
         };
         transaction.local_error = Some(C_RC_UNDELIVERABLE);
-        self.complete(&Packet {
-            kind: Kind::Response,
-            tag,
-            ..Packet::default()
-        });
+        self.complete(&Packet { kind: Kind::Response, tag, ..Packet::default() });
     }
 
     /// Removes an LNI that owns no objects, and frees the numbers of its former objects (libcxi.md

@@ -160,9 +160,7 @@ impl Packet {
     #[cfg(test)]
     pub fn from_words(words: [u64; 8]) -> Option<Self> {
         let mut packet = Self::default();
-        packet
-            .decode(words[0], |index| words[index])
-            .then_some(packet)
+        packet.decode(words[0], |index| words[index]).then_some(packet)
     }
 
     /// Sets all fields to those that eight words encode; false if no NIC of this version can have
@@ -298,12 +296,7 @@ mod tests {
             length: 32,
             total: 32,
             offset: 0,
-            amo: Amo {
-                op: 15,
-                kind: 14,
-                comparison: 7,
-                fetching: true,
-            },
+            amo: Amo { op: 15, kind: 14, comparison: 7, fetching: true },
             ..packet
         };
         assert_eq!(Packet::from_words(atomic.to_words()), Some(atomic));
@@ -311,11 +304,7 @@ mod tests {
             kind: Kind::Rendezvous,
             flush: false,
             offset: 0,
-            rendezvous: Rendezvous {
-                eager: (1 << 20) - 1,
-                id: 0xcc,
-                use_offset_for_get: true,
-            },
+            rendezvous: Rendezvous { eager: (1 << 20) - 1, id: 0xcc, use_offset_for_get: true },
             ..packet
         };
         assert_eq!(Packet::from_words(rendezvous.to_words()), Some(rendezvous));
@@ -323,19 +312,11 @@ mod tests {
 
     #[test]
     fn rejects_inconsistent_packets() {
-        let valid = Packet {
-            length: 16,
-            total: 16,
-            inline: true,
-            ..Packet::default()
-        };
+        let valid = Packet { length: 16, total: 16, inline: true, ..Packet::default() };
         assert!(Packet::from_words(valid.to_words()).is_some());
         let rendezvous = |eager, length| Packet {
             kind: Kind::Rendezvous,
-            rendezvous: Rendezvous {
-                eager,
-                ..Rendezvous::default()
-            },
+            rendezvous: Rendezvous { eager, ..Rendezvous::default() },
             length,
             ..valid
         };
@@ -343,11 +324,7 @@ mod tests {
         for invalid in [
             rendezvous(17, 16),
             rendezvous(8, 9),
-            Packet {
-                length: 17,
-                total: 17,
-                ..valid
-            },
+            Packet { length: 17, total: 17, ..valid },
             Packet { offset: 1, ..valid },
             Packet {
                 inline: false,

@@ -37,11 +37,7 @@ pub struct PacketCounts {
 
 impl Default for PacketCounts {
     fn default() -> Self {
-        Self {
-            packets: [[0; SIZES]; ROWS],
-            payload: 0,
-            marked: [0; PRIORITIES],
-        }
+        Self { packets: [[0; SIZES]; ROWS], payload: 0, marked: [0; PRIORITIES] }
     }
 }
 
@@ -50,11 +46,7 @@ impl PacketCounts {
     #[inline]
     pub fn count(&mut self, packet: &Packet) {
         let is_continuation = packet.offset != 0 && packet.kind == Kind::Put;
-        let kind = if is_continuation {
-            CONTINUATION
-        } else {
-            packet.kind as usize
-        };
+        let kind = if is_continuation { CONTINUATION } else { packet.kind as usize };
         let row = kind
             + usize::from(packet.restricted) * RESTRICTED
             + (usize::from(packet.class) << CLASS_SHIFT);
@@ -80,11 +72,8 @@ impl PacketCounts {
     fn count_segment(&mut self, row: usize, length: u16) {
         let full = (length - 1) / MTU as u16;
         let puts = [Kind::Put, Kind::Rendezvous].map(|kind| kind as usize);
-        let next = if puts.contains(&(row & KIND)) {
-            row - (row & KIND) + CONTINUATION
-        } else {
-            row
-        };
+        let next =
+            if puts.contains(&(row & KIND)) { row - (row & KIND) + CONTINUATION } else { row };
         self.packets[row % ROWS][FULL_PACKET] += 1;
         self.packets[next % ROWS][FULL_PACKET] += u64::from(full) - 1;
         self.packets[next % ROWS][size(length - full * MTU as u16) % SIZES] += 1;
@@ -179,9 +168,7 @@ fn size(payload: u16) -> usize {
 }
 
 fn is_response(row: usize) -> bool {
-    [Kind::Response, Kind::Reply]
-        .map(|kind| kind as usize)
-        .contains(&(row & KIND))
+    [Kind::Response, Kind::Reply].map(|kind| kind as usize).contains(&(row & KIND))
 }
 
 fn is_restricted(row: usize) -> bool {
@@ -193,24 +180,14 @@ mod tests {
     use super::*;
 
     fn packet(kind: Kind, length: u16) -> Packet {
-        Packet {
-            kind,
-            length,
-            ..Packet::default()
-        }
+        Packet { kind, length, ..Packet::default() }
     }
 
     #[test]
     fn counts_segment_as_packets_of_the_link() {
         for restricted in [false, true] {
-            for length in (0..=u16::MAX)
-                .step_by(61)
-                .chain([2048, 2049, 4096, 4097, 8192])
-            {
-                let whole_put = Packet {
-                    restricted,
-                    ..packet(Kind::Put, length)
-                };
+            for length in (0..=u16::MAX).step_by(61).chain([2048, 2049, 4096, 4097, 8192]) {
+                let whole_put = Packet { restricted, ..packet(Kind::Put, length) };
                 let mut whole = PacketCounts::default();
                 whole.count(&whole_put);
                 let mut cut = PacketCounts::default();
@@ -247,40 +224,17 @@ mod tests {
         ];
         for (kind, number) in kinds {
             for _ in 0..number {
-                counts.count(&Packet {
-                    class: 1,
-                    ..packet(kind, 0)
-                });
+                counts.count(&Packet { class: 1, ..packet(kind, 0) });
             }
         }
-        counts.count(&Packet {
-            restricted: true,
-            is_marked: true,
-            ..packet(Kind::Put, 8)
-        });
-        counts.count(&Packet {
-            class: 3,
-            is_marked: true,
-            ..packet(Kind::Reply, 8)
-        });
+        counts.count(&Packet { restricted: true, is_marked: true, ..packet(Kind::Put, 8) });
+        counts.count(&Packet { class: 3, is_marked: true, ..packet(Kind::Reply, 8) });
         assert_eq!([0, 1, 7].map(|priority| counts.marked(priority)), [1, 0, 1]);
         assert_eq!(counts.all_marked(), 2);
-        assert_eq!(
-            [0, 1, 2, 3].map(|priority| counts.of_priority(priority)),
-            [1, 0, 18, 10]
-        );
-        assert_eq!(
-            [false, true].map(|restricted| counts.requests(restricted)),
-            [18, 1]
-        );
-        assert_eq!(
-            (counts.responses(), counts.gets(1), counts.gets(0)),
-            (11, 5, 0)
-        );
+        assert_eq!([0, 1, 2, 3].map(|priority| counts.of_priority(priority)), [1, 0, 18, 10]);
+        assert_eq!([false, true].map(|restricted| counts.requests(restricted)), [18, 1]);
+        assert_eq!((counts.responses(), counts.gets(1), counts.gets(0)), (11, 5, 0));
         assert_eq!((counts.put_messages(1), counts.put_messages(0)), (13, 1));
-        assert_eq!(
-            (counts.all(), counts.of_size(0), counts.of_size(1)),
-            (30, 28, 2)
-        );
+        assert_eq!((counts.all(), counts.of_size(0), counts.of_size(1)), (30, 28, 2));
     }
 }

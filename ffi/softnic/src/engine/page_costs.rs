@@ -31,11 +31,7 @@ impl<W: Wire> Engine<W> {
     /// Returns the origin of data in a context of an LNI.
     pub fn origin(&self, lni: usize, lac: u8) -> Origin {
         let has_huge = || self.lnis.get(lni).is_some_and(|lni| lni.space.is_huge(lac));
-        if self.wire.has_page_costs() && has_huge() {
-            Origin::HugePages
-        } else {
-            Origin::Memory
-        }
+        if self.wire.has_page_costs() && has_huge() { Origin::HugePages } else { Origin::Memory }
     }
 }
 

@@ -49,11 +49,7 @@ impl Landing {
     /// Returns the bytes of the headers that precede the data, on the REQUEST list.
     #[inline]
     pub fn headers(&self, packet: &Packet) -> u32 {
-        if request_list::has(&self.entry) {
-            request_list::header_length(packet)
-        } else {
-            0
-        }
+        if request_list::has(&self.entry) { request_list::header_length(packet) } else { 0 }
     }
 
     /// Whether the entry is on this list.
@@ -86,10 +82,8 @@ fn offset(entry: &Entry, packet: &Packet) -> u64 {
 /// for it later, or where software fetches it to.
 #[inline]
 pub fn needed(entry: &Entry, packet: &Packet) -> u32 {
-    let is_unexpected = matches!(
-        entry.command.ptl_list().into(),
-        C_PTL_LIST_OVERFLOW | C_PTL_LIST_REQUEST
-    );
+    let is_unexpected =
+        matches!(entry.command.ptl_list().into(), C_PTL_LIST_OVERFLOW | C_PTL_LIST_REQUEST);
     match packet.kind {
         Kind::Rendezvous if is_unexpected => packet.rendezvous.eager,
         _ => packet.rlength(),

@@ -30,24 +30,14 @@ impl<W: Wire> Engine<W> {
                     self.remember(packet, landing);
                 }
             } else {
-                self.messages.push(Message {
-                    peer,
-                    header: *packet,
-                    landing,
-                    code,
-                });
+                self.messages.push(Message { peer, header: *packet, landing, code });
             }
             return;
         }
         let Some(at) = self.message(packet) else {
             return;
         };
-        let Message {
-            mut header,
-            landing,
-            mut code,
-            ..
-        } = self.messages[at];
+        let Message { mut header, landing, mut code, .. } = self.messages[at];
         if packet.return_code != 0 && code == C_RC_OK {
             code = packet.return_code.into();
         }
@@ -106,8 +96,7 @@ impl<W: Wire> Engine<W> {
             ptl_list: last.ptl_list,
             ..Packet::default()
         };
-        self.counters
-            .count_completion(last.counting, packet.total, C_RC_OK, &mut self.eqs);
+        self.counters.count_completion(last.counting, packet.total, C_RC_OK, &mut self.eqs);
         self.answer(peer, &response);
         true
     }
@@ -129,9 +118,7 @@ impl<W: Wire> Engine<W> {
 
     /// Returns the index of the put that a packet belongs to.
     fn message(&self, packet: &Packet) -> Option<usize> {
-        self.messages
-            .iter()
-            .position(|message| message.header.is_same_message(packet))
+        self.messages.iter().position(|message| message.header.is_same_message(packet))
     }
 
     /// Copies the payload of one packet to its place, truncated to that, unless the put has failed.
@@ -157,10 +144,9 @@ impl<W: Wire> Engine<W> {
         let number = self.ptes.get(landing.pte).map(|pte| pte.lni);
         let lni = number.and_then(|number| self.lnis.get(number));
         let lac = landing.entry.lac();
-        let place = lni.ok_or(C_RC_MST_CANCELLED).and_then(|lni| {
-            lni.space
-                .translate(lac, start, length as u64, Access::Write)
-        });
+        let place = lni
+            .ok_or(C_RC_MST_CANCELLED)
+            .and_then(|lni| lni.space.translate(lac, start, length as u64, Access::Write));
         match place {
             Ok(to) => {
                 // SAFETY: the packet has `length` bytes, and `translate` found `length` bytes,

@@ -57,9 +57,7 @@ impl Remembered {
         // Translated as a whole, so that each part of it is mapped too.
         let (lac, start, length) = (entry.lac(), entry.start(), entry.length());
         let memory = lni.space.translate(lac, start, length, Access::Write);
-        let memory = memory
-            .ok()
-            .filter(|location| matches!(location.memory, Memory::Pinned))?;
+        let memory = memory.ok().filter(|location| matches!(location.memory, Memory::Pinned))?;
         Some(Self {
             address: packet.address,
             initiator: packet.initiator,

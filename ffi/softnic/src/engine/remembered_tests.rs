@@ -78,13 +78,7 @@ impl World {
         pte.options.en_flowctrl = has_flow_control;
         pte.lists.get_mut(C_PTL_LIST_PRIORITY).unwrap().clear();
         target.engine.entries = super::portal::EntriesInUse::default();
-        Self {
-            initiator,
-            target,
-            counter,
-            forgets,
-            alike: 0,
-        }
+        Self { initiator, target, counter, forgets, alike: 0 }
     }
 
     fn step(&mut self, step: &Step) {
@@ -157,11 +151,7 @@ impl World {
             }
             Change::Unlink => {}
             Change::State(enabled) => {
-                pte.state = if enabled {
-                    C_PTLTE_ENABLED
-                } else {
-                    C_PTLTE_DISABLED
-                };
+                pte.state = if enabled { C_PTLTE_ENABLED } else { C_PTLTE_DISABLED };
             }
             Change::EventForEachMatch(wanted) => pte.options.en_event_match = wanted,
             Change::Unmap => {
@@ -187,21 +177,12 @@ impl World {
         let counts = counter.map(|counter| (counter.success, counter.failure));
         let telemetry = [&mut self.initiator, &mut self.target]
             .map(|node| format!("{:?}", node.engine.telemetry()));
-        (
-            bytes,
-            events,
-            counts,
-            telemetry,
-            self.target.engine.entries.clone(),
-        )
+        (bytes, events, counts, telemetry, self.target.engine.entries.clone())
     }
 }
 
 fn flags() -> impl Strategy<Value = Flags> {
-    let range = (
-        0..64u64,
-        prop_oneof![1 => Just(0), 4 => 1..200u64, 2 => Just(2048)],
-    );
+    let range = (0..64u64, prop_oneof![1 => Just(0), 4 => 1..200u64, 2 => Just(2048)]);
     let often = prop::bool::weighted;
     let kind = (0..2u64, often(0.1), often(0.1), often(0.4), often(0.9));
     let reports = (often(0.7), often(0.5), often(0.7), often(0.3));
@@ -285,16 +266,9 @@ const QUIET: Flags = Flags {
 fn put_that_fits_an_earlier_entry_lands_there() {
     let outcome = |forgets| {
         let mut world = World::new(false, false, forgets);
-        let short = Flags {
-            length: 8,
-            no_truncate: true,
-            ..QUIET
-        };
+        let short = Flags { length: 8, no_truncate: true, ..QUIET };
         world.step(&Step::Change(Change::Append(short)));
-        world.step(&Step::Change(Change::Append(Flags {
-            start: 1024,
-            ..QUIET
-        })));
+        world.step(&Step::Change(Change::Append(Flags { start: 1024, ..QUIET })));
         for length in [64, 8] {
             world.step(&Step::Put(length, 0, 0, false));
         }
@@ -316,30 +290,9 @@ fn remembers_landing_of_quiet_persistent_entry_only() {
     };
     assert_eq!(remembers(QUIET), 2);
     let comm_disable = true;
-    let reporting = Flags {
-        success_disable: false,
-        ..QUIET
-    };
-    assert_eq!(
-        remembers(Flags {
-            comm_disable,
-            ..reporting
-        }),
-        2
-    );
+    let reporting = Flags { success_disable: false, ..QUIET };
+    assert_eq!(remembers(Flags { comm_disable, ..reporting }), 2);
     assert_eq!(remembers(reporting), 0);
-    assert_eq!(
-        remembers(Flags {
-            manage_local: true,
-            ..QUIET
-        }),
-        0
-    );
-    assert_eq!(
-        remembers(Flags {
-            use_once: true,
-            ..QUIET
-        }),
-        0
-    );
+    assert_eq!(remembers(Flags { manage_local: true, ..QUIET }), 0);
+    assert_eq!(remembers(Flags { use_once: true, ..QUIET }), 0);
 }

@@ -82,8 +82,7 @@ impl Rest<'_> {
 
     fn dfa(&self) -> u32 {
         let mut dfa = FaUnicast::new();
-        dfa.set_nid(self.nid)
-            .set_endpoint_defined((GET_INDEX >> 5 << PID_BITS) + self.pid());
+        dfa.set_nid(self.nid).set_endpoint_defined((GET_INDEX >> 5 << PID_BITS) + self.pid());
         u32::from_le_bytes(*dfa.bytes())
     }
 }

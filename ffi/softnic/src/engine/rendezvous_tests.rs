@@ -34,8 +34,7 @@ impl Node {
 
     fn rendezvous_put(&mut self, len: usize, eager: u32) {
         self.unrestricted_put(len, |put| {
-            put.set_opcode(C_CMD_RENDEZVOUS_PUT as u8)
-                .set_eager_length(eager);
+            put.set_opcode(C_CMD_RENDEZVOUS_PUT as u8).set_eager_length(eager);
         });
     }
 
@@ -107,10 +106,7 @@ fn sends_only_eager_part() {
         source.rendezvous_put(LEN, eager);
         source.engine.poll();
         let net = net.borrow();
-        let came: u32 = net.inboxes[1]
-            .iter()
-            .map(|(_, packet, _)| u32::from(packet.length))
-            .sum();
+        let came: u32 = net.inboxes[1].iter().map(|(_, packet, _)| u32::from(packet.length)).sum();
         assert_eq!(came, eager);
     }
 }
@@ -246,10 +242,7 @@ fn failure_does_not_mark_other_headers() {
     source.engine.poll();
     target.engine.poll();
     let lists = &mut target.engine.ptes.get_mut(target.pte).unwrap().lists;
-    assert_eq!(
-        lists.unexpected.pop_back().unwrap().header.total,
-        LEN as u32
-    );
+    assert_eq!(lists.unexpected.pop_back().unwrap().header.total, LEN as u32);
     source.unmap();
     settle(&mut source, &mut target);
     assert_eq!(target.header_code(), C_RC_OK);
@@ -265,10 +258,7 @@ fn survives_inconsistent_rendezvous_packets() {
             kind: Kind::Rendezvous,
             address: Address::new(VNI, PID, 0),
             total: 100,
-            rendezvous: super::packet::Rendezvous {
-                eager,
-                ..Default::default()
-            },
+            rendezvous: super::packet::Rendezvous { eager, ..Default::default() },
             ..Packet::default()
         };
         if let Some(packet) = Packet::from_words(packet.to_words()) {

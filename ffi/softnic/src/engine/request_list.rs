@@ -37,11 +37,7 @@ pub fn has(entry: &TargetCmd) -> bool {
 
 /// Returns the bytes of the headers of a message.
 pub fn header_length(packet: &Packet) -> u32 {
-    let transport = if packet.small {
-        SMALL_MESSAGE
-    } else {
-        UNRESTRICTED
-    };
+    let transport = if packet.small { SMALL_MESSAGE } else { UNRESTRICTED };
     (FABRIC + transport) as u32
 }
 

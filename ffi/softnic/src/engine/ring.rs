@@ -43,19 +43,13 @@ pub struct Command {
 impl Command {
     /// Makes a place to read commands to.
     pub fn new() -> Self {
-        Self {
-            words: [0; 32],
-            header: CmdHeader::new(),
-        }
+        Self { words: [0; 32], header: CmdHeader::new() }
     }
 
     /// Makes a command of these words.
     #[cfg(test)]
     pub fn from_words(words: [u64; 32]) -> Self {
-        Self {
-            words,
-            header: CmdHeader::from_bytes([words[0] as u8]),
-        }
+        Self { words, header: CmdHeader::from_bytes([words[0] as u8]) }
     }
 
     /// Returns the first `N` bytes.
@@ -79,10 +73,7 @@ impl Command {
     pub fn embedded(&self) -> Self {
         let mut words = [0; 32];
         words[..13].copy_from_slice(&self.words[3..16]);
-        Self {
-            words,
-            header: CmdHeader::from_bytes([words[0] as u8]),
-        }
+        Self { words, header: CmdHeader::from_bytes([words[0] as u8]) }
     }
 
     /// Returns the size in bytes that the header states.
@@ -146,9 +137,7 @@ impl CommandRing {
     /// Makes a ring of `count` slots in `memory`, announced through the `launch` page.
     pub fn new(memory: Arc<Pages>, launch: Arc<Pages>, count: u32, policy: StatusPolicy) -> Self {
         let mut status = CqStatus::new();
-        status
-            .set_rd_ptr(FIRST as u16)
-            .set_return_code(C_RC_OK as u8);
+        status.set_rd_ptr(FIRST as u16).set_return_code(C_RC_OK as u8);
         let ring = Self {
             memory,
             launch,
@@ -168,9 +157,7 @@ impl CommandRing {
         ring.launch.word(0).store(NO_DOORBELL, Ordering::Relaxed);
         for window in [LL64, LL128A, LL128U] {
             for place in 0..16 {
-                ring.launch
-                    .word(window + place * SLOT)
-                    .store(UNTOUCHED, Ordering::Relaxed);
+                ring.launch.word(window + place * SLOT).store(UNTOUCHED, Ordering::Relaxed);
             }
         }
         ring.write_status();
@@ -178,11 +165,7 @@ impl CommandRing {
     }
 
     fn next(&self, slot: u32) -> u32 {
-        if slot + 1 == self.count {
-            FIRST
-        } else {
-            slot + 1
-        }
+        if slot + 1 == self.count { FIRST } else { slot + 1 }
     }
 
     /// Reads the launch page. True if software wrote to it.
@@ -405,9 +388,7 @@ impl CommandRing {
 
     /// Writes the status in a single store, so that software reads a consistent status.
     fn write_status(&self) {
-        self.memory
-            .word(0)
-            .store(u64::from_le_bytes(*self.status.bytes()), Ordering::Release);
+        self.memory.word(0).store(u64::from_le_bytes(*self.status.bytes()), Ordering::Release);
     }
 }
 

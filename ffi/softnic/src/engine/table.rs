@@ -15,12 +15,7 @@ pub struct Table<T> {
 impl<T> Table<T> {
     /// Makes an empty table.
     pub fn new(first: usize, end: usize) -> Self {
-        Self {
-            entries: Vec::new(),
-            first,
-            end,
-            retired: BTreeMap::new(),
-        }
+        Self { entries: Vec::new(), first, end, retired: BTreeMap::new() }
     }
 
     /// Inserts `object` at the lowest free number and returns it; `None` when all numbers are in

@@ -62,9 +62,7 @@ pub fn execute<W: Wire>(
 
 /// Returns a portals table entry of an LNI; PERM_VIOLATION for any other number.
 fn own_pte(ptes: &mut Table<Pte>, number: u16, lni: usize) -> Result<&mut Pte, ReturnCode> {
-    ptes.get_mut(usize::from(number))
-        .filter(|pte| pte.lni == lni)
-        .ok_or(C_RC_PERM_VIOLATION)
+    ptes.get_mut(usize::from(number)).filter(|pte| pte.lni == lni).ok_or(C_RC_PERM_VIOLATION)
 }
 
 /// Sets the state of a portals table entry.
@@ -197,18 +195,9 @@ fn search<W: Wire>(
             return Ok(true);
         }
     }
-    nic.fetcher
-        .lists
-        .count(if hits > 0 { success } else { failure });
+    nic.fetcher.lists.count(if hits > 0 { success } else { failure });
     nic.fetcher.lists.count(ListCount::SearchNoMatch);
-    report(
-        C_EVENT_SEARCH,
-        command,
-        C_RC_NO_MATCH,
-        pte,
-        nic.eqs,
-        nic.entries,
-    );
+    report(C_EVENT_SEARCH, command, C_RC_NO_MATCH, pte, nic.eqs, nic.entries);
     Ok(true)
 }
 
@@ -240,9 +229,7 @@ fn match_unexpected<W: Wire>(entry: &mut Entry, nic: &mut Portals<'_, W>) -> boo
         event.auto_unlinked = used_up;
         let command = &entry.command;
         let counting = Counting::of_entry(command, command.event_ct_overflow());
-        nic.fetcher
-            .counters
-            .count_completion(counting, found.mlength, found.code, nic.eqs);
+        nic.fetcher.counters.count_completion(counting, found.mlength, found.code, nic.eqs);
         let quiet = command.event_comm_disable()
             || (command.event_success_disable()
                 && event.return_code == C_RC_OK

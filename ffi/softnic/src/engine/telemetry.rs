@@ -224,9 +224,7 @@ impl Telemetry {
             TRIGGERED_OF_POOL..632 => {
                 let counts = &self.transmit[nth(TRIGGERED_OF_POOL)];
                 let opcodes = C_CMD_CT_TRIG_DMA as usize..=C_CMD_CT_TRIG_EVENT as usize;
-                counts.executed[C_CMD_TYPE_CT as usize][opcodes]
-                    .iter()
-                    .sum()
+                counts.executed[C_CMD_TYPE_CT as usize][opcodes].iter().sum()
             }
             CT_BY_OPCODE..652 => by_opcode(&self.transmit, C_CMD_TYPE_CT, number - CT_BY_OPCODE),
             674 | 1808 => self.sent.requests(false),

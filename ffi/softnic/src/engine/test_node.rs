@@ -77,11 +77,7 @@ impl Wire for TestWire {
             return false;
         };
         self.held = payload;
-        *arrival = Arrival {
-            packet,
-            payload: self.held.as_ptr(),
-            lane,
-        };
+        *arrival = Arrival { packet, payload: self.held.as_ptr(), lane };
         true
     }
 
@@ -129,11 +125,7 @@ pub fn pages(len: usize) -> Pages {
 impl Node {
     /// Makes a node whose portal exposes its whole memory of `len` bytes to all initiators.
     pub fn new(net: &Rc<RefCell<Net>>, me: Peer, len: usize) -> Self {
-        let wire = TestWire {
-            net: net.clone(),
-            me,
-            held: Vec::new(),
-        };
+        let wire = TestWire { net: net.clone(), me, held: Vec::new() };
         let mut engine = Engine::new(wire);
         let memory = pages(len);
         let (lni, lac, iova) = add_lni(&mut engine, &memory, len);
@@ -151,25 +143,11 @@ impl Node {
         let mut pte = Pte::new(lni, eq, PteOptions::default());
         pte.state = C_PTLTE_ENABLED;
         let mut entry = TargetCmd::new();
-        entry
-            .set_op_put(true)
-            .set_op_get(true)
-            .set_lac(lac)
-            .set_start(iova)
-            .set_length(len as u64);
-        pte.lists
-            .get_mut(C_PTL_LIST_PRIORITY)
-            .unwrap()
-            .push(Entry::new(entry));
+        entry.set_op_put(true).set_op_get(true).set_lac(lac).set_start(iova).set_length(len as u64);
+        pte.lists.get_mut(C_PTL_LIST_PRIORITY).unwrap().push(Entry::new(entry));
         let pte = engine.ptes.insert(pte).unwrap();
         engine.entries[pte] = 1;
-        let map = PortalMap {
-            domain: 1,
-            vnis: VniRange::single(VNI),
-            pid: PID,
-            index: 0,
-            pte,
-        };
+        let map = PortalMap { domain: 1, vnis: VniRange::single(VNI), pid: PID, index: 0, pte };
         engine.maps.insert(map).unwrap();
         Self {
             engine,
@@ -300,11 +278,7 @@ impl Node {
 /// Makes an LNI with all of `memory` mapped. Returns its number, and the address of the memory.
 pub fn add_lni(engine: &mut Engine<TestWire>, memory: &Pages, len: usize) -> (usize, u8, u64) {
     let mut lni = Lni::default();
-    let profile = Profile {
-        vni: VNI,
-        tc: 0,
-        tc_type: 0,
-    };
+    let profile = Profile { vni: VNI, tc: 0, tc_type: 0 };
     lni.hold(0, profile);
     let va = memory.at(0, len).expose_provenance();
     let (lac, iova) = lni.space.map(Location::pinned(va), len, RW).unwrap();
@@ -313,10 +287,7 @@ pub fn add_lni(engine: &mut Engine<TestWire>, memory: &Pages, len: usize) -> (us
 
 /// Makes an initiator and a target with `len` bytes each, on a wire with room for `room` packets.
 pub fn pair(len: usize, room: usize) -> (Node, Node, Rc<RefCell<Net>>) {
-    let net = Rc::new(RefCell::new(Net {
-        room,
-        ..Net::default()
-    }));
+    let net = Rc::new(RefCell::new(Net { room, ..Net::default() }));
     let (initiator, target) = (Node::new(&net, 0, len), Node::new(&net, 1, len));
     target.number_words(len);
     (initiator, target, net)

@@ -101,13 +101,10 @@ impl Transactions {
 
     /// Iterates over the transactions with their tags.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (u32, &mut Transaction)> {
-        self.slots
-            .iter_mut()
-            .enumerate()
-            .filter_map(|(index, slot)| {
-                let tag = u32::from(slot.generation) << 16 | index as u32;
-                Some((tag, slot.transaction.as_mut()?))
-            })
+        self.slots.iter_mut().enumerate().filter_map(|(index, slot)| {
+            let tag = u32::from(slot.generation) << 16 | index as u32;
+            Some((tag, slot.transaction.as_mut()?))
+        })
     }
 
     /// Whether there is any transaction.

@@ -116,8 +116,7 @@ impl TransmitQueue {
     ) {
         self.ring.is_refused = true;
         let code = completion.return_code;
-        nic.counters
-            .count_completion(operation.counting, 0, code, nic.eqs);
+        nic.counters.count_completion(operation.counting, 0, code, nic.eqs);
         events::initiator(nic.eqs, operation.eq, completion);
     }
 
@@ -209,13 +208,7 @@ impl TransmitQueue {
         code: ReturnCode,
         eqs: &mut Table<EventQueue>,
     ) {
-        let failed = FailedCommand {
-            queue: number,
-            is_target: false,
-            slot,
-            header,
-            code,
-        };
+        let failed = FailedCommand { queue: number, is_target: false, slot, header, code };
         events::command_failure(eqs, self.error_eq, &failed);
     }
 
@@ -254,11 +247,9 @@ impl TransmitQueue {
                 counter_commands::execute(command, &issuer, nic.counters, nic.eqs)?;
                 Ok(Step::Done)
             }
-            (C_CMD_TYPE_CQ, C_CMD_CQ_FENCE) => Ok(if self.outstanding == 0 {
-                Step::Done
-            } else {
-                Step::Wait
-            }),
+            (C_CMD_TYPE_CQ, C_CMD_CQ_FENCE) => {
+                Ok(if self.outstanding == 0 { Step::Done } else { Step::Wait })
+            }
             (C_CMD_TYPE_CQ, C_CMD_CQ_LCID) => self.select_profile(command, nic.lnis),
             _ => {
                 operation.decode(command, &self.c_state)?;
@@ -276,9 +267,7 @@ impl TransmitQueue {
         if self.trigger && lcid != 0 {
             return Err(C_RC_PERM_VIOLATION);
         }
-        lnis.get(self.lni)
-            .and_then(|lni| lni.profile(lcid))
-            .ok_or(C_RC_PERM_VIOLATION)?;
+        lnis.get(self.lni).and_then(|lni| lni.profile(lcid)).ok_or(C_RC_PERM_VIOLATION)?;
         self.lcid = lcid;
         Ok(Step::Done)
     }
@@ -307,11 +296,7 @@ impl TransmitQueue {
             return Ok(Step::Wait);
         }
         let mut completion = Initiator {
-            kind: if operation.is_answered_with_data() {
-                C_EVENT_REPLY
-            } else {
-                C_EVENT_ACK
-            },
+            kind: if operation.is_answered_with_data() { C_EVENT_REPLY } else { C_EVENT_ACK },
             user_ptr: operation.user_ptr,
             mlength: 0,
             ptl_list: 0,
@@ -381,10 +366,7 @@ impl TransmitQueue {
                     Kind::Rendezvous => operation.rendezvous,
                     _ => Rendezvous::default(),
                 },
-                tail: [
-                    carried(operation.match_bits),
-                    carried(operation.header_data),
-                ],
+                tail: [carried(operation.match_bits), carried(operation.header_data)],
                 origin: match operation.source {
                     Source::Memory(from)
                         if nic.wire.has_page_costs() && lni.space.is_huge(from.lac) =>
@@ -467,8 +449,7 @@ impl Transfer {
         {
             let counting = transaction.counting;
             let change = counter::amount(counting.bytes(), transaction.length, C_RC_OK);
-            nic.counters
-                .change(usize::from(counting.ct()), change, nic.eqs);
+            nic.counters.change(usize::from(counting.ct()), change, nic.eqs);
         }
         if self.send_event
             && let Some(transaction) = nic.transactions.get_mut(self.packet.tag)
@@ -518,11 +499,7 @@ impl Transfer {
         if let Some(transaction) = transactions.get_mut(self.packet.tag) {
             transaction.local_error = error;
         }
-        let packet = Packet {
-            kind: Kind::Abort,
-            length: 0,
-            ..self.packet
-        };
+        let packet = Packet { kind: Kind::Abort, length: 0, ..self.packet };
         waiting.push_back((self.peer, packet));
     }
 }

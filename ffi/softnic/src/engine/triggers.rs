@@ -52,11 +52,7 @@ impl TriggeredCounter {
     /// Removes and returns the next triggered operation whose threshold is reached. Failures do not
     /// count (nic.md 9.3).
     fn take_due(&mut self) -> Option<Trigger> {
-        if self.is_due() {
-            self.pending.pop_front()
-        } else {
-            None
-        }
+        if self.is_due() { self.pending.pop_front() } else { None }
     }
 
     #[inline]
@@ -78,21 +74,13 @@ pub struct Counters {
 impl Counters {
     /// Makes the table, without any counter.
     pub fn new() -> Self {
-        Self {
-            table: Table::new(1, C_NUM_CTS as usize),
-            launched: VecDeque::new(),
-            doorbells: 0,
-        }
+        Self { table: Table::new(1, C_NUM_CTS as usize), launched: VecDeque::new(), doorbells: 0 }
     }
 
     /// Adds a counter, whose LNI may have `most_pending` triggered operations; `None` when all
     /// numbers are in use.
     pub fn insert(&mut self, counter: Counter, most_pending: usize) -> Option<usize> {
-        self.table.insert(TriggeredCounter {
-            counter,
-            most_pending,
-            pending: VecDeque::new(),
-        })
+        self.table.insert(TriggeredCounter { counter, most_pending, pending: VecDeque::new() })
     }
 
     /// Returns the counter with a number.
@@ -253,11 +241,7 @@ impl Counters {
 
     /// Whether the LNI of a counter, or the NIC, has no room for another pending operation.
     fn is_full(&self, of: &TriggeredCounter) -> bool {
-        let all: usize = self
-            .table
-            .iter()
-            .map(|(_, entry)| entry.pending.len())
-            .sum();
+        let all: usize = self.table.iter().map(|(_, entry)| entry.pending.len()).sum();
         self.pending_of(of.counter.lni) >= of.most_pending || all >= C_NUM_TLES as usize
     }
 
@@ -276,10 +260,7 @@ impl Counters {
 
     /// Removes and returns the next command that a trigger queue has to execute.
     pub fn take_launched(&mut self, queue: usize) -> Option<Launch> {
-        let at = self
-            .launched
-            .iter()
-            .position(|launch| launch.queue == queue)?;
+        let at = self.launched.iter().position(|launch| launch.queue == queue)?;
         self.launched.remove(at)
     }
 

@@ -22,21 +22,13 @@ pub struct Arrival {
 impl Arrival {
     /// Makes a place to receive packets to.
     pub fn new() -> Self {
-        Self {
-            packet: Packet::default(),
-            payload: std::ptr::null(),
-            lane: 0,
-        }
+        Self { packet: Packet::default(), payload: std::ptr::null(), lane: 0 }
     }
 
     /// Returns the address of the payload, inline or not.
     #[inline]
     pub fn data(&self) -> *const u8 {
-        if self.packet.inline {
-            self.packet.tail.as_ptr().cast()
-        } else {
-            self.payload
-        }
+        if self.packet.inline { self.packet.tail.as_ptr().cast() } else { self.payload }
     }
 }
 

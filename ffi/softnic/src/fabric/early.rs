@@ -35,10 +35,7 @@ struct Kept {
 }
 
 impl Kept {
-    const EMPTY: Self = Self {
-        queues: [const { VecDeque::new() }; KINDS],
-        next: 0,
-    };
+    const EMPTY: Self = Self { queues: [const { VecDeque::new() }; KINDS], next: 0 };
 
     fn len(&self) -> usize {
         self.queues.iter().map(VecDeque::len).sum()
@@ -58,11 +55,7 @@ impl EarlyPackets {
     /// Makes the store, without any packet. `overtake` is whether packets of different kinds
     /// overtake each other.
     pub fn new(overtake: bool) -> Self {
-        Self {
-            lanes: [Kept::EMPTY; LANES],
-            in_use: 0,
-            overtake,
-        }
+        Self { lanes: [Kept::EMPTY; LANES], in_use: 0, overtake }
     }
 
     /// Whether the next packet of a lane is kept here, not in its ring.
@@ -86,11 +79,7 @@ impl EarlyPackets {
         {
             let mut packet = Packet::default();
             let is_valid = port.read(lane, head, first, &mut packet);
-            let length = if packet.inline {
-                0
-            } else {
-                usize::from(packet.length)
-            };
+            let length = if packet.inline { 0 } else { usize::from(packet.length) };
             // Packets on a link are not longer: what is kept stays within its limit.
             if is_valid && length <= MTU {
                 let mut payload = vec![0; length].into_boxed_slice();
@@ -103,11 +92,7 @@ impl EarlyPackets {
                     Kind::Response if self.overtake => 2,
                     _ => 0,
                 };
-                self.lanes[lane].queues[kind].push_back(Early {
-                    due,
-                    packet,
-                    payload,
-                });
+                self.lanes[lane].queues[kind].push_back(Early { due, packet, payload });
                 self.in_use |= 1 << lane;
             }
             head = head.wrapping_add(1);

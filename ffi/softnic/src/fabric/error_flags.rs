@@ -53,21 +53,11 @@ impl Row {
     fn from_bytes(bytes: &[u8; ROW]) -> Self {
         let (words, _) = bytes.as_chunks::<8>();
         let word = |index: usize| u64::from_le_bytes(words[index]);
-        Self {
-            raised: word(0),
-            interrupts: word(1),
-            first: word(2),
-            is_masked: word(3) != 0,
-        }
+        Self { raised: word(0), interrupts: word(1), first: word(2), is_masked: word(3) != 0 }
     }
 
     fn to_bytes(self) -> [u8; ROW] {
-        let words = [
-            self.raised,
-            self.interrupts,
-            self.first,
-            self.is_masked.into(),
-        ];
+        let words = [self.raised, self.interrupts, self.first, self.is_masked.into()];
         let mut bytes = [0; ROW];
         for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
             *place = word.to_le_bytes();
@@ -94,13 +84,8 @@ impl ErrorFlags {
                 flags.file.set_len(LENGTH as u64)?;
                 for (number, block) in Block::ALL.into_iter().enumerate() {
                     for bit in (0..BITS).filter(|bit| block.initial_mask() >> bit & 1 != 0) {
-                        let row = Row {
-                            is_masked: true,
-                            ..Row::default()
-                        };
-                        flags
-                            .file
-                            .write_all_at(&row.to_bytes(), place(number, bit))?;
+                        let row = Row { is_masked: true, ..Row::default() };
+                        flags.file.write_all_at(&row.to_bytes(), place(number, bit))?;
                     }
                 }
                 Ok(())
@@ -133,9 +118,7 @@ impl ErrorFlags {
     pub fn masks(&self) -> Vec<(Block, u64)> {
         let rows = self.rows();
         let mask = |block| {
-            let masked = rows
-                .iter()
-                .filter(|(flag, row)| flag.block == block && row.is_masked);
+            let masked = rows.iter().filter(|(flag, row)| flag.block == block && row.is_masked);
             masked.fold(0, |mask, (flag, _)| mask | 1 << flag.bit)
         };
         Block::ALL.map(|block| (block, mask(block))).into()
@@ -144,8 +127,7 @@ impl ErrorFlags {
     /// Returns the flags that were set, with the number of times.
     pub fn raised(&self) -> impl Iterator<Item = (ErrorFlag, u64)> + use<> {
         let rows = self.rows().into_iter();
-        rows.map(|(flag, row)| (flag, row.raised))
-            .filter(|(_, raised)| *raised > 0)
+        rows.map(|(flag, row)| (flag, row.raised)).filter(|(_, raised)| *raised > 0)
     }
 }
 

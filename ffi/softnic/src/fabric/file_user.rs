@@ -49,13 +49,7 @@ struct IdChange {
 
 impl IdChange {
     fn to(to: u32, read_effective: fn() -> u32, set: fn(u32) -> u32) -> Self {
-        Self {
-            to,
-            effective: read_effective(),
-            before: set(to),
-            read_effective,
-            set,
-        }
+        Self { to, effective: read_effective(), before: set(to), read_effective, set }
     }
 
     fn undo(&self) {

@@ -104,10 +104,7 @@ impl Unread {
         if first & KIND_MASK != KIND || count > MOST {
             return Self::default();
         }
-        Self {
-            next: FIRST,
-            end: FIRST + count,
-        }
+        Self { next: FIRST, end: FIRST + count }
     }
 
     /// Whether all were received.
@@ -200,14 +197,7 @@ mod tests {
     fn sends_other_packets_alone() {
         for kind in [Kind::Put, Kind::Abort, Kind::Get, Kind::Reply, Kind::Atomic] {
             let return_code = C_RC_OK as u8;
-            assert_eq!(
-                pack(&Packet {
-                    kind,
-                    return_code,
-                    ..Packet::default()
-                }),
-                None
-            );
+            assert_eq!(pack(&Packet { kind, return_code, ..Packet::default() }), None);
         }
     }
 }

@@ -35,9 +35,7 @@ pub fn available(directory: &Directory, nid: u32) -> Result<usize, Errno> {
 
 /// As [`available`], for a fabric that need not exist.
 pub fn available_in(place: &Place, nid: u32) -> usize {
-    Directory::lock_existing(place)
-        .and_then(|directory| available(&directory, nid))
-        .unwrap_or(ALL)
+    Directory::lock_existing(place).and_then(|directory| available(&directory, nid)).unwrap_or(ALL)
 }
 
 /// The file that shows the number to this process.
@@ -50,9 +48,7 @@ impl ShownGroups {
     /// `cxi-softnic`.
     pub fn of(number: u32) -> Option<Self> {
         let properties = shown::properties(number)?;
-        Some(Self {
-            path: properties.join("rgids_avail"),
-        })
+        Some(Self { path: properties.join("rgids_avail") })
     }
 
     /// Shows the number. Readers see the old one or the new one. The directory of the fabric must

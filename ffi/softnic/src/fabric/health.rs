@@ -16,10 +16,7 @@ pub const PCIE_SPEEDS: [f64; 4] = [2.5, 5.0, 8.0, 16.0];
 pub const BRIDGE_SPEEDS: [f64; 5] = [2.5, 5.0, 8.0, 16.0, 32.0];
 
 /// The most lanes and the largest speed in GT/s of the NIC.
-pub const PCIE_MAX: PcieLanes = PcieLanes {
-    width: 16,
-    speed: 16.0,
-};
+pub const PCIE_MAX: PcieLanes = PcieLanes { width: 16, speed: 16.0 };
 
 /// The extended speeds in GT/s (health.md 2.1).
 pub const ESM_SPEEDS: [f64; 4] = [16.0, 20.0, 25.0, 32.0];

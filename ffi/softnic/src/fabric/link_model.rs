@@ -243,11 +243,7 @@ impl LinkModel {
         let is_up = self.is_up_at(now);
         let faults = &self.settings.faults;
         let is_response = matches!(packet.kind, Kind::Response | Kind::Reply);
-        let random = if is_response {
-            &mut self.responses
-        } else {
-            &mut self.requests
-        };
+        let random = if is_response { &mut self.responses } else { &mut self.requests };
         let is_lost = |_: &u32| random.happens(faults.loss);
         let losses = (0..TRIES).take_while(is_lost).count() as u32;
         if !is_response {
@@ -262,10 +258,7 @@ impl LinkModel {
         }
         late += random.at_most(nanoseconds(self.settings.jitter));
         let begins_operation = packet.offset == 0
-            && matches!(
-                packet.kind,
-                Kind::Put | Kind::Get | Kind::Atomic | Kind::Rendezvous
-            );
+            && matches!(packet.kind, Kind::Put | Kind::Get | Kind::Atomic | Kind::Rendezvous);
         let mut code = C_RC_OK;
         if begins_operation {
             self.operations += 1;

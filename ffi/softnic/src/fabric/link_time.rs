@@ -36,9 +36,7 @@ const NS_PER_SECOND: i64 = 1_000_000_000;
 
 /// Returns what the time namespace of a process adds to the monotonic clock, in nanoseconds.
 fn offset(offsets: &str) -> Option<i64> {
-    let clock = offsets
-        .lines()
-        .find_map(|line| line.strip_prefix("monotonic"))?;
+    let clock = offsets.lines().find_map(|line| line.strip_prefix("monotonic"))?;
     let mut fields = clock.split_whitespace().map(str::parse::<i64>);
     let (seconds, nanoseconds) = (fields.next()?.ok()?, fields.next()?.ok()?);
     seconds.checked_mul(NS_PER_SECOND)?.checked_add(nanoseconds)

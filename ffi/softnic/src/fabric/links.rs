@@ -193,9 +193,7 @@ fn conflict(directory: &Directory, own: Option<&Topology>) -> Result<Option<Stri
     if head.as_ref().map(fingerprint) == own.map(Topology::fingerprint) {
         return Ok(None);
     }
-    let other = head.map_or("no topology".into(), |head| {
-        format!("the topology {}", head.name)
-    });
+    let other = head.map_or("no topology".into(), |head| format!("the topology {}", head.name));
     let name = own.map_or("", |own| &own.name);
     Ok(Some(format!(
         "{}={name}: the open NICs of this fabric have {other}; expected the same, or another \

@@ -71,11 +71,7 @@ fn holder(file: impl AsFd) -> Option<Holder> {
     // The name of a program may contain parentheses.
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (name, rest) = stat.split_once('(')?.1.rsplit_once(") ")?;
-    Some(Holder {
-        pid,
-        name: name.to_owned(),
-        is_stopped: rest.starts_with(['T', 't']),
-    })
+    Some(Holder { pid, name: name.to_owned(), is_stopped: rest.starts_with(['T', 't']) })
 }
 
 /// Returns the process that locked the file with this inode exclusively, in the text of

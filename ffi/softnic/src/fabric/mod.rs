@@ -211,14 +211,9 @@ impl Fabric {
     pub fn publish_counts(&self, mut telemetry: Telemetry) {
         telemetry.sent = self.sent.clone();
         telemetry.received = self.received.clone();
-        telemetry.link = self
-            .link
-            .as_ref()
-            .map(|link| link.counts())
-            .unwrap_or_default();
+        telemetry.link = self.link.as_ref().map(|link| link.counts()).unwrap_or_default();
         let counts = counter_names::all().iter();
-        self.port
-            .publish_counts(counts.map(|counter| telemetry.value(counter.number)));
+        self.port.publish_counts(counts.map(|counter| telemetry.value(counter.number)));
     }
 
     /// Returns the number of packets that this device sent.

@@ -16,8 +16,7 @@ impl Fabric {
     /// Resolves an address in the directory.
     #[cold]
     pub(super) fn look_up(&mut self, nid: u32, vni: u16, pid: u16) -> Result<Peer, ReturnCode> {
-        self.routes
-            .retain(|route| (route.nid, route.vni, route.pid) != (nid, vni, pid));
+        self.routes.retain(|route| (route.nid, route.vni, route.pid) != (nid, vni, pid));
         let Ok(directory) = Directory::lock_existing(&self.place) else {
             return Err(C_RC_UNDELIVERABLE);
         };
@@ -46,11 +45,7 @@ impl Fabric {
                 return Ok(peer);
             }
         }
-        Err(if vni_known {
-            C_RC_PTLTE_NOT_FOUND
-        } else {
-            C_RC_VNI_NOT_FOUND
-        })
+        Err(if vni_known { C_RC_PTLTE_NOT_FOUND } else { C_RC_VNI_NOT_FOUND })
     }
 
     /// Finds or makes the connection to the port (NID, slot).
@@ -73,9 +68,7 @@ impl Fabric {
         let ours = self.file.as_ref().ok_or(C_RC_RESOURCE_BUSY)?;
         let back = lane_for(&self.port, directory, instance).ok_or(C_RC_RESOURCE_BUSY)?;
         let lane = lane_for(&port, directory, self.instance).ok_or(C_RC_RESOURCE_BUSY)?;
-        self.port
-            .claim(ours, back, instance, nid, slot)
-            .map_err(|_| C_RC_RESOURCE_BUSY)?;
+        self.port.claim(ours, back, instance, nid, slot).map_err(|_| C_RC_RESOURCE_BUSY)?;
         let head = port
             .claim(&file, lane, self.instance, self.nid, self.slot)
             .map_err(|_| C_RC_RESOURCE_BUSY)?;
@@ -91,11 +84,7 @@ impl Fabric {
             touched: false,
             gathered: Gathered::default(),
         });
-        let peer = self
-            .remotes
-            .iter()
-            .position(Option::is_none)
-            .unwrap_or(self.remotes.len());
+        let peer = self.remotes.iter().position(Option::is_none).unwrap_or(self.remotes.len());
         if peer == self.remotes.len() {
             self.remotes.push(remote);
         } else {
@@ -110,9 +99,7 @@ impl Fabric {
         let (nid, slot) = self.port.owner_name(lane);
         let directory = Directory::lock_existing(&self.place).ok()?;
         let (file, header) = directory.port(nid, slot, source)?;
-        let peer = self
-            .connect(&directory, (nid, slot), file, header.instance)
-            .ok()?;
+        let peer = self.connect(&directory, (nid, slot), file, header.instance).ok()?;
         self.inbound[lane].sender = Some((source, peer));
         Some(peer)
     }
@@ -128,7 +115,5 @@ fn lane_for(port: &Port, directory: &Directory, instance: u64) -> Option<usize> 
             directory.port(nid, slot, owner).is_none()
         }
     };
-    (0..LANES)
-        .find(|lane| owner(lane) == instance)
-        .or_else(|| (0..LANES).find(is_free))
+    (0..LANES).find(|lane| owner(lane) == instance).or_else(|| (0..LANES).find(is_free))
 }

@@ -13,10 +13,7 @@ impl Fabric {
     /// Returns the resources in use by the LNIs of all processes that have this NIC open.
     pub fn uses(&self, directory: &Directory) -> Result<Vec<Use>, Errno> {
         let ports = directory.ports(self.nid)?;
-        Ok(ports
-            .iter()
-            .flat_map(|(_, file, _)| port::read_uses(file))
-            .collect())
+        Ok(ports.iter().flat_map(|(_, file, _)| port::read_uses(file)).collect())
     }
 
     /// Claims `count` consecutive PIDs on `vnis` for this NIC, from `pid` on or the lowest free
@@ -34,9 +31,8 @@ impl Fabric {
         if rows.len() > VNIS {
             return Err(Errno::NOSPC);
         }
-        let overlapping: Vec<&Endpoints> = in_use()
-            .filter(|endpoints| endpoints.vnis.overlaps(vnis))
-            .collect();
+        let overlapping: Vec<&Endpoints> =
+            in_use().filter(|endpoints| endpoints.vnis.overlaps(vnis)).collect();
         let is_free = |pid: u16| !overlapping.iter().any(|of_port| of_port.contains(pid));
         let are_free = |first: u16| (first..first + count).all(is_free);
         let first = match pid {
@@ -47,11 +43,7 @@ impl Fabric {
                 .find(|&first| are_free(first))
                 .ok_or(Errno::NOSPC)?,
         };
-        if self.port.add_pids(vnis, first..first + count) {
-            Ok(first)
-        } else {
-            Err(Errno::NOSPC)
-        }
+        if self.port.add_pids(vnis, first..first + count) { Ok(first) } else { Err(Errno::NOSPC) }
     }
 
     /// Releases a PID.

@@ -104,10 +104,7 @@ fn is_taken(path: &Path, user: Uid) -> bool {
 pub fn fallback() -> Option<String> {
     let place = Place::from_environment().ok()?;
     let usual = default_path(place.user);
-    (default_paths(place.user)
-        .skip(1)
-        .any(|path| path == place.path))
-    .then(|| {
+    (default_paths(place.user).skip(1).any(|path| path == place.path)).then(|| {
         format!(
             "{} belongs to another user: software NICs meet in {}",
             usual.display(),

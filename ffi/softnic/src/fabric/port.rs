@@ -140,9 +140,8 @@ pub struct Use {
 const HELD: u32 = 1 << 31;
 
 fn profile_bits(profile: Option<Profile>) -> u32 {
-    profile.map_or(0, |Profile { vni, tc, tc_type }| {
-        HELD | tc_type << 24 | tc << 16 | u32::from(vni)
-    })
+    profile
+        .map_or(0, |Profile { vni, tc, tc_type }| HELD | tc_type << 24 | tc << 16 | u32::from(vni))
 }
 
 fn parse_profile_bits(bits: u32) -> Option<Profile> {
@@ -181,10 +180,7 @@ pub fn read_uses(file: &File) -> Vec<Use> {
             }),
         }
     };
-    (0..lnis)
-        .map(of_lni)
-        .filter(|found| found.service != 0)
-        .collect()
+    (0..lnis).map(of_lni).filter(|found| found.service != 0).collect()
 }
 
 /// Whether this is the file of a port, of any version, complete or not: an incomplete file is
@@ -236,19 +232,14 @@ impl Port {
         rustix::fs::ftruncate(file, PORT_LEN as u64)?;
         allocate(file, 0, HEADER_LEN)?;
         let port = Self::map(file)?;
-        port.pages
-            .word(INSTANCE_AT)
-            .store(instance, Ordering::Relaxed);
+        port.pages.word(INSTANCE_AT).store(instance, Ordering::Relaxed);
         port.pages.word(MAGIC_AT).store(MAGIC, Ordering::Release);
         Ok(port)
     }
 
     /// Maps a port of full length, whose header has been read.
     pub fn map(file: &File) -> Result<Self, Errno> {
-        Ok(Self {
-            pages: Pages::shared(file, PORT_LEN)?,
-            groups_changed: AtomicBool::new(false),
-        })
+        Ok(Self { pages: Pages::shared(file, PORT_LEN)?, groups_changed: AtomicBool::new(false) })
     }
 
     /// Returns the word that is 1 while the engine thread of the owner sleeps.
@@ -300,12 +291,10 @@ impl Port {
     /// Publishes the resources in use by an LNI.
     pub fn set_use(&self, lni: usize, used: Use) {
         assert!(lni < LNIS);
-        let packed = (used.counts.iter().enumerate()).fold(0u128, |sum, (kind, &count)| {
-            sum | u128::from(count) << (16 * kind)
-        });
-        let entries = (used.entries.iter().enumerate()).fold(0u64, |sum, (element, &count)| {
-            sum | u64::from(count) << (16 * element)
-        });
+        let packed = (used.counts.iter().enumerate())
+            .fold(0u128, |sum, (kind, &count)| sum | u128::from(count) << (16 * kind));
+        let entries = (used.entries.iter().enumerate())
+            .fold(0u64, |sum, (element, &count)| sum | u64::from(count) << (16 * element));
         let counts = [
             u64::from(used.rgid) << 32 | u64::from(used.service),
             packed as u64,
@@ -356,8 +345,7 @@ impl Port {
             return false;
         };
         for pid in pids {
-            self.pids(row, pid)
-                .fetch_or(pid_bit(pid), Ordering::Relaxed);
+            self.pids(row, pid).fetch_or(pid_bit(pid), Ordering::Relaxed);
         }
         self.vni(row).store(vni_word(vnis), Ordering::Release);
         true
@@ -368,8 +356,7 @@ impl Port {
         let Some(row) = self.row_of(vni_word(vnis)) else {
             return;
         };
-        self.pids(row, pid)
-            .fetch_and(!pid_bit(pid), Ordering::Relaxed);
+        self.pids(row, pid).fetch_and(!pid_bit(pid), Ordering::Relaxed);
         let mut words = (0..PID_WORDS).map(|word| self.pages.word(pids_at(row) + 8 * word));
         if words.all(|word| word.load(Ordering::Relaxed) == 0) {
             self.vni(row).store(0, Ordering::Release);
@@ -402,10 +389,7 @@ impl Port {
 
     /// Returns NID and slot of the NIC that owns a lane.
     pub fn owner_name(&self, lane: usize) -> (u32, u32) {
-        let name = self
-            .pages
-            .word(lane_at(lane) + OWNER_NAME_AT)
-            .load(Ordering::Acquire);
+        let name = self.pages.word(lane_at(lane) + OWNER_NAME_AT).load(Ordering::Acquire);
         ((name >> 32) as u32, name as u32)
     }
 
@@ -433,10 +417,7 @@ impl Port {
     /// written it.
     #[inline]
     pub fn read(&self, lane: usize, position: u32, first: u64, packet: &mut Packet) -> bool {
-        packet.decode(first, |index| {
-            self.cell_word(lane, position, index)
-                .load(Ordering::Relaxed)
-        })
+        packet.decode(first, |index| self.cell_word(lane, position, index).load(Ordering::Relaxed))
     }
 
     /// Returns when the packet in a cell with this first word is due, in nanoseconds of the
@@ -475,9 +456,7 @@ impl Port {
     ) -> Result<u32, Errno> {
         allocate(file, lane_at(lane), LANE_LEN)?;
         let name = u64::from(nid) << 32 | u64::from(slot);
-        self.pages
-            .word(lane_at(lane) + OWNER_NAME_AT)
-            .store(name, Ordering::Release);
+        self.pages.word(lane_at(lane) + OWNER_NAME_AT).store(name, Ordering::Release);
         self.owner(lane).store(instance, Ordering::Release);
         // Packets that an earlier owner published are still unread: continue behind them.
         let mut position = self.tail(lane).load(Ordering::Acquire);

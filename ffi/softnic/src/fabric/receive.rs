@@ -33,8 +33,7 @@ impl Fabric {
             return Load::of_responses(responses);
         }
         let mut packet = Packet::default();
-        self.port
-            .read(lane, self.inbound[lane].head, first, &mut packet);
+        self.port.read(lane, self.inbound[lane].head, first, &mut packet);
         Load::of_packet(&packet)
     }
 

@@ -32,10 +32,7 @@ impl Load {
 
     /// Returns the load of responses that share a cell.
     pub fn of_responses(responses: Unread) -> Self {
-        Self {
-            bytes: responses.count() as u64 * HEADER,
-            writes: 0,
-        }
+        Self { bytes: responses.count() as u64 * HEADER, writes: 0 }
     }
 }
 
@@ -95,20 +92,13 @@ mod tests {
     use super::*;
 
     fn packet(kind: Kind, length: u16) -> Load {
-        Load::of_packet(&Packet {
-            kind,
-            length,
-            ..Packet::default()
-        })
+        Load::of_packet(&Packet { kind, length, ..Packet::default() })
     }
 
     #[test]
     fn packets_occupy_the_receiving_side_one_after_another() {
-        let mut side = Reception::new(&Slowness {
-            rx_bandwidth: Some(1e9),
-            ..Slowness::default()
-        })
-        .unwrap();
+        let mut side =
+            Reception::new(&Slowness { rx_bandwidth: Some(1e9), ..Slowness::default() }).unwrap();
         // A byte takes 1 ns, and each packet of the link has 64 more bytes.
         assert_eq!(side.deliver(packet(Kind::Put, 8), 1000), 1072);
         assert_eq!(side.deliver(packet(Kind::Response, 0), 1000), 1136);

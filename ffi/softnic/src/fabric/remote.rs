@@ -59,9 +59,7 @@ impl Remote {
             return;
         }
         let first = self.gathered.write(&self.port, self.lane, self.head);
-        self.port
-            .cell_word(self.lane, self.head, 1)
-            .store(instance, Ordering::Relaxed);
+        self.port.cell_word(self.lane, self.head, 1).store(instance, Ordering::Relaxed);
         self.publish(first);
     }
 }

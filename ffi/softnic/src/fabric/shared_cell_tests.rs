@@ -26,13 +26,7 @@ fn connected() -> (Fabric, Fabric, Peer) {
 }
 
 fn response(tag: u32, code: u8) -> Packet {
-    Packet {
-        kind: Kind::Response,
-        tag,
-        total: 3 * tag,
-        return_code: code,
-        ..Packet::default()
-    }
+    Packet { kind: Kind::Response, tag, total: 3 * tag, return_code: code, ..Packet::default() }
 }
 
 fn send(sender: &mut Fabric, peer: Peer, packet: &Packet) -> bool {
@@ -126,21 +120,14 @@ proptest! {
 fn wakes_sender_after_each_half_of_full_ring() {
     for latency in [Duration::ZERO, Duration::from_secs(3600)] {
         let (mut receiver, mut sender, peer) = connected();
-        let settings = Settings {
-            latency,
-            ..Settings::default()
-        };
+        let settings = Settings { latency, ..Settings::default() };
         let nics = Nics::from_environment().unwrap();
         sender.link = LinkModel::new(settings, &nics, NIDS[1], 0, None);
         let put = Packet::default();
         let mut arrival = Arrival::new();
         // The receiver learns who sends.
         assert!(send(&mut sender, peer, &put));
-        assert!(
-            receiver
-                .sender(lane_of(&sender, peer), sender.instance)
-                .is_some()
-        );
+        assert!(receiver.sender(lane_of(&sender, peer), sender.instance).is_some());
         while send(&mut sender, peer, &put) {}
         let mut woken_at = Vec::new();
         for released in 1..=CELLS {
@@ -153,11 +140,7 @@ fn wakes_sender_after_each_half_of_full_ring() {
                 woken_at.push(released);
             }
         }
-        let expected = if latency.is_zero() {
-            vec![CELLS / 2, CELLS]
-        } else {
-            vec![1]
-        };
+        let expected = if latency.is_zero() { vec![CELLS / 2, CELLS] } else { vec![1] };
         assert_eq!(woken_at, expected, "{latency:?}");
         assert!(send(&mut sender, peer, &put), "there is room");
     }

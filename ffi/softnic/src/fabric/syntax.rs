@@ -37,32 +37,17 @@ const NIC: (&str, &str) = ("nic", "nic=NUMBER, that of a NIC, from 0 to 99");
 
 const LINK: Items = &[
     NIC,
-    (
-        "latency",
-        "latency=TIME, a number followed by ns, us, ms or s, at most an hour",
-    ),
-    (
-        "jitter",
-        "jitter=TIME, a number followed by ns, us, ms or s, at most an hour",
-    ),
-    (
-        "bandwidth",
-        "bandwidth=NUMBER followed by MB/s or GB/s, at least 1MB/s",
-    ),
+    ("latency", "latency=TIME, a number followed by ns, us, ms or s, at most an hour"),
+    ("jitter", "jitter=TIME, a number followed by ns, us, ms or s, at most an hour"),
+    ("bandwidth", "bandwidth=NUMBER followed by MB/s or GB/s, at least 1MB/s"),
 ];
 
 const FAULTS: Items = &[
     NIC,
     ("seed", "seed=NUMBER"),
     ("loss", "loss=PROBABILITY, a number from 0 to 1"),
-    (
-        "retry",
-        "retry=TIME, a number followed by ns, us, ms or s, at most an hour",
-    ),
-    (
-        "delay",
-        "delay=PROBABILITY:TIME, a number from 0 to 1 and one followed by ns, us, ms or s",
-    ),
+    ("retry", "retry=TIME, a number followed by ns, us, ms or s, at most an hour"),
+    ("delay", "delay=PROBABILITY:TIME, a number from 0 to 1 and one followed by ns, us, ms or s"),
     ("corrupt", "corrupt=PROBABILITY, a number from 0 to 1"),
     (
         "error",
@@ -72,30 +57,12 @@ const FAULTS: Items = &[
         "refuse",
         "refuse=CODE@NUMBER, CODE a return code like PERM_VIOLATION or its number from 2 to 63",
     ),
-    (
-        "down",
-        "down=TIME or down=TIME:TIME, a number followed by ns, us, ms or s, at most an hour",
-    ),
-    (
-        "rx-bandwidth",
-        "rx-bandwidth=NUMBER followed by MB/s or GB/s, at least 1MB/s",
-    ),
-    (
-        "host-read",
-        "host-read=TIME, a number followed by ns, us, ms or s, at most an hour",
-    ),
-    (
-        "host-write",
-        "host-write=TIME, a number followed by ns, us, ms or s, at most an hour",
-    ),
-    (
-        "page-cost",
-        "page-cost=TIME, a number followed by ns, us, ms or s, at most an hour",
-    ),
-    (
-        "wake",
-        "wake=TIME:GAP, two numbers followed by ns, us, ms or s, at most an hour",
-    ),
+    ("down", "down=TIME or down=TIME:TIME, a number followed by ns, us, ms or s, at most an hour"),
+    ("rx-bandwidth", "rx-bandwidth=NUMBER followed by MB/s or GB/s, at least 1MB/s"),
+    ("host-read", "host-read=TIME, a number followed by ns, us, ms or s, at most an hour"),
+    ("host-write", "host-write=TIME, a number followed by ns, us, ms or s, at most an hour"),
+    ("page-cost", "page-cost=TIME, a number followed by ns, us, ms or s, at most an hour"),
+    ("wake", "wake=TIME:GAP, two numbers followed by ns, us, ms or s, at most an hour"),
     (
         "class-ceiling",
         "class-ceiling=CLASS:PERCENT, CLASS one of BEST_EFFORT, BULK_DATA, LOW_LATENCY and \
@@ -113,24 +80,15 @@ const FAULTS: Items = &[
          number followed by ns, us, ms or s, at most an hour, BANDWIDTH one followed by MB/s or \
          GB/s, at least 1MB/s",
     ),
-    (
-        "corrected",
-        "corrected=RATE, a number from 0 to 1000000000 per second",
-    ),
-    (
-        "uncorrected",
-        "uncorrected=RATE, a number from 0 to 1000000000 per second",
-    ),
+    ("corrected", "corrected=RATE, a number from 0 to 1000000000 per second"),
+    ("uncorrected", "uncorrected=RATE, a number from 0 to 1000000000 per second"),
     ("tx-paused", "tx-paused=SHARE, a number from 0 to 1"),
     ("rx-paused", "rx-paused=SHARE, a number from 0 to 1"),
     ("congestion", "congestion=SHARE, a number from 0 to 1"),
     ("full", "full=SHARE, a number from 0 to 1"),
     ("slow-host", "slow-host=CYCLES, a number from 0 to 1000000"),
     ("lost-events", "lost-events=SHARE, a number from 0 to 1"),
-    (
-        "pcie-errors",
-        "pcie-errors=RATE, a number from 0 to 1000000000 per second",
-    ),
+    ("pcie-errors", "pcie-errors=RATE, a number from 0 to 1000000000 per second"),
     ("pcie-width", "pcie-width=LANES: 1, 2, 4, 8 or 16"),
     ("pcie-speed", "pcie-speed=SPEED: 2.5, 5, 8 or 16 GT/s"),
     (
@@ -140,10 +98,7 @@ const FAULTS: Items = &[
          16 lanes at 2.5, 5, 8, 16 or 32 GT/s; the NIC does at most 16 GT/s",
     ),
     ("esm", "esm=off or esm=SPEED: 16, 20, 25 or 32 GT/s"),
-    (
-        "up-fail",
-        "up-fail=CAUSE, a word of letters, digits and '-', such as unsupported-cable",
-    ),
+    ("up-fail", "up-fail=CAUSE, a word of letters, digits and '-', such as unsupported-cable"),
     ("flaps", "flaps=NUMBER, from 0 to 10"),
     ("retry-handler", "retry-handler=off"),
     ("ama", "ama=off or ama=06"),
@@ -168,22 +123,13 @@ const MOST_FGFC: f64 = 0.99;
 /// # Errors
 /// One line that names the variable.
 pub fn from_environment(nic: u32) -> Result<Settings, String> {
-    read(
-        nic,
-        std::env::var_os("CXIDIAG_LINK"),
-        std::env::var_os("CXIDIAG_FAULTS"),
-    )
+    read(nic, std::env::var_os("CXIDIAG_LINK"), std::env::var_os("CXIDIAG_FAULTS"))
 }
 
 fn read(nic: u32, link: Option<OsString>, faults: Option<OsString>) -> Result<Settings, String> {
     let mut settings = Settings::default();
     for (variable, value, items, apply) in [
-        (
-            "CXIDIAG_LINK",
-            link,
-            LINK,
-            link_item as fn(&mut Settings, &str, &str) -> Option<()>,
-        ),
+        ("CXIDIAG_LINK", link, LINK, link_item as fn(&mut Settings, &str, &str) -> Option<()>),
         ("CXIDIAG_FAULTS", faults, FAULTS, fault_item),
     ] {
         let Some(value) = value.filter(|value| !value.is_empty()) else {
@@ -231,10 +177,7 @@ fn allowed(items: Items, name: &str) -> String {
     forms.map_or_else(
         || {
             let names: Vec<&str> = items.iter().map(|(name, _)| *name).collect();
-            format!(
-                "an item NAME=VALUE with one of the names {}",
-                names.join(", ")
-            )
+            format!("an item NAME=VALUE with one of the names {}", names.join(", "))
         },
         |(_, forms)| (*forms).to_owned(),
     )

@@ -28,21 +28,14 @@ pub struct Totals {
 impl Totals {
     /// Returns the totals of a NIC that starts.
     pub fn start() -> Self {
-        Self {
-            started: now(),
-            values: vec![0; COUNT],
-        }
+        Self { started: now(), values: vec![0; COUNT] }
     }
 
     /// Adds the counts of a device.
     pub fn add(&mut self, counts: &[u64]) {
         let counters = counter_names::all().iter();
         for ((counter, sum), count) in counters.zip(&mut self.values).zip(counts) {
-            *sum = if counter.is_maximum {
-                (*sum).max(*count)
-            } else {
-                sum.wrapping_add(*count)
-            };
+            *sum = if counter.is_maximum { (*sum).max(*count) } else { sum.wrapping_add(*count) };
         }
     }
 
@@ -79,18 +72,12 @@ mod tests {
 
     fn place(name: &str) -> usize {
         let counters = counter_names::all();
-        counters
-            .iter()
-            .position(|counter| counter.name() == name)
-            .unwrap()
+        counters.iter().position(|counter| counter.name() == name).unwrap()
     }
 
     #[test]
     fn adds_counts_and_keeps_the_highest_maximum() {
-        let (packets, depth) = (
-            place("hni_tx_ok_opt"),
-            place("lpe_sts_net_max_attempts_max_0"),
-        );
+        let (packets, depth) = (place("hni_tx_ok_opt"), place("lpe_sts_net_max_attempts_max_0"));
         let mut totals = Totals::start();
         for (sent, deepest) in [(3, 5), (4, 2)] {
             let mut counts = vec![0; totals.values.len()];
@@ -114,10 +101,7 @@ mod tests {
         totals.values[7] = 7;
         totals.write(&file).unwrap();
         assert_eq!(read().as_ref(), Some(&totals));
-        let at_reboot = Totals {
-            started: u64::MAX,
-            ..totals.clone()
-        };
+        let at_reboot = Totals { started: u64::MAX, ..totals.clone() };
         at_reboot.write(&file).unwrap();
         assert_eq!(read(), None);
         totals.write(&file).unwrap();

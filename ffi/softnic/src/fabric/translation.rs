@@ -20,10 +20,7 @@ pub struct Translation {
 impl Translation {
     /// Makes a translation that takes this time for each ordinary page.
     pub fn new(cost: Duration) -> Self {
-        Self {
-            cost: nanoseconds(cost),
-            ..Self::default()
-        }
+        Self { cost: nanoseconds(cost), ..Self::default() }
     }
 
     /// Whether translations take time.

@@ -48,10 +48,7 @@ impl Ways {
         let to = |(&(one, other), between): (&(u32, u32), &Between)| {
             let addresses = [one, other].map(|number| nics.address(number));
             let other = addresses.into_iter().find(|address| *address != Some(nid));
-            let stage = Stage {
-                bandwidth: between.bandwidth,
-                busy_until: 0,
-            };
+            let stage = Stage { bandwidth: between.bandwidth, busy_until: 0 };
             // Without another one, it is the way of the NIC to itself.
             let address = other.unwrap_or(Some(nid))?;
             Some((address, stage, nanoseconds(between.delay)))
@@ -122,12 +119,7 @@ mod tests {
     fn ways(bandwidth: Option<f64>, change: impl FnOnce(&mut Slowness)) -> Ways {
         let mut slowness = Slowness::default();
         change(&mut slowness);
-        Ways::new(
-            &slowness,
-            bandwidth,
-            OWN,
-            &Nics::from_environment().unwrap(),
-        )
+        Ways::new(&slowness, bandwidth, OWN, &Nics::from_environment().unwrap())
     }
 
     #[test]
@@ -168,23 +160,14 @@ mod tests {
             slowness.class_delays[2] = Duration::from_nanos(70);
         });
         let mut pass = |class, to| ways.pass(class, to, 64, 100, 100);
-        assert_eq!(
-            [pass(2, NEXT), pass(1, NEXT), pass(2, OWN)],
-            [170, 100, 100]
-        );
+        assert_eq!([pass(2, NEXT), pass(1, NEXT), pass(2, OWN)], [170, 100, 100]);
     }
 
     #[test]
     fn way_between_two_nics_is_slower() {
         let mut ways = ways(None, |slowness| {
-            let slow = Between {
-                delay: Duration::from_nanos(500),
-                bandwidth: Some(1e9),
-            };
-            let only_late = Between {
-                bandwidth: None,
-                ..slow
-            };
+            let slow = Between { delay: Duration::from_nanos(500), bandwidth: Some(1e9) };
+            let only_late = Between { bandwidth: None, ..slow };
             slowness.between = [((0, 1), slow), ((0, 0), only_late)].into();
         });
         let mut pass = |to| ways.pass(0, to, 1000, 0, 10);

@@ -116,10 +116,7 @@ impl Wire for Fabric {
         };
         words[1] = self.instance;
         for (index, word) in words.iter().enumerate().skip(1) {
-            remote
-                .port
-                .cell_word(remote.lane, remote.head, index)
-                .store(*word, Ordering::Relaxed);
+            remote.port.cell_word(remote.lane, remote.head, index).store(*word, Ordering::Relaxed);
         }
         remote.publish(words[0]);
         remote.touched = true;
@@ -130,11 +127,7 @@ impl Wire for Fabric {
     #[inline]
     fn receive(&mut self, arrival: &mut Arrival) -> bool {
         self.next_due = None;
-        let claimed = self
-            .port
-            .lanes()
-            .load(Ordering::Acquire)
-            .rotate_right(self.turn);
+        let claimed = self.port.lanes().load(Ordering::Acquire).rotate_right(self.turn);
         let mut rest = claimed;
         while rest != 0 {
             let lane = (rest.trailing_zeros() + self.turn) % LANES as u32;
@@ -195,8 +188,7 @@ impl Wire for Fabric {
     }
 
     fn is_about_to_receive(&self) -> bool {
-        self.next_due
-            .is_some_and(|due| due <= link_time::now() + SOON)
+        self.next_due.is_some_and(|due| due <= link_time::now() + SOON)
     }
 
     /// A NIC that is gone counts as alive while packets from it remain to be delivered.
@@ -220,12 +212,7 @@ impl Wire for Fabric {
     #[inline]
     fn flush(&mut self) {
         let (mut fenced, instance) = (false, self.instance);
-        for remote in self
-            .remotes
-            .iter_mut()
-            .flatten()
-            .filter(|remote| remote.touched)
-        {
+        for remote in self.remotes.iter_mut().flatten().filter(|remote| remote.touched) {
             remote.touched = false;
             remote.send_gathered(instance);
             // Orders the packets and the released cells before the load of `parked`, as the sleeper

@@ -72,11 +72,7 @@ fn devices(api: LevelZero) -> Option<Vec<Device>> {
             unsafe { (api.zeDeviceGet)(driver, count, handles) }
         });
         let found = found.unwrap_or_default();
-        devices.extend(
-            found
-                .into_iter()
-                .filter_map(|device| Device::new(api, driver, device)),
-        );
+        devices.extend(found.into_iter().filter_map(|device| Device::new(api, driver, device)));
     }
     Some(devices)
 }
@@ -98,11 +94,8 @@ fn list(get: impl Fn(*mut u32, *mut ZeHandle) -> ZeResult) -> Option<Vec<ZeHandl
 impl Device {
     /// Makes context and command list of a GPU.
     fn new(api: LevelZero, driver: ZeHandle, device: ZeHandle) -> Option<Self> {
-        let description = ZeContextDesc {
-            stype: ZeStructure::ContextDesc,
-            next: ptr::null(),
-            flags: 0,
-        };
+        let description =
+            ZeContextDesc { stype: ZeStructure::ContextDesc, next: ptr::null(), flags: 0 };
         let mut context = ptr::null_mut();
         let place = &raw mut context;
         // SAFETY: the driver exists, the description is complete, and `place` has room for the

@@ -42,9 +42,7 @@ pub struct Found {
 pub fn find_peer(va: usize, len: usize) -> Result<Found, Errno> {
     let start = va / PEER_PAGE * PEER_PAGE;
     let end = va.checked_add(len).ok_or(Errno::OVERFLOW)?;
-    let end = end
-        .checked_next_multiple_of(PEER_PAGE)
-        .ok_or(Errno::OVERFLOW)?;
+    let end = end.checked_next_multiple_of(PEER_PAGE).ok_or(Errno::OVERFLOW)?;
     let cuda = cuda::owner(start, end - start).map(|gpu| (gpu, PEER_PAGE));
     let (gpu, page) = cuda
         .or_else(|| hip::owner(va, len).map(|gpu| (gpu, page_size())))
@@ -53,12 +51,7 @@ pub fn find_peer(va: usize, len: usize) -> Result<Found, Errno> {
             (false, true) => Errno::NOENT,
             (false, false) => Errno::NODEV,
         })?;
-    Ok(Found {
-        gpu,
-        address: va,
-        page,
-        import: None,
-    })
+    Ok(Found { gpu, address: va, page, import: None })
 }
 
 /// Finds the runtime of `len` bytes of a dma-buf. CUDA and HIP know them by the address `va`.
@@ -81,18 +74,8 @@ pub fn find_dma_buf(va: usize, len: usize, dma_buf: DmaBuf) -> Result<Found, Err
     }
     let page = page_size();
     if let Some(gpu) = cuda::owner(va, len).or_else(|| hip::owner(va, len)) {
-        return Ok(Found {
-            gpu,
-            address: va,
-            page,
-            import: None,
-        });
+        return Ok(Found { gpu, address: va, page, import: None });
     }
     let (gpu, address, import) = level_zero::import(dma_buf, len).ok_or(Errno::INVAL)?;
-    Ok(Found {
-        gpu,
-        address,
-        page,
-        import: Some(import),
-    })
+    Ok(Found { gpu, address, page, import: Some(import) })
 }

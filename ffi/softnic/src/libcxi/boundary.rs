@@ -139,18 +139,10 @@ pub unsafe fn optional_output<'a, T>(pointer: *mut T) -> Option<&'a mut T> {
 
 /// Fails with EPERM unless the caller has this capability, which root of a container may lack.
 pub fn require_capability(capability: CapabilitySet) -> Result<(), Errno> {
-    if capabilities(None)?.effective.contains(capability) {
-        Ok(())
-    } else {
-        Err(Errno::PERM)
-    }
+    if capabilities(None)?.effective.contains(capability) { Ok(()) } else { Err(Errno::PERM) }
 }
 
 /// Fails with EPERM unless the caller is root.
 pub fn require_root() -> Result<(), Errno> {
-    if rustix::process::geteuid().is_root() {
-        Ok(())
-    } else {
-        Err(Errno::PERM)
-    }
+    if rustix::process::geteuid().is_root() { Ok(()) } else { Err(Errno::PERM) }
 }

@@ -131,11 +131,7 @@ fn make(
     let number = lni.nic.with(|engine| {
         let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
         if !transmit {
-            let queue = TargetQueue {
-                ring,
-                lni: lni.number,
-                error_eq,
-            };
+            let queue = TargetQueue { ring, lni: lni.number, error_eq };
             return allocate(engine, lni.number, CXI_RSRC_TYPE_TGQ, |engine| {
                 engine.tgt.insert(queue).ok_or(Errno::NOSPC)
             });
@@ -153,11 +149,7 @@ fn make(
             engine.tx.insert(queue).ok_or(Errno::NOSPC)
         })
     })?;
-    let doorbell = if transmit {
-        Doorbell::Transmit(number)
-    } else {
-        Doorbell::Target(number)
-    };
+    let doorbell = if transmit { Doorbell::Transmit(number) } else { Doorbell::Target(number) };
     doorbells.arm(&lni.nic, doorbell);
     let public = cxi_cq {
         size: count,
@@ -165,9 +157,7 @@ fn make(
         ll_64: launch.at(1024, 1024),
         ll_128a: launch.at(2048, 1024),
         ll_128u: launch.at(3072, 1024),
-        __bindgen_anon_1: cxi_cq__bindgen_ty_1 {
-            cmds32: memory.at(0, 0).cast(),
-        },
+        __bindgen_anon_1: cxi_cq__bindgen_ty_1 { cmds32: memory.at(0, 0).cast() },
         rp32: C_CQ_FIRST_WR_PTR_32.into(),
         idx: number as u32 + if transmit { 0 } else { C_NUM_TRANSMIT_CQS },
         size32: 2 * count,
@@ -188,15 +178,9 @@ fn make(
 /// Returns the slots of a queue that was requested with `count` slots (nic.md 2.1).
 fn slots(count: u32) -> Result<u32, Errno> {
     let per_page = page_size() as u64 / u64::from(C_CQ_CMD_SIZE);
-    let pages = u64::from(count)
-        .max(per_page)
-        .div_ceil(per_page)
-        .next_power_of_two();
+    let pages = u64::from(count).max(per_page).div_ceil(per_page).next_power_of_two();
     let slots = pages * per_page;
-    u32::try_from(slots)
-        .ok()
-        .filter(|&slots| slots <= CXI_MAX_CQ_COUNT)
-        .ok_or(Errno::TOOBIG)
+    u32::try_from(slots).ok().filter(|&slots| slots <= CXI_MAX_CQ_COUNT).ok_or(Errno::TOOBIG)
 }
 
 /// Destroys a command queue.
@@ -204,13 +188,7 @@ fn slots(count: u32) -> Result<u32, Errno> {
 pub unsafe extern "C" fn cxil_destroy_cmdq(cmdq: *mut cxi_cq) -> c_int {
     answer(|| {
         let queue = from_c!(handle(cmdq))?;
-        let CqHandle {
-            nic,
-            lni,
-            transmit,
-            number,
-            ..
-        } = queue;
+        let CqHandle { nic, lni, transmit, number, .. } = queue;
         nic.with(|engine| {
             if *transmit {
                 engine.remove_transmit_queue(*number);
@@ -253,15 +231,9 @@ mod tests {
 
     #[test]
     fn rounds_queue_sizes_up() {
-        for (asked, given) in [
-            (0, 64),
-            (1, 64),
-            (64, 64),
-            (65, 128),
-            (257, 512),
-            (16385, 32768),
-            (65536, 65536),
-        ] {
+        for (asked, given) in
+            [(0, 64), (1, 64), (64, 64), (65, 128), (257, 512), (16385, 32768), (65536, 65536)]
+        {
             assert_eq!(slots(asked), Ok(given), "{asked}");
         }
         assert_eq!(slots(65537), Err(Errno::TOOBIG));

@@ -50,24 +50,13 @@ pub unsafe extern "C" fn cxil_alloc_ct(
             let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
             let most_pending = owner.most_pending;
             allocate(engine, lni.number, CXI_RSRC_TYPE_CT, |engine| {
-                engine
-                    .counters
-                    .insert(counter, most_pending)
-                    .ok_or(Errno::NOSPC)
+                engine.counters.insert(counter, most_pending).ok_or(Errno::NOSPC)
             })
         })?;
         doorbells.arm(&lni.nic, Doorbell::Counter(number));
-        let public = cxi_ct {
-            doorbell: doorbells.memory().at(0, 8).cast(),
-            ctn: number as u32,
-            wb,
-        };
-        *place = hand_out(CtHandle {
-            public,
-            nic: lni.nic.clone(),
-            number,
-            _doorbells: doorbells,
-        });
+        let public =
+            cxi_ct { doorbell: doorbells.memory().at(0, 8).cast(), ctn: number as u32, wb };
+        *place = hand_out(CtHandle { public, nic: lni.nic.clone(), number, _doorbells: doorbells });
         Ok(())
     })
 }

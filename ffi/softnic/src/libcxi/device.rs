@@ -19,11 +19,7 @@ use crate::runner;
 
 /// The start of the device names: `soft0` in the program that contains the NIC and can also use
 /// hardware, `cxi0` for other programs, which accept no other name.
-pub const NAME: &str = if cfg!(feature = "library") {
-    "cxi"
-} else {
-    "soft"
-};
+pub const NAME: &str = if cfg!(feature = "library") { "cxi" } else { "soft" };
 
 /// The name of the driver.
 pub const DRIVER: &str = "softnic";
@@ -34,11 +30,7 @@ const PCI_DOMAIN: u16 = 0x5f00;
 
 /// Speed of the link in Mb/s. Programs for hardware divide by it. cxidiag shows none for the NIC
 /// that it contains: 0 means that there is no port.
-const LINK_SPEED: usize = if cfg!(feature = "library") {
-    200_000
-} else {
-    0
-};
+const LINK_SPEED: usize = if cfg!(feature = "library") { 200_000 } else { 0 };
 
 /// Number of portal indices of a PID.
 pub const PID_GRANULE: u32 = 1 << (CXI_EP_WIDTH - PID_BITS);
@@ -99,11 +91,7 @@ pub fn information(id: u32, nid: u32, health: &Health) -> cxil_devinfo {
         link_state: 1,
         uc_nic: 0,
         // Any event queue number except 0, which means that lost packets are not retried.
-        pct_eq: if health.has_retry_handler {
-            C_NUM_EQS - 1
-        } else {
-            0
-        },
+        pct_eq: if health.has_retry_handler { C_NUM_EQS - 1 } else { 0 },
         cassini_version: CASSINI_2_0,
         fru_description: Default::default(),
         is_vf,
@@ -134,9 +122,7 @@ pub unsafe extern "C" fn cxil_get_device_list(dev_list: *mut *mut cxil_device_li
             let health = fabric::settings(id).map_err(|_| Errno::INVAL)?.health;
             Ok(information(id, nid, &health))
         };
-        let devices = (0..nics.listed)
-            .map(device)
-            .collect::<Result<Vec<cxil_devinfo>, Errno>>()?;
+        let devices = (0..nics.listed).map(device).collect::<Result<Vec<cxil_devinfo>, Errno>>()?;
         *place = list::hand_out(&devices, offset_of!(cxil_device_list, info))?;
         Ok(())
     })

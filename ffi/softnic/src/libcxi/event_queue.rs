@@ -88,14 +88,8 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
         let software = Arc::new(Pages::anonymous(page_size())?);
         let number = lni.nic.with(|engine| {
             let passthrough = attr.flags & u64::from(CXI_EQ_PASSTHROUGH) != 0;
-            let md = check_mapping(
-                engine,
-                lni.number,
-                md,
-                passthrough,
-                attr.queue,
-                attr.queue_len,
-            )?;
+            let md =
+                check_mapping(engine, lni.number, md, passthrough, attr.queue, attr.queue_len)?;
             let buffer = attr.queue.expose_provenance();
             // SAFETY: `check_mapping` found the buffer writable, and the caller gives it to the
             // queue.
@@ -120,10 +114,7 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
             let (interrupting, combining) = (queue.has_event_interrupt(), queue.combines_events());
             let stamping = queue.has_timestamps();
             let number = allocate(engine, lni.number, CXI_RSRC_TYPE_EQ, |engine| {
-                engine
-                    .eqs
-                    .insert_again(lni.number, queue)
-                    .ok_or(Errno::NOSPC)
+                engine.eqs.insert_again(lni.number, queue).ok_or(Errno::NOSPC)
             })?;
             engine.interrupting += usize::from(interrupting);
             engine.combining += usize::from(combining);
@@ -140,9 +131,7 @@ pub unsafe extern "C" fn cxil_alloc_evtq(
             prev_rd_offset: C_EE_CFG_ECB_SIZE,
             eqn: number as u32,
             context: std::ptr::null_mut::<c_void>(),
-            __bindgen_anon_1: cxi_eq__bindgen_ty_1 {
-                events: attr.queue.cast(),
-            },
+            __bindgen_anon_1: cxi_eq__bindgen_ty_1 { events: attr.queue.cast() },
         };
         *place = hand_out(EqHandle {
             public,
@@ -162,11 +151,8 @@ fn check_attributes(attr: &cxi_eq_attr) -> Result<(), Errno> {
     if attr.reserved_slots as usize > most_reserved(attr.queue_len) {
         return Err(Errno::INVAL);
     }
-    let (base, delta, count) = (
-        attr.status_thresh_base,
-        attr.status_thresh_delta,
-        attr.status_thresh_count,
-    );
+    let (base, delta, count) =
+        (attr.status_thresh_base, attr.status_thresh_delta, attr.status_thresh_count);
     if base > 100 || delta > 100 || count > 4 || (count > 0 && (count - 1) * delta > base) {
         return Err(Errno::INVAL);
     }
@@ -188,11 +174,7 @@ fn check_buffer(queue: *mut c_void, len: usize) -> Result<(), Errno> {
     let page = page_size();
     let aligned = !queue.is_null() && queue.addr().is_multiple_of(page);
     let sized = len != 0 && len.is_multiple_of(page) && len <= 4 << 30;
-    if aligned && sized {
-        Ok(())
-    } else {
-        Err(Errno::INVAL)
-    }
+    if aligned && sized { Ok(()) } else { Err(Errno::INVAL) }
 }
 
 /// Returns the mapping that holds the buffer, whether or not the NIC may write it (libcxi.md 8.1);
@@ -213,11 +195,7 @@ fn check_mapping(
         return Ok(None);
     }
     let number = md.ok_or(Errno::INVAL)?;
-    let md = engine
-        .mds
-        .get(number)
-        .filter(|md| md.lni == lni)
-        .ok_or(Errno::INVAL)?;
+    let md = engine.mds.get(number).filter(|md| md.lni == lni).ok_or(Errno::INVAL)?;
     let inside = start >= md.va && start - md.va <= md.len && len <= md.len - (start - md.va);
     // The program polls the queue, so it must be memory of the CPU.
     let on_device = md.flags & CXI_MAP_DEVICE != 0;
@@ -238,33 +216,18 @@ fn is_writable(engine: &Engine<Fabric>, md: Option<usize>) -> bool {
 /// Checks that mapped memory is physically contiguous: inside one page, which may be a huge page.
 fn check_contiguous(start: usize, len: usize) -> Result<(), Errno> {
     let page = kernel_page_size(start)?;
-    if start / page == (start + len - 1) / page {
-        Ok(())
-    } else {
-        Err(Errno::INVAL)
-    }
+    if start / page == (start + len - 1) / page { Ok(()) } else { Err(Errno::INVAL) }
 }
 
 /// Destroys an event queue. EBUSY while portals table entries or command queues use it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_destroy_evtq(evtq: *mut cxi_eq) -> c_int {
     answer(|| {
-        let EqHandle {
-            nic, number, lni, ..
-        } = from_c!(handle(evtq))?;
+        let EqHandle { nic, number, lni, .. } = from_c!(handle(evtq))?;
         nic.with(|engine| {
-            let busy = engine
-                .ptes
-                .iter()
-                .any(|(_, pte)| usize::from(pte.eq) == *number)
-                || engine
-                    .tx
-                    .iter()
-                    .any(|(_, queue)| usize::from(queue.error_eq) == *number)
-                || engine
-                    .tgt
-                    .iter()
-                    .any(|(_, queue)| usize::from(queue.error_eq) == *number);
+            let busy = engine.ptes.iter().any(|(_, pte)| usize::from(pte.eq) == *number)
+                || engine.tx.iter().any(|(_, queue)| usize::from(queue.error_eq) == *number)
+                || engine.tgt.iter().any(|(_, queue)| usize::from(queue.error_eq) == *number);
             if busy {
                 return Err(Errno::BUSY);
             }

@@ -88,11 +88,7 @@ pub unsafe extern "C" fn cxil_alloc_lni(
             publish(engine, number);
             Ok(number)
         })?;
-        *place = hand_out(LniHandle {
-            public: cxil_lni { id: number as u32 },
-            nic,
-            number,
-        });
+        *place = hand_out(LniHandle { public: cxil_lni { id: number as u32 }, nic, number });
         Ok(())
     })
 }
@@ -151,22 +147,14 @@ fn check_class(
         CXI_TC_BULK_DATA | CXI_TC_BEST_EFFORT => true,
         _ => false,
     };
-    let leaves = if is_hpc {
-        CXI_TC_BEST_EFFORT
-    } else {
-        CXI_TC_LOW_LATENCY
-    };
+    let leaves = if is_hpc { CXI_TC_BEST_EFFORT } else { CXI_TC_LOW_LATENCY };
     let has_type = match tc_type {
         CXI_TC_TYPE_DEFAULT => true,
         CXI_TC_TYPE_RESTRICTED | CXI_TC_TYPE_HRP => tc == CXI_TC_BEST_EFFORT,
         CXI_TC_TYPE_COLL_LEAF => tc == leaves,
         _ => false,
     };
-    if has_class && has_type {
-        Ok(())
-    } else {
-        Err(Errno::INVAL)
-    }
+    if has_class && has_type { Ok(()) } else { Err(Errno::INVAL) }
 }
 
 /// Makes a communication profile with any LCID; otherwise as [`cxil_alloc_trig_cp`].
@@ -207,9 +195,7 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
             let registry = ServiceRegistry::open(&engine.wire)?;
             let own = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?.service;
             let vni = registry.check_class(own, vni, tc)?;
-            let exclusive = registry
-                .service(own)
-                .is_ok_and(|own| own.exclusive_profiles);
+            let exclusive = registry.service(own).is_ok_and(|own| own.exclusive_profiles);
             let searched = match engine.wire.driver.release {
                 _ if exclusive => 0..0,
                 Release::Shs12 | Release::Shs13 => admitted.clone(),
@@ -218,9 +204,7 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
             let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
             let profile = Profile { vni, tc, tc_type };
             let profiles = registry.profiles_of(owner.rgid);
-            let equal = searched
-                .into_iter()
-                .find(|&lcid| profiles[lcid] == Some(profile));
+            let equal = searched.into_iter().find(|&lcid| profiles[lcid] == Some(profile));
             let lcid = match equal {
                 Some(lcid) => lcid,
                 None => {
@@ -240,11 +224,7 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
             tc_type,
             lcid: lcid as u32,
         };
-        *place = hand_out(CpHandle {
-            public,
-            nic: lni.nic.clone(),
-            lni: lni.number,
-        });
+        *place = hand_out(CpHandle { public, nic: lni.nic.clone(), lni: lni.number });
         Ok(())
     })
 }
@@ -305,28 +285,14 @@ pub unsafe extern "C" fn cxil_alloc_domain(
                 .position(|reserved| wanted == Some(reserved.pid) && reserved.vnis.contains(vni));
             let Reservation { vnis, pid } = match reserved {
                 Some(reserved) => owner.reservations.swap_remove(reserved),
-                None => Reservation {
-                    vnis,
-                    pid: engine.wire.claim(vnis, wanted, 1)?,
-                },
+                None => Reservation { vnis, pid: engine.wire.claim(vnis, wanted, 1)? },
             };
-            let domain = Domain {
-                lni: lni.number,
-                vnis,
-                pid,
-            };
+            let domain = Domain { lni: lni.number, vnis, pid };
             let number = engine.domains.insert(domain).ok_or(Errno::NOSPC)?;
             Ok((number, vni, pid))
         })?;
-        let public = cxil_domain {
-            vni: vni.into(),
-            pid: pid.into(),
-        };
-        *place = hand_out(DomainHandle {
-            public,
-            nic: lni.nic.clone(),
-            number,
-        });
+        let public = cxil_domain { vni: vni.into(), pid: pid.into() };
+        *place = hand_out(DomainHandle { public, nic: lni.nic.clone(), number });
         Ok(())
     })
 }

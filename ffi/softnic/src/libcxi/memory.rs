@@ -56,11 +56,8 @@ pub unsafe extern "C" fn cxil_map(
         let reserves = flags & CXI_MAP_ALLOC_MD != 0;
         let on_device = flags & CXI_MAP_DEVICE != 0;
         let hints = from_c!(optional_input(hints));
-        let found = if on_device {
-            Some(device_memory(&lni.nic, va.addr(), len, hints)?)
-        } else {
-            None
-        };
+        let found =
+            if on_device { Some(device_memory(&lni.nic, va.addr(), len, hints)?) } else { None };
         let page = match &found {
             Some(found) => found.page,
             None if reserves => page_size(),
@@ -68,11 +65,7 @@ pub unsafe extern "C" fn cxil_map(
         };
         let start = va.expose_provenance() / page * page;
         let end = end.checked_next_multiple_of(page).ok_or(Errno::OVERFLOW)?;
-        let huge_shift = if page == page_size() {
-            0
-        } else {
-            page.trailing_zeros()
-        };
+        let huge_shift = if page == page_size() { 0 } else { page.trailing_zeros() };
         // Huge pages have separate contexts (libcxi.md 7.4). The address space distinguishes
         // contexts by flags.
         let kind = flags & !CXI_MAP_ALLOC_MD | huge_shift << HUGE_SHIFT_AT;
@@ -96,14 +89,7 @@ pub unsafe extern "C" fn cxil_map(
                 Full::Contexts => Errno::NOSPC,
                 Full::Addresses => Errno::NOMEM,
             })?;
-            let md = Md {
-                lni: lni.number,
-                lac,
-                iova,
-                va: start,
-                len: end - start,
-                flags,
-            };
+            let md = Md { lni: lni.number, lac, iova, va: start, len: end - start, flags };
             Ok((engine.mds.insert(md).ok_or(Errno::NOSPC)?, md))
         };
         let (number, mapped) = lni.nic.with(|engine| {
@@ -123,12 +109,7 @@ pub unsafe extern "C" fn cxil_map(
             huge_shift: huge_shift as c_int,
             id: number as u32,
         };
-        *place = hand_out(MdHandle {
-            public,
-            nic: lni.nic.clone(),
-            number,
-            _import: import,
-        });
+        *place = hand_out(MdHandle { public, nic: lni.nic.clone(), number, _import: import });
         Ok(())
     })
 }
@@ -223,10 +204,7 @@ fn host_memory(start: usize, end: usize, flags: u32) -> Result<Location, Errno> 
         // Pages that cannot be allocated here fail when they are accessed.
         let _ = populate(start, end - start, flags);
     }
-    Ok(Location {
-        va: start,
-        memory: Memory::OnDemand,
-    })
+    Ok(Location { va: start, memory: Memory::OnDemand })
 }
 
 /// Finds memory of a GPU in the way that the hints choose (libcxi.md 7.5).
@@ -253,10 +231,9 @@ fn device_memory(
 
 /// Returns the dma-buf of hints, if there is one.
 fn dma_buf(hints: &cxi_md_hints) -> Option<DmaBuf> {
-    hints.dmabuf_valid.then_some(DmaBuf {
-        fd: hints.dmabuf_fd,
-        offset: hints.dmabuf_offset as usize,
-    })
+    hints
+        .dmabuf_valid
+        .then_some(DmaBuf { fd: hints.dmabuf_fd, offset: hints.dmabuf_offset as usize })
 }
 
 /// Checks the length and the flags of a mapping.

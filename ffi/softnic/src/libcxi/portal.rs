@@ -85,10 +85,7 @@ pub unsafe extern "C" fn cxil_alloc_pte(
             let mut pte = Pte::new(lni.number, eq.map_or(0, |eq| eq.number as u16), options);
             pte.most_entries = owner.most_entries;
             allocate(engine, lni.number, CXI_RSRC_TYPE_PTE, |engine| {
-                engine
-                    .ptes
-                    .insert_again(lni.number, pte)
-                    .ok_or(Errno::NOSPC)
+                engine.ptes.insert_again(lni.number, pte).ok_or(Errno::NOSPC)
             })
         })?;
         *place = hand_out(PteHandle {
@@ -155,10 +152,7 @@ pub unsafe extern "C" fn cxil_map_pte(
             };
             engine.maps.insert(map).ok_or(Errno::NOSPC)
         })?;
-        *place = hand_out(MapHandle {
-            nic: pte.nic.clone(),
-            number,
-        });
+        *place = hand_out(MapHandle { nic: pte.nic.clone(), number });
         Ok(())
     })
 }
@@ -186,10 +180,7 @@ pub unsafe extern "C" fn cxil_invalidate_pte_le(
     answer(|| {
         let PteHandle { nic, number, .. } = from_c!(handle(pte))?;
         // The UNEXPECTED list has headers, not entries.
-        if !matches!(
-            list,
-            C_PTL_LIST_PRIORITY | C_PTL_LIST_OVERFLOW | C_PTL_LIST_REQUEST
-        ) {
+        if !matches!(list, C_PTL_LIST_PRIORITY | C_PTL_LIST_OVERFLOW | C_PTL_LIST_REQUEST) {
             return Err(Errno::INVAL);
         }
         nic.with(|engine| {

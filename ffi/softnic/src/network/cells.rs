@@ -90,11 +90,7 @@ impl Layout {
 /// after the packets before it. Returns when it leaves.
 pub fn occupy(clock: &AtomicU64, now: u64, takes: u64) -> u64 {
     let leaves = |clock: u64| {
-        let begins = if clock > now.saturating_add(LONGEST_QUEUE) {
-            now
-        } else {
-            clock.max(now)
-        };
+        let begins = if clock > now.saturating_add(LONGEST_QUEUE) { now } else { clock.max(now) };
         begins + takes
     };
     let update = |clock| Some(leaves(clock));
@@ -125,10 +121,7 @@ mod tests {
         assert_eq!(queue(&clock, 105), 15);
         assert_eq!(occupy(&clock, 200, 10), 210, "after an idle time");
         assert_eq!(queue(&clock, 300), 0);
-        assert_eq!(
-            (put_forward(&clock, 250), put_forward(&clock, 240)),
-            (40, 0)
-        );
+        assert_eq!((put_forward(&clock, 250), put_forward(&clock, 240)), (40, 0));
     }
 
     #[test]
@@ -138,10 +131,6 @@ mod tests {
         assert_eq!(occupy(&clock, 100, 10), 110);
         assert_eq!(queue(&clock, 100), 10);
         let long = AtomicU64::new(100 + LONGEST_QUEUE);
-        assert_eq!(
-            occupy(&long, 100, 10),
-            110 + LONGEST_QUEUE,
-            "as long as a queue can be"
-        );
+        assert_eq!(occupy(&long, 100, 10), 110 + LONGEST_QUEUE, "as long as a queue can be");
     }
 }

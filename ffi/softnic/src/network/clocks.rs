@@ -68,10 +68,7 @@ pub struct Classes {
 
 impl Classes {
     pub fn new(classes: [Class; CLASSES]) -> Self {
-        Self {
-            classes,
-            has_priority: classes.iter().any(|class| class.priority),
-        }
+        Self { classes, has_priority: classes.iter().any(|class| class.priority) }
     }
 
     /// Returns the class in whose queue packets of a class wait: BEST_EFFORT if it has no share of
@@ -133,11 +130,7 @@ impl<C: Cells> Station<'_, C> {
     /// Returns the share of the link that a class gets beside the other classes that wait for it.
     fn share(&self, class: usize, now: u64) -> f64 {
         // A packet with priority makes all classes wait for a moment.
-        let least = if self.classes.has_priority {
-            self.timing.takes(LONGEST_PACKET)
-        } else {
-            0
-        };
+        let least = if self.classes.has_priority { self.timing.takes(LONGEST_PACKET) } else { 0 };
         let share_of = |class: usize| self.classes.classes[class].share.unwrap_or_default();
         let others = (0..CLASSES).filter(|other| {
             *other != class

@@ -123,21 +123,13 @@ impl<C: Cells> Network<C> {
         if !ports.iter().all(|link| self.map.links()[*link].is_up(now)) {
             return None;
         }
-        let parcel = &Parcel {
-            class: self.classes.queue_of(parcel.class),
-            ..*parcel
-        };
+        let parcel = &Parcel { class: self.classes.queue_of(parcel.class), ..*parcel };
         let choice = self.choose(to, parcel, now)?;
         let held_back = self.hold_back(to, parcel, now);
         let path = path(&self.routes[self.switches[to]], choice)?;
         let time = now * TICKS;
         let mut longest = (0, transmit);
-        let links = || {
-            [transmit]
-                .into_iter()
-                .chain(path.links.iter().copied())
-                .chain([receive])
-        };
+        let links = || [transmit].into_iter().chain(path.links.iter().copied()).chain([receive]);
         for link in links() {
             let mut wait = self.station(link).occupy(parcel, time, link == transmit);
             if link == receive {
@@ -237,9 +229,7 @@ impl<C: Cells> Network<C> {
         let mut after = self.station(last);
         for link in before {
             let before = self.station(link);
-            let clock = after
-                .clock(class)
-                .load(std::sync::atomic::Ordering::Relaxed);
+            let clock = after.clock(class).load(std::sync::atomic::Ordering::Relaxed);
             let to = clock.saturating_sub(after.timing.takes(buffer));
             let blocked = put_forward(before.clock(class), to);
             if blocked > 0 {

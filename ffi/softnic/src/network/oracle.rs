@@ -16,16 +16,12 @@ fn fill(paths: &[Vec<usize>], capacities: &[f64]) -> Vec<f64> {
     while rates.contains(&None) {
         let open = |link: usize| {
             let flows = paths.iter().zip(&rates);
-            flows
-                .filter(|(path, rate)| rate.is_none() && path.contains(&link))
-                .count() as f64
+            flows.filter(|(path, rate)| rate.is_none() && path.contains(&link)).count() as f64
         };
         let links: BTreeSet<usize> = paths.iter().flatten().copied().collect();
         let shares = links.into_iter().filter(|link| open(*link) > 0.0);
         let shares = shares.map(|link| (left[link] / open(link), link));
-        let (share, full) = shares
-            .min_by(|one, other| one.0.total_cmp(&other.0))
-            .expect("a link");
+        let (share, full) = shares.min_by(|one, other| one.0.total_cmp(&other.0)).expect("a link");
         for (path, rate) in paths.iter().zip(&mut rates) {
             if rate.is_none() && path.contains(&full) {
                 *rate = Some(share);
@@ -84,10 +80,7 @@ fn cases() -> impl Strategy<Value = Case> {
             let flows = flows.into_iter();
             let flows = flows.filter(|(from, to)| is_source(*from) && !is_source(*to));
             let flows: BTreeSet<(usize, usize)> = flows.collect();
-            Case {
-                fabric,
-                flows: flows.into_iter().collect(),
-            }
+            Case { fabric, flows: flows.into_iter().collect() }
         })
         .prop_filter("flows", |case| !case.flows.is_empty())
 }
@@ -106,9 +99,8 @@ fn graphs() -> impl Strategy<Value = Case> {
             let switches = cables.len() + 1;
             // Two switches of each group, so that cables lead within groups and between them.
             let name = |switch: usize| format!("{}.{}", switch / 2, switch % 2);
-            let mut lines: Vec<String> = (0..switches)
-                .map(|switch| format!("switch {}", name(switch)))
-                .collect();
+            let mut lines: Vec<String> =
+                (0..switches).map(|switch| format!("switch {}", name(switch))).collect();
             let mut known = BTreeSet::new();
             let tree = (1..).zip(&cables);
             let tree = tree.map(|(switch, (parent, rate))| (parent.index(switch), switch, *rate));
@@ -137,15 +129,10 @@ fn graphs() -> impl Strategy<Value = Case> {
                 let [from, to] = [*from, *to].map(|nic| topology.nics[nic].switch);
                 from == to || map.routes(from, to, 0).minimal.len() == 1
             };
-            let flows = flows
-                .into_iter()
-                .map(|(from, to)| (from % nics.len(), to % nics.len()));
+            let flows = flows.into_iter().map(|(from, to)| (from % nics.len(), to % nics.len()));
             let flows = flows.filter(|(from, to)| from % 2 == 0 && to % 2 == 1);
             let flows: BTreeSet<(usize, usize)> = flows.filter(has_one_path).collect();
-            Case {
-                flows: flows.into_iter().collect(),
-                fabric,
-            }
+            Case { flows: flows.into_iter().collect(), fabric }
         })
         .prop_filter("flows", |case| !case.flows.is_empty())
 }
@@ -170,11 +157,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     for ((flow, measured), expected) in case.flows.iter().zip(&measured).zip(expected) {
         let payload = expected * 2048.0 / 2112.0;
         let error = (measured.rate / payload - 1.0).abs();
-        prop_assert!(
-            error < 0.05,
-            "{flow:?}: {} instead of {payload}",
-            measured.rate
-        );
+        prop_assert!(error < 0.05, "{flow:?}: {} instead of {payload}", measured.rate);
     }
     Ok(())
 }
@@ -197,19 +180,12 @@ proptest! {
 fn fills_links_in_turn() {
     // The first link is shared by two flows, one of which a slower link limits.
     assert_eq!(fill(&[vec![0], vec![0, 1]], &[10.0, 2.0]), [8.0, 2.0]);
-    assert_eq!(
-        fill(&[vec![0], vec![0, 1], vec![1]], &[10.0, 10.0]),
-        [5.0, 5.0, 5.0]
-    );
+    assert_eq!(fill(&[vec![0], vec![0, 1], vec![1]], &[10.0, 10.0]), [5.0, 5.0, 5.0]);
 }
 
 #[test]
 fn flow_waits_at_two_full_links() {
     let paths = [vec![0], vec![0, 1], vec![1]];
     assert!(!waits_once(&paths, &[2.0, 2.0], &[1.0; 3]));
-    assert!(waits_once(
-        &[vec![0, 1], vec![0, 1]],
-        &[2.0, 2.0],
-        &[1.0; 2]
-    ));
+    assert!(waits_once(&[vec![0, 1], vec![0, 1]], &[2.0, 2.0], &[1.0; 2]));
 }

@@ -58,9 +58,7 @@ impl Map {
         Self {
             hops,
             groups: switches.clone().map(|switch| switch.name.group).collect(),
-            latencies: switches
-                .map(|switch| switch.latency + switch.fault.latency)
-                .collect(),
+            latencies: switches.map(|switch| switch.latency + switch.fault.latency).collect(),
             links,
             is_adaptive: topology.routing != Routing::Minimal,
         }
@@ -83,10 +81,7 @@ impl Map {
                 minimal = self.shortest(from, to, |hop| self.links[hop.link].is_up(time));
             }
         }
-        let path = |links: Vec<usize>| Path {
-            latency: self.latency(from, &links),
-            links,
-        };
+        let path = |links: Vec<usize>| Path { latency: self.latency(from, &links), links };
         Routes {
             minimal: minimal.into_iter().map(path).collect(),
             detours: detours.into_iter().map(path).collect(),
@@ -101,9 +96,7 @@ impl Map {
             _ => None,
         };
         let switches: BTreeSet<usize> = self.links.iter().filter_map(switch).collect();
-        let pairs = switches
-            .iter()
-            .flat_map(|from| switches.iter().map(move |to| (*from, *to)));
+        let pairs = switches.iter().flat_map(|from| switches.iter().map(move |to| (*from, *to)));
         let latencies = pairs.filter_map(|(from, to)| {
             let paths = self.shortest(from, to, |_| true);
             Some(self.latency(from, paths.first()?))
@@ -270,10 +263,7 @@ fn in_turn(paths: &[(&Vec<usize>, &Vec<Vec<usize>>)]) -> Vec<Vec<usize>> {
 
 /// Returns each of some paths continued by a link.
 fn joined_all(paths: &[Vec<usize>], link: usize) -> Vec<Vec<usize>> {
-    paths
-        .iter()
-        .map(|path| [&path[..], &[link]].concat())
-        .collect()
+    paths.iter().map(|path| [&path[..], &[link]].concat()).collect()
 }
 
 #[cfg(test)]

@@ -37,32 +37,17 @@ pub struct Flow {
 impl Flow {
     /// Returns a flow of full packets.
     pub fn new(from: usize, to: usize, window: u64) -> Self {
-        Self {
-            from,
-            to,
-            payload: 2048,
-            window,
-            class: 0,
-            is_get: false,
-            pause: None,
-        }
+        Self { from, to, payload: 2048, window, class: 0, is_get: false, pause: None }
     }
 
     /// Returns a flow of lists of full packets, with a pause before each.
     pub fn lists(from: usize, to: usize, window: u64, pause: u64) -> Self {
-        Self {
-            pause: Some(pause),
-            ..Self::new(from, to, window)
-        }
+        Self { pause: Some(pause), ..Self::new(from, to, window) }
     }
 
     /// Returns a victim: single small puts, one after another.
     pub fn small(from: usize, to: usize) -> Self {
-        Self {
-            payload: 8,
-            window: 1,
-            ..Self::new(from, to, 1)
-        }
+        Self { payload: 8, window: 1, ..Self::new(from, to, 1) }
     }
 }
 
@@ -85,10 +70,7 @@ impl Measured {
     pub fn quantile(&self, share: f64) -> f64 {
         let mut sorted = self.round_trips.clone();
         sorted.sort_unstable();
-        let last = sorted
-            .len()
-            .checked_sub(1)
-            .expect("at least one round trip");
+        let last = sorted.len().checked_sub(1).expect("at least one round trip");
         sorted[(last as f64 * share).round() as usize] as f64 / 1e3
     }
 }
@@ -157,11 +139,7 @@ impl Simulation {
 
     /// Sends a full packet that stays in order. Returns when it arrives.
     pub fn send_ordered(&mut self, from: usize, to: usize, now: u64) -> u64 {
-        let parcel = Parcel {
-            class: 0,
-            payload: 2048,
-            is_ordered: true,
-        };
+        let parcel = Parcel { class: 0, payload: 2048, is_ordered: true };
         let passage = self.networks[from].send(to, &parcel, now);
         passage.expect("a path").due
     }
@@ -196,10 +174,7 @@ impl Simulation {
                     to: flow.from,
                     payload: if flow.is_get { flow.payload } else { 0 },
                     now,
-                    arrival: Arrival {
-                        kind: Kind::Answer,
-                        ..arrival
-                    },
+                    arrival: Arrival { kind: Kind::Answer, ..arrival },
                 };
                 self.send(&answer, flow.class, measured, from);
                 continue;
@@ -232,30 +207,14 @@ impl Simulation {
             to: flow.to,
             payload: if flow.is_get { 0 } else { flow.payload },
             now,
-            arrival: Arrival {
-                due: 0,
-                number: 0,
-                flow: number,
-                kind: Kind::Request,
-                begun: now,
-            },
+            arrival: Arrival { due: 0, number: 0, flow: number, kind: Kind::Request, begun: now },
         };
         self.send(&request, flow.class, measured, from);
     }
 
     fn send(&mut self, shipment: &Shipment, class: usize, measured: &mut Measured, begin: u64) {
-        let Shipment {
-            from,
-            to,
-            payload,
-            now,
-            arrival,
-        } = *shipment;
-        let parcel = Parcel {
-            class,
-            payload,
-            is_ordered: false,
-        };
+        let Shipment { from, to, payload, now, arrival } = *shipment;
+        let parcel = Parcel { class, payload, is_ordered: false };
         let Some(passage) = self.networks[from].send(to, &parcel, now) else {
             measured.undeliverable += 1;
             return;
@@ -267,11 +226,7 @@ impl Simulation {
         let last = self.last.entry((from, to, payload > 0)).or_default();
         *last = passage.due.max(*last);
         self.number += 1;
-        self.arrivals.push(Reverse(Arrival {
-            due: *last,
-            number: self.number,
-            ..arrival
-        }));
+        self.arrivals.push(Reverse(Arrival { due: *last, number: self.number, ..arrival }));
     }
 
     /// Returns a count of a link.

@@ -43,9 +43,7 @@ pub struct Sources {
 impl Sources {
     /// Returns the sources on a fabric with this longest round trip, in nanoseconds.
     pub fn new(round_trip: u64) -> Self {
-        Self {
-            period: (ROUND_TRIPS * round_trip * TICKS).max(SHORTEST_PERIOD),
-        }
+        Self { period: (ROUND_TRIPS * round_trip * TICKS).max(SHORTEST_PERIOD) }
     }
 
     /// Notes that `source` sends bytes to `target`, whose port takes this many ticks for a byte.

@@ -25,10 +25,7 @@ fn run(lines: &str, flows: &[Flow]) -> Vec<Measured> {
 
 /// Runs flows on the dragonfly, and returns their rates in MB/s of the fabric of load.md.
 fn rates(lines: &str, pairs: &[(usize, usize)]) -> Vec<f64> {
-    let flows: Vec<Flow> = pairs
-        .iter()
-        .map(|(from, to)| Flow::new(*from, *to, 32))
-        .collect();
+    let flows: Vec<Flow> = pairs.iter().map(|(from, to)| Flow::new(*from, *to, 32)).collect();
     let measured = Simulation::new(&format!("{D4}{lines}")).run(&flows, MS / 2, 3 * MS / 2);
     measured.iter().map(|flow| flow.rate / 1e9).collect()
 }
@@ -51,16 +48,8 @@ fn shift(by: usize) -> Vec<(usize, usize)> {
 }
 
 /// The pairs of `bisect:system`: half of the groups to the other half.
-const HALVES: [(usize, usize); 8] = [
-    (0, 8),
-    (1, 13),
-    (2, 10),
-    (3, 15),
-    (4, 12),
-    (5, 9),
-    (6, 14),
-    (7, 11),
-];
+const HALVES: [(usize, usize); 8] =
+    [(0, 8), (1, 13), (2, 10), (3, 15), (4, 12), (5, 9), (6, 14), (7, 11)];
 
 /// Vector 1, on the port of the target and on a link between switches.
 #[test]
@@ -68,11 +57,7 @@ fn flows_share_a_link_evenly() {
     let flows = [Flow::new(0, 2, 64), Flow::new(1, 2, 64)];
     assert_near(&megabytes(&run(&star(3), &flows)), &[484.8; 2], 0.05);
     let flows = [Flow::new(0, 2, 64), Flow::new(1, 3, 64)];
-    assert_near(
-        &megabytes(&run(&pair(2, "1GB/s"), &flows)),
-        &[484.8; 2],
-        0.05,
-    );
+    assert_near(&megabytes(&run(&pair(2, "1GB/s"), &flows)), &[484.8; 2], 0.05);
 }
 
 /// Vector 2.
@@ -110,9 +95,7 @@ fn short_queues_have_no_marks() {
 /// Flows from the NICs of one switch to one NIC at the other, and a victim to another one there.
 fn victim_beside_incast(rules: &str, windows: &[u64]) -> Vec<Measured> {
     let sources = windows.iter().enumerate();
-    let mut flows: Vec<Flow> = sources
-        .map(|(nic, window)| Flow::new(nic, 10, *window))
-        .collect();
+    let mut flows: Vec<Flow> = sources.map(|(nic, window)| Flow::new(nic, 10, *window)).collect();
     flows.push(Flow::small(8, 11));
     flows.push(Flow::small(9, 10));
     run(&format!("{}{rules}", pair(10, "4GB/s")), &flows)
@@ -176,10 +159,7 @@ fn sources_take_what_others_leave_of_a_port() {
 fn incast_beside_other_class(line: &str) -> Vec<Measured> {
     let fabric = format!("{}congestion none\n{line}", star(10));
     let mut flows: Vec<Flow> = (0..8).map(|nic| Flow::new(nic, 9, 32)).collect();
-    flows.push(Flow {
-        class: 2,
-        ..Flow::small(8, 9)
-    });
+    flows.push(Flow { class: 2, ..Flow::small(8, 9) });
     run(&fabric, &flows)
 }
 
@@ -206,10 +186,7 @@ fn classes_share_a_link_by_weight() {
          class BEST_EFFORT ceiling=10%",
         star(4)
     );
-    let of = |from, class| Flow {
-        class,
-        ..Flow::new(from, 3, 64)
-    };
+    let of = |from, class| Flow { class, ..Flow::new(from, 3, 64) };
     let measured = run(&fabric, &[of(0, 1), of(1, 3)]);
     assert_near(&megabytes(&measured), &[242.4, 727.2], 0.05);
     let measured = run(&fabric, &[of(0, 1)]);
@@ -261,13 +238,7 @@ fn shifts_reach_what_minimal_paths_allow() {
 #[test]
 fn slow_cable_slows_one_direction() {
     let fault = "fault link 0.1>2.1 rate=25%";
-    let expected = HALVES.map(|pair| {
-        if [(0, 8), (2, 10)].contains(&pair) {
-            6.06
-        } else {
-            24.24
-        }
-    });
+    let expected = HALVES.map(|pair| if [(0, 8), (2, 10)].contains(&pair) { 6.06 } else { 24.24 });
     assert_near(&rates(fault, &HALVES), &expected, 0.05);
     let back = HALVES.map(|(from, to)| (to, from));
     assert_near(&rates(fault, &back), &[24.24; 8], 0.05);
@@ -276,21 +247,12 @@ fn slow_cable_slows_one_direction() {
 /// Vector 14.
 #[test]
 fn detours_replace_a_cable_that_is_down() {
-    let found = rates(
-        "route adaptive bias=200ns\nfault link 0.1-2.1 down",
-        &HALVES,
-    );
+    let found = rates("route adaptive bias=200ns\nfault link 0.1-2.1 down", &HALVES);
     let sum = found.iter().sum::<f64>();
     assert!((138.0..=145.5).contains(&sum), "{sum}: {found:.2?}");
-    assert!(
-        found.iter().all(|rate| (15.0..=20.0).contains(rate)),
-        "{found:.2?}"
-    );
+    assert!(found.iter().all(|rate| (15.0..=20.0).contains(rate)), "{found:.2?}");
     let minimal = rates("fault link 0.1-2.1 down", &HALVES);
-    let without = HALVES
-        .iter()
-        .zip(&minimal)
-        .filter(|(_, rate)| **rate == 0.0);
+    let without = HALVES.iter().zip(&minimal).filter(|(_, rate)| **rate == 0.0);
     let without: Vec<(usize, usize)> = without.map(|(pair, _)| *pair).collect();
     assert_eq!(without, [(0, 8), (2, 10)]);
 }
@@ -322,11 +284,7 @@ fn slow_group_is_slow_between_its_switches() {
     let pairs = [0, 1, 4, 5, 8, 9, 12, 13].map(|nic| (nic, nic + 2));
     let expected = [0, 1, 2, 3].map(|group| if group == 3 { 12.12 } else { 24.24 });
     let expected: Vec<f64> = expected.into_iter().flat_map(|rate| [rate; 2]).collect();
-    assert_near(
-        &rates("fault link 3.0-3.1 rate=50%", &pairs),
-        &expected,
-        0.05,
-    );
+    assert_near(&rates("fault link 3.0-3.1 rate=50%", &pairs), &expected, 0.05);
 }
 
 /// Vector 17.
@@ -354,15 +312,8 @@ fn lossy_cable_shows_in_the_tail() {
 
 #[test]
 fn gets_share_links_as_puts_do() {
-    let get = |from, to, window| Flow {
-        is_get: true,
-        ..Flow::new(from, to, window)
-    };
-    assert_near(
-        &megabytes(&run(&star(3), &[get(2, 0, 64), get(2, 1, 64)])),
-        &[484.8; 2],
-        0.05,
-    );
+    let get = |from, to, window| Flow { is_get: true, ..Flow::new(from, to, window) };
+    assert_near(&megabytes(&run(&star(3), &[get(2, 0, 64), get(2, 1, 64)])), &[484.8; 2], 0.05);
     assert_near(
         &megabytes(&run(&star(3), &[get(0, 2, 64), Flow::new(2, 1, 64)])),
         &[484.8; 2],
@@ -415,15 +366,8 @@ fn data_fills_the_slowest_link_of_its_way() {
         let shared = filled(&star(3), &[0, 1].map(|from| Flow::new(from, 2, 64)), source);
         assert!(always.contains(&(2 * shared)), "{source}: {shared}");
     }
-    let get = Flow {
-        is_get: true,
-        ..flow
-    };
-    assert_eq!(
-        filled(&star(3), &[get], 0),
-        0,
-        "the data comes from the other NIC"
-    );
+    let get = Flow { is_get: true, ..flow };
+    assert_eq!(filled(&star(3), &[get], 0), 0, "the data comes from the other NIC");
     assert!(always.contains(&filled(&star(3), &[get], 1)));
     // A list takes 64 packets of 2112 ns and a round trip of 4.064 us; the pause is as long.
     let lists = filled(&star(3), &[Flow::lists(0, 1, 64, LIST)], 0);

@@ -137,10 +137,7 @@ impl Nic {
         }
         // Before the lock, so that an engine thread that holds it stops polling. It does not matter
         // if two threads count once: the number changes.
-        self.calls.store(
-            self.calls.load(Ordering::Relaxed).wrapping_add(1),
-            Ordering::Relaxed,
-        );
+        self.calls.store(self.calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
         // While this thread polls, senders need not wake the engine thread.
         let parked = self.port.parked();
         if parked.load(Ordering::Relaxed) != 0 {
@@ -344,21 +341,14 @@ mod tests {
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 for tag in 0..PACKETS {
-                    let packet = Packet {
-                        kind: Kind::Reply,
-                        tag,
-                        ..Packet::default()
-                    };
+                    let packet = Packet { kind: Kind::Reply, tag, ..Packet::default() };
                     let answer = |engine: &mut Engine<Fabric>| {
                         engine.answer(peer, &packet);
                         Ok(())
                     };
                     sender.with(answer).unwrap();
                 }
-                while sender
-                    .with(|engine| Ok(engine.depends_on_others()))
-                    .unwrap()
-                {
+                while sender.with(|engine| Ok(engine.depends_on_others())).unwrap() {
                     sender.sleep(Duration::from_secs(3600));
                 }
                 sent.store(true, Ordering::Relaxed);

@@ -58,9 +58,7 @@ impl Nic {
     /// slices in each round trip, and the scheduler does not know that they wait for each other.
     fn leave_shared_cpu(&self) {
         let shares = |engine: &Engine<Fabric>| engine.wire.shares_cpu;
-        let shares_cpu = self
-            .lock()
-            .is_ok_and(|engine| engine.as_ref().is_some_and(shares));
+        let shares_cpu = self.lock().is_ok_and(|engine| engine.as_ref().is_some_and(shares));
         if shares_cpu && self.is_time_to_move() {
             cpu::leave();
         }
@@ -71,10 +69,7 @@ impl Nic {
         let last = self.moved.load(Ordering::Relaxed);
         let is_time = now.saturating_sub(last) >= cpu::MOVE.as_nanos() as u64;
         is_time
-            && self
-                .moved
-                .compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed)
-                .is_ok()
+            && self.moved.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     fn ring_engine(

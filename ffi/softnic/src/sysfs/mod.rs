@@ -39,11 +39,7 @@ const CLASSES: [&str; 3] = ["cxi", "cxi_user", DEVICES];
 
 /// The start of the names of network interfaces: `hsn-soft0` in the program that contains the NIC
 /// and can also use hardware, `hsn0` for other programs.
-const INTERFACE: &str = if cfg!(feature = "library") {
-    "hsn"
-} else {
-    "hsn-soft"
-};
+const INTERFACE: &str = if cfg!(feature = "library") { "hsn" } else { "hsn-soft" };
 
 /// Speed of the link in Mb/s.
 const SPEED: u32 = 200_000;
@@ -158,10 +154,7 @@ pub fn add(
     // A PCI device without this link has no driver.
     let drivers = Path::new("drivers").join(DRIVER);
     let up_to_devices: PathBuf = device.components().skip(1).map(|_| "..").collect();
-    directory.insert(
-        device.join("driver"),
-        Entry::Link(up_to_devices.join(&drivers)),
-    );
+    directory.insert(device.join("driver"), Entry::Link(up_to_devices.join(&drivers)));
     let address = pci::address(info);
     directory.insert(
         Path::new(DEVICES).join(&drivers).join(&address),
@@ -178,10 +171,7 @@ pub fn add(
     for (class, name) in [("net", &interface), ("cxi", &cxi), ("cxi_user", &cxi)] {
         let place = device.join(class).join(name);
         directory.insert(place.join("device"), Entry::Link(to_device.clone()));
-        directory.insert(
-            Path::new(class).join(name),
-            Entry::Link(Path::new("..").join(&place)),
-        );
+        directory.insert(Path::new(class).join(name), Entry::Link(Path::new("..").join(&place)));
     }
 }
 
@@ -189,10 +179,7 @@ pub fn add(
 /// be attributes of other drivers. A planted file replaces a directory, and a file on its path
 /// becomes a directory. Files of the host are left out: see [`host_files`].
 pub fn plant(directory: &mut Entries, device: &Path, health: &Health) {
-    let of_device = health
-        .files
-        .iter()
-        .filter(|(file, _)| !file.starts_with('/'));
+    let of_device = health.files.iter().filter(|(file, _)| !file.starts_with('/'));
     for (file, content) in of_device {
         let path = device.join(file);
         directory.retain(|of, _| !of.starts_with(&path) && !path.starts_with(of));
@@ -220,21 +207,13 @@ pub fn host_files(health: &Health, of_retry_handler: impl Fn(&str) -> Entry) -> 
 fn class_files(qos: QosProfile, slowness: &Slowness) -> Vec<(String, Vec<u8>)> {
     let shares = qos.shares().iter().flat_map(|(class, assured, ceiling)| {
         let file = |name: &str, percent: u64| {
-            (
-                format!("traffic_classes/{class}/{name}"),
-                format!("{percent}\n").into(),
-            )
+            (format!("traffic_classes/{class}/{name}"), format!("{percent}\n").into())
         };
         let ceiling = slowness.ceiling(class).unwrap_or((*ceiling).into());
-        [
-            file("assured_bw", (*assured).into()),
-            file("ceiling_bw", ceiling),
-        ]
+        [file("assured_bw", (*assured).into()), file("ceiling_bw", ceiling)]
     });
     let profile = "traffic_classes/active_qos_profile".to_owned();
-    shares
-        .chain([(profile, format!("{}\n", qos.name()).into())])
-        .collect()
+    shares.chain([(profile, format!("{}\n", qos.name()).into())]).collect()
 }
 
 /// Writes the entries of a directory.
@@ -246,10 +225,7 @@ pub fn write(directory: &Path, entries: &Entries) -> io::Result<()> {
     for (name, entry) in entries {
         let path = directory.join(name);
         // The entries of a directory mostly follow each other.
-        if let Some(parent) = path
-            .parent()
-            .filter(|parent| last.as_deref() != Some(*parent))
-        {
+        if let Some(parent) = path.parent().filter(|parent| last.as_deref() != Some(*parent)) {
             fs::create_dir_all(parent)?;
             last = Some(parent.to_owned());
         }
@@ -308,10 +284,7 @@ fn driver_files(info: &cxil_devinfo, health: &Health, groups: usize) -> Vec<(Str
         ("properties/rdzv_get_idx", &info.rdzv_get_idx),
         ("properties/rev", &info.device_rev),
         ("properties/proto", &info.device_proto),
-        (
-            "properties/system_type_identifier",
-            &info.system_type_identifier,
-        ),
+        ("properties/system_type_identifier", &info.system_type_identifier),
         ("properties/uc_nic", &info.uc_nic),
     ];
     files.extend(numbers.map(|(file, number)| (file, number.to_string())));
@@ -344,10 +317,8 @@ fn link_files(info: &cxil_devinfo, release: Release) -> Vec<(String, Vec<u8>)> {
         ("llr/state", "running"),
         ("media/type", "electrical"),
     ];
-    let mut files: Vec<(String, Vec<u8>)> = files
-        .map(file)
-        .map(|(name, content)| (name, content.into()))
-        .into();
+    let mut files: Vec<(String, Vec<u8>)> =
+        files.map(file).map(|(name, content)| (name, content.into())).into();
     if release >= Release::Next {
         files.push(("port/0/pause".into(), "pfc/802.1qbb".into()));
     }
@@ -384,7 +355,5 @@ fn interface_files(info: &cxil_devinfo, health: &Health) -> Vec<(String, Vec<u8>
 /// Ends each content with a newline, as the kernel does.
 fn lines(files: Vec<(&str, String)>) -> Vec<(String, Vec<u8>)> {
     let files = files.into_iter();
-    files
-        .map(|(name, content)| (name.to_owned(), (content + "\n").into()))
-        .collect()
+    files.map(|(name, content)| (name.to_owned(), (content + "\n").into())).collect()
 }

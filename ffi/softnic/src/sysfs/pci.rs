@@ -33,12 +33,7 @@ const CAPABILITY: u8 = 0x40;
 
 /// Returns the address of the PCI device of a NIC.
 pub fn address(info: &cxil_devinfo) -> String {
-    format!(
-        "{}:{:02x}.{}",
-        bus(info),
-        info.pci_device,
-        info.pci_function
-    )
+    format!("{}:{:02x}.{}", bus(info), info.pci_device, info.pci_function)
 }
 
 /// Returns the domain and the bus of the PCI device of a NIC.
@@ -67,10 +62,7 @@ pub fn files(info: &cxil_devinfo, health: &Health) -> Vec<(&'static str, String)
         ("revision", format!("{:#04x}", info.device_rev as u8)),
         ("class", format!("{CLASS:#08x}")),
         ("irq", "0".into()),
-        (
-            "resource",
-            [["0x0000000000000000"; 3].join(" ").as_str(); RESOURCES].join("\n"),
-        ),
+        ("resource", [["0x0000000000000000"; 3].join(" ").as_str(); RESOURCES].join("\n")),
         // A NIC without a place in the machine.
         ("numa_node", "-1".into()),
         ("local_cpulist", cpus.trim_end().into()),

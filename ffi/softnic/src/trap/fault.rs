@@ -183,10 +183,7 @@ fn on_stack_of_thread(context: &libc::ucontext_t, mut work: &mut dyn FnMut() -> 
     if !on_alternate(here) || on_alternate(interrupted) {
         return work();
     }
-    let mut call = Call {
-        work: &mut work,
-        result: false,
-    };
+    let mut call = Call { work: &mut work, result: false };
     let stack = (interrupted - RED_ZONE) & !15;
     // SAFETY: below its red zone the stack of the interrupted code is unused while this handler
     // runs, and `call_back` returns to this place with R12 unchanged.
@@ -227,10 +224,7 @@ extern "C" fn call_back(call: *mut Call<'_, '_>) {
 }
 
 fn default_action(previous: &libc::sigaction) -> libc::sigaction {
-    libc::sigaction {
-        sa_sigaction: libc::SIG_DFL,
-        ..*previous
-    }
+    libc::sigaction { sa_sigaction: libc::SIG_DFL, ..*previous }
 }
 
 /// Puts an action in place of this handler, or of what was there before it.

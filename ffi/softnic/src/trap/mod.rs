@@ -51,15 +51,9 @@ impl DoorbellPage {
             // SAFETY: the place is in the range of `range`, and nothing else uses it until `drop`
             // returns it, after which the NIC has no object that accesses the page.
             let memory = unsafe { Pages::lent(base, page_size()) };
-            return Ok(Self {
-                memory: Arc::new(memory),
-                place: Some(place),
-            });
+            return Ok(Self { memory: Arc::new(memory), place: Some(place) });
         }
-        Ok(Self {
-            memory: Arc::new(Pages::anonymous(page_size())?),
-            place: None,
-        })
+        Ok(Self { memory: Arc::new(Pages::anonymous(page_size())?), place: None })
     }
 
     /// Returns the memory of the page.
@@ -76,9 +70,7 @@ impl DoorbellPage {
         };
         let entry = &ENTRIES[place];
         entry.doorbell.store(doorbell.to_word(), Ordering::Relaxed);
-        entry
-            .nic
-            .store(Arc::as_ptr(nic).cast_mut(), Ordering::Release);
+        entry.nic.store(Arc::as_ptr(nic).cast_mut(), Ordering::Release);
         ARMED.fetch_add(1, Ordering::Relaxed);
         let is_protected = protect(place, MprotectFlags::READ).is_ok();
         // Another thread may have replaced the handler, and `check_handler` have opened the page,

@@ -23,10 +23,7 @@ static RANGE: AtomicUsize = AtomicUsize::new(0);
 pub static ENTRIES: [Entry; PAGES] = [const { Entry::new() }; PAGES];
 
 /// Which places in the range are free.
-static PLACES: Mutex<Places> = Mutex::new(Places {
-    returned: Vec::new(),
-    used: 0,
-});
+static PLACES: Mutex<Places> = Mutex::new(Places { returned: Vec::new(), used: 0 });
 
 pub struct Places {
     /// Places that were in use.

@@ -119,11 +119,7 @@ pub fn decode(next: impl FnMut() -> u8) -> Option<Store> {
         general(&mut code, prefixes, opcode)?
     };
     let length = code.length;
-    Some(Store {
-        length,
-        width,
-        value,
-    })
+    Some(Store { length, width, value })
 }
 
 /// MOV and XCHG.
@@ -203,11 +199,7 @@ fn extended<F: FnMut() -> u8>(code: &mut Reader<F>, first: u8) -> Option<Store> 
     let opcode = code.byte();
     let (width, value) = vector(code, prefixes, opcode, width)?;
     let length = code.length;
-    Some(Store {
-        length,
-        width,
-        value,
-    })
+    Some(Store { length, width, value })
 }
 
 /// Stores of vector registers, of which `full` bytes are stored unless the opcode says less.
@@ -259,10 +251,7 @@ mod tests {
             ("c6 07 07", Some((1, Immediate(7)))),      // movb $7, (%rdi)
             ("66 c7 07 fe ff", Some((2, Immediate(u64::MAX - 1)))), // movw $-2, (%rdi)
             ("c7 87 80 00 00 00 0a 00 00 00", Some((4, Immediate(10)))), // movl $10, 0x80(%rdi)
-            (
-                "48 c7 87 80 00 00 00 ff ff ff ff",
-                Some((8, Immediate(u64::MAX))),
-            ), // movq $-1, 0x80(%rdi)
+            ("48 c7 87 80 00 00 00 ff ff ff ff", Some((8, Immediate(u64::MAX)))), // movq $-1, 0x80(%rdi)
             // movq $10, 0x12345(%rip)
             ("48 c7 05 45 23 01 00 0a 00 00 00", Some((8, Immediate(10)))),
             ("4c 87 17", Some((8, Exchange(10)))), // xchgq %r10, (%rdi)
@@ -309,11 +298,8 @@ mod tests {
             let bytes: Vec<u8> = text.split(' ').map(parse).collect();
             let mut rest = bytes.iter();
             let found = decode(|| *rest.next().unwrap_or_else(|| panic!("{text}: read beyond")));
-            let expected = expected.map(|(width, value)| Store {
-                length: bytes.len() as u8,
-                width,
-                value,
-            });
+            let expected =
+                expected.map(|(width, value)| Store { length: bytes.len() as u8, width, value });
             assert_eq!(found, expected, "{text}");
         }
     }

@@ -59,10 +59,7 @@ fn allocates_memory_for_queue_without_buffer() {
     opts.is_host_mem = false;
     let mut handle = null_mut();
     let eq = null_mut();
-    assert_eq!(
-        call!(cxil_alloc_buf_cmdq(rig.lni, eq, &opts, &mut handle)),
-        0
-    );
+    assert_eq!(call!(cxil_alloc_buf_cmdq(rig.lni, eq, &opts, &mut handle)), 0);
     // SAFETY: the call has made the queue.
     assert!(unsafe { (*handle).size } >= opts.opts.count);
     assert_eq!(call!(cxil_destroy_cmdq(handle)), 0);

@@ -111,11 +111,7 @@ fn goes_through(
 /// Ranges inside an allocation at `base`.
 fn ranges(base: usize) -> [(u32, usize, usize); 3] {
     let page = base.next_multiple_of(PEER_PAGE);
-    [
-        (0, page + PAGE, 2 * PAGE),
-        (2, page + PAGE + 100, 3000),
-        (4, page + 2 * PAGE - 9, 18),
-    ]
+    [(0, page + PAGE, 2 * PAGE), (2, page + PAGE + 100, 3000), (4, page + 2 * PAGE - 9, 18)]
 }
 
 /// Checks that no mapping reaches beyond the end of an allocation.
@@ -231,22 +227,10 @@ fn maps_level_zero_memory() {
     done!((api.zeDriverGet)(&raw mut count, drivers.as_mut_ptr()));
     // The memory is on the second GPU.
     let (mut count, mut device) = (1, null_mut());
-    done!((api.zeDeviceGet)(
-        drivers[1],
-        &raw mut count,
-        &raw mut device
-    ));
-    let desc = ZeContextDesc {
-        stype: ZeStructure::ContextDesc,
-        next: null(),
-        flags: 0,
-    };
+    done!((api.zeDeviceGet)(drivers[1], &raw mut count, &raw mut device));
+    let desc = ZeContextDesc { stype: ZeStructure::ContextDesc, next: null(), flags: 0 };
     let mut context = null_mut();
-    done!((api.zeContextCreate)(
-        drivers[1],
-        &raw const desc,
-        &raw mut context
-    ));
+    done!((api.zeContextCreate)(drivers[1], &raw const desc, &raw mut context));
     let exportable = ZeExternalMemoryExportDesc {
         stype: ZeStructure::ExternalMemoryExportDesc,
         next: null(),
@@ -260,14 +244,7 @@ fn maps_level_zero_memory() {
     };
     let mut base = null_mut();
     let place = &raw mut base;
-    done!((api.zeMemAllocDevice)(
-        context,
-        &raw const desc,
-        LEN,
-        PAGE,
-        device,
-        place
-    ));
+    done!((api.zeMemAllocDevice)(context, &raw const desc, LEN, PAGE, device, place));
     let mut file = ZeExternalMemoryFd {
         stype: ZeStructure::ExternalMemoryExportFd,
         next: null_mut(),
@@ -282,12 +259,7 @@ fn maps_level_zero_memory() {
         page_size: 0,
     };
     let place = &raw mut properties;
-    done!((api.zeMemGetAllocProperties)(
-        context,
-        base,
-        place,
-        null_mut()
-    ));
+    done!((api.zeMemGetAllocProperties)(context, base, place, null_mut()));
     let fd = file.fd;
     let queue = ZeCommandQueueDesc {
         stype: ZeStructure::CommandQueueDesc,
@@ -300,12 +272,7 @@ fn maps_level_zero_memory() {
     };
     let mut list = null_mut();
     let place = &raw mut list;
-    done!((api.zeCommandListCreateImmediate)(
-        context,
-        device,
-        &raw const queue,
-        place
-    ));
+    done!((api.zeCommandListCreateImmediate)(context, device, &raw const queue, place));
     let copy = api.zeCommandListAppendMemoryCopy;
     let read = |from: usize, bytes: &mut [u8]| {
         let (to, len) = (bytes.as_mut_ptr().cast(), bytes.len());

@@ -94,12 +94,7 @@ fn describes_services() {
         let desc = service(dev, id).unwrap();
         assert_eq!(desc.svc_id, id);
         let vnis = desc.vnis[..desc.num_vld_vnis.into()].to_vec();
-        (
-            desc.enable(),
-            desc.restricted_vnis(),
-            desc.restricted_members(),
-            vnis,
-        )
+        (desc.enable(), desc.restricted_vnis(), desc.restricted_members(), vnis)
     };
     assert_eq!(seen(1), (1, 1, 0, vec![1, 10]));
     assert_eq!(seen(2), (1, 0, 0, vec![]));
@@ -111,18 +106,12 @@ fn describes_services() {
     assert_eq!(service(null_mut(), 1).err(), Some(EINVAL));
     assert_eq!(call!(cxil_get_svc(dev, 1, null_mut())), -EINVAL);
     let desc = service(dev, 1).unwrap();
-    assert_eq!(
-        (desc.tcs, desc.restricted_tcs()),
-        ([true, true, true, true, false], 0)
-    );
+    assert_eq!((desc.tcs, desc.restricted_tcs()), ([true, true, true, true, false], 0));
     // SAFETY: integers, all views of which are valid.
     let limits = unsafe { desc.limits.__bindgen_anon_1.__bindgen_anon_1 };
     assert_eq!((limits.tles.res, limits.tles.max), (512, 512));
     assert_eq!((limits.eqs.res, limits.eqs.max), (0, 2047));
-    assert_eq!(
-        (limits.txqs.max, limits.tgqs.max, limits.ptes.max),
-        (1024, 512, 2047)
-    );
+    assert_eq!((limits.txqs.max, limits.tgqs.max, limits.ptes.max), (1024, 512, 2047));
     close(dev);
 }
 
@@ -225,11 +214,7 @@ fn shows_software_nics_in_place_of_hardware() {
     assert_eq!(target("net/lo"), Some("../../devices/real"));
     assert_eq!(target("net/hsn9"), Some("../../devices/real"));
     let device = "softnic/pci5f00:00/5f00:00:00.0";
-    for (class, name) in [
-        ("net", "hsn-soft0"),
-        ("cxi", "soft0"),
-        ("cxi_user", "soft0"),
-    ] {
+    for (class, name) in [("net", "hsn-soft0"), ("cxi", "soft0"), ("cxi_user", "soft0")] {
         let place = format!("{device}/{class}/{name}");
         let shown = target(&format!("{class}/{name}"));
         assert_eq!(shown, Some(&*format!("../{place}")));

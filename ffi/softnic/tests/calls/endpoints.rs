@@ -96,17 +96,9 @@ fn shares_profiles_and_limits_them_to_16() {
     let numbers: Vec<u32> = others.iter().map(|cp| lcid(*cp)).collect();
     assert_eq!(numbers, (1..16).collect::<Vec<u32>>());
     assert_eq!(best_effort(lni, 31), Err(ENOSPC));
-    assert_eq!(
-        lcid(best_effort(lni, 1).unwrap()),
-        0,
-        "known ones are still to be had"
-    );
+    assert_eq!(lcid(best_effort(lni, 1).unwrap()), 0, "known ones are still to be had");
     assert_eq!(call!(cxil_destroy_cp(others[4])), 0);
-    assert_eq!(
-        lcid(best_effort(lni, 31).unwrap()),
-        5,
-        "the lowest free one"
-    );
+    assert_eq!(lcid(best_effort(lni, 31).unwrap()), 5, "the lowest free one");
     // The profile lives until its last user destroys it.
     assert_eq!(call!(cxil_destroy_cp(again)), 0);
     assert_eq!(lcid(best_effort(lni, 1).unwrap()), 0);
@@ -126,11 +118,7 @@ fn keeps_pids_unique_on_nic_and_vni() {
     }
     assert_eq!(domain(lni, 1, 0), Ok(0));
     assert_eq!(domain(lni, 1, 0), Err(EEXIST));
-    assert_eq!(
-        domain(neighbour, 1, 0),
-        Err(EEXIST),
-        "another user of the NIC"
-    );
+    assert_eq!(domain(neighbour, 1, 0), Err(EEXIST), "another user of the NIC");
     assert_eq!(domain(neighbour, 1, 510), Ok(510), "the topmost");
     assert_eq!(domain(neighbour, 1, 2), Ok(2));
     // Any PID is the lowest free one.

@@ -56,10 +56,7 @@ fn rounds_mapping_to_huge_pages_in_separate_context() {
     let Some(pages) = huge(2) else { return };
     let rig = Rig::new();
     let ordinary = rig.buffer(PAGE);
-    let inner = Pages {
-        base: pages.base.wrapping_add(HUGE - PAGE),
-        len: 2 * PAGE,
-    };
+    let inner = Pages { base: pages.base.wrapping_add(HUGE - PAGE), len: 2 * PAGE };
     let mapped = Buffer::over(rig.lni, inner, RW);
     // SAFETY: libcxi has just returned the handle.
     let md = unsafe { *mapped.md };
@@ -67,10 +64,7 @@ fn rounds_mapping_to_huge_pages_in_separate_context() {
     assert_eq!((md.page_shift, md.huge_shift), (12, 21));
     assert_ne!(md.lac, ordinary.lac);
     // A second mapping shares the context.
-    let first = Pages {
-        base: pages.base,
-        len: 1,
-    };
+    let first = Pages { base: pages.base, len: 1 };
     let other = Buffer::over(rig.lni, first, RW);
     assert_eq!(other.lac, mapped.lac);
     other.unmap();
@@ -107,10 +101,7 @@ fn passthrough_queue_fits_one_huge_page() {
         let mut attr = attributes(at(offset), queue_len);
         attr.flags = CXI_EQ_PASSTHROUGH.into();
         let (md, none, mut eq) = (null_mut(), null_mut(), null_mut());
-        answered(call!(cxil_alloc_evtq(
-            rig.lni, md, &attr, none, none, &mut eq
-        )))
-        .map(|_| eq)
+        answered(call!(cxil_alloc_evtq(rig.lni, md, &attr, none, none, &mut eq))).map(|_| eq)
     };
     assert!(eq(PAGE, 3 * PAGE).is_ok());
     assert!(eq(HUGE, HUGE).is_ok());
@@ -136,14 +127,7 @@ fn rejects_mapping_without_free_huge_pages() {
     let pages = map(len, libc::MAP_NORESERVE).unwrap();
     let rig = Rig::new();
     let mut md = null_mut();
-    let code = call!(cxil_map(
-        rig.lni,
-        pages.base.cast(),
-        len,
-        RW,
-        null_mut(),
-        &mut md
-    ));
+    let code = call!(cxil_map(rig.lni, pages.base.cast(), len, RW, null_mut(), &mut md));
     assert_eq!(code, -EFAULT);
 }
 

@@ -28,9 +28,7 @@ pub fn round_trip(rig: &mut Rig, index: u32, mapped: &Buffer) -> Vec<u8> {
             quiet(entry);
             entry.set_length(len as u64);
         });
-        let put = rig.dma_put(&from, 0, len as u32, |put| {
-            _ = put.set_index_ext(index as u8)
-        });
+        let put = rig.dma_put(&from, 0, len as u32, |put| _ = put.set_index_ext(index as u8));
         assert_eq!(rig.code(&put), C_RC_OK);
     }
     assert!(back.pages.read(0, len) == pattern);
@@ -131,17 +129,12 @@ fn adds_memory_to_reserved_addresses() {
     let before = unsafe { *reserved.md };
     rig.target(0, &reserved);
     let mut put = |number: usize, len: u32| {
-        let put = rig.dma_put(&source, 0, len, |put| {
-            _ = put.set_remote_offset((number * PAGE) as u64)
-        });
+        let put =
+            rig.dma_put(&source, 0, len, |put| _ = put.set_remote_offset((number * PAGE) as u64));
         rig.code(&put)
     };
     assert_eq!(put(0, 8), C_RC_NO_TRANSLATION);
-    assert_eq!(
-        update(reserved.md, page(1), 1, RW),
-        0,
-        "the whole page comes"
-    );
+    assert_eq!(update(reserved.md, page(1), 1, RW), 0, "the whole page comes");
     assert_eq!(put(1, PAGE as u32), C_RC_OK);
     for other in [0, 2, 3] {
         assert_eq!(put(other, 8), C_RC_NO_TRANSLATION);
@@ -180,11 +173,7 @@ fn updates_mappings_that_are_not_pinned() {
         let pages = Pages { base, len: PAGE };
         let md = Buffer::over(rig.lni, pages, rights | how).md;
         let pins = how & CXI_MAP_PIN;
-        let without = if how & CXI_MAP_ALLOC_MD != 0 {
-            0
-        } else {
-            EINVAL
-        };
+        let without = if how & CXI_MAP_ALLOC_MD != 0 { 0 } else { EINVAL };
         assert_eq!(update(md, base, PAGE, rights | pins), without, "{how:#x}");
         if pins == 0 {
             let faults = rights | CXI_MAP_FAULT;

@@ -37,11 +37,7 @@ fn rejects_unmappable_memory() {
         (base, 1 << 57, RW | CXI_MAP_ALLOC_MD, ENOMEM),
         (constant, 8, CXI_MAP_PIN | CXI_MAP_READ, 0),
     ] {
-        assert_eq!(
-            map(rig.lni, va, len, flags),
-            code,
-            "{va:?} {len} {flags:#x}"
-        );
+        assert_eq!(map(rig.lni, va, len, flags), code, "{va:?} {len} {flags:#x}");
     }
     assert_eq!(map(null_mut(), base, PAGE, RW), EINVAL);
     let (va, hints, none) = (base.cast(), null_mut(), null_mut());
@@ -153,10 +149,7 @@ fn rejects_invalid_event_queue_attributes() {
     let unreadable = Buffer::new(lni, PAGE, CXI_MAP_PIN | CXI_MAP_WRITE);
     assert_eq!(evtq(lni, &unreadable, |_| {}), 0);
     assert_eq!(evtq(alloc_lni(rig.dev), &buffer, |_| {}), EINVAL);
-    let unmapped = Buffer {
-        md: null_mut(),
-        ..buffer
-    };
+    let unmapped = Buffer { md: null_mut(), ..buffer };
     assert_eq!(evtq(lni, &unmapped, |_| {}), EINVAL);
     let passthrough = |a: &mut cxi_eq_attr| a.flags |= u64::from(CXI_EQ_PASSTHROUGH);
     assert_eq!(evtq(lni, &unmapped, passthrough), 0);
@@ -182,10 +175,7 @@ fn rejects_objects_of_other_devices() {
     let (rig, other) = (Rig::new(), Rig::new());
     // The numbers are the same on both devices.
     let (buffer, foreign) = (rig.buffer(PAGE), other.buffer(PAGE));
-    let disguised = Buffer {
-        md: foreign.md,
-        ..buffer
-    };
+    let disguised = Buffer { md: foreign.md, ..buffer };
     assert_eq!(evtq(rig.lni, &disguised, |_| {}), EINVAL);
     let (eq, mut cq, mut map) = (other.eq.handle, null_mut(), null_mut());
     let code = call!(cxil_alloc_cmdq(rig.lni, eq, &options(), &mut cq));
@@ -420,9 +410,7 @@ fn destroying_portal_frees_its_entries() {
     for _ in 0..5 {
         let portal = rig.target(0, &sink);
         for _ in 0..4095 {
-            let entry = append(portal.number, |entry| {
-                _ = entry.set_event_link_disable(true)
-            });
+            let entry = append(portal.number, |entry| _ = entry.set_event_link_disable(true));
             rig.tgt.issue(&entry);
         }
         rig.tgt.drain();

@@ -28,9 +28,8 @@ fn restore(base: *mut u8) {
 
 /// A DMA get from index `index` to `buffer`.
 fn get(rig: &mut Rig, index: u8, buffer: &Buffer, len: u32) -> u32 {
-    let get = rig.dma_put(buffer, 0, len, |get| {
-        _ = get.set_opcode(C_CMD_GET as u8).set_index_ext(index)
-    });
+    let get =
+        rig.dma_put(buffer, 0, len, |get| _ = get.set_opcode(C_CMD_GET as u8).set_index_ext(index));
     let event = rig.run(&get);
     assert_eq!(event.kind(), C_EVENT_REPLY);
     event.code()
@@ -169,16 +168,11 @@ fn maps_whole_address_space() {
     let mut rig = Rig::new();
     let (source, area) = (rig.buffer(PAGE), area(1));
     source.pages.fill(5);
-    let all = Pages {
-        base: null_mut(),
-        len: 1 << 47,
-    };
+    let all = Pages { base: null_mut(), len: 1 << 47 };
     let all = Buffer::over(rig.lni, all, ON_DEMAND);
     rig.target(0, &all);
     let mut put = |place: usize| {
-        let put = rig.dma_put(&source, 0, 100, |put| {
-            _ = put.set_remote_offset(place as u64)
-        });
+        let put = rig.dma_put(&source, 0, 100, |put| _ = put.set_remote_offset(place as u64));
         rig.code(&put)
     };
     assert_eq!(put(area.base.addr() + 3), C_RC_OK);
@@ -226,10 +220,8 @@ fn refuses_to_fault_in_what_is_missing() {
     alone!();
     let rig = Rig::new();
     let area = area(2);
-    let (md, second) = (
-        Buffer::over(rig.lni, area, ON_DEMAND | CXI_MAP_FAULT).md,
-        area.base.wrapping_add(PAGE),
-    );
+    let (md, second) =
+        (Buffer::over(rig.lni, area, ON_DEMAND | CXI_MAP_FAULT).md, area.base.wrapping_add(PAGE));
     let map = |flags| {
         let (base, len, mut md) = (area.base.cast(), area.len, null_mut());
         -call!(cxil_map(rig.lni, base, len, flags, null_mut(), &mut md))

@@ -31,10 +31,7 @@ impl Files {
         } else {
             assert_eq!(padding, "", "{name}");
         }
-        let line = text
-            .split('\0')
-            .next()
-            .and_then(|text| text.strip_suffix('\n'));
+        let line = text.split('\0').next().and_then(|text| text.strip_suffix('\n'));
         line.expect("a whole line").to_owned()
     }
 
@@ -102,11 +99,7 @@ fn shows_files_of_a_healthy_nic() {
     ] {
         assert_eq!(files.text(name), content, "{name}");
     }
-    assert!(
-        files
-            .path("sys/class/net/hsn-soft0/device/cxi/soft0")
-            .is_dir()
-    );
+    assert!(files.path("sys/class/net/hsn-soft0/device/cxi/soft0").is_dir());
     let telemetry = fs::read_dir(files.path("sys/class/cxi/soft0/device/telemetry")).unwrap();
     assert!(telemetry.count() > 1500);
 }
@@ -156,11 +149,7 @@ fn shows_bridges_of_planted_path() {
         assert_eq!(shown("current_link_speed"), format!("{speed} GT/s PCIe"));
         assert_eq!(shown("max_link_speed"), format!("{max_speed} GT/s PCIe"));
         assert_eq!(shown("aer_dev_correctable"), "TOTAL_ERR_COR 0");
-        let class = if up.is_empty() {
-            "0x020000"
-        } else {
-            "0x060400"
-        };
+        let class = if up.is_empty() { "0x020000" } else { "0x060400" };
         assert_eq!(shown("class"), class, "{up}");
     }
     assert_eq!(files.of_device("../../../aer_rootport_total_err_cor"), "0");
@@ -206,22 +195,10 @@ fn shows_state_of_an_unhealthy_nic() {
         ("down=0ns", format!("{interface}/operstate"), "down"),
         ("pcie-width=8", format!("{device}/current_link_width"), "8"),
         ("pcie-width=8", format!("{device}/max_link_width"), "16"),
-        (
-            "pcie-speed=2.5",
-            format!("{device}/current_link_speed"),
-            "2.5 GT/s PCIe",
-        ),
-        (
-            "retry-handler=off",
-            format!("{device}/properties/pct_eq"),
-            "0",
-        ),
+        ("pcie-speed=2.5", format!("{device}/current_link_speed"), "2.5 GT/s PCIe"),
+        ("retry-handler=off", format!("{device}/properties/pct_eq"), "0"),
         ("ama=off", format!("{interface}/addr_assign_type"), "0"),
-        (
-            "ama=06",
-            format!("{interface}/address"),
-            "06:00:00:00:00:12",
-        ),
+        ("ama=06", format!("{interface}/address"), "06:00:00:00:00:12"),
         (
             "class-ceiling=BEST_EFFORT:50",
             format!("{device}/traffic_classes/best_effort/ceiling_bw"),
@@ -232,23 +209,11 @@ fn shows_state_of_an_unhealthy_nic() {
             format!("{device}/traffic_classes/bulk_data/ceiling_bw"),
             "100",
         ),
-        (
-            "esm=25",
-            format!("{device}/properties/current_esm_link_speed"),
-            "25.0 GT/s",
-        ),
+        ("esm=25", format!("{device}/properties/current_esm_link_speed"), "25.0 GT/s"),
         ("esm=25", format!("{device}/uc/qspi_blob_version"), "--ESM"),
-        (
-            "esm=off",
-            format!("{device}/properties/current_esm_link_speed"),
-            "Disabled",
-        ),
+        ("esm=off", format!("{device}/properties/current_esm_link_speed"), "Disabled"),
         ("esm=off", format!("{device}/uc/qspi_blob_version"), "-"),
-        (
-            "ama=off",
-            format!("{interface}/address"),
-            "00:00:5e:00:53:12",
-        ),
+        ("ama=off", format!("{interface}/address"), "00:00:5e:00:53:12"),
     ] {
         assert_eq!(Files::with(faults).text(&file), content, "{faults}: {file}");
     }
@@ -260,13 +225,7 @@ fn shows_state_of_an_unhealthy_nic() {
     assert_eq!(restart(0), restart(1) + 60);
     assert_eq!(restart(2), 0);
     let files = Files::with("down=0ns:1ns");
-    assert!(
-        files
-            .of_device("link_restarts/time_0")
-            .parse::<u64>()
-            .unwrap()
-            > 0
-    );
+    assert!(files.of_device("link_restarts/time_0").parse::<u64>().unwrap() > 0);
     assert_eq!(files.of_device("port/0/link/state"), "up");
     // The information about the device agrees.
     set("CXIDIAG_FAULTS", "retry-handler=off,down=0ns");
@@ -319,23 +278,13 @@ fn plants_contents_of_files() {
 fn faults_move_their_counters() {
     alone!();
     for (faults, counters) in [
-        (
-            "corrected=1000000",
-            &["hni_pcs_corrected_cw", "hni_pcs_fecl_errors_7"][..],
-        ),
-        (
-            "uncorrected=1000000",
-            &["hni_pcs_uncorrected_cw", "hni_llr_rx_replay_event"],
-        ),
+        ("corrected=1000000", &["hni_pcs_corrected_cw", "hni_pcs_fecl_errors_7"][..]),
+        ("uncorrected=1000000", &["hni_pcs_uncorrected_cw", "hni_llr_rx_replay_event"]),
         ("tx-paused=0.5", &["hni_tx_paused_0"]),
         ("rx-paused=0.5", &["hni_rx_paused_0"]),
         (
             "congestion=0.5",
-            &[
-                "ixe_tc_req_ecn_pkts_0",
-                "ixe_tc_rsp_ecn_pkts_1",
-                "ixe_pool_ecn_pkts_0",
-            ],
+            &["ixe_tc_req_ecn_pkts_0", "ixe_tc_rsp_ecn_pkts_1", "ixe_pool_ecn_pkts_0"],
         ),
         ("full=0.5", &["pct_no_trs_nacks", "pct_no_tct_nacks"]),
         ("slow-host=9", &["parbs_tarb_pi_posted_blocked_cnt"]),
@@ -390,14 +339,8 @@ fn shares_of_packets_are_exact() {
     let writes = files.counter("parbs_tarb_pi_posted_pkts");
     let events = files.counter("ee_events_enqueued_cntr_0");
     assert_eq!(writes, 40 + events);
-    assert_eq!(
-        files.counter("parbs_tarb_pi_posted_blocked_cnt"),
-        3 * writes
-    );
-    assert_eq!(
-        files.counter("ee_events_dropped_ordinary_cntr_0"),
-        events / 10
-    );
+    assert_eq!(files.counter("parbs_tarb_pi_posted_blocked_cnt"), 3 * writes);
+    assert_eq!(files.counter("ee_events_dropped_ordinary_cntr_0"), events / 10);
     assert_eq!(files.text("run/cxi/soft0/nack_no_target_trs"), "10");
     assert_eq!(files.text("run/cxi/soft0/nacks"), "20");
 }
@@ -496,10 +439,7 @@ fn survives_what_others_left_in_the_directory() {
     // Devices work without counters, which then cannot be read.
     let dev = open(0);
     assert!(Snapshot::new(0).is_err());
-    assert_eq!(
-        call!(cxil_read_cntr(dev, 1556, &mut 0, null_mut())),
-        -libc::EISDIR
-    );
+    assert_eq!(call!(cxil_read_cntr(dev, 1556, &mut 0, null_mut())), -libc::EISDIR);
     close(dev);
     fs::remove_dir(counters).unwrap();
     fs::remove_dir(fabric()).unwrap();
@@ -523,11 +463,7 @@ fn writes_only_wanted_telemetry() {
 #[test]
 fn refuses_unknown_nics_and_invalid_faults() {
     alone!();
-    let error = |number| {
-        Snapshot::new(number)
-            .err()
-            .and_then(|error| error.raw_os_error())
-    };
+    let error = |number| Snapshot::new(number).err().and_then(|error| error.raw_os_error());
     assert_eq!(error(100), Some(ENODEV));
     set("CXIDIAG_FAULTS", "flaps=11");
     assert_eq!(error(0), Some(EINVAL));

@@ -98,21 +98,12 @@ fn reads_clock_registers() {
         assert_eq!(refuse(clock, len), EINVAL);
     }
     assert_eq!(refuse(clock + 4, 8), EINVAL);
-    assert_eq!(
-        refuse((2 << 30) - 8, 8),
-        EOPNOTSUPP,
-        "the last of the range"
-    );
+    assert_eq!(refuse((2 << 30) - 8, 8), EOPNOTSUPP, "the last of the range");
     assert_eq!(refuse(2 << 30, 8), EINVAL);
     assert_eq!(refuse(u32::MAX - 7, 8), EINVAL);
     assert_eq!(call!(cxil_read_csr(dev, clock, null_mut(), 8)), -EINVAL);
     assert_eq!(read(null_mut(), clock, &mut value), EINVAL);
-    let far = call!(cxil_read_csr(
-        dev,
-        0,
-        value.as_mut_ptr().cast(),
-        usize::MAX - 7
-    ));
+    let far = call!(cxil_read_csr(dev, 0, value.as_mut_ptr().cast(), usize::MAX - 7));
     assert_eq!(far, -EINVAL);
     // Each open has its own mapping.
     let other = Device::open();
@@ -160,10 +151,7 @@ const CODE_WORDS: u32 = 1668;
 const WRITES: u32 = 1354;
 
 /// An impossible time.
-const NEVER: timespec = timespec {
-    tv_sec: -1,
-    tv_nsec: -1,
-};
+const NEVER: timespec = timespec { tv_sec: -1, tv_nsec: -1 };
 
 /// The value of a counter; checks the time of reading.
 pub fn counter(dev: *mut cxil_dev, number: u32) -> u64 {
@@ -267,9 +255,7 @@ fn counts_commands_events_and_packets() {
     let response = [679, 1633, 680, 1180, 1641, 1249].map(|number| (number, 1));
     assert_eq!(
         news(&rig),
-        sorted(&[
-            &commands, &events, &sent, &received, &requests, &arrived, &response, &matched
-        ])
+        sorted(&[&commands, &events, &sent, &received, &requests, &arrived, &response, &matched])
     );
     // Low latency: C_STATE by doorbell, a put by a window.
     rig.tx.issue(&c_state(rig.eq.number, true, |_| {}));
@@ -287,9 +273,7 @@ fn counts_commands_events_and_packets() {
     let arrived = [(1178, 1), (1640, 1), (1220, 2), (1232, 1)];
     assert_eq!(
         news(&rig),
-        sorted(&[
-            &commands, &events, &sent, &received, &requests, &arrived, &response, &matched
-        ])
+        sorted(&[&commands, &events, &sent, &received, &requests, &arrived, &response, &matched])
     );
     // The counts of a destroyed queue remain.
     let lcid = rig.lcid;
@@ -389,12 +373,7 @@ fn rejects_operations_on_absent_parts() {
         poll_interval: 0,
     };
     let (mut data, mut result, mut overrun, mut serdes) = (7, 7, 7, 7);
-    let (d, r, o, s) = (
-        &raw mut data,
-        &raw mut result,
-        &raw mut overrun,
-        &raw mut serdes,
-    );
+    let (d, r, o, s) = (&raw mut data, &raw mut result, &raw mut overrun, &raw mut serdes);
     let sbus = |dev, params, d, r, o| -call!(cxil_sbus_op(dev, params, d, r, o));
     let compat = |dev, d, r, o| -call!(cxil_sbus_op_compat(dev, 0, 0, 0, 0, 0, d, r, o, 0, 0));
     let serial = |dev, s| -call!(cxil_serdes_op(dev, 0, 0, 0, 0, s, 0, 0));

@@ -65,8 +65,7 @@ fn counts_flushed_operations() {
         });
         assert_eq!(rose, [flushed(3), 0, 3]);
         let rose = rises(&mut rig, numbers, |rig| {
-            rig.tx
-                .emit(&c_state(eq, true, |state| _ = state.set_flush(flush)));
+            rig.tx.emit(&c_state(eq, true, |state| _ = state.set_flush(flush)));
             rig.tx.emit(&idc_put(dfa, 0, &[1; 8]));
             rig.tx.ring();
             assert_eq!(rig.eq.wait().code(), C_RC_OK);
@@ -74,9 +73,8 @@ fn counts_flushed_operations() {
         assert_eq!(rose, [flushed(1), 1, 1]);
     }
     // A put that fails writes nothing.
-    let beyond = rig.dma_put(&source, 0, 8, |put| {
-        _ = put.set_flush(true).set_remote_offset(PAGE as u64)
-    });
+    let beyond =
+        rig.dma_put(&source, 0, 8, |put| _ = put.set_flush(true).set_remote_offset(PAGE as u64));
     let rose = rises(&mut rig, [FLUSHES], |rig| {
         assert_eq!(rig.code(&beyond), C_RC_NO_SPACE);
     });
@@ -146,10 +144,7 @@ fn counts_results_of_matching() {
     // Gets and atomics by kind; an operation that the entry does not allow.
     let numbers = [999, 1000, 1001, 1013, 992, 993];
     let get = rig.dma_put(&source, 0, 8, |get| {
-        get.set_opcode(C_CMD_GET as u8)
-            .set_dfa(dfa)
-            .set_index_ext(ext)
-            .set_match_bits(1);
+        get.set_opcode(C_CMD_GET as u8).set_dfa(dfa).set_index_ext(ext).set_match_bits(1);
     });
     let rose = rises(&mut rig, numbers, |rig| {
         assert_eq!(rig.run(&get).code(), C_RC_OP_VIOLATION);
@@ -183,10 +178,9 @@ fn counts_refused_operations() {
         assert_eq!(rig.code(&put), C_RC_PTLTE_NOT_FOUND);
     });
     assert_eq!(unresolved, [1, 0]);
-    for (flow_control, code, expected) in [
-        (0, C_RC_ENTRY_NOT_FOUND, [0, 1, 0]),
-        (1, C_RC_PT_DISABLED, [1, 0, 0]),
-    ] {
+    for (flow_control, code, expected) in
+        [(0, C_RC_ENTRY_NOT_FOUND, [0, 1, 0]), (1, C_RC_PT_DISABLED, [1, 0, 0])]
+    {
         let portal = rig.enabled(0, |options| options.set_en_flowctrl(flow_control));
         let rose = rises(&mut rig, [1011, 1017, 1326], |rig| {
             assert_eq!(rig.code(&put), code);
@@ -206,8 +200,7 @@ fn counts_target_commands_by_result() {
     let numbers = [1063, 1014, 1058, 1061, 1022];
     let rose = rises(&mut rig, numbers, |rig| {
         rig.unlink(portal, 0).is(C_EVENT_UNLINK, C_RC_OK);
-        rig.unlink(portal, 0)
-            .is(C_EVENT_UNLINK, C_RC_ENTRY_NOT_FOUND);
+        rig.unlink(portal, 0).is(C_EVENT_UNLINK, C_RC_ENTRY_NOT_FOUND);
         for opcode in [C_CMD_TGT_SEARCH, C_CMD_TGT_SEARCH_AND_DELETE] {
             let search = target(opcode, portal.number, |search| {
                 _ = search.set_ptl_list(C_PTL_LIST_UNEXPECTED as u8)
@@ -227,17 +220,13 @@ fn counts_rendezvous_puts() {
     matching(&mut rig, &sink, |_| {});
     let (dfa, ext) = to_matching(&rig);
     let put = rig.dma_put(&source, 0, 300, |put| {
-        put.set_opcode(C_CMD_RENDEZVOUS_PUT as u8)
-            .set_dfa(dfa)
-            .set_index_ext(ext);
+        put.set_opcode(C_CMD_RENDEZVOUS_PUT as u8).set_dfa(dfa).set_index_ext(ext);
     });
     // The get of the NIC finds no portal at the source.
     let numbers = [998, 1120, 1124, 1820, 1326];
     let rose = rises(&mut rig, numbers, |rig| {
         assert_eq!(rig.code(&put), C_RC_OK);
-        wait_for("the REPLY", || {
-            rig.teq.poll().filter(|event| event.kind() == C_EVENT_REPLY)
-        });
+        wait_for("the REPLY", || rig.teq.poll().filter(|event| event.kind() == C_EVENT_REPLY));
     });
     assert_eq!(rose, [1, 1, 1, 1, 1]);
 }
@@ -246,11 +235,9 @@ fn counts_rendezvous_puts() {
 fn counts_packets_by_priority() {
     alone!();
     let (mut rig, source, _) = Rig::with_target();
-    for (class, priority) in [
-        (CXI_TC_BEST_EFFORT, 0),
-        (CXI_TC_BULK_DATA, 2),
-        (CXI_TC_LOW_LATENCY, 4),
-    ] {
+    for (class, priority) in
+        [(CXI_TC_BEST_EFFORT, 0), (CXI_TC_BULK_DATA, 2), (CXI_TC_LOW_LATENCY, 4)]
+    {
         let profile = profile(rig.lni, VNI, class).expect("a profile");
         rig.tx.emit_lcid(lcid(profile));
         let put = rig.dma_put(&source, 0, 8, |_| {});
@@ -286,9 +273,7 @@ fn receives_code_words_while_link_is_up() {
     alone!();
     let dev = open(0);
     let before = counter(dev, CODE_WORDS);
-    wait_for("code words", || {
-        (counter(dev, CODE_WORDS) > before).then_some(())
-    });
+    wait_for("code words", || (counter(dev, CODE_WORDS) > before).then_some(()));
     close(dev);
     // SAFETY: nothing in this process reads the environment meanwhile.
     unsafe { std::env::set_var("CXIDIAG_FAULTS", "down=0ns") };

@@ -33,11 +33,8 @@ fn clear(wait: *mut cxil_wait_obj) {
 
 /// The result of poll(2) on a wait object.
 fn poll(wait: *mut cxil_wait_obj, timeout: i32) -> i16 {
-    let mut polled = libc::pollfd {
-        fd: descriptor(wait),
-        events: libc::POLLPRI | libc::POLLIN,
-        revents: 0,
-    };
+    let mut polled =
+        libc::pollfd { fd: descriptor(wait), events: libc::POLLPRI | libc::POLLIN, revents: 0 };
     // SAFETY: `polled` is one descriptor and lives through the call.
     let count = unsafe { libc::poll(&mut polled, 1, timeout) };
     assert_eq!(count != 0, polled.revents != 0);
@@ -225,14 +222,7 @@ fn rejects_invalid_wait_object_arguments() {
     for [event, status] in [[wait, null_mut()], [null_mut(), wait]] {
         let mut eq = null_mut();
         let (lni, md) = (rig.lni, buffer.md);
-        let code = call!(cxil_alloc_evtq(
-            lni,
-            md,
-            &attributes,
-            event,
-            status,
-            &mut eq
-        ));
+        let code = call!(cxil_alloc_evtq(lni, md, &attributes, event, status, &mut eq));
         assert_eq!(code, -EINVAL);
     }
     assert_eq!(call!(cxil_destroy_lni(lni)), -EBUSY);

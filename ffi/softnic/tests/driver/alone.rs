@@ -39,32 +39,17 @@ pub fn run_in_child<F: Fn()>(_here: F) -> bool {
         return false;
     }
     let name = test_name(std::any::type_name::<F>());
-    let fabric = PathBuf::from(format!(
-        "/dev/shm/softnic-test-{}-{name}",
-        std::process::id()
-    ));
-    let output = command(&name, MAIN)
-        .env(FABRIC, &fabric)
-        .output()
-        .expect("the test program starts");
+    let fabric = PathBuf::from(format!("/dev/shm/softnic-test-{}-{name}", std::process::id()));
+    let output =
+        command(&name, MAIN).env(FABRIC, &fabric).output().expect("the test program starts");
     let left = fabric.exists();
     let _ = std::fs::remove_dir_all(&fabric);
     let printed = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(
-        output.status.success(),
-        "{}\n{printed}\n{errors}",
-        output.status
-    );
+    assert!(output.status.success(), "{}\n{printed}\n{errors}", output.status);
     let skipped = |line: &&str| line.starts_with("not tested here");
-    printed
-        .lines()
-        .filter(skipped)
-        .for_each(|line| println!("{line}"));
-    assert!(
-        printed.contains("running 1 test"),
-        "there is no test {name}"
-    );
+    printed.lines().filter(skipped).for_each(|line| println!("{line}"));
+    assert!(printed.contains("running 1 test"), "there is no test {name}");
     assert!(!left, "the fabric directory still exists");
     true
 }
@@ -86,9 +71,7 @@ fn command(test: &str, role: &str) -> Command {
 
 /// The directory of this process's fabric.
 pub fn fabric() -> PathBuf {
-    std::env::var_os(FABRIC)
-        .expect("in a test of its own process")
-        .into()
+    std::env::var_os(FABRIC).expect("in a test of its own process").into()
 }
 
 /// The sorted names of the files in the fabric's directory, without the files of counters; empty if
@@ -100,11 +83,7 @@ pub fn ports() -> Vec<String> {
     let name =
         |entry: std::io::Result<std::fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
     let mut names: Vec<String> = entries.filter_map(name).collect();
-    names.retain(|name| {
-        !["counters-", "errors-"]
-            .iter()
-            .any(|start| name.starts_with(start))
-    });
+    names.retain(|name| !["counters-", "errors-"].iter().any(|start| name.starts_with(start)));
     names.sort();
     names
 }
@@ -190,12 +169,7 @@ impl Partner {
     /// Closes the partner's input and waits for its end, which must be successful.
     pub fn end(&mut self) {
         drop(self.child.stdin.take());
-        assert!(
-            self.child
-                .wait()
-                .expect("a child of this process")
-                .success()
-        );
+        assert!(self.child.wait().expect("a child of this process").success());
     }
 }
 

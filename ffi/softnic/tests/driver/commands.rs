@@ -94,11 +94,7 @@ pub fn dma_amo(fetching: bool, choose: impl FnOnce(&mut DmaAmoCmd)) -> Vec<u8> {
 }
 
 pub fn amo_opcode(fetching: bool) -> u8 {
-    if fetching {
-        C_CMD_FETCHING_ATOMIC as u8
-    } else {
-        C_CMD_ATOMIC as u8
-    }
+    if fetching { C_CMD_FETCHING_ATOMIC as u8 } else { C_CMD_ATOMIC as u8 }
 }
 
 /// A command about the queue itself.
@@ -115,10 +111,7 @@ pub fn cq(opcode: u32, lcid: u8) -> Vec<u8> {
 /// A counter command of 64 bytes.
 pub fn counter_command(opcode: u32, choose: impl FnOnce(&mut CtCmd)) -> Vec<u8> {
     let mut command = CtCmd::new();
-    command
-        .set_cmd_type(C_CMD_TYPE_CT as u8)
-        .set_cmd_size(1)
-        .set_opcode(opcode as u8);
+    command.set_cmd_type(C_CMD_TYPE_CT as u8).set_cmd_size(1).set_opcode(opcode as u8);
     choose(&mut command);
     resized(command.bytes().to_vec(), 64)
 }

@@ -23,11 +23,7 @@ impl Counter {
         // SAFETY: `cxil_alloc_ct` has just returned the handle.
         let public = unsafe { *handle };
         assert_eq!(public.wb.cast(), wb);
-        Ok(Self {
-            handle,
-            number: public.ctn as u16,
-            doorbells: public.doorbell,
-        })
+        Ok(Self { handle, number: public.ctn as u16, doorbells: public.doorbell })
     }
 
     /// A counter without a write-back word.

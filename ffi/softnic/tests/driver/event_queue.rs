@@ -27,11 +27,7 @@ impl Event {
     /// Checks type and return code.
     #[track_caller]
     pub fn is(&self, kind: u32, code: u32) {
-        assert_eq!(
-            (self.kind(), self.code()),
-            (kind, code),
-            "type, return code"
-        );
+        assert_eq!((self.kind(), self.code()), (kind, code), "type, return code");
     }
 
     /// The record of this size.
@@ -108,31 +104,18 @@ impl EventQueue {
     }
 
     fn step(&self, at: usize, by: usize) -> usize {
-        if at + by >= self.buffer.pages.len {
-            SLOT
-        } else {
-            at + by
-        }
+        if at + by >= self.buffer.pages.len { SLOT } else { at + by }
     }
 
     /// The next event, consumed but not acknowledged; does not run the NIC.
     pub fn take(&mut self) -> Option<Event> {
         loop {
-            let size = self
-                .buffer
-                .pages
-                .byte(self.read + 14)
-                .load(Ordering::Acquire)
-                & 3;
+            let size = self.buffer.pages.byte(self.read + 14).load(Ordering::Acquire) & 3;
             if size == 0 {
                 return None;
             }
             let len = 8 << size;
-            let last = self
-                .buffer
-                .pages
-                .byte(self.read + len - 1)
-                .load(Ordering::Acquire);
+            let last = self.buffer.pages.byte(self.read + len - 1).load(Ordering::Acquire);
             if last & 0x3f == 0 {
                 return None;
             }
@@ -188,10 +171,7 @@ impl EventQueue {
     /// Zeroes and releases consumed events (nic.md 5.4).
     pub fn acknowledge(&mut self) {
         while self.acknowledged != self.read {
-            self.buffer
-                .pages
-                .word(self.acknowledged)
-                .store(0, Ordering::Release);
+            self.buffer.pages.word(self.acknowledged).store(0, Ordering::Release);
             self.acknowledged = self.step(self.acknowledged, 8);
         }
         self.state.set_rd_ptr((self.read / SLOT) as u32);

@@ -28,10 +28,7 @@ impl Pages {
         let base = unsafe { alloc_zeroed(layout) };
         assert!(!base.is_null());
         base.expose_provenance();
-        Self {
-            base,
-            len: layout.size(),
-        }
+        Self { base, len: layout.size() }
     }
 
     pub fn byte(&self, offset: usize) -> &AtomicU8 {
@@ -47,9 +44,7 @@ impl Pages {
     }
 
     pub fn read(&self, offset: usize, len: usize) -> Vec<u8> {
-        (offset..offset + len)
-            .map(|at| self.byte(at).load(Ordering::Acquire))
-            .collect()
+        (offset..offset + len).map(|at| self.byte(at).load(Ordering::Acquire)).collect()
     }
 
     pub fn write(&self, offset: usize, bytes: &[u8]) {
@@ -97,12 +92,7 @@ impl Buffer {
         let public = unsafe { *md };
         let (base, end) = (pages.base.addr() as u64, public.va + public.len as u64);
         assert!(public.va <= base && base + pages.len as u64 <= end);
-        Self {
-            pages,
-            md,
-            lac: public.lac,
-            first: public.iova + (base - public.va),
-        }
+        Self { pages, md, lac: public.lac, first: public.iova + (base - public.va) }
     }
 
     pub fn unmap(&self) {

@@ -67,11 +67,8 @@ pub(crate) use call;
 
 /// Runs the NIC once in this thread.
 pub fn progress(dev: *mut cxil_dev) {
-    static PROGRESS: LazyLock<unsafe extern "C" fn(*mut cxil_dev)> = LazyLock::new(|| {
-        softnic::api()
-            .progress
-            .expect("the software NIC has the hook")
-    });
+    static PROGRESS: LazyLock<unsafe extern "C" fn(*mut cxil_dev)> =
+        LazyLock::new(|| softnic::api().progress.expect("the software NIC has the hook"));
     // SAFETY: tests pass devices that are open.
     unsafe { PROGRESS(dev) };
 }

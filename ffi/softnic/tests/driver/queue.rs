@@ -50,9 +50,7 @@ impl Queue {
 
     /// A trigger queue that reports its failures on `eq`.
     pub fn trigger(dev: *mut cxil_dev, lni: *mut cxil_lni, eq: *mut cxi_eq) -> Self {
-        Self::with(dev, lni, eq, |options| {
-            options.flags = CXI_CQ_IS_TX | CXI_CQ_TX_WITH_TRIG_CMDS
-        })
+        Self::with(dev, lni, eq, |options| options.flags = CXI_CQ_IS_TX | CXI_CQ_TX_WITH_TRIG_CMDS)
     }
 
     pub fn with(
@@ -90,9 +88,7 @@ impl Queue {
         // Software's part of the initialisation (nic.md 2.2).
         let mut status = CqStatus::new();
         status.set_rd_ptr(4).set_return_code(C_RC_OK as u8);
-        queue
-            .memory_word(0)
-            .store(u64::from_le_bytes(*status.bytes()), Ordering::Release);
+        queue.memory_word(0).store(u64::from_le_bytes(*status.bytes()), Ordering::Release);
         queue
     }
 
@@ -121,11 +117,7 @@ impl Queue {
     /// Half-slots that may be written (nic.md 2.4).
     pub fn free(&self) -> usize {
         let rp = 2 * usize::from(self.status().rd_ptr());
-        if self.wp >= rp {
-            self.size32 - self.wp + rp - 2 - 8
-        } else {
-            rp - self.wp - 2
-        }
+        if self.wp >= rp { self.size32 - self.wp + rp - 2 - 8 } else { rp - self.wp - 2 }
     }
 
     /// Waits for room, then writes a command of 32, 64, 128 or 256 bytes behind its padding.
@@ -216,11 +208,8 @@ impl Queue {
         if !self.wp.is_multiple_of(2) {
             self.pad();
         }
-        let contiguous = if self.wp >= self.hw_wp {
-            self.wp - self.hw_wp
-        } else {
-            self.size32 - self.hw_wp
-        };
+        let contiguous =
+            if self.wp >= self.hw_wp { self.wp - self.hw_wp } else { self.size32 - self.hw_wp };
         let mut stores = vec![];
         if contiguous == 2 {
             stores.push(self.copy(LL64, 64));
@@ -246,11 +235,8 @@ impl Queue {
     fn copy(&mut self, window: usize, len: usize) -> Store {
         let offset = (self.hw_wp / 2 % 16) * 64;
         for at in (0..len).step_by(8) {
-            let word = self
-                .memory_word(32 * self.hw_wp + at)
-                .load(Ordering::Relaxed);
-            self.launch_word(window + offset + at)
-                .store(word, Ordering::Release);
+            let word = self.memory_word(32 * self.hw_wp + at).load(Ordering::Relaxed);
+            self.launch_word(window + offset + at).store(word, Ordering::Release);
         }
         self.hw_wp = self.advance(self.hw_wp, len / 32);
         Store::Window(window + offset)

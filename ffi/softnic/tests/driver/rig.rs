@@ -198,11 +198,7 @@ impl Rig {
         assert_eq!(code, 0, "cxil_map_pte");
         // SAFETY: `cxil_alloc_pte` has just returned this entry.
         let number = unsafe { (*handle).ptn } as u16;
-        Portal {
-            handle,
-            number,
-            map,
-        }
+        Portal { handle, number, map }
     }
 
     /// An enabled portal at `index`.
@@ -226,10 +222,9 @@ impl Rig {
 
     /// Unlinks an entry of the priority list by its buffer id, and returns the event.
     pub fn unlink(&mut self, portal: Portal, buffer_id: u16) -> Event {
-        self.tgt
-            .issue(&target(C_CMD_TGT_UNLINK, portal.number, |entry| {
-                _ = entry.set_buffer_id(buffer_id)
-            }));
+        self.tgt.issue(&target(C_CMD_TGT_UNLINK, portal.number, |entry| {
+            _ = entry.set_buffer_id(buffer_id)
+        }));
         self.teq.wait()
     }
 
@@ -335,9 +330,7 @@ pub fn whole(entry: &mut TargetCmd, sink: &Buffer) {
 
 /// Disables the events of an entry for operations.
 pub fn quiet(entry: &mut TargetCmd) {
-    entry
-        .set_event_success_disable(true)
-        .set_event_comm_disable(true);
+    entry.set_event_success_disable(true).set_event_comm_disable(true);
 }
 
 /// Lets an entry match every initiator and all match bits.

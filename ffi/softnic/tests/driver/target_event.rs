@@ -47,11 +47,7 @@ impl TargetEvent {
             ..Self::default()
         };
         if event.0.len() == EventTargetShort::SIZE {
-            return Self {
-                rlength: short.length(),
-                mlength: short.length(),
-                ..common
-            };
+            return Self { rlength: short.length(), mlength: short.length(), ..common };
         }
         let long = EventTargetLong::from_bytes(event.bytes());
         Self {

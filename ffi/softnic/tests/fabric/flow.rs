@@ -54,31 +54,17 @@ pub struct Flow {
 impl Flow {
     /// 16 KiB each, 256 KiB outstanding.
     pub fn new(from: u32, to: u32) -> Self {
-        Self {
-            from,
-            to,
-            size: 16 << 10,
-            window: 16,
-        }
+        Self { from, to, size: 16 << 10, window: 16 }
     }
 
     /// Single small puts, one after another.
     pub fn small(from: u32, to: u32) -> Self {
-        Self {
-            size: 8,
-            window: 1,
-            ..Self::new(from, to)
-        }
+        Self { size: 8, window: 1, ..Self::new(from, to) }
     }
 
     /// Starts its process, and waits until it is ready.
     pub fn start(self) -> Partner {
-        let Self {
-            from,
-            to,
-            size,
-            window,
-        } = self;
+        let Self { from, to, size, window } = self;
         let mut partner = Partner::start(&format!("flow {from} {to} {size} {window}"));
         assert_eq!(partner.receive(), "ready");
         partner
@@ -179,10 +165,7 @@ impl Flows {
     /// Starts flows on a fabric.
     pub fn start(fabric: &str, flows: &[Flow]) -> Self {
         set(TOPOLOGY, fabric);
-        Self {
-            flows: flows.to_vec(),
-            partners: flows.iter().map(|flow| flow.start()).collect(),
-        }
+        Self { flows: flows.to_vec(), partners: flows.iter().map(|flow| flow.start()).collect() }
     }
 
     fn measure(&mut self, milliseconds: u64) -> Vec<Measured> {

@@ -8,11 +8,9 @@ pub fn rig(device: u32, sink: impl FnOnce(&Rig) -> Buffer) -> (Rig, Buffer) {
     let mut rig = Rig::on(device);
     let sink = sink(&rig);
     let portal = rig.portal(0, |_| {});
-    rig.tgt
-        .write_and_ring(&set_state(portal.number, C_PTLTE_ENABLED));
+    rig.tgt.write_and_ring(&set_state(portal.number, C_PTLTE_ENABLED));
     assert_eq!(rig.teq.wait_inline().kind(), C_EVENT_STATE_CHANGE);
-    rig.tgt
-        .write_and_ring(&append(portal.number, |entry| whole(entry, &sink)));
+    rig.tgt.write_and_ring(&append(portal.number, |entry| whole(entry, &sink)));
     assert_eq!(rig.teq.wait_inline().kind(), C_EVENT_LINK);
     (rig, sink)
 }
@@ -45,8 +43,7 @@ fn serves_two_devices_of_one_process() {
     for round in 0..50 {
         for (rig, (dfa, sink)) in rigs.iter_mut().zip(targets) {
             let source = [round + 1; 16];
-            rig.tx
-                .write_and_ring(&c_state(rig.eq.number, false, |_| {}));
+            rig.tx.write_and_ring(&c_state(rig.eq.number, false, |_| {}));
             rig.tx.write_and_ring(&idc_put(dfa, 0, &source));
             assert_eq!(rig.eq.wait_inline().code(), C_RC_OK);
             assert!(sink.pages.is(0, 16, round + 1));

@@ -18,14 +18,7 @@ fn refuses_child_the_devices_of_its_parent() {
             call!(cxil_alloc_lni(rig.dev, &mut null_mut(), 1)),
             call!(cxil_alloc_cmdq(lni, null_mut(), &options(), &mut cq)),
             call!(cxil_alloc_domain(lni, 1, C_PID_ANY, &mut null_mut())),
-            call!(cxil_map(
-                lni,
-                source.pages.base.cast(),
-                PAGE,
-                RW,
-                none,
-                &mut md
-            )),
+            call!(cxil_map(lni, source.pages.base.cast(), PAGE, RW, none, &mut md)),
             call!(cxil_destroy_cmdq(rig.tx.handle)),
             call!(cxil_destroy_evtq(rig.eq.handle)),
             call!(cxil_unmap(source.md)),

@@ -46,9 +46,7 @@ fn same_seed_repeats_outcome() {
 #[test]
 fn injects_return_code_into_numbered_operation() {
     alone!();
-    let faults: Vec<String> = (2..64)
-        .map(|code| format!("error={code}@{}", 2 * code))
-        .collect();
+    let faults: Vec<String> = (2..64).map(|code| format!("error={code}@{}", 2 * code)).collect();
     let outcome = outcome(&faults.join(","));
     for (index, (code, arrived)) in outcome.into_iter().enumerate() {
         let number = index as u32 + 1;
@@ -72,11 +70,7 @@ fn inverts_one_byte_of_each_packet_with_data() {
         sink.pages.fill(0);
         let put = rig.dma_put(&source, 0, length as u32, |_| {});
         assert_eq!(rig.code(&put), C_RC_OK);
-        let byte = |at| {
-            sink.pages
-                .byte(at)
-                .load(std::sync::atomic::Ordering::Relaxed)
-        };
+        let byte = |at| sink.pages.byte(at).load(std::sync::atomic::Ordering::Relaxed);
         let inverted = (0..length).filter(|at| byte(*at) == !0x5a).count();
         let others = (0..length).filter(|at| byte(*at) == 0x5a).count();
         assert_eq!(inverted, length.div_ceil(2048), "{length} bytes");
@@ -132,18 +126,13 @@ fn delayed_packets_arrive_in_order() {
     rig.target_with(0, &sink, |_| {});
     let source = rig.buffer(LEN);
     for at in 0..LEN {
-        source.pages.byte(at).store(
-            (at / 2048 % 251) as u8,
-            std::sync::atomic::Ordering::Relaxed,
-        );
+        source.pages.byte(at).store((at / 2048 % 251) as u8, std::sync::atomic::Ordering::Relaxed);
     }
     const PUTS: usize = 16;
     let len = LEN / PUTS;
     for number in 0..PUTS {
         let put = rig.dma_put(&source, number * len, len as u32, |put| {
-            _ = put
-                .set_remote_offset((number * len) as u64)
-                .set_user_ptr(number as u64)
+            _ = put.set_remote_offset((number * len) as u64).set_user_ptr(number as u64)
         });
         rig.tx.emit(&put);
     }

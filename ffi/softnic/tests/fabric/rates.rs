@@ -22,17 +22,11 @@ fn halves() -> Vec<Flow> {
 
 /// A flow whose queue is short, for slow links.
 fn short(from: u32, to: u32) -> Flow {
-    Flow {
-        size: 8 << 10,
-        window: 8,
-        ..Flow::new(from, to)
-    }
+    Flow { size: 8 << 10, window: 8, ..Flow::new(from, to) }
 }
 
 fn check(is_expected: bool, what: &str, measured: &[Measured]) -> Result<(), String> {
-    is_expected
-        .then_some(())
-        .ok_or_else(|| format!("{what}: {measured:?}"))
+    is_expected.then_some(()).ok_or_else(|| format!("{what}: {measured:?}"))
 }
 
 #[test]
@@ -42,14 +36,10 @@ fn two_flows_share_a_link() {
         return;
     }
     let flows = [Flow::new(0, 2), Flow::new(1, 2)];
-    Flows::start(&star(3), &flows)
-        .expect_rates(500, &[12.12; 2], 0.05)
-        .end();
+    Flows::start(&star(3), &flows).expect_rates(500, &[12.12; 2], 0.05).end();
     let two = "dragonfly:groups=1,switches=2,nics=2,nic=25MB/s,latency=20us";
     let flows = [Flow::new(0, 2), Flow::new(1, 3)];
-    Flows::start(two, &flows)
-        .expect_rates(500, &[12.12; 2], 0.05)
-        .end();
+    Flows::start(two, &flows).expect_rates(500, &[12.12; 2], 0.05).end();
 }
 
 #[test]
@@ -59,9 +49,7 @@ fn eight_flows_share_the_port_of_their_target() {
         return;
     }
     let flows: Vec<Flow> = (0..8).map(|from| Flow::new(from, 8)).collect();
-    Flows::start(&star(9), &flows)
-        .expect_rates(1500, &[3.03; 8], 0.05)
-        .end();
+    Flows::start(&star(9), &flows).expect_rates(1500, &[3.03; 8], 0.05).end();
 }
 
 #[test]
@@ -71,9 +59,7 @@ fn halves_of_a_tapered_fabric_share_its_cables() {
         return;
     }
     let fabric = format!("{D4}route minimal");
-    Flows::start(&fabric, &halves())
-        .expect_rates(1000, &[2.424; 8], 0.05)
-        .end();
+    Flows::start(&fabric, &halves()).expect_rates(1000, &[2.424; 8], 0.05).end();
 }
 
 /// The flows of two groups, half of the flows of load.md.
@@ -85,9 +71,7 @@ fn worst_shift_is_faster_by_detours() {
     }
     let flows: Vec<Flow> = (0..8).map(|from| short(from, from + 4)).collect();
     let fabric = |route| format!("{D4}route {route}");
-    Flows::start(&fabric("minimal"), &flows)
-        .expect_rates(1000, &[1.212; 8], 0.05)
-        .end();
+    Flows::start(&fabric("minimal"), &flows).expect_rates(1000, &[1.212; 8], 0.05).end();
     Flows::start(&fabric("adaptive bias=200us"), &flows)
         .expect(1000, |measured| {
             let mean = measured.iter().map(|flow| flow.rate).sum::<f64>() / 8.0;
@@ -105,9 +89,7 @@ fn slow_cable_slows_its_flows_only() {
     let mut expected = [2.424; 8];
     (expected[0], expected[2]) = (0.606, 0.606);
     let fabric = format!("{D4}route minimal;fault link 0.1>2.1 rate=25%");
-    Flows::start(&fabric, &halves())
-        .expect_rates(1500, &expected, 0.05)
-        .end();
+    Flows::start(&fabric, &halves()).expect_rates(1500, &expected, 0.05).end();
 }
 
 /// Cables between groups hide that the ports at a switch are slow.
@@ -120,12 +102,8 @@ fn slow_switch_shows_without_other_flows() {
     let fabric = format!(
         "{D4}route minimal;fault nic 8 tx rate=50%;fault nic 9 rx rate=50%;fault nic 8 rx rate=50%"
     );
-    Flows::start(&fabric, &halves())
-        .expect_rates(1000, &[2.424; 8], 0.05)
-        .end();
-    Flows::start(&fabric, &[short(8, 9)])
-        .expect_rates(500, &[2.424], 0.05)
-        .end();
+    Flows::start(&fabric, &halves()).expect_rates(1000, &[2.424; 8], 0.05).end();
+    Flows::start(&fabric, &[short(8, 9)]).expect_rates(500, &[2.424], 0.05).end();
 }
 
 /// All ports of a switch, and its cables.
@@ -197,10 +175,7 @@ fn others_go_on_beside_stopped_and_killed_processes() {
     if is_flow() {
         return;
     }
-    set(
-        TOPOLOGY,
-        "dragonfly:groups=1,switches=2,nics=2,nic=3MB/s,latency=20us",
-    );
+    set(TOPOLOGY, "dragonfly:groups=1,switches=2,nics=2,nic=3MB/s,latency=20us");
     let [mut other, mut paused] = [Flow::new(0, 2), Flow::new(1, 3)].map(Flow::start);
     // Connected before that: a process that is stopped may hold the lock of the directory.
     go_on(&mut other, 1);

@@ -52,10 +52,7 @@ fn receives_at_given_bandwidth() {
     for link in ["", "nic=0,latency=1ms"] {
         set("CXIDIAG_LINK", link);
         // 512 packets of 2112 bytes.
-        assert!(
-            puts_to_other_nic() >= Duration::from_micros(54_067),
-            "{link}"
-        );
+        assert!(puts_to_other_nic() >= Duration::from_micros(54_067), "{link}");
     }
 }
 
@@ -170,9 +167,7 @@ fn pages_of_gets_and_atomic_operations_take_time() {
         quiet(entry);
     });
     rig.target(1, &source);
-    let get = rig.nomatch_put(&sink, 0, 4096, |get| {
-        _ = get.set_opcode(C_CMD_NOMATCH_GET as u8)
-    });
+    let get = rig.nomatch_put(&sink, 0, 4096, |get| _ = get.set_opcode(C_CMD_NOMATCH_GET as u8));
     rig.run(&get).is(C_EVENT_REPLY, C_RC_OK);
     assert_eq!(translations(rig), [2, 1, 1, 1, 1]);
     let (dfa, index) = address(rig.nid, rig.pid, 1);
@@ -237,10 +232,7 @@ fn flow_control_of_the_fabric_stops_packets_to_another_nic() {
     assert!(begin.elapsed() >= Duration::from_micros(2621));
     // 32 packets, three quarters of the time.
     let [stalled, stops] = [STALLED, STOPS].map(|number| counter(&rig, number));
-    assert!(
-        stops >= 31 && stalled >= 1_900_000,
-        "{stops} stops, {stalled} ns"
-    );
+    assert!(stops >= 31 && stalled >= 1_900_000, "{stops} stops, {stalled} ns");
 }
 
 #[test]
@@ -253,10 +245,7 @@ fn class_waits_on_the_way_to_another_nic() {
     let put = rig.put_to(target.dfa(0), &source, 8);
     let begin = Instant::now();
     assert_eq!(rig.code(&put), C_RC_OK);
-    assert!(
-        begin.elapsed() >= Duration::from_millis(40),
-        "there and back"
-    );
+    assert!(begin.elapsed() >= Duration::from_millis(40), "there and back");
     // All that arrived has a mark of congestion.
     const MARKED_REQUESTS: u32 = 1224;
     const UNMARKED_REQUESTS: u32 = 1232;
@@ -268,10 +257,7 @@ fn class_waits_on_the_way_to_another_nic() {
 #[test]
 fn way_between_two_nics_is_slower() {
     alone!();
-    set(
-        "CXIDIAG_FAULTS",
-        "between=1-0:10ms,between=1-0:20MB/s,between=0-2:3600s",
-    );
+    set("CXIDIAG_FAULTS", "between=1-0:10ms,between=1-0:20MB/s,between=0-2:3600s");
     // 512 packets of 2112 bytes, and there and back.
     assert!(puts_to_other_nic() >= Duration::from_micros(54_067 + 20_000));
 }

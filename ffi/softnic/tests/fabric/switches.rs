@@ -32,12 +32,7 @@ impl Pair {
         let rig = Rig::on(from);
         let source = rig.buffer(1 << 20);
         let dfa = address(target.nid, target.pid, 0).0;
-        Self {
-            rig,
-            source,
-            _target: target,
-            dfa,
-        }
+        Self { rig, source, _target: target, dfa }
     }
 
     /// Puts some bytes, and returns the return code and the time until the response.
@@ -86,18 +81,13 @@ fn delays_of_messages_and_answers_are_summed_up() {
     pair._target.target_with(1, &sink, gets);
     let (dfa, index) = address(target, pair._target.pid, 1);
     let get = pair.rig.nomatch_put(&pair.source, 0, 1 << 16, |get| {
-        get.set_opcode(C_CMD_NOMATCH_GET as u8)
-            .set_dfa(dfa)
-            .set_index_ext(index);
+        get.set_opcode(C_CMD_NOMATCH_GET as u8).set_dfa(dfa).set_index_ext(index);
     });
     pair.rig.run(&get).is(C_EVENT_REPLY, C_RC_OK);
     let gets = softnic::links_delay(source).unwrap();
     assert_eq!((gets.messages, gets.answers), (3, 3));
     assert_eq!(gets.total - puts.total, 60_640);
-    assert!(
-        gets.answers_total - puts.answers_total >= 60_640,
-        "{gets:?}"
-    );
+    assert!(gets.answers_total - puts.answers_total >= 60_640, "{gets:?}");
     // What it answers is not its own.
     assert_eq!(softnic::links_delay(target), Some(LinksDelay::default()));
     drop(pair);
@@ -116,11 +106,7 @@ fn addresses_follow_from_the_topology() {
 #[test]
 fn operations_without_a_path_are_undeliverable() {
     alone!();
-    let mut cut = Pair::new(
-        &format!("{FABRIC};fault link 0.0-1.0 down;route minimal"),
-        0,
-        2,
-    );
+    let mut cut = Pair::new(&format!("{FABRIC};fault link 0.0-1.0 down;route minimal"), 0, 2);
     assert_eq!(cut.put(8).0, C_RC_UNDELIVERABLE);
     assert_eq!(cut.put(1 << 20).0, C_RC_UNDELIVERABLE);
     drop(cut);
@@ -275,8 +261,7 @@ fn clocks_far_ahead_delay_nobody() {
         // Four ports and four cables in both directions, then the sources of each NIC: all clocks.
         for link in 0..16 {
             for clock in 0..5 {
-                file.write_all_at(&far, 4096 + 8 * (16 * link + clock))
-                    .unwrap();
+                file.write_all_at(&far, 4096 + 8 * (16 * link + clock)).unwrap();
             }
         }
         for source in 0..16 {

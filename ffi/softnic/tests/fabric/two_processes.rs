@@ -331,9 +331,7 @@ fn fence_waits_for_slow_target() {
     let (mut rig, source, _) = Rig::with_target();
     let mut remote = Remote::start("target 1");
     let marked = |user_ptr, dfa| {
-        rig.dma_put(&source, 0, 8, |put| {
-            _ = put.set_user_ptr(user_ptr).set_dfa(dfa)
-        })
+        rig.dma_put(&source, 0, 8, |put| _ = put.set_user_ptr(user_ptr).set_dfa(dfa))
     };
     let (slow, fast) = (marked(1, remote.dfa), marked(2, rig.dfa(0)));
     remote.partner.pause();

@@ -28,12 +28,7 @@ impl Bench {
             choose(options);
         });
         assert_eq!(rig.set_state(portal, C_PTLTE_ENABLED).code(), C_RC_OK);
-        Self {
-            rig,
-            source,
-            sink,
-            portal,
-        }
+        Self { rig, source, sink, portal }
     }
 
     /// Issues a command to the portal, and returns its event.
@@ -77,9 +72,9 @@ impl Bench {
         let filler = portals.find(|portal| portal.number % 4 == own);
         let filler = filler.expect("one of four portals in a row");
         for _ in 0..ENTRIES - left {
-            self.rig.tgt.issue(&append(filler.number, |entry| {
-                _ = entry.set_event_link_disable(true)
-            }));
+            self.rig
+                .tgt
+                .issue(&append(filler.number, |entry| _ = entry.set_event_link_disable(true)));
         }
         self.rig.tgt.drain();
         filler

@@ -17,18 +17,12 @@ fn unlinks_entry_used_once_before_its_event() {
         assert_eq!((unlink.long, unlink.auto_unlinked), (true, true));
         assert_eq!(unlink.buffer_id, 9);
         let put = bench.reported();
-        assert_eq!(
-            (put.kind, put.long, put.auto_unlinked),
-            (C_EVENT_PUT, false, true)
-        );
+        assert_eq!((put.kind, put.long, put.auto_unlinked), (C_EVENT_PUT, false, true));
         assert_eq!((put.buffer_id, put.rlength), (9, len as u32));
         assert!(bench.sink.pages.read(0, len) == bench.source.pages.read(0, len));
         // The entry is unlinked.
         let gone = bench.command(C_CMD_TGT_UNLINK, |entry| _ = entry.set_buffer_id(9));
-        assert_eq!(
-            (gone.kind, gone.code),
-            (C_EVENT_UNLINK, C_RC_ENTRY_NOT_FOUND)
-        );
+        assert_eq!((gone.kind, gone.code), (C_EVENT_UNLINK, C_RC_ENTRY_NOT_FOUND));
         assert_eq!(bench.put(len, |_| {}).code, C_RC_ENTRY_NOT_FOUND);
     }
     bench.nothing_more();
@@ -41,16 +35,10 @@ fn get_uses_entry_once() {
     bench.sink.pages.fill(0x5a);
     bench.append(|entry| _ = entry.set_op_put(false).set_op_get(true).set_use_once(true));
     let reply = bench.put(5000, |get| _ = get.set_opcode(C_CMD_GET as u8));
-    assert_eq!(
-        (reply.kind, reply.code, reply.mlength),
-        (C_EVENT_REPLY, C_RC_OK, 5000)
-    );
+    assert_eq!((reply.kind, reply.code, reply.mlength), (C_EVENT_REPLY, C_RC_OK, 5000));
     assert_eq!(bench.reported().kind, C_EVENT_UNLINK);
     let get = bench.reported();
-    assert_eq!(
-        (get.kind, get.long, get.auto_unlinked),
-        (C_EVENT_GET, false, true)
-    );
+    assert_eq!((get.kind, get.long, get.auto_unlinked), (C_EVENT_GET, false, true));
     assert!(bench.source.pages.is(0, 5000, 0x5a));
 }
 
@@ -59,12 +47,7 @@ fn get_uses_entry_once() {
 fn packs_locally_managed_entry_until_min_free() {
     alone!();
     let mut bench = Bench::new();
-    bench.append(|entry| {
-        _ = entry
-            .set_manage_local(true)
-            .set_length(10_000)
-            .set_min_free(1000)
-    });
+    bench.append(|entry| _ = entry.set_manage_local(true).set_length(10_000).set_min_free(1000));
     let mut expected = vec![0; 8 * PAGE];
     let mut at = 0;
     for (len, moved) in [(3, 3), (5000, 5000), (17, 17), (3980, 3980), (5000, 1000)] {
@@ -116,11 +99,9 @@ fn interleaved_messages_do_not_mix() {
     bench.append(|entry| _ = entry.set_manage_local(true));
     let mut queues = [0, 1].map(|_| Queue::transmit(bench.rig.dev, bench.rig.lni, 0));
     for (at, queue) in queues.iter_mut().enumerate() {
-        let put = bench
-            .rig
-            .dma_put(&bench.source, at * PAGE, len as u32, |put| {
-                _ = put.set_header_data(at as u64)
-            });
+        let put = bench.rig.dma_put(&bench.source, at * PAGE, len as u32, |put| {
+            _ = put.set_header_data(at as u64)
+        });
         queue.issue(&put);
     }
     for _ in 0..2 {
@@ -129,11 +110,7 @@ fn interleaved_messages_do_not_mix() {
     }
     for place in 0..2 {
         let got = bench.sink.pages.read(place * len, len);
-        assert!(
-            [0, PAGE]
-                .map(|at| bench.source.pages.read(at, len))
-                .contains(&got)
-        );
+        assert!([0, PAGE].map(|at| bench.source.pages.read(at, len)).contains(&got));
     }
     assert!(bench.sink.pages.read(0, len) != bench.sink.pages.read(len, len));
 }
@@ -146,9 +123,8 @@ fn appends_and_unlinks_by_list() {
         let link = bench.append(|entry| _ = entry.set_ptl_list(list as u8));
         assert_eq!((link.kind, link.ptl_list), (C_EVENT_LINK, list));
     }
-    let code = bench.refused(C_CMD_TGT_APPEND, |entry| {
-        _ = entry.set_ptl_list(C_PTL_LIST_UNEXPECTED as u8)
-    });
+    let code = bench
+        .refused(C_CMD_TGT_APPEND, |entry| _ = entry.set_ptl_list(C_PTL_LIST_UNEXPECTED as u8));
     assert_eq!(code, C_RC_CMD_INVALID_ARG);
     for list in [C_PTL_LIST_REQUEST, C_PTL_LIST_PRIORITY, C_PTL_LIST_OVERFLOW] {
         for code in [C_RC_OK, C_RC_ENTRY_NOT_FOUND] {
@@ -177,9 +153,7 @@ fn reset_empties_all_lists() {
     bench.reported();
     let in_use = |event: &[u8]| u16::from_le_bytes([event[56], event[57]]);
     let portal = bench.portal;
-    let link = bench
-        .rig
-        .append(portal, |entry| _ = entry.set_match_bits(7));
+    let link = bench.rig.append(portal, |entry| _ = entry.set_match_bits(7));
     assert_eq!(in_use(&link.0), 5);
     assert_eq!(bench.rig.set_state(portal, C_PTLTE_RESET).code(), C_RC_OK);
     let link = bench.rig.append(portal, |_| {});
@@ -202,10 +176,7 @@ fn raises_match_event_on_request() {
     bench.append(|entry| _ = entry.set_event_success_disable(true).set_length(100));
     bench.put(60, |_| {});
     let reported = bench.reported();
-    assert_eq!(
-        (reported.kind, reported.code, reported.long),
-        (C_EVENT_MATCH, C_RC_OK, true)
-    );
+    assert_eq!((reported.kind, reported.code, reported.long), (C_EVENT_MATCH, C_RC_OK, true));
     assert_eq!((reported.rlength, reported.header_data), (60, 0x1dea));
     bench.nothing_more();
     // A failed message raises MATCH too.
@@ -253,13 +224,7 @@ fn operation_past_end_raises_match_event_first() {
                 .set_eq(eq);
         });
         assert_eq!(bench.rig.code(&amo), C_RC_NO_SPACE);
-        for kind in [
-            C_EVENT_PUT,
-            C_EVENT_PUT,
-            C_EVENT_PUT,
-            C_EVENT_GET,
-            C_EVENT_ATOMIC,
-        ] {
+        for kind in [C_EVENT_PUT, C_EVENT_PUT, C_EVENT_PUT, C_EVENT_GET, C_EVENT_ATOMIC] {
             for (kind, code) in [(C_EVENT_MATCH, C_RC_OK), (kind, C_RC_NO_SPACE)] {
                 let event = bench.reported();
                 assert_eq!((event.kind, event.code, event.mlength), (kind, code, 0));
@@ -310,10 +275,7 @@ fn refused_message_keeps_its_entry() {
     while bench.rig.teq.take().is_some() {}
     bench.rig.teq.acknowledge();
     assert_eq!(bench.put(1, |_| {}).code, C_RC_OK);
-    assert_eq!(
-        (bench.reported().kind, bench.reported().buffer_id),
-        (C_EVENT_UNLINK, 5)
-    );
+    assert_eq!((bench.reported().kind, bench.reported().buffer_id), (C_EVENT_UNLINK, 5));
 }
 
 #[test]
@@ -334,22 +296,15 @@ fn portal_without_matching_has_all_lists() {
 #[test]
 fn rejects_unsupported_portal_options() {
     type Choice = fn(&mut cxi_pt_alloc_opts);
-    let choices: [Choice; 2] = [
-        |options| options.set_en_match_on_vni(1),
-        |options| options.set_lossless(1),
-    ];
+    let choices: [Choice; 2] =
+        [|options| options.set_en_match_on_vni(1), |options| options.set_lossless(1)];
     alone!();
     let rig = Rig::new();
     for choose in choices {
         let mut options = pte_options();
         choose(&mut options);
         let mut handle = std::ptr::null_mut();
-        let code = call!(cxil_alloc_pte(
-            rig.lni,
-            rig.teq.handle,
-            &mut options,
-            &mut handle
-        ));
+        let code = call!(cxil_alloc_pte(rig.lni, rig.teq.handle, &mut options, &mut handle));
         assert_eq!(code, -libc::EOPNOTSUPP);
     }
 }

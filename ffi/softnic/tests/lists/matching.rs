@@ -24,12 +24,7 @@ impl Bench {
             choose(options);
         });
         rig.set_state(portal, C_PTLTE_ENABLED);
-        Self {
-            rig,
-            source,
-            sink,
-            portal,
-        }
+        Self { rig, source, sink, portal }
     }
 
     /// Appends an entry with this buffer id.
@@ -46,9 +41,7 @@ impl Bench {
     /// Puts a byte, and returns the buffer id of its entry; `None` without a match.
     fn put(&mut self, initiator: u32, match_bits: u64) -> Option<u16> {
         let put = self.rig.dma_put(&self.source, 0, 1, |put| {
-            put.set_initiator(initiator)
-                .set_match_bits(match_bits)
-                .set_header_data(!match_bits);
+            put.set_initiator(initiator).set_match_bits(match_bits).set_header_data(!match_bits);
         });
         match self.rig.code(&put) {
             C_RC_OK => {
@@ -74,9 +67,7 @@ fn compares_every_bit_that_is_not_ignored() {
     alone!();
     let mut bench = Bench::new();
     let (wanted, ignored) = (0x0123_4567_89ab_cdef, 0x00ff_0000_0000_0f01);
-    bench.append(1, |entry| {
-        _ = entry.set_match_bits(wanted).set_ignore_bits(ignored)
-    });
+    bench.append(1, |entry| _ = entry.set_match_bits(wanted).set_ignore_bits(ignored));
     assert_eq!(bench.put(0, wanted), Some(1));
     for bit in 0..64 {
         let expected = (ignored >> bit & 1 == 1).then_some(1);
@@ -93,18 +84,14 @@ fn first_matching_entry_wins() {
         [(1, 5, 0), (2, 4, 1), (3, 7, 0), (4, 0, u64::MAX), (5, 9, 0)]
     {
         bench.append(buffer_id, |entry| {
-            _ = entry
-                .set_match_bits(match_bits)
-                .set_ignore_bits(ignore_bits)
+            _ = entry.set_match_bits(match_bits).set_ignore_bits(ignore_bits)
         });
     }
     for (match_bits, entry) in [(5, 1), (4, 2), (7, 3), (9, 4), (u64::MAX, 4)] {
         assert_eq!(bench.put(0, match_bits), Some(entry), "{match_bits}");
     }
     // Without the first entry, the next one matches.
-    let unlink = target(C_CMD_TGT_UNLINK, bench.portal.number, |entry| {
-        _ = entry.set_buffer_id(1)
-    });
+    let unlink = target(C_CMD_TGT_UNLINK, bench.portal.number, |entry| _ = entry.set_buffer_id(1));
     bench.rig.tgt.issue(&unlink);
     assert_eq!(bench.rig.teq.wait().code(), C_RC_OK);
     assert_eq!(bench.put(0, 5), Some(2));
@@ -154,9 +141,8 @@ fn immediate_put_matches_zero_bits() {
     bench.append(1, |entry| _ = entry.set_match_bits(1));
     bench.append(2, |entry| _ = entry.set_match_id(id(9, 9)));
     bench.append(3, |entry| _ = entry.set_match_id(id(3, 4)));
-    let c_state = c_state(bench.rig.eq.number, false, |c_state| {
-        _ = c_state.set_initiator(id(3, 4))
-    });
+    let c_state =
+        c_state(bench.rig.eq.number, false, |c_state| _ = c_state.set_initiator(id(3, 4)));
     bench.rig.tx.emit(&c_state);
     let put = idc_put(bench.rig.dfa(0), 0, b"in the command");
     assert_eq!(bench.rig.code(&put), C_RC_OK);
@@ -174,13 +160,8 @@ fn portal_without_matching_accepts_any_initiator() {
     let mut rig = Rig::new();
     let (source, sink) = (rig.buffer(PAGE), rig.buffer(PAGE));
     rig.target_with(0, &sink, |entry| {
-        _ = entry
-            .set_match_bits(1)
-            .set_match_id(id(1, 1))
-            .set_event_comm_disable(true)
+        _ = entry.set_match_bits(1).set_match_id(id(1, 1)).set_event_comm_disable(true)
     });
-    let put = rig.dma_put(&source, 0, 1, |put| {
-        _ = put.set_match_bits(2).set_initiator(id(2, 2))
-    });
+    let put = rig.dma_put(&source, 0, 1, |put| _ = put.set_match_bits(2).set_initiator(id(2, 2)));
     assert_eq!(rig.code(&put), C_RC_OK);
 }

@@ -40,11 +40,8 @@ fn often(weight: f64) -> impl Strategy<Value = bool> {
 
 fn append_step(pid: u32) -> impl Strategy<Value = Append> {
     let range = (0..LEN / 2, prop_oneof![1 => 0..64_usize, 3 => 64..LEN / 2]);
-    let criteria = (
-        match_bits(),
-        ignore_bits(),
-        prop_oneof![3 => Just(ANY), 1 => Just(pid << 23 | 1)],
-    );
+    let criteria =
+        (match_bits(), ignore_bits(), prop_oneof![3 => Just(ANY), 1 => Just(pid << 23 | 1)]);
     let kind = (often(0.5), often(0.4), often(0.2), 0..3000_usize);
     let rights = (often(0.9), often(0.5), often(0.1));
     let silence = (often(0.3), often(0.2), often(0.1), often(0.2));
@@ -84,26 +81,17 @@ fn send_step(pid: u32, longest: usize) -> impl Strategy<Value = Send> {
     let length = prop_oneof![1 => 0..17_usize, 3 => 0..longest];
     let offset = prop_oneof![2 => Just(0), 1 => 0..2000_usize, 1 => 0..LEN];
     let initiator = (1..3_u32).prop_map(move |node| pid << 23 | node);
-    (
-        kind,
-        match_bits(),
-        initiator,
-        any::<u64>(),
-        0..LEN - 6000,
-        length,
-        offset,
+    (kind, match_bits(), initiator, any::<u64>(), 0..LEN - 6000, length, offset).prop_map(
+        |(kind, match_bits, initiator, header_data, local, length, remote_offset)| Send {
+            kind,
+            match_bits,
+            initiator,
+            header_data,
+            local,
+            length,
+            remote_offset,
+        },
     )
-        .prop_map(
-            |(kind, match_bits, initiator, header_data, local, length, remote_offset)| Send {
-                kind,
-                match_bits,
-                initiator,
-                header_data,
-                local,
-                length,
-                remote_offset,
-            },
-        )
 }
 
 fn step(pid: u32) -> impl Strategy<Value = Step> {
@@ -117,11 +105,8 @@ fn step(pid: u32) -> impl Strategy<Value = Step> {
             delete,
         },
     );
-    let message = send_step(pid, 193).prop_map(|send| Send {
-        kind: Kind::Put,
-        remote_offset: 0,
-        ..send
-    });
+    let message =
+        send_step(pid, 193).prop_map(|send| Send { kind: Kind::Put, remote_offset: 0, ..send });
     prop_oneof![
         5 => append_step(pid).prop_map(Step::Append),
         1 => (any::<bool>(), 0..20_usize).prop_map(|(overflow, of)| Step::Unlink { overflow, of }),
@@ -156,12 +141,7 @@ impl Bench {
                 .set_ignore_bits(u64::MAX)
                 .set_event_comm_disable(true);
         });
-        Self {
-            rig,
-            source,
-            sink,
-            inbox,
-        }
+        Self { rig, source, sink, inbox }
     }
 
     fn command(&self, send: &Send) -> Vec<u8> {
@@ -169,23 +149,22 @@ impl Bench {
             Kind::Get => &self.inbox,
             _ => &self.source,
         };
-        self.rig
-            .dma_put(buffer, send.local, send.length as u32, |put| {
-                put.set_initiator(send.initiator)
-                    .set_match_bits(send.match_bits)
-                    .set_header_data(send.header_data)
-                    .set_remote_offset(send.remote_offset as u64);
-                match send.kind {
-                    Kind::Put => {}
-                    Kind::Get => _ = put.set_opcode(C_CMD_GET as u8),
-                    Kind::Rendezvous { eager, use_offset } => {
-                        put.set_opcode(C_CMD_RENDEZVOUS_PUT as u8)
-                            .set_eager_length(eager as u32)
-                            .set_rendezvous_id(rendezvous_id(send))
-                            .set_use_offset_for_get(use_offset);
-                    }
+        self.rig.dma_put(buffer, send.local, send.length as u32, |put| {
+            put.set_initiator(send.initiator)
+                .set_match_bits(send.match_bits)
+                .set_header_data(send.header_data)
+                .set_remote_offset(send.remote_offset as u64);
+            match send.kind {
+                Kind::Put => {}
+                Kind::Get => _ = put.set_opcode(C_CMD_GET as u8),
+                Kind::Rendezvous { eager, use_offset } => {
+                    put.set_opcode(C_CMD_RENDEZVOUS_PUT as u8)
+                        .set_eager_length(eager as u32)
+                        .set_rendezvous_id(rendezvous_id(send))
+                        .set_use_offset_for_get(use_offset);
                 }
-            })
+            }
+        })
     }
 
     fn send(&mut self, send: &Send) -> Outcome {
@@ -194,18 +173,13 @@ impl Bench {
     }
 
     fn message(&mut self, send: &Send) -> Outcome {
-        self.rig
-            .tx
-            .emit(&c_state(self.rig.eq.number, false, |state| {
-                _ = state.set_initiator(send.initiator)
-            }));
+        self.rig.tx.emit(&c_state(self.rig.eq.number, false, |state| {
+            _ = state.set_initiator(send.initiator)
+        }));
         let payload = self.source.pages.read(send.local, send.length);
         let dfa = self.rig.dfa(MATCHING);
         let command = idc_msg(&payload, |header| {
-            header
-                .set_dfa(dfa)
-                .set_match_bits(send.match_bits)
-                .set_header_data(send.header_data);
+            header.set_dfa(dfa).set_match_bits(send.match_bits).set_header_data(send.header_data);
         });
         outcome(&self.rig.run(&command))
     }
@@ -237,11 +211,7 @@ impl Bench {
     }
 
     fn search(&mut self, portal: Portal, wanted: &Search) {
-        let opcode = if wanted.delete {
-            C_CMD_TGT_SEARCH_AND_DELETE
-        } else {
-            C_CMD_TGT_SEARCH
-        };
+        let opcode = if wanted.delete { C_CMD_TGT_SEARCH_AND_DELETE } else { C_CMD_TGT_SEARCH };
         self.rig.tgt.emit(&target(opcode, portal.number, |search| {
             search
                 .set_ptl_list(C_PTL_LIST_UNEXPECTED as u8)
@@ -288,9 +258,7 @@ fn outcome(event: &Event) -> Outcome {
 fn run(bench: &mut Bench, steps: &[Step]) {
     bench.sink.pages.fill(0);
     bench.inbox.pages.fill(0);
-    let portal = bench
-        .rig
-        .portal(MATCHING, |options| options.set_is_matching(1));
+    let portal = bench.rig.portal(MATCHING, |options| options.set_is_matching(1));
     assert_eq!(bench.rig.set_state(portal, C_PTLTE_ENABLED).code(), C_RC_OK);
     let dfa = bench.rig.nid << 12 | (SOURCES >> 5 << 9);
     let source = bench.source.pages.read(0, LEN);
@@ -299,18 +267,13 @@ fn run(bench: &mut Bench, steps: &[Step]) {
     for (number, step) in steps.iter().enumerate() {
         match step {
             Step::Append(append) => {
-                let append = Append {
-                    buffer_id: number as u16,
-                    ..*append
-                };
+                let append = Append { buffer_id: number as u16, ..*append };
                 bench.append(portal, &append);
                 model.append(append);
             }
             Step::Unlink { overflow, of } => {
                 let unlink = target(C_CMD_TGT_UNLINK, portal.number, |entry| {
-                    _ = entry
-                        .set_ptl_list((*overflow).into())
-                        .set_buffer_id(*of as u16)
+                    _ = entry.set_ptl_list((*overflow).into()).set_buffer_id(*of as u16)
                 });
                 bench.rig.tgt.issue(&unlink);
                 model.unlink(*overflow, *of as u16);
@@ -338,10 +301,7 @@ fn run(bench: &mut Bench, steps: &[Step]) {
         }
     }
     assert!(bench.sink.pages.read(0, LEN) == model.sink, "target memory");
-    assert!(
-        bench.inbox.pages.read(0, LEN) == model.inbox,
-        "fetched data"
-    );
+    assert!(bench.inbox.pages.read(0, LEN) == model.inbox, "fetched data");
     portal.close();
 }
 
@@ -352,11 +312,7 @@ fn any_sequence_agrees_with_model() {
     let pid = bench.rig.pid;
     // `None` while a case runs, and after a failed one.
     let bench = RefCell::new(Some(bench));
-    let config = Config {
-        cases: 128,
-        failure_persistence: None,
-        ..Config::default()
-    };
+    let config = Config { cases: 128, failure_persistence: None, ..Config::default() };
     let steps = prop::collection::vec(step(pid), 1..40);
     let outcome = TestRunner::new(config).run(&steps, |steps| {
         let mut fit = bench.take().unwrap_or_else(Bench::new);

@@ -31,9 +31,7 @@ impl Headers {
         let bytes = pages.read(at, HEADERS);
         let number = |at: usize, len: usize| {
             let bytes = &bytes[at..at + len];
-            bytes
-                .iter()
-                .fold(0, |sum: u64, &byte| sum << 8 | u64::from(byte))
+            bytes.iter().fold(0, |sum: u64, &byte| sum << 8 | u64::from(byte))
         };
         let zeros = |at: usize, len: usize| assert_eq!(number(at, len), 0, "byte {at}");
         assert_eq!(number(0, 2), 0x4000, "version 4");

@@ -45,10 +45,7 @@ fn packs_messages_behind_headers() {
     let mut at = 0;
     for len in [0, 5, 200, 0, 2049, 20000] {
         let ack = bench.put(len, |put| {
-            _ = put
-                .set_match_bits(0x55)
-                .set_initiator(0x123)
-                .set_remote_offset(OFFSET)
+            _ = put.set_match_bits(0x55).set_initiator(0x123).set_remote_offset(OFFSET)
         });
         assert_eq!((ack.code, ack.mlength), (C_RC_OK, len as u32));
         assert_eq!(ack.ptl_list, REQUEST);
@@ -98,10 +95,7 @@ fn packs_small_messages_behind_shorter_headers() {
     let mut bench = managed(|_| {});
     request(&mut bench, |entry| _ = entry.set_buffer_id(7));
     let (dfa, eq) = (bench.rig.dfa(0), bench.rig.eq.number);
-    bench
-        .rig
-        .tx
-        .emit(&c_state(eq, false, |state| _ = state.set_initiator(0x123)));
+    bench.rig.tx.emit(&c_state(eq, false, |state| _ = state.set_initiator(0x123)));
     let mut at = 0;
     for len in [0, 3, 17, 192] {
         assert_eq!(bench.put(1, |_| {}).code, C_RC_OK);
@@ -109,22 +103,13 @@ fn packs_small_messages_behind_shorter_headers() {
         at += HEADERS + 1;
         let payload: Vec<u8> = (0..len).map(|byte| byte as u8 + 9).collect();
         let message = idc_msg(&payload, |header| {
-            _ = header
-                .set_dfa(dfa)
-                .set_match_bits(0x77)
-                .set_header_data(0xda1a)
+            _ = header.set_dfa(dfa).set_match_bits(0x77).set_header_data(0xda1a)
         });
         let ack = Completion::of(&bench.rig.run(&message));
-        assert_eq!(
-            (ack.code, ack.mlength, ack.ptl_list),
-            (C_RC_OK, len, REQUEST)
-        );
+        assert_eq!((ack.code, ack.mlength, ack.ptl_list), (C_RC_OK, len, REQUEST));
         let put = bench.reported();
         assert_eq!((put.kind, put.start), (C_EVENT_PUT, bench.sink.iova(at)));
-        assert_eq!(
-            (put.rlength, put.mlength),
-            (len, SMALL_HEADERS as u32 + len)
-        );
+        assert_eq!((put.rlength, put.mlength), (len, SMALL_HEADERS as u32 + len));
         let headers = Headers {
             header_data: 0xda1a,
             match_bits: 0x77,
@@ -136,10 +121,7 @@ fn packs_small_messages_behind_shorter_headers() {
             pid: bench.rig.pid as u16,
             ..Headers::default()
         };
-        assert_eq!(
-            Headers::read(bench.sink.pages, at),
-            (headers, SMALL_HEADERS)
-        );
+        assert_eq!(Headers::read(bench.sink.pages, at), (headers, SMALL_HEADERS));
         at += SMALL_HEADERS;
         assert!(bench.sink.pages.read(at, len as usize) == payload);
         at += len as usize;
@@ -190,9 +172,7 @@ fn software_fetches_rest_of_rendezvous_put() {
     const LEN: usize = 9000;
     let mut bench = managed(|_| {});
     // With room for the eager part only.
-    request(&mut bench, |entry| {
-        _ = entry.set_length((HEADERS + EAGER) as u64)
-    });
+    request(&mut bench, |entry| _ = entry.set_length((HEADERS + EAGER) as u64));
     // The source's portal for gets.
     let rig = &mut bench.rig;
     let portal = rig.enabled(255, |options| options.set_is_matching(1));
@@ -214,38 +194,27 @@ fn software_fetches_rest_of_rendezvous_put() {
             .set_local_addr(from)
             .set_initiator(initiator);
     });
-    assert_eq!(
-        (ack.code, ack.mlength, ack.ptl_list),
-        (C_RC_OK, EAGER as u32, REQUEST)
-    );
+    assert_eq!((ack.code, ack.mlength, ack.ptl_list), (C_RC_OK, EAGER as u32, REQUEST));
     let put = bench.reported();
-    assert_eq!(
-        (put.kind, put.ptl_list, put.rendezvous),
-        (C_EVENT_PUT, REQUEST, true)
-    );
+    assert_eq!((put.kind, put.ptl_list, put.rendezvous), (C_EVENT_PUT, REQUEST, true));
     let written = (HEADERS + EAGER) as u32;
     assert_eq!((put.rlength, put.mlength), (LEN as u32, written));
     assert_eq!(put.remote_offset, 16 + EAGER as u64);
     let (headers, _) = Headers::read(bench.sink.pages, 0);
     assert_eq!((headers.flags, headers.rendezvous_id), (3, 0xcc));
     assert_eq!(headers.remote_offset, Some(16), "as the put has it");
-    assert_eq!(
-        (headers.rlength, headers.following),
-        (LEN as u32, EAGER as u32)
-    );
+    assert_eq!((headers.rlength, headers.following), (LEN as u32, EAGER as u32));
     // No get of the NIC: software issues it, with what the headers have.
     bench.nothing_more();
     let (dfa, ext) = address(headers.nid, headers.initiator >> 23, 255);
     let to = bench.sink.iova(HEADERS + EAGER);
-    let get = bench
-        .rig
-        .dma_put(&bench.sink, 0, (LEN - EAGER) as u32, |get| {
-            get.set_opcode(C_CMD_GET as u8)
-                .set_dfa(dfa)
-                .set_index_ext(ext)
-                .set_local_addr(to)
-                .set_remote_offset(put.remote_offset);
-        });
+    let get = bench.rig.dma_put(&bench.sink, 0, (LEN - EAGER) as u32, |get| {
+        get.set_opcode(C_CMD_GET as u8)
+            .set_dfa(dfa)
+            .set_index_ext(ext)
+            .set_local_addr(to)
+            .set_remote_offset(put.remote_offset);
+    });
     bench.rig.run(&get).is(C_EVENT_REPLY, C_RC_OK);
     assert!(bench.sink.pages.read(HEADERS, LEN) == bench.source.pages.read(16, LEN));
 }
@@ -257,9 +226,7 @@ fn refuses_gets_and_atomic_operations() {
     request(&mut bench, |entry| _ = entry.set_op_get(true));
     let (lac, from) = (bench.source.lac, bench.source.iova(0));
     let (dfa, eq) = (bench.rig.dfa(0), bench.rig.eq.number);
-    let get = bench.rig.dma_put(&bench.source, 0, 8, |get| {
-        _ = get.set_opcode(C_CMD_GET as u8)
-    });
+    let get = bench.rig.dma_put(&bench.source, 0, 8, |get| _ = get.set_opcode(C_CMD_GET as u8));
     let sum = |fetching| {
         dma_amo(fetching, |sum| {
             sum.set_dfa(dfa)
@@ -270,11 +237,9 @@ fn refuses_gets_and_atomic_operations() {
                 .set_eq(eq);
         })
     };
-    for (command, kind) in [
-        (get, C_EVENT_REPLY),
-        (sum(false), C_EVENT_ACK),
-        (sum(true), C_EVENT_REPLY),
-    ] {
+    for (command, kind) in
+        [(get, C_EVENT_REPLY), (sum(false), C_EVENT_ACK), (sum(true), C_EVENT_REPLY)]
+    {
         bench.rig.run(&command).is(kind, C_RC_PTLTE_SW_MANAGED);
     }
     bench.nothing_more();
@@ -286,12 +251,8 @@ fn unlinks_request_buffers_that_are_used_up() {
     alone!();
     let mut bench = managed(|_| {});
     let start = bench.sink.iova(4096);
-    request(&mut bench, |entry| {
-        _ = entry.set_buffer_id(1).set_length(300).set_min_free(100)
-    });
-    request(&mut bench, |entry| {
-        _ = entry.set_buffer_id(2).set_start(start).set_length(500)
-    });
+    request(&mut bench, |entry| _ = entry.set_buffer_id(1).set_length(300).set_min_free(100));
+    request(&mut bench, |entry| _ = entry.set_buffer_id(2).set_start(start).set_length(500));
     let put = |bench: &mut Bench, len| {
         assert_eq!(bench.put(len, |_| {}).code, C_RC_OK);
         bench.reported()
@@ -304,18 +265,14 @@ fn unlinks_request_buffers_that_are_used_up() {
     assert_eq!((event.kind, event.buffer_id), (C_EVENT_UNLINK, 1));
     assert_eq!((event.ptl_list, event.auto_unlinked), (REQUEST, true));
     let event = bench.reported();
-    assert_eq!(
-        (event.kind, event.start),
-        (C_EVENT_PUT, bench.sink.iova(163))
-    );
+    assert_eq!((event.kind, event.start), (C_EVENT_PUT, bench.sink.iova(163)));
     assert!(event.auto_unlinked);
     // A buffer without `min_free` stays when it is full.
     assert_eq!(bench.put(300, |_| {}).code, C_RC_ENTRY_NOT_FOUND);
     assert_eq!(put(&mut bench, 299).start, start + 138);
     assert_eq!(bench.put(0, |_| {}).code, C_RC_ENTRY_NOT_FOUND);
-    let gone = bench.command(C_CMD_TGT_UNLINK, |entry| {
-        _ = entry.set_ptl_list(REQUEST as u8).set_buffer_id(2)
-    });
+    let gone = bench
+        .command(C_CMD_TGT_UNLINK, |entry| _ = entry.set_ptl_list(REQUEST as u8).set_buffer_id(2));
     assert_eq!((gone.kind, gone.code), (C_EVENT_UNLINK, C_RC_OK));
     bench.nothing_more();
 }
@@ -326,16 +283,12 @@ fn refuses_message_for_unusable_request_buffer() {
     let mut bench = managed(|_| {});
     // The data is mapped, the headers before it are not.
     let start = bench.sink.iova(0) - HEADERS as u64;
-    request(&mut bench, |entry| {
-        _ = entry.set_start(start).set_buffer_id(1)
-    });
+    request(&mut bench, |entry| _ = entry.set_start(start).set_buffer_id(1));
     assert_eq!(bench.put(8, |_| {}).code, C_RC_NO_TRANSLATION);
     let put = bench.reported();
     assert_eq!((put.kind, put.code), (C_EVENT_PUT, C_RC_NO_TRANSLATION));
     assert_eq!((put.start, put.mlength), (start, 0));
-    bench.command(C_CMD_TGT_UNLINK, |entry| {
-        _ = entry.set_ptl_list(REQUEST as u8).set_buffer_id(1)
-    });
+    bench.command(C_CMD_TGT_UNLINK, |entry| _ = entry.set_ptl_list(REQUEST as u8).set_buffer_id(1));
     request(&mut bench, |entry| _ = entry.set_op_put(false));
     assert_eq!(bench.put(8, |_| {}).code, C_RC_OP_VIOLATION);
     assert!(bench.sink.pages.is(0, 4096, 0));
@@ -349,17 +302,13 @@ fn flow_control_disables_portal_without_request_buffer() {
         assert_eq!(bench.put(8, |_| {}).code, C_RC_PT_DISABLED);
     }
     let disabled = bench.rig.teq.wait();
-    assert_eq!(
-        change(&disabled),
-        (C_PTLTE_DISABLED, C_SC_FC_REQUEST_FULL, true)
-    );
+    assert_eq!(change(&disabled), (C_PTLTE_DISABLED, C_SC_FC_REQUEST_FULL, true));
     request(&mut bench, |_| {});
     // Both ways to resume take the number of dropped messages.
     let resume = |count| call!(cxil_pte_transition_sm(bench.portal.handle, count));
-    for (count, state, code) in [
-        (1, C_PTLTE_DISABLED, C_RC_NO_MATCH),
-        (2, C_PTLTE_SOFTWARE_MANAGED, C_RC_OK),
-    ] {
+    for (count, state, code) in
+        [(1, C_PTLTE_DISABLED, C_RC_NO_MATCH), (2, C_PTLTE_SOFTWARE_MANAGED, C_RC_OK)]
+    {
         assert_eq!(resume(count), 0);
         let event = bench.rig.teq.wait();
         assert_eq!((change(&event), event.code()), ((state, 0, false), code));
@@ -379,10 +328,7 @@ fn append_to_priority_list_fails_while_software_matches() {
     for disabled in [false, true] {
         let link =
             bench.append(|entry| _ = entry.set_match_bits(2).set_event_link_disable(disabled));
-        assert_eq!(
-            (link.kind, link.code),
-            (C_EVENT_LINK, C_RC_PTLTE_SW_MANAGED)
-        );
+        assert_eq!((link.kind, link.code), (C_EVENT_LINK, C_RC_PTLTE_SW_MANAGED));
     }
     bench.overflow(|_| {});
     // Software takes what the NIC had: waiting messages, and posted receives.

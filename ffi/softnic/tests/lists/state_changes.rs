@@ -16,9 +16,7 @@ fn changes_to_software_when_headers_run_out() {
     });
     bench.overflow(|entry| _ = entry.set_manage_local(true).set_length(100));
     let start = bench.sink.iova(4096);
-    request(&mut bench, |entry| {
-        _ = entry.set_start(start).set_length(4096)
-    });
+    request(&mut bench, |entry| _ = entry.set_start(start).set_length(4096));
     bench.fill(3);
     assert_eq!(bench.put(1, |_| {}).ptl_list, C_PTL_LIST_OVERFLOW);
     assert_eq!(bench.reported().kind, C_EVENT_PUT);
@@ -29,10 +27,7 @@ fn changes_to_software_when_headers_run_out() {
     let state = C_PTLTE_SOFTWARE_MANAGED;
     assert_eq!(change(&changed), (state, C_SC_SM_UNEXPECTED_FAIL, true));
     let put = bench.reported();
-    assert_eq!(
-        (put.kind, put.ptl_list, put.start),
-        (C_EVENT_PUT, REQUEST, start)
-    );
+    assert_eq!((put.kind, put.ptl_list, put.start), (C_EVENT_PUT, REQUEST, start));
     bench.nothing_more();
 }
 
@@ -90,10 +85,7 @@ fn client_survives_changes_of_state_under_traffic() {
         match seen.kind {
             C_EVENT_PUT => {
                 let number = seen.header_data;
-                assert_eq!(
-                    (seen.code, number),
-                    (C_RC_OK, last.map_or(0, |last: u64| last + 1))
-                );
+                assert_eq!((seen.code, number), (C_RC_OK, last.map_or(0, |last: u64| last + 1)));
                 last = Some(number);
                 let (buffer, before) = match seen.ptl_list {
                     C_PTL_LIST_PRIORITY => (receives, 0),
@@ -104,10 +96,7 @@ fn client_survives_changes_of_state_under_traffic() {
                     C_PTL_LIST_PRIORITY => number as usize % 64 * 64,
                     _ => (seen.start - buffer.iova(0)) as usize + before,
                 };
-                assert!(
-                    buffer.pages.read(at, len(number)) == bytes(number),
-                    "{number}"
-                );
+                assert!(buffer.pages.read(at, len(number)) == bytes(number), "{number}");
                 if before > 0 {
                     let (header, _) = Headers::read(buffer.pages, at - HEADERS);
                     assert_eq!((header.header_data, header.match_bits), (number, number));
@@ -115,12 +104,9 @@ fn client_survives_changes_of_state_under_traffic() {
                 arrived.entry(seen.ptl_list).or_default().push(number);
                 if seen.ptl_list == REQUEST {
                     // The receive that was posted for it, if any, is software's.
-                    bench
-                        .rig
-                        .tgt
-                        .issue(&target(C_CMD_TGT_UNLINK, bench.portal.number, |entry| {
-                            _ = entry.set_buffer_id(number as u16 + 1)
-                        }));
+                    bench.rig.tgt.issue(&target(C_CMD_TGT_UNLINK, bench.portal.number, |entry| {
+                        _ = entry.set_buffer_id(number as u16 + 1)
+                    }));
                 }
             }
             // The message came before its receive.
@@ -139,9 +125,7 @@ fn client_survives_changes_of_state_under_traffic() {
         last == Some(MESSAGES - 1)
     };
     for number in 0..MESSAGES {
-        source
-            .pages
-            .write(64 * (number as usize % 64), &bytes(number));
+        source.pages.write(64 * (number as usize % 64), &bytes(number));
         let at = 64 * (number as usize % 64);
         if number % 3 == 0 {
             let to = receives.iova(at);
@@ -157,10 +141,7 @@ fn client_survives_changes_of_state_under_traffic() {
             }));
         }
         let put = sender.dma_put(&source, at, len(number) as u32, |put| {
-            _ = put
-                .set_dfa(dfa)
-                .set_match_bits(number)
-                .set_header_data(number)
+            _ = put.set_dfa(dfa).set_match_bits(number).set_header_data(number)
         });
         sender.tx.emit(&put);
         if number % 7 == 3 {

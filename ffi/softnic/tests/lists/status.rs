@@ -64,15 +64,9 @@ fn reports_headers_of_unexpected_messages() {
     let portal = portal(&mut rig, |_| {});
     let now = status(portal);
     assert_eq!((now.state, now.drop_count), (C_PTLTE_ENABLED as u8, 0));
-    assert_eq!(
-        (now.les_reserved, now.les_allocated, now.les_max),
-        (0, 0, 16384)
-    );
+    assert_eq!((now.les_reserved, now.les_allocated, now.les_max), (0, 0, 16384));
     overflow(&mut rig, portal, &sink);
-    assert_eq!(
-        (status(portal).les_allocated, status(portal).ule_count),
-        (1, 0)
-    );
+    assert_eq!((status(portal).les_allocated, status(portal).ule_count), (1, 0));
     for (number, len) in [100, 50, 7].into_iter().enumerate() {
         let put = rig.dma_put(&source, 0, len, |put| {
             _ = put.set_match_bits(number as u64).set_remote_offset(5)
@@ -82,20 +76,13 @@ fn reports_headers_of_unexpected_messages() {
     }
     let at = [0, 100, 150].map(|offset| sink.iova(offset));
     assert_eq!(offsets(portal, 8), (at.to_vec(), 3));
-    assert_eq!(
-        offsets(portal, 2),
-        (at[..2].to_vec(), 3),
-        "how many there are"
-    );
+    assert_eq!(offsets(portal, 2), (at[..2].to_vec(), 3), "how many there are");
     assert_eq!(offsets(portal, 0), (vec![], 3));
     assert_eq!(status(portal).les_allocated, 4);
     // A receive takes the second message.
     rig.tgt.emit(&append(portal.number, |entry| {
         whole(entry, &sink);
-        entry
-            .set_use_once(true)
-            .set_match_id(u32::MAX)
-            .set_match_bits(1);
+        entry.set_use_once(true).set_match_id(u32::MAX).set_match_bits(1);
     }));
     rig.tgt.ring();
     assert_eq!(rig.teq.wait().kind(), C_EVENT_PUT_OVERFLOW);
@@ -112,9 +99,7 @@ fn reports_offset_of_unexpected_rendezvous() {
     let portal = portal(&mut rig, |_| {});
     overflow(&mut rig, portal, &sink);
     let put = rig.dma_put(&source, 0, 300, |put| {
-        put.set_opcode(C_CMD_RENDEZVOUS_PUT as u8)
-            .set_eager_length(100)
-            .set_remote_offset(0x1234);
+        put.set_opcode(C_CMD_RENDEZVOUS_PUT as u8).set_eager_length(100).set_remote_offset(0x1234);
     });
     rig.tx.issue(&put);
     rig.teq.wait();
@@ -131,16 +116,11 @@ fn counts_messages_dropped_by_flow_control() {
     for dropped in 1..4 {
         assert_eq!(rig.code(&put), C_RC_PT_DISABLED);
         let now = status(portal);
-        assert_eq!(
-            (now.drop_count, now.state),
-            (dropped, C_PTLTE_DISABLED as u8)
-        );
+        assert_eq!((now.drop_count, now.state), (dropped, C_PTLTE_DISABLED as u8));
     }
     assert_eq!(rig.teq.wait().kind(), C_EVENT_STATE_CHANGE);
     let mut enable = SetStateCmd::from_bytes(
-        set_state(portal.number, C_PTLTE_ENABLED)[..SetStateCmd::SIZE]
-            .try_into()
-            .unwrap(),
+        set_state(portal.number, C_PTLTE_ENABLED)[..SetStateCmd::SIZE].try_into().unwrap(),
     );
     for (count, code) in [(2, C_RC_NO_MATCH), (3, C_RC_OK)] {
         enable.set_drop_count(count);
@@ -176,11 +156,7 @@ fn rejects_invalid_status_arguments() {
     assert_eq!(invalidate(portal.handle, 1, C_PTL_LIST_UNEXPECTED), EINVAL);
     assert_eq!(invalidate(portal.handle, 1, 4), EINVAL);
     for list in [C_PTL_LIST_PRIORITY, C_PTL_LIST_OVERFLOW, C_PTL_LIST_REQUEST] {
-        assert_eq!(
-            invalidate(portal.handle, 65535, list),
-            0,
-            "none need be there"
-        );
+        assert_eq!(invalidate(portal.handle, 65535, list), 0, "none need be there");
     }
 }
 
@@ -214,8 +190,5 @@ fn invalidated_entry_cancels_message_under_way() {
     assert_eq!(invalidate(9, C_PTL_LIST_PRIORITY), 0);
     let reached = (third..len).find(|&at| sink.pages.is(at, 1, 0)).unwrap();
     rig.eq.expect(C_EVENT_ACK, C_RC_MST_CANCELLED);
-    assert!(
-        sink.pages.is(reached, len - reached, 0),
-        "the memory was left alone"
-    );
+    assert!(sink.pages.is(reached, len - reached, 0), "the memory was left alone");
 }

@@ -12,12 +12,8 @@ fn reports_unexpected_message_twice() {
         entry.set_buffer_id(1).set_manage_local(true);
         entry.set_start(entry.start() + 4096).set_length(4096);
     });
-    let ack = bench.put(5000, |put| {
-        _ = put
-            .set_match_bits(0x55)
-            .set_initiator(0x123)
-            .set_remote_offset(3)
-    });
+    let ack = bench
+        .put(5000, |put| _ = put.set_match_bits(0x55).set_initiator(0x123).set_remote_offset(3));
     assert_eq!((ack.code, ack.mlength), (C_RC_OK, 4096));
     assert_eq!(ack.ptl_list, C_PTL_LIST_OVERFLOW);
     let expected = TargetEvent {
@@ -42,19 +38,11 @@ fn reports_unexpected_message_twice() {
     let link = bench.append(|entry| _ = entry.set_match_bits(0x56).set_match_id(0x123));
     assert_eq!(link.kind, C_EVENT_LINK);
     let link = bench.append(|entry| {
-        entry
-            .set_match_bits(0x55)
-            .set_match_id(0x123)
-            .set_op_put(false)
-            .set_op_get(true);
+        entry.set_match_bits(0x55).set_match_id(0x123).set_op_put(false).set_op_get(true);
     });
     assert_eq!(link.kind, C_EVENT_LINK);
     let found = bench.append(|entry| {
-        entry
-            .set_buffer_id(2)
-            .set_use_once(true)
-            .set_match_bits(0x55)
-            .set_match_id(0x123);
+        entry.set_buffer_id(2).set_use_once(true).set_match_bits(0x55).set_match_id(0x123);
     });
     let expected = TargetEvent {
         kind: C_EVENT_PUT_OVERFLOW,
@@ -84,10 +72,7 @@ fn persistent_entry_takes_all_waiting_messages() {
     let first = bench.append(|entry| _ = entry.set_manage_local(true));
     let others = [bench.reported(), bench.reported()];
     for (number, event) in [first, others[0], others[1]].into_iter().enumerate() {
-        assert_eq!(
-            (event.kind, event.header_data),
-            (C_EVENT_PUT_OVERFLOW, number as u64)
-        );
+        assert_eq!((event.kind, event.header_data), (C_EVENT_PUT_OVERFLOW, number as u64));
         assert!(!event.auto_unlinked);
     }
     assert_eq!(bench.reported().kind, C_EVENT_LINK);
@@ -125,11 +110,7 @@ fn searches_and_deletes_unexpected_headers() {
             reported.push(TargetEvent::of(&event));
         }
         bench.rig.teq.acknowledge();
-        assert!(
-            reported
-                .iter()
-                .all(|event| event.buffer_id == 0xf00 && event.long)
-        );
+        assert!(reported.iter().all(|event| event.buffer_id == 0xf00 && event.long));
         let codes = reported.iter().map(|event| (event.kind, event.code));
         codes.collect::<Vec<_>>()
     };
@@ -177,18 +158,15 @@ fn unexpected_headers_use_list_entries() {
     let link = bench.append(|_| {});
     assert_eq!((link.kind, link.code), failed);
     let found = bench.command(C_CMD_TGT_SEARCH_AND_DELETE, |search| {
-        _ = search
-            .set_ptl_list(C_PTL_LIST_UNEXPECTED as u8)
-            .set_use_once(true)
+        _ = search.set_ptl_list(C_PTL_LIST_UNEXPECTED as u8).set_use_once(true)
     });
     assert_eq!(found.kind, C_EVENT_PUT_OVERFLOW);
     let link = bench.append(|_| {});
     assert_eq!((link.kind, link.code), failed);
     // Other lists are not blocked.
     bench.overflow(|_| {});
-    let gone = bench.command(C_CMD_TGT_UNLINK, |entry| {
-        _ = entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8)
-    });
+    let gone =
+        bench.command(C_CMD_TGT_UNLINK, |entry| _ = entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8));
     assert_eq!(gone.code, C_RC_OK);
     let link = bench.append(|entry| _ = entry.set_restart_seq(true));
     assert_eq!((link.kind, link.code), (C_EVENT_LINK, C_RC_OK));

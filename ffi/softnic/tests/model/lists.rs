@@ -101,11 +101,7 @@ pub struct Model {
 
 impl Model {
     pub fn new(source: Vec<u8>, len: usize, base: u64, portal: u16, vni: u16, dfa: u32) -> Self {
-        let frame = TargetEvent {
-            ptlte_index: portal,
-            vni,
-            ..TargetEvent::default()
-        };
+        let frame = TargetEvent { ptlte_index: portal, vni, ..TargetEvent::default() };
         Self {
             source,
             sink: vec![0; len],
@@ -186,13 +182,7 @@ impl Model {
                     self.report(event);
                 }
                 if is_rendezvous {
-                    self.fetch(
-                        &append,
-                        &header.send,
-                        append.start + offset,
-                        header.mlength,
-                        room,
-                    );
+                    self.fetch(&append, &header.send, append.start + offset, header.mlength, room);
                 }
                 if used_up {
                     return;
@@ -210,14 +200,8 @@ impl Model {
     }
 
     pub fn unlink(&mut self, overflow: bool, buffer_id: u16) {
-        let list = if overflow {
-            &mut self.overflow
-        } else {
-            &mut self.priority
-        };
-        let at = list
-            .iter()
-            .position(|entry| entry.append.buffer_id == buffer_id);
+        let list = if overflow { &mut self.overflow } else { &mut self.priority };
+        let at = list.iter().position(|entry| entry.append.buffer_id == buffer_id);
         let code = match at {
             Some(at) => {
                 list.remove(at);
@@ -248,11 +232,7 @@ impl Model {
             }
             hits += 1;
             let event = TargetEvent {
-                kind: if search.delete {
-                    C_EVENT_PUT_OVERFLOW
-                } else {
-                    C_EVENT_SEARCH
-                },
+                kind: if search.delete { C_EVENT_PUT_OVERFLOW } else { C_EVENT_SEARCH },
                 ptl_list: C_PTL_LIST_OVERFLOW,
                 buffer_id: search.buffer_id,
                 start: self.base + header.start as u64,
@@ -286,11 +266,7 @@ impl Model {
 
     fn land(&mut self, send: &Send, overflow: bool, at: usize) -> Outcome {
         let list = u32::from(overflow);
-        let mut entry = if overflow {
-            self.overflow[at]
-        } else {
-            self.priority[at]
-        };
+        let mut entry = if overflow { self.overflow[at] } else { self.priority[at] };
         let append = entry.append;
         let is_get = send.kind == Kind::Get;
         let is_rendezvous = matches!(send.kind, Kind::Rendezvous { .. });
@@ -312,11 +288,7 @@ impl Model {
         let place = append.start + offset;
 
         let used_up = wear(&mut entry, taken);
-        let entries = if overflow {
-            &mut self.overflow
-        } else {
-            &mut self.priority
-        };
+        let entries = if overflow { &mut self.overflow } else { &mut self.priority };
         if used_up {
             entries.remove(at);
             if !append.unlink_disable {
@@ -339,11 +311,7 @@ impl Model {
             copy(&self.source, send.local, &mut self.sink, place, moved);
         }
         if overflow && code == C_RC_OK && !append.headerless {
-            self.unexpected.push(Header {
-                send: *send,
-                start: place,
-                mlength: moved,
-            });
+            self.unexpected.push(Header { send: *send, start: place, mlength: moved });
         }
         let silent = append.success_disable && code == C_RC_OK && !is_rendezvous;
         if !append.comm_disable && !silent {
@@ -367,11 +335,7 @@ impl Model {
                     ..event
                 }
             } else {
-                TargetEvent {
-                    remote_offset: 0,
-                    ptlte_index: self.frame.ptlte_index,
-                    ..event
-                }
+                TargetEvent { remote_offset: 0, ptlte_index: self.frame.ptlte_index, ..event }
             };
             self.reported.push(Reported::Event(event));
         }
@@ -408,9 +372,7 @@ impl Model {
         // An entry with events disabled reports failures.
         match fits {
             true if append.comm_disable => {}
-            true => self
-                .reported
-                .push(Reported::Fetched(C_RC_OK, length as u32)),
+            true => self.reported.push(Reported::Fetched(C_RC_OK, length as u32)),
             false => self.reported.push(Reported::Fetched(C_RC_NO_SPACE, 0)),
         }
     }
@@ -427,9 +389,7 @@ pub fn rendezvous_id(send: &Send) -> u8 {
 fn offset(entry: &Entry, send: &Send) -> usize {
     match send.kind {
         _ if entry.append.manage_local => entry.used,
-        Kind::Rendezvous {
-            use_offset: true, ..
-        } => 0,
+        Kind::Rendezvous { use_offset: true, .. } => 0,
         _ => send.remote_offset,
     }
 }

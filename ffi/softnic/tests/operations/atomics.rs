@@ -18,9 +18,7 @@ impl Bench {
         rig.target_with(0, &remote, |entry| {
             _ = entry.set_op_get(true).set_event_success_disable(true)
         });
-        let context = c_state(rig.eq.number, true, |context| {
-            _ = context.set_write_lac(local.lac)
-        });
+        let context = c_state(rig.eq.number, true, |context| _ = context.set_write_lac(local.lac));
         rig.tx.emit(&context);
         Self { rig, local, remote }
     }
@@ -165,9 +163,7 @@ fn rejects_malformed_commands() {
 fn rejects_flush_of_fetching_command() {
     alone!();
     let mut bench = Bench::new();
-    let context = c_state(bench.rig.eq.number, true, |context| {
-        _ = context.set_flush(true)
-    });
+    let context = c_state(bench.rig.eq.number, true, |context| _ = context.set_flush(true));
     bench.rig.tx.emit(&context);
     let plain = bench.large(false, |_| {});
     assert_eq!(bench.rig.code(&plain), C_RC_OK);
@@ -181,10 +177,7 @@ fn rejects_flush_of_fetching_command() {
 fn checks_length_of_dma_operand() {
     alone!();
     let mut bench = Bench::new();
-    for (kind, size) in [1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16, 16]
-        .into_iter()
-        .enumerate()
-    {
+    for (kind, size) in [1, 1, 2, 2, 4, 4, 8, 8, 4, 8, 8, 16, 16].into_iter().enumerate() {
         for length in [0, 1, 2, 4, 8, 12, 16, 32, u32::MAX] {
             let command = bench.dma(kind % 2 == 0, |amo| {
                 amo.set_request_len(length)
@@ -192,11 +185,7 @@ fn checks_length_of_dma_operand() {
                     .set_atomic_type(kind as u8);
             });
             let event = bench.rig.run(&command);
-            let code = if length == size {
-                C_RC_OK
-            } else {
-                C_RC_AMO_LENGTH_ERROR
-            };
+            let code = if length == size { C_RC_OK } else { C_RC_AMO_LENGTH_ERROR };
             assert_eq!(event.code(), code, "type {kind}, {length} bytes");
         }
     }
@@ -212,16 +201,10 @@ fn checks_local_addresses() {
     let end = bench.local.iova(PAGE);
     bench.local.pages.write(PAGE - 8, &[1; 8]);
     type Choice<'a> = &'a dyn Fn(&mut DmaAmoCmd);
-    let unreadable_operand: Choice = &|amo| {
-        _ = amo
-            .set_lac(unreadable.lac)
-            .set_local_read_addr(unreadable.iova(0))
-    };
-    let unwritable_result: Choice = &|amo| {
-        _ = amo
-            .set_write_lac(unwritable.lac)
-            .set_local_write_addr(unwritable.iova(0))
-    };
+    let unreadable_operand: Choice =
+        &|amo| _ = amo.set_lac(unreadable.lac).set_local_read_addr(unreadable.iova(0));
+    let unwritable_result: Choice =
+        &|amo| _ = amo.set_write_lac(unwritable.lac).set_local_write_addr(unwritable.iova(0));
     let operand = |address| move |amo: &mut DmaAmoCmd| _ = amo.set_local_read_addr(address);
     let result = |address| move |amo: &mut DmaAmoCmd| _ = amo.set_local_write_addr(address);
     let choices: [(Choice, u32); 9] = [
@@ -245,9 +228,7 @@ fn checks_local_addresses() {
         assert!(code == C_RC_OK || bench.target() == before);
     }
     // An operation that does not fetch ignores the result's address.
-    let command = bench.dma(false, |amo| {
-        _ = amo.set_write_lac(7).set_local_write_addr(0)
-    });
+    let command = bench.dma(false, |amo| _ = amo.set_write_lac(7).set_local_write_addr(0));
     assert_eq!(bench.rig.code(&command), C_RC_OK);
     // An immediate command has only a result in memory.
     let command = bench.large(true, |amo| _ = amo.set_local_addr(end));
@@ -270,9 +251,8 @@ fn uses_separate_contexts_of_operand_and_result() {
             .set_write_lac(result.lac)
             .set_local_write_addr(result.iova(0));
     });
-    let context = c_state(bench.rig.eq.number, false, |context| {
-        _ = context.set_write_lac(result.lac)
-    });
+    let context =
+        c_state(bench.rig.eq.number, false, |context| _ = context.set_write_lac(result.lac));
     assert_eq!(bench.rig.run(&command).code(), C_RC_OK);
     assert_eq!(result.pages.read(0, 8), 0_u64.to_le_bytes());
     bench.rig.tx.emit(&context);
@@ -309,9 +289,7 @@ fn reports_atomics_to_target() {
     let mut bench = Bench::new();
     bench.local.pages.write(0, &[1; 16]);
     let remote = bench.remote;
-    bench.rig.target_with(32, &remote, |entry| {
-        _ = entry.set_op_get(true).set_buffer_id(0xbeef)
-    });
+    bench.rig.target_with(32, &remote, |entry| _ = entry.set_op_get(true).set_buffer_id(0xbeef));
     let dfa = bench.rig.dfa(32);
     let send = |bench: &mut Bench, fetching, offset| -> Event {
         let command = bench.dma(fetching, |amo| {
@@ -336,10 +314,7 @@ fn reports_atomics_to_target() {
         let event = send(&mut bench, fetching, offset);
         event.is(kind, code);
         let event = EventTargetLong::from_bytes(event.bytes());
-        assert_eq!(
-            (event.buffer_id(), event.initiator()),
-            (0xbeef, 0x1122_3344)
-        );
+        assert_eq!((event.buffer_id(), event.initiator()), (0xbeef, 0x1122_3344));
         assert_eq!((event.match_bits(), event.header_data()), (0x5555, 0x6666));
         let moved = if code == C_RC_OK { 4 } else { 0 };
         assert_eq!((event.rlength(), event.mlength()), (4, moved));
@@ -396,10 +371,7 @@ fn signals_floating_point_exceptions_on_request() {
             bench.local.pages.write(0, &f32::to_le_bytes(operand));
             bench.local.pages.write(64, &[9; 4]);
             let command = bench.dma(true, |amo| {
-                _ = amo
-                    .set_dfa(dfa)
-                    .set_request_len(4)
-                    .set_atomic_type(C_AMO_TYPE_FLOAT_T as u8)
+                _ = amo.set_dfa(dfa).set_request_len(4).set_atomic_type(C_AMO_TYPE_FLOAT_T as u8)
             });
             let code = bench.rig.run(&command).code();
             let expected = place.checked_sub(1).map_or(C_RC_OK, |at| codes[at]);

@@ -12,14 +12,10 @@ fn bench(matching: bool) -> (Rig, Buffer) {
     let portal = rig.enabled(0, |options| options.set_is_matching(matching.into()));
     rig.append(portal, |entry| {
         whole(entry, &sink);
-        entry
-            .set_match_bits(5)
-            .set_ignore_bits(0xf0)
-            .set_match_id(INITIATOR);
+        entry.set_match_bits(5).set_ignore_bits(0xf0).set_match_id(INITIATOR);
     });
-    let state = c_state(rig.eq.number, false, |state| {
-        _ = state.set_initiator(INITIATOR).set_user_ptr(1)
-    });
+    let state =
+        c_state(rig.eq.number, false, |state| _ = state.set_initiator(INITIATOR).set_user_ptr(1));
     rig.tx.emit(&state);
     (rig, sink)
 }
@@ -63,16 +59,11 @@ fn delivers_every_length_with_every_field() {
 fn matches_by_bits_of_message() {
     alone!();
     let (mut rig, _) = bench(true);
-    for (bits, code) in [
-        (5, C_RC_OK),
-        (0, C_RC_ENTRY_NOT_FOUND),
-        (0xf5, C_RC_OK),
-        (0x105, C_RC_ENTRY_NOT_FOUND),
-    ] {
+    for (bits, code) in
+        [(5, C_RC_OK), (0, C_RC_ENTRY_NOT_FOUND), (0xf5, C_RC_OK), (0x105, C_RC_ENTRY_NOT_FOUND)]
+    {
         let dfa = rig.dfa(0);
-        let message = idc_msg(b"few", |header| {
-            _ = header.set_dfa(dfa).set_match_bits(bits)
-        });
+        let message = idc_msg(b"few", |header| _ = header.set_dfa(dfa).set_match_bits(bits));
         assert_eq!(rig.code(&message), code, "{bits:#x}");
     }
 }
@@ -89,18 +80,12 @@ fn malformed_message_stops_its_queue() {
     };
     let message = |len: usize, length: u8| {
         let dfa = rig.dfa(0);
-        idc_msg(&vec![1; len], |header| {
-            _ = header.set_dfa(dfa).set_length(length)
-        })
+        idc_msg(&vec![1; len], |header| _ = header.set_dfa(dfa).set_length(length))
     };
     // Restricted; shorter than the header; longer than the command; longer than allowed.
-    for (restricted, len, length) in [
-        (true, 8, 40),
-        (false, 8, 31),
-        (false, 8, 65),
-        (false, 192, 225),
-        (false, 97, 225),
-    ] {
+    for (restricted, len, length) in
+        [(true, 8, 40), (false, 8, 31), (false, 8, 65), (false, 192, 225), (false, 97, 225)]
+    {
         let queue = queue_with(restricted, &message(len, length));
         assert_eq!(queue.wait_failure(), C_RC_CMD_INVALID_ARG, "{len} {length}");
     }

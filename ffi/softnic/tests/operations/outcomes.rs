@@ -29,12 +29,7 @@ impl Bench {
             quiet(entry);
             entry.set_op_get(true);
         });
-        Self {
-            rig,
-            local,
-            remote,
-            portal,
-        }
+        Self { rig, local, remote, portal }
     }
 
     /// Adds a quiet entry at `index`, for puts and gets over `remote`, changed by `choose`.
@@ -80,9 +75,7 @@ impl Bench {
 
     /// The code of an operation of 8 bytes to this address.
     fn run_at(&mut self, kind: Kind, (dfa, ext): (u32, u8)) -> u32 {
-        self.run(kind, 8, |command| {
-            _ = command.set_dfa(dfa).set_index_ext(ext)
-        })
+        self.run(kind, 8, |command| _ = command.set_dfa(dfa).set_index_ext(ext))
     }
 }
 
@@ -99,11 +92,7 @@ fn answers_by_state_of_portal() {
     ] {
         bench.rig.set_state(bench.portal, state);
         for kind in [Put, Get] {
-            assert_eq!(
-                bench.run(kind, 3000, |_| {}),
-                code,
-                "{kind:?} state {state}"
-            );
+            assert_eq!(bench.run(kind, 3000, |_| {}), code, "{kind:?} state {state}");
         }
     }
     // A new portal is disabled.
@@ -189,9 +178,8 @@ fn checks_local_memory() {
             (lac, end, 0, C_RC_OK),
             (lac, 0, 0, C_RC_OK),
         ] {
-            let found = bench.run(kind, len, |command| {
-                _ = command.set_lac(lac).set_local_addr(address)
-            });
+            let found =
+                bench.run(kind, len, |command| _ = command.set_lac(lac).set_local_addr(address));
             assert_eq!(found, code, "{kind:?} of {len} bytes at {address:#x}");
         }
     }
@@ -231,9 +219,8 @@ fn checks_bounds_of_entry() {
             (3000, 0, C_RC_OK),
             (0, 3000, C_RC_OK),
         ] {
-            let found = bench.run(kind, len, |command| {
-                _ = command.set_dfa(dfa).set_remote_offset(offset)
-            });
+            let found =
+                bench.run(kind, len, |command| _ = command.set_dfa(dfa).set_remote_offset(offset));
             assert_eq!(found, code, "{kind:?} of {len} bytes at {offset}");
         }
         let (to, first) = match kind {
@@ -255,9 +242,7 @@ fn checks_memory_behind_entry() {
     bench.entry(32, |entry| _ = entry.set_length(1 << 40));
     bench.entry(64, |entry| _ = entry.set_lac(6));
     for (index, memory) in [(96, readable), (128, writable)] {
-        bench.entry(index, |entry| {
-            _ = entry.set_lac(memory.lac).set_start(memory.iova(0))
-        });
+        bench.entry(index, |entry| _ = entry.set_lac(memory.lac).set_start(memory.iova(0)));
     }
     for (kind, index, code) in [
         (Put, 32, C_RC_NO_TRANSLATION),
@@ -271,9 +256,8 @@ fn checks_memory_behind_entry() {
     ] {
         let offset = if index == 32 { 97 } else { 0 };
         let dfa = bench.rig.dfa(index);
-        let found = bench.run(kind, 4000, |command| {
-            _ = command.set_dfa(dfa).set_remote_offset(offset)
-        });
+        let found =
+            bench.run(kind, 4000, |command| _ = command.set_dfa(dfa).set_remote_offset(offset));
         assert_eq!(found, code, "{kind:?} at index {index}");
     }
     assert!(readable.pages.is(0, PAGE, 0) && writable.pages.is(0, 4000, 0xaa));
@@ -288,9 +272,7 @@ fn rejects_operation_that_entry_does_not_allow() {
     alone!();
     let mut bench = Bench::new();
     for (index, allowed, other) in [(32, Put, Get), (64, Get, Put)] {
-        bench.entry(index, |entry| {
-            _ = entry.set_op_put(allowed == Put).set_op_get(allowed == Get)
-        });
+        bench.entry(index, |entry| _ = entry.set_op_put(allowed == Put).set_op_get(allowed == Get));
         let to = (bench.rig.dfa(index), 0);
         assert_eq!(bench.run_at(allowed, to), C_RC_OK);
         assert_eq!(bench.run_at(other, to), C_RC_OP_VIOLATION);
@@ -311,9 +293,8 @@ fn rejects_restricted_operation_on_matching_portal() {
     let dfa = bench.rig.dfa(32);
     for kind in [Put, Get] {
         for (restricted, code) in [(true, C_RC_INVALID_ENDPOINT), (false, C_RC_OK)] {
-            let found = bench.run(kind, 8, |command| {
-                _ = command.set_dfa(dfa).set_restricted(restricted)
-            });
+            let found =
+                bench.run(kind, 8, |command| _ = command.set_dfa(dfa).set_restricted(restricted));
             assert_eq!(found, code, "{kind:?}");
         }
     }
@@ -343,10 +324,7 @@ fn uses_first_entry_until_it_is_unlinked() {
     });
     assert_eq!(bench.run(Put, 8, |_| {}), C_RC_OK);
     assert!(bench.remote.pages.is(0, 8, 0xaa) && second.pages.is(0, 8, 0));
-    bench
-        .rig
-        .unlink(bench.portal, 0)
-        .is(C_EVENT_UNLINK, C_RC_OK);
+    bench.rig.unlink(bench.portal, 0).is(C_EVENT_UNLINK, C_RC_OK);
     assert_eq!(bench.run(Put, 8, |_| {}), C_RC_OK);
     assert!(second.pages.is(0, 8, 0xaa));
 }
@@ -421,23 +399,15 @@ fn gates_events_at_initiator() {
         bench.rig.tx.emit(&silent);
         assert_eq!(bench.run(kind, 3000, |_| {}), C_RC_OK);
         let refused = bench.run(kind, 8, |command| {
-            _ = command
-                .set_event_success_disable(true)
-                .set_remote_offset(PAGE as u64)
+            _ = command.set_event_success_disable(true).set_remote_offset(PAGE as u64)
         });
         assert_eq!(refused, C_RC_NO_SPACE);
         // A SEND event where it is not disabled.
-        let sent = bench.command(kind, 3000, |command| {
-            _ = command.set_event_send_disable(false)
-        });
+        let sent = bench.command(kind, 3000, |command| _ = command.set_event_send_disable(false));
         let events = [bench.rig.run(&sent), bench.rig.eq.wait()];
         let mut kinds = events.each_ref().map(Event::kind);
         kinds.sort_unstable();
-        let done = if kind == Put {
-            C_EVENT_ACK
-        } else {
-            C_EVENT_REPLY
-        };
+        let done = if kind == Put { C_EVENT_ACK } else { C_EVENT_REPLY };
         let mut expected = [C_EVENT_SEND, done];
         expected.sort_unstable();
         assert_eq!(kinds, expected);
@@ -465,9 +435,7 @@ fn fence_waits_for_data_of_gets() {
         });
     }
     let get = rig.dma_put(&through, 0, LEN as u32, |get| {
-        _ = get
-            .set_opcode(C_CMD_GET as u8)
-            .set_event_success_disable(true)
+        _ = get.set_opcode(C_CMD_GET as u8).set_event_success_disable(true)
     });
     let put = rig.put_to(rig.dfa(32), &through, LEN);
     rig.tx.emit(&get);

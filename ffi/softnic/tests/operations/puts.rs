@@ -7,9 +7,7 @@ const UNTOUCHED: u8 = 0xee;
 
 /// Bytes that differ from each other and from `UNTOUCHED`.
 fn pattern(len: usize, seed: usize) -> Vec<u8> {
-    (0..len)
-        .map(|at| ((at * 7 + at / 251 + seed) % 0xed) as u8)
-        .collect()
+    (0..len).map(|at| ((at * 7 + at / 251 + seed) % 0xed) as u8).collect()
 }
 
 /// A rig with an entry over a sink of untouched bytes at index 0.
@@ -58,11 +56,7 @@ fn moves_data_of_sizes_around_packet_size() {
     source.pages.write(0, &pattern(source.pages.len, 1));
     let around_mtu = [MTU - 1, MTU, MTU + 1, 2 * MTU];
     let around_segment = [SEGMENT - 1, SEGMENT, SEGMENT + 1, 2 * SEGMENT + MTU + 3];
-    for len in [0, 1, 7, 8, 15, 16, 17]
-        .into_iter()
-        .chain(around_mtu)
-        .chain(around_segment)
-    {
+    for len in [0, 1, 7, 8, 15, 16, 17].into_iter().chain(around_mtu).chain(around_segment) {
         for (from, to) in [(0, 0), (1, 0), (0, 3), (5, 11), (8, 8)] {
             let what = format!("{len} bytes from {from} to {to}");
             let bytes = source.pages.read(from, len);

@@ -24,11 +24,7 @@ fn mixed(number: usize) -> usize {
 }
 
 fn length(number: usize) -> usize {
-    let limit = if number.is_multiple_of(3) {
-        193
-    } else {
-        LONGEST + 1
-    };
+    let limit = if number.is_multiple_of(3) { 193 } else { LONGEST + 1 };
     mixed(number) % limit
 }
 
@@ -69,16 +65,11 @@ fn send_all() {
         let command = if len <= 192 && number % 2 == 0 && !is_rendezvous(number) {
             let payload = source.pages.read(at, len);
             idc_msg(&payload, |message| {
-                _ = message
-                    .set_dfa(dfa)
-                    .set_match_bits(bits)
-                    .set_header_data(header)
+                _ = message.set_dfa(dfa).set_match_bits(bits).set_header_data(header)
             })
         } else {
             rig.dma_put(&source, at, len as u32, |put| {
-                put.set_dfa(dfa)
-                    .set_match_bits(bits)
-                    .set_header_data(header);
+                put.set_dfa(dfa).set_match_bits(bits).set_header_data(header);
                 if is_rendezvous(number) {
                     put.set_opcode(C_CMD_RENDEZVOUS_PUT as u8)
                         .set_eager_length(EAGER)
@@ -140,18 +131,9 @@ impl Receiver {
         rig.append(portal, |entry| {
             whole(entry, &overflow);
             match_all(entry);
-            entry
-                .set_ptl_list(C_PTL_LIST_OVERFLOW as u8)
-                .set_manage_local(true);
+            entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8).set_manage_local(true);
         });
-        Self {
-            rig,
-            portal,
-            sink,
-            overflow,
-            known: vec![Known::default(); MESSAGES],
-            done: 0,
-        }
+        Self { rig, portal, sink, overflow, known: vec![Known::default(); MESSAGES], done: 0 }
     }
 
     /// Posts the receives of a block, from its end to its beginning.

@@ -5,9 +5,7 @@ use crate::driver::prelude::*;
 
 /// A queue that reports failures on the initiator's event queue.
 fn observed(rig: &Rig, flags: u32) -> Queue {
-    Queue::with(rig.dev, rig.lni, rig.eq.handle, |options| {
-        options.flags = flags
-    })
+    Queue::with(rig.dev, rig.lni, rig.eq.handle, |options| options.flags = flags)
 }
 
 /// Number of a transmit or target queue.
@@ -119,19 +117,12 @@ fn writes_status_by_policy() {
             queue.write(&noop);
         }
         queue.ring();
-        let last = if on_empty {
-            404
-        } else {
-            4 + 400 / cadence * cadence
-        };
+        let last = if on_empty { 404 } else { 4 + 400 / cadence * cadence };
         wait_for("the last status", || {
             progress(rig.dev);
             let seen = queue.status().rd_ptr();
             let step = (seen - 4) % cadence;
-            assert!(
-                step == 0 || seen == 404 && on_empty,
-                "policy {policy}: {seen}"
-            );
+            assert!(step == 0 || seen == 404 && on_empty, "policy {policy}: {seen}");
             (seen == last).then_some(())
         });
     }
@@ -179,23 +170,11 @@ fn invalid_command_stops_its_queue() {
         edited(unrestricted.clone(), 1, 31),
         [unrestricted, too_long].concat(),
     ];
-    let forbidden = [
-        cq(C_CMD_CQ_LCID, 15),
-        rig.nomatch_put(&source, 0, 8, |put| _ = put.set_eq(2047)),
-    ];
-    let cases = (illegal
-        .into_iter()
-        .map(|command| (command, C_RC_ILLEGAL_OP)))
-    .chain(
-        invalid
-            .into_iter()
-            .map(|command| (command, C_RC_CMD_INVALID_ARG)),
-    )
-    .chain(
-        forbidden
-            .into_iter()
-            .map(|command| (command, C_RC_PERM_VIOLATION)),
-    );
+    let forbidden =
+        [cq(C_CMD_CQ_LCID, 15), rig.nomatch_put(&source, 0, 8, |put| _ = put.set_eq(2047))];
+    let cases = (illegal.into_iter().map(|command| (command, C_RC_ILLEGAL_OP)))
+        .chain(invalid.into_iter().map(|command| (command, C_RC_CMD_INVALID_ARG)))
+        .chain(forbidden.into_iter().map(|command| (command, C_RC_PERM_VIOLATION)));
     for (command, code) in cases {
         let what = format!("{:x?}", &command[..16]);
         let mut queue = observed(&rig, CXI_CQ_IS_TX);
@@ -210,11 +189,7 @@ fn invalid_command_stops_its_queue() {
         assert!(!status.fail_ll() && !status.fail_loc_32(), "{what}");
         let event = rig.eq.expect(C_EVENT_COMMAND_FAILURE, code);
         let event = EventCmdFail::from_bytes(event.bytes());
-        let at = (
-            u32::from(event.cq_id()),
-            event.is_target(),
-            event.fail_loc(),
-        );
+        let at = (u32::from(event.cq_id()), event.is_target(), event.fail_loc());
         assert_eq!(at, (index(&queue), false, failing), "{what}");
         assert_eq!(event.bytes()[4], head, "{what}");
         // This queue executes no further command; other queues continue.
@@ -273,16 +248,7 @@ fn counts_rejected_doorbells() {
     alone!();
     let (mut rig, source, _) = Rig::with_target();
     let count = (rig.tx.size32 / 2) as u64;
-    let garbage = [
-        0,
-        3,
-        count,
-        count + 1,
-        0xffff,
-        0x1_0005,
-        u64::MAX - 1,
-        u64::MAX / 3,
-    ];
+    let garbage = [0, 3, count, count + 1, 0xffff, 0x1_0005, u64::MAX - 1, u64::MAX / 3];
     for (number, value) in garbage.into_iter().enumerate() {
         rig.tx.store_doorbell(value);
         wait_for("a refusal", || {
@@ -361,10 +327,7 @@ fn target_queue_accepts_only_target_commands() {
     assert_eq!(queue.wait_failure(), C_RC_PERM_VIOLATION);
     // The other queue still works.
     assert_eq!(rig.set_state(portal, C_PTLTE_ENABLED).code(), C_RC_OK);
-    assert_eq!(
-        rig.append(portal, |entry| whole(entry, &sink)).code(),
-        C_RC_OK
-    );
+    assert_eq!(rig.append(portal, |entry| whole(entry, &sink)).code(), C_RC_OK);
 }
 
 #[test]
@@ -394,9 +357,8 @@ fn serves_many_queues() {
     for (number, sink) in sinks.iter().enumerate() {
         rig.target(32 * (number as u32 % 8), sink);
     }
-    let mut queues: Vec<Queue> = (0..40)
-        .map(|_| Queue::transmit(rig.dev, rig.lni, rig.lcid))
-        .collect();
+    let mut queues: Vec<Queue> =
+        (0..40).map(|_| Queue::transmit(rig.dev, rig.lni, rig.lcid)).collect();
     source.pages.fill(0x77);
     for round in 0..20 {
         for (number, queue) in queues.iter_mut().enumerate() {
@@ -410,9 +372,6 @@ fn serves_many_queues() {
         }
     }
     for number in 0..queues.len() {
-        assert!(
-            sinks[number % 8].pages.is(64 * number, 64, 0x77),
-            "queue {number}"
-        );
+        assert!(sinks[number % 8].pages.is(64 * number, 64, 0x77), "queue {number}");
     }
 }

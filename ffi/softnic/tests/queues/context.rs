@@ -11,10 +11,7 @@ fn sets_queue_pointer_initiator_and_index() {
     let (dfa, ext) = address(rig.nid, rig.pid, 37);
     assert_ne!(ext, 0);
     rig.tx.emit(&c_state(rig.eq.number, false, |c_state| {
-        _ = c_state
-            .set_index_ext(ext)
-            .set_initiator(0x1234_5678)
-            .set_user_ptr(42)
+        _ = c_state.set_index_ext(ext).set_initiator(0x1234_5678).set_user_ptr(42)
     }));
     let ack = rig.run(&idc_put(dfa, 0, b"payload"));
     assert_eq!((ack.code(), ack.0[0]), (C_RC_OK, 42));
@@ -37,9 +34,7 @@ fn lasts_until_next_c_state_for_immediate_commands() {
     let (mut rig, source, _) = Rig::with_target();
     let mut second = EventQueue::new(rig.dev, rig.lni, CXI_EQ_EC_DISABLE);
     let put = idc_put(rig.dfa(0), 0, &[1]);
-    rig.tx.emit(&c_state(second.number, true, |c_state| {
-        _ = c_state.set_user_ptr(1)
-    }));
+    rig.tx.emit(&c_state(second.number, true, |c_state| _ = c_state.set_user_ptr(1)));
     for _ in 0..3 {
         rig.tx.issue(&put);
         assert_eq!(second.wait().0[0], 1);
@@ -53,9 +48,7 @@ fn lasts_until_next_c_state_for_immediate_commands() {
     assert_eq!(second.wait().0[0], 1);
     // Each queue has its own context.
     let mut other = Queue::transmit(rig.dev, rig.lni, rig.lcid);
-    other.emit(&c_state(rig.eq.number, true, |c_state| {
-        _ = c_state.set_user_ptr(3)
-    }));
+    other.emit(&c_state(rig.eq.number, true, |c_state| _ = c_state.set_user_ptr(3)));
     other.issue(&put);
     assert_eq!(rig.eq.wait().0[0], 3);
     rig.tx.issue(&put);
@@ -68,9 +61,8 @@ fn gates_success_events() {
     let mut rig = Rig::new();
     let sink = rig.buffer(PAGE);
     rig.target(0, &sink);
-    rig.tx.emit(&c_state(rig.eq.number, true, |c_state| {
-        _ = c_state.set_event_success_disable(true)
-    }));
+    rig.tx
+        .emit(&c_state(rig.eq.number, true, |c_state| _ = c_state.set_event_success_disable(true)));
     rig.tx.emit(&idc_put(rig.dfa(0), 0, b"silent"));
     let failing = idc_put(rig.dfa(0), PAGE as u64, b"x");
     assert_eq!(rig.code(&failing), C_RC_NO_SPACE);
@@ -78,9 +70,7 @@ fn gates_success_events() {
     assert_eq!(rig.eq.poll(), None);
     // A SEND event must be enabled.
     rig.tx.emit(&c_state(rig.eq.number, true, |c_state| {
-        _ = c_state
-            .set_event_success_disable(true)
-            .set_event_send_disable(false)
+        _ = c_state.set_event_success_disable(true).set_event_send_disable(false)
     }));
     let sent = rig.run(&idc_put(rig.dfa(0), 0, b"x"));
     sent.is(C_EVENT_SEND, C_RC_OK);
@@ -116,9 +106,7 @@ fn survives_change_of_profile() {
     assert_ne!(lcid, rig.lcid);
     // The same PID on the other VNI, where no portal is.
     alloc_domain(rig.lni, 10, rig.pid);
-    rig.tx.emit(&c_state(rig.eq.number, true, |c_state| {
-        _ = c_state.set_user_ptr(9)
-    }));
+    rig.tx.emit(&c_state(rig.eq.number, true, |c_state| _ = c_state.set_user_ptr(9)));
     for (lcid, code) in [(lcid, C_RC_PTLTE_NOT_FOUND), (rig.lcid, C_RC_OK)] {
         rig.tx.emit_lcid(lcid);
         let ack = rig.run(&idc_put(rig.dfa(0), 0, b"x"));
@@ -130,10 +118,7 @@ fn survives_change_of_profile() {
 fn encodes_vectors_of_specification() {
     alone!();
     let command = c_state(3, true, |c_state| {
-        _ = c_state
-            .set_event_success_disable(true)
-            .set_event_ct_ack(true)
-            .set_ct(5)
+        _ = c_state.set_event_success_disable(true).set_event_ct_ack(true).set_ct(5)
     });
     assert_eq!(command[..4], [0xa0, 0x20, 0x98, 0x04]);
     assert_eq!(command[28..], [5, 0, 3, 0]);

@@ -95,11 +95,7 @@ fn allocates_profiles_by_lcid() {
         ] {
             let (mut cp, tc, tc_type) = (null_mut(), CXI_TC_BEST_EFFORT, CXI_TC_TYPE_DEFAULT);
             let code = call!(cxil_alloc_trig_cp(lni, vni, tc, tc_type, cp_type, &mut cp));
-            assert_eq!(
-                answered(code).map(|_| lcid(cp)),
-                expected,
-                "{release} {vni} {cp_type}"
-            );
+            assert_eq!(answered(code).map(|_| lcid(cp)), expected, "{release} {vni} {cp_type}");
         }
         close(dev);
     }
@@ -134,9 +130,7 @@ fn serves_doorbells_by_engine_thread() {
     let (word, other) = (pages.word(1024), pages.word(8));
     let counter = Counter::alloc(rig.lni, pages.base.wrapping_add(1024)).unwrap();
     let wait = |counts: u64| {
-        wait_for("the counts", || {
-            (word.load(Ordering::Acquire) == WRITTEN | counts).then_some(())
-        });
+        wait_for("the counts", || (word.load(Ordering::Acquire) == WRITTEN | counts).then_some(()));
         word.store(0, Ordering::Release);
     };
     counter.ring(0, 7);
@@ -152,9 +146,7 @@ fn serves_doorbells_by_engine_thread() {
     // SAFETY: the counter is alive.
     assert_eq!(unsafe { (*counter.handle).wb }, at);
     counter.ring(64, 3);
-    wait_for("the counts", || {
-        (other.load(Ordering::Acquire) == WRITTEN | 3 << 48).then_some(())
-    });
+    wait_for("the counts", || (other.load(Ordering::Acquire) == WRITTEN | 3 << 48).then_some(()));
     assert_eq!(call!(cxil_ct_wb_update(counter.handle, null_mut())), 0);
     other.store(0, Ordering::Release);
     counter.ring(64, 3);
@@ -186,9 +178,7 @@ fn long_triggered_op_event_has_32_bytes() {
     let mut trigger = trigger_queue(&rig);
     let number = Counter::new(rig.lni).number;
     trigger.emit(&trig_event(number, rig.eq.number, 5));
-    trigger.issue(&counter_command(C_CMD_CT_CANCEL, |command| {
-        _ = command.set_ct(number)
-    }));
+    trigger.issue(&counter_command(C_CMD_CT_CANCEL, |command| _ = command.set_ct(number)));
     let event = rig.eq.expect(C_EVENT_TRIGGERED_OP, C_RC_CANCELED);
     let record = EventTrigOpLong::from_bytes(event.bytes());
     assert_eq!((record.threshold(), record.ct_handle()), (5, number));
@@ -223,9 +213,7 @@ fn counts_acks_and_reports_counts_on_command() {
     trigger.issue(&trig_event(number, rig.eq.number, 3));
     trigger.drain();
     let put = rig.dma_put(&source, 0, 8, |put| {
-        put.set_event_success_disable(true)
-            .set_event_ct_ack(true)
-            .set_ct(number);
+        put.set_event_success_disable(true).set_event_ct_ack(true).set_ct(number);
     });
     for _ in 0..3 {
         assert_eq!(rig.eq.poll(), None);
@@ -244,9 +232,8 @@ fn counts_acks_and_reports_counts_on_command() {
     let get = command(C_CMD_CT_GET, |_| {});
     trigger.issue(&get);
     wait_counts(&rig, pages, 3);
-    trigger.issue(&command(C_CMD_CT_SET, |set| {
-        _ = set.put_ct_success(77).put_set_ct_success(true)
-    }));
+    trigger
+        .issue(&command(C_CMD_CT_SET, |set| _ = set.put_ct_success(77).put_set_ct_success(true)));
     wait_counts(&rig, pages, 77);
     trigger.emit(&command(C_CMD_CT_INC, |increment| {
         _ = increment.put_ct_success(3).put_set_ct_success(true)
@@ -263,10 +250,7 @@ fn executes_triggered_put_at_threshold() {
     let mut trigger = trigger_queue(&rig);
     let counter = Counter::new(rig.lni);
     let mut command = counter_command(C_CMD_CT_TRIG_DMA, |command| {
-        _ = command
-            .set_cmd_size(2)
-            .set_trig_ct(counter.number)
-            .set_threshold(10)
+        _ = command.set_cmd_size(2).set_trig_ct(counter.number).set_threshold(10)
     });
     command.resize(128, 0);
     let put = rig.dma_put(&source, 0, 8, |put| _ = put.set_remote_offset(64));
@@ -283,9 +267,7 @@ fn executes_triggered_put_at_threshold() {
 
 /// The return code of a command that stops its queue, as status and event have it.
 fn refused(rig: &mut Rig, flags: u32, command: &[u8]) -> u32 {
-    let mut queue = Queue::with(rig.dev, rig.lni, rig.eq.handle, |options| {
-        options.flags = flags
-    });
+    let mut queue = Queue::with(rig.dev, rig.lni, rig.eq.handle, |options| options.flags = flags);
     queue.write_and_ring(command);
     let status = queue.wait_error();
     let code = u32::from(status.return_code());
@@ -301,9 +283,7 @@ fn rejects_malformed_counter_commands() {
     let ours = Counter::new(rig.lni).number;
     let foreign = Counter::new(alloc_lni(rig.dev)).number;
     let about = |opcode, ct, trig_ct| {
-        counter_command(opcode, |command| {
-            _ = command.set_ct(ct).set_trig_ct(trig_ct)
-        })
+        counter_command(opcode, |command| _ = command.set_ct(ct).set_trig_ct(trig_ct))
     };
     for opcode in C_CMD_CT_SET..=C_CMD_CT_TRIG_EVENT {
         if opcode == C_CMD_CT_TRIG_DMA {
@@ -384,10 +364,7 @@ fn rejects_list_entry_with_unowned_counter() {
     for number in [foreign, 2000] {
         for comm in [true, false] {
             let command = append(portal.number, |entry| {
-                entry
-                    .set_ct(number)
-                    .set_event_ct_comm(comm)
-                    .set_event_ct_overflow(!comm);
+                entry.set_ct(number).set_event_ct_comm(comm).set_event_ct_overflow(!comm);
             });
             assert_eq!(refused(&mut rig, 0, &command), C_RC_PERM_VIOLATION);
         }

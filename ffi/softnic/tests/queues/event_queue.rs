@@ -27,9 +27,8 @@ impl Bench {
     /// Issues puts without success events to index 0.
     fn quiet_puts(&mut self, count: usize) {
         for _ in 0..count {
-            let put = self.rig.dma_put(&self.source, 0, 8, |put| {
-                _ = put.set_event_success_disable(true)
-            });
+            let put =
+                self.rig.dma_put(&self.source, 0, 8, |put| _ = put.set_event_success_disable(true));
             self.rig.tx.issue(&put);
         }
         self.flush();
@@ -57,22 +56,13 @@ fn queue_in_read_only_mapping_gets_no_events() {
     let memory = Buffer::new(bench.rig.lni, PAGE, CXI_MAP_PIN | CXI_MAP_READ);
     let attributes = attributes(memory.pages.base.cast(), PAGE);
     let (none, mut eq) = (null_mut(), null_mut());
-    let code = call!(cxil_alloc_evtq(
-        bench.rig.lni,
-        memory.md,
-        &attributes,
-        none,
-        none,
-        &mut eq
-    ));
+    let code = call!(cxil_alloc_evtq(bench.rig.lni, memory.md, &attributes, none, none, &mut eq));
     assert_eq!(code, 0);
     // SAFETY: `cxil_alloc_evtq` has just returned the handle.
     let number = unsafe { (*eq).eqn } as u16;
     // More than the queue has slots: none ends the traffic.
     for _ in 0..SLOTS * SLOT / 16 {
-        let put = bench
-            .rig
-            .dma_put(&bench.source, 0, 8, |put| _ = put.set_eq(number));
+        let put = bench.rig.dma_put(&bench.source, 0, 8, |put| _ = put.set_eq(number));
         bench.rig.tx.issue(&put);
         bench.flush();
     }
@@ -93,9 +83,9 @@ fn packs_and_wraps_16_byte_events() {
     for round in 0..600 {
         let burst = 1 + round % 9;
         for offset in 0..burst {
-            let put = bench.rig.dma_put(&bench.source, 0, 8, |put| {
-                _ = put.set_user_ptr(number + offset + 1)
-            });
+            let put = bench
+                .rig
+                .dma_put(&bench.source, 0, 8, |put| _ = put.set_user_ptr(number + offset + 1));
             bench.rig.tx.emit(&put);
         }
         bench.rig.tx.ring();
@@ -108,11 +98,7 @@ fn packs_and_wraps_16_byte_events() {
         assert_eq!(bench.rig.eq.poll(), None);
     }
     assert!(number > 10 * 4 * USABLE as u64);
-    assert_eq!(
-        bench.rig.eq.status().bytes(),
-        &[0; 64],
-        "no drop, no threshold"
-    );
+    assert_eq!(bench.rig.eq.status().bytes(), &[0; 64], "no drop, no threshold");
 }
 
 #[test]
@@ -126,9 +112,9 @@ fn events_never_straddle_slots() {
         // A good put makes events of 16 and 32 bytes, a bad one 16 and 64.
         let good = round * round % 7 < 4;
         let offset = if good { 0 } else { PAGE as u64 };
-        let put = bench.rig.dma_put(&bench.source, 0, 8, |put| {
-            _ = put.set_eq(eq).set_remote_offset(offset)
-        });
+        let put = bench
+            .rig
+            .dma_put(&bench.source, 0, 8, |put| _ = put.set_eq(eq).set_remote_offset(offset));
         bench.rig.tx.issue(&put);
         let mut sizes = [0; 2];
         for size in &mut sizes {
@@ -256,10 +242,7 @@ fn full_queue_reports_dropped_events() {
     assert_eq!(status.event_slots_free(), 0);
     assert!(status.timestamp_sec() > 1_000_000_000);
     let times = (status.timestamp_sec(), status.timestamp_ns());
-    assert_eq!(
-        (status.timestamp_sec_cpy(), status.timestamp_ns_cpy()),
-        times
-    );
+    assert_eq!((status.timestamp_sec_cpy(), status.timestamp_ns_cpy()), times);
     let sequence = status.event_drop_seq_no();
     // All other events are there.
     for _ in 0..4 * USABLE {
@@ -377,17 +360,11 @@ fn delivers_to_large_and_passthrough_queues() {
     let passthrough = EventQueue::with(rig.dev, rig.lni, PAGE, |attributes| {
         attributes.flags |= u64::from(CXI_EQ_PASSTHROUGH);
     });
-    let mut bench = Bench {
-        source: rig.buffer(PAGE),
-        sink: rig.buffer(PAGE),
-        rig,
-    };
+    let mut bench = Bench { source: rig.buffer(PAGE), sink: rig.buffer(PAGE), rig };
     bench.rig.target(0, &bench.sink);
     for queue in [large, passthrough] {
         let mut queue = queue;
-        let put = bench
-            .rig
-            .nomatch_put(&bench.source, 0, 8, |put| _ = put.set_eq(queue.number));
+        let put = bench.rig.nomatch_put(&bench.source, 0, 8, |put| _ = put.set_eq(queue.number));
         // Two laps. Several under way at once: beside busy loops, each wait may take milliseconds.
         for _ in 0..queue.buffer.pages.len / 16 * 2 / UNDER_WAY {
             (0..UNDER_WAY).for_each(|_| bench.rig.tx.issue(&put));
@@ -403,9 +380,7 @@ fn writes_no_event_to_destroyed_queue() {
     bench.rig.target(0, &bench.sink);
     for _ in 0..50 {
         let queue = EventQueue::new(bench.rig.dev, bench.rig.lni, CXI_EQ_EC_DISABLE);
-        let put = bench
-            .rig
-            .nomatch_put(&bench.source, 0, 8, |put| _ = put.set_eq(queue.number));
+        let put = bench.rig.nomatch_put(&bench.source, 0, 8, |put| _ = put.set_eq(queue.number));
         bench.rig.tx.issue(&put);
         wait_for("the command to be taken", || {
             progress(bench.rig.dev);

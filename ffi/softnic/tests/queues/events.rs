@@ -18,9 +18,7 @@ fn ack_has_16_bytes() {
     let sink = rig.buffer(PAGE);
     rig.target(0, &sink);
     let user_ptr = 0x1122_3344_5566_7788_u64;
-    rig.tx.emit(&c_state(rig.eq.number, true, |c_state| {
-        _ = c_state.set_user_ptr(user_ptr)
-    }));
+    rig.tx.emit(&c_state(rig.eq.number, true, |c_state| _ = c_state.set_user_ptr(user_ptr)));
     let ack = rig.run(&idc_put(rig.dfa(0), 16, &[1; 200]));
     let expected = record::<16>(&[
         (0, &user_ptr.to_le_bytes()),
@@ -43,15 +41,11 @@ fn ack_has_16_bytes() {
 fn failed_ack_shows_side_of_failure() {
     alone!();
     let (mut rig, source, _) = Rig::with_target();
-    let beyond = rig.dma_put(&source, 0, 8, |put| {
-        _ = put.set_remote_offset(PAGE as u64).set_user_ptr(9)
-    });
+    let beyond =
+        rig.dma_put(&source, 0, 8, |put| _ = put.set_remote_offset(PAGE as u64).set_user_ptr(9));
     let tgt_error = 1 << 6;
-    let expected = record::<16>(&[
-        (0, &[9]),
-        (12, &[tgt_error]),
-        (14, &[0x25, C_RC_NO_SPACE as u8]),
-    ]);
+    let expected =
+        record::<16>(&[(0, &[9]), (12, &[tgt_error]), (14, &[0x25, C_RC_NO_SPACE as u8])]);
     assert_eq!(rig.run(&beyond).0, expected);
     let unmapped = rig.dma_put(&source, PAGE, 8, |put| _ = put.set_user_ptr(9));
     let expected = record::<16>(&[(0, &[9]), (14, &[0x25, C_RC_NO_TRANSLATION as u8])]);
@@ -114,12 +108,7 @@ fn state_changes_have_64_bytes() {
     alone!();
     let mut rig = Rig::new();
     let portal = rig.portal(0, |_| {});
-    for state in [
-        C_PTLTE_ENABLED,
-        C_PTLTE_DISABLED,
-        C_PTLTE_ENABLED,
-        C_PTLTE_RESET,
-    ] {
+    for state in [C_PTLTE_ENABLED, C_PTLTE_DISABLED, C_PTLTE_ENABLED, C_PTLTE_RESET] {
         let expected = record::<64>(&[
             (8, &[state as u8]),
             (12, &portal.number.to_le_bytes()),
@@ -153,10 +142,9 @@ fn link_and_unlink_have_64_bytes() {
     assert_eq!(link.0, expected(11, C_RC_OK, 1));
     assert_eq!(link.0[14], 0x2f);
     for (code, entries) in [(C_RC_OK, 0), (C_RC_ENTRY_NOT_FOUND, 0)] {
-        rig.tgt
-            .issue(&target(C_CMD_TGT_UNLINK, portal.number, |unlink| {
-                _ = unlink.set_buffer_id(0xabcd)
-            }));
+        rig.tgt.issue(&target(C_CMD_TGT_UNLINK, portal.number, |unlink| {
+            _ = unlink.set_buffer_id(0xabcd)
+        }));
         assert_eq!(rig.teq.wait().0, expected(14, code, entries));
     }
 }
@@ -211,9 +199,7 @@ fn put_event_is_short_on_success() {
         .set_return_code(C_RC_OK as u8);
     assert_eq!(rig.teq.wait().0, expected.bytes());
 
-    let beyond = rig.dma_put(&source, 0, 100, |put| {
-        _ = put.set_remote_offset(PAGE as u64 - 99)
-    });
+    let beyond = rig.dma_put(&source, 0, 100, |put| _ = put.set_remote_offset(PAGE as u64 - 99));
     assert_eq!(rig.code(&beyond), C_RC_NO_SPACE);
     let failed = EventTargetLong::from_bytes(rig.teq.wait().bytes());
     assert_eq!((failed.rlength(), failed.mlength()), (100, 0));
@@ -253,15 +239,12 @@ fn entry_flags_gate_target_events() {
         (64, false, true, false, false),
     ] {
         rig.target_with(index, &sink, |entry| {
-            _ = entry
-                .set_event_success_disable(success)
-                .set_event_comm_disable(all)
+            _ = entry.set_event_success_disable(success).set_event_comm_disable(all)
         });
         for (offset, expected) in [(0, good), (PAGE as u64, bad)] {
             let dfa = rig.dfa(index);
-            let put = rig.dma_put(&source, 0, 8, |put| {
-                _ = put.set_dfa(dfa).set_remote_offset(offset)
-            });
+            let put =
+                rig.dma_put(&source, 0, 8, |put| _ = put.set_dfa(dfa).set_remote_offset(offset));
             rig.run(&put);
             let event = rig.teq.poll();
             rig.teq.acknowledge();

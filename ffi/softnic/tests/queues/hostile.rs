@@ -43,12 +43,7 @@ impl Bench {
     fn new() -> Self {
         let rig = Rig::new();
         let (source, sink) = (rig.buffer(PAGE), rig.buffer(PAGE));
-        Self {
-            rig,
-            source,
-            sink,
-            checks: 0,
-        }
+        Self { rig, source, sink, checks: 0 }
     }
 
     /// Checks that the NIC still executes puts.
@@ -56,9 +51,7 @@ impl Bench {
         self.checks = self.checks.wrapping_add(1);
         self.source.pages.write(0, &[self.checks; 100]);
         let portal = self.rig.target(64, &self.sink);
-        let put = self.rig.dma_put(&self.source, 0, 100, |put| {
-            _ = put.set_dfa(self.rig.dfa(64))
-        });
+        let put = self.rig.dma_put(&self.source, 0, 100, |put| _ = put.set_dfa(self.rig.dfa(64)));
         assert_eq!(self.rig.code(&put), C_RC_OK);
         assert!(self.sink.pages.is(0, 100, self.checks));
         portal.close();
@@ -78,11 +71,7 @@ fn settle(rig: &Rig, queue: &Queue) {
 
 /// Tries many values of `input`, and after each whether the NIC still works.
 fn throw<S: Strategy>(input: S, case: impl Fn(&mut Rig, S::Value)) {
-    let config = Config {
-        cases: 64,
-        failure_persistence: None,
-        ..Config::default()
-    };
+    let config = Config { cases: 64, failure_persistence: None, ..Config::default() };
     let bench = RefCell::new(Bench::new());
     let outcome = TestRunner::new(config).run(&input, |value| {
         let mut bench = bench.borrow_mut();
@@ -97,37 +86,31 @@ fn throw<S: Strategy>(input: S, case: impl Fn(&mut Rig, S::Value)) {
 fn survives_any_bytes_in_any_queue() {
     alone!();
     let slots = prop::collection::vec(slot(), 1..40);
-    let flags = prop_oneof![
-        Just(CXI_CQ_IS_TX),
-        Just(CXI_CQ_IS_TX | CXI_CQ_TX_WITH_TRIG_CMDS),
-        Just(0),
-    ];
-    throw(
-        (slots, flags, any::<bool>()),
-        |rig, (slots, flags, low_latency)| {
-            // A separate LNI, so that valid random commands disturb nothing else.
-            let lni = alloc_lni(rig.dev);
-            let cp = alloc_cp(lni, VNI);
-            let mut queue = Queue::with(rig.dev, lni, null_mut(), |options| options.flags = flags);
-            if flags == CXI_CQ_IS_TX {
-                queue.emit(&c_state(0, false, |_| {}));
+    let flags =
+        prop_oneof![Just(CXI_CQ_IS_TX), Just(CXI_CQ_IS_TX | CXI_CQ_TX_WITH_TRIG_CMDS), Just(0),];
+    throw((slots, flags, any::<bool>()), |rig, (slots, flags, low_latency)| {
+        // A separate LNI, so that valid random commands disturb nothing else.
+        let lni = alloc_lni(rig.dev);
+        let cp = alloc_cp(lni, VNI);
+        let mut queue = Queue::with(rig.dev, lni, null_mut(), |options| options.flags = flags);
+        if flags == CXI_CQ_IS_TX {
+            queue.emit(&c_state(0, false, |_| {}));
+        }
+        for slot in &slots {
+            if queue.free() >= 2 {
+                queue.write(slot);
             }
-            for slot in &slots {
-                if queue.free() >= 2 {
-                    queue.write(slot);
-                }
-            }
-            if low_latency {
-                queue.ll_ring();
-            } else {
-                queue.ring();
-            }
-            settle(rig, &queue);
-            assert_eq!(call!(cxil_destroy_cmdq(queue.handle)), 0);
-            assert_eq!(call!(cxil_destroy_cp(cp)), 0);
-            assert_eq!(call!(cxil_destroy_lni(lni)), 0);
-        },
-    );
+        }
+        if low_latency {
+            queue.ll_ring();
+        } else {
+            queue.ring();
+        }
+        settle(rig, &queue);
+        assert_eq!(call!(cxil_destroy_cmdq(queue.handle)), 0);
+        assert_eq!(call!(cxil_destroy_cp(cp)), 0);
+        assert_eq!(call!(cxil_destroy_lni(lni)), 0);
+    });
 }
 
 /// A counter command with random values, on one of three counters.
@@ -233,9 +216,7 @@ fn survives_any_software_state() {
         queue.state = EqSwState::from_bytes(value.to_le_bytes());
         queue.store_state();
         for _ in 0..300 {
-            rig.tx.issue(&nomatch_put(|put| {
-                _ = put.set_eq(queue.number).set_dfa(rig.dfa(96))
-            }));
+            rig.tx.issue(&nomatch_put(|put| _ = put.set_eq(queue.number).set_dfa(rig.dfa(96))));
         }
         rig.tx.drain();
         assert_eq!(call!(cxil_destroy_evtq(queue.handle)), 0);

@@ -38,11 +38,7 @@ impl Bench {
         };
         let at = self.puts % 64;
         self.puts += 1;
-        let command = idc_put(
-            self.rig.dfa(0),
-            256 * at as u64,
-            &vec![self.puts as u8; len],
-        );
+        let command = idc_put(self.rig.dfa(0), 256 * at as u64, &vec![self.puts as u8; len]);
         assert_eq!(command.len(), size);
         command
     }
@@ -56,19 +52,12 @@ impl Bench {
         assert_eq!(self.rig.eq.poll(), None, "a command was executed twice");
         for number in self.puts - puts..self.puts {
             let mark = number as u8 + 1;
-            assert!(
-                self.sink.pages.is(256 * (number % 64), 16, mark),
-                "put {number}"
-            );
+            assert!(self.sink.pages.is(256 * (number % 64), 16, mark), "put {number}");
         }
     }
 
     fn commit(&mut self, low_latency: bool) -> Vec<Store> {
-        if low_latency {
-            self.rig.tx.ll_ring()
-        } else {
-            self.rig.tx.ring()
-        }
+        if low_latency { self.rig.tx.ll_ring() } else { self.rig.tx.ring() }
     }
 }
 
@@ -96,11 +85,7 @@ fn commits_vectors_of_specification() {
             bench.rig.tx.emit(&put);
             assert_eq!(bench.rig.tx.wp, wp);
             let stores = bench.commit(low_latency);
-            let expected = if low_latency {
-                store
-            } else {
-                Doorbell(wp as u64 / 2)
-            };
+            let expected = if low_latency { store } else { Doorbell(wp as u64 / 2) };
             assert_eq!(stores, [expected]);
             if watched {
                 bench.check(1);
@@ -174,23 +159,14 @@ struct Commit {
 fn commit() -> impl Strategy<Value = Commit> {
     let size = prop_oneof![Just(32), Just(64), Just(128), Just(256)];
     let sizes = prop::collection::vec(size, 1..4);
-    (sizes, prop::bool::weighted(0.8), any::<bool>()).prop_map(|(sizes, low_latency, watched)| {
-        Commit {
-            sizes,
-            low_latency,
-            watched,
-        }
-    })
+    (sizes, prop::bool::weighted(0.8), any::<bool>())
+        .prop_map(|(sizes, low_latency, watched)| Commit { sizes, low_latency, watched })
 }
 
 #[test]
 fn any_mixture_of_commits_executes_each_command_once() {
     alone!();
-    let config = Config {
-        cases: 24,
-        failure_persistence: None,
-        ..Config::default()
-    };
+    let config = Config { cases: 24, failure_persistence: None, ..Config::default() };
     let commits = prop::collection::vec(commit(), 1..60);
     TestRunner::new(config)
         .run(&commits, |commits| {

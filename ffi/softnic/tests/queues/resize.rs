@@ -28,9 +28,7 @@ impl Bench {
     fn put(&mut self, count: usize) {
         for _ in 0..count {
             self.count += 1;
-            let put = self
-                .rig
-                .dma_put(&self.source, 0, 8, |put| _ = put.set_user_ptr(self.count));
+            let put = self.rig.dma_put(&self.source, 0, 8, |put| _ = put.set_user_ptr(self.count));
             self.rig.tx.issue(&put);
         }
         self.rig.tx.issue(&cq(C_CMD_CQ_FENCE, 0));
@@ -49,9 +47,7 @@ impl Bench {
                 return (found, true);
             }
             assert_eq!(event.kind(), C_EVENT_ACK);
-            found.push(u64::from_le_bytes(
-                event.bytes::<16>()[..8].try_into().unwrap(),
-            ));
+            found.push(u64::from_le_bytes(event.bytes::<16>()[..8].try_into().unwrap()));
         }
         (found, false)
     }
@@ -90,11 +86,7 @@ fn queue_moves_and_continues() {
         buffer.pages.fill(0xff);
         assert_eq!(bench.resize(&buffer), 0);
         bench.put(2);
-        assert_eq!(
-            bench.resize(&bench.rig.buffer(PAGE)),
-            -EBUSY,
-            "one is under way"
-        );
+        assert_eq!(bench.resize(&bench.rig.buffer(PAGE)), -EBUSY, "one is under way");
         let ends = bench.count;
         assert_eq!(bench.take(), (vec![ends - 4, ends - 3, ends - 2], true));
         bench.rig.eq.acknowledge();

@@ -12,14 +12,8 @@ fn rejects_null_and_unknown_services() {
     let dev = open(0);
     let none: Dev = null_mut();
     assert_eq!(changes(none, 2), [Err(EINVAL); 8]);
-    assert_eq!(
-        answered(call!(cxil_alloc_svc(dev, null(), null_mut()))),
-        Err(EINVAL)
-    );
-    assert_eq!(
-        answered(call!(cxil_update_svc(dev, null(), null_mut()))),
-        Err(EINVAL)
-    );
+    assert_eq!(answered(call!(cxil_alloc_svc(dev, null(), null_mut()))), Err(EINVAL));
+    assert_eq!(answered(call!(cxil_update_svc(dev, null(), null_mut()))), Err(EINVAL));
     let (mut list, mut uses) = (null_mut(), null_mut());
     assert_eq!(call!(cxil_get_svc_list(none, &mut list)), -EINVAL);
     assert_eq!(call!(cxil_get_svc_list(dev, null_mut())), -EINVAL);
@@ -33,17 +27,11 @@ fn rejects_null_and_unknown_services() {
     let mut netns = 9;
     assert_eq!(call!(cxil_get_svc_rsrc_use(dev, 1, null_mut())), -EINVAL);
     assert_eq!(call!(cxil_svc_get_netns(dev, 1, null_mut())), -EINVAL);
-    assert_eq!(
-        call!(cxil_svc_get_exclusive_cp(dev, 1, null_mut())),
-        -EINVAL
-    );
+    assert_eq!(call!(cxil_svc_get_exclusive_cp(dev, 1, null_mut())), -EINVAL);
     for (dev, id) in [(none, 1), (dev, 0), (dev, 5), (dev, u32::MAX)] {
         assert_eq!(call!(cxil_get_svc_rsrc_use(dev, id, &mut found)), -EINVAL);
         assert_eq!(call!(cxil_svc_get_netns(dev, id, &mut netns)), -EINVAL);
-        assert_eq!(
-            call!(cxil_svc_get_exclusive_cp(dev, id, &mut exclusive)),
-            -EINVAL
-        );
+        assert_eq!(call!(cxil_svc_get_exclusive_cp(dev, id, &mut exclusive)), -EINVAL);
         assert_eq!(call!(cxil_get_svc_lpr(dev, id)), -EINVAL);
     }
     assert_eq!((netns, exclusive), (9, true), "left alone");
@@ -86,11 +74,7 @@ fn returns_created_descriptions() {
     limit(&mut desc, CXI_RSRC_TYPE_LE, 100, 0);
     limit(&mut desc, CXI_RSRC_TYPE_AC, 9, 9);
     desc.svc_id = 77;
-    assert_eq!(
-        alloc(dev, &desc),
-        Ok(5),
-        "the lowest free number, whatever was asked for"
-    );
+    assert_eq!(alloc(dev, &desc), Ok(5), "the lowest free number, whatever was asked for");
     desc.svc_id = 5;
     assert_eq!(fields_of(&get(dev, 5).unwrap()), fields_of(&desc));
     assert_eq!(alloc(dev, &plain(80)), Ok(6));
@@ -113,11 +97,7 @@ fn file_exists_only_while_services_are_changed() {
     let third = get(dev, 3).unwrap();
     assert_eq!(destroy(dev, 3), Ok(0));
     assert_eq!(ports(), ["cxisoft-12.0", "cxisoft-13.0", FILE]);
-    assert_eq!(
-        (ids(dev), ids(other)),
-        (vec![1, 2, 4], vec![1, 2, 3, 4]),
-        "a NIC's own"
-    );
+    assert_eq!((ids(dev), ids(other)), (vec![1, 2, 4], vec![1, 2, 3, 4]), "a NIC's own");
     assert_eq!(alloc(dev, &third), Ok(3));
     assert_eq!(enable(dev, 3, false), Ok(0), "as before");
     assert_eq!(ports(), ["cxisoft-12.0", "cxisoft-13.0"]);
@@ -134,35 +114,19 @@ fn rejects_invalid_descriptions() {
     let Some(dev) = administrator() else { return };
     let flaws: [(&str, Flaw); 11] = [
         ("no VNI", |desc| desc.num_vld_vnis = 0),
-        ("more VNIs than there is room for", |desc| {
-            desc.num_vld_vnis = 5
-        }),
+        ("more VNIs than there is room for", |desc| desc.num_vld_vnis = 5),
         ("VNI 0", |desc| desc.vnis[0] = 0),
-        ("a VNI twice", |desc| {
-            (desc.num_vld_vnis, desc.vnis) = (3, [70, 71, 70, 0])
-        }),
+        ("a VNI twice", |desc| (desc.num_vld_vnis, desc.vnis) = (3, [70, 71, 70, 0])),
         ("a member of no type", |desc| {
             *desc = for_member(70, CXI_SVC_MEMBER_UID, 0);
             desc.members[0].type_ = CXI_SVC_MEMBER_MAX;
         }),
-        ("more kept than allowed", |desc| {
-            limit(desc, CXI_RSRC_TYPE_CT, 3, 4)
-        }),
-        ("more than 2047 PTEs", |desc| {
-            limit(desc, CXI_RSRC_TYPE_PTE, 2048, 0)
-        }),
-        ("more than 1024 queues", |desc| {
-            limit(desc, CXI_RSRC_TYPE_TXQ, 1025, 0)
-        }),
-        ("more than 16384 LEs", |desc| {
-            limit(desc, CXI_RSRC_TYPE_LE, 16385, 0)
-        }),
-        ("more than 2048 TLEs", |desc| {
-            limit(desc, CXI_RSRC_TYPE_TLE, 2049, 0)
-        }),
-        ("more than 1022 contexts", |desc| {
-            limit(desc, CXI_RSRC_TYPE_AC, u16::MAX, 0)
-        }),
+        ("more kept than allowed", |desc| limit(desc, CXI_RSRC_TYPE_CT, 3, 4)),
+        ("more than 2047 PTEs", |desc| limit(desc, CXI_RSRC_TYPE_PTE, 2048, 0)),
+        ("more than 1024 queues", |desc| limit(desc, CXI_RSRC_TYPE_TXQ, 1025, 0)),
+        ("more than 16384 LEs", |desc| limit(desc, CXI_RSRC_TYPE_LE, 16385, 0)),
+        ("more than 2048 TLEs", |desc| limit(desc, CXI_RSRC_TYPE_TLE, 2049, 0)),
+        ("more than 1022 contexts", |desc| limit(desc, CXI_RSRC_TYPE_AC, u16::MAX, 0)),
     ];
     for (what, flaw) in flaws {
         let mut desc = plain(70);
@@ -176,17 +140,10 @@ fn rejects_invalid_descriptions() {
     desc.set_restricted_vnis(0);
     desc.num_vld_vnis = 200;
     desc.members[0].type_ = CXI_SVC_MEMBER_MAX;
-    desc.limits.__bindgen_anon_1.type_ = [cxi_limits {
-        max: 0,
-        res: u16::MAX,
-    }; KINDS];
+    desc.limits.__bindgen_anon_1.type_ = [cxi_limits { max: 0, res: u16::MAX }; KINDS];
     assert_eq!(alloc(dev, &desc), Ok(5));
     let found = get(dev, 5).unwrap();
-    assert_eq!(
-        (found.enable(), found.num_vld_vnis),
-        (0, 0),
-        "with a range, and none yet"
-    );
+    assert_eq!((found.enable(), found.num_vld_vnis), (0, 0), "with a range, and none yet");
     assert_eq!(destroy(dev, 5), Ok(0));
     close(dev);
 }
@@ -220,20 +177,13 @@ fn update_keeps_settings_with_separate_calls() {
     assert_eq!(call!(cxil_set_svc_lpr(dev, 5, 8)), 0);
     assert_eq!(call!(cxil_svc_set_exclusive_cp(dev, 5, true)), 0);
     assert_eq!(update(dev, &ranged), Ok(0));
-    assert_eq!(
-        get(dev, 5).unwrap().enable(),
-        0,
-        "there is no range to be enabled for"
-    );
+    assert_eq!(get(dev, 5).unwrap().enable(), 0, "there is no range to be enabled for");
     assert_eq!(call!(cxil_svc_set_vni_range(dev, 5, 100, 100)), 0);
     assert_eq!(update(dev, &ranged), Ok(0));
     assert_eq!(get(dev, 5).unwrap().enable(), 1);
     assert_eq!(settings(dev, 5), (8, true, Some((100, 100))));
     // A list replaces the range for good.
-    let listed = cxi_svc_desc {
-        svc_id: 5,
-        ..plain(70)
-    };
+    let listed = cxi_svc_desc { svc_id: 5, ..plain(70) };
     assert_eq!(update(dev, &listed), Ok(0));
     assert_eq!(fields_of(&get(dev, 5).unwrap()), fields_of(&listed));
     assert_eq!(settings(dev, 5), (8, true, None));
@@ -249,16 +199,7 @@ fn update_keeps_settings_with_separate_calls() {
     assert_eq!(update(dev, &system), Ok(0));
     assert_eq!(get(dev, 6).unwrap().is_system_svc(), 1);
     assert_eq!(destroy(dev, 6), Ok(0));
-    assert_eq!(
-        update(
-            dev,
-            &cxi_svc_desc {
-                svc_id: 6,
-                ..listed
-            }
-        ),
-        Err(EINVAL)
-    );
+    assert_eq!(update(dev, &cxi_svc_desc { svc_id: 6, ..listed }), Err(EINVAL));
     assert_eq!(destroy(dev, 5), Ok(0));
     close(dev);
 }

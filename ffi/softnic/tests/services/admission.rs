@@ -19,11 +19,9 @@ fn admits_only_members() {
     assert_eq!(unsafe { libc::setegid(4711) }, 0);
     // SAFETY: the system call has no requirements.
     assert_eq!(unsafe { libc::setresuid(1234, 0, 0) }, 0);
-    for (kind, own) in [
-        (CXI_SVC_MEMBER_UID, 0),
-        (CXI_SVC_MEMBER_GID, 4711),
-        (CXI_SVC_MEMBER_NET_NS, namespace()),
-    ] {
+    for (kind, own) in
+        [(CXI_SVC_MEMBER_UID, 0), (CXI_SVC_MEMBER_GID, 4711), (CXI_SVC_MEMBER_NET_NS, namespace())]
+    {
         for (number, admitted) in [(own, true), (own + 1, false)] {
             assert_eq!(alloc(dev, &for_member(70, kind, number)), Ok(5));
             let found = lni(dev, 5);
@@ -61,11 +59,8 @@ fn admits_by_network_namespace() {
         answered(code).map(|_| found)
     };
     assert_eq!(found(), Err(EINVAL));
-    for (number, refused) in [
-        (namespace() ^ 1, Some(EPERM)),
-        (namespace(), None),
-        (0, Some(EPERM)),
-    ] {
+    for (number, refused) in [(namespace() ^ 1, Some(EPERM)), (namespace(), None), (0, Some(EPERM))]
+    {
         assert_eq!(call!(cxil_svc_set_netns(dev, 5, number)), 0);
         assert_eq!(found(), Ok(number));
         let member = get(dev, 5).unwrap().members[0];
@@ -84,11 +79,9 @@ fn admits_by_network_namespace() {
 fn rejects_network_namespace_beside_other_members() {
     alone!();
     let Some(dev) = administrator() else { return };
-    for desc in [
-        plain(70),
-        for_member(70, CXI_SVC_MEMBER_UID, 0),
-        for_member(70, CXI_SVC_MEMBER_GID, 0),
-    ] {
+    for desc in
+        [plain(70), for_member(70, CXI_SVC_MEMBER_UID, 0), for_member(70, CXI_SVC_MEMBER_GID, 0)]
+    {
         assert_eq!(alloc(dev, &desc), Ok(5));
         let before = fields_of(&get(dev, 5).unwrap());
         assert_eq!(call!(cxil_svc_set_netns(dev, 5, namespace())), -EEXIST);

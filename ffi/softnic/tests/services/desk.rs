@@ -23,10 +23,7 @@ pub fn administrator() -> Option<Dev> {
 
 /// The results of all changes, applied to service `id`.
 pub fn changes(dev: Dev, id: u32) -> [Result<u32, i32>; 8] {
-    let desc = cxi_svc_desc {
-        svc_id: id,
-        ..plain(70)
-    };
+    let desc = cxi_svc_desc { svc_id: id, ..plain(70) };
     let (fail_info, svc_id) = (null_mut(), id);
     [
         call!(cxil_alloc_svc(dev, &desc, fail_info)),
@@ -153,10 +150,7 @@ pub fn list(dev: Dev) -> Vec<cxi_svc_desc> {
     // SAFETY: the list has `count` entries and is not freed yet.
     let found = unsafe { std::slice::from_raw_parts(first, count) }.to_vec();
     call!(cxil_free_svc_list(list));
-    found
-        .into_iter()
-        .filter(|desc| desc.is_system_svc() == 0)
-        .collect()
+    found.into_iter().filter(|desc| desc.is_system_svc() == 0).collect()
 }
 
 /// The uses of all services but the driver's own.

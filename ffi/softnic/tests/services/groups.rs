@@ -14,11 +14,7 @@ fn driver_has_a_system_service_for_root_without_vnis() {
     alone!();
     let dev = open(0);
     let desc = get(dev, DRIVER_SVC_ID).unwrap();
-    let flags = [
-        desc.enable(),
-        desc.is_system_svc(),
-        desc.restricted_members(),
-    ];
+    let flags = [desc.enable(), desc.is_system_svc(), desc.restricted_members()];
     assert_eq!(flags, [1; 3]);
     // SAFETY: both members of this union are the same number.
     let user = unsafe { desc.members[0].svc_member.uid };
@@ -37,23 +33,12 @@ fn lists_groups_that_are_no_services_since_the_next_driver() {
         let dev = open(0);
         let is_listed = release == "next";
         assert_eq!(ids(dev).contains(&GROUP), is_listed, "{release}");
-        assert_eq!(
-            uses(dev).iter().any(|(id, _)| *id == GROUP),
-            is_listed,
-            "{release}"
-        );
+        assert_eq!(uses(dev).iter().any(|(id, _)| *id == GROUP), is_listed, "{release}");
         assert_eq!(get(dev, GROUP).err(), Some(EINVAL));
         assert_eq!(lni(dev, GROUP).err(), Some(EINVAL));
         let (mut first, mut last) = (0, 0);
         let range = call!(cxil_svc_get_vni_range(dev, GROUP, &mut first, &mut last));
-        assert_eq!(
-            range,
-            if is_listed {
-                -libc::EOPNOTSUPP
-            } else {
-                -EINVAL
-            }
-        );
+        assert_eq!(range, if is_listed { -libc::EOPNOTSUPP } else { -EINVAL });
         let shared = call!(cxil_get_svc_lpr(dev, GROUP));
         assert_eq!(shared, if is_listed { 1 } else { -EINVAL });
         if is_listed {

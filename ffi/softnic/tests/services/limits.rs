@@ -80,11 +80,7 @@ impl User {
             }
             CXI_RSRC_TYPE_CT => {
                 let mut ct = null_mut();
-                made(
-                    call!(cxil_alloc_ct(lni, null_mut(), &mut ct)),
-                    ct,
-                    cxil_destroy_ct,
-                )
+                made(call!(cxil_alloc_ct(lni, null_mut(), &mut ct)), ct, cxil_destroy_ct)
             }
             CXI_RSRC_TYPE_AC => {
                 assert!(nth < 3, "the fourth is the one in use");
@@ -245,11 +241,7 @@ fn rejects_reservation_beyond_available() {
     limit(&mut desc, CXI_RSRC_TYPE_TLE, 2048, 1537);
     let mut ask_for = |desc: &cxi_svc_desc| answered(call!(cxil_alloc_svc(dev, desc, &mut info)));
     assert_eq!(ask_for(&desc), Err(ENOSPC));
-    assert_eq!(
-        alloc(dev, &desc),
-        Err(ENOSPC),
-        "without a place for the numbers"
-    );
+    assert_eq!(alloc(dev, &desc), Err(ENOSPC), "without a place for the numbers");
     let totals = [2047, 1024, 512, 2047, 2047, 16384, 1536, 1022];
     assert_eq!(info.rsrc_avail, totals, "512 are the default service's");
     assert!(!info.no_le_pools && !info.no_tle_pools && !info.no_cntr_pools);
@@ -269,25 +261,16 @@ fn rejects_reservation_beyond_available() {
     info = unsafe { std::mem::zeroed() };
     let code = call!(cxil_alloc_svc(dev, &next(511), &mut info));
     assert_eq!(answered(code), Err(ENOSPC));
-    assert_eq!(
-        info.rsrc_avail,
-        [2047, 1024, 510, 2047, 2047, 16384, 0, 1020]
-    );
+    assert_eq!(info.rsrc_avail, [2047, 1024, 510, 2047, 2047, 16384, 0, 1020]);
     assert_eq!(alloc(dev, &next(510)), Ok(6));
     // An update may reuse the service's own reservation.
-    let own = |res| cxi_svc_desc {
-        svc_id: 6,
-        ..next(res)
-    };
+    let own = |res| cxi_svc_desc { svc_id: 6, ..next(res) };
     assert_eq!(update(dev, &own(510)), Ok(0));
     info.rsrc_avail = [0; KINDS];
     let code = call!(cxil_update_svc(dev, &own(511), &mut info));
     assert_eq!(answered(code), Err(ENOSPC));
     assert_eq!(info.rsrc_avail[CXI_RSRC_TYPE_TGQ as usize], 510);
-    assert_eq!(
-        limits(&get(dev, 6).unwrap())[CXI_RSRC_TYPE_TGQ as usize].res,
-        510
-    );
+    assert_eq!(limits(&get(dev, 6).unwrap())[CXI_RSRC_TYPE_TGQ as usize].res, 510);
     drop(users);
     assert_eq!(update(dev, &own(512)), Ok(0));
     assert_eq!((destroy(dev, 5), destroy(dev, 6)), (Ok(0), Ok(0)));
@@ -305,9 +288,8 @@ fn limits_services_with_reserved_entries_to_pools() {
             limit(&mut desc, kind, 10, res);
             desc
         };
-        let ids: Vec<u32> = (0..pools)
-            .map(|nth| alloc(dev, &reserving(70 + nth, 1)).unwrap())
-            .collect();
+        let ids: Vec<u32> =
+            (0..pools).map(|nth| alloc(dev, &reserving(70 + nth, 1)).unwrap()).collect();
         // SAFETY: integers and booleans, for which zero is a value.
         let mut info: cxi_svc_fail_info = unsafe { std::mem::zeroed() };
         let code = call!(cxil_alloc_svc(dev, &reserving(90, 1), &mut info));
@@ -317,10 +299,7 @@ fn limits_services_with_reserved_entries_to_pools() {
         assert_eq!(missing, (is_le, !is_le, false));
         // Without a reservation a service needs no pool, and an update keeps its own.
         let other = alloc(dev, &reserving(90, 0)).unwrap();
-        let own = |id, res| cxi_svc_desc {
-            svc_id: id,
-            ..reserving(90, res)
-        };
+        let own = |id, res| cxi_svc_desc { svc_id: id, ..reserving(90, res) };
         assert_eq!(update(dev, &own(other, 1)), Err(ENOSPC));
         assert_eq!(update(dev, &own(ids[0], 2)), Ok(0));
         // A destroyed service returns its pool.

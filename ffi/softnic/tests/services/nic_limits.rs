@@ -76,10 +76,7 @@ fn limits_profiles_of_nic_to_255() {
     let owner = lni(devices[0], 1).unwrap();
     assert_eq!(call!(cxil_destroy_cp(profiles[200])), 0);
     let cp = profile(owner, 1, CXI_TC_BEST_EFFORT).unwrap();
-    assert_eq!(
-        profile(owner, 1, CXI_TC_BEST_EFFORT).ok().map(lcid),
-        Some(lcid(cp))
-    );
+    assert_eq!(profile(owner, 1, CXI_TC_BEST_EFFORT).ok().map(lcid), Some(lcid(cp)));
     assert_eq!(profile(user, 1, CXI_TC_BEST_EFFORT).err(), Some(ENOSPC));
     close(devices[1]);
     assert!(profile(user, 1, CXI_TC_BEST_EFFORT).is_ok());
@@ -102,11 +99,7 @@ fn limits_vnis_with_domains_to_256() {
     }
     assert_eq!(domain(users[0], 1256, C_PID_ANY), Err(ENOSPC));
     assert_eq!(call!(cxil_reserve_domain(users[0], 1256, 7, 2)), -ENOSPC);
-    assert_eq!(
-        domain(users[0], 1001, C_PID_ANY),
-        Ok(1),
-        "on one that is known"
-    );
+    assert_eq!(domain(users[0], 1001, C_PID_ANY), Ok(1), "on one that is known");
     close(devices[4]);
     assert_eq!(domain(users[0], 1256, C_PID_ANY), Ok(0));
     for each in devices[..4].iter().chain([&dev]) {
@@ -125,18 +118,10 @@ fn reserves_consecutive_pids() {
     assert_eq!(keep(owner, 0, 0, 1), Err(EINVAL));
     assert_eq!(keep(owner, 50, 0, 1), Err(EPERM));
     for (pid, count) in [(C_PID_ANY, 0), (0, 0), (C_PID_ANY, 512), (510, 2), (512, 1)] {
-        assert_eq!(
-            keep(owner, 1, pid, count),
-            Err(EINVAL),
-            "{count} from {pid}"
-        );
+        assert_eq!(keep(owner, 1, pid, count), Err(EINVAL), "{count} from {pid}");
     }
     assert_eq!(keep(owner, 1, 1, u32::MAX), Err(EINVAL));
-    assert_eq!(
-        keep(owner, 1, C_PID_ANY, 511),
-        Err(ENOSPC),
-        "the topmost PID is not for any"
-    );
+    assert_eq!(keep(owner, 1, C_PID_ANY, 511), Err(ENOSPC), "the topmost PID is not for any");
     assert_eq!(keep(owner, 1, 510, 1), Ok(510));
     // The lowest gap that is wide enough.
     assert_eq!(domain(other, 1, 2), Ok(2));

@@ -9,10 +9,7 @@ fn default_service_is_that_of_driver() {
     let dev = open(0);
     let default = get(dev, 1).unwrap();
     assert_eq!((default.is_system_svc(), default.restricted_tcs()), (0, 0));
-    assert_eq!(
-        (default.restricted_members(), default.restricted_vnis()),
-        (0, 1)
-    );
+    assert_eq!((default.restricted_members(), default.restricted_vnis()), (0, 1));
     assert_eq!(default.tcs, [true, true, true, true, false]);
     assert_eq!((default.enable(), default.resource_limits()), (1, 1));
     let tles = limits(&default)[CXI_RSRC_TYPE_TLE as usize];
@@ -65,11 +62,9 @@ fn starts_with_service_of_job() {
 #[test]
 fn rejects_invalid_driver_parameters() {
     alone!();
-    for (variable, value) in [
-        ("CXIDIAG_SERVICES", "1"),
-        ("CXIDIAG_QOS", "hpc"),
-        ("CXIDIAG_SHS", "11"),
-    ] {
+    for (variable, value) in
+        [("CXIDIAG_SERVICES", "1"), ("CXIDIAG_QOS", "hpc"), ("CXIDIAG_SHS", "11")]
+    {
         set(variable, value);
         let mut dev = null_mut();
         assert_eq!(call!(cxil_open_device(0, &mut dev)), -EINVAL);

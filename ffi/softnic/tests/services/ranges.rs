@@ -77,12 +77,7 @@ fn data_reaches_domain_on_other_vni_of_range() {
     let domain = alloc_domain(rig.lni, 16, C_PID_ANY);
     (rig.domain, rig.pid) = (domain, 0);
     rig.target(0, &sink);
-    for (vni, code) in [
-        (16, C_RC_OK),
-        (31, C_RC_OK),
-        (24, C_RC_OK),
-        (1, C_RC_PTLTE_NOT_FOUND),
-    ] {
+    for (vni, code) in [(16, C_RC_OK), (31, C_RC_OK), (24, C_RC_OK), (1, C_RC_PTLTE_NOT_FOUND)] {
         let cp = alloc_cp(rig.lni, vni);
         source.pages.write(0, &[vni as u8]);
         assert_eq!(put(&mut rig, &source, domain, lcid(cp)), code, "{vni}");
@@ -138,10 +133,7 @@ fn data_follows_pid_to_other_process() {
     // The first device keeps a PID on the VNI.
     let kept = alloc_domain(first.lni, 1, 9);
     let mut map = null_mut();
-    assert_eq!(
-        call!(cxil_map_pte(portal.handle, kept, 0, false, &mut map)),
-        0
-    );
+    assert_eq!(call!(cxil_map_pte(portal.handle, kept, 0, false, &mut map)), 0);
     assert_eq!(call!(cxil_unmap_pte(portal.map)), 0);
     assert_eq!(call!(cxil_destroy_domain(first.domain)), 0);
     assert!(!reaches(&mut rig, &source, targets, first.pid));

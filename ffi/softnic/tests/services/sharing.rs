@@ -183,9 +183,8 @@ fn rejects_allocation_after_service_is_disabled() {
 
 /// Files of services that are cut off or changed.
 fn damaged(good: &str) -> Vec<Vec<u8>> {
-    let mut damaged: Vec<Vec<u8>> = [0, 1, good.len() / 3, good.len() - 1]
-        .map(|len| good.as_bytes()[..len].to_vec())
-        .into();
+    let mut damaged: Vec<Vec<u8>> =
+        [0, 1, good.len() / 3, good.len() - 1].map(|len| good.as_bytes()[..len].to_vec()).into();
     // Cut at the end of a line.
     let without_last = good.trim_end().rsplit_once('\n').unwrap().0;
     damaged.push(format!("{without_last}\n").into());
@@ -218,11 +217,7 @@ fn rejects_damaged_files() {
     let user = lni(dev, 1).unwrap();
     let good = GOOD;
     fs::write(file(), good).unwrap();
-    assert_eq!(
-        get(dev, 1).map(|desc| desc.vnis[0]),
-        Ok(9),
-        "or this test shows nothing"
-    );
+    assert_eq!(get(dev, 1).map(|desc| desc.vnis[0]), Ok(9), "or this test shows nothing");
     for bytes in damaged(good) {
         fs::write(file(), &bytes).unwrap();
         fails(&String::from_utf8_lossy(&bytes));
@@ -260,11 +255,7 @@ fn removes_files_of_interrupted_writers() {
         fs::write(fabric().join(name), "cxidiag ser").unwrap();
     }
     let dev = open(0);
-    assert_eq!(
-        ports(),
-        ["cxisoft-12.0", "services-none.new"],
-        "the last is none of ours"
-    );
+    assert_eq!(ports(), ["cxisoft-12.0", "services-none.new"], "the last is none of ours");
     assert_eq!(ids(dev), [1, 2, 3, 4]);
     fs::remove_file(fabric().join(names[2])).unwrap();
     // One may appear while the device is open.
@@ -302,10 +293,7 @@ fn claims(service: u32, first_rgid: u16) -> Vec<u8> {
 fn survives_false_claims_of_ports() {
     alone!();
     let (dev, other) = (open(0), open(0));
-    let port = fs::OpenOptions::new()
-        .write(true)
-        .open(fabric().join("cxisoft-12.1"))
-        .unwrap();
+    let port = fs::OpenOptions::new().write(true).open(fabric().join("cxisoft-12.1")).unwrap();
     port.write_all_at(&256_u64.to_le_bytes(), COUNT_AT).unwrap();
     port.write_all_at(&claims(1, 0), USES_AT).unwrap();
     assert_eq!(used(dev, 1), [u16::MAX; KINDS]);

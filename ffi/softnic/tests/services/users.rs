@@ -69,10 +69,7 @@ fn open_device_survives_change_of_effective_user() {
     let (mut rig, mut target) = (Rig::on(0), Rig::on(1));
     let (source, sink) = (rig.buffer(PAGE), target.buffer(PAGE));
     target.target(0, &sink);
-    assert_eq!(
-        alloc(rig.dev, &for_member(70, CXI_SVC_MEMBER_UID, 0)),
-        Ok(5)
-    );
+    assert_eq!(alloc(rig.dev, &for_member(70, CXI_SVC_MEMBER_UID, 0)), Ok(5));
     let member = for_member(71, CXI_SVC_MEMBER_UID, NOBODY);
     assert_eq!(alloc(rig.dev, &member), Ok(6));
     set_effective_user(NOBODY);
@@ -247,11 +244,9 @@ fn rejects_directory_that_strangers_can_write() {
     }
     assert!(fabric().exists(), "a shared directory stays");
     if can_change_users() {
-        for (owner, mode, result) in [
-            (NOBODY, 0o700, Err(EACCES)),
-            (NOBODY, 0o2770, Err(EACCES)),
-            (0, 0o2770, Ok(())),
-        ] {
+        for (owner, mode, result) in
+            [(NOBODY, 0o700, Err(EACCES)), (NOBODY, 0o2770, Err(EACCES)), (0, 0o2770, Ok(()))]
+        {
             chown(fabric(), Some(owner), None).unwrap();
             set_mode(mode);
             assert_eq!(try_open(), result, "{owner} {mode:o}");

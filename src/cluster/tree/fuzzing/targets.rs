@@ -82,11 +82,7 @@ fn address(nic: u32) -> FabricAddress {
 }
 
 pub(super) fn tests() -> Vec<Test> {
-    let test = |tool: &str, of_bandwidth| Test {
-        tool: tool.into(),
-        size_bytes: 8,
-        of_bandwidth,
-    };
+    let test = |tool: &str, of_bandwidth| Test { tool: tool.into(), size_bytes: 8, of_bandwidth };
     vec![test("write-lat", false), test("write-bw", true)]
 }
 
@@ -102,60 +98,30 @@ pub(super) fn course() -> Course {
 /// Returns a block with a slot for each pair of NICs of different members, in both tests.
 pub(super) fn block() -> Block {
     let pairs = [(0, 2), (0, 3), (1, 2), (1, 3), (2, 0), (3, 1)];
-    let slots = [0, 1]
-        .into_iter()
-        .flat_map(|test| pairs.map(|pair| (test, pair)));
-    let tasks = slots
-        .zip(0..)
-        .map(|((test, (initiator, target)), slot)| Task {
-            slot,
-            test: TestId(test),
-            stage: [Stage::Sweep, Stage::Retest(1), Stage::Swap][slot as usize % 3],
-            round: slot,
-            active: 1,
-            pair: Pair {
-                initiator: NicId(initiator),
-                target: NicId(target),
-            },
-            part: if initiator < 2 {
-                Part::Initiator
-            } else {
-                Part::Target
-            },
-            peer: address(target),
-        });
-    Block {
-        number: 3,
-        begins_ns: 1_000,
-        slot_ns: 50,
-        slots: 12,
-        tasks: tasks.collect(),
-    }
+    let slots = [0, 1].into_iter().flat_map(|test| pairs.map(|pair| (test, pair)));
+    let tasks = slots.zip(0..).map(|((test, (initiator, target)), slot)| Task {
+        slot,
+        test: TestId(test),
+        stage: [Stage::Sweep, Stage::Retest(1), Stage::Swap][slot as usize % 3],
+        round: slot,
+        active: 1,
+        pair: Pair { initiator: NicId(initiator), target: NicId(target) },
+        part: if initiator < 2 { Part::Initiator } else { Part::Target },
+        peer: address(target),
+    });
+    Block { number: 3, begins_ns: 1_000, slot_ns: 50, slots: 12, tasks: tasks.collect() }
 }
 
 /// The block under load of the member with rank 0: its NICs do what NICs can do.
 pub(super) fn load_block() -> LoadBlock {
     let test = TestId(0);
     let parts = [
-        LoadPart::Send {
-            test,
-            peers: vec![address(2), address(3)],
-        },
-        LoadPart::Measure {
-            test,
-            peer: address(2),
-        },
-        LoadPart::Answer {
-            test,
-            peer: address(2),
-        },
+        LoadPart::Send { test, peers: vec![address(2), address(3)] },
+        LoadPart::Measure { test, peer: address(2) },
+        LoadPart::Answer { test, peer: address(2) },
         LoadPart::Watch,
     ];
-    let tasks = (0..).zip(parts).map(|(slot, part)| LoadTask {
-        slot,
-        nic: NicId(slot % 2),
-        part,
-    });
+    let tasks = (0..).zip(parts).map(|(slot, part)| LoadTask { slot, nic: NicId(slot % 2), part });
     LoadBlock {
         number: 4,
         begins_ns: 1_000,
@@ -171,10 +137,7 @@ fn load_report() -> LoadReport {
     samples.add(1_900, 1_000);
     samples.add(9_000, 3);
     let answers = [
-        LoadAnswer::Sent {
-            bytes: [1 << 20; PARTS],
-            unreached: vec![0],
-        },
+        LoadAnswer::Sent { bytes: [1 << 20; PARTS], unreached: vec![0] },
         LoadAnswer::Measured(samples),
         LoadAnswer::Failed("no answer".into()),
         LoadAnswer::Untested(Untested::Other("the link is down".into())),
@@ -221,17 +184,11 @@ fn report() -> BlockReport {
             0 | 1 if of_initiator => answers[task.test.index()].clone(),
             other => answers[2 + other].clone(),
         };
-        let counter_evidence = CounterEvidence {
-            nic: task.pair.initiator,
-            counter: RETRIES.into(),
-            change: 7,
-        };
+        let counter_evidence =
+            CounterEvidence { nic: task.pair.initiator, counter: RETRIES.into(), change: 7 };
         PairResult {
             waited_percent: 3,
-            counters: of_initiator
-                .then_some(counter_evidence)
-                .into_iter()
-                .collect(),
+            counters: of_initiator.then_some(counter_evidence).into_iter().collect(),
             ..PairResult::of(&task, answer)
         }
     });
@@ -242,11 +199,7 @@ fn report() -> BlockReport {
         addresses: vec![Ok(address(0)), Err("cxi1 was given up".into())],
         beyond_ns: 8_000_000,
         clock_uncertainty_ns: Some(20_000),
-        load: Some(HostLoad {
-            mean: 3.5,
-            cpus: 2,
-            most: vec![("stress".into(), 1.5)],
-        }),
+        load: Some(HostLoad { mean: 3.5, cpus: 2, most: vec![("stress".into(), 1.5)] }),
     }
 }
 
@@ -265,63 +218,22 @@ pub fn targets() -> Vec<Target> {
     let claim = proof.clone();
     let own = |body: &FromMember| encode(body);
     let here = SocketAddr::from(([127, 0, 0, 1], 1));
-    let up = Message::Up {
-        path: Vec::new(),
-        body: encode(&FromMember::Begun),
-    };
-    let down = Message::Down {
-        path: vec![1],
-        serial: 1,
-        body: encode(&Order::Block(block())),
-    };
-    let parent = Message::Parent(Some(ParentAddress {
-        rank: 1,
-        address: here,
-    }));
+    let up = Message::Up { path: Vec::new(), body: encode(&FromMember::Begun) };
+    let down = Message::Down { path: vec![1], serial: 1, body: encode(&Order::Block(block())) };
+    let parent = Message::Parent(Some(ParentAddress { rank: 1, address: here }));
     let ping = Message::Ping { sent_ns: 1 << 40 };
-    let pong = Message::Pong {
-        sent_ns: 1 << 40,
-        here_ns: 1 << 41,
-        uncertainty_ns: 1 << 10,
-    };
-    let traffic = Traffic {
-        messages_sent: 1,
-        bytes_sent: 2,
-        messages_received: 3,
-        bytes_received: 4,
-    };
-    let gone = FromMember::Gone {
-        rank: 1,
-        reason: Some("it ended".into()),
-    };
-    let hello = Message::Hello {
-        version: VERSION.into(),
-        nonce: [1; 16],
-    };
-    let release = Message::Release {
-        path: vec![0, 1],
-        child: 1,
-    };
+    let pong = Message::Pong { sent_ns: 1 << 40, here_ns: 1 << 41, uncertainty_ns: 1 << 10 };
+    let traffic =
+        Traffic { messages_sent: 1, bytes_sent: 2, messages_received: 3, bytes_received: 4 };
+    let gone = FromMember::Gone { rank: 1, reason: Some("it ended".into()) };
+    let hello = Message::Hello { version: VERSION.into(), nonce: [1; 16] };
+    let release = Message::Release { path: vec![0, 1], child: 1 };
     let reason = || "no file".to_owned();
     let list = [
         ("hello", Listener, encode(&hello)),
         ("knock", Listener, encode(&Message::Knock { rank: 1 })),
-        (
-            "seek",
-            Listener,
-            encode(&Message::Seek {
-                proof,
-                request: Box::new(request),
-            }),
-        ),
-        (
-            "attach",
-            Listener,
-            encode(&Message::Attach {
-                proof: claim,
-                rank: 1,
-            }),
-        ),
+        ("seek", Listener, encode(&Message::Seek { proof, request: Box::new(request) })),
+        ("attach", Listener, encode(&Message::Attach { proof: claim, rank: 1 })),
         ("ready", Coordinator, encode(&Message::Ready)),
         ("ping", Coordinator, encode(&ping)),
         ("leave", Coordinator, encode(&Message::Leave)),
@@ -329,59 +241,25 @@ pub fn targets() -> Vec<Target> {
         ("up to a parent", Parent, encode(&up)),
         ("ready to a parent", Parent, encode(&Message::Ready)),
         ("waits", Member, encode(&Message::Waits)),
-        (
-            "challenge",
-            Member,
-            encode(&Message::Challenge { nonce: [1; 16] }),
-        ),
-        (
-            "welcome",
-            Member,
-            encode(&Message::Welcome {
-                proof: "0".repeat(96),
-            }),
-        ),
+        ("challenge", Member, encode(&Message::Challenge { nonce: [1; 16] })),
+        ("welcome", Member, encode(&Message::Welcome { proof: "0".repeat(96) })),
         ("refused", Member, encode(&Message::Refused(reason()))),
         ("parent", Member, encode(&parent)),
         ("pong", Member, encode(&pong)),
         ("down", Member, encode(&down)),
         ("release", Member, encode(&release)),
-        (
-            "quiet",
-            Member,
-            encode(&Message::Quiet { until_ns: 1 << 40 }),
-        ),
+        ("quiet", Member, encode(&Message::Quiet { until_ns: 1 << 40 })),
         ("repeat", Member, encode(&Message::Repeat)),
         ("end", Member, encode(&Message::End)),
         ("abort", Member, encode(&Message::Abort(reason()))),
         ("joined", Member, encode(&Message::Joined)),
-        (
-            "attached",
-            CoordinatorOfMember,
-            own(&FromMember::Attached(1)),
-        ),
-        (
-            "children",
-            CoordinatorOfMember,
-            own(&FromMember::Children(vec![1, 2])),
-        ),
+        ("attached", CoordinatorOfMember, own(&FromMember::Attached(1))),
+        ("children", CoordinatorOfMember, own(&FromMember::Children(vec![1, 2]))),
         ("gone", CoordinatorOfMember, own(&gone)),
         ("begun", CoordinatorOfMember, own(&FromMember::Begun)),
-        (
-            "report",
-            CoordinatorOfMember,
-            own(&FromMember::Report(report())),
-        ),
-        (
-            "report of load",
-            CoordinatorOfMember,
-            own(&FromMember::LoadReport(load_report())),
-        ),
-        (
-            "checked",
-            CoordinatorOfMember,
-            own(&FromMember::Checked(vec![b'{', b'}'])),
-        ),
+        ("report", CoordinatorOfMember, own(&FromMember::Report(report()))),
+        ("report of load", CoordinatorOfMember, own(&FromMember::LoadReport(load_report()))),
+        ("checked", CoordinatorOfMember, own(&FromMember::Checked(vec![b'{', b'}']))),
         (
             "copied memory",
             CoordinatorOfMember,
@@ -390,43 +268,15 @@ pub fn targets() -> Vec<Target> {
                 bytes_per_second: 100_000_000_000,
             }))),
         ),
-        (
-            "failed",
-            CoordinatorOfMember,
-            own(&FromMember::Failed(reason())),
-        ),
-        (
-            "ended",
-            CoordinatorOfMember,
-            own(&FromMember::Ended(traffic)),
-        ),
-        (
-            "order of course",
-            MemberOfCoordinator,
-            encode(&Order::Course(course())),
-        ),
-        (
-            "order of block",
-            MemberOfCoordinator,
-            encode(&Order::Block(block())),
-        ),
-        (
-            "order of load",
-            MemberOfCoordinator,
-            encode(&Order::Load(load_block())),
-        ),
+        ("failed", CoordinatorOfMember, own(&FromMember::Failed(reason()))),
+        ("ended", CoordinatorOfMember, own(&FromMember::Ended(traffic))),
+        ("order of course", MemberOfCoordinator, encode(&Order::Course(course()))),
+        ("order of block", MemberOfCoordinator, encode(&Order::Block(block()))),
+        ("order of load", MemberOfCoordinator, encode(&Order::Load(load_block()))),
         ("order of end", MemberOfCoordinator, encode(&Order::End)),
         ("order of check", MemberOfCoordinator, encode(&Order::Check)),
-        (
-            "order to copy memory",
-            MemberOfCoordinator,
-            encode(&Order::CopyMemory),
-        ),
+        ("order to copy memory", MemberOfCoordinator, encode(&Order::CopyMemory)),
     ];
-    let target = |(name, receiver, seed)| Target {
-        name,
-        receiver,
-        seed,
-    };
+    let target = |(name, receiver, seed)| Target { name, receiver, seed };
     list.map(target).into()
 }

@@ -90,11 +90,7 @@ fn waits_for_members_below_silent_members() {
     let silent: BTreeSet<u32> = [0, 1, 32, 33, 34, 64].into();
     let cut_off = |links: &TreeLinks, now| {
         let is_cut_off = |rank: &u32| links.is_cut_off(*rank, &silent, limit, now);
-        silent
-            .iter()
-            .copied()
-            .filter(is_cut_off)
-            .collect::<Vec<_>>()
+        silent.iter().copied().filter(is_cut_off).collect::<Vec<_>>()
     };
     assert_eq!(cut_off(&links, now), [32, 33, 64]);
     links.lose(0, now);
@@ -187,10 +183,7 @@ fn level(links: &TreeLinks, rank: u32) -> Option<u32> {
     let mut level = 1;
     let mut member = rank;
     loop {
-        assert!(
-            level <= links.members.len() as u32,
-            "{rank} is below itself"
-        );
+        assert!(level <= links.members.len() as u32, "{rank} is below itself");
         match links.members[member as usize].state {
             LinkState::Attached(None) => return Some(level),
             LinkState::Attached(Some(parent)) => member = parent,
@@ -203,9 +196,7 @@ fn level(links: &TreeLinks, rank: u32) -> Option<u32> {
 /// Checks what is true of each tree.
 fn check(links: &TreeLinks) {
     let ranks = 0..links.members.len() as u32;
-    let at_root = ranks
-        .clone()
-        .filter(|&rank| links.parent(rank) == Some(None));
+    let at_root = ranks.clone().filter(|&rank| links.parent(rank) == Some(None));
     assert_eq!(links.at_root, at_root.count());
     let mut children = vec![Vec::new(); ranks.len()];
     for rank in ranks.clone() {

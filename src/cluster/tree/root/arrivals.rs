@@ -13,11 +13,7 @@ use crate::tree::message::{Message, ParentAddress, ParentRequest};
 impl Root {
     /// Registers a process that looks for a parent.
     pub(super) fn accept(&mut self, arrival: Arrival) {
-        let Arrival {
-            mut link,
-            peer,
-            claim,
-        } = arrival;
+        let Arrival { mut link, peer, claim } = arrival;
         let request = match claim {
             Claim::Seek(mut request) => match request.introduction.accept() {
                 Ok(()) => request,
@@ -41,11 +37,7 @@ impl Root {
         if self.links.parent(rank).is_some() {
             self.links.away(rank, Instant::now());
         }
-        let waiting = Waiting {
-            rank,
-            avoid: request.avoid,
-            link,
-        };
+        let waiting = Waiting { rank, avoid: request.avoid, link };
         self.waiting.insert(waiting.link.key(), waiting);
         self.place_waiting();
     }
@@ -81,9 +73,7 @@ impl Root {
         let rank = request.introduction.rank;
         let size = self.members.len();
         let Some(member) = self.members.get_mut(rank as usize) else {
-            return Err(format!(
-                "its rank is {rank}, and the survey has {size} processes"
-            ));
+            return Err(format!("its rank is {rank}, and the survey has {size} processes"));
         };
         if self.links.is_lost(rank) {
             return Err(format!("the survey has given up rank {rank}"));

@@ -62,10 +62,7 @@ impl Root {
             if let Some(traffic) = member.ended {
                 while levels.len() <= level {
                     let level = levels.len() as u32;
-                    levels.push(LevelTraffic {
-                        level,
-                        ..LevelTraffic::default()
-                    });
+                    levels.push(LevelTraffic { level, ..LevelTraffic::default() });
                 }
                 levels[level].add(traffic);
             }

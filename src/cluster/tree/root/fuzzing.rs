@@ -21,8 +21,7 @@ impl Root {
         self.events.clear();
         self.links = crate::tree::links::TreeLinks::new(members.len() as u32 + 1, 2);
         self.members.clear();
-        self.members
-            .resize_with(members.len() + 1, Default::default);
+        self.members.resize_with(members.len() + 1, Default::default);
         for introduction in members {
             let rank = introduction.rank;
             let request = ParentRequest {
@@ -32,8 +31,7 @@ impl Root {
                 received: 0,
                 introduction: introduction.clone(),
             };
-            self.register(&request, ([127, 0, 0, 1], 1).into())
-                .expect("a member");
+            self.register(&request, ([127, 0, 0, 1], 1).into()).expect("a member");
             self.links.place_at_root(rank, std::time::Instant::now());
             self.attached(rank, None);
         }

@@ -48,10 +48,7 @@ impl Root {
                 self.check_rank(child)?;
                 self.attached(child, Some(rank));
             }
-            FromMember::Gone {
-                rank: child,
-                mut reason,
-            } => {
+            FromMember::Gone { rank: child, mut reason } => {
                 self.check_rank(child)?;
                 reason.iter_mut().for_each(text::accept);
                 self.gone(child, Some(rank), reason);

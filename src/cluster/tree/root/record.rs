@@ -70,10 +70,7 @@ impl MemberRecord {
 
     /// Forgets a process that has never joined: another one may have its rank.
     pub fn forget(&mut self) {
-        *self = Self {
-            host: self.host,
-            ..Self::default()
-        };
+        *self = Self { host: self.host, ..Self::default() };
     }
 
     /// Returns the introduction, the first time.
@@ -95,10 +92,7 @@ impl MemberRecord {
             Order::Course(_) | Order::Check | Order::CopyMemory | Order::End => {}
         }
         self.serial += 1;
-        let kept = Arc::new(PendingOrder {
-            serial: self.serial,
-            body: encode(order),
-        });
+        let kept = Arc::new(PendingOrder { serial: self.serial, body: encode(order) });
         self.orders.push(kept.clone());
         kept
     }
@@ -115,21 +109,12 @@ impl MemberRecord {
 
     /// Returns what the next report of the process with this `rank` is about.
     pub fn expected<'a>(&'a self, rank: u32, tests: &'a [Test]) -> Expected<'a> {
-        Expected {
-            rank,
-            nics: self.nics(),
-            tests,
-            block: self.block.as_ref(),
-        }
+        Expected { rank, nics: self.nics(), tests, block: self.block.as_ref() }
     }
 
     /// Returns what its next report about load is about.
     pub fn expected_load(&self, rank: u32) -> ExpectedLoad<'_> {
-        ExpectedLoad {
-            rank,
-            nics: self.nics(),
-            block: self.load_block.as_ref(),
-        }
+        ExpectedLoad { rank, nics: self.nics(), block: self.load_block.as_ref() }
     }
 
     fn nics(&self) -> usize {

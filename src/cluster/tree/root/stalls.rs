@@ -18,10 +18,7 @@ pub struct StallWatch {
 impl StallWatch {
     /// Begins at `now`.
     pub fn new(now: Instant) -> Self {
-        Self {
-            expected: now,
-            returned: None,
-        }
+        Self { expected: now, returned: None }
     }
 
     /// Notes that the process sleeps until `wakes` at most.

@@ -16,10 +16,7 @@ const MOMENTS: u32 = 40;
 
 /// A block that is longer than a test.
 fn long_block() -> Block {
-    Block {
-        slot_ns: 2 * LIMIT.as_nanos() as u64,
-        ..block(0)
-    }
+    Block { slot_ns: 2 * LIMIT.as_nanos() as u64, ..block(0) }
 }
 
 /// A coordinator, and a member at this level of the tree, with its parent if there is one.
@@ -32,11 +29,7 @@ struct Scene {
 impl Scene {
     fn at_level(level: u32) -> Self {
         let (root, meeting) = root(SIZE);
-        let mut scene = Self {
-            root,
-            meeting,
-            members: Vec::new(),
-        };
+        let mut scene = Self { root, meeting, members: Vec::new() };
         for rank in 0..level {
             if rank > 0 {
                 scene.wait_for(joined);
@@ -51,10 +44,7 @@ impl Scene {
     /// Gives the places at the coordinator to processes that never come.
     fn fill(&mut self) {
         for rank in 2..=WIDTH as u32 {
-            assert_eq!(
-                self.root.links.place(rank, None, Instant::now()),
-                Some(None)
-            );
+            assert_eq!(self.root.links.place(rank, None, Instant::now()), Some(None));
         }
     }
 
@@ -86,17 +76,13 @@ impl Scene {
 
 #[test]
 fn member_joins_and_keeps_quiet_at_any_moment_of_block() {
-    for (level, moment) in [1, 2]
-        .into_iter()
-        .flat_map(|level| (0..MOMENTS).map(move |moment| (level, moment)))
+    for (level, moment) in
+        [1, 2].into_iter().flat_map(|level| (0..MOMENTS).map(move |moment| (level, moment)))
     {
         let mut scene = Scene::at_level(level);
         let mut has_joined = false;
         for _ in 0..moment {
-            has_joined |= scene
-                .step()
-                .into_iter()
-                .any(|event| joined(event).is_some());
+            has_joined |= scene.step().into_iter().any(|event| joined(event).is_some());
         }
         scene.root.send_blocks(vec![(level - 1, long_block())]);
         if !has_joined {
@@ -112,9 +98,8 @@ fn member_joins_and_keeps_quiet_at_any_moment_of_block() {
 
 #[test]
 fn member_ends_at_any_moment_of_joining() {
-    for (level, moment) in [1, 2]
-        .into_iter()
-        .flat_map(|level| (0..MOMENTS).map(move |moment| (level, moment)))
+    for (level, moment) in
+        [1, 2].into_iter().flat_map(|level| (0..MOMENTS).map(move |moment| (level, moment)))
     {
         let mut scene = Scene::at_level(level);
         for _ in 0..moment {

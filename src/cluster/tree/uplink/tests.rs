@@ -9,13 +9,7 @@ use crate::tree::Bounds;
 use crate::tree::testing::{LIMIT, introduction, token};
 
 fn request() -> ParentRequest {
-    ParentRequest {
-        id: 0,
-        port: 1,
-        avoid: None,
-        received: 0,
-        introduction: introduction(0, 1),
-    }
+    ParentRequest { id: 0, port: 1, avoid: None, received: 0, introduction: introduction(0, 1) }
 }
 
 #[test]
@@ -24,10 +18,7 @@ fn connects_to_hosts_of_the_survey_only() {
     let meeting = Meeting {
         addresses: vec![SocketAddr::from(([127, 0, 0, 1], 1))],
         token: token("secret"),
-        bounds: Bounds {
-            parents: Some(parents.to_vec()),
-            bind: None,
-        },
+        bounds: Bounds { parents: Some(parents.to_vec()), bind: None },
     };
     let set = PollSet::new().unwrap();
     for (address, is_host) in [
@@ -57,10 +48,7 @@ fn gives_up_coordinator_whose_host_refuses_connections() {
     drop(listener);
     let mut uplink = uplink(meeting);
     let reason = run(&mut uplink, |_| false).unwrap_err();
-    assert!(
-        reason.to_lowercase().contains("connection refused"),
-        "{reason}"
-    );
+    assert!(reason.to_lowercase().contains("connection refused"), "{reason}");
     // It has not searched until its limit.
     assert!(Instant::now() < uplink.ends);
 }
@@ -94,10 +82,7 @@ fn connects_to_the_address_behind_three_silent_ones() {
         token: token("secret"),
         bounds: Bounds::default(),
     });
-    run(&mut uplink, |uplink| {
-        uplink.stage == UplinkState::Greeting || uplink.first > 0
-    })
-    .unwrap();
+    run(&mut uplink, |uplink| uplink.stage == UplinkState::Greeting || uplink.first > 0).unwrap();
     assert_eq!(uplink.address, Some(good));
     // An address that answers, but not as the coordinator, is the last one next time.
     uplink.meeting.addresses.rotate_right(2);

@@ -48,10 +48,7 @@ pub fn explanation(
         let is_final = confidence(&one) <= Confidence::Probably;
         // A direction that is not slow now says less than one that is.
         let is_open = |of: &Explanation| {
-            matches!(
-                confidence(of),
-                Confidence::Transient | Confidence::NotMeasured
-            )
+            matches!(confidence(of), Confidence::Transient | Confidence::NotMeasured)
         };
         if is_final || best.as_ref().is_none_or(is_open) {
             best = Some(one);

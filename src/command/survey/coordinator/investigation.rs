@@ -49,11 +49,7 @@ impl<'a> Investigation<'a> {
     /// Returns the investigation of these members, with the tests of `request` and of a diagnosis.
     /// Each test measures a NIC for the time `pair`.
     pub fn new(control: &'a mut MemberControl, request: &SurveyRequest, pair: Duration) -> Self {
-        Self {
-            control,
-            tests: Tests::new(&request.tests, &request.service),
-            pair,
-        }
+        Self { control, tests: Tests::new(&request.tests, &request.service), pair }
     }
 
     /// Prints a line that is not part of the result.
@@ -146,9 +142,7 @@ impl<'a> Investigation<'a> {
         found: &mut Found,
     ) -> Result<(), Failure> {
         let again = TESTS.iter().filter(|test| codes.contains(&test.code));
-        let slots: Vec<Slot> = again
-            .flat_map(|test| places.of_test(test, &self.tests))
-            .collect();
+        let slots: Vec<Slot> = again.flat_map(|test| places.of_test(test, &self.tests)).collect();
         self.run_slots(&slots, found)
     }
 
@@ -163,11 +157,7 @@ impl<'a> Investigation<'a> {
     fn run_slots(&mut self, slots: &[Slot], found: &mut Found) -> Result<(), Failure> {
         let rounds: Vec<Round> = slots
             .iter()
-            .map(|slot| Round {
-                test: slot.test,
-                stage: Stage::Comparison,
-                pairs: vec![slot.pair],
-            })
+            .map(|slot| Round { test: slot.test, stage: Stage::Comparison, pairs: vec![slot.pair] })
             .collect();
         if rounds.is_empty() {
             return Ok(());

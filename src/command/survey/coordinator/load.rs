@@ -126,13 +126,8 @@ impl CoordinatorLoop<'_> {
             let of_slots: Vec<SlotParts> = scenes.iter_mut().map(of_scene).collect();
             let slot = Duration::from_nanos(scenes[0].slot_ns);
             let window_bytes = scenes[0].window_bytes;
-            let LoadedBlock {
-                results,
-                lost,
-                failed,
-            } = self
-                .control
-                .run_load_block(&of_slots, slot, window_bytes, IDLE, line)?;
+            let LoadedBlock { results, lost, failed } =
+                self.control.run_load_block(&of_slots, slot, window_bytes, IDLE, line)?;
             for (nic, reason) in failed {
                 conductor.lose(nic, &reason);
                 let name = self.control.members.roster.name(nic);
@@ -153,10 +148,7 @@ impl CoordinatorLoop<'_> {
     /// A load that is not possible with these NICs, and an output that cannot be written.
     pub(super) fn print_plan(&mut self, load: &LoadRequest) -> Result<(), Failure> {
         let plan = self.load_conductor(load, &Findings::default())?.preview();
-        let text: String = plan_text(&plan)
-            .iter()
-            .map(|line| format!("{line}\n"))
-            .collect();
+        let text: String = plan_text(&plan).iter().map(|line| format!("{line}\n")).collect();
         self.control.notes.progress.hide();
         write_text(text.as_bytes()).map_err(interrupt::output_failed)
     }
@@ -181,11 +173,7 @@ impl CoordinatorLoop<'_> {
         };
         let usable: Vec<NicId> = members.roster.nic_ids().filter(is_usable).collect();
         let is_hardware = has_hardware(&members.roster);
-        let window = if is_hardware {
-            WINDOW
-        } else {
-            WINDOW_OF_SOFTWARE
-        };
+        let window = if is_hardware { WINDOW } else { WINDOW_OF_SOFTWARE };
         let setup = LoadSetup {
             wanted: load.wanted.clone(),
             sizes: LoadSizes {
@@ -196,9 +184,7 @@ impl CoordinatorLoop<'_> {
             cap: load.cap,
             seed: self.request.seed,
             is_hardware,
-            nic_rate: shape
-                .map(|shape| shape.nic_rate)
-                .or(is_hardware.then_some(LINE_RATE)),
+            nic_rate: shape.map(|shape| shape.nic_rate).or(is_hardware.then_some(LINE_RATE)),
             theory: shape,
             victim_test: load.victim_test().test.clone(),
             other_class: Some(load.other_class.to_string()),

@@ -102,14 +102,7 @@ impl MeasuredBlock {
 impl MemberControl {
     /// Returns the control of these members, which `root` connects.
     pub fn new(root: Root, members: Members, late: LateMembers, notes: Notes) -> Self {
-        Self {
-            root,
-            members,
-            late,
-            notes,
-            round: 0,
-            block: 0,
-        }
+        Self { root, members, late, notes, round: 0, block: 0 }
     }
 
     /// Sends the processes with these ranks the courses that `course` returns for their first NICs,
@@ -195,33 +188,21 @@ impl MemberControl {
         };
         let (blocks, left_out) =
             blocks(rounds, slots, &self.members.roster, &self.members.addresses);
-        let slots_of: BTreeMap<u32, usize> = blocks
-            .iter()
-            .map(|(rank, block)| (*rank, block.tasks.len()))
-            .collect();
+        let slots_of: BTreeMap<u32, usize> =
+            blocks.iter().map(|(rank, block)| (*rank, block.tasks.len())).collect();
         let waiting: BTreeSet<u32> = blocks.keys().copied().collect();
         self.root.send_blocks(blocks.into_iter().collect());
         let length = notice + slot * rounds.len() as u32;
         let number = self.block;
-        let Reports {
-            reports,
-            lost,
-            failed,
-        } = self.wait_for_reports(waiting, length, line, |event| match event {
-            Event::Report(report) if report.block == number => {
-                Some((report.rank, report.addresses.clone(), report))
-            }
-            _ => None,
-        })?;
+        let Reports { reports, lost, failed } =
+            self.wait_for_reports(waiting, length, line, |event| match event {
+                Event::Report(report) if report.block == number => {
+                    Some((report.rank, report.addresses.clone(), report))
+                }
+                _ => None,
+            })?;
         self.round += rounds.len() as u32;
-        Ok(MeasuredBlock {
-            slots,
-            slots_of,
-            reports,
-            left_out,
-            lost,
-            failed,
-        })
+        Ok(MeasuredBlock { slots, slots_of, reports, left_out, lost, failed })
     }
 
     /// Has the members load the fabric, or measure under load, in slots of this length. The fabric
@@ -247,21 +228,14 @@ impl MemberControl {
         self.root.send_load_blocks(blocks.into_iter().collect());
         let length = notice + slot * parts.len() as u32;
         let number = self.block;
-        let Reports {
-            reports,
-            lost,
-            failed,
-        } = self.wait_for_reports(waiting, length, line, |event| match event {
-            Event::LoadReport(report) if report.block == number => {
-                Some((report.rank, report.addresses.clone(), report))
-            }
-            _ => None,
-        })?;
-        Ok(LoadedBlock {
-            results: by_slot(reports, parts.len()),
-            lost,
-            failed,
-        })
+        let Reports { reports, lost, failed } =
+            self.wait_for_reports(waiting, length, line, |event| match event {
+                Event::LoadReport(report) if report.block == number => {
+                    Some((report.rank, report.addresses.clone(), report))
+                }
+                _ => None,
+            })?;
+        Ok(LoadedBlock { results: by_slot(reports, parts.len()), lost, failed })
     }
 
     /// Has all NICs count for this time what others send and receive.
@@ -286,10 +260,8 @@ impl MemberControl {
         let size = self.members.roster.nodes.len() as u32;
         let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
         let until = Instant::now() + length + limit::in_effect(limit);
-        let reason = format!(
-            "it did not report within {} after the end of its slots",
-            time_text(limit)
-        );
+        let reason =
+            format!("it did not report within {} after the end of its slots", time_text(limit));
         let (mut reports, mut addresses) = (Vec::new(), Vec::new());
         let lost = self.wait_for(waiting, until, &reason, line, |event| {
             let (rank, of_nics, report) = answer(event)?;
@@ -302,11 +274,7 @@ impl MemberControl {
             failed.extend(self.members.set_addresses(*rank, of_nics));
         }
         self.block += 1;
-        Ok(Reports {
-            reports,
-            lost,
-            failed,
-        })
+        Ok(Reports { reports, lost, failed })
     }
 
     /// Waits until all members of `waiting` have answered. `answer` returns the rank of the member

@@ -51,11 +51,7 @@ pub fn diagnose(
     report: impl FnOnce(SuspectFindings) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let notes = Notes::new("why", request.is_quiet);
-    let Gathered {
-        mut control,
-        joining,
-        joined,
-    } = gather(request, launch, notes)?;
+    let Gathered { mut control, joining, joined } = gather(request, launch, notes)?;
     let found = joined.and_then(|()| investigate(&mut control, request, rank));
     control.notes.progress.hide();
     let reported = found.and_then(report);
@@ -78,10 +74,7 @@ fn investigate(
         evidence: Vec::new(),
         counters: Vec::new(),
     };
-    let culprit = Culprit {
-        cause: &cause,
-        nic: suspect,
-    };
+    let culprit = Culprit { cause: &cause, nic: suspect };
     let states = states(control, rank, suspect);
     let mut unfit = unfit(control, &states, suspect);
     let candidates = controls(&control.members, &states, &[], suspect);
@@ -111,9 +104,7 @@ fn investigate(
             return Err(cannot_measure(&roster, suspect, why));
         }
         let why = unfit.join("; ");
-        return Err(Failure::environment(format!(
-            "no good NIC to compare with: {why}"
-        )));
+        return Err(Failure::environment(format!("no good NIC to compare with: {why}")));
     }
     for why in unfit {
         investigation.note(&format!("left out: {why}"));
@@ -197,8 +188,7 @@ fn suspect(control: &MemberControl, rank: u32) -> Result<NicId, Failure> {
         return Err(Failure::environment(format!("its process: {why}")));
     }
     let nic = members.first_nics.get(&rank);
-    nic.copied()
-        .ok_or_else(|| Failure::environment("its process has no NIC"))
+    nic.copied().ok_or_else(|| Failure::environment("its process has no NIC"))
 }
 
 /// Returns the state of each NIC: all but the suspect and other NICs of its node are good.
@@ -208,14 +198,8 @@ fn states(control: &MemberControl, rank: u32, suspect: NicId) -> Vec<State> {
     let roster = &members.roster;
     let state = |nic: NicId| {
         let other = late.joined.get(&roster.node_of(nic).rank);
-        let is_apart = own
-            .zip(other)
-            .is_some_and(|(own, other)| is_apart(own, other));
-        if nic != suspect && is_apart {
-            State::Good
-        } else {
-            State::Suspect
-        }
+        let is_apart = own.zip(other).is_some_and(|(own, other)| is_apart(own, other));
+        if nic != suspect && is_apart { State::Good } else { State::Suspect }
     };
     roster.nic_ids().map(state).collect()
 }
@@ -267,10 +251,7 @@ fn void(measured: &Measured, controls: usize) -> Vec<TestCode> {
         let is_of_nic = test.step != Step::OfLinks && test.repeats.is_none();
         is_of_nic && is_planned(test.route)
     });
-    planned
-        .map(|test| test.code)
-        .filter(|code| is_void(*code))
-        .collect()
+    planned.map(|test| test.code).filter(|code| is_void(*code)).collect()
 }
 
 /// Adds the figures of healthy NICs in place of good ones.
@@ -349,10 +330,7 @@ mod tests {
         measured.insert(TestCode::L1, figures(&[], &[1.0]));
         measured.insert(TestCode::L2, figures(&[1.0], &[]));
         measured.remove(&TestCode::B4);
-        let failed = Figures {
-            failure: Some("no answer".into()),
-            ..Figures::default()
-        };
+        let failed = Figures { failure: Some("no answer".into()), ..Figures::default() };
         measured.insert(TestCode::B1, failed);
         let [l1, l2, b1, b4] = [TestCode::L1, TestCode::L2, TestCode::B1, TestCode::B4];
         assert_eq!(void(&measured, 2), [l1, l2, b1, b4]);
@@ -362,10 +340,7 @@ mod tests {
 
     #[test]
     fn healthy_nics_stand_for_good_ones() {
-        let own = Figures {
-            own: vec![14e9],
-            ..Figures::default()
-        };
+        let own = Figures { own: vec![14e9], ..Figures::default() };
         let tests = [TestCode::L1, TestCode::B1];
         let mut measured: Measured = tests.map(|code| (code, own.clone())).into();
         add_healthy(&mut measured, healthy("Cassini 1"));

@@ -57,17 +57,12 @@ fn of_kind(read: &[(NicId, Readings)]) -> Vec<Explanation> {
         let explanation = Explanation::new(Unit::Nic(*nic));
         let signature = signature_of_files(own, &all);
         match found.iter().find(|(of, _)| *of == signature) {
-            Some((_, first)) => same.push(Explanation {
-                same_as: Some(first.culprit),
-                ..explanation
-            }),
+            Some((_, first)) => {
+                same.push(Explanation { same_as: Some(first.culprit), ..explanation })
+            }
             None => found.push((
                 signature,
-                Explanation {
-                    causes,
-                    differs: diagnosis.differs,
-                    ..explanation
-                },
+                Explanation { causes, differs: diagnosis.differs, ..explanation },
             )),
         }
     }
@@ -78,11 +73,7 @@ fn of_kind(read: &[(NicId, Readings)]) -> Vec<Explanation> {
 /// Returns whether a file proves a cause. Without tests, a cause that makes operations fail is only
 /// also found.
 fn is_proved(why: &Why) -> bool {
-    let proved = [
-        Confidence::Because,
-        Confidence::Probably,
-        Confidence::AlsoFound,
-    ];
+    let proved = [Confidence::Because, Confidence::Probably, Confidence::AlsoFound];
     proved.contains(&why.confidence)
 }
 
@@ -139,11 +130,7 @@ mod tests {
             found.map(|nic| nic.0).collect::<Vec<u32>>()
         };
         let some = |nic| {
-            if nic < 4 {
-                State::Good
-            } else {
-                State::Untested
-            }
+            if nic < 4 { State::Good } else { State::Untested }
         };
         // Node 3 is absent, and NIC 9 cannot be opened.
         assert_eq!(of(6, &some), [4, 5, 8, 10, 11]);
@@ -157,13 +144,9 @@ mod tests {
     #[test]
     fn what_most_nics_have_proves_nothing() {
         let iommu = |state| reading("iommu", "DMA", state);
-        let all: Vec<_> = (0..8)
-            .map(|nic| (NicId(nic), vec![iommu(Item::Suspect)]))
-            .collect();
+        let all: Vec<_> = (0..8).map(|nic| (NicId(nic), vec![iommu(Item::Suspect)])).collect();
         assert_eq!(explanations(all), []);
-        let mut one: Vec<_> = (0..24)
-            .map(|nic| (NicId(nic), vec![iommu(Item::Good)]))
-            .collect();
+        let mut one: Vec<_> = (0..24).map(|nic| (NicId(nic), vec![iommu(Item::Good)])).collect();
         one[5].1 = vec![iommu(Item::Suspect)];
         let found = explanations(one.clone());
         assert_eq!(found.len(), 1);

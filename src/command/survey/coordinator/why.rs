@@ -63,12 +63,7 @@ impl CoordinatorLoop<'_> {
     ) -> Result<(), Failure> {
         let began = Instant::now();
         let roster = self.conductor.roster().clone();
-        let Parts {
-            culprits,
-            of_fabric,
-            links,
-            left_out: others,
-        } = parts(&roster, verdict);
+        let Parts { culprits, of_fabric, links, left_out: others } = parts(&roster, verdict);
         explanations.extend(others);
         let states = states(&roster, verdict);
         let untested = untested::untested(&roster, &states);
@@ -100,21 +95,14 @@ impl CoordinatorLoop<'_> {
         }
         let beside = |nic| controls(&self.control.members, &states, &culprits, nic);
         let controls: Vec<Vec<NicId>> = culprits.iter().map(|of| beside(of.nic)).collect();
-        let all = culprits
-            .iter()
-            .map(|of| of.nic)
-            .chain(controls.iter().flatten().copied());
+        let all = culprits.iter().map(|of| of.nic).chain(controls.iter().flatten().copied());
         let rank = |nic: NicId| roster.node_of(nic).rank;
         let ranks: BTreeSet<u32> = all.map(rank).collect();
         let beside_part = |of: &FabricPart| of.nics.first().copied().map(beside);
-        let beside_parts = of_fabric
-            .iter()
-            .map(|of| beside_part(of).unwrap_or_default());
+        let beside_parts = of_fabric.iter().map(|of| beside_part(of).unwrap_or_default());
         let beside_parts: Vec<Vec<NicId>> = beside_parts.collect();
         let in_parts = of_fabric.iter().flat_map(|of| &of.nics);
-        let in_parts = in_parts
-            .chain(beside_parts.iter().flatten())
-            .chain(&untested);
+        let in_parts = in_parts.chain(beside_parts.iter().flatten()).chain(&untested);
         let in_parts = in_parts.copied();
         let checked: BTreeSet<u32> = ranks.iter().copied().chain(in_parts.map(rank)).collect();
         let mut investigation = Investigation::new(
@@ -241,9 +229,7 @@ fn shared_by_kind(
     roster: &Roster,
 ) -> Vec<SharedValue<Unit>> {
     let mut nodes = BTreeSet::new();
-    let of_nodes = culprits
-        .iter()
-        .filter(|of| nodes.insert(roster.nic(of.nic).node));
+    let of_nodes = culprits.iter().filter(|of| nodes.insert(roster.nic(of.nic).node));
     let read = of_nodes.map(|of| (of.cause.unit, checks.readings(of.nic, roster)));
     let controls: BTreeSet<NicId> = controls.iter().flatten().copied().collect();
     let controls: Vec<NicId> = controls.into_iter().collect();

@@ -58,9 +58,7 @@ impl Arrivals {
     ///
     /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
-        self.triggers
-            .close()
-            .explain("cannot release a trigger queue")?;
+        self.triggers.close().explain("cannot release a trigger queue")?;
         self.counter.close().explain("cannot release a counter")
     }
 }

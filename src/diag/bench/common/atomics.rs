@@ -38,11 +38,7 @@ pub fn target(
     elements: u64,
 ) -> Result<Target, Failure> {
     let atomic = run.atomic()?;
-    let matching = atomic.matching.then_some(Match {
-        initiator: 0,
-        bits: MATCH_BITS,
-        ignored: 0,
-    });
+    let matching = atomic.matching.then_some(Match { initiator: 0, bits: MATCH_BITS, ignored: 0 });
     let entry = Entry {
         put: true,
         get: atomic.fetching,
@@ -130,9 +126,7 @@ pub fn dma_command(
         .set_atomic_type(atomic.ty as u8)
         .set_local_read_addr(initiator.buffer.iova(0));
     if atomic.fetching {
-        command
-            .set_write_lac(initiator.buffer.lac())
-            .set_local_write_addr(result);
+        command.set_write_lac(initiator.buffer.lac()).set_local_write_addr(result);
     }
     if atomic.matching {
         command.set_match_bits(MATCH_BITS);
@@ -161,9 +155,7 @@ pub fn set_first_operand(
 ) -> Result<(), Failure> {
     let first = operands.first.to_le_bytes();
     for element in 0..elements {
-        buffer
-            .copy_in((element * ELEMENT) as usize, &first)
-            .explain("cannot set the operand")?;
+        buffer.copy_in((element * ELEMENT) as usize, &first).explain("cannot set the operand")?;
     }
     Ok(())
 }
@@ -181,11 +173,7 @@ pub fn check<I: Issuer>(
     issued: Issued,
 ) -> Result<u64, Failure> {
     let atomic = run.atomic()?;
-    let changed = |count| Changed {
-        atomic,
-        elements,
-        count,
-    };
+    let changed = |count| Changed { atomic, elements, count };
     let mut checked = 0;
     if let Some(issuer) = &ends.initiator {
         checked += changed(issued.own).check_fetched(issuer.initiator())?;
@@ -237,10 +225,7 @@ impl Changed {
         for element in 0..self.elements {
             let mut bytes = [0; 16];
             buffer
-                .copy_out(
-                    (start + element * ELEMENT) as usize,
-                    &mut bytes[..size as usize],
-                )
+                .copy_out((start + element * ELEMENT) as usize, &mut bytes[..size as usize])
                 .explain("cannot read a buffer")?;
             let found = u128::from_le_bytes(bytes);
             if found != expected && Some(found) != sum {

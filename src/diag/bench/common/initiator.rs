@@ -87,12 +87,7 @@ impl Initiator {
             transmit,
             events,
             buffer,
-            dfa: address::dfa(
-                peer.address.nic,
-                peer.address.pid,
-                peer.portal,
-                info.pid_bits,
-            ),
+            dfa: address::dfa(peer.address.nic, peer.address.pid, peer.portal, info.pid_bits),
             index_ext: address::index_ext(peer.portal),
         })
     }
@@ -120,9 +115,7 @@ impl Initiator {
                 .set_ct(counter);
         }
         let mut batch = self.transmit.batch();
-        batch
-            .emit_c_state(&command)
-            .nic("cannot issue the context of immediate data commands")?;
+        batch.emit_c_state(&command).nic("cannot issue the context of immediate data commands")?;
         batch.commit_doorbell();
         Ok(())
     }
@@ -203,13 +196,9 @@ impl Initiator {
     ///
     /// A call that the library refuses.
     pub fn close_with(self, counted: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
-        self.transmit
-            .close()
-            .explain("cannot release the transmit queue")?;
+        self.transmit.close().explain("cannot release the transmit queue")?;
         counted()?;
-        self.events
-            .close()
-            .explain("cannot release the initiator's event queue")?;
+        self.events.close().explain("cannot release the initiator's event queue")?;
         self.buffer.close().explain("cannot release the buffer")
     }
 }

@@ -82,19 +82,14 @@ impl RestrictedDma {
             .set_event_ct_ack(direction == Direction::Put)
             .set_event_ct_reply(direction == Direction::Get)
             .set_ct(lists.counter());
-        Self {
-            local: lists.initiator.buffer.iova(0),
-            command,
-        }
+        Self { local: lists.initiator.buffer.iova(0), command }
     }
 }
 
 impl ListCommand for RestrictedDma {
     #[inline(always)]
     fn emit(&mut self, batch: &mut TransmitBatch<'_>, offset: u64) -> Result<(), EmitError> {
-        self.command
-            .set_local_addr(self.local + offset)
-            .set_remote_offset(offset);
+        self.command.set_local_addr(self.local + offset).set_remote_offset(offset);
         batch.emit_nomatch_dma(&self.command)
     }
 }
@@ -114,19 +109,14 @@ impl UnrestrictedDma {
             .set_event_ct_ack(direction == Direction::Put)
             .set_event_ct_reply(direction == Direction::Get)
             .set_ct(lists.counter());
-        Self {
-            local: lists.initiator.buffer.iova(0),
-            command,
-        }
+        Self { local: lists.initiator.buffer.iova(0), command }
     }
 }
 
 impl ListCommand for UnrestrictedDma {
     #[inline(always)]
     fn emit(&mut self, batch: &mut TransmitBatch<'_>, offset: u64) -> Result<(), EmitError> {
-        self.command
-            .set_local_addr(self.local + offset)
-            .set_remote_offset(offset);
+        self.command.set_local_addr(self.local + offset).set_remote_offset(offset);
         batch.emit_dma(&self.command)
     }
 }

@@ -73,12 +73,7 @@ impl ListInitiator {
         let mut initiator = Initiator::with_queues(endpoint, peer, buffer, slots, list_size + 1)?;
         let completed = TriggeredCounter::new(endpoint, &initiator.events)?;
         completed.keep_for(&mut initiator.transmit);
-        Ok(Self {
-            initiator,
-            completed,
-            words,
-            high_rate: None,
-        })
+        Ok(Self { initiator, completed, words, high_rate: None })
     }
 
     /// Allows operations with the profile of high-rate puts, and selects the profile of operations
@@ -89,10 +84,7 @@ impl ListInitiator {
     /// A call that the library refuses, and a queue without room for the command.
     pub fn allow_high_rate(&mut self, endpoint: &Endpoint, size: u64) -> Result<(), Failure> {
         let profile = endpoint.high_rate_profile().map_err(no_high_rate)?;
-        self.high_rate = Some(HighRate {
-            profile,
-            is_selected: false,
-        });
+        self.high_rate = Some(HighRate { profile, is_selected: false });
         self.select_profile(size)
     }
 
@@ -110,15 +102,9 @@ impl ListInitiator {
         if high_rate.is_selected == wanted {
             return Ok(());
         }
-        let profile = if wanted {
-            &high_rate.profile
-        } else {
-            &self.initiator.profile
-        };
+        let profile = if wanted { &high_rate.profile } else { &self.initiator.profile };
         let mut batch = self.initiator.transmit.batch();
-        batch
-            .emit_lcid(profile)
-            .nic("cannot switch the communication profile")?;
+        batch.emit_lcid(profile).nic("cannot switch the communication profile")?;
         batch.commit_doorbell();
         high_rate.is_selected = wanted;
         Ok(())

@@ -47,9 +47,8 @@ pub fn map(endpoint: &Endpoint, use_: Use, buffer: Buffer) -> Result<MemoryRegio
         ))?,
     };
     // No hints: the driver determines the size of the pages (libcxi.md 7.2).
-    MemoryRegion::map(endpoint.lni(), pages, RIGHTS).explain(format_args!(
-        "cannot map a buffer of {length} bytes for the NIC"
-    ))
+    MemoryRegion::map(endpoint.lni(), pages, RIGHTS)
+        .explain(format_args!("cannot map a buffer of {length} bytes for the NIC"))
 }
 
 /// Sets all bytes of `buffer` to zero, so that the check after the next size notices missing

@@ -51,11 +51,7 @@ impl Numbering {
     /// Returns the numbering of the bytes of operations of `size` bytes.
     pub fn of(run: &RunOptions, size: u64) -> Self {
         Self {
-            round: if run.extensions.verify {
-                u64::from((size / run.min_size).ilog2())
-            } else {
-                0
-            },
+            round: if run.extensions.verify { u64::from((size / run.min_size).ilog2()) } else { 0 },
         }
     }
 
@@ -127,9 +123,7 @@ impl Numbering {
         let (mut bytes, mut checked) = (vec![0; BLOCK.min(size as usize)], 0);
         in_blocks(starts, size, supervisor, |offset, length| {
             let found = &mut bytes[..length];
-            buffer
-                .copy_out(offset as usize, found)
-                .explain("cannot read a buffer")?;
+            buffer.copy_out(offset as usize, found).explain("cannot read a buffer")?;
             checked += length as u64;
             if found == self.block(offset, length) {
                 return Ok(());
@@ -223,10 +217,7 @@ mod tests {
             let of = |round| in_round(round).byte(offset);
             for round in 0..32 {
                 assert_ne!(of(round), 0);
-                assert!(
-                    (0..round).all(|before| of(before) != of(round)),
-                    "{offset} {round}"
-                );
+                assert!((0..round).all(|before| of(before) != of(round)), "{offset} {round}");
                 for distance in [1, 2, 64, 2048, 4096, 1 << 16, 1 << 31] {
                     assert_ne!(in_round(round).byte(offset + distance), of(round));
                 }
@@ -238,9 +229,7 @@ mod tests {
     fn rounds_count_sizes_if_verified() {
         let mut run = plan("write-lat", &["-s", "8:64"]).run;
         let rounds = |run: &RunOptions| -> Vec<u64> {
-            run.sizes()
-                .map(|size| Numbering::of(run, size).round)
-                .collect()
+            run.sizes().map(|size| Numbering::of(run, size).round).collect()
         };
         assert_eq!(rounds(&run), [0; 4]);
         run.extensions.verify = true;
@@ -255,11 +244,7 @@ mod tests {
             for (start, size) in [(0, LENGTH), (1, 1), (250, 5000), (65_535, 70_000)] {
                 let checked = numbering.check(buffer, "the buffer", [start], size, &Alone);
                 assert_eq!(checked.unwrap(), size);
-                assert!(
-                    in_round(2)
-                        .check(buffer, "the buffer", [start], size, &Alone)
-                        .is_err()
-                );
+                assert!(in_round(2).check(buffer, "the buffer", [start], size, &Alone).is_err());
             }
             assert_eq!(numbering.bytes(5), [17, 18, 19, 20, 21]);
         });
@@ -289,10 +274,7 @@ mod tests {
             );
             let failure = numbering.check(buffer, "the buffer", [65_600], 1, &Alone);
             assert!(
-                failure
-                    .unwrap_err()
-                    .message()
-                    .ends_with("from byte 65600: found 00, expected 5a")
+                failure.unwrap_err().message().ends_with("from byte 65600: found 00, expected 5a")
             );
         });
     }

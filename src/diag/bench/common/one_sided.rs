@@ -114,10 +114,7 @@ impl<B: OneSided> Benchmark for B {
         let part = B::Initiator::part(run, side);
         let initiator = part.issues().then(|| B::initiator(endpoint, peer, run));
         let target = part.is_target().then(|| B::target(endpoint, peer, run));
-        let ends = Ends {
-            initiator: initiator.transpose()?,
-            target: target.transpose()?,
-        };
+        let ends = Ends { initiator: initiator.transpose()?, target: target.transpose()? };
         if let Some(buffer) = source::<B>(&ends) {
             Numbering::of(run, run.min_size).fill_all(buffer, peer.supervisor)?;
         }

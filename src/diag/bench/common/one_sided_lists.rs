@@ -55,8 +55,7 @@ impl<C: ListCommand> Lists for OneSidedLists<'_, C> {
         let (walk, command) = (&mut self.walk, &mut self.command);
         walk.restart();
         let count = walk.list_size();
-        self.initiator
-            .issue(count, |batch| command.emit(batch, walk.next_offset()))?;
+        self.initiator.issue(count, |batch| command.emit(batch, walk.next_offset()))?;
         self.is_issued = true;
         Ok(Step::InFlight)
     }

@@ -37,11 +37,7 @@ impl Operands {
             (Cswap, Lt) => number(ty, 0),
             _ => 0,
         };
-        Self {
-            atomic,
-            first,
-            second,
-        }
+        Self { atomic, first, second }
     }
 
     /// Advances to the operands of the next operation.

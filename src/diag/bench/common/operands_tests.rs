@@ -11,13 +11,7 @@ pub(crate) fn combinations() -> Vec<Atomic> {
     for (_, op) in OPS {
         for (_, ty) in TYPES {
             for (_, cswap) in CSWAP_OPS {
-                let atomic = Atomic {
-                    op,
-                    cswap,
-                    ty,
-                    fetching: false,
-                    matching: false,
-                };
+                let atomic = Atomic { op, cswap, ty, fetching: false, matching: false };
                 if atomic.exists() && (op == AtomicOp::Cswap || cswap == CswapOp::Eq) {
                     found.push(atomic);
                 }
@@ -46,11 +40,7 @@ fn target_after_few_operations_is_that_of_each_in_turn() {
     for atomic in combinations() {
         for count in 0..600 {
             let expected = applied_times(atomic, count);
-            assert_eq!(
-                target_after(atomic, count),
-                expected,
-                "{atomic:?}, {count} operations"
-            );
+            assert_eq!(target_after(atomic, count), expected, "{atomic:?}, {count} operations");
         }
     }
 }
@@ -90,9 +80,7 @@ fn many() -> impl Iterator<Item = u64> {
     let doubled = floats.map(|magnitude: u64| magnitude.saturating_mul(2));
     let powers = [16, 24, 31, 32, 53, 63].map(|power| 1 << power);
     let places = floats.into_iter().chain(doubled).chain(powers);
-    places
-        .flat_map(|place| place - 3..place + 4)
-        .chain(u64::MAX - 4..u64::MAX)
+    places.flat_map(|place| place - 3..place + 4).chain(u64::MAX - 4..u64::MAX)
 }
 
 #[test]
@@ -148,38 +136,20 @@ fn operands_stay_within_type() {
 #[test]
 fn matches_values_of_table() {
     let of = |op, cswap, ty| {
-        let atomic = Atomic {
-            op,
-            cswap,
-            ty,
-            fetching: false,
-            matching: false,
-        };
+        let atomic = Atomic { op, cswap, ty, fetching: false, matching: false };
         let operands = Operands::new(atomic);
         (initial_target(atomic), operands.first, operands.second)
     };
     use {AtomicOp as Op, AtomicType as Type, CswapOp as Cmp};
     assert_eq!(of(Op::Min, Cmp::Eq, Type::Int16), (0x7fff, 0x7ffe, 0));
     assert_eq!(of(Op::Min, Cmp::Eq, Type::Uint16), (0xffff, 0xfffe, 0));
-    assert_eq!(
-        of(Op::Max, Cmp::Eq, Type::Int32),
-        (0x8000_0000, 0x8000_0001, 0)
-    );
+    assert_eq!(of(Op::Max, Cmp::Eq, Type::Int32), (0x8000_0000, 0x8000_0001, 0));
     assert_eq!(of(Op::Max, Cmp::Eq, Type::Uint64), (0, 1, 0));
     assert_eq!(of(Op::Band, Cmp::Eq, Type::Uint8), (0xff, 0xfe, 0));
     assert_eq!(of(Op::Axor, Cmp::Eq, Type::Uint8), (0, 1, 1));
     assert_eq!(of(Op::Cswap, Cmp::Lt, Type::Uint8), (3, 1, 0));
     assert_eq!(of(Op::Cswap, Cmp::Gt, Type::Uint8), (0, 1, 3));
-    assert_eq!(
-        of(Op::Cswap, Cmp::Eq, Type::Uint128),
-        (2 << 64 | 2, 1 << 64 | 1, 2 << 64 | 2)
-    );
-    assert_eq!(
-        of(Op::Sum, Cmp::Eq, Type::FloatComplex),
-        (0, 0x3f80_0000_3f80_0000, 0)
-    );
-    assert_eq!(
-        of(Op::Min, Cmp::Eq, Type::Float),
-        (0x7f7f_ffff, 0x7f7f_fffe, 0)
-    );
+    assert_eq!(of(Op::Cswap, Cmp::Eq, Type::Uint128), (2 << 64 | 2, 1 << 64 | 1, 2 << 64 | 2));
+    assert_eq!(of(Op::Sum, Cmp::Eq, Type::FloatComplex), (0, 0x3f80_0000_3f80_0000, 0));
+    assert_eq!(of(Op::Min, Cmp::Eq, Type::Float), (0x7f7f_ffff, 0x7f7f_fffe, 0));
 }

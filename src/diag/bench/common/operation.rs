@@ -60,12 +60,7 @@ pub fn measure<const WORDS: usize, C: Command<WORDS>, R: RepeatTransaction>(
     low_latency: bool,
     repeat: R,
 ) -> Result<R::Output, Failure> {
-    let Initiator {
-        transmit,
-        events,
-        buffer,
-        ..
-    } = initiator;
+    let Initiator { transmit, events, buffer, .. } = initiator;
     // The launch is part of the type: the loop does not branch on it.
     if low_latency {
         repeat.run(&mut Operation::<WORDS, C, true> {
@@ -122,21 +117,14 @@ impl<const WORDS: usize, C: Command<WORDS>, const LOW_LATENCY: bool> Transaction
             self.transmit.issue_doorbell(command)
         };
         issued.nic(NotIssued(self.completion.operation))?;
-        let poll = || {
-            self.events
-                .poll()
-                .map(|event| (event.event_type(), event.return_code()))
-        };
+        let poll = || self.events.poll().map(|event| (event.event_type(), event.return_code()));
         let (seen, end) = policy.wait(clock, self.completion.operation, poll)?;
         if seen != (self.completion.event, ReturnCode::OK) {
             return Err(self.completion.unexpected(seen));
         }
         self.events.acknowledge();
         self.command.advance(self.transmit, self.buffer)?;
-        Ok(Timed {
-            start,
-            latency: end.saturating_sub(start),
-        })
+        Ok(Timed { start, latency: end.saturating_sub(start) })
     }
 }
 

@@ -51,16 +51,11 @@ impl Entry {
             .set_buffer_id(self.buffer_id);
         match self.reports {
             Reports::Nothing => {
-                command
-                    .set_event_success_disable(true)
-                    .set_event_comm_disable(true);
+                command.set_event_success_disable(true).set_event_comm_disable(true);
             }
             Reports::Events => {}
             Reports::Counted(counter) => {
-                command
-                    .set_event_success_disable(true)
-                    .set_event_ct_comm(true)
-                    .set_ct(counter);
+                command.set_event_success_disable(true).set_event_ct_comm(true).set_ct(counter);
             }
         }
         match self.matching {
@@ -118,11 +113,7 @@ impl Portals {
             .explain("cannot allocate the target's event queue")?;
         let commands = TargetQueue::new(lni, TARGET_SLOTS, None)
             .explain("cannot allocate the target command queue")?;
-        Ok(Self {
-            observer: lni.observer().clone(),
-            commands,
-            events,
-        })
+        Ok(Self { observer: lni.observer().clone(), commands, events })
     }
 
     /// Allocates a portal at `index` of the domain, and enables it.
@@ -138,27 +129,21 @@ impl Portals {
     ) -> Result<PortalTableEntry, Failure> {
         let mut portal = PortalTableEntry::new(endpoint.lni(), &self.events, is_matching)
             .explain("cannot allocate a portals table entry")?;
-        portal
-            .map(endpoint.domain(), index)
-            .explain("cannot map the portals table entry")?;
+        portal.map(endpoint.domain(), index).explain("cannot map the portals table entry")?;
         let mut command = SetStateCmd::new();
         command
             .set_opcode(C_CMD_TGT_SETSTATE as u8)
             .set_ptlte_state(C_PTLTE_ENABLED as u8)
             .set_ptlte_index(portal.number());
         let mut batch = self.commands.batch();
-        batch
-            .emit_set_state(&command)
-            .nic("cannot enable the portal")?;
+        batch.emit_set_state(&command).nic("cannot enable the portal")?;
         batch.commit_doorbell();
         let record = self.answer("enabling the portal", EventType::STATE_CHANGE)?;
         match record {
             Record::TargetLong(event) if u32::from(event.ptlte_state()) == C_PTLTE_ENABLED => {
                 Ok(portal)
             }
-            _ => Err(Failure::nic(
-                "enabling the portal: the NIC reported another state",
-            )),
+            _ => Err(Failure::nic("enabling the portal: the NIC reported another state")),
         }
     }
 
@@ -181,12 +166,9 @@ impl Portals {
             .set_start(buffer.iova(0))
             .set_length(buffer.len() as u64);
         let mut batch = self.commands.batch();
-        batch
-            .emit_target(&command)
-            .nic("cannot append the buffer")?;
+        batch.emit_target(&command).nic("cannot append the buffer")?;
         batch.commit_doorbell();
-        self.answer("appending the buffer", EventType::LINK)
-            .map(drop)
+        self.answer("appending the buffer", EventType::LINK).map(drop)
     }
 
     /// Waits for the event that answers a target command.
@@ -210,12 +192,8 @@ impl Portals {
     ///
     /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
-        self.commands
-            .close()
-            .explain("cannot release the target command queue")?;
-        self.events
-            .close()
-            .explain("cannot release the target's event queue")
+        self.commands.close().explain("cannot release the target command queue")?;
+        self.events.close().explain("cannot release the target's event queue")
     }
 }
 
@@ -225,9 +203,7 @@ impl Portals {
 ///
 /// A call that the library refuses.
 pub fn close(portal: PortalTableEntry) -> Result<(), Failure> {
-    portal
-        .close()
-        .explain("cannot release the portals table entry")
+    portal.close().explain("cannot release the portals table entry")
 }
 
 #[cfg(test)]
@@ -237,11 +213,8 @@ mod tests {
 
     #[test]
     fn relaxes_order_of_writes_unless_data_is_checked() {
-        for (options, is_relaxed) in [
-            (&[][..], true),
-            (&["--rdzv"], false),
-            (&["--verify"], false),
-        ] {
+        for (options, is_relaxed) in [(&[][..], true), (&["--rdzv"], false), (&["--verify"], false)]
+        {
             let run = plan("send-bw", options).run;
             let entry = Entry {
                 put: true,

@@ -20,11 +20,7 @@ impl PutKind {
     /// Returns the command of writes of `size` bytes (defect T5 of tools.md: the legacy tools
     /// decide once for a range).
     pub fn of(run: &RunOptions, size: u64) -> Self {
-        let limit = if run.unrestricted {
-            IDC_MAX_UNRESTRICTED
-        } else {
-            IDC_MAX_RESTRICTED
-        };
+        let limit = if run.unrestricted { IDC_MAX_UNRESTRICTED } else { IDC_MAX_RESTRICTED };
         if run.use_idc && size <= limit as u64 {
             Self::Immediate
         } else if run.unrestricted {
@@ -42,23 +38,13 @@ mod tests {
 
     #[test]
     fn t4_t5_selects_command_for_each_size() {
-        let run = RunOptions {
-            min_size: 1,
-            max_size: 4096,
-            ..WRITE_LAT.defaults
-        };
+        let run = RunOptions { min_size: 1, max_size: 4096, ..WRITE_LAT.defaults };
         assert_eq!(PutKind::of(&run, 224), PutKind::Immediate);
         assert_eq!(PutKind::of(&run, 225), PutKind::Restricted);
-        let unrestricted = RunOptions {
-            unrestricted: true,
-            ..run
-        };
+        let unrestricted = RunOptions { unrestricted: true, ..run };
         assert_eq!(PutKind::of(&unrestricted, 192), PutKind::Immediate);
         assert_eq!(PutKind::of(&unrestricted, 193), PutKind::Unrestricted);
-        let without = RunOptions {
-            use_idc: false,
-            ..run
-        };
+        let without = RunOptions { use_idc: false, ..run };
         assert_eq!(PutKind::of(&without, 1), PutKind::Restricted);
     }
 }

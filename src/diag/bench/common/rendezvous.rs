@@ -41,11 +41,7 @@ fn initiator_id(endpoint: &Endpoint, of: FabricAddress) -> u32 {
 
 /// Returns the match criteria for messages of `peer`.
 pub fn messages_of(endpoint: &Endpoint, peer: FabricAddress) -> Match {
-    Match {
-        initiator: initiator_id(endpoint, peer),
-        bits: MATCH_BITS,
-        ignored: 0,
-    }
+    Match { initiator: initiator_id(endpoint, peer), bits: MATCH_BITS, ignored: 0 }
 }
 
 /// Returns a rendezvous put of `size` bytes without eager data.
@@ -93,13 +89,7 @@ impl Source {
         let index = endpoint.device().info().rdzv_get_idx;
         let mut portal = portals.open(endpoint, index, true)?;
         let matching = Match {
-            initiator: initiator_id(
-                endpoint,
-                FabricAddress {
-                    pid: C_PID_ANY,
-                    ..peer
-                },
-            ),
+            initiator: initiator_id(endpoint, FabricAddress { pid: C_PID_ANY, ..peer }),
             bits: MATCH_BITS & GET_BITS | u64::from(id(side)),
             ignored: TRANSACTION_TYPE,
         };
@@ -169,9 +159,7 @@ impl Fetcher {
     /// Counts the gets on a counter.
     pub fn count(&mut self, triggered_counter: &TriggeredCounter) {
         triggered_counter.keep_for(&mut self.transmit);
-        self.template
-            .set_event_ct_reply(true)
-            .set_ct(triggered_counter.number());
+        self.template.set_event_ct_reply(true).set_ct(triggered_counter.number());
     }
 
     /// Issues the get for the message that the RENDEZVOUS event `announced` reports.
@@ -188,9 +176,7 @@ impl Fetcher {
             .set_local_addr(announced.start())
             .set_remote_offset(announced.remote_offset());
         let mut batch = self.transmit.batch();
-        batch
-            .emit_dma(&command)
-            .nic("cannot issue the get of a message")?;
+        batch.emit_dma(&command).nic("cannot issue the get of a message")?;
         batch.commit_doorbell();
         Ok(())
     }
@@ -201,8 +187,6 @@ impl Fetcher {
     ///
     /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
-        self.transmit
-            .close()
-            .explain("cannot release the transmit queue of gets")
+        self.transmit.close().explain("cannot release the transmit queue of gets")
     }
 }

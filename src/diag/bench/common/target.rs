@@ -46,17 +46,10 @@ impl Target {
             entry.reports = Reports::Counted(arrivals.number());
         }
         let buffer = map(endpoint, Use::Receive, buffer)?;
-        buffer
-            .copy_in(0, contents)
-            .explain("cannot fill the buffer")?;
+        buffer.copy_in(0, contents).explain("cannot fill the buffer")?;
         let mut portal = portals.open(endpoint, peer.portal, entry.matching.is_some())?;
         portals.append(&mut portal, &buffer, entry)?;
-        Ok(Self {
-            portal,
-            arrivals,
-            portals,
-            buffer,
-        })
+        Ok(Self { portal, arrivals, portals, buffer })
     }
 
     /// Returns the number of operations that have arrived, if they are counted.

@@ -29,11 +29,7 @@ impl TriggeredCounter {
         let mut triggers = TriggerQueue::new(&endpoint.trigger_profile()?, TRIGGER_SLOTS, events)
             .explain("cannot allocate a trigger queue")?;
         triggers.keep_counter(&counter);
-        Ok(Self {
-            counter,
-            triggers,
-            threshold: 0,
-        })
+        Ok(Self { counter, triggers, threshold: 0 })
     }
 
     /// Returns the number of the counter in commands and list entries.
@@ -55,9 +51,7 @@ impl TriggeredCounter {
     pub fn arm(&mut self, more: u64) -> Result<(), Failure> {
         self.skip(more);
         let mut batch = self.triggers.batch();
-        batch
-            .emit_trigger_event(&self.counter, self.threshold)
-            .nic("cannot wait for a counter")?;
+        batch.emit_trigger_event(&self.counter, self.threshold).nic("cannot wait for a counter")?;
         batch.commit_doorbell();
         Ok(())
     }
@@ -74,9 +68,7 @@ impl TriggeredCounter {
     ///
     /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
-        self.triggers
-            .close()
-            .explain("cannot release a trigger queue")?;
+        self.triggers.close().explain("cannot release a trigger queue")?;
         self.counter.close().explain("cannot release a counter")
     }
 }

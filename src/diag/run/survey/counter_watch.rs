@@ -57,11 +57,7 @@ impl Watch {
         } else {
             Before::All(read(device, started, is_wanted)?.1)
         };
-        Some(Self {
-            device,
-            started,
-            before,
-        })
+        Some(Self { device, started, before })
     }
 
     /// Returns the counters that have changed since, with their changes.
@@ -94,11 +90,7 @@ impl LoadWatch {
     /// Reads the counters of `device`. A NIC without counters has no changes.
     pub fn begin(device: DeviceName) -> Self {
         let started = Instant::now();
-        Self {
-            device,
-            started,
-            before: read(device, started, is_wanted_under_load),
-        }
+        Self { device, started, before: read(device, started, is_wanted_under_load) }
     }
 
     /// Returns the changes since, without those that are zero.
@@ -142,11 +134,7 @@ fn changes_under_load(nic: NicFacts, before: &Readings, after: &Readings) -> Vec
 /// Returns by how much a counter has grown, or the counters with a number after this name together;
 /// `None` if none has grown.
 fn growth(changes: &Changes, name: &str, is_numbered: bool) -> Option<u64> {
-    let count = if is_numbered {
-        changes.sum(name)
-    } else {
-        changes.count(name)
-    };
+    let count = if is_numbered { changes.sum(name) } else { changes.count(name) };
     count.filter(|count| *count > 0)
 }
 
@@ -181,10 +169,7 @@ fn read(
     let files = backend::files_of_counters(device, &Machine::this(), wanted).ok()?;
     let names = Preset::Quick.rows().flat_map(Row::names);
     let wanted = names.filter(|name| wanted(name));
-    let nic = NicFacts {
-        generation: Generation::of(&files),
-        ..NicFacts::default()
-    };
+    let nic = NicFacts { generation: Generation::of(&files), ..NicFacts::default() };
     Some((nic, Readings::of(&files, wanted, started.elapsed())))
 }
 
@@ -217,10 +202,7 @@ mod tests {
             (Some(Generation::Cassini1), 1_100_000),
             (Some(Generation::Cassini2), 1_000_000),
         ] {
-            let nic = NicFacts {
-                generation,
-                ..NicFacts::default()
-            };
+            let nic = NicFacts { generation, ..NicFacts::default() };
             let changes = changes_under_load(nic, &reading(5), &reading(1_100_005));
             assert_eq!(changes, [(Watched::TxPaused, ns)], "{generation:?}");
         }

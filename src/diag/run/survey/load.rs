@@ -32,10 +32,7 @@ impl Nics {
             let tasks: Vec<LoadTask> = block.tasks.iter().filter(of_member).cloned().collect();
             let in_slot = |task: &LoadTask| LoadTimes::new(slot_begins(task.slot), times);
             member.order(NicOrder::RunLoad {
-                tasks: tasks
-                    .iter()
-                    .map(|task| (task.clone(), in_slot(task)))
-                    .collect(),
+                tasks: tasks.iter().map(|task| (task.clone(), in_slot(task))).collect(),
                 window_bytes: block.window_bytes,
                 reports: sender.clone(),
             });

@@ -37,10 +37,7 @@ impl Group {
     }
 
     fn send_to(&self, nic: u32) -> LoadPart {
-        LoadPart::Send {
-            test: SINK,
-            peers: vec![self.address(nic)],
-        }
+        LoadPart::Send { test: SINK, peers: vec![self.address(nic)] }
     }
 
     /// Sends each process its part in a block of one slot. Returns when the slot begins.
@@ -60,9 +57,7 @@ impl Group {
     }
 
     fn results(&mut self) -> Vec<LoadResult> {
-        (0..self.0.len() as u32)
-            .map(|nic| self.result(nic))
-            .collect()
+        (0..self.0.len() as u32).map(|nic| self.result(nic)).collect()
     }
 
     /// Lets the stopped first process continue after a slot. Returns its result.
@@ -122,10 +117,8 @@ impl Drop for BusyLoop {
 fn on_fabric(topology: &str, count: u32) -> (TempDir, Group) {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let place = directory.path().join("fabric");
-    let variables = [
-        ("CXIDIAG_TOPOLOGY", topology),
-        ("CXIDIAG_FABRIC_DIR", place.to_str().unwrap()),
-    ];
+    let variables =
+        [("CXIDIAG_TOPOLOGY", topology), ("CXIDIAG_FABRIC_DIR", place.to_str().unwrap())];
     (directory, Group::new(0, count, &variables))
 }
 
@@ -160,10 +153,7 @@ fn slow_fabric_explains_latencies_beside_busy_loops() {
         let of_target = if test == VICTIM {
             LoadPart::Watch
         } else {
-            LoadPart::Answer {
-                test,
-                peer: initiator,
-            }
+            LoadPart::Answer { test, peer: initiator }
         };
         let parts = [LoadPart::Measure { test, peer: target }, of_target];
         group.run_until(2 * LONG_SLOT, &parts, |results| {
@@ -219,14 +209,10 @@ fn wait_until(ns: u64) {
 fn unanswered_aggressor_sends_again() {
     let silent = [("CXIDIAG_FAULTS", "loss=1,retry=3600s")];
     let mut group = Group::new(34, 2, &[]);
-    group
-        .0
-        .push(Member::start(2, "soft36", LOAD, &silent, PAIR));
+    group.0.push(Member::start(2, "soft36", LOAD, &silent, PAIR));
     let parts = [group.send_to(2), LoadPart::Watch, LoadPart::Watch];
     let results = group.run_until(SLOT, &parts, |results| !is_untested(&results[0]));
-    let LoadAnswer::Failed(why) = &results[0].answer else {
-        panic!("{results:?}")
-    };
+    let LoadAnswer::Failed(why) = &results[0].answer else { panic!("{results:?}") };
     assert!(why.contains("no answer to a put"), "{why}");
     let parts = [group.send_to(1), LoadPart::Watch, LoadPart::Watch];
     let sent = |results: &[LoadResult]| bytes(&results[0]) > Some(0);
@@ -238,10 +224,7 @@ fn killed_process_does_not_hold_up_aggressors() {
     let mut group = Group::new(38, 3, &[]);
     group.0[2].signal(Signal::KILL);
     let parts = [
-        LoadPart::Send {
-            test: SINK,
-            peers: vec![group.address(2), group.address(1)],
-        },
+        LoadPart::Send { test: SINK, peers: vec![group.address(2), group.address(1)] },
         LoadPart::Watch,
     ];
     for _ in 0..ATTEMPTS {

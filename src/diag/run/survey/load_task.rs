@@ -38,10 +38,9 @@ pub fn perform(
             LoadPart::Send { test, peers } => {
                 let load = (&peers[..], window_bytes);
                 let done = nic.load(test.index(), load, times, &attempt);
-                let sent = done.result.map(|sent| LoadAnswer::Sent {
-                    bytes: sent.bytes,
-                    unreached: sent.unreached,
-                });
+                let sent = done
+                    .result
+                    .map(|sent| LoadAnswer::Sent { bytes: sent.bytes, unreached: sent.unreached });
                 (sent, done.is_released)
             }
             LoadPart::Measure { test, peer } => measure(nic, *test, *peer, times, &attempt),

@@ -29,11 +29,7 @@ pub fn begin(nics: &mut Nics, number: u32) {
     let size = SIZE.to_string();
     let sink: &[&str] = &["--list-size=1", "--size", &size];
     let victim: &[&str] = &["--latency-gap=0"];
-    let plans = [
-        ("write-bw", sink),
-        ("write-lat", victim),
-        ("send-lat", victim),
-    ];
+    let plans = [("write-bw", sink), ("write-lat", victim), ("send-lat", victim)];
     let plans = plans.map(|(tool, options)| {
         let plan = plan(tool, options);
         TestPlan {
@@ -53,11 +49,7 @@ pub fn begin(nics: &mut Nics, number: u32) {
 
 /// Returns a block with tasks of NICs in its first slot.
 pub fn block(begins_ns: u64, slot: Duration, tasks: Vec<(u32, LoadPart)>) -> LoadBlock {
-    let task = |(nic, part)| LoadTask {
-        slot: 0,
-        nic: NicId(nic),
-        part,
-    };
+    let task = |(nic, part)| LoadTask { slot: 0, nic: NicId(nic), part };
     LoadBlock {
         number: 8,
         begins_ns,
@@ -92,10 +84,7 @@ impl Rig {
         let plans = devices.iter().map(|device| nic_plan(device));
         let mut nics = Nics::open(plans.collect()).unwrap();
         begin(&mut nics, 20);
-        Self {
-            nics,
-            start: Instant::now(),
-        }
+        Self { nics, start: Instant::now() }
     }
 
     fn address(&self, nic: u32) -> FabricAddress {
@@ -104,10 +93,7 @@ impl Rig {
 
     /// Returns the part of an aggressor.
     fn send(&self, peers: &[u32]) -> LoadPart {
-        LoadPart::Send {
-            test: SINK,
-            peers: peers.iter().map(|nic| self.address(*nic)).collect(),
-        }
+        LoadPart::Send { test: SINK, peers: peers.iter().map(|nic| self.address(*nic)).collect() }
     }
 
     /// Runs a block that begins now.
@@ -116,9 +102,7 @@ impl Rig {
         let count = tasks.len();
         let start = self.start;
         let block = block(begins, SLOT, tasks);
-        let report = self
-            .nics
-            .run_load(&block, |ns| start + Duration::from_nanos(ns));
+        let report = self.nics.run_load(&block, |ns| start + Duration::from_nanos(ns));
         assert_eq!((report.block, report.rank), (8, 3));
         assert_eq!(report.results.len(), count);
         report
@@ -153,23 +137,14 @@ fn sends_always(result: &LoadResult) -> bool {
 #[test]
 fn aggressors_count_bytes_in_all_parts() {
     let mut rig = Rig::new(&["soft50", "soft51", "soft52"]);
-    let tasks = [
-        (20, rig.send(&[22])),
-        (21, rig.send(&[22])),
-        (22, LoadPart::Watch),
-    ];
-    let report = rig.run_until(&tasks, |report| {
-        sends_always(of(report, 20)) && sends_always(of(report, 21))
-    });
+    let tasks = [(20, rig.send(&[22])), (21, rig.send(&[22])), (22, LoadPart::Watch)];
+    let report = rig
+        .run_until(&tasks, |report| sends_always(of(report, 20)) && sends_always(of(report, 21)));
     let addresses = [20, 21, 22].map(|nic| Ok(rig.address(nic)));
     assert_eq!(report.addresses, addresses);
-    let LoadAnswer::Sent { bytes, .. } = &of(&report, 20).answer else {
-        unreachable!()
-    };
+    let LoadAnswer::Sent { bytes, .. } = &of(&report, 20).answer else { unreachable!() };
     assert!(bytes.iter().all(|of| of % SIZE == 0));
-    let watched = rig.run_until(&tasks, |report| {
-        of(report, 22).answer == LoadAnswer::Present
-    });
+    let watched = rig.run_until(&tasks, |report| of(report, 22).answer == LoadAnswer::Present);
     let counters = &of(&watched, 22).counters;
     let unmarked = |(of, count): &(Watched, u64)| *of == Watched::Unmarked && *count > 0;
     assert!(counters.iter().any(unmarked), "{counters:?}");
@@ -192,9 +167,7 @@ fn aggressor_leaves_out_peer_that_failed() {
     assert!(bytes.iter().any(|of| *of > 0));
     let tasks = [(20, send(vec![dead]))];
     let report = rig.run_until(&tasks, |report| !is_untested(of(report, 20)));
-    let LoadAnswer::Failed(why) = &of(&report, 20).answer else {
-        panic!("{report:?}")
-    };
+    let LoadAnswer::Failed(why) = &of(&report, 20).answer else { panic!("{report:?}") };
     assert!(why.contains("PTLTE_NOT_FOUND"), "{why}");
     let report = rig.run(vec![(20, send(Vec::new()))]);
     let nothing = LoadAnswer::Untested("the task names no NIC to send to".into());
@@ -210,10 +183,7 @@ fn victim_reports_all_its_samples() {
         let of_target = if test == VICTIM {
             LoadPart::Watch
         } else {
-            LoadPart::Answer {
-                test,
-                peer: initiator,
-            }
+            LoadPart::Answer { test, peer: initiator }
         };
         let tasks = [
             (20, LoadPart::Measure { test, peer: target }),
@@ -225,9 +195,7 @@ fn victim_reports_all_its_samples() {
             is_present && !is_untested(of(report, 20))
         };
         let report = rig.run_until(&tasks, is_measured);
-        let LoadAnswer::Measured(histogram) = &of(&report, 20).answer else {
-            panic!("{report:?}")
-        };
+        let LoadAnswer::Measured(histogram) = &of(&report, 20).answer else { panic!("{report:?}") };
         assert!(histogram.is_valid() && histogram.count() > 1);
         assert!(histogram.quantile(0.5).unwrap() >= 100.0);
     }
@@ -237,10 +205,7 @@ fn victim_reports_all_its_samples() {
 #[test]
 fn test_without_latencies_has_no_victim() {
     let mut rig = Rig::new(&["soft48"]);
-    let part = LoadPart::Measure {
-        test: SINK,
-        peer: rig.address(20),
-    };
+    let part = LoadPart::Measure { test: SINK, peer: rig.address(20) };
     let why = LoadAnswer::Untested("the test measures no latencies".into());
     rig.run_until(&[(20, part)], |report| of(report, 20).answer == why);
     drop(rig.nics);

@@ -90,19 +90,12 @@ impl Nics {
         let opening = opening.collect::<Result<Vec<_>, _>>()?;
         let until = Instant::now() + OPENING_LIMIT;
         let members = opening.into_iter().map(|opening| opening.wait(until));
-        Ok(Self {
-            members: members.collect(),
-            rank: 0,
-            first_nic: NicId(0),
-        })
+        Ok(Self { members: members.collect(), rank: 0, first_nic: NicId(0) })
     }
 
     /// Returns the facts about the NICs, in the order of their plans.
     pub fn facts(&self) -> Vec<NicFacts> {
-        self.members
-            .iter()
-            .map(|member| member.facts.clone())
-            .collect()
+        self.members.iter().map(|member| member.facts.clone()).collect()
     }
 
     /// Prepares the process of this `rank` for `course`, whose tests have these `plans`: opens the
@@ -220,9 +213,7 @@ impl Nics {
             if let Some(worker) = member.thread.take() {
                 let late = member.late();
                 let step = worker.step.name();
-                member.fail(format!(
-                    "{late} {MOST_LATE_BLOCKS} times: {step} did not return"
-                ));
+                member.fail(format!("{late} {MOST_LATE_BLOCKS} times: {step} did not return"));
             }
         }
     }
@@ -260,10 +251,7 @@ impl Member {
 
     /// Returns why the tasks of a block were not done.
     fn late(&self) -> String {
-        format!(
-            "{} did not release its resources in time",
-            self.facts.device
-        )
+        format!("{} did not release its resources in time", self.facts.device)
     }
 
     /// Returns why the NIC cannot be measured with.
@@ -312,15 +300,7 @@ fn open(plan: NicPlan, place: usize) -> Result<Opening, Failure> {
         }
     };
     let thread = threads::start(&device, run)?;
-    Ok(Opening {
-        device,
-        facts,
-        worker: Worker {
-            orders,
-            thread,
-            step,
-        },
-    })
+    Ok(Opening { device, facts, worker: Worker { orders, thread, step } })
 }
 
 impl Opening {
@@ -332,11 +312,7 @@ impl Opening {
             unopened(self.device.clone(), why)
         });
         let is_open = facts.failure.is_none();
-        Member {
-            facts,
-            thread: is_open.then_some(self.worker),
-            late_blocks: 0,
-        }
+        Member { facts, thread: is_open.then_some(self.worker), late_blocks: 0 }
     }
 }
 

@@ -172,11 +172,7 @@ impl Nic {
                         let _ = reports.send(self.run(task, window, is_last));
                     }
                 }
-                NicOrder::RunLoad {
-                    tasks,
-                    window_bytes,
-                    reports,
-                } => {
+                NicOrder::RunLoad { tasks, window_bytes, reports } => {
                     self.has_moved = false;
                     let mut tasks = tasks.into_iter().peekable();
                     while let Some((task, times)) = tasks.next() {
@@ -202,11 +198,7 @@ impl Nic {
         let attempt = Attempt::new(window, side);
         self.step.begin("reading its counters");
         let watch = (side == Side::Client)
-            .then(|| {
-                attempt.beyond(Duration::ZERO, || {
-                    Watch::begin(self.nic.device(), task.stage)
-                })
-            })
+            .then(|| attempt.beyond(Duration::ZERO, || Watch::begin(self.nic.device(), task.stage)))
             .flatten();
         let (answer, is_released) = match attempt.check() {
             Ok(()) => self.perform(&task, &attempt),
@@ -214,9 +206,8 @@ impl Nic {
         };
         drop(confined);
         self.step.begin("reading its counters");
-        let changes = watch.map_or(Vec::new(), |watch| {
-            attempt.beyond(Duration::ZERO, || watch.end())
-        });
+        let changes =
+            watch.map_or(Vec::new(), |watch| attempt.beyond(Duration::ZERO, || watch.end()));
         let counter_evidence = |(counter, change): (&str, u64)| CounterEvidence {
             nic: task.pair.initiator,
             counter: counter.to_owned(),

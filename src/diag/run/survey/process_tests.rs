@@ -98,11 +98,7 @@ impl Member {
     ) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         let mut child = command
-            .args([
-                "--exact",
-                "run::survey::process_tests::member",
-                "--nocapture",
-            ])
+            .args(["--exact", "run::survey::process_tests::member", "--nocapture"])
             .env(TOOL, tool)
             .env(DEVICE, device)
             .env(NUMBER, number.to_string())
@@ -223,9 +219,8 @@ impl Group {
         assert_eq!(report.addresses, [Ok(member.address)]);
         let result = report.results.into_iter().next();
         // A failure does not show what others need.
-        let has_failed = result
-            .as_ref()
-            .is_some_and(|result| matches!(result.answer, Answer::Failed(_)));
+        let has_failed =
+            result.as_ref().is_some_and(|result| matches!(result.answer, Answer::Failed(_)));
         assert!(!has_failed || report.beyond_ns == 0);
         let is_open = result
             .as_ref()
@@ -270,10 +265,7 @@ impl Group {
 
     /// Returns what the target says of one slot, or else the initiator.
     fn attempt(&mut self, initiator: u32, target: u32) -> PairResult {
-        self.send(Pair {
-            initiator: NicId(initiator),
-            target: NicId(target),
-        });
+        self.send(Pair { initiator: NicId(initiator), target: NicId(target) });
         let result = self.receive(initiator);
         self.receive(target).or(result).expect("a result")
     }
@@ -315,10 +307,7 @@ fn nic_gives_counters_back_between_blocks() {
     let mut group = Group::with_pair(97, "write-bw", &[GOOD, GOOD], Duration::from_millis(5));
     group.slot = Duration::from_millis(60);
     for _ in 0..nic::MOST_TASKS + 20 {
-        group.send(Pair {
-            initiator: NicId(0),
-            target: NicId(1),
-        });
+        group.send(Pair { initiator: NicId(0), target: NicId(1) });
         for member in [0, 1] {
             group.receive(member);
         }
@@ -340,11 +329,7 @@ fn reports_counters_of_initiator() {
     let result = group.result(1, 0);
     assert!(result.retries() > 0);
     let is_error = |of: &CounterEvidence| ERROR_COUNTERS.contains(&of.counter.as_str());
-    assert!(
-        result.counters.iter().all(is_error),
-        "{:?}",
-        result.counters
-    );
+    assert!(result.counters.iter().all(is_error), "{:?}", result.counters);
     group.stage = Stage::Retest(1);
     let counters = group.result(1, 0).counters;
     let timeouts = counters.iter().find(|of| of.counter == "pct_spt_timeouts");
@@ -356,12 +341,7 @@ fn reports_counters_of_initiator() {
 #[test]
 fn failed_operations_are_answers() {
     for (tool, variable, initiator, words) in [
-        (
-            "write-lat",
-            ("CXIDIAG_FAULTS", "error=PT_DISABLED@5"),
-            1,
-            "PT_DISABLED",
-        ),
+        ("write-lat", ("CXIDIAG_FAULTS", "error=PT_DISABLED@5"), 1, "PT_DISABLED"),
         ("write-lat", (VNI, "10"), 0, "VNI_NOT_FOUND"),
         ("write-bw", ("CXIDIAG_FAULTS", "loss=1"), 0, "UNDELIVERABLE"),
         ("write-lat", SILENT, 1, "no answer to a write within 225ms"),
@@ -384,10 +364,7 @@ fn longest_slot_decides_about_missing_answer() {
     let mut reasons = Vec::new();
     while !reasons.contains(&Untested::ShortSlot) {
         assert!(reasons.len() < ATTEMPTS as usize, "{reasons:?}");
-        group.send(Pair {
-            initiator: NicId(1),
-            target: NicId(0),
-        });
+        group.send(Pair { initiator: NicId(1), target: NicId(0) });
         let own = group.receive(1).expect("a result").answer;
         group.receive(0);
         match own {
@@ -415,10 +392,7 @@ fn stopped_process_is_late_and_measures_again() {
     for stopped in [0, 1] {
         let mut group = Group::new(67, "write-lat", &[GOOD, GOOD]);
         group.members[stopped].signal(Signal::STOP);
-        let end = group.send(Pair {
-            initiator: NicId(0),
-            target: NicId(1),
-        });
+        let end = group.send(Pair { initiator: NicId(0), target: NicId(1) });
         let other = 1 - stopped as u32;
         let answer = group.receive(other);
         while cxi::clock::now_ns() < end {
@@ -426,9 +400,7 @@ fn stopped_process_is_late_and_measures_again() {
         }
         group.members[stopped].signal(Signal::CONT);
         let late = group.receive(stopped as u32).expect("a result");
-        let Answer::Untested(why) = late.answer else {
-            panic!("{late:?}")
-        };
+        let Answer::Untested(why) = late.answer else { panic!("{late:?}") };
         assert_eq!(why, Untested::Late);
         // The target of a software NIC stops with its process.
         if stopped == 1 {

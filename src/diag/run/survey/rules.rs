@@ -28,21 +28,13 @@ impl TestPlan {
             (of.pairs > 1, "pairs", ONE_QUEUE),
             (of.threads > 1, "threads", ONE_QUEUE),
             (run.sync == SyncPoint::Iteration, "legacy-sync", NO_EXCHANGE),
-            (
-                run.report_all,
-                "report-all",
-                "a survey keeps no single samples",
-            ),
-            (
-                run.min_size < run.max_size,
-                "size",
-                "each test of a survey has one size",
-            ),
+            (run.report_all, "report-all", "a survey keeps no single samples"),
+            (run.min_size < run.max_size, "size", "each test of a survey has one size"),
         ];
         match refused.into_iter().find(|(is_used, ..)| *is_used) {
-            Some((_, option, why)) => Err(Failure::usage(format!(
-                "--{option} is not possible in a survey: {why}"
-            ))),
+            Some((_, option, why)) => {
+                Err(Failure::usage(format!("--{option} is not possible in a survey: {why}")))
+            }
             None => Ok(Self {
                 tool,
                 run,

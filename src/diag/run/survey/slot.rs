@@ -13,10 +13,7 @@ const MARGIN: u32 = 8;
 /// Returns the window of a slot of this `length`. The set-up may begin before the slot.
 pub fn window(begins: Instant, length: Duration) -> Window {
     let margin = length / MARGIN;
-    Window {
-        ready: begins + margin,
-        ends: begins + (length - margin),
-    }
+    Window { ready: begins + margin, ends: begins + (length - margin) }
 }
 
 /// Returns the length of a slot whose operations may take five times as long as a pair is measured,

@@ -39,11 +39,7 @@ pub fn nic_plan(device: &str) -> NicPlan {
 pub fn begin(nics: &mut Nics, number: u32, tools: &[&str], pair: Duration) {
     let of = |tool: &&str| {
         // Small buffers: debug builds take long to fill them.
-        let option = if tool.ends_with("bw") {
-            "--list-size=4"
-        } else {
-            "--latency-gap=0"
-        };
+        let option = if tool.ends_with("bw") { "--list-size=4" } else { "--latency-gap=0" };
         let plan = plan(tool, &[option]);
         TestPlan {
             // Tests run side by side.
@@ -68,11 +64,7 @@ impl Rig {
         let plans = devices.iter().map(|device| nic_plan(device));
         let mut nics = Nics::open(plans.collect()).unwrap();
         begin(&mut nics, 10, tools, PAIR);
-        Self {
-            nics,
-            tests: tools.len(),
-            start: Instant::now(),
-        }
+        Self { nics, tests: tools.len(), start: Instant::now() }
     }
 
     fn address(&self, nic: u32) -> FabricAddress {
@@ -87,10 +79,7 @@ impl Rig {
             stage: Stage::Sweep,
             round: 7,
             active: 1,
-            pair: Pair {
-                initiator: NicId(10 + initiator),
-                target: NicId(10 + target),
-            },
+            pair: Pair { initiator: NicId(10 + initiator), target: NicId(10 + target) },
             part,
             peer: self.address(peer),
         };
@@ -138,10 +127,7 @@ impl Rig {
 
 /// Returns the result of a pair: from its target, if there is one.
 fn merged(report: &BlockReport, initiator: u32, target: u32) -> PairResult {
-    let pair = Pair {
-        initiator: NicId(initiator),
-        target: NicId(target),
-    };
+    let pair = Pair { initiator: NicId(initiator), target: NicId(target) };
     let mut of_pair = report.results.iter().filter(|result| result.pair == pair);
     let one = of_pair.next().expect("a result");
     let other = of_pair.next().filter(|_| !is_untested(one));
@@ -169,27 +155,14 @@ fn measures_pair_with_each_tool() {
     let mut rig = Rig::new(&["soft80", "soft81"], &tools);
     for (test, tool) in (0..).zip(TOOLS) {
         let result = rig.measure(test, 0, 1);
-        assert_eq!(
-            (result.test, result.round, result.active),
-            (TestId(test), 7, 1)
-        );
+        assert_eq!((result.test, result.round, result.active), (TestId(test), 7, 1));
         match figures(&result) {
-            Figures::Latency {
-                count,
-                min_ns,
-                p5_ns,
-                median_ns,
-                p99_ns,
-                max_ns,
-            } => {
+            Figures::Latency { count, min_ns, p5_ns, median_ns, p99_ns, max_ns } => {
                 assert!(!tool.measures_bandwidth() && p99_ns.is_some() == (count >= 1000));
                 assert!(Some(min_ns) <= p5_ns && p5_ns <= Some(median_ns));
                 assert!(median_ns <= max_ns && min_ns > 0);
             }
-            Figures::Bandwidth {
-                bytes_per_second,
-                operations_per_second,
-            } => {
+            Figures::Bandwidth { bytes_per_second, operations_per_second } => {
                 assert!(tool.measures_bandwidth() && operations_per_second > 0.0);
                 assert!(bytes_per_second >= operations_per_second);
             }
@@ -238,9 +211,7 @@ fn late_block_is_untested() {
     rig.start -= 2 * SLOT;
     let report = rig.run_at(Duration::ZERO, 1, tasks);
     for result in &report.results {
-        let Answer::Untested(why) = &result.answer else {
-            panic!("{result:?}")
-        };
+        let Answer::Untested(why) = &result.answer else { panic!("{result:?}") };
         assert_eq!(why, &Untested::Late);
     }
     assert_eq!(report.results.len(), 2);
@@ -252,9 +223,7 @@ fn nic_that_cannot_be_opened_says_why() {
     let mut plan = nic_plan("soft89");
     plan.service.svc_id = Some(77);
     let nics = Nics::open(vec![plan, nic_plan("soft89")]).unwrap();
-    let [refused, open] = &nics.facts()[..] else {
-        panic!("two NICs")
-    };
+    let [refused, open] = &nics.facts()[..] else { panic!("two NICs") };
     let why = refused.failure.as_deref().unwrap();
     assert!(why.contains("service 77 of soft89"), "{why}");
     assert_eq!(refused.address, None);

@@ -38,9 +38,8 @@ const SET_BY_SOFTWARE: u64 = 3;
 /// begins with 02:00:00, or with 06 where that is the prefix of the fabric (health.md 2.2). `None`
 /// for any other address: switches do not route to it.
 pub fn algorithmic_bits(mac: &str) -> Option<u32> {
-    let octets: Option<Vec<u8>> = (mac.split(':'))
-        .map(|octet| u8::from_str_radix(octet, 16).ok())
-        .collect();
+    let octets: Option<Vec<u8>> =
+        (mac.split(':')).map(|octet| u8::from_str_radix(octet, 16).ok()).collect();
     match octets?[..] {
         [0x02, 0, 0, high, middle, low] | [0x06, _, _, high, middle, low] => {
             Some(u32::from_be_bytes([0, high, middle, low]))
@@ -57,9 +56,7 @@ pub fn algorithmic(files: &Files) -> Finding {
     };
     let address = algorithmic_bits(&mac);
     let nid = files.nid();
-    let assigned = files
-        .of_interface("addr_assign_type")
-        .and_then(|text| text.parse::<u64>().ok());
+    let assigned = files.of_interface("addr_assign_type").and_then(|text| text.parse::<u64>().ok());
     let problem = match (address, nid, assigned) {
         (_, _, Some(assigned)) if assigned != SET_BY_SOFTWARE => {
             Some(format!("addr_assign_type {assigned}"))
@@ -84,9 +81,8 @@ pub fn retry_handler(files: &Files) -> Finding {
                 return Finding::compared(&RETRY_HANDLER, value, "running", Verdict::Bad);
             }
             let timeouts = files.of_retry_handler("spt_timeouts");
-            let value = timeouts.map_or("running".to_owned(), |timeouts| {
-                format!("running, {timeouts} timeouts")
-            });
+            let value = timeouts
+                .map_or("running".to_owned(), |timeouts| format!("running, {timeouts} timeouts"));
             Finding::compared(&RETRY_HANDLER, value, "running", Verdict::Good)
         },
     )
@@ -159,10 +155,7 @@ mod tests {
             made_up.write_of_host("run/cxi/cxi0/parked_nids", peers);
             made_up.write_of_host("run/cxi/cxi0/config/down_nid_wait_time", limit);
             let found = parked(&made_up.files);
-            assert_eq!(
-                (found.verdict, found.value.as_deref()),
-                (verdict, Some(value))
-            );
+            assert_eq!((found.verdict, found.value.as_deref()), (verdict, Some(value)));
         }
     }
 }

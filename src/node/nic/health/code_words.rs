@@ -120,13 +120,9 @@ impl Rate {
             return Err(Gap::Missing);
         };
         match Change::between(before, after) {
-            Change::Counted {
-                by,
-                within: Some(within),
-            } if !within.is_zero() => Ok(Self {
-                count: by,
-                seconds: within.as_secs_f64(),
-            }),
+            Change::Counted { by, within: Some(within) } if !within.is_zero() => {
+                Ok(Self { count: by, seconds: within.as_secs_f64() })
+            }
             Change::Counted { .. } => Err(Gap::Missing),
             Change::Reset => Err(Gap::Reset),
         }
@@ -171,18 +167,8 @@ pub fn evaluate(files: &Files, before: &CodeWords, after: &CodeWords) -> Vec<Fin
     let uncorrected = Rate::between(before.uncorrected, after.uncorrected);
     vec![
         flow(before, after, speed),
-        errors(
-            &UNCORRECTED,
-            uncorrected,
-            speed,
-            &Limits::uncorrected(driver, speed),
-        ),
-        errors(
-            &CORRECTED,
-            corrected,
-            speed,
-            &Limits::corrected(driver, speed),
-        ),
+        errors(&UNCORRECTED, uncorrected, speed, &Limits::uncorrected(driver, speed)),
+        errors(&CORRECTED, corrected, speed, &Limits::corrected(driver, speed)),
         lanes(before, after, speed),
         replays(before, after),
     ]
@@ -225,11 +211,7 @@ fn errors(
     let per_second = rate.per_second();
     let value = format!("{} ({per_second:.1}/s)", rate.bit_errors(bits));
     let number = |limit: f64| {
-        if limit < 1000.0 {
-            format!("{limit}/s")
-        } else {
-            format!("BER {:.0e}", limit / bits)
-        }
+        if limit < 1000.0 { format!("{limit}/s") } else { format!("BER {:.0e}", limit / bits) }
     };
     let suspect = number(limits.suspect);
     let limit = match limits.bad {
@@ -243,9 +225,7 @@ fn errors(
 /// The worst lane. The driver of Cassini 1 warns of a lane at a part of the limit of the link.
 fn lanes(before: &CodeWords, after: &CodeWords, speed: Option<LinkSpeed>) -> Finding {
     let rates = before.lanes.iter().zip(&after.lanes);
-    let rates: Vec<_> = rates
-        .map(|(before, after)| Rate::between(*before, *after))
-        .collect();
+    let rates: Vec<_> = rates.map(|(before, after)| Rate::between(*before, *after)).collect();
     if rates.iter().any(|rate| matches!(rate, Err(Gap::Reset))) {
         return Gap::Reset.finding(&LANES);
     }
@@ -254,17 +234,10 @@ fn lanes(before: &CodeWords, after: &CodeWords, speed: Option<LinkSpeed>) -> Fin
     let Some((lane, worst)) = rates.max_by(|one, other| one.1.total_cmp(&other.1)) else {
         return Finding::absent(&LANES);
     };
-    let value = if worst == 0.0 {
-        "none".to_owned()
-    } else {
-        format!("lane {lane}: {worst:.1}/s")
-    };
+    let value = if worst == 0.0 { "none".to_owned() } else { format!("lane {lane}: {worst:.1}/s") };
     match speed.and_then(|speed| speed.cassini_1) {
         None => Finding::shown(&LANES, value),
-        Some(Corrected {
-            max_of_lane_per_s: limit,
-            ..
-        }) => {
+        Some(Corrected { max_of_lane_per_s: limit, .. }) => {
             let verdict = unless_good(worst > limit, Verdict::Suspect);
             Finding::compared(&LANES, value, format!("{limit:.3e}/s"), verdict)
         }
@@ -296,10 +269,8 @@ mod tests {
     fn found(counter: &str, by: u64, files: &[(&str, &str)], item: &Item) -> Finding {
         let made_up = MadeUp::new(files);
         let read = |value: u64, seconds: u64| {
-            made_up.write(
-                &format!("telemetry/{counter}"),
-                &format!("{value}@{seconds}.000000000\n"),
-            );
+            made_up
+                .write(&format!("telemetry/{counter}"), &format!("{value}@{seconds}.000000000\n"));
             CodeWords::read(&made_up.files)
         };
         let (before, after) = (read(1_000, 100), read(1_000 + by, 104));
@@ -330,12 +301,9 @@ mod tests {
     #[test]
     fn corrected_errors_are_suspect_above_marginal_rate_and_above_limit_bad() {
         let of = |by| found("hni_pcs_corrected_cw", by, &CASSINI_1, &CORRECTED).verdict;
-        for (by, verdict) in [
-            (850_000, Good),
-            (850_004, Suspect),
-            (85_000_000, Suspect),
-            (85_000_004, Bad),
-        ] {
+        for (by, verdict) in
+            [(850_000, Good), (850_004, Suspect), (85_000_000, Suspect), (85_000_004, Bad)]
+        {
             assert_eq!(of(by), verdict, "{by}");
         }
     }
@@ -343,11 +311,7 @@ mod tests {
     /// The numbers of HPE's sample output (health.md 1.8).
     #[test]
     fn prints_bit_error_rates_as_cxi_stat_does() {
-        let of = |by| {
-            found("hni_pcs_corrected_cw", by, &CASSINI_1, &CORRECTED)
-                .value
-                .unwrap()
-        };
+        let of = |by| found("hni_pcs_corrected_cw", by, &CASSINI_1, &CORRECTED).value.unwrap();
         assert_eq!(of(0), "BER <1.176e-12 (0.0/s)");
         assert_eq!(of(8), "BER 9.412e-12 (2.0/s)");
         assert_eq!(of(32), "BER 3.765e-11 (8.0/s)");

@@ -34,12 +34,8 @@ pub static GOVERNOR: Item = Item {
 };
 
 /// Free huge pages.
-pub static HUGE_PAGES: Item = Item {
-    code: "huge-pages",
-    name: "free huge pages",
-    source: "-",
-    remedy: "shown only",
-};
+pub static HUGE_PAGES: Item =
+    Item { code: "huge-pages", name: "free huge pages", source: "-", remedy: "shown only" };
 
 /// The kernel.
 pub static KERNEL: Item = Item {
@@ -90,20 +86,12 @@ pub fn locality(files: &Files, allowed: &[u32]) -> Finding {
     };
     let is_far = !allowed.is_empty() && !allowed.iter().any(|cpu| local.contains(cpu));
     let limit = format!("allowed: {}", shown(allowed));
-    Finding::compared(
-        &LOCALITY,
-        value,
-        limit,
-        unless_good(is_far, Verdict::Suspect),
-    )
+    Finding::compared(&LOCALITY, value, limit, unless_good(is_far, Verdict::Suspect))
 }
 
 /// The items of the host that do not depend on a NIC; `library` is the file of libcxi.
 pub fn findings(machine: &Machine, library: Option<String>) -> Vec<Finding> {
-    let kernel = rustix::system::uname()
-        .release()
-        .to_string_lossy()
-        .into_owned();
+    let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     vec![
         governor(machine),
         huge_pages(machine),
@@ -124,9 +112,7 @@ fn governor(machine: &Machine) -> Finding {
         0 => return Finding::absent(&GOVERNOR),
         1 => counts.keys().cloned().collect(),
         _ => {
-            let each = counts
-                .iter()
-                .map(|(name, count)| format!("{name} ({count} CPUs)"));
+            let each = counts.iter().map(|(name, count)| format!("{name} ({count} CPUs)"));
             each.collect::<Vec<_>>().join(", ")
         }
     };
@@ -138,17 +124,9 @@ fn governor(machine: &Machine) -> Finding {
 fn huge_pages(machine: &Machine) -> Finding {
     let free = [HugePage::Mib2, HugePage::Gib1]
         .into_iter()
-        .filter_map(|size| {
-            Some(format!(
-                "{} of {size}",
-                machine.huge_pages(size, None)?.free
-            ))
-        });
+        .filter_map(|size| Some(format!("{} of {size}", machine.huge_pages(size, None)?.free)));
     let free: Vec<String> = free.collect();
-    Finding::shown_if(
-        &HUGE_PAGES,
-        Some(free.join(", ")).filter(|text| !text.is_empty()),
-    )
+    Finding::shown_if(&HUGE_PAGES, Some(free.join(", ")).filter(|text| !text.is_empty()))
 }
 
 #[cfg(test)]
@@ -162,11 +140,7 @@ mod tests {
     fn translation_is_suspect() {
         let host = MadeUpHost::new(&[("sys/kernel/iommu_groups/0/type", "DMA\n")]);
         let evaluate = |files: &Files| iommu(files, &host.machine());
-        let cases = [
-            ("identity\n", Good),
-            ("DMA-FQ\n", Suspect),
-            ("", NotAvailable),
-        ];
+        let cases = [("identity\n", Good), ("DMA-FQ\n", Suspect), ("", NotAvailable)];
         assert_verdicts("iommu_group/type", evaluate, &cases);
         let bare = MadeUpHost::new(&[]);
         std::fs::create_dir_all(bare.machine().root().join(IOMMU_GROUPS)).unwrap();
@@ -178,15 +152,9 @@ mod tests {
     fn cpus_far_from_the_nic_are_suspect() {
         let made_up = MadeUp::new(&[("local_cpulist", "8-15\n"), ("numa_node", "1\n")]);
         let near = locality(&made_up.files, &[0, 8]);
-        assert_eq!(
-            (near.verdict, near.value.as_deref()),
-            (Good, Some("1 (CPUs 8-15)"))
-        );
+        assert_eq!((near.verdict, near.value.as_deref()), (Good, Some("1 (CPUs 8-15)")));
         assert_eq!(locality(&made_up.files, &[0, 7]).verdict, Suspect);
-        assert_eq!(
-            locality(&MadeUp::new(&[]).files, &[0]).verdict,
-            NotAvailable
-        );
+        assert_eq!(locality(&MadeUp::new(&[]).files, &[0]).verdict, NotAvailable);
     }
 
     #[test]
@@ -194,24 +162,15 @@ mod tests {
         let of = |second: &str| {
             let host = MadeUpHost::new(&[
                 ("sys/devices/system/cpu/online", "0-1\n"),
-                (
-                    "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
-                    "performance\n",
-                ),
-                (
-                    "sys/devices/system/cpu/cpu1/cpufreq/scaling_governor",
-                    second,
-                ),
+                ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n"),
+                ("sys/devices/system/cpu/cpu1/cpufreq/scaling_governor", second),
             ]);
             governor(&host.machine())
         };
         assert_eq!(of("performance\n").verdict, Good);
         let mixed = of("powersave\n");
         let value = "performance (1 CPUs), powersave (1 CPUs)";
-        assert_eq!(
-            (mixed.verdict, mixed.value.as_deref()),
-            (Suspect, Some(value))
-        );
+        assert_eq!((mixed.verdict, mixed.value.as_deref()), (Suspect, Some(value)));
         let none = MadeUpHost::new(&[("sys/devices/system/cpu/online", "0-1\n")]);
         assert_eq!(governor(&none.machine()).verdict, NotAvailable);
     }
@@ -221,9 +180,6 @@ mod tests {
         let free = "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
         let host = MadeUpHost::new(&[(free, "5\n")]);
         let found = huge_pages(&host.machine());
-        assert_eq!(
-            (found.verdict, found.value.as_deref()),
-            (Shown, Some("5 of 2M"))
-        );
+        assert_eq!((found.verdict, found.value.as_deref()), (Shown, Some("5 of 2M")));
     }
 }

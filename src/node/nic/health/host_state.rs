@@ -45,10 +45,7 @@ pub struct HostCounts {
 impl HostCounts {
     /// Reads the counts.
     pub fn read(machine: &Machine) -> Self {
-        Self {
-            throttlings: machine.throttlings(),
-            errors: machine.memory_errors(),
-        }
+        Self { throttlings: machine.throttlings(), errors: machine.memory_errors() }
     }
 
     /// Returns what has happened since `before`; without it, the counts are shown.
@@ -97,10 +94,7 @@ fn memory_errors(before: Option<MemoryErrors>, after: Option<MemoryErrors>) -> F
 }
 
 fn kinds(errors: MemoryErrors) -> String {
-    let MemoryErrors {
-        corrected,
-        uncorrected,
-    } = errors;
+    let MemoryErrors { corrected, uncorrected } = errors;
     format!("{corrected} corrected and {uncorrected} uncorrected")
 }
 
@@ -136,10 +130,7 @@ mod tests {
     fn counts(throttlings: u64, corrected: u64, uncorrected: u64) -> HostCounts {
         HostCounts {
             throttlings: Some(throttlings),
-            errors: Some(MemoryErrors {
-                corrected,
-                uncorrected,
-            }),
+            errors: Some(MemoryErrors { corrected, uncorrected }),
         }
     }
 

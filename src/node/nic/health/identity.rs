@@ -39,20 +39,12 @@ pub static ESM: Item = Item {
 };
 
 /// The generation of the chip.
-pub static GENERATION: Item = Item {
-    code: "generation",
-    name: "generation",
-    source: "-",
-    remedy: "shown only",
-};
+pub static GENERATION: Item =
+    Item { code: "generation", name: "generation", source: "-", remedy: "shown only" };
 
 /// The number of the card.
-pub static SERIAL: Item = Item {
-    code: "serial",
-    name: "serial number",
-    source: "-",
-    remedy: "shown only",
-};
+pub static SERIAL: Item =
+    Item { code: "serial", name: "serial number", source: "-", remedy: "shown only" };
 
 /// The version of the firmware.
 pub static FIRMWARE: Item = Item {
@@ -89,10 +81,8 @@ const MEMORIES: [&str; 10] = [
 
 /// Uncorrectable errors of memories of the chip since the driver was loaded.
 pub fn memory_errors(files: &Files) -> Finding {
-    let counts: Vec<(&str, u64)> = MEMORIES
-        .iter()
-        .filter_map(|name| Some((*name, files.counter(name)?.value)))
-        .collect();
+    let counts: Vec<(&str, u64)> =
+        MEMORIES.iter().filter_map(|name| Some((*name, files.counter(name)?.value))).collect();
     if counts.is_empty() {
         return Finding::absent(&MEMORY_ERRORS);
     }
@@ -100,16 +90,9 @@ pub fn memory_errors(files: &Files) -> Finding {
         let block = name.split('_').next().unwrap_or_default();
         format!("{} {count}", block.to_uppercase())
     };
-    let with_errors: Vec<String> = counts
-        .iter()
-        .filter(|(_, count)| *count > 0)
-        .map(of_block)
-        .collect();
-    let value = if with_errors.is_empty() {
-        "0".to_owned()
-    } else {
-        with_errors.join(", ")
-    };
+    let with_errors: Vec<String> =
+        counts.iter().filter(|(_, count)| *count > 0).map(of_block).collect();
+    let value = if with_errors.is_empty() { "0".to_owned() } else { with_errors.join(", ") };
     let verdict = unless_good(!with_errors.is_empty(), Verdict::Bad);
     let total: u64 = counts.iter().map(|(_, count)| count).sum();
     Finding::compared(&MEMORY_ERRORS, value, "0", verdict).with_number(total as f64)
@@ -140,14 +123,9 @@ pub fn class_ceiling(files: &Files) -> Finding {
     let mut known: Vec<_> = BULK_CLASSES.into_iter().filter_map(ceiling).collect();
     known.sort_by_key(|(percent, _)| *percent);
     let limited = known.iter().filter(|(percent, _)| *percent < 100);
-    let limited: Vec<String> = limited
-        .map(|(percent, class)| format!("{percent} % of {class}"))
-        .collect();
-    let value = if limited.is_empty() {
-        NO_CEILING.to_owned()
-    } else {
-        limited.join(", ")
-    };
+    let limited: Vec<String> =
+        limited.map(|(percent, class)| format!("{percent} % of {class}")).collect();
+    let value = if limited.is_empty() { NO_CEILING.to_owned() } else { limited.join(", ") };
     Finding::shown_if(&CLASS_CEILING, (!known.is_empty()).then_some(value))
 }
 
@@ -156,9 +134,7 @@ pub fn class_ceiling(files: &Files) -> Finding {
 pub fn ceiling_of(class: TrafficClass, value: &str) -> Option<&str> {
     let end = format!(" of {class}");
     let own = value.split(", ").find(|part| part.ends_with(&end));
-    BULK_CLASSES
-        .contains(&class)
-        .then(|| own.unwrap_or(NO_CEILING))
+    BULK_CLASSES.contains(&class).then(|| own.unwrap_or(NO_CEILING))
 }
 
 /// The extended speed of the connection to the host, which some blades have.
@@ -177,15 +153,9 @@ pub fn versions(files: &Files, generation: Option<Generation>, is_software: bool
             Generation::Cassini2 => "2",
         });
         let version = version.filter(|version| version != "unknown");
-        version
-            .or(number.map(str::to_owned))
-            .map(|version| format!("Cassini {version}"))
+        version.or(number.map(str::to_owned)).map(|version| format!("Cassini {version}"))
     };
-    let kind = if files.is_virtual_function() {
-        ", virtual function"
-    } else {
-        ""
-    };
+    let kind = if files.is_virtual_function() { ", virtual function" } else { "" };
     let generation = generation.map(|generation| format!("{generation}{kind}"));
     vec![
         Finding::shown_if(&GENERATION, generation),
@@ -203,11 +173,7 @@ mod tests {
 
     #[test]
     fn any_uncorrectable_memory_error_is_bad() {
-        let cases = [
-            ("0@1.000000000\n", Good),
-            ("1@1.000000000\n", Bad),
-            ("", NotAvailable),
-        ];
+        let cases = [("0@1.000000000\n", Good), ("1@1.000000000\n", Bad), ("", NotAvailable)];
         for name in ["atu_mem_ucor_err_cntr", "hni_ucor_ecc_err_cntr"] {
             assert_verdicts(&format!("telemetry/{name}"), memory_errors, &cases);
         }
@@ -215,11 +181,7 @@ mod tests {
 
     #[test]
     fn unknown_profile_is_suspect() {
-        let cases = [
-            ("HPC\n", Good),
-            ("LL_BE_BD_ET\n", Good),
-            ("OTHER\n", Suspect),
-        ];
+        let cases = [("HPC\n", Good), ("LL_BE_BD_ET\n", Good), ("OTHER\n", Suspect)];
         assert_verdicts("traffic_classes/active_qos_profile", qos_profile, &cases);
     }
 
@@ -256,9 +218,7 @@ mod tests {
             ("uc/qspi_blob_version", "1.5.53\n"),
         ]);
         let found = versions(&made_up.files, Some(Generation::Cassini1), false);
-        let values = found
-            .iter()
-            .map(|found| (found.value.as_deref(), found.verdict));
+        let values = found.iter().map(|found| (found.value.as_deref(), found.verdict));
         let values: Vec<_> = values.collect();
         let expected = [
             (Some("Cassini 1.1"), Shown),

@@ -76,19 +76,12 @@ impl Finding {
 
     /// An item without a value, and why.
     pub fn untested(item: &'static Item, why: impl Into<String>) -> Self {
-        Self {
-            note: Some(why.into()),
-            ..Self::absent(item)
-        }
+        Self { note: Some(why.into()), ..Self::absent(item) }
     }
 
     /// A value without a limit.
     pub fn shown(item: &'static Item, value: impl Into<String>) -> Self {
-        Self {
-            value: Some(value.into()),
-            verdict: Verdict::Shown,
-            ..Self::absent(item)
-        }
+        Self { value: Some(value.into()), verdict: Verdict::Shown, ..Self::absent(item) }
     }
 
     /// A value without a limit, if there is one.
@@ -103,20 +96,12 @@ impl Finding {
         limit: impl Into<String>,
         verdict: Verdict,
     ) -> Self {
-        Self {
-            value: Some(value.into()),
-            limit: Some(limit.into()),
-            verdict,
-            ..Self::absent(item)
-        }
+        Self { value: Some(value.into()), limit: Some(limit.into()), verdict, ..Self::absent(item) }
     }
 
     /// Adds the value as a number in base units.
     pub(super) fn with_number(self, number: f64) -> Self {
-        Self {
-            number: Some(number),
-            ..self
-        }
+        Self { number: Some(number), ..self }
     }
 }
 

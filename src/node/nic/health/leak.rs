@@ -128,18 +128,12 @@ mod tests {
         let long = in_use(start, 100, [3, 1, 0, 0, 0], 5);
         let with_packets = in_use(start, 100, [3, 1, 0, 0, 0], 6);
         let others = in_use(start, 100, [0, 0, 1, 0, 0], 5);
-        let unknown = |of: &ResourceUse| ResourceUse {
-            packets: None,
-            ..of.clone()
-        };
+        let unknown = |of: &ResourceUse| ResourceUse { packets: None, ..of.clone() };
         for (case, found) in [
             ("in use", long.since(&before, false)),
             ("too short", short.since(&before, true)),
             ("packets", with_packets.since(&before, true)),
-            (
-                "without counters",
-                unknown(&long).since(&unknown(&before), true),
-            ),
+            ("without counters", unknown(&long).since(&unknown(&before), true)),
             ("other resources", others.since(&before, true)),
         ] {
             assert_eq!(found.verdict, Verdict::Shown, "{case}");

@@ -137,10 +137,7 @@ pub fn down_cause(files: &Files) -> Option<String> {
         let entries = (0..10).map(|index| {
             let file =
                 |name: &str| files.text(&format!("port/0/link/{directory}/{prefix}{name}_{index}"));
-            (
-                file("time").and_then(|time| decimal(&time)),
-                file("cause_map"),
-            )
+            (file("time").and_then(|time| decimal(&time)), file("cause_map"))
         });
         let known =
             entries.filter(|(time, cause)| time.is_some_and(|time| time > 0) && cause.is_some());
@@ -148,10 +145,7 @@ pub fn down_cause(files: &Files) -> Option<String> {
     };
     let failed = newest("last_up_fail", "up_fail_").map(|of| (of, "did not come up"));
     let went_down = newest("last_down", "").map(|of| (of, "went down"));
-    let ((_, cause), what) = went_down
-        .into_iter()
-        .chain(failed)
-        .max_by_key(|of| of.0.0)?;
+    let ((_, cause), what) = went_down.into_iter().chain(failed).max_by_key(|of| of.0.0)?;
     Some(format!("{what}: {}", cause?))
 }
 
@@ -176,10 +170,7 @@ pub fn speed(files: &Files, generation: Option<Generation>, expected: Option<f64
     let Some((text, gigabits)) = of_modes.or_else(of_properties) else {
         return Finding::absent(&SPEED);
     };
-    match (
-        gigabits,
-        expected.or(generation.map(Generation::link_gigabits)),
-    ) {
+    match (gigabits, expected.or(generation.map(Generation::link_gigabits))) {
         (Some(gigabits), Some(limit)) => {
             let verdict = unless_good(gigabits < limit, Verdict::Bad);
             Finding::compared(&SPEED, text, format!("{limit} Gb/s"), verdict)
@@ -215,17 +206,8 @@ pub fn layer_retry(files: &Files) -> Finding {
         return Finding::absent(&LAYER_RETRY);
     };
     let is_on = matches!(state.as_str(), "on" | "running");
-    let limit = if files.text("port/link_layer_retry").is_some() {
-        "on"
-    } else {
-        "running"
-    };
-    Finding::compared(
-        &LAYER_RETRY,
-        state,
-        limit,
-        unless_good(!is_on, Verdict::Bad),
-    )
+    let limit = if files.text("port/link_layer_retry").is_some() { "on" } else { "running" };
+    Finding::compared(&LAYER_RETRY, state, limit, unless_good(!is_on, Verdict::Bad))
 }
 
 /// Whether the link is in a loopback mode.
@@ -233,11 +215,7 @@ pub fn loopback(files: &Files) -> Finding {
     let Some(mode) = either(files, "port/loopback", "port/0/link/config/loopback") else {
         return Finding::absent(&LOOPBACK);
     };
-    let off = if files.text("port/loopback").is_some() {
-        "off"
-    } else {
-        "disabled"
-    };
+    let off = if files.text("port/loopback").is_some() { "off" } else { "disabled" };
     let verdict = unless_good(mode != off, Verdict::Bad);
     Finding::compared(&LOOPBACK, mode, off, verdict)
 }
@@ -271,9 +249,8 @@ pub fn media(files: &Files, generation: Option<Generation>) -> Finding {
 
 /// How often the link was restarted before `now`, in seconds since 1970.
 pub fn flaps(files: &Files, now: u64) -> Finding {
-    let times: Vec<u64> = (0..10)
-        .filter_map(|at| files.number(&format!("link_restarts/time_{at}")))
-        .collect();
+    let times: Vec<u64> =
+        (0..10).filter_map(|at| files.number(&format!("link_restarts/time_{at}"))).collect();
     if times.is_empty() {
         return Finding::absent(&FLAPS);
     }
@@ -303,19 +280,12 @@ pub fn flaps(files: &Files, now: u64) -> Finding {
 /// Whether the driver of Cassini 2 warns of code words with errors.
 pub fn warnings(files: &Files) -> Finding {
     let crossed = |which: &str| files.text(&format!("port/0/link/{which}_warn_limit_crossed"));
-    let found = [
-        ("corrected", crossed("ccw")),
-        ("uncorrected", crossed("ucw")),
-    ];
+    let found = [("corrected", crossed("ccw")), ("uncorrected", crossed("ucw"))];
     if found.iter().all(|(_, crossed)| crossed.is_none()) {
         return Finding::absent(&WARNINGS);
     }
     let is_crossed = |(_, crossed): &&(_, Option<String>)| crossed.as_deref() == Some("yes");
-    let names: Vec<&str> = found
-        .iter()
-        .filter(is_crossed)
-        .map(|(name, _)| *name)
-        .collect();
+    let names: Vec<&str> = found.iter().filter(is_crossed).map(|(name, _)| *name).collect();
     let verdict = unless_good(!names.is_empty(), Verdict::Suspect);
     let value = if names.is_empty() {
         "none".to_owned()
@@ -388,63 +358,27 @@ mod tests {
             of(cassini1, None),
             &[("200000\n", Good), ("100000", Bad)],
         );
-        assert_verdicts(
-            "properties/speed",
-            of(cassini2, None),
-            &[("200000\n", NotAvailable)],
-        );
+        assert_verdicts("properties/speed", of(cassini2, None), &[("200000\n", NotAvailable)]);
     }
 
     #[test]
     fn compares_modes_of_both_generations() {
-        assert_verdicts(
-            "port/link_layer_retry",
-            layer_retry,
-            &[("on", Good), ("off", Bad)],
-        );
-        assert_verdicts(
-            "port/0/llr/state",
-            layer_retry,
-            &[("running", Good), ("off", Bad)],
-        );
-        assert_verdicts(
-            "port/loopback",
-            loopback,
-            &[("off", Good), ("internal", Bad)],
-        );
+        assert_verdicts("port/link_layer_retry", layer_retry, &[("on", Good), ("off", Bad)]);
+        assert_verdicts("port/0/llr/state", layer_retry, &[("running", Good), ("off", Bad)]);
+        assert_verdicts("port/loopback", loopback, &[("off", Good), ("internal", Bad)]);
         let mode = "port/0/link/config/loopback";
-        assert_verdicts(
-            mode,
-            loopback,
-            &[("disabled", Good), ("enabled-remote", Bad)],
-        );
-        let cases = [
-            ("pfc/802.1qbb", Good),
-            ("none", Bad),
-            ("global/802.3x", Bad),
-        ];
+        assert_verdicts(mode, loopback, &[("disabled", Good), ("enabled-remote", Bad)]);
+        let cases = [("pfc/802.1qbb", Good), ("none", Bad), ("global/802.3x", Bad)];
         assert_verdicts("port/pause", pause, &cases);
         assert_verdicts("port/0/pause", pause, &cases);
         let pause_map = "port/0/link/config/pause_map";
         assert_verdicts(pause_map, pause, &[("none", NotAvailable)]);
-        let cases = [
-            ("electrical", Good),
-            ("optical", Good),
-            ("unknown", Suspect),
-            ("NA", Suspect),
-        ];
+        let cases =
+            [("electrical", Good), ("optical", Good), ("unknown", Suspect), ("NA", Suspect)];
         let of_hardware = |files: &Files| media(files, Some(Generation::Cassini1));
         assert_verdicts("port/media", of_hardware, &cases);
-        assert_verdicts(
-            "port/media",
-            |files| media(files, None),
-            &[("unknown", Shown)],
-        );
-        assert_verdicts(
-            "properties/hpc_mtu",
-            mtu,
-            &[("2112\n", Good), ("1500\n", Suspect)],
-        );
+        assert_verdicts("port/media", |files| media(files, None), &[("unknown", Shown)]);
+        assert_verdicts("properties/hpc_mtu", mtu, &[("2112\n", Good), ("1500\n", Suspect)]);
     }
 
     #[test]
@@ -461,27 +395,14 @@ mod tests {
         }
         assert_eq!(value(), "down, did not come up: no-media");
         write("last_up_fail/up_fail_time", 3, "100\n");
-        write(
-            "last_up_fail/up_fail_cause_map",
-            3,
-            "media-error unsupported-cable\n",
-        );
-        assert_eq!(
-            value(),
-            "down, did not come up: media-error unsupported-cable"
-        );
+        write("last_up_fail/up_fail_cause_map", 3, "media-error unsupported-cable\n");
+        assert_eq!(value(), "down, did not come up: media-error unsupported-cable");
         write("last_down/time", 0, "101\n");
-        assert_eq!(
-            value(),
-            "down, did not come up: media-error unsupported-cable"
-        );
+        assert_eq!(value(), "down, did not come up: media-error unsupported-cable");
         write("last_down/cause_map", 0, "rlink-down\n");
         assert_eq!(value(), "down, went down: rlink-down");
         made_up.write("port/0/link/state", "up\n");
-        assert_eq!(
-            (state(&made_up.files).verdict, value()),
-            (Good, "up".into())
-        );
+        assert_eq!((state(&made_up.files).verdict, value()), (Good, "up".into()));
     }
 
     #[test]
@@ -511,10 +432,7 @@ mod tests {
         };
         assert_eq!(of(&[]).verdict, Good);
         let four = of(&[0, 60, 120, 3599, 3600]);
-        assert_eq!(
-            (four.verdict, four.value.as_deref()),
-            (Good, Some("4 in 1 h, 5 in 10 h"))
-        );
+        assert_eq!((four.verdict, four.value.as_deref()), (Good, Some("4 in 1 h, 5 in 10 h")));
         assert_eq!(of(&[0, 60, 120, 180, 3599]).verdict, Bad);
         assert_eq!(of(&[35_999; 9]).verdict, Good);
         assert_eq!(of(&[35_999; 10]).verdict, Bad);
@@ -532,9 +450,6 @@ mod tests {
         assert_eq!(ahead(5).verdict, Bad);
         let unknown = ahead(10);
         let note = "10 link flaps have times ahead of the clock of this node";
-        assert_eq!(
-            (unknown.verdict, unknown.note.as_deref()),
-            (NotAvailable, Some(note))
-        );
+        assert_eq!((unknown.verdict, unknown.note.as_deref()), (NotAvailable, Some(note)));
     }
 }

@@ -169,10 +169,7 @@ mod tests {
 
     #[test]
     fn each_item_has_its_own_code_and_name() {
-        for unique in [
-            ITEMS.map(|item| item.code).to_vec(),
-            ITEMS.map(|item| item.name).to_vec(),
-        ] {
+        for unique in [ITEMS.map(|item| item.code).to_vec(), ITEMS.map(|item| item.name).to_vec()] {
             let mut sorted = unique.clone();
             sorted.sort_unstable();
             sorted.dedup();

@@ -139,10 +139,7 @@ pub fn upstream(path: &PciePath) -> Finding {
     let slower: Vec<String> = slower.filter(is_slower).map(between).collect();
     let note = (!slower.is_empty())
         .then(|| format!("slower than the link of the NIC {}", slower.join(", ")));
-    Finding {
-        note,
-        ..Finding::shown(&UPSTREAM, values.join(", "))
-    }
+    Finding { note, ..Finding::shown(&UPSTREAM, values.join(", ")) }
 }
 
 /// Returns the links above the link of the NIC.
@@ -172,11 +169,8 @@ fn compared(
     };
     let above = above_slot(path).iter();
     let links: Vec<Figure> = above.map(|link| Figure::of(measure, link)).collect();
-    let mut degraded: Vec<(f64, &Figure)> = links
-        .iter()
-        .chain([&nic])
-        .filter_map(|link| Some((link.degradation()?, link)))
-        .collect();
+    let mut degraded: Vec<(f64, &Figure)> =
+        links.iter().chain([&nic]).filter_map(|link| Some((link.degradation()?, link))).collect();
     degraded.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let (link, verdict, note) = match degraded.first() {
         Some((_, worst)) => (*worst, Verdict::Bad, ends_of(measure, &degraded)),
@@ -197,11 +191,7 @@ fn compared(
         }
     };
     let place = link.link.filter(|_| verdict == Verdict::Bad).map(between);
-    Finding {
-        place,
-        note,
-        ..finding.with_number(current * measure.base_units)
-    }
+    Finding { place, note, ..finding.with_number(current * measure.base_units) }
 }
 
 /// Returns where the degraded links are, the worst first, and what their ends can do. `None` if
@@ -214,10 +204,7 @@ fn ends_of(measure: &Measure, degraded: &[(f64, &Figure)]) -> Option<String> {
             _ => format!("also {} ", text(link.current?)),
         };
         let most = [link.max_of_upper?, link.max?].map(text).join(" and ");
-        Some(format!(
-            "{start}{}; they can do {most}",
-            between(link.link?)
-        ))
+        Some(format!("{start}{}; they can do {most}", between(link.link?)))
     };
     let places: Vec<String> = degraded.iter().enumerate().filter_map(place).collect();
     (!places.is_empty()).then(|| places.join("; "))

@@ -63,9 +63,7 @@ pub fn aer(files: &Files) -> Vec<Finding> {
     ]
     .into_iter()
     .map(|(item, name, limit, beyond)| {
-        let total = files
-            .text(&format!("aer_dev_{name}"))
-            .and_then(|text| total(&text));
+        let total = files.text(&format!("aer_dev_{name}")).and_then(|text| total(&text));
         total.map_or_else(
             || Finding::absent(item),
             |count| {
@@ -91,11 +89,7 @@ pub fn aer_of_bridges(files: &Files, path: &PciePath) -> Finding {
         .filter(|(_, _, count)| *count > 0)
         .map(|(address, name, count)| format!("{address} {name} {count}"))
         .collect();
-    let value = if with_errors.is_empty() {
-        "0".to_owned()
-    } else {
-        with_errors.join(", ")
-    };
+    let value = if with_errors.is_empty() { "0".to_owned() } else { with_errors.join(", ") };
     Finding::shown(&AER_BRIDGES, value)
 }
 
@@ -190,34 +184,12 @@ mod tests {
     #[test]
     fn counts_of_error_reporting_have_the_limits_of_slingshot_diag() {
         for (name, number, below, beyond, verdict) in [
-            (
-                "fatal",
-                0,
-                "RxErr 0\nTOTAL_ERR_FATAL 0\n",
-                "TOTAL_ERR_FATAL 1\n",
-                Bad,
-            ),
-            (
-                "nonfatal",
-                1,
-                "TOTAL_ERR_NONFATAL 4",
-                "TOTAL_ERR_NONFATAL 5",
-                Suspect,
-            ),
-            (
-                "correctable",
-                2,
-                "RxErr 4\nBadTLP 5\n",
-                "RxErr 4\nBadTLP 6\n",
-                Suspect,
-            ),
+            ("fatal", 0, "RxErr 0\nTOTAL_ERR_FATAL 0\n", "TOTAL_ERR_FATAL 1\n", Bad),
+            ("nonfatal", 1, "TOTAL_ERR_NONFATAL 4", "TOTAL_ERR_NONFATAL 5", Suspect),
+            ("correctable", 2, "RxErr 4\nBadTLP 5\n", "RxErr 4\nBadTLP 6\n", Suspect),
         ] {
             let evaluate = |files: &Files| aer(files).remove(number);
-            let cases = [
-                (below, Good),
-                (beyond, verdict),
-                ("nothing\n", NotAvailable),
-            ];
+            let cases = [(below, Good), (beyond, verdict), ("nothing\n", NotAvailable)];
             assert_verdicts(&format!("aer_dev_{name}"), evaluate, &cases);
         }
     }

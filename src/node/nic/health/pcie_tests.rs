@@ -40,11 +40,7 @@ fn behind_switch(current: (u64, f64), most: f64) -> MadeUp {
 /// Returns what is found of lanes, speed, and the links above the slot.
 fn found(made_up: &MadeUp) -> [Finding; 3] {
     let path = PciePath::read(&made_up.files);
-    [
-        width(&made_up.files, &path),
-        speed(&made_up.files, &path, None),
-        upstream(&path),
-    ]
+    [width(&made_up.files, &path), speed(&made_up.files, &path, None), upstream(&path)]
 }
 
 fn verdicts(made_up: &MadeUp) -> [Verdict; 3] {
@@ -173,10 +169,7 @@ fn link_without_known_ends_is_not_judged() {
     let [width, speed, upstream] = found(&made_up);
     assert_eq!([width.verdict, speed.verdict], [Good, Good]);
     assert_eq!(texts(&upstream), ["x4 ? GT/s", "", ""]);
-    assert_eq!(
-        verdicts(&MadeUp::at(BEHIND_SWITCH)),
-        [NotAvailable, NotAvailable, Shown]
-    );
+    assert_eq!(verdicts(&MadeUp::at(BEHIND_SWITCH)), [NotAvailable, NotAvailable, Shown]);
 }
 
 #[test]

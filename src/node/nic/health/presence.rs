@@ -45,10 +45,7 @@ pub fn present() -> Finding {
 
 /// A NIC that does not exist; `note` names the NICs that do.
 pub fn absent(note: String) -> Finding {
-    Finding {
-        note: Some(note),
-        ..Finding::compared(&DEVICE, "absent", "present", Verdict::Bad)
-    }
+    Finding { note: Some(note), ..Finding::compared(&DEVICE, "absent", "present", Verdict::Bad) }
 }
 
 /// This number of NICs, of which the site expects `expected`.
@@ -72,9 +69,8 @@ pub fn driver(machine: &Machine) -> Finding {
     };
     let paths = names.into_iter().map(|name| directory.join(name));
     let unused = paths.filter(|path| is_nic(path) && !reading::exists(&path.join("driver")));
-    let mut names: Vec<String> = unused
-        .filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()))
-        .collect();
+    let mut names: Vec<String> =
+        unused.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();
     names.sort_unstable();
     match names.as_slice() {
         [] => Finding::compared(&DRIVER, "none", "none", Verdict::Good),

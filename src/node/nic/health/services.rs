@@ -14,10 +14,7 @@ pub static USABLE: Item = Item {
 /// Returns the finding for a device that cannot be opened. The NIC may be healthy, so it is
 /// suspect, not bad.
 pub fn unknown(why: impl Into<String>) -> Finding {
-    Finding {
-        verdict: Verdict::Suspect,
-        ..Finding::untested(&USABLE, why)
-    }
+    Finding { verdict: Verdict::Suspect, ..Finding::untested(&USABLE, why) }
 }
 
 /// Evaluates the numbers of the services that this process may use. In a job that has a service on
@@ -27,11 +24,7 @@ pub fn usable(services: &[u32], of_job: Option<u32>) -> Finding {
         let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
         numbers.join(", ")
     };
-    let value = if services.is_empty() {
-        "none for this user".to_owned()
-    } else {
-        list(services)
-    };
+    let value = if services.is_empty() { "none for this user".to_owned() } else { list(services) };
     match of_job {
         Some(service) => {
             let verdict = unless_good(!services.contains(&service), Verdict::Bad);

@@ -83,11 +83,7 @@ pub fn bandwidth(
         None => Finding::shown(item, value),
         Some(speed) => {
             let of_link = speed.gigabits_per_s * 1e9 / 8.0;
-            let parts = if *item == WRITE_BANDWIDTH {
-                WRITE_PARTS
-            } else {
-                READ_PARTS
-            };
+            let parts = if *item == WRITE_BANDWIDTH { WRITE_PARTS } else { READ_PARTS };
             let (suspect, bad) = (of_link * parts.0, of_link * parts.1);
             let verdict = if bytes_per_s < bad {
                 Verdict::Bad
@@ -118,10 +114,7 @@ pub fn disturbed(finding: Finding) -> Finding {
 }
 
 fn works(item: &'static Item, value: String) -> Finding {
-    Finding {
-        verdict: Verdict::Good,
-        ..Finding::shown(item, value)
-    }
+    Finding { verdict: Verdict::Good, ..Finding::shown(item, value) }
 }
 
 #[cfg(test)]
@@ -141,10 +134,7 @@ mod tests {
     #[test]
     fn busy_cpu_makes_nothing_bad() {
         let slow = latency(&WRITE, 1.0, false);
-        assert_eq!(
-            (slow.verdict, disturbed(slow.clone()).verdict),
-            (Bad, Suspect)
-        );
+        assert_eq!((slow.verdict, disturbed(slow.clone()).verdict), (Bad, Suspect));
         let fast = latency(&WRITE, 1e-6, false);
         assert_eq!(disturbed(fast.clone()), fast);
     }

@@ -86,11 +86,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         legacy: true,
         repeats: false,
         help: |tool| {
-            let implied = if tool.takes(Opt::NoIdc) {
-                "; implies --no-idc"
-            } else {
-                ""
-            };
+            let implied = if tool.takes(Opt::NoIdc) { "; implies --no-idc" } else { "" };
             format!(
                 "GPU that holds the transmit buffer of this side\n(default: system memory){implied}"
             )
@@ -129,10 +125,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         id: Opt::GpuType,
         short: Some('g'),
         long: "gpu-type",
-        value: Some(Value::new(
-            "TYPE",
-            Completion::Words(|| names(&GpuType::ALL)),
-        )),
+        value: Some(Value::new("TYPE", Completion::Words(|| names(&GpuType::ALL)))),
         governs: Governs::ThisProcess,
         legacy: true,
         repeats: false,
@@ -150,10 +143,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         id: Opt::GpuMap,
         short: None,
         long: "gpu-map",
-        value: Some(Value::new(
-            "WAY",
-            Completion::Words(|| words(&gpu::MAP_NAMES)),
-        )),
+        value: Some(Value::new("WAY", Completion::Words(|| words(&gpu::MAP_NAMES)))),
         governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,

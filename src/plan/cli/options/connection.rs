@@ -79,11 +79,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         set: |typed, value| {
             typed.is_token_new = value == "auto";
             let token = Token::new(value).ok_or("expected at least one character")?;
-            typed.token = Some(if typed.is_token_new {
-                Token::random()
-            } else {
-                token
-            });
+            typed.token = Some(if typed.is_token_new { Token::random() } else { token });
             Ok(())
         },
     },

@@ -120,10 +120,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         legacy: true,
         repeats: false,
         help: |tool| {
-            format!(
-                "Unmeasured iterations before each size (default: {})",
-                tool.defaults.warmup
-            )
+            format!("Unmeasured iterations before each size (default: {})", tool.defaults.warmup)
         },
         manual: |_| "The number of operations before the measured ones, for each size.",
         set: |typed, value| {

@@ -97,10 +97,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         id: Opt::CswapOp,
         short: Some('C'),
         long: "cswap-op",
-        value: Some(Value::new(
-            "CMP",
-            Completion::Words(|| words(&atomic::CSWAP_OPS)),
-        )),
+        value: Some(Value::new("CMP", Completion::Words(|| words(&atomic::CSWAP_OPS)))),
         governs: Governs::Run,
         legacy: true,
         repeats: false,
@@ -121,10 +118,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         id: Opt::AtomicType,
         short: Some('T'),
         long: "atomic-type",
-        value: Some(Value::new(
-            "TYPE",
-            Completion::Words(|| words(&atomic::TYPES)),
-        )),
+        value: Some(Value::new("TYPE", Completion::Words(|| words(&atomic::TYPES)))),
         governs: Governs::Run,
         legacy: true,
         repeats: false,

@@ -29,38 +29,14 @@ pub struct Group {
 
 /// All options, in the groups and the order of the help text.
 pub static GROUPS: [Group; 8] = [
-    Group {
-        title: "What is measured",
-        options: measured::OPTIONS,
-    },
-    Group {
-        title: "How long and how often",
-        options: duration::OPTIONS,
-    },
-    Group {
-        title: "Buffers",
-        options: buffers::OPTIONS,
-    },
-    Group {
-        title: "Placement",
-        options: placement::OPTIONS,
-    },
-    Group {
-        title: "Output",
-        options: output::OPTIONS,
-    },
-    Group {
-        title: "Connection",
-        options: connection::OPTIONS,
-    },
-    Group {
-        title: "Server",
-        options: server::OPTIONS,
-    },
-    Group {
-        title: "Client",
-        options: client::OPTIONS,
-    },
+    Group { title: "What is measured", options: measured::OPTIONS },
+    Group { title: "How long and how often", options: duration::OPTIONS },
+    Group { title: "Buffers", options: buffers::OPTIONS },
+    Group { title: "Placement", options: placement::OPTIONS },
+    Group { title: "Output", options: output::OPTIONS },
+    Group { title: "Connection", options: connection::OPTIONS },
+    Group { title: "Server", options: server::OPTIONS },
+    Group { title: "Client", options: client::OPTIONS },
 ];
 
 /// Returns the definitions of all options.
@@ -86,11 +62,8 @@ pub fn of_others(tool: &Tool, typed: &str) -> Option<String> {
         short.as_deref() == Some(typed) || typed.strip_prefix("--") == Some(option.long)
     })?;
     let (id, long, own) = (option.id, option.long, tool.name);
-    let name = if typed.starts_with("--") {
-        typed.to_owned()
-    } else {
-        format!("{typed} (--{long})")
-    };
+    let name =
+        if typed.starts_with("--") { typed.to_owned() } else { format!("{typed} (--{long})") };
     let is_for = |bandwidth: bool| {
         let has_all = |other: &Tool| other.takes(id) == (other.measures_bandwidth() == bandwidth);
         TOOLS.iter().all(has_all)
@@ -105,9 +78,6 @@ pub fn of_others(tool: &Tool, typed: &str) -> Option<String> {
     } else {
         let takers = TOOLS.iter().filter(|other| other.takes(id));
         let takers: Vec<&str> = takers.map(|other| other.name).collect();
-        format!(
-            "{name} is not an option of {own}: it is for {}",
-            takers.join(", ")
-        )
+        format!("{name} is not an option of {own}: it is for {}", takers.join(", "))
     })
 }

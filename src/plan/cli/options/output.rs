@@ -105,10 +105,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         id: Opt::Unit,
         short: None,
         long: "unit",
-        value: Some(Value::new(
-            "UNIT",
-            Completion::Words(|| names(&BandwidthUnit::ALL)),
-        )),
+        value: Some(Value::new("UNIT", Completion::Words(|| names(&BandwidthUnit::ALL)))),
         governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
@@ -189,10 +186,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         id: Opt::Counters,
         short: None,
         long: "counters",
-        value: Some(Value::optional(
-            "SET",
-            Completion::Words(|| names(&Preset::ALL)),
-        )),
+        value: Some(Value::optional("SET", Completion::Words(|| names(&Preset::ALL)))),
         governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,
@@ -210,11 +204,8 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              not available, and not 0. A server shows those of its own NIC."
         },
         set: |typed, value| {
-            typed.outputs.counters = Some(if value == LEFT_OUT {
-                Preset::Quick
-            } else {
-                text(value)?.parse()?
-            });
+            typed.outputs.counters =
+                Some(if value == LEFT_OUT { Preset::Quick } else { text(value)?.parse()? });
             Ok(())
         },
     },

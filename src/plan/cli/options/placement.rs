@@ -60,10 +60,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         id: Opt::Vni,
         short: None,
         long: "vni",
-        value: Some(Value::new(
-            "VNI|job",
-            Completion::Words(|| vec!["job".into()]),
-        )),
+        value: Some(Value::new("VNI|job", Completion::Words(|| vec!["job".into()]))),
         governs: Governs::ThisProcess,
         legacy: false,
         repeats: false,

@@ -144,11 +144,7 @@ pub fn deliver_with(event_type: c_event_type, code: c_return_code) {
     let head = (1 | u64::from(event_type) << 2) << 48 | u64::from(code) << 56;
     // SAFETY: the tests keep the event queue allocated, and access its memory only atomically.
     let word = unsafe { AtomicU64::from_ptr(at.wrapping_add(8).cast()) };
-    assert_eq!(
-        word.load(Ordering::Relaxed),
-        0,
-        "the bytes have not been zeroed"
-    );
+    assert_eq!(word.load(Ordering::Relaxed), 0, "the bytes have not been zeroed");
     word.store(head, Ordering::Release);
 }
 
@@ -198,11 +194,7 @@ pub fn launch_word(index: usize, offset: usize) -> u64 {
 pub fn make_stale(index: usize, slots: u32) {
     let (commands, _) = with(|state| state.queues[index]);
     // SAFETY: the tests keep the queue, which has `slots` slots, allocated.
-    unsafe {
-        commands
-            .wrapping_add(8)
-            .write_bytes(0xee, slots as usize * 64 - 8)
-    };
+    unsafe { commands.wrapping_add(8).write_bytes(0xee, slots as usize * 64 - 8) };
 }
 
 /// Returns the memory of command queue `index`, of `slots` slots, and its launch page.
@@ -255,10 +247,7 @@ pub fn api() -> Api {
 
 /// Returns the table with a progress hook.
 pub fn api_with_progress() -> Api {
-    Api {
-        progress: Some(progress),
-        ..api()
-    }
+    Api { progress: Some(progress), ..api() }
 }
 
 unsafe extern "C" fn progress(_: *mut cxil_dev) {
@@ -303,26 +292,16 @@ fn release<T>(kind: Kind, object: *mut T) -> c_int {
             .iter()
             .position(|object| object.kind == kind && object.address == address)
         else {
-            state
-                .violations
-                .push(format!("released a {kind:?} that does not exist"));
+            state.violations.push(format!("released a {kind:?} that does not exist"));
             return -libc::EINVAL;
         };
-        if state
-            .objects
-            .iter()
-            .any(|object| object.holds.contains(&address))
-        {
+        if state.objects.iter().any(|object| object.holds.contains(&address)) {
             return -libc::EBUSY;
         }
         if state.fail_release == Some(kind) {
             return -libc::EIO;
         }
-        if let Some(user) = state
-            .objects
-            .iter()
-            .find(|object| object.needs.contains(&address))
-        {
+        if let Some(user) = state.objects.iter().find(|object| object.needs.contains(&address)) {
             let violation = format!("released a {kind:?} before a {:?} that needs it", user.kind);
             state.violations.push(violation);
         }
@@ -344,10 +323,7 @@ unsafe extern "C" fn get_device_list(list: *mut *mut cxil_device_list) -> c_int 
         info: [cxil_devinfo; 2],
     }
     let infos = [device_info(0), device_info(1)];
-    let boxed = Box::new(List {
-        count: 2,
-        info: infos,
-    });
+    let boxed = Box::new(List { count: 2, info: infos });
     // SAFETY: the caller passes a valid out pointer.
     unsafe { list.write(Box::into_raw(boxed).cast()) };
     0
@@ -452,13 +428,7 @@ unsafe extern "C" fn alloc_domain(
     out: *mut *mut cxil_domain,
 ) -> c_int {
     let pid = if pid == C_PID_ANY { 0 } else { pid };
-    allocate(
-        Kind::Domain,
-        cxil_domain { vni, pid },
-        &[lni as usize],
-        &[],
-        out,
-    )
+    allocate(Kind::Domain, cxil_domain { vni, pid }, &[lni as usize], &[], out)
 }
 
 unsafe extern "C" fn destroy_domain(domain: *mut cxil_domain) -> c_int {
@@ -495,11 +465,7 @@ unsafe extern "C" fn unmap(md: *mut cxi_md) -> c_int {
     let region = unsafe { md.read() };
     let result = release(Kind::Region, md);
     if !is_mapped(region.va as usize + 4096) {
-        with(|state| {
-            state
-                .violations
-                .push("freed pages before they were unmapped".into())
-        });
+        with(|state| state.violations.push("freed pages before they were unmapped".into()));
     }
     result
 }
@@ -538,13 +504,7 @@ unsafe extern "C" fn alloc_evtq(
     if !with(|state| state.omit_pointers) {
         queue.sw_state_addr = SW_STATE.as_ptr();
     }
-    allocate(
-        Kind::EventQueue,
-        queue,
-        &[lni as usize, md as usize],
-        &[],
-        out,
-    )
+    allocate(Kind::EventQueue, queue, &[lni as usize, md as usize], &[], out)
 }
 
 unsafe extern "C" fn destroy_evtq(queue: *mut cxi_eq) -> c_int {
@@ -589,10 +549,7 @@ unsafe extern "C" fn alloc_cmdq(
     let mut needs = Vec::new();
     if options.flags & CXI_CQ_IS_TX != 0 {
         needs = with(|state| {
-            let profiles = state
-                .objects
-                .iter()
-                .filter(|object| object.kind == Kind::Profile);
+            let profiles = state.objects.iter().filter(|object| object.kind == Kind::Profile);
             profiles.map(|object| object.address).collect()
         });
     }

@@ -22,11 +22,7 @@ impl Bench {
         let rig = Rig::new();
         let trigger = TriggerQueue::new(&rig.profile, 1, &rig.events).unwrap();
         let counter = Counter::with_write_back(&rig.lni).unwrap();
-        Self {
-            rig,
-            trigger,
-            counter,
-        }
+        Self { rig, trigger, counter }
     }
 
     /// Emits a trigger event on the counter.
@@ -59,9 +55,7 @@ impl Bench {
 
     /// Waits until the counts are these.
     pub fn wait_counts(&mut self, success: u64, failure: u8) {
-        wait_for("the counts", || {
-            (self.counts() == (success, failure)).then_some(())
-        });
+        wait_for("the counts", || (self.counts() == (success, failure)).then_some(()));
     }
 
     /// Runs the NIC and expects no event of the initiator.
@@ -95,9 +89,6 @@ pub fn wait_for<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
         if let Some(value) = ready() {
             return value;
         }
-        assert!(
-            Instant::now() < deadline,
-            "time limit exceeded while waiting for {what}"
-        );
+        assert!(Instant::now() < deadline, "time limit exceeded while waiting for {what}");
     }
 }

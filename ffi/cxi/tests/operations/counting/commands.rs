@@ -113,12 +113,8 @@ fn orders_triggers_by_threshold_then_emission() {
     bench.expect_no_event();
     // The result shows the order of two commands at one threshold: first set, then add.
     bench.command(|batch, ct| {
-        batch
-            .emit_trigger_set(ct, 20, &other, Some(100), Some(1))
-            .unwrap();
-        batch
-            .emit_trigger_increment(ct, 20, &other, by(5, 1))
-            .unwrap();
+        batch.emit_trigger_set(ct, 20, &other, Some(100), Some(1)).unwrap();
+        batch.emit_trigger_increment(ct, 20, &other, by(5, 1)).unwrap();
     });
     bench.counter.add_success(12);
     assert_eq!(bench.triggered(), bench.at(9));
@@ -128,22 +124,17 @@ fn orders_triggers_by_threshold_then_emission() {
 #[test]
 fn chains_triggered_increments() {
     let mut bench = Bench::new();
-    let chain: Vec<Counter> = (0..20)
-        .map(|_| Counter::with_write_back(&bench.rig.lni).unwrap())
-        .collect();
+    let chain: Vec<Counter> =
+        (0..20).map(|_| Counter::with_write_back(&bench.rig.lni).unwrap()).collect();
     let mut before = &bench.counter;
     let mut batch = bench.trigger.batch();
     for counter in &chain {
-        batch
-            .emit_trigger_increment(before, 1, counter, by(1, 0))
-            .unwrap();
+        batch.emit_trigger_increment(before, 1, counter, by(1, 0)).unwrap();
         before = counter;
     }
     batch.emit_trigger_event(before, 1).unwrap();
     // The first counter also sets itself to zero.
-    batch
-        .emit_trigger_set(&bench.counter, 1, &bench.counter, Some(0), None)
-        .unwrap();
+    batch.emit_trigger_set(&bench.counter, 1, &bench.counter, Some(0), None).unwrap();
     batch.commit_doorbell();
     bench.expect_no_event();
     bench.counter.add_success(1);
@@ -163,9 +154,7 @@ fn cancels_waiting_operations_and_reports_canceled() {
     bench.arm(2);
     bench.command(|batch, ct| {
         batch.emit_trigger_event(&other, 1).unwrap();
-        batch
-            .emit_trigger_increment(ct, 1, &other, by(1, 0))
-            .unwrap();
+        batch.emit_trigger_increment(ct, 1, &other, by(1, 0)).unwrap();
         batch.emit_cancel(ct).unwrap();
     });
     assert_eq!(bench.triggered(), bench.cancelled(2));
@@ -205,9 +194,7 @@ fn refuses_trigger_beyond_service_limit() {
     let other = Counter::new(&bench.rig.lni).unwrap();
     let arm = |bench: &mut Bench, threshold| {
         bench.command(|batch, ct| {
-            batch
-                .emit_trigger_increment(ct, threshold, &other, by(1, 0))
-                .unwrap();
+            batch.emit_trigger_increment(ct, threshold, &other, by(1, 0)).unwrap();
         });
     };
     for threshold in 1..=LIMIT {

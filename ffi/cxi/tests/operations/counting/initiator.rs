@@ -174,9 +174,7 @@ fn counts_bytes_if_command_says_so() {
     assert_eq!(bench.counts(), (total, 0));
     // A failure counts once, whatever its length.
     let mut failing = bench.dma(C_CMD_PUT, PLAIN, 100);
-    failing
-        .set_event_ct_bytes(true)
-        .set_remote_offset(LEN as u64);
+    failing.set_event_ct_bytes(true).set_remote_offset(LEN as u64);
     bench.issue(&failing, 1);
     assert_eq!(bench.rig.completion().code, "NO_SPACE");
     assert_eq!(bench.counts(), (total, 1));
@@ -248,17 +246,12 @@ fn writes_counts_back_after_failure_but_not_after_success() {
 #[test]
 fn counts_sends() {
     let mut bench = bench();
-    for (disable, ack, each) in [
-        (true, false, 1),
-        (true, true, 2),
-        (false, true, 2),
-        (false, false, 1),
-    ] {
+    for (disable, ack, each) in
+        [(true, false, 1), (true, true, 2), (false, true, 2), (false, false, 1)]
+    {
         let (before, _) = bench.counts();
         let mut put = bench.dma(C_CMD_PUT, PLAIN, 5000);
-        put.set_event_send_disable(disable)
-            .set_event_ct_send(true)
-            .set_event_ct_ack(ack);
+        put.set_event_send_disable(disable).set_event_ct_send(true).set_event_ct_ack(ack);
         bench.arm(before + 4 * each);
         bench.issue(&put, 4);
         let mut sends = 0;

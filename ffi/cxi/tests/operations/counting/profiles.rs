@@ -96,10 +96,7 @@ fn keeps_order_of_completions_across_fence() {
     let long = rig.dma(C_CMD_PUT, PLAIN, LEN as u32);
     let mut refused = rig.dma(C_CMD_PUT, PLAIN, 8);
     refused.set_local_addr(1 << 50);
-    for (fence, expected) in [
-        (false, ["NO_TRANSLATION", "OK"]),
-        (true, ["OK", "NO_TRANSLATION"]),
-    ] {
+    for (fence, expected) in [(false, ["NO_TRANSLATION", "OK"]), (true, ["OK", "NO_TRANSLATION"])] {
         let mut batch = rig.transmit.batch();
         batch.emit_dma(&long).unwrap();
         if fence {

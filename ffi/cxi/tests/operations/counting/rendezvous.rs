@@ -16,11 +16,7 @@ const SIZE: usize = LEN / LIST;
 /// Returns a list entry that counts successes on `counter` and reports only failures.
 fn counted(rig: &Rig, portal: u16, counter: &Counter) -> TargetCmd {
     let mut entry = rig.entry(portal);
-    entry
-        .set_event_ct_comm(true)
-        .set_ct(counter.number())
-        .set_match_id(u32::MAX)
-        .set_match_bits(M);
+    entry.set_event_ct_comm(true).set_ct(counter.number()).set_match_id(u32::MAX).set_match_bits(M);
     entry
 }
 
@@ -63,8 +59,7 @@ fn counts_rendezvous_once_at_initiator_and_source_and_twice_at_target() {
             .set_ct(bench.counter.number());
         let mut batch = rig.transmit.batch();
         for at in 0..LIST {
-            put.set_remote_offset((at * SIZE) as u64)
-                .set_local_addr(rig.local.iova(at * SIZE));
+            put.set_remote_offset((at * SIZE) as u64).set_local_addr(rig.local.iova(at * SIZE));
             batch.emit_dma(&put).unwrap();
         }
         batch.commit_doorbell();
@@ -125,9 +120,7 @@ fn counts_unexpected_messages_when_received_and_when_found() {
         batch.emit_target(&command).unwrap();
         batch.commit_doorbell();
     }
-    wait_for("the counts", || {
-        (counts_of(&mut trigger, &found) == (1 + 400, 0)).then_some(())
-    });
+    wait_for("the counts", || (counts_of(&mut trigger, &found) == (1 + 400, 0)).then_some(()));
     assert_eq!(counts_of(&mut trigger, &landed), (600 + 400, 0));
     assert!(rig.target_events.poll().is_none());
 }
@@ -144,19 +137,15 @@ fn counts_failed_rendezvous_get() {
     let info = rig.device.info();
     // The PID in the match id of the put is not in use.
     let mut put = rig.dma(C_CMD_RENDEZVOUS_PUT, MATCHING, 100);
-    put.set_match_bits(M)
-        .set_initiator(address::match_id(info.pid_bits, 300, info.nid));
+    put.set_match_bits(M).set_initiator(address::match_id(info.pid_bits, 300, info.nid));
     assert_eq!(rig.run(&put).code, "OK");
     let reported = [(); 3].map(|()| {
         next(&mut rig.target_events, |event| {
             (event.event_type(), event.return_code() == ReturnCode::OK)
         })
     });
-    let expected = [
-        (EventType::PUT, true),
-        (EventType::RENDEZVOUS, true),
-        (EventType::REPLY, false),
-    ];
+    let expected =
+        [(EventType::PUT, true), (EventType::RENDEZVOUS, true), (EventType::REPLY, false)];
     assert_eq!(reported, expected);
     assert_eq!(counts_of(&mut trigger, &counter), (1, 1));
 }

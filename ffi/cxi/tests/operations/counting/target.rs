@@ -29,11 +29,7 @@ impl Target {
         entry.set_event_ct_comm(true).set_ct(counter.number());
         choose(&mut entry);
         rig.append(&entry);
-        Self {
-            bench,
-            counter,
-            trigger,
-        }
+        Self { bench, counter, trigger }
     }
 
     fn arm(&mut self, threshold: u64) {

@@ -18,9 +18,7 @@ fn bench() -> Bench {
 impl Bench {
     fn trigger_dma(&mut self, threshold: u64, dma: &FullDmaCmd) {
         let mut batch = self.trigger.batch();
-        batch
-            .emit_trigger_dma(&self.counter, threshold, dma)
-            .unwrap();
+        batch.emit_trigger_dma(&self.counter, threshold, dma).unwrap();
         batch.commit_doorbell();
     }
 }
@@ -91,9 +89,7 @@ fn runs_get_nonmatching_put_and_atomics_at_threshold() {
     batch.emit_trigger_dma_amo(ct, 1, &amo, false).unwrap();
     batch.emit_trigger_dma_amo(ct, 2, &amo, true).unwrap();
     batch.emit_trigger_dma(ct, 3, &get).unwrap();
-    batch
-        .emit_trigger_nomatch_dma(ct, 4, &nomatch(&put))
-        .unwrap();
+    batch.emit_trigger_nomatch_dma(ct, 4, &nomatch(&put)).unwrap();
     batch.commit_doorbell();
     bench.expect_no_event();
     assert_eq!(word(&bench.rig.remote, 0), 100);
@@ -190,9 +186,8 @@ fn refuses_embedded_command_that_is_no_operation() {
         let mut bench = bench();
         let dma = bench.rig.dma(opcode, PLAIN, 8);
         bench.trigger_dma(1, &dma);
-        let (kind, code) = next(&mut bench.rig.events, |event| {
-            (event.event_type(), event.return_code())
-        });
+        let (kind, code) =
+            next(&mut bench.rig.events, |event| (event.event_type(), event.return_code()));
         assert_eq!(kind, EventType::COMMAND_FAILURE, "opcode {opcode}");
         assert_eq!(code.name(), Some("ILLEGAL_OP"), "opcode {opcode}");
     }
@@ -210,9 +205,8 @@ fn refuses_destroyed_counter_when_triggered_command_runs() {
     bench.trigger_dma(1, &put);
     bench.expect_no_event();
     bench.counter.add_success(1);
-    let (kind, code) = next(&mut bench.rig.events, |event| {
-        (event.event_type(), event.return_code())
-    });
+    let (kind, code) =
+        next(&mut bench.rig.events, |event| (event.event_type(), event.return_code()));
     assert_eq!(kind, EventType::COMMAND_FAILURE);
     assert_eq!(code.name(), Some("PERM_VIOLATION"));
     // The queue still works.

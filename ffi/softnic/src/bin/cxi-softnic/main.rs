@@ -81,12 +81,7 @@ const PRELOADED: &str = "libsoftnic-faults.so";
 enum Request {
     Print(String),
     WriteSys(PathBuf),
-    Run {
-        program: OsString,
-        arguments: Vec<OsString>,
-        with_sys: bool,
-        is_verbose: bool,
-    },
+    Run { program: OsString, arguments: Vec<OsString>, with_sys: bool, is_verbose: bool },
 }
 
 fn main() -> ExitCode {
@@ -104,13 +99,10 @@ fn main() -> ExitCode {
         return fail(2, &message);
     }
     let result = match request {
-        Request::Run {
-            program,
-            arguments,
-            with_sys,
-            is_verbose,
-        } => prepared(&program, &arguments, with_sys)
-            .and_then(|command| execute(command, &program, is_verbose)),
+        Request::Run { program, arguments, with_sys, is_verbose } => {
+            prepared(&program, &arguments, with_sys)
+                .and_then(|command| execute(command, &program, is_verbose))
+        }
         Request::WriteSys(directory) => write_sys(&directory),
         Request::Print(_) => Ok(()),
     };
@@ -227,11 +219,7 @@ fn execute(mut command: Command, program: &OsStr, is_verbose: bool) -> Result<()
     } else {
         command.exec()
     };
-    let status = if error.kind() == io::ErrorKind::NotFound {
-        127
-    } else {
-        126
-    };
+    let status = if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 };
     Err((status, format!("{}: {error}", program.display())))
 }
 
@@ -241,11 +229,7 @@ fn execute(mut command: Command, program: &OsStr, is_verbose: bool) -> Result<()
 fn preloaded(directory: &Path) -> Option<OsString> {
     let path = fs::canonicalize(directory.join(PRELOADED)).ok()?;
     let has_separator = path.as_os_str().as_bytes().contains(&b' ');
-    Some(if has_separator {
-        PRELOADED.into()
-    } else {
-        path.into()
-    })
+    Some(if has_separator { PRELOADED.into() } else { path.into() })
 }
 
 /// Returns a list of `first` and what the environment variable contains.
@@ -264,8 +248,7 @@ fn library_directory() -> Result<PathBuf, String> {
     let directory = named.map(PathBuf::from).unwrap_or_else(|| {
         let executable = env::current_exe().ok();
         let own = executable.and_then(|path| path.parent().map(Path::to_owned));
-        own.filter(|own| own.join(LIBRARY).exists())
-            .unwrap_or_else(|| INSTALLED.into())
+        own.filter(|own| own.join(LIBRARY).exists()).unwrap_or_else(|| INSTALLED.into())
     });
     if directory.join(LIBRARY).exists() {
         Ok(directory)
@@ -278,10 +261,7 @@ fn write_sys(directory: &Path) -> Result<(), (u8, String)> {
     let entries = class_directory(Path::new(SYS)).map_err(|message| (2, message))?;
     if fs::read_dir(directory).is_ok_and(|mut present| present.next().is_some()) {
         let name = directory.display();
-        return Err((
-            2,
-            format!("--write-sys {name}: expected an empty or a new directory"),
-        ));
+        return Err((2, format!("--write-sys {name}: expected an empty or a new directory")));
     }
     sysfs::write(directory, &entries)
         .map_err(|error| (1, format!("{}: {error}", directory.display())))
@@ -303,10 +283,7 @@ mod tests {
             with_sys: true,
             is_verbose: false,
         };
-        assert_eq!(
-            parse(&["fi_info", "--no-sys", "-p"]).as_ref(),
-            Ok(&expected)
-        );
+        assert_eq!(parse(&["fi_info", "--no-sys", "-p"]).as_ref(), Ok(&expected));
         assert_eq!(parse(&["--", "fi_info", "--no-sys", "-p"]), Ok(expected));
     }
 

@@ -15,14 +15,8 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use softnic::summary;
 
 /// Signals that end the program, or mean something to it.
-const PASSED_ON: [c_int; 6] = [
-    libc::SIGHUP,
-    libc::SIGINT,
-    libc::SIGQUIT,
-    libc::SIGTERM,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
-];
+const PASSED_ON: [c_int; 6] =
+    [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGUSR1, libc::SIGUSR2];
 
 /// The process of the program; 0 before there is one.
 static CHILD: AtomicI32 = AtomicI32::new(0);

@@ -30,9 +30,8 @@ impl EventQueue {
         self.refresh();
         let used = 100 - (self.free_slots(self.write / SLOT) * 100 / self.slots) as u32;
         let Thresholds { base, delta, count } = self.thresholds;
-        let level = (0..count)
-            .filter(|step| used >= base.saturating_sub(step * delta))
-            .count() as u32;
+        let level =
+            (0..count).filter(|step| used >= base.saturating_sub(step * delta)).count() as u32;
         if level > self.level {
             self.write_status(level);
         }
@@ -65,8 +64,7 @@ impl EventQueue {
         // Readers accept the block when the copies at its start equal the times at its end.
         let (words, _) = status.bytes().as_chunks::<8>();
         for (index, bytes) in words.iter().enumerate().rev() {
-            self.word(8 * index)
-                .store(u64::from_le_bytes(*bytes), Ordering::Release);
+            self.word(8 * index).store(u64::from_le_bytes(*bytes), Ordering::Release);
         }
         if let Some(interrupt) = &self.interrupts[1]
             && !self.software_state().eq_sts_int_disable()

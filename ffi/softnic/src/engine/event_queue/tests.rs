@@ -37,11 +37,7 @@ fn rig() -> Rig {
     let buffer = memory.at(0, LEN).expose_provenance();
     // SAFETY: `memory` lives as long as the queue and is used for nothing else.
     let queue = unsafe { EventQueue::new(0, None, buffer, LEN, software.clone(), || (7, 9)) };
-    Rig {
-        memory,
-        software,
-        queue,
-    }
+    Rig { memory, software, queue }
 }
 
 fn event<const N: usize>(mark: u8) -> [u8; N] {
@@ -53,10 +49,7 @@ fn event<const N: usize>(mark: u8) -> [u8; N] {
 
 impl Rig {
     fn byte(&self, offset: usize) -> u8 {
-        self.memory
-            .word(offset & !7)
-            .load(Ordering::Relaxed)
-            .to_le_bytes()[offset % 8]
+        self.memory.word(offset & !7).load(Ordering::Relaxed).to_le_bytes()[offset % 8]
     }
 
     /// Zeroes all slots and acknowledges the slots before `read`, as software does.
@@ -75,11 +68,7 @@ fn packs_small_events_within_slots() {
     assert!(rig.queue.post(&event::<32>(0xb2)));
     assert!(rig.queue.post(&event::<32>(0xc3)));
     assert_eq!((rig.byte(64), rig.byte(80)), (0xa1, 0xb2));
-    assert_eq!(
-        (rig.byte(112 + 14), rig.byte(112 + 15)),
-        (0x7d, 0x01),
-        "filler"
-    );
+    assert_eq!((rig.byte(112 + 14), rig.byte(112 + 15)), (0x7d, 0x01), "filler");
     assert_eq!(rig.byte(128), 0xc3);
 }
 
@@ -100,22 +89,12 @@ fn reports_drops_in_status_block_until_acknowledged() {
     let flags = rig.byte(15);
     assert_eq!(flags & 0x11, 0x11, "unacknowledged, sequence 1");
     rig.queue.post(&event::<64>(1));
-    assert_eq!(
-        rig.byte(15) & 0x10,
-        0x10,
-        "sequence unchanged until acknowledged"
-    );
+    assert_eq!(rig.byte(15) & 0x10, 0x10, "sequence unchanged until acknowledged");
     let mut state = EqSwState::new();
     state.set_rd_ptr(1).set_event_drop_seq_no(true);
-    rig.software
-        .word(0)
-        .store(u64::from_le_bytes(*state.bytes()), Ordering::Release);
+    rig.software.word(0).store(u64::from_le_bytes(*state.bytes()), Ordering::Release);
     rig.queue.post(&event::<64>(1));
-    assert_eq!(
-        rig.byte(15) & 0x11,
-        0x01,
-        "the next drop has the other sequence bit"
-    );
+    assert_eq!(rig.byte(15) & 0x11, 0x01, "the next drop has the other sequence bit");
 }
 
 #[test]
@@ -161,24 +140,13 @@ fn keeps_reserved_slots_from_received_messages() {
         assert!(rig.queue.post(&event::<64>(1)));
     }
     assert!(!rig.queue.accepts(&[64]));
-    assert!(
-        rig.queue.post(&event::<64>(1)),
-        "not reserved against the NIC's own events"
-    );
+    assert!(rig.queue.post(&event::<64>(1)), "not reserved against the NIC's own events");
 }
 
 #[test]
 fn reports_rising_fill_levels() {
     let mut rig = rig();
-    rig.queue.configure(
-        0,
-        0,
-        Thresholds {
-            base: 90,
-            delta: 40,
-            count: 2,
-        },
-    );
+    rig.queue.configure(0, 0, Thresholds { base: 90, delta: 40, count: 2 });
     let mut levels = vec![];
     for _ in 0..SLOTS - 2 {
         rig.queue.post(&event::<64>(1));
@@ -266,10 +234,7 @@ fn combining_queue_writes_clear_slots_only() {
     let mut rig = rig();
     rig.queue.configure(0, 0, Thresholds::default());
     rig.memory.word(64 + 56).store(5, Ordering::Relaxed);
-    assert!(
-        !rig.queue.post(&event::<16>(1)),
-        "the slot is written as a whole"
-    );
+    assert!(!rig.queue.post(&event::<16>(1)), "the slot is written as a whole");
     rig.memory.word(64 + 56).store(0, Ordering::Relaxed);
     assert!(rig.queue.post(&event::<16>(1)));
 }

@@ -25,10 +25,7 @@ impl Node {
     }
 
     fn add(&mut self, ct: usize, success: u64) {
-        let change = Change::Add {
-            success,
-            failure: 0,
-        };
+        let change = Change::Add { success, failure: 0 };
         let Engine { counters, eqs, .. } = &mut self.engine;
         counters.change(ct, change, eqs);
     }
@@ -123,20 +120,13 @@ fn triggered_commands_wait_for_room_in_order() {
         initiator.add(ct, 1);
         settle(&mut initiator, &mut target);
         for step in 0..5 {
-            let user_ptr = initiator
-                .events
-                .word(initiator.read)
-                .load(Ordering::Acquire);
+            let user_ptr = initiator.events.word(initiator.read).load(Ordering::Acquire);
             assert_eq!(user_ptr, step, "room {room}");
             assert_eq!(initiator.event(), ACK_OK);
         }
         assert_eq!(initiator.event(), None);
         assert_eq!(initiator.counts(ct), (6, 0));
-        assert!(
-            (0..LEN)
-                .step_by(8)
-                .all(|at| target.word(at) == initiator.word(at))
-        );
+        assert!((0..LEN).step_by(8).all(|at| target.word(at) == initiator.word(at)));
     }
 }
 
@@ -178,10 +168,7 @@ fn triggered_commands_wait_for_free_transaction() {
     settle(&mut initiator, &mut target);
     assert_eq!(initiator.counts(ct), (4, 0));
     for user_ptr in 1..=3 {
-        let seen = initiator
-            .events
-            .word(initiator.read)
-            .load(Ordering::Acquire);
+        let seen = initiator.events.word(initiator.read).load(Ordering::Acquire);
         assert_eq!(seen, user_ptr);
         assert_eq!(initiator.event(), ACK_OK);
     }
@@ -194,11 +181,7 @@ fn limits_triggered_operations_of_nic_and_service() {
     let arm = |node: &mut Node, ct, threshold| {
         let action = Action::Event { eq: 0 };
         let Engine { counters, eqs, .. } = &mut node.engine;
-        let trigger = Trigger {
-            queue: None,
-            threshold,
-            action,
-        };
+        let trigger = Trigger { queue: None, threshold, action };
         counters.arm(ct, trigger, eqs)
     };
     let counters: Vec<usize> = (0..5)
@@ -218,9 +201,5 @@ fn limits_triggered_operations_of_nic_and_service() {
     node.add(counters[0], 1);
     assert_eq!(arm(&mut node, counters[4], 1), Ok(()));
     assert_eq!(arm(&mut node, counters[4], 1), Err(C_RC_RESOURCE_BUSY));
-    assert_eq!(
-        arm(&mut node, counters[0], 1),
-        Ok(()),
-        "it need not wait either"
-    );
+    assert_eq!(arm(&mut node, counters[0], 1), Ok(()), "it need not wait either");
 }

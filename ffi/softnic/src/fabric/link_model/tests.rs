@@ -25,12 +25,7 @@ fn link_model(change: impl FnOnce(&mut Settings)) -> LinkModel {
 }
 
 fn put(length: u16) -> Packet {
-    Packet {
-        kind: Kind::Put,
-        length,
-        total: length.into(),
-        ..Packet::default()
-    }
+    Packet { kind: Kind::Put, length, total: length.into(), ..Packet::default() }
 }
 
 #[test]
@@ -50,10 +45,7 @@ fn packets_occupy_the_link_one_after_another() {
     });
     // A byte takes 1 ns, and a packet has 64 more bytes.
     assert_eq!(link.send_to_next(&mut put(8), 10_000), 10_000 + 72 + 2000);
-    assert_eq!(
-        link.send_to_next(&mut put(2048), 10_000),
-        10_072 + 2112 + 2000
-    );
+    assert_eq!(link.send_to_next(&mut put(2048), 10_000), 10_072 + 2112 + 2000);
     // The link was idle before.
     assert_eq!(link.send_to_next(&mut put(0), 50_000), 50_000 + 64 + 2000);
 }
@@ -69,15 +61,7 @@ fn gets_occupy_links_as_long_as_puts() {
             let rest = if has_data { bytes } else { 0 };
             for offset in (0..rest.max(1)).step_by(MTU) {
                 let length = (rest - offset).min(MTU as u32) as u16;
-                link.send_to_next(
-                    &mut Packet {
-                        kind,
-                        offset,
-                        total: bytes,
-                        ..put(length)
-                    },
-                    0,
-                );
+                link.send_to_next(&mut Packet { kind, offset, total: bytes, ..put(length) }, 0);
             }
             link.busy_until
         };
@@ -121,23 +105,12 @@ fn jitter_is_evenly_distributed_and_repeatable() {
 fn fails_operations_with_given_numbers_only() {
     let mut link = link_model(|settings| {
         settings.faults.errors = vec![
-            InjectedError {
-                code: C_RC_PT_DISABLED,
-                selection: Selection::Number(3),
-            },
-            InjectedError {
-                code: C_RC_NO_SPACE,
-                selection: Selection::Number(5),
-            },
+            InjectedError { code: C_RC_PT_DISABLED, selection: Selection::Number(3) },
+            InjectedError { code: C_RC_NO_SPACE, selection: Selection::Number(5) },
         ];
     });
     let mut code = |kind, offset| {
-        let mut packet = Packet {
-            kind,
-            offset,
-            total: 9000,
-            ..Packet::default()
-        };
+        let mut packet = Packet { kind, offset, total: 9000, ..Packet::default() };
         link.send_to_next(&mut packet, 1);
         u32::from(packet.return_code)
     };
@@ -204,19 +177,14 @@ fn order_of_responses_does_not_change_faults_of_operations() {
         let mut link = link_model(|settings| {
             settings.faults.loss = 0.2;
             settings.faults.delay = Some((0.3, Duration::from_nanos(7)));
-            settings.faults.errors = vec![InjectedError {
-                code: C_RC_NO_SPACE,
-                selection: Selection::Probability(0.3),
-            }];
+            settings.faults.errors =
+                vec![InjectedError { code: C_RC_NO_SPACE, selection: Selection::Probability(0.3) }];
             settings.faults.down = down;
         });
         let mut outcome = Vec::new();
         for number in 0..200 {
             for _ in 0..answers[number % answers.len()] {
-                let mut answer = Packet {
-                    kind: Kind::Response,
-                    ..Packet::default()
-                };
+                let mut answer = Packet { kind: Kind::Response, ..Packet::default() };
                 link.send_to_next(&mut answer, number as u64);
             }
             let mut packet = put(8);
@@ -279,13 +247,7 @@ fn reads_of_host_memory_delay_first_packets() {
         settings.slowness.host_read = Duration::from_nanos(900);
     });
     let mut due = |kind, offset, length, origin| {
-        let mut packet = Packet {
-            kind,
-            offset,
-            total: 9000,
-            origin,
-            ..put(length)
-        };
+        let mut packet = Packet { kind, offset, total: 9000, origin, ..put(length) };
         link.send_to_next(&mut packet, 10_000)
     };
     let dues = [

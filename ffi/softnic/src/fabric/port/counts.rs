@@ -72,10 +72,8 @@ impl Port {
             if seen.wrapping_sub(request) as i32 >= 0 || left.is_zero() {
                 return;
             }
-            let left = Timespec {
-                tv_sec: left.as_secs() as i64,
-                tv_nsec: i64::from(left.subsec_nanos()),
-            };
+            let left =
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
             let _ = futex::wait(answered, futex::Flags::empty(), seen, Some(&left));
         }
     }

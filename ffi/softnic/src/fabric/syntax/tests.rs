@@ -27,10 +27,7 @@ fn reads_every_item() {
     assert_eq!((faults.seed, faults.loss, faults.corrupt), (7, 0.01, 0.75));
     assert_eq!(faults.retry, Duration::from_millis(5));
     assert_eq!(faults.delay, Some((0.25, Duration::from_micros(50))));
-    let down = (
-        Duration::from_millis(1500),
-        Some(Duration::from_millis(200)),
-    );
+    let down = (Duration::from_millis(1500), Some(Duration::from_millis(200)));
     assert_eq!(faults.down, Some(down));
     assert_eq!(faults.refusal, Some((C_RC_PERM_VIOLATION, 9)));
     let errors = [
@@ -40,10 +37,7 @@ fn reads_every_item() {
     ];
     let errors = errors.map(|(code, selection)| InjectedError { code, selection });
     assert_eq!(faults.errors, errors);
-    let slow = Between {
-        delay: Duration::from_micros(2),
-        bandwidth: Some(3e9),
-    };
+    let slow = Between { delay: Duration::from_micros(2), bandwidth: Some(3e9) };
     let slowness = Slowness {
         rx_bandwidth: Some(2e9),
         host_read: Duration::from_micros(3),
@@ -69,18 +63,9 @@ fn reads_every_item() {
         pcie_errors: 9.0,
         pcie: lanes(4, 8.0),
         pcie_path: vec![
-            PcieLink {
-                current: lanes(8, 32.0),
-                max: lanes(16, 32.0),
-            },
-            PcieLink {
-                current: lanes(16, 16.0),
-                max: lanes(16, 16.0),
-            },
-            PcieLink {
-                current: lanes(1, 2.5),
-                max: lanes(16, 16.0),
-            },
+            PcieLink { current: lanes(8, 32.0), max: lanes(16, 32.0) },
+            PcieLink { current: lanes(16, 16.0), max: lanes(16, 16.0) },
+            PcieLink { current: lanes(1, 2.5), max: lanes(16, 16.0) },
         ],
         esm: Some(25.0),
         up_fail: Some("no-media".into()),
@@ -119,10 +104,7 @@ fn variable_is_about_one_nic() {
     };
     let latency = Duration::from_micros(1);
     assert_eq!((read(3).latency, read(3).faults.loss), (latency, 0.0));
-    assert_eq!(
-        (read(4).latency, read(4).faults.loss),
-        (Duration::ZERO, 0.5)
-    );
+    assert_eq!((read(4).latency, read(4).faults.loss), (Duration::ZERO, 0.5));
     assert_eq!(read(5), Settings::default());
     // An item of another NIC is checked all the same.
     assert!(settings("nic=7,latency=1", "").is_err());
@@ -137,10 +119,7 @@ fn later_list_is_about_another_nic() {
     };
     assert_eq!([2, 3, 4].map(read), [(1, 2), (5, 2), (6, 2)]);
     let message = settings("latency=1us;;nic=3", "").unwrap_err();
-    assert!(
-        message.starts_with("CXIDIAG_LINK: '': expected "),
-        "{message}"
-    );
+    assert!(message.starts_with("CXIDIAG_LINK: '': expected "), "{message}");
 }
 
 #[test]
@@ -305,10 +284,7 @@ fn names_what_is_allowed() {
 #[test]
 fn rejects_duplicate_items() {
     let message = settings("latency=1ns,bandwidth=1GB/s,latency=2ns", "").unwrap_err();
-    assert_eq!(
-        message,
-        "CXIDIAG_LINK: 'latency=2ns': latency is given twice"
-    );
+    assert_eq!(message, "CXIDIAG_LINK: 'latency=2ns': latency is given twice");
     assert!(settings("jitter=1ns,jitter=1ns", "").is_err());
     assert!(settings("", "seed=1,seed=1").is_err());
     assert!(settings("", "class-delay=BULK_DATA:1us,class-delay=BULK_DATA:2us").is_err());
@@ -344,11 +320,7 @@ fn some_error() -> impl Strategy<Value = (String, InjectedError)> {
 }
 
 fn some_time() -> impl Strategy<Value = (String, Duration)> {
-    let unit = prop_oneof![
-        Just(("ns", 1)),
-        Just(("us", 1_000)),
-        Just(("ms", 1_000_000))
-    ];
+    let unit = prop_oneof![Just(("ns", 1)), Just(("us", 1_000)), Just(("ms", 1_000_000))];
     (0u64..3_600_000, unit).prop_map(|(value, (unit, nanoseconds))| {
         let time = Duration::from_nanos(value * nanoseconds);
         (format!("{value}{unit}"), time)

@@ -40,10 +40,7 @@ fn pcie_link(text: &str) -> Option<PcieLink> {
         Some((current, max)) => (pcie_lanes(current)?, pcie_lanes(max)?),
         None => {
             let current = pcie_lanes(text)?;
-            let max = PcieLanes {
-                width: PCIE_MAX.width,
-                speed: current.speed.max(PCIE_MAX.speed),
-            };
+            let max = PcieLanes { width: PCIE_MAX.width, speed: current.speed.max(PCIE_MAX.speed) };
             (current, max)
         }
     };
@@ -68,10 +65,7 @@ pub fn error(value: &str) -> Option<InjectedError> {
         let (code, chance) = value.split_once(':')?;
         (code, Selection::Probability(probability(chance)?))
     };
-    Some(InjectedError {
-        code: failure(code)?,
-        selection,
-    })
+    Some(InjectedError { code: failure(code)?, selection })
 }
 
 /// Parses the return code of a failure, a name or a number.
@@ -86,9 +80,7 @@ fn number_of_failure(text: &str) -> Option<ReturnCode> {
 }
 
 pub fn number_of_nic(text: &str) -> Option<u32> {
-    whole(text)
-        .filter(|number| *number < 100)
-        .map(|number| number as u32)
+    whole(text).filter(|number| *number < 100).map(|number| number as u32)
 }
 
 pub fn whole(text: &str) -> Option<u64> {
@@ -133,9 +125,8 @@ pub fn time(text: &str) -> Option<Duration> {
 /// Parses a bandwidth of at least 1 MB/s, below which a run would appear to hang.
 pub fn bandwidth(text: &str) -> Option<f64> {
     const UNITS: [(&str, f64); 2] = [("MB/s", 1e6), ("GB/s", 1e9)];
-    let (value, unit) = UNITS
-        .iter()
-        .find_map(|(unit, bytes)| Some((number(text.strip_suffix(unit)?)?, bytes)))?;
+    let (value, unit) =
+        UNITS.iter().find_map(|(unit, bytes)| Some((number(text.strip_suffix(unit)?)?, bytes)))?;
     Some(value * unit).filter(|rate| (1e6..=1e15).contains(rate))
 }
 

@@ -225,11 +225,7 @@ pub unsafe extern "C" fn cxil_svc_set_netns(
     svc_id: c_uint,
     netns: c_uint,
 ) -> c_int {
-    answer(|| {
-        change(from_c!(handle(dev))?, svc_id, |service| {
-            service.set_network_namespace(netns)
-        })
-    })
+    answer(|| change(from_c!(handle(dev))?, svc_id, |service| service.set_network_namespace(netns)))
 }
 
 /// Returns the network namespace that is a member of a service. EINVAL if there is none.

@@ -32,9 +32,7 @@ pub unsafe extern "C" fn cxil_get_amo_remap_to_pcie_fadd(
     answer(|| {
         let device = from_c!(handle(dev))?;
         let place = from_c!(output(amo_remap_to_pcie_fadd))?;
-        let opcode = device
-            .nic
-            .with(|engine| Ok(engine.wire.fetch_add.opcode()))?;
+        let opcode = device.nic.with(|engine| Ok(engine.wire.fetch_add.opcode()))?;
         *place = opcode.map_or(-1, c_int::from);
         Ok(())
     })

@@ -53,9 +53,7 @@ pub unsafe extern "C" fn cxil_read_n_cntrs(
         let number = |index: usize| {
             // SAFETY: the caller passes `count` numbers at `cntr`, of which this is one.
             let number = unsafe { *cntr.wrapping_add(index) };
-            u32::try_from(number)
-                .ok()
-                .filter(|&number| counter_names::is_in_library(number))
+            u32::try_from(number).ok().filter(|&number| counter_names::is_in_library(number))
         };
         let numbers: Option<Vec<u32>> = (0..count as usize).map(number).collect();
         let numbers = numbers.ok_or(Errno::INVAL)?;

@@ -25,11 +25,7 @@ pub unsafe extern "C" fn cxil_alloc_wait_obj(
             owner.wait_objects += 1;
             Ok(())
         })?;
-        *place = hand_out(WaitHandle {
-            nic: lni.nic.clone(),
-            lni: lni.number,
-            object,
-        });
+        *place = hand_out(WaitHandle { nic: lni.nic.clone(), lni: lni.number, object });
         Ok(())
     })
 }

@@ -97,10 +97,7 @@ fn service_of_driver() -> Service {
     Service {
         is_system: true,
         restricted_members: true,
-        members: [
-            (CXI_SVC_MEMBER_UID, Uid::ROOT.as_raw()),
-            (CXI_SVC_MEMBER_IGNORE, 0),
-        ],
+        members: [(CXI_SVC_MEMBER_UID, Uid::ROOT.as_raw()), (CXI_SVC_MEMBER_IGNORE, 0)],
         restricted_vnis: false,
         ..Service::plain(DRIVER_SVC_ID)
     }
@@ -109,10 +106,7 @@ fn service_of_driver() -> Service {
 /// Returns a resource group that is no service: lists have it since the driver after 14.0.1
 /// (libcxi.md 3.1).
 pub fn resource_group() -> Service {
-    Service {
-        restricted_vnis: false,
-        ..Service::plain(GROUP_ID)
-    }
+    Service { restricted_vnis: false, ..Service::plain(GROUP_ID) }
 }
 
 /// Returns the default service (libcxi.md 3.2).
@@ -120,29 +114,15 @@ fn default_service(enabled: bool) -> Service {
     let plain = Service::plain(CXI_DEFAULT_SVC_ID);
     let mut limits = plain.limits;
     limits[CXI_RSRC_TYPE_TLE as usize] = (DEFAULT_TLES, DEFAULT_TLES);
-    Service {
-        enabled,
-        vnis: vec![1, 10],
-        restricted_tcs: false,
-        limits,
-        ..plain
-    }
+    Service { enabled, vnis: vec![1, 10], restricted_tcs: false, limits, ..plain }
 }
 
 /// Returns the enabled default service, and a service for each case that programs meet.
 fn examples() -> Vec<Service> {
     vec![
         default_service(true),
-        Service {
-            restricted_vnis: false,
-            range: VniRange::new(16, 31),
-            ..Service::plain(2)
-        },
-        Service {
-            enabled: false,
-            vnis: vec![40],
-            ..Service::plain(3)
-        },
+        Service { restricted_vnis: false, range: VniRange::new(16, 31), ..Service::plain(2) },
+        Service { enabled: false, vnis: vec![40], ..Service::plain(3) },
         Service {
             restricted_members: true,
             members: [(CXI_SVC_MEMBER_UID, UNUSED_UID), (CXI_SVC_MEMBER_IGNORE, 0)],
@@ -159,10 +139,7 @@ fn service_of_job(user: Uid) -> Service {
     tcs[CXI_TC_BEST_EFFORT as usize] = true;
     Service {
         restricted_members: true,
-        members: [
-            (CXI_SVC_MEMBER_UID, user.as_raw()),
-            (CXI_SVC_MEMBER_IGNORE, 0),
-        ],
+        members: [(CXI_SVC_MEMBER_UID, user.as_raw()), (CXI_SVC_MEMBER_IGNORE, 0)],
         vnis: vec![1358, 1214],
         tcs,
         ..Service::plain(5)
@@ -224,11 +201,7 @@ impl Service {
             lnis_per_rgid: 1,
             exclusive_profiles: false,
         };
-        if service.is_consistent() {
-            Ok(service)
-        } else {
-            Err(Errno::INVAL)
-        }
+        if service.is_consistent() { Ok(service) } else { Err(Errno::INVAL) }
     }
 
     /// Whether the fields are consistent.
@@ -301,9 +274,7 @@ impl Service {
     /// Returns the network namespace that is a member, by its inode number.
     pub fn network_namespace(&self) -> Option<u32> {
         let mut members = self.members.iter().filter(|_| self.restricted_members);
-        members
-            .find(|(kind, _)| *kind == CXI_SVC_MEMBER_NET_NS)
-            .map(|&(_, number)| number)
+        members.find(|(kind, _)| *kind == CXI_SVC_MEMBER_NET_NS).map(|&(_, number)| number)
     }
 
     /// Makes a network namespace the only member. EEXIST for an unrestricted service, and for one
@@ -336,11 +307,7 @@ impl Service {
 
     /// Returns limit and reserved number for a kind of resource.
     pub fn limit(&self, kind: usize) -> (u16, u16) {
-        if self.resource_limits {
-            self.limits[kind]
-        } else {
-            (TOTALS[kind], 0)
-        }
+        if self.resource_limits { self.limits[kind] } else { (TOTALS[kind], 0) }
     }
 }
 

@@ -43,14 +43,7 @@ impl ServiceRegistry {
             Some(text) => text::parse(&text).ok_or(Errno::IO)?,
         };
         let uses = fabric.uses(&directory)?;
-        Ok(Self {
-            directory,
-            nid,
-            release: fabric.driver.release,
-            services,
-            uses,
-            initial,
-        })
+        Ok(Self { directory, nid, release: fabric.driver.release, services, uses, initial })
     }
 
     /// Returns the resource groups that lists have, by ascending number: the services, and since
@@ -133,9 +126,7 @@ impl ServiceRegistry {
 
     /// Returns the communication profiles of an RGID, by LCID.
     pub fn profiles_of(&self, rgid: u16) -> [Option<Profile>; PROFILES] {
-        let sharing: Vec<&Use> = (self.uses.iter())
-            .filter(|used| used.rgid == rgid)
-            .collect();
+        let sharing: Vec<&Use> = (self.uses.iter()).filter(|used| used.rgid == rgid).collect();
         std::array::from_fn(|lcid| sharing.iter().find_map(|used| used.profiles[lcid]))
     }
 
@@ -145,20 +136,15 @@ impl ServiceRegistry {
             let held = (0..PROFILES).filter(|&lcid| used.profiles[lcid].is_some());
             held.map(|lcid| (used.rgid, lcid))
         });
-        if lcids.collect::<HashSet<_>>().len() < MOST_PROFILES {
-            Ok(())
-        } else {
-            Err(Errno::NOSPC)
-        }
+        if lcids.collect::<HashSet<_>>().len() < MOST_PROFILES { Ok(()) } else { Err(Errno::NOSPC) }
     }
 
     /// Returns the RGID of the next LNI of a service: one with fewer LNIs than may share it, else
     /// the lowest free one; ENOSPC when all RGIDs are in use.
     pub fn next_rgid(&self, service: &Service) -> Result<u16, Errno> {
         let lnis = |rgid| self.uses.iter().filter(|used| used.rgid == rgid).count() as u32;
-        let mut own = (self.uses.iter())
-            .filter(|used| used.service == service.id)
-            .map(|used| used.rgid);
+        let mut own =
+            (self.uses.iter()).filter(|used| used.service == service.id).map(|used| used.rgid);
         own.find(|&rgid| lnis(rgid) < service.lnis_per_rgid)
             .or_else(|| (1..C_NUM_RGIDS as u16).find(|&rgid| lnis(rgid) == 0))
             .ok_or(Errno::NOSPC)
@@ -180,9 +166,7 @@ impl ServiceRegistry {
     /// Returns how many services other than `id` reserve resources of a kind.
     pub fn reserving(&self, id: u32, kind: cxi_rsrc_type) -> usize {
         let others = self.services.iter().filter(|other| other.id != id);
-        others
-            .filter(|other| other.limit(kind as usize).1 > 0)
-            .count()
+        others.filter(|other| other.limit(kind as usize).1 > 0).count()
     }
 
     /// Checks that the caller may use a VNI, and returns it in 16 bits (libcxi.md 5, 6).
@@ -196,11 +180,7 @@ impl ServiceRegistry {
     /// Checks a VNI for a domain, and returns it in 16 bits: as `check_vni` does, but before 13.0,
     /// without receive profiles, EINVAL for 0 and beyond 16 bits only (libcxi.md 6).
     pub fn check_vni_of_domain(&self, vni: u32) -> Result<u16, Errno> {
-        if self.has_profiles() {
-            self.check_vni(vni)
-        } else {
-            short(vni)
-        }
+        if self.has_profiles() { self.check_vni(vni) } else { short(vni) }
     }
 
     /// Checks a VNI for reserved PIDs of an LNI of service `own`: as `check_vni` does, but before
@@ -229,11 +209,7 @@ impl ServiceRegistry {
             (vni, vec![self.service(own)?])
         };
         let allows = |service: &&Service| !service.restricted_tcs || service.tcs[tc as usize];
-        if services.is_empty() || services.iter().any(allows) {
-            Ok(vni)
-        } else {
-            Err(Errno::INVAL)
-        }
+        if services.is_empty() || services.iter().any(allows) { Ok(vni) } else { Err(Errno::INVAL) }
     }
 
     /// Returns the VNIs that share PIDs with a VNI: the VNIs of the first enabled service that has
@@ -258,9 +234,7 @@ impl ServiceRegistry {
                 service.id == own
             }
         };
-        services
-            .find(decides)
-            .is_some_and(|service| service.exclusive_profiles)
+        services.find(decides).is_some_and(|service| service.exclusive_profiles)
     }
 
     /// Returns the services that allow the caller to use a VNI; none if root uses a VNI of no
@@ -362,21 +336,15 @@ pub fn publish(engine: &Engine<Fabric>, lni: usize) {
             engine
                 .tx
                 .iter()
-                .fold(engine.tx.retired_by(lni), |sum, (_, queue)| {
-                    of_lni(sum, queue.lni)
-                }),
+                .fold(engine.tx.retired_by(lni), |sum, (_, queue)| of_lni(sum, queue.lni)),
             engine
                 .tgt
                 .iter()
-                .fold(engine.tgt.retired_by(lni), |sum, (_, queue)| {
-                    of_lni(sum, queue.lni)
-                }),
+                .fold(engine.tgt.retired_by(lni), |sum, (_, queue)| of_lni(sum, queue.lni)),
             engine
                 .eqs
                 .iter()
-                .fold(engine.eqs.retired_by(lni), |sum, (_, queue)| {
-                    of_lni(sum, queue.lni)
-                }),
+                .fold(engine.eqs.retired_by(lni), |sum, (_, queue)| of_lni(sum, queue.lni)),
             engine.counters.count_of(lni) + engine.counters.retired_by(lni),
             0, // list entries, which `entries` has
             engine.counters.pending_of(lni),

@@ -40,28 +40,15 @@ fn line_of(service: &Service) -> String {
         service.is_system.into(),
         service.restricted_members.into(),
     ];
-    numbers.extend(
-        service
-            .members
-            .iter()
-            .flat_map(|&(kind, number)| [kind, number]),
-    );
-    numbers.extend([
-        u32::from(service.restricted_vnis),
-        service.vnis.len() as u32,
-    ]);
+    numbers.extend(service.members.iter().flat_map(|&(kind, number)| [kind, number]));
+    numbers.extend([u32::from(service.restricted_vnis), service.vnis.len() as u32]);
     numbers.extend(service.vnis.iter().map(|&vni| u32::from(vni)));
     let (first, last) = service.range_bounds();
     numbers.extend([u32::from(first), u32::from(last)]);
     numbers.push(service.restricted_tcs.into());
     numbers.extend(service.tcs.map(u32::from));
     numbers.push(service.resource_limits.into());
-    numbers.extend(
-        service
-            .limits
-            .iter()
-            .flat_map(|&(max, res)| [u32::from(max), u32::from(res)]),
-    );
+    numbers.extend(service.limits.iter().flat_map(|&(max, res)| [u32::from(max), u32::from(res)]));
     numbers.extend([
         u32::from(service.counter_pool),
         service.lnis_per_rgid,
@@ -145,13 +132,7 @@ mod tests {
         for (at, _) in line.char_indices() {
             assert_eq!(parse_line(&line[..at]), None, "cut at {at}");
         }
-        for hostile in [
-            "",
-            "x",
-            "1 2 3",
-            &line.replace(' ', "  "),
-            &format!("{line} 1"),
-        ] {
+        for hostile in ["", "x", "1 2 3", &line.replace(' ', "  "), &format!("{line} 1")] {
             assert_eq!(parse_line(hostile), None, "{hostile:?}");
         }
         let mut broken = examples()[0].clone();
@@ -159,27 +140,12 @@ mod tests {
         assert_eq!(parse_line(&line_of(&broken)), None);
         let [default, ranged, _, _, _] = examples().try_into().unwrap();
         for broken in [
-            Service {
-                id: 0,
-                ..default.clone()
-            },
-            Service {
-                lnis_per_rgid: 0,
-                ..default.clone()
-            },
-            Service {
-                lnis_per_rgid: 9,
-                ..default.clone()
-            },
-            Service {
-                range: Some(VniRange::single(5)),
-                ..default
-            },
+            Service { id: 0, ..default.clone() },
+            Service { lnis_per_rgid: 0, ..default.clone() },
+            Service { lnis_per_rgid: 9, ..default.clone() },
+            Service { range: Some(VniRange::single(5)), ..default },
             // Enabled without any VNI.
-            Service {
-                range: None,
-                ..ranged.clone()
-            },
+            Service { range: None, ..ranged.clone() },
         ] {
             assert_eq!(parse_line(&line_of(&broken)), None, "{broken:?}");
         }
@@ -205,13 +171,7 @@ mod tests {
             vec![one.clone(), one.clone()],
             vec![one.clone(), two.clone(), two.clone()],
             vec![one.clone(), four, three],
-            vec![
-                one,
-                Service {
-                    id: 0x1_0000,
-                    ..two
-                },
-            ],
+            vec![one, Service { id: 0x1_0000, ..two }],
         ] {
             assert_eq!(parse(&text_of(&wrong)), None, "{wrong:?}");
         }

@@ -45,16 +45,10 @@ fn detours_go_through_one_more_group_or_switch() {
     let map = map("");
     let detours = names(&map, &map.routes(0, 2, 0).detours);
     assert_eq!(detours, ["0-1 1-5 5-4 4-2", "0-6 6-7 7-3 3-2"]);
-    assert!(
-        map.routes(0, 1, 0).detours.is_empty(),
-        "a group of two switches"
-    );
+    assert!(map.routes(0, 1, 0).detours.is_empty(), "a group of two switches");
     let topology = Topology::from_variable("dragonfly:groups=1,switches=4,nics=1").unwrap();
     let map = Map::new(&topology);
-    assert_eq!(
-        names(&map, &map.routes(0, 3, 0).detours),
-        ["0-1 1-3", "0-2 2-3"]
-    );
+    assert_eq!(names(&map, &map.routes(0, 3, 0).detours), ["0-1 1-3", "0-2 2-3"]);
 }
 
 /// All cables are on a path, not all combinations of cables.
@@ -69,10 +63,7 @@ fn number_of_detours_is_the_number_of_cables() {
         names(&map, &detours).iter().filter(has_hop).count()
     };
     assert_eq!((through("0-7"), through("0-6"), through("7-3")), (3, 1, 4));
-    assert_eq!(
-        (through("0-1"), through("1-5"), through("4-2")),
-        (64, 64, 64)
-    );
+    assert_eq!((through("0-1"), through("1-5"), through("4-2")), (64, 64, 64));
     let links = |hop| {
         let (from, to) = hop;
         let is_hop = |link: &&usize| {
@@ -85,10 +76,7 @@ fn number_of_detours_is_the_number_of_cables() {
     let within = "dragonfly:groups=1,switches=4,nics=1;link 0.0 0.1 count=3;link 0.1 0.3 count=2;\
                   fault link 0.0-0.1#1 down;fault link 0.0-0.2 down";
     let map = Map::new(&Topology::from_variable(within).unwrap());
-    assert_eq!(
-        names(&map, &map.routes(0, 3, 0).detours),
-        ["0-1 1-3", "0-1 1-3"]
-    );
+    assert_eq!(names(&map, &map.routes(0, 3, 0).detours), ["0-1 1-3", "0-1 1-3"]);
 }
 
 #[test]
@@ -108,11 +96,7 @@ fn paths_avoid_links_that_are_down() {
     let during = map.routes(0, 2, second);
     assert!(during.minimal.is_empty() && during.detours.len() == 2);
     assert_eq!(during.end, Some(2 * second));
-    assert_eq!(
-        map.routes(2, 0, second).minimal.len(),
-        1,
-        "the other direction"
-    );
+    assert_eq!(map.routes(2, 0, second).minimal.len(), 1, "the other direction");
     let after = map.routes(0, 2, 2 * second);
     assert_eq!((after.minimal.len(), after.end), (1, None));
 }
@@ -124,10 +108,7 @@ fn only_adaptive_routing_avoids_a_cable_that_is_down() {
     // The cables to the other groups lead around it.
     let adaptive = map("fault link 0.0-0.1 down");
     let routes = adaptive.routes(0, 1, 0);
-    assert_eq!(
-        names(&adaptive, &routes.minimal),
-        ["0-2 2-4 4-5 5-1", "0-6 6-4 4-5 5-1"]
-    );
+    assert_eq!(names(&adaptive, &routes.minimal), ["0-2 2-4 4-5 5-1", "0-6 6-4 4-5 5-1"]);
     let cut = map("fault switch 0.0 down");
     assert_eq!(cut.routes(0, 4, 0), Routes::default());
 }

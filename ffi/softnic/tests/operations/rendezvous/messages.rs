@@ -67,20 +67,12 @@ fn raises_every_event_with_every_field() {
     let event = EventTargetShort::from_bytes(bench.seq.wait().bytes());
     assert_eq!(u32::from(event.event_type()), C_EVENT_GET);
     assert_eq!(event.initiator(), initiator, "whom the get comes from");
-    assert_eq!(
-        (event.match_bits(), event.header_data()),
-        (get_bits, HEADER_DATA)
-    );
+    assert_eq!((event.match_bits(), event.header_data()), (get_bits, HEADER_DATA));
     assert_eq!(event.length(), len as u32 - eager);
     let sent = bench.source.pages.read(offset, len);
     assert!(bench.sink.pages.read(offset, len) == sent);
     assert!(bench.sink.pages.is(0, offset, 0));
-    assert!(
-        bench
-            .sink
-            .pages
-            .is(offset + len, bench.len - offset - len, 0)
-    );
+    assert!(bench.sink.pages.is(offset + len, bench.len - offset - len, 0));
     bench.nothing_more();
 }
 
@@ -110,10 +102,7 @@ fn moves_bytes_of_every_split() {
             assert_eq!(bench.seq.wait().kind(), C_EVENT_GET);
             let mut expected = vec![0; bench.len];
             expected[64..64 + len].copy_from_slice(&bench.source.pages.read(64, len));
-            assert!(
-                bench.sink.pages.read(0, bench.len) == expected,
-                "{eager} of {len}"
-            );
+            assert!(bench.sink.pages.read(0, bench.len) == expected, "{eager} of {len}");
             bench.nothing_more();
         }
     }
@@ -126,9 +115,8 @@ fn uses_offset_for_get_on_request() {
     let mut bench = Bench::new(16 * PAGE);
     bench.offer(0, |entry| _ = entry.set_manage_local(true));
     for round in 0..3 {
-        let put = bench.put(5000, 3000, |put| {
-            _ = put.set_use_offset_for_get(true).set_eager_length(100)
-        });
+        let put =
+            bench.put(5000, 3000, |put| _ = put.set_use_offset_for_get(true).set_eager_length(100));
         assert_eq!(bench.send(&put).code, C_RC_OK);
         let (_, rendezvous, reply) = bench.three();
         assert_eq!(rendezvous.remote_offset, 5100);
@@ -170,11 +158,7 @@ fn fetches_unexpected_message_when_entry_is_appended() {
         let (sink, matches) = (bench.sink, match_id(511, bench.rig.nid));
         let found = bench.rig.append(bench.portal, |entry| {
             whole(entry, &sink);
-            entry
-                .set_buffer_id(2)
-                .set_use_once(true)
-                .set_match_bits(M)
-                .set_match_id(matches);
+            entry.set_buffer_id(2).set_use_once(true).set_match_bits(M).set_match_id(matches);
         });
         let found = TargetEvent::of(&found);
         assert_eq!((found.kind, found.buffer_id), (C_EVENT_PUT_OVERFLOW, 2));
@@ -182,10 +166,7 @@ fn fetches_unexpected_message_when_entry_is_appended() {
         assert_eq!((found.start, found.mlength), (overflow.iova(0), moved));
         assert_eq!((found.rendezvous, found.auto_unlinked), (true, true));
         let rendezvous = bench.target_event();
-        assert_eq!(
-            (rendezvous.kind, rendezvous.buffer_id),
-            (C_EVENT_RENDEZVOUS, 2)
-        );
+        assert_eq!((rendezvous.kind, rendezvous.buffer_id), (C_EVENT_RENDEZVOUS, 2));
         let at = 64 + moved as usize;
         assert_eq!(rendezvous.start, bench.sink.iova(at));
         assert_eq!(rendezvous.remote_offset, at as u64);
@@ -206,11 +187,7 @@ fn fetches_unexpected_message_when_entry_is_appended() {
 #[test]
 fn truncates_to_locally_managed_entry() {
     alone!();
-    for (room, eager, moved) in [
-        (5000_u64, 2000_u32, 2000_u32),
-        (1000, 2000, 1000),
-        (0, 0, 0),
-    ] {
+    for (room, eager, moved) in [(5000_u64, 2000_u32, 2000_u32), (1000, 2000, 1000), (0, 0, 0)] {
         let mut bench = Bench::new(4 * PAGE);
         bench.offer(0, |entry| _ = entry.set_manage_local(true).set_length(room));
         let put = bench.put(0, 8000, |put| _ = put.set_eager_length(eager));
@@ -248,28 +225,23 @@ fn leaves_gets_to_software_on_request() {
         assert_eq!(bench.send(&put).code, C_RC_OK);
         assert_eq!(bench.target_event().kind, C_EVENT_PUT);
         let reported = bench.target_event();
-        assert_eq!(
-            (reported.kind, reported.get_issued),
-            (C_EVENT_RENDEZVOUS, false)
-        );
+        assert_eq!((reported.kind, reported.get_issued), (C_EVENT_RENDEZVOUS, false));
         bench.nothing_more();
         // Completes on the target's queue (nic.md 10.4).
         let (initiator, eq) = (match_id(bench.rig.pid, bench.rig.nid), bench.rig.teq.number);
         let sink = bench.sink;
-        let get = bench
-            .rig
-            .dma_put(&sink, 0, reported.rlength - reported.mlength, |get| {
-                get.set_opcode(C_CMD_GET as u8)
-                    .set_dfa(reported.initiator)
-                    .set_index_ext(31)
-                    .set_local_addr(reported.start)
-                    .set_remote_offset(reported.remote_offset)
-                    .set_initiator(initiator)
-                    .set_match_bits(reported.match_bits)
-                    .set_header_data(reported.header_data)
-                    .set_user_ptr(0x99)
-                    .set_eq(eq);
-            });
+        let get = bench.rig.dma_put(&sink, 0, reported.rlength - reported.mlength, |get| {
+            get.set_opcode(C_CMD_GET as u8)
+                .set_dfa(reported.initiator)
+                .set_index_ext(31)
+                .set_local_addr(reported.start)
+                .set_remote_offset(reported.remote_offset)
+                .set_initiator(initiator)
+                .set_match_bits(reported.match_bits)
+                .set_header_data(reported.header_data)
+                .set_user_ptr(0x99)
+                .set_eq(eq);
+        });
         bench.rig.tx.issue(&get);
         let reply = bench.reply();
         assert_eq!((reply.code, reply.user_ptr), (C_RC_OK, 0x99));
@@ -324,9 +296,7 @@ fn reports_failed_get_in_reply() {
     failing(&mut bench, put, C_RC_PTLTE_NOT_FOUND);
     // Beyond the source's entry.
     let put = bench.put(PAGE - 100, 100, |put| {
-        _ = put
-            .set_use_offset_for_get(true)
-            .set_remote_offset(PAGE as u64 - 99)
+        _ = put.set_use_offset_for_get(true).set_remote_offset(PAGE as u64 - 99)
     });
     failing(&mut bench, put, C_RC_NO_SPACE);
     assert_eq!(bench.seq.wait().code(), C_RC_NO_SPACE);

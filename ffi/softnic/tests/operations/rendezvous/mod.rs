@@ -32,14 +32,7 @@ impl Bench {
         source.pages.write(0, &pattern);
         let portal = rig.portal(0, |options| options.set_is_matching(1));
         assert_eq!(rig.set_state(portal, C_PTLTE_ENABLED).code(), C_RC_OK);
-        let mut bench = Self {
-            rig,
-            seq,
-            source,
-            sink,
-            portal,
-            len,
-        };
+        let mut bench = Self { rig, seq, source, sink, portal, len };
         bench.offer_source(|_| {});
         bench
     }
@@ -48,9 +41,7 @@ impl Bench {
     pub fn offer_source(&mut self, choose: impl FnOnce(&mut TargetCmd)) {
         std::mem::swap(&mut self.rig.teq, &mut self.seq);
         let (source, nid) = (self.source, self.rig.nid);
-        let portal = self
-            .rig
-            .portal(SOURCES, |options| options.set_is_matching(1));
+        let portal = self.rig.portal(SOURCES, |options| options.set_is_matching(1));
         assert_eq!(self.rig.set_state(portal, C_PTLTE_ENABLED).code(), C_RC_OK);
         let link = self.rig.append(portal, |entry| {
             whole(entry, &source);
@@ -72,10 +63,7 @@ impl Bench {
         let matches = match_id(self.rig.pid, self.rig.nid);
         let link = self.rig.append(self.portal, |entry| {
             whole(entry, &sink);
-            entry
-                .set_buffer_id(buffer_id)
-                .set_match_id(matches)
-                .set_match_bits(M);
+            entry.set_buffer_id(buffer_id).set_match_id(matches).set_match_bits(M);
             choose(entry);
         });
         link.is(C_EVENT_LINK, C_RC_OK);

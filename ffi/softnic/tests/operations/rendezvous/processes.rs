@@ -27,11 +27,8 @@ fn get_from_source_killed_before_it_fails() {
     partner.receive();
     let mut bench = Bench::new(PAGE);
     // The put is unexpected, and its source is killed before the receive.
-    bench.offer(4, |entry| {
-        _ = entry
-            .set_ptl_list(C_PTL_LIST_OVERFLOW as u8)
-            .set_match_id(u32::MAX)
-    });
+    bench
+        .offer(4, |entry| _ = entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8).set_match_id(u32::MAX));
     partner.send(&format!("{} 4000 10", bench.rig.dfa(0)));
     assert_eq!(bench.target_event().kind, C_EVENT_PUT);
     assert_eq!(partner.receive(), "sent");
