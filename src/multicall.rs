@@ -26,7 +26,6 @@ pub enum Call {
     Version,
     /// List of the tools.
     List,
-    /// A command.
     Command {
         /// Its definition.
         command: &'static Command,
@@ -35,7 +34,6 @@ pub enum Call {
         /// The arguments after that.
         arguments: Vec<OsString>,
     },
-    /// A tool.
     Tool {
         /// Its definition.
         tool: &'static Tool,

@@ -143,7 +143,6 @@ fn items(list: &str) -> Result<Vec<&str>, String> {
     Ok(items)
 }
 
-/// A part of an item.
 enum ItemPart<'a> {
     Text(&'a str),
     Ranges(Vec<Range>),

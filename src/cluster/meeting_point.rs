@@ -46,10 +46,8 @@ pub const SIGHT_LIMIT: Duration = Duration::from_secs(5);
 /// Interfaces of the high-speed network: the survey shall not depend on the links that it measures.
 const HIGH_SPEED_INTERFACE: &str = "hsn";
 
-/// A meeting point.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MeetingPoint {
-    /// A file.
     File(PathBuf),
     /// The host and the port of the coordinator, and the token of the user.
     Agreed {
@@ -57,7 +55,6 @@ pub enum MeetingPoint {
         host: String,
         /// The port, which follows from job and step.
         port: u16,
-        /// The token.
         token: Token,
     },
 }
@@ -114,7 +111,6 @@ impl MeetingPoint {
         Ok(Self::Agreed { host: host.clone(), port: port(task), token: token.clone() })
     }
 
-    /// Returns whether this task is the coordinator.
     pub fn is_coordinator(&self, task: &LauncherTask) -> bool {
         match (self, task.node_index, task.local_rank) {
             // Rank 0 may be on another node than the first one (jobs.md 2.1).

@@ -45,7 +45,6 @@ pub fn read<T>(
     }))
 }
 
-/// Returns words as text.
 pub fn texts(words: Vec<OsString>) -> Result<Vec<String>, Failure> {
     let words = words.into_iter().map(OsString::into_string);
     words
@@ -83,7 +82,6 @@ pub fn service(manuals: [&'static str; 3]) -> [OptionDef<Vec<String>>; 3] {
     ]
 }
 
-/// Returns `--libcxi`.
 pub fn libcxi() -> OptionDef<Option<LibraryFile>> {
     let value = Value::new("PATH", Completion::Files);
     OptionDef::new("libcxi", Some(value), |library: &mut Option<LibraryFile>, path| {

@@ -117,7 +117,6 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     changes.result()
 }
 
-/// Compares runs.
 fn compare_runs(
     request: &ComparisonRequest,
     documents: &Documents,

@@ -14,7 +14,6 @@ use plan::outputs::Place;
 use report::documents::Documents;
 use report::openmetrics::{Dialect, MetricsFile};
 
-/// Returns `--json`.
 pub fn json() -> OptionDef<Option<Place>> {
     OptionDef::document("json", |place| place).explained(
         "Print one JSON document instead of the text, or\nwrite it to FILE",
@@ -38,20 +37,12 @@ pub fn write<T: Serialize>(
 }
 
 /// Returns `outcome`; a failure is written to the document of `--json`, too.
-///
-/// # Errors
-///
-/// The failure.
 pub fn or_failure<T>(documents: &Documents, outcome: Result<T, Failure>) -> Result<T, Failure> {
     outcome.inspect_err(|failure| documents.write_failure(failure))
 }
 
 /// Returns `outcome` of what a command does before it opens its documents; a failure is written to
 /// the document at `json`, too. Invalid arguments leave files as they are.
-///
-/// # Errors
-///
-/// The failure.
 pub fn or_early_failure<T>(
     json: Option<&Place>,
     outcome: Result<T, Failure>,
@@ -66,10 +57,6 @@ pub fn or_early_failure<T>(
 
 /// Returns the request that a command has read from `arguments`; their failure is written to
 /// standard output if they ask for a document there.
-///
-/// # Errors
-///
-/// The failure.
 pub fn or_refusal<T>(arguments: &[OsString], read: Result<T, Failure>) -> Result<T, Failure> {
     let own = arguments.iter().take_while(|argument| *argument != "--");
     let asks = |argument: &OsString| {

@@ -295,10 +295,6 @@ impl Endpoint {
     }
 
     /// Releases the address and closes the device.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         const WHAT: &str = "cannot release the NIC";
         let Profiles { default, high_rate, trigger } = self.profiles;

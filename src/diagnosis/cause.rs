@@ -3,7 +3,6 @@
 
 use crate::columns::Column;
 
-/// A cause.
 #[derive(Debug)]
 pub struct Cause {
     /// What documents and metrics name it by. It never changes.
@@ -42,7 +41,6 @@ pub enum By {
 }
 
 impl By {
-    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -92,7 +90,6 @@ pub const SAME: &str = "as good NICs";
 pub enum Cell {
     /// As good NICs.
     Same,
-    /// Slower.
     Slower,
     /// Slower or not: it says nothing about the cause, and the cause may explain it.
     Varies,
@@ -130,7 +127,6 @@ impl Cell {
         matches!(self, Self::Same | Self::CertainlySame)
     }
 
-    /// Returns the cell in words.
     pub fn words(self) -> String {
         match self {
             Self::Same | Self::CertainlySame => SAME.into(),

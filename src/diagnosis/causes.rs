@@ -34,7 +34,6 @@ pub const FOREIGN: &str = "foreign-traffic";
 /// Without tests that show it.
 const NOTHING: &[(Column, Cell)] = &[];
 
-/// The causes.
 pub const CAUSES: &[Cause] = &[
     Cause {
         id: "retry-off",
@@ -621,7 +620,6 @@ pub const CAUSES: &[Cause] = &[
     },
 ];
 
-/// Returns the cause with this id.
 pub fn cause(id: &str) -> Option<&'static Cause> {
     CAUSES.iter().find(|cause| cause.id == id)
 }

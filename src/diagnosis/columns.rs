@@ -3,7 +3,6 @@
 
 use crate::procedure::{TestCode, test};
 
-/// A column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Column {
     /// The test of the survey.
@@ -50,7 +49,6 @@ pub enum Column {
 }
 
 impl Column {
-    /// All columns.
     pub const ALL: [Self; 20] = [
         Self::Survey,
         Self::Write,

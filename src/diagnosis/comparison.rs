@@ -33,7 +33,6 @@ const LEAST_PART: f64 = 0.08;
 pub struct Tail {
     /// The 99th percentile.
     pub p99: f64,
-    /// The median.
     pub median: f64,
 }
 
@@ -125,7 +124,6 @@ impl Figures {
     }
 }
 
-/// The figures of all tests.
 pub type Measured = BTreeMap<TestCode, Figures>;
 
 /// How a culprit compares in one column.
@@ -133,7 +131,6 @@ pub type Measured = BTreeMap<TestCode, Figures>;
 pub enum Outcome {
     /// As good NICs.
     Same,
-    /// Slower.
     Slower,
     /// The figures are too far apart, or too close to a limit.
     Unclear,
@@ -142,7 +139,6 @@ pub enum Outcome {
 /// One column of a culprit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Comparison {
-    /// The column.
     pub column: Column,
     /// Whether large figures are good.
     pub of_bandwidth: bool,

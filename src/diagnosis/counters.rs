@@ -13,7 +13,6 @@ const TIMES: u64 = 10;
 pub struct CounterItem {
     /// Code of the reading.
     pub code: &'static str,
-    /// Its name.
     name: &'static str,
     /// The counters, which are added up.
     counters: &'static [&'static str],
@@ -23,7 +22,6 @@ pub struct CounterItem {
     what: &'static str,
 }
 
-/// The counters.
 pub const COUNTERS: &[CounterItem] = &[
     CounterItem {
         code: "packets-lost",

@@ -96,7 +96,6 @@ fn diagnosis(own: &Readings, measured: &Measured) -> Diagnosis {
     evaluate(Case { own, others: &others, measured, fails: false, has_good_controls: true })
 }
 
-/// Returns the causes with their confidence.
 fn causes(found: &Diagnosis) -> Vec<(Option<&str>, Confidence)> {
     let whys = found.whys.iter();
     whys.map(|of| (of.cause.as_deref(), of.confidence)).collect()

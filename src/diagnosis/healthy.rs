@@ -6,7 +6,6 @@ use crate::procedure::TestCode;
 /// A bandwidth of healthy NICs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HealthyFigure {
-    /// The test.
     pub test: TestCode,
     /// What healthy NICs reach, in bytes per second.
     pub usual: f64,

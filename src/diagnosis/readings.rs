@@ -23,7 +23,6 @@ pub struct Reading {
     pub name: String,
     /// Its value; `None` if it cannot be read.
     pub value: Option<String>,
-    /// Its state.
     pub state: State,
     /// What is wrong with it, or its value, as part of a sentence.
     pub text: String,

@@ -14,7 +14,6 @@ pub enum AtomicOp {
     Min = 0,
     /// The maximum of both.
     Max = 1,
-    /// The sum.
     Sum = 2,
     /// Logical or.
     Lor = 4,
@@ -57,7 +56,6 @@ pub enum CswapOp {
 /// The type of target and operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-#[expect(missing_docs, reason = "the names say it")]
 pub enum AtomicType {
     Int8 = 0,
     Uint8 = 1,

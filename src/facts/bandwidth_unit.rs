@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A unit of bandwidths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BandwidthUnit {
     /// 10^6 bytes per second, the unit of the legacy tools.
@@ -18,7 +17,6 @@ pub enum BandwidthUnit {
 }
 
 impl BandwidthUnit {
-    /// All units.
     pub const ALL: [Self; 4] = [Self::Megabytes, Self::Gigabytes, Self::Mebibytes, Self::Gigabits];
 
     /// Returns the bandwidth as text, without the unit.

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 use crate::number::decimal;
 use crate::platform::{DeviceKind, PLATFORMS, Platform};
 
-/// Name of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceName {
     /// Hardware or software.
@@ -72,7 +71,6 @@ pub const LIBCXI_VARIABLE: &str = "CXIDIAG_LIBCXI";
 /// A libcxi that the user has named.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LibraryFile {
-    /// The file.
     pub path: PathBuf,
     /// The option or variable that names it.
     pub named_by: &'static str,
@@ -96,7 +94,6 @@ impl LibraryFile {
 /// The address of an endpoint on the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FabricAddress {
-    /// Address of the NIC.
     pub nic: u32,
     /// PID of the domain on that NIC.
     pub pid: u32,

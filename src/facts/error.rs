@@ -69,7 +69,6 @@ impl Kind {
 pub enum Step {
     /// Opening the NIC of this side.
     Device,
-    /// Its link.
     Link,
     /// Its CXI service.
     Service,
@@ -92,7 +91,6 @@ pub enum Step {
 }
 
 impl Step {
-    /// All steps.
     const ALL: [Self; 11] = [
         Self::Device,
         Self::Link,
@@ -107,7 +105,6 @@ impl Step {
         Self::Operation,
     ];
 
-    /// Returns the step with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|step| step.name() == name)
     }

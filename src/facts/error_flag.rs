@@ -7,7 +7,6 @@ pub struct ErrorFlag {
     pub block: &'static str,
     /// Bit of the register.
     pub bit: u32,
-    /// Name of the flag.
     pub name: &'static str,
 }
 

@@ -26,16 +26,13 @@ pub enum Metric {
     Deviation,
     /// Latency at a percentile.
     Percentile(Percentile),
-    /// Bandwidth.
     Bandwidth,
-    /// Packet rate.
     PacketRate,
 }
 
 /// The base unit of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
-    /// Nanoseconds.
     Nanoseconds,
     /// Bytes per second.
     Bytes,
@@ -188,7 +185,6 @@ pub struct Expectation {
     pub text: String,
     /// The size in bytes to which it applies; `None` for all sizes.
     pub size: Option<u64>,
-    /// The metric.
     pub metric: Metric,
     /// The bound, in the base unit of the metric.
     pub limit: f64,

@@ -5,7 +5,6 @@ use std::net::IpAddr;
 
 use rustix::system::uname;
 
-/// Returns the name of this host.
 pub fn host_name() -> String {
     uname().nodename().to_string_lossy().into_owned()
 }

@@ -235,10 +235,6 @@ pub fn wait(fd: impl AsFd, wanted: PollFlags, within: Option<Duration>) -> Resul
 }
 
 /// Waits until any of `fds` is ready, as [`wait`] does; their `revents` show which.
-///
-/// # Errors
-///
-/// The errors of [`wait`].
 pub fn wait_for_any<'fd>(
     fds: &mut Vec<PollFd<'fd>>,
     within: Option<Duration>,

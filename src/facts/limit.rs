@@ -13,7 +13,6 @@ pub const NOTICE: Duration = Duration::from_secs(2);
 #[cfg(debug_assertions)]
 const SHORTEST: Duration = Duration::from_secs(1);
 
-/// Returns the limit that is in effect for `limit`.
 pub fn in_effect(limit: Duration) -> Duration {
     #[cfg(debug_assertions)]
     if let Some(divisor) = *DIVISOR {

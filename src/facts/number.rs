@@ -12,10 +12,6 @@ pub fn decimal(text: &str) -> Option<u64> {
 }
 
 /// Returns the number in `text` if it is within `range`.
-///
-/// # Errors
-///
-/// A description of the allowed values.
 pub fn within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     decimal(text).filter(|number| range.contains(number)).ok_or_else(|| {
         format!("expected a decimal number from {} to {}", range.start(), range.end())
@@ -49,10 +45,6 @@ pub fn bytes(text: &str) -> Option<u64> {
 }
 
 /// Returns the bytes in `text` if they are within `range`.
-///
-/// # Errors
-///
-/// A description of the allowed values.
 pub fn bytes_within(text: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
     bytes(text).filter(|bytes| range.contains(bytes)).ok_or_else(|| {
         format!(
@@ -80,10 +72,6 @@ const TIMES: [(&str, u64); 5] =
 
 /// Returns the time in `text` if it is within `range`: a decimal number, which may have a fraction,
 /// and one of the units `ns`, `us`, `ms`, `s` and `m` (minutes). Without a unit, it is in seconds.
-///
-/// # Errors
-///
-/// A description of the allowed values.
 pub fn time(text: &str, range: RangeInclusive<Duration>) -> Result<Duration, String> {
     nanoseconds(text, "s")
         .map(Duration::from_nanos)

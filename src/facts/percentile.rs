@@ -17,7 +17,6 @@ const ENOUGH_ABOVE: u64 = 10;
 pub struct Percentile(u64);
 
 impl Percentile {
-    /// The median.
     pub const MEDIAN: Self = Self(50 * PARTS);
     /// The 5th percentile.
     pub const P5: Self = Self(5 * PARTS);

@@ -3,7 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The kind of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeviceKind {
     /// A NIC of this machine, used through libcxi.
@@ -15,7 +14,6 @@ pub enum DeviceKind {
 /// What holds for all NICs of a kind.
 #[derive(Debug)]
 pub struct Platform {
-    /// The kind.
     pub kind: DeviceKind,
     /// The beginning of its device names; a number follows.
     pub prefix: &'static str,

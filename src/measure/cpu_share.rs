@@ -6,7 +6,6 @@ use std::{fs, io};
 /// Times of one or more threads since they started, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CpuShare {
-    /// On a CPU.
     ran: u64,
     /// Ready to run, but waiting for a CPU.
     waited: u64,

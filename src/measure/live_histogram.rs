@@ -35,7 +35,6 @@ impl LiveHistogram {
         count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Reads all counts.
     pub fn read(&self) -> LatencyCounts {
         let counts = self.0.iter().map(|count| count.load(Ordering::Relaxed));
         LatencyCounts(counts.collect())
@@ -76,13 +75,11 @@ impl LatencyCounts {
     }
 }
 
-/// Returns the place of a latency.
 const fn place(sample: u64) -> usize {
     let magnitude = (u64::BITS - sample.leading_zeros()).saturating_sub(DIGITS + 1);
     ((magnitude as u64) << DIGITS) as usize + (sample >> magnitude) as usize
 }
 
-/// Returns the latency in the middle of a place.
 const fn middle(place: usize) -> u64 {
     let magnitude = (place as u64 >> DIGITS).saturating_sub(1);
     let lowest = (place as u64 - (magnitude << DIGITS)) << magnitude;

@@ -33,7 +33,6 @@ pub enum ClockChoice {
     Tsc,
     /// The generic timer of aarch64.
     Cntvct,
-    /// CLOCK_MONOTONIC_RAW.
     MonotonicRaw,
 }
 
@@ -68,7 +67,6 @@ impl fmt::Display for ClockChoice {
 /// The facts about the clock of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClockFacts {
-    /// Its name.
     pub name: &'static str,
     /// Its resolution in nanoseconds: at least 1, as latencies are whole nanoseconds.
     pub resolution_ns: u64,
@@ -102,7 +100,6 @@ impl ClockFacts {
     }
 }
 
-/// The clock of a run.
 #[derive(Clone, Debug)]
 pub struct RunClock {
     counter: Option<Calibration>,

@@ -70,7 +70,6 @@ pub struct Limits {
 }
 
 impl<'a> WaitPolicy<'a> {
-    /// Creates a policy with `supervisor`.
     pub fn new(supervisor: &'a dyn Supervisor) -> Self {
         Self { supervisor, allowance: 0, pause: 0, crowding: Crowding::none() }
     }
@@ -101,10 +100,6 @@ impl<'a> WaitPolicy<'a> {
 
     /// Polls until there is an event. Returns the event and the time right after it was seen.
     /// `event` is its name for messages.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Self::wait_untimed`].
     #[inline(always)]
     pub fn wait<C: Clock, T>(
         &mut self,

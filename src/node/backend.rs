@@ -202,7 +202,6 @@ pub fn links_delay(nic: u32) -> Option<LinksDelay> {
 
 /// A device that was found or requested.
 pub struct Found {
-    /// Its name.
     pub name: DeviceName,
     /// The device, or why it cannot be opened.
     pub opened: Result<Device, Failure>,

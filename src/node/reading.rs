@@ -78,10 +78,6 @@ pub fn text(path: &Path) -> io::Result<String> {
 }
 
 /// Returns the names in a directory.
-///
-/// # Errors
-///
-/// The errors of [`text`].
 pub fn names(path: &Path) -> io::Result<Vec<OsString>> {
     let read = |path: &Path| {
         let entries = fs::read_dir(path)?;
@@ -96,10 +92,6 @@ pub fn exists(path: &Path) -> bool {
 }
 
 /// Returns the path without symbolic links.
-///
-/// # Errors
-///
-/// The errors of [`text`].
 pub fn resolved(path: &Path) -> io::Result<PathBuf> {
     within_limit(path, |path| fs::canonicalize(path))
 }

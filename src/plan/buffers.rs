@@ -10,7 +10,6 @@ use facts::error::Failure;
 use node::gpu::OnGpus;
 use node::machine::{self, Machine};
 
-/// A buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Buffer {
     /// Used length in bytes: at least 1.

@@ -18,7 +18,6 @@ use node::nic::counter_table::Preset;
 pub enum Place {
     /// Standard output, which then holds nothing else.
     Stdout,
-    /// A file.
     File(PathBuf),
 }
 

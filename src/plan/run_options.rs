@@ -397,7 +397,6 @@ impl RunOptions {
 /// The state of an optional feature.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// On.
     Enabled,
     /// Off, as requested.
     Disabled,
@@ -406,7 +405,6 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// Returns whether it is on.
     pub fn is_on(self) -> bool {
         self == Self::Enabled
     }

@@ -6,141 +6,73 @@ pub use facts::child::PROGRAM;
 /// An option of a tool. `cli::options` defines its syntax and its help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opt {
-    /// `--device`
     Device,
-    /// `--svc-id`
     SvcId,
-    /// `--port`
     Port,
-    /// `--iters`
     Iters,
-    /// `--duration`
     Duration,
-    /// `--until-stopped`
     UntilStopped,
-    /// `--warmup`
     Warmup,
-    /// `--latency-gap`
     LatencyGap,
-    /// `--size`
     Size,
-    /// `--all-sizes`
     AllSizes,
-    /// `--unrestricted`
     Unrestricted,
-    /// `--no-idc`
     NoIdc,
-    /// `--no-hrp`
     NoHrp,
-    /// `--no-ll`
     NoLl,
-    /// `--report-all`
     ReportAll,
-    /// `--atomic-op`
     AtomicOp,
-    /// `--cswap-op`
     CswapOp,
-    /// `--atomic-type`
     AtomicType,
-    /// `--fetching`
     Fetching,
-    /// `--matching`
     Matching,
-    /// `--list-size`
     ListSize,
-    /// `--bidirectional`
     Bidirectional,
-    /// `--buf-sz`
     BufSz,
-    /// `--buf-align`
     BufAlign,
-    /// `--rdzv`
     Rdzv,
-    /// `--pairs`
     Pairs,
-    /// `--threads`
     Threads,
-    /// `--reverse`
     Reverse,
-    /// `--both-ends`
     BothEnds,
-    /// `--rate`
     Rate,
-    /// `--verify`
     Verify,
-    /// `--until`
     Until,
-    /// `--clock`
     Clock,
-    /// `--legacy-sync`
     LegacySync,
-    /// `--show-error`
     ShowError,
-    /// `--percentiles`
     Percentiles,
-    /// `--histogram`
     Histogram,
-    /// `--interval`
     Interval,
-    /// `--unit`
     Unit,
-    /// `--counters`
     Counters,
-    /// `--json`
     Json,
-    /// `--jsonl`
     Jsonl,
-    /// `--csv`
     Csv,
-    /// `--label`
     Label,
-    /// `--samples`
     Samples,
-    /// `--hdr-log`
     HdrLog,
-    /// `--expect`
     Expect,
-    /// `--quiet`
     Quiet,
-    /// `--tx-gpu`
     TxGpu,
-    /// `--rx-gpu`
     RxGpu,
-    /// `--gpu-type`
     GpuType,
-    /// `--gpu-map`
     GpuMap,
-    /// `--use-hp`
     UseHp,
-    /// `--cpu`
     Cpu,
-    /// `--loopback`
     Loopback,
-    /// `--bind`
     Bind,
-    /// `--persist`
     Persist,
-    /// `--timeout`
     Timeout,
-    /// `--port-file`
     PortFile,
-    /// `--any-job`
     AnyJob,
-    /// `--token`
     Token,
-    /// `--connect-timeout`
     ConnectTimeout,
-    /// `--wait`
     Wait,
-    /// `--vni`
     Vni,
-    /// `--traffic-class`
     TrafficClass,
-    /// `--peer-device`
     PeerDevice,
-    /// `--ignore-link`
     IgnoreLink,
-    /// `--libcxi`
     Libcxi,
 }
 
@@ -229,7 +161,6 @@ pub struct Tool {
     pub size_column: &'static str,
     /// The options that only this tool has, in addition to the options of all tools.
     pub own_options: &'static [Opt],
-    /// Default run options.
     pub defaults: RunOptions,
     /// The full data buffers that each side holds.
     pub buffers: FullBuffers,

@@ -6,7 +6,6 @@ use crate::extensions::Extensions;
 use crate::run_options::{ListOptions, RunOptions, SyncPoint};
 use crate::tool::{FullBuffers, Opt, Tool};
 
-/// All tools.
 pub static TOOLS: &[Tool] =
     &[WRITE_LAT, READ_LAT, ATOMIC_LAT, SEND_LAT, WRITE_BW, READ_BW, ATOMIC_BW, SEND_BW];
 

@@ -19,7 +19,6 @@ use node::service::ServiceOptions;
 pub enum PeerDevice {
     /// The one with the name of the client's NIC.
     Auto,
-    /// This one.
     Named(DeviceName),
 }
 
@@ -30,45 +29,30 @@ pub struct Typed {
     pub address: Option<String>,
     /// What ADDR may have been meant as, if it follows an option whose value was omitted.
     pub address_hint: Option<String>,
-    /// `--loopback`.
     pub loopback: bool,
-    /// `--device`.
     pub device: Option<DeviceName>,
     /// `--svc-id`, `--vni`, `--traffic-class`.
     pub service: ServiceOptions,
-    /// `--port`.
     pub port: Option<u16>,
-    /// `--bind`.
     pub bind: Option<String>,
-    /// `--persist`.
     pub persist: bool,
     /// `--timeout`; zero for no limit.
     pub timeout: Option<Duration>,
-    /// `--port-file`.
     pub port_file: Option<PathBuf>,
-    /// `--any-job`.
     pub any_job: bool,
     /// `--token`, or the variable of the environment.
     pub token: Option<Token>,
     /// `--token=auto`: the token is a new one.
     pub is_token_new: bool,
-    /// `--connect-timeout`.
     pub connect_timeout: Option<Duration>,
-    /// `--wait`.
     pub wait: Option<Duration>,
-    /// `--peer-device`.
     pub peer_device: Option<PeerDevice>,
-    /// `--ignore-link`.
     pub ignore_link: bool,
-    /// `--libcxi`.
     pub libcxi: Option<PathBuf>,
     /// `--tx-gpu`, `--rx-gpu`, `--gpu-type`.
     pub gpus: OnGpus,
-    /// `--cpu`.
     pub cpus: Cpus,
-    /// `--clock`.
     pub clock: ClockChoice,
-    /// `--until`.
     pub until: Option<Until>,
     /// The tool's defaults with the typed run options.
     pub run: RunOptions,

@@ -15,10 +15,6 @@ use node::nic::health::ITEMS;
 const WIDTH: usize = 100;
 
 /// Writes the check of many nodes.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn write(out: &mut impl Write, check: &FleetCheck) -> io::Result<()> {
     writeln!(out, "{}", check.summary)?;
     for group in &check.groups {

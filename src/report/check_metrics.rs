@@ -215,7 +215,6 @@ fn nic_info(check: &Check) -> Family {
     }
 }
 
-/// Returns the samples of a family of numbers.
 fn numbers(check: &Check, family: &Numbers) -> Vec<Sample> {
     let mut samples = Vec::new();
     for (device, items) in check.blocks() {

@@ -7,7 +7,6 @@ use super::outcome::Problem;
 /// The health of the NICs of a machine.
 #[derive(Clone, Debug, Deserialize)]
 pub struct CheckRecord {
-    /// Name of the host.
     pub host_name: String,
     /// Start of the check, in milliseconds since 1970-01-01 (UTC).
     pub started_unix_ms: u64,
@@ -22,15 +21,12 @@ pub struct CheckRecord {
 /// One NIC.
 #[derive(Clone, Debug, Deserialize)]
 pub struct DeviceRecord {
-    /// Name of the device.
     pub name: String,
     /// Why it could not be checked.
     pub error: Option<Problem>,
-    /// The items.
     pub items: Vec<ItemRecord>,
 }
 
-/// One item.
 #[derive(Clone, Debug, Deserialize)]
 pub struct ItemRecord {
     /// What scripts recognize the item by.

@@ -11,10 +11,6 @@ use node::nic::health::Verdict;
 const WIDTH: usize = 100;
 
 /// Writes a check.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn write(out: &mut impl Write, check: &Check) -> io::Result<()> {
     first_line(out, check)?;
     for (name, items) in check.blocks() {
@@ -39,10 +35,6 @@ pub fn write(out: &mut impl Write, check: &Check) -> io::Result<()> {
 }
 
 /// Writes the line that callers read.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn first_line(out: &mut impl Write, check: &Check) -> io::Result<()> {
     writeln!(out, "{}", check.summary())
 }

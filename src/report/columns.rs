@@ -32,7 +32,6 @@ pub enum Value {
     IntervalFact(fn(&Interval) -> f64),
     /// The number of operations that count.
     Count,
-    /// A metric.
     Metric(Metric),
 }
 
@@ -48,9 +47,7 @@ pub enum Table {
 /// What the tables of the text depend on.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
-    /// The tool.
     pub tool: &'static Tool,
-    /// The unit of bandwidths.
     pub unit: BandwidthUnit,
 }
 
@@ -79,7 +76,6 @@ struct TextForm {
 /// What a row of CSV shows.
 #[derive(Clone, Copy)]
 pub struct CsvRow<'a> {
-    /// The size.
     pub result: &'a SizeResult,
     /// An interval of the size; `None` in the row of the whole size.
     pub interval: Option<&'a Interval>,
@@ -206,7 +202,6 @@ impl Column {
     }
 }
 
-/// Returns the header of a table.
 pub fn header(layout: Layout, table: Table) -> String {
     let first = match table {
         Table::Intervals => TIMES,
@@ -237,7 +232,6 @@ pub fn interval_row(layout: Layout, times: &str, figures: &Figures) -> String {
     })
 }
 
-/// Returns the title of a column.
 fn title(column: &Column, form: TextForm, layout: Layout) -> String {
     match column.value {
         Value::Count => layout.tool.operations.into(),

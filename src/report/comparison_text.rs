@@ -12,10 +12,6 @@ use facts::expect::{Metric, Unit};
 const SHOWN_DIFFERENCES: usize = 10;
 
 /// Writes a comparison.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn write(out: &mut impl Write, comparison: &Comparison, form: TextStyle) -> io::Result<()> {
     line_in(form, out, "Base", described(&comparison.base))?;
     line_in(form, out, "New", described(&comparison.new))?;
@@ -100,7 +96,6 @@ fn rows(comparison: &Comparison, form: TextStyle) -> Vec<String> {
     table::lines_in(form, &titles, rows.collect(), &align)
 }
 
-/// Returns the row of one metric of one size.
 fn row(comparison: &Comparison, size: &SizeComparison, metric: &MetricComparison) -> Vec<String> {
     let (unit, _) = metric.metric.unit().readable();
     let decides = metric.metric == comparison.metric;

@@ -11,7 +11,6 @@ use node::nic::evidence::Evidence;
 use node::nic::findings::{Finding, findings};
 use plan::run_options;
 
-/// The counters of a run.
 #[derive(Clone, Debug)]
 pub struct RunCounters {
     /// The requested ones.
@@ -134,10 +133,6 @@ impl Shown<'_> {
 
 /// Writes the counters that are not zero, what they explain, and what is not available. `side`
 /// writes.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn write(out: &mut impl Write, side: run_options::Side, counters: &Counters) -> io::Result<()> {
     let sides = sides(side).map(|side| {
         let name = match side {

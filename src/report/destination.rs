@@ -33,7 +33,6 @@ pub enum Destination {
     Stdout,
     /// A device or a pipe, which cannot be replaced.
     Device(File, PathBuf),
-    /// A file.
     File(Target),
 }
 
@@ -56,10 +55,6 @@ enum Way {
 
 impl Destination {
     /// Checks that a document can be written to `place`.
-    ///
-    /// # Errors
-    ///
-    /// The file or its directory cannot be written.
     pub fn open(place: &Place) -> Result<Self, Failure> {
         match place {
             Place::Stdout => Ok(Self::Stdout),
@@ -68,10 +63,6 @@ impl Destination {
     }
 
     /// Checks that a document can be written to `path`.
-    ///
-    /// # Errors
-    ///
-    /// The file or its directory cannot be written.
     pub fn file(path: &Path) -> Result<Self, Failure> {
         let refused = |error: io::Error| cannot_write(path, &error);
         if let Some(own) = own_stream(path) {
@@ -105,20 +96,12 @@ impl Destination {
     }
 
     /// Writes the complete document.
-    ///
-    /// # Errors
-    ///
-    /// The document cannot be written.
     pub fn write(&self, document: &[u8]) -> Result<(), Failure> {
         self.write_by(|out| out.write_all(document)).map(drop)
     }
 
     /// Writes the complete document for programs of other users: all may read the file, whatever
     /// the umask. Until it is complete, its name does not end in `.prom`.
-    ///
-    /// # Errors
-    ///
-    /// The document cannot be written.
     pub fn write_for_all(&self, document: &[u8]) -> Result<(), Failure> {
         let Self::File(target) = self else {
             return self.write(document);
@@ -141,10 +124,6 @@ impl Destination {
 
     /// Writes the complete document that `from` contains. Returns the new file; `None` for a device
     /// or a pipe.
-    ///
-    /// # Errors
-    ///
-    /// The document cannot be written.
     pub fn replace(&self, from: &mut dyn Read) -> Result<Option<File>, Failure> {
         self.write_by(|out| io::copy(from, out).map(drop))
     }
@@ -309,10 +288,6 @@ impl Growing {
     }
 
     /// Writes the complete document.
-    ///
-    /// # Errors
-    ///
-    /// The document cannot be written.
     pub fn end(&self) -> Result<(), Failure> {
         let mut file = &self.file;
         file.rewind().map_err(|error| self.failure(&error))?;
@@ -399,10 +374,6 @@ fn hint(path: &Path, error: &io::Error) -> String {
 
 /// Writes a text to standard output. Names in it may come from files or from other hosts: control
 /// characters are shown.
-///
-/// # Errors
-///
-/// Standard output cannot be written.
 pub fn write_text(text: &[u8]) -> io::Result<()> {
     let text = String::from_utf8_lossy(text);
     io::stdout().write_all(shown_lines(&text).as_bytes())

@@ -271,10 +271,6 @@ fn service_entry(
 }
 
 /// Writes one row for each NIC: what shows at a glance whether it can be used.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn overview(out: &mut impl Write, inventory: &Inventory) -> io::Result<()> {
     let titles = ["Device", "Address", "Link", "Speed", "NUMA", "Services", "Notes"];
     let rows = inventory.devices.iter().map(row).collect();
@@ -336,10 +332,6 @@ fn link_state(nic: &Nic) -> &'static str {
 }
 
 /// Writes a block of lines for each NIC: all that is known of it.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn blocks(out: &mut impl Write, inventory: &Inventory) -> io::Result<()> {
     for (number, entry) in inventory.devices.iter().enumerate() {
         if number > 0 {

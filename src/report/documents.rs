@@ -70,10 +70,6 @@ impl Documents {
     }
 
     /// Checks that the document of a command can be written to `json`, if there is to be one.
-    ///
-    /// # Errors
-    ///
-    /// The file or its directory cannot be written.
     pub fn open_json(json: Option<&Place>) -> Result<Self, Failure> {
         Self::open(&Places { json: json.cloned(), ..Places::default() })
     }
@@ -152,10 +148,6 @@ impl Documents {
     }
 
     /// Prints what `text` writes, unless a document has standard output.
-    ///
-    /// # Errors
-    ///
-    /// Standard output cannot be written.
     pub fn print(&self, text: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<(), Failure> {
         if self.has_stdout() {
             return Ok(());
@@ -167,10 +159,6 @@ impl Documents {
     }
 
     /// Writes the results as JSON, if they are asked for.
-    ///
-    /// # Errors
-    ///
-    /// The document cannot be written.
     pub fn write_json(&self, results: &impl Serialize) -> Result<(), Failure> {
         match &self.json {
             // A document of many nodes has a hundred megabytes: memory holds no copy of it.
@@ -190,10 +178,6 @@ impl Documents {
     }
 
     /// Writes the metrics that `families` returns, if they are asked for.
-    ///
-    /// # Errors
-    ///
-    /// The document cannot be written.
     pub fn write_metrics(&self, families: impl FnOnce() -> Vec<Family>) -> Result<(), Failure> {
         match &self.metrics {
             Some((to, dialect)) => {

@@ -35,7 +35,6 @@ impl Outcome {
     }
 }
 
-/// Returns whether all expectations are met.
 fn all_met(verdicts: &[ExpectationResult]) -> Result<(), Failure> {
     let unmet: Vec<&ExpectationResult> = verdicts.iter().filter(|verdict| !verdict.met).collect();
     let Some(first) = unmet.first() else {

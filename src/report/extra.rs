@@ -14,10 +14,6 @@ use plan::run_options::Side;
 use plan::tool::Tool;
 
 /// Writes a line for each size whose rate was not reached.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn missed_rates(out: &mut impl Write, results: &[SizeResult]) -> io::Result<()> {
     for result in results {
         let Some(rate) = result.rate.filter(|rate| !rate.is_reached) else {
@@ -37,10 +33,6 @@ pub fn missed_rates(out: &mut impl Write, results: &[SizeResult]) -> io::Result<
 
 /// Writes for how much of the time of a size the measuring thread waited for a CPU: of the worst
 /// of these sizes in bytes, each with its part in percent.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn waits_for_cpu(out: &mut impl Write, waits: &[(u64, f64)]) -> io::Result<()> {
     let Some((size, percent)) = waits.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
         return Ok(());
@@ -63,10 +55,6 @@ fn per_second(operations: f64) -> String {
 }
 
 /// Writes of how many sizes the data of the last operations was checked, if of any.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn verified(out: &mut impl Write, sizes: usize) -> io::Result<()> {
     match sizes {
         0 => Ok(()),
@@ -77,10 +65,6 @@ pub fn verified(out: &mut impl Write, sizes: usize) -> io::Result<()> {
 }
 
 /// Writes the median of each size with its confidence interval, or that it is unstable.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn medians(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io::Result<()> {
     let titles = [tool.size_column, "Median[us]", "95% interval[us]", "Samples"];
     let us = |ns: u64| format!("{}.{:03}", ns / 1000, ns % 1000);
@@ -108,10 +92,6 @@ pub fn medians(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io:
 }
 
 /// Writes the slowest pair of queues of each size, if there are several.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn slowest_pairs(
     out: &mut impl Write,
     layout: Layout,
@@ -151,10 +131,6 @@ pub fn slowest_pairs(
 }
 
 /// Writes each side's own view of each size, if the sides have exchanged them; `side` writes.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn both_ends(
     out: &mut impl Write,
     layout: Layout,
@@ -209,10 +185,6 @@ pub fn both_ends(
 }
 
 /// Writes what the tool itself adds to a latency, in one line.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn own_error(out: &mut impl Write, clock: &Clock, error: &MeasurementError) -> io::Result<()> {
     let of =
         |name, of: Distribution| format!("{name} {} ({} to {})", of.p50_ns, of.min_ns, of.p99_ns);
@@ -229,10 +201,6 @@ pub fn own_error(out: &mut impl Write, clock: &Clock, error: &MeasurementError) 
 }
 
 /// Writes for each size which expectations it meets.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn verdicts(
     out: &mut impl Write,
     tool: &Tool,

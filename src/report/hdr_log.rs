@@ -57,7 +57,6 @@ impl HdrLog {
         self.bytes.extend(format!("#{text}\n").bytes());
     }
 
-    /// Returns the log.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }

@@ -61,10 +61,6 @@ fn is_utf8(variable: impl Fn(&str) -> Option<String>) -> bool {
 }
 
 /// Writes the histogram of each size that has one.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn write(out: &mut impl Write, results: &[SizeResult], style: Style) -> io::Result<()> {
     let mut widest = 0;
     for result in results {

@@ -15,7 +15,6 @@ const WHAT: &str = "cannot write JSON";
 enum JsonLayout {
     /// With a line for each field and each entry.
     Lines(PrettyFormatter<'static>),
-    /// In one line.
     Line(CompactFormatter),
 }
 

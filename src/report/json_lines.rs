@@ -38,10 +38,6 @@ pub struct JsonLines {
 
 impl JsonLines {
     /// Checks that lines can be appended to `path`, which is created if it does not exist.
-    ///
-    /// # Errors
-    ///
-    /// The file or its directory cannot be written.
     pub fn open(path: &Path) -> Result<Self, Failure> {
         let opened = || {
             let file = open(path)?;

@@ -154,10 +154,6 @@ pub fn no_standard_output() -> Failure {
 }
 
 /// Prints a text on standard output. A reader may close the pipe before the end of the text.
-///
-/// # Errors
-///
-/// Standard output cannot be written.
 pub fn print(text: &str) -> Result<(), Failure> {
     match destination::write_text(text.as_bytes()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -25,7 +25,6 @@ pub struct MeasuredBandwidth {
 }
 
 impl MeasuredBandwidth {
-    /// Returns the result of the size.
     pub fn result(&self, extent: Extent) -> SizeResult {
         let mut result = SizeResult::of_lists(self.size, self.sides, self.rates, extent);
         result.count = self.count.unwrap_or(self.sides[0].count);

@@ -36,7 +36,6 @@ impl Dialect {
 /// Where metrics go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricsFile {
-    /// The file.
     pub path: PathBuf,
     /// Its form.
     pub dialect: Dialect,
@@ -107,7 +106,6 @@ pub enum Kind {
 pub struct Family {
     /// Its name without `_total` or `_info`.
     pub name: &'static str,
-    /// Its kind.
     pub kind: Kind,
     /// Its unit, which is the end of the name; empty without one.
     pub unit: &'static str,
@@ -122,7 +120,6 @@ pub struct Family {
 pub struct Sample {
     /// Names and values.
     pub labels: Vec<(&'static str, String)>,
-    /// The value.
     pub value: f64,
 }
 
@@ -141,7 +138,6 @@ pub fn build(command: &str) -> Sample {
     }
 }
 
-/// Returns the text of the families that have samples.
 pub fn text(families: &[Family], dialect: Dialect) -> String {
     let mut text = String::new();
     for family in families.iter().filter(|family| !family.samples.is_empty()) {

@@ -25,10 +25,6 @@ struct PercentileColumn {
 
 /// Writes `percentiles` of each size that has latencies. `own_spread` marks those that the tool
 /// cannot distinguish.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn write(
     out: &mut impl Write,
     tool: &Tool,
@@ -71,7 +67,6 @@ pub fn write(
     writeln!(out, "{}", "-".repeat(widest))
 }
 
-/// Returns the column of a percentile.
 fn column(percentile: Percentile, measured: &[&SizeResult], own_spread: bool) -> PercentileColumn {
     let name =
         if percentile == Percentile::MAX { "Max".to_owned() } else { percentile.to_string() };

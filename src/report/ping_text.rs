@@ -68,10 +68,6 @@ fn us(ns: u64) -> String {
 }
 
 /// Writes the table of all rounds, and what failed.
-///
-/// # Errors
-///
-/// An error of `out`.
 pub fn summary(out: &mut Vec<u8>, report: &Ping) -> io::Result<()> {
     let titles =
         ["Host", "NIC", "Peer", "Ping", "Sent", "Lost", "Loss", "Min[us]", "Median", "Max"];

@@ -170,10 +170,6 @@ impl Reporter {
     }
 
     /// Prints the summary block.
-    ///
-    /// # Errors
-    ///
-    /// The text cannot be written.
     pub fn print_summary(&mut self, summary: &Summary) -> Result<(), Failure> {
         // One write: each one is a system call, and may wake the reader.
         let mut block = Vec::new();
@@ -185,20 +181,12 @@ impl Reporter {
     }
 
     /// Prints what precedes the latencies of the first size.
-    ///
-    /// # Errors
-    ///
-    /// The text cannot be written.
     pub fn begin_latencies(&mut self, report_all: bool) -> Result<(), Failure> {
         let each_has_titles = report_all || self.sampler.is_some();
         text::begin(&mut self.out, self.layout, each_has_titles).map_err(interrupt::output_failed)
     }
 
     /// Prints what precedes the bandwidth of the first size.
-    ///
-    /// # Errors
-    ///
-    /// The text cannot be written.
     pub fn begin_bandwidth(&mut self) -> Result<(), Failure> {
         let each_has_titles = self.sampler.is_some();
         text::begin(&mut self.out, self.layout, each_has_titles).map_err(interrupt::output_failed)
@@ -397,10 +385,6 @@ impl Reporter {
     }
 
     /// Reports the bandwidth of a size.
-    ///
-    /// # Errors
-    ///
-    /// The text cannot be written.
     pub fn bandwidth(&mut self, measured: &MeasuredBandwidth) -> Result<(), Failure> {
         let Sampled { intervals, written } = self.end_intervals(measured.sides[0].count);
         self.keep_bandwidth(measured, intervals, Extent::Complete);
@@ -453,10 +437,6 @@ impl Reporter {
 
     /// Reports that a size is done on a latency server, which measures nothing. Prints once in a
     /// run where the results are.
-    ///
-    /// # Errors
-    ///
-    /// The text cannot be written.
     pub fn server_result(&mut self, size: u64) -> Result<(), Failure> {
         let result =
             self.complete(SizeResult { extent: Extent::Complete, ..SizeResult::none(size) });
@@ -468,10 +448,6 @@ impl Reporter {
     }
 
     /// Prints what a latency server prints after the last size.
-    ///
-    /// # Errors
-    ///
-    /// The text cannot be written.
     pub fn server_end(&mut self) -> Result<(), Failure> {
         text::end(&mut self.out, self.layout)
             .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
@@ -481,10 +457,6 @@ impl Reporter {
     }
 
     /// Prints what follows the table of results.
-    ///
-    /// # Errors
-    ///
-    /// The text cannot be written.
     pub fn end(&mut self) -> Result<(), Failure> {
         text::end(&mut self.out, self.layout)
             .and_then(|()| extra::missed_rates(&mut self.out, &self.outcome.results))

@@ -32,7 +32,6 @@ pub enum Content {
     Run(Box<Outcome>),
     /// Runs of two sides compared.
     Comparison(Box<Comparison>),
-    /// A survey.
     Survey(Box<Survey>),
     /// What NICs did while a command ran.
     Stat(Box<ReadStat>),
@@ -43,9 +42,7 @@ pub enum Content {
 pub enum ComparedResult {
     /// A run of a tool.
     Run(Box<ReadRun>),
-    /// A survey.
     Survey(String, Box<Survey>),
-    /// A check.
     Check(String, Box<CheckRecord>),
 }
 
@@ -179,7 +176,6 @@ fn content(document: &[u8], shown: &str) -> Result<Option<Content>, Failure> {
     Ok(Some(content))
 }
 
-/// Returns the document of this version.
 fn typed<T: DeserializeOwned>(
     document: &[u8],
     shown: &str,

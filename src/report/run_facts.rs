@@ -37,7 +37,6 @@ pub struct Connected<'a> {
     pub access: &'a Access,
     /// TCP address of the server.
     pub server: SocketAddr,
-    /// The peer.
     pub peer: Peer,
 }
 

@@ -15,7 +15,6 @@ use facts::user_file::{self, LARGEST_DOCUMENT};
 pub struct ReadRun {
     /// Name of the file; `-` for standard input.
     pub file: String,
-    /// The run.
     pub outcome: Outcome,
 }
 
@@ -24,7 +23,6 @@ pub struct ReadRun {
 pub enum Source {
     /// Standard input.
     Stdin,
-    /// A file.
     File(PathBuf),
 }
 

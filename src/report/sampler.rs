@@ -32,7 +32,6 @@ struct Size {
     sampled: Sender<Sampled>,
 }
 
-/// How a size ends.
 #[derive(Clone, Copy)]
 enum End {
     /// After this number of operations.

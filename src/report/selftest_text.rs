@@ -16,10 +16,6 @@ const ROW: usize = 47;
 const FEW_ROWS: usize = 4;
 
 /// Writes what a terminal shows.
-///
-/// # Errors
-///
-/// An error of `out`.
 pub fn write(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
     groups(out, report)?;
     for verdict in [FactVerdict::Skipped, FactVerdict::Refused] {
@@ -54,10 +50,6 @@ fn aftermath(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
 }
 
 /// Writes the file of `--report`: the NIC and its software, and each check.
-///
-/// # Errors
-///
-/// An error of `out`.
 pub fn write_report(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
     let nic = &report.nic;
     let unknown = || "unknown".to_owned();

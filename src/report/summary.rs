@@ -30,7 +30,6 @@ pub struct Summary<'a> {
     pub run: &'a RunOptions,
     /// This side's address.
     pub own: LocalAddress,
-    /// The peer's address.
     pub peer: FabricAddress,
     /// Where the peer's buffers lie.
     pub peer_gpus: OnGpus,
@@ -43,10 +42,6 @@ pub struct Summary<'a> {
 }
 
 /// Writes the summary block, from its opening separator to its last line.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     let Summary { layout, run, own, peer, .. } = summary;
     let tool = layout.tool;
@@ -143,10 +138,6 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
 
 /// Writes the only line of the summary block that results have in any case: that no hardware is
 /// involved.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn write_platform(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     let label_width = summary.layout.tool.label_width();
     platform(&mut Block { out, label_width }, summary)
@@ -267,10 +258,6 @@ impl<W: Write> Block<'_, W> {
 }
 
 /// Writes one line of a block: a label and its value.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub(super) fn line(
     out: &mut impl Write,
     label: &str,
@@ -280,10 +267,6 @@ pub(super) fn line(
 }
 
 /// Writes one line of a block in this form: an item of a list in Markdown.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub(super) fn line_in(
     form: TextStyle,
     out: &mut impl Write,

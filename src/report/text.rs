@@ -14,10 +14,6 @@ use facts::error::{Failure, Kind};
 const LINES: usize = 1 << 16;
 
 /// Writes what precedes the first size, unless each size has titles of its own.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn begin(out: &mut impl Write, layout: Layout, each_has_titles: bool) -> io::Result<()> {
     if !each_has_titles {
         titles(out, layout)?;
@@ -27,10 +23,6 @@ pub fn begin(out: &mut impl Write, layout: Layout, each_has_titles: bool) -> io:
 
 /// Writes the row of a size. `count` is the number of operations that this side issued, if it
 /// issues any. `samples` are the latencies in ns, if each one is to be reported.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn result(
     out: &mut impl Write,
     layout: Layout,
@@ -62,10 +54,6 @@ fn every(out: &mut impl Write, layout: Layout, samples: &[u64]) -> io::Result<()
 }
 
 /// Writes what follows the last size.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn end(out: &mut impl Write, layout: Layout) -> io::Result<()> {
     separator(out, layout)?;
     out.flush()
@@ -119,10 +107,6 @@ pub(super) fn interval_summary(
 }
 
 /// Writes what a latency server prints for each size.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn server_result(out: &mut impl Write, layout: Layout) -> io::Result<()> {
     separator(out, layout)?;
     writeln!(out, "See client for results.")?;

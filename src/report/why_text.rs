@@ -13,10 +13,6 @@ use facts::text::markdown;
 const WIDTH: usize = 80;
 
 /// Writes the first line, the tests, and why the NIC is slow.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn write(out: &mut impl Write, of: &NicDiagnosis) -> io::Result<()> {
     writeln!(out, "{}", of.summary)?;
     if of.is_software {

@@ -9,7 +9,6 @@ use crate::table::Effect;
 
 /// The checks with one effect.
 pub struct EffectRow {
-    /// Name of the effect.
     pub name: &'static str,
     /// What these checks do.
     pub what: &'static str,
@@ -21,7 +20,6 @@ pub struct EffectRow {
 
 /// An error flag that checks set.
 pub struct FlagRow {
-    /// The flag.
     pub flag: ErrorFlag,
     /// How often at most.
     pub times: u32,
@@ -37,7 +35,6 @@ const EFFECTS: [(&str, &str); 4] = [
     ("risky", "stops a queue in a way that no other program does; needs --risky"),
 ];
 
-/// Returns the place of an effect in [`EFFECTS`].
 fn place(effect: Effect) -> usize {
     match effect {
         Effect::Reads => 0,
@@ -47,7 +44,6 @@ fn place(effect: Effect) -> usize {
     }
 }
 
-/// Returns the name of an effect.
 pub fn effect_name(effect: Effect) -> &'static str {
     EFFECTS[place(effect)].0
 }

@@ -18,16 +18,13 @@ const QUIET: Duration = Duration::from_millis(1);
 pub struct Trace {
     /// The commands handed over with one doorbell.
     pub command: Vec<u8>,
-    /// The event.
     pub event: Vec<u8>,
 }
 
 /// An event, copied out of its queue.
 #[derive(Clone, Debug)]
 pub struct Seen {
-    /// Its type.
     pub kind: EventType,
-    /// Its return code.
     pub code: ReturnCode,
     /// Its fields.
     pub record: Record,

@@ -75,10 +75,6 @@ pub fn full_name(group: &Group, check: &FactCheck) -> String {
 /// Executes the selected checks, hands each result to `add`, and returns what they have changed for
 /// other users. With `with_names`, the bytes of
 /// commands and events have the address of the NIC.
-///
-/// # Errors
-///
-/// An interruption.
 pub fn run(
     nic: &Nic,
     selection: &Selection,

@@ -7,7 +7,6 @@ use report::selftest::Certainty;
 /// What a check does to the NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It reads.
     Reads,
     /// It allocates and uses objects of its own. All operations succeed.
     OwnResources,
@@ -56,7 +55,6 @@ impl FactCheck {
 
 /// Checks of one subject.
 pub struct Group {
-    /// Its name.
     pub name: &'static str,
     /// Its checks, in the order of their execution.
     pub checks: &'static [FactCheck],

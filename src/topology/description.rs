@@ -41,7 +41,6 @@ pub struct Topology {
 /// The name of a switch: `group.switch`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SwitchName {
-    /// The group.
     pub group: u16,
     /// The switch of the group.
     pub switch: u16,
@@ -53,10 +52,8 @@ impl fmt::Display for SwitchName {
     }
 }
 
-/// A switch.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Switch {
-    /// Its name.
     pub name: SwitchName,
     /// Nanoseconds that a packet takes through it, in addition to the latencies of links.
     pub latency: u64,
@@ -90,7 +87,6 @@ pub struct Cable {
     pub directions: [Direction; 2],
 }
 
-/// One direction of a cable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Direction {
     /// Bytes per second without faults.

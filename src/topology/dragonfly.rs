@@ -8,7 +8,6 @@ use crate::values::{self, RATE, TIME};
 /// A regular dragonfly, as the words of the item describe it. Rates are in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dragonfly {
-    /// Groups.
     pub groups: u64,
     /// Switches of each group.
     pub switches: u64,

@@ -7,6 +7,8 @@
 //!   software NIC.
 //! * [`gpu`]: the function tables of the GPU runtimes, whose memory the NIC can access.
 
+#![warn(missing_docs)]
+
 mod api;
 #[allow(
     missing_docs,

@@ -121,6 +121,8 @@
 //! sync::<cxi::CommunicationProfile>();
 //! ```
 
+#![warn(missing_docs)]
+
 pub mod address;
 pub mod attempt;
 mod backing;

@@ -10,7 +10,6 @@ fn find(variables: &str) -> Result<Option<LauncherTask>, String> {
     })
 }
 
-/// A task of a step of Slurm.
 const STEP: &str = "SLURM_JOB_ID=17 SLURM_STEP_ID=2 SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=8 \
     SLURM_STEP_TASKS_PER_NODE=2(x4) SLURM_LOCALID=1 SLURM_NODEID=1 SLURMD_NODENAME=nid2 \
     SLURM_STEP_NODELIST=nid[1-4] SLURM_JOB_NODELIST=nid[0-9] ";

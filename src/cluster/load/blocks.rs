@@ -89,7 +89,6 @@ pub fn parts(
     parts
 }
 
-/// Returns the results of each scene, by slot.
 pub fn by_slot(reports: Vec<LoadReport>, scenes: usize) -> Vec<Vec<LoadResult>> {
     let mut results: Vec<Vec<LoadResult>> = vec![Vec::new(); scenes];
     for result in reports.into_iter().flat_map(|report| report.results) {

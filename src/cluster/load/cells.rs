@@ -63,19 +63,16 @@ pub enum CellCause {
         group: u16,
         /// Its number.
         part: u16,
-        /// Its role.
         role: Option<Role>,
         /// Median ratio of its cells.
         ratio: f64,
     },
     /// All links of a group of at least three switches.
     All {
-        /// The group.
         group: u16,
         /// Median ratio of the cells.
         ratio: f64,
     },
-    /// Links.
     Links {
         /// The links; the smaller number first if both directions are slow.
         cell: Cell,
@@ -230,7 +227,6 @@ pub fn explain(cells: &BTreeMap<Cell, f64>) -> Vec<CellCause> {
     causes
 }
 
-/// Returns whether a cell is one of a part in this role, or in any.
 fn is_of(cell: Cell, part: u16, role: Option<Role>) -> bool {
     role.map_or(cell.touches(part), |role| cell.end(role) == part)
 }

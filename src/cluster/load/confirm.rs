@@ -59,7 +59,6 @@ enum RetestSays {
     Nothing,
 }
 
-/// A retest.
 #[derive(Debug)]
 pub struct Retest<'a> {
     /// What it has found.

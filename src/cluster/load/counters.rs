@@ -25,7 +25,6 @@ pub struct CounterSums {
     timeouts: BTreeMap<NicId, u64>,
 }
 
-/// The counters of one pattern.
 #[derive(Clone, Debug, Default)]
 struct PatternSums {
     aggressors: BTreeMap<Watched, u64>,

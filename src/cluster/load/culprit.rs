@@ -15,7 +15,6 @@ pub struct Culprit {
     pub pattern: Pattern,
     /// Median of its flows, as a ratio to the flows of equal parts.
     pub ratio: f64,
-    /// Its limits.
     pub limits: GradeLimits,
     /// What else is known, as sentences.
     pub evidence: Vec<String>,

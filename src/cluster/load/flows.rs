@@ -24,7 +24,6 @@ pub fn flows(pattern: Pattern, nics: &[PlacedNic], slot: u32, seed: u64) -> Vec<
     }
 }
 
-/// A source and its target.
 type SourceAndTarget = (PlacedNic, PlacedNic);
 
 fn one_to_one(pairs: Vec<SourceAndTarget>) -> Vec<Flow> {

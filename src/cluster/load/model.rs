@@ -45,15 +45,12 @@ pub enum SlowLinks {
     Switch(u16, u16),
     /// All links between the switches of a group, and to other groups.
     Group(u16),
-    /// The link from a NIC.
     Transmit(NicId),
-    /// The link to a NIC.
     Receive(NicId),
     /// Both.
     Nic(NicId),
 }
 
-/// A fabric.
 pub struct Fabric {
     pub shape: FabricShape,
     pub roster: Roster,
@@ -290,7 +287,6 @@ pub const fn bisect(of: Set, both_ways: bool) -> Pattern {
     Pattern::Bisect { of, both_ways }
 }
 
-/// Returns a flow to one NIC.
 pub fn flow(source: NicId, target: NicId) -> Flow {
     Flow { source, peers: vec![target] }
 }
@@ -301,7 +297,6 @@ pub fn flows(pairs: &[(u32, u32)]) -> Vec<Flow> {
     pairs.map(|(from, to)| flow(NicId(*from), NicId(*to))).collect()
 }
 
-/// Returns a scene of a pattern.
 pub fn bandwidth_scene(pattern: Pattern, flows: Vec<Flow>) -> Scene {
     Scene {
         purpose: Purpose::Bandwidth(pattern),

@@ -28,7 +28,6 @@ pub struct PassFacts<'a> {
     pub rules: RoleRules,
 }
 
-/// The NICs of a pass.
 #[derive(Clone, Debug, Default)]
 pub struct PassNics {
     /// NICs that take part without victims.
@@ -50,9 +49,7 @@ impl PassNics {
 /// The scenes of all steps in progress.
 #[derive(Clone, Debug)]
 pub struct Pass {
-    /// The steps.
     pub steps: Vec<CourseStep>,
-    /// The NICs.
     pub nics: PassNics,
     /// The results.
     pub tally: Tally,
@@ -163,7 +160,6 @@ impl Pass {
         self.repetition += 1;
     }
 
-    /// Returns the slots of a repetition of a step.
     pub fn slots(&self, step: CourseStep, repetition: u32, rules: RoleRules) -> Vec<SlotFlows> {
         step.repetition(self.nics.of(step.purpose), repetition, rules, self.seed)
     }

@@ -15,7 +15,6 @@ pub struct PlacedNic {
     pub switch: Option<(u16, u16)>,
     /// Index in the roster.
     pub nic: NicId,
-    /// Its node.
     pub node: NodeId,
 }
 
@@ -64,12 +63,10 @@ pub fn sets<K: Ord>(
     sets.into_values().collect()
 }
 
-/// Returns the NICs of each switch.
 pub fn switches(nics: &[PlacedNic]) -> Vec<Vec<PlacedNic>> {
     sets(nics, |nic| nic.switch)
 }
 
-/// Returns the NICs of each group.
 pub fn groups(nics: &[PlacedNic]) -> Vec<Vec<PlacedNic>> {
     sets(nics, PlacedNic::group)
 }

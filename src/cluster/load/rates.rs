@@ -14,7 +14,6 @@ const LEAST_FIRST: f64 = 0.5;
 /// What one NIC sent in a slot.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SentRate {
-    /// The NIC.
     pub source: NicId,
     /// The NICs to which it sent in turn, without those that it did not reach.
     pub peers: Vec<NicId>,

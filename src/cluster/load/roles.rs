@@ -32,11 +32,9 @@ pub struct Roles {
 pub struct RoleRules {
     /// Part of the nodes that are victims, in percent.
     pub victims_percent: u8,
-    /// Most aggressors.
     pub most_aggressors: usize,
 }
 
-/// The NICs of a node.
 type NodeNics = Vec<PlacedNic>;
 
 /// Nodes that have the same role.

@@ -19,7 +19,6 @@ pub const VICTIM_IN_OTHER_CLASS: TestId = TestId(2);
 pub enum Purpose {
     /// Whether a part of the load is harmless: not counted.
     Ramp,
-    /// The bandwidths of a pattern.
     Bandwidth(Pattern),
     /// The latencies of victims, without load and with the load of a pattern in turn.
     Victims {
@@ -46,7 +45,6 @@ pub struct Flow {
 /// All flows of one slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scene {
-    /// What it is for.
     pub purpose: Purpose,
     /// Number of the repetition, from 0: others have other roles.
     pub repetition: u32,
@@ -78,7 +76,6 @@ impl Scene {
         self.flows.retain(is_possible);
     }
 
-    /// Returns the test of its victims.
     pub fn victim_test(&self) -> TestId {
         match self.purpose {
             Purpose::Victims { in_other_class: true, .. } => VICTIM_IN_OTHER_CLASS,

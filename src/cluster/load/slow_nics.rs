@@ -21,7 +21,6 @@ const FAST: f64 = 0.75;
 /// Fewest partners of a NIC that shows its fault only slightly, or counts as a part of its switch.
 const LEAST_PARTNERS: usize = 2;
 
-/// A NIC in a role.
 type NicRole = (NicId, Role);
 
 /// What the flows say about NICs.
@@ -133,7 +132,6 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
 /// The pattern that shows slow NICs.
 const WITHIN: Pattern = Pattern::Bisect { of: Set::Switch, both_ways: false };
 
-/// Returns the switch of a NIC.
 fn switch_of(roster: &Roster, nic: NicId) -> Option<LoadUnit> {
     let place = roster.location(nic)?;
     Some(LoadUnit::Switch { group: place.group, switch: place.switch })

@@ -18,7 +18,6 @@ const HAS_LOAD: [bool; 4] = [false, true, true, false];
 /// Scenes with one purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CourseStep {
-    /// The purpose.
     pub purpose: Purpose,
     /// Number of repetitions.
     pub repetitions: u32,

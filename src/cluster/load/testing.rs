@@ -34,12 +34,10 @@ pub fn d4() -> Roster {
     fabric([4, 2, 2, 1])
 }
 
-/// Returns all NICs of a roster.
 pub fn all(roster: &Roster) -> Vec<NicId> {
     roster.nic_ids().collect()
 }
 
-/// Returns all NICs of a roster with their places.
 pub fn all_placed(roster: &Roster) -> Vec<PlacedNic> {
     placed(roster, &all(roster))
 }

@@ -11,7 +11,6 @@ pub const PAYLOAD: f64 = 2048.0 / 2112.0;
 /// A regular dragonfly. Rates are in bytes per second and direction.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FabricShape {
-    /// Groups.
     pub groups: u32,
     /// Switches of a group.
     pub switches: u32,
@@ -19,7 +18,6 @@ pub struct FabricShape {
     pub nics: u32,
     /// Links between two groups.
     pub links: u32,
-    /// Rate of a NIC.
     pub nic_rate: f64,
     /// Rate of the links between two switches of a group, together.
     pub local_rate: f64,

@@ -29,11 +29,8 @@ pub struct VictimKey {
 /// The medians of one pair in one repetition, in nanoseconds.
 #[derive(Clone, Debug)]
 pub struct PairMedians {
-    /// The pair.
     pub pair: Pair,
-    /// Its class.
     pub class: Class,
-    /// The repetition.
     pub repetition: u32,
     /// Without load: places of the scenes, and medians.
     pub quiet: BTreeMap<u32, f64>,
@@ -46,7 +43,6 @@ pub struct PairMedians {
 /// A pair in one repetition, with its median latencies without and with load, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct MeasuredPair {
-    /// The pair.
     pub pair: Pair,
     /// Without load.
     pub quiet: f64,
@@ -167,7 +163,6 @@ impl Victims {
         self.counts.keys().copied()
     }
 
-    /// Returns the pairs of a class, or all.
     pub fn pairs(&self, class: Option<Class>) -> impl Iterator<Item = &PairMedians> {
         let pairs = self.pairs.values();
         pairs.filter(move |of| class.is_none_or(|class| of.class == class))

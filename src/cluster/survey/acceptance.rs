@@ -81,7 +81,6 @@ pub struct Expected<'a> {
     pub rank: u32,
     /// Number of its NICs.
     pub nics: usize,
-    /// The tests.
     pub tests: &'a [Test],
     /// Its last block; none before the first one.
     pub block: Option<&'a Block>,

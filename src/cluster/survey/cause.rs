@@ -21,7 +21,6 @@ use super::units::{crossing, members};
 /// The facts from which causes are made.
 #[derive(Debug)]
 pub struct CauseFacts<'a> {
-    /// The results.
     pub results: &'a ResultStore,
     /// The limits and the slow parts.
     pub judgement: &'a Judgement,

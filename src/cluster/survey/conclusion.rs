@@ -23,9 +23,7 @@ const MOST_OUTSIDE: usize = 10_000;
 pub struct Conclusion<'a> {
     /// The nodes and NICs.
     pub roster: &'a Roster,
-    /// The results.
     pub results: &'a ResultStore,
-    /// The limits.
     pub limits: &'a Limits,
     /// How much was measured.
     pub coverage: Coverage,

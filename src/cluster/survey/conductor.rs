@@ -95,7 +95,6 @@ impl Conductor {
         &self.roster
     }
 
-    /// Returns the tests.
     pub fn tests(&self) -> &[Test] {
         self.results.tests()
     }

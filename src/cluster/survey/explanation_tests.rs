@@ -57,7 +57,6 @@ pub fn survey_with(
     conductor.findings()
 }
 
-/// Returns the findings of a survey.
 pub fn survey(cluster: &mut Cluster, pairs: &str, seed: u64) -> Findings {
     let findings = survey_of_some(cluster, pairs, seed);
     assert_eq!(findings.answered, findings.planned);

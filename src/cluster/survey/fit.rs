@@ -25,9 +25,7 @@ const LEAST_SPREAD: f64 = 1e-4;
 /// A pair and the logarithm of its cost.
 #[derive(Clone, Copy, Debug)]
 pub struct PairCost {
-    /// The pair.
     pub pair: Pair,
-    /// Its class.
     pub class: Class,
     /// Logarithm of the cost.
     pub cost: f64,
@@ -42,7 +40,6 @@ pub struct Fit {
     pub effects: Vec<f64>,
 }
 
-/// Fits the costs of pairs of `nics` NICs.
 pub fn fit(pairs: &[PairCost], nics: usize) -> Fit {
     let mut of_nics: Vec<Vec<u32>> = vec![Vec::new(); nics];
     let mut by_class: [Vec<f64>; Class::ALL.len()] = Default::default();

@@ -65,7 +65,6 @@ pub struct Limit {
     pub harmless_wait: u8,
 }
 
-/// The limits of the populations.
 pub type Limits = BTreeMap<PopulationKey, Limit>;
 
 /// The good pairs of a class.
@@ -96,7 +95,6 @@ impl Limit {
         self.of_pair.is_finite()
     }
 
-    /// Returns the limit without a limit for costs.
     pub fn without_costs(self) -> Self {
         Self { of_pair: f64::INFINITY, ..self }
     }

@@ -28,9 +28,7 @@ const LONG_TAIL: f32 = 50.0;
 /// The figures of a pair.
 #[derive(Clone, Copy, Debug)]
 pub struct Observation {
-    /// The pair.
     pub pair: Pair,
-    /// Its class.
     pub class: Class,
     /// Whether a side waited for its CPU so long that the figure is only a bound.
     pub is_disturbed: bool,

@@ -36,9 +36,7 @@ pub enum RetestOutcome {
 pub struct Outside {
     /// Index of the test.
     pub test: TestId,
-    /// The pair.
     pub pair: Pair,
-    /// Its class.
     pub class: Class,
     /// Which limit it does not meet.
     pub source: LimitSource,

@@ -8,7 +8,6 @@ use super::ids::NicId;
 
 const BITS: u32 = u64::BITS;
 
-/// A set of pairs.
 #[derive(Clone, Debug, Default)]
 pub struct PairSet {
     /// The targets of each initiator.
@@ -44,7 +43,6 @@ impl PairSet {
         words.map(|word| u64::from(word.count_ones())).sum()
     }
 
-    /// Returns whether the set has a pair.
     pub fn contains(&self, pair: Pair) -> bool {
         let (word, bit) = place(pair.target);
         let words = self.targets.get(&pair.initiator);

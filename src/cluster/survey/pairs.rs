@@ -72,7 +72,6 @@ const NAMED: [(&str, Selection); 7] = [
 /// A selection as typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Typed {
-    /// One with a name.
     Named(Selection),
     /// The file after an `@`.
     File(String),

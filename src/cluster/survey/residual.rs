@@ -8,9 +8,7 @@ pub const LARGER_SHARE: f64 = 2.0 / 3.0;
 /// A pair and the part of its cost that its class does not explain.
 #[derive(Clone, Copy, Debug)]
 pub struct PairResidual {
-    /// The pair.
     pub pair: Pair,
-    /// The residual.
     pub value: f64,
 }
 

@@ -119,7 +119,6 @@ impl ResultStore {
         }
     }
 
-    /// Returns the tests.
     pub fn tests(&self) -> &[Test] {
         &self.tests
     }
@@ -154,7 +153,6 @@ impl ResultStore {
         self.records.iter().chain(self.retests())
     }
 
-    /// Returns the results of all retests.
     pub fn retests(&self) -> impl Iterator<Item = &PairResult> {
         self.retests.values().flatten()
     }

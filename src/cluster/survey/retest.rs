@@ -261,7 +261,6 @@ impl Swaps<'_> {
         }
     }
 
-    /// Returns the objections to a partner.
     fn rank(&self, nic: NicId, partner: NicId, suspect: &Outside) -> Objections {
         let Pair { initiator, target } = suspect.pair;
         let other = if initiator == nic { target } else { initiator };

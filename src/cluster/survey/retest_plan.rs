@@ -34,7 +34,6 @@ pub struct SweepResults<'a> {
     pub roster: &'a Roster,
     /// The results so far.
     pub results: &'a ResultStore,
-    /// The limits of the sweep.
     pub limits: &'a Limits,
     /// NICs that the sweep left out.
     pub parked: &'a ParkedNics,

@@ -28,7 +28,6 @@ impl RoundPlan {
         Self { phase: Phase::Sweep, sweep, queue: Queue::default(), order }
     }
 
-    /// Returns the phase.
     pub fn phase(&self) -> Phase {
         self.phase
     }

@@ -81,7 +81,6 @@ struct Candidate {
     good: u32,
 }
 
-/// A set of populations.
 struct PopulationSet(Vec<[bool; Class::ALL.len()]>);
 
 impl PopulationSet {

@@ -33,13 +33,11 @@ const SELECTED: f64 = 0.5;
 /// Part of the pairs of a candidate that other parts may explain in the same pass.
 const MOST_SHARED: f64 = 0.25;
 
-/// Most passes.
 const MOST_PASSES: usize = 256;
 
 /// The effect of a part in a role.
 #[derive(Clone, Debug)]
 pub struct PartEffect {
-    /// The part.
     pub unit: Unit,
     /// The role; both if `None`.
     pub role: Option<Role>,

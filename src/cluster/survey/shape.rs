@@ -76,7 +76,6 @@ impl Shape {
         }
     }
 
-    /// Adds the pairs of a round to `pairs`.
     pub fn add_round(&self, round: usize, pairs: &mut Vec<Pair>) {
         let pair = |initiator, target| Pair { initiator, target };
         match self {

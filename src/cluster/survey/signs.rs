@@ -31,11 +31,9 @@ const FEW_DAMAGED: usize = 2;
 pub struct Sign {
     /// The part: a NIC, a switch, or the links between two groups.
     pub unit: Unit,
-    /// Which sign it is.
     pub source: LimitSource,
     /// The role of the part in its pairs; both if `None`.
     pub role: Option<Role>,
-    /// Its pairs with the sign.
     pub pairs: Vec<TestPair>,
 }
 
@@ -74,7 +72,6 @@ fn of_switches(mut signs: Vec<Sign>, roster: &Roster) -> Vec<Sign> {
     signs
 }
 
-/// Returns the switch of a NIC.
 fn switch(roster: &Roster, nic: NicId) -> Option<Unit> {
     parts_of_nic(roster, nic)[2]
 }
@@ -102,7 +99,6 @@ fn limit(results: &ResultStore, sums: &BTreeMap<NicId, u64>) -> u64 {
     FEW_RETRIES.max(MANY.saturating_mul(median.unwrap_or(0)))
 }
 
-/// Returns the partners of a NIC in pairs.
 fn partners(nic: NicId, pairs: &[TestPair]) -> BTreeSet<NicId> {
     let nics = pairs.iter().map(|(_, pair)| {
         let [initiator, target] = pair.nics();

@@ -36,11 +36,9 @@ const MOST_CROSSINGS: f64 = 0.5;
 /// A part whose pairs are slow in a test.
 #[derive(Clone, Debug)]
 pub struct SlowPart {
-    /// The test.
     pub test: TestId,
     /// Whether its pairs are those in loopback; all others if not.
     pub in_loopback: bool,
-    /// The part.
     pub unit: Unit,
     /// Its role in the pairs; both if `None`.
     pub role: Option<Role>,
@@ -64,11 +62,9 @@ impl SlowPart {
 /// The pairs of a test, in loopback or all others, with the parts that explain them.
 #[derive(Debug)]
 pub struct Domain {
-    /// The test.
     pub test: TestId,
     /// Whether its pairs are those in loopback.
     pub in_loopback: bool,
-    /// The pairs.
     pub pairs: Vec<PairResidual>,
     /// The classes of the pairs.
     pub classes: Vec<Class>,
@@ -79,9 +75,7 @@ pub struct Domain {
 /// The limits, and the slow parts that follow from them.
 #[derive(Debug, Default)]
 pub struct Judgement {
-    /// The limits.
     pub limits: Limits,
-    /// The slow parts.
     pub parts: Vec<SlowPart>,
     /// The pairs with the parts that explain them.
     pub domains: Vec<Domain>,

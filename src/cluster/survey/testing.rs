@@ -21,7 +21,6 @@ pub const fn pair(initiator: u32, target: u32) -> Pair {
 pub enum Effect {
     /// It takes this many times as long.
     Slow(f64),
-    /// It fails.
     Fails,
     /// This part of its measurements fails.
     Loses(f64),
@@ -109,12 +108,10 @@ const LESS_OFTEN: f64 = 0.2;
 /// Ratio to the usual figure from which a pair is slow.
 const SLOW: f64 = 1.3;
 
-/// A cluster.
 #[derive(Debug)]
 pub struct Cluster {
     /// Its nodes and NICs.
     pub roster: Roster,
-    /// Its tests.
     pub tests: Vec<Test>,
     /// What is wrong with it.
     pub faults: Vec<Fault>,
@@ -251,7 +248,6 @@ impl Cluster {
         radius * (std::f64::consts::TAU * self.rng.f64()).cos()
     }
 
-    /// Returns the results of a round.
     pub fn measure(&mut self, round: &Round) -> Vec<PairResult> {
         self.rounds += 1;
         let pairs = round.pairs.iter().map(|pair| PairResult {

@@ -142,7 +142,6 @@ pub struct NicFacts {
 /// A process as it introduces itself to the coordinator.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Introduction {
-    /// Its rank.
     pub rank: u32,
     /// Number of processes, as its launcher says.
     pub size: u32,
@@ -157,7 +156,6 @@ pub struct Introduction {
 /// What all processes need before the first block.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Course {
-    /// The tests.
     pub tests: Vec<Test>,
     /// Arguments of the tool of each test, as on a command line.
     pub arguments: Vec<Vec<String>>,

@@ -42,13 +42,11 @@ struct MemberLinks {
 /// A member that has not reached its parent within its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overdue {
-    /// Its rank.
     pub rank: u32,
     /// It has been attached before.
     pub is_known: bool,
 }
 
-/// The tree.
 #[derive(Debug)]
 pub struct TreeLinks {
     /// Maximum number of children of a member, and of the coordinator where another parent is
@@ -135,7 +133,6 @@ impl TreeLinks {
         found
     }
 
-    /// Returns whether `rank` is attached to `parent`.
     pub fn is_attached_to(&self, rank: u32, parent: Parent) -> bool {
         self.members[rank as usize].state == LinkState::Attached(parent)
     }

@@ -96,10 +96,6 @@ pub struct SurveyListener {
 
 impl SurveyListener {
     /// Listens with `listener`, whose key in `set` is `key`.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`PollSet::add`].
     pub fn new(listener: Listener, token: Token, set: &PollSet, key: u64) -> std::io::Result<Self> {
         set.add(listener.socket(), key, false)?;
         Ok(Self { listener, token, set: set.clone(), key, pending: HashMap::new(), closed: None })

@@ -35,7 +35,6 @@ pub enum Message {
     },
     /// The first message of a task that does not see the meeting point, and has no token.
     Knock {
-        /// Its rank.
         rank: u32,
     },
     /// The answer to a knock: the coordinator waits for tasks at the meeting point.
@@ -56,7 +55,6 @@ pub enum Message {
     Attach {
         /// Its proof of the token.
         proof: String,
-        /// Its rank.
         rank: u32,
     },
     /// The claim of the process that connects is accepted.
@@ -129,9 +127,7 @@ pub enum Message {
 /// Where a process listens for its children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParentAddress {
-    /// Its rank.
     pub rank: u32,
-    /// Its address.
     pub address: SocketAddr,
 }
 
@@ -198,7 +194,6 @@ pub enum Order {
     Block(Block),
     /// To load the fabric in these slots, or to measure under load, and to report.
     Load(LoadBlock),
-    /// To end.
     End,
     /// To check its NICs by their files, and to send the document. The second check of a process
     /// says what has changed since the first one.

@@ -57,7 +57,6 @@ pub enum Event {
     Joined(Introduction),
     /// A process is prepared for its course. This may be reported again, if its parent was lost.
     Begun {
-        /// Its rank.
         rank: u32,
     },
     /// A process has measured a block.
@@ -66,28 +65,24 @@ pub enum Event {
     LoadReport(LoadReport),
     /// A process has checked its node. This may be reported again, if its parent was lost.
     Checked {
-        /// Its rank.
         rank: u32,
         /// The document of the check; empty if another process of the node sends it.
         document: Vec<u8>,
     },
     /// A process has copied memory. This may be reported again, if its parent was lost.
     CopiedMemory {
-        /// Its rank.
         rank: u32,
         /// How fast; none if that says nothing about the memory of its node.
         copy: Option<MemoryCopy>,
     },
     /// A process has ended, or cannot be reached. It may not return.
     Lost {
-        /// Its rank.
         rank: u32,
         /// Why, as a sentence about it.
         reason: String,
     },
     /// A process does not see the meeting point. It has not proved that it is one of the survey.
     Knocked {
-        /// Its rank.
         rank: u32,
     },
     /// A connection was turned away, which is not one of a process of this survey, or is of a rank
@@ -196,10 +191,6 @@ impl Root {
     }
 
     /// Waits for events. Returns the first ones, or none at `until`.
-    ///
-    /// # Errors
-    ///
-    /// An interruption.
     pub fn poll(&mut self, until: Instant) -> Result<Vec<Event>, Failure> {
         while self.events.is_empty() {
             let now = self.note_stall();

@@ -7,13 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Messages and bytes of a process on its connections to other processes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Traffic {
-    /// Messages sent.
     pub messages_sent: u64,
-    /// Bytes sent.
     pub bytes_sent: u64,
-    /// Messages received.
     pub messages_received: u64,
-    /// Bytes received.
     pub bytes_received: u64,
 }
 
@@ -35,14 +31,12 @@ pub struct LevelTraffic {
     pub level: u32,
     /// Number of processes.
     pub processes: u64,
-    /// Their sum.
     pub sum: Traffic,
     /// The process with the most bytes, sent and received.
     pub most: Traffic,
 }
 
 impl LevelTraffic {
-    /// Adds a process.
     pub fn add(&mut self, of_process: Traffic) {
         self.processes += 1;
         self.sum += of_process;

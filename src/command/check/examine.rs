@@ -127,10 +127,6 @@ impl Examination {
     }
 
     /// Writes and reads through the NIC, unless others use it.
-    ///
-    /// # Errors
-    ///
-    /// An interruption.
     pub fn traffic(
         &mut self,
         lock: &Result<Option<Lock>, Failure>,

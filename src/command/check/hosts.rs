@@ -26,10 +26,6 @@ const MOST_AT_ONCE: usize = 128;
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 
 /// Asks the server on each host for a check.
-///
-/// # Errors
-///
-/// An interruption.
 pub fn ask_all(hosts: &[String], request: &CheckRequest) -> Result<Answers, Failure> {
     let mut typed = Typed::nothing(TOOLS[0].defaults);
     // Each order names its host.

@@ -56,10 +56,6 @@ impl<'a> Runs<'a> {
 
     /// Measures through `device`, whose link has this `speed`. Returns the findings, and why a run
     /// was not possible: later runs are then left out.
-    ///
-    /// # Errors
-    ///
-    /// An interruption.
     pub fn measure(
         &mut self,
         device: DeviceName,

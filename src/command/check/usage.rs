@@ -40,7 +40,6 @@ pub fn usage() -> Usage {
     }
 }
 
-/// Returns the options.
 pub fn options() -> Vec<OptionDef<CheckRequest>> {
     type Def = OptionDef<CheckRequest>;
     let mut options = vec![
@@ -144,10 +143,6 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
 }
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
-///
-/// # Errors
-///
-/// Invalid arguments.
 pub fn parse(arguments: &[OsString]) -> Result<Option<CheckRequest>, Failure> {
     let mut request = CheckRequest::default();
     let Some(words) = arguments::read(&usage(), &options(), arguments, &mut request)? else {

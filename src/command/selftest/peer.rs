@@ -49,7 +49,6 @@ const fn by_tool(
 /// Options of all latency tools.
 const FEW: [&str; 3] = ["--iters=20", "--warmup=2", "--latency-gap=0"];
 
-/// All checks.
 pub static CHECKS: &[PeerCheck] = &[
     by_tool(
         "write",
@@ -189,10 +188,6 @@ pub struct PeerRuns<'a> {
 impl PeerRuns<'_> {
     /// Executes the checks with these names, or all, and hands each result to `add`. After a run
     /// that does not reach the server, the others are refused too.
-    ///
-    /// # Errors
-    ///
-    /// An interruption.
     pub fn execute(
         &self,
         names: &[String],

@@ -240,7 +240,6 @@ impl Client {
         self.since.elapsed()
     }
 
-    /// Returns the client's host.
     pub fn host(&self) -> IpAddr {
         self.peer.ip()
     }

@@ -27,7 +27,6 @@ pub enum Outcome {
 /// The end of a client.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Ending {
-    /// How it ended.
     pub outcome: Outcome,
     /// What happened, for the log.
     pub text: String,

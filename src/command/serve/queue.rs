@@ -28,7 +28,6 @@ pub struct QueueEntry {
 }
 
 impl QueueEntry {
-    /// Returns whether it has its turn.
     fn has_turn(&self) -> bool {
         matches!(self.stage, Stage::Called | Stage::Running)
     }

@@ -38,7 +38,6 @@ pub type Arrived = VecDeque<(Newcomer, DeviceName)>;
 /// A client, with or without a process.
 #[derive(Clone, Copy, Debug)]
 pub struct Present {
-    /// Its host.
     pub host: IpAddr,
     /// How far it is.
     pub progress: Progress,

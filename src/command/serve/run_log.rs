@@ -22,10 +22,8 @@ pub struct RunLog {
     hosts: BTreeMap<IpAddr, HostRuns>,
 }
 
-/// The runs of one host.
 #[derive(Debug)]
 struct HostRuns {
-    /// Runs that were printed one by one.
     printed: u32,
     /// When the current period ends.
     due: Instant,

@@ -106,10 +106,6 @@ impl<'a> Supervisor<'a> {
 
     /// Serves the `arrivals`, for each of which `wake` has a byte, until there are no more. Logs
     /// the state whenever there is something to read from `asked`.
-    ///
-    /// # Errors
-    ///
-    /// An interruption.
     pub fn run(
         &mut self,
         arrivals: &Receiver<Arrival>,

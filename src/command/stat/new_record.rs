@@ -53,7 +53,6 @@ fn name_of(command: &[OsString]) -> &[OsString] {
     &named[..named.len().min(1)]
 }
 
-/// Returns a time in nanoseconds.
 pub fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -40,7 +40,6 @@ struct Nic {
     _files: Files,
 }
 
-/// What was read of one NIC.
 struct NicReading {
     files: Files,
     facts: NicFacts,

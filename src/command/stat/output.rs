@@ -71,10 +71,6 @@ pub fn open(request: &StatRequest, node: Option<&str>) -> Result<ReportFiles, Fa
 
 impl ReportFiles {
     /// Returns `outcome`; a failure is written to the document of `--json`, too.
-    ///
-    /// # Errors
-    ///
-    /// The failure.
     pub fn or_failure<T>(&self, outcome: Result<T, Failure>) -> Result<T, Failure> {
         or_failure(&self.documents, outcome)
     }

@@ -122,7 +122,6 @@ impl Program {
         named.unwrap_or(&self.host)
     }
 
-    /// Returns the program as records have it.
     pub fn step(&self) -> Option<StepRecord> {
         let task = self.task.as_ref()?;
         let job = self.job.as_ref().map(Job::to_string);

@@ -21,7 +21,6 @@ pub struct StatRequest {
     pub devices: Vec<DeviceName>,
     /// What to do.
     pub form: Form,
-    /// The counters.
     pub set: CounterSet,
     /// How much the report shows.
     pub level: Level,
@@ -29,9 +28,7 @@ pub struct StatRequest {
     pub is_quiet: bool,
     /// A file for the report.
     pub output: Option<PathBuf>,
-    /// `--json`.
     pub json: Option<Place>,
-    /// `--csv`.
     pub csv: Option<Place>,
     /// `--openmetrics`.
     pub metrics: MetricsRequest,

@@ -75,10 +75,6 @@ impl StepDirectory {
     }
 
     /// Writes the first reading of this node. Removes what an earlier command has left.
-    ///
-    /// # Errors
-    ///
-    /// A file that cannot be written.
     pub fn write_start(&self, record: &NodeRecord) -> io::Result<()> {
         for old in [self.file(END), self.series()] {
             remove_if_there(&old)?;
@@ -87,10 +83,6 @@ impl StepDirectory {
     }
 
     /// Writes both readings of this node, in place of an earlier file.
-    ///
-    /// # Errors
-    ///
-    /// A file that cannot be written.
     pub fn write_end(&self, record: &NodeRecord) -> io::Result<()> {
         self.write(END, record)
     }
@@ -121,7 +113,6 @@ impl StepDirectory {
         self.of_node.join(format!("{}{SERIES}", self.node))
     }
 
-    /// Returns its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -148,7 +139,6 @@ impl StepDirectory {
     }
 }
 
-/// Removes all files of a node.
 fn remove_files(directory: &Path, node: &str) {
     for ending in [START, END] {
         let _ = fs::remove_file(directory.join(format!("{node}.{ending}")));
@@ -235,10 +225,6 @@ pub fn latest(directory: &Path) -> BTreeMap<PathBuf, PathBuf> {
 }
 
 /// Writes a file whole or not at all: under another name first.
-///
-/// # Errors
-///
-/// A file that cannot be written.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let directory = path.parent().filter(|of| !of.as_os_str().is_empty());
     let mut file = tempfile::Builder::new()

@@ -255,10 +255,6 @@ fn codes(text: &str) -> Result<Vec<&'static str>, String> {
 }
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
-///
-/// # Errors
-///
-/// Invalid arguments.
 pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
     let (own, command) = arguments::parts(arguments);
     let mut typed = TypedStat::default();

@@ -187,7 +187,6 @@ fn gather(request: &SurveyRequest, launch: &Launch, mut notes: Notes) -> Result<
     Ok(Gathered { control: MemberControl::new(root, members, late, notes), joining, joined })
 }
 
-/// Ends the members.
 fn end(control: MemberControl, mut joining: JoinedMembers) {
     let MemberControl { mut root, members, mut notes, .. } = control;
     for (rank, reason) in root.end(END_LIMIT) {

@@ -31,7 +31,6 @@ impl LateMembers {
         }
     }
 
-    /// Notes the results of pairs.
     pub fn note(&mut self, results: &[PairResult]) {
         if let Some(known) = &mut self.results {
             known.extend_from_slice(results);

@@ -22,7 +22,6 @@ const SIZES: RangeInclusive<u64> = 64..=1 << 20;
 /// The range of `--load-window`.
 const WINDOWS: RangeInclusive<u64> = 4 << 10..=64 << 20;
 
-/// The range of `--victims`.
 const VICTIM_PERCENTS: RangeInclusive<u64> = 1..=90;
 
 /// The variable by which Slurm tells the scripts that run before and after a job what they are.

@@ -177,10 +177,6 @@ pub fn own_plans(
 
 /// Returns the plans of these NICs, with arguments of `tool`. Without `devices`, returns the plans
 /// of all hardware NICs.
-///
-/// # Errors
-///
-/// Invalid arguments.
 pub fn plans(
     mut devices: Vec<DeviceName>,
     tool: &'static Tool,
@@ -209,7 +205,6 @@ fn hardware() -> Vec<DeviceName> {
     names.filter(|name| name.platform().is_listed).collect()
 }
 
-/// Returns the tests of a course.
 fn course_tests(course: &Course) -> Result<Vec<TestPlan>, Failure> {
     let names = course.tests.iter().map(|test| test.tool.as_str());
     tests(names.zip(&course.arguments))

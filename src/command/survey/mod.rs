@@ -112,10 +112,6 @@ pub fn own_place(json: Option<&Place>) -> Option<&Place> {
 }
 
 /// Checks the nodes first, if the user asks for it. Returns what the checks amount to.
-///
-/// # Errors
-///
-/// An interruption.
 fn checked(request: &SurveyRequest, nodes: Nodes) -> Result<Result<(), Failure>, Failure> {
     if !request.checks_nodes {
         return Ok(Ok(()));

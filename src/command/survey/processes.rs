@@ -25,7 +25,6 @@ const REAP_INTERVAL: Duration = Duration::from_millis(2);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Started {
     parent: i32,
-    /// Its rank.
     pub rank: u32,
     /// Number of processes of the survey.
     pub size: u32,

@@ -39,7 +39,6 @@ pub enum ProcessSource {
 /// A test, and how its tool is run.
 #[derive(Clone, Debug)]
 pub struct RequestedTest {
-    /// The test.
     pub test: Test,
     /// How it is measured.
     pub plan: TestPlan,
@@ -69,12 +68,10 @@ pub struct LoadRequest {
     pub window_bytes: Option<u64>,
     /// The test of the aggressors, of victims, and of victims in another traffic class.
     pub tests: Vec<RequestedTest>,
-    /// This other class.
     pub other_class: TrafficClass,
 }
 
 impl LoadRequest {
-    /// Returns the test of victims.
     pub fn victim_test(&self) -> &RequestedTest {
         &self.tests[1]
     }
@@ -243,10 +240,6 @@ fn of_range(
 }
 
 /// Returns the plan of a client of `tool` with these arguments.
-///
-/// # Errors
-///
-/// Invalid arguments.
 pub fn plan(tool: &'static Tool, arguments: &[String]) -> Result<Plan, Failure> {
     let peer = ["--".to_owned(), "peer".to_owned()];
     let all = arguments.iter().chain(&peer).map(OsString::from).collect();

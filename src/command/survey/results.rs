@@ -13,9 +13,7 @@ use cluster::survey::untested::Untested;
 /// The results of a block: one record that each part of the coordinator reads.
 #[derive(Debug)]
 pub struct BlockResults {
-    /// The test of the block.
     pub test: TestId,
-    /// The result of each pair.
     pub pairs: Vec<PairResult>,
     /// Longest time that a process needed for a pair, without the time in which pairs are measured;
     /// `None` without a report.

@@ -372,10 +372,6 @@ fn outputs() -> Vec<Def> {
 }
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
-///
-/// # Errors
-///
-/// Invalid arguments.
 pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
     let mut wishes = Wishes {
         pairs: (PAIRS.to_owned(), Vec::new()),

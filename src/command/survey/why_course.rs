@@ -28,7 +28,6 @@ pub fn added_tests(request: &SurveyRequest) -> impl Iterator<Item = (String, Vec
     tests.map(move |test| (test.tool.into(), arguments(test, &request.service, class)))
 }
 
-/// Returns the traffic class of the survey.
 fn class(of_survey: &[RequestedTest]) -> TrafficClass {
     let typed = of_survey.first().and_then(|test| test.plan.class);
     typed.unwrap_or(TrafficClass::BestEffort)

@@ -59,7 +59,6 @@ pub struct FabricPart<'a> {
 pub struct GroupLinks<'a> {
     /// What the verdict says.
     pub cause: &'a Cause,
-    /// The groups.
     pub groups: [u16; 2],
 }
 

@@ -62,7 +62,6 @@ impl Places<'_> {
         self.slots(TestCode::S, evidence.test, route, Some(evidence.class))
     }
 
-    /// Returns the slots of the tests of a step that `is_wanted`.
     pub fn of_step(
         self,
         step: Step,
@@ -73,7 +72,6 @@ impl Places<'_> {
         of_step.flat_map(|test| self.of_test(test, tests)).collect()
     }
 
-    /// Returns the slots of a test.
     pub fn of_test(self, test: &Test, tests: &Tests) -> Vec<Slot> {
         let place = tests.place(test.code);
         let mut slots = self.slots(test.code, place, test.route, None);
@@ -169,7 +167,6 @@ impl Found {
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 
-    /// Adds the result of a slot.
     pub fn add(&mut self, slot: &Slot, result: &PairResult, of_bandwidth: bool) {
         self.slots += 1;
         let is_busy = is_busy(result, of_bandwidth);

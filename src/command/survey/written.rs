@@ -21,7 +21,6 @@ pub struct Notes {
     /// The command, before each line.
     command: &'static str,
     is_quiet: bool,
-    /// The line of progress.
     pub progress: ProgressLine<io::Stderr>,
 }
 
@@ -75,19 +74,11 @@ impl Outputs {
     }
 
     /// Returns `outcome`; a failure is written to the document of `--json`, too.
-    ///
-    /// # Errors
-    ///
-    /// The failure.
     pub fn or_failure<T>(&self, outcome: Result<T, Failure>) -> Result<T, Failure> {
         outcome.inspect_err(|failure| self.documents.write_failure(failure))
     }
 
     /// Writes what is known before the first pair is measured.
-    ///
-    /// # Errors
-    ///
-    /// A file that cannot be written.
     pub fn begin(
         &mut self,
         started: SystemTime,
@@ -98,10 +89,6 @@ impl Outputs {
     }
 
     /// Writes results.
-    ///
-    /// # Errors
-    ///
-    /// A file that cannot be written.
     pub fn add(
         &mut self,
         results: &[PairResult],

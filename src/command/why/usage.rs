@@ -19,7 +19,6 @@ use plan::outputs::Place;
 /// Default of `--pair-time`.
 const PAIR_TIME: Duration = Duration::from_millis(50);
 
-/// The range of `--pair-time`.
 const PAIR_TIMES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
 
 /// Returns what the command takes.
@@ -63,7 +62,6 @@ pub struct WhyRequest {
     pub ticket: Option<PathBuf>,
 }
 
-/// Returns the options.
 fn options() -> Vec<OptionDef<WhyRequest>> {
     type Def = OptionDef<WhyRequest>;
     let mut options = vec![
@@ -144,10 +142,6 @@ fn options() -> Vec<OptionDef<WhyRequest>> {
 }
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
-///
-/// # Errors
-///
-/// Invalid arguments.
 pub fn parse(arguments: &[OsString]) -> Result<Option<(WhyRequest, SuspectRequest)>, Failure> {
     let mut request = WhyRequest::default();
     let Some(words) = arguments::read(&usage(), &options(), arguments, &mut request)? else {

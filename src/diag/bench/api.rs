@@ -14,7 +14,6 @@ use plan::tool::Tool;
 /// What a benchmark needs of the peer.
 #[derive(Clone, Copy)]
 pub struct Peer<'a> {
-    /// Its address on the fabric.
     pub address: FabricAddress,
     /// Portal index of the target on both sides. Each pair of queues has one of its own.
     pub portal: u32,
@@ -96,10 +95,6 @@ pub trait Benchmark: 'static {
     }
 
     /// Releases the resources.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     fn close(resources: Self::Resources) -> Result<(), Failure>;
 }
 
@@ -157,7 +152,6 @@ pub trait Transaction {
 pub struct Timed {
     /// Reading of the clock before the command is written.
     pub start: u64,
-    /// The latency.
     pub latency: u64,
 }
 
@@ -346,10 +340,6 @@ pub trait Lists: Send {
     fn step(&mut self) -> Result<Step, Failure>;
 
     /// Takes the events of the peer's lists, as far as no iteration of this side needs them.
-    ///
-    /// # Errors
-    ///
-    /// An event that reports a failure.
     fn take_events(&mut self) -> Result<(), Failure> {
         self.are_under_way().map(drop)
     }
@@ -358,10 +348,6 @@ pub trait Lists: Send {
     fn issued(&self) -> u64;
 
     /// Returns whether either side has begun an iteration that is not complete on this side.
-    ///
-    /// # Errors
-    ///
-    /// An event that reports a failure.
     fn are_under_way(&mut self) -> Result<bool, Failure>;
 }
 

@@ -13,7 +13,6 @@ use plan::testing::plan;
 const LISTS: u64 = 9;
 const LIST_SIZE: u16 = 3;
 
-/// Returns the elements of `buffer` from the element `first` on.
 fn elements(buffer: &MemoryRegion, first: u16) -> [[u8; 16]; LIST_SIZE as usize] {
     std::array::from_fn(|at| {
         let mut bytes = [0; 16];

@@ -367,7 +367,6 @@ impl<'a, S: ListSending> Messages<'a, S> {
         Self { resources, sending, walk, lists_sent: 0 }
     }
 
-    /// Issues the list.
     fn issue_list(&mut self) -> Result<(), Failure> {
         let ListResources { sender, rendezvous, progress, .. } = &mut *self.resources;
         let list_size = self.walk.list_size();

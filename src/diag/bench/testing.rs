@@ -11,7 +11,6 @@ use node::backend;
 use plan::Plan;
 use plan::run_options::{RunOptions, Side};
 
-/// Returns an endpoint for `plan`.
 pub fn endpoint(plan: &Plan) -> Endpoint {
     let device = backend::open(plan.device, None).unwrap();
     Endpoint::new(plan.site(), None, device).unwrap()

@@ -40,17 +40,9 @@ pub trait Barriers {
     ) -> Result<(), Failure>;
 
     /// Exchanges the results of one size. Returns the peer's.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Self::barrier`].
     fn results(&self, own: SideResult) -> Result<SideResult, Failure>;
 
     /// Exchanges each side's view of one size. Returns the peer's.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Self::barrier`].
     fn views(&self, own: SideView) -> Result<SideView, Failure>;
 
     /// Returns whether the peer waits at the next barrier. Does not block.

@@ -11,9 +11,7 @@ pub struct Context<'a> {
     pub side: Side,
     /// Keeps this side in step with the peer.
     pub barriers: &'a dyn Barriers,
-    /// The options of the run.
     pub run: &'a RunOptions,
-    /// Whether the peer is a cxidiag.
     pub peer_is_cxidiag: bool,
     /// Watches the peer while this side waits for the NIC.
     pub supervisor: &'a dyn Supervisor,

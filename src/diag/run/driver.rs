@@ -48,19 +48,11 @@ pub struct ClientSession<'a> {
 }
 
 /// Serves one client, with the tool that the client has named.
-///
-/// # Errors
-///
-/// Any failure that ends the run early, and an interruption.
 pub fn serve(client: ClientSession) -> Result<(), Failure> {
     bench::visit(client.agreed.tool, Serve(client))
 }
 
 /// Measures against the server at `address`.
-///
-/// # Errors
-///
-/// Any failure that ends the run early, and an interruption.
 pub fn measure(plan: &Plan, address: &str, reporter: &mut Reporter) -> Result<(), Failure> {
     let visitor = Measure { plan, address, reporter };
     bench::visit(plan.tool, visitor)

@@ -17,10 +17,6 @@ use plan::run_options::Side;
 
 /// Runs the loop for `size`; returns when both sides have ended theirs. A server has no `samples`:
 /// only the latencies of the client are reported.
-///
-/// # Errors
-///
-/// The failure of an operation or of the peer, and an interruption.
 pub fn measure<B: RoundTripLatency>(
     context: &Context<'_>,
     resources: &mut B::Resources,

@@ -80,10 +80,6 @@ pub fn place(plan: &Plan) -> Result<Plan, Failure> {
 }
 
 /// Runs this process in the role that `plan` has.
-///
-/// # Errors
-///
-/// Any failure that ends the run early, and an interruption.
 pub fn carry_out(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
     match &plan.role {
         Role::Server if served::is_started_for_client() => served::client(plan, reporter),

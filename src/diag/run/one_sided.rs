@@ -22,10 +22,6 @@ pub fn serve(context: &Context<'_>, size: u64) -> Result<(), Failure> {
 }
 
 /// Measures operations of `size` bytes.
-///
-/// # Errors
-///
-/// The failure of an operation or of the peer, and an interruption.
 pub fn measure<B: OneSidedLatency>(
     context: &Context<'_>,
     resources: &mut B::Resources,

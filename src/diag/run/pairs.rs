@@ -181,7 +181,6 @@ pub enum End {
 
 /// What the pairs of a thread have in common.
 pub struct PairsLoop<'a, C> {
-    /// The clock.
     pub clock: &'a C,
     /// When the loop started.
     pub start: u64,
@@ -224,10 +223,6 @@ impl<C: Clock> PairsLoop<'_, C> {
 }
 
 /// Completes the iteration under way, unless the peer waits at the barrier already.
-///
-/// # Errors
-///
-/// The errors of [`PairsLoop::drive`].
 pub fn settle<C: Clock, L: Lists>(
     pair: &mut Pair<'_, L>,
     clock: &C,

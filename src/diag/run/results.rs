@@ -30,7 +30,6 @@ pub trait Results {
     /// Returns the iterations of each pair.
     fn issued(&self, run: &RunOptions) -> Result<Vec<Issued>, Failure>;
 
-    /// Reports the results of `size`.
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure>;
 
     /// Reports the incomplete results of `size`, during which `failure` has ended the run.

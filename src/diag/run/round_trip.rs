@@ -22,10 +22,6 @@ use measure::{ChosenClock, Clock, MonotonicRaw, WaitPolicy};
 use plan::run_options::SyncPoint;
 
 /// Measures messages of `size` bytes. Returns when both sides have ended the size.
-///
-/// # Errors
-///
-/// The failure of an operation or of the peer, and an interruption.
 pub fn measure<B: RoundTripLatency>(
     context: &Context<'_>,
     resources: &mut B::Resources,
@@ -49,10 +45,6 @@ pub fn measure<B: RoundTripLatency>(
 }
 
 /// Answers messages of `size` bytes. Returns when both sides have ended the size.
-///
-/// # Errors
-///
-/// The failure of an operation or of the peer, and an interruption.
 pub fn serve<B: RoundTripLatency>(
     context: &Context<'_>,
     resources: &mut B::Resources,

@@ -12,7 +12,6 @@ pub struct Route {
     pub own: FabricAddress,
     /// Name of this host.
     pub host: String,
-    /// The peer's.
     pub peer: FabricAddress,
     /// Name of the peer's host; `None` if the peer has not sent it.
     pub peer_host: Option<String>,

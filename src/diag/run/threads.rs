@@ -28,7 +28,6 @@ const PARKED: Duration = Duration::from_millis(100);
 /// What the threads of a measurement share.
 #[derive(Clone, Copy)]
 pub struct Measurement<'a, C> {
-    /// Their clock.
     pub clock: &'a C,
     /// When the loop ends.
     pub end: End,
@@ -48,7 +47,6 @@ pub struct Measurement<'a, C> {
 pub struct Measured {
     /// When the loop started; 0 if it did not.
     pub start: u64,
-    /// The progress of each pair.
     pub progress: Vec<PairProgress>,
     /// The failure that ended the loop early, if one did.
     pub result: Result<(), Failure>,
@@ -178,7 +176,6 @@ impl<C: Clock + Sync> Measurement<'_, C> {
 /// The places of a thread's pairs among all pairs.
 #[derive(Clone, Copy)]
 struct Places {
-    /// The place of the first one.
     first: usize,
     /// The number of all pairs.
     count: usize,

@@ -13,7 +13,6 @@ pub struct Agreed {
     pub run: RunOptions,
     /// The tool that both sides run.
     pub tool: &'static Tool,
-    /// Fabric address of the peer.
     pub peer: FabricAddress,
     /// The peer's buffers that lie on GPUs.
     pub peer_gpus: OnGpus,

@@ -148,10 +148,6 @@ impl Newcomer {
 }
 
 /// Passes each arrival at `listener` to `receive`, and logs the others to `refusals`.
-///
-/// # Errors
-///
-/// An interruption.
 pub fn receive_all(
     listener: &Listener,
     rules: &Rules,

@@ -38,7 +38,6 @@ impl Caller {
         })
     }
 
-    /// Returns the connection.
     pub(super) fn connection(&self) -> &Connection {
         &self.connection
     }

@@ -69,10 +69,6 @@ impl<'a> Search<'a> {
 
     /// Waits before the next attempt. Returns false if the time is up. The first call prints what
     /// this side waits for.
-    ///
-    /// # Errors
-    ///
-    /// An interruption.
     pub fn pause(&mut self, failure: &Failure) -> Result<bool, Failure> {
         let Some(left) = self.left(failure) else {
             return Ok(false);
@@ -83,10 +79,6 @@ impl<'a> Search<'a> {
 
     /// Waits until a busy server closes `connection`: it is free then, or is to be asked again.
     /// Returns false if the time is up.
-    ///
-    /// # Errors
-    ///
-    /// An interruption.
     pub fn wait_for_turn(
         &mut self,
         connection: &Connection,

@@ -52,10 +52,8 @@ pub fn discard(stream: &TcpStream) {
     while recv(stream, &mut part, RecvFlags::DONTWAIT).is_ok_and(|(count, _)| count > 0) {}
 }
 
-/// The wait for the reason of a refusal.
 const REASON: Wait<'static> = Wait::for_answer("with the reason of its refusal", ANSWER_LIMIT);
 
-/// The bytes of a tick.
 const TICK_BYTES: [u8; 4] = TICK.to_le_bytes();
 
 /// A check that a wait makes regularly; a failure ends the wait.
@@ -218,10 +216,6 @@ impl Connection {
     }
 
     /// Waits, for `within` at most, until there is something to read or the connection has ended.
-    ///
-    /// # Errors
-    ///
-    /// An interruption.
     pub fn wait(&self, within: Duration) -> Result<(), Failure> {
         interrupt::wait(&self.stream, PollFlags::IN, Some(within)).map(|_| ())
     }

@@ -28,10 +28,6 @@ const RESET: &str = "reset";
 
 impl Session {
     /// Sends the counters of `preset` to a client that receives them.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Self::results`].
     pub fn send_counters(&self, changes: &Changes, preset: Preset) -> Result<(), Failure> {
         for message in encode(changes, preset) {
             self.exchange_counters(&message, 0)?;
@@ -40,10 +36,6 @@ impl Session {
     }
 
     /// Receives the counters of `preset` from a server that sends them.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Self::results`].
     pub fn receive_counters(&self, preset: Preset) -> Result<Changes, Failure> {
         let invalid = |what: &str| {
             let peer = self.peer();

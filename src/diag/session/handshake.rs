@@ -53,7 +53,6 @@ enum HandshakeStep {
     Address,
 }
 
-/// One handshake.
 #[derive(Debug)]
 pub struct Handshake<'a> {
     us: &'a Introduction,

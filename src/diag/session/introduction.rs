@@ -20,7 +20,6 @@ pub struct Introduction {
     pub own: LocalAddress,
     /// Identifier of this machine and its current boot.
     pub machine: String,
-    /// Name of this host.
     pub host_name: String,
     /// The part of the option block about this host.
     pub(super) host: LocalHost,

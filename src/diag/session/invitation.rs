@@ -33,7 +33,6 @@ const MOST: usize = 1 << 20;
 /// What a process needs to join a survey.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invitation {
-    /// Its rank.
     pub rank: u32,
     /// Number of processes.
     pub size: u32,

@@ -97,7 +97,6 @@ pub fn is_interruption_of_peer(message: &str) -> bool {
     message.starts_with("the peer (") && message.contains(INTERRUPTED)
 }
 
-/// Returns the failure of a run that the peer has ended for this reason.
 pub fn ended_run(peer: SocketAddr, reason: &str) -> Failure {
     let message = format!("the peer ({peer}){ENDED_RUN}{reason}");
     Failure::new(Kind::Peer, Error::msg(message))

@@ -181,10 +181,6 @@ impl Session {
     }
 
     /// Sends this side's view of one size, and returns the peer's.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Self::results`].
     pub fn views(&self, own: SideView) -> Result<SideView, Failure> {
         let payload = self.exchange_fixed(&wire::encode_view(own), "view")?;
         Ok(wire::decode_view(&payload))
@@ -210,10 +206,6 @@ impl Session {
     }
 
     /// Sends the number of iterations that this side has issued, and returns the peer's.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Self::results`].
     pub fn iterations(&self, own: u64) -> Result<u64, Failure> {
         let payload = self.exchange_fixed(&own.to_le_bytes(), "iteration count")?;
         Ok(u64::from_le_bytes(payload))

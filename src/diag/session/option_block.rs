@@ -56,7 +56,6 @@ pub struct OptionBlock {
     pub max_buf_size: u64,
     /// 0 on the wire.
     pub buf_size: u64,
-    /// `--buf-align`.
     pub buf_align: u64,
     /// High Rate Puts.
     pub use_hrp: bool,

@@ -101,7 +101,6 @@ fn is_host_name(name: &str) -> bool {
 /// The facts that a cxidiag announces with its version. A legacy peer announces none.
 #[derive(Debug, PartialEq, Eq)]
 pub struct PeerFacts {
-    /// It is a cxidiag.
     pub is_cxidiag: bool,
     /// VNI of its domain.
     pub vni: Option<u32>,

@@ -85,10 +85,6 @@ impl<'a> Reception<'a> {
     /// Tells each client that the server is busy, until `end` is readable or closed. The connection
     /// of a client that waits for its turn stays open until then, or until [`ANSWER_LIMIT`].
     /// Connections that come later stay with the listener.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Self::first_client`].
     pub fn turn_away(mut self, end: &UnixStream) -> Result<(), Failure> {
         loop {
             let ready = wait(Some(self.listener), &self.candidates, Some(end), None)?;

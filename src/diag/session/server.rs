@@ -39,10 +39,6 @@ impl Server {
     }
 
     /// Prints the port to `out`.
-    ///
-    /// # Errors
-    ///
-    /// An error of `out`.
     pub fn announce(&self, out: &mut impl Write) -> Result<(), Failure> {
         let port = self.port();
         writeln!(out, "{LISTENING}{port} for client to connect...")

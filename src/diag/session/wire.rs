@@ -38,9 +38,7 @@ pub fn refusal(reason: &str) -> Vec<u8> {
 /// The end of a session by a cxidiag peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// An interrupt notice.
     Interrupt,
-    /// A refusal.
     Refusal,
 }
 

@@ -125,10 +125,6 @@ impl Sent {
 
 impl Aggressor {
     /// Allocates queues and a buffer on `endpoint`, and makes the commands.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn set_up(
         endpoint: &Endpoint,
         load: &Load<'_>,

@@ -38,7 +38,6 @@ impl LoadTimes {
         self.counted - self.count
     }
 
-    /// Returns the window of an aggressor.
     pub fn of_aggressor(&self) -> Window {
         Window { ready: self.start, ends: self.end }
     }

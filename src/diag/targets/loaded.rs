@@ -110,7 +110,6 @@ impl TargetNic {
     }
 }
 
-/// Sends `load` from the NIC of `endpoint`.
 fn send(endpoint: &Endpoint, load: &Load<'_>, times: LoadTimes, attempt: &Attempt) -> Done<Sent> {
     if load.peers.is_empty() {
         return Done::nothing(Failure::environment("the task names no NIC to send to"));

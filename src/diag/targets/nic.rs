@@ -27,7 +27,6 @@ use plan::run_options::{RunOptions, Side};
 /// How a NIC is opened.
 #[derive(Clone, Debug)]
 pub struct NicPlan {
-    /// The NIC.
     pub device: DeviceName,
     /// The options about service, VNI and traffic class.
     pub service: ServiceOptions,
@@ -91,7 +90,6 @@ impl TargetNic {
         })
     }
 
-    /// Returns the name of the NIC.
     pub fn device(&self) -> DeviceName {
         self.plan.device
     }
@@ -231,13 +229,11 @@ impl TargetNic {
     }
 }
 
-/// Returns the endpoint of a NIC.
 fn opened(endpoint: &Result<Endpoint, String>, device: DeviceName) -> Result<&Endpoint, String> {
     let unopened = |why| format!("{device} cannot be opened again: {why}");
     endpoint.as_ref().map_err(unopened)
 }
 
-/// Allocates an endpoint with this PID.
 fn allocate(
     plan: &NicPlan,
     service: &ServiceRequest,

@@ -25,9 +25,7 @@ const SHORTEST: u32 = 4;
 /// What is measured between two NICs: a tool with its options and one size.
 #[derive(Clone, Copy, Debug)]
 pub struct TestPlan {
-    /// The tool.
     pub tool: &'static Tool,
-    /// Its options.
     pub run: RunOptions,
     /// The traffic class of its operations; `None` for the class of the NIC's other tests.
     pub class: Option<TrafficClass>,
@@ -52,17 +50,9 @@ pub struct PairTime<'a> {
 pub trait Test {
     /// Opens the target, which stays open until it is released. The target of a two-sided tool is
     /// set up for each measurement instead.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     fn open_target(&mut self, endpoint: &Endpoint) -> Result<(), Failure>;
 
     /// Releases the target.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     fn close_target(&mut self) -> Result<(), Failure>;
 
     /// Measures operations that this NIC issues to `peer`. A failure of [`Kind::Nic`] is about the
@@ -85,7 +75,6 @@ pub trait Test {
 
 /// What has come of one side of a pair.
 pub struct Done<T> {
-    /// The result.
     pub result: Result<T, Failure>,
     /// Whether all resources were released, without an operation under way.
     pub is_released: bool,
@@ -110,7 +99,6 @@ pub(super) type MeasurePair<B> = fn(
 pub(super) type ServePair<B> =
     fn(&Context<'_>, &mut <B as Benchmark>::Resources) -> Result<u64, Failure>;
 
-/// A test with benchmark `B`.
 pub(super) struct TestOf<B: Benchmark> {
     pub(super) run: RunOptions,
     /// See [`TestPlan`].

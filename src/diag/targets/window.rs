@@ -96,7 +96,6 @@ pub struct Attempt {
 }
 
 impl Attempt {
-    /// Creates the attempt of `side`.
     pub fn new(window: Window, side: Side) -> Self {
         Self {
             window,
@@ -183,28 +182,16 @@ impl Attempt {
     }
 
     /// Waits for this time.
-    ///
-    /// # Errors
-    ///
-    /// An interruption.
     pub fn pause(&self, time: Duration) -> Result<(), Failure> {
         sleep_until(Instant::now() + time)
     }
 
     /// Waits until no operation begins any more.
-    ///
-    /// # Errors
-    ///
-    /// An interruption.
     pub fn wait_for_last(&self) -> Result<(), Failure> {
         sleep_until(self.until)
     }
 
     /// Waits until all waits for operations have ended.
-    ///
-    /// # Errors
-    ///
-    /// An interruption.
     pub fn wait_for_end(&self) -> Result<(), Failure> {
         sleep_until(self.window.ends)
     }
@@ -236,7 +223,6 @@ impl Attempt {
         self.until.saturating_duration_since(Instant::now())
     }
 
-    /// Returns the time for operations.
     pub fn time_for_operations(&self) -> Duration {
         self.window.length()
     }

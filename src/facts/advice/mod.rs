@@ -29,7 +29,6 @@ pub fn of_code(name: &str) -> Option<&'static Explanation> {
     EXPLANATIONS.iter().find(|row| matches!(&row.what, What::Code(names) if names.contains(&name)))
 }
 
-/// Returns the explanation of a situation.
 fn of(situation: Situation) -> &'static Explanation {
     let explained =
         |row: &&Explanation| matches!(row.what, What::Found(found) if found == situation);
@@ -42,7 +41,6 @@ pub fn remedy(situation: Situation) -> &'static str {
     of(situation).remedy
 }
 
-/// Returns the hint for a situation.
 pub fn hint(situation: Situation) -> String {
     of(situation).hint()
 }

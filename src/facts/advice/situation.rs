@@ -41,7 +41,6 @@ pub enum Situation {
     UnrestrictedReads,
     /// The link of the NIC is down.
     LinkDown,
-    /// The service is disabled.
     ServiceDisabled,
     /// The service has no VNI.
     ServiceWithoutVni,

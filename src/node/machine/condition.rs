@@ -22,7 +22,6 @@ pub struct IdleState {
 /// Errors that the memory controllers have counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryErrors {
-    /// Errors that were corrected.
     pub corrected: u64,
     /// Errors that were not.
     pub uncorrected: u64,

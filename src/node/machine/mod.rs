@@ -31,7 +31,6 @@ pub use memory::{Available, Bound};
 /// Environment variable with the directory that is used instead of `/`.
 pub const ROOT_VARIABLE: &str = "CXIDIAG_ROOT";
 
-/// A machine.
 #[derive(Clone, Debug)]
 pub struct Machine {
     root: PathBuf,
@@ -195,7 +194,6 @@ pub mod testing {
             fs::write(path, text).unwrap();
         }
 
-        /// Returns the machine.
         pub fn machine(&self) -> Machine {
             Machine::new(Some(self.directory.path().as_os_str()))
         }

@@ -16,7 +16,6 @@ use facts::error::{Failure, invalid};
 /// The CPUs that `--cpu` requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Cpus {
-    /// Any.
     #[default]
     Any,
     /// One near the NIC.

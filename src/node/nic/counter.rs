@@ -10,7 +10,6 @@ pub const WIDTH: u32 = 56;
 /// The value of a counter at one moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// The value.
     pub value: u64,
     /// When it was read, since 1970-01-01 (UTC), if the file has a stamp.
     pub at: Option<Duration>,

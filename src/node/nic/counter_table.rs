@@ -21,10 +21,8 @@ pub enum Preset {
 }
 
 impl Preset {
-    /// All presets.
     pub const ALL: [Self; 3] = [Self::Quick, Self::Link, Self::All];
 
-    /// Returns the rows of this preset.
     pub fn rows(self) -> impl Iterator<Item = &'static Row> {
         ROWS.iter().filter(move |row| match self {
             Self::Quick => row.is_in_quick,

@@ -68,7 +68,6 @@ fn read(files: &Files, name: &str, now: Duration) -> Option<Reading> {
 pub struct NicFacts {
     /// Name of the device.
     pub device: String,
-    /// Whether it is a software NIC.
     pub is_software: bool,
     /// Generation of the NIC, if it is known.
     pub generation: Option<Generation>,
@@ -112,7 +111,6 @@ impl NicFacts {
 /// What the counters of a NIC did during a run. Those that the NIC does not have are missing.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
-    /// The NIC.
     pub nic: NicFacts,
     /// The names of the counters, which all NICs of a job share.
     names: Arc<CounterNames>,
@@ -130,7 +128,6 @@ impl Changes {
         Self::new(nic, changes.collect())
     }
 
-    /// Returns changes by name.
     pub fn new(nic: NicFacts, by_name: BTreeMap<String, Change>) -> Self {
         let (names, changes): (Vec<String>, Vec<Change>) = by_name.into_iter().unzip();
         Self {

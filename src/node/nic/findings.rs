@@ -20,7 +20,6 @@ pub struct Finding {
     pub source: &'static str,
 }
 
-/// One rule.
 struct Rule {
     code: &'static str,
     source: &'static str,

@@ -47,7 +47,6 @@ impl Generation {
         }
     }
 
-    /// Returns the generation with this number.
     pub fn of_number(number: u32) -> Option<Self> {
         [Self::Cassini1, Self::Cassini2]
             .into_iter()

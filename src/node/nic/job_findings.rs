@@ -11,7 +11,6 @@ use super::evidence::Evidence;
 use super::findings::{self, Finding};
 use super::outliers::{Outlier, Quantity, outliers};
 
-/// One NIC of a job.
 #[derive(Clone, Debug)]
 pub struct JobNic {
     /// Its name in sentences: `nid000417 cxi1`.
@@ -25,7 +24,6 @@ pub struct JobNic {
 /// What was observed of a job.
 #[derive(Clone, Copy, Debug)]
 pub struct JobEvidence<'a> {
-    /// All NICs.
     pub nics: &'a [JobNic],
     /// How long the command took; `None` if it is unknown.
     pub elapsed: Option<Duration>,

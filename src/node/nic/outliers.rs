@@ -39,7 +39,6 @@ pub struct Outlier {
     pub nic: usize,
     /// In what it stands out most.
     pub counter: String,
-    /// Its value.
     pub value: Quantity,
     /// The median of all NICs.
     pub median: Quantity,
@@ -48,7 +47,6 @@ pub struct Outlier {
 /// A counter in which too many NICs stand out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uneven {
-    /// The counter.
     pub counter: String,
     /// How many stand out.
     pub nics: usize,
@@ -68,7 +66,6 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// Returns the number.
     pub fn number(self) -> f64 {
         match self {
             Self::PerSecond(number)

@@ -12,7 +12,6 @@ pub enum Source {
     Default,
     /// The default of a service with a range of VNIs: the first one.
     Range,
-    /// An option.
     Option,
     /// The variables `SLINGSHOT_*` of the job.
     Slingshot,
@@ -46,7 +45,6 @@ impl fmt::Display for Source {
 /// A value with its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chosen<T> {
-    /// The value.
     pub value: T,
     /// Where it comes from.
     pub source: Source,
@@ -58,7 +56,6 @@ impl<T> Chosen<T> {
         Self { value, source }
     }
 
-    /// Returns a value that an option has.
     pub fn by_option(value: T) -> Self {
         Self::new(value, Source::Option)
     }
@@ -69,9 +66,7 @@ impl<T> Chosen<T> {
 pub struct Access {
     /// The service.
     pub svc_id: Chosen<u32>,
-    /// The VNI.
     pub vni: Chosen<u16>,
-    /// The traffic class.
     pub class: Chosen<TrafficClass>,
     /// Why variables of the launcher are not used.
     pub unused: Option<String>,

@@ -11,16 +11,13 @@ use facts::number::within;
 pub struct ServiceOptions {
     /// `--svc-id`: 1 to 2^31 - 1.
     pub svc_id: Option<u32>,
-    /// `--vni`.
     pub vni: Option<VniOption>,
-    /// `--traffic-class`.
     pub class: Option<TrafficClass>,
 }
 
 /// The value of `--vni`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VniOption {
-    /// This VNI.
     Number(u16),
     /// The VNI that all steps of a job share.
     OfJob,

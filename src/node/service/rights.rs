@@ -14,7 +14,6 @@ pub struct Rights {
 }
 
 impl Rights {
-    /// Returns the rights of this process.
     pub fn of_this_process() -> Self {
         let namespace = fs::metadata("/proc/self/ns/net");
         Self {

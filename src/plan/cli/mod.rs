@@ -35,9 +35,7 @@ pub enum Request {
         /// Whether all of it is asked for, with `--help`.
         is_long: bool,
     },
-    /// Its version.
     Version,
-    /// A run.
     Run(Box<Typed>),
 }
 
@@ -99,7 +97,6 @@ pub fn given(tool: &Tool, arguments: &[OsString]) -> Result<Vec<(Opt, &'static s
     Ok(given.map(|option| (option.id, option.long)).collect())
 }
 
-/// Reads all options.
 fn read_options(tool: &Tool, matches: &ArgMatches, typed: &mut Typed) -> Result<(), Failure> {
     let definitions: Vec<OptionDef<Typed>> = options::of(tool).map(|own| own.of(tool)).collect();
     let result = definition::read(&definitions, matches, typed);

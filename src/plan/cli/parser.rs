@@ -19,19 +19,16 @@ pub enum Parsed {
         /// Whether all of it is asked for.
         is_long: bool,
     },
-    /// The version.
     Version,
     /// What the program is for.
     Matches(ArgMatches),
 }
 
-/// Returns `-h` and `--help`.
 pub fn help() -> Arg {
     let help = Arg::new("help").short('h').long("help");
     help.action(ArgAction::Help)
 }
 
-/// Returns `-V` and `--version`.
 pub fn version() -> Arg {
     let version = Arg::new("version").short('V').long("version");
     version.action(ArgAction::Version)

@@ -11,9 +11,7 @@ pub(super) const EXPLANATION: usize = 26;
 pub enum Completion {
     /// Devices, of hardware and of software.
     Devices,
-    /// Files.
     Files,
-    /// Hosts.
     Hosts,
     /// `auto`, and the lists of the CPUs of this machine and of its NUMA nodes.
     Cpus,
@@ -63,7 +61,6 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Returns `-h, --help`.
     pub fn help() -> Self {
         Self {
             short: Some('h'),
@@ -74,7 +71,6 @@ impl Entry {
         }
     }
 
-    /// Returns `-V, --version`.
     pub fn version() -> Self {
         Self {
             short: Some('V'),
@@ -114,7 +110,6 @@ impl Entry {
 /// A subcommand in the list of the program.
 #[derive(Clone, Debug)]
 pub struct Subcommand {
-    /// Its name.
     pub name: &'static str,
     /// What it does, in one line.
     pub about: &'static str,

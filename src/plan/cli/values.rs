@@ -50,7 +50,6 @@ pub(super) fn file_only(value: &OsStr) -> Result<PathBuf, String> {
     file(value)
 }
 
-/// Returns the path of a file.
 pub(super) fn file(value: &OsStr) -> Result<PathBuf, String> {
     if value.is_empty() {
         return Err("expected the name of a file".into());
@@ -101,7 +100,6 @@ pub(super) fn set_atomic(typed: &mut Typed, set: impl FnOnce(&mut Atomic)) -> Re
     Ok(())
 }
 
-/// Sets an option of lists.
 pub(super) fn set_lists(
     typed: &mut Typed,
     set: impl FnOnce(&mut ListOptions),
@@ -149,7 +147,6 @@ pub(super) fn sizes(text: &str, is_bandwidth: bool) -> Option<(u64, u64)> {
     }
 }
 
-/// Returns the names of values.
 pub(super) fn names(values: &[impl Display]) -> Vec<String> {
     values.iter().map(ToString::to_string).collect()
 }

@@ -15,10 +15,6 @@ const MOST_ROWS: usize = 100;
 const MOST_DOCUMENTS: usize = 3;
 
 /// Writes changes.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn write(out: &mut impl Write, changes: &Changes, form: TextStyle) -> io::Result<()> {
     for (label, side) in [("Base", &changes.base), ("New", &changes.new)] {
         for of in side.iter().take(MOST_DOCUMENTS) {

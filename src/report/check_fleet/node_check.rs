@@ -18,7 +18,6 @@ const MOST_ITEMS: usize = 256;
 #[derive(Clone, Debug, Deserialize)]
 pub struct NodeCheck {
     pub(super) cxidiag_version: String,
-    /// Name of the host.
     pub host_name: String,
     pub(super) host: Vec<NodeItem>,
     pub(super) devices: Vec<NodeDevice>,

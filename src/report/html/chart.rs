@@ -23,7 +23,6 @@ const COLORS: usize = 6;
 /// Most points of a curve that are marked each.
 const MOST_DOTS: usize = 40;
 
-/// An axis.
 #[derive(Clone, Debug)]
 pub struct Axis {
     title: String,
@@ -108,7 +107,6 @@ fn range(values: &mut dyn Iterator<Item = f64>) -> Option<(f64, f64)> {
     Some(if low == high { (low * 0.9, high * 1.1) } else { range })
 }
 
-/// A curve.
 #[derive(Clone, Debug, Default)]
 pub struct Curve {
     /// Its name, which stands at its end.
@@ -130,7 +128,6 @@ pub struct Mark {
     pub name: String,
     /// The value.
     pub at: f64,
-    /// Whether it is a limit.
     pub is_limit: bool,
 }
 

@@ -122,7 +122,6 @@ fn picture(what: &str, groups: &[u16], cells: &[Cell]) -> Markup {
     }
 }
 
-/// Returns each cell with its title.
 fn titled(groups: &[u16], cells: &[Cell], side: f64) -> Markup {
     html! {
         @for of in cells {

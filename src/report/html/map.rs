@@ -24,7 +24,6 @@ struct NicFacts {
     factors: [Option<f64>; 3],
 }
 
-/// Returns the map of a matrix.
 pub fn map(survey: &Survey, matrix: &Matrix, id: &str) -> Markup {
     let title = matrix::title(survey, matrix);
     let Some(map) = matrix::map(survey, matrix) else {

@@ -152,7 +152,6 @@ fn is_one_way(cells: &[u16], nics: usize) -> bool {
     (0..nics).all(|row| (0..row).all(|column| !(has(row, column) && has(column, row))))
 }
 
-/// Returns the cell of a figure.
 fn cell(figure: f64, (low, high): (f64, f64)) -> u16 {
     if high <= low {
         return SMALLEST;

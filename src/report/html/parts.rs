@@ -118,7 +118,6 @@ pub fn facts(facts: &[(&str, Option<String>)]) -> Markup {
     }
 }
 
-/// Returns a text as a cell.
 pub fn cell(text: impl AsRef<str>) -> Markup {
     html! { (text.as_ref()) }
 }

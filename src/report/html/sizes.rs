@@ -32,7 +32,6 @@ pub fn axis_title(quantity: Quantity) -> &'static str {
     }
 }
 
-/// Returns the name of a percentile.
 fn percentile_name(percent: f64) -> String {
     match percent {
         100.0 => "max".into(),

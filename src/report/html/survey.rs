@@ -142,7 +142,6 @@ pub fn circumstances(file: &str, survey: &Survey) -> Markup {
     ])
 }
 
-/// Returns the quantity of a test.
 fn quantity(survey: &Survey, test: TestId) -> Quantity {
     if survey.setup.tests[test.index()].of_bandwidth {
         Quantity::Bandwidth

@@ -15,7 +15,6 @@ use node::nic::job_findings::JobNic;
 /// What a page needs of the document.
 #[derive(Debug, Deserialize)]
 pub struct ReadStat {
-    /// Version of cxidiag.
     pub cxidiag_version: String,
     /// The command that ran: its name, and its arguments if the document has them.
     pub program: Vec<String>,
@@ -41,7 +40,6 @@ pub struct ReadStat {
     series: Vec<ReadSeries>,
 }
 
-/// One node.
 #[derive(Debug, Deserialize)]
 pub struct ReadNode {
     /// Its name.

@@ -20,7 +20,6 @@ pub const FORMAT: u32 = 1;
 /// The readings of one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NodeRecord {
-    /// [`FORMAT`].
     pub stat_format: u32,
     /// Version of the program that wrote the file.
     pub cxidiag_version: String,
@@ -43,7 +42,6 @@ pub struct NodeRecord {
     pub started_unix_ns: u64,
     /// The end; `None` if there is no end reading yet.
     pub end: Option<EndRecord>,
-    /// The NICs.
     pub nics: Vec<NicRecord>,
 }
 
@@ -80,9 +78,7 @@ pub struct EndRecord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EndStatus {
-    /// With an exit status.
     Exit(i32),
-    /// By a signal.
     Signal(i32),
 }
 
@@ -91,7 +87,6 @@ pub enum EndStatus {
 pub struct NicRecord {
     /// Name of the device.
     pub device: String,
-    /// Whether it is a software NIC.
     pub is_software: bool,
     /// Serial number.
     pub serial: Option<String>,

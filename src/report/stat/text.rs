@@ -18,7 +18,6 @@ use node::nic::job_findings::{JobNic, messages, octets, percent};
 /// How much the text shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// One line.
     Line,
     /// Some sentences.
     #[default]
@@ -56,10 +55,6 @@ const LITTLE: f64 = 0.01;
 const IN_OTHERS: [&str; 1] = ["never_answered"];
 
 /// Writes the report.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn write(out: &mut impl Write, job: &JobStat, level: Level) -> io::Result<()> {
     let mut text = Vec::new();
     write_lines(&mut text, job, level)?;

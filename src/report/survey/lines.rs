@@ -33,7 +33,6 @@ pub struct Header {
     pub schema_version: u32,
     /// Name of the command: survey.
     pub command: String,
-    /// Version of cxidiag.
     pub cxidiag_version: String,
     /// Start of the survey, in milliseconds since 1970-01-01 (UTC).
     pub started_unix_ms: u64,
@@ -60,16 +59,13 @@ impl Header {
 /// A NIC in a line.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Name {
-    /// Name of its host.
     pub host: String,
-    /// Name of the device.
     pub device: String,
 }
 
 /// A counter of a NIC in a line.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct CounterLine {
-    /// The NIC.
     pub nic: Name,
     /// Name of the counter.
     pub counter: String,
@@ -108,7 +104,6 @@ pub struct Line {
 }
 
 impl Line {
-    /// Returns the line of a result.
     pub fn new(result: &PairResult, roster: &Roster, tests: &[Test]) -> Self {
         let test = &tests[result.test.index()];
         let Pair { initiator, target } = result.pair;

@@ -12,7 +12,6 @@ use cluster::survey::answer::Pair;
 use cluster::survey::findings::Certainty;
 use cluster::survey::ids::NicId;
 
-/// Returns what the load was.
 pub fn settings() -> LoadSettings {
     LoadSettings {
         patterns: "standard".into(),
@@ -64,7 +63,6 @@ pub fn links(from: u16, to: u16, ratio: f64) -> SetFigures {
     }
 }
 
-/// Returns the figures of a target.
 pub fn star(target: u32, smallest_share: f64) -> StarFigures {
     StarFigures {
         target: NicId(target),
@@ -134,7 +132,6 @@ pub fn judgement(
 /// The switch of the NICs 0 to 3.
 pub const SWITCH: LoadUnit = LoadUnit::Switch { group: 3, switch: 12 };
 
-/// Returns a load in which all is good.
 pub fn good_load() -> LoadFindings {
     LoadFindings {
         settings: settings(),

@@ -88,7 +88,6 @@ pub fn remarks(load: &LoadFindings) -> Vec<String> {
     remarks
 }
 
-/// Returns what the load was.
 fn settings(of: &LoadSettings) -> String {
     format!(
         "{}: at most {} of {} sent at once, operations of {}, window {}; {} of {} s, seed {}",

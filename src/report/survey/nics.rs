@@ -34,7 +34,6 @@ impl State {
         ("bad", Self::Bad),
     ];
 
-    /// Returns its name.
     pub fn name(self) -> &'static str {
         let named = Self::ALL.into_iter().find(|(_, state)| *state == self);
         named.map_or("unknown", |(name, _)| name)

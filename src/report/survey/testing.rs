@@ -222,7 +222,6 @@ pub fn result() -> PairResult {
     }
 }
 
-/// Returns the survey with this verdict and this end.
 pub fn survey(verdict: Findings, end: Result<(), &Failure>) -> Survey {
     let started = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     let took = Duration::from_millis(12_345);

@@ -37,10 +37,6 @@ const MOST_UNTESTED: usize = 20;
 const MOST_SENTENCES: usize = 3;
 
 /// Writes the text of a survey.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
     // Programs take the verdict from the first line, however long the reason for a failure is.
     writeln!(out, "{}", survey.summary)?;
@@ -122,7 +118,6 @@ pub(super) fn place(survey: &Survey) -> String {
     format!("{nodes}, {nics} ({by}): {pairs} in {took}")
 }
 
-/// Returns what the survey has measured.
 pub(super) fn measured(survey: &Survey) -> String {
     let tests: Vec<String> = survey.setup.tests.iter().map(words::test).collect();
     let pairs = &survey.setup.pairs;

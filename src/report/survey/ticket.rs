@@ -97,7 +97,6 @@ fn under_load(survey: &Survey) -> String {
     section
 }
 
-/// Returns sentences as a list.
 fn list(sentences: &[String]) -> String {
     sentences.iter().map(|line| format!("* {line}\n")).collect()
 }

@@ -23,10 +23,6 @@ const MOST: usize = 20;
 const MOST_NAMES: usize = 4;
 
 /// Writes the section about causes; nothing without any.
-///
-/// # Errors
-///
-/// `out` cannot be written.
 pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
     if survey.why.is_empty() {
         return Ok(());

@@ -30,11 +30,9 @@ pub const USER_PTR: u64 = 0x1234_5678_9abc_def0;
 pub struct Nic {
     /// The open device.
     pub device: Device,
-    /// Its name.
     pub name: DeviceName,
     /// Number of the service.
     pub service: u32,
-    /// VNI.
     pub vni: u32,
     /// Traffic class, `CXI_TC_*`.
     pub class: cxi_traffic_class,
@@ -78,7 +76,6 @@ impl Nic {
 
 /// A portals table entry with an event queue of its own.
 pub struct Portal {
-    /// The entry.
     pub entry: PortalTableEntry,
     /// What happens at it.
     pub events: EventQueue,
@@ -88,14 +85,12 @@ pub struct Portal {
 
 /// A second VNI on which the bench holds its PID.
 pub struct OtherVni {
-    /// The profile for the VNI.
     pub profile: CommunicationProfile,
     _domain: Domain,
 }
 
 /// The objects of one check. They are its own, so that a queue that stops ends no other check.
 pub struct Bench<'nic> {
-    /// The NIC.
     pub nic: &'nic Nic,
     /// The bytes of the last command and event.
     pub trace: Trace,
@@ -119,10 +114,6 @@ pub struct Bench<'nic> {
 
 impl<'nic> Bench<'nic> {
     /// Allocates the objects of a check.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn new(nic: &'nic Nic) -> Result<Self, cxi::Error> {
         let lni = nic.lni()?;
         let domain = Domain::new(&lni, nic.vni, C_PID_ANY)?;
@@ -213,10 +204,6 @@ impl<'nic> Bench<'nic> {
     }
 
     /// As [`Self::provoke`], for the flag that an operation with this return code sets, if any.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Self::provoke`].
     pub fn provoke_code(&self, code: u32) -> Checked {
         flag_of(code).map_or(Ok(()), |flag| self.provoke(flag))
     }

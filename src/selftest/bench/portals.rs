@@ -23,10 +23,6 @@ impl Bench<'_> {
     }
 
     /// Allocates and enables a portals table entry whose event queue has these flags.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Self::portal`].
     pub fn portal_with(
         &mut self,
         index: u32,
@@ -39,10 +35,6 @@ impl Bench<'_> {
     }
 
     /// Allocates and maps a portals table entry without enabling it.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn disabled_portal(
         &self,
         index: u32,
@@ -54,10 +46,6 @@ impl Bench<'_> {
     }
 
     /// Allocates and maps a portals table entry that reports to `events`, without enabling it.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn portal_on(
         &self,
         events: EventQueue,
@@ -109,7 +97,6 @@ impl Bench<'_> {
         command
     }
 
-    /// Returns a command to `portal`.
     pub fn target_command(&self, portal: &Portal, opcode: u32) -> TargetCmd {
         let mut command = TargetCmd::new();
         command.set_opcode(opcode as u8).set_ptlte_index(portal.entry.number());

@@ -37,7 +37,6 @@ pub enum Receiver {
     MemberOfCoordinator,
 }
 
-/// All receivers.
 pub const RECEIVERS: [Receiver; 6] = [
     Receiver::Listener,
     Receiver::Coordinator,
@@ -50,7 +49,6 @@ pub const RECEIVERS: [Receiver; 6] = [
 /// A message, and who receives it.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Its name.
     pub name: &'static str,
     /// Who receives it.
     pub receiver: Receiver,

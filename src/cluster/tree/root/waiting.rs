@@ -7,7 +7,6 @@ use crate::tree::message::Message;
 #[derive(Debug)]
 pub struct Waiting {
     pub(super) link: Link,
-    /// Its rank.
     pub rank: u32,
     pub(super) avoid: Option<u32>,
 }

@@ -28,10 +28,6 @@ pub fn crossings(
 }
 
 /// Measures across links, in one direction after the other until one explains them.
-///
-/// # Errors
-///
-/// An interruption.
 pub fn explanation(
     cause: &Cause,
     directions: &[Crossings],

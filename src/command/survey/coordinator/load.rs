@@ -87,10 +87,6 @@ impl CoordinatorLoop<'_> {
     }
 
     /// Loads the fabric until the conductor has no further scenes, or the time is up.
-    ///
-    /// # Errors
-    ///
-    /// An interruption.
     fn run_scenes(
         &mut self,
         load: &LoadRequest,
@@ -153,7 +149,6 @@ impl CoordinatorLoop<'_> {
         write_text(text.as_bytes()).map_err(interrupt::output_failed)
     }
 
-    /// Returns the conductor of the load.
     pub(super) fn load_conductor(
         &mut self,
         load: &LoadRequest,

@@ -91,7 +91,6 @@ pub struct LoadedBlock {
 }
 
 impl MeasuredBlock {
-    /// Returns the results of its `rounds`, and the lost members.
     pub fn results(self, rounds: &[Round], roster: &Roster) -> (BlockResults, LostMembers) {
         let (left_out, lost) = (&self.left_out, &self.lost);
         let results = BlockResults::new(rounds, self.slots, self.reports, left_out, lost, roster);

@@ -51,10 +51,6 @@ const NO_CONTROL: &str = "there is no good and idle NIC of its kind to compare w
 impl CoordinatorLoop<'_> {
     /// Finds out why the culprits of a verdict are slow. Adds what is known about each of them to
     /// `explanations`, and the values that several of them share to `shared`, also before an error.
-    ///
-    /// # Errors
-    ///
-    /// An interruption.
     pub(super) fn explain(
         &mut self,
         verdict: &Findings,

@@ -18,10 +18,6 @@ pub struct Arrivals {
 
 impl Arrivals {
     /// Creates a counter at zero; errors of its commands arrive at `events`.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn new(endpoint: &Endpoint, events: &EventQueue) -> Result<Self, Failure> {
         let counter =
             Counter::with_write_back(endpoint.lni()).explain("cannot allocate a counter")?;
@@ -53,10 +49,6 @@ impl Arrivals {
     }
 
     /// Releases queue and counter, after the entries that count on it.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         self.triggers.close().explain("cannot release a trigger queue")?;
         self.counter.close().explain("cannot release a counter")

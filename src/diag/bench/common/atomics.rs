@@ -27,10 +27,6 @@ const MATCH_BITS: u64 = 1;
 
 /// Allocates the target of operations on `elements` elements, each with the value before the first
 /// operation.
-///
-/// # Errors
-///
-/// A call that the library refuses.
 pub fn target(
     endpoint: &Endpoint,
     peer: Peer<'_>,

@@ -36,10 +36,6 @@ impl<I: Issuer> Ends<I> {
     }
 
     /// Releases the resources.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         self.target.map_or(Ok(()), Target::close)?;
         self.initiator.map_or(Ok(()), Issuer::close)

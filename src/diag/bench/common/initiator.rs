@@ -43,7 +43,6 @@ pub struct Initiator {
     pub profile: CommunicationProfile,
     /// Queue of the commands.
     pub transmit: TransmitQueue,
-    /// Queue of their events.
     pub events: EventQueue,
     /// Buffer that DMA commands read and write.
     pub buffer: MemoryRegion,
@@ -53,19 +52,11 @@ pub struct Initiator {
 
 impl Initiator {
     /// Allocates the resources of a latency benchmark; the buffer is zero.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn new(endpoint: &Endpoint, peer: Peer<'_>, buffer: Buffer) -> Result<Self, Failure> {
         Self::with_queues(endpoint, peer, buffer, TRANSMIT_SLOTS, EVENT_PAGE)
     }
 
     /// Allocates the resources with queues for `slots` command slots and `in_flight` operations.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn with_queues(
         endpoint: &Endpoint,
         peer: Peer<'_>,
@@ -181,20 +172,12 @@ impl Initiator {
     }
 
     /// Releases the resources.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         self.close_with(|| Ok(()))
     }
 
     /// Releases the resources. `counted` releases the counter on which the commands count: after
     /// the queue of the commands and before the event queue to which the counter reports.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn close_with(self, counted: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
         self.transmit.close().explain("cannot release the transmit queue")?;
         counted()?;

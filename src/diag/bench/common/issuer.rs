@@ -29,10 +29,6 @@ pub trait Issuer: Sized {
     fn initiator(&self) -> &Initiator;
 
     /// Releases the resources.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     fn close(self) -> Result<(), Failure>;
 }
 

@@ -58,10 +58,6 @@ struct HighRate {
 
 impl ListInitiator {
     /// Allocates queues for lists of up to `list_size` operations, and one more.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn new(
         endpoint: &Endpoint,
         peer: Peer<'_>,
@@ -137,10 +133,6 @@ impl ListInitiator {
 
     /// Polls once. Returns whether the NIC reports that the issued operations are complete.
     /// `on_other` is called if another counter reports to the same event queue.
-    ///
-    /// # Errors
-    ///
-    /// An event that reports a failure.
     #[inline]
     pub fn poll(&mut self, on_other: impl FnOnce()) -> Result<bool, Failure> {
         let Some(event) = self.initiator.events.poll() else {
@@ -156,10 +148,6 @@ impl ListInitiator {
     }
 
     /// Takes the report of another counter from the event queue, if there is one.
-    ///
-    /// # Errors
-    ///
-    /// An event that reports a failure.
     pub fn take_other(&mut self) -> Result<bool, Failure> {
         let events = &mut self.initiator.events;
         let Some(event) = events.poll() else {
@@ -171,10 +159,6 @@ impl ListInitiator {
     }
 
     /// Releases the resources.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         self.initiator.close_with(|| self.completed.close())
     }

@@ -75,10 +75,6 @@ impl Numbering {
     }
 
     /// Numbers all bytes of `buffer`, as [`Self::fill`] does.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Self::fill`].
     pub fn fill_all(
         self,
         buffer: &MemoryRegion,

@@ -76,7 +76,6 @@ impl Entry {
 pub struct Match {
     /// Initiator, as in its commands.
     pub initiator: u32,
-    /// Match bits.
     pub bits: u64,
     /// Match bits that are ignored.
     pub ignored: u64,
@@ -87,7 +86,6 @@ pub struct Match {
 pub enum Reports {
     /// Not at all.
     Nothing,
-    /// By its events.
     Events,
     /// By incrementing the counter of this number; failures raise events.
     Counted(u16),
@@ -97,16 +95,11 @@ pub enum Reports {
 pub struct Portals {
     observer: Observer,
     commands: TargetQueue,
-    /// Events of all portals.
     pub events: EventQueue,
 }
 
 impl Portals {
     /// Allocates the queues for `events` pending events.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn new(endpoint: &Endpoint, events: u32) -> Result<Self, Failure> {
         let lni = endpoint.lni();
         let events = EventQueue::new(lni, events, CXI_EQ_EC_DISABLE.into())
@@ -187,10 +180,6 @@ impl Portals {
     }
 
     /// Releases the queues, after the portals.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         self.commands.close().explain("cannot release the target command queue")?;
         self.events.close().explain("cannot release the target's event queue")
@@ -198,10 +187,6 @@ impl Portals {
 }
 
 /// Releases a portal.
-///
-/// # Errors
-///
-/// A call that the library refuses.
 pub fn close(portal: PortalTableEntry) -> Result<(), Failure> {
     portal.close().explain("cannot release the portals table entry")
 }

@@ -73,10 +73,6 @@ pub struct Source {
 
 impl Source {
     /// Opens `buffer` to the gets of `peer`, with a queue for `events` pending events.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn new(
         endpoint: &Endpoint,
         peer: FabricAddress,
@@ -106,10 +102,6 @@ impl Source {
     }
 
     /// Releases the resources.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         portals::close(self.portal)?;
         self.portals.close()
@@ -127,10 +119,6 @@ pub struct Fetcher {
 impl Fetcher {
     /// Creates the fetcher for messages of `peer` to `buffer`; each REPLY arrives at the queue of
     /// `portals`.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn new(
         endpoint: &Endpoint,
         profile: &CommunicationProfile,
@@ -182,10 +170,6 @@ impl Fetcher {
     }
 
     /// Releases the queue.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         self.transmit.close().explain("cannot release the transmit queue of gets")
     }

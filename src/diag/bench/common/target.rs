@@ -26,10 +26,6 @@ pub struct Target {
 impl Target {
     /// Allocates `buffer`, which begins with `contents` and is zero behind them, and opens it to
     /// `peer` through `entry`. With `--both-ends`, the NIC counts the operations that arrive.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn new(
         endpoint: &Endpoint,
         peer: Peer<'_>,
@@ -62,10 +58,6 @@ impl Target {
     }
 
     /// Releases the resources.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         portals::close(self.portal)?;
         self.arrivals.map_or(Ok(()), Arrivals::close)?;

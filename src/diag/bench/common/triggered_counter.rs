@@ -19,10 +19,6 @@ pub struct TriggeredCounter {
 
 impl TriggeredCounter {
     /// Creates a counter at zero; its triggered events arrive at `events`.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn new(endpoint: &Endpoint, events: &EventQueue) -> Result<Self, Failure> {
         let counter = Counter::new(endpoint.lni()).explain("cannot allocate a counter")?;
         counter.reset();
@@ -63,10 +59,6 @@ impl TriggeredCounter {
     }
 
     /// Releases queue and counter.
-    ///
-    /// # Errors
-    ///
-    /// A call that the library refuses.
     pub fn close(self) -> Result<(), Failure> {
         self.triggers.close().explain("cannot release a trigger queue")?;
         self.counter.close().explain("cannot release a counter")

@@ -138,13 +138,11 @@ fn growth(changes: &Changes, name: &str, is_numbered: bool) -> Option<u64> {
     count.filter(|count| *count > 0)
 }
 
-/// Returns whether a counter is one of [`COUNTERS`].
 fn is_wanted(counter: &str) -> bool {
     let is = |(name, is_numbered): &(&str, bool)| is_named(counter, name, *is_numbered);
     COUNTERS.iter().any(is)
 }
 
-/// Returns whether a counter is watched under load.
 fn is_wanted_under_load(counter: &str) -> bool {
     let is = |(name, _): &(&str, Watched)| is_named(counter, name, name.ends_with('_'));
     UNDER_LOAD.iter().any(is)

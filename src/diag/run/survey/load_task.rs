@@ -11,7 +11,6 @@ use plan::run_options::Side;
 
 /// What has come of a task.
 pub struct Outcome {
-    /// The answer.
     pub answer: LoadAnswer,
     /// For which part of the counted time the process waited for a CPU, in percent; 0 if the model
     /// of the fabric explains the figures all the same.

@@ -60,7 +60,6 @@ pub fn block(begins_ns: u64, slot: Duration, tasks: Vec<(u32, LoadPart)>) -> Loa
     }
 }
 
-/// Returns the result of a NIC.
 pub fn of(report: &LoadReport, nic: u32) -> &LoadResult {
     let mut of_nic = report.results.iter().filter(|of| of.nic == NicId(nic));
     let one = of_nic.next().expect("a result");

@@ -27,7 +27,6 @@ use plan::run_options::Side;
 pub enum NicOrder {
     /// Opens the targets of tests.
     Begin {
-        /// The tests.
         tests: Vec<TestPlan>,
         /// Time for a pair.
         pair: Duration,
@@ -54,7 +53,6 @@ pub enum NicOrder {
 
 /// What has come of one task.
 pub struct Report {
-    /// The task.
     pub task: Task,
     /// The result, if this side has one: an initiator, or a target that failed.
     pub answer: Option<Answer>,
@@ -72,7 +70,6 @@ pub struct Report {
 
 /// What has come of one task under load.
 pub struct LoadTaskReport {
-    /// The result.
     pub result: LoadResult,
     /// Address of the NIC after the task, or why it cannot be opened again.
     pub address: Result<FabricAddress, String>,
@@ -117,10 +114,6 @@ pub struct Nic {
 
 impl Nic {
     /// Opens the NIC, as [`TargetNic::open`] does. `step` tells what it does.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`TargetNic::open`].
     pub fn open(plan: NicPlan, place: usize, step: CurrentStep) -> Result<Self, Failure> {
         Ok(Self {
             step,

@@ -37,7 +37,6 @@ pub static GOVERNOR: Item = Item {
 pub static HUGE_PAGES: Item =
     Item { code: "huge-pages", name: "free huge pages", source: "-", remedy: "shown only" };
 
-/// The kernel.
 pub static KERNEL: Item = Item {
     code: "kernel",
     name: "kernel",

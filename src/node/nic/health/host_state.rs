@@ -43,7 +43,6 @@ pub struct HostCounts {
 }
 
 impl HostCounts {
-    /// Reads the counts.
     pub fn read(machine: &Machine) -> Self {
         Self { throttlings: machine.throttlings(), errors: machine.memory_errors() }
     }

@@ -44,7 +44,6 @@ impl Verdict {
 /// What was found of one item.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
-    /// The item.
     pub item: &'static Item,
     /// Its value; `None` if it cannot be read.
     pub value: Option<String>,
@@ -89,7 +88,6 @@ impl Finding {
         value.map_or_else(|| Self::absent(item), |value| Self::shown(item, value))
     }
 
-    /// A value that was compared with `limit`.
     pub fn compared(
         item: &'static Item,
         value: impl Into<String>,

@@ -103,7 +103,6 @@ pub mod testing {
     /// The files of `cxi0`, which are deleted on drop.
     pub struct MadeUp {
         directory: tempfile::TempDir,
-        /// The files.
         pub files: Files,
     }
 

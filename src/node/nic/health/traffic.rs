@@ -19,7 +19,6 @@ pub static READ: Item = Item {
     remedy: "run 'cxidiag read-lat --loopback' on this NIC, and see docs/slow.md",
 };
 
-/// Bandwidth of writes.
 pub static WRITE_BANDWIDTH: Item = Item {
     code: "write-bandwidth",
     name: "write bandwidth",
@@ -27,7 +26,6 @@ pub static WRITE_BANDWIDTH: Item = Item {
     remedy: "run 'cxidiag write-bw --loopback' on this NIC, and see docs/slow.md",
 };
 
-/// Bandwidth of reads.
 pub static READ_BANDWIDTH: Item = Item {
     code: "read-bandwidth",
     name: "read bandwidth",

@@ -21,7 +21,6 @@ pub use tool_option::{Governs, ToolOption};
 /// A group of the help text.
 #[derive(Debug)]
 pub struct Group {
-    /// Its title.
     pub title: &'static str,
     /// Its options, in the order of the help text.
     pub options: &'static [ToolOption],

@@ -21,7 +21,6 @@ pub enum Governs {
 /// One option of the tools, whose explanations depend on the tool.
 #[derive(Debug)]
 pub struct ToolOption {
-    /// Which option it is.
     pub id: Opt,
     /// Letter of the short form.
     pub short: Option<char>,
@@ -29,7 +28,6 @@ pub struct ToolOption {
     pub long: &'static str,
     /// Its value; a switch has none.
     pub value: Option<Value>,
-    /// What it governs.
     pub governs: Governs,
     /// Whether the legacy tools have it. An abbreviation of a legacy option never stands for an
     /// option that the legacy tools lack.
