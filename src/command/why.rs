@@ -44,25 +44,24 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     output::or_failure(&documents, present)?;
     let (started, clock) = (SystemTime::now(), Instant::now());
     let mut has_results = false;
-    let report =
-        |found: SuspectFindings| {
-            has_results = true;
-            let typed = arguments.iter().map(|word| word.to_string_lossy().into_owned());
-            let diagnosis = NicDiagnosis::new(typed.collect(), started, clock.elapsed(), found);
-            output::write(&documents, &diagnosis, |text: &mut Vec<u8>, diagnosis| {
-                if request.is_quiet() {
-                    writeln!(text, "{}", diagnosis.summary)
-                } else {
-                    why_text::write(text, diagnosis)
-                }
-            })?;
-            if let Some(ticket) = &documents.ticket {
-                ticket.write(why_text::page(&diagnosis).as_bytes())?;
+    let report = |found: SuspectFindings| {
+        has_results = true;
+        let typed = arguments.iter().map(|word| word.to_string_lossy().into_owned());
+        let diagnosis = NicDiagnosis::new(typed.collect(), started, clock.elapsed(), found);
+        output::write(&documents, &diagnosis, |text: &mut Vec<u8>, diagnosis| {
+            if request.is_quiet() {
+                writeln!(text, "{}", diagnosis.summary)
+            } else {
+                why_text::write(text, diagnosis)
             }
-            diagnosis
-                .result()
-                .map_err(|failure| if documents.has_stdout() { failure } else { failure.printed() })
-        };
+        })?;
+        if let Some(ticket) = &documents.ticket {
+            ticket.write(why_text::page(&diagnosis).as_bytes())?;
+        }
+        diagnosis
+            .result()
+            .map_err(|failure| if documents.has_stdout() { failure } else { failure.printed() })
+    };
     let diagnosed = survey::diagnose(&suspect, "why", &arguments, report);
     if has_results { diagnosed } else { output::or_failure(&documents, diagnosed) }
 }

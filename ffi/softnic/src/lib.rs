@@ -58,7 +58,6 @@
 //! <!-- End of what tests/tidy/houses.rs says. -->
 
 #![warn(missing_docs)]
-
 // Doorbells trap on x86-64 only. Other machines have no use for what handles their stores.
 #![cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 

@@ -34,9 +34,7 @@ pub enum Message {
         nonce: Nonce,
     },
     /// The first message of a task that does not see the meeting point, and has no token.
-    Knock {
-        rank: u32,
-    },
+    Knock { rank: u32 },
     /// The answer to a knock: the coordinator waits for tasks at the meeting point.
     Waits,
     /// The answer to a hello.

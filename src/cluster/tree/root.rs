@@ -56,9 +56,7 @@ pub enum Event {
     /// A process has joined.
     Joined(Introduction),
     /// A process is prepared for its course. This may be reported again, if its parent was lost.
-    Begun {
-        rank: u32,
-    },
+    Begun { rank: u32 },
     /// A process has measured a block.
     Report(BlockReport),
     /// A process has done what it does in a block under load.
@@ -82,9 +80,7 @@ pub enum Event {
         reason: String,
     },
     /// A process does not see the meeting point. It has not proved that it is one of the survey.
-    Knocked {
-        rank: u32,
-    },
+    Knocked { rank: u32 },
     /// A connection was turned away, which is not one of a process of this survey, or is of a rank
     /// that has joined already.
     TurnedAway {
