@@ -332,7 +332,7 @@ pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Found(NoGpuRuntime),
         "the runtime of the GPUs is not installed, or not where the dynamic linker looks",
-        "install it (libcuda.so.1 comes with NVIDIA's driver, libamdhip64.so with ROCm, libze_loader.so.1 with Level Zero) or name its directory in LD_LIBRARY_PATH; check --gpu-type",
+        "install it (libcuda.so.1 comes with NVIDIA's driver, libamdhip64.so with ROCm, libze_loader.so.1 with Level Zero) or name its directory in LD_LIBRARY_PATH; check --gpu-type (-t names a GPU: a time is set with -D)",
     ),
     row(
         Found(GpuRuntimeFails),

@@ -34,8 +34,25 @@ pub fn question(names: &[impl AsRef<str>]) -> String {
     format!("did you mean {list}?")
 }
 
+/// Options of perftest and iperf3 that have other names here, the long option that a command needs
+/// for the remedy, and the remedy.
+const FOREIGN: [(&[&str], &str, &str); 7] = [
+    (&["--run_infinitely"], "duration", "-D sets a time, Ctrl-C ends a run with its results"),
+    (&["--report_gbits"], "unit", "use --unit=Gb/s"),
+    (&["-J"], "json", "use --json"),
+    (&["--ib-dev", "--ib_dev"], "device", "use --device"),
+    (&["-c", "--client"], "port", "the server is an argument without an option"),
+    (&["-x", "--gid-index"], "device", "a Slingshot NIC has no GID index"),
+    (&["-F", "--CPU-freq"], "device", "CPU frequencies are not checked"),
+];
+
 /// Returns the message about an option that is not among the long options `longs`.
 pub fn unknown_option<'a>(option: &str, longs: impl IntoIterator<Item = &'a str>) -> String {
+    let longs: Vec<&str> = longs.into_iter().collect();
+    let mut foreign = FOREIGN.iter().filter(|(names, _, _)| names.contains(&option));
+    if let Some((_, _, remedy)) = foreign.find(|(_, needed, _)| longs.contains(needed)) {
+        return format!("unknown option '{option}': {remedy} (see --help)");
+    }
     let near = nearest(option.trim_start_matches('-'), longs);
     let near: Vec<String> = near.iter().map(|long| format!("--{long}")).collect();
     if near.is_empty() {
@@ -73,6 +90,19 @@ mod tests {
             assert!(!nearest(word, ["json", "jsonl"]).contains(&"json"), "{word:?}");
             let message = unknown_option(&format!("--{word}"), ["json"]);
             assert!(!message.contains("did you mean"), "{message}");
+        }
+    }
+
+    #[test]
+    fn tells_users_of_other_tools_what_to_use() {
+        let longs = ["device", "unit", "json", "duration", "port"];
+        for (names, needed, remedy) in FOREIGN {
+            for name in names {
+                let message = unknown_option(name, longs);
+                assert_eq!(message, format!("unknown option '{name}': {remedy} (see --help)"));
+                let others = longs.into_iter().filter(|long| *long != needed);
+                assert!(!unknown_option(name, others).contains(remedy), "{name}");
+            }
         }
     }
 
