@@ -77,7 +77,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<(Vec<Source>, Place)>, Failure
     if sources.is_empty() {
         return Err(misplaced("there are no files with results"));
     }
-    if sources.iter().filter(|of| **of == Source::Stdin).count() > 1 {
+    if sources.iter().filter(|source| **source == Source::Stdin).count() > 1 {
         return Err(misplaced("standard input (-) can be read only once"));
     }
     let output = output.ok_or_else(|| misplaced("--output names no file for the page"))?;

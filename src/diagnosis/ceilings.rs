@@ -25,8 +25,9 @@ const ABOUT: f64 = 0.12;
 /// Returns what the bandwidth of a slow culprit in loopback says about PCIe; `None` if it is not
 /// the limit of a link that carries less than good NICs do.
 pub fn hint(comparisons: &[Comparison], own: &Readings) -> Option<String> {
-    let is_slow =
-        |of: &&Comparison| of.column == Column::WriteBandwidth && of.outcome == Outcome::Slower;
+    let is_slow = |comparison: &&Comparison| {
+        comparison.column == Column::WriteBandwidth && comparison.outcome == Outcome::Slower
+    };
     let of = comparisons.iter().find(is_slow)?;
     let is_limit = |(_, lanes): &&(&str, f64)| {
         let limit = lanes * OF_LANE;

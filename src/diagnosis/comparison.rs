@@ -228,9 +228,9 @@ fn of_difference(column: Column, figures: &Figures, base: &Figures) -> Option<Co
 fn agreed(ways: impl Iterator<Item = Option<Comparison>>) -> Option<Comparison> {
     let ways: Vec<Comparison> = ways.collect::<Option<_>>()?;
     let first = *ways.first()?;
-    let shares = ways.iter().map(|of| of.shares);
+    let shares = ways.iter().map(|way| way.shares);
     let shares = shares.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))?;
-    let is_one = ways.iter().all(|of| of.outcome == first.outcome);
+    let is_one = ways.iter().all(|way| way.outcome == first.outcome);
     Some(Comparison {
         shares,
         outcome: if is_one { first.outcome } else { Outcome::Unclear },
@@ -271,8 +271,10 @@ pub fn own_figure(column: Column, measured: &Measured) -> Option<f64> {
     };
     let figures = measured.get(&test)?;
     match (column, base) {
-        (Column::Tail, _) => ends(&figures.own_tails.iter().map(|of| of.p99).collect::<Vec<_>>())
-            .map(|(least, _)| least),
+        (Column::Tail, _) => {
+            ends(&figures.own_tails.iter().map(|own_tail| own_tail.p99).collect::<Vec<_>>())
+                .map(|(least, _)| least)
+        }
         (Column::Waiting, _) => None,
         (_, None) => best(figures),
         (_, Some(base)) => Some(best(figures)? - best(measured.get(&base)?)?),
@@ -281,7 +283,7 @@ pub fn own_figure(column: Column, measured: &Measured) -> Option<f64> {
 
 /// Compares 99th percentiles: by how much they exceed the medians.
 fn tail(figures: &Figures) -> Option<Comparison> {
-    let beyond = |tails: &[Tail]| tails.iter().map(|of| of.p99 - of.median).collect();
+    let beyond = |tails: &[Tail]| tails.iter().map(|tail| tail.p99 - tail.median).collect();
     let tails = Figures {
         own: beyond(&figures.own_tails),
         others: beyond(&figures.others_tails),
@@ -289,7 +291,7 @@ fn tail(figures: &Figures) -> Option<Comparison> {
     };
     let of = ratio(Column::Tail, &tails)?;
     let (least, most) = of.shares;
-    let shown = |tails: &[Tail]| ends(&tails.iter().map(|of| of.p99).collect::<Vec<_>>());
+    let shown = |tails: &[Tail]| ends(&tails.iter().map(|tail| tail.p99).collect::<Vec<_>>());
     Some(Comparison {
         own: shown(&figures.own_tails)?.0,
         others: shown(&figures.others_tails)?.0,

@@ -141,7 +141,7 @@ pub struct Diagnosis {
 /// Returns what is known about the causes of a culprit.
 pub fn evaluate(case: Case) -> Diagnosis {
     let Assessed { comparisons, differs, mut all } = Assessed::of(case);
-    let voids = |of: &&Assessment| of.cause.voids && !of.signs.is_empty();
+    let voids = |assessment: &&Assessment| assessment.cause.voids && !assessment.signs.is_empty();
     if let Some(found) = all.iter().find(voids) {
         // What needs no figures stays known.
         let others = || all.iter().filter(|of| !of.signs.is_empty());
@@ -157,8 +157,9 @@ pub fn evaluate(case: Case) -> Diagnosis {
     }
     // Packets are lost because of the NIC, if its state explains failures.
     let loses = all.iter().any(|of| of.cause.id == LOSS && of.has_proof());
-    let is_certain =
-        |of: &&Assessment| of.confidence(case.fails, loses) == Some(Confidence::Because);
+    let is_certain = |assessment: &&Assessment| {
+        assessment.confidence(case.fails, loses) == Some(Confidence::Because)
+    };
     let has_certain = all.iter().any(|of| is_certain(&of));
     let certain = all.iter().filter(is_certain);
     let explained: Vec<Column> = certain.flat_map(Assessment::slows).collect();
@@ -186,7 +187,7 @@ pub fn evaluate(case: Case) -> Diagnosis {
         *confidence < Confidence::Possibly
             || *confidence == Confidence::Possibly && !of.signs.is_empty()
     };
-    let has_slow = comparisons.iter().any(|of| of.outcome == Outcome::Slower);
+    let has_slow = comparisons.iter().any(|comparison| comparison.outcome == Outcome::Slower);
     if has_slow && !found.iter().any(is_known) {
         let mut possible: Vec<_> = all.iter().filter(|of| of.fits(&comparisons)).collect();
         possible.sort_by_key(|of| std::cmp::Reverse(of.matched.len()));
@@ -253,11 +254,13 @@ fn is_slow(comparisons: &[Comparison]) -> bool {
 /// fast as on good NICs now.
 fn without_cause(case: Case, comparisons: &[Comparison]) -> Why {
     let is_slow = is_slow(comparisons);
-    let survey = comparisons.iter().find(|of| of.column == Column::Survey);
+    let survey = comparisons.iter().find(|comparison| comparison.column == Column::Survey);
     let is_same = survey.is_some_and(|of| of.outcome == Outcome::Same);
     let is_transient = !case.fails && !is_slow && is_same;
     let has_waited = case.measured.values().any(Figures::has_waited);
-    let shown = |of: &&Comparison| of.outcome == Outcome::Slower || of.column == Column::Survey;
+    let shown = |comparison: &&Comparison| {
+        comparison.outcome == Outcome::Slower || comparison.column == Column::Survey
+    };
     let mut evidence: Vec<Observation> =
         comparisons.iter().filter(shown).map(|of| evidence(of, None)).collect();
     let failure = case.measured.get(&TestCode::S);
@@ -323,9 +326,9 @@ impl Assessment {
         differs: &[Difference],
         normals: &BTreeMap<&str, &str>,
     ) -> Self {
-        let is_sign = |of: &&Reading| {
+        let is_sign = |reading: &&Reading| {
             let mut codes = cause.signs.iter().filter_map(|sign| sign.code());
-            codes.any(|code| code == of.code)
+            codes.any(|code| code == reading.code)
         };
         let mut own = case.own.iter().filter(is_sign);
         let has_bad = own.any(|of| of.state == State::Bad);
@@ -344,7 +347,7 @@ impl Assessment {
                     (is_wrong && !is_common).then(|| reading.text.clone())
                 }
                 Sign::Differs(code) | Sign::Less(code) | Sign::More(code, _) => {
-                    let own = differs.iter().find(|of| of.attribute == *code)?;
+                    let own = differs.iter().find(|differ| differ.attribute == *code)?;
                     let [value, normal] = [number(&own.own), number(&own.normal)];
                     let fits = match sign {
                         // A value without a number, such as "Disabled", is less than any.
@@ -356,7 +359,7 @@ impl Assessment {
                 }
                 Sign::Cures(_) => None,
             }?;
-            let of_normal = differs.iter().find(|of| of.attribute == reading.code);
+            let of_normal = differs.iter().find(|differ| differ.attribute == reading.code);
             let of_normal = of_normal.and_then(|of| Some(number(&of.own)? / number(&of.normal)?));
             share = share.or(match sign {
                 Sign::Less(_) => of_normal,
@@ -388,7 +391,8 @@ impl Assessment {
             contradicted: Vec::new(),
         };
         for (column, cell) in cause.cells {
-            let Some(of) = comparisons.iter().find(|of| of.column == *column) else {
+            let Some(of) = comparisons.iter().find(|comparison| comparison.column == *column)
+            else {
                 continue;
             };
             match holds(*cell, of, share) {
@@ -475,12 +479,12 @@ impl Assessment {
     fn fits(&self, comparisons: &[Comparison]) -> bool {
         // Other processes make single operations late, whatever the cause is.
         let beside = [Column::Survey, Column::Tail, Column::Waiting];
-        let slow = comparisons
-            .iter()
-            .filter(|of| of.outcome == Outcome::Slower && !beside.contains(&of.column));
-        let is_explained = |of: &Comparison| {
+        let slow = comparisons.iter().filter(|comparison| {
+            comparison.outcome == Outcome::Slower && !beside.contains(&comparison.column)
+        });
+        let is_explained = |comparison: &Comparison| {
             let mut cells = self.cause.cells.iter();
-            cells.any(|(column, cell)| *column == of.column && !cell.is_same())
+            cells.any(|(column, cell)| *column == comparison.column && !cell.is_same())
         };
         self.signs.is_empty()
             && !self.is_readable
@@ -537,7 +541,7 @@ impl Assessment {
 /// slower.
 fn cures(column: Column, comparisons: &[Comparison]) -> bool {
     let outcome =
-        |of: Column| comparisons.iter().find(|own| own.column == of).map(|own| own.outcome);
+        |column: Column| comparisons.iter().find(|own| own.column == column).map(|own| own.outcome);
     let slow = Column::ALL.into_iter().find(|of| column.repeats() == Some(*of));
     outcome(column) == Some(Outcome::Same) && slow.and_then(outcome) == Some(Outcome::Slower)
 }
@@ -548,16 +552,16 @@ const ABOUT: (f64, f64) = (0.75, 1.4);
 
 /// Returns whether a column is as expected; `None` if the figures do not say. `share` is the share
 /// of the sign of the cause.
-fn holds(cell: Cell, of: &Comparison, share: Option<f64>) -> Option<bool> {
-    let (least, most) = of.shares;
+fn holds(cell: Cell, comparison: &Comparison, share: Option<f64>) -> Option<bool> {
+    let (least, most) = comparison.shares;
     let is_between = |low: f64, high: f64| {
-        if of.outcome == Outcome::Slower && least >= low && most <= high {
+        if comparison.outcome == Outcome::Slower && least >= low && most <= high {
             Some(true)
         } else {
             (least > high || most < low).then_some(false)
         }
     };
-    match (cell, of.outcome) {
+    match (cell, comparison.outcome) {
         (Cell::Varies, _) => None,
         (Cell::AtLeast(share), _) if least >= share => Some(true),
         (Cell::AtLeast(share), _) => (most < share).then_some(false),
@@ -585,14 +589,14 @@ fn item(code: &str, text: &str) -> Observation {
 
 /// Returns a column as evidence, with what a cause makes of it and whether it contradicts the
 /// cause.
-fn evidence(of: &Comparison, expected: Option<(Cell, bool)>) -> Observation {
+fn evidence(comparison: &Comparison, expected: Option<(Cell, bool)>) -> Observation {
     Observation {
-        own: Some(of.own),
-        others: Some(of.others),
-        unit: Some(if of.of_bandwidth { "B/s" } else { "ns" }.into()),
+        own: Some(comparison.own),
+        others: Some(comparison.others),
+        unit: Some(if comparison.of_bandwidth { "B/s" } else { "ns" }.into()),
         expected: expected.map(|(cell, _)| cell.words()),
         contradicts: expected.is_some_and(|(_, contradicts)| contradicts),
-        ..item(&of.column.code(), &of.name())
+        ..item(&comparison.column.code(), &comparison.name())
     }
 }
 

@@ -138,7 +138,7 @@ fn bandwidth_of_a_narrow_link_is_a_hint() {
     let hints = |own: &Readings, others: &[(TestCode, f64)]| {
         let factors = [bandwidths(0.6).as_slice(), others].concat();
         let found = diagnosis(own, &measured(&factors));
-        let hint = |why: &Why| why.evidence.iter().any(|of| of.test == "pcie-ceiling");
+        let hint = |why: &Why| why.evidence.iter().any(|item| item.test == "pcie-ceiling");
         let whys = found.whys.iter();
         whys.map(|why| (why.confidence, hint(why))).collect::<Vec<_>>()
     };
@@ -394,7 +394,7 @@ fn state_of_nic_explains_failures_without_traffic() {
                 // Failures need no comparison with good NICs.
                 has_good_controls: false,
             });
-            found.whys.iter().map(|of| of.confidence).collect::<Vec<_>>()
+            found.whys.iter().map(|why| why.confidence).collect::<Vec<_>>()
         };
         assert_eq!(of(true), [expected], "{code}");
         assert_eq!(of(false), [Confidence::Unknown, Confidence::AlsoFound]);
@@ -523,7 +523,7 @@ fn slow_nic_on_busy_cpus_is_slow_because_of_itself() {
     }
     let evidence = &diagnosis(&healthy(), &slow).whys[0].evidence;
     let text = "small writes in loopback (minimum)";
-    assert!(evidence.iter().any(|of| of.text == text), "{evidence:?}");
+    assert!(evidence.iter().any(|item| item.text == text), "{evidence:?}");
 }
 
 /// Returns the figures of a NIC that translates addresses slowly: page-cost=30us of the software
@@ -612,7 +612,7 @@ fn names_two_causes_that_explain_different_tests() {
     factors.extend([(TestCode::L5, 30.0)]);
     let found = diagnosis(&both, &measured(&factors));
     assert_eq!(causes(&found)[0], (Some("pcie-narrow"), Confidence::Because));
-    let numa = found.whys.iter().find(|of| of.cause.as_deref() == Some("numa"));
+    let numa = found.whys.iter().find(|why| why.cause.as_deref() == Some("numa"));
     assert_eq!(numa.map(|of| of.confidence), Some(Confidence::AlsoFound));
 }
 

@@ -79,9 +79,9 @@ pub fn differences(own: &Readings, others: &[Readings]) -> Vec<Difference> {
 
 /// Returns whether many good NICs have the item with this code in the same state or a worse one.
 pub fn is_common(code: &str, state: State, others: &[Readings]) -> bool {
-    let is_worse = |of: &Reading| match state {
-        State::Bad => of.state == State::Bad,
-        _ => matches!(of.state, State::Suspect | State::Bad),
+    let is_worse = |reading: &Reading| match state {
+        State::Bad => reading.state == State::Bad,
+        _ => matches!(reading.state, State::Suspect | State::Bad),
     };
     let has = |own: &&Readings| own.iter().any(|of| of.code == code && is_worse(of));
     others.iter().filter(has).count() as f64 > COMMON * others.len() as f64

@@ -45,7 +45,7 @@ pub fn number(text: &str) -> Option<f64> {
 
 /// Returns the item with this code, if it has a value.
 pub fn find<'a>(readings: &'a [Reading], code: &str) -> Option<&'a Reading> {
-    readings.iter().find(|of| of.code == code && of.value.is_some())
+    readings.iter().find(|reading| reading.code == code && reading.value.is_some())
 }
 
 #[cfg(any(test, feature = "testing"))]

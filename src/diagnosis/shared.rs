@@ -117,8 +117,9 @@ mod tests {
     /// Returns the shared values of culprits and good NICs with these values: which culprits, how
     /// many good NICs, and the value.
     fn of(culprits: &[&str], others: &[&str]) -> Vec<(Vec<usize>, usize, String)> {
-        let culprits: Vec<_> = culprits.iter().map(|of| readings(of)).enumerate().collect();
-        let others: Vec<_> = others.iter().map(|of| readings(of)).collect();
+        let culprits: Vec<_> =
+            culprits.iter().map(|culprit| readings(culprit)).enumerate().collect();
+        let others: Vec<_> = others.iter().map(|other| readings(other)).collect();
         let found = shared_values(&culprits, &others).into_iter();
         let shown = found.map(|of| (of.culprits, of.others, of.value));
         shown.collect()

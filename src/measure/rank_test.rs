@@ -138,7 +138,7 @@ mod tests {
         let choices: Vec<u32> = (0..1_u32 << all.len())
             .filter(|chosen| chosen.count_ones() as usize == second.len())
             .collect();
-        let reached = choices.iter().filter(|of| wins(**of) >= observed).count();
+        let reached = choices.iter().filter(|choice| wins(**choice) >= observed).count();
         reached as f64 / choices.len() as f64
     }
 

@@ -43,7 +43,7 @@ fn explain_with(
     if failure.kind != Kind::Nic || !failure.nic_states().is_empty() {
         return failure;
     }
-    let mut failure = failure.with_nic_states(states.iter().map(|of| text(of).0).collect());
+    let mut failure = failure.with_nic_states(states.iter().map(|state| text(state).0).collect());
     for state in states.iter().filter(|state| is_reason(state)) {
         let (text, _) = text(state);
         if !failure.message().contains(&text) {

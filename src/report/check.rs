@@ -200,7 +200,8 @@ impl Check {
             let what = item.described();
             return (3, format!("FAIL {} {name}: {what}{others}", item.code));
         }
-        let mut errors = self.devices.iter().filter_map(|of| Some((&of.name, of.error.as_ref()?)));
+        let mut errors =
+            self.devices.iter().filter_map(|device| Some((&device.name, device.error.as_ref()?)));
         if let Some((name, error)) = errors.next() {
             let line = format!("UNDECIDED {UNTESTED} {name}: {}", error.message);
             return (UNDECIDED, line);
@@ -212,7 +213,7 @@ impl Check {
             );
             return (UNDECIDED, line);
         }
-        let names: Vec<&str> = self.devices.iter().map(|of| of.name.as_str()).collect();
+        let names: Vec<&str> = self.devices.iter().map(|device| device.name.as_str()).collect();
         let suspect = self.with_verdict(Verdict::Suspect);
         let mut suspect: Vec<String> =
             suspect.map(|(name, item)| format!("{} {name}", item.code)).collect();
@@ -238,7 +239,7 @@ impl Check {
     pub(super) fn blocks(&self) -> impl Iterator<Item = (&str, &[ItemResult])> {
         self.devices
             .iter()
-            .map(|of| (of.name.as_str(), of.items.as_slice()))
+            .map(|device| (device.name.as_str(), device.items.as_slice()))
             .chain([("host", self.host.as_slice())])
     }
 

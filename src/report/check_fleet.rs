@@ -164,8 +164,9 @@ impl FleetCheck {
                 }],
             };
             for other in differences.remove(name.as_str()).unwrap_or_default() {
-                let is_known =
-                    |of: &NodeFinding| of.code == other.code && of.device == other.device;
+                let is_known = |finding: &NodeFinding| {
+                    finding.code == other.code && finding.device == other.device
+                };
                 if !found.iter().any(is_known) {
                     found.push(other);
                 }

@@ -36,7 +36,7 @@ pub fn write(out: &mut impl Write, check: &FleetCheck) -> io::Result<()> {
 
 /// Writes what most nodes have, where others have something else.
 fn majority(out: &mut impl Write, all: &[Majority]) -> io::Result<()> {
-    let differs = |of: &&Majority| of.value.is_none() || of.count < of.of;
+    let differs = |majority: &&Majority| majority.value.is_none() || majority.count < majority.of;
     let different: Vec<&Majority> = all.iter().filter(differs).collect();
     if different.is_empty() {
         return Ok(());

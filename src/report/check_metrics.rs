@@ -188,7 +188,7 @@ fn verdicts(
 }
 
 fn nic_info(check: &Check) -> Family {
-    let samples = check.devices().iter().filter(|of| !of.items.is_empty());
+    let samples = check.devices().iter().filter(|device| !device.items.is_empty());
     let samples = samples.map(|device| {
         let value = |code| {
             let mut items = device.items.iter();

@@ -14,7 +14,7 @@ const WIDTH: usize = 100;
 pub fn write(out: &mut impl Write, check: &Check) -> io::Result<()> {
     first_line(out, check)?;
     for (name, items) in check.blocks() {
-        let device = check.devices().iter().find(|of| of.name == name);
+        let device = check.devices().iter().find(|device| device.name == name);
         if items.is_empty() && device.is_none_or(|of| of.error.is_none()) {
             continue;
         }

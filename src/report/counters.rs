@@ -66,13 +66,13 @@ fn sides(side: run_options::Side) -> [Side; 2] {
 
 fn findings_of(side: Side, changes: &Changes, packets: Option<u64>) -> Vec<CounterFinding> {
     let evidence = Evidence { changes, packets };
-    let entry = |of: Finding| CounterFinding {
+    let entry = |finding: Finding| CounterFinding {
         side,
         device: changes.nic.device.clone(),
-        code: of.code.into(),
-        text: of.text,
-        limit: of.limit,
-        limit_source: of.source.into(),
+        code: finding.code.into(),
+        text: finding.text,
+        limit: finding.limit,
+        limit_source: finding.source.into(),
     };
     findings(&evidence).into_iter().map(entry).collect()
 }
@@ -106,7 +106,7 @@ impl NicCounters {
 
     /// Returns the number of counters that the NIC does not have.
     fn missing(&self) -> usize {
-        let is_missing = |of: &&Counter| of.change.is_none() && !of.was_reset;
+        let is_missing = |counter: &&Counter| counter.change.is_none() && !counter.was_reset;
         self.counters.iter().filter(is_missing).count()
     }
 
@@ -176,7 +176,7 @@ pub fn write(out: &mut impl Write, side: run_options::Side, counters: &Counters)
             writeln!(out, "{subject}: {text} (limit: {limit}; source: {source})")?;
         }
     }
-    let has_counters = |of: &Shown| of.nic.missing() < of.nic.counters.len();
+    let has_counters = |shown: &Shown| shown.nic.missing() < shown.nic.counters.len();
     if counters.findings.is_empty() && nics.iter().any(has_counters) {
         writeln!(out, "Counters: nothing unusual")?;
     }
@@ -189,7 +189,7 @@ fn write_table(out: &mut impl Write, set: &str, nics: &[Shown]) -> io::Result<()
     let is_shown = |row: &&Row| preset == Preset::All || !row.is_background;
     for row in preset.rows().filter(is_shown) {
         for name in row.names() {
-            let cells: Vec<String> = nics.iter().map(|of| cell(of.nic.find(&name))).collect();
+            let cells: Vec<String> = nics.iter().map(|nic| cell(nic.nic.find(&name))).collect();
             if cells.iter().any(|cell| !["0", "-"].contains(&cell.as_str())) {
                 let text = [row.unit, row.meaning].map(String::from);
                 rows.push([vec![name], cells, text.into()].concat());
@@ -200,7 +200,7 @@ fn write_table(out: &mut impl Write, set: &str, nics: &[Shown]) -> io::Result<()
         return Ok(());
     }
     let mut titles = vec!["Counter"];
-    titles.extend(nics.iter().map(|of| of.title.as_str()));
+    titles.extend(nics.iter().map(|nic| nic.title.as_str()));
     titles.extend(["Unit", "Meaning"]);
     let mut align = vec![Align::Right; nics.len() + 3];
     for words in [0, nics.len() + 1, nics.len() + 2] {

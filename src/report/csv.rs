@@ -47,7 +47,7 @@ pub fn document(outcome: &Outcome, with_header: bool) -> Result<Vec<u8>, Failure
     }
     let of_run = run_columns::fields(outcome);
     for result in results {
-        let intervals = result.intervals.iter().flat_map(|of| &of.rows);
+        let intervals = result.intervals.iter().flat_map(|interval| &interval.rows);
         for interval in iter::once(None).chain(intervals.map(Some)) {
             let row = CsvRow { result, interval };
             let fields = columns().map(|column| column.field(outcome, &row));

@@ -122,7 +122,7 @@ fn picture(latency: &LatencyResult, bins: &[Joined], style: Style) -> Vec<String
 /// Returns the names of the percentiles in a bin.
 fn marks(latency: &LatencyResult, bin: &Joined) -> String {
     let is_inside = |ns: u64| (bin.from_ns..bin.to_ns).contains(&ns.max(1));
-    let inside = latency.percentiles.iter().filter(|of| is_inside(of.value_ns));
+    let inside = latency.percentiles.iter().filter(|percentile| is_inside(percentile.value_ns));
     let names = inside.map(|of| match of.percent {
         100.0 => "max".to_owned(),
         percent => format!("p{percent}"),

@@ -183,11 +183,11 @@ fn of_each_figure(figures: &[Figures], rank: fn(u64) -> u64) -> Option<Figures> 
         at_rank(figures.iter().filter_map(figure), rank, f64::total_cmp)
     };
     Some(Figures {
-        count: at_rank(figures.iter().map(|of| of.count), rank, u64::cmp)?,
+        count: at_rank(figures.iter().map(|figure| figure.count), rank, u64::cmp)?,
         bandwidth_bytes_per_s: numbers(|of| of.bandwidth_bytes_per_s),
         packet_rate_packets_per_s: numbers(|of| of.packet_rate_packets_per_s),
         mean_ns: numbers(|of| of.mean_ns),
-        p99_ns: at_rank(figures.iter().filter_map(|of| of.p99_ns), rank, u64::cmp),
+        p99_ns: at_rank(figures.iter().filter_map(|figure| figure.p99_ns), rank, u64::cmp),
     })
 }
 
@@ -311,7 +311,7 @@ mod tests {
             series.add(measure(7 + at * MS, samples));
         }
         let intervals = series.finish();
-        let figures = |of: &Figures| (of.count, of.mean_ns, of.p99_ns);
+        let figures = |figures: &Figures| (figures.count, figures.mean_ns, figures.p99_ns);
         let rows: Vec<_> = intervals.rows.iter().map(|row| figures(&row.figures)).collect();
         let expected =
             [(3, Some(300.0), Some(400)), (0, None, None), (100, Some(100.0), Some(100))];

@@ -32,7 +32,7 @@ pub fn write(
     percentiles: &[Percentile],
     own_spread: bool,
 ) -> io::Result<()> {
-    let measured: Vec<_> = results.iter().filter(|of| of.latency.is_some()).collect();
+    let measured: Vec<_> = results.iter().filter(|result| result.latency.is_some()).collect();
     let columns: Vec<PercentileColumn> =
         percentiles.iter().map(|percentile| column(*percentile, &measured, own_spread)).collect();
     let sizes: Vec<String> = measured.iter().map(|of| of.size_bytes.to_string()).collect();

@@ -57,7 +57,7 @@ impl Answer {
     pub fn of(outcome: Outcome) -> Self {
         let latency = outcome.results.first().and_then(|of| of.latency.as_ref());
         let found = latency.and_then(|of| {
-            let median = of.percentiles.iter().find(|of| of.percent == 50.0)?;
+            let median = of.percentiles.iter().find(|percentile| percentile.percent == 50.0)?;
             Some(Latencies { min_ns: of.min_ns, median_ns: median.value_ns, max_ns: of.max_ns })
         });
         let without = || Problem::from(&Failure::environment("the run has no result"));
@@ -223,11 +223,11 @@ impl Pair {
     }
 
     fn sent(&self) -> u64 {
-        self.operations.iter().map(|of| of.sent).sum()
+        self.operations.iter().map(|operation| operation.sent).sum()
     }
 
     fn lost(&self) -> u64 {
-        self.operations.iter().map(|of| of.lost).sum()
+        self.operations.iter().map(|operation| operation.lost).sum()
     }
 }
 
@@ -267,10 +267,12 @@ fn name_direction(answers: &mut [Answer]) {
 pub(super) const DIRECTION: &str = "direction";
 
 fn count(failures: &mut Vec<PairFailure>, operation: &'static str, problem: &Problem) {
-    let same = |of: &PairFailure| {
-        of.operation == operation && of.step == problem.step && of.message == problem.message
+    let same = |failure: &PairFailure| {
+        failure.operation == operation
+            && failure.step == problem.step
+            && failure.message == problem.message
     };
-    if let Some(failure) = failures.iter_mut().find(|of| same(of)) {
+    if let Some(failure) = failures.iter_mut().find(|failure| same(failure)) {
         failure.count += 1;
     } else if failures.len() < MOST_FAILURES {
         failures.push(PairFailure {

@@ -73,7 +73,7 @@ pub fn summary(out: &mut Vec<u8>, report: &Ping) -> io::Result<()> {
         ["Host", "NIC", "Peer", "Ping", "Sent", "Lost", "Loss", "Min[us]", "Median", "Max"];
     let mut rows = Vec::new();
     for pair in &report.pairs {
-        for of in pair.operations.iter().filter(|of| of.sent > 0) {
+        for of in pair.operations.iter().filter(|operation| operation.sent > 0) {
             let time = |ns: Option<u64>| ns.map_or("-".into(), us);
             rows.push(vec![
                 pair.host.clone(),

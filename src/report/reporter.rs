@@ -587,6 +587,6 @@ fn verdicts(
     figure: impl Fn(Metric) -> Option<f64>,
 ) -> Vec<ExpectationResult> {
     let verdict = |of| ExpectationResult::new(size, of, extent, figure(of.metric));
-    let applying = outputs.expectations.iter().filter(|of| of.applies_to(size));
+    let applying = outputs.expectations.iter().filter(|expectation| expectation.applies_to(size));
     applying.map(verdict).collect()
 }

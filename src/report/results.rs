@@ -222,19 +222,20 @@ fn unknown_index(survey: &Survey) -> Option<String> {
         Unit::Path(pair) => nic(pair.initiator).or_else(|| nic(pair.target)),
         Unit::Switch { .. } | Unit::Group(_) | Unit::GroupPair(..) => None,
     };
-    let cause = |of: &Cause| {
-        let tests = || of.evidence.iter().find_map(|evidence| test(evidence.test));
-        let counters = || of.counters.iter().find_map(|counter_evidence| nic(counter_evidence.nic));
-        unit(&of.unit).or_else(tests).or_else(counters)
+    let cause = |cause: &Cause| {
+        let tests = || cause.evidence.iter().find_map(|evidence| test(evidence.test));
+        let counters =
+            || cause.counters.iter().find_map(|counter_evidence| nic(counter_evidence.nic));
+        unit(&cause.unit).or_else(tests).or_else(counters)
     };
-    let matrix = |of: &Matrix| {
+    let matrix = |matrix: &Matrix| {
         let cell = |(one, other, _): &(NicId, NicId, _)| nic(*one).or_else(|| nic(*other));
-        test(of.test).or_else(|| of.cells.iter().find_map(cell))
+        test(matrix.test).or_else(|| matrix.cells.iter().find_map(cell))
     };
-    let why = |of: &Explanation| {
-        let measured = of.nic.iter().chain(&of.controls);
-        unit(&of.culprit)
-            .or_else(|| of.same_as.as_ref().and_then(unit))
+    let why = |explanation: &Explanation| {
+        let measured = explanation.nic.iter().chain(&explanation.controls);
+        unit(&explanation.culprit)
+            .or_else(|| explanation.same_as.as_ref().and_then(unit))
             .or_else(|| measured.copied().find_map(nic))
     };
     let mut shared = survey.why_shared.iter().flat_map(|of| &of.culprits);

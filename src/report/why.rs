@@ -220,7 +220,7 @@ fn results(found: &SuspectFindings) -> Vec<TestResult> {
         let figures = found.measured.get(&test);
         let failure = figures.and_then(|of| of.failure.clone());
         let failure = failure.filter(|_| !is_of_single);
-        let comparison = comparisons.iter().find(|of| of.column == column);
+        let comparison = comparisons.iter().find(|comparison| comparison.column == column);
         let own = own_figure(column, &found.measured);
         let own = comparison.map(|of| of.own).or(own);
         let outcome = comparison.map(|of| {
@@ -279,12 +279,12 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
     }
     let possible: Vec<&Why> = with(Confidence::Possibly).collect();
     let slow: Vec<&str> = names(tests, TestResult::is_bad);
-    let is_proven = tests.iter().any(|of| of.is_bad() && of.is_proven);
+    let is_proven = tests.iter().any(|test| test.is_bad() && test.is_proven);
     if !slow.is_empty() && found.is_disturbed && !is_proven {
         let what = format!(" seems slower than {beside}; CPUs are busy: measure again. Slow: ");
         return undecided(listed(what, &slow));
     }
-    let failed = tests.iter().filter(|of| of.is_bad());
+    let failed = tests.iter().filter(|test| test.is_bad());
     if let Some(failed) = failed.filter_map(|of| of.failure.as_ref()).next() {
         return bad(format!(" fails: {failed}"));
     }
@@ -296,9 +296,9 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
         };
         return bad(format!(" is slower than {beside}, {cause}"));
     }
-    let is_missing = |of: &TestResult| {
-        let is_compared = found.controls.is_empty() || of.others.is_some();
-        of.is_decisive && (of.own.is_none() || !is_compared)
+    let is_missing = |result: &TestResult| {
+        let is_compared = found.controls.is_empty() || result.others.is_some();
+        result.is_decisive && (result.own.is_none() || !is_compared)
     };
     let missing = names(tests, is_missing);
     let but = if missing.is_empty() { " is not slow;" } else { ":" };
@@ -322,13 +322,14 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
         };
         return undecided(listed(why.into(), &missing));
     }
-    let is_unclear = |of: &TestResult| of.is_direct && of.outcome == Some(Compared::Unclear);
+    let is_unclear =
+        |result: &TestResult| result.is_direct && result.outcome == Some(Compared::Unclear);
     let unclear = names(tests, is_unclear);
     if !unclear.is_empty() {
         let what = format!(" is about as fast as {beside}; unclear: ");
         return undecided(listed(what, &unclear));
     }
-    let is_busy = tests.iter().any(|of| of.is_decisive && of.is_beside_busy);
+    let is_busy = tests.iter().any(|test| test.is_decisive && test.is_beside_busy);
     let by = if is_busy { " (CPUs busy: minima)" } else { "" };
     (DiagnosisConclusion::Good, format!("good: {name} is as fast as {beside}{by}"))
 }
@@ -394,7 +395,7 @@ fn beside(found: &SuspectFindings) -> String {
 
 /// Returns the names of tests.
 fn names(tests: &[TestResult], is_meant: impl Fn(&TestResult) -> bool) -> Vec<&str> {
-    let meant = tests.iter().filter(|of| is_meant(of));
+    let meant = tests.iter().filter(|test| is_meant(test));
     meant.map(|of| of.name.as_str()).collect()
 }
 

@@ -212,8 +212,8 @@ fn cause_or_slowness_is_bad() {
 }
 
 /// Returns the tests that failed.
-fn failed(of: &NicDiagnosis) -> Vec<&str> {
-    let failed = of.tests.iter().filter(|test| test.failure.is_some());
+fn failed(diagnosis: &NicDiagnosis) -> Vec<&str> {
+    let failed = diagnosis.tests.iter().filter(|test| test.failure.is_some());
     failed.map(|test| test.test.as_str()).collect()
 }
 

@@ -13,18 +13,18 @@ use facts::text::markdown;
 const WIDTH: usize = 80;
 
 /// Writes the first line, the tests, and why the NIC is slow.
-pub fn write(out: &mut impl Write, of: &NicDiagnosis) -> io::Result<()> {
-    writeln!(out, "{}", of.summary)?;
-    if of.is_software {
+pub fn write(out: &mut impl Write, diagnosis: &NicDiagnosis) -> io::Result<()> {
+    writeln!(out, "{}", diagnosis.summary)?;
+    if diagnosis.is_software {
         writeln!(out, "software NIC: no Cassini hardware involved")?;
     }
-    if !of.tests.is_empty() {
+    if !diagnosis.tests.is_empty() {
         writeln!(out)?;
     }
-    for line in tests(of) {
+    for line in tests(diagnosis) {
         writeln!(out, "{line}")?;
     }
-    for test in &of.tests {
+    for test in &diagnosis.tests {
         if let Some(failure) = &test.failure {
             let text = format!("{} failed: {failure}", test.test);
             for line in wrapped(&text, WIDTH, "    ") {
@@ -32,10 +32,10 @@ pub fn write(out: &mut impl Write, of: &NicDiagnosis) -> io::Result<()> {
             }
         }
     }
-    for why in &of.why {
+    for why in &diagnosis.why {
         if !why.causes.is_empty() {
             writeln!(out, "\nWhy")?;
-            for line in lines(&of.roster, why) {
+            for line in lines(&diagnosis.roster, why) {
                 writeln!(out, "{line}")?;
             }
         } else if let Some(note) = &why.left_out {
@@ -49,39 +49,39 @@ pub fn write(out: &mut impl Write, of: &NicDiagnosis) -> io::Result<()> {
 }
 
 /// Returns the table of the tests.
-fn tests(of: &NicDiagnosis) -> Vec<String> {
-    if of.tests.is_empty() {
+fn tests(diagnosis: &NicDiagnosis) -> Vec<String> {
+    if diagnosis.tests.is_empty() {
         return Vec::new();
     }
-    let device = &of.roster.nic(of.suspect).device;
-    let others = if of.controls.is_empty() { "healthy" } else { "good NICs" };
+    let device = &diagnosis.roster.nic(diagnosis.suspect).device;
+    let others = if diagnosis.controls.is_empty() { "healthy" } else { "good NICs" };
     let titles = ["", "", device.as_str(), others, "", ""];
     let align = [Align::Left, Align::Left, Align::Right, Align::Right, Align::Left, Align::Left];
     table::lines(
         &titles,
-        of.tests.iter().map(|test| row(test, !of.controls.is_empty())).collect(),
+        diagnosis.tests.iter().map(|test| row(test, !diagnosis.controls.is_empty())).collect(),
         &align,
     )
 }
 
 /// Returns the row of a test; `is_compared` if there are good NICs.
-fn row(of: &TestResult, is_compared: bool) -> Vec<String> {
-    let of_bandwidth = of.unit == "B/s";
+fn row(result: &TestResult, is_compared: bool) -> Vec<String> {
+    let of_bandwidth = result.unit == "B/s";
     let figure = |value: Option<f64>| value.map(|value| shown(value, of_bandwidth));
-    let outcome = match (&of.failure, of.outcome) {
+    let outcome = match (&result.failure, result.outcome) {
         (Some(_), _) => "FAILED".into(),
         (None, Some(Compared::Slower)) => "SLOWER".into(),
         (None, Some(Compared::Unclear)) => "unclear".into(),
         (None, Some(Compared::Same)) => "same".into(),
-        (None, None) if of.own.is_none() => "not measured".into(),
+        (None, None) if result.own.is_none() => "not measured".into(),
         (None, None) if is_compared => "not compared".into(),
         (None, None) => String::new(),
     };
     vec![
-        of.test.clone(),
-        of.name.clone(),
-        figure(of.own).unwrap_or_else(|| "-".into()),
-        figure(of.others).unwrap_or_else(|| "-".into()),
+        result.test.clone(),
+        result.name.clone(),
+        figure(result.own).unwrap_or_else(|| "-".into()),
+        figure(result.others).unwrap_or_else(|| "-".into()),
         shown_unit(of_bandwidth).into(),
         outcome,
     ]

@@ -271,7 +271,7 @@ mod tests {
         assert!(before.len() > 6, "{before:?}");
         assert!(before.values().all(|times| *times <= MOST as u64), "{before:?}");
         assert!(results.len() > 150, "{} checks", results.len());
-        let others = results.iter().filter(|of| of.verdict != FactVerdict::Holds);
+        let others = results.iter().filter(|result| result.verdict != FactVerdict::Holds);
         let others: Vec<_> = others
             // Root may do what these two need the refusal of.
             .filter(|of| of.verdict != FactVerdict::Skipped || of.group != "queue-calls")
@@ -405,7 +405,7 @@ mod tests {
     fn refused_calls_are_no_differences() {
         let nic = Nic { service: 3, ..nic() };
         let results = results(&nic, &["portals"], false);
-        assert!(results.iter().all(|of| of.verdict == FactVerdict::Refused));
+        assert!(results.iter().all(|result| result.verdict == FactVerdict::Refused));
         let reason = results[0].reason.as_deref().unwrap();
         assert!(reason.contains("cxil_alloc_lni: Key has been revoked"), "{reason}");
     }

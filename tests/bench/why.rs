@@ -357,7 +357,7 @@ impl Plant {
         // Possible causes are one sentence: none of them is the first one.
         let causes = why.and_then(|why| why["causes"].as_array());
         let causes = causes.map_or(&[][..], Vec::as_slice);
-        let possible = causes.iter().take_while(|of| of["confidence"] == "possibly");
+        let possible = causes.iter().take_while(|cause| cause["confidence"] == "possibly");
         let mut possible = possible.filter(|of| self.causes.contains(&of["cause"].as_str()));
         let first = possible.next().or(causes.first());
         let text = |name: &str| Some(first?[name].as_str()?.to_owned());

@@ -135,11 +135,11 @@ fn software_nic_alone_has_nothing_to_be_compared_with() {
         for code in ["L1", "L2-L1", "L3-L1", "L5-L1", "L4", "B1", "B3"] {
             assert!(codes.contains(&code), "{codes:?}");
         }
-        assert!(tests.iter().all(|of| of["others"].is_null()), "{document:#}");
+        assert!(tests.iter().all(|test| test["others"].is_null()), "{document:#}");
         let note = document["why"][0]["left_out"].as_str().unwrap();
         assert!(note.contains("no good NIC was measured beside it"), "{note}");
         status == Some(4)
-            && tests.iter().any(|of| of["own"].is_number())
+            && tests.iter().any(|test| test["own"].is_number())
             && begins(document, "undecided: soft1 cannot be compared: no figures of a healthy ")
     });
 }
@@ -158,7 +158,7 @@ fn failures_have_a_cause() {
         let tests = document["tests"].as_array().unwrap();
         first(document) == Some(("retry-off", "because"))
             && status == Some(3)
-            && tests.iter().any(|of| of["failure"].is_string())
+            && tests.iter().any(|test| test["failure"].is_string())
     });
 }
 
@@ -262,7 +262,7 @@ fn one_peer_leaves_out_what_passes_between_nics() {
     let document = document(&output);
     let tests = document["tests"].as_array().unwrap();
     let between = ["B4", "B5", "P1", "P2"];
-    let is_between = |of: &Value| between.contains(&of["test"].as_str().unwrap());
+    let is_between = |value: &Value| between.contains(&value["test"].as_str().unwrap());
     assert!(!tests.iter().any(is_between), "{document:#}");
     let note = document["why"][0]["left_out"].as_str().unwrap();
     assert!(note.contains("one peer: what passes between two NICs"), "{note}");

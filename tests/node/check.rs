@@ -442,7 +442,7 @@ fn reads_planted_files_of_the_host() {
             ("parked-peers", ("2, each for 136 s", "suspect")),
             ("leaked-resources", ("3 sct", "shown")),
         ] {
-            let mut items = blocks.iter().flat_map(|of| of.as_array().expect("items"));
+            let mut items = blocks.iter().flat_map(|block| block.as_array().expect("items"));
             let item = items.find(|item| item["code"] == code).expect(code);
             let found = (item["value"].as_str(), item["verdict"].as_str());
             assert_eq!(found, (Some(expected.0), Some(expected.1)), "{code}");

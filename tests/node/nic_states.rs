@@ -31,7 +31,7 @@ fn refused_command_ends_run_with_its_reason() {
         if document["error"]["kind"] == "nic" {
             let states = document["error"]["nic_states"].as_array().expect("a list");
             let has = |words: &str| {
-                let mut texts = states.iter().filter_map(|of| of.as_str());
+                let mut texts = states.iter().filter_map(|state| state.as_str());
                 texts.any(|text| text.starts_with(words))
             };
             assert!(has(REFUSED) && has("event queue "), "{tool}: {document}");

@@ -73,7 +73,7 @@ impl Observer {
     /// order of their allocation. Asks the driver for the states of the entries.
     pub fn states(&self) -> Vec<ObjectState> {
         let objects = locked(&self.objects).clone();
-        objects.iter().filter_map(|of| of.state()).collect()
+        objects.iter().filter_map(|object| object.state()).collect()
     }
 
     /// Returns the state of the first command queue of which the NIC has refused a command. Calls
@@ -213,6 +213,6 @@ impl Drop for Registration {
     }
 }
 
-fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

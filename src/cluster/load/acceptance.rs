@@ -101,7 +101,7 @@ impl LoadResult {
         }
         match (&mut self.answer, part) {
             (LoadAnswer::Sent { bytes, unreached }, LoadPart::Send { peers, .. }) => {
-                if bytes.iter().any(|of| *of > MOST_BYTES) {
+                if bytes.iter().any(|byte| *byte > MOST_BYTES) {
                     return Err("it has reported a bandwidth out of range".into());
                 }
                 let has_peer = |place: &u32| (*place as usize) < peers.len();

@@ -26,7 +26,7 @@ pub fn culprits(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> V
     let slow_nics = slow_nics::find(roster, rates);
     let mut culprits = slow_nics.culprits;
     let mut left_out = slow_nics.doubtful;
-    let switches: BTreeSet<LoadUnit> = culprits.iter().map(|of| of.unit).collect();
+    let switches: BTreeSet<LoadUnit> = culprits.iter().map(|culprit| culprit.unit).collect();
     left_out.extend(roster.nic_ids().filter(|nic| {
         let place = roster.location(*nic);
         place.is_some_and(|place| {

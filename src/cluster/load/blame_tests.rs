@@ -50,7 +50,8 @@ fn good_fabric_has_no_judgement_and_all_of_theory() {
     assert_eq!(findings.judgements, []);
     let quiet = findings.quiet_bandwidth.unwrap();
     near(&[quiet], &[48.48]);
-    let system = findings.bandwidths.iter().find(|of| of.pattern == "bisect:system").unwrap();
+    let system =
+        findings.bandwidths.iter().find(|bandwidth| bandwidth.pattern == "bisect:system").unwrap();
     assert!((system.share_of_theory.unwrap() - 1.0).abs() < 2e-3);
     assert_eq!(system.grade, Grade::Good);
     near(&[system.sum], &[193.9]);
@@ -139,7 +140,8 @@ fn nic_is_blamed_with_its_direction() {
         (SlowLinks::Nic(NicId(5)), "Slow as sender and as receiver."),
     ] {
         let findings = d4().with(slow, 0.5).survey(SLOTS).findings();
-        let found: Vec<LoadUnit> = findings.judgements.iter().map(|of| of.unit).collect();
+        let found: Vec<LoadUnit> =
+            findings.judgements.iter().map(|judgement| judgement.unit).collect();
         assert_eq!(found, [LoadUnit::Nic(NicId(5))], "{slow:?}");
         assert_eq!(findings.judgements[0].evidence, [sentence]);
     }
@@ -185,7 +187,7 @@ fn slow_group_is_found_by_shifts_alone_only_with_two_neighbours() {
         let pattern = Pattern::Shift(Distance::Group);
         (0..SLOTS).for_each(|_| fabric.run(&mut tally, pattern, flows(&shift)));
         let judgements = tally.findings().judgements;
-        let found: Vec<LoadUnit> = judgements.iter().map(|of| of.unit).collect();
+        let found: Vec<LoadUnit> = judgements.iter().map(|judgement| judgement.unit).collect();
         assert_eq!(found, [expected]);
         assert_eq!(judgements[0].pattern, pattern_name(pattern));
     }

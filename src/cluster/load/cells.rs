@@ -118,7 +118,7 @@ pub fn ratios(
         }
     }
     let best = |of: &[f64]| of.iter().copied().fold(0.0, f64::max);
-    let good = of_cells.values().filter(|of| best(of) >= SET.good);
+    let good = of_cells.values().filter(|cell| best(cell) >= SET.good);
     let of_good: Vec<f64> = good.flatten().copied().collect();
     let slow_of_good = of_good.iter().filter(|ratio| **ratio < SET.good).count();
     let chance = (slow_of_good as f64 + 0.5) / (of_good.len() as f64 + 1.0);

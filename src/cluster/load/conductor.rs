@@ -208,7 +208,7 @@ impl LoadConductor {
         let Some(pass) = self.passes.last_mut() else {
             return;
         };
-        if results.iter().any(|of| !of.is_untested()) {
+        if results.iter().any(|result| !result.is_untested()) {
             let step = CourseStep { purpose: scene.purpose, repetitions: 0 };
             pass.measured.insert(step.name());
         }

@@ -285,7 +285,7 @@ fn part_that_retests_clear_does_not_explain_unequal_shares() {
         })
     });
     let findings = load.findings();
-    let found = |figure| findings.judgements.iter().find(|of| of.figure == figure);
+    let found = |figure| findings.judgements.iter().find(|judgement| judgement.figure == figure);
     let of_nic = found(LoadFigure::Bandwidth).expect("a slow NIC");
     let expected = (LoadUnit::Nic(NicId(5)), Some(Certainty::Transient));
     assert_eq!((of_nic.unit, of_nic.certainty), expected);
@@ -311,7 +311,7 @@ fn findings_have_the_slowest_good_sets_only() {
 fn good_fabric_has_no_retest() {
     let mut load = conductor(&d4(), setup("bisect:switch,bisect:system"));
     let scenes = run(&mut load, good);
-    let quiet = scenes.iter().filter(|of| of.purpose == Purpose::Bandwidth(Pattern::Quiet));
+    let quiet = scenes.iter().filter(|scene| scene.purpose == Purpose::Bandwidth(Pattern::Quiet));
     assert_eq!(quiet.count(), 8);
 }
 
@@ -392,12 +392,12 @@ fn busy_fabric_has_figures_without_verdict_and_no_retest() {
     let mut load = conductor(&d4(), setup("bisect:system"));
     load.set_busy("others use 12 % of the NICs".into());
     let scenes = run(&mut load, slow_links(&[1, 2, 3]));
-    let quiet = scenes.iter().filter(|of| of.purpose == Purpose::Bandwidth(Pattern::Quiet));
+    let quiet = scenes.iter().filter(|scene| scene.purpose == Purpose::Bandwidth(Pattern::Quiet));
     assert_eq!(quiet.count(), 8);
     let findings = load.findings();
     assert_eq!(findings.unjudged.as_deref(), Some("others use 12 % of the NICs"));
     assert_eq!(findings.judgements, []);
-    assert!(findings.bandwidths.iter().all(|of| of.grade == Grade::Unjudged));
+    assert!(findings.bandwidths.iter().all(|bandwidth| bandwidth.grade == Grade::Unjudged));
 }
 
 #[test]
@@ -415,7 +415,7 @@ fn nic_that_cannot_send_ends_the_load_with_partial_results() {
     });
     let findings = load.findings();
     assert!(findings.aborted.unwrap().contains("all operations of nid000000 cxi0 failed"));
-    assert!(findings.bandwidths.iter().any(|of| of.pattern == "bisect:system"));
+    assert!(findings.bandwidths.iter().any(|bandwidth| bandwidth.pattern == "bisect:system"));
 }
 
 #[test]
@@ -473,7 +473,7 @@ fn node_that_lies_accuses_at_most_itself() {
         let mut load = conductor(&roster, setup("standard"));
         run(&mut load, |_, scene| {
             let mut results = results(scene, 0, |_| 1e9);
-            let own = results.iter_mut().filter(|of| roster.nic(of.nic).node == NodeId(0));
+            let own = results.iter_mut().filter(|result| roster.nic(result.nic).node == NodeId(0));
             own.for_each(lie);
             results
         });

@@ -14,7 +14,7 @@ pub const RETESTS: usize = 2;
 /// Returns the steps that are measured again: the quiet bandwidth, and the steps of judgements
 /// about bad parts. It is empty without such judgements.
 pub fn steps_again(steps: &[CourseStep], judgements: &[LoadJudgement]) -> Vec<CourseStep> {
-    let bad = || judgements.iter().filter(|of| of.grade == Grade::Bad);
+    let bad = || judgements.iter().filter(|judgement| judgement.grade == Grade::Bad);
     if bad().next().is_none() {
         return Vec::new();
     }
@@ -183,11 +183,11 @@ pub fn remove_verdicts(findings: &mut LoadFindings) {
     findings.judgements.clear();
     for figures in &mut findings.bandwidths {
         figures.grade = Grade::Unjudged;
-        figures.sets.iter_mut().for_each(|of| of.grade = Grade::Unjudged);
-        figures.stars.iter_mut().for_each(|of| of.grade = Grade::Unjudged);
+        figures.sets.iter_mut().for_each(|set| set.grade = Grade::Unjudged);
+        figures.stars.iter_mut().for_each(|star| star.grade = Grade::Unjudged);
     }
-    findings.impacts.iter_mut().for_each(|of| of.grade = Grade::Unjudged);
-    findings.isolations.iter_mut().for_each(|of| of.grade = Grade::Unjudged);
+    findings.impacts.iter_mut().for_each(|impact| impact.grade = Grade::Unjudged);
+    findings.isolations.iter_mut().for_each(|isolation| isolation.grade = Grade::Unjudged);
 }
 
 #[cfg(test)]

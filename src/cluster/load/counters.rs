@@ -65,10 +65,11 @@ impl CounterSums {
         };
         let sums = self.patterns.entry(name).or_default();
         let targets: BTreeSet<NicId> =
-            scene.flows.iter().flat_map(|of| &of.peers).copied().collect();
-        let sources: BTreeSet<NicId> = scene.flows.iter().map(|of| of.source).collect();
+            scene.flows.iter().flat_map(|flow| &flow.peers).copied().collect();
+        let sources: BTreeSet<NicId> = scene.flows.iter().map(|flow| flow.source).collect();
         let at_target = matches!(scene.purpose, Purpose::Victims { at_target: true, .. });
-        let victims: BTreeSet<NicId> = scene.victims.iter().flat_map(|of| of.nics()).collect();
+        let victims: BTreeSet<NicId> =
+            scene.victims.iter().flat_map(|victim| victim.nics()).collect();
         for result in results {
             let nic = result.nic;
             let is_aggressor = sources.contains(&nic) || targets.contains(&nic);

@@ -34,12 +34,12 @@ const UNDER: [Pattern; 5] = [
 const STRONGEST: [&[Pattern]; 2] =
     [&[both_ways(Set::System), Pattern::AllToAll], &[Pattern::Incast(32)]];
 
-const fn both_ways(of: Set) -> Pattern {
-    Pattern::Bisect { of, both_ways: true }
+const fn both_ways(set: Set) -> Pattern {
+    Pattern::Bisect { of: set, both_ways: true }
 }
 
-const fn one_way(of: Set) -> Pattern {
-    Pattern::Bisect { of, both_ways: false }
+const fn one_way(set: Set) -> Pattern {
+    Pattern::Bisect { of: set, both_ways: false }
 }
 
 /// The steps of a request.

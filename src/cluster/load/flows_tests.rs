@@ -15,8 +15,8 @@ use crate::survey::answer::Pair;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
 
-fn bisect(of: Set, both_ways: bool) -> Pattern {
-    Pattern::Bisect { of, both_ways }
+fn bisect(set: Set, both_ways: bool) -> Pattern {
+    Pattern::Bisect { of: set, both_ways }
 }
 
 /// Returns sources and targets by their numbers.

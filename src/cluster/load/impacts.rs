@@ -117,13 +117,13 @@ pub fn resolution<'a>(pairs: impl Iterator<Item = &'a PairMedians>) -> f64 {
 
 /// Returns the grade of an impact factor. It is above 1 only if its interval is above what chance
 /// and drift explain, and bad only if the interval is beyond the limit too.
-fn grade(of: Compared, limits: GradeLimits, resolution: f64) -> Grade {
-    let Some((low, _)) = of.interval else {
+fn grade(compared: Compared, limits: GradeLimits, resolution: f64) -> Grade {
+    let Some((low, _)) = compared.interval else {
         return Grade::Good;
     };
-    if of.impact <= limits.good || low <= least_impact(resolution) {
+    if compared.impact <= limits.good || low <= least_impact(resolution) {
         Grade::Good
-    } else if of.impact > limits.slow && low > limits.slow {
+    } else if compared.impact > limits.slow && low > limits.slow {
         Grade::Bad
     } else {
         Grade::Slow

@@ -283,8 +283,8 @@ pub const PATTERNS: [Pattern; 7] = [
 ];
 
 /// Returns a bisection.
-pub const fn bisect(of: Set, both_ways: bool) -> Pattern {
-    Pattern::Bisect { of, both_ways }
+pub const fn bisect(set: Set, both_ways: bool) -> Pattern {
+    Pattern::Bisect { of: set, both_ways }
 }
 
 pub fn flow(source: NicId, target: NicId) -> Flow {

@@ -67,7 +67,8 @@ pub fn alarms(
     failed: &mut BTreeSet<NicId>,
     roster: &Roster,
 ) -> Vec<Alarm> {
-    let by_nic: HashMap<NicId, &LoadResult> = results.iter().map(|of| (of.nic, of)).collect();
+    let by_nic: HashMap<NicId, &LoadResult> =
+        results.iter().map(|result| (result.nic, result)).collect();
     let is_lost = |nic: &NicId| lost.contains(nic);
     let mut alarms = Vec::new();
     let mut timeouts = BTreeSet::new();
@@ -144,7 +145,7 @@ fn failed_entirely(answer: &LoadAnswer) -> Option<String> {
     match answer {
         LoadAnswer::Failed(reason) => Some(reason.clone()),
         LoadAnswer::Sent { bytes, unreached }
-            if !unreached.is_empty() && bytes.iter().all(|of| *of == 0) =>
+            if !unreached.is_empty() && bytes.iter().all(|byte| *byte == 0) =>
         {
             Some(format!("to {} NICs", unreached.len()))
         }

@@ -209,9 +209,9 @@ mod tests {
         let groups = (0..4).map(|group| set(LoadUnit::Group(group), 2, 10.0));
         let sets: Vec<_> = nics.chain(groups).collect();
         let mut figures = figures_of_kind(&sets, None);
-        figures.iter_mut().for_each(|of| of.grade = Grade::Good);
+        figures.iter_mut().for_each(|figure| figure.grade = Grade::Good);
         shorten(&mut figures);
-        let units = figures.iter().map(|of| of.unit);
+        let units = figures.iter().map(|figure| figure.unit);
         let slowest = (0..32).map(|nic| LoadUnit::Nic(NicId(nic)));
         let groups = (0..4).map(LoadUnit::Group);
         assert!(units.eq(slowest.chain(groups)));

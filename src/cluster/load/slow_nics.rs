@@ -73,7 +73,7 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
             partners.entry((nic, role)).or_default().insert(other);
         }
     }
-    let is_suspect = |of: NicRole| !is_fast(best.get(&of).copied().unwrap_or(0.0));
+    let is_suspect = |role: NicRole| !is_fast(best.get(&role).copied().unwrap_or(0.0));
     let several = |of: NicRole| partners.get(&of).is_some_and(|of| of.len() >= LEAST_PARTNERS);
     let mut suspects: BTreeMap<NicRole, Vec<f64>> = BTreeMap::new();
     let mut named: BTreeMap<NicRole, Vec<f64>> = BTreeMap::new();
@@ -104,7 +104,8 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
             .map(|(_, nic)| nic)
             .collect(),
     };
-    let of_switches: BTreeSet<LoadUnit> = found.culprits.iter().map(|of| of.unit).collect();
+    let of_switches: BTreeSet<LoadUnit> =
+        found.culprits.iter().map(|culprit| culprit.unit).collect();
     named.retain(|(nic, _), _| {
         let switch = switch_of(roster, *nic);
         switch.is_none_or(|switch| !of_switches.contains(&switch))

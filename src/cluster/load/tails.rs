@@ -53,8 +53,8 @@ pub fn compare(blocks: &[SampleBlock], (part, least): (f64, u64), seed: u64) -> 
     }
     let (quiet, loaded) = (all.quiet.quantile(part)?, all.loaded.quantile(part)?);
     let interval = (blocks.len() >= LEAST_BLOCKS).then(|| {
-        let of_quiet = BlockTable::new(blocks.iter().map(|of| &of.quiet), &all.quiet);
-        let of_loaded = BlockTable::new(blocks.iter().map(|of| &of.loaded), &all.loaded);
+        let of_quiet = BlockTable::new(blocks.iter().map(|block| &block.quiet), &all.quiet);
+        let of_loaded = BlockTable::new(blocks.iter().map(|block| &block.loaded), &all.loaded);
         let mut rng = Rng::with_seed(seed);
         let ratios = (0..RESAMPLES).filter_map(|_| {
             let mut weights = vec![0; blocks.len()];

@@ -154,7 +154,8 @@ impl Tally {
         let mut impacts: Vec<ImpactFigures> = impacts.into_iter().map(|(_, of)| of).collect();
         // Tables have one pattern and class of traffic each.
         impacts.sort_by(|one, other| {
-            let table = |of: &ImpactFigures| (of.under.clone(), of.traffic_class.clone());
+            let table =
+                |figures: &ImpactFigures| (figures.under.clone(), figures.traffic_class.clone());
             table(one).cmp(&table(other))
         });
         LoadFindings {

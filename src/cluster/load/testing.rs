@@ -83,7 +83,7 @@ pub fn results(scene: &Scene, slot: u32, rate: impl Fn(NicId) -> f64) -> Vec<Loa
         results.push(result(pair.initiator, LoadAnswer::Measured(latencies)));
     }
     // A NIC that sends and receives has one result.
-    let mut seen: HashSet<NicId> = results.iter().map(|of| of.nic).collect();
+    let mut seen: HashSet<NicId> = results.iter().map(|result| result.nic).collect();
     targets.retain(|nic| seen.insert(*nic));
     let watched = targets.into_iter().map(|nic| result(nic, LoadAnswer::Present));
     results.extend(watched);

@@ -71,15 +71,15 @@ const INCAST: Trial = Trial {
 
 /// Adds quiet, loaded, loaded and quiet scenes with four victims, whose latencies under load are
 /// these multiples of 2 µs.
-fn add_victims(tally: &mut Tally, of: Trial, impacts: [f64; 4]) {
-    add_victims_that_waited(tally, of, impacts, [25, 25]);
+fn add_victims(tally: &mut Tally, trial: Trial, impacts: [f64; 4]) {
+    add_victims_that_waited(tally, trial, impacts, [25, 25]);
 }
 
 /// The same, with the parts of the time in which the processes of victims and of their targets
 /// waited for a CPU.
-fn add_victims_that_waited(tally: &mut Tally, of: Trial, impacts: [f64; 4], waited: [u8; 2]) {
+fn add_victims_that_waited(tally: &mut Tally, trial: Trial, impacts: [f64; 4], waited: [u8; 2]) {
     let victims = [(12, 8), (13, 9), (14, 10), (15, 11)];
-    for repetition in 0..of.repetitions {
+    for repetition in 0..trial.repetitions {
         for place in 0..4 {
             let is_loaded = place == 1 || place == 2;
             let pairs = victims.iter().map(|(initiator, target)| Pair {
@@ -88,10 +88,10 @@ fn add_victims_that_waited(tally: &mut Tally, of: Trial, impacts: [f64; 4], wait
             });
             let scene = Scene {
                 purpose: Purpose::Victims {
-                    under: of.under,
-                    spread: of.spread,
-                    at_target: of.at_target,
-                    in_other_class: of.in_other_class,
+                    under: trial.under,
+                    spread: trial.spread,
+                    at_target: trial.at_target,
+                    in_other_class: trial.in_other_class,
                 },
                 repetition,
                 place,
@@ -102,17 +102,17 @@ fn add_victims_that_waited(tally: &mut Tally, of: Trial, impacts: [f64; 4], wait
             };
             let latency = |victim: usize| match place {
                 0 => 2000.0,
-                3 => 2000.0 * of.drift,
+                3 => 2000.0 * trial.drift,
                 _ => 2000.0 * impacts[victim],
             };
             let of_victims = victims.iter().enumerate();
             let mut results: Vec<LoadResult> = of_victims
                 .map(|(at, (nic, _))| {
-                    let tail = if is_loaded { of.tail } else { 0 };
+                    let tail = if is_loaded { trial.tail } else { 0 };
                     measured(*nic, latency(at), tail)
                 })
                 .collect();
-            results.iter_mut().for_each(|of| of.waited_percent = waited[0]);
+            results.iter_mut().for_each(|result| result.waited_percent = waited[0]);
             results.extend(victims.iter().map(|(_, target)| LoadResult {
                 waited_percent: waited[1],
                 ..result(*target, LoadAnswer::Present)
@@ -247,7 +247,8 @@ fn bad_patterns_have_judgements_of_their_own() {
         add_victims(&mut tally, Trial { under, ..INCAST }, [impact; 4]);
     }
     let judgements = tally.findings().judgements;
-    let patterns: Vec<&str> = judgements.iter().map(|of| of.pattern.as_str()).collect();
+    let patterns: Vec<&str> =
+        judgements.iter().map(|judgement| judgement.pattern.as_str()).collect();
     assert_eq!(patterns, ["incast:8", "incast:32"]);
 }
 
@@ -317,7 +318,7 @@ fn spreads_show_where_interference_arises() {
 fn victims_far_above_their_class_are_named() {
     let findings = impact_of(INCAST, [2.5, 2.5, 2.5, 20.0]);
     let evidence = &findings.judgements[0].evidence;
-    let named: Vec<_> = evidence.iter().filter(|of| of.contains("Far above")).collect();
+    let named: Vec<_> = evidence.iter().filter(|item| item.contains("Far above")).collect();
     assert_eq!(named.len(), 1);
     assert!(named[0].contains("nid000015 cxi0 (003.01.01) to nid000011 cxi0"), "{named:?}");
 }
@@ -328,7 +329,8 @@ fn victims_far_above_a_good_class_are_found() {
     let of_medians = Trial { spread: Spread::Switches, ..INCAST };
     let findings = impact_of(of_medians, [1.0, 1.0, 1.1, 3.0]);
     assert_eq!(findings.judgements, []);
-    let far: Vec<&FarVictim> = findings.impacts.iter().flat_map(|of| &of.far_above).collect();
+    let far: Vec<&FarVictim> =
+        findings.impacts.iter().flat_map(|impact| &impact.far_above).collect();
     let [victim] = far[..] else {
         panic!("{far:?}");
     };
@@ -348,7 +350,7 @@ fn other_class_that_lets_load_through_is_bad() {
         let findings = impact_of_classes(5.0, other, 1.0);
         let isolation = &findings.isolations[0];
         assert_eq!((isolation.under.as_str(), isolation.grade), ("incast:8", grade));
-        let units = findings.judgements.iter().map(|of| of.unit);
+        let units = findings.judgements.iter().map(|judgement| judgement.unit);
         let named = units.filter(|of| *of == LoadUnit::TrafficClass).count();
         assert_eq!(named, usize::from(grade == Grade::Bad));
     }
@@ -380,7 +382,10 @@ fn low_sum_into_one_target_of_many_is_its_own() {
         tally.add(&scene, &results.collect::<Vec<_>>());
     }
     let judgements = tally.findings().judgements;
-    let found: Vec<_> = judgements.iter().map(|of| (of.unit, of.figure, of.grade)).collect();
+    let found: Vec<_> = judgements
+        .iter()
+        .map(|judgement| (judgement.unit, judgement.figure, judgement.grade))
+        .collect();
     assert_eq!(found, [(LoadUnit::Nic(NicId(7)), LoadFigure::IncastSum, Grade::Bad)]);
 }
 
@@ -392,7 +397,8 @@ fn unequal_sources_are_no_fault_of_a_named_part() {
         tally.add(&scene, &[sent(NicId(0), 45), sent(NicId(1), 5)]);
     }
     let judgements = tally.findings().judgements;
-    let found: Vec<_> = judgements.iter().map(|of| (of.unit, of.figure)).collect();
+    let found: Vec<_> =
+        judgements.iter().map(|judgement| (judgement.unit, judgement.figure)).collect();
     assert_eq!(found, [(LoadUnit::System, LoadFigure::SmallestShare)]);
 }
 
@@ -443,7 +449,7 @@ fn with_counter_at(
     with.counters.push(counter);
     tally.add(&scene, &[with]);
     let judgements = tally.findings().judgements;
-    judgements.iter().map(|of| (of.unit, of.figure, of.grade)).collect()
+    judgements.iter().map(|judgement| (judgement.unit, judgement.figure, judgement.grade)).collect()
 }
 
 #[test]

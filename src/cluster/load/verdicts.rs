@@ -92,7 +92,7 @@ pub fn of_stars(
 ) -> Vec<LoadJudgement> {
     let stars: Vec<(&str, &StarFigures)> = figures
         .values()
-        .flat_map(|of| of.stars.iter().map(|star| (of.pattern.as_str(), star)))
+        .flat_map(|figure| figure.stars.iter().map(|star| (figure.pattern.as_str(), star)))
         .collect();
     let judgement = |unit, pattern: &str, figure, (grade, value, limit), evidence| LoadJudgement {
         unit,
@@ -115,7 +115,7 @@ pub fn of_stars(
             }
         }
     }
-    let targets: BTreeSet<NicId> = stars.iter().map(|of| of.1.target).collect();
+    let targets: BTreeSet<NicId> = stars.iter().map(|star| star.1.target).collect();
     let graded = |value: f64| (INCAST_SUM.grade(value), value, INCAST_SUM.good);
     if targets.len() >= LEAST_SETS && 3 * low.len() < targets.len() {
         judgements.extend(low.iter().map(|(target, (pattern, value))| {
@@ -138,7 +138,7 @@ pub fn of_stars(
     let of_shares = |star: &StarFigures| {
         FAIRNESS.grade(star.fairness).max(SMALLEST_SHARE.grade(star.smallest_share))
     };
-    let uneven: Vec<_> = stars.iter().filter(|of| is_judged(of_shares(of.1))).collect();
+    let uneven: Vec<_> = stars.iter().filter(|star| is_judged(of_shares(star.1))).collect();
     let worst = uneven.iter().min_by(|one, other| {
         let by_grade = of_shares(other.1).cmp(&of_shares(one.1));
         by_grade.then(one.1.smallest_share.total_cmp(&other.1.smallest_share))

@@ -93,7 +93,7 @@ impl Victims {
             results.iter().map(|result| (result.nic, result)).collect();
         let has_sent = |flow: &&Flow| {
             let answer = of_nics.get(&flow.source).map(|result| &result.answer);
-            matches!(answer, Some(LoadAnswer::Sent { bytes, .. }) if bytes.iter().any(|of| *of > 0))
+            matches!(answer, Some(LoadAnswer::Sent { bytes, .. }) if bytes.iter().any(|byte| *byte > 0))
         };
         // Latencies beside fewer senders say nothing about the pattern.
         let sent = scene.flows.iter().filter(has_sent).count();

@@ -165,7 +165,9 @@ impl PairResult {
         }
         let initiator = self.pair.initiator;
         let is_own = |nic: NicId| nic == initiator;
-        if self.counters.len() > MOST_COUNTERS || !self.counters.iter().all(|of| is_own(of.nic)) {
+        if self.counters.len() > MOST_COUNTERS
+            || !self.counters.iter().all(|counter| is_own(counter.nic))
+        {
             return Err("it has reported a counter of another NIC".into());
         }
         let counters = self.counters.iter_mut();

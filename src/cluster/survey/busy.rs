@@ -86,7 +86,7 @@ impl BusySlots {
             Some(BusyNode { node, slots: *slots, busy_slots: *busy_slots, load: load.clone() })
         };
         let is_named =
-            |of: &BusyNode| of.busy_slots >= LEAST_SLOTS && 2 * of.busy_slots >= of.slots;
+            |node: &BusyNode| node.busy_slots >= LEAST_SLOTS && 2 * node.busy_slots >= node.slots;
         let mut nodes: Vec<BusyNode> = roster.node_ids().filter_map(of_node).collect();
         nodes.retain(is_named);
         nodes.sort_by_key(|of| std::cmp::Reverse(of.busy_slots));

@@ -210,8 +210,9 @@ impl ResultStore {
             let statistics = statistics.map(|(class, of)| (*class, of[place.min(of.len() - 1)]));
             self.class_limits(test, &own, statistics.collect(), roster, missing)
         });
-        let has_choice = candidates.values().any(|of| of.len() > 1);
-        let spread = |of: &ClassLimits| of.classes.iter().map(|own| own.spread).sum::<f64>();
+        let has_choice = candidates.values().any(|candidate| candidate.len() > 1);
+        let spread =
+            |limits: &ClassLimits| limits.classes.iter().map(|own| own.spread).sum::<f64>();
         limits
             .take(if has_choice { 2 } else { 1 })
             .min_by(|one, other| spread(one).total_cmp(&spread(other)))

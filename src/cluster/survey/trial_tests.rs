@@ -117,9 +117,9 @@ fn outcome(truth: Truth, cluster: &Cluster, findings: &Findings) -> Outcome {
         _ => None,
     });
     let least = slow.fold(f64::INFINITY, f64::min);
-    let is_judged = |of: &Population| {
-        let finds = of.sensitivity.is_none_or(|ratio| ratio <= least);
-        of.count < LEAST_FIGURES as u64 || of.limit.is_some() && finds
+    let is_judged = |population: &Population| {
+        let finds = population.sensitivity.is_none_or(|ratio| ratio <= least);
+        population.count < LEAST_FIGURES as u64 || population.limit.is_some() && finds
     };
     let is_decided = findings.populations.iter().all(is_judged);
     let untested = findings.untested.iter().flat_map(|part| match part.unit {

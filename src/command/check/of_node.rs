@@ -178,9 +178,9 @@ fn name_unreadable(host: &mut [Finding], examined: &mut [Examined], machine: &Ma
 
 /// Returns the number of NICs of the machine: hardware, and the software NICs that were examined.
 fn nics(examined: &[Examined], machine: &Machine) -> usize {
-    let is_other = |of: &&Examined| {
-        let platform = of.device.platform();
-        !platform.is_listed && of.findings.iter().any(|found| *found == presence::present())
+    let is_other = |examined: &&Examined| {
+        let platform = examined.device.platform();
+        !platform.is_listed && examined.findings.iter().any(|found| *found == presence::present())
     };
     machine.cxi_devices().len() + examined.iter().filter(is_other).count()
 }

@@ -168,7 +168,7 @@ impl Nics {
     /// Notes names of the user's list that no NIC has.
     fn note_unknown_counters(&mut self) {
         let is_absent = |name: &&str| {
-            let position = self.set.counters.iter().position(|of| of == name);
+            let position = self.set.counters.iter().position(|counter| counter == name);
             let mut nics = self.nics.iter().map(|nic| &nic.record.before);
             nics.all(|before| position.and_then(|at| before.reading(at)).is_none())
         };

@@ -62,10 +62,10 @@ impl LateMembers {
     pub fn repeat(&self, conductor: &mut Conductor) {
         let results = self.results.iter().flatten();
         // If the target was too late, an operation that failed says nothing.
-        let key = |of: &PairResult| (of.test, of.pair, of.stage, of.round);
-        let untested = |of: &&PairResult| matches!(of.answer, Answer::Untested(_));
+        let key = |result: &PairResult| (result.test, result.pair, result.stage, result.round);
+        let untested = |result: &&PairResult| matches!(result.answer, Answer::Untested(_));
         let explained: HashSet<_> = results.clone().filter(untested).map(key).collect();
-        let is_evidence = |of: &&PairResult| !explained.contains(&key(of));
+        let is_evidence = |result: &&PairResult| !explained.contains(&key(result));
         results.filter(is_evidence).for_each(|result| conductor.add_earlier(result));
     }
 }

@@ -45,7 +45,7 @@ impl Locations {
         if let Some(fabric) = fabric {
             locations.shape = shape(fabric);
             // Fabrics of this size have NICs whose addresses say where they are.
-            let is_large = |of: Dragonfly| of.size() > MOST_NICS as u64;
+            let is_large = |dragonfly: Dragonfly| dragonfly.size() > MOST_NICS as u64;
             if !Dragonfly::from_variable(fabric).is_some_and(is_large) {
                 let read = Topology::from_variable(fabric);
                 let read = read.map_err(|error| Failure::usage(format!("--topology={error}")))?;
@@ -57,7 +57,9 @@ impl Locations {
 
     /// Adds the topology from the launcher of these processes, if it knows all of them.
     pub fn add_topology(&mut self, joined: &BTreeMap<u32, Introduction>) {
-        let topology = |of: &Introduction| Some((of.host.clone(), of.topology.clone()?));
+        let topology = |introduction: &Introduction| {
+            Some((introduction.host.clone(), introduction.topology.clone()?))
+        };
         let known: Option<Vec<(String, String)>> = joined.values().map(topology).collect();
         let known = known.unwrap_or_default();
         let known = known.iter().map(|(host, switches)| (host.as_str(), switches.as_str()));

@@ -152,7 +152,7 @@ pub fn signature_of_files(own: &Readings, others: &[Readings]) -> Vec<String> {
         format!("{:?} {} {value}", of.state, of.code)
     });
     let differs = majority::differences(own, others);
-    let differs = differs.into_iter().map(|of| format!("{} {}", of.attribute, of.own));
+    let differs = differs.into_iter().map(|differ| format!("{} {}", differ.attribute, differ.own));
     wrong.chain(differs).collect()
 }
 
@@ -243,7 +243,7 @@ mod tests {
             ..Findings::default()
         };
         let parts = parts(&roster, &verdict);
-        let nics: Vec<NicId> = parts.culprits.iter().map(|of| of.nic).collect();
+        let nics: Vec<NicId> = parts.culprits.iter().map(|culprit| culprit.nic).collect();
         assert_eq!(nics, [NicId(1)]);
         // One NIC of each node.
         assert_eq!(parts.of_fabric[0].nics, [NicId(0), NicId(1)]);

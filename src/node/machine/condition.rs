@@ -89,7 +89,7 @@ impl Machine {
     /// Returns the entries of a directory whose names are `name` and a number.
     fn numbered(&self, directory: &str, name: &str) -> Vec<String> {
         let names = self.names(directory);
-        let names = names.iter().filter_map(|of| of.to_str());
+        let names = names.iter().filter_map(|name| name.to_str());
         let is_numbered = |of: &&str| {
             let number = of.strip_prefix(name);
             number.is_some_and(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))

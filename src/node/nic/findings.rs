@@ -120,19 +120,22 @@ fn packets_resent(of: &Evidence) -> Option<Found> {
     above_zero(format!("{timeouts} not answered in time, {resent} sent again{cost}"))
 }
 
-fn link_errors(of: &Evidence) -> Option<Found> {
-    let rate = uncorrected_per_s(of)?;
-    let limit = Limits::uncorrected(of.changes.nic.limits, of.speed()).bad?;
+fn link_errors(evidence: &Evidence) -> Option<Found> {
+    let rate = uncorrected_per_s(evidence)?;
+    let limit = Limits::uncorrected(evidence.changes.nic.limits, evidence.speed()).bad?;
     (rate > limit).then(|| Found {
-        text: format!("link errors: {rate:.1} lost code words per second{}", of.about_cable()),
-        limit: format!("{limit:.1} per second at {}", of.speed_name()),
+        text: format!(
+            "link errors: {rate:.1} lost code words per second{}",
+            evidence.about_cable()
+        ),
+        limit: format!("{limit:.1} per second at {}", evidence.speed_name()),
         source: None,
     })
 }
 
-fn uncorrected_code_words(of: &Evidence) -> Option<Found> {
-    let count = of.count("hni_pcs_uncorrected_cw").filter(|count| *count > 0)?;
-    if link_errors(of).is_some() {
+fn uncorrected_code_words(evidence: &Evidence) -> Option<Found> {
+    let count = evidence.count("hni_pcs_uncorrected_cw").filter(|count| *count > 0)?;
+    if link_errors(evidence).is_some() {
         return None;
     }
     above_zero(format!(
@@ -141,25 +144,25 @@ fn uncorrected_code_words(of: &Evidence) -> Option<Found> {
     ))
 }
 
-fn link_failing(of: &Evidence) -> Option<Found> {
-    let rate = of.per_second("hni_pcs_corrected_cw")?;
-    let limit = Limits::corrected(of.changes.nic.limits, of.speed()).bad?;
+fn link_failing(evidence: &Evidence) -> Option<Found> {
+    let rate = evidence.per_second("hni_pcs_corrected_cw")?;
+    let limit = Limits::corrected(evidence.changes.nic.limits, evidence.speed()).bad?;
     (rate > limit).then(|| Found {
         text: format!(
             "the link is failing: {rate:.0} corrected code words per second{}",
-            of.about_cable()
+            evidence.about_cable()
         ),
-        limit: format!("{limit:.0} per second at {}", of.speed_name()),
+        limit: format!("{limit:.0} per second at {}", evidence.speed_name()),
         source: None,
     })
 }
 
 /// A link with more errors than healthy ones have, or than the driver of Cassini 2 warns of.
-fn link_marginal(of: &Evidence) -> Option<Found> {
-    let rate = of.per_second("hni_pcs_corrected_cw")?;
-    let limits = Limits::corrected(of.changes.nic.limits, of.speed());
-    let bits = bit_rate(of.speed());
-    (rate > limits.suspect && link_failing(of).is_none()).then(|| Found {
+fn link_marginal(evidence: &Evidence) -> Option<Found> {
+    let rate = evidence.per_second("hni_pcs_corrected_cw")?;
+    let limits = Limits::corrected(evidence.changes.nic.limits, evidence.speed());
+    let bits = bit_rate(evidence.speed());
+    (rate > limits.suspect && link_failing(evidence).is_none()).then(|| Found {
         text: format!("the link is marginal: corrected bit error rate {:.1e}", rate / bits),
         limit: format!("{:.0e}", limits.suspect / bits),
         source: limits.is_of_driver.then_some(DRIVER),
@@ -264,10 +267,10 @@ fn slow_receiving_host(of: &Evidence) -> Option<Found> {
     })
 }
 
-fn slow_sending_host(of: &Evidence) -> Option<Found> {
+fn slow_sending_host(evidence: &Evidence) -> Option<Found> {
     const READS: &str = "parbs_tarb_pi_non_posted_pkts";
-    of.count(READS).filter(|reads| *reads >= MIN_PCIE_READS)?;
-    let blocked = of.ratio("parbs_tarb_pi_non_posted_blocked_cnt", READS)?;
+    evidence.count(READS).filter(|reads| *reads >= MIN_PCIE_READS)?;
+    let blocked = evidence.ratio("parbs_tarb_pi_non_posted_blocked_cnt", READS)?;
     (blocked > MAX_BLOCKED_CYCLES).then(|| Found {
         text: format!(
             "this host is slow to send: PCIe reads were blocked for {blocked:.0} cycles per packet"
@@ -289,18 +292,18 @@ fn class_limit(of: &Evidence) -> Option<Found> {
     })
 }
 
-fn translation_misses(of: &Evidence) -> Option<Found> {
+fn translation_misses(evidence: &Evidence) -> Option<Found> {
     let users = ["oxe", "ixe", "ee"].iter().filter_map(|user| {
-        let misses = of.count(&format!("atu_cache_miss_{user}"))?;
-        let requests = of.count(&format!("atu_client_req_{user}"))?;
+        let misses = evidence.count(&format!("atu_cache_miss_{user}"))?;
+        let requests = evidence.count(&format!("atu_client_req_{user}"))?;
         let is_enough = misses >= MIN_MISSES && requests > 0;
         is_enough.then(|| misses as f64 / requests as f64)
     });
     let share = users.fold(0.0, f64::max);
-    let evictions = of.or_0("atu_cache_evictions");
+    let evictions = evidence.or_0("atu_cache_evictions");
     (share > NOTABLE_SHARE || evictions > 0).then(|| Found {
         text: format!(
-            "the cache of address translations is too small: {:.1} % misses, {evictions} evictions \
+            "the cache evidence address translations is too small: {:.1} % misses, {evictions} evictions \
              (use huge pages or smaller buffers)",
             100.0 * share
         ),
@@ -309,11 +312,11 @@ fn translation_misses(of: &Evidence) -> Option<Found> {
     })
 }
 
-fn pcie_errors(of: &Evidence) -> Option<Found> {
-    let uncorrected = of.or_0("properties/pcie_uncorr_err");
-    let corrected = of.or_0("properties/pcie_corr_err");
-    let per_minute = of.count_in("properties/pcie_corr_err", PCIE_CHECK);
-    let speed = of.changes.nic.pcie_gt_per_s;
+fn pcie_errors(evidence: &Evidence) -> Option<Found> {
+    let uncorrected = evidence.or_0("properties/pcie_uncorr_err");
+    let corrected = evidence.or_0("properties/pcie_corr_err");
+    let per_minute = evidence.count_in("properties/pcie_corr_err", PCIE_CHECK);
+    let speed = evidence.changes.nic.pcie_gt_per_s;
     let limit = speed.and_then(|gt| Some((gt, max_corrected_per_minute(gt)?)));
     let is_above = match (per_minute, limit) {
         (Some(per_minute), Some((_, limit))) => per_minute > limit as f64,
@@ -329,11 +332,11 @@ fn pcie_errors(of: &Evidence) -> Option<Found> {
     })
 }
 
-fn slow_matching(of: &Evidence) -> Option<Found> {
+fn slow_matching(evidence: &Evidence) -> Option<Found> {
     const LIMIT: f64 = 8.0;
-    let requests = of.changes.sum("lpe_net_match_requests_")?;
-    let attempts = of.changes.sum("lpe_sts_net_match_attempts_").unwrap_or(0);
-    let unexpected = of.changes.sum("lpe_net_match_overflow_").unwrap_or(0);
+    let requests = evidence.changes.sum("lpe_net_match_requests_")?;
+    let attempts = evidence.changes.sum("lpe_sts_net_match_attempts_").unwrap_or(0);
+    let unexpected = evidence.changes.sum("lpe_net_match_overflow_").unwrap_or(0);
     let depth = attempts as f64 / requests.max(1) as f64;
     (depth > LIMIT || unexpected > 0).then(|| Found {
         text: format!(
@@ -360,10 +363,10 @@ fn events_lost(of: &Evidence) -> Option<Found> {
     (lost > 0).then(|| above_zero(text()))?
 }
 
-fn unknown_targets(of: &Evidence) -> Option<Found> {
-    let vni = of.or_0("rmu_ptl_invld_vni_cntr");
-    let address = of.or_0("rmu_ptl_invld_dfa_cntr");
-    let portal = of.or_0("rmu_ptl_no_ptlte_cntr");
+fn unknown_targets(evidence: &Evidence) -> Option<Found> {
+    let vni = evidence.or_0("rmu_ptl_invld_vni_cntr");
+    let address = evidence.or_0("rmu_ptl_invld_dfa_cntr");
+    let portal = evidence.or_0("rmu_ptl_no_ptlte_cntr");
     if vni == 0 && address == 0 && portal == 0 {
         return None;
     }
@@ -417,8 +420,8 @@ fn of_times(count: u64) -> String {
 }
 
 /// Returns the uncorrected code words per second, in intervals of the driver's check.
-fn uncorrected_per_s(of: &Evidence) -> Option<f64> {
-    let count = of.count_in("hni_pcs_uncorrected_cw", CODE_WORD_CHECK)?;
+fn uncorrected_per_s(evidence: &Evidence) -> Option<f64> {
+    let count = evidence.count_in("hni_pcs_uncorrected_cw", CODE_WORD_CHECK)?;
     Some(count / CODE_WORD_CHECK.as_secs_f64())
 }
 

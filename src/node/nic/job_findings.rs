@@ -272,11 +272,11 @@ fn never_answered(job: &JobEvidence) -> Vec<Observation> {
 fn outlier(job: &JobEvidence) -> Vec<Observation> {
     let nics: Vec<&Changes> = job.nics.iter().map(|nic| &nic.changes).collect();
     let (outliers, uneven) = outliers(&nics);
-    let named = outliers.iter().map(|of| Observation {
-        nics: vec![of.nic],
-        counter: Some(of.counter.clone()),
-        value: of.value.number(),
-        text: outlier_text(&job.nics[of.nic].name, of),
+    let named = outliers.iter().map(|outlier| Observation {
+        nics: vec![outlier.nic],
+        counter: Some(outlier.counter.clone()),
+        value: outlier.value.number(),
+        text: outlier_text(&job.nics[outlier.nic].name, outlier),
     });
     let uneven = uneven.iter().map(|of| Observation {
         nics: Vec::new(),

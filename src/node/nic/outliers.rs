@@ -134,7 +134,7 @@ pub fn outliers(nics: &[&Changes]) -> (Vec<Outlier>, Vec<Uneven>) {
         compare(&name, values.collect(), &mut found, &mut uneven);
     }
     for (name, measure) in RATIOS {
-        let values = nics.iter().map(|of| measure(of)).collect();
+        let values = nics.iter().map(|nic| measure(nic)).collect();
         compare(name, values, &mut found, &mut uneven);
     }
     // Each NIC once, with the counter in which it stands out most.
@@ -166,10 +166,10 @@ fn compare(
     let mut deviations: Vec<f64> = numbers.iter().map(|number| (number - median).abs()).collect();
     let spread =
         (DEVIATION * self::median(&mut deviations)).max(MIN_SPREAD * median).max(kind.resolution());
-    let stands_out = |of: &Measured| {
-        let number = of.value.number();
+    let stands_out = |measured: &Measured| {
+        let number = measured.value.number();
         let distance = (number - median) / spread;
-        (of.is_enough && number > MIN_FACTOR * median && distance > MIN_DISTANCE)
+        (measured.is_enough && number > MIN_FACTOR * median && distance > MIN_DISTANCE)
             .then_some(distance)
     };
     let measured = values.iter().enumerate();
@@ -203,10 +203,10 @@ fn single_counter(change: Change, cycles_per_s: Option<f64>) -> Option<Measured>
 }
 
 /// Cycles for each packet of PCIe in which it was blocked.
-fn blocked(of: &Changes, kind: &str) -> Option<Measured> {
-    let blocked = of.of(&format!("parbs_tarb_pi_{kind}_blocked_cnt"))?;
-    let packets = of.count(&format!("parbs_tarb_pi_{kind}_pkts"))?;
-    let share = blocked.per_second()? / of.nic.cycles_per_s();
+fn blocked(changes: &Changes, kind: &str) -> Option<Measured> {
+    let blocked = changes.of(&format!("parbs_tarb_pi_{kind}_blocked_cnt"))?;
+    let packets = changes.count(&format!("parbs_tarb_pi_{kind}_pkts"))?;
+    let share = blocked.per_second()? / changes.nic.cycles_per_s();
     Some(Measured {
         value: Quantity::CyclesPerPacket(blocked.count()? as f64 / packets.max(1) as f64),
         is_enough: share >= MIN_SHARE,
@@ -214,9 +214,9 @@ fn blocked(of: &Changes, kind: &str) -> Option<Measured> {
 }
 
 /// The share of packets with a mark of congestion.
-fn marked(of: &Changes) -> Option<Measured> {
+fn marked(changes: &Changes) -> Option<Measured> {
     let sum = |prefixes: [&str; 2]| {
-        let sums = prefixes.map(|prefix| of.sum(prefix));
+        let sums = prefixes.map(|prefix| changes.sum(prefix));
         sums.into_iter().flatten().reduce(u64::saturating_add)
     };
     let marked = sum(IN_RATIOS)?;
@@ -268,7 +268,7 @@ mod tests {
     fn found(name: &str, counts: &[u64]) -> (Vec<usize>, Vec<usize>) {
         let nics = nics(name, counts);
         let (outliers, uneven) = outliers(&nics.iter().collect::<Vec<_>>());
-        let named = outliers.iter().map(|of| of.nic).collect();
+        let named = outliers.iter().map(|outlier| outlier.nic).collect();
         (named, uneven.iter().map(|of| of.nics).collect())
     }
 

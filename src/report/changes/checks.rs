@@ -61,7 +61,7 @@ fn of_host(base: &CheckRecord, new: &CheckRecord, limit_percent: f64) -> Vec<Cha
     let host = &new.host_name;
     let mut changes = Vec::new();
     let find = |check: &CheckRecord, name: &str| -> Option<DeviceRecord> {
-        check.devices.iter().find(|of| of.name == name).cloned()
+        check.devices.iter().find(|device| device.name == name).cloned()
     };
     for old in &base.devices {
         let part = format!("{host} {}", old.name);
@@ -84,7 +84,7 @@ fn of_host(base: &CheckRecord, new: &CheckRecord, limit_percent: f64) -> Vec<Cha
         }
         changes.extend(of_items(&part, [&old.items, &device.items], limit_percent));
     }
-    for device in new.devices.iter().filter(|of| find(base, &of.name).is_none()) {
+    for device in new.devices.iter().filter(|device| find(base, &device.name).is_none()) {
         let part = format!("{host} {}", device.name);
         let words = [None, Some("checked")];
         changes.push(Change::of_words(&part, "NIC", words, ChangeVerdict::Changed));
@@ -216,8 +216,10 @@ mod tests {
         ];
         let new = [check("a", 9, &[("cxi0", down())]), check("c", 9, &[("cxi0", down())])];
         let (changes, remarks) = changes(&base, &new, 5.0);
-        let found: Vec<(&str, &str, ChangeVerdict)> =
-            changes.iter().map(|of| (of.part.as_str(), of.what.as_str(), of.verdict)).collect();
+        let found: Vec<(&str, &str, ChangeVerdict)> = changes
+            .iter()
+            .map(|change| (change.part.as_str(), change.what.as_str(), change.verdict))
+            .collect();
         let expected =
             [("a cxi0", "link-down", Worse), ("a cxi1", "NIC", Worse), ("b", "host", Worse)];
         assert_eq!(found, expected);

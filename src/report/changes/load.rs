@@ -35,8 +35,9 @@ pub(super) fn changes(
 
 /// Returns whether two loads are the same but for their patterns and seeds.
 fn is_same_load(base: &LoadSettings, new: &LoadSettings) -> bool {
-    let of =
-        |of: &LoadSettings| (of.most_aggressors, of.is_partial, of.size_bytes, of.window_bytes);
+    let of = |settings: &LoadSettings| {
+        (settings.most_aggressors, settings.is_partial, settings.size_bytes, settings.window_bytes)
+    };
     of(base) == of(new)
 }
 
@@ -82,8 +83,8 @@ fn of_impacts(base: &LoadFindings, new: &LoadFindings, limit_percent: f64) -> Ve
 }
 
 /// Returns what identifies the victims of a figure.
-fn key(of: &ImpactFigures) -> impl PartialEq + '_ {
-    (&of.under, of.spread, &of.test, &of.traffic_class, of.class)
+fn key(figures: &ImpactFigures) -> impl PartialEq + '_ {
+    (&figures.under, figures.spread, &figures.test, &figures.traffic_class, figures.class)
 }
 
 /// Returns the verdict on a figure that got worse by this percentage.
@@ -167,7 +168,7 @@ mod tests {
         let mut other = with(10e9, 2.0);
         other.load.as_mut().unwrap().settings.most_aggressors = 4;
         let (changes, remarks) = changes(&base, &other, 5.0);
-        assert!(changes.iter().all(|of| of.verdict == Same));
+        assert!(changes.iter().all(|change| change.verdict == Same));
         assert_eq!(remarks, ["The loads differ: figures under load have no verdict."]);
         other.load.as_mut().unwrap().bandwidths[0].pattern = "all2all".into();
         other.load.as_mut().unwrap().impacts.clear();

@@ -133,7 +133,7 @@ fn of_class(
 ) -> (Change, Option<String>) {
     let (old, now) = (base.median(), new.median());
     let change_percent = percent(old, now).unwrap_or_default();
-    let ends = |of: &Population| of.median_low.zip(of.median_high);
+    let ends = |population: &Population| population.median_low.zip(population.median_high);
     let name = words::test(test);
     let mut remark = None;
     let verdict = match ends(base).zip(ends(new)) {
@@ -220,7 +220,7 @@ fn of_nics(
     }
     let ratios = |pairs: &[(f64, f64)]| median(pairs.iter().map(|(old, now)| now / old));
     pairs.retain(|_, of| of.len() >= LEAST_PAIRS);
-    let all: Vec<f64> = pairs.values().map(|of| ratios(of)).collect();
+    let all: Vec<f64> = pairs.values().map(|pair| ratios(pair)).collect();
     if all.len() < LEAST_NICS {
         return Vec::new();
     }
@@ -272,7 +272,7 @@ mod tests {
 
     fn shown(base: &Survey, new: &Survey) -> Vec<(String, String, ChangeVerdict)> {
         let (changes, _) = changes(base, new, 5.0);
-        let changes = changes.into_iter().filter(|of| of.verdict != Same);
+        let changes = changes.into_iter().filter(|change| change.verdict != Same);
         changes.map(|of| (of.part, of.what, of.verdict)).collect()
     }
 

@@ -51,11 +51,11 @@ pub fn write(out: &mut impl Write, changes: &Changes, form: TextStyle) -> io::Re
     Ok(())
 }
 
-fn described(of: &ComparedDocument) -> String {
+fn described(document: &ComparedDocument) -> String {
     // The year 9999 is the last one with four digits.
-    let seconds = (of.started_unix_ms / 1000).min(253_402_300_799);
+    let seconds = (document.started_unix_ms / 1000).min(253_402_300_799);
     let time = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds));
-    format!("{} ({time}): {}", of.file, of.summary)
+    format!("{} ({time}): {}", document.file, document.summary)
 }
 
 fn row(of: &Change) -> Vec<String> {

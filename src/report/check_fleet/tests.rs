@@ -53,7 +53,10 @@ fn node_that_lies_changes_no_other_node() {
         assert_eq!(verdicts, [NodeVerdict::Good; 3], "{place}");
         if let Ok(check) = answer {
             let readings = check.readings("cxi0");
-            assert!(readings.iter().all(|of| of.share.is_none_or(f64::is_finite)), "{place}");
+            assert!(
+                readings.iter().all(|reading| reading.share.is_none_or(f64::is_finite)),
+                "{place}"
+            );
         }
     }
 }
@@ -187,7 +190,7 @@ fn compares_nics_of_one_generation() {
     let mut answers = nodes(0..3, &of("Cassini 1", "16 GT/s"));
     answers.extend(nodes(3..5, &of("Cassini 2", "32 GT/s")));
     let check = fleet(answers);
-    let codes: Vec<&str> = check.groups.iter().map(|of| of.code.as_str()).collect();
+    let codes: Vec<&str> = check.groups.iter().map(|group| group.code.as_str()).collect();
     assert_eq!(codes, ["generation"]);
 }
 

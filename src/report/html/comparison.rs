@@ -139,7 +139,7 @@ fn metrics(comparison: &Comparison, title: &str, decides: bool) -> Markup {
 /// Returns the curves of the metric that decides, with its noise. `None` for one size.
 fn both_sides(comparison: &Comparison) -> Option<Markup> {
     let deciding = |metrics: &[MetricComparison]| {
-        metrics.iter().find(|of| of.metric == comparison.metric).cloned()
+        metrics.iter().find(|metric| metric.metric == comparison.metric).cloned()
     };
     let metrics: Vec<(f64, MetricComparison)> = comparison
         .sizes

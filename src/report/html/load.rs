@@ -119,20 +119,20 @@ fn ratio(value: Option<f64>) -> Markup {
 
 fn bandwidths(load: &LoadFindings) -> Markup {
     let value = |value: f64| cell(Quantity::Bandwidth.text(value));
-    let row = |of: &BandwidthFigures| {
+    let row = |figures: &BandwidthFigures| {
         vec![
-            cell(&of.pattern),
-            badge(grade(of.grade)),
-            cell(words::grouped(of.nics.into())),
-            value(of.mean),
-            value(of.min),
-            value(of.p1),
-            value(of.percentiles[3]),
-            value(of.percentiles[6]),
-            value(of.sum),
-            of.theory.map_or(cell("-"), value),
-            ratio(of.share_of_theory),
-            ratio(of.ratio_to_quiet),
+            cell(&figures.pattern),
+            badge(grade(figures.grade)),
+            cell(words::grouped(figures.nics.into())),
+            value(figures.mean),
+            value(figures.min),
+            value(figures.p1),
+            value(figures.percentiles[3]),
+            value(figures.percentiles[6]),
+            value(figures.sum),
+            figures.theory.map_or(cell("-"), value),
+            ratio(figures.share_of_theory),
+            ratio(figures.ratio_to_quiet),
         ]
     };
     let rows: Vec<Vec<Markup>> = load.bandwidths.iter().map(row).collect();
@@ -148,14 +148,14 @@ fn bandwidths(load: &LoadFindings) -> Markup {
 
 /// Returns the table of the slowest parts of a pattern.
 fn sets(survey: &Survey, pattern: &BandwidthFigures) -> Markup {
-    let row = |of: &SetFigures| {
+    let row = |figures: &SetFigures| {
         vec![
-            cell(load_words::unit(&survey.roster, &of.unit)),
-            badge(grade(of.grade)),
-            cell(words::grouped(of.flows.into())),
-            cell(Quantity::Bandwidth.text(of.per_flow)),
-            ratio(Some(of.ratio)),
-            ratio(of.theory.map(|theory| of.per_flow / theory)),
+            cell(load_words::unit(&survey.roster, &figures.unit)),
+            badge(grade(figures.grade)),
+            cell(words::grouped(figures.flows.into())),
+            cell(Quantity::Bandwidth.text(figures.per_flow)),
+            ratio(Some(figures.ratio)),
+            ratio(figures.theory.map(|theory| figures.per_flow / theory)),
         ]
     };
     let all = &pattern.sets;
@@ -296,7 +296,7 @@ fn isolations(load: &LoadFindings) -> Markup {
 }
 
 fn left_out(load: &LoadFindings) -> Markup {
-    let row = |of: &LeftOut| vec![cell(&of.what), cell(&of.reason)];
+    let row = |out: &LeftOut| vec![cell(&out.what), cell(&out.reason)];
     let all = &load.left_out;
     let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
     let columns = ["What", "Reason"].map(PageColumn::Words);

@@ -36,19 +36,20 @@ pub fn name(of: &ImpactFigures) -> String {
 }
 
 /// Returns what the victims of one class of pairs measured, and what loaded the fabric.
-pub fn name_with_class(of: &ImpactFigures) -> String {
-    let class = of.class.map_or(String::new(), |of: Class| format!(", {}", of.name()));
-    format!("{}{class}", name(of))
+pub fn name_with_class(figures: &ImpactFigures) -> String {
+    let class = figures.class.map_or(String::new(), |class: Class| format!(", {}", class.name()));
+    format!("{}{class}", name(figures))
 }
 
 /// Returns the pictures, and how many are left out. All classes of pairs together are one picture;
 /// without them each class has one.
 pub fn pictures(load: &LoadFindings) -> (Vec<Markup>, usize) {
-    let has_picture_of_all = |of: &ImpactFigures| {
+    let has_picture_of_all = |figures: &ImpactFigures| {
         let mut all = load.impacts.iter();
-        all.any(|other| other.class.is_none() && name(other) == name(of))
+        all.any(|other| other.class.is_none() && name(other) == name(figures))
     };
-    let shown = load.impacts.iter().filter(|of| of.class.is_none() || !has_picture_of_all(of));
+    let shown =
+        load.impacts.iter().filter(|impact| impact.class.is_none() || !has_picture_of_all(impact));
     let mut pictures: Vec<Markup> = shown.filter_map(picture).collect();
     let left = pictures.len().saturating_sub(MOST_PICTURES);
     pictures.truncate(MOST_PICTURES);

@@ -39,7 +39,7 @@ struct Cell {
 
 /// Returns the matrix of a pattern. `None` if it has no figures between groups.
 pub fn matrix(pattern: &BandwidthFigures) -> Option<Markup> {
-    let pairs = pattern.sets.iter().filter_map(|of| Some((ends(of)?, of)));
+    let pairs = pattern.sets.iter().filter_map(|set| Some((ends(set)?, set)));
     let pairs: Vec<((u16, u16, bool), &SetFigures)> = pairs.collect();
     let mut groups: Vec<u16> = pairs.iter().flat_map(|((from, to, _), _)| [*from, *to]).collect();
     groups.sort_unstable();
@@ -57,9 +57,9 @@ pub fn matrix(pattern: &BandwidthFigures) -> Option<Markup> {
         });
     }
     let has_theory = pairs.iter().all(|(_, of)| of.theory.is_some());
-    let value = |of: &SetFigures| match of.theory.filter(|_| has_theory) {
-        Some(theory) => of.per_flow / theory,
-        None => of.ratio,
+    let value = |figures: &SetFigures| match figures.theory.filter(|_| has_theory) {
+        Some(theory) => figures.per_flow / theory,
+        None => figures.ratio,
     };
     let place = |group: u16| groups.binary_search(&group).unwrap_or_default();
     let cells: Vec<Cell> = pairs
@@ -80,8 +80,8 @@ pub fn matrix(pattern: &BandwidthFigures) -> Option<Markup> {
 
 /// Returns the groups at which links begin and end, and whether the other direction is part of
 /// them. `None` for other parts.
-fn ends(of: &SetFigures) -> Option<(u16, u16, bool)> {
-    match of.unit {
+fn ends(figures: &SetFigures) -> Option<(u16, u16, bool)> {
+    match figures.unit {
         LoadUnit::GroupLinks { from, to, both } => Some((from, to, both)),
         _ => None,
     }
@@ -148,7 +148,7 @@ fn titled(groups: &[u16], cells: &[Cell], side: f64) -> Markup {
 fn paths(cells: &[Cell], side: f64) -> Markup {
     html! {
         @for number in 0..LEVELS.len() {
-            @let path = cells.iter().filter(|of| level(of.value) == number).map(|of| {
+            @let path = cells.iter().filter(|cell| level(cell.value) == number).map(|of| {
                 let (x, y) = corner(of, side);
                 format!("M{x:.1} {y:.1}h{side:.1}v{side:.1}h-{side:.1}z")
             }).collect::<String>();
@@ -157,8 +157,8 @@ fn paths(cells: &[Cell], side: f64) -> Markup {
     }
 }
 
-fn corner(of: &Cell, side: f64) -> (f64, f64) {
-    (LEFT + of.column as f64 * side, TOP + of.row as f64 * side)
+fn corner(cell: &Cell, side: f64) -> (f64, f64) {
+    (LEFT + cell.column as f64 * side, TOP + cell.row as f64 * side)
 }
 
 /// Returns the picture in a sentence, for readers who do not see it.

@@ -152,15 +152,15 @@ fn summary(survey: &Survey, matrix: &Matrix, facts: &[NicFacts]) -> String {
 /// Returns the table of the worst NICs.
 fn nic_table(survey: &Survey, title: &str, facts: &[NicFacts]) -> Markup {
     let factor = |of: Option<f64>| cell(of.map_or("-".into(), |of| format!("{of:.2}")));
-    let row = |of: &NicFacts| {
-        let [all, initiator, target] = of.factors.map(factor);
+    let row = |facts: &NicFacts| {
+        let [all, initiator, target] = facts.factors.map(factor);
         vec![
-            cell(survey.roster.name(of.nic)),
+            cell(survey.roster.name(facts.nic)),
             all,
             initiator,
             target,
-            cell(words::grouped(of.pairs as u64)),
-            cell(words::grouped(of.failed as u64)),
+            cell(words::grouped(facts.pairs as u64)),
+            cell(words::grouped(facts.failed as u64)),
         ]
     };
     let rows: Vec<Vec<Markup>> = facts.iter().take(MOST_ROWS).map(row).collect();

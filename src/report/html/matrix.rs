@@ -93,8 +93,12 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
     }
     let bytes: Vec<u8> = cells.iter().flat_map(|cell| cell.to_le_bytes()).collect();
     let of_bandwidth = survey.setup.tests[matrix.test.index()].of_bandwidth;
-    let populations: Vec<&Population> =
-        survey.verdict.populations.iter().filter(|of| of.test == matrix.test).collect();
+    let populations: Vec<&Population> = survey
+        .verdict
+        .populations
+        .iter()
+        .filter(|population| population.test == matrix.test)
+        .collect();
     let badness = badness(survey, matrix);
     let location = |nic: NicId| {
         let location = roster.location(nic);
@@ -123,10 +127,10 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
         colors: colors(&populations, range, of_bandwidth),
         classes: populations
             .iter()
-            .map(|of| ClassFacts {
-                name: of.class.name(),
-                median: of.median(),
-                limit: of.expected.or(of.limit),
+            .map(|population| ClassFacts {
+                name: population.class.name(),
+                median: population.median(),
+                limit: population.expected.or(population.limit),
             })
             .collect(),
         cells: STANDARD.encode(bytes),
@@ -169,7 +173,8 @@ fn colors(populations: &[&Population], range: (f64, f64), of_bandwidth: bool) ->
     if low >= high || !low.is_finite() {
         return (range.0, range.1.max(range.0 * LEAST_RANGE));
     }
-    let limits = populations.iter().filter_map(|of| of.expected.or(of.limit));
+    let limits =
+        populations.iter().filter_map(|population| population.expected.or(population.limit));
     if of_bandwidth {
         let least = limits.fold(low, f64::min) / LEAST_RANGE;
         (least.max(range.0).min(high / LEAST_RANGE), high)

@@ -169,7 +169,7 @@ pub fn circumstances(file: &str, run: &Outcome) -> Markup {
 
 /// Returns the sizes that were measured, completely or not.
 fn measured(run: &Outcome) -> impl Iterator<Item = &SizeResult> {
-    let has_metrics = |of: &&SizeResult| of.latency.is_some() || of.bandwidth.is_some();
+    let has_metrics = |result: &&SizeResult| result.latency.is_some() || result.bandwidth.is_some();
     run.results.iter().filter(has_metrics)
 }
 

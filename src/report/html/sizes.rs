@@ -137,8 +137,8 @@ pub fn intervals(result: &SizeResult) -> Option<Markup> {
         curve("mean", 0, &|at| of(at).mean_ns),
         curve("p99", 2, &|at| of(at).p99_ns.map(|ns| ns as f64)),
     ];
-    let curves: Vec<Curve> = curves.into_iter().filter(|of| !of.points.is_empty()).collect();
-    let values = || curves.iter().flat_map(|of| &of.points).map(|(_, value)| *value);
+    let curves: Vec<Curve> = curves.into_iter().filter(|curve| !curve.points.is_empty()).collect();
+    let values = || curves.iter().flat_map(|curve| &curve.points).map(|(_, value)| *value);
     let mut ends = rows.iter().map(|row| row.end_s);
     let x = Axis::from_zero("Time", Quantity::Seconds, &mut ends)?;
     let (y, title) = if result.bandwidth.is_some() {

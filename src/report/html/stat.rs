@@ -61,7 +61,7 @@ const TIME_LINES: [TimeLine; 4] = [
 
 /// Returns the verdict on a job.
 pub fn status(stat: &ReadStat) -> Badge {
-    if stat.findings.iter().any(|of| of.code != SHORT) {
+    if stat.findings.iter().any(|finding| finding.code != SHORT) {
         (Grade::Bad, "unusual")
     } else if !stat.missing_nodes.is_empty() || !stat.nodes.iter().all(|node| node.has_end) {
         // The node that is missing may be the slow one.

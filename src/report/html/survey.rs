@@ -76,7 +76,7 @@ pub fn section(survey: &Survey, number: usize) -> Markup {
 /// Returns the names of bad and suspect parts, each with its cause and what to do; nothing without
 /// any.
 fn blame(survey: &Survey) -> Markup {
-    let is_named = |of: &&Cause| of.certainty != Certainty::Transient;
+    let is_named = |cause: &&Cause| cause.certainty != Certainty::Transient;
     let named: Vec<&Cause> = survey.verdict.causes.iter().filter(is_named).collect();
     let more = named.len().saturating_sub(MOST_NAMES);
     html! {
@@ -210,8 +210,8 @@ fn why(survey: &Survey) -> Markup {
 
 /// Returns the table of what was not measured, by kind of part and reason.
 fn untested(survey: &Survey) -> Markup {
-    let row = |of: &UntestedGroup| {
-        vec![cell(&of.names), cell(&of.reason), cell(words::grouped(of.pairs))]
+    let row = |group: &UntestedGroup| {
+        vec![cell(&group.names), cell(&group.reason), cell(words::grouped(group.pairs))]
     };
     let all = untested_groups(survey);
     let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
@@ -319,21 +319,21 @@ fn populations(survey: &Survey) -> Markup {
 /// Returns the sums of a test over switches and groups: a table of groups by groups, and the others
 /// by rows.
 fn sums(survey: &Survey, test: usize) -> Markup {
-    let of_test = |of: &&Aggregate| of.test.index() == test;
+    let of_test = |aggregate: &&Aggregate| aggregate.test.index() == test;
     let all: Vec<&Aggregate> = survey.verdict.aggregates.iter().filter(of_test).collect();
     let title = survey.setup.tests.get(test).map(words::test).unwrap_or_default();
-    let is_pair = |of: &Aggregate| matches!(of.unit, Unit::GroupPair(..));
+    let is_pair = |aggregate: &Aggregate| matches!(aggregate.unit, Unit::GroupPair(..));
     let groups = groups(&all);
     let has_table = groups.len() > 1 && groups.len() <= MOST_GROUPS;
     let shown = all.iter().filter(|of| !(has_table && is_pair(of)));
-    let row = |of: &&Aggregate| {
-        let quantity = quantity(survey, of.test);
+    let row = |aggregate: &&Aggregate| {
+        let quantity = quantity(survey, aggregate.test);
         vec![
-            cell(words::unit(&survey.roster, &of.unit)),
-            cell(words::grouped(of.count)),
-            cell(quantity.text(of.median)),
-            cell(quantity.text(of.worst)),
-            cell(words::grouped(of.outside)),
+            cell(words::unit(&survey.roster, &aggregate.unit)),
+            cell(words::grouped(aggregate.count)),
+            cell(quantity.text(aggregate.median)),
+            cell(quantity.text(aggregate.worst)),
+            cell(words::grouped(aggregate.outside)),
         ]
     };
     let rows: Vec<Vec<Markup>> = shown.take(MOST_ROWS).map(row).collect();

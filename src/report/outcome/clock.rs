@@ -71,13 +71,13 @@ pub struct Distribution {
 }
 
 impl From<measure::Distribution> for Distribution {
-    fn from(of: measure::Distribution) -> Self {
+    fn from(distribution: measure::Distribution) -> Self {
         Self {
-            count: of.count,
-            min_ns: of.min_ns,
-            p50_ns: of.p50_ns,
-            p99_ns: of.p99_ns,
-            max_ns: of.max_ns,
+            count: distribution.count,
+            min_ns: distribution.min_ns,
+            p50_ns: distribution.p50_ns,
+            p99_ns: distribution.p99_ns,
+            max_ns: distribution.max_ns,
         }
     }
 }

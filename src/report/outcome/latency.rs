@@ -173,7 +173,7 @@ mod tests {
                 Detail { own_spread_ns: spread, ..Detail::default() },
             );
             let percentiles = result.latency.unwrap().percentiles;
-            let marks = percentiles.iter().map(|of| of.within_own_spread);
+            let marks = percentiles.iter().map(|percentile| percentile.within_own_spread);
             marks.collect::<Vec<_>>()
         };
         assert_eq!(marks(None), [None; 6]);
@@ -193,7 +193,10 @@ mod tests {
         let detail = Detail { further: &further, ..Detail::default() };
         let result = SizeResult::of_latencies(8, &recorded(1..=1_000), Extent::Complete, detail);
         let percentiles = result.latency.unwrap().percentiles;
-        let all: Vec<_> = percentiles.iter().map(|of| (of.percent, of.value_ns)).collect();
+        let all: Vec<_> = percentiles
+            .iter()
+            .map(|percentile| (percentile.percent, percentile.value_ns))
+            .collect();
         assert_eq!(all[..5], [(10.0, 100), (50.0, 500), (90.0, 900), (95.0, 950), (99.0, 990)]);
         assert_eq!(all.len(), 8);
         // p99 is 90 above p90, and only 40 above p95.

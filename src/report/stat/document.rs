@@ -250,13 +250,13 @@ fn findings(job: &JobStat) -> Vec<StatFinding> {
         let (node, nic) = places.get(*index)?;
         Some(StatPlace { host: node.node.clone(), device: nic.device.clone() })
     };
-    let finding = |of: &node::nic::job_findings::JobFinding| StatFinding {
-        code: of.code,
-        nics: of.nics.iter().filter_map(place).collect(),
-        value: of.value,
-        limit: of.limit.clone(),
-        source: of.source,
-        text: of.text.clone(),
+    let finding = |finding: &node::nic::job_findings::JobFinding| StatFinding {
+        code: finding.code,
+        nics: finding.nics.iter().filter_map(place).collect(),
+        value: finding.value,
+        limit: finding.limit.clone(),
+        source: finding.source,
+        text: finding.text.clone(),
     };
     job.findings.iter().map(finding).collect()
 }

@@ -110,14 +110,14 @@ impl ReadStat {
     /// Returns what some counters did over time, of each node. Intervals that do not fit the names
     /// of counters and NICs are left out.
     pub fn series(&self) -> Vec<NodeSeries> {
-        let series = |of: &ReadSeries| {
+        let series = |series: &ReadSeries| {
             let head = SeriesHead {
-                node: of.host.clone(),
-                counters: of.counters.clone(),
-                devices: of.devices.clone(),
-                started_unix_ms: of.started_unix_ms,
+                node: series.host.clone(),
+                counters: series.counters.clone(),
+                devices: series.devices.clone(),
+                started_unix_ms: series.started_unix_ms,
             };
-            NodeSeries::of(head, of.intervals.iter().cloned())
+            NodeSeries::of(head, series.intervals.iter().cloned())
         };
         self.series.iter().map(series).collect()
     }

@@ -131,7 +131,10 @@ impl Values {
         let times = readings.iter().flatten().filter_map(|reading| reading.at);
         let first_unix_ns = times.map(ns).min().unwrap_or(0);
         let value = |reading: Reading| (reading.value, reading.at.map(|at| ns(at) - first_unix_ns));
-        Self { first_unix_ns, values: readings.into_iter().map(|of| of.map(value)).collect() }
+        Self {
+            first_unix_ns,
+            values: readings.into_iter().map(|reading| reading.map(value)).collect(),
+        }
     }
 
     /// Returns the reading of the counter at this position in the table of names; `None` if the NIC

@@ -171,7 +171,7 @@ impl NodeSeries {
     /// Returns the sum of each counter of a NIC, by name.
     pub fn sums(&self, nic: usize) -> BTreeMap<&str, u64> {
         let sum = |column: usize| {
-            let counts = self.intervals.iter().filter_map(|of| of.counts[nic][column]);
+            let counts = self.intervals.iter().filter_map(|interval| interval.counts[nic][column]);
             counts.fold(0, u64::saturating_add)
         };
         let names = self.head.counters.iter().enumerate();

@@ -72,7 +72,7 @@ fn conclusion(
     end: Result<(), &Failure>,
 ) -> Conclusion {
     let has = |word| {
-        verdict.causes.iter().any(|of| of.certainty == word)
+        verdict.causes.iter().any(|cause| cause.certainty == word)
             || certainties(load).any(|(_, certainty)| certainty == word)
     };
     let has_load_verdict = load.is_none_or(|of| {

@@ -17,9 +17,15 @@ const SHOWN_AGGREGATES: usize = 5;
 pub fn lines(survey: &Survey) -> Vec<String> {
     let mut lines = Vec::new();
     for of_bandwidth in [false, true] {
-        let of_kind = |of: &&Population| tested(survey, of.test).of_bandwidth == of_bandwidth;
-        let rows: Vec<&Population> =
-            survey.verdict.populations.iter().filter(|of| of.count > 0).filter(of_kind).collect();
+        let of_kind =
+            |population: &&Population| tested(survey, population.test).of_bandwidth == of_bandwidth;
+        let rows: Vec<&Population> = survey
+            .verdict
+            .populations
+            .iter()
+            .filter(|population| population.count > 0)
+            .filter(of_kind)
+            .collect();
         if rows.is_empty() {
             continue;
         }
@@ -34,7 +40,8 @@ pub fn lines(survey: &Survey) -> Vec<String> {
         (Statistic::P5, "latencies are judged by their 5th percentiles"),
         (Statistic::Min, "latencies are judged by their minima"),
     ] {
-        let is_judged = |of: &Population| of.figure == statistic && of.limit.is_some();
+        let is_judged =
+            |population: &Population| population.figure == statistic && population.limit.is_some();
         if survey.verdict.populations.iter().any(is_judged) {
             lines.push(format!("Busy CPUs: {of_pairs}, which the limit is for."));
         }
@@ -74,7 +81,9 @@ fn without_limit(survey: &Survey) -> Vec<String> {
             "A class with fewer than {LEAST_FIGURES} pairs has no limit; --expect sets an absolute one."
         ));
     }
-    if let Some(class) = survey.verdict.populations.iter().find(|of| is_incomparable(of)) {
+    if let Some(class) =
+        survey.verdict.populations.iter().find(|population| is_incomparable(population))
+    {
         lines.push(format!(
             "Class {} has one way and nothing to compare it with; --expect judges it.",
             class.class.name()
@@ -85,7 +94,8 @@ fn without_limit(survey: &Survey) -> Vec<String> {
         lines.push("A class whose missing pairs are unevenly spread is not judged.".into());
     }
     // The centre of a class needs as many pairs with figures as the class.
-    let (waiting, mixed): (Vec<_>, Vec<_>) = others.into_iter().partition(|of| has_few_figures(of));
+    let (waiting, mixed): (Vec<_>, Vec<_>) =
+        others.into_iter().partition(|other| has_few_figures(other));
     if !waiting.is_empty() {
         lines.push("A class whose processes waited for their CPUs is not judged.".into());
     }
@@ -100,8 +110,8 @@ fn without_limit(survey: &Survey) -> Vec<String> {
 
 /// Returns the table of the tests of one kind, with the bad end of the figures on the right.
 fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Vec<String> {
-    let has_expected = populations.iter().any(|of| of.expected.is_some());
-    let has_failed = populations.iter().any(|of| of.failed > 0);
+    let has_expected = populations.iter().any(|population| population.expected.is_some());
+    let has_failed = populations.iter().any(|population| population.failed > 0);
     let figures = if of_bandwidth {
         ["Test (GB/s)", "Class", "Pairs", "Max", "Median", "p1", "Min"]
     } else {
@@ -116,23 +126,29 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
     if has_failed {
         titles.push("Failed");
     }
-    let row = |of: &&Population| {
-        let test = tested(survey, of.test);
+    let row = |population: &&Population| {
+        let test = tested(survey, population.test);
         let figure = |value| words::figure(test, value);
         let optional = |value: Option<f64>| value.map_or("-".into(), figure);
-        let [p1, _, _, median, _, _, p99] = of.percentiles;
-        let figures =
-            if of_bandwidth { [of.max, median, p1, of.min] } else { [of.min, median, p99, of.max] };
-        let mut cells =
-            vec![words::test(test), of.class.name().to_owned(), words::grouped(of.count)];
+        let [p1, _, _, median, _, _, p99] = population.percentiles;
+        let figures = if of_bandwidth {
+            [population.max, median, p1, population.min]
+        } else {
+            [population.min, median, p99, population.max]
+        };
+        let mut cells = vec![
+            words::test(test),
+            population.class.name().to_owned(),
+            words::grouped(population.count),
+        ];
         cells.extend(figures.map(figure));
-        cells.push(optional(of.limit));
+        cells.push(optional(population.limit));
         if has_expected {
-            cells.push(optional(of.expected));
+            cells.push(optional(population.expected));
         }
-        cells.push(of.outside.to_string());
+        cells.push(population.outside.to_string());
         if has_failed {
-            cells.push(of.failed.to_string());
+            cells.push(population.failed.to_string());
         }
         cells
     };
@@ -145,8 +161,8 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
 /// limits; nothing if there are none.
 pub fn worst_places(survey: &Survey) -> Vec<String> {
     let mut worst: Vec<&Aggregate> =
-        survey.verdict.aggregates.iter().filter(|of| of.outside > 0).collect();
-    let share = |of: &Aggregate| of.outside as f64 / of.count.max(1) as f64;
+        survey.verdict.aggregates.iter().filter(|aggregate| aggregate.outside > 0).collect();
+    let share = |aggregate: &Aggregate| aggregate.outside as f64 / aggregate.count.max(1) as f64;
     worst.sort_by(|one, other| share(other).total_cmp(&share(one)));
     let more = worst.len().saturating_sub(SHOWN_AGGREGATES);
     worst.truncate(SHOWN_AGGREGATES);
@@ -154,15 +170,15 @@ pub fn worst_places(survey: &Survey) -> Vec<String> {
         return Vec::new();
     }
     let titles = ["Most pairs outside", "Test", "Pairs", "Median", "Worst", "Outside"];
-    let row = |of: &Aggregate| {
-        let test = tested(survey, of.test);
+    let row = |aggregate: &Aggregate| {
+        let test = tested(survey, aggregate.test);
         vec![
-            words::unit(&survey.roster, &of.unit),
+            words::unit(&survey.roster, &aggregate.unit),
             format!("{} ({})", words::test(test), words::figure_unit(test)),
-            of.count.to_string(),
-            words::figure(test, of.median),
-            words::figure(test, of.worst),
-            of.outside.to_string(),
+            aggregate.count.to_string(),
+            words::figure(test, aggregate.median),
+            words::figure(test, aggregate.worst),
+            aggregate.outside.to_string(),
         ]
     };
     let rows = worst.into_iter().map(row).collect();

@@ -121,7 +121,7 @@ fn pairs(survey: &Survey, cause: &Cause, evidence: &Evidence) -> String {
                 (Direction::Target, true) => ("by", "partners"),
                 (Direction::Both, _) => ("in", "pairs"),
             };
-            let of_test = |of: &&Population| of.test == evidence.test;
+            let of_test = |population: &&Population| population.test == evidence.test;
             let has_classes = survey.verdict.populations.iter().filter(of_test).count() > 1;
             let place = if has_classes { place(class) } else { "" };
             format!(" {with} {share} {others}{place}")

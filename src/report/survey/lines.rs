@@ -107,10 +107,10 @@ impl Line {
     pub fn new(result: &PairResult, roster: &Roster, tests: &[Test]) -> Self {
         let test = &tests[result.test.index()];
         let Pair { initiator, target } = result.pair;
-        let counter = |of: &CounterEvidence| CounterLine {
-            nic: name(roster, of.nic),
-            counter: of.counter.clone(),
-            change: of.change,
+        let counter = |evidence: &CounterEvidence| CounterLine {
+            nic: name(roster, evidence.nic),
+            counter: evidence.counter.clone(),
+            change: evidence.change,
         };
         Self {
             tool: test.tool.clone(),
@@ -267,8 +267,12 @@ impl KnownNics {
 /// Returns the result in a line; `None` if this survey does not have a NIC or the test.
 fn result(line: Line, known: &KnownNics, tests: &[Test]) -> Option<PairResult> {
     let is_of = |test: &Test| test.tool == line.tool && test.size_bytes == line.size_bytes;
-    let counter_evidence = |of: CounterLine| {
-        Some(CounterEvidence { nic: known.get(&of.nic)?, counter: of.counter, change: of.change })
+    let counter_evidence = |line: CounterLine| {
+        Some(CounterEvidence {
+            nic: known.get(&line.nic)?,
+            counter: line.counter,
+            change: line.change,
+        })
     };
     Some(PairResult {
         test: TestId(u16::try_from(tests.iter().position(is_of)?).ok()?),

@@ -96,12 +96,12 @@ fn impacts(of: &ImpactFigures) -> Vec<(Labels, f64)> {
 fn bad(survey: &Survey, load: &LoadFindings) -> Family {
     let bad = load.judgements.iter();
     let bad = bad.filter(|of| certainty(of) == Some(Certainty::Bad));
-    let sample = |of: &LoadJudgement| {
+    let sample = |judgement: &LoadJudgement| {
         let labels = vec![
-            ("kind", load_words::kind(&of.unit).into()),
-            ("name", load_words::name(&survey.roster, &of.unit)),
-            ("pattern", of.pattern.clone()),
-            ("figure", load_words::figure_name(of.figure).into()),
+            ("kind", load_words::kind(&judgement.unit).into()),
+            ("name", load_words::name(&survey.roster, &judgement.unit)),
+            ("pattern", judgement.pattern.clone()),
+            ("figure", load_words::figure_name(judgement.figure).into()),
         ];
         (labels, 1.0)
     };

@@ -24,15 +24,15 @@ pub fn bandwidths(roster: &Roster, load: &LoadFindings) -> Vec<String> {
     let text = |value: f64| load_words::ratio(value / scale.0);
     let pattern = format!("Pattern ({})", scale.1);
     let titles = [&pattern, "NICs", "Mean", "Min", "Sum", "Share of", "Grade"];
-    let row = |of: &BandwidthFigures| {
+    let row = |figures: &BandwidthFigures| {
         vec![
-            of.pattern.clone(),
-            words::grouped(of.nics.into()),
-            text(of.mean),
-            text(of.min),
-            text(of.sum),
-            share(of),
-            load_words::grade(of.grade).into(),
+            figures.pattern.clone(),
+            words::grouped(figures.nics.into()),
+            text(figures.mean),
+            text(figures.min),
+            text(figures.sum),
+            share(figures),
+            load_words::grade(figures.grade).into(),
         ]
     };
     let mut align = [Align::Right; 7];
@@ -53,8 +53,8 @@ pub fn bandwidths(roster: &Roster, load: &LoadFindings) -> Vec<String> {
 }
 
 /// Returns what the mean is compared with.
-fn share(of: &BandwidthFigures) -> String {
-    match (of.share_of_theory, of.ratio_to_quiet) {
+fn share(figures: &BandwidthFigures) -> String {
+    match (figures.share_of_theory, figures.ratio_to_quiet) {
         (Some(share), _) => format!("theory {}", load_words::ratio(share)),
         (None, Some(share)) => format!("quiet {}", load_words::ratio(share)),
         (None, None) => "-".into(),
@@ -120,10 +120,10 @@ pub fn impacts(roster: &Roster, load: &LoadFindings) -> Vec<String> {
     let mut rest = load.impacts.as_slice();
     let mut left = MOST_IMPACTS;
     while let Some(first) = rest.first().filter(|_| left > 0) {
-        let is_same = |of: &ImpactFigures| {
-            of.under == first.under
-                && of.test == first.test
-                && of.traffic_class == first.traffic_class
+        let is_same = |figures: &ImpactFigures| {
+            figures.under == first.under
+                && figures.test == first.test
+                && figures.traffic_class == first.traffic_class
         };
         let count = rest.iter().take_while(|of| is_same(of)).count();
         let (group, others) = rest.split_at(count);
@@ -141,7 +141,7 @@ pub fn impacts(roster: &Roster, load: &LoadFindings) -> Vec<String> {
     if let more @ 1.. = load.impacts.len().saturating_sub(MOST_IMPACTS) {
         lines.push(format!("and {more} more"));
     }
-    let resolutions = load.impacts.iter().map(|of| of.resolution);
+    let resolutions = load.impacts.iter().map(|impact| impact.resolution);
     if let Some(resolution) = resolutions.max_by(f64::total_cmp) {
         lines.push(format!(
             "Ratios of latencies, load / quiet: median with its 95 % interval, p99, p99.9. Quiet \
@@ -153,8 +153,8 @@ pub fn impacts(roster: &Roster, load: &LoadFindings) -> Vec<String> {
 }
 
 /// Returns the victims far above their class that no judgement names.
-pub fn unnamed_far_victims(of: &ImpactFigures) -> &[FarVictim] {
-    if is_worse(of.grade) { &[] } else { &of.far_above }
+pub fn unnamed_far_victims(figures: &ImpactFigures) -> &[FarVictim] {
+    if is_worse(figures.grade) { &[] } else { &figures.far_above }
 }
 
 /// Returns what the victims of a table measured, and what loaded the fabric.
@@ -168,21 +168,21 @@ fn of_group(group: &[ImpactFigures]) -> Vec<String> {
     let titles =
         ["Spread", "Class", "Pairs", "Quiet", "Load", "Ratio", "95 %", "p99", "p99.9", "Grade"];
     let factor = |of: Option<Compared>| of.map_or("-".into(), |of| load_words::ratio(of.impact));
-    let row = |of: &ImpactFigures| {
-        let interval = of.median.interval.map_or("-".into(), |(low, high)| {
+    let row = |figures: &ImpactFigures| {
+        let interval = figures.median.interval.map_or("-".into(), |(low, high)| {
             format!("{}-{}", load_words::ratio(low), load_words::ratio(high))
         });
         vec![
-            load_words::spread(of.spread).into(),
-            of.class.map_or("all", Class::name).into(),
-            of.victims.to_string(),
-            load_words::ratio(of.median.quiet / 1e3),
-            load_words::ratio(of.median.loaded / 1e3),
-            factor(Some(of.median)),
+            load_words::spread(figures.spread).into(),
+            figures.class.map_or("all", Class::name).into(),
+            figures.victims.to_string(),
+            load_words::ratio(figures.median.quiet / 1e3),
+            load_words::ratio(figures.median.loaded / 1e3),
+            factor(Some(figures.median)),
             interval,
-            factor(of.p99),
-            factor(of.p999),
-            load_words::grade(of.grade).into(),
+            factor(figures.p99),
+            factor(figures.p999),
+            load_words::grade(figures.grade).into(),
         ]
     };
     let mut align = [Align::Right; 10];

@@ -82,7 +82,7 @@ pub fn remarks(load: &LoadFindings) -> Vec<String> {
     }
     remarks.push(load_words::CLOSED_LOOP.into());
     let is_of_system = |pattern: &str| pattern.starts_with("bisect:system");
-    if load.bandwidths.iter().any(|of| is_of_system(&of.pattern)) {
+    if load.bandwidths.iter().any(|bandwidth| is_of_system(&bandwidth.pattern)) {
         remarks.push(load_words::UNSEEN.into());
     }
     remarks
@@ -124,7 +124,8 @@ fn judgements(
     title: &str,
     is_shown: fn(&LoadJudgement) -> bool,
 ) -> Vec<String> {
-    let all: Vec<&LoadJudgement> = load.judgements.iter().filter(|of| is_shown(of)).collect();
+    let all: Vec<&LoadJudgement> =
+        load.judgements.iter().filter(|judgement| is_shown(judgement)).collect();
     if all.is_empty() {
         return Vec::new();
     }

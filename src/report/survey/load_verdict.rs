@@ -5,8 +5,8 @@ use cluster::survey::findings::{Certainty, Unit};
 
 /// Returns how certain it is that a figure is bad. `None` if it is not. A bad figure without
 /// retests is not confirmed.
-pub fn certainty(of: &LoadJudgement) -> Option<Certainty> {
-    (of.grade == Grade::Bad).then(|| of.certainty.unwrap_or(Certainty::Suspect))
+pub fn certainty(judgement: &LoadJudgement) -> Option<Certainty> {
+    (judgement.grade == Grade::Bad).then(|| judgement.certainty.unwrap_or(Certainty::Suspect))
 }
 
 /// Returns the parts with bad figures, and how certain each figure is.

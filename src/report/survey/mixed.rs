@@ -4,20 +4,21 @@ use cluster::survey::findings::{Findings, Population};
 use cluster::survey::population::LEAST_FIGURES;
 
 /// Returns whether a class has too few pairs whose figures say something.
-pub fn has_few_figures(of: &Population) -> bool {
-    of.count < of.unjudged + LEAST_FIGURES as u64
+pub fn has_few_figures(population: &Population) -> bool {
+    population.count < population.unjudged + LEAST_FIGURES as u64
 }
 
 /// Returns whether the pairs of a class have nothing to be compared with, and no limit of
 /// `--expect`.
-pub fn is_incomparable(of: &Population) -> bool {
-    of.incomparable && of.expected.is_none()
+pub fn is_incomparable(population: &Population) -> bool {
+    population.incomparable && population.expected.is_none()
 }
 
 /// Returns whether pairs of a class differ too much for a limit. The survey cannot say then which
 /// of them are good.
 pub fn is_mixed(verdict: &Findings) -> bool {
-    let has_no_limit = |of: &Population| of.limit.is_none() && of.expected.is_none();
+    let has_no_limit =
+        |population: &Population| population.limit.is_none() && population.expected.is_none();
     let mut populations = verdict.populations.iter();
     populations.any(|of| has_no_limit(of) && !has_few_figures(of))
 }

@@ -73,9 +73,9 @@ pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
         states[nic.index()] = State::Unpaired;
     }
     let untested = verdict.untested.iter().map(|of| (&of.unit, State::Untested));
-    let causes = verdict.causes.iter().filter_map(|of| match of.certainty {
-        Certainty::Bad => Some((&of.unit, State::Bad)),
-        Certainty::Suspect => Some((&of.unit, State::Suspect)),
+    let causes = verdict.causes.iter().filter_map(|cause| match cause.certainty {
+        Certainty::Bad => Some((&cause.unit, State::Bad)),
+        Certainty::Suspect => Some((&cause.unit, State::Suspect)),
         Certainty::Transient => None,
     });
     for (unit, state) in untested.chain(causes) {
@@ -116,7 +116,7 @@ pub fn members(roster: &Roster, unit: &Unit) -> Vec<NicId> {
 /// load, in order. A bad switch or group is not the fault of its hosts.
 pub fn bad_hosts(survey: &Survey) -> Vec<&str> {
     let Survey { roster, verdict, .. } = survey;
-    let bad = verdict.causes.iter().filter(|of| of.certainty == Certainty::Bad);
+    let bad = verdict.causes.iter().filter(|cause| cause.certainty == Certainty::Bad);
     let bad = bad.map(|of| of.unit);
     let under_load = certainties(survey.load.as_ref())
         .filter(|(_, certainty)| *certainty == Certainty::Bad)

@@ -41,7 +41,7 @@ pub fn summary(survey: &Survey) -> String {
         Conclusion::Undecided if !suspect.is_empty() => {
             format!("undecided: {suspect}; {}", nics(survey))
         }
-        Conclusion::Undecided if verdict.populations.iter().any(|of| of.biased) => {
+        Conclusion::Undecided if verdict.populations.iter().any(|population| population.biased) => {
             format!("undecided: the missing pairs of a class are unevenly spread; {pairs} measured")
         }
         Conclusion::Undecided if is_mixed(verdict) => {
@@ -94,7 +94,7 @@ fn under_load(survey: &Survey, certainty: Certainty, state: &str) -> String {
 
 /// Returns texts with semicolons between them, without empty ones.
 fn joined(texts: [String; 2]) -> String {
-    let texts: Vec<String> = texts.into_iter().filter(|of| !of.is_empty()).collect();
+    let texts: Vec<String> = texts.into_iter().filter(|text| !text.is_empty()).collect();
     texts.join("; ")
 }
 
@@ -122,7 +122,7 @@ pub fn pairs(verdict: &Findings) -> String {
 
 /// Returns the number of parts of each kind with this certainty: `1 NIC, 2 switches`.
 fn counts(verdict: &Findings, certainty: Certainty) -> String {
-    let causes = verdict.causes.iter().filter(|of| of.certainty == certainty);
+    let causes = verdict.causes.iter().filter(|cause| cause.certainty == certainty);
     counted_kinds(causes.map(|of| words::kind(&of.unit)))
 }
 

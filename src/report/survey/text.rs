@@ -139,7 +139,7 @@ fn section(
     most: usize,
     sentences: usize,
 ) -> io::Result<()> {
-    let of_word = survey.verdict.causes.iter().filter(|of| of.certainty == certainty);
+    let of_word = survey.verdict.causes.iter().filter(|cause| cause.certainty == certainty);
     let of_word: Vec<&Cause> = of_word.collect();
     if of_word.is_empty() {
         return Ok(());
@@ -218,10 +218,10 @@ fn busy(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
 /// Returns one line about many nodes with busy CPUs.
 fn busy_together(survey: &Survey) -> String {
     let nodes = &survey.busy_nodes;
-    let hosts = nodes.iter().map(|of| survey.roster.node(of.node).host.as_str());
+    let hosts = nodes.iter().map(|node| survey.roster.node(node.node).host.as_str());
     let sum = |count: fn(&BusyNode) -> u32| nodes.iter().map(count).map(u64::from).sum::<u64>();
     let (busy, all) = (sum(|of| of.busy_slots), sum(|of| of.slots));
-    let loads = nodes.iter().filter_map(|of| of.load.as_ref());
+    let loads = nodes.iter().filter_map(|node| node.load.as_ref());
     let most = loads.max_by(|one, other| one.mean.total_cmp(&other.mean));
     let most = most.map_or(String::new(), |load| format!("; at most{}", &load_text(load)[1..]));
     let hosts = compress(hosts);
@@ -267,8 +267,8 @@ pub fn untested_groups(survey: &Survey) -> Vec<UntestedGroup> {
     let mut positions = BTreeMap::new();
     let mut groups: Vec<Vec<&UntestedPart>> = Vec::new();
     let untested = &survey.verdict.untested;
-    let has_same_reason = |of: &UntestedPart| of.reason == untested[0].reason;
-    let is_nic = |of: &UntestedPart| matches!(of.unit, Unit::Nic(_));
+    let has_same_reason = |part: &UntestedPart| part.reason == untested[0].reason;
+    let is_nic = |part: &UntestedPart| matches!(part.unit, Unit::Nic(_));
     let are_all_nics = untested.len() == survey.roster.nics.len()
         && untested.iter().all(|of| is_nic(of) && has_same_reason(of));
     for of in untested {
@@ -286,7 +286,7 @@ pub fn untested_groups(survey: &Survey) -> Vec<UntestedGroup> {
     let group = |parts: &Vec<&UntestedPart>| UntestedGroup {
         names: names(survey, parts),
         reason: parts[0].reason.clone(),
-        pairs: parts.iter().map(|of| of.pairs).sum(),
+        pairs: parts.iter().map(|part| part.pairs).sum(),
     };
     groups.iter().map(group).collect()
 }
@@ -315,7 +315,7 @@ fn names(survey: &Survey, parts: &[&UntestedPart]) -> String {
     let host = |node: NodeId| roster.node(node).host.as_str();
     let hosts: Vec<&str> = parts
         .iter()
-        .filter_map(|of| match of.unit {
+        .filter_map(|part| match part.unit {
             Unit::Node(node) => Some(host(node)),
             Unit::Nic(nic) => Some(host(roster.nic(nic).node)),
             _ => None,

@@ -32,7 +32,7 @@ pub fn page(survey: &Survey) -> String {
     if survey.is_software {
         page += "\nSoftware NICs: no Cassini hardware involved.\n";
     }
-    let is_shown = |of: &&Cause| of.certainty != Certainty::Transient;
+    let is_shown = |cause: &&Cause| cause.certainty != Certainty::Transient;
     let parts = || survey.verdict.causes.iter().filter(is_shown);
     if let Some(command) = &survey.next {
         page += &format!("\nNext: this command decides\n\n    {command}\n");
@@ -40,7 +40,8 @@ pub fn page(survey: &Survey) -> String {
     for cause in parts().take(MOST) {
         page += &part(survey, cause);
     }
-    let is_named = |of: &&Explanation| parts().any(|cause| cause.unit == of.culprit);
+    let is_named =
+        |explanation: &&Explanation| parts().any(|cause| cause.unit == explanation.culprit);
     let untested = survey.why.iter().filter(|of| !is_named(of));
     let untested = untested.filter(|of| of.same_as.is_none());
     for of in untested.take(MOST.saturating_sub(parts().count())) {
@@ -78,8 +79,8 @@ fn under_load(survey: &Survey) -> String {
         return String::new();
     };
     let mut section = format!("\n## Under load\n\n{}", list(&load_text::remarks(load)));
-    let is_shown = |of: &&LoadJudgement| {
-        certainty(of).is_some_and(|certainty| certainty != Certainty::Transient)
+    let is_shown = |judgement: &&LoadJudgement| {
+        certainty(judgement).is_some_and(|certainty| certainty != Certainty::Transient)
     };
     let judgements = || load.judgements.iter().filter(is_shown);
     for of in judgements().take(MOST) {

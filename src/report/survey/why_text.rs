@@ -115,8 +115,8 @@ fn some(names: &[String]) -> String {
 }
 
 /// Returns whether nothing is known about the cause of a culprit.
-fn is_left_out(of: &Explanation) -> bool {
-    of.causes.is_empty() && of.same_as.is_none()
+fn is_left_out(explanation: &Explanation) -> bool {
+    explanation.causes.is_empty() && explanation.same_as.is_none()
 }
 
 /// Writes which culprits were not diagnosed, by the reason.
@@ -159,9 +159,12 @@ pub fn lines(roster: &Roster, of: &Explanation) -> Vec<String> {
 }
 
 /// Returns whether the survey has left a NIC untested, of which files prove something.
-fn is_untested(of: &Explanation) -> bool {
-    let is_nic = matches!(of.culprit, Unit::Nic(_));
-    is_nic && of.nic.is_none() && of.controls.is_empty() && !of.causes.is_empty()
+fn is_untested(explanation: &Explanation) -> bool {
+    let is_nic = matches!(explanation.culprit, Unit::Nic(_));
+    is_nic
+        && explanation.nic.is_none()
+        && explanation.controls.is_empty()
+        && !explanation.causes.is_empty()
 }
 
 /// Returns what is known about a culprit, or why nothing is, in sentences.
@@ -176,26 +179,26 @@ pub fn sentences(survey: &Survey, of: &Explanation) -> Vec<String> {
 
 /// Returns what is known about a culprit: each sentence (true) is followed by its evidence and what
 /// to do.
-fn statements(roster: &Roster, of: &Explanation) -> Vec<(bool, String)> {
-    if let Some(other) = &of.same_as {
+fn statements(roster: &Roster, explanation: &Explanation) -> Vec<(bool, String)> {
+    if let Some(other) = &explanation.same_as {
         let other = words::name(roster, other);
         return vec![(true, format!("same as {other}"))];
     }
-    let is_possible = |of: &&Why| of.confidence == Confidence::Possibly;
-    let possible: Vec<&Why> = of.causes.iter().filter(is_possible).collect();
+    let is_possible = |why: &&Why| why.confidence == Confidence::Possibly;
+    let possible: Vec<&Why> = explanation.causes.iter().filter(is_possible).collect();
     let mut all = Vec::new();
-    for why in &of.causes {
+    for why in &explanation.causes {
         let is_one_of_several = is_possible(&why) && possible.len() > 1;
         if is_one_of_several && why != possible[0] {
             continue;
         }
         // What only fits says nothing beside a contradiction.
         // What several causes have in common is what is slow.
-        let is_shown = |of: &&Observation| {
-            let is_slow = of.expected.as_deref() != Some(SAME);
+        let is_shown = |observation: &&Observation| {
+            let is_slow = observation.expected.as_deref() != Some(SAME);
             let is_common = !is_one_of_several || is_slow;
             let is_found = why.confidence != Confidence::AlsoFound;
-            is_common && (is_found || of.own.is_none() || of.contradicts)
+            is_common && (is_found || observation.own.is_none() || observation.contradicts)
         };
         let shown: Vec<&Observation> = why.evidence.iter().filter(is_shown).collect();
         if is_one_of_several {
@@ -207,12 +210,13 @@ fn statements(roster: &Roster, of: &Explanation) -> Vec<(bool, String)> {
         let advice = why.advice.as_deref().filter(|_| !is_one_of_several);
         all.extend(part("do", advice.unwrap_or_default()));
     }
-    all.extend(part("note", of.left_out.as_deref().unwrap_or_default()));
-    let is_certain = of.causes.first().map(|why| why.confidence) == Some(Confidence::Because);
+    all.extend(part("note", explanation.left_out.as_deref().unwrap_or_default()));
+    let is_certain =
+        explanation.causes.first().map(|why| why.confidence) == Some(Confidence::Because);
     if !is_certain {
-        let differs: Vec<String> = of.differs.iter().map(difference_text).collect();
+        let differs: Vec<String> = explanation.differs.iter().map(difference_text).collect();
         all.extend(part("differs", &differs.join("; ")));
-        all.extend(part("excluded", &subjects(&of.excluded)));
+        all.extend(part("excluded", &subjects(&explanation.excluded)));
     }
     all
 }
@@ -269,14 +273,14 @@ fn evidence(all: &[&Observation]) -> String {
 }
 
 /// Returns an item, or a test with both figures.
-fn figure(of: &Observation) -> String {
-    let (Some(own), Some(others)) = (of.own, of.others) else {
-        return of.text.clone();
+fn figure(observation: &Observation) -> String {
+    let (Some(own), Some(others)) = (observation.own, observation.others) else {
+        return observation.text.clone();
     };
-    let of_bandwidth = of.unit.as_deref() == Some("B/s");
+    let of_bandwidth = observation.unit.as_deref() == Some("B/s");
     let unit = shown_unit(of_bandwidth);
     let [own, others] = [own, others].map(|value| shown(value, of_bandwidth));
-    format!("{} {own} {unit}, good NICs {others}", of.text)
+    format!("{} {own} {unit}, good NICs {others}", observation.text)
 }
 
 /// Returns the unit in which figures are shown.

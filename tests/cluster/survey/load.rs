@@ -41,7 +41,7 @@ fn survey(load: &str, faults: &str) -> Value {
 /// Returns the parts that are bad under load, confirmed or not.
 fn bad(document: &Value) -> Vec<Value> {
     let judgements = document["load"]["judgements"].as_array().expect("a list");
-    let bad = judgements.iter().filter(|of| of["grade"] == "bad");
+    let bad = judgements.iter().filter(|judgement| judgement["grade"] == "bad");
     let lasting = bad.filter(|of| of["word"] != "transient");
     lasting.map(|of| of["unit"].clone()).collect()
 }
@@ -106,10 +106,11 @@ fn good_fabric_has_no_culprit_and_shares_of_theory() {
     assert_eq!(load["aborted"], Value::Null, "{document}");
     assert_eq!(load["settings"]["is_partial"], false);
     let bandwidths = load["bandwidths"].as_array().expect("a list");
-    let patterns: Vec<&str> = bandwidths.iter().filter_map(|of| of["pattern"].as_str()).collect();
+    let patterns: Vec<&str> =
+        bandwidths.iter().filter_map(|bandwidth| bandwidth["pattern"].as_str()).collect();
     assert!(patterns.contains(&"bisect:switch"), "{patterns:?}");
     assert!(patterns.contains(&"incast:4"), "{patterns:?}");
-    assert!(bandwidths.iter().any(|of| of["theory"].is_number()));
+    assert!(bandwidths.iter().any(|bandwidth| bandwidth["theory"].is_number()));
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn cap_makes_the_load_partial() {
     assert_eq!(settings["is_partial"], true, "{document}");
     assert!(settings["most_aggressors"].as_u64() <= Some(4), "{document}");
     let bandwidths = document["load"]["bandwidths"].as_array().expect("a list");
-    assert!(bandwidths.iter().all(|of| of["share_of_theory"].is_null()));
+    assert!(bandwidths.iter().all(|bandwidth| bandwidth["share_of_theory"].is_null()));
 }
 
 #[test]

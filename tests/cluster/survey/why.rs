@@ -171,7 +171,7 @@ fn slow_parallel_link_between_groups_is_the_cause() {
             let first = &why["causes"][0];
             if first["cause"] == "global-link" && first["confidence"] == "because" {
                 let evidence = first["evidence"].as_array().unwrap();
-                let tests: Vec<_> = evidence.iter().map(|of| &of["test"]).collect();
+                let tests: Vec<_> = evidence.iter().map(|item| &item["test"]).collect();
                 assert_eq!(tests, ["flow-heaps", "O fast", "O slow", "S", "B4"]);
                 return;
             }

@@ -274,10 +274,10 @@ fn writes_one_document_for_a_failure() {
     assert!(run["error"]["message"].as_str().unwrap().contains("7777"));
     assert!(run["addresses"].is_null());
     let results = run["results"].as_array().unwrap();
-    assert!(results.iter().all(|of| of["extent"] == "none") && results.len() == 2);
+    assert!(results.iter().all(|result| result["extent"] == "none") && results.len() == 2);
     // A size that was not measured meets no expectation.
     let verdicts = run["expectations"].as_array().unwrap();
-    assert!(verdicts.iter().all(|of| of["met"] == false) && verdicts.len() == 2);
+    assert!(verdicts.iter().all(|verdict| verdict["met"] == false) && verdicts.len() == 2);
 
     let output =
         Fabric::new().run(&["send-bw", "--loopback", "-d", "soft0", "-v", "7777", "--csv"]);
@@ -403,7 +403,7 @@ fn writes_each_format_if_interrupted() {
     );
     let mut table = csv::Reader::from_path(file("csv")).unwrap();
     assert_eq!(table.records().map(Result::unwrap).count(), 3);
-    let measured = extents.iter().filter(|of| *of != "none").count();
+    let measured = extents.iter().filter(|extent| *extent != "none").count();
     let logged = hdr_log::intervals(&read(&file("log")));
     assert_eq!(logged.len(), measured);
 }

@@ -240,9 +240,9 @@ impl Counters {
     }
 
     /// Whether the LNI of a counter, or the NIC, has no room for another pending operation.
-    fn is_full(&self, of: &TriggeredCounter) -> bool {
+    fn is_full(&self, counter: &TriggeredCounter) -> bool {
         let all: usize = self.table.iter().map(|(_, entry)| entry.pending.len()).sum();
-        self.pending_of(of.counter.lni) >= of.most_pending || all >= C_NUM_TLES as usize
+        self.pending_of(counter.counter.lni) >= counter.most_pending || all >= C_NUM_TLES as usize
     }
 
     /// Cancels the triggered operations of a counter. Trigger events report that; the other

@@ -206,7 +206,7 @@ fn tells_members_and_tasks_without_token_that_the_survey_has_failed() {
     let address = meeting.addresses[0];
     let others = thread::spawn(move || {
         let failures = [1, 2].map(|rank| join(&meeting, rank, COUNT).unwrap_err());
-        assert!(failures.iter().all(|of| of.is_printed()), "{failures:?}");
+        assert!(failures.iter().all(|failure| failure.is_printed()), "{failures:?}");
         // A rank of no process does not count.
         let _ = knock(&[address], COUNT);
         knock(&[address], 0)

@@ -62,7 +62,7 @@ fn excluded_by_all(diagnoses: &[Diagnosis]) -> Vec<String> {
     let Some((first, others)) = diagnoses.split_first() else {
         return Vec::new();
     };
-    let is_excluded = |id: &&String| others.iter().all(|of| of.excluded.contains(*id));
+    let is_excluded = |id: &&String| others.iter().all(|other| other.excluded.contains(*id));
     first.excluded.iter().filter(is_excluded).cloned().collect()
 }
 

@@ -40,11 +40,11 @@ pub fn explanation(
     for crossings in directions {
         let found = investigation.measure_links(crossings, evidence.test)?;
         let one = evaluated(cause, crossings, &found);
-        let confidence = |of: &Explanation| of.causes[0].confidence;
+        let confidence = |explanation: &Explanation| explanation.causes[0].confidence;
         let is_final = confidence(&one) <= Confidence::Probably;
         // A direction that is not slow now says less than one that is.
-        let is_open = |of: &Explanation| {
-            matches!(confidence(of), Confidence::Transient | Confidence::NotMeasured)
+        let is_open = |explanation: &Explanation| {
+            matches!(confidence(explanation), Confidence::Transient | Confidence::NotMeasured)
         };
         if is_final || best.as_ref().is_none_or(is_open) {
             best = Some(one);

@@ -207,7 +207,8 @@ fn states(control: &MemberControl, rank: u32, suspect: NicId) -> Vec<State> {
 /// Returns whether the NIC of another process can show what is normal: a fault of a node slows all
 /// of its NICs. Each software NIC stands for a node.
 fn is_apart(own: &Introduction, other: &Introduction) -> bool {
-    let device = |of: &Introduction| of.nics.first().map(|nic| nic.device.clone());
+    let device =
+        |introduction: &Introduction| introduction.nics.first().map(|nic| nic.device.clone());
     let is_software = own.nics.iter().any(|nic| nic.simulated);
     !is_same_host(&own.host, &other.host) || is_software && device(own) != device(other)
 }

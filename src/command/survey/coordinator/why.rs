@@ -73,9 +73,9 @@ impl CoordinatorLoop<'_> {
             is_over || ends.is_some_and(|end| left(end) < OF_CULPRIT)
         };
         if is_late() {
-            let causes = culprits.iter().map(|of| of.cause);
+            let causes = culprits.iter().map(|culprit| culprit.cause);
             let causes = causes.chain(of_fabric.iter().map(|of| of.cause));
-            let causes = causes.chain(links.iter().map(|of| of.cause));
+            let causes = causes.chain(links.iter().map(|link| link.cause));
             explanations.extend(causes.map(|cause| left_out(cause, NO_TIME)));
             return Ok(());
         }
@@ -90,11 +90,13 @@ impl CoordinatorLoop<'_> {
             notes.add(&format!("reading the files of {nics} left untested"));
         }
         let beside = |nic| controls(&self.control.members, &states, &culprits, nic);
-        let controls: Vec<Vec<NicId>> = culprits.iter().map(|of| beside(of.nic)).collect();
-        let all = culprits.iter().map(|of| of.nic).chain(controls.iter().flatten().copied());
+        let controls: Vec<Vec<NicId>> =
+            culprits.iter().map(|culprit| beside(culprit.nic)).collect();
+        let all =
+            culprits.iter().map(|culprit| culprit.nic).chain(controls.iter().flatten().copied());
         let rank = |nic: NicId| roster.node_of(nic).rank;
         let ranks: BTreeSet<u32> = all.map(rank).collect();
-        let beside_part = |of: &FabricPart| of.nics.first().copied().map(beside);
+        let beside_part = |part: &FabricPart| part.nics.first().copied().map(beside);
         let beside_parts = of_fabric.iter().map(|of| beside_part(of).unwrap_or_default());
         let beside_parts: Vec<Vec<NicId>> = beside_parts.collect();
         let in_parts = of_fabric.iter().flat_map(|of| &of.nics);
@@ -145,7 +147,8 @@ impl CoordinatorLoop<'_> {
             let controls: Vec<NicId> = controls.into_iter().filter(is_usable).collect();
             let others = first.readings_of(&controls, &roster);
             let signature = signature(culprit, &own, &others);
-            let is_known = |of: &Diagnosed| signature.is_some() && of.signature == signature;
+            let is_known =
+                |diagnosed: &Diagnosed| signature.is_some() && diagnosed.signature == signature;
             if let Some(index) = diagnosed.iter().position(is_known) {
                 same.push((culprit, index));
                 continue;
@@ -206,9 +209,9 @@ impl CoordinatorLoop<'_> {
                 left_out(culprit.cause, CHANGED)
             });
         }
-        let place = |of: &Explanation| {
+        let place = |explanation: &Explanation| {
             let mut causes = verdict.causes.iter();
-            let place = causes.position(|cause| cause.unit == of.culprit);
+            let place = causes.position(|cause| cause.unit == explanation.culprit);
             place.unwrap_or(usize::MAX)
         };
         explanations.sort_by_key(place);
@@ -225,14 +228,14 @@ fn shared_by_kind(
     roster: &Roster,
 ) -> Vec<SharedValue<Unit>> {
     let mut nodes = BTreeSet::new();
-    let of_nodes = culprits.iter().filter(|of| nodes.insert(roster.nic(of.nic).node));
+    let of_nodes = culprits.iter().filter(|culprit| nodes.insert(roster.nic(culprit.nic).node));
     let read = of_nodes.map(|of| (of.cause.unit, checks.readings(of.nic, roster)));
     let controls: BTreeSet<NicId> = controls.iter().flatten().copied().collect();
     let controls: Vec<NicId> = controls.into_iter().collect();
     let others = checks.readings_of(&controls, roster);
     let groups = by_kind(read.collect()).into_iter();
     let values = groups.flat_map(|group| {
-        let alike = others.iter().filter(|of| is_same_kind(&group[0].1, of));
+        let alike = others.iter().filter(|other| is_same_kind(&group[0].1, other));
         shared_values(&group, &alike.cloned().collect::<Vec<_>>())
     });
     values.collect()
@@ -253,7 +256,7 @@ pub fn controls(
         let state = states[nic.index()];
         matches!(state, nics::State::Good | nics::State::Untested)
             && members.addresses[nic.index()].is_some()
-            && culprits.iter().all(|of| roster.nic(of.nic).node != node)
+            && culprits.iter().all(|culprit| roster.nic(culprit.nic).node != node)
     };
     let mut usable: Vec<NicId> = roster.nic_ids().filter(is_usable).collect();
     usable.sort_by_key(|nic| {

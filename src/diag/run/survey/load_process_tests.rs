@@ -137,7 +137,7 @@ fn incast_has_equal_shares_beside_busy_loops() {
         let is_equal = |(least, most): (&u64, &u64)| *least as f64 >= 0.9 * *most as f64;
         shares.len() == 4
             && least.zip(most).is_some_and(is_equal)
-            && sources.iter().all(|of| of.waited_percent == 0)
+            && sources.iter().all(|source| source.waited_percent == 0)
     });
 }
 

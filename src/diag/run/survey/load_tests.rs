@@ -61,7 +61,7 @@ pub fn block(begins_ns: u64, slot: Duration, tasks: Vec<(u32, LoadPart)>) -> Loa
 }
 
 pub fn of(report: &LoadReport, nic: u32) -> &LoadResult {
-    let mut of_nic = report.results.iter().filter(|of| of.nic == NicId(nic));
+    let mut of_nic = report.results.iter().filter(|result| result.nic == NicId(nic));
     let one = of_nic.next().expect("a result");
     assert!(of_nic.next().is_none());
     one
@@ -130,7 +130,7 @@ fn sends_always(result: &LoadResult) -> bool {
     let LoadAnswer::Sent { bytes, unreached } = &result.answer else {
         return false;
     };
-    unreached.is_empty() && bytes.iter().all(|of| *of > 0)
+    unreached.is_empty() && bytes.iter().all(|byte| *byte > 0)
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn aggressors_count_bytes_in_all_parts() {
     let addresses = [20, 21, 22].map(|nic| Ok(rig.address(nic)));
     assert_eq!(report.addresses, addresses);
     let LoadAnswer::Sent { bytes, .. } = &of(&report, 20).answer else { unreachable!() };
-    assert!(bytes.iter().all(|of| of % SIZE == 0));
+    assert!(bytes.iter().all(|byte| byte % SIZE == 0));
     let watched = rig.run_until(&tasks, |report| of(report, 22).answer == LoadAnswer::Present);
     let counters = &of(&watched, 22).counters;
     let unmarked = |(of, count): &(Watched, u64)| *of == Watched::Unmarked && *count > 0;
@@ -163,7 +163,7 @@ fn aggressor_leaves_out_peer_that_failed() {
         panic!("{report:?}")
     };
     assert_eq!(unreached, &[1]);
-    assert!(bytes.iter().any(|of| *of > 0));
+    assert!(bytes.iter().any(|byte| *byte > 0));
     let tasks = [(20, send(vec![dead]))];
     let report = rig.run_until(&tasks, |report| !is_untested(of(report, 20)));
     let LoadAnswer::Failed(why) = &of(&report, 20).answer else { panic!("{report:?}") };

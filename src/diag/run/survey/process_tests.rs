@@ -328,11 +328,11 @@ fn reports_counters_of_initiator() {
     group.stage = Stage::Sweep;
     let result = group.result(1, 0);
     assert!(result.retries() > 0);
-    let is_error = |of: &CounterEvidence| ERROR_COUNTERS.contains(&of.counter.as_str());
+    let is_error = |evidence: &CounterEvidence| ERROR_COUNTERS.contains(&evidence.counter.as_str());
     assert!(result.counters.iter().all(is_error), "{:?}", result.counters);
     group.stage = Stage::Retest(1);
     let counters = group.result(1, 0).counters;
-    let timeouts = counters.iter().find(|of| of.counter == "pct_spt_timeouts");
+    let timeouts = counters.iter().find(|counter| counter.counter == "pct_spt_timeouts");
     let timeouts = timeouts.unwrap_or_else(|| panic!("{counters:?}"));
     assert!(timeouts.nic == NicId(1) && timeouts.change > 0);
     assert_eq!(group.result(0, 1).counters, []);
