@@ -4,8 +4,8 @@
 //!
 //! Only `check` has these limits: threads that read cost time, which other commands measure.
 //!
-//! A counter that is there but cannot be read, as of a NIC in reset, is remembered with the reason: it
-//! differs from a file that the driver does not have.
+//! A counter that is there but cannot be read, as of a NIC in reset, is remembered with the reason:
+//! it differs from a file that the driver does not have.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -39,8 +39,8 @@ const NO_ANSWER: &str = "no answer";
 /// The directory of the counters of a NIC (health.md 1).
 const COUNTERS: &str = "telemetry";
 
-/// Errors of the counters of a device that is in reset, failed or was removed. A sensor that a board
-/// lacks may give them too.
+/// Errors of the counters of a device that is in reset, failed or was removed. A sensor that a
+/// board lacks may give them too.
 const OF_DEVICE: [Errno; 4] = [Errno::IO, Errno::NXIO, Errno::NODEV, Errno::REMOTEIO];
 
 static IS_LIMITED: AtomicBool = AtomicBool::new(false);

@@ -50,6 +50,21 @@ fn tick_between(receiver: Session, sender: &Session) {
     assert!(failure.message().ends_with(" was interrupted here"), "{failure}");
 }
 
+/// Ticks that a side leaves unread reset its connection.
+#[test]
+fn unread_ticks_do_not_hide_the_interrupt_notice() {
+    for _ in 0..20 {
+        let (server, client) = pair();
+        let mut stream = server.connection.stream();
+        stream.write_all(&TICK.to_le_bytes()).unwrap();
+        client.connection.wait(LONG).unwrap();
+        client.send_interrupt_notice();
+        drop(client);
+        let seen = server.barrier("Post-run", LONG).unwrap_err();
+        assert!(seen.message().contains("was interrupted"), "{seen}");
+    }
+}
+
 #[test]
 fn ticks_are_no_messages() {
     let (server, client) = pair();

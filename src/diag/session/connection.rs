@@ -224,6 +224,7 @@ impl Connection {
     pub fn send_interrupt_notice(&self) {
         // A peer that has ended does not need the notice.
         let _ = (&self.stream).write_all(&INTERRUPT_NOTICE.to_le_bytes());
+        discard(&self.stream);
     }
 
     /// Sends the reason why this side cannot run, which only a cxidiag peer understands.
