@@ -278,7 +278,20 @@ impl Connection {
     pub fn send(&self, payload: &[u8]) -> Result<(), LinkError> {
         (&self.stream).write_all(&message(payload)).map_err(|error| match error.kind() {
             ErrorKind::WouldBlock => LinkError::Late(ANSWER_LIMIT),
-            _ => error.into(),
+            _ => match error.into() {
+                LinkError::Closed => self.last_notice().unwrap_or(LinkError::Closed),
+                other => other,
+            },
+        })
+    }
+
+    /// Returns the notice that the peer sent before it closed the connection, if it is unread.
+    fn last_notice(&self) -> Option<LinkError> {
+        let mut bytes = [0; 64];
+        let count = self.peek(&mut bytes).ok()?;
+        Some(match wire::notice(&bytes[..count])? {
+            Notice::Interrupt => LinkError::InterruptNotice,
+            Notice::Refusal => self.refusal_behind_messages(),
         })
     }
 
