@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 use crate::harness::paused::{Side, port};
 use crate::harness::relay::Relay;
-use crate::harness::{Fabric, assert_status, assert_success, stderr, stdout};
+use crate::harness::{
+    Fabric, assert_status, assert_success, is_notice, stderr, stdout, whole_stderr,
+};
 
 /// Three sizes: a run that ends after the first has not printed all results. A client may complete
 /// the second one while its server stops, but not the third.
@@ -245,9 +247,9 @@ impl Case {
             return;
         }
         assert_eq!(survivor.status.code(), Some(1), "{self:?}: {survivor:?}");
-        let said = stderr(survivor);
+        let said = whole_stderr(survivor);
         let (notices, lines): (Vec<&str>, Vec<&str>) =
-            said.lines().partition(|line| line.contains(": no answer from the "));
+            said.lines().partition(|line| is_notice(line));
         if self.blow == Blow::Stop && ["set-up", "ready"].contains(&self.phase) {
             let is_told = |line: &&str| line.contains(" at the ready barrier for ");
             assert!(notices.iter().any(is_told), "{self:?}: {said}");

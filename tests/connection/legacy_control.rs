@@ -4,7 +4,7 @@
 use std::process::Output;
 
 use crate::harness::legacy::{Peer, Replayed, all, block, legacy};
-use crate::harness::{Fabric, assert_status, stdout, without_notices};
+use crate::harness::{Fabric, assert_status, stdout};
 
 /// The error of cxidiag when the replay has come to its end.
 const GONE: &str = "closed the connection";
@@ -83,7 +83,7 @@ fn assert_fails(output: &Output, texts: &[&str]) {
         assert!(error.contains(text), "{text:?} is not in {error:?}");
     }
     let is_note = |line: &&str| line.contains(": without effect: ");
-    let lines = without_notices(&error).filter(|line| !is_note(line));
+    let lines = error.lines().filter(|line| !is_note(line));
     assert!(lines.count() <= 2, "{error}");
 }
 
@@ -97,7 +97,7 @@ fn assert_refuses(output: &Output, texts: &[&str]) {
     }
     assert!(error.contains(": refused a client: "), "{error}");
     let is_delay = |line: &&str| line.contains(": no answer to a ");
-    assert_eq!(without_notices(&error).filter(|line| !is_delay(line)).count(), 1, "{error}");
+    assert_eq!(error.lines().filter(|line| !is_delay(line)).count(), 1, "{error}");
 }
 
 /// Runs cxidiag in both roles against a replay.

@@ -4,7 +4,7 @@
 use std::process::Output;
 
 use crate::harness::legacy::{Run, all};
-use crate::harness::{self, Fabric, assert_status, stdout, without_notices};
+use crate::harness::{self, Fabric, assert_status, stdout};
 use plan::run_options::Side;
 
 /// Tool | options that change what a NIC does | these options as fields of the option block. A
@@ -313,7 +313,7 @@ fn fails_if_the_peer_deviates_in_a_run() {
         let ended = fabric.against_legacy(side, tool, options, Some((at, what)));
         let error = assert_status(&ended.cxidiag, 1);
         assert!(error.contains(text), "{side:?} {tool} {at}={what}: {error}");
-        assert!(without_notices(&error).count() <= 2, "{side:?} {tool} {at}={what}: {error}");
+        assert!(error.lines().count() <= 2, "{side:?} {tool} {at}={what}: {error}");
     });
 }
 

@@ -14,7 +14,7 @@ use crate::harness::paused::Side;
 use crate::harness::relay::Relay;
 use crate::harness::{
     CXIDIAG, Command, Fabric, LIBCXI, Process, Server, assert_status, assert_success, finish,
-    stderr, stdout, tools,
+    stderr, stdout, tools, whole_stderr,
 };
 
 /// Starts a server whose clients measure with soft0 unless they ask for another NIC.
@@ -190,7 +190,9 @@ fn client_tells_whom_it_waits_for_after_a_damaged_byte() {
     let mut server = serve_with_limits_by(&fabric, 15);
     let relay = Relay::damaging(&server.port, b" queue ", b" quEue ");
     let args = format!("write-lat 127.0.0.1 -p {} -d soft1 -n 3", relay.port);
-    let error = assert_status(&finish(fabric.command(&args)), 1);
+    let ended = finish(fabric.command(&args));
+    assert_status(&ended, 1);
+    let error = whole_stderr(&ended);
     let [notice, failure] = error.lines().collect::<Vec<_>>()[..] else {
         panic!("{error}");
     };

@@ -315,18 +315,28 @@ pub fn finish(mut command: Command) -> Output {
 }
 
 pub fn stdout(output: &Output) -> String {
-    without_wait_for_cpu(std::str::from_utf8(&output.stdout).expect("text"))
+    without_waits(std::str::from_utf8(&output.stdout).expect("text"))
 }
 
 pub fn stderr(output: &Output) -> String {
-    without_wait_for_cpu(std::str::from_utf8(&output.stderr).expect("text"))
+    without_waits(&whole_stderr(output))
 }
 
-/// Returns the text without the line about a CPU that was taken away, which depends on what else
-/// runs on the machine.
-pub fn without_wait_for_cpu(text: &str) -> String {
-    let lines = text.split_inclusive('\n');
-    lines.filter(|line| !line.starts_with("CPU taken away for ")).collect()
+/// Returns what a process printed on stderr, with the lines about long waits.
+pub fn whole_stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("text")
+}
+
+/// Returns the text without the lines about a CPU that was taken away and about long waits for the
+/// peer, which depend on what else runs on the machine.
+pub fn without_waits(text: &str) -> String {
+    let is_of_wait = |line: &str| line.starts_with("CPU taken away for ") || is_notice(line);
+    text.split_inclusive('\n').filter(|line| !is_of_wait(line)).collect()
+}
+
+/// Returns whether a line is about a long wait for the peer.
+pub fn is_notice(line: &str) -> bool {
+    line.contains(": no answer from the ")
 }
 
 /// Fails unless the process ended with status 0 and printed nothing on stderr, except that it had
@@ -336,15 +346,10 @@ pub fn without_wait_for_cpu(text: &str) -> String {
 pub fn assert_success(output: &Output) {
     let errors = stderr(output);
     assert!(output.status.success(), "{}: {errors}", output.status);
-    let expected = [": no answer to a ", ": no answer from the ", " threads share "];
+    let expected = [": no answer to a ", " threads share "];
     let is_expected = |line: &&str| expected.iter().any(|words| line.contains(words));
     let unexpected = errors.lines().find(|line| !is_expected(line));
     assert_eq!(unexpected, None, "{errors}");
-}
-
-/// Returns the lines of `text` without those about long waits for the peer.
-pub fn without_notices(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().filter(|line| !line.contains(": no answer from the "))
 }
 
 /// Fails unless the process ended with this status, and returns its stderr.

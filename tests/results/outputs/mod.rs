@@ -384,7 +384,7 @@ fn writes_each_format_if_interrupted() {
     assert!(killed.unwrap().success());
     let output = client.finish();
     lines.read_to_string(&mut text).unwrap();
-    let text = harness::without_wait_for_cpu(&text);
+    let text = harness::without_waits(&text);
     assert_eq!(output.status.code(), Some(130), "{text}");
     let run = document(&output);
     assert_eq!((&run["status"], &run["exit_status"]), (&json!("interrupted"), &json!(130)));
