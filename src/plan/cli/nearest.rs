@@ -36,13 +36,12 @@ pub fn question(names: &[impl AsRef<str>]) -> String {
 
 /// Options of perftest and iperf3 that have other names here, the long option that a command needs
 /// for the remedy, and the remedy.
-const FOREIGN: [(&[&str], &str, &str); 7] = [
+const FOREIGN: [(&[&str], &str, &str); 6] = [
     (&["--run_infinitely"], "duration", "-D sets a time, Ctrl-C ends a run with its results"),
     (&["--report_gbits"], "unit", "use --unit=Gb/s"),
     (&["-J"], "json", "use --json"),
     (&["--ib-dev", "--ib_dev"], "device", "use --device"),
     (&["-c", "--client"], "port", "the server is an argument without an option"),
-    (&["-x", "--gid-index"], "device", "a Slingshot NIC has no GID index"),
     (&["-F", "--CPU-freq"], "device", "CPU frequencies are not checked"),
 ];
 

@@ -251,7 +251,8 @@ mod tests {
             ("c6 07 07", Some((1, Immediate(7)))),      // movb $7, (%rdi)
             ("66 c7 07 fe ff", Some((2, Immediate(u64::MAX - 1)))), // movw $-2, (%rdi)
             ("c7 87 80 00 00 00 0a 00 00 00", Some((4, Immediate(10)))), // movl $10, 0x80(%rdi)
-            ("48 c7 87 80 00 00 00 ff ff ff ff", Some((8, Immediate(u64::MAX)))), // movq $-1, 0x80(%rdi)
+            // movq $-1, 0x80(%rdi)
+            ("48 c7 87 80 00 00 00 ff ff ff ff", Some((8, Immediate(u64::MAX)))),
             // movq $10, 0x12345(%rip)
             ("48 c7 05 45 23 01 00 0a 00 00 00", Some((8, Immediate(10)))),
             ("4c 87 17", Some((8, Exchange(10)))), // xchgq %r10, (%rdi)
