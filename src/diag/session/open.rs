@@ -1,7 +1,7 @@
 //! An open session: what both sides exchange from the end of the handshake to the last barrier.
 
 use std::cell::{Cell, RefCell};
-use std::net::SocketAddr;
+use std::net::{Shutdown, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -312,5 +312,7 @@ impl Drop for Session {
         if interrupt::requested() {
             self.send_interrupt_notice();
         }
+        // The thread of the ticks may hold the connection open for a moment.
+        let _ = self.connection.stream().shutdown(Shutdown::Both);
     }
 }

@@ -10,7 +10,7 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
@@ -24,11 +24,11 @@ pub const INTERVAL: Duration = Duration::from_secs(2);
 /// Niceness of the thread: the lowest priority.
 const NICENESS: i32 = 19;
 
-/// The thread that sends the ticks. It ends when this value is dropped.
+/// The thread that sends the ticks. It ends soon after this value is dropped. Nobody waits for it:
+/// beside busy programs, a thread with the lowest priority may get a CPU late.
 #[derive(Debug)]
 pub struct Ticker {
-    running: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    _running: Sender<()>,
 }
 
 impl Ticker {
@@ -45,17 +45,7 @@ impl Ticker {
                 && stream.write_all(&TICK.to_le_bytes()).is_ok()
             {}
         };
-        let thread = thread::Builder::new().name("ticks".into()).spawn(tick);
-        Some(Self { running: Some(running), thread: Some(thread.ok()?) })
-    }
-}
-
-impl Drop for Ticker {
-    fn drop(&mut self) {
-        self.running.take();
-        // The thread holds the connection open until its end.
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
+        thread::Builder::new().name("ticks".into()).spawn(tick).ok()?;
+        Some(Self { _running: running })
     }
 }
