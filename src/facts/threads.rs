@@ -1,6 +1,6 @@
 //! Threads of this program.
 
-use std::thread::{self, JoinHandle};
+use std::thread::{self, JoinHandle, Scope, ScopedJoinHandle};
 
 use crate::error::{Context, Failure, not_started};
 
@@ -20,6 +20,18 @@ pub fn start<T: Send + 'static>(
     thread.map_err(not_started).environment(WHAT)
 }
 
+/// Starts a thread that ends with `scope`.
+///
+/// # Errors
+///
+/// The errors of [`start`].
+pub fn start_in<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> T + Send + 'scope,
+) -> Result<ScopedJoinHandle<'scope, T>, Failure> {
+    thread::Builder::new().spawn_scoped(scope, work).map_err(not_started).environment(WHAT)
+}
+
 /// Calls `work` in `most` threads at once, or in as many as can be started. Returns when all have
 /// ended.
 ///
@@ -29,10 +41,10 @@ pub fn start<T: Send + 'static>(
 pub fn share(most: usize, work: impl Fn() + Sync) -> Result<(), Failure> {
     thread::scope(|scope| {
         for count in 0..most {
-            match thread::Builder::new().spawn_scoped(scope, &work) {
+            match start_in(scope, &work) {
                 // The others do the work.
                 Err(_) if count > 0 => break,
-                started => started.map_err(not_started).environment(WHAT)?,
+                started => started?,
             };
         }
         Ok(())

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -14,7 +14,8 @@ use super::columns::Layout;
 use super::intervals::{Interval, Intervals, Reading, Series};
 use super::stream::SharedOutput;
 use super::text;
-use facts::error::{Context, Failure};
+use facts::error::Failure;
+use facts::threads;
 use measure::{Clock, Gauge, LatencyCounts, MonotonicRaw};
 
 /// Longest time between two checks whether a size has begun.
@@ -122,17 +123,14 @@ impl Sampler {
             out,
             latencies: (!layout.tool.measures_bandwidth()).then(LatencyCounts::none),
         };
-        let thread = thread::Builder::new()
-            .name("intervals".into())
-            .spawn(move || {
-                for size in received {
-                    if let Some(sampled) = work.sample(&size) {
-                        // Fails only if the reporter does not wait for it.
-                        let _ = size.sampled.send(sampled);
-                    }
+        let thread = threads::start("intervals", move || {
+            for size in received {
+                if let Some(sampled) = work.sample(&size) {
+                    // Fails only if the reporter does not wait for it.
+                    let _ = size.sampled.send(sampled);
                 }
-            })
-            .environment("cannot start a thread")?;
+            }
+        })?;
         Ok(Self { sizes: Some(sizes), running: None, thread: Some(thread) })
     }
 

@@ -14,11 +14,12 @@ use cluster::launcher::{LauncherTask, nodes_of_tasks};
 use cluster::meeting_point::MeetingPoint;
 use cluster::survey::timetable::Introduction;
 use cluster::tree::{Bounds, Event, JOIN_LIMIT, Order, Root};
-use facts::error::{Context, Failure, Kind, not_started};
+use facts::error::{Context, Failure, Kind};
 use facts::host::{HostIndex, host_name};
 use facts::limit;
 use facts::net::listener::{Listener, Reach};
 use facts::number::time_text;
+use facts::threads;
 use facts::token::Token;
 use report::check_fleet::NodeCheck;
 
@@ -102,8 +103,7 @@ fn gather(
     let mut root = Root::listen(listener, published.token.clone(), task.size)?;
     let mut others = Others::new(task, request.window.unwrap_or_default());
     let own = thread::scope(|scope| {
-        let thread = thread::Builder::new().spawn_scoped(scope, || document(request, task));
-        let own = thread.map_err(not_started).environment("cannot start a thread")?;
+        let own = threads::start_in(scope, || document(request, task))?;
         others.receive(&mut root)?;
         own.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     });

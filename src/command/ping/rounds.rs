@@ -12,9 +12,10 @@ use crossbeam_channel::unbounded;
 use super::super::probe::Probe;
 use facts::advice::{Situation, remedy};
 use facts::device::DeviceName;
-use facts::error::{Context, Failure, Kind, Step, not_started};
+use facts::error::{Failure, Kind, Step};
 use facts::interrupt;
 use facts::number::time_text;
+use facts::threads;
 use report::outcome::Problem;
 use report::ping::{Answer, OPERATIONS, Operation, Ping};
 use report::ping_text;
@@ -105,10 +106,10 @@ impl Rounds {
                         let _ = answered.send((index, self.operations(host, *device)));
                     }
                 };
-                match thread::Builder::new().spawn_scoped(scope, measure) {
+                match threads::start_in(scope, measure) {
                     // The others measure.
                     Err(_) if count > 0 => break,
-                    started => started.map_err(not_started).environment("cannot start a thread")?,
+                    started => started?,
                 };
             }
             drop(answered);

@@ -12,9 +12,10 @@ use cxi::placement::Confined;
 use super::pairs::{End, Pair, PairProgress, PairsLoop};
 use super::watchdog::Notices;
 use crate::bench::api::Lists;
-use facts::error::{Failure, not_started};
+use facts::error::Failure;
 use facts::interrupt;
 use facts::rate::{Pacer, Period};
+use facts::threads;
 use measure::wait_policy::Limits;
 use measure::{Clock, Gauge, Supervisor, WaitPolicy};
 use node::explain::Explain;
@@ -81,12 +82,9 @@ impl<C: Clock + Sync> Measurement<'_, C> {
                 let places = Places { first, count };
                 first += share.len();
                 let work = move || self.work(share, places, *cpu, limits, gate);
-                match thread::Builder::new().spawn_scoped(scope, work) {
+                match threads::start_in(scope, work) {
                     Ok(worker) => workers.push(worker),
-                    Err(error) => {
-                        let error = not_started(error);
-                        gate.stop(Failure::environment(format!("cannot start a thread: {error}")));
-                    }
+                    Err(failure) => gate.stop(failure),
                 }
             }
             let _stop = StopOnPanic(&gate);
