@@ -96,7 +96,7 @@ impl LoadResult {
         if self.counters.len() > MOST_COUNTERS {
             return Err("it has reported too many counters".into());
         }
-        if self.counters.iter().any(|(_, by)| *by > LARGEST_CHANGE) {
+        if self.counters.iter().any(|(_, change)| *change > LARGEST_CHANGE) {
             return Err("it has reported a counter out of range".into());
         }
         match (&mut self.answer, part) {

@@ -29,7 +29,8 @@ pub enum Certainty {
     Transient,
     /// The part was outside the limits, and no retest has confirmed it.
     Suspect,
-    /// Retests have confirmed that the part is outside the limits.
+    /// Retests have confirmed that the part is outside the limits, or counters of damaged or lost
+    /// packets have changed in most of its pairs.
     Bad,
 }
 

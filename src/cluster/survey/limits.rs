@@ -229,10 +229,10 @@ impl ResultStore {
         for class in Class::ALL {
             let of_class = || pairs.iter().filter(|one| one.class == class);
             let own: Vec<&Observation> = of_class().copied().collect();
-            let of = statistics(&own, self.of_bandwidth(test));
-            let figures = of_class().filter(|one| !one.reading(of[0]).is_bound);
+            let choice = statistics(&own, self.of_bandwidth(test));
+            let figures = of_class().filter(|one| !one.reading(choice[0]).is_bound);
             if figures.count() >= LEAST_FIGURES {
-                candidates.insert(class, of);
+                candidates.insert(class, choice);
             }
         }
         candidates

@@ -244,7 +244,9 @@ mod tests {
             cluster.faults = vec![Fault::slow(links, Direction::Both, 1.05 * ratio)];
             let findings = survey(&mut cluster, "random:4", seed);
             let is_seen = |cause: &Cause| match cause.unit {
-                Unit::Path(pair) => crossing(&cluster.roster, pair).map(|of| of.0) == Some(links),
+                Unit::Path(pair) => {
+                    crossing(&cluster.roster, pair).map(|(unit, _)| unit) == Some(links)
+                }
                 unit => unit == links,
             };
             found += u32::from(findings.causes.iter().any(is_seen));

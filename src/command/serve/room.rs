@@ -111,7 +111,7 @@ impl Room<'_> {
         if unfinished >= UNFINISHED {
             let memory = time_text(MEMORY);
             return Err(format!(
-                "{unfinished} clients of {host} have not finished their handshake within {memory}"
+                "{unfinished} clients of {host} left their handshake unfinished in the last {memory}"
             ));
         }
         let most = self.most;
@@ -248,7 +248,7 @@ mod tests {
     fn unfinished_handshakes_count_against_their_host() {
         let one = [client(3, Progress::Arrived)];
         assert_eq!(place(&one, &unfinished(1, UNFINISHED - 1), 8), Ok(None));
-        let reason = "8 clients of 10.1.1.1 have not finished their handshake within 1m";
+        let reason = "8 clients of 10.1.1.1 left their handshake unfinished in the last 1m";
         assert_eq!(place(&one, &unfinished(1, 20), 8), Err(reason.into()));
         assert_eq!(place(&one, &unfinished(2, 20), 8), Ok(None));
         // With its unfinished handshakes, a host is a crowd.

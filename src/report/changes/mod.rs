@@ -129,8 +129,8 @@ impl Changes {
     /// Something got worse, or it is unclear whether something did.
     pub fn result(&self) -> Result<(), Failure> {
         let parts = |verdict: ChangeVerdict| {
-            let parts = self.changes.iter().filter(move |of| of.verdict == verdict);
-            let mut parts: Vec<&str> = parts.map(|of| of.part.as_str()).collect();
+            let parts = self.changes.iter().filter(move |change| change.verdict == verdict);
+            let mut parts: Vec<&str> = parts.map(|change| change.part.as_str()).collect();
             parts.dedup();
             parts
         };

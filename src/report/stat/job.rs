@@ -65,7 +65,7 @@ impl JobStat {
     /// earlier command.
     pub fn with_series(self, mut series: Vec<NodeSeries>) -> Self {
         let nodes = HostIndex::new(self.nodes.iter().map(|node| node.node.as_str()));
-        series.retain(|of| nodes.find(&of.head.node).is_some());
+        series.retain(|one| nodes.find(&one.head.node).is_some());
         Self { series, ..self }
     }
 
