@@ -269,7 +269,7 @@ fn server_gives_up_a_client_that_is_stopped_while_it_measures() {
     client.wait_for_pause();
     client.signal("STOP");
     let line = server.wait_for(" write-lat on soft0: failed after ");
-    let reason = " sent nothing for 6 s at the Post-run barrier: its process does not run\n";
+    let reason = " sent nothing for 6 s at the Post-run barrier, not even a tick\n";
     assert!(line.ends_with(reason), "{line}");
     client.go_on();
     client.signal("CONT");

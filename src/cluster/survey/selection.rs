@@ -423,3 +423,32 @@ fn keep_significant(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{Cluster, pair};
+    use super::*;
+
+    /// Returns the parts that explain why these pairs of three groups with four NICs are slow.
+    fn slow_parts(slow: &[Pair]) -> Vec<Unit> {
+        let roster = Cluster::new([3, 1, 4, 1], &["write-lat"], 1).roster;
+        let all = (0..12).flat_map(|one| (0..12).map(move |other| pair(one, other)));
+        let is_between = |pair: &Pair| pair.initiator.0 / 4 == 0 && pair.target.0 / 4 == 1;
+        // The groups 0 and 1 have these pairs with each other, and no further one.
+        let others = all.filter(|pair| !pair.is_loopback());
+        let others = others.filter(|pair| !is_between(pair) && !is_between(&pair.reversed()));
+        let good = others.map(|pair| PairResidual { pair, value: 0.0 });
+        let slow = slow.iter().map(|pair| PairResidual { pair: *pair, value: 1.0 });
+        let pairs: Vec<PairResidual> = good.chain(slow).collect();
+        select(&pairs, 0.3, &roster).effects.iter().map(|effect| effect.unit).collect()
+    }
+
+    #[test]
+    fn links_are_slow_if_several_nics_on_both_sides_are_late() {
+        let links = [Unit::GroupPair(0, 1)];
+        assert_eq!(slow_parts(&[pair(0, 4), pair(1, 5), pair(2, 6), pair(3, 7)]), links);
+        let of_one_nic = [pair(0, 4), pair(0, 5), pair(0, 6), pair(0, 7)];
+        assert!(!slow_parts(&of_one_nic).contains(&links[0]));
+        assert!(!slow_parts(&of_one_nic.map(Pair::reversed)).contains(&links[0]));
+    }
+}

@@ -72,10 +72,9 @@ impl LinkError {
             Self::Stopped(silence) => {
                 let silence = silence.as_secs();
                 Failure::environment(format!(
-                    "the peer ({peer}) sent nothing for {silence} s {doing}: its process does \
-                     not run"
+                    "the peer ({peer}) sent nothing for {silence} s {doing}, not even a tick"
                 ))
-                .with_hint("it is stopped (Ctrl-Z, a debugger), or its node is overloaded")
+                .with_hint("its process is stopped (Ctrl-Z, a debugger), or its node overloaded")
             }
             Self::TooLong { length, most } => Failure::environment(format!(
                 "the peer ({peer}) announced {length} bytes {doing} (at most {most} allowed)"

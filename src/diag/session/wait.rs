@@ -113,8 +113,8 @@ impl LongWait {
     /// Returns the line about the wait for `peer`.
     pub fn text(&self, peer: &str, doing: &str) -> String {
         let limit = self.limit.map(|limit| format!("{} s", limit.as_secs()));
-        let silence = (self.silence)
-            .map(|silence| format!("{} s if its process does not run", silence.as_secs()));
+        let silence =
+            (self.silence).map(|silence| format!("{} s without a tick", silence.as_secs()));
         let limits: Vec<String> = limit.into_iter().chain(silence).collect();
         let limits = if limits.is_empty() {
             String::new()
@@ -166,7 +166,7 @@ mod tests {
     fn informs_once_of_a_missing_answer() {
         let wait = Wait::for_answer("here", 600 * SECOND);
         assert_eq!(noticed(wait, None), line(2, " (limit: 600 s)"));
-        let both = " (limit: 600 s, 60 s if its process does not run)";
+        let both = " (limit: 600 s, 60 s without a tick)";
         assert_eq!(noticed(wait, Some(1000)), line(2, both));
         let unlimited = Wait::for_answer("here", Duration::MAX);
         assert_eq!(noticed(unlimited, None), line(2, ""));
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(noticed(wait, Some(1000)), None);
         let (second, text) = noticed(wait, Some(100)).unwrap();
         assert_eq!(second, 104);
-        assert!(text.contains(" here for 4 s (limit: 600 s, 60 s if "), "{text}");
+        assert!(text.contains(" here for 4 s (limit: 600 s, 60 s without "), "{text}");
     }
 
     #[test]
