@@ -6,7 +6,7 @@
 mod failures;
 mod machine;
 
-use crate::harness::{assert_status, assert_success, finish, stdout};
+use crate::harness::{CXIDIAG, Command, assert_status, assert_success, finish, stdout};
 use machine::{ALL, Amd, Intel, Machine, Nvidia, Runtime};
 
 /// Two writes whose payload lies on GPU 0.
@@ -208,4 +208,17 @@ fn maps_in_usual_way_and_in_other_one_if_it_is_refused() {
         assert_eq!(exports, usize::from(way == "dmabuf"), "{runtime:?} {options}");
         machine.assert_buffers(&[(0, 1)]);
     }
+}
+
+/// The script is for machines with a GPU, which the suite does not have.
+#[test]
+fn script_for_real_gpus_passes_on_stand_in() {
+    let machine = Machine::with(&[Nvidia]);
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/gpu/on-device");
+    let mut command = Command::new(script);
+    command.args([CXIDIAG, "64K"]);
+    command.env("LD_LIBRARY_PATH", machine.directory.path());
+    let text = stdout(&finish(command));
+    assert!(text.lines().count() > 20, "{text}");
+    assert!(text.lines().all(|line| line.contains(" ok, ")), "{text}");
 }
