@@ -50,7 +50,8 @@ pub fn usage() -> Usage {
         ],
         arguments: Completion::Files,
         about_arguments: "BASE and NEW are files that tools wrote with --json=FILE or --jsonl=FILE, with\n\
-                          one run or many; - is standard input. Give five runs a side: runs are ranked\n\
+                          one run or many, or what tools printed, also the legacy ones; - is\n\
+                          standard input. Give five runs a side: runs are ranked\n\
                           (test of Mann and Whitney) as soon as their numbers allow a level of 1% for\n\
                           each size, such as 5 and 5, 4 and 6, 3 and 8, or 1 and 99. With fewer runs,\n\
                           only large changes count. One run a side without --interval finds only drops\n\
@@ -214,15 +215,23 @@ fn common_tool<'a>(mut runs: impl Iterator<Item = &'a ReadRun>) -> Result<&'stat
 fn deciding<'a>(
     typed: Option<Metric>,
     tool: &Tool,
-    mut runs: impl Iterator<Item = &'a ReadRun>,
+    runs: impl Iterator<Item = &'a ReadRun>,
 ) -> Result<Metric, Failure> {
-    let deciding = typed.unwrap_or(match tool.defaults.lists {
-        Some(_) => Metric::Bandwidth,
-        None => Metric::Percentile(Percentile::MEDIAN),
+    let runs: Vec<&ReadRun> = runs.collect();
+    let printed = runs.iter().find(|run| run.outcome.is_printed());
+    let deciding = typed.unwrap_or(match (tool.defaults.lists, printed) {
+        (Some(_), _) => Metric::Bandwidth,
+        (None, Some(_)) => Metric::Mean,
+        (None, None) => Metric::Percentile(Percentile::MEDIAN),
     });
     if deciding.is_of_bandwidth() != tool.measures_bandwidth() {
         let allowed =
             format!("{} measures {}", tool.name, Metric::names(tool.measures_bandwidth()));
+        return Err(Failure::usage(invalid("figure", deciding, allowed)));
+    }
+    if let (Metric::Percentile(_), Some(printed)) = (deciding, printed) {
+        let file = &printed.file;
+        let allowed = format!("{file} is the text of a run, which has min, max, mean and stddev");
         return Err(Failure::usage(invalid("figure", deciding, allowed)));
     }
     let has = |run: &ReadRun, percent| {
@@ -231,7 +240,7 @@ fn deciding<'a>(
     };
     if let Metric::Percentile(percentile) = deciding
         && !Percentile::STANDARD.contains(&percentile)
-        && let Some(without) = runs.find(|run| !has(run, percentile.percent()))
+        && let Some(without) = runs.iter().find(|run| !has(run, percentile.percent()))
     {
         let names = Percentile::STANDARD.map(|percentile| percentile.to_string());
         let percent = percentile.percent();
@@ -319,7 +328,8 @@ fn options() -> Vec<OptionDef<ComparisonRequest>> {
         .explained(
             wrapped(
                 &format!(
-                    "Metric that decides (default: p50 for latencies, bw for bandwidths): {metrics}"
+                    "Metric that decides (default: p50 for latencies, mean if a file is text, bw for \
+                     bandwidths): {metrics}"
                 ),
                 EXPLANATION_WIDTH,
             ),

@@ -28,8 +28,9 @@ pub fn usage() -> Usage {
         about: "Draw results as one HTML page",
         synopsis: vec![("cxidiag report FILE... --output=PAGE".into(), "")],
         arguments: Completion::Files,
-        about_arguments: "FILE is what a tool wrote with --json=FILE or --jsonl=FILE, or compare,\n\
-                          survey or stat with --json=FILE; - is standard input.",
+        about_arguments: "FILE is what a tool wrote with --json=FILE or --jsonl=FILE, or printed, also a\n\
+                          legacy one, or what compare, survey or stat wrote with --json=FILE;\n\
+                          - is standard input.",
         options: arguments::entries(options()),
         remarks: vec![
             "The page loads nothing else: it can be mailed, and opened without a network.",

@@ -19,15 +19,23 @@ pub enum BandwidthUnit {
 impl BandwidthUnit {
     pub const ALL: [Self; 4] = [Self::Megabytes, Self::Gigabytes, Self::Mebibytes, Self::Gigabits];
 
+    /// Returns the unit in bytes per second.
+    pub fn bytes_per_s(self) -> f64 {
+        match self {
+            Self::Megabytes => 1e6,
+            Self::Gigabytes => 1e9,
+            Self::Mebibytes => 1_048_576.0,
+            Self::Gigabits => 125e6,
+        }
+    }
+
     /// Returns the bandwidth as text, without the unit.
     pub fn text(self, bytes_per_s: f64) -> String {
-        let (scale, decimals) = match self {
-            Self::Megabytes => (1e6, 2),
-            Self::Gigabytes => (1e9, 3),
-            Self::Mebibytes => (1_048_576.0, 2),
-            Self::Gigabits => (125e6, 3),
+        let decimals = match self {
+            Self::Megabytes | Self::Mebibytes => 2,
+            Self::Gigabytes | Self::Gigabits => 3,
         };
-        format!("{:.decimals$}", bytes_per_s / scale)
+        format!("{:.decimals$}", bytes_per_s / self.bytes_per_s())
     }
 }
 

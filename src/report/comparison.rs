@@ -272,7 +272,17 @@ impl Comparison {
             .collect();
         sizes.sort_unstable();
         sizes.dedup();
-        let shown = shown_metrics(tool, metric);
+        let mut shown = shown_metrics(tool, metric);
+        // The text of a run lacks percentiles.
+        if base.iter().chain(new).any(|run| run.outcome.is_printed()) {
+            shown.retain(|metric| {
+                [base, new].iter().all(|runs| {
+                    runs.iter()
+                        .flat_map(|run| &run.outcome.results)
+                        .any(|result| result.figure(*metric).is_some())
+                })
+            });
+        }
         let compare = |size| {
             let sides = [Measured::new(base, size), Measured::new(new, size)];
             SizeComparison::new(size, &sides, metric, &shown, max_regress)

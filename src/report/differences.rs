@@ -58,19 +58,24 @@ fn between((one, first): &Named, (other, second): &Named) -> Vec<String> {
     let mut add = |what: &str, of_first: &dyn Display, of_second: &dyn Display| {
         lines.push(format!("{what}: {of_first} in {one}, {of_second} in {other}"));
     };
+    // What a text does not say is no difference.
+    let is_printed = first.is_printed() || second.is_printed();
     let (nic_of_first, nic_of_second) = (nic(first), nic(second));
     if nic_of_first != nic_of_second {
         add("NIC", &nic_of_first, &nic_of_second);
     }
     let (class_of_first, class_of_second) = (traffic_class(first), traffic_class(second));
-    if class_of_first != class_of_second {
+    if class_of_first != class_of_second && !is_printed {
         add("traffic class", &class_of_first, &class_of_second);
     }
     let clocks = (&first.clock.name, &second.clock.name);
-    if clocks.0 != clocks.1 {
+    if clocks.0 != clocks.1 && !is_printed {
         add("clock", clocks.0, clocks.1);
     }
     for (name, of_first, of_second) in differing(&options(first), &options(second)) {
+        if is_printed && (of_first.is_null() || of_second.is_null()) {
+            continue;
+        }
         add(&name, &of_first, &of_second);
     }
     lines

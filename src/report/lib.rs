@@ -110,6 +110,7 @@ pub mod outcome;
 mod percentiles;
 pub mod ping;
 pub mod ping_text;
+mod printed;
 mod progress;
 pub mod progress_line;
 mod reporter;

@@ -7,6 +7,7 @@ use super::check;
 use super::check_record::CheckRecord;
 use super::comparison::{self, Comparison};
 use super::outcome::{self, Outcome, Side};
+use super::printed;
 use super::runs::{self, ReadRun, Source, refused};
 use super::stat::{self, read::ReadStat};
 use super::survey::why::Explanation;
@@ -81,12 +82,13 @@ impl Marks {
 /// The source cannot be read, has no results, or has anything else.
 pub fn read(source: &Source) -> Result<(Vec<ReadResult>, Vec<String>), Failure> {
     let (shown, file) = (source.shown(), source.name());
-    each(source, |document| {
+    let read = |document: &[u8]| {
         let nothing = "not a result that can be drawn";
-        let content = content(document, &shown)?.ok_or_else(|| not_a_result(&shown, nothing))?;
-        let file = file.clone();
-        Ok(ReadResult { file, content })
-    })
+        content(document, &shown)?.ok_or_else(|| not_a_result(&shown, nothing))
+    };
+    let (contents, warnings) = each(source, read, |run| Content::Run(Box::new(run)))?;
+    let named = contents.into_iter().map(|content| ReadResult { file: file.clone(), content });
+    Ok((named.collect(), warnings))
 }
 
 /// Reads the results of a source that can be compared, as [`read`] does.
@@ -96,37 +98,49 @@ pub fn read(source: &Source) -> Result<(Vec<ReadResult>, Vec<String>), Failure> 
 /// The source cannot be read, has no results, or has anything else.
 pub fn read_compared(source: &Source) -> Result<(Vec<ComparedResult>, Vec<String>), Failure> {
     let (shown, file) = (source.shown(), source.name());
-    each(source, |document| {
+    let compared_run = |outcome| {
+        let file = file.clone();
+        ComparedResult::Run(Box::new(ReadRun { file, outcome }))
+    };
+    let read = |document: &[u8]| {
         let marks = Marks::of(document, &shown)?;
         if marks.host_name.is_some() && marks.devices.is_some() {
             let version = marks.schema_version;
             let check = typed(document, &shown, version, check::SCHEMA_VERSION)?;
             return Ok(ComparedResult::Check(file.clone(), check));
         }
-        let file = file.clone();
         match content(document, &shown)? {
-            Some(Content::Run(run)) => {
-                let outcome = *run;
-                Ok(ComparedResult::Run(Box::new(ReadRun { file, outcome })))
-            }
-            Some(Content::Survey(survey)) => Ok(ComparedResult::Survey(file, survey)),
+            Some(Content::Run(run)) => Ok(compared_run(*run)),
+            Some(Content::Survey(survey)) => Ok(ComparedResult::Survey(file.clone(), survey)),
             Some(Content::Comparison(_) | Content::Stat(_)) | None => {
                 Err(not_a_result(&shown, "not a result of cxidiag that can be compared"))
             }
         }
-    })
+    };
+    each(source, read, compared_run)
 }
 
-/// Reads each document of a source.
+/// Reads each document of a source with `read`, or each run that was printed there with `printed`.
 fn each<T>(
     source: &Source,
     read: impl Fn(&[u8]) -> Result<T, Failure>,
+    printed: impl Fn(Outcome) -> T,
 ) -> Result<(Vec<T>, Vec<String>), Failure> {
     let shown = source.shown();
     let bytes = source.bytes()?;
     let bytes = text::shown_json(&bytes);
-    let (documents, warnings) =
-        runs::documents(&bytes, &shown).map_err(|why| not_a_result(&shown, &why))?;
+    let (documents, warnings) = match runs::documents(&bytes, &shown) {
+        Ok(read) => read,
+        Err(why) => {
+            let (runs, notes) = printed::runs(&String::from_utf8_lossy(&bytes));
+            let notes: Vec<String> = notes.iter().map(|note| format!("{shown}: {note}")).collect();
+            return match (runs.is_empty(), notes.first()) {
+                (false, _) => Ok((runs.into_iter().map(printed).collect(), notes)),
+                (true, Some(note)) => Err(Failure::environment(note.clone())),
+                (true, None) => Err(not_a_result(&shown, &why)),
+            };
+        }
+    };
     let results: Result<Vec<T>, Failure> = documents.into_iter().map(read).collect();
     Ok((results?, warnings))
 }
@@ -252,7 +266,8 @@ fn unknown_index(survey: &Survey) -> Option<String> {
 }
 
 fn not_a_result(shown: &str, why: &str) -> Failure {
-    let expected = "expected what a tool wrote with --json or --jsonl, or a command with --json";
+    let expected = "expected what a tool printed or wrote with --json or --jsonl, or what a \
+                    command wrote with --json";
     refused(shown, why).with_hint(expected)
 }
 

@@ -124,6 +124,10 @@ pub fn cell(text: impl AsRef<str>) -> Markup {
 
 /// Returns a time in UTC: `2026-11-22 11:42:00 UTC`.
 pub fn time(unix_ms: u64) -> String {
+    // The time of a run that was read from text.
+    if unix_ms == 0 {
+        return "time unknown".into();
+    }
     // The year 9999 is the last one with four digits.
     let seconds = (unix_ms / 1000).min(253_402_300_799);
     let text = humantime::format_rfc3339_seconds(UNIX_EPOCH + Duration::from_secs(seconds));

@@ -38,8 +38,15 @@ pub fn finding(run: &Outcome) -> String {
             let value = sizes::percentile(latency, percent)?;
             Some(Quantity::Latency.text(value.value_ns as f64))
         };
-        let [median, p99] = [of(50.0), of(99.0)].map(Option::unwrap_or_default);
-        return format!("{}: median {median}, p99 {p99}", size(first));
+        let text = match [of(50.0), of(99.0)] {
+            [Some(median), Some(p99)] => format!("median {median}, p99 {p99}"),
+            _ => {
+                let [mean, max] = [latency.mean_ns, latency.max_ns as f64]
+                    .map(|value| Quantity::Latency.text(value));
+                format!("mean {mean}, max {max}")
+            }
+        };
+        return format!("{}: {text}", size(first));
     }
     let rate = |result: &&&SizeResult| result.bandwidth.as_ref().map(|of| of.bandwidth_bytes_per_s);
     let best = measured.iter().max_by(|one, other| {
@@ -143,16 +150,21 @@ pub fn circumstances(file: &str, run: &Outcome) -> Markup {
             ("Tool", Some(run.tool.clone())),
             ("File", Some(file.to_owned())),
             ("Started", Some(time(run.started_unix_ms))),
-            ("Duration", Some(seconds(run.elapsed_ms))),
+            ("Duration", (!run.is_printed()).then(|| seconds(run.elapsed_ms))),
             ("Measured by", Some(place(run))),
             ("Platform", software.then(|| "software NIC (no Cassini hardware involved)".to_owned())),
             ("Labels", (!labels.is_empty()).then(|| labels.join(", "))),
             ("Job", run.job.as_ref().map(|job| format!("{} {}", job.manager, job.id))),
-            ("Clock", Some(run.clock.name.clone())),
-            ("Kernel", Some(format!("{} ({})", run.host.kernel, run.host.architecture))),
+            ("Clock", (!run.is_printed()).then(|| run.clock.name.clone())),
+            (
+                "Kernel",
+                (!run.is_printed())
+                    .then(|| format!("{} ({})", run.host.kernel, run.host.architecture)),
+            ),
             ("Driver", device.and_then(|device| device.driver.clone())),
             ("Firmware", device.and_then(|device| device.firmware_version.clone())),
-            ("cxidiag", Some(run.cxidiag_version.clone())),
+            ("cxidiag", (!run.is_printed()).then(|| run.cxidiag_version.clone())),
+            ("Read from", run.is_printed().then(|| "the text of the run".to_owned())),
         ]))
         @if let Some(options) = options {
             details {

@@ -17,10 +17,12 @@ pub fn percentile(latency: &LatencyResult, percent: f64) -> Option<&PercentileVa
     latency.percentiles.iter().find(|value| value.percent == percent)
 }
 
-/// Returns the median or the bandwidth.
+/// Returns the median, the mean if percentiles are unknown, or the bandwidth.
 pub fn main_metric(result: &SizeResult) -> Option<f64> {
     match (&result.latency, &result.bandwidth) {
-        (Some(latency), _) => percentile(latency, 50.0).map(|of| of.value_ns as f64),
+        (Some(latency), _) => {
+            Some(percentile(latency, 50.0).map_or(latency.mean_ns, |median| median.value_ns as f64))
+        }
         (None, bandwidth) => bandwidth.as_ref().map(|of| of.bandwidth_bytes_per_s),
     }
 }
@@ -68,6 +70,13 @@ pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
             curve(percentile_name(percent), color, percent == 50.0, &of(percent))
         };
         let mut curves: Vec<Curve> = shown.into_iter().enumerate().map(of_percentile).collect();
+        if curves.iter().all(|curve| curve.points.is_empty()) {
+            let latency = |result: &SizeResult| result.latency.clone();
+            curves = vec![
+                curve("mean".into(), 0, true, &main_metric),
+                curve("max".into(), 4, false, &|result| Some(latency(result)?.max_ns as f64)),
+            ];
+        }
         curves.push(curve("min".into(), 5, false, &|result| {
             result.latency.as_ref().map(|of| of.min_ns as f64)
         }));

@@ -595,3 +595,32 @@ fn shows_control_characters_of_names() {
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(stderr(&output).contains("base\\x1b[31m"), "{}", stderr(&output));
 }
+
+/// The text has the figures of the document, rounded: of latencies to 10 ns, of bandwidths to 10
+/// kB/s.
+#[test]
+fn text_of_a_run_has_the_results_of_its_document() {
+    for tool in plan::tools::TOOLS {
+        let directory = tempfile::tempdir().unwrap();
+        let [text, json, page] = ["text", "json", "page"].map(|name| directory.path().join(name));
+        let output = short(tool.name, &[&format!("--json={}", json.display())]);
+        assert_success(&output);
+        std::fs::write(&text, &output.stdout).unwrap();
+        let [text, json, page] = [&text, &json, &page].map(|path| path.to_str().unwrap());
+        let output = Fabric::new().run(&["compare", json, text, "--json", ANY_CHANGE]);
+        let compared: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(compared["differences"], json!([]), "{}", tool.name);
+        let run: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
+        let sizes = compared["sizes"].as_array().unwrap();
+        assert_eq!(sizes.len(), run["results"].as_array().unwrap().len());
+        for metric in sizes.iter().flat_map(|size| size["metrics"].as_array().unwrap()) {
+            let [base, new] = ["base", "new"].map(|side| metric[side]["value"].as_f64().unwrap());
+            let rounding = match metric["metric"].as_str().unwrap() {
+                "bw" => 10_000.0,
+                _ => 10.0,
+            };
+            assert!((base - new).abs() <= rounding, "{}: {metric}", tool.name);
+        }
+        assert_success(&Fabric::new().run(&["report", text, "--output", page]));
+    }
+}

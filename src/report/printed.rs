@@ -1,0 +1,628 @@
+//! Runs that tools printed as text, read back: those of cxidiag, and of the legacy tools in any
+//! version (tools.md 9, 10).
+//!
+//! The title of a tool begins a run. What stands before it on its line, such as the host name that
+//! `pdsh` or `srun --label` adds, stands before each line of that run, so runs of several processes
+//! may be mixed. Lines that are no part of a run are skipped. The text has no percentiles, no time,
+//! and not all options: these are unknown in the outcome.
+
+use std::collections::BTreeMap;
+
+use super::outcome::{
+    Addresses, AtomicOptions, BandwidthResult, Clock, Device, Extent, FabricAddress, Host,
+    LatencyResult, ListOptions, Options, Outcome, Problem, Side, SizeResult, Status,
+};
+use facts::bandwidth_unit::BandwidthUnit;
+use plan::tool::Tool;
+use plan::tools::TOOLS;
+
+/// The schema version of runs that were read from text, which documents never have.
+const PRINTED: u32 = 0;
+
+/// Text for what the text of a run does not say.
+const UNKNOWN: &str = "unknown";
+
+/// Nanoseconds of a microsecond, the unit of printed latencies.
+const US: f64 = 1e3;
+
+impl Outcome {
+    /// Returns whether the run was read from text, where options that were not printed are unknown.
+    pub fn is_printed(&self) -> bool {
+        self.schema_version == PRINTED
+    }
+}
+
+/// Returns the runs in a text, in the order of their titles, and a note for each one that has no
+/// results or ends early.
+pub fn runs(text: &str) -> (Vec<Outcome>, Vec<String>) {
+    let mut runs: Vec<Run> = Vec::new();
+    // The last number of a line that is cut off may be cut off too.
+    let whole = match text.rsplit_once('\n') {
+        Some((whole, rest)) if !is_rule(rest) => whole,
+        _ => text,
+    };
+    for (number, line) in (1..).zip(whole.lines()) {
+        let line = line.trim_end();
+        if let Some((prefix, tool)) = title(line) {
+            runs.push(Run::new(prefix, tool, number));
+            continue;
+        }
+        // The last run with the longest prefix: earlier ones have ended.
+        let run = runs
+            .iter_mut()
+            .filter(|run| line.starts_with(&run.prefix))
+            .max_by_key(|run| run.prefix.len());
+        if let Some(run) = run {
+            run.read(&line[run.prefix.len()..]);
+        }
+    }
+    let mut notes = Vec::new();
+    let mut outcomes = Vec::new();
+    for run in runs {
+        notes.extend(run.note());
+        outcomes.extend(run.into_outcome());
+    }
+    (outcomes, notes)
+}
+
+/// Returns whether a line is one of the dashes around a table.
+fn is_rule(line: &str) -> bool {
+    line.len() >= 10 && line.bytes().all(|byte| byte == b'-')
+}
+
+/// Returns the tool whose title a line is, and what stands before the title.
+fn title(line: &str) -> Option<(String, &'static Tool)> {
+    let (prefix, title) = line.split_once("    CXI ")?;
+    let tool = TOOLS.iter().find(|tool| tool.title.strip_prefix("CXI ") == Some(title))?;
+    Some((prefix.to_owned(), tool))
+}
+
+/// What a table has in its columns.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Column {
+    Size,
+    Count,
+    Min,
+    Max,
+    Mean,
+    Deviation,
+    /// Bandwidth, in units of this number of bytes per second.
+    Bandwidth(f64),
+    PacketRate,
+    Unknown,
+}
+
+impl Column {
+    fn of(title: &str, tool: &Tool) -> Self {
+        match title {
+            "RDMA Size[B]" | "Send Size[B]" | "AMO Size[B]" | "Bytes" => Self::Size,
+            "Min[us]" => Self::Min,
+            "Max[us]" => Self::Max,
+            "Mean[us]" => Self::Mean,
+            "StdDev[us]" => Self::Deviation,
+            "PktRate[Mpkt/s]" | "OpRate[M/s]" => Self::PacketRate,
+            _ if title == tool.operations => Self::Count,
+            _ => {
+                let unit = title.strip_prefix("BW[").and_then(|unit| unit.strip_suffix(']'));
+                let unit = unit.and_then(|unit| unit.parse::<BandwidthUnit>().ok());
+                unit.map_or(Self::Unknown, |unit| Self::Bandwidth(unit.bytes_per_s()))
+            }
+        }
+    }
+}
+
+/// The table that lines belong to.
+enum Table {
+    /// The summary, and text between tables.
+    None,
+    Results(Vec<Column>),
+    /// Each latency of the next size.
+    Samples(Vec<u64>),
+    /// Intervals, which are left out: their rates are in the row of the size.
+    Intervals,
+}
+
+/// A run that is being read.
+struct Run {
+    prefix: String,
+    tool: &'static Tool,
+    /// Number of the line with the title, from 1.
+    line: usize,
+    /// The values of the summary by label.
+    summary: BTreeMap<String, String>,
+    table: Table,
+    samples: Option<Vec<u64>>,
+    results: Vec<SizeResult>,
+    /// Whether a line of dashes follows the last row.
+    is_closed: bool,
+    status: Status,
+    /// A latency server, which prints no figures.
+    refers_to_client: bool,
+}
+
+impl Run {
+    fn new(prefix: String, tool: &'static Tool, line: usize) -> Self {
+        Self {
+            prefix,
+            tool,
+            line,
+            summary: BTreeMap::new(),
+            table: Table::None,
+            samples: None,
+            results: Vec::new(),
+            is_closed: false,
+            status: Status::Complete,
+            refers_to_client: false,
+        }
+    }
+
+    fn read(&mut self, line: &str) {
+        let words = || line.split_whitespace();
+        if is_rule(line) {
+            if let Table::Samples(samples) = std::mem::replace(&mut self.table, Table::None) {
+                self.samples = Some(samples);
+            }
+            self.is_closed = true;
+            return;
+        }
+        let titles: Vec<&str> = line.trim().split("  ").map(str::trim).collect();
+        let titles: Vec<&str> = titles.into_iter().filter(|title| !title.is_empty()).collect();
+        match titles.as_slice() {
+            ["WriteNum", "Latency[us]"] => return self.table = Table::Samples(Vec::new()),
+            ["Start[s]", "End[s]", ..] => return self.table = Table::Intervals,
+            [size, _, _, ..] if Column::of(size, self.tool) == Column::Size => {
+                let columns = titles.iter().map(|title| Column::of(title, self.tool));
+                return self.table = Table::Results(columns.collect());
+            }
+            ["See client for results."] => self.refers_to_client = true,
+            ["Interrupted: results are partial", ..] => self.status = Status::Interrupted,
+            ["Failed: results are partial", ..] => self.status = Status::Failed,
+            _ => {}
+        }
+        match &mut self.table {
+            Table::Results(columns) => {
+                let result = result(columns, words(), self.samples.take());
+                if let Some(result) = result {
+                    self.results.push(result);
+                    self.is_closed = false;
+                }
+            }
+            Table::Samples(samples) => {
+                let sample = words().nth(1).and_then(|text| text.parse::<f64>().ok());
+                samples.extend(sample.map(|us| (us * US).round() as u64));
+            }
+            Table::Intervals => {}
+            Table::None => {
+                if let Some((label, value)) = line.split_once(':')
+                    && self.results.is_empty()
+                {
+                    self.summary.insert(label.trim().to_owned(), value.trim().to_owned());
+                }
+            }
+        }
+    }
+
+    /// Returns a note on a run without results, or that ends before its last line.
+    fn note(&self) -> Option<String> {
+        let what = if self.refers_to_client {
+            return None;
+        } else if self.results.is_empty() {
+            "has no results"
+        } else if !self.is_closed {
+            "ends before its last line: the sizes before count"
+        } else {
+            return None;
+        };
+        Some(format!("the run of {} in line {} {what}", self.tool.name, self.line))
+    }
+
+    /// Returns the run as an outcome; `None` without results.
+    fn into_outcome(self) -> Option<Outcome> {
+        if self.results.is_empty() {
+            return None;
+        }
+        let value = |label: &str| self.summary.get(label).map(String::as_str);
+        let host = self.prefix.trim().trim_end_matches(':');
+        let side = if value("Local (server)").is_some() { Side::Server } else { Side::Client };
+        let local = value("Local (client)").or(value("Local (server)"));
+        let remote = value("Remote (server)").or(value("Remote (client)"));
+        let status = if self.is_closed { self.status } else { Status::Interrupted };
+        let is_software = value("Platform").is_some_and(|text| text.starts_with("software NIC"))
+            || value("Device").is_some_and(|name| name.starts_with("soft"));
+        Some(Outcome {
+            schema_version: PRINTED,
+            tool: self.tool.name.into(),
+            side,
+            cxidiag_version: UNKNOWN.into(),
+            cxidiag_revision: None,
+            status,
+            exit_status: u8::from(status != Status::Complete),
+            error: (status != Status::Complete).then(|| Problem {
+                kind: "printed".into(),
+                message: "the text of the run ends early".into(),
+                hint: None,
+                step: None,
+                nic_states: Vec::new(),
+            }),
+            started_unix_ms: 0,
+            elapsed_ms: 0,
+            host: Host {
+                name: if host.is_empty() { UNKNOWN } else { host }.into(),
+                kernel: UNKNOWN.into(),
+                architecture: UNKNOWN.into(),
+            },
+            job: None,
+            labels: BTreeMap::new(),
+            device: value("Device").map(|name| device(name, is_software, value("Service ID"))),
+            peer: None,
+            addresses: local.zip(remote).and_then(|(local, remote)| addresses(local, remote)),
+            options: Some(self.options()),
+            clock: Clock {
+                name: UNKNOWN.into(),
+                resolution_ns: 0,
+                frequency_hz: None,
+                drift_ppm: None,
+            },
+            measurement_error: None,
+            counters: None,
+            expectations: Vec::new(),
+            results: self.results,
+        })
+    }
+
+    /// Returns the options that the summary shows. The others are null, or the defaults of the
+    /// legacy tools where null is not possible.
+    fn options(&self) -> Options {
+        let value = |label: &str| self.summary.get(label).map(String::as_str);
+        let number = |label: &str| first_number(value(label)?);
+        let enabled = |label: &str| Some(value(label)? == "Enabled");
+        let on_gpu = |label: &str| first_number(value(label)?.strip_prefix("GPU ")?);
+        let size = |edge: &str| {
+            let operation = self.tool.operation;
+            number(&format!("{edge} {operation} Size")).or(number(&format!("{operation} Size")))
+        };
+        let sizes = || self.results.iter().map(|result| result.size_bytes);
+        let lists = number("List Size").map(|list_size| ListOptions {
+            list_size: list_size.min(u16::MAX.into()) as u16,
+            bidirectional: enabled("Bidirectional").unwrap_or(false),
+            buf_sz_bytes: number("Max RDMA Buf"),
+            buf_align_bytes: number("RDMA Buf Align"),
+            pairs: number("Pairs").map_or(1, |pairs| pairs.min(u16::MAX.into()) as u16),
+            threads: 1,
+            reverse: value("Reverse").is_some(),
+            both_ends: false,
+        });
+        Options {
+            address: None,
+            loopback: false,
+            port: 0,
+            libcxi: None,
+            iters: number("Iterations"),
+            duration_s: number("Duration").map(Into::into),
+            until_percent: None,
+            warmup: number("Warmup Iters"),
+            latency_gap_us: number("Inter-Iter Gap"),
+            min_size_bytes: size("Min").or(sizes().min()).unwrap_or(0),
+            max_size_bytes: size("Max").or(sizes().max()).unwrap_or(0),
+            restricted: enabled("Restricted"),
+            idc: enabled("IDC"),
+            hrp: enabled("HRP"),
+            low_latency: enabled("LL Cmd Launch"),
+            rdzv: enabled("Rendezvous PUTs"),
+            sync: None,
+            tx_gpu: on_gpu("Client TX Mem").map(|gpu| gpu as u8),
+            rx_gpu: on_gpu("Client RX Mem").map(|gpu| gpu as u8),
+            gpu_type: value("Client GPU Type").map(str::to_owned),
+            gpu_map: None,
+            peer_tx_gpu: on_gpu("Server TX Mem").map(|gpu| gpu as u8),
+            peer_rx_gpu: on_gpu("Server RX Mem").map(|gpu| gpu as u8),
+            peer_gpu_type: value("Server GPU Type").map(str::to_owned),
+            use_hp: None,
+            cpu: None,
+            report_all: None,
+            rate: value("Rate").map(str::to_owned),
+            verify: None,
+            atomic: value("Atomic Op").zip(value("Atomic Type")).map(|(op, ty)| {
+                let mut words = op.split_whitespace();
+                AtomicOptions {
+                    fetching: words.next() == Some("FETCHING"),
+                    op: words.next().unwrap_or_default().into(),
+                    cswap_op: words.next().map(str::to_owned),
+                    ty: ty.into(),
+                    matching: enabled("Matching LEs").unwrap_or(false),
+                }
+            }),
+            lists,
+            percentiles: Vec::new(),
+            interval_s: None,
+            expect: Vec::new(),
+        }
+    }
+}
+
+/// Returns the result in a row; `None` if the line is no row of the table.
+fn result<'a>(
+    columns: &[Column],
+    cells: impl Iterator<Item = &'a str>,
+    samples: Option<Vec<u64>>,
+) -> Option<SizeResult> {
+    let cells: Vec<&str> = cells.collect();
+    if cells.len() != columns.len() {
+        return None;
+    }
+    let mut values: Vec<(Column, f64)> = Vec::new();
+    for (column, cell) in columns.iter().zip(&cells) {
+        match *cell {
+            "-" => {}
+            cell => values.push((*column, cell.parse().ok().filter(|value| *value >= 0.0)?)),
+        }
+    }
+    let value = |wanted: Column| {
+        values.iter().find(|(column, _)| *column == wanted).map(|(_, value)| *value)
+    };
+    let bandwidth = values.iter().find_map(|(column, value)| match column {
+        Column::Bandwidth(unit) => Some(value * unit),
+        _ => None,
+    });
+    let count = value(Column::Count).unwrap_or(0.0) as u64;
+    let ns = |column| Some((value(column)? * US).round());
+    let latency = ns(Column::Min).zip(ns(Column::Max)).zip(ns(Column::Mean));
+    Some(SizeResult {
+        extent: Extent::Complete,
+        count,
+        latency: latency.map(|((min, max), mean)| LatencyResult {
+            min_ns: min as u64,
+            max_ns: max as u64,
+            mean_ns: mean,
+            latency_from: None,
+            standard_deviation_ns: ns(Column::Deviation).unwrap_or(0.0),
+            percentiles: Vec::new(),
+            median_low_ns: None,
+            median_high_ns: None,
+            median_is_stable: None,
+            histogram: None,
+            samples_ns: samples,
+        }),
+        bandwidth: bandwidth.map(|bandwidth_bytes_per_s| BandwidthResult {
+            bandwidth_bytes_per_s,
+            packet_rate_packets_per_s: value(Column::PacketRate).unwrap_or(0.0) * 1e6,
+            elapsed_us: 0,
+            peer_count: 0,
+            peer_elapsed_us: 0,
+            pairs: None,
+            own_view: None,
+            peer_view: None,
+        }),
+        ..SizeResult::none(value(Column::Size)? as u64)
+    })
+}
+
+fn device(name: &str, is_software: bool, svc_id: Option<&str>) -> Device {
+    Device {
+        name: name.into(),
+        is_software: Some(is_software),
+        svc_id: svc_id.and_then(first_number).unwrap_or(0) as u32,
+        svc_id_source: None,
+        vni_source: None,
+        traffic_class: None,
+        traffic_class_source: None,
+        mac_address: None,
+        pci_address: None,
+        link_speed: None,
+        driver: None,
+        driver_revision: None,
+        firmware_version: None,
+        library: None,
+    }
+}
+
+/// Returns the addresses of both sides: `NIC 0x13 PID 0 VNI 1` and `NIC 0x12 PID 0`.
+fn addresses(local: &str, remote: &str) -> Option<Addresses> {
+    let address = |text: &str| {
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (["NIC", nic, "PID", pid], rest) = words.split_first_chunk::<4>()? else {
+            return None;
+        };
+        let nic = u32::from_str_radix(nic.strip_prefix("0x")?, 16).ok()?;
+        let vni = rest.iter().skip_while(|word| **word != "VNI").nth(1);
+        let vni = vni.and_then(|vni| vni.parse().ok()).unwrap_or(0);
+        Some((FabricAddress { nic, pid: pid.parse().ok()? }, vni))
+    };
+    let ((local, vni), (remote, _)) = (address(local)?, address(remote)?);
+    Some(Addresses { local, remote, vni, server_ip: String::new(), server_port: 0 })
+}
+
+/// Returns the number that a text begins with.
+fn first_number(text: &str) -> Option<u64> {
+    let end = text.find(|byte: char| !byte.is_ascii_digit()).unwrap_or(text.len());
+    text[..end].parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::outcome::Extent;
+
+    /// A bandwidth run of a legacy tool, which lacks lines of later versions.
+    const BANDWIDTH: &str = "\
+---------------------------------------------------
+    CXI RDMA Write Bandwidth Test
+Device           : cxi1
+Service ID       : 5
+Client TX Mem    : GPU 3
+Server RX Mem    : System
+Test Type        : Iteration
+Iterations       : 1000
+Min Write Size   : 4096
+Max Write Size   : 8192
+List Size        : 256
+IDC              : Enabled
+Bidirectional    : Enabled
+Max RDMA Buf     : 4294967296 (1073741824 used)
+Local (client)   : NIC 0x1a PID 2 VNI 10
+Remote (server)  : NIC 0x3 PID 0
+---------------------------------------------------
+RDMA Size[B]      Writes  BW[MB/s]  PktRate[Mpkt/s]
+        4096      256000  20433.31         9.977201
+        8192      256000  22191.85        10.835864
+---------------------------------------------------
+";
+
+    const LATENCY: &str = "\
+------------------------------------------------------------------------
+    CXI RDMA Send Latency Test
+Device           : cxi0
+Iterations       : 2
+Results Reported : All
+Local (client)   : NIC 0x1 PID 0 VNI 1
+Remote (server)  : NIC 0x0 PID 0
+------------------------------------------------------------------------
+  WriteNum  Latency[us]
+         0        1.750
+         1       12.041
+------------------------------------------------------------------------
+     Bytes       Sends     Min[us]     Max[us]    Mean[us]  StdDev[us]
+         8           2        1.75       12.04        6.89        5.14
+------------------------------------------------------------------------
+";
+
+    fn only(text: &str) -> Outcome {
+        let (mut runs, notes) = runs(text);
+        assert_eq!((runs.len(), notes), (1, Vec::new()));
+        runs.remove(0)
+    }
+
+    #[test]
+    fn reads_facts_and_rows_of_bandwidth() {
+        let run = only(BANDWIDTH);
+        assert_eq!(
+            (run.tool.as_str(), run.side, run.status),
+            ("write-bw", Side::Client, Status::Complete)
+        );
+        let device = run.device.unwrap();
+        assert_eq!(
+            (device.name.as_str(), device.svc_id, device.is_software),
+            ("cxi1", 5, Some(false))
+        );
+        let addresses = run.addresses.unwrap();
+        assert_eq!((addresses.local.nic, addresses.local.pid, addresses.vni), (0x1a, 2, 10));
+        let options = run.options.unwrap();
+        assert_eq!(
+            (options.iters, options.tx_gpu, options.peer_rx_gpu),
+            (Some(1000), Some(3), None)
+        );
+        assert_eq!((options.min_size_bytes, options.max_size_bytes), (4096, 8192));
+        // A line that this version lacks is unknown.
+        assert_eq!((options.idc, options.hrp), (Some(true), None));
+        let lists = options.lists.unwrap();
+        assert_eq!((lists.list_size, lists.bidirectional), (256, true));
+        assert_eq!(lists.buf_sz_bytes, Some(4_294_967_296));
+        let rows: Vec<_> = run
+            .results
+            .iter()
+            .map(|result| {
+                let bandwidth = result.bandwidth.as_ref().unwrap();
+                (
+                    result.size_bytes,
+                    result.count,
+                    bandwidth.bandwidth_bytes_per_s,
+                    bandwidth.packet_rate_packets_per_s,
+                )
+            })
+            .collect();
+        assert_eq!(
+            rows,
+            [(4096, 256_000, 20_433.31e6, 9_977_201.0), (8192, 256_000, 22_191.85e6, 10_835_864.0)]
+        );
+    }
+
+    #[test]
+    fn reads_bandwidth_in_each_unit() {
+        for unit in BandwidthUnit::ALL {
+            let text = BANDWIDTH.replace("BW[MB/s]", &format!("BW[{unit}]"));
+            let bandwidth = only(&text).results[0].bandwidth.clone().unwrap();
+            assert_eq!(bandwidth.bandwidth_bytes_per_s, 20_433.31 * unit.bytes_per_s());
+        }
+    }
+
+    #[test]
+    fn reads_samples_and_latencies() {
+        let run = only(LATENCY);
+        let [result] = run.results.as_slice() else { panic!("{run:?}") };
+        let latency = result.latency.as_ref().unwrap();
+        assert_eq!((result.size_bytes, result.extent), (8, Extent::Complete));
+        assert_eq!((latency.min_ns, latency.max_ns, latency.mean_ns), (1750, 12_040, 6890.0));
+        assert_eq!(latency.standard_deviation_ns, 5140.0);
+        assert_eq!(latency.samples_ns, Some(vec![1750, 12_041]));
+        assert!(latency.percentiles.is_empty());
+    }
+
+    #[test]
+    fn reads_several_runs_between_other_text() {
+        let text =
+            format!("$ cxi_write_bw nid1\n{BANDWIDTH}real 0m3.1s\n  5: not a row\n{LATENCY}done\n");
+        let (runs, notes) = runs(&text);
+        let tools: Vec<_> = runs.iter().map(|run| (run.tool.as_str(), run.results.len())).collect();
+        assert_eq!((tools, notes), (vec![("write-bw", 2), ("send-lat", 1)], Vec::new()));
+    }
+
+    #[test]
+    fn separates_mixed_runs_by_what_stands_before_their_lines() {
+        let lines = |host: &str, text: &str| -> Vec<String> {
+            text.lines().map(|line| format!("{host}: {line}\n")).collect()
+        };
+        let [first, second] = [lines("nid1", BANDWIDTH), lines("nid10", BANDWIDTH)];
+        let mixed: String =
+            first.into_iter().zip(second).flat_map(|(one, other)| [one, other]).collect();
+        let (runs, notes) = runs(&mixed);
+        let hosts: Vec<_> =
+            runs.iter().map(|run| (run.host.name.as_str(), run.results.len())).collect();
+        assert_eq!((hosts, notes), (vec![("nid1", 2), ("nid10", 2)], Vec::new()));
+    }
+
+    #[test]
+    fn keeps_whole_rows_of_runs_that_end_early() {
+        let row = "        8192      256000  22191.85        10.835864\n";
+        let start = BANDWIDTH.find(row).unwrap();
+        for end in start..start + row.trim_end().len() {
+            let (runs, notes) = runs(&BANDWIDTH[..end]);
+            assert_eq!(runs[0].results.len(), 1, "{}", &BANDWIDTH[..end]);
+            assert_eq!(runs[0].status, Status::Interrupted);
+            assert_eq!(
+                notes,
+                ["the run of write-bw in line 2 ends before its last line: the sizes before count"]
+            );
+        }
+        let (runs, notes) = runs(BANDWIDTH.split_once("RDMA Size").unwrap().0);
+        assert!(runs.is_empty());
+        assert_eq!(notes, ["the run of write-bw in line 2 has no results"]);
+    }
+
+    #[test]
+    fn takes_partial_results_as_they_are_marked() {
+        for (word, status) in [("Interrupted", Status::Interrupted), ("Failed", Status::Failed)] {
+            let text = format!("{BANDWIDTH}{word}: results are partial\n");
+            assert_eq!(only(&text).status, status);
+        }
+    }
+
+    #[test]
+    fn servers_of_latency_tools_have_no_results() {
+        let server = LATENCY.split_once("  WriteNum").unwrap().0.replace("(client)", "(server)");
+        assert!(runs(&format!("{server}See client for results.\n")).1.is_empty());
+        let server = BANDWIDTH.replace("Local (client)", "Local (server)");
+        assert_eq!(only(&server.replace("    256000", "         -")).side, Side::Server);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn survives_damaged_text(
+            at in 0..BANDWIDTH.len(),
+            damage in "[ -~\n]{0,40}",
+        ) {
+            let text = format!("{}{damage}{}", &BANDWIDTH[..at], &BANDWIDTH[at..]);
+            runs(&text);
+            runs(&format!("{}{damage}", &LATENCY[..at.min(LATENCY.len())]));
+        }
+    }
+}
