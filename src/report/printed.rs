@@ -247,7 +247,7 @@ impl Run {
             started_unix_ms: 0,
             elapsed_ms: 0,
             host: Host {
-                name: if host.is_empty() { UNKNOWN } else { host }.into(),
+                name: if host.is_empty() { "unknown host" } else { host }.into(),
                 kernel: UNKNOWN.into(),
                 architecture: UNKNOWN.into(),
             },
