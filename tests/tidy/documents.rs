@@ -143,7 +143,8 @@ culprit is slow in B1 and not in H. `packets-lost`, `fabric-stall` and `congesti
 that grow at least ten times as much in a measurement of the culprit as in each one of good NICs.
 `flow-heaps`: the bandwidths of O fall into two heaps of at least two flows, each fast flow is more
 than 1.5 times as fast as each slow one, they take turns at least three times, and slow NICs do not
-explain the slow flows. Tests that a cause does not name say nothing about it.
+explain the slow flows. Tests that a cause does not name say nothing about it; bold tests
+are decisive.
 
 ";
     made += "| id | proved by | shown by |\n|---|---|---|\n";
@@ -156,10 +157,16 @@ explain the slow flows. Tests that a cause does not name say nothing about it.
             Sign::More(code, least) => format!("`{code}` more, above {least}"),
             Sign::Cures(column) => format!("{} cures", column.code()),
         });
-        let cells = cause.cells.iter().map(|(column, cell)| {
-            let decisive = if cell.is_decisive() { " (decisive)" } else { "" };
-            format!("{} {}{decisive}", column.code(), cell.words())
-        });
+        let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+        for (column, cell) in cause.cells {
+            let mark = if cell.is_decisive() { "**" } else { "" };
+            let code = format!("{mark}{}{mark}", column.code());
+            match groups.iter_mut().find(|(words, _)| *words == cell.words()) {
+                Some((_, codes)) => codes.push(code),
+                None => groups.push((cell.words(), vec![code])),
+            }
+        }
+        let cells = groups.iter().map(|(words, codes)| format!("{}: {words}", codes.join(", ")));
         let mut cells: Vec<String> = cells.collect();
         if cause.fails {
             cells.push("operations fail".into());
