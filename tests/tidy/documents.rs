@@ -109,12 +109,44 @@ fn why_shows_the_tables_of_tests_and_causes() {
     let page = read(PAGE);
     let (intro, _) = page.split_once("\n## Tests\n").expect("a section of tests");
     let (_, intro) = intro.split_once("\n## How it works\n").expect("a section");
-    let mut made = "# Why is it slow\n\n| cause | what to do | who |\n|---|---|---|\n".to_owned();
+    let mut made = "# Why is it slow\n\n\
+`cxidiag survey` and `cxidiag why` name the cause of a slow NIC, by its id and in words.\n\n\
+## Causes\n\n\
+| id | cause | proved by | decisive test | what to do | who |\n|---|---|---|---|---|---|\n"
+        .to_owned();
     for cause in CAUSES {
-        let (what, advice, by) = (cause.what, cause.advice, cause.by.name());
-        made += &format!("| {what} ([{}](#causes)) | {advice} | {by} |\n", cause.id);
+        let signs = cause.signs.iter().map(|sign| match sign {
+            Sign::Wrong(code) => format!("`{code}`"),
+            Sign::Bad(code) => format!("`{code}` bad"),
+            Sign::Differs(code) => format!("`{code}` differs"),
+            Sign::Less(code) => format!("`{code}` less"),
+            Sign::More(code, least) => format!("`{code}` more, above {least}"),
+            Sign::Cures(column) => format!("{} cures", column.code()),
+        });
+        let decisive = cause.cells.iter().filter(|(_, cell)| cell.is_decisive());
+        let decisive = decisive.map(|(column, cell)| format!("{} {}", column.code(), cell.words()));
+        let mut tests: Vec<String> = decisive.collect();
+        if cause.fails {
+            tests.push("operations fail".into());
+        }
+        made += &format!(
+            "| {} | {} | {} | {} | {} | {} |\n",
+            cause.id,
+            cause.what,
+            signs.collect::<Vec<_>>().join(", "),
+            tests.join("; "),
+            cause.advice,
+            cause.by.name(),
+        );
     }
-    made += "| not measured: CPUs busy | measure again when the CPUs are free | user |\n";
+    made += "| | not measured: CPUs busy | | | measure again when the CPUs are free | user |\n";
+    made += "\n\
+Items belong to [check](check.md); \"differs\", \"less\" and \"more\" mean from most good NICs, \"H\n\
+cures\" that the culprit is slow in B1 and not in H. `packets-lost`, `fabric-stall` and\n\
+`congestion-marks` are counters that grow at least ten times as much in a measurement of the culprit\n\
+as in each one of good NICs. `flow-heaps`: the bandwidths of O fall into two heaps of at least two\n\
+flows, each fast flow is more than 1.5 times as fast as each slow one, they take turns at least three\n\
+times, and slow NICs do not explain the slow flows.\n";
     made += &format!(
         "\n## How it works\n{intro}\n## Tests\n\n| code | measures | tool |\n|---|---|---|\n"
     );
@@ -128,51 +160,11 @@ fn why_shows_the_tables_of_tests_and_causes() {
     }
     made += "| M | copies of memory on four to eight CPUs near the NIC | none |\n";
     made += "\n\
-H, Q and QP repeat B1 or P1 in another way, and are measured only if the culprit is slower in that
-test. They count only if good NICs are as fast in them. H needs four free huge pages on each node. Q
-uses BULK_DATA and QP uses LOW_LATENCY; if that is the class of the survey, BEST_EFFORT. M is
-measured only if the culprit is slower in L1, B1 or B3, and only where the process may use four CPUs
-near the NIC: slow copies point to the memory of the node, or to its CPUs. O is measured for links
-between groups only.
-
-## Causes
-
-Items belong to [check](check.md); \"differs\", \"less\" and \"more\" mean from most good NICs, \"H cures\" that the
-culprit is slow in B1 and not in H. `packets-lost`, `fabric-stall` and `congestion-marks` are counters
-that grow at least ten times as much in a measurement of the culprit as in each one of good NICs.
-`flow-heaps` means that the bandwidths of O fall into two heaps of at least two flows: each fast flow is
-more than 1.5 times as fast as each slow one, fast and slow flows take turns at least three times, and
-slow NICs do not explain the slow flows. Tests that a cause does not name say nothing about it.
-
-";
-    made += "| id | cause | proved by | shown by | what to do | who |\n|---|---|---|---|---|---|\n";
-    for cause in CAUSES {
-        let signs = cause.signs.iter().map(|sign| match sign {
-            Sign::Wrong(code) => format!("`{code}`"),
-            Sign::Bad(code) => format!("`{code}` bad"),
-            Sign::Differs(code) => format!("`{code}` differs"),
-            Sign::Less(code) => format!("`{code}` less"),
-            Sign::More(code, least) => format!("`{code}` more, above {least}"),
-            Sign::Cures(column) => format!("{} cures", column.code()),
-        });
-        let cells = cause.cells.iter().map(|(column, cell)| {
-            let decisive = if cell.is_decisive() { " (decisive)" } else { "" };
-            format!("{} {}{decisive}", column.code(), cell.words())
-        });
-        let mut cells: Vec<String> = cells.collect();
-        if cause.fails {
-            cells.push("operations fail".into());
-        }
-        made += &format!(
-            "| {} | {} | {} | {} | {} | {} |\n",
-            cause.id,
-            cause.what,
-            signs.collect::<Vec<_>>().join(", "),
-            cells.join("; "),
-            cause.advice,
-            cause.by.name(),
-        );
-    }
+H, Q and QP are measured only if the culprit is slower in B1 (H, Q) or P1 (QP), and count only if\n\
+good NICs are as fast in them. H needs four free huge pages on each node. Q uses BULK_DATA and QP\n\
+uses LOW_LATENCY; if the survey has that class, BEST_EFFORT. M is measured only if the culprit is\n\
+slower in L1, B1 or B3, and where the process may use four CPUs near the NIC. O is for links between\n\
+groups only.\n";
     if std::env::var_os("CXIDIAG_UPDATE_DOCS").is_some() {
         fs::write(root().join(PAGE), &made).expect("a writable page");
     } else {

@@ -40,7 +40,7 @@ pub const FACTS: Package = Package {
     house: House {
         directory: "src/facts",
         module: "",
-        shown_in: &["docs/architecture.md", "src/facts/lib.rs"],
+        shown_in: &["src/facts/lib.rs"],
         floors: &[
             &[
                 ("atomic", "atomic operations: names, numbers on the wire, sizes"),
@@ -91,7 +91,7 @@ pub const DIAGNOSIS: Package = Package {
     house: House {
         directory: "src/diagnosis",
         module: "",
-        shown_in: &["docs/architecture.md", "src/diagnosis/lib.rs"],
+        shown_in: &["src/diagnosis/lib.rs"],
         floors: &[
             &[
                 ("readings", "what the files of a NIC and its node say"),
@@ -131,7 +131,7 @@ pub const NODE: Package = Package {
     house: House {
         directory: "src/node",
         module: "",
-        shown_in: &["docs/architecture.md", "src/node/lib.rs"],
+        shown_in: &["src/node/lib.rs"],
         floors: &[
             &[
                 ("explain", "errors of libcxi and of the NIC -> failures with remedies"),
@@ -167,7 +167,7 @@ pub const MEASURE: Package = Package {
     house: House {
         directory: "src/measure",
         module: "",
-        shown_in: &["docs/architecture.md", "src/measure/lib.rs"],
+        shown_in: &["src/measure/lib.rs"],
         floors: &[
             &[
                 ("clock", "the clocks that the measuring loops read"),
@@ -207,7 +207,7 @@ pub const PLAN: Package = Package {
     house: House {
         directory: "src/plan",
         module: "",
-        shown_in: &["docs/architecture.md", "src/plan/lib.rs"],
+        shown_in: &["src/plan/lib.rs"],
         floors: &[
             &[("extensions", "the options of a run that legacy tools lack")],
             &[("run_options", "the options on which both sides agree")],
@@ -237,7 +237,7 @@ pub const CLUSTER: Package = Package {
     house: House {
         directory: "src/cluster",
         module: "",
-        shown_in: &["docs/architecture.md", "src/cluster/lib.rs"],
+        shown_in: &["src/cluster/lib.rs"],
         floors: &[
             &[
                 ("host_list", "lists of hosts as Slurm and Flux write them"),
@@ -267,7 +267,7 @@ pub const REPORT: Package = Package {
     house: House {
         directory: "src/report",
         module: "",
-        shown_in: &["docs/architecture.md", "src/report/lib.rs"],
+        shown_in: &["src/report/lib.rs"],
         floors: &[
             &[
                 ("bins", "latencies in bins of equal ratio"),
@@ -353,7 +353,7 @@ pub const SELFTEST: Package = Package {
     house: House {
         directory: "src/selftest",
         module: "",
-        shown_in: &["docs/architecture.md", "src/selftest/lib.rs"],
+        shown_in: &["src/selftest/lib.rs"],
         floors: &[
             &[("ended", "how a check ends, and comparisons that end it")],
             &[
@@ -381,7 +381,7 @@ pub const DIAG: Package = Package {
     house: House {
         directory: "src/diag",
         module: "",
-        shown_in: &["docs/architecture.md", "src/diag/lib.rs"],
+        shown_in: &["src/diag/lib.rs"],
         floors: &[
             &[
                 ("endpoint", "the place of this process on the fabric"),
@@ -421,7 +421,7 @@ pub const PROGRAM: Package = Package {
     house: House {
         directory: "src",
         module: "",
-        shown_in: &["docs/architecture.md", "src/lib.rs"],
+        shown_in: &["src/lib.rs"],
         floors: &[
             &[("command", "what the program does beside measuring")],
             &[("multicall", "`argv[0]` or the first argument -> tool or command")],
