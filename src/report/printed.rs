@@ -35,7 +35,7 @@ impl Outcome {
 /// Returns the runs in a text, in the order of their titles, and a note for each one that has no
 /// results or ends early.
 pub fn runs(text: &str) -> (Vec<Outcome>, Vec<String>) {
-    let mut runs: Vec<Run> = Vec::new();
+    let mut runs: Vec<PrintedRun> = Vec::new();
     // The last number of a line that is cut off may be cut off too.
     let whole = match text.rsplit_once('\n') {
         Some((whole, rest)) if !is_rule(rest) => whole,
@@ -44,7 +44,7 @@ pub fn runs(text: &str) -> (Vec<Outcome>, Vec<String>) {
     for (number, line) in (1..).zip(whole.lines()) {
         let line = line.trim_end();
         if let Some((prefix, tool)) = title(line) {
-            runs.push(Run::new(prefix, tool, number));
+            runs.push(PrintedRun::new(prefix, tool, number));
             continue;
         }
         // The last run with the longest prefix: earlier ones have ended.
@@ -79,7 +79,7 @@ fn title(line: &str) -> Option<(String, &'static Tool)> {
 
 /// What a table has in its columns.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Column {
+enum PrintedColumn {
     Size,
     Count,
     Min,
@@ -92,7 +92,7 @@ enum Column {
     Unknown,
 }
 
-impl Column {
+impl PrintedColumn {
     fn of(title: &str, tool: &Tool) -> Self {
         match title {
             "RDMA Size[B]" | "Send Size[B]" | "AMO Size[B]" | "Bytes" => Self::Size,
@@ -112,10 +112,10 @@ impl Column {
 }
 
 /// The table that lines belong to.
-enum Table {
+enum PrintedTable {
     /// The summary, and text between tables.
     None,
-    Results(Vec<Column>),
+    Results(Vec<PrintedColumn>),
     /// Each latency of the next size.
     Samples(Vec<u64>),
     /// Intervals, which are left out: their rates are in the row of the size.
@@ -123,14 +123,14 @@ enum Table {
 }
 
 /// A run that is being read.
-struct Run {
+struct PrintedRun {
     prefix: String,
     tool: &'static Tool,
     /// Number of the line with the title, from 1.
     line: usize,
     /// The values of the summary by label.
     summary: BTreeMap<String, String>,
-    table: Table,
+    table: PrintedTable,
     samples: Option<Vec<u64>>,
     results: Vec<SizeResult>,
     /// Whether a line of dashes follows the last row.
@@ -140,14 +140,14 @@ struct Run {
     refers_to_client: bool,
 }
 
-impl Run {
+impl PrintedRun {
     fn new(prefix: String, tool: &'static Tool, line: usize) -> Self {
         Self {
             prefix,
             tool,
             line,
             summary: BTreeMap::new(),
-            table: Table::None,
+            table: PrintedTable::None,
             samples: None,
             results: Vec::new(),
             is_closed: false,
@@ -159,7 +159,7 @@ impl Run {
     fn read(&mut self, line: &str) {
         let words = || line.split_whitespace();
         if is_rule(line) {
-            if let Table::Samples(samples) = std::mem::replace(&mut self.table, Table::None) {
+            if let PrintedTable::Samples(samples) = std::mem::replace(&mut self.table, PrintedTable::None) {
                 self.samples = Some(samples);
             }
             self.is_closed = true;
@@ -168,11 +168,11 @@ impl Run {
         let titles: Vec<&str> = line.trim().split("  ").map(str::trim).collect();
         let titles: Vec<&str> = titles.into_iter().filter(|title| !title.is_empty()).collect();
         match titles.as_slice() {
-            ["WriteNum", "Latency[us]"] => return self.table = Table::Samples(Vec::new()),
-            ["Start[s]", "End[s]", ..] => return self.table = Table::Intervals,
-            [size, _, _, ..] if Column::of(size, self.tool) == Column::Size => {
-                let columns = titles.iter().map(|title| Column::of(title, self.tool));
-                return self.table = Table::Results(columns.collect());
+            ["WriteNum", "Latency[us]"] => return self.table = PrintedTable::Samples(Vec::new()),
+            ["Start[s]", "End[s]", ..] => return self.table = PrintedTable::Intervals,
+            [size, _, _, ..] if PrintedColumn::of(size, self.tool) == PrintedColumn::Size => {
+                let columns = titles.iter().map(|title| PrintedColumn::of(title, self.tool));
+                return self.table = PrintedTable::Results(columns.collect());
             }
             ["See client for results."] => self.refers_to_client = true,
             ["Interrupted: results are partial", ..] => self.status = Status::Interrupted,
@@ -180,19 +180,19 @@ impl Run {
             _ => {}
         }
         match &mut self.table {
-            Table::Results(columns) => {
+            PrintedTable::Results(columns) => {
                 let result = result(columns, words(), self.samples.take());
                 if let Some(result) = result {
                     self.results.push(result);
                     self.is_closed = false;
                 }
             }
-            Table::Samples(samples) => {
+            PrintedTable::Samples(samples) => {
                 let sample = words().nth(1).and_then(|text| text.parse::<f64>().ok());
                 samples.extend(sample.map(|us| (us * US).round() as u64));
             }
-            Table::Intervals => {}
-            Table::None => {
+            PrintedTable::Intervals => {}
+            PrintedTable::None => {
                 if let Some((label, value)) = line.split_once(':')
                     && self.results.is_empty()
                 {
@@ -342,7 +342,7 @@ impl Run {
 
 /// Returns the result in a row; `None` if the line is no row of the table.
 fn result<'a>(
-    columns: &[Column],
+    columns: &[PrintedColumn],
     cells: impl Iterator<Item = &'a str>,
     samples: Option<Vec<u64>>,
 ) -> Option<SizeResult> {
@@ -350,23 +350,23 @@ fn result<'a>(
     if cells.len() != columns.len() {
         return None;
     }
-    let mut values: Vec<(Column, f64)> = Vec::new();
+    let mut values: Vec<(PrintedColumn, f64)> = Vec::new();
     for (column, cell) in columns.iter().zip(&cells) {
         match *cell {
             "-" => {}
             cell => values.push((*column, cell.parse().ok().filter(|value| *value >= 0.0)?)),
         }
     }
-    let value = |wanted: Column| {
+    let value = |wanted: PrintedColumn| {
         values.iter().find(|(column, _)| *column == wanted).map(|(_, value)| *value)
     };
     let bandwidth = values.iter().find_map(|(column, value)| match column {
-        Column::Bandwidth(unit) => Some(value * unit),
+        PrintedColumn::Bandwidth(unit) => Some(value * unit),
         _ => None,
     });
-    let count = value(Column::Count).unwrap_or(0.0) as u64;
+    let count = value(PrintedColumn::Count).unwrap_or(0.0) as u64;
     let ns = |column| Some((value(column)? * US).round());
-    let latency = ns(Column::Min).zip(ns(Column::Max)).zip(ns(Column::Mean));
+    let latency = ns(PrintedColumn::Min).zip(ns(PrintedColumn::Max)).zip(ns(PrintedColumn::Mean));
     Some(SizeResult {
         extent: Extent::Complete,
         count,
@@ -375,7 +375,7 @@ fn result<'a>(
             max_ns: max as u64,
             mean_ns: mean,
             latency_from: None,
-            standard_deviation_ns: ns(Column::Deviation).unwrap_or(0.0),
+            standard_deviation_ns: ns(PrintedColumn::Deviation).unwrap_or(0.0),
             percentiles: Vec::new(),
             median_low_ns: None,
             median_high_ns: None,
@@ -385,7 +385,7 @@ fn result<'a>(
         }),
         bandwidth: bandwidth.map(|bandwidth_bytes_per_s| BandwidthResult {
             bandwidth_bytes_per_s,
-            packet_rate_packets_per_s: value(Column::PacketRate).unwrap_or(0.0) * 1e6,
+            packet_rate_packets_per_s: value(PrintedColumn::PacketRate).unwrap_or(0.0) * 1e6,
             elapsed_us: 0,
             peer_count: 0,
             peer_elapsed_us: 0,
@@ -393,7 +393,7 @@ fn result<'a>(
             own_view: None,
             peer_view: None,
         }),
-        ..SizeResult::none(value(Column::Size)? as u64)
+        ..SizeResult::none(value(PrintedColumn::Size)? as u64)
     })
 }
 
