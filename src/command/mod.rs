@@ -4,6 +4,7 @@
 mod arguments;
 mod check;
 mod compare;
+pub mod completion;
 mod devices;
 mod joining;
 mod output;
@@ -103,6 +104,12 @@ pub static COMMANDS: &[Command] = &[
         about: "Serve the clients of all tools on all NICs",
         usage: serve::usage,
         run: serve::run,
+    },
+    Command {
+        name: "completion",
+        about: "Print the script that completes words in a shell",
+        usage: completion::usage,
+        run: completion::run,
     },
 ];
 
