@@ -120,12 +120,19 @@ fn cpus() -> Vec<String> {
     [vec!["auto".to_owned()], lists].concat()
 }
 
-/// Returns the hosts that this machine knows by name.
+/// Returns the hosts that this machine and the user's ssh know by name.
 fn hosts() -> Vec<String> {
     let text = fs::read_to_string("/etc/hosts").unwrap_or_default();
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
-    let mut names: Vec<String> =
-        lines.flat_map(|line| line.split_whitespace().skip(1)).map(str::to_owned).collect();
+    let of_machine = lines.flat_map(|line| line.split_whitespace().skip(1));
+    let home = env::var_os("HOME").unwrap_or_default();
+    let text = fs::read_to_string(Path::new(&home).join(".ssh/known_hosts")).unwrap_or_default();
+    // Hashed names begin with `|`, marks of keys with `@`.
+    let lines = text.lines().filter(|line| !line.starts_with(['|', '@', '#']));
+    let of_ssh = lines.filter_map(|line| line.split(' ').next()).flat_map(|names| names.split(','));
+    // A name with a port is `[name]:port`.
+    let of_ssh = of_ssh.map(|name| name.trim_start_matches('[').split(']').next().unwrap_or(name));
+    let mut names: Vec<String> = of_machine.chain(of_ssh).map(str::to_owned).collect();
     names.sort();
     names.dedup();
     names

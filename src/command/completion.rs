@@ -71,7 +71,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
 
 /// Returns the command that starts this program from any directory: its name if `PATH` has it.
 fn started() -> String {
-    let started = env::args().next().unwrap_or_default();
+    let started = env::args_os().next().unwrap_or_default().to_string_lossy().into_owned();
     let path = absolute(&started).ok().filter(|_| started.contains(MAIN_SEPARATOR));
     path.map_or(started, |path| path.display().to_string())
 }

@@ -367,6 +367,10 @@ fn offered_by_bash(words: &[&str]) -> String {
         echo "${COMPREPLY[*]}""#;
     let (directory, mut bash) = shell("bash");
     let file = directory.path().join("bash/cxidiag");
+    let known = directory.path().join(".ssh/known_hosts");
+    fs::create_dir_all(known.parent().expect("a parent")).expect("a directory");
+    fs::write(known, "nid7,10.1.1.7 ssh-rsa A\n[nid8]:22 ssh-rsa B\n|1|nid9 ssh-rsa C\n")
+        .expect("a file");
     let output = bash.args(["-euc", script]).arg(file).args(words).output().expect("bash starts");
     assert!(output.stderr.is_empty(), "{words:?}: {}", stderr(&output));
     stdout(&output).trim_end().to_owned()
@@ -412,6 +416,7 @@ fn bash_completes_subcommands_options_and_values() {
     assert_eq!(offered(&["cxi_atomic_lat", "--fetching", "--fe"]), "--fetching");
     assert_eq!(offered(&["cxi_atomic_lat", "-n", ""]), "");
     assert_eq!(offered(&["cxidiag", "devices", "soft1"]), "soft1");
+    assert_eq!(offered(&["cxidiag", "write-lat", "nid"]), "nid7 nid8");
     assert_eq!(offered(&["cxidiag", "compare", "--figure", "b"]), "bw");
     for option in ["--libcxi", "--json"] {
         assert_eq!(offered(&["cxidiag", "write-lat", option, "=", "Cargo.to"]), "Cargo.toml");
