@@ -40,7 +40,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 pub fn usage() -> Usage {
     Usage {
         program: "cxidiag ping".into(),
-        about: "Check whether the NICs of other hosts answer, and how fast",
+        about: "Check whether NICs of other hosts answer, and how fast",
         synopsis: vec![
             ("cxidiag ping HOST... [OPTIONS]".into(), ""),
             ("cxidiag ping --loopback [OPTIONS]".into(), ""),

@@ -18,7 +18,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("BUF_SIZE", Completion::Nothing)),
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |tool| {
             let default = tool.defaults.lists.map_or(0, |lists| lists.max_buffer);
             format!(
@@ -40,7 +39,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("BUF_ALIGN", Completion::Nothing)),
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |tool| {
             let default = tool.defaults.lists.map_or(0, |lists| lists.alignment);
             format!(
@@ -60,7 +58,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("SIZE", Completion::Words(|| names(&HUGE_PAGES)))),
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |_| {
             "Huge pages for the data buffers: 2M or 1G (default: ordinary pages)\n\n\
              Both sides use them. The pages must have been reserved on both nodes; before \
@@ -80,7 +77,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("GPU", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: true,
-        repeats: false,
         text: |tool| {
             let implied = if tool.takes(Opt::NoIdc) { "; implies --no-idc" } else { "" };
             format!(
@@ -104,7 +100,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("GPU", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: true,
-        repeats: false,
         text: |_| {
             "GPU that holds the receive buffer of this side (default: system memory)\n\n\
              0 is the first GPU of its type."
@@ -122,7 +117,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("TYPE", Completion::Words(|| names(&GpuType::ALL)))),
         governs: Governs::ThisProcess,
         legacy: true,
-        repeats: false,
         text: |_| {
             "AMD, NVIDIA or INTEL (default: first type found)\n\n\
              A type is found if the machine has a GPU of this type and its runtime (HIP, CUDA, \
@@ -141,7 +135,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("WAY", Completion::Words(|| words(&gpu::MAP_NAMES)))),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             "How the NIC reaches GPU memory: peer, dmabuf or auto (default: auto, the vendor's \
              usual way first)\n\n\

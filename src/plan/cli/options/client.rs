@@ -28,7 +28,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("DEV|auto", Completion::Devices)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             "NIC of the server, where cxidiag serve runs; auto: the one with the name of \
              --device (default: the server chooses)\n\n\
@@ -50,7 +49,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("TIME", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Time to keep trying if no server listens or the server is busy, such as 30s \
              (default: 0)\n\n\
@@ -70,7 +68,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("TIME", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             let default = time_text(DEFAULT_CONNECT_LIMIT);
             format!(

@@ -17,7 +17,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("PORT", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: true,
-        repeats: false,
         text: |_| {
             format!(
                 "TCP port of the server (default: {DEFAULT_PORT}); 0 on a server: any free port\n\n\
@@ -39,7 +38,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Measure with a peer in another batch job; one side is enough\n\n\
              The jobs are those of Slurm, PBS or Flux. Without this option, two processes in \
@@ -60,7 +58,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("TEXT", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Measure only with a peer that has the same token; other users see options, but not \
              the environment (default: CXIDIAG_TOKEN)\n\n\

@@ -19,7 +19,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("ITERS", Completion::Nothing)),
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |tool| {
             let iteration = if tool.measures_bandwidth() {
                 "\n\nOne iteration issues a list of LIST_SIZE operations together and waits until all of \
@@ -41,7 +40,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("SEC", Completion::Nothing)),
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |_| {
             "Time per size, instead of iterations: 10 (s), 500ms\n\n\
              SEC is a number, which may have a fraction, and one of the units ns, us, ms, s and m \
@@ -61,7 +59,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::Run,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Measure one size until Ctrl-C or SIGTERM, which end it with its results and exit \
              status 0\n\n\
@@ -84,7 +81,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("PERCENT", Completion::Nothing)),
         governs: Governs::Run,
         legacy: false,
-        repeats: false,
         text: |_| {
             let limit = time_text(DEFAULT_UNTIL_DURATION);
             format!(
@@ -110,7 +106,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("WARMUP", Completion::Nothing)),
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |tool| {
             format!("Unmeasured iterations before each size (default: {})", tool.defaults.warmup)
         },
@@ -126,7 +121,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("USEC", Completion::Nothing)),
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |tool| {
             format!(
                 "Gap after each iteration: 100 (microseconds), 0.5ms (default: {})\n\n\
@@ -148,7 +142,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("RATE", Completion::Nothing)),
         governs: Governs::Run,
         legacy: false,
-        repeats: false,
         text: |tool| {
             let (what, late) = if tool.measures_bandwidth() {
                 (
@@ -181,7 +174,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::Run,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Wait for the peer over TCP before each iteration, like the legacy tools\n\n\
              Without this option, two cxidiag processes wait for each other once for each size. \
@@ -205,7 +197,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         )),
         governs: Governs::Results,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Clock that measures: auto, tsc (x86-64), cntvct (aarch64) or monotonic-raw \
              (default: auto)\n\n\

@@ -19,7 +19,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("MIN[:MAX]", Completion::Nothing)),
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |tool| {
             let range = if tool.defaults.lists.is_some() {
                 "or each power of 2 from MIN to MAX"
@@ -49,7 +48,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::Run,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Measure the sizes 1:8M, as with --size\n\n\
              The sizes are the powers of two from 1 byte to 8 MiB. Excludes --size, which takes \
@@ -68,7 +66,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("OP", Completion::Words(|| words(&atomic::OPS)))),
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |tool| {
             let default = atomic_default(tool, |atomic| atomic.op.to_string());
             format!(
@@ -90,7 +87,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("CMP", Completion::Words(|| words(&atomic::CSWAP_OPS)))),
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |tool| {
             let default = atomic_default(tool, |atomic| atomic.cswap.to_string());
             format!(
@@ -111,7 +107,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("TYPE", Completion::Words(|| words(&atomic::TYPES)))),
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |tool| {
             let default = atomic_default(tool, |atomic| atomic.ty.to_string());
             format!(
@@ -132,7 +127,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |_| {
             "Use fetching operations, which return the previous value of the target\n\n\
              The measured time ends when that value has arrived."
@@ -147,7 +141,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |_| {
             "Use matching list entries at the target; implies --unrestricted and --no-idc\n\n\
              The target finds the memory by match bits."
@@ -162,7 +155,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("LIST_SIZE", Completion::Nothing)),
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |tool| {
             let default = tool.defaults.lists.map_or(0, |lists| lists.list_size);
             format!(
@@ -182,7 +174,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |_| {
             "Measure both directions at the same time\n\n\
              Each side sends lists and replies to the lists of the other side. The bandwidths of \
@@ -199,7 +190,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::Run,
         legacy: false,
-        repeats: false,
         text: |_| {
             "The server issues the operations, not the client\n\n\
              The client is their target, and both sides print the server's operations. The peer \
@@ -219,7 +209,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("PAIRS", Completion::Nothing)),
         governs: Governs::Run,
         legacy: false,
-        repeats: false,
         text: |_| {
             format!(
                 "Pairs of queues that work side by side, each with its own list and buffers \
@@ -243,7 +232,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("THREADS", Completion::Nothing)),
         governs: Governs::Run,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Threads that drive the pairs, on CPUs near the NIC (default: 1); without --pairs, \
              one pair each\n\n\
@@ -263,7 +251,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |_| {
             "Use rendezvous transfers; implies --no-idc\n\n\
              The target's NIC receives a notice of the message and fetches its data."
@@ -281,7 +268,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |tool| {
             let operations = match tool.defaults.atomic {
                 Some(_) => "AMOs".into(),
@@ -304,7 +290,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |tool| {
             let data = if tool.takes(Opt::AtomicOp) {
                 "With this option, the NIC reads the first operand from memory, not from the command."
@@ -326,7 +311,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |tool| {
             let carried = if tool.takes(Opt::AtomicOp) {
                 "operations that do not fetch, except UINT32 on early Cassini 1 NICs"
@@ -351,7 +335,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |_| {
             "Issue commands with the doorbell, not through the low-latency path\n\n\
              Without this option, commands that are small enough are written to the NIC through \
@@ -370,7 +353,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::Run,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Check the received data after each size\n\n\
              The data is numbered by place and size, and must be the data of the last operations. \

@@ -20,7 +20,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
         text: |_| {
             "Print each sample; ignored with --duration\n\n\
              The lines stand before the table and have the number of the sample."
@@ -38,7 +37,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::optional("LIST", Completion::Nothing)),
         governs: Governs::Results,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Print percentiles after the table; those of LIST, such as 50,95,99.9, else 50, 90, \
              99, 99.9, 99.99, max\n\n\
@@ -63,7 +61,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::Results,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Draw a histogram of the latencies of each size\n\n\
              The histogram stands after the table. It has a line for each bin that has samples, \
@@ -86,7 +83,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::Results,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Print what the tool itself adds to a latency\n\n\
              A line after the table states the cost of reading the clock, of issuing a command \
@@ -107,7 +103,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("UNIT", Completion::Words(|| names(&BandwidthUnit::ALL)))),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Unit of bandwidths in the text: MB/s, GB/s, MiB/s or Gb/s, which are bits (default: \
              MB/s)\n\n\
@@ -127,7 +122,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("TIME", Completion::Nothing)),
         governs: Governs::Results,
         legacy: false,
-        repeats: false,
         text: |tool| {
             let figures = if tool.measures_bandwidth() {
                 "bandwidth and packet rate"
@@ -155,7 +149,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::Run,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Show each side's own view after the table\n\n\
              The table has operations issued and arrived, time, bandwidths in both directions, \
@@ -177,7 +170,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::optional("SET", Completion::Words(|| names(&Preset::ALL)))),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Show what the counters of both NICs did during the run; SET is quick (as without \
              SET), link or all\n\n\
@@ -201,7 +193,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::optional("FILE", Completion::Files)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Write the results as JSON to FILE; without FILE, to standard output, and the text \
              to standard error\n\n\
@@ -221,7 +212,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("FILE", Completion::Files)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Append the results to FILE as one line of JSON\n\n\
              The line is the document of --json. Many runs may append to the same file, also at \
@@ -240,7 +230,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::optional("FILE", Completion::Files)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| "Write the results as comma-separated values; FILE as for --json".into(),
         set: |typed, value| {
             typed.outputs.csv = Some(place(value)?);
@@ -254,7 +243,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("KEY=VALUE", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: true,
         text: |_| {
             "Add a label to JSON and CSV, such as rack=x1; may be repeated\n\n\
              KEY consists of letters, digits, _, . and -; VALUE is text without control \
@@ -274,7 +262,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("FILE", Completion::Files)),
         governs: Governs::Results,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Write each sample to FILE as comma-separated values\n\n\
              Each line has the size, the number of the iteration from 0, and the latency in \
@@ -293,7 +280,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("FILE", Completion::Files)),
         governs: Governs::Results,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Write the distribution of the latencies to FILE as an HdrHistogram log (version 2)\n\n\
              The tools of HdrHistogram read it."
@@ -311,7 +297,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("LIST", Completion::Nothing)),
         governs: Governs::Results,
         legacy: false,
-        repeats: true,
         text: |tool| {
             let (example, metrics, units) = match tool.defaults.lists {
                 Some(_) => (
@@ -351,7 +336,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Print the table and the verdicts alone, without summary, notes and progress; no \
              text if another format has standard output\n\n\

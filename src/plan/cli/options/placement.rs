@@ -18,7 +18,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("DEV", Completion::Devices)),
         governs: Governs::ThisProcess,
         legacy: true,
-        repeats: false,
         text: |_| {
             format!(
                 "Device: cxiN, or softN for the built-in software NIC (default: {DEFAULT_DEVICE})"
@@ -36,7 +35,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("SVC_ID", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: true,
-        repeats: false,
         text: |_| {
             format!(
                 "CXI service to work under (default: that of the job, else {DEFAULT_SVC_ID})\n\n\
@@ -61,7 +59,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("VNI|job", Completion::Words(|| vec!["job".into()]))),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             "VNI of the service; job: the one that the steps of this job share (default: that of \
              the step, else the first of the service)\n\n\
@@ -82,7 +79,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("CLASS", Completion::Words(classes))),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Traffic class: dedicated-access, low-latency, bulk-data or best-effort (default: \
              BEST_EFFORT, if granted)\n\n\
@@ -106,7 +102,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Measure although the device says that its link is down\n\n\
              The tool prints a warning. Without this option it fails, because operations would \
@@ -126,7 +121,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("PATH", Completion::Files)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             format!(
                 "Library to load for cxiN devices (default: ${LIBCXI_VARIABLE}, else libcxi.so.1)"
@@ -147,7 +141,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("LIST|auto", Completion::Cpus)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Run on these CPUs (such as 2 or 0-3,8), with the buffers on their NUMA node; auto: \
              a CPU near the NIC (default: any)\n\n\
@@ -168,7 +161,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Run both sides on this machine, in one command\n\n\
              Server and client share one NIC. No address may be given."

@@ -21,7 +21,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("ADDR", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Address or name of this machine to listen on (default: all, IPv4 and IPv6)\n\n\
              For a server."
@@ -43,7 +42,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Serve one client after another, until interrupted\n\n\
              For a server. SIGTERM, which service managers send, is the regular end: exit status \
@@ -63,7 +61,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("TIME", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             let in_a_job = time_text(LIMIT_IN_A_JOB);
             format!(
@@ -88,7 +85,6 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("FILE", Completion::Files)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
         text: |_| {
             "Write the port to FILE, which exists while clients can connect\n\n\
              For a server, mainly with '-p 0'. The file appears complete or not at all, so that a \

@@ -18,6 +18,9 @@ pub enum Governs {
     Results,
 }
 
+/// The options of which each given value counts, and not only the last one.
+const REPEATED: [Opt; 2] = [Opt::Expect, Opt::Label];
+
 /// One option of the tools, whose explanation depends on the tool.
 #[derive(Debug)]
 pub struct ToolOption {
@@ -32,8 +35,6 @@ pub struct ToolOption {
     /// Whether the legacy tools have it. An abbreviation of a legacy option never stands for an
     /// option that the legacy tools lack.
     pub legacy: bool,
-    /// Whether each given value counts, and not only the last one.
-    pub repeats: bool,
     /// Its explanation ([`Entry::text`]).
     pub text: fn(&Tool) -> String,
     /// Takes a value, or returns what is allowed. The value of a switch is empty, an omitted value
@@ -51,7 +52,7 @@ impl ToolOption {
                 value: self.value,
                 text: (self.text)(tool),
             },
-            repeats: self.repeats,
+            repeats: REPEATED.contains(&self.id),
             set: Box::new(self.set),
         }
     }
