@@ -31,7 +31,10 @@ pub fn answer(shell: &str, argv: impl IntoIterator<Item = OsString>) {
     };
     let mut words: Vec<OsString> =
         argv.into_iter().skip_while(|word| word != "--").skip(1).collect();
-    let mut command = started_as(words.first().map_or("".as_ref(), OsString::as_os_str));
+    let Some(name) = words.first() else {
+        return;
+    };
+    let mut command = started_as(name);
     let directory = env::current_dir().ok();
     let mut bytes = Vec::new();
     if shell.is("bash") {

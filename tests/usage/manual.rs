@@ -445,6 +445,19 @@ fn completes_each_option() {
     }
 }
 
+#[test]
+fn offers_nothing_without_words() {
+    for shell in ["bash", "zsh", "fish", "tcsh"] {
+        for words in [&["--"][..], &["devices"], &[]] {
+            let mut command = Command::new(harness::CXIDIAG);
+            let output = command.env("_CXIDIAG_COMPLETE", shell).args(words).output();
+            let output = output.expect("cxidiag starts");
+            assert_success(&output);
+            assert_eq!((stdout(&output), stderr(&output)), (String::new(), String::new()));
+        }
+    }
+}
+
 /// Packages install the same scripts.
 #[test]
 fn prints_script_of_each_shell_for_all_names() {
