@@ -14,12 +14,13 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | lib         arguments in, exit status out                                                 |
-//!    | main        the process                                                                   |
+//!  2 | lib          arguments in, exit status out                                                |
+//!    | main         the process                                                                  |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | multicall   `argv[0]` or the first argument -> tool or command                            |
+//!  1 | completion   what a shell may offer for a word                                            |
+//!    | multicall    `argv[0]` or the first argument -> tool or command                           |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | command     what the program does beside measuring                                        |
+//!  0 | command      what the program does beside measuring                                       |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -28,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 pub mod command;
+mod completion;
 pub mod multicall;
 
 use std::env;
@@ -35,6 +37,7 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
+use command::completion::VARIABLE;
 use diag::run;
 use facts::advice;
 use facts::device::LIBCXI_VARIABLE;
@@ -58,6 +61,10 @@ pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
         revision: option_env!("CXIDIAG_REVISION"),
         date: option_env!("CXIDIAG_DATE"),
     });
+    if let Some(shell) = env::var_os(VARIABLE) {
+        completion::answer(&shell.to_string_lossy(), argv);
+        return ExitCode::SUCCESS;
+    }
     let call =
         multicall::resolve(argv, TOOLS, command::COMMANDS).and_then(|call| match lack_of_stack() {
             Some(failure) if !runs_a_program(&call) => Err((PROGRAM.into(), failure)),

@@ -1,11 +1,16 @@
 //! The manual pages: one for the program, one for each subcommand and legacy name, and an overview
 //! under both names.
 
+use std::io;
+
+use clap::Command;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
 use plan::cli::usage::{Entry, Usage};
 use plan::tool::PROGRAM;
 
 use super::prose::{self, Prose};
-use super::roff::{self, Page};
+use super::roff::add_prose;
 use super::{File, Subcommand, overview, subcommands};
 
 /// The names that a page uses for the tools.
@@ -58,39 +63,29 @@ impl Sources {
         let names = Names::Subcommands;
         let usage = overview();
         let prose = prose::read(PROGRAM)?;
-        let mut page = new_page(PROGRAM, 1);
-        page.section("NAME");
-        page.name_line(PROGRAM, &uncapitalized(usage.about));
-        page.section("SYNOPSIS");
-        page.synopsis(usage.synopsis.iter().map(|(words, _)| words));
-        page.section("DESCRIPTION");
-        page.prose(&self.text(&prose, "DESCRIPTION", names, PROGRAM)?, false);
-        page.section("COMMANDS");
+        let mut page = Page::new(PROGRAM, 1, &usage);
+        page.section("DESCRIPTION", &self.text(&prose, "DESCRIPTION", names, PROGRAM)?);
+        page.section("COMMANDS", "");
         self.list_subcommands(&mut page, names);
-        options(&mut page, &usage);
+        page.options(&usage);
         for title in LAST_SECTIONS {
-            page.section(title);
-            page.prose(&self.text(&prose, title, names, PROGRAM)?, false);
+            page.section(title, &self.text(&prose, title, names, PROGRAM)?);
         }
-        self.see_also(&mut page, names, (PROGRAM, 1));
-        Ok((format!("man/{PROGRAM}.1"), page.finish()))
+        Ok(self.finished(page, names, (PROGRAM, 1)))
     }
 
     fn overview(&self, names: Names) -> Result<File, String> {
         let name = overview_name(names);
         let prose = prose::read("overview")?;
-        let mut page = new_page(name, 7);
-        page.section("NAME");
-        page.name_line(name, "overview of the CXI tools");
+        let mut page =
+            Page::new(name, 7, &Usage { about: "overview of the CXI tools", ..Usage::default() });
         for (title, text) in &prose.sections {
-            page.section(title);
-            page.prose(&self.expanded(text, names, PROGRAM), false);
+            page.section(title, &self.expanded(text, names, PROGRAM));
             if title == "TOOLS" {
                 self.list_subcommands(&mut page, names);
             }
         }
-        self.see_also(&mut page, names, (name, 7));
-        Ok((format!("man/{name}.7"), page.finish()))
+        Ok(self.finished(page, names, (name, 7)))
     }
 
     fn subcommand(
@@ -102,24 +97,16 @@ impl Sources {
     ) -> Result<File, String> {
         let name = page_name(subcommand, names);
         let text = |title| self.text(prose, title, names, subcommand.name);
-        let mut page = new_page(&name, 1);
-        page.section("NAME");
-        page.name_line(&name, &uncapitalized(usage.about));
-        page.section("SYNOPSIS");
-        page.synopsis(usage.synopsis.iter().map(|(words, _)| words));
-        page.section("DESCRIPTION");
-        page.prose(&text("DESCRIPTION")?, false);
+        let mut page = Page::new(&name, 1, usage);
+        page.section("DESCRIPTION", &text("DESCRIPTION")?);
         for title in ["How to run", "Output"] {
-            page.subsection(title);
-            page.prose(&text(title)?, false);
+            page.subsection(title, &text(title)?);
         }
-        options(&mut page, usage);
+        page.options(usage);
         for title in LAST_SECTIONS {
-            page.section(title);
-            page.prose(&text(title)?, false);
+            page.section(title, &text(title)?);
         }
-        self.see_also(&mut page, names, (&name, 1));
-        Ok((format!("man/{name}.1"), page.finish()))
+        Ok(self.finished(page, names, (&name, 1)))
     }
 
     /// Returns a section of prose: from the file of the page, or else from `common.md`.
@@ -139,25 +126,31 @@ impl Sources {
     }
 
     fn list_subcommands(&self, page: &mut Page, names: Names) {
-        for subcommand in self.called(names) {
-            page.tag(&reference(&page_name(subcommand, names), 1));
-            page.prose(&format!("{}.", subcommand.usage.about), true);
-        }
+        page.add(|roff| {
+            for subcommand in self.called(names) {
+                let about = format!("{}.", subcommand.usage.about);
+                roff.control("TP", [])
+                    .text([bold(page_name(subcommand, names)), roman("(1)")])
+                    .text([roman(about)]);
+            }
+        });
     }
 
-    /// Adds references to the other pages with the same kind of names.
-    fn see_also(&self, page: &mut Page, names: Names, own: (&str, u8)) {
+    /// Returns a page with references to the other pages with the same kind of names.
+    fn finished(&self, mut page: Page, names: Names, own: (&str, u8)) -> File {
         let mut all = vec![(PROGRAM.to_owned(), 1)];
         all.extend(self.called(names).map(|tool| (page_name(tool, names), 1)));
         all.push((overview_name(names).to_owned(), 7));
         all.push(("cxi-softnic".to_owned(), 1));
-        let others: Vec<String> = all
-            .iter()
-            .filter(|(name, section)| (name.as_str(), *section) != own)
-            .map(|(name, section)| reference(name, *section))
-            .collect();
-        page.section("SEE ALSO");
-        page.verbatim(&others.join(",\n"));
+        all.retain(|(name, section)| (name.as_str(), *section) != own);
+        page.section("SEE ALSO", "");
+        page.add(|roff| {
+            for (at, (name, section)) in all.iter().enumerate() {
+                let end = if at + 1 < all.len() { "," } else { "" };
+                roff.text([bold(name), roman(format!("({section}){end}"))]);
+            }
+        });
+        (format!("man/{}.{}", own.0, own.1), page.text)
     }
 
     /// Returns the subcommands that have such a name.
@@ -184,31 +177,85 @@ impl Sources {
     }
 }
 
-/// Adds each option with its explanation and its default, in the groups of the help text, then the
-/// lists of values.
-fn options(page: &mut Page, usage: &Usage) {
-    page.section("OPTIONS");
-    for (title, group) in &usage.groups {
-        page.subsection(title);
-        group.iter().for_each(|entry| option(page, entry));
-    }
-    if !usage.groups.is_empty() {
-        page.subsection("Help");
-    }
-    usage.options.iter().for_each(|entry| option(page, entry));
-    for (title, words) in &usage.words {
-        page.subsection(title);
-        page.prose(words, false);
-    }
+/// A page under construction.
+struct Page {
+    text: String,
 }
 
-fn option(page: &mut Page, entry: &Entry) {
-    page.tag(&roff::option(entry));
-    let mut prose = entry.manual.to_owned();
-    if let Some(default) = entry.default() {
-        prose += &format!(" Default: {default}.");
+impl Page {
+    /// Returns a page with its header, its name and the ways to start the program.
+    fn new(name: &str, section: u8, usage: &Usage) -> Self {
+        let ways: Vec<&str> = usage.synopsis.iter().map(|(words, _)| words.as_str()).collect();
+        let command = Command::new("")
+            .display_name(name)
+            .bin_name(&usage.program)
+            .about(uncapitalized(usage.about))
+            .override_usage(ways.join("\n"));
+        let man = Man::new(command)
+            .title(name.to_uppercase())
+            .section(section.to_string())
+            // An empty date would make the next word the date.
+            .date(option_env!("CXIDIAG_DATE").unwrap_or(" "))
+            .source(format!("{PROGRAM} {}", env!("CARGO_PKG_VERSION")))
+            .manual("CXI Diagnostics");
+        let mut page = Self { text: Roff::new().render() };
+        page.write(|bytes| man.render_title(bytes));
+        // Flush left and without hyphenation: options stay whole.
+        page.text += ".nh\n.ad l\n";
+        page.write(|bytes| man.render_name_section(bytes));
+        if !ways.is_empty() {
+            page.write(|bytes| man.render_synopsis_section(bytes));
+        }
+        page
     }
-    page.prose(&prose, true);
+
+    fn section(&mut self, title: &str, prose: &str) {
+        self.add(|roff| add_prose(roff.control("SH", [title]), prose));
+    }
+
+    fn subsection(&mut self, title: &str, prose: &str) {
+        self.add(|roff| add_prose(roff.control("SS", [title]), prose));
+    }
+
+    /// Adds each option with its explanation and its default, in the groups of the help text, then
+    /// the lists of values.
+    fn options(&mut self, usage: &Usage) {
+        self.section("OPTIONS", "");
+        for (title, group) in &usage.groups {
+            self.subsection(title, "");
+            self.option_group(group);
+        }
+        if !usage.groups.is_empty() {
+            self.subsection("Help", "");
+        }
+        self.option_group(&usage.options);
+        for (title, words) in &usage.words {
+            self.subsection(title, words);
+        }
+    }
+
+    fn option_group(&mut self, group: &[Entry]) {
+        let options = group.iter().map(|entry| entry.declared().long_help(entry.manual()));
+        let command = Command::new("").disable_help_flag(true).disable_version_flag(true);
+        let man = Man::new(command.args(options));
+        self.write(|bytes| man.render_options_section(bytes));
+        self.text = self.text.replacen(".SH OPTIONS\n.TP\n", ".TP\n", 1);
+    }
+
+    fn add(&mut self, add: impl FnOnce(&mut Roff)) {
+        let mut roff = Roff::new();
+        add(&mut roff);
+        self.write(|bytes| roff.to_writer(bytes));
+    }
+
+    /// Adds what is written, without the definitions that begin each document.
+    fn write(&mut self, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) {
+        let mut bytes = Vec::new();
+        write(&mut bytes).expect("memory takes any text");
+        let text = String::from_utf8_lossy(&bytes).replacen(&Roff::new().render(), "", 1);
+        // The crate leaves these to troff, which prints accents for them.
+        self.text += &text.replace('`', "\\(ga").replace('^', "\\(ha").replace('~', "\\(ti");
+    }
 }
 
 /// Returns the name of the overview.
@@ -225,17 +272,6 @@ fn page_name(subcommand: &Subcommand, names: Names) -> String {
         (Names::Legacy, Some(name)) => name.to_owned(),
         _ => format!("{PROGRAM}-{}", subcommand.name),
     }
-}
-
-fn new_page(name: &str, section: u8) -> Page {
-    let date = option_env!("CXIDIAG_DATE").unwrap_or_default();
-    let source = format!("{PROGRAM} {}", env!("CARGO_PKG_VERSION"));
-    Page::new(name, section, date, &source)
-}
-
-/// Returns a reference to a page.
-fn reference(name: &str, section: u8) -> String {
-    format!("{}({section})", roff::inline(&format!("**{name}**")))
 }
 
 /// Returns text that begins with a small letter, unless its first word is in capitals.

@@ -3,7 +3,6 @@
 //! Syntax, options and defaults come from the definitions that the program itself uses
 //! ([`plan::cli::usage`]), other prose from `docs/manual/`.
 
-pub mod completion;
 pub mod manual;
 pub mod prose;
 pub mod roff;
@@ -11,6 +10,7 @@ pub mod roff;
 use std::fs;
 use std::path::Path;
 
+use cxidiag::command::completion::{self, SHELLS};
 use cxidiag::command::{self, COMMANDS};
 use plan::cli::help;
 use plan::cli::usage::Usage;
@@ -55,14 +55,21 @@ pub fn overview() -> Usage {
 pub type File = (String, String);
 
 /// Returns all files. Their paths begin with `man/`, or with `bash/`, `zsh/` and `fish/` for
-/// completion.
+/// completion. Shells look for a script by the name of the program: one script serves all names.
 ///
 /// # Errors
 ///
 /// A page without a section that it needs.
 pub fn files() -> Result<Vec<File>, String> {
     let mut files = manual::pages()?;
-    files.extend(completion::scripts());
+    files.extend(SHELLS.iter().map(|shell| {
+        let path = match shell.name() {
+            "zsh" => format!("zsh/_{PROGRAM}"),
+            "fish" => format!("fish/{PROGRAM}.fish"),
+            name => format!("{name}/{PROGRAM}"),
+        };
+        (path, completion::script(shell, PROGRAM))
+    }));
     Ok(files)
 }
 

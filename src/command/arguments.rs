@@ -30,7 +30,7 @@ pub fn read<T>(
     request: &mut T,
 ) -> Result<Option<Vec<OsString>>, Failure> {
     let takes_words = !matches!(usage.arguments, Completion::Nothing);
-    let declared = options.iter().map(OptionDef::declared);
+    let declared = options.iter().map(|option| option.entry.declared());
     let declared = declared.chain([parser::help(), parser::version()]);
     let declared = declared.chain(takes_words.then(parser::words));
     let matches = match parser::read(declared, arguments, |_| None)? {
@@ -68,17 +68,14 @@ pub fn passed_on(long: &'static str, name: &'static str) -> OptionDef<Vec<String
     })
 }
 
-/// Returns the options of service, VNI and traffic class, which are passed on to the tools;
-/// `manuals` explain each.
-pub fn service(manuals: [&'static str; 3]) -> [OptionDef<Vec<String>>; 3] {
+/// Returns the options of service, VNI and traffic class, which are passed on to the tools.
+pub fn service() -> [OptionDef<Vec<String>>; 3] {
     [
         passed_on("svc-id", "SVC_ID")
             .letter('v')
-            .explained("CXI service (default: as for the tools)", manuals[0]),
-        passed_on("vni", "VNI|job")
-            .explained("VNI of the service (default: as for the tools)", manuals[1]),
-        passed_on("traffic-class", "CLASS")
-            .explained("Traffic class (default: as for the tools)", manuals[2]),
+            .explained("CXI service (default: as for the tools)"),
+        passed_on("vni", "VNI|job").explained("VNI of the service (default: as for the tools)"),
+        passed_on("traffic-class", "CLASS").explained("Traffic class (default: as for the tools)"),
     ]
 }
 
@@ -91,10 +88,9 @@ pub fn libcxi() -> OptionDef<Option<LibraryFile>> {
         *library = Some(LibraryFile::new(path.into(), "--libcxi"));
         Ok(())
     })
-    .explained(
-        format!("Library to load for hardware (default:\n${LIBCXI_VARIABLE}, else libcxi.so.1)"),
-        "The library to load for cxiN devices.",
-    )
+    .explained(format!(
+        "Library to load for hardware (default: ${LIBCXI_VARIABLE}, else libcxi.so.1)"
+    ))
 }
 
 /// Returns the library that the environment names.
@@ -115,8 +111,8 @@ pub fn devices() -> OptionDef<Vec<DeviceName>> {
         .letter('d')
         .completed_by(Completion::Devices)
         .explained(
-            "NICs beside those that are arguments (default: none)",
-            "NICs, with commas between them, beside those that are arguments.",
+            "NICs beside those that are arguments (default: none)\n\n\
+             With commas between several.",
         );
     option.repeats = true;
     option

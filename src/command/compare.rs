@@ -15,7 +15,7 @@ use facts::percentile::Percentile;
 use facts::text::shown;
 use plan::cli::definition::OptionDef;
 use plan::cli::parser::hint_before;
-use plan::cli::usage::{Completion, Usage, wrapped};
+use plan::cli::usage::{Completion, Usage};
 use plan::outputs::Place;
 use plan::tool::Tool;
 use plan::tools::TOOLS;
@@ -32,9 +32,6 @@ use report::table::TextStyle;
 
 /// Name of the command, for warnings.
 const NAME: &str = "cxidiag compare";
-
-/// Columns of an explanation in the help text.
-const EXPLANATION_WIDTH: usize = 53;
 
 /// Default of `--max-regress`, in percent.
 const MAX_REGRESS: f64 = 5.0;
@@ -313,10 +310,10 @@ fn options() -> Vec<OptionDef<ComparisonRequest>> {
             request.max_regress = percent;
             Ok(())
         })
-        .explained(
-            format!("Largest change for the worse (default: {MAX_REGRESS}%)"),
-            "How much worse the metric may be, in percent of that of *BASE*.",
-        ),
+        .explained(format!(
+            "Largest change for the worse (default: {MAX_REGRESS}%)\n\n\
+                     PERCENT is a share of the metric of BASE."
+        )),
         Def::text("figure", "FIGURE", |request, typed| {
             let metric = typed.parse().map_err(|why: String| {
                 format!("{why}: the metrics are {}", figures().join(", "))
@@ -325,20 +322,12 @@ fn options() -> Vec<OptionDef<ComparisonRequest>> {
             Ok(())
         })
         .completed_by(Completion::Words(figures))
-        .explained(
-            wrapped(
-                &format!(
-                    "Metric that decides (default: p50 for latencies, mean if a file is text, bw for \
-                     bandwidths): {metrics}"
-                ),
-                EXPLANATION_WIDTH,
-            ),
-            "The metric that decides: min, max, mean, stddev, p50, p90, p99, p99.9 or \
-             p99.99 of latencies, bw or rate of bandwidths.",
-        ),
+        .explained(format!(
+            "Metric that decides (default: p50 for latencies, mean if a file is text, bw for bandwidths): {metrics}"
+        )),
         Def::switch("markdown", |request| request.form = TextStyle::Markdown).explained(
-            "Print the text as Markdown",
-            "Print the text as Markdown, with its table, for issues, wikis and summaries of jobs.",
+            "Print the text as Markdown\n\n\
+             The text and its table suit issues, wikis and summaries of jobs.",
         ),
         output::json().within(|request| &mut request.json),
     ]

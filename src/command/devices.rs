@@ -89,15 +89,11 @@ fn options() -> Vec<OptionDef<DevicesRequest>> {
     vec![
         arguments::devices().within(|request| &mut request.devices),
         OptionDef::switch("verbose", |request: &mut DevicesRequest| request.verbose = true)
-            .explained(
-                "Print all that is known of each NIC, as for DEVICE",
-                "Print all that is known of each NIC, also without *DEVICE*.",
-            ),
+            .explained("Print all that is known of each NIC, as for DEVICE"),
         OptionDef::switch("topology", |request: &mut DevicesRequest| request.topology = true)
             .explained(
-                "Print the fabric of CXIDIAG_TOPOLOGY",
-                "Print the fabric of software NICs that **CXIDIAG_TOPOLOGY** describes: groups, \
-             switches, NICs and cables, with their rates and faults.",
+                "Print the fabric of CXIDIAG_TOPOLOGY\n\n\
+                 It has the groups, switches, NICs and cables of the software NICs, with their rates and faults.",
             ),
         output::json().within(|request| &mut request.json),
         arguments::libcxi().within(|request| &mut request.libcxi),

@@ -4,6 +4,7 @@
 mod arguments;
 mod check;
 mod compare;
+pub mod completion;
 mod devices;
 mod joining;
 mod output;
@@ -26,8 +27,6 @@ use plan::cli::usage::Usage;
 pub struct Command {
     /// Its name as a subcommand of `cxidiag`: `compare`.
     pub name: &'static str,
-    /// What it does, in one line.
-    pub about: &'static str,
     /// What it takes.
     pub usage: fn() -> Usage,
     /// Runs it with the arguments after its name.
@@ -36,7 +35,7 @@ pub struct Command {
 
 /// Returns the name of each command and what it does, in one line.
 pub fn summaries() -> impl Iterator<Item = (&'static str, &'static str)> {
-    COMMANDS.iter().map(|command| (command.name, command.about))
+    COMMANDS.iter().map(|command| (command.name, (command.usage)().about))
 }
 
 /// The name of the command that runs another program.
@@ -49,61 +48,17 @@ pub fn runs_a_program(command: &Command, arguments: &[OsString]) -> bool {
 
 /// All commands, in the order of listings.
 pub static COMMANDS: &[Command] = &[
-    Command {
-        name: "devices",
-        about: "List the NICs of this machine",
-        usage: devices::usage,
-        run: devices::run,
-    },
-    Command {
-        name: "ping",
-        about: "Check whether the NICs of other hosts answer",
-        usage: ping::usage,
-        run: ping::run,
-    },
-    Command {
-        name: "check",
-        about: "Check the health of NICs, with a write and a read",
-        usage: check::usage,
-        run: check::run,
-    },
-    Command {
-        name: "selftest",
-        about: "Compare a NIC with what the documents say about it",
-        usage: selftest::usage,
-        run: selftest::run,
-    },
-    Command {
-        name: "survey",
-        about: "Measure all NICs of a cluster, and name what is slow",
-        usage: survey::usage,
-        run: survey::run,
-    },
-    Command { name: "why", about: "Find out why a NIC is slow", usage: why::usage, run: why::run },
-    Command {
-        name: STAT,
-        about: "Show what the NICs did while a command ran",
-        usage: stat::usage,
-        run: stat::run,
-    },
-    Command {
-        name: "compare",
-        about: "Compare the results of runs",
-        usage: compare::usage,
-        run: compare::run,
-    },
-    Command {
-        name: "report",
-        about: "Draw results as one HTML page",
-        usage: report::usage,
-        run: report::run,
-    },
-    Command {
-        name: "serve",
-        about: "Serve the clients of all tools on all NICs",
-        usage: serve::usage,
-        run: serve::run,
-    },
+    Command { name: "devices", usage: devices::usage, run: devices::run },
+    Command { name: "ping", usage: ping::usage, run: ping::run },
+    Command { name: "check", usage: check::usage, run: check::run },
+    Command { name: "selftest", usage: selftest::usage, run: selftest::run },
+    Command { name: "survey", usage: survey::usage, run: survey::run },
+    Command { name: "why", usage: why::usage, run: why::run },
+    Command { name: STAT, usage: stat::usage, run: stat::run },
+    Command { name: "compare", usage: compare::usage, run: compare::run },
+    Command { name: "report", usage: report::usage, run: report::run },
+    Command { name: "serve", usage: serve::usage, run: serve::run },
+    Command { name: "completion", usage: completion::usage, run: completion::run },
 ];
 
 #[cfg(test)]

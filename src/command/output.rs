@@ -15,11 +15,8 @@ use report::documents::Documents;
 use report::openmetrics::{Dialect, MetricsFile};
 
 pub fn json() -> OptionDef<Option<Place>> {
-    OptionDef::document("json", |place| place).explained(
-        "Print one JSON document instead of the text, or\nwrite it to FILE",
-        "Write a JSON document to *FILE*, in addition to the text. Without *FILE*, the \
-         document goes to standard output, in place of the text.",
-    )
+    OptionDef::document("json", |place| place)
+        .explained("Print one JSON document instead of the text, or write it to FILE")
 }
 
 /// Prints what `text` writes, unless the document has standard output, and writes the document.
@@ -91,15 +88,15 @@ pub fn metrics() -> [OptionDef<MetricsRequest>; 2] {
         });
     [
         file.explained(
-            "Write metrics to FILE: for the node exporter of\nPrometheus if it is *.prom, else OpenMetrics",
-            "Write metrics to *FILE*, which is replaced in one step and readable by all. \
-             A *FILE* whose name ends in .prom has the form for the textfile collector \
-             of Prometheus' node exporter, others have OpenMetrics 1.0.",
+            "Write metrics to FILE: for the node exporter of Prometheus if it is *.prom, else \
+             OpenMetrics\n\n\
+             FILE is replaced in one step and readable by all. The node exporter reads it with \
+             its textfile collector; OpenMetrics is version 1.0.",
         ),
-        format.completed_by(Completion::Words(formats)).explained(
-            format!("Form of this file: {}\n(default: by its name)", formats().join(", ")),
-            "The form of this file, whatever its name: node-exporter or openmetrics.",
-        ),
+        format.completed_by(Completion::Words(formats)).explained(format!(
+            "Form of this file: {} (default: by its name)",
+            formats().join(", ")
+        )),
     ]
 }
 

@@ -40,7 +40,7 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 pub fn usage() -> Usage {
     Usage {
         program: "cxidiag ping".into(),
-        about: "Check whether the NICs of other hosts answer, and how fast",
+        about: "Check whether NICs of other hosts answer, and how fast",
         synopsis: vec![
             ("cxidiag ping HOST... [OPTIONS]".into(), ""),
             ("cxidiag ping --loopback [OPTIONS]".into(), ""),
@@ -145,11 +145,7 @@ fn options() -> Vec<OptionDef<PingRequest>> {
     };
     let peer_device =
         arguments::passed_on("peer-device", "DEV|auto").completed_by(Completion::Devices);
-    let service = arguments::service([
-        "The CXI service of this side, as for the tools.",
-        "The VNI of this side, as for the tools.",
-        "The traffic class of this side, as for the tools.",
-    ]);
+    let service = arguments::service();
     let mut options = vec![
         Def::text("count", "COUNT", |request, typed| {
             request.rounds.count = Some(within(typed, 1..=u32::MAX.into())?);
@@ -157,60 +153,51 @@ fn options() -> Vec<OptionDef<PingRequest>> {
         })
         .letter('c')
         .explained(
-            "End after COUNT rounds (default: no limit)",
-            "End after this number of rounds. A round measures each pair once. Without it, \
-             **ping** goes on until Ctrl-C.",
+            "End after COUNT rounds (default: no limit)\n\n\
+             A round measures each pair once. Without this option, ping goes on until Ctrl-C.",
         ),
         Def::text("interval", "TIME", |request, typed| {
             request.rounds.interval = time(typed, Duration::ZERO..=LONGEST)?;
             Ok(())
         })
         .letter('i')
-        .explained(
-            format!("Time from one round to the next (default: {})", time_text(INTERVAL)),
-            "The time from the beginning of one round to that of the next. *TIME* is in seconds \
-             without a unit.",
-        ),
+        .explained(format!(
+            "Time from one round to the next (default: {})\n\n\
+                     TIME is in seconds without a unit.",
+            time_text(INTERVAL)
+        )),
         Def::text("device", "DEV", |request, typed| {
             request.device = Some(typed.parse()?);
             Ok(())
         })
         .letter('d')
         .completed_by(Completion::Devices)
-        .explained(
-            format!("NIC of this machine (default: {DEFAULT_DEVICE})"),
-            "The NIC of this machine.",
-        ),
+        .explained(format!("NIC of this machine (default: {DEFAULT_DEVICE})")),
         passed_on(peer_device.explained(
-            "NIC of the server; auto: the one of the same name\n(default: that of the server)",
-            "The NIC of the server: a name, or *auto* for the one with the name of the NIC of this \
-             machine. By default the server chooses.",
+            "NIC of the server; auto: the one of the same name (default: that of the server)",
         )),
-        Def::switch("all-nics", |request| request.rounds.all_nics = true).explained(
-            "Use each NIC of this machine, with --peer-device=auto",
-            "Use each NIC of this machine in turn, with the NIC of the same name of the server.",
-        ),
+        Def::switch("all-nics", |request| request.rounds.all_nics = true)
+            .explained("Use each NIC of this machine, with --peer-device=auto"),
     ];
     options.extend(service.map(passed_on));
     options.extend([
-        Def::switch("loopback", |request| request.rounds.is_loopback = true).explained(
-            "Let each NIC answer itself; no HOST",
-            "Let each NIC answer itself, without a peer.",
+        Def::switch("loopback", |request| request.rounds.is_loopback = true)
+            .explained("Let each NIC answer itself; no HOST"),
+        passed_on(
+            arguments::passed_on("port", "PORT")
+                .letter('p')
+                .explained(format!("TCP port of the servers (default: {DEFAULT_PORT})")),
         ),
-        passed_on(arguments::passed_on("port", "PORT").letter('p').explained(
-            format!("TCP port of the servers (default: {DEFAULT_PORT})"),
-            "The TCP port of the servers.",
-        )),
         Def::text("timeout", "TIME", |request, typed| {
             request.rounds.timeout = time(typed, Duration::from_millis(1)..=LONGEST)?;
             Ok(())
         })
-        .explained(
-            format!("Time limit of a pair for its answers (default: {})", time_text(TIMEOUT)),
-            "How long a pair may go without an answer in a round: the name of the host, the \
-             connection, the handshake and the operations together. Each kind of operation that is \
-             answered begins the time anew. *TIME* is in seconds without a unit.",
-        ),
+        .explained(format!(
+            "Time limit of a pair for its answers (default: {})\n\n\
+                     The limit covers the name of the host, the connection, the handshake and the operations together. Each kind of operation that is answered begins the time anew. TIME \
+                     is in seconds without a unit.",
+            time_text(TIMEOUT)
+        )),
         output::json().within(|request| &mut request.json),
     ]);
     options

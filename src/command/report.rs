@@ -61,10 +61,7 @@ fn options() -> Vec<OptionDef<Option<Place>>> {
         *output = Some(place(value)?);
         Ok(())
     });
-    vec![output.letter('o').explained(
-        "File for the page; - is standard output (required)",
-        "The file that the page is written to. The name `-` is standard output. Required.",
-    )]
+    vec![output.letter('o').explained("File for the page; - is standard output (required)")]
 }
 
 /// Reads the arguments: the results and the page. Returns `None` if they ask for help or the

@@ -196,9 +196,9 @@ fn options() -> Vec<OptionDef<SelfTestRequest>> {
     })
     .completed_by(Completion::Words(groups))
     .explained(
-        "Run this group or check only, such as queues or\nqueues/wrap (default: all); may be repeated",
-        "Run this group of checks, or this check, only. The option may be repeated, and takes a \
-         list with commas.",
+        "Run this group or check only, such as queues or queues/wrap (default: all); may be \
+         repeated\n\n\
+         A list with commas names several.",
     );
     only.repeats = true;
     let mut options = vec![
@@ -208,79 +208,65 @@ fn options() -> Vec<OptionDef<SelfTestRequest>> {
         })
         .letter('d')
         .completed_by(Completion::Devices)
-        .explained(
-            format!("NIC to check (default: {DEFAULT_DEVICE})"),
-            "The NIC to check.",
-        ),
+        .explained(format!("NIC to check (default: {DEFAULT_DEVICE})")),
         Def::text("peer", "HOST", |request, typed| {
             request.peer = Some(typed.to_owned());
             Ok(())
         })
         .completed_by(Completion::Hosts)
         .explained(
-            "Also run the tools against 'cxidiag serve' on HOST\n(default: no peer)",
-            "Also check what needs a second NIC: run the eight tools, with a few operations each, \
-             against **cxidiag serve** on *HOST*. These checks are the group *peer*.",
+            "Also run the tools against 'cxidiag serve' on HOST (default: no peer)\n\n\
+             These checks need a second NIC and are the group 'peer': the eight tools, with a few \
+             operations each.",
         ),
-        of_peer(arguments::passed_on("port", "PORT").letter('p').explained(
-            format!("TCP port of the server of --peer (default: {DEFAULT_PORT})"),
-            "The TCP port of the server of **--peer**.",
-        )),
+        of_peer(
+            arguments::passed_on("port", "PORT")
+                .letter('p')
+                .explained(format!("TCP port of the server of --peer (default: {DEFAULT_PORT})")),
+        ),
         of_peer(
             arguments::passed_on("peer-device", "DEV|auto")
                 .completed_by(Completion::Devices)
                 .explained(
-                    "NIC of the server of --peer (default: as for the\ntools)",
-                    "The NIC of the server of **--peer**: a name, or *auto* for the one with the \
-                     name of the NIC of this machine.",
+                    "NIC of the server of --peer (default: as for the tools)\n\n\
+                     DEV is a name, or 'auto' for the NIC with the name of the NIC of this machine.",
                 ),
         ),
         only,
         Def::switch("list", |request| request.lists = true).explained(
-            "List the checks with their facts, and check nothing",
-            "List the checks with the sections that state their facts and how certain these are, \
-             and check nothing.",
+            "List the checks with their facts, and check nothing\n\n\
+             The list also has the sections that state the facts, and how certain these are.",
         ),
         Def::switch("dry-run", |request| request.is_dry = true).explained(
-            "Say what the checks would do to the NIC, and check\nnothing",
-            "Say what the selected checks would do to the NIC, by their effects, and which error \
-             flags they would set. No NIC is opened.",
+            "Say what the checks would do to the NIC, and check nothing\n\n\
+             The text has the effects of the selected checks and the error flags that they would set. No NIC is opened.",
         ),
         Def::switch("risky", |request| {
             request.is_risky = true;
             request.selection.allow_risk();
         })
         .explained(
-            "Also run the checks that stop a queue in a way that no\nother program does",
-            "Also run the checks that stop a command queue in a way that no other program does. If \
-             the driver cannot release such a queue, its service cannot be destroyed before the node \
-             is rebooted. Not in the service of a job.",
+            "Also run the checks that stop a queue in a way that no other program does\n\n\
+             If the driver cannot release such a queue, its service cannot be destroyed before \
+             the node is rebooted. Not in the service of a job.",
         ),
         Def::file("report", |request| &mut request.report).explained(
-            "Write all results to FILE, as text for an issue\n(default: no file)",
-            "Write the NIC, its software and the result of each check to *FILE*, as text to attach \
-             to an issue. Without **--with-names** it has no names of hosts and no addresses.",
+            "Write all results to FILE, as text for an issue (default: no file)\n\n\
+             The text has the NIC, its software and the result of each check. Without --with-names the text \
+             has no names of hosts and no addresses.",
         ),
         Def::switch("with-names", |request| request.with_names = true).explained(
-            "Leave the names of hosts and the addresses of NICs in\nthe results",
-            "Leave the names of hosts and the addresses of NICs in the results. Without this \
-             option, addresses in the bytes of commands and events are 0.",
+            "Leave the names of hosts and the addresses of NICs in the results\n\n\
+             Without this option, addresses in the bytes of commands and events are 0.",
         ),
     ];
-    let service = arguments::service([
-        "The CXI service to use, as for the tools.",
-        "The VNI to use, as for the tools.",
-        "The traffic class to use, as for the tools.",
-    ]);
+    let service = arguments::service();
     let passed_on =
         service.map(|option| -> Def { option.within(|request| &mut request.passed_on) });
     options.extend(passed_on);
     options.push(output::json().within(|request| &mut request.json));
     let library = arguments::passed_on("libcxi", "PATH").completed_by(Completion::Files);
-    let library = library.explained(
-        "Library to load for hardware (default: as for the\ntools)",
-        "The library to load for cxiN devices.",
-    );
+    let library = library.explained("Library to load for hardware (default: as for the tools)");
     options.push(library.within(|request| &mut request.passed_on));
     options
 }

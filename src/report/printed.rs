@@ -159,7 +159,9 @@ impl PrintedRun {
     fn read(&mut self, line: &str) {
         let words = || line.split_whitespace();
         if is_rule(line) {
-            if let PrintedTable::Samples(samples) = std::mem::replace(&mut self.table, PrintedTable::None) {
+            if let PrintedTable::Samples(samples) =
+                std::mem::replace(&mut self.table, PrintedTable::None)
+            {
                 self.samples = Some(samples);
             }
             self.is_closed = true;

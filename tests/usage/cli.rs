@@ -159,8 +159,17 @@ fn rejects_misplaced_arguments() {
 #[test]
 fn commands_reject_arguments_as_tools_do() {
     for command in [
-        "devices", "ping", "check", "selftest", "serve", "survey", "why", "stat", "compare",
+        "devices",
+        "ping",
+        "check",
+        "selftest",
+        "serve",
+        "survey",
+        "why",
+        "stat",
+        "compare",
         "report",
+        "completion",
     ] {
         for (args, line) in [
             ("--foo", "unknown option '--foo' (see --help)"),

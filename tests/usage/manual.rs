@@ -6,9 +6,11 @@ use std::path::Path;
 use std::process::{Output, Stdio};
 use std::sync::LazyLock;
 
+use clap_mangen::roff::Roff;
+
 use crate::documents::{self, File, manual, prose, roff, subcommands};
 use crate::harness::{self, Command, assert_success, stderr, stdout};
-use plan::cli::usage::{Entry, Usage};
+use plan::cli::usage::Usage;
 
 fn pages() -> Vec<File> {
     manual::pages().expect("prose for all pages")
@@ -84,34 +86,31 @@ fn accepts_each_option_that_command_lists() {
     }
 }
 
-/// roff interprets nothing in the prose, and keeps the characters that a user types.
+/// roff interprets nothing in the prose.
 #[test]
-fn escapes_prose_for_roff() {
-    let mut page = roff::Page::new("some-page", 1, "2026-11-21", "cxidiag");
-    page.section("TITLE");
-    page.prose(
-        "One-sided `--no-ll` and *V-1*,\n.hidden \\* \\\\ \"quoted\"\n\n\
+fn turns_forms_of_prose_into_roff() {
+    let mut page = Roff::new();
+    roff::add_prose(
+        page.control("SH", ["TITLE"]),
+        "One-sided `--no-ll` and *V-1*,\n.hidden \"quoted\"\n\n\
          * first\n* second\n\n**term**\n: meaning\n\n\
-         ```\n$ it's ~a^b `c`\n\n# last\n```\n\nAfter.\n\n## Sub\n\nEnd",
-        false,
+         ```\n$ it's a \\\n\n# last\n```\n\nAfter.\n\n## Sub\n\nEnd",
     );
-    let expected = r#".TH "SOME\-PAGE" 1 "2026-11-21" "cxidiag" "CXI Diagnostics"
-.nh
-.ad l
-.SH TITLE
-One\-sided \fB\-\-no\-ll\fP and \fIV\-1\fP,
-\&.hidden * \e \(dqquoted\(dq
+    let expected = r#".SH TITLE
+.PP
+One\-sided \fB\-\-no\-ll\fR and \fIV\-1\fR,
+\&.hidden "quoted"
 .IP \(bu 2
 first
 .IP \(bu 2
 second
 .TP
-\fBterm\fP
+\fBterm\fR
 meaning
 .PP
 .RS 4
 .nf
-$ it\(aqs \(tia\(hab \(gac\(ga
+$ it\*(Aqs a \\
 
 # last
 .fi
@@ -119,9 +118,10 @@ $ it\(aqs \(tia\(hab \(gac\(ga
 .PP
 After.
 .SS Sub
+.PP
 End
 "#;
-    assert_eq!(page.finish(), expected);
+    assert_eq!(page.render(), Roff::new().render() + expected);
 }
 
 /// The help states the default of each value; a switch has none.
@@ -169,19 +169,23 @@ fn states_default_of_each_value() {
 #[test]
 fn explains_each_option_once_on_its_page() {
     for (name, usage) in usages() {
-        let text = page(&format!("{}.1", name.replace(' ', "-")));
+        let text =
+            page(&format!("{}.1", name.replace(' ', "-"))).replace("\\*(Aq", "'").replace('\\', "");
         let entries: Vec<&str> = text.split("\n.TP\n").collect();
         for entry in usage.all_options() {
-            let tag = roff::option(entry);
-            let found: Vec<_> =
-                entries.iter().filter_map(|text| text.strip_prefix(&format!("{tag}\n"))).collect();
-            assert_eq!(found.len(), 1, "{name}: {tag}");
-            assert!(entry.manual.ends_with('.'), "{name}: {tag}");
-            if let Some(default) = entry.default() {
-                let last = format!("Default: {}.", default.replace('-', "\\-"));
-                let found = found[0].replace('-', "\\-");
-                assert!(found.contains(&last), "{name}: {tag}: {last}");
-            }
+            let name_of_it = format!("fB--{}fR", entry.long);
+            let tags = entries.iter().filter_map(|text| text.split_once('\n'));
+            let mut found = tags.filter(|(tag, _)| {
+                let (_, rest) = tag.split_once(&name_of_it).unwrap_or(("", "x"));
+                rest.is_empty() || rest.starts_with([' ', '['])
+            });
+            let (_, explanation) = found.next().unwrap_or_else(|| panic!("{name}: {}", entry.long));
+            assert!(found.next().is_none(), "{name}: {}", entry.long);
+            let last =
+                entry.default().map_or(String::new(), |default| format!(" Default: {default}."));
+            let explanation = explanation.lines().next().expect("a line");
+            assert!(explanation.ends_with(&last), "{name}: {}: {explanation}", entry.long);
+            assert!(explanation.ends_with(['.', '?']), "{name}: {explanation}");
         }
     }
 }
@@ -223,6 +227,7 @@ fn orders_sections_as_manual_pages_do() {
                 // The subsections of the options are their groups.
                 section.or_else(|| line.strip_prefix(".SS ").filter(|_| !in_options))
             })
+            .map(|title| title.trim_matches('"'))
             .filter(|title| tool.contains(title))
             .collect();
         let expected: Vec<&str> = match path.as_str() {
@@ -248,15 +253,15 @@ fn refers_to_other_pages_with_same_names() {
     };
     for (path, text) in &pages {
         let (own, own_section) = name_of(path);
-        let (_, others) = text.split_once("\n.SH SEE ALSO\n").expect("others");
-        assert!(others.contains("\\fBcxi\\-softnic\\fP(1)"), "{path}");
+        let (_, others) = text.split_once("\n.SH \"SEE ALSO\"\n").expect("others");
+        assert!(others.contains("\\fBcxi\\-softnic\\fR(1)"), "{path}");
         let of_legacy = own.starts_with("cxi_");
         for (other, _) in &pages {
             let (name, section) = name_of(other);
             let is_wanted =
                 name == "cxidiag" && section == "1" || name.starts_with("cxi_") == of_legacy;
             let is_self = (&name, &section) == (&own, &own_section);
-            let is_named = others.contains(&format!("\\fB{name}\\fP({section})"));
+            let is_named = others.contains(&format!("\\fB{name}\\fR({section})"));
             assert_eq!(is_named, is_wanted && !is_self, "{path}: {other}");
         }
         if own_section == "7" || own == "cxidiag" {
@@ -278,9 +283,9 @@ fn shows_legacy_names_on_their_pages() {
             continue;
         };
         let text = page(&format!("{name}.1"));
-        let words = format!("cxidiag {}", subcommand.name);
+        let words = format!("cxidiag {}", subcommand.name).replace('-', "\\-");
         assert!(!text.contains(&words), "{name}: {words}");
-        assert!(text.contains(&format!("\n\\fB{name}\\fP \\fI")), "{name}: synopsis");
+        assert!(text.contains(&format!("\n\\fB{name}\\fR [")), "{name}: synopsis");
         assert!(text.contains(&format!("$ {name} ")), "{name}: example");
     }
 }
@@ -339,18 +344,34 @@ fn runs_examples_for_one_machine() {
     }
 }
 
-/// Returns what bash offers for the last of `words`, with `=` behind an option that no blank
-/// follows.
-fn offered_by_bash(directory: &Path, words: &[&str]) -> String {
+/// Returns a directory in which `cxidiag` is the program, and a command that finds it there.
+fn shell(name: &str) -> (tempfile::TempDir, Command) {
+    let directory = written();
+    let program = directory.path().join("cxidiag");
+    std::os::unix::fs::symlink(harness::CXIDIAG, program).expect("a symlink");
+    let path = std::env::var("PATH").unwrap_or_default();
+    let mut command = Command::new(name);
+    command.env("PATH", format!("{}:{path}", directory.path().display()));
+    command.env("HOME", directory.path());
+    (directory, command)
+}
+
+/// Returns what bash offers for the last of `words`, which it has split at `=`.
+fn offered_by_bash(words: &[&str]) -> String {
     let script = r#"source "$0"
-        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-        nospace=
-        compopt() { [[ $2 != nospace ]] || nospace="="; }
-        _cxidiag "$1" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
-        echo "${COMPREPLY[*]}$nospace""#;
-    let file = directory.join("bash/cxidiag");
-    let file = file.to_str().expect("text");
-    let output = run("bash", &[&["-euc", script, file], words].concat());
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1)) COMP_TYPE=9
+        compopt() { :; }
+        current=${COMP_WORDS[COMP_CWORD]}
+        [[ $(complete -p "${1##*/}") =~ -F\ ([^ ]*) ]]
+        "${BASH_REMATCH[1]}" "$1" "${current#=}" "${COMP_WORDS[COMP_CWORD - 1]}"
+        echo "${COMPREPLY[*]}""#;
+    let (directory, mut bash) = shell("bash");
+    let file = directory.path().join("bash/cxidiag");
+    let known = directory.path().join(".ssh/known_hosts");
+    fs::create_dir_all(known.parent().expect("a parent")).expect("a directory");
+    fs::write(known, "nid7,10.1.1.7 ssh-rsa A\n[nid8]:22 ssh-rsa B\n|1|nid9 ssh-rsa C\n")
+        .expect("a file");
+    let output = bash.args(["-euc", script]).arg(file).args(words).output().expect("bash starts");
     assert!(output.stderr.is_empty(), "{words:?}: {}", stderr(&output));
     stdout(&output).trim_end().to_owned()
 }
@@ -369,17 +390,20 @@ fn cpu_words() -> BTreeSet<&'static str> {
 
 #[test]
 fn bash_completes_subcommands_options_and_values() {
-    let directory = written();
-    let offered = |words: &[&str]| offered_by_bash(directory.path(), words);
+    let offered = offered_by_bash;
     assert_eq!(offered(&["cxidiag", "write-l"]), "write-lat");
+    assert_eq!(offered(&["cxidiag", "write_l"]), "write_lat");
+    assert_eq!(offered(&["cxidiag", "cxi_write_l"]), "cxi_write_lat");
     assert_eq!(offered(&["cxidiag", "--l"]), "--list");
-    assert_eq!(offered(&["cxidiag", "help", "comp"]), "compare");
+    assert_eq!(offered(&["cxidiag", "help", "compa"]), "compare");
+    assert_eq!(offered(&["cxidiag", "completion", "z"]), "zsh");
     assert_eq!(offered(&["cxidiag", "write-lat", "--js"]), "--json --jsonl");
-    assert_eq!(offered(&["cxidiag", "write-lat", "--cs"]), "--csv=");
     let cpus = offered(&["cxidiag", "write-lat", "--cpu", ""]);
     assert_eq!(cpus.split(' ').collect::<BTreeSet<_>>(), cpu_words());
     assert_eq!(offered(&["cxi_read_lat", "--cpu", "=", "au"]), "auto");
-    assert_eq!(offered(&["cxidiag", "write-lat", "--no-"]), "--no-idc --no-ll");
+    for tool in ["write-lat", "write_lat", "cxi_write_lat"] {
+        assert_eq!(offered(&["cxidiag", tool, "--no-"]), "--no-idc --no-ll");
+    }
     assert_eq!(offered(&["cxi_read_lat", "--no-"]), "--no-ll");
     assert_eq!(offered(&["/usr/bin/cxi_read_lat", "--no-"]), "--no-ll");
     assert!(offered(&["cxidiag", "write-lat", "-d", "so"]).starts_with("soft0 soft1"));
@@ -391,97 +415,105 @@ fn bash_completes_subcommands_options_and_values() {
     // Anything may follow a switch; nothing is offered for a number.
     assert_eq!(offered(&["cxi_atomic_lat", "--fetching", "--fe"]), "--fetching");
     assert_eq!(offered(&["cxi_atomic_lat", "-n", ""]), "");
-    assert_eq!(offered(&["cxidiag", "nothing", "-"]), "");
     assert_eq!(offered(&["cxidiag", "devices", "soft1"]), "soft1");
+    assert_eq!(offered(&["cxidiag", "write-lat", "nid"]), "nid7 nid8");
     assert_eq!(offered(&["cxidiag", "compare", "--figure", "b"]), "bw");
-    let toml = offered(&["cxidiag", "write-lat", "--libcxi", "=", "Cargo.to"]);
-    assert_eq!(toml, "Cargo.toml");
+    for option in ["--libcxi", "--json"] {
+        assert_eq!(offered(&["cxidiag", "write-lat", option, "=", "Cargo.to"]), "Cargo.toml");
+    }
 }
 
-/// Each shell offers each option of each subcommand, under each name.
+/// The program offers each option of each subcommand, under each name.
 #[test]
 fn completes_each_option() {
-    let directory = written();
-    let read = |name: &str| fs::read_to_string(directory.path().join(name)).expect(name);
-    let (zsh, fish) = (read("zsh/_cxidiag"), read("fish/cxidiag.fish"));
     for tool in subcommands() {
-        let options: Vec<Entry> = tool.usage.all_options().cloned().collect();
-        let forms: Vec<String> = options.iter().map(|own| format!("--{}", own.long)).collect();
-        let (_, zsh) = zsh.split_once(&format!("    {}", tool.name)).expect(tool.name);
-        let (zsh, _) = zsh.split_once(";;").expect("an end");
-        for form in &forms {
-            assert!(zsh.contains(form), "zsh: {} {form}", tool.name);
+        let forms: Vec<String> =
+            tool.usage.all_options().map(|own| format!("--{}", own.long)).collect();
+        let names = [vec!["cxidiag", tool.name], tool.legacy_name.into_iter().collect()];
+        for name in names.iter().filter(|words| !words.is_empty()) {
+            let output = Command::new(harness::CXIDIAG)
+                .env("_CXIDIAG_COMPLETE", "fish")
+                .arg("--")
+                .args(name)
+                .arg("--")
+                .output()
+                .expect("cxidiag starts");
+            let text = stdout(&output);
+            let offered = text.lines().filter_map(|line| line.split('\t').next());
+            assert_eq!(offered.collect::<Vec<_>>(), forms, "{name:?}");
         }
-        let condition = format!("__fish_seen_subcommand_from {}'", tool.name);
-        assert_in_fish(&fish, &condition, &options);
-        let offered = |words: &[&str]| offered_by_bash(directory.path(), words);
-        assert_eq!(offered(&["cxidiag", tool.name, "--"]), forms.join(" "));
-        if let Some(name) = tool.legacy_name {
-            assert_eq!(offered(&[name, "--"]), forms.join(" "));
-            let fish = read(&format!("fish/{name}.fish"));
-            assert_in_fish(&fish, &format!("complete -c {name} "), &options);
-        }
-    }
-    for (name, _) in usages().iter().filter(|(name, _)| !name.contains(' ')) {
-        for line in [zsh.lines().next(), read("bash/cxidiag").lines().last()] {
-            assert!(line.expect("a line").contains(name.as_str()), "{name}");
-        }
-    }
-}
-
-/// Asserts that each of `options` has a line with `start` in a script for fish.
-#[track_caller]
-fn assert_in_fish(script: &str, start: &str, options: &[Entry]) {
-    for entry in options {
-        let long = format!("-l {} ", entry.long);
-        let mut lines = script.lines();
-        let found = lines.any(|line| line.contains(start) && line.contains(&long));
-        assert!(found, "fish: {start} --{}", entry.long);
     }
 }
 
 #[test]
-fn zsh_passes_specifications_to_arguments() {
+fn offers_nothing_without_words() {
+    for shell in ["bash", "zsh", "fish", "tcsh"] {
+        for words in [&["--"][..], &["devices"], &[]] {
+            let mut command = Command::new(harness::CXIDIAG);
+            let output = command.env("_CXIDIAG_COMPLETE", shell).args(words).output();
+            let output = output.expect("cxidiag starts");
+            assert_success(&output);
+            assert_eq!((stdout(&output), stderr(&output)), (String::new(), String::new()));
+        }
+    }
+}
+
+/// Packages install the same scripts.
+#[test]
+fn prints_script_of_each_shell_for_all_names() {
+    let (directory, mut command) = shell("sh");
+    command.args(["-c", "for shell in bash zsh fish; do cxidiag completion $shell; done"]);
+    let printed = stdout(&command.output().expect("sh starts"));
+    let files = ["bash/cxidiag", "zsh/_cxidiag", "fish/cxidiag.fish"];
+    let read = |file| fs::read_to_string(directory.path().join(file)).expect(file);
+    assert_eq!(printed, files.map(read).concat());
+    for file in files {
+        for tool in subcommands() {
+            assert!(tool.legacy_name.is_none_or(|name| read(file).contains(name)), "{file}");
+        }
+    }
+    for (words, error) in [
+        (&["completion"][..], "expected one SHELL: bash, zsh or fish (see --help)"),
+        (&["completion", "tcsh"], "unknown shell 'tcsh': expected bash, zsh or fish"),
+    ] {
+        let output = run(harness::CXIDIAG, words);
+        assert_eq!(output.status.code(), Some(2));
+        assert_eq!(stderr(&output), format!("cxidiag completion: error: {error}\n"));
+    }
+}
+
+#[test]
+fn zsh_completes_subcommands_options_and_values() {
     if !is_installed("zsh") {
         return;
     }
-    let directory = written();
-    let script = directory.path().join("zsh/_cxidiag");
-    let script = script.to_str().expect("text");
-    assert_success(&run("zsh", &["-n", script]));
-    // The specifications reach _arguments with their quotes removed.
-    let check = r#"_arguments() { shift 2; print -l -- "$@" }
-        service=cxi_atomic_lat; source $0"#;
-    let output = run("zsh", &["-fc", check, script]);
-    assert_success(&output);
-    let text = stdout(&output);
-    assert!(
-        text.contains("(-C --cswap-op)--cswap-op=[Comparison of CSWAP]:CMP:(EQ NE LE LT GE GT)\n"),
-        "{text}"
+    // `_describe` gets the words with their explanations. As a file in `fpath`, the script is the
+    // function `_cxidiag`.
+    let check = r#"compdef() { : }
+        _describe() { print -l -- ${(P)3} }
+        words=("${@[2,-1]}") CURRENT=$(($# - 1)) fpath=(${1:h})
+        autoload _cxidiag; _cxidiag; [[ -n $functions[_clap_dynamic_completer_cxidiag] ]]"#;
+    let offered = |words: &[&str]| {
+        let (directory, mut zsh) = shell("zsh");
+        let script = directory.path().join("zsh/_cxidiag");
+        let output = zsh.args(["-fc", check, "zsh"]).arg(script).args(words).output();
+        let output = output.expect("zsh starts");
+        assert_success(&output);
+        assert!(output.stderr.is_empty(), "{words:?}: {}", stderr(&output));
+        stdout(&output)
+    };
+    assert_eq!(offered(&["cxidiag", "write-l"]), "write-lat:One-sided RDMA write latency\n");
+    let comparison = "--cswap-op:Comparison of CSWAP\n";
+    assert_eq!(
+        offered(&["cxidiag", "atomic-lat", "--cs"]).lines().next(),
+        comparison.lines().next()
     );
-    assert!(text.contains("(-C --cswap-op)-C+["), "{text}");
-    assert!(text.contains("--fetching["), "{text}");
+    assert_eq!(offered(&["cxi_atomic_lat", "--cswap-op=E"]), "--cswap-op=EQ\n");
     // Without remarks.
-    assert!(text.contains("--report-all[Print each sample]\n"), "{text}");
-    // `=-`: the value follows after `=`, without a blank.
-    assert!(text.contains("\n--json=-["), "{text}");
-    assert!(text.contains(":LIST|auto:_cxidiag_cpus\n"), "{text}");
-    assert!(text.ends_with(":server:_hosts\n"), "{text}");
-    // As a subcommand, the tool is the second word.
-    let check = check.replace(
-        "service=cxi_atomic_lat",
-        "service=cxidiag CURRENT=3; words=(cxidiag atomic-lat --)",
-    );
-    let output = run("zsh", &["-fc", &check, script]);
-    assert_success(&output);
-    assert_eq!(stdout(&output), text);
-    // It offers what the variable holds.
-    let check = r#"_arguments() { :; }
-        compadd() { print -l -- ${(P)2} }
-        service=cxi_atomic_lat; source $0; _cxidiag_cpus"#;
-    let output = run("zsh", &["-fc", check, script]);
-    assert_success(&output);
-    assert_eq!(stdout(&output).lines().collect::<BTreeSet<_>>(), cpu_words());
+    assert_eq!(offered(&["cxi_read_lat", "--report-a"]), "--report-all:Print each sample\n");
+    assert!(offered(&["cxi_read_lat", "-d", "so"]).starts_with("soft0\nsoft1\n"));
+    let cpus = offered(&["cxidiag", "write-lat", "--cpu", ""]);
+    assert_eq!(cpus.lines().collect::<BTreeSet<_>>(), cpu_words());
 }
 
 #[test]
@@ -489,14 +521,11 @@ fn fish_completes_subcommands_options_and_values() {
     if !is_installed("fish") {
         return;
     }
-    let directory = written();
-    let home = tempfile::tempdir().expect("a temporary directory");
-    let offered = |script: &str, line: &str| {
-        let script = directory.path().join("fish").join(script);
-        let output = Command::new("fish")
-            .env("HOME", home.path())
-            .arg("--no-config")
-            .args(["-c", "source $argv[1]; complete -C $argv[2]"])
+    let offered = |line: &str| {
+        let (directory, mut fish) = shell("fish");
+        let script = directory.path().join("fish/cxidiag.fish");
+        let output = fish
+            .args(["--no-config", "-c", "source $argv[1]; complete -C $argv[2]"])
             .arg(script)
             .arg(line)
             .output()
@@ -506,15 +535,14 @@ fn fish_completes_subcommands_options_and_values() {
         let words = text.lines().filter_map(|line| line.split('\t').next());
         words.map(str::to_owned).collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(offered("cxidiag.fish", "cxidiag write-l"), "write-lat");
-    assert_eq!(offered("cxidiag.fish", "cxidiag atomic-lat -A CS"), "CSWAP");
-    assert_eq!(offered("cxidiag.fish", "cxidiag write-lat --no-"), "--no-idc --no-ll");
-    assert_eq!(offered("cxi_read_lat.fish", "cxi_read_lat --no-"), "--no-ll");
-    assert_eq!(offered("cxi_read_lat.fish", "cxi_read_lat -d so"), "soft0 soft1 soft2 soft3");
-    let cpus = offered("cxidiag.fish", "cxidiag write-lat --cpu ");
+    assert_eq!(offered("cxidiag write-l"), "write-lat");
+    assert_eq!(offered("cxidiag atomic-lat -A CS"), "CSWAP");
+    assert_eq!(offered("cxidiag write_lat --no-"), "--no-idc --no-ll");
+    assert_eq!(offered("cxi_read_lat --no-"), "--no-ll");
+    assert_eq!(offered("cxi_read_lat -d so"), "soft0 soft1 soft2 soft3");
+    let cpus = offered("cxidiag write-lat --cpu ");
     assert_eq!(cpus.split(' ').collect::<BTreeSet<_>>(), cpu_words());
-    assert_eq!(offered("cxidiag.fish", "cxidiag write-lat --cs"), "--csv --csv=");
-    assert_eq!(offered("cxidiag.fish", "cxidiag write-lat --json=Cargo.to"), "--json=Cargo.toml");
-    assert!(offered("cxidiag.fish", "cxidiag compare --figure p").starts_with("p50 "));
-    assert_eq!(offered("cxidiag.fish", "cxidiag help comp"), "compare");
+    assert_eq!(offered("cxidiag write-lat --json=Cargo.to"), "--json=Cargo.toml");
+    assert!(offered("cxidiag compare --figure p").starts_with("p50 "));
+    assert_eq!(offered("cxidiag help compa"), "compare");
 }

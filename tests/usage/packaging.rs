@@ -187,9 +187,6 @@ fn spec_lists_the_installed_files() {
     ] {
         write(&built.join(file));
     }
-    for tool in TOOLS {
-        write(&built.join(format!("fish/{}.fish", tool.legacy_name)));
-    }
     run(Command::new("cp").arg(env!("CARGO_BIN_EXE_cxidiag")).arg(&built));
 
     // RPM sees the files of all packages in one place: a file must be in the list of its package

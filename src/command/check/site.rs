@@ -38,7 +38,7 @@ fn request(text: &str) -> Result<CheckRequest, Failure> {
     let mut options = options();
     options.retain(|option| OPTIONS.contains(&option.entry.long));
     let mut request = CheckRequest::default();
-    let declared = options.iter().map(definition::OptionDef::declared);
+    let declared = options.iter().map(|option| option.entry.declared());
     if let Parsed::Matches(matches) = parser::read(declared, &arguments, |_| None)? {
         definition::read(&options, &matches, &mut request)?;
     }

@@ -44,30 +44,23 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
     type Def = OptionDef<CheckRequest>;
     let mut options = vec![
         arguments::devices().within(|request: &mut CheckRequest| &mut request.devices),
-        Def::switch("no-traffic", |request| request.no_traffic = true).explained(
-            "Do not write and read through the NICs",
-            "Do not write and read through the NICs.",
-        ),
-        Def::switch("quick", |request| request.is_quick = true).explained(
-            "Read files once: no error rates, no traffic",
-            "Read the files of the driver once: no error rates of the link, and no traffic.",
-        ),
+        Def::switch("no-traffic", |request| request.no_traffic = true)
+            .explained("Do not write and read through the NICs"),
+        Def::switch("quick", |request| request.is_quick = true)
+            .explained("Read files once: no error rates, no traffic"),
         Def::switch("busy-ok", |request| request.busy_ok = true).explained(
-            "Write and read also if others use a NIC",
-            "Write and read also through NICs that other processes use. Without this option, \
-             these NICs are checked without traffic.",
+            "Write and read also if others use a NIC\n\n\
+             Without this option, NICs that other processes use are checked without traffic.",
         ),
         Def::text("window", "TIME", |request, typed| {
             request.window = Some(time(typed, WINDOWS)?);
             Ok(())
         })
-        .explained(
-            format!(
-                "Time in which errors of the link are counted\n(default: {}); in a longer one, lower rates show",
-                time_text(WINDOW)
-            ),
-            "The time in which errors of the link are counted: a longer one shows lower rates.",
-        ),
+        .explained(format!(
+            "Time in which errors of the link are counted (default: {}); in a longer \
+                     one, lower rates show",
+            time_text(WINDOW)
+        )),
         Def::text("link-speed", "GBPS", |request, typed| {
             if !matches!(typed, "50" | "100" | "200" | "400") {
                 return Err("expected 50, 100, 200 or 400 (Gb/s)".into());
@@ -76,62 +69,56 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
             Ok(())
         })
         .explained(
-            "Speed that links must have, in Gb/s (default: that\nof the hardware, 200 or 400)",
-            "The speed that links must have, in Gb/s, where it is not that of the hardware.",
+            "Speed that links must have, in Gb/s (default: that of the hardware, 200 or 400)",
         ),
         Def::text("expect-nics", "COUNT", |request, typed| {
             request.expected_nics = Some(within(typed, 1..=64)? as u32);
             Ok(())
         })
-        .explained(
-            format!("Number of NICs that this machine must have\n(default: as in /{})", SITE_FILE),
-            "The number of NICs that this machine must have: fewer are bad, more are suspect. NICs in \
-             hardware count whether they are checked or not, software NICs if they are checked.",
-        ),
+        .explained(format!(
+            "Number of NICs that this machine must have (default: as in /{})\n\n\
+                     Fewer are bad, more are suspect. NICs in hardware count whether they are \
+                     checked or not, software NICs if they are checked.",
+            SITE_FILE
+        )),
         Def::text("hosts", "LIST|@FILE", |request, typed| {
             let hosts: BTreeSet<String> = host_list::of_option(typed)?.into_iter().collect();
             request.hosts = Some(hosts.into_iter().collect());
             Ok(())
         })
         .explained(
-            "Check these hosts, on which 'cxidiag serve' runs,\nwithout traffic, such as nid[0001-0512] (default:\nthis machine, or the tasks of a launcher)",
-            "Check these hosts, on which **cxidiag serve** runs, in place of this one: a host list \
-             such as nid[0001-0512], or *FILE* with one on each line. The check is quick: it counts \
-             no errors and sends nothing through the NICs. Each server runs one check a second.",
+            "Check these hosts, on which 'cxidiag serve' runs, without traffic, such as \
+             nid[0001-0512] (default: this machine, or the tasks of a launcher)\n\n\
+             LIST is a host list; FILE has one on each line. The check is quick: it counts no \
+             errors and sends nothing through the NICs. Each server runs one check a second.",
         ),
         Def::text("port", "PORT", |request, typed| {
             request.port = Some(within(typed, 1..=65535)? as u16);
             Ok(())
         })
         .letter('p')
-        .explained(
-            format!("TCP port of the servers of --hosts (default: {DEFAULT_PORT})"),
-            "The TCP port of the servers of **--hosts**.",
-        ),
+        .explained(format!("TCP port of the servers of --hosts (default: {DEFAULT_PORT})")),
         Def::switch("local", |request| request.is_local = true).explained(
-            "Check this node only, also as a task of a launcher",
-            "Check this node only. Without this option, the tasks of a launcher check their nodes \
-             together, and the first one prints one result.",
+            "Check this node only, also as a task of a launcher\n\n\
+             Without this option, the tasks of a launcher check their nodes together, and the \
+             first one prints one result.",
         ),
         Def::file("meeting-point", |request| &mut request.meeting_point).explained(
-            "File by which the tasks of a launcher find each\nother (default: in the working directory)",
-            "The file by which the tasks of a launcher find each other, in a directory that all nodes \
-             share. With **CXIDIAG_TOKEN** in the environment of all tasks, they need none if the \
-             launcher names the hosts.",
+            "File by which the tasks of a launcher find each other (default: in the working \
+             directory)\n\n\
+             All nodes share its directory. With CXIDIAG_TOKEN in the environment of all tasks, \
+             they need no file if the launcher names the hosts.",
         ),
         Def::file("bad-nodes", |request| &mut request.bad_nodes).explained(
-            "Write the nodes that are bad to FILE, as a host list",
-            "Write the nodes that are bad to *FILE*, as a host list for **scontrol update NodeName=**. \
-             The check drains no node.",
+            "Write the nodes that are bad to FILE, as a host list\n\n\
+             The list is in the form of 'scontrol update NodeName='. The check drains no node.",
         ),
         Def::document("csv", |request| &mut request.csv).explained(
-            "Print the findings of all nodes as CSV instead of\nthe text, or write them to FILE",
-            "Write a row for each finding about a node, and one for each node without any.",
+            "Print the findings of all nodes as CSV instead of the text, or write them to FILE\n\n\
+             Each finding about a node has a row, and each node without any has one.",
         ),
-        Def::switch("quiet", |request| request.is_quiet = true).explained(
-            "Print the first line only",
-            "Print the first line only, OK or FAIL.",
-        ),
+        Def::switch("quiet", |request| request.is_quiet = true)
+            .explained("Print the first line only"),
         output::json().within(|request| &mut request.json),
     ];
     let metrics = output::metrics();

@@ -154,56 +154,50 @@ fn options() -> Vec<OptionDef<ServeRequest>> {
             Ok(())
         })
         .explained(
-            "Networks of the clients, such as\n10.1.0.0/16,192.168.1.7 (default: all)",
-            "The networks and addresses whose clients are served, with commas between them, such as \
-             10.1.0.0/16,192.168.1.7. Other clients are refused at once. Without it, everybody who \
-             reaches the port is served. `--status` works on this machine in any case.",
+            "Networks of the clients, such as 10.1.0.0/16,192.168.1.7 (default: all)\n\n\
+             Other clients are refused at once. '--status' works on this machine in any case.",
         ),
         Def::text("max-clients", "COUNT", |request, typed| {
             request.limits.clients = within(typed, 1..=1024)? as usize;
             Ok(())
         })
-        .explained(
-            format!(
-                "Largest number of clients, including those that\nwait (default: {MAX_CLIENTS})"
-            ),
-            "The largest number of clients at a time: those that measure and those that wait for \
-             their turn. Further ones are refused. One host has half of them at most, and 8 in any \
-             case.",
-        ),
+        .explained(format!(
+            "Largest number of clients, including those that wait (default: \
+                     {MAX_CLIENTS})\n\n\
+                     Further clients are refused. One host has half of them at most, and 8 in any \
+                     case."
+        )),
         Def::text("max-run", "TIME", |request, typed| {
             request.limits.run = time(typed, Duration::from_millis(1)..=LONGEST_RUN)?;
             Ok(())
         })
-        .explained(
-            format!(
-                "Longest run, such as 90s or 10m (default: {})",
-                time_text(MAX_RUN)
-            ),
-            "The longest time of a run. A client that asks for a longer duration is refused. A run \
-             with a duration is ended 10 s after this time, any other one at this time. *TIME* is \
-             in seconds without a unit.",
-        ),
+        .explained(format!(
+            "Longest run, such as 90s or 10m (default: {})\n\n\
+                     A client that asks for a longer duration is refused. A run with a duration \
+                     is ended 10 s after this time, any other one at this time. TIME is in \
+                     seconds without a unit.",
+            time_text(MAX_RUN)
+        )),
         Def::text("max-buffers", "SIZE", |request, typed| {
             request.limits.buffers = bytes_within(typed, 4096..=1 << 50)?;
             Ok(())
         })
         .explained(
-            "Most memory for the buffers of all runs\n(default: 4GiB)",
-            "The most memory for the buffers of all runs together. A run that needs more is \
-             refused; one that needs more than the others leave waits for them. Queues and threads \
-             take some more. *SIZE* is in bytes, or has one of the units K, M and G.",
+            "Most memory for the buffers of all runs (default: 4GiB)\n\n\
+             A run that needs more is refused; one that needs more than the others leave waits \
+             for them. Queues and threads take some more. SIZE is in bytes, or has one of the \
+             units K, M and G.",
         ),
         Def::switch("allow-survey", |request| request.limits.surveys = true).explained(
-            "Take part in the surveys of all hosts that reach\nthe port",
-            "Take part in the surveys of coordinators on other hosts, although neither `--token` nor \
-             `--allow` says who they are. A coordinator of *cxidiag-survey*(1) chooses with which \
-             NICs, of any host, a process of this server measures.",
+            "Take part in the surveys of all hosts that reach the port\n\n\
+             Neither --token nor --allow need say who these hosts are. A coordinator of \
+             cxidiag-survey(1) chooses with which NICs, of any host, a process of this server \
+             measures.",
         ),
         Def::switch("status", |request| request.status = true).explained(
-            "Print the state of the server that runs on this\nmachine, and exit",
-            "Do not serve: print who is served and who waits at the server that runs on this \
-             machine, and exit. With `--port` or `--bind`, of the server with these options.",
+            "Print the state of the server that runs on this machine, and exit\n\n\
+             It says who is served and who waits. With --port or --bind, the server with these \
+             options.",
         ),
     ];
     of_tools.chain(own).collect()

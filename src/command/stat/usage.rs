@@ -94,11 +94,12 @@ fn options() -> Vec<OptionDef<TypedStat>> {
         })
         .completed_by(Completion::Words(CounterSet::names))
         .explained(
-            "Counters to read: job, quick, link, all, a group\nsuch as CxiErrStats, or those that FILE names\n(default: job)",
-            "The counters to read: **job** has what most reports need, about 210; **quick**, **link** \
-             and **all** are those of **--counters** of the tools. Open MPI's groups have its names, \
-             such as CxiErrStats. *FILE* names a counter, a set or a group on each line; rh: begins \
-             the name of a counter of the retry handler, and # a comment.",
+            "Counters to read: job, quick, link, all, a group such as CxiErrStats, or those that \
+             FILE names (default: job)\n\n\
+             'job' has what most reports need, about 210; 'quick', 'link' and 'all' are those of \
+             --counters of the tools. The groups are Open MPI's. FILE names a counter, a set or a \
+             group on each line; 'rh:' begins the name of a counter of the retry handler, and '#' \
+             a comment.",
         ),
         Def::text("report", "LEVEL", |typed, text| {
             typed.level = text.parse()?;
@@ -106,31 +107,27 @@ fn options() -> Vec<OptionDef<TypedStat>> {
         })
         .completed_by(Completion::Words(levels))
         .explained(
-            "How much to report: line, summary, nics (a line for\neach NIC) or all (its counters) (default: summary)",
-            "How much to report: **line** is one line, **summary** some sentences, **nics** also a \
-             line for each NIC, and **all** also every counter that has counted.",
+            "How much to report: line, summary, nics (a line for each NIC) or all (its counters) \
+             (default: summary)\n\n\
+             'line' is one line, 'summary' some sentences; 'all' has every counter that has \
+             counted.",
         ),
-        Def::switch("quiet", |typed| typed.is_quiet = true).explained(
-            "Report only if something is unusual",
-            "Print no report if nothing is unusual.",
-        ),
-        Def::file("output", |typed| &mut typed.output).letter('o').explained(
-            "Write the report to FILE, not to standard error",
-            "Write the report to *FILE* in place of standard error.",
-        ),
+        Def::switch("quiet", |typed| typed.is_quiet = true)
+            .explained("Report only if something is unusual"),
+        Def::file("output", |typed| &mut typed.output)
+            .letter('o')
+            .explained("Write the report to FILE, not to standard error"),
         output::json().within(|typed: &mut TypedStat| &mut typed.json),
         Def::document("csv", |typed| &mut typed.csv).explained(
-            "Print a row for each counter as CSV instead of the\nreport, or write it to FILE",
-            "Write a row for each counter of each NIC.",
+            "Print a row for each counter as CSV instead of the report, or write it to FILE",
         ),
     ];
     let metrics = output::metrics();
     options.extend(metrics.map(|option| option.within(|typed: &mut TypedStat| &mut typed.metrics)));
     options.extend([
         Def::switch("with-arguments", |typed| typed.with_arguments = true).explained(
-            "Show the arguments of COMMAND, not its name alone",
-            "Results name the command without its arguments, which may hold secrets. With this \
-             option they have the arguments, too.",
+            "Show the arguments of COMMAND, not its name alone\n\n\
+             Arguments may hold secrets.",
         ),
         Def::text("forward", "all|none", |typed, text| {
             typed.forwarding = Some(match text {
@@ -142,73 +139,71 @@ fn options() -> Vec<OptionDef<TypedStat>> {
         })
         .completed_by(Completion::Words(forwardings))
         .explained(
-            "Pass on all signals to COMMAND, or none (default:\nthose that it does not get otherwise)",
-            "Pass on all signals to the command, or none. Without this option it gets SIGINT, \
-             SIGTERM, SIGHUP, SIGQUIT and others such as SIGUSR1 that are sent to **stat** alone: \
-             it gets a signal to the whole process group anyway.",
+            "Pass on all signals to COMMAND, or none (default: those that it does not get \
+             otherwise)\n\n\
+             Without this option, COMMAND gets SIGINT, SIGTERM, SIGHUP, SIGQUIT and others such \
+             as SIGUSR1 that are sent to stat alone: it gets a signal to the whole process group \
+             anyway.",
         ),
         Def::text("linger", "TIME", |typed, text| {
             typed.linger = Some(time(text, LINGERS)?);
             Ok(())
         })
-        .explained(
-            format!("How long to wait for other ranks of this node, after\nthe end of COMMAND (default: {})", time_text(LINGER)),
-            "How long to wait for the other processes of this node after the end of the command, so \
-             that what they send in the end counts.",
-        ),
+        .explained(format!(
+            "How long to wait for other ranks of this node, after the end of COMMAND \
+                     (default: {})\n\n\
+                     What these ranks send in the end counts, too.",
+            time_text(LINGER)
+        )),
         Def::file("dir", |typed| &mut typed.directory).explained(
-            "Directory for files while COMMAND runs, which all\nnodes share (default: the working directory)",
-            "The directory for the files of this program while it runs. They hold the first \
-             readings, so that **--stop** can finish the report if **stat** is killed.",
+            "Directory for files while COMMAND runs, which all nodes share (default: the working \
+             directory)\n\n\
+             The files hold the first readings, so that --stop can finish the report if stat is \
+             killed.",
         ),
         Def::text("gather", "TIME", |typed, text| {
             typed.gather = Some(time(text, LINGERS)?);
             Ok(())
         })
-        .explained(
-            format!("How long the first node waits for the files of the\nothers (default: {} and 5 % of the run)", time_text(GATHER)),
-            "How long the first node waits for the files of the others before it reports all of \
-             them, and three times as long while the command of another node runs. By default it is \
-             10 s and a twentieth of the time of the command, at most 5 minutes.",
-        ),
+        .explained(format!(
+            "How long the first node waits for the files of the others (default: {} and \
+                     5 % of the run)\n\n\
+                     It waits three times as long while the command of another node runs, and at most 5 minutes by default.",
+            time_text(GATHER)
+        )),
         Def::switch("no-gather", |typed| typed.is_not_gathered = true).explained(
-            "Each node reports itself; --merge reports all later",
-            "Each node reports what it has read itself. The names of its documents have the name \
-             of the node before their ending. The files of the step stay for **--merge**.",
+            "Each node reports itself; --merge reports all later\n\n\
+             The names of its documents have the name of the node before their ending.",
         ),
         Def::switch("merge", |typed| typed.is_merge = true).explained(
-            "Report what the nodes in DIR have read",
-            "Report what the nodes have read whose files are in *DIR*, as the first node does if \
-             all nodes share a directory.",
+            "Report what the nodes in DIR have read\n\n\
+             The report is that of the first node where all nodes share a directory.",
         ),
         Def::switch("top", |typed| typed.is_top = true).explained(
-            "Show what the NICs of this node do, once a second",
-            "Show on the terminal what the NICs of this node do: once a second a row for each NIC, and \
-             the counters that count fastest with their meaning. The key q ends it.",
+            "Show what the NICs of this node do, once a second\n\n\
+             Each NIC has a row; the counters that count fastest follow with their meaning. The key q ends it.",
         ),
         Def::text("interval", "TIME", |typed, text| {
             typed.interval = Some(time(text, INTERVALS)?);
             Ok(())
         })
         .explained(
-            "Also read 24 counters every TIME, from 200ms on:\nwhen did it happen?",
-            "Read 24 counters every *TIME* while the command runs, at least 200 ms apart. The report \
-             says when timeouts and link errors happened, if only in a part of the time; JSON has \
-             all intervals, and so has NODE.series.jsonl with **--keep**. Not for measurements of \
-             latency.",
+            "Also read 24 counters every TIME, from 200ms on: when did it happen?\n\n\
+             The report says when timeouts and link errors happened, if only in a part of the \
+             time; JSON has all intervals, and so has NODE.series.jsonl with --keep. Not for \
+             measurements of latency.",
         ),
         Def::switch("keep", |typed| typed.is_kept = true).explained(
-            "Keep these files",
-            "Keep these files: cxidiag-stat.JOB.STEP/NODE.start and NODE.json.",
+            "Keep these files\n\n\
+             They are cxidiag-stat.JOB.STEP/NODE.start and NODE.json.",
         ),
         Def::file("start", |typed| &mut typed.start).explained(
-            "Read the counters into FILE, as in a prolog",
-            "Read the counters into *FILE*, as in the prolog of a job, and run no command.",
+            "Read the counters into FILE, as in a prolog\n\n\
+             No command runs.",
         ),
         Def::file("stop", |typed| &mut typed.stop).explained(
-            "Report since --start=FILE, as in an epilog",
-            "Read the counters again and report what they did since **--start** wrote *FILE*, as in \
-             the epilog of a job. *FILE* may also be the NODE.start of a **stat** that was killed.",
+            "Report since --start=FILE, as in an epilog\n\n\
+             FILE may also be the NODE.start of a stat that was killed.",
         ),
         Def::text("fail-on", "CODE,...", |typed, text| {
             typed.fail_on = codes(text)?;
@@ -216,9 +211,9 @@ fn options() -> Vec<OptionDef<TypedStat>> {
         })
         .completed_by(Completion::Words(all_codes))
         .explained(
-            "With --stop or --merge: exit status 3 if one of these\nholds, such as timeouts,outlier",
-            "With **--stop** or **--merge**: the exit status is 3 if one of these findings holds, for epilogs that \
-             drain a node.",
+            "With --stop or --merge: exit status 3 if one of these holds, such as \
+             timeouts,outlier\n\n\
+             For epilogs that drain a node.",
         ),
     ]);
     options

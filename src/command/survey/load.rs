@@ -54,24 +54,24 @@ pub fn options() -> Vec<OptionDef<LoadWishes>> {
             Ok(())
         })
         .explained(
-            "Then load the fabric: standard, plan, bisect,\nbisect:switch, bisect:group, bisect:system, shift,\nall2all, incast:COUNT, incast-same:COUNT, victims,\nclasses",
-            "After the quiet survey, load the fabric and measure what it does: bandwidths of \
-             **bisect** (random halves), **bisect:switch**, **bisect:group**, **bisect:system**, \
-             **shift**, **all2all** and **incast:**_COUNT_, latencies of **victims** beside load, and \
-             how far traffic **classes** isolate. **standard**, the default, measures all of them but \
-             **bisect**, **shift**, **incast-same** and **classes**. **plan** sends nothing: it prints what the survey would do. \
-             Hardware outside a batch job needs **--load-cap**. To measure one pair beside load, use \
-             **--load=incast:2** with the hosts of both and of the load.",
+            "Then load the fabric: standard, plan, bisect, bisect:switch, bisect:group, \
+             bisect:system, shift, all2all, incast:COUNT, incast-same:COUNT, victims, classes\n\n\
+             After the quiet survey, the load measures bandwidths of random halves (bisect), \
+             bisect:switch, bisect:group, bisect:system, shift, all2all and incast, latencies of \
+             victims beside load, and how far traffic classes isolate. 'standard', the default, \
+             leaves out bisect, shift, incast-same and classes. 'plan' sends nothing: it prints \
+             what the survey would do. Hardware outside a batch job needs --load-cap. To measure \
+             one pair beside load, use --load=incast:2 with the hosts of both and of the load.",
         ),
         OptionDef::text("victims", "PERCENT", |wishes: &mut LoadWishes, typed| {
             wishes.victims_percent = Some(within(typed, VICTIM_PERCENTS)? as u8);
             Ok(())
         })
-        .explained(
-            format!("Nodes that measure beside load (default: {VICTIMS_PERCENT})"),
-            "The percentage of the nodes that measure latencies while the others load the fabric, \
-             from 1 to 90. Small fabrics need more: a class of fewer than 8 pairs gets no verdict.",
-        ),
+        .explained(format!(
+            "Nodes that measure beside load (default: {VICTIMS_PERCENT})\n\n\
+                     In percent, from 1 to 90. Small fabrics need more: a class of fewer than 8 \
+                     pairs gets no verdict."
+        )),
         OptionDef::text("load-cap", "COUNT|all", |wishes: &mut LoadWishes, typed| {
             wishes.cap = Some(match typed {
                 "all" => Cap::All,
@@ -80,26 +80,25 @@ pub fn options() -> Vec<OptionDef<LoadWishes>> {
             Ok(())
         })
         .explained(
-            "Most NICs that send at once (default: 64 and a\nquarter of all; software NICs: all)",
-            "The largest number of NICs that load the fabric at the same time. Without **all**, the \
-             result is of a partial load: it has no shares of what the fabric can do.",
+            "Most NICs that send at once (default: 64 and a quarter of all; software NICs: all)\n\n\
+             Without 'all', the result is of a partial load: it has no shares of what the fabric \
+             can do.",
         ),
         OptionDef::text("load-size", "SIZE", |wishes: &mut LoadWishes, typed| {
             wishes.size_bytes = Some(bytes_within(typed, SIZES)?);
             Ok(())
         })
         .explained(
-            "Bytes of an operation of the load (default: 64K)",
-            "The size of the puts that load the fabric, from 64 bytes to 1 MiB. GPCNeT uses 4K.",
+            "Bytes of an operation of the load (default: 64K)\n\n\
+             From 64 bytes to 1 MiB. GPCNeT uses 4K.",
         ),
         OptionDef::text("load-window", "SIZE", |wishes: &mut LoadWishes, typed| {
             wishes.window_bytes = Some(bytes_within(typed, WINDOWS)?);
             Ok(())
         })
         .explained(
-            "Bytes that a NIC has under way (default: 1M;\nsoftware NICs: 256K)",
-            "How many bytes of puts a NIC that loads the fabric has under way, from 4 KiB to 64 MiB. \
-             Rate times round trip times 10 fills each link.",
+            "Bytes that a NIC has under way (default: 1M; software NICs: 256K)\n\n\
+             From 4 KiB to 64 MiB. Rate times round trip times 10 fills each link.",
         ),
     ]
 }

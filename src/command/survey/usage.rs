@@ -129,18 +129,17 @@ fn places() -> Vec<Def> {
             Ok(())
         })
         .explained(
-            "Hosts on which 'cxidiag serve' runs, such as\nnid[000001-000512] (default: those of the launcher)",
-            "Measure between these hosts, on which **cxidiag serve** runs, instead of the tasks of a \
-             launcher. A host list in the notation of Slurm, or a file with one on each line.",
+            "Hosts on which 'cxidiag serve' runs, such as nid[000001-000512] (default: those of \
+             the launcher)\n\n\
+             A host list in the notation of Slurm, or FILE with one on each line.",
         ),
         Def::text("loopback", "COUNT", |wishes, typed| {
             wishes.loopback = Some(within(typed, 2..=100)? as u32);
             Ok(())
         })
         .explained(
-            "Try it: measure between COUNT (2 to 100) software\nNICs of this machine",
-            "Start this number of processes on this machine, 2 to 100, each with a software NIC of \
-             its own: to try the command.",
+            "Try it: measure between COUNT (2 to 100) software NICs of this machine\n\n\
+             Each of COUNT processes has one.",
         ),
         Def::text("device", "DEV,...", |wishes, typed| {
             wishes.devices = devices(typed)?;
@@ -149,9 +148,8 @@ fn places() -> Vec<Def> {
         .letter('d')
         .completed_by(Completion::Devices)
         .explained(
-            "NICs of each node (default: all of its hardware)",
-            "The NICs of each node, with commas between them. Without it, all hardware NICs of the \
-             node.",
+            "NICs of each node (default: all of its hardware)\n\n\
+             With commas between them.",
         ),
         Def::text("nics", "turn|once", |wishes, typed| {
             wishes.at_once = match typed {
@@ -162,30 +160,25 @@ fn places() -> Vec<Def> {
             Ok(())
         })
         .explained(
-            "NICs of a node: in turn, or all at once\n(default: turn)",
-            "**turn** measures with one NIC of a node at a time. **once** measures with all of them \
-             at the same time, which also loads what they share: PCIe switches and memory.",
+            "NICs of a node: in turn, or all at once (default: turn)\n\n\
+             'turn' measures with one NIC of a node at a time. 'once' also loads what they share: \
+             PCIe switches and memory.",
         ),
     ];
-    let service = shared::service([
-        "The CXI service on each node, as for the tools.",
-        "The VNI on each node, as for the tools.",
-        "The traffic class of all operations, as for the tools.",
-    ]);
+    let service = shared::service();
     options.extend(service.map(|option| option.within(|wishes: &mut Wishes| &mut wishes.service)));
     options.extend([
         Def::switch("check", |wishes| wishes.checks_nodes = true).explained(
-            "Check the nodes first, as 'cxidiag check' does",
-            "Check the nodes first, as **cxidiag check** does, and print what the checks amount to on \
-             standard error. The survey measures whatever they find; if it is good, the checks \
-             determine the exit status.",
+            "Check the nodes first, as 'cxidiag check' does\n\n\
+             What the checks amount to goes to standard error. The survey measures whatever they \
+             find; if it is good, the checks determine the exit status.",
         ),
         Def::file("locations", |wishes| &mut wishes.locations).explained(
-            "Lines of 'HOST SWITCH GROUP' (default: by the\naddresses of the NICs)",
-            "A file with a line *HOST SWITCH GROUP* for each host or host list; switches and groups are \
-             numbers or names. Results have numbers: that at the end of a name if the names differ \
-             in it alone, else the place of the name in alphabetical order, from 0. By default the \
-             locations are read from the addresses of the NICs, or from SLURM_TOPOLOGY_ADDR.",
+            "Lines of 'HOST SWITCH GROUP' (default: by the addresses of the NICs)\n\n\
+             HOST may be a host list; switches and groups are numbers or names. Results have \
+             numbers: the number at the end of a name if the names differ in it alone, else the \
+             place of the name in alphabetical order, from 0. SLURM_TOPOLOGY_ADDR replaces the \
+             addresses.",
         ),
         Def::text("topology", "FILE|FORM", |wishes, typed| {
             wishes.topology = Some(typed.to_owned());
@@ -193,18 +186,18 @@ fn places() -> Vec<Def> {
         })
         .completed_by(Completion::Files)
         .explained(
-            "Switches, NICs and cables of the fabric, as\nCXIDIAG_TOPOLOGY has them (default: by the\naddresses of the NICs)",
-            "Take the locations of NICs from this file, which has the form of **CXIDIAG_TOPOLOGY**, or \
-             from its short form, such as *dragonfly:groups=4,switches=2,nics=2*: of software NICs by \
-             their names, of hardware by their addresses. The other NICs have the location in their \
-             addresses. It changes no NIC: for software NICs on this fabric, set **CXIDIAG_TOPOLOGY** \
-             to the same value. Not with **--locations**.",
+            "Switches, NICs and cables of the fabric, as CXIDIAG_TOPOLOGY has them (default: by \
+             the addresses of the NICs)\n\n\
+             FILE has this form, or its short form, such as dragonfly:groups=4,switches=2,nics=2: \
+             of software NICs by their names, of hardware by their addresses. Other NICs have the \
+             location in their addresses. It changes no NIC: for software NICs on this fabric, \
+             set CXIDIAG_TOPOLOGY to the same value. Not with --locations.",
         ),
         Def::file("meeting-point", |wishes| &mut wishes.meeting_point).explained(
-            "File by which the tasks find each other, in a\ndirectory that all nodes share (default: in the\nworking directory)",
-            "The file in which the first task writes its address and a secret for the other tasks. \
-             Its directory must be the same on all nodes. Not needed if **CXIDIAG_TOKEN** is set and \
-             the launcher names the hosts.",
+            "File by which the tasks find each other, in a directory that all nodes share \
+             (default: in the working directory)\n\n\
+             The first task writes its address and a secret there. Not needed if CXIDIAG_TOKEN is \
+             set and the launcher names the hosts.",
         ),
         Def::text("port", "PORT", |wishes, typed| {
             wishes.port = Some(within(typed, 0..=u16::MAX.into())? as u16);
@@ -212,19 +205,18 @@ fn places() -> Vec<Def> {
         })
         .letter('p')
         .explained(
-            "TCP port of the first task, or of the servers of\n--hosts (default: any free one, or 49194)",
-            "The TCP port on which the first task waits for the others, or that of the servers of \
-             **--hosts**.",
+            "TCP port of the first task, or of the servers of --hosts (default: any free one, or \
+             49194)",
         ),
         Def::text("join", "TIME", |wishes, typed| {
             wishes.join_limit = Some(time(typed, SHORTEST_JOIN..=LONGEST)?);
             Ok(())
         })
         .explained(
-            "Time to wait for processes that are missing\n(default: 30s, 1s more for each 1000)",
-            "How long the first pair waits for processes that are missing, from 1 s to a week. A \
-             process that joins later takes part from the next block on. The tasks of a launcher \
-             look for the first one for the same time, but at least for a minute.",
+            "Time to wait for processes that are missing (default: 30s, 1s more for each 1000)\n\n\
+             From 1 s to a week. A process that joins later takes part from the next block on. \
+             The tasks of a launcher look for the first one for the same time, but at least for a \
+             minute.",
         ),
     ]);
     options
@@ -237,36 +229,34 @@ fn measurements() -> Vec<Def> {
             wishes.pairs = (typed.to_owned(), pairs::typed(typed)?);
             Ok(())
         })
-        .explained(
-            format!(
-                "Pairs of NICs: loopback, neighbours, halves,\nrandom:COUNT, within-switch, switches, groups, all,\n@FILE, or several with commas (default: {PAIRS})"
-            ),
-            "Which pairs of NICs are measured: **loopback**, each NIC with itself; **neighbours**, \
-             log2 of the number of nodes for each; **halves**, the first half with the second one; \
-             **random:**_COUNT_, this number of partners for each; **within-switch**, **switches**, \
-             **groups**, those that share a switch, a group, or only the fabric; **all**. With \
-             commas several of them, in the order of the list. **@**_FILE_ has a line *ROUND NODE \
-             NODE* for each pair.",
-        ),
+        .explained(format!(
+            "Pairs of NICs: loopback, neighbours, halves, random:COUNT, within-switch, \
+                     switches, groups, all, @FILE, or several with commas (default: {PAIRS})\n\n\
+                     'loopback' is each NIC with itself; 'neighbours', log2 of the number of \
+                     nodes for each; 'halves', the first half with the second one; random:COUNT, \
+                     this number of partners for each; 'within-switch', 'switches' and 'groups' \
+                     share a switch, a group, or only the fabric. Several are measured in the \
+                     order of the list. FILE has a line 'ROUND NODE NODE' for each pair."
+        )),
         Def::text("size", "SIZE,...", |wishes, typed| {
             wishes.sizes = typed.split(',').map(str::to_owned).collect();
             Ok(())
         })
         .letter('s')
         .explained(
-            "Sizes of operations, or ranges MIN:MAX\n(default: that of the tool)",
-            "The sizes of operations in bytes, or ranges as of the tools, with commas between them.",
+            "Sizes of operations, or ranges MIN:MAX (default: that of the tool)\n\n\
+             They are in bytes, as of the tools, with commas between them.",
         ),
         Def::text("pair-time", "TIME", |wishes, typed| {
             wishes.pair_time = time(typed, SHORTEST..=LONGEST_PAIR)?;
             Ok(())
         })
-        .explained(
-            format!("Time to measure a pair (default: {})", time_text(PAIR_TIME)),
-            "How long each pair is measured for each test, from 1 ms to 1 h. *TIME* is in seconds \
-             without a unit. The time from one pair to the next is longer: see **survey** in the \
-             documentation.",
-        ),
+        .explained(format!(
+            "Time to measure a pair (default: {})\n\n\
+                     The time holds for each test: from 1 ms to 1 h, in seconds without a unit. The time from \
+                     one pair to the next is longer.",
+            time_text(PAIR_TIME)
+        )),
         Def::text("sensitivity", "RATIO", |wishes, typed| {
             let ratio = typed.parse().ok().filter(|ratio| RATIOS.contains(ratio));
             let allowed = format!("expected a ratio from {} to {}", RATIOS.start(), RATIOS.end());
@@ -274,53 +264,52 @@ fn measurements() -> Vec<Def> {
             Ok(())
         })
         .explained(
-            "Ratio to good pairs from which on a part is bad\n(default: 1.3; bandwidths 1.075)",
-            "How many times slower than good pairs a part is that counts as bad, from 1.01 to 100. \
-             The default is 1.3 for latencies and 1/0.93 for bandwidths. A smaller ratio needs more \
+            "Ratio to good pairs from which on a part is bad (default: 1.3; bandwidths 1.075)\n\n\
+             From 1.01 to 100. The default for bandwidths is 1/0.93. A smaller ratio needs more \
              pairs of each NIC: the last lines show the ratio that each test could have found.",
         ),
         Def::switch("no-why", |wishes| wishes.leaves_out_why = true).explained(
-            "Do not find out why bad and suspect NICs are slow,\nwhich takes 10 s for each, a minute in all",
-            "Do not find out why NICs and nodes are bad or suspect. By default, the survey reads the \
-             files of each of them and of good NICs after the last pair, and measures both in turn \
-             with tests that separate the causes. That takes about 10 s for each culprit, and a \
-             minute in all; culprits whose files and failing tests are the same are measured once. \
-             The verdict and the exit status do not depend on it.",
+            "Do not find out why bad and suspect NICs are slow, which takes 10 s for each, a \
+             minute in all\n\n\
+             By default, the survey reads the files of each of them and of good NICs after the \
+             last pair, and measures both in turn with tests that separate the causes. Culprits \
+             whose files and failing tests are the same are measured once. The verdict and the \
+             exit status do not depend on it.",
         ),
         Def::text("time-limit", "TIME", |wishes, typed| {
             wishes.time_limit = Some(time(typed, SHORTEST..=LONGEST)?);
             Ok(())
         })
         .explained(
-            "End the survey after TIME (default: a minute before\nthe end of the job)",
-            "End the survey after this time. Pairs that were not measured by then are untested. The \
-             default is a minute before the end of the job, if its launcher tells it.",
+            "End the survey after TIME (default: a minute before the end of the job)\n\n\
+             Pairs that were not measured by then are untested. The launcher tells the end of the \
+             job.",
         ),
         Def::text("max-active", "COUNT", |wishes, typed| {
             wishes.max_active = Some(within(typed, 1..=1 << 20)? as u32);
             Ok(())
         })
         .explained(
-            "Most pairs at the same time (default: no limit)",
-            "The largest number of pairs that measure at the same time, to load the fabric less. With \
-             **--loopback**, one for two CPUs.",
+            "Most pairs at the same time (default: no limit)\n\n\
+             It loads the fabric less. With --loopback, one for two CPUs.",
         ),
         Def::text("seed", "NUMBER", |wishes, typed| {
             wishes.seed = decimal(typed).ok_or("expected a whole number")?;
             Ok(())
         })
         .explained(
-            "Seed of random pairs (default: 1)",
-            "The seed of random pairs and of retests: the same seed chooses the same pairs.",
+            "Seed of random pairs (default: 1)\n\n\
+             The same seed chooses the same random pairs and retests.",
         ),
         Def::text("expect", "LIST|@FILE", |wishes, typed| {
             wishes.bounds = bounds(&file_or_text(typed)?);
             Ok(())
         })
         .explained(
-            "Limits of each pair, such as p50<2us,bw>=23GB/s, in\naddition to those from the population",
-            "Limits of each pair, as of the tools: of latency tools, of bandwidth tools, or of both. A \
-             pair outside them is suspect, also if it is like all the others.",
+            "Limits of each pair, such as p50<2us,bw>=23GB/s, in addition to those from the \
+             population\n\n\
+             LIST has the form of --expect of the tools: of latency tools, of bandwidth tools, or of both. A pair outside \
+             them is suspect, also if it is like all the others.",
         ),
     ]
 }
@@ -329,42 +318,39 @@ fn measurements() -> Vec<Def> {
 fn outputs() -> Vec<Def> {
     let mut options = vec![
         Def::file("bad-nodes", |wishes| &mut wishes.bad_nodes).explained(
-            "Write the nodes that are bad to FILE, as a host list",
-            "Write the nodes that are bad, or that have a bad NIC, to *FILE*, as a host list for \
-             **scontrol update NodeName=**. The survey drains no node. With **--loopback** the file \
-             stays empty: its nodes have invented names.",
+            "Write the nodes that are bad to FILE, as a host list\n\n\
+             A node is bad if it has a bad NIC, too. The list is in the form of 'scontrol update \
+             NodeName='; the survey drains no node. With --loopback the file stays empty: its \
+             nodes have invented names.",
         ),
         Def::file("ticket", |wishes| &mut wishes.ticket).explained(
-            "Write what is bad, and why, to FILE, as a page of\nMarkdown",
-            "Write a page of Markdown for a ticket to *FILE*: each bad or suspect part with its figures, \
-             its cause, the evidence and what to do.",
+            "Write what is bad, and why, to FILE, as a page of Markdown\n\n\
+             The page suits a ticket. It has each bad or suspect part with its figures, its cause, the evidence and \
+             what to do.",
         ),
         output::json().within(|wishes| &mut wishes.places.json),
         Def::file("jsonl", |wishes| &mut wishes.places.jsonl).explained(
-            "Append each result to FILE as it is measured",
-            "Append a line for each pair to *FILE* as soon as it is measured. **--resume** continues \
-             from such a file.",
+            "Append each result to FILE as it is measured\n\n\
+             Each pair has a line. --resume continues from such a file.",
         ),
         Def::document("csv", |wishes| &mut wishes.places.csv).explained(
-            "Print the results of the pairs as CSV instead of the\ntext, or write them to FILE",
-            "Write a row for each pair that was kept.",
+            "Print the results of the pairs as CSV instead of the text, or write them to FILE\n\n\
+             Each pair that was kept has a row.",
         ),
         Def::switch("matrix", |wishes| wishes.keeps_matrix = true).explained(
-            "Keep the figures of all pairs, also of more than\n1024 NICs",
-            "Keep the figures of all pairs in the document of **--json**, also with more than 1024 \
-             NICs. They need 12 bytes of memory each, and about 20 bytes in the document.",
+            "Keep the figures of all pairs, also of more than 1024 NICs\n\n\
+             The document of --json has them. They need 12 bytes of memory each, and about 20 bytes in \
+             the document.",
         ),
         Def::file("resume", |wishes| &mut wishes.resume).explained(
-            "Continue a survey whose results --jsonl has written\nto FILE",
-            "Take the results in *FILE*, which **--jsonl** has written, and measure what is missing. \
-             The other options must be the same. The file grows only if **--jsonl** names it too.",
+            "Continue a survey whose results --jsonl has written to FILE\n\n\
+             What is missing is measured. The other options must be the same. FILE grows only if \
+             --jsonl names it too.",
         ),
-        Def::switch("quiet", |wishes| wishes.is_quiet = true)
-            .letter('q')
-            .explained(
-                "Print the verdict only, without progress",
-                "Print no progress and no notes.",
-            ),
+        Def::switch("quiet", |wishes| wishes.is_quiet = true).letter('q').explained(
+            "Print the verdict only, without progress\n\n\
+                 No notes are printed either.",
+        ),
     ];
     let metrics = output::metrics();
     options.extend(metrics.map(|option| option.within(|wishes: &mut Wishes| &mut wishes.metrics)));

@@ -76,10 +76,11 @@ fn options() -> Vec<OptionDef<WhyRequest>> {
         })
         .completed_by(Completion::Hosts)
         .explained(
-            "Hosts with good NICs, on which 'cxidiag serve' runs,\nsuch as nid[000418-000422] (default: none)",
-            "Hosts with good NICs, on which **cxidiag serve** runs: a host list in the notation of \
-             Slurm, or a file with one on each line. With two hosts, what passes between NICs is \
-             measured as well; with five, files are compared with what most good NICs have.",
+            "Hosts with good NICs, on which 'cxidiag serve' runs, such as nid[000418-000422] \
+             (default: none)\n\n\
+             A host list in the notation of Slurm, or FILE with one on each line. With two hosts, \
+             what passes between NICs is measured as well; with five, files are compared with \
+             what most good NICs have.",
         ),
         Def::text("peer-device", "DEV", |request, typed| {
             request.peer_device = Some(typed.parse()?);
@@ -87,25 +88,20 @@ fn options() -> Vec<OptionDef<WhyRequest>> {
         })
         .completed_by(Completion::Devices)
         .explained(
-            "NIC of these hosts (default: the one with the name of\nthe suspect; of a software NIC, the one of the server)",
-            "The NIC of the hosts of **--peer**. By default, the NIC with the name of the suspect; \
-             for a software NIC, the NIC of the server.",
+            "NIC of these hosts (default: the one with the name of the suspect; of a software \
+             NIC, the one of the server)\n\n\
+             The hosts are those of --peer.",
         ),
         Def::text("loopback", "COUNT", |request, typed| {
             request.loopback = Some(within(typed, 2..=100)? as u32);
             Ok(())
         })
         .explained(
-            "Try it: COUNT (2 to 100) software NICs of this\nmachine, all but the suspect good",
-            "Start this number of processes on this machine, 2 to 100, each with a software NIC of \
-             its own: to try the command. The suspect (default: soft0) is one of them.",
+            "Try it: COUNT (2 to 100) software NICs of this machine, all but the suspect good\n\n\
+             Each of COUNT processes has one. The suspect is soft0 if no NIC is named.",
         ),
     ];
-    let service = arguments::service([
-        "The CXI service on each node, as for the tools.",
-        "The VNI on each node, as for the tools.",
-        "The traffic class of all operations, as for the tools.",
-    ]);
+    let service = arguments::service();
     options.extend(
         service.map(|option| option.within(|request: &mut WhyRequest| &mut request.service)),
     );
@@ -115,27 +111,25 @@ fn options() -> Vec<OptionDef<WhyRequest>> {
             Ok(())
         })
         .letter('p')
-        .explained(
-            format!("TCP port of the servers (default: {DEFAULT_PORT})"),
-            "The TCP port of the servers of **--peer**.",
-        ),
+        .explained(format!("TCP port of the servers (default: {DEFAULT_PORT})")),
         Def::text("pair-time", "TIME", |request, typed| {
             request.pair_time = Some(time(typed, PAIR_TIMES)?);
             Ok(())
         })
-        .explained(
-            format!("Time of each test on a NIC (default: {})", time_text(PAIR_TIME)),
-            "How long each test measures a NIC, from 1 ms to 60 s. *TIME* is in seconds without a \
-             unit. With set-up and release, a test takes about seven times as long.",
-        ),
+        .explained(format!(
+            "Time of each test on a NIC (default: {})\n\n\
+                     From 1 ms to 60 s, in seconds without a unit. With set-up and release, a \
+                     test takes about seven times as long.",
+            time_text(PAIR_TIME)
+        )),
         Def::file("ticket", |request| &mut request.ticket).explained(
-            "Write the result to FILE, as a page of Markdown",
-            "Write the result to *FILE*, as a page of Markdown for a ticket.",
+            "Write the result to FILE, as a page of Markdown\n\n\
+             The page suits a ticket.",
         ),
         output::json().within(|request| &mut request.json),
         Def::switch("quiet", |request| request.is_quiet = true).letter('q').explained(
-            "Print the first line only, without progress",
-            "Print the first line only, no progress and no notes.",
+            "Print the first line only, without progress\n\n\
+             No notes are printed either.",
         ),
     ]);
     options

@@ -88,7 +88,7 @@ impl Machine {
     }
 
     /// Returns the numbers of the NUMA nodes, in order.
-    pub(super) fn nodes(&self) -> Vec<u32> {
+    pub fn nodes(&self) -> Vec<u32> {
         let names = self.names(NODES);
         let number = |name: &str| decimal(name.strip_prefix("node")?);
         let mut nodes: Vec<u32> =

@@ -6,12 +6,11 @@
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 
-use clap::builder::ValueParser;
+use clap::ArgMatches;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches};
 
 use super::usage::{Completion, Entry, Value};
-use super::values::{LEFT_OUT, file_only, place, text};
+use super::values::{file_only, place, text};
 use crate::outputs::Place;
 use facts::error::Failure;
 use facts::error::invalid;
@@ -74,7 +73,7 @@ impl<T: 'static> OptionDef<T> {
         set: impl Fn(&mut T, &OsStr) -> Result<(), String> + 'static,
     ) -> Self {
         Self {
-            entry: Entry { short: None, long, value, help: String::new(), manual: "" },
+            entry: Entry { short: None, long, value, text: String::new() },
             repeats: false,
             set: Box::new(set),
         }
@@ -94,10 +93,9 @@ impl<T: 'static> OptionDef<T> {
         self
     }
 
-    /// Adds the explanations of the help text and of the manual.
-    pub fn explained(mut self, help: impl Into<String>, manual: &'static str) -> Self {
-        self.entry.help = help.into();
-        self.entry.manual = manual;
+    /// Adds the explanation ([`Entry::text`]).
+    pub fn explained(mut self, text: impl Into<String>) -> Self {
+        self.entry.text = text.into();
         self
     }
 
@@ -113,26 +111,6 @@ impl<T: 'static> OptionDef<T> {
 }
 
 impl<T> OptionDef<T> {
-    /// Returns the option as clap declares it.
-    pub fn declared(&self) -> Arg {
-        let long = self.entry.long;
-        let argument = match self.entry.value {
-            Some(value) if value.is_optional => Arg::new(long)
-                .num_args(0..=1)
-                .require_equals(true)
-                .default_missing_value(LEFT_OUT)
-                .action(ArgAction::Append)
-                .value_parser(ValueParser::os_string()),
-            // In `-n -3`, `-3` is a value: the error is about the number, not about an option.
-            Some(_) => Arg::new(long)
-                .action(ArgAction::Append)
-                .allow_hyphen_values(true)
-                .value_parser(ValueParser::os_string()),
-            None => Arg::new(long).action(ArgAction::SetTrue),
-        };
-        argument.long(long).short(self.entry.short)
-    }
-
     /// Returns whether the option is among the arguments.
     pub fn is_given(&self, matches: &ArgMatches) -> bool {
         matches.value_source(self.entry.long) == Some(ValueSource::CommandLine)

@@ -49,9 +49,7 @@ pub fn usage(tool: &Tool, program: &str) -> Usage {
         groups: groups.collect(),
         options: vec![
             Entry {
-                help: "Print the most used options (-h) or all (--help)".into(),
-                manual: "Print the most used options (`-h`) or all options with \
-                         examples (`--help`), and exit.",
+                text: "Print the most used options (-h) or all (--help)".into(),
                 ..Entry::help()
             },
             Entry::version(),
@@ -130,8 +128,8 @@ pub fn overview(
         subcommands: vec![("Tools", tools.collect()), ("Commands", commands.collect())],
         options: vec![
             Entry {
-                help: "Print this help and exit; after a tool, -h prints the\n\
-                       options that most people need, --help all of them"
+                text: "Print this help and exit; after a tool, -h prints the options that most \
+                       people need, --help all of them"
                     .into(),
                 ..Entry::help()
             },
@@ -140,8 +138,7 @@ pub fn overview(
                 short: None,
                 long: "list",
                 value: None,
-                help: "Print each tool with its legacy name and exit".into(),
-                manual: "Print each tool with its legacy name, one on a line, and exit.",
+                text: "Print each tool with its legacy name and exit\n\nOne on a line.".into(),
             },
         ],
         ..Usage::default()

@@ -126,7 +126,7 @@ fn outputs_of_each(tool: &Tool, arguments: &[OsString]) -> Outputs {
 /// precedence over clap's inference among all options.
 fn declared(tool: &Tool) -> impl Iterator<Item = Arg> {
     let options = options::of(tool).map(|option| {
-        let argument = option.of(tool).declared();
+        let argument = option.of(tool).entry.declared();
         if option.legacy { argument.aliases(abbreviations(option.long, tool)) } else { argument }
     });
     options.chain([

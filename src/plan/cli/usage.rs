@@ -3,8 +3,16 @@
 
 use std::fmt;
 
+use clap::builder::ValueParser;
+use clap::{Arg, ArgAction};
+
+use super::values::LEFT_OUT;
+
 /// Column at which an explanation begins.
-pub(super) const EXPLANATION: usize = 26;
+const EXPLANATION: usize = 26;
+
+/// Begins the paragraph of [`Entry::text`] that only the manual shows.
+const DETAILS: &str = "\n\n";
 
 /// What a shell offers for a value or an argument.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,10 +62,10 @@ pub struct Entry {
     pub long: &'static str,
     /// Its value; a switch has none.
     pub value: Option<Value>,
-    /// Explanation in the help text, in lines.
-    pub help: String,
-    /// Explanation in the manual, in Markdown.
-    pub manual: &'static str,
+    /// Its only explanation. The first paragraph says what the option does, then has remarks such
+    /// as `(default: VALUE)`: `--help` shows all of it, `-h` and completion leave out the remarks.
+    /// The manual page shows the second paragraph, too, which has details.
+    pub text: String,
 }
 
 impl Entry {
@@ -66,8 +74,7 @@ impl Entry {
             short: Some('h'),
             long: "help",
             value: None,
-            help: "Print this help and exit".into(),
-            manual: "Print a summary of options and exit.",
+            text: "Print this help and exit".into(),
         }
     }
 
@@ -76,9 +83,30 @@ impl Entry {
             short: Some('V'),
             long: "version",
             value: None,
-            help: "Print the version and exit".into(),
-            manual: "Print the version and exit.",
+            text: "Print the version and exit".into(),
         }
+    }
+
+    /// Returns the option as clap declares it.
+    pub fn declared(&self) -> Arg {
+        let long = self.long;
+        let argument = match self.value {
+            Some(value) if value.is_optional => Arg::new(long)
+                .value_name(value.name)
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value(LEFT_OUT)
+                .action(ArgAction::Append)
+                .value_parser(ValueParser::os_string()),
+            // In `-n -3`, `-3` is a value: the error is about the number, not about an option.
+            Some(value) => Arg::new(long)
+                .value_name(value.name)
+                .action(ArgAction::Append)
+                .allow_hyphen_values(true)
+                .value_parser(ValueParser::os_string()),
+            None => Arg::new(long).action(ArgAction::SetTrue),
+        };
+        argument.long(long).short(self.short).help(self.summary().to_owned())
     }
 
     /// Returns the forms of the option with its value: `-s, --size=MIN[:MAX]`, `    --json[=FILE]`.
@@ -92,18 +120,36 @@ impl Entry {
         format!("{short}--{}{value}", self.long)
     }
 
-    /// Returns the explanation in the help text without its remarks, in one line.
-    pub fn summary(&self) -> String {
-        let help = self.help.replace('\n', " ");
+    /// Returns the explanation in the help text.
+    pub fn help_text(&self) -> &str {
+        self.text.split_once(DETAILS).map_or(&self.text, |(help, _)| help)
+    }
+
+    /// Returns the explanation in the help text without its remarks.
+    pub fn summary(&self) -> &str {
+        let help = self.help_text();
         let end = ["; ", " (default"].iter().filter_map(|remark| help.find(remark)).min();
-        help[..end.unwrap_or(help.len())].to_owned()
+        &help[..end.unwrap_or(help.len())]
     }
 
     /// Returns the default that the help text states.
-    pub fn default(&self) -> Option<String> {
-        let help = self.help.replace('\n', " ");
-        let (_, rest) = help.split_once("(default: ")?;
-        rest.split_once(')').map(|(default, _)| default.to_owned())
+    pub fn default(&self) -> Option<&str> {
+        let (_, rest) = self.help_text().split_once("(default: ")?;
+        rest.split_once(')').map(|(default, _)| default)
+    }
+
+    /// Returns the explanation in the manual: sentences, the default as the last one.
+    pub fn manual(&self) -> String {
+        let mut help = self.help_text().to_owned();
+        let mut last = String::new();
+        if let Some(default) = self.default() {
+            help = help.replace(&format!(" (default: {default})"), "");
+            last = format!(" Default: {default}.");
+        }
+        let end = if help.ends_with('?') { "" } else { "." };
+        let details =
+            self.text.split_once(DETAILS).map_or(String::new(), |(_, text)| format!(" {text}"));
+        help + end + &details + &last
     }
 }
 
@@ -182,8 +228,7 @@ impl Usage {
         for option in self.all_options().filter(frequent) {
             let default = option.default();
             let default = default.map_or(String::new(), |default| format!(" (default: {default})"));
-            let explanation = wrapped(&(option.summary() + &default), 80 - EXPLANATION);
-            text += &entry(&option.syntax(), &explanation);
+            text += &entry(&option.syntax(), &(option.summary().to_owned() + &default));
         }
         let all = format!("{} --help shows all options, examples and exit statuses.", self.program);
         text + "\n" + &all + "\n"
@@ -212,7 +257,7 @@ impl fmt::Display for Usage {
         for (title, options) in groups.chain([(own_title, &self.options)]) {
             writeln!(f, "\n{title}:")?;
             for option in options {
-                f.write_str(&entry(&option.syntax(), &option.help))?;
+                f.write_str(&entry(&option.syntax(), option.help_text()))?;
             }
         }
         for (title, words) in &self.words {
@@ -241,6 +286,7 @@ impl fmt::Display for Usage {
 /// on a new line if the subject is too long.
 fn entry(subject: &str, explanation: &str) -> String {
     let mut text = format!("  {subject}");
+    let explanation = wrapped(explanation, 80 - EXPLANATION);
     let mut lines = explanation.lines();
     if text.len() + 2 <= EXPLANATION
         && let Some(first) = lines.next()
@@ -255,17 +301,20 @@ fn entry(subject: &str, explanation: &str) -> String {
 }
 
 /// Returns text in lines of at most `width` columns.
-pub fn wrapped(text: &str, width: usize) -> String {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        match lines.last_mut() {
-            Some(line) if line.is_empty() => line.push_str(word),
-            Some(line) if line.len() + 1 + word.len() <= width => {
-                line.push(' ');
-                line.push_str(word);
+fn wrapped(text: &str, width: usize) -> String {
+    let mut lines = Vec::new();
+    for given in text.lines() {
+        let mut line = String::new();
+        for word in given.split(' ') {
+            if !line.is_empty() && line.len() + 1 + word.len() > width {
+                lines.push(std::mem::take(&mut line));
             }
-            _ => lines.push(word.to_owned()),
+            if !line.is_empty() {
+                line.push(' ');
+            }
+            line.push_str(word);
         }
+        lines.push(line);
     }
     lines.join("\n")
 }
@@ -290,7 +339,8 @@ pub mod testing {
         }
         let text = usage.to_string();
         for option in usage.all_options() {
-            let first = option.help.lines().next().unwrap();
+            let help = wrapped(option.help_text(), 80 - EXPLANATION);
+            let first = help.lines().next().unwrap();
             // The explanation begins on the same line, or on the next one if it does not fit.
             let mut lines = text
                 .lines()
@@ -299,5 +349,24 @@ pub mod testing {
             let line = if line.contains(first) { line } else { lines.next().unwrap() };
             assert_eq!(line.find(first), Some(EXPLANATION), "{line}");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn makes_each_explanation_from_one_text() {
+        let entry = |text: &str| Entry { text: text.into(), ..Entry::help() };
+        let all = entry("Time to wait, such as 30s (default: 0); at most 7d\n\nTIME is in s.");
+        assert_eq!(all.help_text(), "Time to wait, such as 30s (default: 0); at most 7d");
+        assert_eq!((all.summary(), all.default()), ("Time to wait, such as 30s", Some("0")));
+        let manual = "Time to wait, such as 30s; at most 7d. TIME is in s. Default: 0.";
+        assert_eq!(all.manual(), manual);
+        let short = entry("Read every TIME: when did it happen?");
+        assert_eq!(short.summary(), short.help_text());
+        assert_eq!(short.manual(), "Read every TIME: when did it happen?");
+        assert_eq!(entry("Do it").manual(), "Do it.");
     }
 }

@@ -424,7 +424,10 @@ pub const PROGRAM: Package = Package {
         shown_in: &["src/lib.rs"],
         floors: &[
             &[("command", "what the program does beside measuring")],
-            &[("multicall", "`argv[0]` or the first argument -> tool or command")],
+            &[
+                ("completion", "what a shell may offer for a word"),
+                ("multicall", "`argv[0]` or the first argument -> tool or command"),
+            ],
             &[("lib", "arguments in, exit status out"), ("main", "the process")],
         ],
     },

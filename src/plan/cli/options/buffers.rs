@@ -18,19 +18,14 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("BUF_SIZE", Completion::Nothing)),
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
-        help: |tool| {
+        text: |tool| {
             let default = tool.defaults.lists.map_or(0, |lists| lists.max_buffer);
             format!(
-                "Largest buffer in bytes, such as 64M; longer lists\n\
-                 reuse it from the start (default: {default})"
+                "Largest buffer in bytes, such as 64M; longer lists reuse it from the start \
+                 (default: {default})\n\n\
+                 BUF_SIZE may have K, M or G as in --size. The buffer is smaller if all \
+                 operations of a list, each aligned to BUF_ALIGN, fit into less."
             )
-        },
-        manual: |_| {
-            "The largest buffer to send from and to receive into, in bytes, or with K, M or G as in \
-             `--size`. The buffer is smaller \
-             if all operations of a list, each aligned to *BUF_ALIGN*, fit into less. Longer \
-             lists reuse the buffer from the start."
         },
         set: |typed, value| {
             let max_buffer = bytes_within(text(value)?, 1..=u64::MAX)?;
@@ -44,14 +39,12 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("BUF_ALIGN", Completion::Nothing)),
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
-        help: |tool| {
+        text: |tool| {
             let default = tool.defaults.lists.map_or(0, |lists| lists.alignment);
-            format!("Spacing of operations in the buffers in bytes\n(default: {default})")
-        },
-        manual: |_| {
-            "The alignment of the operations within the buffers, in bytes, or with K, M or G as in \
-             `--size`; at most 4 GiB."
+            format!(
+                "Spacing of operations in the buffers in bytes (default: {default})\n\n\
+                 BUF_ALIGN may have K, M or G as in --size; at most 4 GiB."
+            )
         },
         set: |typed, value| {
             let alignment = bytes_within(text(value)?, 1..=MAX_ALIGNMENT)?;
@@ -65,12 +58,12 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("SIZE", Completion::Words(|| names(&HUGE_PAGES)))),
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
-        help: |_| "Huge pages for the data buffers: 2M or 1G\n(default: ordinary pages)".into(),
-        manual: |_| {
-            "Use huge pages of this size for the data buffers of both sides. They must have been \
-             reserved on both nodes; before anything is allocated, the tool compares the number \
-             of pages that it needs with the number that is free."
+        text: |_| {
+            "Huge pages for the data buffers: 2M or 1G (default: ordinary pages)\n\n\
+             Both sides use them. The pages must have been reserved on both nodes; before \
+             anything is allocated, the tool compares the number of pages that it needs with the \
+             number that is free."
+                .into()
         },
         set: |typed, value| {
             typed.run.huge_page = Some(huge_page(text(value)?).ok_or("expected 2M or 1G")?);
@@ -84,17 +77,14 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("GPU", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: true,
-        repeats: false,
-        help: |tool| {
+        text: |tool| {
             let implied = if tool.takes(Opt::NoIdc) { "; implies --no-idc" } else { "" };
             format!(
-                "GPU that holds the transmit buffer of this side\n(default: system memory){implied}"
+                "GPU that holds the transmit buffer of this side (default: system \
+                 memory){implied}\n\n\
+                 0 is the first GPU of its type. The other side chooses its own buffers. Data in \
+                 GPU memory is never part of the command itself."
             )
-        },
-        manual: |_| {
-            "Put the transmit buffer of this side into the memory of a GPU; 0 is the first GPU of \
-             its type. The other side chooses its own buffers. Data in GPU memory is never part \
-             of the command itself."
         },
         set: |typed, value| {
             typed.gpus.tx = Some(gpu_index(value)?);
@@ -110,11 +100,10 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("GPU", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: true,
-        repeats: false,
-        help: |_| "GPU that holds the receive buffer of this side\n(default: system memory)".into(),
-        manual: |_| {
-            "Put the receive buffer of this side into the memory of a GPU; 0 is the first GPU of \
-             its type."
+        text: |_| {
+            "GPU that holds the receive buffer of this side (default: system memory)\n\n\
+             0 is the first GPU of its type."
+                .into()
         },
         set: |typed, value| {
             typed.gpus.rx = Some(gpu_index(value)?);
@@ -128,11 +117,11 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("TYPE", Completion::Words(|| names(&GpuType::ALL)))),
         governs: Governs::ThisProcess,
         legacy: true,
-        repeats: false,
-        help: |_| "AMD, NVIDIA or INTEL (default: first type found)".into(),
-        manual: |_| {
-            "The type of the GPUs. Without this option, it is the first of AMD, NVIDIA and INTEL \
-             for which the machine has a GPU and the runtime (HIP, CUDA, Level Zero)."
+        text: |_| {
+            "AMD, NVIDIA or INTEL (default: first type found)\n\n\
+             A type is found if the machine has a GPU of this type and its runtime (HIP, CUDA, \
+             Level Zero)."
+                .into()
         },
         set: |typed, value| {
             typed.gpus.kind = Some(gpu::named(text(value)?).ok_or(gpu::GPU_TYPES)?);
@@ -146,17 +135,14 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("WAY", Completion::Words(|| words(&gpu::MAP_NAMES)))),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
-        help: |_| {
-            "How the NIC reaches GPU memory: peer, dmabuf or auto\n(default: auto, the vendor's usual way first)"
+        text: |_| {
+            "How the NIC reaches GPU memory: peer, dmabuf or auto (default: auto, the vendor's \
+             usual way first)\n\n\
+             'peer' is the peer-to-peer module of the vendor (nvidia-peermem, amdgpu), 'dmabuf' a \
+             dma-buf that the runtime of the GPU exports. The usual way is 'peer' for AMD and \
+             NVIDIA, 'dmabuf' for INTEL; 'auto' takes the other way if the driver refuses that \
+             one. Libraries of a job may use another way than the legacy tools."
                 .into()
-        },
-        manual: |_| {
-            "How the driver of the NIC reaches the buffers of this side in GPU memory: 'peer' \
-             through the peer-to-peer module of the vendor (nvidia-peermem, amdgpu), 'dmabuf' \
-             through a dma-buf that the runtime of the GPU exports, 'auto' in the usual way of the \
-             type (peer for AMD and NVIDIA, dmabuf for INTEL), and in the other way if the driver \
-             refuses that one. Libraries of a job may use another way than the legacy tools."
         },
         set: |typed, value| {
             let name = text(value)?;

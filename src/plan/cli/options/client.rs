@@ -28,17 +28,11 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("DEV|auto", Completion::Devices)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
-        help: |_| {
-            "NIC of the server, where cxidiag serve runs;\n\
-             auto: the one with the name of --device\n\
-             (default: the server chooses)"
+        text: |_| {
+            "NIC of the server, where cxidiag serve runs; auto: the one with the name of \
+             --device (default: the server chooses)\n\n\
+             A server of one tool has one NIC: the client fails if it is another one."
                 .into()
-        },
-        manual: |_| {
-            "For a client of `cxidiag serve`: the NIC of the server, such as cxi2, or *auto* for the \
-             one that has the name of the client's NIC. A server of one tool has one NIC: the client \
-             fails if it is another one."
         },
         set: |typed, value| {
             typed.peer_device = Some(match text(value)? {
@@ -55,16 +49,12 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("TIME", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
-        help: |_| {
-            "Time to keep trying if no server listens\n\
-             or the server is busy, such as 30s (default: 0)"
+        text: |_| {
+            "Time to keep trying if no server listens or the server is busy, such as 30s \
+             (default: 0)\n\n\
+             TIME is in seconds without a unit. A client of 'cxidiag serve' waits for its turn \
+             without a limit, or for TIME if it is given."
                 .into()
-        },
-        manual: |_| {
-            "For a client: the time to keep trying if no server listens yet or the server is busy with \
-             another client. A client of `cxidiag serve` waits for its turn without a limit, or for \
-             *TIME* if it is given. *TIME* is in seconds without a unit."
         },
         set: |typed, value| {
             typed.wait = Some(time(text(value)?, Duration::ZERO..=LONGEST_WAIT)?);
@@ -78,17 +68,13 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("TIME", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
-        help: |_| {
+        text: |_| {
             let default = time_text(DEFAULT_CONNECT_LIMIT);
             format!(
-                "Time to wait for a connection to each\n\
-                 address of the server (default: {default})"
+                "Time to wait for a connection to each address of the server (default: \
+                 {default})\n\n\
+                 TIME is in seconds without a unit."
             )
-        },
-        manual: |_| {
-            "For a client: the time to wait for each address of the server to accept the \
-             connection. *TIME* is in seconds without a unit."
         },
         set: |typed, value| {
             typed.connect_timeout = Some(time(text(value)?, SHORTEST_LIMIT..=LONGEST_WAIT)?);

@@ -17,15 +17,12 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("PORT", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: true,
-        repeats: false,
-        help: |_| {
+        text: |_| {
             format!(
-                "TCP port of the server (default: {DEFAULT_PORT});\n0 on a server: any free port"
+                "TCP port of the server (default: {DEFAULT_PORT}); 0 on a server: any free port\n\n\
+                 The server listens there for the control connection. If it takes any free port, \
+                 it prints the number."
             )
-        },
-        manual: |_| {
-            "The TCP port of the control connection: the server listens on it, and the client \
-             connects to it. With 0 the server takes any free port and prints its number."
         },
         set: |typed, value| {
             let port = within(text(value)?, 0..=65535)
@@ -41,13 +38,13 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
-        help: |_| "Measure with a peer in another batch job; one side\nis enough".into(),
-        manual: |_| {
-            "Measure with a peer in another batch job of Slurm, PBS or Flux. Without this option, \
-             two processes in different jobs refuse each other, so that a client cannot meet a \
-             server that an earlier job has left behind. It is enough on one side. A process \
-             outside of a job, or a legacy tool, is never refused for its job."
+        text: |_| {
+            "Measure with a peer in another batch job; one side is enough\n\n\
+             The jobs are those of Slurm, PBS or Flux. Without this option, two processes in \
+             different jobs refuse each other, so that a client cannot meet a server that an \
+             earlier job has left behind. A process outside of a job, or a legacy tool, is never \
+             refused for its job."
+                .into()
         },
         set: |typed, _| {
             typed.any_job = true;
@@ -61,20 +58,14 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("TEXT", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
-        help: |_| {
-            "Measure only with a peer that has the same token;\n\
-             other users see options, but not the environment\n\
-             (default: CXIDIAG_TOKEN)"
+        text: |_| {
+            "Measure only with a peer that has the same token; other users see options, but not \
+             the environment (default: CXIDIAG_TOKEN)\n\n\
+             If one side has a token, both must have it; legacy tools have none. The sides \
+             exchange salted hashes (HMAC-SHA256), never the token itself. A token prevents \
+             mistakes; it does not encrypt or authenticate what follows. cxidiag-serve(1) makes a \
+             token with --token=auto, and prints it."
                 .into()
-        },
-        manual: |_| {
-            "Measure only with a peer that has the same token. If one side has a token, both must \
-             have it; legacy tools have none. Other users of the machine can read options in the \
-             list of processes: set the environment variable **CXIDIAG_TOKEN** instead where that \
-             matters. The sides exchange salted hashes (HMAC-SHA256), never the token itself. A \
-             token prevents mistakes; it does not encrypt or authenticate what follows. \
-             *cxidiag-serve*(1) makes a token with **--token=auto**, and prints it."
         },
         set: |typed, value| {
             typed.is_token_new = value == "auto";

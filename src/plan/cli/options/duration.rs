@@ -19,15 +19,14 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("ITERS", Completion::Nothing)),
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
-        help: |tool| format!("Iterations per size (default: {})", tool.defaults.iters),
-        manual: |tool| {
-            if tool.measures_bandwidth() {
-                "The number of measured iterations for each size. One iteration issues a list of \
-                 *LIST_SIZE* operations together and waits until all of them are acknowledged."
+        text: |tool| {
+            let iteration = if tool.measures_bandwidth() {
+                "\n\nOne iteration issues a list of LIST_SIZE operations together and waits until all of \
+                 them are acknowledged."
             } else {
-                "The number of measured operations for each size."
-            }
+                ""
+            };
+            format!("Iterations per size (default: {}){iteration}", tool.defaults.iters)
         },
         set: |typed, value| {
             typed.run.iters = within(text(value)?, 1..=u64::MAX)?;
@@ -41,13 +40,12 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("SEC", Completion::Nothing)),
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
-        help: |_| "Time per size, instead of iterations: 10 (s), 500ms".into(),
-        manual: |_| {
-            "Measure each size for this time instead of a number of iterations. *SEC* is a number, \
-             which may have a fraction, and one of the units ns, us, ms, s and m (minutes); in \
-             seconds without a unit. At least 1 ms. A legacy peer that issues operations itself \
-             takes whole seconds only."
+        text: |_| {
+            "Time per size, instead of iterations: 10 (s), 500ms\n\n\
+             SEC is a number, which may have a fraction, and one of the units ns, us, ms, s and m \
+             (minutes); in seconds without a unit. At least 1 ms. A legacy peer that issues \
+             operations itself takes whole seconds only."
+                .into()
         },
         set: |typed, value| {
             typed.run.set_duration(time(text(value)?, DURATIONS)?);
@@ -61,18 +59,14 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::Run,
         legacy: false,
-        repeats: false,
-        help: |_| {
-            "Measure one size until Ctrl-C or SIGTERM, which end\n\
-             it with its results and exit status 0"
+        text: |_| {
+            "Measure one size until Ctrl-C or SIGTERM, which end it with its results and exit \
+             status 0\n\n\
+             The signal is the regular end: the operation or list in progress is completed, and \
+             both sides print the results. A second signal interrupts. Replaces --iters and \
+             --duration; with --interval, the figures are shown meanwhile. 'cxidiag serve' ends \
+             the run after its --max-run. Bandwidth tools need a server that is cxidiag."
                 .into()
-        },
-        manual: |_| {
-            "Measure one size until Ctrl-C (SIGINT) or SIGTERM. The signal is the regular end: the \
-             operation or list in progress is completed, both sides print the results, and the exit \
-             status is that of a complete run. A second signal interrupts. Replaces `--iters` and \
-             `--duration`; with `--interval`, the figures are shown meanwhile. `cxidiag serve` ends \
-             the run after its `--max-run`. Bandwidth tools need a server that is cxidiag."
         },
         set: |typed, _| {
             typed.run.extensions.until_stopped = true;
@@ -87,22 +81,16 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("PERCENT", Completion::Nothing)),
         governs: Governs::Run,
         legacy: false,
-        repeats: false,
-        help: |_| {
+        text: |_| {
             let limit = time_text(DEFAULT_UNTIL_DURATION);
             format!(
-                "Measure each size until the 95% interval of the\n\
-                 median lies within PERCENT of it, at most for the\n\
-                 --duration ({limit} if not given); exit status 3 if a\n\
-                 median stays unstable"
+                "Measure each size until the 95% interval of the median lies within PERCENT of \
+                 it, at most for the --duration ({limit} if not given); exit status 3 if a median \
+                 stays unstable\n\n\
+                 Both ends of the confidence interval must lie within PERCENT, such as 1%. A size \
+                 takes at least 100 samples. A table shows the medians and their intervals, and \
+                 which are unstable. send-lat needs a server that is a cxidiag."
             )
-        },
-        manual: |_| {
-            "Measure each size until both ends of the 95 % confidence interval of the median lie \
-             within *PERCENT* of the median, such as 1%. A size takes at least 100 samples and at \
-             most the time of `--duration`, 10 seconds if that is not given. A table shows the \
-             medians and their intervals; a median that did not reach the limit is shown as \
-             *unstable*, and the exit status is then 3. `send-lat` needs a server that is a cxidiag."
         },
         set: |typed, value| {
             let limit = percent(text(value)?).filter(|percent| *percent > 0.0);
@@ -118,11 +106,9 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("WARMUP", Completion::Nothing)),
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
-        help: |tool| {
+        text: |tool| {
             format!("Unmeasured iterations before each size (default: {})", tool.defaults.warmup)
         },
-        manual: |_| "The number of operations before the measured ones, for each size.",
         set: |typed, value| {
             typed.run.warmup = within(text(value)?, 0..=u64::MAX)?;
             Ok(())
@@ -135,17 +121,14 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("USEC", Completion::Nothing)),
         governs: Governs::Run,
         legacy: true,
-        repeats: false,
-        help: |tool| {
+        text: |tool| {
             format!(
-                "Gap after each iteration: 100 (microseconds), 0.5ms\n(default: {})",
+                "Gap after each iteration: 100 (microseconds), 0.5ms (default: {})\n\n\
+                 Whole microseconds, or with a unit as in --duration. The gap is not part of the \
+                 measured latency. With 0, each operation follows the previous one at once. A NIC \
+                 or a CPU that saves power when it is idle shows higher latencies with a gap.",
                 tool.defaults.gap_us
             )
-        },
-        manual: |_| {
-            "The time to wait after each operation, in microseconds or with a unit as in \
-             `--duration`: whole microseconds. It is not part of the measured latency. With 0, each operation follows the previous one at once. A NIC or \
-             a CPU that saves power when it is idle shows higher latencies with a gap."
         },
         set: |typed, value| {
             typed.run.gap_us = microseconds(text(value)?, MAX_GAP_US)?;
@@ -159,26 +142,25 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("RATE", Completion::Nothing)),
         governs: Governs::Run,
         legacy: false,
-        repeats: false,
-        help: |_| {
-            "Issue at this rate: operations (1000, 100K) or bytes\n(500MB/s, 16Gb/s) per second"
-                .into()
-        },
-        manual: |tool| {
-            if tool.measures_bandwidth() {
-                "Start each list at its intended time, so that a side issues this number of \
-                 operations (`1000`, `100K`, `20kop/s`, `1Mop/s`) or bytes (`500MB/s`, `2GiB/s`, \
-                 `16Gb/s`) per second, all pairs together. K, M and G alone are 10^3, 10^6 and 10^9 \
-                 operations. A list that is late is issued at once. A line \
-                 after the table names each size whose rate was not reached."
+        text: |tool| {
+            let (what, late) = if tool.measures_bandwidth() {
+                (
+                    "list starts at its intended time, all pairs together",
+                    "A list that is late is issued at once.",
+                )
             } else {
-                "Start each measured operation at its intended time, so that this number of \
-                 operations (`1000`, `100K`, `20kop/s`, `1Mop/s`) or bytes (`500MB/s`, `2GiB/s`, \
-                 `16Gb/s`) per second are issued (K, M and G alone are 10^3, 10^6 and 10^9 \
-                 operations), and count the latency from there: an operation that waits \
-                 behind a slow one shows this wait. The warm-up has no intended times. A line after \
-                 the table names each size whose rate was not reached. Excludes `--latency-gap`."
-            }
+                (
+                    "measured operation starts at its intended time, and its latency counts from there",
+                    "An operation that waits behind a slow one shows this wait. The warm-up has no \
+                     intended times. Excludes --latency-gap.",
+                )
+            };
+            format!(
+                "Issue at this rate: operations (1000, 100K) or bytes (500MB/s, 16Gb/s) per second\n\n\
+                 Each {what}. Units are also op/s, kop/s, Mop/s and GiB/s; K, M and G alone are \
+                 10^3, 10^6 and 10^9 operations. {late} A line after the table names each size whose \
+                 rate was not reached."
+            )
         },
         set: |typed, value| {
             typed.run.extensions.rate = Some(text(value)?.parse().map_err(|()| RATES)?);
@@ -192,14 +174,13 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::Run,
         legacy: false,
-        repeats: false,
-        help: |_| "Wait for the peer over TCP before each iteration,\nlike the legacy tools".into(),
-        manual: |_| {
-            "Let both sides wait for each other on the control connection (TCP) before each \
-             iteration, as the legacy tools do. Without this option, two cxidiag processes wait \
-             for each other once for each size. The wait is not measured, but the system calls \
-             before each message make it slower. Use this option to compare results with older \
-             ones. With a legacy peer, both sides always wait before each iteration."
+        text: |_| {
+            "Wait for the peer over TCP before each iteration, like the legacy tools\n\n\
+             Without this option, two cxidiag processes wait for each other once for each size. \
+             The wait is not measured, but the system calls before each message make it slower. \
+             Use this option to compare results with older ones. With a legacy peer, both sides \
+             always wait before each iteration."
+                .into()
         },
         set: |typed, _| {
             typed.run.sync = SyncPoint::Iteration;
@@ -216,18 +197,14 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         )),
         governs: Governs::Results,
         legacy: false,
-        repeats: false,
-        help: |_| {
-            "Clock that measures: auto, tsc (x86-64), cntvct\n\
-             (aarch64) or monotonic-raw (default: auto)"
+        text: |_| {
+            "Clock that measures: auto, tsc (x86-64), cntvct (aarch64) or monotonic-raw \
+             (default: auto)\n\n\
+             'tsc' is the time stamp counter, 'cntvct' the generic timer, 'monotonic-raw' \
+             CLOCK_MONOTONIC_RAW of Linux. 'auto' uses the counter of the CPU if its rate is \
+             constant and Linux uses it as its clock source, and CLOCK_MONOTONIC_RAW otherwise. \
+             The JSON document names the clock, its frequency and its drift."
                 .into()
-        },
-        manual: |_| {
-            "The clock that measures the latencies. *tsc* is the time stamp counter of x86-64, \
-             *cntvct* the generic timer of aarch64, *monotonic-raw* CLOCK_MONOTONIC_RAW of Linux. \
-             *auto* uses the counter of the CPU if its rate is constant and Linux uses it as its \
-             clock source, and CLOCK_MONOTONIC_RAW otherwise. The JSON document names the clock, \
-             its frequency and its drift."
         },
         set: |typed, value| {
             typed.clock = text(value)?.parse()?;

@@ -18,13 +18,11 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("DEV", Completion::Devices)),
         governs: Governs::ThisProcess,
         legacy: true,
-        repeats: false,
-        help: |_| {
+        text: |_| {
             format!(
-                "Device: cxiN, or softN for the built-in software\nNIC (default: {DEFAULT_DEVICE})"
+                "Device: cxiN, or softN for the built-in software NIC (default: {DEFAULT_DEVICE})"
             )
         },
-        manual: |_| "The NIC to use: cxiN for a Cassini NIC, softN for a software NIC.",
         set: |typed, value| {
             typed.device = Some(text(value)?.parse()?);
             Ok(())
@@ -37,19 +35,17 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("SVC_ID", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: true,
-        repeats: false,
-        help: |_| {
-            format!("CXI service to work under (default: that of the\njob, else {DEFAULT_SVC_ID})")
-        },
-        manual: |_| {
-            "The CXI service to work under, which determines the VNIs, traffic classes and \
-             resources of the NIC that the user may have. Users without privileges need a service \
-             that admits them. Both sides need services with the same VNI. Without this option, a \
-             tool uses the service that the launcher of its job has granted on the NIC \
-             (SLINGSHOT_DEVICES, SLINGSHOT_SVC_IDS, SLINGSHOT_VNIS, SLINGSHOT_TCS); else service \
-             1; and if that is disabled or not for this user, the service of the NIC that is most \
-             closely meant for the user. A line on standard error names a service that is not the \
-             default."
+        text: |_| {
+            format!(
+                "CXI service to work under (default: that of the job, else {DEFAULT_SVC_ID})\n\n\
+                 The service determines the VNIs, traffic classes and resources of the NIC that \
+                 the user may have. Users without privileges need a service that admits them. \
+                 Both sides need services with the same VNI. The launcher of a job grants \
+                 services in SLINGSHOT_DEVICES, SLINGSHOT_SVC_IDS, SLINGSHOT_VNIS and \
+                 SLINGSHOT_TCS. If service 1 is disabled or not for this user, the service of the \
+                 NIC that is most closely meant for the user takes its place. A line on standard \
+                 error names a service that is not the default."
+            )
         },
         set: |typed, value| {
             typed.service.svc_id = Some(within(text(value)?, 1..=i32::MAX as u64)? as u32);
@@ -63,17 +59,13 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("VNI|job", Completion::Words(|| vec!["job".into()]))),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
-        help: |_| {
-            "VNI of the service; job: the one that the steps of\n\
-             this job share (default: that of the step, else the\nfirst of the service)"
+        text: |_| {
+            "VNI of the service; job: the one that the steps of this job share (default: that of \
+             the step, else the first of the service)\n\n\
+             Packets pass only between sides with the same VNI. The VNI of a step is the first \
+             one in SLINGSHOT_VNIS, 'job' is the second one, if the launcher has granted it: \
+             server and client in two steps need it."
                 .into()
-        },
-        manual: |_| {
-            "The VNI to use: one that the service grants. Packets pass only between sides with the \
-             same VNI. The VNI of a step of a job is the first one in SLINGSHOT_VNIS. With *job*, \
-             it is the second one there, which all steps of the job share if the launcher has \
-             granted it: server and client in two steps need it."
         },
         set: |typed, value| {
             typed.service.vni = Some(text(value)?.parse()?);
@@ -87,19 +79,16 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("CLASS", Completion::Words(classes))),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
-        help: |_| {
-            "Traffic class: dedicated-access, low-latency,\n\
-             bulk-data or best-effort (default: BEST_EFFORT, if\ngranted)"
+        text: |_| {
+            "Traffic class: dedicated-access, low-latency, bulk-data or best-effort (default: \
+             BEST_EFFORT, if granted)\n\n\
+             This side's operations have this class. The service must grant it, and the QoS \
+             profile of the driver must have it. Case does not matter, and the name may begin \
+             with TC_. A job or service without BEST_EFFORT gets the first of its classes by \
+             default. High Rate Puts exist in BEST_EFFORT only, and the NIC limits the bandwidth \
+             of LOW_LATENCY to a few percent. A server uses its own class for the operations that \
+             it issues, so give both sides the same one."
                 .into()
-        },
-        manual: |_| {
-            "The traffic class of this side's operations: one that the service grants and the QoS \
-             profile of the driver has. Case does not matter, and the name may begin with TC_. A \
-             job or service without BEST_EFFORT gets the first of its classes by default. High \
-             Rate Puts exist in BEST_EFFORT only, and the NIC limits the bandwidth of LOW_LATENCY \
-             to a few percent. A server uses its own class for the operations that it issues, so \
-             give both sides the same one."
         },
         set: |typed, value| {
             typed.service.class = Some(text(value)?.parse()?);
@@ -113,12 +102,12 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
-        help: |_| "Measure although the device says that its link is\ndown".into(),
-        manual: |_| {
-            "Measure although the device says that its link is down, after a warning. Without this \
-             option that is an error: operations would fail after half a minute. It is not known \
-             whether the driver reports a link in a loopback mode as up."
+        text: |_| {
+            "Measure although the device says that its link is down\n\n\
+             The tool prints a warning. Without this option it fails, because operations would \
+             fail after half a minute. It is not known whether the driver reports a link in a \
+             loopback mode as up."
+                .into()
         },
         set: |typed, _| {
             typed.ignore_link = true;
@@ -132,13 +121,11 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("PATH", Completion::Files)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
-        help: |_| {
+        text: |_| {
             format!(
-                "Library to load for cxiN devices (default:\n${LIBCXI_VARIABLE}, else libcxi.so.1)"
+                "Library to load for cxiN devices (default: ${LIBCXI_VARIABLE}, else libcxi.so.1)"
             )
         },
-        manual: |_| "The library to load for cxiN devices.",
         set: |typed, value| {
             if value.is_empty() {
                 return Err("expected the path of a library".into());
@@ -154,17 +141,13 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("LIST|auto", Completion::Cpus)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
-        help: |_| {
-            "Run on these CPUs (such as 2 or 0-3,8), with the\n\
-             buffers on their NUMA node; auto: a CPU near the\nNIC (default: any)"
-                .into()
-        },
-        manual: |_| {
-            "The CPUs on which the measuring thread of this side may run, which also determine \
-             the NUMA node of its buffers. With *auto*, it runs on one CPU of the node that the \
-             NIC is plugged into, and not on CPU 0 if there is another. Without this option the \
+        text: |_| {
+            "Run on these CPUs (such as 2 or 0-3,8), with the buffers on their NUMA node; auto: \
+             a CPU near the NIC (default: any)\n\n\
+             The measuring thread of this side runs there. 'auto' is one CPU of the node that the \
+             NIC is plugged into, and not CPU 0 if there is another. Without this option the \
              kernel chooses, and the tool prints a hint if it chose another node."
+                .into()
         },
         set: |typed, value| {
             typed.cpus = text(value)?.parse()?;
@@ -178,11 +161,10 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
-        help: |_| "Run both sides on this machine, in one command".into(),
-        manual: |_| {
-            "Run server and client in one command, on one machine and one NIC. No address may be \
-             given."
+        text: |_| {
+            "Run both sides on this machine, in one command\n\n\
+             Server and client share one NIC. No address may be given."
+                .into()
         },
         set: |typed, _| {
             typed.loopback = true;

@@ -21,11 +21,11 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("ADDR", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
-        help: |_| {
-            "Address or name of this machine to listen\non (default: all, IPv4 and IPv6)".into()
+        text: |_| {
+            "Address or name of this machine to listen on (default: all, IPv4 and IPv6)\n\n\
+             For a server."
+                .into()
         },
-        manual: |_| "For a server: the address, or a name of this machine, to listen on.",
         set: |typed, value| {
             let host = text(value)?;
             if host.is_empty() {
@@ -42,13 +42,12 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: None,
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
-        help: |_| "Serve one client after another, until\ninterrupted".into(),
-        manual: |_| {
-            "For a server: serve one client after another, until a signal ends it. SIGTERM, which \
-             service managers send, is the regular end: exit status 0. A failed run is reported \
-             and does not end the server. Clients that come during a run are told that the server \
-             is busy."
+        text: |_| {
+            "Serve one client after another, until interrupted\n\n\
+             For a server. SIGTERM, which service managers send, is the regular end: exit status \
+             0. A failed run is reported and does not end the server. Clients that come during a \
+             run are told that the server is busy."
+                .into()
         },
         set: |typed, _| {
             typed.persist = true;
@@ -62,21 +61,16 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("TIME", Completion::Nothing)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
-        help: |_| {
+        text: |_| {
             let in_a_job = time_text(LIMIT_IN_A_JOB);
             format!(
-                "Fail if no client comes within this time,\n\
-                 such as 90 (seconds) or 10m; 0: no limit\n\
-                 (default: {in_a_job} in a batch job, otherwise no limit)"
+                "Fail if no client comes within this time, such as 90 (seconds) or 10m; 0: no \
+                 limit (default: {in_a_job} in a batch job, otherwise no limit)\n\n\
+                 For a server. With --persist this holds for each wait between two clients. TIME \
+                 is in seconds, or has one of the units ms, s and m. The limit in a batch job of \
+                 Slurm, PBS or Flux keeps a server without a client from holding the nodes of the \
+                 job."
             )
-        },
-        manual: |_| {
-            "For a server: how long to wait for a client. When the time is over, the server ends \
-             with exit status 1. With `--persist` this holds for each wait between two clients. \
-             TIME is in seconds, or has one of the units ms, s and m; 0 means no limit. In a \
-             batch job of Slurm, PBS or Flux the default is 5 minutes, so that a server without \
-             a client does not hold the nodes of the job; elsewhere there is no limit."
         },
         set: |typed, value| {
             let timeout = number::time(text(value)?, Duration::ZERO..=MAX_TIMEOUT)?;
@@ -91,18 +85,14 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("FILE", Completion::Files)),
         governs: Governs::ThisProcess,
         legacy: false,
-        repeats: false,
-        help: |_| {
-            "Write the port to FILE, which exists while\n\
-             clients can connect"
+        text: |_| {
+            "Write the port to FILE, which exists while clients can connect\n\n\
+             For a server, mainly with '-p 0'. The file appears complete or not at all, so that a \
+             script may wait for it. A file of an earlier server is removed at the start. The \
+             server removes its own when it closes the port: without --persist when it has found \
+             its client, with it at the end; not if another server has replaced it since. On a \
+             shared file system, a client on another node can read it."
                 .into()
-        },
-        manual: |_| {
-            "For a server, mainly with `-p 0`: write the port number, one line, to FILE as soon as \
-             clients can connect. The file appears complete or not at all, so that a script may \
-             wait for it. A file of an earlier server is removed at the start. The server removes \
-             its own when it closes the port: without `--persist` when it has found its client, \
-             with it at the end; not if another server has replaced it since. On a shared file system, a client on another node can read it."
         },
         set: |typed, value| {
             typed.port_file = Some(file(value)?);

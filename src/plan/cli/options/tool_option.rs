@@ -18,7 +18,10 @@ pub enum Governs {
     Results,
 }
 
-/// One option of the tools, whose explanations depend on the tool.
+/// The options of which each given value counts, and not only the last one.
+const REPEATED: [Opt; 2] = [Opt::Expect, Opt::Label];
+
+/// One option of the tools, whose explanation depends on the tool.
 #[derive(Debug)]
 pub struct ToolOption {
     pub id: Opt,
@@ -32,12 +35,8 @@ pub struct ToolOption {
     /// Whether the legacy tools have it. An abbreviation of a legacy option never stands for an
     /// option that the legacy tools lack.
     pub legacy: bool,
-    /// Whether each given value counts, and not only the last one.
-    pub repeats: bool,
-    /// Help text, in lines.
-    pub help: fn(&Tool) -> String,
-    /// Explanation in the manual, in Markdown. Syntax and default stand before and after it.
-    pub manual: fn(&Tool) -> &'static str,
+    /// Its explanation ([`Entry::text`]).
+    pub text: fn(&Tool) -> String,
     /// Takes a value, or returns what is allowed. The value of a switch is empty, an omitted value
     /// is [`crate::cli::values::LEFT_OUT`].
     pub set: fn(&mut Typed, &OsStr) -> Result<(), String>,
@@ -51,10 +50,9 @@ impl ToolOption {
                 short: self.short,
                 long: self.long,
                 value: self.value,
-                help: (self.help)(tool),
-                manual: (self.manual)(tool),
+                text: (self.text)(tool),
             },
-            repeats: self.repeats,
+            repeats: REPEATED.contains(&self.id),
             set: Box::new(self.set),
         }
     }
