@@ -50,6 +50,7 @@
 //!    | ping                  the answers of NICs, as data and as JSON                            |
 //!    | selftest              checks of facts about a NIC, as data and as JSON                    |
 //!    | run_columns           the columns of CSV about the run                                    |
+//!    | printed               runs that tools printed, read back                                  |
 //!    | runs                  runs that tools wrote, read back                                    |
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | json_lines            one line for each run, appended to a file                           |

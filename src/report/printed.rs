@@ -1,5 +1,5 @@
-//! Runs that tools printed as text, read back: those of cxidiag, and of the legacy tools in any
-//! version (tools.md 9, 10).
+//! Runs that tools printed as text, read back: cxidiag and the legacy tools in any version
+//! (tools.md 9, 10).
 //!
 //! The title of a tool begins a run. What stands before it on its line, such as the host name that
 //! `pdsh` or `srun --label` adds, stands before each line of that run, so runs of several processes

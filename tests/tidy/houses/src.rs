@@ -300,6 +300,7 @@ pub const REPORT: Package = Package {
                 ("ping", "the answers of NICs, as data and as JSON"),
                 ("selftest", "checks of facts about a NIC, as data and as JSON"),
                 ("run_columns", "the columns of CSV about the run"),
+                ("printed", "runs that tools printed, read back"),
                 ("runs", "runs that tools wrote, read back"),
             ],
             &[
