@@ -31,6 +31,7 @@
 mod description;
 mod dragonfly;
 mod faults;
+pub mod grammar;
 mod items;
 mod link;
 mod parser;
@@ -38,7 +39,7 @@ mod tree;
 mod values;
 
 pub use description::{
-    Cable, Class, Congestion, Direction, Fault, MOST_NICS, Nic, Outage, Routing, Switch,
+    CLASSES, Cable, Class, Congestion, Direction, Fault, MOST_NICS, Nic, Outage, Routing, Switch,
     SwitchName, Topology,
 };
 pub use dragonfly::Dragonfly;
