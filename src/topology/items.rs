@@ -39,13 +39,13 @@ pub const NIC: [Word<Nic>; 2] = [
 ];
 
 /// The cables of an item `link`, which are all alike.
-pub struct Cables {
+pub struct LinkCables {
     rate: f64,
     latency: u64,
     count: u64,
 }
 
-pub const LINK: [Word<Cables>; 3] = [
+pub const LINK: [Word<LinkCables>; 3] = [
     word("rate=RATE", &[RATE], |link, text| put(&mut link.rate, values::rate(text))),
     latency(|link, text| put(&mut link.latency, nanoseconds(text))),
     word("count=NUMBER", &[Value("NUMBER", "0 to 64 cables")], |link, text| {
@@ -213,7 +213,7 @@ impl Draft {
         if ends[0] == ends[1] {
             return Err(format!("'{other}': expected another switch than {one}"));
         }
-        let mut link = Cables { rate: RATE_DEFAULT, latency: self.latency, count: 1 };
+        let mut link = LinkCables { rate: RATE_DEFAULT, latency: self.latency, count: 1 };
         read_all(words, &LINK, &mut link)?;
         let cables = self.cables.entry(in_order(ends)).or_default();
         cables.clear();

@@ -22,6 +22,7 @@
 //!    | values        the values of words                                                         |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | description   switches, NICs, cables, rules and faults                                    |
+//!    | grammar       words `name=value`, of other variables of the software NIC, too             |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!

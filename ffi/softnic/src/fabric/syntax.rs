@@ -45,7 +45,7 @@ const LINK: &[Item] = &[
     }),
 ];
 
-/// The items of `CXIDIAG_FAULTS`: those of [`Faults`](super::link_settings::Faults), of
+/// The items of [`Faults`](super::link_settings::Faults), of
 /// [`Slowness`](super::slowness::Slowness), and of [`Health`](super::health::Health).
 const FAULTS: &[Item] = &[
     NIC,
@@ -84,11 +84,15 @@ const FAULTS: &[Item] = &[
     word("host-read=TIME", &[TIME], |to, text| put(&mut to.slowness.host_read, time(text))),
     word("host-write=TIME", &[TIME], |to, text| put(&mut to.slowness.host_write, time(text))),
     word("page-cost=TIME", &[TIME], |to, text| put(&mut to.slowness.page_cost, time(text))),
-    word("wake=TIME:GAP", &[TIME, Value("GAP", TIME.1)], |to, text| {
-        let (takes, gap) = text.split_once(':')?;
-        to.slowness.wake = Some((time(takes)?, time(gap)?));
-        Some(())
-    }),
+    word(
+        "wake=TIME:GAP",
+        &[Value("TIME", "numbers followed by ns, us, ms or s, at most an hour")],
+        |to, text| {
+            let (takes, gap) = text.split_once(':')?;
+            to.slowness.wake = Some((time(takes)?, time(gap)?));
+            Some(())
+        },
+    ),
     word(
         "class-ceiling=CLASS:PERCENT",
         &[CLASS, Value("PERCENT", "a number from 1 to 100")],
@@ -137,7 +141,7 @@ const FAULTS: &[Item] = &[
     word("pcie-width=LANES", &[Value("LANES", "one of 1, 2, 4, 8 and 16")], |to, text| {
         put(&mut to.health.pcie.width, one_of(&PCIE_WIDTHS, whole(text)))
     }),
-    word("pcie-speed=SPEED", &[Value("SPEED", "2.5, 5, 8 or 16 GT/s")], |to, text| {
+    word("pcie-speed=SPEED", &[Value("SPEED", "one of 2.5, 5, 8 and 16 GT/s")], |to, text| {
         put(&mut to.health.pcie.speed, one_of(&PCIE_SPEEDS, number(text)))
     }),
     word(
@@ -155,7 +159,7 @@ const FAULTS: &[Item] = &[
             Some(())
         },
     ),
-    word("esm=off or esm=SPEED", &[Value("SPEED", "16, 20, 25 or 32 GT/s")], |to, text| {
+    word("esm=off or esm=SPEED", &[Value("SPEED", "one of 16, 20, 25 and 32 GT/s")], |to, text| {
         let speed = one_of(&ESM_SPEEDS, number(text));
         to.health.esm = if text == "off" { None } else { Some(speed?) };
         Some(())

@@ -7,12 +7,12 @@ use crate::engine::list_counts::ListCount;
 
 /// Returns the value of a counter. Of a row of counters the second argument is the place in the
 /// row, which names are numbered by; of others it is 0.
-pub type Source = fn(&Telemetry, usize) -> u64;
+pub type CounterSource = fn(&Telemetry, usize) -> u64;
 
 /// The counters by name; a row of them has an asterisk in place of the number. The others are 0:
 /// their blocks do not exist or do not count. Of counters that exist once for each of several equal
 /// blocks, the first is used.
-pub const SOURCES: &[(&str, Source)] = &[
+pub const SOURCES: &[(&str, CounterSource)] = &[
     // Pages of 4 KiB. Ordinary pages are the first size of pages.
     ("atu_cache_miss_0", |all, _| all.link.read_pages.1 + all.link.written_pages.1),
     ("atu_cache_miss_oxe", |all, _| all.link.read_pages.1),
@@ -197,7 +197,7 @@ pub const SOURCES: &[(&str, Source)] = &[
     ("hni_sts_tx_octets_opt", |all, _| all.sent.octets()),
     ("hni_sts_rx_ok_octets", |all, _| all.received.octets()),
     ("hni_sts_rx_octets_opt", |all, _| all.received.octets()),
-    // Times for which the flow control of the fabric and the shapers of the classes hold packets back.
+    // Packets that the flow control of the fabric and the shapers of the classes hold back.
     ("hni_fgfc_port", |all, _| all.link.stops),
     ("oxe_stall_fgfc_blk_0", |all, _| cycles(all.link.held_by_fabric)),
     ("oxe_stall_ts_no_out_crd_tsc_*", |all, class| {
