@@ -1,56 +1,66 @@
 //! Counts of what happens on the lists of portals table entries (health.md 1.5, Matching).
 
-/// A counter.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum ListCount {
-    Success,
-    Fail,
-    Put,
-    RendezvousPut,
-    Get,
-    Atomic,
-    FetchingAtomic,
-    /// Messages refused by flow control, and by portals table entries without it.
-    DisabledEqFull,
-    DisabledRequestEmpty,
-    DisabledNoUnexpected,
-    DisabledNoMatch,
-    OpViolation,
-    UnlinkFailed,
-    NotFoundEqFull,
-    NotFoundRequestEmpty,
-    NotFoundNoMatch,
-    NotFoundNoUnexpected,
-    InvalidEndpoint,
-    NoSpaceAppend,
-    NoSpaceNet,
-    SearchNoMatch,
-    SetStateNoMatch,
-    SoftwareManaged,
-    RestrictedUnicast,
-    /// Operations at persistent entries of portals table entries without matching.
-    CacheHit,
-    SearchSuccess,
-    SearchFail,
-    DeleteSuccess,
-    DeleteFail,
-    UnlinkSuccess,
-    MatchRequest,
-    MatchSuccess,
-    MatchUseOnce,
-    MatchLocal,
-    MatchPriority,
-    MatchOverflow,
-    MatchRequestList,
-    AppendSuccess,
-    SetStateSuccess,
-    Rendezvous,
-    RendezvousOffloaded,
-    Truncated,
+/// Declares the counters with their names.
+macro_rules! list_counts {
+    ($($(#[$comment:meta])* $count:ident = $name:literal,)*) => {
+        /// A counter.
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        pub enum ListCount {
+            $($(#[$comment])* $count,)*
+        }
+
+        /// All counters, in the order of their numbers.
+        const COUNTERS: &[(ListCount, &str)] = &[$((ListCount::$count, $name),)*];
+    };
 }
 
-/// The number of counters.
-const COUNTERS: usize = ListCount::Truncated as usize + 1;
+// Of the counters that exist for each of four pools, the first counts.
+list_counts! {
+    Success = "lpe_success_cntr",
+    Fail = "lpe_fail_cntr",
+    Put = "lpe_put_cmds",
+    RendezvousPut = "lpe_rendezvous_put_cmds",
+    Get = "lpe_get_cmds",
+    Atomic = "lpe_amo_cmds",
+    FetchingAtomic = "lpe_famo_cmds",
+    /// Messages refused by flow control, and by portals table entries without it.
+    DisabledEqFull = "lpe_err_pt_disabled_eq_full",
+    DisabledRequestEmpty = "lpe_err_pt_disabled_req_empty",
+    DisabledNoUnexpected = "lpe_err_pt_disabled_cant_alloc_unexpected",
+    DisabledNoMatch = "lpe_err_pt_disabled_no_match_in_overflow",
+    OpViolation = "lpe_err_op_violation",
+    UnlinkFailed = "lpe_err_entry_not_found_unlink_failed",
+    NotFoundEqFull = "lpe_err_entry_not_found_eq_full",
+    NotFoundRequestEmpty = "lpe_err_entry_not_found_req_empty",
+    NotFoundNoMatch = "lpe_err_entry_not_found_no_match_in_overflow",
+    NotFoundNoUnexpected = "lpe_err_entry_not_found_cant_alloc_unexpected",
+    InvalidEndpoint = "lpe_err_invalid_endpoint",
+    NoSpaceAppend = "lpe_err_no_space_append",
+    NoSpaceNet = "lpe_err_no_space_net",
+    SearchNoMatch = "lpe_err_search_no_match",
+    SetStateNoMatch = "lpe_err_setstate_no_match",
+    SoftwareManaged = "lpe_err_ptlte_sw_managed",
+    RestrictedUnicast = "lpe_err_restricted_unicast",
+    /// Operations at persistent entries of portals table entries without matching.
+    CacheHit = "lpe_plec_hits",
+    SearchSuccess = "lpe_search_success",
+    SearchFail = "lpe_search_fail",
+    DeleteSuccess = "lpe_search_delete_success",
+    DeleteFail = "lpe_search_delete_fail",
+    UnlinkSuccess = "lpe_unlink_success",
+    MatchRequest = "lpe_net_match_requests_0",
+    MatchSuccess = "lpe_net_match_success_0",
+    MatchUseOnce = "lpe_net_match_useonce_0",
+    MatchLocal = "lpe_net_match_local_0",
+    MatchPriority = "lpe_net_match_priority_0",
+    MatchOverflow = "lpe_net_match_overflow_0",
+    MatchRequestList = "lpe_net_match_request_0",
+    AppendSuccess = "lpe_append_success_0",
+    SetStateSuccess = "lpe_setstate_success_0",
+    Rendezvous = "lpe_rndzv_puts_0",
+    RendezvousOffloaded = "lpe_rndzv_puts_offloaded_0",
+    Truncated = "lpe_num_truncated_0",
+}
 
 /// What the counters distinguish of an operation that matched an entry.
 #[derive(Clone, Copy)]
@@ -97,13 +107,13 @@ impl Match {
     }
 }
 
-/// The counters of the lists. Those that exist for each of four pools count in the first.
+/// The counters of the lists.
 ///
 /// An operation that matches adds to many counters, so matches are counted by what distinguishes
 /// them, with one addition each.
 #[derive(Clone, Debug)]
 pub struct ListCounts {
-    counts: [u64; COUNTERS],
+    counts: [u64; COUNTERS.len()],
     matches: [u64; MATCHES],
     /// List entries that operations were compared with, and the most for one operation.
     pub attempts: u64,
@@ -112,7 +122,7 @@ pub struct ListCounts {
 
 impl Default for ListCounts {
     fn default() -> Self {
-        Self { counts: [0; COUNTERS], matches: [0; MATCHES], attempts: 0, most_attempts: 0 }
+        Self { counts: [0; COUNTERS.len()], matches: [0; MATCHES], attempts: 0, most_attempts: 0 }
     }
 }
 
@@ -136,8 +146,12 @@ impl ListCounts {
         self.most_attempts = self.most_attempts.max(entries);
     }
 
-    /// Returns the value of a counter.
-    pub fn value(&self, count: ListCount) -> u64 {
+    /// Returns the names and the values of all counters.
+    pub fn values(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        COUNTERS.iter().map(|(count, name)| (*name, self.value(*count)))
+    }
+
+    fn value(&self, count: ListCount) -> u64 {
         let matches = self.matches.iter().enumerate();
         let counted = matches
             .filter(|&(index, &operations)| operations != 0 && Match::is_counted(index, count));

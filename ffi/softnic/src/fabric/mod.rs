@@ -48,7 +48,7 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use crate::counter_names;
 use crate::engine::VniRange;
 use crate::engine::packet_counts::PacketCounts;
-use crate::engine::telemetry::{SOURCES, Telemetry};
+use crate::engine::telemetry::Telemetry;
 use crate::engine::wire::Peer;
 use crate::environment::{self, Driver, Nics};
 use crate::fork;
@@ -212,11 +212,7 @@ impl Fabric {
         telemetry.sent = self.sent.clone();
         telemetry.received = self.received.clone();
         telemetry.link = self.link.as_ref().map(|link| link.counts()).unwrap_or_default();
-        let counts = SOURCES.iter().flat_map(|(name, source)| {
-            let places = counter_names::places(name).enumerate();
-            places.map(|(index, place)| (place, source(&telemetry, index)))
-        });
-        self.port.publish_counts(counts);
+        self.port.publish_counts(telemetry.values(counter_names::places));
     }
 
     /// Returns the number of packets that this device sent.

@@ -3,7 +3,6 @@
 use cxi_sys::*;
 
 use super::{CommandCounts as Commands, Telemetry, cycles};
-use crate::engine::list_counts::ListCount;
 
 /// Returns the value of a counter. Of a row of counters the second argument is the place in the
 /// row, which names are numbered by; of others it is 0.
@@ -88,64 +87,12 @@ pub const SOURCES: &[(&str, CounterSource)] = &[
     ("ee_event_timestamp_cntr", |all, _| all.events(C_EVENT_TIMESTAMP)),
     ("ee_event_eq_switch_cntr", |all, _| all.events(C_EVENT_EQ_SWITCH)),
     ("ee_event_null_event_cntr", |all, _| all.events(C_EVENT_NULL_EVENT)),
-    // Lists of portals table entries (health.md 1.5, Matching). Of four pools the first counts.
-    ("lpe_success_cntr", |all, _| all.lists.value(ListCount::Success)),
-    ("lpe_fail_cntr", |all, _| all.lists.value(ListCount::Fail)),
-    ("lpe_put_cmds", |all, _| all.lists.value(ListCount::Put)),
-    ("lpe_rendezvous_put_cmds", |all, _| all.lists.value(ListCount::RendezvousPut)),
-    ("lpe_get_cmds", |all, _| all.lists.value(ListCount::Get)),
-    ("lpe_amo_cmds", |all, _| all.lists.value(ListCount::Atomic)),
-    ("lpe_famo_cmds", |all, _| all.lists.value(ListCount::FetchingAtomic)),
-    ("lpe_err_pt_disabled_eq_full", |all, _| all.lists.value(ListCount::DisabledEqFull)),
-    ("lpe_err_pt_disabled_req_empty", |all, _| all.lists.value(ListCount::DisabledRequestEmpty)),
-    ("lpe_err_pt_disabled_cant_alloc_unexpected", |all, _| {
-        all.lists.value(ListCount::DisabledNoUnexpected)
-    }),
-    ("lpe_err_pt_disabled_no_match_in_overflow", |all, _| {
-        all.lists.value(ListCount::DisabledNoMatch)
-    }),
-    ("lpe_err_op_violation", |all, _| all.lists.value(ListCount::OpViolation)),
-    ("lpe_err_entry_not_found_unlink_failed", |all, _| all.lists.value(ListCount::UnlinkFailed)),
-    ("lpe_err_entry_not_found_eq_full", |all, _| all.lists.value(ListCount::NotFoundEqFull)),
-    ("lpe_err_entry_not_found_req_empty", |all, _| {
-        all.lists.value(ListCount::NotFoundRequestEmpty)
-    }),
-    ("lpe_err_entry_not_found_no_match_in_overflow", |all, _| {
-        all.lists.value(ListCount::NotFoundNoMatch)
-    }),
-    ("lpe_err_entry_not_found_cant_alloc_unexpected", |all, _| {
-        all.lists.value(ListCount::NotFoundNoUnexpected)
-    }),
-    ("lpe_err_invalid_endpoint", |all, _| all.lists.value(ListCount::InvalidEndpoint)),
-    ("lpe_err_no_space_append", |all, _| all.lists.value(ListCount::NoSpaceAppend)),
-    ("lpe_err_no_space_net", |all, _| all.lists.value(ListCount::NoSpaceNet)),
-    ("lpe_err_search_no_match", |all, _| all.lists.value(ListCount::SearchNoMatch)),
-    ("lpe_err_setstate_no_match", |all, _| all.lists.value(ListCount::SetStateNoMatch)),
-    ("lpe_err_ptlte_sw_managed", |all, _| all.lists.value(ListCount::SoftwareManaged)),
-    ("lpe_err_restricted_unicast", |all, _| all.lists.value(ListCount::RestrictedUnicast)),
-    ("lpe_plec_hits", |all, _| all.lists.value(ListCount::CacheHit)),
+    // Commands to targets. `ListCount` has the other counters of lists.
     ("lpe_search_cmds", |all, _| all.target_commands(C_CMD_TGT_SEARCH)),
-    ("lpe_search_success", |all, _| all.lists.value(ListCount::SearchSuccess)),
-    ("lpe_search_fail", |all, _| all.lists.value(ListCount::SearchFail)),
     ("lpe_search_delete_cmds", |all, _| all.target_commands(C_CMD_TGT_SEARCH_AND_DELETE)),
-    ("lpe_search_delete_success", |all, _| all.lists.value(ListCount::DeleteSuccess)),
-    ("lpe_search_delete_fail", |all, _| all.lists.value(ListCount::DeleteFail)),
     ("lpe_unlink_cmds", |all, _| all.target_commands(C_CMD_TGT_UNLINK)),
-    ("lpe_unlink_success", |all, _| all.lists.value(ListCount::UnlinkSuccess)),
-    ("lpe_net_match_requests_0", |all, _| all.lists.value(ListCount::MatchRequest)),
-    ("lpe_net_match_success_0", |all, _| all.lists.value(ListCount::MatchSuccess)),
-    ("lpe_net_match_useonce_0", |all, _| all.lists.value(ListCount::MatchUseOnce)),
-    ("lpe_net_match_local_0", |all, _| all.lists.value(ListCount::MatchLocal)),
-    ("lpe_net_match_priority_0", |all, _| all.lists.value(ListCount::MatchPriority)),
-    ("lpe_net_match_overflow_0", |all, _| all.lists.value(ListCount::MatchOverflow)),
-    ("lpe_net_match_request_0", |all, _| all.lists.value(ListCount::MatchRequestList)),
     ("lpe_append_cmds_0", |all, _| all.target_commands(C_CMD_TGT_APPEND)),
-    ("lpe_append_success_0", |all, _| all.lists.value(ListCount::AppendSuccess)),
     ("lpe_setstate_cmds_0", |all, _| all.target_commands(C_CMD_TGT_SETSTATE)),
-    ("lpe_setstate_success_0", |all, _| all.lists.value(ListCount::SetStateSuccess)),
-    ("lpe_rndzv_puts_0", |all, _| all.lists.value(ListCount::Rendezvous)),
-    ("lpe_rndzv_puts_offloaded_0", |all, _| all.lists.value(ListCount::RendezvousOffloaded)),
-    ("lpe_num_truncated_0", |all, _| all.lists.value(ListCount::Truncated)),
     ("lpe_sts_net_match_attempts_0", |all, _| all.lists.attempts),
     ("lpe_sts_net_max_attempts_max_0", |all, _| all.lists.most_attempts),
     // Received packets. Those with an even priority are requests, the others responses.
