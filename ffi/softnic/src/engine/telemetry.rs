@@ -5,15 +5,12 @@
 
 mod sources;
 
-use std::ops::Range;
-
 use cxi_sys::records::CmdHeader;
 use cxi_sys::*;
 
 use super::list_counts::ListCounts;
 use super::packet_counts::PacketCounts;
 use super::return_codes::ReturnCode;
-use sources::SOURCES;
 
 /// Counts of the commands of one queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -158,23 +155,6 @@ impl Telemetry {
         }
         self.events.dropped += counts.dropped;
         self.events.statuses += counts.statuses;
-    }
-
-    /// Returns the values of the counters that rise, with their places. `places` returns the places
-    /// of the counter or of the row of counters with a name.
-    pub fn values(
-        &self,
-        places: impl Fn(&'static str) -> Range<usize>,
-    ) -> impl Iterator<Item = (usize, u64)> {
-        let mut values = Vec::new();
-        for (name, source) in SOURCES {
-            let row = places(name).enumerate();
-            values.extend(row.map(|(index, place)| (place, source(self, index))));
-        }
-        for (name, value) in self.lists.values() {
-            values.extend(places(name).map(|place| (place, value)));
-        }
-        values.into_iter()
     }
 
     /// Returns a sum over the transmit queues.

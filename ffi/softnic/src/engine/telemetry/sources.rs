@@ -1,17 +1,19 @@
 //! The counters that rise, each with the counts that it shows.
 
+use std::ops::Range;
+
 use cxi_sys::*;
 
 use super::{CommandCounts as Commands, Telemetry, cycles};
 
 /// Returns the value of a counter. Of a row of counters the second argument is the place in the
 /// row, which names are numbered by; of others it is 0.
-pub type CounterSource = fn(&Telemetry, usize) -> u64;
+type CounterSource = fn(&Telemetry, usize) -> u64;
 
 /// The counters by name; a row of them has an asterisk in place of the number. The others are 0:
 /// their blocks do not exist or do not count. Of counters that exist once for each of several equal
 /// blocks, the first is used.
-pub const SOURCES: &[(&str, CounterSource)] = &[
+const SOURCES: &[(&str, CounterSource)] = &[
     // Pages of 4 KiB. Ordinary pages are the first size of pages.
     ("atu_cache_miss_0", |all, _| all.link.read_pages.1 + all.link.written_pages.1),
     ("atu_cache_miss_oxe", |all, _| all.link.read_pages.1),
@@ -157,6 +159,25 @@ pub const SOURCES: &[(&str, CounterSource)] = &[
     ("oxe_ptl_tx_get_msgs_tsc_*", |all, class| all.sent.gets(class)),
     ("oxe_ptl_tx_put_pkts_tsc_*", |all, class| all.sent.put_packets(class)),
 ];
+
+impl Telemetry {
+    /// Returns the values of the counters that rise, with their places. `places` returns the places
+    /// of the counter or of the row of counters with a name.
+    pub fn values(
+        &self,
+        places: impl Fn(&'static str) -> Range<usize>,
+    ) -> impl Iterator<Item = (usize, u64)> {
+        let mut values = Vec::new();
+        for (name, source) in SOURCES {
+            let row = places(name).enumerate();
+            values.extend(row.map(|(index, place)| (place, source(self, index))));
+        }
+        for (name, value) in self.lists.values() {
+            values.extend(places(name).map(|place| (place, value)));
+        }
+        values.into_iter()
+    }
+}
 
 /// Returns the packets of a priority, if it is one of requests.
 fn if_request(priority: usize, packets: u64) -> u64 {
