@@ -14,8 +14,8 @@ pub const MOST_GROUPS: u16 = 512;
 pub const MOST_SWITCHES: u16 = 32;
 pub const MOST_PORTS: u16 = 64;
 
-/// Number of traffic classes.
-const CLASSES: usize = 4;
+/// The traffic classes, by their numbers in packets.
+pub const CLASSES: [&str; 4] = ["BEST_EFFORT", "BULK_DATA", "LOW_LATENCY", "DEDICATED_ACCESS"];
 
 /// A fabric.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,7 +35,7 @@ pub struct Topology {
     /// Bytes that wait for a link, above which a packet with data gets a mark of congestion.
     pub mark: u64,
     /// By the numbers of the traffic classes.
-    pub classes: [Class; CLASSES],
+    pub classes: [Class; CLASSES.len()],
 }
 
 /// The name of a switch: `group.switch`.

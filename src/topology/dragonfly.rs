@@ -2,8 +2,9 @@
 //! between each two groups.
 
 use crate::description::{MOST_CABLES, MOST_GROUPS, MOST_NICS, MOST_SWITCHES, SwitchName};
-use crate::items::{Draft, DraftNic, apply, in_order, new_cable};
-use crate::values::{self, RATE, TIME};
+use crate::grammar::{TIME, Value, Word, nanoseconds, put, read_all, whole_in, word};
+use crate::items::{Draft, DraftNic, RATE_DEFAULT, in_order, new_cable};
+use crate::values::{self, RATE};
 
 /// A regular dragonfly, as the words of the item describe it. Rates are in bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,57 +24,61 @@ pub struct Dragonfly {
     pub global_rate: f64,
 }
 
+/// The words of the item as they were given.
+#[derive(Default)]
+pub struct Given {
+    groups: Option<u64>,
+    switches: Option<u64>,
+    nics: Option<u64>,
+    global: Option<u64>,
+    nic: Option<f64>,
+    local: Option<f64>,
+    global_rate: Option<f64>,
+    latency: Option<u64>,
+}
+
+pub const WORDS: [Word<Given>; 8] = [
+    word("groups=NUMBER", &[Value("NUMBER", "from 1 to 512")], |given, text| {
+        put(&mut given.groups, whole_in(1..=MOST_GROUPS.into(), text).map(Some))
+    }),
+    word("switches=NUMBER", &[Value("NUMBER", "from 1 to 32, of each group")], |given, text| {
+        put(&mut given.switches, whole_in(1..=MOST_SWITCHES.into(), text).map(Some))
+    }),
+    word("nics=NUMBER", &[Value("NUMBER", "from 0 to 63, of each switch")], |given, text| {
+        put(&mut given.nics, whole_in(0..=63, text).map(Some))
+    }),
+    word(
+        "global=NUMBER",
+        &[Value("NUMBER", "0 to 64 cables between two groups")],
+        |given, text| put(&mut given.global, whole_in(0..=64, text).map(Some)),
+    ),
+    word("nic=RATE", &[RATE], |given, text| put(&mut given.nic, values::rate(text).map(Some))),
+    word("local=RATE", &[RATE], |given, text| put(&mut given.local, values::rate(text).map(Some))),
+    word("global-rate=RATE", &[RATE], |given, text| {
+        put(&mut given.global_rate, values::rate(text).map(Some))
+    }),
+    word("latency=TIME", &[TIME], |given, text| {
+        put(&mut given.latency, nanoseconds(text).map(Some))
+    }),
+];
+
 impl Dragonfly {
     /// Reads the words of the item, and the latency of links if they have one.
     pub fn read(words: &[&str], latency: &mut u64) -> Result<Self, String> {
-        let mut shape = Self {
-            groups: 0,
-            switches: 0,
-            nics: 0,
-            global: 1,
-            nic: 25e6,
-            local: 0.0,
-            global_rate: 0.0,
-        };
-        let (mut local, mut global_rate) = (None, None);
-        let rate = |name: &str| format!("{name}=RATE, {RATE}");
-        let forms = [
-            ("groups", &*format!("groups=NUMBER, from 1 to {MOST_GROUPS}")),
-            ("switches", &*format!("switches=NUMBER of each group, from 1 to {MOST_SWITCHES}")),
-            ("nics", "nics=NUMBER of each switch, from 0 to 63"),
-            ("global", "global=NUMBER of cables between two groups, from 0 to 64"),
-            ("nic", &*rate("nic")),
-            ("local", &*rate("local")),
-            ("global-rate", &*rate("global-rate")),
-            ("latency", &*format!("latency=TIME, {TIME}")),
-        ];
-        apply(words, &forms, |name, value| {
-            let value = value?;
-            let number = |range: std::ops::RangeInclusive<u64>| {
-                values::whole(value).filter(|number| range.contains(number))
-            };
-            match name {
-                "groups" => shape.groups = number(1..=MOST_GROUPS.into())?,
-                "switches" => shape.switches = number(1..=MOST_SWITCHES.into())?,
-                "nics" => shape.nics = number(0..=63)?,
-                "global" => shape.global = number(0..=64)?,
-                "nic" => shape.nic = values::rate(value)?,
-                "local" => local = Some(values::rate(value)?),
-                "global-rate" => global_rate = Some(values::rate(value)?),
-                _ => *latency = values::time(value)?,
-            }
-            Some(())
-        })?;
-        let numbers = [("groups", shape.groups), ("switches", shape.switches)];
-        if let Some((name, _)) = numbers.into_iter().find(|(_, number)| *number == 0) {
-            return Err(format!("'dragonfly': expected {name}=NUMBER"));
-        }
-        if !words.iter().any(|word| word.starts_with("nics=")) {
-            return Err("'dragonfly': expected nics=NUMBER".into());
-        }
-        shape.local = local.unwrap_or(shape.nic);
-        shape.global_rate = global_rate.unwrap_or(shape.nic);
-        Ok(shape)
+        let mut given = Given::default();
+        read_all(words, &WORDS, &mut given)?;
+        let missing = |name| move || format!("'dragonfly': expected {name}=NUMBER");
+        let nic = given.nic.unwrap_or(RATE_DEFAULT);
+        *latency = given.latency.unwrap_or(*latency);
+        Ok(Self {
+            groups: given.groups.ok_or_else(missing("groups"))?,
+            switches: given.switches.ok_or_else(missing("switches"))?,
+            nics: given.nics.ok_or_else(missing("nics"))?,
+            global: given.global.unwrap_or(1),
+            nic,
+            local: given.local.unwrap_or(nic),
+            global_rate: given.global_rate.unwrap_or(nic),
+        })
     }
 
     /// Returns the number of its NICs.

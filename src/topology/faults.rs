@@ -1,8 +1,24 @@
 //! The items `fault`: what is wrong with a cable, a switch, or the port of a NIC.
 
-use crate::description::{Fault, Outage, SwitchName};
-use crate::items::{Draft, Forms, apply, in_order};
-use crate::values::{self, SHARE, TIME};
+use crate::description::{Fault, SwitchName};
+use crate::grammar::{self, TIME, Value, Word, nanoseconds, number_in, put, read_all, whole, word};
+use crate::items::{Draft, in_order};
+use crate::values::{self, SHARE};
+
+/// The words of a fault. A switch has only the first ones: its cables lose packets.
+pub const CABLE: [Word<Fault>; 5] = [
+    word("rate=SHARE", &[SHARE], |fault, text| put(&mut fault.share, values::share(text))),
+    word("latency=TIME", &[TIME], |fault, text| put(&mut fault.latency, nanoseconds(text))),
+    word("down, down=TIME or down=TIME:TIME since the fabric was made", &[TIME], |fault, text| {
+        put(&mut fault.outage, values::outage(text).map(Some))
+    }),
+    // With 1, a packet would never arrive.
+    word("loss=PROBABILITY", &[Value("PROBABILITY", "a number from 0 to 0.9")], |fault, text| {
+        put(&mut fault.loss, number_in(0.0..=0.9, text))
+    }),
+    word("retry=TIME", &[TIME], |fault, text| put(&mut fault.retry, nanoseconds(text))),
+];
+const SWITCH: &[Word<Fault>] = CABLE.split_at(3).0;
 
 /// A word that names cables between two switches: `0.1>2.1`, `0.1-2.1`, or `0.1-2.1#1` for the
 /// second one.
@@ -20,7 +36,7 @@ impl Draft {
             ["link", cables, words @ ..] => self.fault_of_link(cables, words),
             ["switch", name, words @ ..] => {
                 let known = self.known_switch(name)?;
-                let fault = fault(words, false)?;
+                let fault = fault(words, SWITCH)?;
                 self.add_switch(known).fault = fault;
                 Ok(())
             }
@@ -35,7 +51,7 @@ impl Draft {
     fn fault_of_link(&mut self, word: &str, words: &[&str]) -> Result<(), String> {
         let named = self.cables_named(word)?;
         let ends = in_order(named.ends);
-        let fault = fault(words, true)?;
+        let fault = fault(words, &CABLE)?;
         let cables = self.cables.get_mut(&ends).map(Vec::as_mut_slice);
         let cables = cables.unwrap_or_default();
         let count = cables.len();
@@ -66,7 +82,7 @@ impl Draft {
         let (ends, number) = match word.split_once('#') {
             None => (word, None),
             Some((ends, number)) => {
-                let number = values::whole(number).and_then(|number| usize::try_from(number).ok());
+                let number = whole(number).and_then(|number| usize::try_from(number).ok());
                 (ends, Some(number.ok_or_else(invalid)?))
             }
         };
@@ -80,7 +96,7 @@ impl Draft {
     }
 
     fn fault_of_nic(&mut self, word: &str, words: &[&str]) -> Result<(), String> {
-        let place = values::whole(word).and_then(|number| usize::try_from(number).ok());
+        let place = whole(word).and_then(|number| usize::try_from(number).ok());
         let nic = place.and_then(|place| self.nics.get_mut(place));
         let nic =
             &mut nic.ok_or_else(|| format!("'{word}': expected the number of a NIC above"))?.nic;
@@ -89,7 +105,7 @@ impl Draft {
             ["rx", words @ ..] => (&mut [&mut nic.receive], words),
             words => (&mut [&mut nic.transmit, &mut nic.receive], words),
         };
-        let fault = fault(words, true)?;
+        let fault = fault(words, &CABLE)?;
         for direction in directions {
             direction.fault = fault;
         }
@@ -97,35 +113,12 @@ impl Draft {
     }
 }
 
-/// Reads the words of a fault. A switch loses no packets: its cables do.
-fn fault(words: &[&str], is_cable: bool) -> Result<Fault, String> {
-    let (share, time) = (format!("rate=SHARE, {SHARE}"), format!("TIME, {TIME}"));
-    let (latency, retry) = (format!("latency={time}"), format!("retry={time}"));
-    let down = format!("down, down=TIME or down=TIME:TIME since the fabric was made, {TIME}");
-    let all: Forms = &[
-        ("rate", &share),
-        ("latency", &latency),
-        ("down", &down),
-        ("loss", "loss=PROBABILITY, a number from 0 to 0.9"),
-        ("retry", &retry),
-    ];
-    let forms = if is_cable { all } else { &all[..3] };
+/// Reads the words of a fault.
+fn fault(words: &[&str], table: &[Word<Fault>]) -> Result<Fault, String> {
     if words.is_empty() {
-        let names: Vec<&str> = forms.iter().map(|(name, _)| *name).collect();
-        return Err(format!("'fault': expected one of {} at its end", names.join(", ")));
+        return Err(format!("'fault': expected one of {} at its end", grammar::names(table)));
     }
     let mut fault = Fault::default();
-    apply(words, forms, |name, value| {
-        match (name, value) {
-            ("down", None) => fault.outage = Some(Outage { from: 0, to: None }),
-            ("down", Some(value)) => fault.outage = Some(values::outage(value)?),
-            ("rate", Some(value)) => fault.share = values::share(value)?,
-            ("latency", Some(value)) => fault.latency = values::time(value)?,
-            ("loss", Some(value)) => fault.loss = values::loss(value)?,
-            ("retry", Some(value)) => fault.retry = values::time(value)?,
-            _ => return None,
-        }
-        Some(())
-    })?;
+    read_all(words, table, &mut fault)?;
     Ok(fault)
 }

@@ -3,17 +3,15 @@
 use std::collections::BTreeMap;
 
 use crate::description::{
-    Cable, Class, Congestion, Direction, Fault, MOST_CABLES, MOST_NICS, MOST_PORTS, Nic, Routing,
-    Switch, SwitchName, Topology,
+    CLASSES, Cable, Class, Congestion, Direction, Fault, MOST_CABLES, MOST_NICS, MOST_PORTS, Nic,
+    Routing, Switch, SwitchName, Topology,
 };
-use crate::values::{self, RATE, SHARE, TIME};
-
-/// The traffic classes, by their numbers in packets.
-const CLASSES: [&str; 4] = ["BEST_EFFORT", "BULK_DATA", "LOW_LATENCY", "DEDICATED_ACCESS"];
+use crate::grammar::{TIME, Value, Word, nanoseconds, put, read_all, whole, whole_in, word};
+use crate::values::{self, RATE, SHARE};
 
 /// The rate and the latency of links for which no item says more: rates and times of Slingshot,
 /// slower by a factor of a thousand, so that two CPUs carry the traffic of 16 NICs.
-const RATE_DEFAULT: f64 = 25e6;
+pub const RATE_DEFAULT: f64 = 25e6;
 const LATENCY_DEFAULT: u64 = 20_000;
 
 /// Bytes of the queue of a link that blocks the links before it, and above which packets are
@@ -23,8 +21,82 @@ const BUFFER_DEFAULT: u64 = 65_536;
 /// The bias of adaptive routing, in latencies of a link.
 const BIAS_DEFAULT: u64 = 10;
 
-/// The words of an item after its name, each with the form that errors name.
-pub type Forms<'a> = &'a [(&'a str, &'a str)];
+/// Returns the word for a latency, which has a place in each part of a fabric.
+const fn latency<T>(set: fn(&mut T, &str) -> Option<()>) -> Word<T> {
+    word("latency=TIME", &[TIME], set)
+}
+
+pub const SWITCH: [Word<Switch>; 1] =
+    [latency(|switch, text| put(&mut switch.latency, nanoseconds(text)))];
+
+pub const NIC: [Word<Nic>; 2] = [
+    word("rate=RATE", &[RATE], |nic, text| {
+        nic.transmit.rate = values::rate(text)?;
+        nic.receive.rate = nic.transmit.rate;
+        Some(())
+    }),
+    latency(|nic, text| put(&mut nic.latency, nanoseconds(text))),
+];
+
+/// The cables of an item `link`, which are all alike.
+pub struct LinkCables {
+    rate: f64,
+    latency: u64,
+    count: u64,
+}
+
+pub const LINK: [Word<LinkCables>; 3] = [
+    word("rate=RATE", &[RATE], |link, text| put(&mut link.rate, values::rate(text))),
+    latency(|link, text| put(&mut link.latency, nanoseconds(text))),
+    word("count=NUMBER", &[Value("NUMBER", "0 to 64 cables")], |link, text| {
+        put(&mut link.count, whole_in(0..=64, text))
+    }),
+];
+
+pub const ADAPTIVE: [Word<Option<u64>>; 1] =
+    [word("bias=TIME", &[TIME], |bias, text| put(bias, nanoseconds(text).map(Some)))];
+
+/// Bytes of the queue of a link above which packets are marked, and which blocks the links before
+/// it.
+pub struct Queue {
+    mark: u64,
+    buffer: u64,
+}
+
+const SIZE: Value = Value("SIZE", "a number followed by KiB or MiB");
+
+/// The words of `congestion spread`. Only the first one is for the other modes.
+pub const SPREAD: [Word<Queue>; 2] = [
+    word("mark=SIZE", &[SIZE], |queue, text| put(&mut queue.mark, values::size(text))),
+    word("buffer=SIZE", &[SIZE], |queue, text| put(&mut queue.buffer, values::size(text))),
+];
+
+/// Returns the words of a class. BEST_EFFORT, the first class, always has a share.
+const fn class_words(share: Word<Class>) -> [Word<Class>; 3] {
+    [
+        word("priority", &[Value("", "without a value")], |class, text| {
+            class.priority = true;
+            text.is_empty().then_some(())
+        }),
+        share,
+        word("ceiling=SHARE", &[SHARE], |class, text| {
+            put(&mut class.ceiling, values::share(text).map(Some))
+        }),
+    ]
+}
+
+const BEST_EFFORT: [Word<Class>; 3] = class_words(word("share=SHARE", &[SHARE], |class, text| {
+    put(&mut class.share, values::share(text).map(Some))
+}));
+
+pub const OTHER_CLASS: [Word<Class>; 3] = class_words(word(
+    "share=SHARE",
+    &[Value("SHARE", "a number from 1 to 100 followed by %, or none")],
+    |class, text| {
+        class.share = if text == "none" { None } else { Some(values::share(text)?) };
+        Some(())
+    },
+));
 
 /// A NIC whose switch may still follow.
 pub struct DraftNic {
@@ -95,14 +167,8 @@ impl Draft {
         }
     }
 
-    fn switch(&mut self, word: &str, words: &[&str]) -> Result<(), String> {
-        let name = switch_name(word)?;
-        let switch = self.add_switch(name);
-        let forms = [("latency", &*format!("latency=TIME, {TIME}"))];
-        apply(words, &forms, |_, value| {
-            switch.latency = values::time(value?)?;
-            Some(())
-        })
+    fn switch(&mut self, name: &str, words: &[&str]) -> Result<(), String> {
+        read_all(words, &SWITCH, self.add_switch(switch_name(name)?))
     }
 
     /// Returns the switch with this name, which is added if there is none.
@@ -112,7 +178,7 @@ impl Draft {
 
     fn nic(&mut self, number: &str, switch: &str, words: &[&str]) -> Result<(), String> {
         let next = self.nics.len();
-        let place = values::whole(number).and_then(|number| usize::try_from(number).ok());
+        let place = whole(number).and_then(|number| usize::try_from(number).ok());
         let place = place.filter(|place| *place <= next.min(MOST_NICS - 1));
         let place = place.ok_or_else(|| {
             format!(
@@ -128,21 +194,7 @@ impl Draft {
         }
         let draft = &mut self.nics[place];
         draft.switch = name;
-        let nic = &mut draft.nic;
-        let forms = [
-            ("rate", &*format!("rate=RATE, {RATE}")),
-            ("latency", &*format!("latency=TIME, {TIME}")),
-        ];
-        apply(words, &forms, |name, value| {
-            match name {
-                "rate" => {
-                    nic.transmit.rate = values::rate(value?)?;
-                    nic.receive.rate = nic.transmit.rate;
-                }
-                _ => nic.latency = values::time(value?)?,
-            }
-            Some(())
-        })
+        read_all(words, &NIC, &mut draft.nic)
     }
 
     /// Returns a NIC whose switch and port follow.
@@ -161,63 +213,37 @@ impl Draft {
         if ends[0] == ends[1] {
             return Err(format!("'{other}': expected another switch than {one}"));
         }
-        let (mut rate, mut latency, mut count) = (RATE_DEFAULT, self.latency, 1);
-        let forms = [
-            ("rate", &*format!("rate=RATE, {RATE}")),
-            ("latency", &*format!("latency=TIME, {TIME}")),
-            ("count", "count=NUMBER of cables, from 0 to 64"),
-        ];
-        apply(words, &forms, |name, value| {
-            match name {
-                "rate" => rate = values::rate(value?)?,
-                "latency" => latency = values::time(value?)?,
-                _ => count = values::whole(value?).filter(|count| *count <= 64)?,
-            }
-            Some(())
-        })?;
+        let mut link = LinkCables { rate: RATE_DEFAULT, latency: self.latency, count: 1 };
+        read_all(words, &LINK, &mut link)?;
         let cables = self.cables.entry(in_order(ends)).or_default();
         cables.clear();
-        cables.resize(count as usize, new_cable(rate, latency));
+        cables.resize(link.count as usize, new_cable(link.rate, link.latency));
         Ok(())
     }
 
     fn route(&mut self, rule: &str, words: &[&str]) -> Result<(), String> {
-        let bias = format!("bias=TIME, {TIME}");
-        let forms: Forms = match rule {
-            "minimal" => &[],
-            "adaptive" => &[("bias", &bias)],
-            _ => return Err(format!("'{rule}': expected minimal or adaptive")),
-        };
         self.is_minimal = rule == "minimal";
         self.bias = None;
-        apply(words, forms, |_, value| {
-            self.bias = Some(values::time(value?)?);
-            Some(())
-        })
+        match rule {
+            "minimal" => read_all(words, &[], &mut self.bias),
+            "adaptive" => read_all(words, &ADAPTIVE, &mut self.bias),
+            _ => Err(format!("'{rule}': expected minimal or adaptive")),
+        }
     }
 
     fn congestion(&mut self, mode: &str, words: &[&str]) -> Result<(), String> {
-        let (mut buffer, mut mark) = (BUFFER_DEFAULT, BUFFER_DEFAULT);
-        let of_mark =
-            ("mark", "mark=SIZE, a number followed by KiB or MiB, above which packets are marked");
-        let of_buffer = ("buffer", "buffer=SIZE, a number followed by KiB or MiB");
-        let forms: Forms = match mode {
-            "none" | "endpoint" => &[of_mark],
-            "spread" => &[of_mark, of_buffer],
+        let table = match mode {
+            "none" | "endpoint" => &SPREAD[..1],
+            "spread" => &SPREAD,
             _ => return Err(format!("'{mode}': expected none, endpoint or spread")),
         };
-        apply(words, forms, |name, value| {
-            match name {
-                "buffer" => buffer = values::size(value?)?,
-                _ => mark = values::size(value?)?,
-            }
-            Some(())
-        })?;
-        self.mark = mark;
+        let mut queue = Queue { mark: BUFFER_DEFAULT, buffer: BUFFER_DEFAULT };
+        read_all(words, table, &mut queue)?;
+        self.mark = queue.mark;
         self.congestion = match mode {
             "none" => Congestion::None,
             "endpoint" => Congestion::Endpoint,
-            _ => Congestion::Spread { buffer },
+            _ => Congestion::Spread { buffer: queue.buffer },
         };
         Ok(())
     }
@@ -228,26 +254,8 @@ impl Draft {
             let names = CLASSES.join(", ");
             format!("'{name}': expected one of the classes {names}")
         })?;
-        let class = &mut self.classes[place];
-        let of_share = match place {
-            0 => SHARE.to_owned(),
-            _ => format!("{SHARE}, or none"),
-        };
-        let forms = [
-            ("priority", "priority without a value"),
-            ("share", &*format!("share=SHARE, {of_share}")),
-            ("ceiling", &*format!("ceiling=SHARE, {SHARE}")),
-        ];
-        apply(words, &forms, |name, value| {
-            match name {
-                "priority" if value.is_none() => class.priority = true,
-                "priority" => return None,
-                "share" if value == Some("none") && place > 0 => class.share = None,
-                "share" => class.share = Some(values::share(value?)?),
-                _ => class.ceiling = Some(values::share(value?)?),
-            }
-            Some(())
-        })
+        let table = if place == 0 { &BEST_EFFORT } else { &OTHER_CLASS };
+        read_all(words, table, &mut self.classes[place])
     }
 
     /// Reads the name of a switch that an item before this one has described.
@@ -320,33 +328,4 @@ pub fn switch_name(word: &str) -> Result<SwitchName, String> {
     values::switch(word).ok_or_else(|| {
         format!("'{word}': expected GROUP.SWITCH, a group from 0 to 511 and a switch from 0 to 31")
     })
-}
-
-/// Passes the name and the value of each word to `set`, which returns `None` if the value is wrong.
-///
-/// # Errors
-/// A word with another name than in `forms`, a name that occurs twice, and a wrong value.
-pub fn apply(
-    words: &[&str],
-    forms: Forms,
-    mut set: impl FnMut(&str, Option<&str>) -> Option<()>,
-) -> Result<(), String> {
-    for (index, word) in words.iter().enumerate() {
-        let name = |word: &str| word.split('=').next().unwrap_or_default().to_owned();
-        let (own, value) = (name(word), word.split_once('=').map(|(_, value)| value));
-        let form = forms.iter().find(|(of, _)| *of == own);
-        let (_, form) = form.ok_or_else(|| {
-            let names: Vec<&str> = forms.iter().map(|(name, _)| *name).collect();
-            match names[..] {
-                [] => format!("'{word}': expected nothing more"),
-                [only] => format!("'{word}': expected {only}"),
-                _ => format!("'{word}': expected one of {}", names.join(", ")),
-            }
-        })?;
-        if words[..index].iter().any(|before| name(before) == own) {
-            return Err(format!("'{word}': {own} is given twice"));
-        }
-        set(&own, value).ok_or_else(|| format!("'{word}': expected {form}"))?;
-    }
-    Ok(())
 }

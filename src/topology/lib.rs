@@ -22,6 +22,7 @@
 //!    | values        the values of words                                                         |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | description   switches, NICs, cables, rules and faults                                    |
+//!    | grammar       words `name=value`, of other variables of the software NIC, too             |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -31,6 +32,7 @@
 mod description;
 mod dragonfly;
 mod faults;
+pub mod grammar;
 mod items;
 mod link;
 mod parser;
@@ -38,7 +40,7 @@ mod tree;
 mod values;
 
 pub use description::{
-    Cable, Class, Congestion, Direction, Fault, MOST_NICS, Nic, Outage, Routing, Switch,
+    CLASSES, Cable, Class, Congestion, Direction, Fault, MOST_NICS, Nic, Outage, Routing, Switch,
     SwitchName, Topology,
 };
 pub use dragonfly::Dragonfly;

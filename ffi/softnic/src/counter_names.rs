@@ -1,6 +1,8 @@
 //! The telemetry counters of the NIC: their numbers in `c_cntr_type`, and the names of their files
 //! (health.md 1.4, 1.5).
 
+use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::LazyLock;
 
 use cxi_sys::C1_CNTR_SIZE;
@@ -41,15 +43,32 @@ pub fn all() -> &'static [Counter] {
     &COUNTERS
 }
 
-/// Returns the place of a counter in [`all`].
-pub fn place(number: u32) -> Option<usize> {
-    let found = COUNTERS.binary_search_by_key(&number, |counter| counter.number);
-    found.ok()
+/// The places in [`all`] of the counters of each row.
+static ROWS: LazyLock<HashMap<&str, Range<usize>>> = LazyLock::new(|| {
+    let mut rows = HashMap::new();
+    for (place, counter) in all().iter().enumerate() {
+        rows.entry(counter.row).or_insert(place..place).end = place + 1;
+    }
+    rows
+});
+
+/// Returns the places in [`all`] of the counter with this name, or of the counters of a row, whose
+/// name has an asterisk. Returns no place for a name that no counter has.
+pub fn places(name: &str) -> Range<usize> {
+    if let Some(places) = ROWS.get(name) {
+        return places.clone();
+    }
+    let row = name.trim_end_matches(|end: char| end.is_ascii_digit());
+    let mut places = ROWS.get(format!("{row}*").as_str()).cloned().unwrap_or_default();
+    let index = name[row.len()..].parse().ok();
+    let place = index.and_then(|index| places.nth(index));
+    place.map_or(0..0, |place| place..place + 1)
 }
 
-/// Whether libcxi has a counter with this number.
-pub fn is_in_library(number: u32) -> bool {
-    number < C1_CNTR_SIZE && place(number).is_some()
+/// Returns the place in [`all`] of the counter that has this number in libcxi.
+pub fn place(number: u32) -> Option<usize> {
+    let found = COUNTERS.binary_search_by_key(&number, |counter| counter.number);
+    found.ok().filter(|_| number < C1_CNTR_SIZE)
 }
 
 /// Returns the counters of a row of the table.
@@ -69,6 +88,7 @@ mod tests {
     use cxi_sys::C1_CNTR_COUNT;
 
     use super::*;
+    use crate::engine::telemetry::Telemetry;
 
     #[test]
     fn has_the_counters_of_the_header() {
@@ -82,7 +102,7 @@ mod tests {
                 Some((number.parse().ok()?, name.to_lowercase()))
             })
             .collect();
-        let ours = all().iter().filter(|counter| is_in_library(counter.number));
+        let ours = all().iter().filter(|counter| place(counter.number).is_some());
         let ours: BTreeMap<u32, String> =
             ours.map(|counter| (counter.number, counter.name())).collect();
         assert_eq!(ours.len(), C1_CNTR_COUNT as usize);
@@ -96,5 +116,29 @@ mod tests {
         assert!(all().is_sorted_by(|one, next| one.number < next.number));
         assert!(names.iter().all(|name| !name.contains(['*', '/', ' '])));
         assert_eq!(place(all()[700].number), Some(700));
+    }
+
+    #[test]
+    fn each_source_has_a_counter_of_its_own() {
+        let known = |name: &'static str| {
+            let found = places(name);
+            assert!(!found.is_empty(), "{name}");
+            found
+        };
+        let values: Vec<_> = Telemetry::default().values(known).collect();
+        let places: BTreeSet<usize> = values.iter().map(|(place, _)| *place).collect();
+        assert_eq!(places.len(), values.len());
+    }
+
+    #[test]
+    fn finds_counters_and_rows_by_name() {
+        for (place, counter) in all().iter().enumerate() {
+            assert_eq!(places(&counter.name()), place..place + 1, "{}", counter.name());
+        }
+        let first = places("atu_cache_miss_0").start;
+        assert_eq!(places("atu_cache_miss_*"), first..first + 4);
+        for unknown in ["", "*", "atu_cache_miss_", "atu_cache_miss_4", "atu_cache_miss_oxe*"] {
+            assert!(places(unknown).is_empty(), "{unknown}");
+        }
     }
 }

@@ -16,27 +16,16 @@ use crate::runner;
 /// not.
 const CODE_WORDS: u128 = 39_062_500;
 
-// Numbers of `c_cntr_type`, or the first of several.
-const GOOD_CODE_WORDS: u32 = 1668;
-const CORRECTED: u32 = 1666;
-const UNCORRECTED: u32 = 1667;
-const ERRORS_OF_LANE: u32 = 1669;
-const LANES: u32 = 8;
-const REPLAYS: u32 = 1694;
-const REPLAYS_OF_PEER: u32 = 1714;
-const LINK_NACKS_SENT: u32 = 1685;
-const RX_PAUSED: u32 = 1608;
-const TX_PAUSED: u32 = 1616;
-const NO_CONNECTION: u32 = 695;
-const NO_RESPONSE_STATE: u32 = 697;
-const WRITES: u32 = 1354;
-const WRITES_BLOCKED: u32 = 1356;
-const EVENTS: u32 = 800;
-const EVENTS_DROPPED: u32 = 812;
-/// Received requests: first packets, further packets, and packets of restricted transport.
-const REQUESTS: [u32; 3] = [1175, 1177, 1178];
-/// Packets with a mark of congestion, and the counters of those without one.
-const MARKED: [(u32, u32, u32); 3] = [(1216, 1220, 4), (1224, 1232, 8), (1240, 1248, 8)];
+/// The lanes whose errors have a counter each.
+const LANES: u64 = 8;
+
+/// The counters of packets with a mark of congestion, and of those without one: of all packets, of
+/// requests and of responses by priority.
+const MARKED: [[&str; 2]; 3] = [
+    ["ixe_pool_ecn_pkts_*", "ixe_pool_no_ecn_pkts_*"],
+    ["ixe_tc_req_ecn_pkts_*", "ixe_tc_req_no_ecn_pkts_*"],
+    ["ixe_tc_rsp_ecn_pkts_*", "ixe_tc_rsp_no_ecn_pkts_*"],
+];
 
 /// The counters of a NIC at one moment.
 pub struct NicCounters {
@@ -86,16 +75,16 @@ impl NicCounters {
         let mut counters = Self { values: totals.values, age, at: at.unwrap_or_default() };
         let time_up = settings.faults.time_up(age);
         let code_words = time_up.as_nanos() * CODE_WORDS / 1_000_000_000;
-        counters.add(GOOD_CODE_WORDS, code_words as u64);
+        counters.add("hni_pcs_good_cw", code_words as u64);
         counters.add_health(&settings.health, time_up);
         if let Some(links) = lock().ok().and_then(|fabric| fabric::nic_link_counts(&fabric, nid)) {
-            counters.add(TX_PAUSED, cycles(links.blocked));
-            counters.add(REPLAYS, links.sent_again);
-            counters.add(REPLAYS_OF_PEER, links.received_again);
+            counters.add("hni_tx_paused_0", cycles(links.blocked));
+            counters.add("hni_llr_tx_replay_event", links.sent_again);
+            counters.add("hni_llr_rx_replay_event", links.received_again);
         }
         for (class, delay) in settings.slowness.class_delays.iter().enumerate() {
             if !delay.is_zero() {
-                counters.mark_class(class as u32);
+                counters.mark_class(class);
             }
         }
         Ok(counters)
@@ -104,53 +93,66 @@ impl NicCounters {
     /// Adds what the faults of the NIC cause, whose link was up for this time.
     fn add_health(&mut self, health: &Health, time_up: Duration) {
         let in_time = |rate: f64| (rate * time_up.as_secs_f64()) as u64;
-        let of = |share: f64, number: u64| (share * number as f64) as u64;
+        let part = |share: f64, number: u64| (share * number as f64) as u64;
         let corrected = in_time(health.corrected);
-        self.add(CORRECTED, corrected);
+        self.add("hni_pcs_corrected_cw", corrected);
         for lane in 0..LANES {
-            let rest = u64::from(u64::from(lane) < corrected % u64::from(LANES));
-            self.add(ERRORS_OF_LANE + lane, corrected / u64::from(LANES) + rest);
+            let rest = u64::from(lane < corrected % LANES);
+            self.add(&format!("hni_pcs_fecl_errors_{lane}"), corrected / LANES + rest);
         }
-        for number in [UNCORRECTED, REPLAYS_OF_PEER, LINK_NACKS_SENT] {
-            self.add(number, in_time(health.uncorrected));
-        }
-        self.add(RX_PAUSED, cycles(in_time(health.rx_paused * 1e9)));
-        self.add(TX_PAUSED, cycles(in_time(health.tx_paused * 1e9)));
-        let requests = REQUESTS.map(|number| self.value(number));
-        let requests = requests.into_iter().fold(0, u64::saturating_add);
-        for number in [NO_CONNECTION, NO_RESPONSE_STATE] {
-            self.add(number, of(health.full, requests));
-        }
-        let blocked = self.value(WRITES).saturating_mul(health.slow_host);
-        self.add(WRITES_BLOCKED, blocked);
-        self.add(EVENTS_DROPPED, of(health.lost_events, self.value(EVENTS)));
-        for (marked, unmarked, count) in MARKED {
-            for index in 0..count {
-                let packets = of(health.congestion, self.value(unmarked + index));
-                self.add(marked + index, packets);
-                self.subtract(unmarked + index, packets);
+        let uncorrected = in_time(health.uncorrected);
+        self.add("hni_pcs_uncorrected_cw", uncorrected);
+        self.add("hni_llr_rx_replay_event", uncorrected);
+        self.add("hni_llr_tx_nack_ctl_os", uncorrected);
+        self.add("hni_rx_paused_0", cycles(in_time(health.rx_paused * 1e9)));
+        self.add("hni_tx_paused_0", cycles(in_time(health.tx_paused * 1e9)));
+        let requests = [
+            "ixe_rx_ptl_unrestricted_pkt",
+            "ixe_rx_ptl_continuation_pkt",
+            "ixe_rx_ptl_restricted_pkt",
+        ]
+        .map(|name| self.value(name))
+        .into_iter()
+        .fold(0, u64::saturating_add);
+        let refused = part(health.full, requests);
+        self.add("pct_no_tct_nacks", refused);
+        self.add("pct_no_trs_nacks", refused);
+        let writes = self.value("parbs_tarb_pi_posted_pkts");
+        self.add("parbs_tarb_pi_posted_blocked_cnt", writes.saturating_mul(health.slow_host));
+        let events = self.value("ee_events_enqueued_cntr_0");
+        self.add("ee_events_dropped_ordinary_cntr_0", part(health.lost_events, events));
+        for [marked, unmarked] in MARKED.map(|names| names.map(counter_names::places)) {
+            for (marked, unmarked) in marked.zip(unmarked) {
+                self.mark(marked, unmarked, part(health.congestion, self.values[unmarked]));
             }
         }
     }
 
     /// Adds marks of congestion to all packets of a class that have none: switches mark packets of
     /// a class that queues.
-    fn mark_class(&mut self, class: u32) {
-        let [of_pool, of_requests, of_responses] = MARKED;
-        for ((marked, unmarked, _), priority) in
-            [(of_requests, 2 * class), (of_responses, 2 * class + 1)]
-        {
-            let packets = self.value(unmarked + priority);
-            for (to, from) in [(marked + priority, unmarked + priority), (of_pool.0, of_pool.1)] {
-                self.add(to, packets);
-                self.subtract(from, packets);
-            }
+    fn mark_class(&mut self, class: usize) {
+        let [pool, requests, responses] = MARKED.map(|names| names.map(counter_names::places));
+        for ([marked, unmarked], priority) in [(requests, 2 * class), (responses, 2 * class + 1)] {
+            let packets = self.values[unmarked.start + priority];
+            self.mark(marked.start + priority, unmarked.start + priority, packets);
+            self.mark(pool[0].start, pool[1].start, packets);
         }
     }
 
-    /// Returns the value of a counter, by its number; 0 for a number without a counter.
-    pub fn value(&self, number: u32) -> u64 {
-        counter_names::place(number).map_or(0, |place| self.values[place])
+    /// Moves packets from a counter of those without a mark to one of those with a mark.
+    fn mark(&mut self, marked: usize, unmarked: usize, packets: u64) {
+        self.values[marked] = self.values[marked].saturating_add(packets);
+        self.values[unmarked] = self.values[unmarked].saturating_sub(packets);
+    }
+
+    /// Returns the value of the counter with this name.
+    pub fn value(&self, name: &str) -> u64 {
+        counter_names::places(name).map(|place| self.values[place]).sum()
+    }
+
+    /// Returns the values in the order of [`counter_names::all`].
+    pub fn values(&self) -> &[u64] {
+        &self.values
     }
 
     /// Returns all counters with their values.
@@ -159,15 +161,11 @@ impl NicCounters {
         names.zip(self.values.iter().copied())
     }
 
-    fn add(&mut self, number: u32, amount: u64) {
-        if let Some(place) = counter_names::place(number) {
+    fn add(&mut self, name: &str, amount: u64) {
+        let places = counter_names::places(name);
+        debug_assert!(!places.is_empty(), "no counter {name}");
+        for place in places {
             self.values[place] = self.values[place].saturating_add(amount);
-        }
-    }
-
-    fn subtract(&mut self, number: u32, amount: u64) {
-        if let Some(place) = counter_names::place(number) {
-            self.values[place] = self.values[place].saturating_sub(amount);
         }
     }
 }

@@ -4,10 +4,6 @@ use crate::counters::NicCounters;
 use crate::fabric::Health;
 use crate::sysfs::{Entries, Entry};
 
-const SPT_TIMEOUTS: u32 = 702;
-const ORDERED_REQUESTS: u32 = 674;
-const UNORDERED_REQUESTS: u32 = 675;
-
 /// Its counters.
 const COUNTERS: [&str; 35] = [
     "accel_close_complete",
@@ -68,10 +64,9 @@ pub fn file(line: &str) -> Entry {
 
 /// Returns the files, by their paths.
 pub fn files(counters: &NicCounters, health: &Health) -> Entries {
-    let requests = [ORDERED_REQUESTS, UNORDERED_REQUESTS].map(|number| counters.value(number));
-    let [ordered, unordered] = requests;
-    let requests = ordered.saturating_add(unordered);
-    let timeouts = counters.value(SPT_TIMEOUTS);
+    let unordered = counters.value("pct_req_unordered");
+    let requests = counters.value("pct_req_ordered").saturating_add(unordered);
+    let timeouts = counters.value("pct_spt_timeouts");
     // The engine does not count them by order: they are divided like the requests.
     let of_unordered = (timeouts as f64 * unordered as f64 / requests.max(1) as f64) as u64;
     let refused = (requests as f64 * health.full) as u64;

@@ -119,15 +119,36 @@ impl Bench<'_> {
         self.expect_at(portal, EventType::LINK, C_RC_OK)
     }
 
-    /// Opens a portal without matching at index 0 with one entry that reports nothing.
+    /// Opens a portal at index 0 with these options, and appends an entry changed by `change`.
     ///
     /// # Errors
     ///
     /// The errors of [`Self::portal`] and [`Self::append`].
-    pub fn plain(&mut self) -> Checked<Portal> {
-        let mut portal = self.portal(0, |_| {})?;
-        self.append(&mut portal, silent)?;
+    pub fn open(
+        &mut self,
+        options: impl FnOnce(&mut cxi_pt_alloc_opts),
+        change: impl FnOnce(&mut TargetCmd),
+    ) -> Checked<Portal> {
+        let mut portal = self.portal(0, options)?;
+        self.append(&mut portal, change)?;
         Ok(portal)
+    }
+
+    /// Opens a portal as [`Self::open`] does; its entry reports nothing unless `change` says so.
+    pub fn open_silent(
+        &mut self,
+        options: impl FnOnce(&mut cxi_pt_alloc_opts),
+        change: impl FnOnce(&mut TargetCmd),
+    ) -> Checked<Portal> {
+        self.open(options, |entry| {
+            silent(entry);
+            change(entry);
+        })
+    }
+
+    /// Opens a portal without matching at index 0 with one entry that reports nothing.
+    pub fn plain(&mut self) -> Checked<Portal> {
+        self.open(|_| {}, silent)
     }
 }
 

@@ -155,8 +155,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 15",
         "ATOMIC and FETCH_ATOMIC have 64 bytes on a queue without TGT_LONG too",
         |bench| {
-            let mut portal = bench.portal(0, |_| {})?;
-            bench.append(&mut portal, |_| {})?;
+            let mut portal = bench.open(|_| {}, |_| {})?;
             for is_fetching in [false, true] {
                 let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT32_T as u8);
                 bench.send(|batch| batch.emit_dma_amo(&amo, is_fetching))?;
@@ -235,11 +234,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 8.3",
         "a fetching operation needs op_get beside op_put, else it ends with OP_VIOLATION",
         |bench| {
-            let mut portal = bench.portal(0, |_| {})?;
-            bench.append(&mut portal, |entry| {
-                silent(entry);
-                entry.set_op_get(false);
-            })?;
+            let _portal = bench.open_silent(|_| {}, |entry| _ = entry.set_op_get(false))?;
             let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT64_T as u8);
             bench.provoke_code(C_RC_OP_VIOLATION)?;
             bench.send(|batch| batch.emit_dma_amo(&amo, true))?;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use cxi::sys::*;
 use cxi::{Counter, Counts, EventType, MAX_SUCCESSES, Record, TriggerBatch, TriggerQueue};
 
-use crate::bench::{Bench, Checked, Portal, differs, equal, has, silent};
+use crate::bench::{Bench, Checked, Portal, differs, equal, has};
 use crate::table::{FactCheck, Group, assumed, inferred, stated};
 
 pub static GROUP: Group = Group { name: "counters", checks: CHECKS };
@@ -350,12 +350,13 @@ fn counted(bench: &Bench) -> Checked<(TriggerQueue, Counter)> {
 
 /// Opens a portal with an entry that counts on `counter` and reports nothing.
 fn counting_portal(bench: &mut Bench, counter: &Counter) -> Checked<Portal> {
-    let mut portal = bench.portal(0, |_| {})?;
-    bench.append(&mut portal, |entry| {
-        silent(entry);
-        entry.set_event_comm_disable(false);
-        entry.set_event_ct_comm(true).set_ct(counter.number());
-    })?;
+    let portal = bench.open_silent(
+        |_| {},
+        |entry| {
+            entry.set_event_comm_disable(false);
+            entry.set_event_ct_comm(true).set_ct(counter.number());
+        },
+    )?;
     Ok(portal)
 }
 

@@ -55,11 +55,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 7",
         "a put to an entry without op_put ends with OP_VIOLATION",
         |bench| {
-            let mut portal = bench.portal(0, |_| {})?;
-            bench.append(&mut portal, |entry| {
-                silent(entry);
-                entry.set_op_put(false);
-            })?;
+            let _portal = bench.open_silent(|_| {}, |entry| _ = entry.set_op_put(false))?;
             bench.put(8, C_RC_OP_VIOLATION, |_| {}).map(drop)
         },
     )
@@ -69,11 +65,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 7",
         "a get from an entry without op_get ends with OP_VIOLATION",
         |bench| {
-            let mut portal = bench.portal(0, |_| {})?;
-            bench.append(&mut portal, |entry| {
-                silent(entry);
-                entry.set_op_get(false);
-            })?;
+            let _portal = bench.open_silent(|_| {}, |entry| _ = entry.set_op_get(false))?;
             bench.get(8, C_RC_OP_VIOLATION, |_| {}).map(drop)
         },
     )
@@ -83,8 +75,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 7",
         "a restricted operation to a matching portal ends with INVALID_ENDPOINT",
         |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            bench.append(&mut portal, silent)?;
+            let _portal = bench.open(matching, silent)?;
             bench.put(8, C_RC_INVALID_ENDPOINT, |put| _ = put.set_restricted(true)).map(drop)
         },
     )
@@ -96,12 +87,10 @@ const CHECKS: &[FactCheck] = &[
          portal has en_restricted_unicast_lm",
         |bench| {
             for (allowed, code) in [(0, C_RC_RESTRICTED_UNICAST), (1, C_RC_OK)] {
-                let mut portal =
-                    bench.portal(0, |options| options.set_en_restricted_unicast_lm(allowed))?;
-                bench.append(&mut portal, |entry| {
-                    silent(entry);
-                    entry.set_manage_local(true);
-                })?;
+                let portal = bench.open_silent(
+                    |options| options.set_en_restricted_unicast_lm(allowed),
+                    |entry| _ = entry.set_manage_local(true),
+                )?;
                 bench.put(8, code, |put| _ = put.set_restricted(true))?;
                 portal.entry.close()?;
             }
@@ -115,8 +104,7 @@ const CHECKS: &[FactCheck] = &[
         "an access beyond an entry whose offset the initiator chooses fails on both sides and \
          moves nothing",
         |bench| {
-            let mut portal = bench.portal(0, |_| {})?;
-            bench.append(&mut portal, |entry| _ = entry.set_length(3000))?;
+            let mut portal = bench.open(|_| {}, |entry| _ = entry.set_length(3000))?;
             bench.fill()?;
             let mut put = bench.dma(C_CMD_PUT, 3000);
             put.set_remote_offset(1);
@@ -135,11 +123,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 15",
         "an access beyond an entry ends with NO_SPACE",
         |bench| {
-            let mut portal = bench.portal(0, |_| {})?;
-            bench.append(&mut portal, |entry| {
-                silent(entry);
-                entry.set_length(3000);
-            })?;
+            let _portal = bench.open_silent(|_| {}, |entry| _ = entry.set_length(3000))?;
             bench.put(3001, C_RC_NO_SPACE, |_| {})?;
             bench.get(1, C_RC_NO_SPACE, |get| _ = get.set_remote_offset(3000)).map(drop)
         },
@@ -210,11 +194,12 @@ const CHECKS: &[FactCheck] = &[
                 get.set_lac(unwritable.lac()).set_local_addr(unwritable.iova(0));
             })?;
             portal.entry.close()?;
-            let mut portal = bench.portal(0, |_| {})?;
-            bench.append(&mut portal, |entry| {
-                silent(entry);
-                entry.set_lac(unwritable.lac()).set_start(unwritable.iova(0)).set_length(4096);
-            })?;
+            let portal = bench.open_silent(
+                |_| {},
+                |entry| {
+                    entry.set_lac(unwritable.lac()).set_start(unwritable.iova(0)).set_length(4096);
+                },
+            )?;
             bench.put(8, C_RC_PAGE_PERM_ERROR, |_| {})?;
             portal.entry.close()?;
             Ok(())

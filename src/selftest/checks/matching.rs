@@ -19,9 +19,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 8.4",
         "an entry matches if the bits agree that its ignore bits leave",
         |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            bench.append(&mut portal, |entry| {
-                silent(entry);
+            let _portal = bench.open_silent(matching, |entry| {
                 entry.set_match_bits(0xf0).set_ignore_bits(0x0f);
             })?;
             for (bits, code) in [
@@ -69,11 +67,8 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 8.4",
         "on a portal without matching each operation matches the first entry, whatever its bits",
         |bench| {
-            let mut portal = bench.portal(0, |_| {})?;
-            bench.append(&mut portal, |entry| {
-                silent(entry);
-                entry.set_match_bits(5).set_match_id(9);
-            })?;
+            let _portal =
+                bench.open_silent(|_| {}, |entry| _ = entry.set_match_bits(5).set_match_id(9))?;
             bench.put(8, C_RC_OK, |put| _ = put.set_match_bits(6).set_initiator(1))?;
             bench.put(8, C_RC_OK, |put| _ = put.set_restricted(true)).map(drop)
         },
@@ -100,8 +95,8 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 8.5",
         "an entry for one operation reports UNLINK, then PUT with auto_unlinked, and is gone",
         |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            bench.append(&mut portal, |entry| _ = entry.set_use_once(true).set_buffer_id(9))?;
+            let mut portal =
+                bench.open(matching, |entry| _ = entry.set_use_once(true).set_buffer_id(9))?;
             bench.put(8, C_RC_OK, |_| {})?;
             let unlink = bench.expect_at(&mut portal, UNLINK, C_RC_OK)?.target()?;
             equal("buffer_id of the UNLINK", unlink.buffer_id, 9)?;
@@ -116,8 +111,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 8.5",
         "the UNLINK of an automatic unlink has auto_unlinked, that of a command has not",
         |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            bench.append(&mut portal, |entry| _ = entry.set_use_once(true))?;
+            let mut portal = bench.open(matching, |entry| _ = entry.set_use_once(true))?;
             bench.put(8, C_RC_OK, |_| {})?;
             let automatic = bench.expect_at(&mut portal, UNLINK, C_RC_OK)?.target()?;
             bench.expect_at(&mut portal, PUT, C_RC_OK)?;
@@ -132,8 +126,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 6.5",
         "event_unlink_disable suppresses the UNLINK of an automatic unlink, not that of a command",
         |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            bench.append(&mut portal, |entry| {
+            let mut portal = bench.open(matching, |entry| {
                 entry.set_use_once(true).set_event_unlink_disable(true);
             })?;
             bench.put(8, C_RC_OK, |_| {})?;
@@ -148,8 +141,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 6.5",
         "UNLINK of an entry that is gone reports ENTRY_NOT_FOUND",
         |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            bench.append(&mut portal, |entry| _ = entry.set_buffer_id(4))?;
+            let mut portal = bench.open(matching, |entry| _ = entry.set_buffer_id(4))?;
             unlink(bench, &mut portal, 5, C_RC_ENTRY_NOT_FOUND)?;
             unlink(bench, &mut portal, 4, C_RC_OK)?;
             unlink(bench, &mut portal, 4, C_RC_ENTRY_NOT_FOUND).map(drop)
@@ -161,11 +153,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 8.5",
         "a locally managed entry packs messages without gaps and ignores their offset",
         |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            bench.append(&mut portal, |entry| {
-                silent(entry);
-                entry.set_manage_local(true);
-            })?;
+            let _portal = bench.open_silent(matching, |entry| _ = entry.set_manage_local(true))?;
             let pattern = bench.fill()?;
             let mut at = 0;
             for len in [3, 5000, 17, 64] {
@@ -181,8 +169,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 7.1",
         "a locally managed entry truncates: OK, with mlength below rlength on both sides",
         |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            bench.append(&mut portal, |entry| {
+            let mut portal = bench.open(matching, |entry| {
                 entry.set_manage_local(true).set_length(1);
             })?;
             let ack = bench.put(2048, C_RC_OK, |_| {})?;
@@ -196,8 +183,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 8.5",
         "a full locally managed entry with min_free 0 stays linked and truncates to nothing",
         |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            bench.append(&mut portal, |entry| {
+            let mut portal = bench.open(matching, |entry| {
                 entry.set_manage_local(true).set_length(1);
             })?;
             for moved in [1, 0, 0] {
@@ -216,8 +202,7 @@ const CHECKS: &[FactCheck] = &[
         |bench| {
             let shift = bench.nic.device.info().min_free_shift;
             let unit = 1_usize << shift;
-            let mut portal = bench.portal(0, matching)?;
-            bench.append(&mut portal, |entry| {
+            let mut portal = bench.open(matching, |entry| {
                 entry.set_manage_local(true).set_length(10 * unit as u64);
                 entry.set_min_free(4);
             })?;
@@ -252,11 +237,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 15",
         "event_comm_disable suppresses the target's event of a failure too",
         |bench| {
-            let mut portal = bench.portal(0, |_| {})?;
-            bench.append(&mut portal, |entry| {
-                silent(entry);
-                entry.set_manage_local(true);
-            })?;
+            let mut portal = bench.open_silent(|_| {}, |entry| _ = entry.set_manage_local(true))?;
             bench.put(8, C_RC_RESTRICTED_UNICAST, |put| _ = put.set_restricted(true))?;
             bench.quiet_at(&mut portal)
         },
@@ -281,11 +262,13 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 6.5",
         "a portal with en_event_match reports MATCH beside the PUT",
         |bench| {
-            let mut portal = bench.portal(0, |options| {
-                options.set_is_matching(1);
-                options.set_en_event_match(1);
-            })?;
-            bench.append(&mut portal, |_| {})?;
+            let mut portal = bench.open(
+                |options| {
+                    options.set_is_matching(1);
+                    options.set_en_event_match(1);
+                },
+                |_| {},
+            )?;
             bench.put(60, C_RC_OK, |_| {})?;
             let mut kinds = [bench.event_at(&mut portal)?.kind, bench.event_at(&mut portal)?.kind];
             kinds.sort_unstable_by_key(|kind| kind.0);

@@ -68,8 +68,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 3.5",
         "an unrestricted immediate put has match bits 0 and header data 0",
         |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            bench.append(&mut portal, |_| {})?;
+            let mut portal = bench.open(matching, |_| {})?;
             let state = bench.c_state(false);
             let header = bench.idc(0);
             bench.send(|batch| {
@@ -89,8 +88,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 3.6",
         "a small message of up to 192 bytes carries match bits, header data and user pointer",
         |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            bench.append(&mut portal, |entry| _ = entry.set_match_bits(5))?;
+            let mut portal = bench.open(matching, |entry| _ = entry.set_match_bits(5))?;
             let pattern = bench.fill()?;
             let state = bench.c_state(false);
             bench.send(|batch| batch.emit_c_state(&state))?;
@@ -192,11 +190,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 3.9",
         "a get with match bits reads from the entry with these bits",
         |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            bench.append(&mut portal, |entry| {
-                silent(entry);
-                entry.set_match_bits(0xabc);
-            })?;
+            let _portal = bench.open_silent(matching, |entry| _ = entry.set_match_bits(0xabc))?;
             let mut get = bench.dma(C_CMD_GET, 100);
             get.set_match_bits(0xabc);
             got(bench, 100, 0, |batch| batch.emit_dma(&get))
@@ -207,8 +201,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 3.9",
         "the target sees the initiator, match bits and header data of the command unchanged",
         |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            bench.append(&mut portal, |entry| _ = entry.set_ignore_bits(u64::MAX))?;
+            let mut portal = bench.open(matching, |entry| _ = entry.set_ignore_bits(u64::MAX))?;
             bench.put(8, C_RC_OK, |put| {
                 put.set_initiator(0x1122_3344)
                     .set_match_bits(0x5566_7788_99aa_bbcc)

@@ -17,12 +17,10 @@ const CHECKS: &[FactCheck] = &[
         "the length of an event queue is a nonzero multiple of the page size, else EINVAL",
         |bench| {
             for length in [0, 64, page() - 64, page() + 64] {
-                let mut attributes = event_queue();
-                attributes.queue_len = length;
-                refused(libc::EINVAL, allocate(bench, PAGES, &attributes))?;
+                let queue = event_queue(bench, PAGES, |queue| queue.queue_len = length);
+                refused(libc::EINVAL, queue)?;
             }
-            allocate(bench, PAGES, &event_queue()).map(drop)?;
-            Ok(())
+            Ok(event_queue(bench, PAGES, |_| {}).map(drop)?)
         },
     ),
     stated(
@@ -31,7 +29,7 @@ const CHECKS: &[FactCheck] = &[
         "an event queue begins at a page, else EINVAL",
         |bench| {
             let pages = EventQueuePages { offset: 64, ..PAGES };
-            refused(libc::EINVAL, allocate(bench, pages, &event_queue()))
+            refused(libc::EINVAL, event_queue(bench, pages, |_| {}))
         },
     ),
     stated(
@@ -40,7 +38,7 @@ const CHECKS: &[FactCheck] = &[
         "an event queue without mapping and without PASSTHROUGH is EINVAL",
         |bench| {
             let pages = EventQueuePages { mapped: 0, ..PAGES };
-            refused(libc::EINVAL, allocate(bench, pages, &event_queue()))
+            refused(libc::EINVAL, event_queue(bench, pages, |_| {}))
         },
     ),
     stated(
@@ -49,9 +47,7 @@ const CHECKS: &[FactCheck] = &[
         "an event queue that its mapping does not contain is EINVAL",
         |bench| {
             let pages = EventQueuePages { mapped: 1, ..PAGES };
-            let mut attributes = event_queue();
-            attributes.queue_len = 2 * page();
-            refused(libc::EINVAL, allocate(bench, pages, &attributes))
+            refused(libc::EINVAL, event_queue(bench, pages, |queue| queue.queue_len = 2 * page()))
         },
     ),
     stated(
@@ -60,8 +56,7 @@ const CHECKS: &[FactCheck] = &[
         "an event queue in a mapping without WRITE is accepted",
         |bench| {
             let pages = EventQueuePages { is_writable: false, ..PAGES };
-            allocate(bench, pages, &event_queue()).map(drop)?;
-            Ok(())
+            Ok(event_queue(bench, pages, |_| {}).map(drop)?)
         },
     ),
     stated(
@@ -70,11 +65,12 @@ const CHECKS: &[FactCheck] = &[
         "status thresholds above 100 % or more than 4 are EINVAL",
         |bench| {
             for (base, delta, count) in [(101, 0, 1), (50, 101, 1), (50, 1, 5), (50, 40, 4)] {
-                let mut attributes = event_queue();
-                attributes.status_thresh_base = base;
-                attributes.status_thresh_delta = delta;
-                attributes.status_thresh_count = count;
-                refused(libc::EINVAL, allocate(bench, PAGES, &attributes))?;
+                let queue = event_queue(bench, PAGES, |queue| {
+                    queue.status_thresh_base = base;
+                    queue.status_thresh_delta = delta;
+                    queue.status_thresh_count = count;
+                });
+                refused(libc::EINVAL, queue)?;
             }
             Ok(())
         },
@@ -85,14 +81,9 @@ const CHECKS: &[FactCheck] = &[
         "more reserved slots than the queue has, less one, are EINVAL",
         |bench| {
             let slots = (page() / 64) as u32;
-            let with = |reserved| {
-                let mut attributes = event_queue();
-                attributes.reserved_slots = reserved;
-                attributes
-            };
-            refused(libc::EINVAL, allocate(bench, PAGES, &with(slots)))?;
-            allocate(bench, PAGES, &with(slots - 1)).map(drop)?;
-            Ok(())
+            let reserve = |slots| event_queue(bench, PAGES, |queue| queue.reserved_slots = slots);
+            refused(libc::EINVAL, reserve(slots))?;
+            Ok(reserve(slots - 1).map(drop)?)
         },
     ),
     stated(
@@ -100,7 +91,7 @@ const CHECKS: &[FactCheck] = &[
         "libcxi.md 8.1",
         "the library clears the memory of an event queue",
         |bench| {
-            let is_zero = allocate(bench, PAGES, &event_queue())?;
+            let is_zero = event_queue(bench, PAGES, |_| {})?;
             ensure(is_zero, "memory of zeros", "other bytes")
         },
     ),
@@ -112,9 +103,8 @@ const CHECKS: &[FactCheck] = &[
             if has_capability(CapabilitySet::SYS_ADMIN) {
                 return skipped("this process has CAP_SYS_ADMIN");
             }
-            let mut attributes = event_queue();
-            attributes.flags = CXI_EQ_REGISTER_PCT.into();
-            refused(libc::EPERM, allocate(bench, PAGES, &attributes))
+            let queue = event_queue(bench, PAGES, |queue| queue.flags = CXI_EQ_REGISTER_PCT.into());
+            refused(libc::EPERM, queue)
         },
     ),
     stated(
@@ -135,10 +125,7 @@ const CHECKS: &[FactCheck] = &[
         "command-queue-limit",
         "libcxi.md 8.2",
         "a command queue of more than 65536 slots is E2BIG",
-        |bench| {
-            let large = command_queue(bench, |options| options.count = 65537);
-            refused(libc::E2BIG, large)
-        },
+        |bench| refused(libc::E2BIG, command_queue(bench, |options| options.count = 65537)),
     ),
     stated(
         "command-queue-policy",
@@ -196,8 +183,7 @@ const CHECKS: &[FactCheck] = &[
         "a write-back word that is not aligned to 8 bytes is EINVAL",
         |bench| {
             refused(libc::EINVAL, attempt::counter(&bench.lni, 4))?;
-            attempt::counter(&bench.lni, 8)?;
-            Ok(())
+            Ok(attempt::counter(&bench.lni, 8)?)
         },
     ),
     stated(
@@ -273,9 +259,14 @@ fn page() -> usize {
 const PAGES: EventQueuePages =
     EventQueuePages { memory: 2, mapped: 2, is_writable: true, offset: 0 };
 
-/// Returns the attributes of an event queue of one page.
-fn event_queue() -> cxi_eq_attr {
-    cxi_eq_attr {
+/// Allocates an event queue of one page with attributes changed by `change`. Returns whether its
+/// memory was zero.
+fn event_queue(
+    bench: &Bench,
+    pages: EventQueuePages,
+    change: impl FnOnce(&mut cxi_eq_attr),
+) -> Result<bool, Error> {
+    let mut attributes = cxi_eq_attr {
         queue: std::ptr::null_mut(),
         queue_len: page(),
         flags: CXI_EQ_EC_DISABLE.into(),
@@ -285,15 +276,9 @@ fn event_queue() -> cxi_eq_attr {
         ec_delay: 0,
         cpu_affinity: 0,
         reserved_slots: 0,
-    }
-}
-
-fn allocate(
-    bench: &Bench,
-    pages: EventQueuePages,
-    attributes: &cxi_eq_attr,
-) -> Result<bool, Error> {
-    attempt::event_queue(&bench.lni, pages, attributes)
+    };
+    change(&mut attributes);
+    attempt::event_queue(&bench.lni, pages, &attributes)
 }
 
 /// Allocates a transmit queue with options changed by `change`, and returns its slots.

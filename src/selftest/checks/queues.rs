@@ -4,7 +4,7 @@ use cxi::records::{CmdHeader, CqCmd};
 use cxi::sys::*;
 use cxi::{EmitError, EventType, Record, TransmitQueue, idc_put_words};
 
-use crate::bench::{Bench, Checked, USER_PTR, differs, equal, expect, has, silent, skipped};
+use crate::bench::{Bench, Checked, USER_PTR, differs, equal, expect, has, skipped};
 use crate::table::{FactCheck, Group, assumed, inferred, stated};
 
 pub static GROUP: Group = Group { name: "queues", checks: CHECKS };
@@ -148,8 +148,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 3.11",
         "a command after a FENCE starts after the commands before it have completed",
         |bench| {
-            let mut portal = bench.portal(0, |_| {})?;
-            bench.append(&mut portal, silent)?;
+            let _portal = bench.plain()?;
             let pattern = bench.fill()?;
             let half = pattern.len() / 2;
             for _ in 0..3 {

@@ -82,8 +82,7 @@ const CHECKS: &[FactCheck] = &[
         "health.md 1.5",
         "lpe_net_match_priority rises with messages that match posted entries",
         |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            bench.append(&mut portal, silent)?;
+            let _portal = bench.open(matching, silent)?;
             rises_in_pools(bench, "lpe_net_match_priority_", |bench| puts(bench, false))
         },
     ),
@@ -92,9 +91,7 @@ const CHECKS: &[FactCheck] = &[
         "health.md 1.5",
         "lpe_net_match_overflow rises with messages in the overflow list",
         |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            bench.append(&mut portal, |entry| {
-                silent(entry);
+            let _portal = bench.open_silent(matching, |entry| {
                 entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8).set_manage_local(true);
             })?;
             rises_in_pools(bench, "lpe_net_match_overflow_", |bench| puts(bench, false))

@@ -4,7 +4,7 @@ use cxi::EventType;
 use cxi::records::TargetCmd;
 use cxi::sys::*;
 
-use crate::bench::{Bench, Checked, Portal, ensure, equal, has, matching, silent};
+use crate::bench::{Bench, Checked, Portal, ensure, equal, has, matching};
 use crate::table::{FactCheck, Group, assumed, stated};
 
 pub static GROUP: Group = Group { name: "unexpected", checks: CHECKS };
@@ -125,8 +125,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 15",
         "with unexpected_hdr_disable a message in OVERFLOW leaves no header to be found",
         |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            bench.append(&mut portal, |entry| {
+            let mut portal = bench.open(matching, |entry| {
                 entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8).set_ignore_bits(u64::MAX);
                 entry.set_unexpected_hdr_disable(true);
             })?;
@@ -141,11 +140,8 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 15",
         "a get does not match an entry of the OVERFLOW list: ENTRY_NOT_FOUND",
         |bench| {
-            let mut portal = bench.portal(0, matching)?;
-            bench.append(&mut portal, |entry| {
-                silent(entry);
-                entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8);
-            })?;
+            let _portal = bench
+                .open_silent(matching, |entry| _ = entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8))?;
             bench.get(8, C_RC_ENTRY_NOT_FOUND, |_| {}).map(drop)
         },
     )

@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 
 use crate::description::*;
-use crate::dragonfly::Dragonfly;
+use crate::dragonfly::{self, Dragonfly};
 use crate::link::Node;
+use crate::{faults, grammar, items};
 
 /// The fabric of load.md 4.1.
 const D4: &str = "dragonfly groups=4 switches=2 nics=2 global=1 nic=50MB/s local=50MB/s \
@@ -151,7 +152,10 @@ fn names_line_and_word_of_errors() {
             "'nics': expected dragonfly, switch, nic, link, route, congestion, class or fault at the start of an item",
         ),
         ("switch 1", "'1': expected GROUP.SWITCH, a group from 0 to 511 and a switch from 0 to 31"),
-        ("switch 1.0 rate=5", "'rate=5': expected latency"),
+        (
+            "switch 1.0 rate=5",
+            "'rate=5': expected latency=TIME, a number followed by ns, us, ms or s, at most an hour",
+        ),
         (
             "switch 1.0 latency=5",
             "'latency=5': expected latency=TIME, a number followed by ns, us, ms or s, at most an hour",
@@ -163,11 +167,14 @@ fn names_line_and_word_of_errors() {
         ("nic 4 9.0", "'9.0': there is no such switch above"),
         ("nic 4", "'nic': expected nic NUMBER GROUP.SWITCH, such as nic 4 1.0"),
         ("link 0.0 0.0", "'0.0': expected another switch than 0.0"),
-        ("link 0.0 0.1 count=65", "'count=65': expected count=NUMBER of cables, from 0 to 64"),
+        ("link 0.0 0.1 count=65", "'count=65': expected count=NUMBER, 0 to 64 cables"),
         ("link 0.0 0.1 rate=1MB/s rate=2MB/s", "'rate=2MB/s': rate is given twice"),
         ("route random", "'random': expected minimal or adaptive"),
         ("route minimal bias=1us", "'bias=1us': expected nothing more"),
-        ("congestion endpoint buffer=1KiB", "'buffer=1KiB': expected mark"),
+        (
+            "congestion endpoint buffer=1KiB",
+            "'buffer=1KiB': expected mark=SIZE, a number followed by KiB or MiB",
+        ),
         (
             "class FAST",
             "'FAST': expected one of the classes BEST_EFFORT, BULK_DATA, LOW_LATENCY, DEDICATED_ACCESS",
@@ -180,15 +187,24 @@ fn names_line_and_word_of_errors() {
             "class BEST_EFFORT share=none",
             "'share=none': expected share=SHARE, a number from 1 to 100 followed by %",
         ),
+        (
+            "link 0.0 0.1 rate",
+            "'rate': expected rate=RATE, a number followed by MB/s or GB/s, from 1MB/s to 1000GB/s",
+        ),
+        ("class BULK_DATA priority=", "'priority=': expected priority, without a value"),
+        (
+            "fault switch 0.1 down=",
+            "'down=': expected down, down=TIME or down=TIME:TIME since the fabric was made, a number followed by ns, us, ms or s, at most an hour",
+        ),
         ("fault", "'fault': expected fault link, fault switch or fault nic, and its name"),
         ("fault cable 1", "'cable': expected link, switch or nic"),
         ("fault link 0.1>2.0 down", "'0.1>2.0': there is no cable between these switches"),
         ("fault link 0.1>2.1#1 down", "'0.1>2.1#1': there are 1 cables, numbered from #0"),
         (
             "fault link 0.1>2.1 #1 down",
-            "'fault': expected one of rate, latency, down, loss, retry at its end",
+            "'fault': expected one of rate=, latency=, down, loss=, retry= at its end",
         ),
-        ("fault switch 0.1 loss=0.1", "'loss=0.1': expected one of rate, latency, down"),
+        ("fault switch 0.1 loss=0.1", "'loss=0.1': expected one of rate=, latency=, down"),
         ("fault nic 16 down", "'16': expected the number of a NIC above"),
         ("dragonfly groups=1", "'dragonfly': expected before all switches"),
     ] {
@@ -237,6 +253,34 @@ fn names_what_is_wrong_with_a_whole_fabric() {
     }
     assert!(of("/no/such/file").starts_with("/no/such/file: No such file"));
     assert_eq!(Topology::from_file("empty", "").unwrap_err(), "empty: expected at least one NIC");
+}
+
+/// The first column of the tables of items, whose words are in backticks.
+#[test]
+fn documents_every_word() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/software-nic.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let begin = text.find("| `dragonfly ").unwrap();
+    let end = begin + text[begin..].find("The addresses of the NICs").unwrap();
+    let items: Vec<&str> = text[begin..end]
+        .lines()
+        .filter_map(|line| line.strip_prefix("| ")?.split(" | ").next())
+        .flat_map(|column| column.split(['`', ' ', ',']))
+        .collect();
+    for table in [
+        grammar::names(&dragonfly::WORDS),
+        grammar::names(&items::SWITCH),
+        grammar::names(&items::NIC),
+        grammar::names(&items::LINK),
+        grammar::names(&items::ADAPTIVE),
+        grammar::names(&items::SPREAD),
+        grammar::names(&items::OTHER_CLASS),
+        grammar::names(&faults::CABLE),
+    ] {
+        for name in table.split(", ") {
+            assert!(items.iter().any(|word| word.starts_with(name)), "{name}");
+        }
+    }
 }
 
 /// Texts made of the words of the language.

@@ -13,7 +13,10 @@ pub const TOPOLOGY: Package = Package {
         module: "",
         shown_in: &["src/topology/lib.rs"],
         floors: &[
-            &[("description", "switches, NICs, cables, rules and faults")],
+            &[
+                ("description", "switches, NICs, cables, rules and faults"),
+                ("grammar", "words `name=value`, of other variables of the software NIC, too"),
+            ],
             &[
                 ("link", "directed links, with what faults leave of them"),
                 ("values", "the values of words"),

@@ -1,58 +1,65 @@
 //! Counts of what happens on the lists of portals table entries (health.md 1.5, Matching).
 
-use std::ops::Range;
+/// Declares the counters with their names.
+macro_rules! list_counts {
+    ($($(#[$comment:meta])* $count:ident = $name:literal,)*) => {
+        /// A counter.
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        pub enum ListCount {
+            $($(#[$comment])* $count,)*
+        }
 
-/// The numbers of the counters in `c_cntr_type`.
-pub const NUMBERS: Range<u32> = 992..1136;
+        /// All counters, in the order of their numbers.
+        const COUNTERS: &[(ListCount, &str)] = &[$((ListCount::$count, $name),)*];
+    };
+}
 
-/// A counter, by its number in `c_cntr_type`.
-#[derive(Clone, Copy)]
-#[repr(u32)]
-pub enum ListCount {
-    Success = 992,
-    Fail = 993,
-    Put = 997,
-    RendezvousPut = 998,
-    Get = 999,
-    Atomic = 1000,
-    FetchingAtomic = 1001,
+// Of the counters that exist for each of four pools, the first counts.
+list_counts! {
+    Success = "lpe_success_cntr",
+    Fail = "lpe_fail_cntr",
+    Put = "lpe_put_cmds",
+    RendezvousPut = "lpe_rendezvous_put_cmds",
+    Get = "lpe_get_cmds",
+    Atomic = "lpe_amo_cmds",
+    FetchingAtomic = "lpe_famo_cmds",
     /// Messages refused by flow control, and by portals table entries without it.
-    DisabledEqFull = 1008,
-    DisabledRequestEmpty = 1009,
-    DisabledNoUnexpected = 1010,
-    DisabledNoMatch = 1011,
-    OpViolation = 1013,
-    UnlinkFailed = 1014,
-    NotFoundEqFull = 1015,
-    NotFoundRequestEmpty = 1016,
-    NotFoundNoMatch = 1017,
-    NotFoundNoUnexpected = 1018,
-    InvalidEndpoint = 1019,
-    NoSpaceAppend = 1020,
-    NoSpaceNet = 1021,
-    SearchNoMatch = 1022,
-    SetStateNoMatch = 1023,
-    SoftwareManaged = 1025,
-    RestrictedUnicast = 1027,
+    DisabledEqFull = "lpe_err_pt_disabled_eq_full",
+    DisabledRequestEmpty = "lpe_err_pt_disabled_req_empty",
+    DisabledNoUnexpected = "lpe_err_pt_disabled_cant_alloc_unexpected",
+    DisabledNoMatch = "lpe_err_pt_disabled_no_match_in_overflow",
+    OpViolation = "lpe_err_op_violation",
+    UnlinkFailed = "lpe_err_entry_not_found_unlink_failed",
+    NotFoundEqFull = "lpe_err_entry_not_found_eq_full",
+    NotFoundRequestEmpty = "lpe_err_entry_not_found_req_empty",
+    NotFoundNoMatch = "lpe_err_entry_not_found_no_match_in_overflow",
+    NotFoundNoUnexpected = "lpe_err_entry_not_found_cant_alloc_unexpected",
+    InvalidEndpoint = "lpe_err_invalid_endpoint",
+    NoSpaceAppend = "lpe_err_no_space_append",
+    NoSpaceNet = "lpe_err_no_space_net",
+    SearchNoMatch = "lpe_err_search_no_match",
+    SetStateNoMatch = "lpe_err_setstate_no_match",
+    SoftwareManaged = "lpe_err_ptlte_sw_managed",
+    RestrictedUnicast = "lpe_err_restricted_unicast",
     /// Operations at persistent entries of portals table entries without matching.
-    CacheHit = 1047,
-    SearchSuccess = 1057,
-    SearchFail = 1058,
-    DeleteSuccess = 1060,
-    DeleteFail = 1061,
-    UnlinkSuccess = 1063,
-    MatchRequest = 1064,
-    MatchSuccess = 1068,
-    MatchUseOnce = 1072,
-    MatchLocal = 1076,
-    MatchPriority = 1080,
-    MatchOverflow = 1084,
-    MatchRequestList = 1088,
-    AppendSuccess = 1096,
-    SetStateSuccess = 1104,
-    Rendezvous = 1120,
-    RendezvousOffloaded = 1124,
-    Truncated = 1128,
+    CacheHit = "lpe_plec_hits",
+    SearchSuccess = "lpe_search_success",
+    SearchFail = "lpe_search_fail",
+    DeleteSuccess = "lpe_search_delete_success",
+    DeleteFail = "lpe_search_delete_fail",
+    UnlinkSuccess = "lpe_unlink_success",
+    MatchRequest = "lpe_net_match_requests_0",
+    MatchSuccess = "lpe_net_match_success_0",
+    MatchUseOnce = "lpe_net_match_useonce_0",
+    MatchLocal = "lpe_net_match_local_0",
+    MatchPriority = "lpe_net_match_priority_0",
+    MatchOverflow = "lpe_net_match_overflow_0",
+    MatchRequestList = "lpe_net_match_request_0",
+    AppendSuccess = "lpe_append_success_0",
+    SetStateSuccess = "lpe_setstate_success_0",
+    Rendezvous = "lpe_rndzv_puts_0",
+    RendezvousOffloaded = "lpe_rndzv_puts_offloaded_0",
+    Truncated = "lpe_num_truncated_0",
 }
 
 /// What the counters distinguish of an operation that matched an entry.
@@ -84,33 +91,29 @@ impl Match {
     }
 
     /// Whether a counter counts the matches with this index.
-    fn is_counted(index: usize, number: u32) -> bool {
+    fn is_counted(index: usize, count: ListCount) -> bool {
         let flag = |bit: u32| index >> bit & 1 == 1;
-        let kind = ListCount::Put as u32 + (index as u32 & 7);
-        let lists =
-            [ListCount::MatchPriority, ListCount::MatchOverflow, ListCount::MatchRequestList];
-        let of_list = lists.get(index >> 7).map(|&count| count as u32);
-        let always = [ListCount::Success, ListCount::MatchRequest, ListCount::MatchSuccess];
-        let flags = [
-            (3, ListCount::MatchUseOnce),
-            (4, ListCount::MatchLocal),
-            (5, ListCount::Truncated),
-            (6, ListCount::CacheHit),
-        ];
-        number == kind
-            || Some(number) == of_list
-            || always.iter().any(|&count| number == count as u32)
-            || flags.iter().any(|&(bit, count)| flag(bit) && number == count as u32)
+        match count {
+            ListCount::Success | ListCount::MatchRequest | ListCount::MatchSuccess => true,
+            ListCount::MatchUseOnce => flag(3),
+            ListCount::MatchLocal => flag(4),
+            ListCount::Truncated => flag(5),
+            ListCount::CacheHit => flag(6),
+            ListCount::MatchPriority => index >> 7 == 0,
+            ListCount::MatchOverflow => index >> 7 == 1,
+            ListCount::MatchRequestList => index >> 7 == 2,
+            _ => count as usize == ListCount::Put as usize + (index & 7),
+        }
     }
 }
 
-/// The counters of the lists. Those that exist for each of four pools count in the first.
+/// The counters of the lists.
 ///
 /// An operation that matches adds to many counters, so matches are counted by what distinguishes
 /// them, with one addition each.
 #[derive(Clone, Debug)]
 pub struct ListCounts {
-    counts: [u64; (NUMBERS.end - NUMBERS.start) as usize],
+    counts: [u64; COUNTERS.len()],
     matches: [u64; MATCHES],
     /// List entries that operations were compared with, and the most for one operation.
     pub attempts: u64,
@@ -119,19 +122,14 @@ pub struct ListCounts {
 
 impl Default for ListCounts {
     fn default() -> Self {
-        Self {
-            counts: [0; (NUMBERS.end - NUMBERS.start) as usize],
-            matches: [0; MATCHES],
-            attempts: 0,
-            most_attempts: 0,
-        }
+        Self { counts: [0; COUNTERS.len()], matches: [0; MATCHES], attempts: 0, most_attempts: 0 }
     }
 }
 
 impl ListCounts {
     /// Adds one to a counter.
     pub fn count(&mut self, count: ListCount) {
-        self.counts[(count as u32 - NUMBERS.start) as usize] += 1;
+        self.counts[count as usize] += 1;
     }
 
     /// Counts `operations` that succeeded at the entry that they matched.
@@ -148,12 +146,16 @@ impl ListCounts {
         self.most_attempts = self.most_attempts.max(entries);
     }
 
-    /// Returns the value of a counter, by its number in `NUMBERS`.
-    pub fn value(&self, number: u32) -> u64 {
+    /// Returns the names and the values of all counters.
+    pub fn values(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        COUNTERS.iter().map(|(count, name)| (*name, self.value(*count)))
+    }
+
+    fn value(&self, count: ListCount) -> u64 {
         let matches = self.matches.iter().enumerate();
         let counted = matches
-            .filter(|&(index, &operations)| operations != 0 && Match::is_counted(index, number));
+            .filter(|&(index, &operations)| operations != 0 && Match::is_counted(index, count));
         let matched: u64 = counted.map(|(_, operations)| operations).sum();
-        self.counts[(number - NUMBERS.start) as usize] + matched
+        self.counts[count as usize] + matched
     }
 }

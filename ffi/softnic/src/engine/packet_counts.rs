@@ -113,6 +113,11 @@ impl PacketCounts {
         self.marked[priority]
     }
 
+    /// Returns the number of packets of a priority without a mark.
+    pub fn unmarked(&self, priority: usize) -> u64 {
+        self.of_priority(priority) - self.marked(priority)
+    }
+
     /// Returns the number of all packets with a mark.
     pub fn all_marked(&self) -> u64 {
         self.marked.iter().sum()

@@ -212,8 +212,7 @@ impl Fabric {
         telemetry.sent = self.sent.clone();
         telemetry.received = self.received.clone();
         telemetry.link = self.link.as_ref().map(|link| link.counts()).unwrap_or_default();
-        let counts = counter_names::all().iter();
-        self.port.publish_counts(counts.map(|counter| telemetry.value(counter.number)));
+        self.port.publish_counts(telemetry.values(counter_names::places));
     }
 
     /// Returns the number of packets that this device sent.

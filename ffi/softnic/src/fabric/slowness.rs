@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The traffic classes, by their numbers in packets.
-pub const CLASSES: [&str; 4] = ["BEST_EFFORT", "BULK_DATA", "LOW_LATENCY", "DEDICATED_ACCESS"];
+pub use topology::CLASSES;
 
 /// The bandwidth of a link of 200 Gb/s in bytes per second. Ceilings of classes are percents of it
 /// on a link without a limit.

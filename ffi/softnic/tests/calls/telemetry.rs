@@ -142,24 +142,8 @@ fn rejects_register_writes() {
     assert_eq!(write8(dev, clock, 3, from, 1), EOPNOTSUPP);
 }
 
-/// Numbers of `c_cntr_type`.
-const TX_COMMANDS: u32 = 480;
-const TARGET_COMMANDS: u32 = 481;
-const EVENT_ACK: u32 = 913;
-const CODE_WORDS: u32 = 1668;
-/// Received packets, and events.
-const WRITES: u32 = 1354;
-
 /// An impossible time.
 const NEVER: timespec = timespec { tv_sec: -1, tv_nsec: -1 };
-
-/// The value of a counter; checks the time of reading.
-pub fn counter(dev: *mut cxil_dev, number: u32) -> u64 {
-    let (mut value, mut ts) = (u64::MAX, NEVER);
-    assert_eq!(call!(cxil_read_cntr(dev, number, &mut value, &mut ts)), 0);
-    assert!(ts.tv_sec > 0 && (0..1_000_000_000).contains(&ts.tv_nsec));
-    value
-}
 
 /// All counters except the counter of code words, which rises with time.
 fn all(dev: *mut cxil_dev) -> Vec<u64> {
@@ -167,17 +151,21 @@ fn all(dev: *mut cxil_dev) -> Vec<u64> {
     let to = values.as_mut_ptr();
     assert_eq!(call!(cxil_read_all_cntrs(dev, to, null_mut())), 0);
     assert_eq!(values.pop(), Some(u64::MAX), "written beyond the room");
-    values[CODE_WORDS as usize] = 0;
+    values[number("hni_pcs_good_cw") as usize] = 0;
     values
 }
 
-/// Numbers and increments of the counters that changed.
-fn changes(before: &[u64], after: &[u64]) -> Vec<(u32, u64)> {
-    let pairs = before.iter().zip(after).enumerate();
-    pairs
+/// Names and increments of the counters that changed.
+fn changes(before: &[u64], after: &[u64]) -> Vec<(&'static str, u64)> {
+    let mut changes: Vec<_> = before
+        .iter()
+        .zip(after)
+        .enumerate()
         .filter(|(_, (before, after))| before != after)
-        .map(|(number, (before, after))| (number as u32, after - before))
-        .collect()
+        .map(|(number, (before, after))| (name(number as u32), after - before))
+        .collect();
+    changes.sort_unstable();
+    changes
 }
 
 #[test]
@@ -186,7 +174,7 @@ fn reads_telemetry_counters_by_number() {
     let rig = Rig::new();
     let dev = rig.dev;
     let (mut value, mut ts) = ([77; 3], NEVER);
-    let numbers = [TX_COMMANDS, EVENT_ACK];
+    let numbers = ["cq_success_tx_cntr", "ee_event_ack_cntr"].map(number);
     let read = |dev, count, numbers, to, ts| -call!(cxil_read_n_cntrs(dev, count, numbers, to, ts));
     let cast = |numbers: [u32; 2]| numbers.map(|number| number as c_cntr_type);
     let asked = cast(numbers);
@@ -211,8 +199,12 @@ fn reads_telemetry_counters_by_number() {
     let every = |dev, to| call!(cxil_read_all_cntrs(dev, to, null_mut()));
     assert_eq!(every(null_mut(), value.as_mut_ptr()), -EINVAL);
     assert_eq!(every(dev, null_mut()), -EINVAL);
-    for number in [96, 157, 1970] {
-        assert_eq!(counter(dev, number), 0);
+    for (name, first_or_last) in [
+        ("pi_ipd_pri_rtrgt_tlps", 96),
+        ("pi_ipd_ipd_trigger_events_1", 157),
+        ("oxe_prf_set1_occ_hist_bin3", 1970),
+    ] {
+        assert_eq!((number(name), counter(dev, name)), (first_or_last, 0));
     }
 }
 
@@ -226,33 +218,84 @@ fn counts_commands_events_and_packets() {
     let mut news = |rig: &Rig| {
         let now = all(rig.dev);
         let found = changes(&last, &now);
-        for &(number, _) in &found {
-            assert_eq!(counter(rig.dev, number), now[number as usize]);
+        for &(name, _) in &found {
+            assert_eq!(counter(rig.dev, name), now[number(name) as usize]);
         }
         last = now;
         found
     };
     rig.target_with(0, &sink, |_| {});
     // SETSTATE and APPEND, and their events STATE_CHANGE and LINK.
-    let commands = [(TARGET_COMMANDS, 2), (540, 2), (1092, 1), (1100, 1)];
-    let successes = [(1096, 1), (1104, 1)];
-    let events = [(800, 2), (915, 1), (917, 1), (WRITES, 2)];
+    let commands = [
+        ("cq_success_tgt_cntr", 2),
+        ("cq_num_tgt_cmds_0", 2),
+        ("lpe_append_cmds_0", 1),
+        ("lpe_setstate_cmds_0", 1),
+    ];
+    let successes = [("lpe_append_success_0", 1), ("lpe_setstate_success_0", 1)];
+    let events = [
+        ("ee_events_enqueued_cntr_0", 2),
+        ("ee_event_link_cntr", 1),
+        ("ee_event_state_change_cntr", 1),
+        ("parbs_tarb_pi_posted_pkts", 2),
+    ];
     assert_eq!(news(&rig), sorted(&[&commands, &successes, &events]));
     // Found by the cache of persistent entries, in the PRIORITY list.
-    let matched = [997, 992, 1047, 1064, 1068, 1080].map(|number| (number, 1));
+    let matched = [
+        "lpe_put_cmds",
+        "lpe_success_cntr",
+        "lpe_plec_hits",
+        "lpe_net_match_requests_0",
+        "lpe_net_match_success_0",
+        "lpe_net_match_priority_0",
+    ]
+    .map(|name| (name, 1));
     // A put of two packets to the device itself, and its response; events PUT and ACK.
     let put = rig.dma_put(&source, 0, 2100, |_| {});
     assert_eq!(rig.code(&put), C_RC_OK);
     assert_eq!(rig.teq.wait().kind(), C_EVENT_PUT);
-    let commands = [(TX_COMMANDS, 1), (528, 1), (544 + C_CMD_PUT, 1)];
-    let events = [(800, 2), (904, 1), (EVENT_ACK, 1)];
-    let sent = [(1537, 3), (1546, 1), (1547, 1), (1552, 1)];
-    let received = [(1556, 3), (1573, 1), (1574, 1), (1579, 1), (WRITES, 5)];
+    let commands =
+        [("cq_success_tx_cntr", 1), ("cq_num_dma_cmds_0", 1), ("cq_dma_cmd_counts_1", 1)];
+    let events =
+        [("ee_events_enqueued_cntr_0", 2), ("ee_event_put_cntr", 1), ("ee_event_ack_cntr", 1)];
+    let sent = [
+        ("hni_tx_ok_opt", 3),
+        ("hni_tx_ok_64", 1),
+        ("hni_tx_ok_65_to_127", 1),
+        ("hni_tx_ok_2048_to_4095", 1),
+    ];
+    let received = [
+        ("hni_rx_ok_opt", 3),
+        ("hni_rx_ok_64", 1),
+        ("hni_rx_ok_65_to_127", 1),
+        ("hni_rx_ok_2048_to_4095", 1),
+        ("parbs_tarb_pi_posted_pkts", 5),
+    ];
     // Unrestricted requests and a response, of which the second request continues the first.
-    let requests = [(674, 2), (1808, 2), (1632, 2), (1810, 1), (1830, 2)];
+    let requests = [
+        ("pct_req_ordered", 2),
+        ("oxe_ioi_pkts_ordered", 2),
+        ("hni_pkts_sent_by_tc_0", 2),
+        ("oxe_ptl_tx_put_msgs_tsc_0", 1),
+        ("oxe_ptl_tx_put_pkts_tsc_0", 2),
+    ];
     // None of them has a mark of congestion: by pool, and by priority.
-    let arrived = [(1175, 1), (1177, 1), (1640, 2), (1220, 3), (1232, 2)];
-    let response = [679, 1633, 680, 1180, 1641, 1249].map(|number| (number, 1));
+    let arrived = [
+        ("ixe_rx_ptl_unrestricted_pkt", 1),
+        ("ixe_rx_ptl_continuation_pkt", 1),
+        ("hni_pkts_recv_by_tc_0", 2),
+        ("ixe_pool_no_ecn_pkts_0", 3),
+        ("ixe_tc_req_no_ecn_pkts_0", 2),
+    ];
+    let response = [
+        "pct_ptls_response",
+        "hni_pkts_sent_by_tc_1",
+        "pct_responses_received",
+        "ixe_rx_ptl_response_pkt",
+        "hni_pkts_recv_by_tc_1",
+        "ixe_tc_rsp_no_ecn_pkts_1",
+    ]
+    .map(|name| (name, 1));
     assert_eq!(
         news(&rig),
         sorted(&[&commands, &events, &sent, &received, &requests, &arrived, &response, &matched])
@@ -265,12 +308,35 @@ fn counts_commands_events_and_packets() {
     assert_eq!(rig.eq.wait().code(), C_RC_OK);
     assert_eq!(rig.teq.wait().kind(), C_EVENT_PUT);
     // A NOOP fills the slot of each command.
-    let commands = [(TX_COMMANDS, 4), (524, 4), (592, 1), (604, 1)];
-    let events = [(800, 2), (904, 1), (EVENT_ACK, 1)];
-    let sent = [(1537, 2), (1546, 1), (1547, 1)];
-    let received = [(1556, 2), (1573, 1), (1574, 1), (WRITES, 4)];
-    let requests = [675, 1809, 1632, 1810, 1830].map(|number| (number, 1));
-    let arrived = [(1178, 1), (1640, 1), (1220, 2), (1232, 1)];
+    let commands = [
+        ("cq_success_tx_cntr", 4),
+        ("cq_num_idc_cmds_0", 4),
+        ("cq_num_ll_ops_successful_0", 1),
+        ("cq_num_ll_ops_received_0", 1),
+    ];
+    let events =
+        [("ee_events_enqueued_cntr_0", 2), ("ee_event_put_cntr", 1), ("ee_event_ack_cntr", 1)];
+    let sent = [("hni_tx_ok_opt", 2), ("hni_tx_ok_64", 1), ("hni_tx_ok_65_to_127", 1)];
+    let received = [
+        ("hni_rx_ok_opt", 2),
+        ("hni_rx_ok_64", 1),
+        ("hni_rx_ok_65_to_127", 1),
+        ("parbs_tarb_pi_posted_pkts", 4),
+    ];
+    let requests = [
+        "pct_req_unordered",
+        "oxe_ioi_pkts_unordered",
+        "hni_pkts_sent_by_tc_0",
+        "oxe_ptl_tx_put_msgs_tsc_0",
+        "oxe_ptl_tx_put_pkts_tsc_0",
+    ]
+    .map(|name| (name, 1));
+    let arrived = [
+        ("ixe_rx_ptl_restricted_pkt", 1),
+        ("hni_pkts_recv_by_tc_0", 1),
+        ("ixe_pool_no_ecn_pkts_0", 2),
+        ("ixe_tc_req_no_ecn_pkts_0", 1),
+    ];
     assert_eq!(
         news(&rig),
         sorted(&[&commands, &events, &sent, &received, &requests, &arrived, &response, &matched])
@@ -288,14 +354,20 @@ fn counts_commands_events_and_packets() {
     queue.emit(&cq(C_CMD_CQ_NOOP, 0));
     queue.issue(&cq(15, 0));
     queue.wait_error();
-    let commands = [(TX_COMMANDS, 1), (482, 1), (513, 1), (535, 1), (560, 1)];
+    let commands = [
+        ("cq_success_tx_cntr", 1),
+        ("cq_fail_tx_cntr", 1),
+        ("cq_num_tx_cmd_op_errors", 1),
+        ("cq_num_cq_cmds_3", 1),
+        ("cq_cq_cmd_counts_0", 1),
+    ];
     assert_eq!(news(&rig), sorted(&[&commands]));
     assert_eq!(call!(cxil_destroy_cmdq(queue.handle)), 0);
     assert_eq!(news(&rig), []);
     let queue = failing(0);
     queue.store_doorbell(9999);
     queue.wait_error();
-    assert_eq!(news(&rig), [(488, 1)]);
+    assert_eq!(news(&rig), [("cq_wr_ptr_updt_err_cntr", 1)]);
     // The counters are of the NIC.
     let second = Device::open();
     assert_eq!(changes(&all(rig.dev), &all(second.0)), []);
@@ -331,27 +403,27 @@ fn counts_triggers_resizes_and_drops() {
     assert_eq!(call!(cxil_destroy_evtq(eq.handle)), 0);
     let all_triggers = triggers + 1;
     let commands = [
-        (TX_COMMANDS, all_triggers),
-        (608, all_triggers),
-        (612, all_triggers),
-        (629, all_triggers),
-        (636 + C_CMD_CT_TRIG_EVENT, all_triggers),
-        (626, 1),
+        ("cq_success_tx_cntr", all_triggers),
+        ("tou_success_cntr", all_triggers),
+        ("tou_cq_tou_num_cmds", all_triggers),
+        ("tou_num_trig_cmds_1", all_triggers),
+        ("tou_ct_cmd_counts_8", all_triggers),
+        ("tou_num_doorbell_writes", 1),
     ];
     // The last event was dropped.
     let events = [
-        (800, triggers + 1),
-        (812, 1),
-        (816, 1),
-        (832, 1),
-        (922, triggers),
-        (934, 1),
-        (WRITES, triggers + 1),
+        ("ee_events_enqueued_cntr_0", triggers + 1),
+        ("ee_events_dropped_ordinary_cntr_0", 1),
+        ("ee_eq_status_update_cntr_0", 1),
+        ("ee_eq_buffer_switch_cntr_0", 1),
+        ("ee_event_triggered_op_cntr", triggers),
+        ("ee_event_eq_switch_cntr", 1),
+        ("parbs_tarb_pi_posted_pkts", triggers + 1),
     ];
     assert_eq!(changes(&last, &all(rig.dev)), sorted(&[&commands, &events]));
 }
 
-fn sorted(parts: &[&[(u32, u64)]]) -> Vec<(u32, u64)> {
+fn sorted<'a>(parts: &[&[(&'a str, u64)]]) -> Vec<(&'a str, u64)> {
     let mut all = parts.concat();
     all.sort_unstable();
     all

@@ -2,25 +2,15 @@
 
 use crate::driver::prelude::*;
 use crate::snapshots::counter as file_counter;
-use crate::telemetry::counter;
-
-const FLUSHES: u32 = 1305;
-const RESTRICTED_PACKETS: u32 = 1178;
-const CACHE_HITS: u32 = 1047;
-const CODE_WORDS: u32 = 1668;
 
 /// Runs `work`, and returns how much each of these counters rose.
-fn rises<const N: usize>(
-    rig: &mut Rig,
-    numbers: [u32; N],
-    work: impl FnOnce(&mut Rig),
-) -> [u64; N] {
-    let before = numbers.map(|number| counter(rig.dev, number));
+fn rises<const N: usize>(rig: &mut Rig, names: [&str; N], work: impl FnOnce(&mut Rig)) -> [u64; N] {
+    let before = names.map(|name| counter(rig.dev, name));
     work(rig);
     let mut at = 0;
-    numbers.map(|number| {
+    names.map(|name| {
         at += 1;
-        counter(rig.dev, number) - before[at - 1]
+        counter(rig.dev, name) - before[at - 1]
     })
 }
 
@@ -46,25 +36,25 @@ fn counts_flushed_operations() {
     let (mut rig, source, _) = Rig::with_target();
     let eq = rig.eq.number;
     let dfa = rig.dfa(0);
-    let numbers = [FLUSHES, RESTRICTED_PACKETS, CACHE_HITS];
+    let names = ["ixe_dmawr_flush_reqs", "ixe_rx_ptl_restricted_pkt", "lpe_plec_hits"];
     for flush in [true, false] {
         let flushed = |operations| if flush { operations } else { 0 };
         // One put at a time, and many to the entry of the last one.
         let restricted = rig.nomatch_put(&source, 0, 3000, |put| _ = put.set_flush(flush));
-        let rose = rises(&mut rig, numbers, |rig| {
+        let rose = rises(&mut rig, names, |rig| {
             for _ in 0..5 {
                 assert_eq!(rig.code(&restricted), C_RC_OK);
             }
         });
         assert_eq!(rose, [flushed(5), 10, 5]);
         let unrestricted = rig.dma_put(&source, 0, 0, |put| _ = put.set_flush(flush));
-        let rose = rises(&mut rig, numbers, |rig| {
+        let rose = rises(&mut rig, names, |rig| {
             for _ in 0..3 {
                 assert_eq!(rig.code(&unrestricted), C_RC_OK);
             }
         });
         assert_eq!(rose, [flushed(3), 0, 3]);
-        let rose = rises(&mut rig, numbers, |rig| {
+        let rose = rises(&mut rig, names, |rig| {
             rig.tx.emit(&c_state(eq, true, |state| _ = state.set_flush(flush)));
             rig.tx.emit(&idc_put(dfa, 0, &[1; 8]));
             rig.tx.ring();
@@ -75,7 +65,7 @@ fn counts_flushed_operations() {
     // A put that fails writes nothing.
     let beyond =
         rig.dma_put(&source, 0, 8, |put| _ = put.set_flush(true).set_remote_offset(PAGE as u64));
-    let rose = rises(&mut rig, [FLUSHES], |rig| {
+    let rose = rises(&mut rig, ["ixe_dmawr_flush_reqs"], |rig| {
         assert_eq!(rig.code(&beyond), C_RC_NO_SPACE);
     });
     assert_eq!(rose, [0]);
@@ -113,7 +103,16 @@ fn counts_results_of_matching() {
     .is(C_EVENT_LINK, C_RC_OK);
     let (dfa, ext) = to_matching(&rig);
     // Requests, matched; used once, locally managed; PRIORITY, OVERFLOW; truncated; no match.
-    let numbers = [1064, 1068, 1072, 1076, 1080, 1084, 1128, 1017];
+    let names = [
+        "lpe_net_match_requests_0",
+        "lpe_net_match_success_0",
+        "lpe_net_match_useonce_0",
+        "lpe_net_match_local_0",
+        "lpe_net_match_priority_0",
+        "lpe_net_match_overflow_0",
+        "lpe_num_truncated_0",
+        "lpe_err_entry_not_found_no_match_in_overflow",
+    ];
     for (bits, expected, code) in [
         (1, [1, 1, 0, 0, 1, 0, 0, 0], C_RC_OK),
         (2, [1, 1, 1, 1, 1, 0, 1, 0], C_RC_OK),
@@ -123,7 +122,7 @@ fn counts_results_of_matching() {
         let put = rig.dma_put(&source, 0, 200, |put| {
             _ = put.set_dfa(dfa).set_index_ext(ext).set_match_bits(bits)
         });
-        let rose = rises(&mut rig, numbers, |rig| assert_eq!(rig.code(&put), code));
+        let rose = rises(&mut rig, names, |rig| assert_eq!(rig.code(&put), code));
         assert_eq!(rose, expected, "{bits}");
     }
     // One, two, and with the list entry of bits 2 used up, two at each of the others.
@@ -136,17 +135,24 @@ fn counts_results_of_matching() {
             .set_index_ext(ext)
             .set_match_bits(3);
     });
-    let rose = rises(&mut rig, numbers, |rig| {
+    let rose = rises(&mut rig, names, |rig| {
         assert_eq!(rig.code(&put), C_RC_OK);
     });
     assert_eq!(rose, [1, 1, 0, 1, 0, 1, 0, 0]);
-    assert_eq!(counter(rig.dev, CACHE_HITS), 0);
+    assert_eq!(counter(rig.dev, "lpe_plec_hits"), 0);
     // Gets and atomics by kind; an operation that the entry does not allow.
-    let numbers = [999, 1000, 1001, 1013, 992, 993];
+    let names = [
+        "lpe_get_cmds",
+        "lpe_amo_cmds",
+        "lpe_famo_cmds",
+        "lpe_err_op_violation",
+        "lpe_success_cntr",
+        "lpe_fail_cntr",
+    ];
     let get = rig.dma_put(&source, 0, 8, |get| {
         get.set_opcode(C_CMD_GET as u8).set_dfa(dfa).set_index_ext(ext).set_match_bits(1);
     });
-    let rose = rises(&mut rig, numbers, |rig| {
+    let rose = rises(&mut rig, names, |rig| {
         assert_eq!(rig.run(&get).code(), C_RC_OP_VIOLATION);
     });
     assert_eq!(rose, [1, 0, 0, 1, 0, 1]);
@@ -162,7 +168,7 @@ fn counts_results_of_matching() {
                 .set_match_bits(1)
                 .set_eq(eq);
         });
-        let rose = rises(&mut rig, numbers, |rig| _ = rig.run(&sum));
+        let rose = rises(&mut rig, names, |rig| _ = rig.run(&sum));
         assert_eq!(rose, expected, "fetching {fetching}");
     }
 }
@@ -174,17 +180,26 @@ fn counts_refused_operations() {
     let source = rig.buffer(PAGE);
     let put = rig.dma_put(&source, 0, 8, |_| {});
     // No portal, a portal without an entry, a portal that flow control disables.
-    let unresolved = rises(&mut rig, [1326, 1064], |rig| {
-        assert_eq!(rig.code(&put), C_RC_PTLTE_NOT_FOUND);
-    });
+    let unresolved =
+        rises(&mut rig, ["rmu_ptl_no_ptlte_cntr", "lpe_net_match_requests_0"], |rig| {
+            assert_eq!(rig.code(&put), C_RC_PTLTE_NOT_FOUND);
+        });
     assert_eq!(unresolved, [1, 0]);
     for (flow_control, code, expected) in
         [(0, C_RC_ENTRY_NOT_FOUND, [0, 1, 0]), (1, C_RC_PT_DISABLED, [1, 0, 0])]
     {
         let portal = rig.enabled(0, |options| options.set_en_flowctrl(flow_control));
-        let rose = rises(&mut rig, [1011, 1017, 1326], |rig| {
-            assert_eq!(rig.code(&put), code);
-        });
+        let rose = rises(
+            &mut rig,
+            [
+                "lpe_err_pt_disabled_no_match_in_overflow",
+                "lpe_err_entry_not_found_no_match_in_overflow",
+                "rmu_ptl_no_ptlte_cntr",
+            ],
+            |rig| {
+                assert_eq!(rig.code(&put), code);
+            },
+        );
         assert_eq!(rose, expected);
         rig.teq.discard();
         portal.close();
@@ -197,8 +212,14 @@ fn counts_target_commands_by_result() {
     let mut rig = Rig::new();
     let sink = rig.buffer(PAGE);
     let portal = matching(&mut rig, &sink, |_| {});
-    let numbers = [1063, 1014, 1058, 1061, 1022];
-    let rose = rises(&mut rig, numbers, |rig| {
+    let names = [
+        "lpe_unlink_success",
+        "lpe_err_entry_not_found_unlink_failed",
+        "lpe_search_fail",
+        "lpe_search_delete_fail",
+        "lpe_err_search_no_match",
+    ];
+    let rose = rises(&mut rig, names, |rig| {
         rig.unlink(portal, 0).is(C_EVENT_UNLINK, C_RC_OK);
         rig.unlink(portal, 0).is(C_EVENT_UNLINK, C_RC_ENTRY_NOT_FOUND);
         for opcode in [C_CMD_TGT_SEARCH, C_CMD_TGT_SEARCH_AND_DELETE] {
@@ -223,8 +244,14 @@ fn counts_rendezvous_puts() {
         put.set_opcode(C_CMD_RENDEZVOUS_PUT as u8).set_dfa(dfa).set_index_ext(ext);
     });
     // The get of the NIC finds no portal at the source.
-    let numbers = [998, 1120, 1124, 1820, 1326];
-    let rose = rises(&mut rig, numbers, |rig| {
+    let names = [
+        "lpe_rendezvous_put_cmds",
+        "lpe_rndzv_puts_0",
+        "lpe_rndzv_puts_offloaded_0",
+        "oxe_ptl_tx_get_msgs_tsc_0",
+        "rmu_ptl_no_ptlte_cntr",
+    ];
+    let rose = rises(&mut rig, names, |rig| {
         assert_eq!(rig.code(&put), C_RC_OK);
         wait_for("the REPLY", || rig.teq.poll().filter(|event| event.kind() == C_EVENT_REPLY));
     });
@@ -241,10 +268,14 @@ fn counts_packets_by_priority() {
         let profile = profile(rig.lni, VNI, class).expect("a profile");
         rig.tx.emit_lcid(lcid(profile));
         let put = rig.dma_put(&source, 0, 8, |_| {});
-        let numbers = [0, 2, 4].map(|of| 1632 + of);
-        let others = [1633 + priority, 1640 + priority, 1641 + priority];
+        let sent = ["hni_pkts_sent_by_tc_0", "hni_pkts_sent_by_tc_2", "hni_pkts_sent_by_tc_4"];
+        let others = [
+            &*format!("hni_pkts_sent_by_tc_{}", priority + 1),
+            &*format!("hni_pkts_recv_by_tc_{priority}"),
+            &*format!("hni_pkts_recv_by_tc_{}", priority + 1),
+        ];
         let mut more = [0; 3];
-        let rose = rises(&mut rig, numbers, |rig| {
+        let rose = rises(&mut rig, sent, |rig| {
             more = rises(rig, others, |rig| assert_eq!(rig.code(&put), C_RC_OK));
         });
         assert_eq!(rose, [0, 2, 4].map(|of| u64::from(of == priority)));
@@ -262,7 +293,8 @@ fn counts_lost_packets() {
     for _ in 0..100 {
         rig.run(&put);
     }
-    let (timeouts, retries) = (counter(rig.dev, 702), counter(rig.dev, 705));
+    let (timeouts, retries) =
+        (counter(rig.dev, "pct_spt_timeouts"), counter(rig.dev, "pct_retry_srb_requests"));
     // 25 on average, of which those that are the fifth are not sent again.
     assert!((5..60).contains(&timeouts), "{timeouts}");
     assert!((5..=timeouts).contains(&retries), "{retries}");
@@ -272,12 +304,12 @@ fn counts_lost_packets() {
 fn receives_code_words_while_link_is_up() {
     alone!();
     let dev = open(0);
-    let before = counter(dev, CODE_WORDS);
-    wait_for("code words", || (counter(dev, CODE_WORDS) > before).then_some(()));
+    let before = counter(dev, "hni_pcs_good_cw");
+    wait_for("code words", || (counter(dev, "hni_pcs_good_cw") > before).then_some(()));
     close(dev);
     // SAFETY: nothing in this process reads the environment meanwhile.
     unsafe { std::env::set_var("CXIDIAG_FAULTS", "down=0ns") };
     let dev = open(0);
-    assert_eq!(counter(dev, CODE_WORDS), 0);
+    assert_eq!(counter(dev, "hni_pcs_good_cw"), 0);
     close(dev);
 }

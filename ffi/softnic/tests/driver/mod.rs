@@ -21,6 +21,7 @@ pub mod memory;
 pub mod queue;
 pub mod rig;
 pub mod target_event;
+pub mod telemetry;
 
 /// What nearly every test uses.
 pub mod prelude {
@@ -44,6 +45,7 @@ pub mod prelude {
     pub use super::queue::{Queue, Store, options};
     pub use super::rig::*;
     pub use super::target_event::*;
+    pub use super::telemetry::{counter, name, number};
     pub use super::{progress, wait_for};
 }
 

@@ -4,16 +4,9 @@
 use crate::driver::prelude::*;
 use std::time::{Duration, Instant};
 
-const READS: u32 = 1355;
-const WRITES_BLOCKED: u32 = 1356;
-const READS_BLOCKED: u32 = 1357;
-
-fn counter(rig: &Rig, number: u32) -> u64 {
-    let mut value = 0;
-    let code = call!(cxil_read_cntr(rig.dev, number, &mut value, null_mut()));
-    assert_eq!(code, 0, "{number}");
-    value
-}
+const READS: &str = "parbs_tarb_pi_non_posted_pkts";
+const WRITES_BLOCKED: &str = "parbs_tarb_pi_posted_blocked_cnt";
+const READS_BLOCKED: &str = "parbs_tarb_pi_non_posted_blocked_cnt";
 
 /// Puts from NIC 0, which has no fault, to NIC 1, and returns the time that they take.
 fn puts_to_other_nic() -> Duration {
@@ -68,7 +61,7 @@ fn reads_of_host_memory_take_time() {
         assert_eq!(rig.code(&dma), C_RC_OK);
     }
     assert!(begin.elapsed() >= 4 * TIME);
-    let reads = |rig: &Rig| [READS, READS_BLOCKED].map(|number| counter(rig, number));
+    let reads = |rig: &Rig| [READS, READS_BLOCKED].map(|name| counter(rig.dev, name));
     // Cycles of the clock of Cassini 2, 1.1 GHz (health.md 1.2).
     let time = TIME.as_nanos() as u64 * 11 / 10;
     assert_eq!(reads(&rig), [4, 4 * time]);
@@ -97,7 +90,7 @@ fn target_of_get_reads_host_memory() {
     let begin = Instant::now();
     rig.run(&get).is(C_EVENT_REPLY, C_RC_OK);
     assert!(begin.elapsed() >= Duration::from_millis(20));
-    assert_eq!([&rig, &target].map(|rig| counter(rig, READS)), [0, 1]);
+    assert_eq!([&rig, &target].map(|rig| counter(rig.dev, READS)), [0, 1]);
 }
 
 #[test]
@@ -113,7 +106,7 @@ fn writes_to_host_memory_take_time() {
         assert_eq!(rig.code(&put), C_RC_OK);
     }
     assert!(begin.elapsed() >= 4 * Duration::from_millis(5));
-    let blocked = [&rig, &target].map(|rig| counter(rig, WRITES_BLOCKED));
+    let blocked = [&rig, &target].map(|rig| counter(rig.dev, WRITES_BLOCKED));
     assert_eq!(blocked, [0, 4 * 5_500_000]);
 }
 
@@ -131,7 +124,14 @@ fn wakes_up_to_send() {
 /// The counters of translations: misses of ordinary pages, misses of reads and of writes, requests
 /// of reads and of writes.
 fn translations(rig: &Rig) -> [u64; 5] {
-    [354, 370, 371, 381, 382].map(|number| counter(rig, number))
+    [
+        "atu_cache_miss_0",
+        "atu_cache_miss_oxe",
+        "atu_cache_miss_ixe",
+        "atu_client_req_oxe",
+        "atu_client_req_ixe",
+    ]
+    .map(|name| counter(rig.dev, name))
 }
 
 #[test]
@@ -197,16 +197,16 @@ fn class_has_its_share_of_bandwidth() {
     let (source, sink) = (rig.buffer(512 << 10), rig.buffer(512 << 10));
     rig.target(0, &sink);
     let put = rig.dma_put(&source, 0, 512 << 10, |_| {});
-    const HELD: [u32; 2] = [1745, 1747];
+    const HELD: [&str; 2] = ["oxe_stall_ts_no_out_crd_tsc_0", "oxe_stall_ts_no_out_crd_tsc_2"];
     assert_eq!(rig.code(&put), C_RC_OK);
-    assert_eq!(HELD.map(|number| counter(rig, number)), [0, 0]);
+    assert_eq!(HELD.map(|name| counter(rig.dev, name)), [0, 0]);
     let mut queue = queue_of_class(rig, CXI_TC_LOW_LATENCY);
     let begin = Instant::now();
     queue.issue(&put);
     assert_eq!(rig.eq.wait().code(), C_RC_OK);
     // 256 packets of 2112 bytes.
     assert!(begin.elapsed() >= Duration::from_micros(27_033));
-    let [other, held] = HELD.map(|number| counter(rig, number));
+    let [other, held] = HELD.map(|name| counter(rig.dev, name));
     assert_eq!(other, 0);
     assert!(held >= 20_000_000, "{held} ns");
 }
@@ -221,17 +221,17 @@ fn flow_control_of_the_fabric_stops_packets_to_another_nic() {
     target.target(0, &sink);
     let own_sink = rig.buffer(64 << 10);
     rig.target(0, &own_sink);
-    const STALLED: u32 = 1785;
-    const STOPS: u32 = 1584;
+    const STALLED: &str = "oxe_stall_fgfc_blk_0";
+    const STOPS: &str = "hni_fgfc_port";
     let loopback = rig.dma_put(&source, 0, 64 << 10, |_| {});
     assert_eq!(rig.code(&loopback), C_RC_OK);
-    assert_eq!([STALLED, STOPS].map(|number| counter(&rig, number)), [0, 0]);
+    assert_eq!([STALLED, STOPS].map(|name| counter(rig.dev, name)), [0, 0]);
     let put = rig.put_to(target.dfa(0), &source, 64 << 10);
     let begin = Instant::now();
     assert_eq!(rig.code(&put), C_RC_OK);
     assert!(begin.elapsed() >= Duration::from_micros(2621));
     // 32 packets, three quarters of the time.
-    let [stalled, stops] = [STALLED, STOPS].map(|number| counter(&rig, number));
+    let [stalled, stops] = [STALLED, STOPS].map(|name| counter(rig.dev, name));
     assert!(stops >= 31 && stalled >= 1_900_000, "{stops} stops, {stalled} ns");
 }
 
@@ -247,11 +247,11 @@ fn class_waits_on_the_way_to_another_nic() {
     assert_eq!(rig.code(&put), C_RC_OK);
     assert!(begin.elapsed() >= Duration::from_millis(40), "there and back");
     // All that arrived has a mark of congestion.
-    const MARKED_REQUESTS: u32 = 1224;
-    const UNMARKED_REQUESTS: u32 = 1232;
-    const MARKED_IN_POOL: u32 = 1216;
+    const MARKED_REQUESTS: &str = "ixe_tc_req_ecn_pkts_0";
+    const UNMARKED_REQUESTS: &str = "ixe_tc_req_no_ecn_pkts_0";
+    const MARKED_IN_POOL: &str = "ixe_pool_ecn_pkts_0";
     let marks = [MARKED_REQUESTS, UNMARKED_REQUESTS, MARKED_IN_POOL];
-    assert_eq!(marks.map(|number| counter(&target, number)), [1, 0, 1]);
+    assert_eq!(marks.map(|name| counter(target.dev, name)), [1, 0, 1]);
 }
 
 #[test]

@@ -38,12 +38,13 @@ impl Port {
         self.requested() != self.pages.word32(ANSWERED_AT).load(Ordering::Relaxed)
     }
 
-    /// Publishes the counts of the owner, which answers all requests so far.
-    pub fn publish_counts(&self, counts: impl Iterator<Item = u64>) {
+    /// Publishes the counts of the owner with their places in
+    /// [`counter_names::all`](crate::counter_names::all), which answers all requests so far. The
+    /// counts at other places stay 0.
+    pub fn publish_counts(&self, counts: impl Iterator<Item = (usize, u64)>) {
         let requested = self.requested();
-        for (index, count) in counts.enumerate() {
-            let at = VALUES_AT + 8 * index;
-            self.pages.word(at).store(count, Ordering::Relaxed);
+        for (place, count) in counts {
+            self.pages.word(VALUES_AT + 8 * place).store(count, Ordering::Relaxed);
         }
         self.answer(requested);
     }

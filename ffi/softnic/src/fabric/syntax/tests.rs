@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use cxi_sys::{C_RC_NO_SPACE, C_RC_PERM_VIOLATION, C_RC_PT_DISABLED};
@@ -258,13 +259,29 @@ fn rejects_invalid_items_by_variable() {
     }
 }
 
+/// The tables of the document have the same forms of items, and the manual page has their names.
 #[test]
-fn documents_every_item() {
-    for page in ["docs/software-nic.md", "packaging/man/cxi-softnic.1"] {
-        let path = format!("{}/../../{page}", env!("CARGO_MANIFEST_DIR"));
-        let text = std::fs::read_to_string(path).unwrap().replace("\\-", "-");
-        for (name, _) in LINK.iter().chain(FAULTS) {
-            assert!(text.contains(&format!("{name}=")), "{page}: {name}");
+fn documents_have_the_forms_of_all_items() {
+    let read = |page: &str| {
+        std::fs::read_to_string(format!("{}/../../{page}", env!("CARGO_MANIFEST_DIR"))).unwrap()
+    };
+    let (document, manual) = (read("docs/software-nic.md"), read("packaging/man/cxi-softnic.1"));
+    let manual = manual.replace("\\-", "-");
+    for (variable, table) in [("CXIDIAG_LINK", &LINK[1..]), ("CXIDIAG_FAULTS", &FAULTS[1..])] {
+        let rows = document.split("\n\n").filter_map(|table| {
+            let (head, rows) = table.split_once("\n|---|")?;
+            head.trim().starts_with(&format!("| `{variable}` |")).then_some(rows)
+        });
+        let documented: BTreeSet<&str> = rows
+            .flat_map(str::lines)
+            .filter_map(|row| row.strip_prefix("| ")?.split(" | ").next())
+            .flat_map(|column| column.split('`').skip(1).step_by(2))
+            .filter(|form| !form.starts_with("nic="))
+            .collect();
+        let forms: BTreeSet<&str> = table.iter().flat_map(|item| item.form.split(" or ")).collect();
+        assert_eq!(documented, forms);
+        for item in table {
+            assert!(manual.contains(&format!("{}=", item.name())), "{}", item.name());
         }
     }
 }
@@ -277,7 +294,7 @@ fn names_what_is_allowed() {
     );
     assert_eq!(
         settings("speed=1", "").unwrap_err(),
-        "CXIDIAG_LINK: 'speed=1': expected an item NAME=VALUE with one of the names nic, latency, jitter, bandwidth"
+        "CXIDIAG_LINK: 'speed=1': expected one of nic=, latency=, jitter=, bandwidth="
     );
 }
 

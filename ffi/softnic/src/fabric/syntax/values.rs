@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use topology::grammar::{self, number, number_in, whole, whole_in};
+
 use crate::engine::{ReturnCode, return_codes};
 use crate::fabric::health::{
     BRIDGE_SPEEDS, LONGEST_FILE, MOST_PCIE_LINKS, MOST_PER_SECOND, PCIE_MAX, PCIE_WIDTHS,
@@ -52,50 +54,48 @@ fn pcie_link(text: &str) -> Option<PcieLink> {
 fn pcie_lanes(text: &str) -> Option<PcieLanes> {
     let (width, speed) = text.split_once('@')?;
     Some(PcieLanes {
-        width: whole(width).filter(|width| PCIE_WIDTHS.contains(width))?,
-        speed: number(speed).filter(|speed| BRIDGE_SPEEDS.contains(speed))?,
+        width: one_of(&PCIE_WIDTHS, whole(width))?,
+        speed: one_of(&BRIDGE_SPEEDS, number(speed))?,
     })
 }
 
-pub fn error(value: &str) -> Option<InjectedError> {
-    let (code, selection) = if let Some((code, number)) = value.split_once('@') {
-        let number = whole(number).filter(|&number| number > 0)?;
-        (code, Selection::Number(number))
-    } else {
-        let (code, chance) = value.split_once(':')?;
-        (code, Selection::Probability(probability(chance)?))
-    };
+/// Returns a value if it is one of these.
+pub fn one_of<T: PartialEq>(values: &[T], value: Option<T>) -> Option<T> {
+    value.filter(|value| values.contains(value))
+}
+
+/// Parses the word that names why a link does not come up.
+pub fn cause(text: &str) -> Option<String> {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    let is_word = !text.is_empty() && text.bytes().all(is_part);
+    is_word.then(|| text.to_owned())
+}
+
+pub fn error(text: &str) -> Option<InjectedError> {
+    if let Some((code, number)) = refusal(text) {
+        return Some(InjectedError { code, selection: Selection::Number(number) });
+    }
+    let (code, chance) = text.split_once(':')?;
+    let selection = Selection::Probability(probability(chance)?);
     Some(InjectedError { code: failure(code)?, selection })
 }
 
-/// Parses the return code of a failure, a name or a number.
-pub fn failure(text: &str) -> Option<ReturnCode> {
-    return_codes::of_failure(text).or_else(|| number_of_failure(text))
+/// Parses a return code and the number of the operation or command that it is for.
+pub fn refusal(text: &str) -> Option<(ReturnCode, u64)> {
+    let (code, number) = text.split_once('@')?;
+    Some((failure(code)?, whole_in(1..=u64::MAX, number)?))
 }
 
-/// Parses the number of a return code, 2 to 63, with or without a name. 0 and 1 are not failures.
-fn number_of_failure(text: &str) -> Option<ReturnCode> {
-    let code = whole(text).filter(|code| (2..64).contains(code))?;
-    Some(code as ReturnCode)
+/// Parses the return code of a failure, a name or a number.
+///
+/// Numbers from 2 to 63 may have no name. 0 and 1 are not failures.
+fn failure(text: &str) -> Option<ReturnCode> {
+    let number = || whole_in(2..=63, text).map(|code| code as ReturnCode);
+    return_codes::of_failure(text).or_else(number)
 }
 
 pub fn number_of_nic(text: &str) -> Option<u32> {
-    whole(text).filter(|number| *number < 100).map(|number| number as u32)
-}
-
-pub fn whole(text: &str) -> Option<u64> {
-    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    digits.then(|| text.parse().ok()).flatten()
-}
-
-/// Parses decimal digits with an optional fraction.
-pub fn number(text: &str) -> Option<f64> {
-    let mut parts = text.split('.');
-    let digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    let valid = parts.next().is_some_and(digits)
-        && parts.next().is_none_or(digits)
-        && parts.next().is_none();
-    valid.then(|| text.parse().ok()).flatten()
+    whole_in(0..=99, text).map(|number| number as u32)
 }
 
 /// Parses `off`, the only value of items that take something away.
@@ -105,29 +105,21 @@ pub fn off(text: &str) -> Option<bool> {
 
 /// Parses a number per second.
 pub fn rate(text: &str) -> Option<f64> {
-    number(text).filter(|rate| *rate <= MOST_PER_SECOND)
+    number_in(0.0..=MOST_PER_SECOND, text)
 }
 
 pub fn probability(text: &str) -> Option<f64> {
-    number(text).filter(|chance| (0.0..=1.0).contains(chance))
+    number_in(0.0..=1.0, text)
 }
 
 /// Parses a time of at most an hour.
 pub fn time(text: &str) -> Option<Duration> {
-    const UNITS: [(&str, f64); 4] = [("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
-    let (value, unit) = UNITS
-        .iter()
-        .find_map(|(unit, seconds)| Some((number(text.strip_suffix(unit)?)?, seconds)))?;
-    let seconds = value * unit;
-    (seconds <= 3600.0).then(|| Duration::from_secs_f64(seconds))
+    grammar::nanoseconds(text).map(Duration::from_nanos)
 }
 
 /// Parses a bandwidth of at least 1 MB/s, below which a run would appear to hang.
 pub fn bandwidth(text: &str) -> Option<f64> {
-    const UNITS: [(&str, f64); 2] = [("MB/s", 1e6), ("GB/s", 1e9)];
-    let (value, unit) =
-        UNITS.iter().find_map(|(unit, bytes)| Some((number(text.strip_suffix(unit)?)?, bytes)))?;
-    Some(value * unit).filter(|rate| (1e6..=1e15).contains(rate))
+    grammar::bandwidth(text).filter(|rate| (1e6..=1e15).contains(rate))
 }
 
 /// Parses the name of a traffic class, and returns its number in packets.

@@ -50,18 +50,18 @@ pub unsafe extern "C" fn cxil_read_n_cntrs(
         if cntr.is_null() || value.is_null() || count == 0 {
             return Err(Errno::INVAL);
         }
-        let number = |index: usize| {
+        let place = |index: usize| {
             // SAFETY: the caller passes `count` numbers at `cntr`, of which this is one.
             let number = unsafe { *cntr.wrapping_add(index) };
-            u32::try_from(number).ok().filter(|&number| counter_names::is_in_library(number))
+            counter_names::place(u32::try_from(number).ok()?)
         };
-        let numbers: Option<Vec<u32>> = (0..count as usize).map(number).collect();
-        let numbers = numbers.ok_or(Errno::INVAL)?;
+        let places: Option<Vec<usize>> = (0..count as usize).map(place).collect();
+        let places = places.ok_or(Errno::INVAL)?;
         let counters = counters(device)?;
-        for (index, &number) in numbers.iter().enumerate() {
-            let place = value.wrapping_add(index);
+        for (index, &place) in places.iter().enumerate() {
+            let to = value.wrapping_add(index);
             // SAFETY: the caller passes room for `count` values at `value`, of which this is one.
-            unsafe { place.write(counters.value(number)) };
+            unsafe { to.write(counters.values()[place]) };
         }
         stamp(from_c!(optional_output(ts)));
         Ok(())
@@ -83,10 +83,11 @@ pub unsafe extern "C" fn cxil_read_all_cntrs(
         }
         let counters = counters(device)?;
         for number in 0..C1_CNTR_SIZE {
-            let place = value.wrapping_add(number as usize);
+            let count = counter_names::place(number).map_or(0, |place| counters.values()[place]);
+            let to = value.wrapping_add(number as usize);
             // SAFETY: the caller passes room for `C1_CNTR_SIZE` values at `value`, of which this is
             // one.
-            unsafe { place.write(counters.value(number)) };
+            unsafe { to.write(count) };
         }
         stamp(from_c!(optional_output(ts)));
         Ok(())
