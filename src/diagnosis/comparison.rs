@@ -4,8 +4,9 @@
 use std::collections::BTreeMap;
 
 use crate::columns::Column;
-use crate::flows::{heaps, middle};
+use crate::flows::heaps;
 use crate::procedure::TestCode;
+use facts::robust::lower_median;
 
 /// Ratio of latencies from which on a culprit is slower, and up to which it is not (jobs.md 3.4).
 const SLOWER: f64 = 1.3;
@@ -326,7 +327,7 @@ fn flows(column: Column, figures: &Figures) -> Option<Comparison> {
         (Column::FastFlows, Some((_, fast))) => fast,
         (_, Some((slow, _))) => slow,
     };
-    let middle_of = |all: &[f64]| (!all.is_empty()).then(|| middle(all)).into_iter().collect();
+    let middle_of = |all: &[f64]| lower_median(all).into_iter().collect();
     let medians =
         Figures { own: middle_of(&own), others: middle_of(&figures.others), ..figures.clone() };
     ratio(column, &medians)

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::readings::{Reading, State};
+use facts::robust::{lower_median, sorted};
 
 /// Code of the reading about heaps.
 pub const FLOW_HEAPS: &str = "flow-heaps";
@@ -33,8 +34,7 @@ pub struct Flow {
 
 /// Returns the slow and the fast ones of these rates; `None` if they do not fall into two heaps.
 pub fn heaps(rates: &[f64]) -> Option<(Vec<f64>, Vec<f64>)> {
-    let mut sorted = rates.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    let sorted = sorted(rates);
     let last = sorted.len().checked_sub(LEAST_OF_HEAP)?;
     let gap = |at: &usize| sorted[*at] / sorted[*at - 1];
     let widest = (LEAST_OF_HEAP..=last).max_by(|one, other| gap(one).total_cmp(&gap(other)))?;
@@ -65,7 +65,7 @@ pub fn reading(flows: &[Flow]) -> Option<Reading> {
     let value = format!("{} of {}", slow.len(), flows.len());
     let text = format!(
         "{value} ordered flows are {:.1} times as slow as the others",
-        middle(&fast) / middle(&slow)
+        lower_median(&fast)? / lower_median(&slow)?
     );
     Some(of_state(State::Suspect, value, text))
 }
@@ -79,14 +79,6 @@ fn is_of_nics(flows: &[Flow], is_slow: impl Fn(&Flow) -> bool) -> bool {
     let is_good = |flow: &&Flow| ends(flow).iter().all(|end| good.contains(end));
     let left = flows.iter().filter(|flow| is_slow(flow)).filter(is_good);
     left.count() < LEAST_OF_HEAP
-}
-
-/// Returns the median of these figures, the lower one of two; 0 without any.
-pub fn middle(figures: &[f64]) -> f64 {
-    let mut sorted = figures.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let place = sorted.len().saturating_sub(1) / 2;
-    sorted.get(place).copied().unwrap_or_default()
 }
 
 fn of_state(state: State, value: String, text: String) -> Reading {

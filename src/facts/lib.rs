@@ -63,6 +63,7 @@ pub mod phase;
 pub mod platform;
 pub mod rate;
 pub mod release;
+pub mod robust;
 pub mod size;
 pub mod text;
 pub mod threads;

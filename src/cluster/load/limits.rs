@@ -1,7 +1,7 @@
 //! The limits of figures under load (load.md 3.7).
 
 use super::findings::Grade;
-use super::statistics::{deviation, median};
+use facts::robust::{median, sigma};
 
 /// A limit of good figures, and a limit of slow ones. Figures beyond the second one are bad.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,7 +85,7 @@ impl EqualParts {
     /// Creates the distribution of these figures.
     pub fn new(figures: &[f64]) -> Self {
         let middle = median(figures).unwrap_or(0.0);
-        Self { count: figures.len(), median: middle, deviation: deviation(figures, middle) }
+        Self { count: figures.len(), median: middle, deviation: sigma(figures, middle) }
     }
 
     /// Returns whether a figure lies far below the distribution. Fewer than 8 figures have no

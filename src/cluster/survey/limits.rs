@@ -11,10 +11,11 @@ use super::observation::{Observation, Reading, statistics};
 use super::population::{LEAST_FIGURES, Sorted};
 use super::residual::PairResidual;
 use super::result_store::ResultStore;
-use super::robust::{lower_median, rank_correlation, score_limit, upper_spread};
+use super::robust::{rank_correlation, score_limit, upper_spread};
 use super::roster::Roster;
 use super::selection::select;
 use crate::location::Class;
+use facts::robust::lower_median;
 
 /// Ratio to the retries of a good pair above which retries are outside the limit.
 const MANY_RETRIES: f64 = 10.0;
@@ -269,11 +270,13 @@ impl ResultStore {
             let good = own().filter(|index| !selected.is_explained[*index]);
             let good: Vec<f64> = good.map(|index| selected.rest[index]).collect();
             let count = good.len();
-            let shift = if good.is_empty() { 0.0 } else { lower_median(good) };
-            let spread = upper_spread(own().map(|index| selected.rest[index]).collect());
+            let shift = lower_median(&good).unwrap_or(0.0);
+            let spread =
+                upper_spread(&own().map(|index| selected.rest[index]).collect::<Vec<f64>>());
             let centre = fit.centres[class as usize].unwrap_or_default() + shift;
             let of_class = pairs.iter().filter(|one| one.class == class);
-            let waiting = lower_median(of_class.map(|one| one.waiting(statistic)).collect());
+            let waits: Vec<f64> = of_class.map(|one| one.waiting(statistic)).collect();
+            let waiting = lower_median(&waits).unwrap_or(f64::NAN);
             let is_good = |(one, reading): &(&Observation, Reading)| {
                 one.class == class && reading.cost - centre < self.ratio(test)
             };

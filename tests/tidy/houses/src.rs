@@ -55,6 +55,7 @@ pub const FACTS: Package = Package {
                 ("platform", "the kinds of NICs, and what each kind allows"),
                 ("rate", "rates that a run is to keep: intended start times"),
                 ("release", "the sources that this program was built from"),
+                ("robust", "robust statistics: medians, spreads, quantiles"),
                 ("size", "sizes of operations in bytes"),
                 ("text", "texts from outside"),
                 ("threads", "threads of this program"),
@@ -85,7 +86,7 @@ pub const FACTS: Package = Package {
 pub const DIAGNOSIS: Package = Package {
     name: "diagnosis",
     directory: "src/diagnosis",
-    uses: &[],
+    uses: &["facts"],
     holds: "from a culprit to its cause: tests, causes, and what figures and files prove",
     must_not: "measure, read files or print",
     house: House {
