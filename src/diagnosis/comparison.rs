@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use crate::columns::Column;
 use crate::flows::heaps;
 use crate::procedure::TestCode;
+use facts::figures::{LEAST_BANDWIDTH, MOST_LATENCY};
 use facts::robust::lower_median;
 
 /// Ratio of latencies from which on a culprit is slower, and up to which it is not (jobs.md 3.4).
-const SLOWER: f64 = 1.3;
+const SLOWER: f64 = MOST_LATENCY;
 const SAME: f64 = 1.15;
 
 /// The same ratios for 99th percentiles, which few samples determine.
@@ -19,7 +20,7 @@ const SAME_TAIL: f64 = 1.5;
 /// Share of the bandwidth of good NICs below which a culprit is slower, and from which on it is not
 /// (jobs.md 3.4).
 const SLOWER_SHARE: f64 = 0.85;
-const SAME_SHARE: f64 = 0.93;
+const SAME_SHARE: f64 = LEAST_BANDWIDTH;
 
 /// Difference of latencies in nanoseconds that says nothing: the columns of the matrix call shorter
 /// additions the same.

@@ -45,7 +45,7 @@ pub mod histogram;
 mod impacts;
 mod incasts;
 mod isolation;
-mod limits;
+pub mod limits;
 mod names;
 mod pass;
 pub mod pattern;

@@ -15,6 +15,7 @@ use super::robust::{rank_correlation, score_limit, upper_spread};
 use super::roster::Roster;
 use super::selection::select;
 use crate::location::Class;
+use facts::figures::{LEAST_BANDWIDTH, MOST_LATENCY};
 use facts::robust::lower_median;
 
 /// Ratio to the retries of a good pair above which retries are outside the limit.
@@ -22,10 +23,6 @@ const MANY_RETRIES: f64 = 10.0;
 
 /// Part of the pairs that are certainly good. One bad NIC of four takes part in half of the pairs.
 const GOOD_PART: f64 = 0.25;
-
-/// Smallest ratios to good pairs that are outside the limit, without --sensitivity.
-const RATIO_OF_LATENCY: f64 = 1.3;
-const RATIO_OF_BANDWIDTH: f64 = 1.0 / 0.93;
 
 /// Fewest good pairs that show that a wait for CPUs does not lower bandwidths.
 const LEAST_HARMLESS: usize = 4;
@@ -137,7 +134,7 @@ fn limit_of_retries(retries: &Sorted) -> (f64, f64) {
 impl ResultStore {
     /// Returns the logarithm of the smallest ratio to good pairs that is outside the limit.
     pub fn ratio(&self, test: TestId) -> f64 {
-        let usual = if self.of_bandwidth(test) { RATIO_OF_BANDWIDTH } else { RATIO_OF_LATENCY };
+        let usual = if self.of_bandwidth(test) { 1.0 / LEAST_BANDWIDTH } else { MOST_LATENCY };
         self.sensitivity.unwrap_or(usual).ln()
     }
 
