@@ -9,6 +9,7 @@ use super::outcome::Problem;
 use facts::device::DeviceName;
 use facts::error::{Failure, UNDECIDED};
 use facts::host::host_name;
+use facts::time_of_day::{milliseconds, unix_ms};
 use node::nic::health::{Finding, Item, Verdict};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
@@ -167,7 +168,6 @@ impl Check {
         host: Vec<Finding>,
         examined: Vec<Examined>,
     ) -> Self {
-        let since_1970 = started.duration_since(SystemTime::UNIX_EPOCH);
         let devices = examined.into_iter().map(|of| DeviceResult {
             name: of.device.to_string(),
             is_software: of.is_software,
@@ -178,7 +178,7 @@ impl Check {
             schema_version: SCHEMA_VERSION,
             cxidiag_version: env!("CARGO_PKG_VERSION"),
             host_name: host_name(),
-            started_unix_ms: since_1970.map_or(0, milliseconds),
+            started_unix_ms: unix_ms(started),
             elapsed_ms: milliseconds(elapsed),
             exit_status: 0,
             summary: String::new(),
@@ -276,10 +276,6 @@ impl Check {
             _ => Err(Failure::undecided(&self.summary)),
         }
     }
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The diagnosis of one NIC, as data and as JSON. The doc comments of the types are the
 //! descriptions in their schema, docs/why.schema.json.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
@@ -17,6 +17,7 @@ use diagnosis::healthy::HealthyFigure;
 use diagnosis::procedure::{Route, Step, TESTS};
 use facts::device::DeviceName;
 use facts::error::{Failure, UNDECIDED};
+use facts::time_of_day::{milliseconds, unix_ms};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
@@ -155,7 +156,6 @@ impl NicDiagnosis {
         let tests = results(&found);
         let (conclusion, summary) = concluded(&found, &tests);
         let is_software = |device: &String| DeviceName::names(device, |of| of.is_simulated);
-        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let mut explanation = found.explanation;
         let is_slow = tests.iter().any(TestResult::is_bad);
         explanation.causes.retain(|why| is_slow || why.confidence < Confidence::Transient);
@@ -170,7 +170,7 @@ impl NicDiagnosis {
             },
             conclusion,
             summary,
-            started_unix_ms: started.duration_since(UNIX_EPOCH).map_or(0, milliseconds),
+            started_unix_ms: unix_ms(started),
             elapsed_ms: milliseconds(elapsed),
             is_software: found.roster.nics.iter().any(|nic| is_software(&nic.device)),
             arguments,

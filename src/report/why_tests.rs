@@ -1,5 +1,7 @@
 //! Conclusions about one NIC from figures and causes.
 
+use std::time::UNIX_EPOCH;
+
 use super::super::survey::testing::{explanation, item, roster, why};
 use super::*;
 use diagnosis::causes::CAUSES;
