@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::readings::{Reading, State};
+use crate::readings::Reading;
 use facts::robust::{lower_median, sorted};
+use facts::severity::Severity;
 
 /// Code of the reading about heaps.
 pub const FLOW_HEAPS: &str = "flow-heaps";
@@ -53,7 +54,7 @@ pub fn reading(flows: &[Flow]) -> Option<Reading> {
     let rates: Vec<f64> = flows.iter().map(|flow| flow.rate).collect();
     let Some((slow, fast)) = heaps(&rates) else {
         let text = format!("{} ordered flows are about equally fast", flows.len());
-        return Some(of_state(State::Good, "alike".into(), text));
+        return Some(of_state(Severity::Good, "alike".into(), text));
     };
     let limit = fast[0];
     let is_slow = |flow: &Flow| flow.rate < limit;
@@ -67,7 +68,7 @@ pub fn reading(flows: &[Flow]) -> Option<Reading> {
         "{value} ordered flows are {:.1} times as slow as the others",
         lower_median(&fast)? / lower_median(&slow)?
     );
-    Some(of_state(State::Suspect, value, text))
+    Some(of_state(Severity::Suspect, value, text))
 }
 
 /// Returns whether slow NICs explain the slow flows: hardly any is left without NICs that have
@@ -81,7 +82,7 @@ fn is_of_nics(flows: &[Flow], is_slow: impl Fn(&Flow) -> bool) -> bool {
     left.count() < LEAST_OF_HEAP
 }
 
-fn of_state(state: State, value: String, text: String) -> Reading {
+fn of_state(state: Severity, value: String, text: String) -> Reading {
     Reading {
         code: FLOW_HEAPS.into(),
         name: "flows between the groups".into(),
@@ -109,7 +110,7 @@ mod tests {
     }
 
     /// Returns the state of the reading.
-    fn state(flows: &[Flow]) -> Option<State> {
+    fn state(flows: &[Flow]) -> Option<Severity> {
         reading(flows).map(|reading| reading.state)
     }
 
@@ -136,7 +137,7 @@ mod tests {
             factor * (25.0 - 0.01 * f64::from(place))
         };
         let found = reading(&flows(slow)).unwrap();
-        assert_eq!(found.state, State::Suspect);
+        assert_eq!(found.state, Severity::Suspect);
         let text = "7 of 16 ordered flows are 2.5 times as slow as the others";
         assert_eq!(found.text, text);
     }
@@ -144,10 +145,10 @@ mod tests {
     #[test]
     fn equal_flows_are_good_however_slow() {
         let equal = flows(|_, _, _| 10.0);
-        assert_eq!(state(&equal), Some(State::Good));
-        assert_eq!([state(&equal[..8]), state(&equal[..7])], [Some(State::Good), None]);
+        assert_eq!(state(&equal), Some(Severity::Good));
+        assert_eq!([state(&equal[..8]), state(&equal[..7])], [Some(Severity::Good), None]);
         let varied = |place, _, _| 10.0 + f64::from(place % 5);
-        assert_eq!(state(&flows(varied)), Some(State::Good));
+        assert_eq!(state(&flows(varied)), Some(Severity::Good));
     }
 
     #[test]

@@ -64,6 +64,7 @@ pub mod platform;
 pub mod rate;
 pub mod release;
 pub mod robust;
+pub mod severity;
 pub mod size;
 pub mod text;
 pub mod threads;

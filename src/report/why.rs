@@ -11,7 +11,7 @@ use cluster::survey::ids::NicId;
 use cluster::survey::roster::Roster;
 use diagnosis::causes::cause;
 use diagnosis::columns::Column;
-use diagnosis::comparison::{Comparison, Figures, Measured, compare, own_figure};
+use diagnosis::comparison::{Compared, Comparison, Figures, Measured, compare, own_figure};
 use diagnosis::evaluation::{Confidence, Why};
 use diagnosis::healthy::HealthyFigure;
 use diagnosis::procedure::{Route, Step, TESTS};
@@ -39,19 +39,6 @@ pub enum DiagnosisConclusion {
     Bad,
     /// Nothing bad was found, and not everything could be compared.
     Undecided,
-}
-
-/// How a NIC compares in a test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Compared {
-    /// As good NICs.
-    Same,
-    /// Slower.
-    Slower,
-    /// Too close to the limit, or its figures are too far apart.
-    Unclear,
 }
 
 /// A test of the NIC, or how much longer one test takes than another.
@@ -226,11 +213,10 @@ fn results(found: &SuspectFindings) -> Vec<TestResult> {
         let outcome = comparison.map(|of| {
             let healthy = found.healthy.iter().find(|of| of.test == test);
             match (of.outcome, healthy) {
-                (diagnosis::comparison::Outcome::Slower, _) => Compared::Slower,
+                (Compared::Slower, _) => Compared::Slower,
                 (_, Some(healthy)) if of.own < healthy.least => Compared::Unclear,
                 (_, Some(_)) => Compared::Same,
-                (diagnosis::comparison::Outcome::Same, None) => Compared::Same,
-                (diagnosis::comparison::Outcome::Unclear, None) => Compared::Unclear,
+                (outcome, None) => outcome,
             }
         });
         let of_bandwidth = match figures {
