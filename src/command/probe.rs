@@ -147,6 +147,8 @@ struct Running {
     child: Child,
     stdout: Output<ChildStdout>,
     stderr: Output<ChildStderr>,
+    /// How many bytes were on standard error when the process was asked to end.
+    asked_at: Option<usize>,
 }
 
 /// What a process has written to a pipe.
@@ -180,7 +182,7 @@ impl Running {
     fn new(mut child: Child) -> Self {
         let stdout = Output::of(child.stdout.take());
         let stderr = Output::of(child.stderr.take());
-        Self { child, stdout, stderr }
+        Self { child, stdout, stderr, asked_at: None }
     }
 
     /// Reads both outputs until their ends. Returns false if the time is up before.
@@ -227,6 +229,7 @@ impl Running {
 
     /// Sends SIGTERM, after which the process writes its document, and reads on for a moment.
     fn ask_to_end(&mut self) -> Result<(), Failure> {
+        self.asked_at = Some(self.stderr.bytes.len());
         if let Some(process) = Pid::from_raw(self.child.id() as i32) {
             let _ = kill_process(process, Signal::TERM);
         }
@@ -249,12 +252,13 @@ impl Running {
         Ok(child::silent_end(status.environment("cannot wait for the end of the run")?))
     }
 
-    /// Returns the last line on standard error, without the name of the program, that is neither a
-    /// hint nor about the end that was asked for: what the process waits for.
+    /// Returns the last line on standard error, without the name of the program, that is no hint:
+    /// what the process waited for when it was asked to end, or why it failed.
     fn last_note(&self) -> Option<String> {
-        let notes = String::from_utf8_lossy(&self.stderr.bytes);
-        let is_note = |line: &&str| !line.starts_with("hint: ") && !line.contains("interrupted by");
-        let (_, note) = notes.lines().rfind(is_note)?.split_once(": ")?;
+        let notes = &self.stderr.bytes[..self.asked_at.unwrap_or(self.stderr.bytes.len())];
+        let notes = String::from_utf8_lossy(notes);
+        let (_, note) =
+            notes.lines().rfind(|line| !line.starts_with("hint: "))?.split_once(": ")?;
         Some(note.to_owned())
     }
 }

@@ -2,7 +2,7 @@
 //! the NIC needs names this link, also where no file shows it (diagnosis.md 3.1).
 
 use crate::columns::Column;
-use crate::comparison::{Comparison, Outcome};
+use crate::comparison::{Compared, Comparison};
 use crate::readings::{Readings, find, number};
 
 /// PCIe links in words, and the product of their lanes and their speed in GT/s.
@@ -26,7 +26,7 @@ const ABOUT: f64 = 0.12;
 /// the limit of a link that carries less than good NICs do.
 pub fn hint(comparisons: &[Comparison], own: &Readings) -> Option<String> {
     let is_slow = |comparison: &&Comparison| {
-        comparison.column == Column::WriteBandwidth && comparison.outcome == Outcome::Slower
+        comparison.column == Column::WriteBandwidth && comparison.outcome == Compared::Slower
     };
     let of = comparisons.iter().find(is_slow)?;
     let is_limit = |(_, lanes): &&(&str, f64)| {
@@ -50,8 +50,8 @@ pub fn hint(comparisons: &[Comparison], own: &Readings) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::readings::State;
     use crate::readings::testing::reading;
+    use facts::severity::Severity;
 
     fn comparison(own: f64, others: f64) -> Comparison {
         Comparison {
@@ -60,14 +60,14 @@ mod tests {
             own,
             others,
             shares: (own / others, own / others),
-            outcome: Outcome::Slower,
+            outcome: Compared::Slower,
             is_beside_busy: false,
         }
     }
 
     fn pcie(width: &str, speed: &str) -> Readings {
         let items = [("pcie-width", width), ("pcie-speed", speed)];
-        items.map(|(code, value)| reading(code, value, State::Good)).into()
+        items.map(|(code, value)| reading(code, value, Severity::Good)).into()
     }
 
     #[test]
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn other_outcomes_and_columns_say_nothing() {
-        let same = Comparison { outcome: Outcome::Same, ..comparison(14e9, 23e9) };
+        let same = Comparison { outcome: Compared::Same, ..comparison(14e9, 23e9) };
         let sent = Comparison { column: Column::Sent, ..comparison(14e9, 23e9) };
         assert_eq!(hint(&[same, sent], &Vec::new()), None);
     }

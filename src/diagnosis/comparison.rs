@@ -3,12 +3,16 @@
 
 use std::collections::BTreeMap;
 
+use serde::Serialize;
+
 use crate::columns::Column;
-use crate::flows::{heaps, middle};
+use crate::flows::heaps;
 use crate::procedure::TestCode;
+use facts::figures::{LEAST_BANDWIDTH, MOST_LATENCY};
+use facts::robust::lower_median;
 
 /// Ratio of latencies from which on a culprit is slower, and up to which it is not (jobs.md 3.4).
-const SLOWER: f64 = 1.3;
+const SLOWER: f64 = MOST_LATENCY;
 const SAME: f64 = 1.15;
 
 /// The same ratios for 99th percentiles, which few samples determine.
@@ -18,7 +22,7 @@ const SAME_TAIL: f64 = 1.5;
 /// Share of the bandwidth of good NICs below which a culprit is slower, and from which on it is not
 /// (jobs.md 3.4).
 const SLOWER_SHARE: f64 = 0.85;
-const SAME_SHARE: f64 = 0.93;
+const SAME_SHARE: f64 = LEAST_BANDWIDTH;
 
 /// Difference of latencies in nanoseconds that says nothing: the columns of the matrix call shorter
 /// additions the same.
@@ -126,13 +130,16 @@ impl Figures {
 
 pub type Measured = BTreeMap<TestCode, Figures>;
 
-/// How a culprit compares in one column.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Outcome {
+/// How a NIC compares in a test.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum Compared {
     /// As good NICs.
     Same,
+    /// Slower.
     Slower,
-    /// The figures are too far apart, or too close to a limit.
+    /// Too close to the limit, or its figures are too far apart.
     Unclear,
 }
 
@@ -150,7 +157,7 @@ pub struct Comparison {
     /// difference of latencies, both are 1.
     pub shares: (f64, f64),
     /// What follows.
-    pub outcome: Outcome,
+    pub outcome: Compared,
     /// Whether processes waited for their CPUs, so that latencies are the smallest ones, and
     /// bandwidths bounds.
     pub is_beside_busy: bool,
@@ -233,7 +240,7 @@ fn agreed(ways: impl Iterator<Item = Option<Comparison>>) -> Option<Comparison> 
     let is_one = ways.iter().all(|way| way.outcome == first.outcome);
     Some(Comparison {
         shares,
-        outcome: if is_one { first.outcome } else { Outcome::Unclear },
+        outcome: if is_one { first.outcome } else { Compared::Unclear },
         is_beside_busy: true,
         ..first
     })
@@ -259,7 +266,7 @@ fn is_comparable(column: Column, measured: &Measured) -> bool {
         others_waiting: base.others_waiting.clone(),
         ..Figures::default()
     };
-    of_test(column, &good_nics).is_some_and(|of| of.outcome == Outcome::Same)
+    of_test(column, &good_nics).is_some_and(|of| of.outcome == Compared::Same)
 }
 
 /// Returns the figure of the culprit in a column, whatever good NICs have.
@@ -314,7 +321,7 @@ fn waiting(figures: &Figures) -> Option<Comparison> {
     let compared =
         ratio(Column::Waiting, &Figures { own, others: vec![fastest], ..Figures::default() })?;
     Some(Comparison {
-        outcome: if is_innocent { Outcome::Same } else { compared.outcome },
+        outcome: if is_innocent { Compared::Same } else { compared.outcome },
         ..compared
     })
 }
@@ -326,7 +333,7 @@ fn flows(column: Column, figures: &Figures) -> Option<Comparison> {
         (Column::FastFlows, Some((_, fast))) => fast,
         (_, Some((slow, _))) => slow,
     };
-    let middle_of = |all: &[f64]| (!all.is_empty()).then(|| middle(all)).into_iter().collect();
+    let middle_of = |all: &[f64]| lower_median(all).into_iter().collect();
     let medians =
         Figures { own: middle_of(&own), others: middle_of(&figures.others), ..figures.clone() };
     ratio(column, &medians)
@@ -382,13 +389,13 @@ fn addition(column: Column, figures: &Figures, base: &Figures) -> Option<Compari
     })
 }
 
-fn outcome(is_slower: bool, is_same: bool) -> Outcome {
+fn outcome(is_slower: bool, is_same: bool) -> Compared {
     if is_slower {
-        Outcome::Slower
+        Compared::Slower
     } else if is_same {
-        Outcome::Same
+        Compared::Same
     } else {
-        Outcome::Unclear
+        Compared::Unclear
     }
 }
 
@@ -407,29 +414,29 @@ mod tests {
         Figures { of_bandwidth, own: own.into(), others: others.into(), ..Figures::default() }
     }
 
-    fn outcome_of(code: TestCode, figures: Figures) -> Outcome {
+    fn outcome_of(code: TestCode, figures: Figures) -> Compared {
         compare(&[(code, figures)].into())[0].outcome
     }
 
     #[test]
     fn compares_bandwidths_by_their_share() {
         let of = |own: &[f64]| outcome_of(TestCode::B1, figures(true, own, &[100.0, 96.0]));
-        assert_eq!(of(&[93.0]), Outcome::Same);
-        assert_eq!(of(&[92.0]), Outcome::Unclear);
-        assert_eq!(of(&[81.0]), Outcome::Slower);
+        assert_eq!(of(&[93.0]), Compared::Same);
+        assert_eq!(of(&[92.0]), Compared::Unclear);
+        assert_eq!(of(&[81.0]), Compared::Slower);
         // The second measurement was as fast as good NICs.
-        assert_eq!(of(&[55.0, 95.0]), Outcome::Unclear);
+        assert_eq!(of(&[55.0, 95.0]), Compared::Unclear);
     }
 
     #[test]
     fn compares_latencies_by_ratio_and_difference() {
         let of = |own: &[f64]| outcome_of(TestCode::L1, figures(false, own, &[1400.0, 1450.0]));
-        assert_eq!(of(&[1600.0]), Outcome::Same);
-        assert_eq!(of(&[1700.0]), Outcome::Unclear);
-        assert_eq!(of(&[1900.0]), Outcome::Slower);
+        assert_eq!(of(&[1600.0]), Compared::Same);
+        assert_eq!(of(&[1700.0]), Compared::Unclear);
+        assert_eq!(of(&[1900.0]), Compared::Slower);
         // A difference below 100 ns says nothing, whatever the ratio.
         let short = figures(false, &[290.0], &[200.0]);
-        assert_eq!(outcome_of(TestCode::L1, short), Outcome::Same);
+        assert_eq!(outcome_of(TestCode::L1, short), Compared::Same);
     }
 
     #[test]
@@ -449,9 +456,9 @@ mod tests {
             assert_eq!(own_figure(Column::Tail, &measured), Some(1400.0 + own));
             found.outcome
         };
-        assert_eq!(of(3000.0), Outcome::Same);
-        assert_eq!(of(4300.0), Outcome::Unclear);
-        assert_eq!(of(4400.0), Outcome::Slower);
+        assert_eq!(of(3000.0), Compared::Same);
+        assert_eq!(of(4300.0), Compared::Unclear);
+        assert_eq!(of(4400.0), Compared::Slower);
     }
 
     fn floors(of: &[f64]) -> Vec<Floor> {
@@ -479,11 +486,11 @@ mod tests {
             assert!(found.is_beside_busy);
             (found.own, found.others, found.outcome)
         };
-        let expected = (120_000.0, 41_000.0, Outcome::Slower);
+        let expected = (120_000.0, 41_000.0, Compared::Slower);
         assert_eq!(of(floors(&[120_000.0, 125_000.0])), expected);
-        assert_eq!(of(floors(&[42_000.0])).2, Outcome::Same);
+        assert_eq!(of(floors(&[42_000.0])).2, Compared::Same);
         let waited = vec![Floor { min: 41_500.0, p5: 200_000.0 }];
-        assert_eq!(of(waited).2, Outcome::Unclear);
+        assert_eq!(of(waited).2, Compared::Unclear);
     }
 
     #[test]
@@ -496,10 +503,10 @@ mod tests {
             found.outcome
         };
         // Without waiting for a tenth of the time, 62 at most.
-        assert_eq!(of(10, 50.0), Outcome::Slower);
-        assert_eq!(of(50, 50.0), Outcome::Unclear);
-        assert_eq!(of(100, 50.0), Outcome::Unclear);
-        assert_eq!(of(50, 95.0), Outcome::Same);
+        assert_eq!(of(10, 50.0), Compared::Slower);
+        assert_eq!(of(50, 50.0), Compared::Unclear);
+        assert_eq!(of(100, 50.0), Compared::Unclear);
+        assert_eq!(of(50, 95.0), Compared::Same);
     }
 
     #[test]
@@ -512,7 +519,7 @@ mod tests {
         };
         let found = compare(&[(TestCode::L1, both)].into())[0];
         assert!(!found.is_beside_busy);
-        assert_eq!((found.own, found.outcome), (43_000.0, Outcome::Same));
+        assert_eq!((found.own, found.outcome), (43_000.0, Compared::Same));
     }
 
     #[test]
@@ -527,11 +534,11 @@ mod tests {
             let found = all.iter().find(|of| of.column == Column::Waiting);
             found.map(|of| of.outcome)
         };
-        assert_eq!(of(Vec::new()), Some(Outcome::Slower));
-        assert_eq!(of(waiting(40, &[85_000.0])), Some(Outcome::Slower));
-        assert_eq!(of(waiting(40, &[44_000.0])), Some(Outcome::Same));
+        assert_eq!(of(Vec::new()), Some(Compared::Slower));
+        assert_eq!(of(waiting(40, &[85_000.0])), Some(Compared::Slower));
+        assert_eq!(of(waiting(40, &[44_000.0])), Some(Compared::Same));
         // This good NIC had more of its CPU.
-        assert_eq!(of(waiting(30, &[44_000.0])), Some(Outcome::Slower));
+        assert_eq!(of(waiting(30, &[44_000.0])), Some(Compared::Slower));
     }
 
     #[test]
@@ -545,9 +552,9 @@ mod tests {
             let found = all.iter().find(|of| of.column == Column::HostRead);
             found.map(|of| of.outcome).unwrap()
         };
-        assert_eq!(addition(300.0), Outcome::Same);
-        assert_eq!(addition(380.0), Outcome::Unclear);
-        assert_eq!(addition(1300.0), Outcome::Slower);
+        assert_eq!(addition(300.0), Compared::Same);
+        assert_eq!(addition(380.0), Compared::Unclear);
+        assert_eq!(addition(1300.0), Compared::Slower);
     }
 
     #[test]
@@ -558,7 +565,7 @@ mod tests {
         ];
         let all = compare(&measured.into());
         let found = all.iter().find(|of| of.column == Column::HostRead);
-        assert_eq!(found.map(|of| of.outcome), Some(Outcome::Unclear));
+        assert_eq!(found.map(|of| of.outcome), Some(Compared::Unclear));
     }
 
     #[test]

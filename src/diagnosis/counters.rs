@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::readings::{Reading, State};
+use crate::readings::Reading;
+use facts::severity::Severity;
 
 /// How many times as much as on good NICs a counter must grow (diagnosis.md 2, `fgfc`).
 const TIMES: u64 = 10;
@@ -83,7 +84,7 @@ pub fn readings(own: &Growth, others: &Growth) -> Vec<Reading> {
             code: item.code.into(),
             name: item.name.into(),
             value: Some(grown.to_string()),
-            state: State::Suspect,
+            state: Severity::Suspect,
             text: format!("up to {grown} {} in a measurement, good NICs {of_others}", item.what),
             share: None,
             is_attribute: false,

@@ -8,11 +8,12 @@ use crate::cause::{Cause, Cell, Sign};
 use crate::causes::{CAUSES, cause};
 use crate::ceilings;
 use crate::columns::Column;
-use crate::comparison::{Comparison, Figures, Measured, Outcome, compare};
+use crate::comparison::{Compared, Comparison, Figures, Measured, compare};
 use crate::majority::{self, Difference};
 use crate::next_steps::next_step;
 use crate::procedure::TestCode;
-use crate::readings::{Reading, Readings, State, find, number};
+use crate::readings::{Reading, Readings, find, number};
+use facts::severity::Severity;
 
 /// Most causes that are named by their figures alone.
 const MOST_POSSIBLE: usize = 3;
@@ -187,7 +188,7 @@ pub fn evaluate(case: Case) -> Diagnosis {
         *confidence < Confidence::Possibly
             || *confidence == Confidence::Possibly && !of.signs.is_empty()
     };
-    let has_slow = comparisons.iter().any(|comparison| comparison.outcome == Outcome::Slower);
+    let has_slow = comparisons.iter().any(|comparison| comparison.outcome == Compared::Slower);
     if has_slow && !found.iter().any(is_known) {
         let mut possible: Vec<_> = all.iter().filter(|of| of.fits(&comparisons)).collect();
         possible.sort_by_key(|of| std::cmp::Reverse(of.matched.len()));
@@ -247,7 +248,7 @@ pub fn doubtful(case: Case) -> Vec<TestCode> {
 /// Returns whether the culprit is slower in a column, whatever its process waited.
 fn is_slow(comparisons: &[Comparison]) -> bool {
     let mut all = comparisons.iter();
-    all.any(|of| of.outcome == Outcome::Slower && of.column != Column::Waiting)
+    all.any(|of| of.outcome == Compared::Slower && of.column != Column::Waiting)
 }
 
 /// Returns the entry of a culprit without a cause: it is transient if the test that found it is as
@@ -255,11 +256,11 @@ fn is_slow(comparisons: &[Comparison]) -> bool {
 fn without_cause(case: Case, comparisons: &[Comparison]) -> Why {
     let is_slow = is_slow(comparisons);
     let survey = comparisons.iter().find(|comparison| comparison.column == Column::Survey);
-    let is_same = survey.is_some_and(|of| of.outcome == Outcome::Same);
+    let is_same = survey.is_some_and(|of| of.outcome == Compared::Same);
     let is_transient = !case.fails && !is_slow && is_same;
     let has_waited = case.measured.values().any(Figures::has_waited);
     let shown = |comparison: &&Comparison| {
-        comparison.outcome == Outcome::Slower || comparison.column == Column::Survey
+        comparison.outcome == Compared::Slower || comparison.column == Column::Survey
     };
     let mut evidence: Vec<Observation> =
         comparisons.iter().filter(shown).map(|of| evidence(of, None)).collect();
@@ -331,7 +332,7 @@ impl Assessment {
             codes.any(|code| code == reading.code)
         };
         let mut own = case.own.iter().filter(is_sign);
-        let has_bad = own.any(|of| of.state == State::Bad);
+        let has_bad = own.any(|of| of.state == Severity::Bad);
         let mut share = None;
         let held = cause.signs.iter().filter_map(|sign| {
             if let Sign::Cures(column) = sign {
@@ -340,9 +341,9 @@ impl Assessment {
             // An item without a value can be bad: the NIC lacks what it must have.
             let reading = case.own.iter().find(|of| Some(of.code.as_str()) == sign.code())?;
             let text = match sign {
-                Sign::Bad(_) => (reading.state == State::Bad).then(|| reading.text.clone()),
+                Sign::Bad(_) => (reading.state == Severity::Bad).then(|| reading.text.clone()),
                 Sign::Wrong(code) => {
-                    let is_wrong = matches!(reading.state, State::Bad | State::Suspect);
+                    let is_wrong = reading.state.is_wrong();
                     let is_common = majority::is_common(code, reading.state, case.others);
                     (is_wrong && !is_common).then(|| reading.text.clone())
                 }
@@ -370,7 +371,7 @@ impl Assessment {
         let held: Vec<(Sign, String)> = held.collect();
         let is_readable = |sign: &Sign| match sign {
             Sign::Wrong(code) | Sign::Bad(code) => {
-                find(case.own, code).is_some_and(|of| of.state != State::Shown)
+                find(case.own, code).is_some_and(|of| of.state >= Severity::Good)
             }
             Sign::Differs(code) | Sign::Less(code) | Sign::More(code, _) => {
                 find(case.own, code).is_some() && normals.contains_key(code)
@@ -480,7 +481,7 @@ impl Assessment {
         // Other processes make single operations late, whatever the cause is.
         let beside = [Column::Survey, Column::Tail, Column::Waiting];
         let slow = comparisons.iter().filter(|comparison| {
-            comparison.outcome == Outcome::Slower && !beside.contains(&comparison.column)
+            comparison.outcome == Compared::Slower && !beside.contains(&comparison.column)
         });
         let is_explained = |comparison: &Comparison| {
             let mut cells = self.cause.cells.iter();
@@ -500,10 +501,10 @@ impl Assessment {
         let mut contradicted = self.contradicted.iter();
         let is_shown_not = |(of, cell): &(Comparison, Cell)| match of.outcome {
             // It would have been slow.
-            Outcome::Same => !cell.is_same(),
+            Compared::Same => !cell.is_same(),
             // It would have been fast in the other way.
-            Outcome::Slower => cell.is_same() && of.column.repeats().is_some(),
-            Outcome::Unclear => false,
+            Compared::Slower => cell.is_same() && of.column.repeats().is_some(),
+            Compared::Unclear => false,
         };
         self.signs.is_empty() && (self.is_readable || contradicted.any(is_shown_not))
     }
@@ -543,7 +544,7 @@ fn cures(column: Column, comparisons: &[Comparison]) -> bool {
     let outcome =
         |column: Column| comparisons.iter().find(|own| own.column == column).map(|own| own.outcome);
     let slow = Column::ALL.into_iter().find(|of| column.repeats() == Some(*of));
-    outcome(column) == Some(Outcome::Same) && slow.and_then(outcome) == Some(Outcome::Slower)
+    outcome(column) == Some(Compared::Same) && slow.and_then(outcome) == Some(Compared::Slower)
 }
 
 /// A share of the bandwidth is about the share of a sign within these factors: good NICs may be
@@ -555,7 +556,7 @@ const ABOUT: (f64, f64) = (0.75, 1.4);
 fn holds(cell: Cell, comparison: &Comparison, share: Option<f64>) -> Option<bool> {
     let (least, most) = comparison.shares;
     let is_between = |low: f64, high: f64| {
-        if comparison.outcome == Outcome::Slower && least >= low && most <= high {
+        if comparison.outcome == Compared::Slower && least >= low && most <= high {
             Some(true)
         } else {
             (least > high || most < low).then_some(false)
@@ -570,8 +571,8 @@ fn holds(cell: Cell, comparison: &Comparison, share: Option<f64>) -> Option<bool
             let share = share?;
             is_between(share * ABOUT.0, share * ABOUT.1)
         }
-        (_, Outcome::Unclear) => None,
-        (_, outcome) => Some(cell.is_same() == (outcome == Outcome::Same)),
+        (_, Compared::Unclear) => None,
+        (_, outcome) => Some(cell.is_same() == (outcome == Compared::Same)),
     }
 }
 

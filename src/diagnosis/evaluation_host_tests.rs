@@ -4,8 +4,8 @@ use super::*;
 
 /// Returns the causes of a culprit whose item has another value than on seven good NICs.
 fn beside(code: &str, own: &str, others: &str, factors: &[(TestCode, f64)]) -> Diagnosis {
-    let culprit = with(code, own, State::Shown);
-    let others = vec![with(code, others, State::Shown); 7];
+    let culprit = with(code, own, Severity::Shown);
+    let others = vec![with(code, others, Severity::Shown); 7];
     evaluate(Case {
         own: &culprit,
         others: &others,
@@ -22,8 +22,9 @@ fn names(found: &Diagnosis, id: &str, how: Confidence) -> bool {
 /// Vector 6.
 #[test]
 fn slow_pcie_link_is_the_cause() {
-    let mut slow = with("pcie-speed", "8.0 GT/s", State::Bad);
-    slow.iter_mut().for_each(|of| of.share = of.share.or((of.state == State::Bad).then_some(0.5)));
+    let mut slow = with("pcie-speed", "8.0 GT/s", Severity::Bad);
+    slow.iter_mut()
+        .for_each(|of| of.share = of.share.or((of.state == Severity::Bad).then_some(0.5)));
     let because = [named("pcie-slow", Confidence::Because)];
     assert_eq!(found(&slow, &measured(&bandwidths(0.55))), because);
 }
@@ -90,7 +91,7 @@ fn slow_copies_of_memory_leave_memory_as_a_cause() {
 /// Vector 17.
 #[test]
 fn errors_without_effect_are_also_found() {
-    let errors = with("fec-corrected", "BER 2e-6", State::Suspect);
+    let errors = with("fec-corrected", "BER 2e-6", Severity::Suspect);
     let all = found(&errors, &measured(&[(TestCode::S, 0.5), (TestCode::L1, 2.0)]));
     assert!(all.contains(&named("link-errors", Confidence::AlsoFound)), "{all:?}");
 }
@@ -98,7 +99,7 @@ fn errors_without_effect_are_also_found() {
 /// Vector 36, without latencies that depend on the CPU.
 #[test]
 fn far_cpus_without_effect_are_also_found() {
-    let far = with("numa", "1 (CPUs 8-15)", State::Suspect);
+    let far = with("numa", "1 (CPUs 8-15)", Severity::Suspect);
     let all = found(&far, &measured(&[(TestCode::S, 0.5), (TestCode::P1, 2.0)]));
     assert!(all.contains(&named("numa", Confidence::AlsoFound)), "{all:?}");
 }
@@ -109,8 +110,8 @@ fn difference_without_its_slowness_is_only_possible() {
     let slow = [(TestCode::S, 0.5), (TestCode::B4, 0.5)];
     let mut without_pause = measured(&slow);
     without_pause.remove(&TestCode::L5);
-    let culprit = with("idle-states", "133 us (C6)", State::Shown);
-    let others = vec![with("idle-states", "2 us (C1)", State::Shown); 7];
+    let culprit = with("idle-states", "133 us (C6)", Severity::Shown);
+    let others = vec![with("idle-states", "2 us (C1)", Severity::Shown); 7];
     let found = evaluate(Case {
         own: &culprit,
         others: &others,

@@ -66,25 +66,25 @@ fn bandwidths(factor: f64) -> Vec<(TestCode, f64)> {
     BANDWIDTHS.map(|code| (code, factor)).into()
 }
 
-fn reading(code: &str, value: &str, state: State) -> Reading {
+fn reading(code: &str, value: &str, state: Severity) -> Reading {
     Reading { share: (value == "x8").then_some(0.5), ..testing::reading(code, value, state) }
 }
 
 fn healthy() -> Readings {
     vec![
-        reading("pcie-width", "x16", State::Good),
-        reading("pcie-speed", "16.0 GT/s", State::Good),
-        reading("link-speed", "BS_200G", State::Good),
-        reading("link-flaps", "0", State::Good),
-        reading("iommu", "identity", State::Good),
-        reading("firmware", "1.6", State::Shown),
-        reading("numa", "near", State::Good),
-        reading("retry-handler", "on", State::Good),
+        reading("pcie-width", "x16", Severity::Good),
+        reading("pcie-speed", "16.0 GT/s", Severity::Good),
+        reading("link-speed", "BS_200G", Severity::Good),
+        reading("link-flaps", "0", Severity::Good),
+        reading("iommu", "identity", Severity::Good),
+        reading("firmware", "1.6", Severity::Shown),
+        reading("numa", "near", Severity::Good),
+        reading("retry-handler", "on", Severity::Good),
     ]
 }
 
 /// Returns the items of a NIC that is healthy but for this one.
-fn with(code: &str, value: &str, state: State) -> Readings {
+fn with(code: &str, value: &str, state: Severity) -> Readings {
     let mut all = healthy();
     all.retain(|of| of.code != code);
     all.push(reading(code, value, state));
@@ -145,7 +145,7 @@ fn bandwidth_of_a_narrow_link_is_a_hint() {
     let possible = hints(&healthy(), &[]);
     assert!(!possible.is_empty());
     assert!(possible.iter().all(|of| *of == (Confidence::Possibly, true)), "{possible:?}");
-    let narrow = with("pcie-width", "x8", State::Bad);
+    let narrow = with("pcie-width", "x8", Severity::Bad);
     assert_eq!(hints(&narrow, &[]), [(Confidence::Because, false)]);
     let unknown = hints(&healthy(), &[(TestCode::L1, 3.0)]);
     assert_eq!(unknown, [(Confidence::Unknown, true)]);
@@ -154,7 +154,7 @@ fn bandwidth_of_a_narrow_link_is_a_hint() {
 /// Vectors 1 and 2.
 #[test]
 fn narrow_link_is_cause_only_if_bandwidth_is_low() {
-    let narrow = with("pcie-width", "x8", State::Bad);
+    let narrow = with("pcie-width", "x8", Severity::Bad);
     let slow = measured(&bandwidths(0.55));
     assert_eq!(found(&narrow, &slow), [named("pcie-narrow", Confidence::Because)]);
     let expected = [(None, Confidence::Transient), named("pcie-narrow", Confidence::AlsoFound)];
@@ -177,7 +177,7 @@ fn narrow_link_is_cause_only_if_bandwidth_is_low() {
 
 #[test]
 fn what_many_good_nics_have_proves_nothing() {
-    let busy = with("governor", "powersave", State::Suspect);
+    let busy = with("governor", "powersave", Severity::Suspect);
     let slow = measured(&[(TestCode::S, 0.5), (TestCode::L1, 2.0), (TestCode::L2, 1.78)]);
     let of = |others: &[Readings], has_good_controls| {
         let found =
@@ -196,7 +196,7 @@ fn what_many_good_nics_have_proves_nothing() {
 /// A bandwidth of a third is not because of half of the lanes.
 #[test]
 fn share_of_bandwidth_is_about_the_share_of_lanes() {
-    let narrow = with("pcie-width", "x8", State::Bad);
+    let narrow = with("pcie-width", "x8", Severity::Bad);
     for (factor, confidence) in
         [(0.55, Confidence::Because), (0.3, Confidence::AlsoFound), (0.8, Confidence::AlsoFound)]
     {
@@ -208,7 +208,7 @@ fn share_of_bandwidth_is_about_the_share_of_lanes() {
 /// A bandwidth just below the bandwidth of good NICs is neither slower nor the same.
 #[test]
 fn unclear_bandwidths_show_nothing() {
-    let translated = with("iommu", "DMA", State::Suspect);
+    let translated = with("iommu", "DMA", Severity::Suspect);
     let mut factors = bandwidths(0.89);
     factors.extend([(TestCode::L2, 1.9), (TestCode::L4, 1.5)]);
     let probably = [named("iommu", Confidence::Probably)];
@@ -227,7 +227,7 @@ fn files_exclude_only_what_they_show_completely() {
     without_speed.retain(|of| of.code != "pcie-speed");
     assert!(!is_excluded(&without_speed, "pcie-slot"));
     // CPUs may be slow with a good governor as well.
-    let governor = with("governor", "performance", State::Good);
+    let governor = with("governor", "performance", Severity::Good);
     let slow = measured(&[(TestCode::S, 0.5), (TestCode::L1, 2.0), (TestCode::L2, 1.78)]);
     let possibly = [named("cpu-slow", Confidence::Possibly)];
     assert_eq!(found(&governor, &slow), possibly);
@@ -235,7 +235,7 @@ fn files_exclude_only_what_they_show_completely() {
 
 #[test]
 fn errors_do_not_halve_the_bandwidth() {
-    let errors = with("fec-corrected", "many", State::Bad);
+    let errors = with("fec-corrected", "many", Severity::Bad);
     let mut half = measured(&bandwidths(0.5));
     if let Some(figures) = half.get_mut(&TestCode::L1) {
         figures.own_tails = vec![tail(1400.0, 9000.0)];
@@ -247,7 +247,7 @@ fn errors_do_not_halve_the_bandwidth() {
 /// More lanes than good NICs have are no slower slot.
 #[test]
 fn slot_is_slower_only_with_less() {
-    let wide = with("pcie-width", "x32", State::Good);
+    let wide = with("pcie-width", "x32", Severity::Good);
     let all = found(&wide, &measured(&bandwidths(0.55)));
     assert!(all.iter().all(|(id, _)| id.as_deref() != Some("pcie-slot")), "{all:?}");
 }
@@ -267,12 +267,12 @@ fn names_only_what_files_do_not_exclude() {
 
 #[test]
 fn certain_cause_needs_all_decisive_tests_and_two_more() {
-    let narrow = with("pcie-width", "x8", State::Bad);
+    let narrow = with("pcie-width", "x8", Severity::Bad);
     let mut few = measured(&bandwidths(0.55));
     few.retain(|code, _| [TestCode::S, TestCode::L1, TestCode::B1].contains(code));
     let probably = |id| [named(id, Confidence::Probably)];
     assert_eq!(found(&narrow, &few), probably("pcie-narrow"));
-    let lanes = with("link-degraded", "2 of 4", State::Bad);
+    let lanes = with("link-degraded", "2 of 4", Severity::Bad);
     let mut half = measured(&bandwidths(0.5));
     half.remove(&TestCode::B4);
     assert_eq!(found(&lanes, &half), probably("link-lanes"));
@@ -280,8 +280,8 @@ fn certain_cause_needs_all_decisive_tests_and_two_more() {
 
 #[test]
 fn certain_cause_demotes_causes_that_no_test_shows() {
-    let mut both = with("pcie-width", "x8", State::Bad);
-    both.push(reading("qos-profile", "HPC", State::Suspect));
+    let mut both = with("pcie-width", "x8", Severity::Bad);
+    both.push(reading("qos-profile", "HPC", Severity::Suspect));
     let expected =
         [named("pcie-narrow", Confidence::Because), named("qos-differs", Confidence::AlsoFound)];
     assert_eq!(found(&both, &measured(&bandwidths(0.55))), expected);
@@ -299,7 +299,7 @@ fn possible_cause_explains_all_slow_tests() {
 #[test]
 fn slot_is_cause_if_other_slots_can_do_more() {
     let slow = measured(&bandwidths(0.55));
-    let slot = with("pcie-width", "x8", State::Good);
+    let slot = with("pcie-width", "x8", Severity::Good);
     assert_eq!(found(&slot, &slow), [named("pcie-slot", Confidence::Because)]);
     let others = vec![slot.clone(); 7];
     let alike = evaluate(Case {
@@ -329,7 +329,7 @@ fn slow_host_reads_with_translation_are_because_of_iommu() {
         (TestCode::L3, 1.9),
         (TestCode::L4, 1.5),
     ]);
-    let translated = with("iommu", "DMA", State::Suspect);
+    let translated = with("iommu", "DMA", Severity::Suspect);
     assert_eq!(found(&translated, &measured(&factors)), [named("iommu", Confidence::Because)]);
 }
 
@@ -337,12 +337,12 @@ fn slow_host_reads_with_translation_are_because_of_iommu() {
 #[test]
 fn distinguishes_slow_link_from_lost_lanes() {
     let slow = measured(&bandwidths(0.5));
-    let speed = with("link-speed", "BJ_100G", State::Bad);
+    let speed = with("link-speed", "BJ_100G", Severity::Bad);
     assert_eq!(found(&speed, &slow), [named("link-speed", Confidence::Because)]);
     let mut factors = bandwidths(0.5);
     factors.retain(|(code, _)| *code != TestCode::B4);
     let mut lanes = healthy();
-    lanes.push(reading("link-degraded", "2 of 4", State::Bad));
+    lanes.push(reading("link-degraded", "2 of 4", Severity::Bad));
     assert_eq!(found(&lanes, &measured(&factors)), [named("link-lanes", Confidence::Because)]);
 }
 
@@ -354,7 +354,7 @@ fn errors_that_delay_some_packets_are_the_cause() {
         figures.own_tails = vec![tail(1400.0, 9000.0)];
     }
     for (code, id) in [("pcie-corrected", "pcie-errors"), ("fec-corrected", "link-errors")] {
-        let errors = with(code, "many", State::Bad);
+        let errors = with(code, "many", Severity::Bad);
         assert_eq!(found(&errors, &late), [named(id, Confidence::Because)]);
         // All packets are slow: something else makes them slow.
         let slow = measured(&[(TestCode::L1, 2.0), (TestCode::L2, 2.0)]);
@@ -365,7 +365,7 @@ fn errors_that_delay_some_packets_are_the_cause() {
 /// Vectors 18 and 31.
 #[test]
 fn culprit_that_is_fast_now_is_transient() {
-    let flaps = with("link-flaps", "6", State::Suspect);
+    let flaps = with("link-flaps", "6", Severity::Suspect);
     assert_eq!(found(&flaps, &measured(&[])), [named("link-flaps", Confidence::Probably)]);
     assert_eq!(found(&healthy(), &measured(&[])), [(None, Confidence::Transient)]);
     // The test of the survey is still slow, and no other.
@@ -377,9 +377,9 @@ fn culprit_that_is_fast_now_is_transient() {
 fn state_of_nic_explains_failures_without_traffic() {
     let (because, probably) = (Confidence::Because, Confidence::Probably);
     for (code, state, expected) in [
-        ("retry-handler", State::Bad, because),
-        ("ama", State::Bad, because),
-        ("parked-peers", State::Suspect, probably),
+        ("retry-handler", Severity::Bad, because),
+        ("ama", Severity::Bad, because),
+        ("parked-peers", Severity::Suspect, probably),
     ] {
         let off = with(code, "off", state);
         let of = |fails| {
@@ -404,7 +404,7 @@ fn state_of_nic_explains_failures_without_traffic() {
 /// Vectors 27 and 28.
 #[test]
 fn difference_alone_is_never_the_cause() {
-    let other = with("firmware", "1.5", State::Shown);
+    let other = with("firmware", "1.5", Severity::Shown);
     let slow = measured(&[(TestCode::S, 0.6), (TestCode::L1, 1.5), (TestCode::L2, 1.5)]);
     assert_eq!(found(&other, &slow), [named("firmware", Confidence::Possibly)]);
     let mut others = vec![healthy(); 4];
@@ -460,14 +460,14 @@ fn busy(factors: &[(TestCode, f64)], percent: u8, factor: f64) -> Measured {
 /// Vector 30: what files prove is known, however busy the CPUs are.
 #[test]
 fn files_prove_causes_beside_busy_cpus() {
-    let narrow = with("pcie-width", "x8", State::Bad);
+    let narrow = with("pcie-width", "x8", Severity::Bad);
     let late = Figures { is_late: true, ..Figures::default() };
     for measured in [[(TestCode::L1, late)].into(), busy(&[], 50, 5.0)] {
         let all = found(&narrow, &measured);
         assert_eq!(all[0], named("pcie-narrow", Confidence::Probably));
     }
     let mut lossy = healthy();
-    lossy.push(reading("packets-lost", "60", State::Suspect));
+    lossy.push(reading("packets-lost", "60", Severity::Suspect));
     let all = found(&lossy, &busy(&[], 50, 5.0));
     assert_eq!(all[0], named("loss", Confidence::Probably));
 }
@@ -475,8 +475,8 @@ fn files_prove_causes_beside_busy_cpus() {
 /// Vector 19, beside CPUs so busy that no test fails in time.
 #[test]
 fn state_of_nic_explains_lost_packets() {
-    let mut off = with("retry-handler", "off", State::Bad);
-    off.push(reading("packets-lost", "60", State::Suspect));
+    let mut off = with("retry-handler", "off", Severity::Bad);
+    off.push(reading("packets-lost", "60", Severity::Suspect));
     let all = found(&off, &busy(&[], 50, 5.0));
     assert_eq!(all[0], named("retry-off", Confidence::Probably));
     assert_eq!(all[1], named("loss", Confidence::Probably));
@@ -591,8 +591,8 @@ fn slowness_of_another_cause_excludes_nothing() {
 /// As vector 32: each cause explains other tests.
 #[test]
 fn names_two_certain_causes() {
-    let mut both = with("pcie-width", "x8", State::Bad);
-    both.push(reading("fec-corrected", "many", State::Bad));
+    let mut both = with("pcie-width", "x8", Severity::Bad);
+    both.push(reading("fec-corrected", "many", Severity::Bad));
     let mut slow = measured(&bandwidths(0.55));
     if let Some(figures) = slow.get_mut(&TestCode::L1) {
         figures.own_tails = vec![tail(1400.0, 9000.0)];
@@ -605,9 +605,9 @@ fn names_two_certain_causes() {
 /// Vector 32, with files of the second cause.
 #[test]
 fn names_two_causes_that_explain_different_tests() {
-    let mut both = with("pcie-width", "x8", State::Bad);
+    let mut both = with("pcie-width", "x8", Severity::Bad);
     both.retain(|of| of.code != "numa");
-    both.push(reading("numa", "far", State::Suspect));
+    both.push(reading("numa", "far", Severity::Suspect));
     let mut factors = bandwidths(0.55);
     factors.extend([(TestCode::L5, 30.0)]);
     let found = diagnosis(&both, &measured(&factors));
@@ -618,7 +618,7 @@ fn names_two_causes_that_explain_different_tests() {
 
 #[test]
 fn tests_that_contradict_evidence_are_doubtful() {
-    let narrow = with("pcie-width", "x8", State::Bad);
+    let narrow = with("pcie-width", "x8", Severity::Bad);
     let others = vec![healthy(); 7];
     let of = |own: &Readings, factors: &[(TestCode, f64)]| {
         doubtful(Case {
@@ -639,7 +639,7 @@ fn tests_that_contradict_evidence_are_doubtful() {
 
 #[test]
 fn figures_that_vary_prove_nothing() {
-    let narrow = with("pcie-width", "x8", State::Bad);
+    let narrow = with("pcie-width", "x8", Severity::Bad);
     let mut varies = measured(&bandwidths(0.4));
     for figures in varies.values_mut().filter(|of| of.of_bandwidth) {
         figures.own.push(0.8 * figures.others[0]);

@@ -31,9 +31,9 @@ fn huge_pages_cure_what_small_pages_make_slow() {
 #[test]
 fn ceiling_of_a_class_is_the_cause_if_another_class_is_fast() {
     let mut capped = healthy();
-    capped.push(reading("class-ceiling", "50 %", State::Shown));
+    capped.push(reading("class-ceiling", "50 %", Severity::Shown));
     let mut full = healthy();
-    full.push(reading("class-ceiling", "100 %", State::Shown));
+    full.push(reading("class-ceiling", "100 %", Severity::Shown));
     let others = vec![full; 7];
     let has = |measured: &Measured, how| {
         let found = evaluate(Case {
@@ -55,7 +55,7 @@ fn ceiling_of_a_class_is_the_cause_if_another_class_is_fast() {
 /// Vectors 23 and 24.
 #[test]
 fn counters_prove_what_the_fabric_does() {
-    let marks = with("congestion-marks", "1000", State::Suspect);
+    let marks = with("congestion-marks", "1000", Severity::Suspect);
     let late = measured(&[(TestCode::S, 0.5), (TestCode::P1, 2.0), (TestCode::P2, 2.0)]);
     let because = |id| [named(id, Confidence::Because)];
     assert_eq!(found(&marks, &late), because("congestion"));
@@ -68,7 +68,7 @@ fn counters_prove_what_the_fabric_does() {
         (TestCode::QP, 2.0),
     ]);
     assert_eq!(found(&healthy(), &all_late), [named("port", Confidence::Possibly)]);
-    let held = with("fabric-stall", "5000000", State::Suspect);
+    let held = with("fabric-stall", "5000000", Severity::Suspect);
     let slow = measured(&[(TestCode::S, 0.5), (TestCode::B4, 0.4)]);
     assert_eq!(found(&held, &slow), [named("fgfc", Confidence::Probably)]);
 }
@@ -76,7 +76,7 @@ fn counters_prove_what_the_fabric_does() {
 /// Vector 20.
 #[test]
 fn lost_packets_are_probably_the_cause() {
-    let lossy = with("packets-lost", "40", State::Suspect);
+    let lossy = with("packets-lost", "40", Severity::Suspect);
     let slow = measured(&[(TestCode::S, 0.5), (TestCode::P1, 2.0)]);
     assert_eq!(found(&lossy, &slow)[0], named("loss", Confidence::Probably));
 }
@@ -84,7 +84,7 @@ fn lost_packets_are_probably_the_cause() {
 /// It may follow from what makes operations fail, so it is never certain.
 #[test]
 fn parked_peer_is_probably_the_cause_of_failures() {
-    let parked = with("parked-peers", "1", State::Suspect);
+    let parked = with("parked-peers", "1", Severity::Suspect);
     let of = |own: &Readings, others: Readings| {
         let found = evaluate(Case {
             own,
@@ -103,7 +103,7 @@ fn parked_peer_is_probably_the_cause_of_failures() {
     assert_eq!(of(&parked, parked.clone()), [(None, Confidence::Unknown)]);
     let mut without_handler = parked.clone();
     without_handler.retain(|of| of.code != "retry-handler");
-    without_handler.push(reading("retry-handler", "off", State::Bad));
+    without_handler.push(reading("retry-handler", "off", Severity::Bad));
     let both = [named("retry-off", Confidence::Because), named("parked", Confidence::AlsoFound)];
     assert_eq!(of(&without_handler, healthy()), both);
     // What is only slow is slow for another reason.
@@ -116,19 +116,19 @@ fn parked_peer_is_probably_the_cause_of_failures() {
 #[test]
 fn only_bad_items_are_known_about_a_nic_in_use() {
     let in_use = |mut own: Readings| {
-        own.push(reading("foreign-traffic", "900 MB/s", State::Suspect));
+        own.push(reading("foreign-traffic", "900 MB/s", Severity::Suspect));
         diagnosis(&own, &measured(&bandwidths(0.55)))
     };
     let others_use = (Some("others-use"), Confidence::Probably);
-    let found = in_use(with("governor", "powersave", State::Suspect));
+    let found = in_use(with("governor", "powersave", Severity::Suspect));
     assert_eq!(causes(&found), [others_use]);
     assert!(found.is_final());
     let narrow = (Some("pcie-narrow"), Confidence::Probably);
-    let found = in_use(with("pcie-width", "x8", State::Bad));
+    let found = in_use(with("pcie-width", "x8", Severity::Bad));
     assert_eq!(causes(&found), [narrow, others_use]);
     assert!(found.is_final());
-    let mut without_handler = with("retry-handler", "off", State::Bad);
-    without_handler.push(reading("foreign-traffic", "900 MB/s", State::Suspect));
+    let mut without_handler = with("retry-handler", "off", Severity::Bad);
+    without_handler.push(reading("foreign-traffic", "900 MB/s", Severity::Suspect));
     let found = evaluate(Case {
         own: &without_handler,
         others: &vec![healthy(); 7],

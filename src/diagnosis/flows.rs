@@ -3,7 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use crate::readings::{Reading, State};
+use crate::readings::Reading;
+use facts::robust::{lower_median, sorted};
+use facts::severity::Severity;
 
 /// Code of the reading about heaps.
 pub const FLOW_HEAPS: &str = "flow-heaps";
@@ -33,8 +35,7 @@ pub struct Flow {
 
 /// Returns the slow and the fast ones of these rates; `None` if they do not fall into two heaps.
 pub fn heaps(rates: &[f64]) -> Option<(Vec<f64>, Vec<f64>)> {
-    let mut sorted = rates.to_vec();
-    sorted.sort_by(f64::total_cmp);
+    let sorted = sorted(rates);
     let last = sorted.len().checked_sub(LEAST_OF_HEAP)?;
     let gap = |at: &usize| sorted[*at] / sorted[*at - 1];
     let widest = (LEAST_OF_HEAP..=last).max_by(|one, other| gap(one).total_cmp(&gap(other)))?;
@@ -53,7 +54,7 @@ pub fn reading(flows: &[Flow]) -> Option<Reading> {
     let rates: Vec<f64> = flows.iter().map(|flow| flow.rate).collect();
     let Some((slow, fast)) = heaps(&rates) else {
         let text = format!("{} ordered flows are about equally fast", flows.len());
-        return Some(of_state(State::Good, "alike".into(), text));
+        return Some(of_state(Severity::Good, "alike".into(), text));
     };
     let limit = fast[0];
     let is_slow = |flow: &Flow| flow.rate < limit;
@@ -65,9 +66,9 @@ pub fn reading(flows: &[Flow]) -> Option<Reading> {
     let value = format!("{} of {}", slow.len(), flows.len());
     let text = format!(
         "{value} ordered flows are {:.1} times as slow as the others",
-        middle(&fast) / middle(&slow)
+        lower_median(&fast)? / lower_median(&slow)?
     );
-    Some(of_state(State::Suspect, value, text))
+    Some(of_state(Severity::Suspect, value, text))
 }
 
 /// Returns whether slow NICs explain the slow flows: hardly any is left without NICs that have
@@ -81,15 +82,7 @@ fn is_of_nics(flows: &[Flow], is_slow: impl Fn(&Flow) -> bool) -> bool {
     left.count() < LEAST_OF_HEAP
 }
 
-/// Returns the median of these figures, the lower one of two; 0 without any.
-pub fn middle(figures: &[f64]) -> f64 {
-    let mut sorted = figures.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let place = sorted.len().saturating_sub(1) / 2;
-    sorted.get(place).copied().unwrap_or_default()
-}
-
-fn of_state(state: State, value: String, text: String) -> Reading {
+fn of_state(state: Severity, value: String, text: String) -> Reading {
     Reading {
         code: FLOW_HEAPS.into(),
         name: "flows between the groups".into(),
@@ -117,7 +110,7 @@ mod tests {
     }
 
     /// Returns the state of the reading.
-    fn state(flows: &[Flow]) -> Option<State> {
+    fn state(flows: &[Flow]) -> Option<Severity> {
         reading(flows).map(|reading| reading.state)
     }
 
@@ -144,7 +137,7 @@ mod tests {
             factor * (25.0 - 0.01 * f64::from(place))
         };
         let found = reading(&flows(slow)).unwrap();
-        assert_eq!(found.state, State::Suspect);
+        assert_eq!(found.state, Severity::Suspect);
         let text = "7 of 16 ordered flows are 2.5 times as slow as the others";
         assert_eq!(found.text, text);
     }
@@ -152,10 +145,10 @@ mod tests {
     #[test]
     fn equal_flows_are_good_however_slow() {
         let equal = flows(|_, _, _| 10.0);
-        assert_eq!(state(&equal), Some(State::Good));
-        assert_eq!([state(&equal[..8]), state(&equal[..7])], [Some(State::Good), None]);
+        assert_eq!(state(&equal), Some(Severity::Good));
+        assert_eq!([state(&equal[..8]), state(&equal[..7])], [Some(Severity::Good), None]);
         let varied = |place, _, _| 10.0 + f64::from(place % 5);
-        assert_eq!(state(&flows(varied)), Some(State::Good));
+        assert_eq!(state(&flows(varied)), Some(Severity::Good));
     }
 
     #[test]

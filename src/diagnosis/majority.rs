@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::readings::{Reading, Readings, State, find, number};
+use crate::readings::{Readings, find, number};
+use facts::severity::Severity;
 
 /// Fewest good NICs with a value: with fewer, the item says nothing.
 const FEWEST: usize = 5;
@@ -78,12 +79,9 @@ pub fn differences(own: &Readings, others: &[Readings]) -> Vec<Difference> {
 }
 
 /// Returns whether many good NICs have the item with this code in the same state or a worse one.
-pub fn is_common(code: &str, state: State, others: &[Readings]) -> bool {
-    let is_worse = |reading: &Reading| match state {
-        State::Bad => reading.state == State::Bad,
-        _ => matches!(reading.state, State::Suspect | State::Bad),
-    };
-    let has = |own: &&Readings| own.iter().any(|of| of.code == code && is_worse(of));
+pub fn is_common(code: &str, state: Severity, others: &[Readings]) -> bool {
+    let least = state.max(Severity::Suspect);
+    let has = |own: &&Readings| own.iter().any(|of| of.code == code && of.state >= least);
     others.iter().filter(has).count() as f64 > COMMON * others.len() as f64
 }
 
@@ -131,7 +129,7 @@ mod tests {
     }
 
     fn of_item(code: &str, value: &str) -> Readings {
-        vec![reading(code, value, State::Shown)]
+        vec![reading(code, value, Severity::Shown)]
     }
 
     /// Returns whether a NIC with `1.5` differs from others with these values, and whether the

@@ -5,7 +5,7 @@ use crate::cause::By;
 use crate::columns::Column::{
     self, FastFlows, Read, ReadBandwidth, Received, Sent, Write, WriteBandwidth, WriteFrom, WriteTo,
 };
-use crate::comparison::{Comparison, Outcome};
+use crate::comparison::{Compared, Comparison};
 
 /// What the tests show together, and where to look.
 #[derive(Debug)]
@@ -86,10 +86,10 @@ pub fn next_step(comparisons: &[Comparison]) -> Option<&'static NextStep> {
         let mut all = comparisons.iter();
         all.find(|of| of.column == column).map(|of| of.outcome)
     };
-    let is = |expected: Outcome| move |column: &Column| outcome(*column) == Some(expected);
+    let is = |expected: Compared| move |column: &Column| outcome(*column) == Some(expected);
     let mut steps = NEXT_STEPS.iter();
     steps.find(|step| {
-        step.slower.iter().any(is(Outcome::Slower)) && step.same.iter().all(is(Outcome::Same))
+        step.slower.iter().any(is(Compared::Slower)) && step.same.iter().all(is(Compared::Same))
     })
 }
 
@@ -105,7 +105,7 @@ mod tests {
             own: 1.0,
             others: 1.0,
             shares: (1.0, 1.0),
-            outcome: if slower.contains(&column) { Outcome::Slower } else { Outcome::Same },
+            outcome: if slower.contains(&column) { Compared::Slower } else { Compared::Same },
             is_beside_busy: false,
         };
         let all = Column::ALL.map(comparison);
@@ -140,11 +140,11 @@ mod tests {
             own: 0.5,
             others: 1.0,
             shares: (0.5, 0.5),
-            outcome: Outcome::Slower,
+            outcome: Compared::Slower,
             is_beside_busy: false,
         };
         assert!(next_step(&[sent]).is_none());
-        let received = Comparison { column: Received, outcome: Outcome::Unclear, ..sent };
+        let received = Comparison { column: Received, outcome: Compared::Unclear, ..sent };
         assert!(next_step(&[sent, received]).is_none());
     }
 }

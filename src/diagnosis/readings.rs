@@ -1,18 +1,7 @@
 //! What the files of a NIC and its node say: the items of `cxidiag check`, as the documents have
 //! them.
 
-/// The state of an item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// It has no limit, or no value.
-    Shown,
-    /// Within its limit.
-    Good,
-    /// Not as it should be, but the NIC works.
-    Suspect,
-    /// The check has failed.
-    Bad,
-}
+use facts::severity::Severity;
 
 /// An item of a NIC or of its node.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,7 +12,7 @@ pub struct Reading {
     pub name: String,
     /// Its value; `None` if it cannot be read.
     pub value: Option<String>,
-    pub state: State,
+    pub state: Severity,
     /// What is wrong with it, or its value, as part of a sentence.
     pub text: String,
     /// Its value as a share of its limit, where both are numbers.
@@ -55,7 +44,7 @@ pub mod testing {
     use super::*;
 
     /// Returns an item that is compared between NICs. Its code is its name, too.
-    pub fn reading(code: &str, value: &str, state: State) -> Reading {
+    pub fn reading(code: &str, value: &str, state: Severity) -> Reading {
         Reading {
             code: code.into(),
             name: code.into(),

@@ -105,13 +105,13 @@ fn ln_choices(all: usize, some: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::readings::State;
     use crate::readings::testing::reading;
+    use facts::severity::Severity;
 
     fn readings(value: &str) -> Readings {
         let is_memory = value.ends_with("GiB");
         let code = if is_memory { "memory-size" } else { "driver" };
-        vec![reading(code, value, State::Shown)]
+        vec![reading(code, value, Severity::Shown)]
     }
 
     /// Returns the shared values of culprits and good NICs with these values: which culprits, how

@@ -5,6 +5,14 @@ use serde::{Deserialize, Serialize};
 use crate::expect::Metric;
 use crate::percentile::Percentile;
 
+/// Latency as a ratio to the median of good ones, above which it is outside the limits
+/// (jobs.md 3.4).
+pub const MOST_LATENCY: f64 = 1.3;
+
+/// Bandwidth as a ratio to the median of good ones, below which it is outside the limits
+/// (jobs.md 3.4).
+pub const LEAST_BANDWIDTH: f64 = 0.93;
+
 /// The figures of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]

@@ -29,6 +29,8 @@
 //!    | platform         the kinds of NICs, and what each kind allows                             |
 //!    | rate             rates that a run is to keep: intended start times                        |
 //!    | release          the sources that this program was built from                             |
+//!    | robust           robust statistics: medians, spreads, quantiles                           |
+//!    | severity         how good something is that was checked                                   |
 //!    | size             sizes of operations in bytes                                             |
 //!    | text             texts from outside                                                       |
 //!    | threads          threads of this program                                                  |
@@ -63,6 +65,8 @@ pub mod phase;
 pub mod platform;
 pub mod rate;
 pub mod release;
+pub mod robust;
+pub mod severity;
 pub mod size;
 pub mod text;
 pub mod threads;

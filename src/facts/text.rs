@@ -17,6 +17,11 @@ pub fn shown_lines(text: &str) -> Cow<'_, str> {
     without(text, |c| c.is_control() && c != '\n')
 }
 
+/// Returns the ending of a noun that this number counts.
+pub fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
 fn without(text: &str, is_shown: fn(char) -> bool) -> Cow<'_, str> {
     if !text.contains(is_shown) {
         return text.into();

@@ -10,6 +10,16 @@ const STEP: Duration = Duration::from_secs(1);
 /// The first reading of both clocks.
 static FIRST: LazyLock<(Duration, Instant)> = LazyLock::new(|| (shown_by_clock(), Instant::now()));
 
+/// Returns a time in whole milliseconds.
+pub fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns a time in milliseconds since 1970-01-01 (UTC); 0 before.
+pub fn unix_ms(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, milliseconds)
+}
+
 /// Returns the time since 1970-01-01 (UTC): the time of day at the first call, and what has passed
 /// since then.
 pub fn since_1970() -> Duration {

@@ -9,7 +9,9 @@ use super::outcome::Problem;
 use facts::device::DeviceName;
 use facts::error::{Failure, UNDECIDED};
 use facts::host::host_name;
-use node::nic::health::{Finding, Item, Verdict};
+use facts::severity::Severity;
+use facts::time_of_day::{milliseconds, unix_ms};
+use node::nic::health::{Finding, Item};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
@@ -83,13 +85,12 @@ pub(super) struct ItemResult {
     /// Where the limit comes from; null if there is no limit.
     pub(super) source: Option<&'static str>,
     /// good, suspect, bad, shown (without a limit), or not_available.
-    pub(super) verdict: &'static str,
+    #[cfg_attr(test, schemars(with = "String"))]
+    pub(super) verdict: Severity,
     /// What explains the value, or why there is none; null if nothing does.
     pub(super) note: Option<String>,
     #[serde(skip)]
     pub(super) item: &'static Item,
-    #[serde(skip)]
-    pub(super) verdict_kind: Verdict,
 }
 
 impl From<Finding> for ItemResult {
@@ -102,16 +103,9 @@ impl From<Finding> for ItemResult {
             number: found.number,
             limit: found.limit,
             place: found.place,
-            verdict: match found.verdict {
-                Verdict::Shown => "shown",
-                Verdict::NotAvailable => "not_available",
-                Verdict::Good => "good",
-                Verdict::Suspect => "suspect",
-                Verdict::Bad => "bad",
-            },
+            verdict: found.verdict,
             note: found.note,
             item: found.item,
-            verdict_kind: found.verdict,
         }
     }
 }
@@ -167,7 +161,6 @@ impl Check {
         host: Vec<Finding>,
         examined: Vec<Examined>,
     ) -> Self {
-        let since_1970 = started.duration_since(SystemTime::UNIX_EPOCH);
         let devices = examined.into_iter().map(|of| DeviceResult {
             name: of.device.to_string(),
             is_software: of.is_software,
@@ -178,7 +171,7 @@ impl Check {
             schema_version: SCHEMA_VERSION,
             cxidiag_version: env!("CARGO_PKG_VERSION"),
             host_name: host_name(),
-            started_unix_ms: since_1970.map_or(0, milliseconds),
+            started_unix_ms: unix_ms(started),
             elapsed_ms: milliseconds(elapsed),
             exit_status: 0,
             summary: String::new(),
@@ -191,7 +184,7 @@ impl Check {
 
     /// Returns the exit status, and the first line.
     fn conclusion(&self) -> (u8, String) {
-        let bad: Vec<_> = self.with_verdict(Verdict::Bad).collect();
+        let bad: Vec<_> = self.with_verdict(Severity::Bad).collect();
         if let [(name, item), others @ ..] = bad.as_slice() {
             let others = match others.len() {
                 0 => String::new(),
@@ -214,7 +207,7 @@ impl Check {
             return (UNDECIDED, line);
         }
         let names: Vec<&str> = self.devices.iter().map(|device| device.name.as_str()).collect();
-        let suspect = self.with_verdict(Verdict::Suspect);
+        let suspect = self.with_verdict(Severity::Suspect);
         let mut suspect: Vec<String> =
             suspect.map(|(name, item)| format!("{} {name}", item.code)).collect();
         if let more @ 1.. = suspect.len().saturating_sub(NAMED_SUSPECTS) {
@@ -229,10 +222,10 @@ impl Check {
     }
 
     /// Returns the items with this verdict, each with the name of its device or `host`.
-    fn with_verdict(&self, verdict: Verdict) -> impl Iterator<Item = (&str, &ItemResult)> {
+    fn with_verdict(&self, verdict: Severity) -> impl Iterator<Item = (&str, &ItemResult)> {
         self.blocks()
             .flat_map(|(name, items)| items.iter().map(move |item| (name, item)))
-            .filter(move |(_, item)| item.verdict_kind == verdict)
+            .filter(move |(_, item)| item.verdict == verdict)
     }
 
     /// Returns the items of each device and of the host, with its name.
@@ -278,10 +271,6 @@ impl Check {
     }
 }
 
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 pub mod testing {
     //! Checks with known findings.
@@ -303,17 +292,17 @@ pub mod testing {
 
     /// Returns an item that is good.
     pub fn good() -> Finding {
-        Finding::compared(&link::STATE, "up", "up", Verdict::Good)
+        Finding::compared(&link::STATE, "up", "up", Severity::Good)
     }
 
     /// Returns an item that is bad.
     pub fn bad() -> Finding {
-        Finding::compared(&pcie::WIDTH, "x8", "x16", Verdict::Bad)
+        Finding::compared(&pcie::WIDTH, "x8", "x16", Severity::Bad)
     }
 
     /// Returns an item of the host that is suspect.
     pub fn suspect() -> Finding {
-        Finding::compared(&host::GOVERNOR, "powersave", "performance", Verdict::Suspect)
+        Finding::compared(&host::GOVERNOR, "powersave", "performance", Severity::Suspect)
     }
 }
 

@@ -28,6 +28,8 @@ pub use self::node_check::NodeCheck;
 use self::node_check::findings;
 use cluster::host_list;
 use facts::error::{Failure, UNDECIDED};
+use facts::text::plural;
+use facts::time_of_day::{milliseconds, unix_ms};
 use node::nic::health::ITEMS;
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
@@ -183,11 +185,10 @@ impl FleetCheck {
             NodeCounts { no_answer: 0, untested: 0, .. } => 0,
             _ => UNDECIDED,
         };
-        let since_1970 = started.duration_since(SystemTime::UNIX_EPOCH);
         Self {
             schema_version: SCHEMA_VERSION,
             cxidiag_version: env!("CARGO_PKG_VERSION"),
-            started_unix_ms: since_1970.map_or(0, milliseconds),
+            started_unix_ms: unix_ms(started),
             elapsed_ms: milliseconds(elapsed),
             exit_status,
             summary: summary(&counts, exit_status),
@@ -253,8 +254,7 @@ fn summary(counts: &NodeCounts, exit_status: u8) -> String {
         others => format!("; {}", others.join(", ")),
     };
     let (count, nodes) = (counts.with(first), counts.nodes);
-    let plural = if nodes == 1 { "" } else { "s" };
-    format!("{word}: {count} of {nodes} node{plural}{label}{others}")
+    format!("{word}: {count} of {nodes} node{}{label}{others}", plural(nodes))
 }
 
 /// Returns nodes with the same findings: the worst first, then the largest groups.
@@ -312,8 +312,4 @@ fn some_of(values: &[&str]) -> String {
 fn importance(code: &str) -> usize {
     let place = ITEMS.iter().position(|item| item.code == code);
     place.unwrap_or(ITEMS.len())
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

@@ -8,7 +8,7 @@ use super::table::{self, Align};
 use super::wrap::wrapped;
 use diagnosis::majority::common_text;
 use facts::error::{Context, Failure};
-use facts::text::cell;
+use facts::text::{cell, plural};
 use node::nic::health::ITEMS;
 
 /// Width of lines of words. Host lists may be longer, to be copied.
@@ -22,8 +22,7 @@ pub fn write(out: &mut impl Write, check: &FleetCheck) -> io::Result<()> {
         if group.verdict != NodeVerdict::NoAnswer {
             title += &format!(" {} {}", group.code, group.devices);
         }
-        let plural = if group.count == 1 { "" } else { "s" };
-        let text = format!("{title} ({} node{plural}): {}", group.count, group.what);
+        let text = format!("{title} ({} node{}): {}", group.count, plural(group.count), group.what);
         writeln!(out)?;
         for line in wrapped(&text, WIDTH, "  ") {
             writeln!(out, "{line}")?;

@@ -2,7 +2,8 @@
 
 use super::check::{Check, ItemResult};
 use super::openmetrics::{self, Family, Kind, Sample};
-use node::nic::health::{Verdict, identity};
+use facts::severity::Severity;
+use node::nic::health::identity;
 
 /// A series without labels that all files of a check have.
 pub const SERIES: &str = "cxidiag_check_exit_status";
@@ -149,13 +150,13 @@ pub fn families(check: &Check) -> Vec<Family> {
             check,
             "cxidiag_check_ok",
             "Whether the item is good or suspect (1) or bad (0); no sample without a value or a limit.",
-            |verdict| verdict != Verdict::Bad,
+            |verdict| verdict != Severity::Bad,
         ),
         verdicts(
             check,
             "cxidiag_check_suspect",
             "Whether the item is suspect (1) or not (0); no sample without a value or a limit.",
-            |verdict| verdict == Verdict::Suspect,
+            |verdict| verdict == Severity::Suspect,
         ),
         nic_info(check),
     ];
@@ -174,15 +175,15 @@ fn verdicts(
     check: &Check,
     name: &'static str,
     help: &'static str,
-    holds: impl Fn(Verdict) -> bool,
+    holds: impl Fn(Severity) -> bool,
 ) -> Family {
     let samples = check.blocks().flat_map(|(device, items)| {
-        let has_verdict = |item: &&ItemResult| item.verdict_kind >= Verdict::Good;
+        let has_verdict = |item: &&ItemResult| item.verdict >= Severity::Good;
         items.iter().filter(has_verdict).map(move |item| (device, item))
     });
     let samples = samples.map(|(device, item)| Sample {
         labels: vec![("device", device.to_owned()), ("check", item.code.to_owned())],
-        value: f64::from(u8::from(holds(item.verdict_kind))),
+        value: f64::from(u8::from(holds(item.verdict))),
     });
     Family { name, kind: Kind::Gauge, unit: "", help, samples: samples.collect() }
 }

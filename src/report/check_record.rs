@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use super::outcome::Problem;
+use facts::severity::Severity;
 
 /// The health of the NICs of a machine.
 #[derive(Clone, Debug, Deserialize)]
@@ -38,6 +39,5 @@ pub struct ItemRecord {
     pub value: Option<String>,
     /// The value as a number.
     pub number: Option<f64>,
-    /// good, suspect, bad, shown or `not_available`.
-    pub verdict: String,
+    pub verdict: Severity,
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use super::check::{Check, ItemResult};
 use super::table::{self, Align};
 use super::wrap::wrapped;
-use node::nic::health::Verdict;
+use facts::severity::Severity;
 
 /// Width of lines of words.
 const WIDTH: usize = 100;
@@ -42,7 +42,7 @@ pub fn first_line(out: &mut impl Write, check: &Check) -> io::Result<()> {
 /// Writes the table of one NIC, and what has no value in it.
 fn block(out: &mut impl Write, items: &[ItemResult]) -> io::Result<()> {
     let (with_value, without): (Vec<&ItemResult>, Vec<&ItemResult>) =
-        items.iter().partition(|item| item.verdict_kind != Verdict::NotAvailable);
+        items.iter().partition(|item| item.verdict != Severity::NotAvailable);
     if !with_value.is_empty() {
         let titles = ["Item", "Value", "Limit", "Source", "Verdict"];
         let rows = with_value.iter().map(|item| row(item)).collect();
@@ -75,14 +75,16 @@ fn block(out: &mut impl Write, items: &[ItemResult]) -> io::Result<()> {
 
 fn row(item: &ItemResult) -> Vec<String> {
     let or_dash = |text: Option<&str>| text.unwrap_or("-").to_owned();
-    let verdict = match item.verdict_kind {
-        kind @ (Verdict::Suspect | Verdict::Bad) => format!("{} {}", kind.text(), item.code),
-        kind => kind.text().to_owned(),
+    let verdict = match item.verdict {
+        Severity::Shown => "-".into(),
+        Severity::NotAvailable => "not available".into(),
+        Severity::Good => "good".into(),
+        wrong => format!("{} {}", wrong.name().to_uppercase(), item.code),
     };
-    let without_value = match item.verdict_kind {
-        Verdict::Bad => Some("failed"),
-        Verdict::Suspect => Some("unknown"),
-        Verdict::Shown | Verdict::NotAvailable | Verdict::Good => None,
+    let without_value = match item.verdict {
+        Severity::Bad => Some("failed"),
+        Severity::Suspect => Some("unknown"),
+        Severity::Shown | Severity::NotAvailable | Severity::Good => None,
     };
     vec![
         item.name.to_owned(),
@@ -102,7 +104,7 @@ fn remedies(out: &mut impl Write, check: &Check) -> io::Result<()> {
     let mut seen = Vec::new();
     for (name, items) in check.blocks().filter(|(name, _)| !software(name)) {
         for item in items {
-            let is_wrong = matches!(item.verdict_kind, Verdict::Suspect | Verdict::Bad);
+            let is_wrong = item.verdict.is_wrong();
             if is_wrong && !seen.contains(&item.code) {
                 if seen.is_empty() {
                     writeln!(out)?;
@@ -155,7 +157,7 @@ governor host: latencies vary with the frequency: set the governor 'performance'
     #[test]
     fn shows_what_a_run_reported_behind_the_table() {
         let failed = Finding {
-            verdict: Verdict::Bad,
+            verdict: Severity::Bad,
             ..Finding::untested(&traffic::READ, "the NIC reported PT_DISABLED")
         };
         let text = text(&check(vec![failed], vec![], None));

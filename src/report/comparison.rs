@@ -11,6 +11,7 @@ use super::runs::ReadRun;
 use facts::error::Failure;
 use facts::expect::{Metric, Unit};
 use facts::percentile::Percentile;
+use facts::robust::{median, sorted};
 use measure::rank_test::{probability_of_shift, smallest_probability};
 use plan::tool::Tool;
 
@@ -229,15 +230,14 @@ impl<'a> Measured<'a> {
     }
 
     fn figure(&self, metric: Metric, test: Test) -> Option<Figure> {
-        let mut values = self.values(metric);
-        values.sort_unstable_by(f64::total_cmp);
+        let values = sorted(&self.values(metric));
         let (least, greatest) = (*values.first()?, *values.last()?);
         let noise = match test {
             Test::Ranges => self.own_noise(metric),
             Test::MannWhitneyU => Some(Noise { low: least, high: greatest, is_assumed: false }),
         };
         Some(Figure {
-            value: median(&values),
+            value: median(&values)?,
             runs: values.len(),
             noise_low: noise.map(|noise| noise.low),
             noise_high: noise.map(|noise| noise.high),
@@ -248,12 +248,6 @@ impl<'a> Measured<'a> {
     fn is_disturbed(&self) -> bool {
         self.0.iter().any(|result| noise::is_disturbed(result))
     }
-}
-
-/// Returns the median of sorted values.
-fn median(sorted: &[f64]) -> f64 {
-    let (low, high) = (sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2]);
-    low + (high - low) / 2.0
 }
 
 impl Comparison {
@@ -469,15 +463,8 @@ fn detectable_by_ranks(metric: Metric, base: &[f64], new: &[f64]) -> Option<f64>
     let shifted = |factor: f64| new.iter().map(|new| new * factor).collect::<Vec<_>>();
     let is_missed = |factor: &f64| probability(metric, base, &shifted(*factor), true) > LEVEL;
     let least = factors.partition_point(is_missed);
-    let sorted = |values: &[f64]| {
-        let mut sorted = values.to_vec();
-        sorted.sort_unstable_by(f64::total_cmp);
-        sorted
-    };
-    factors.get(least).map(|factor| {
-        let change = worse_by(metric, median(&sorted(base)), median(&sorted(&shifted(*factor))));
-        change.max(0.0)
-    })
+    let new = shifted(*factors.get(least)?);
+    Some(worse_by(metric, median(base)?, median(&new)?).max(0.0))
 }
 
 /// Returns the change for the worse from which the ranges of the samples show one, in percent.

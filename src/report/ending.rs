@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::outcome::{ExpectationResult, Outcome, Problem, SizeResult, Status};
 use facts::error::{Failure, Kind};
+use facts::time_of_day::milliseconds;
 
 impl Outcome {
     /// Returns the result of the run, whose loops ended with `result`: the failure, an unmet
@@ -18,7 +19,7 @@ impl Outcome {
 
     /// Records how the run has ended.
     pub fn close(&mut self, result: Result<(), &Failure>, elapsed: Duration) {
-        self.elapsed_ms = elapsed.as_millis() as u64;
+        self.elapsed_ms = milliseconds(elapsed);
         let Err(failure) = result else {
             self.status = Status::Complete;
             self.exit_status = 0;

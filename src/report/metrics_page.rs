@@ -17,7 +17,8 @@ use super::survey::metrics as survey_metrics;
 use super::survey::testing::{cause, explanation, loaded, mixed, survey};
 use super::{check_fleet_metrics, check_metrics};
 use cluster::survey::findings::{Certainty, Unit};
-use node::nic::health::{Finding, ITEMS, Verdict};
+use facts::severity::Severity;
+use node::nic::health::{Finding, ITEMS};
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md");
 
@@ -86,7 +87,7 @@ const EXCEPTIONS: [&str; 1] = ["cxidiag_stat_counter"];
 fn commands() -> Vec<(&'static str, Vec<Family>)> {
     let of_each_item = ITEMS.map(|item| Finding {
         number: Some(1.0),
-        ..Finding::compared(item, "1", "1", Verdict::Good)
+        ..Finding::compared(item, "1", "1", Severity::Good)
     });
     let of_node = check(of_each_item.to_vec(), Vec::new(), None);
 

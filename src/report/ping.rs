@@ -1,7 +1,7 @@
 //! The answers of NICs, as data and as JSON. The doc comments of the types are the descriptions in
 //! their schema, docs/ping.schema.json.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime};
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::outcome::{Outcome, Problem};
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind, Step};
+use facts::time_of_day::{milliseconds, unix_ms};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
@@ -291,11 +292,10 @@ const MOST_FAILURES: usize = 20;
 impl Ping {
     /// Returns the report before the first round.
     pub fn new(pairs: Vec<Pair>) -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
             schema_version: SCHEMA_VERSION,
             cxidiag_version: env!("CARGO_PKG_VERSION"),
-            started_unix_ms: since.map_or(0, |since| since.as_millis() as u64),
+            started_unix_ms: unix_ms(SystemTime::now()),
             elapsed_ms: 0,
             pairs,
             started: Instant::now(),
@@ -304,7 +304,7 @@ impl Ping {
 
     /// Ends the last round.
     pub fn end(&mut self) {
-        self.elapsed_ms = self.started.elapsed().as_millis() as u64;
+        self.elapsed_ms = milliseconds(self.started.elapsed());
     }
 
     /// Returns whether all operations were answered.

@@ -279,6 +279,7 @@ mod tests {
     use crate::check_fleet::testing::mutated;
     use crate::html;
     use crate::survey::testing;
+    use facts::severity::Severity;
     use serde_json::{Value, json};
 
     /// Returns a survey of 8 NICs on 4 nodes as JSON.
@@ -410,7 +411,7 @@ mod tests {
         let [ComparedResult::Check(_, check)] = read.as_slice() else {
             panic!("{read:?}");
         };
-        assert_eq!(check.devices[0].items[0].verdict, "bad");
+        assert_eq!(check.devices[0].items[0].verdict, Severity::Bad);
     }
 
     #[test]

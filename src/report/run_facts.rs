@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use cxi::DeviceInfo;
 use rustix::system::uname;
@@ -18,6 +18,7 @@ use facts::host::host_name;
 use facts::job;
 use facts::percentile::Percentile;
 use facts::release;
+use facts::time_of_day::unix_ms;
 use measure::ClockFacts;
 use node::machine::placement::Cpus;
 use node::machine::{Machine, loaded_library, shown};
@@ -54,7 +55,7 @@ impl Outcome {
             status: Status::Failed,
             exit_status: 1,
             error: None,
-            started_unix_ms: unix_ms(),
+            started_unix_ms: unix_ms(SystemTime::now()),
             elapsed_ms: 0,
             host: Host {
                 name: host_name(),
@@ -92,7 +93,7 @@ impl Outcome {
 
     /// Begins the run of a server, whose options its client has chosen.
     pub fn begin(&mut self, plan: &Plan, run: &RunOptions) {
-        self.started_unix_ms = unix_ms();
+        self.started_unix_ms = unix_ms(SystemTime::now());
         self.options = Some(Options::of(plan, run));
     }
 
@@ -124,12 +125,6 @@ impl Outcome {
             }
         }
     }
-}
-
-/// Returns the time, in milliseconds since 1970-01-01 (UTC).
-fn unix_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.unwrap_or_default().as_millis() as u64
 }
 
 /// Returns a time in seconds, as an integer if it is a whole number of them.

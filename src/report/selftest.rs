@@ -1,11 +1,12 @@
 //! The checks of facts about a NIC, as data and as JSON. The doc comments of the types are the
 //! descriptions in their schema, docs/selftest.schema.json.
 
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime};
 
 use serde::Serialize;
 
 use facts::error::Failure;
+use facts::time_of_day::{milliseconds, unix_ms};
 
 /// Name of the group of checks with a peer.
 pub const PEER: &str = "peer";
@@ -260,12 +261,11 @@ pub struct SelfTest {
 impl SelfTest {
     /// Returns the report before the first check.
     pub fn new(nic: TestedNic) -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
             schema_version: SCHEMA_VERSION,
             cxidiag_version: env!("CARGO_PKG_VERSION"),
             revision: facts::release::sources().revision,
-            started_unix_ms: since.map_or(0, |since| since.as_millis() as u64),
+            started_unix_ms: unix_ms(SystemTime::now()),
             elapsed_ms: 0,
             ran: 0,
             held: 0,
@@ -289,7 +289,7 @@ impl SelfTest {
         let held = result.verdict == FactVerdict::Holds;
         self.held += usize::from(held);
         self.ran += usize::from(result.verdict.has_run());
-        self.elapsed_ms = self.started.elapsed().as_millis() as u64;
+        self.elapsed_ms = milliseconds(self.started.elapsed());
         self.checks.push(result);
     }
 

@@ -1,7 +1,7 @@
 //! The diagnosis of one NIC, as data and as JSON. The doc comments of the types are the
 //! descriptions in their schema, docs/why.schema.json.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
@@ -11,12 +11,13 @@ use cluster::survey::ids::NicId;
 use cluster::survey::roster::Roster;
 use diagnosis::causes::cause;
 use diagnosis::columns::Column;
-use diagnosis::comparison::{Comparison, Figures, Measured, compare, own_figure};
+use diagnosis::comparison::{Compared, Comparison, Figures, Measured, compare, own_figure};
 use diagnosis::evaluation::{Confidence, Why};
 use diagnosis::healthy::HealthyFigure;
 use diagnosis::procedure::{Route, Step, TESTS};
 use facts::device::DeviceName;
 use facts::error::{Failure, UNDECIDED};
+use facts::time_of_day::{milliseconds, unix_ms};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
@@ -38,19 +39,6 @@ pub enum DiagnosisConclusion {
     Bad,
     /// Nothing bad was found, and not everything could be compared.
     Undecided,
-}
-
-/// How a NIC compares in a test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Compared {
-    /// As good NICs.
-    Same,
-    /// Slower.
-    Slower,
-    /// Too close to the limit, or its figures are too far apart.
-    Unclear,
 }
 
 /// A test of the NIC, or how much longer one test takes than another.
@@ -155,7 +143,6 @@ impl NicDiagnosis {
         let tests = results(&found);
         let (conclusion, summary) = concluded(&found, &tests);
         let is_software = |device: &String| DeviceName::names(device, |of| of.is_simulated);
-        let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let mut explanation = found.explanation;
         let is_slow = tests.iter().any(TestResult::is_bad);
         explanation.causes.retain(|why| is_slow || why.confidence < Confidence::Transient);
@@ -170,7 +157,7 @@ impl NicDiagnosis {
             },
             conclusion,
             summary,
-            started_unix_ms: started.duration_since(UNIX_EPOCH).map_or(0, milliseconds),
+            started_unix_ms: unix_ms(started),
             elapsed_ms: milliseconds(elapsed),
             is_software: found.roster.nics.iter().any(|nic| is_software(&nic.device)),
             arguments,
@@ -226,11 +213,10 @@ fn results(found: &SuspectFindings) -> Vec<TestResult> {
         let outcome = comparison.map(|of| {
             let healthy = found.healthy.iter().find(|of| of.test == test);
             match (of.outcome, healthy) {
-                (diagnosis::comparison::Outcome::Slower, _) => Compared::Slower,
+                (Compared::Slower, _) => Compared::Slower,
                 (_, Some(healthy)) if of.own < healthy.least => Compared::Unclear,
                 (_, Some(_)) => Compared::Same,
-                (diagnosis::comparison::Outcome::Same, None) => Compared::Same,
-                (diagnosis::comparison::Outcome::Unclear, None) => Compared::Unclear,
+                (outcome, None) => outcome,
             }
         });
         let of_bandwidth = match figures {

@@ -1,9 +1,11 @@
 //! Conclusions about one NIC from figures and causes.
 
+use std::time::UNIX_EPOCH;
+
 use super::super::survey::testing::{explanation, item, roster, why};
 use super::*;
 use diagnosis::causes::CAUSES;
-use diagnosis::comparison::{Figures, Floor, Tail, Waiting};
+use diagnosis::comparison::{Compared, Figures, Floor, Tail, Waiting};
 use diagnosis::healthy::healthy;
 use diagnosis::procedure::{Step, TestCode};
 

@@ -5,8 +5,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::survey::why_text::{lines, shown, shown_unit};
 use super::table::{self, Align};
-use super::why::{Compared, NicDiagnosis, TestResult};
+use super::why::{NicDiagnosis, TestResult};
 use super::wrap::wrapped;
+use diagnosis::comparison::Compared;
 use facts::text::markdown;
 
 /// Width of lines.

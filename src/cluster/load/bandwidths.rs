@@ -7,11 +7,11 @@ use super::limits::{SHARE, worst};
 use super::names::pattern_name;
 use super::pattern::{Pattern, Set};
 use super::rates::SlotRates;
-use super::statistics::{mean, median, quantile, sorted};
 use super::theory::FabricShape;
 use super::{sets, stars};
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
+use facts::robust::{mean, median, quantile, sorted};
 
 /// The percentiles in the figures of a pattern.
 const PERCENTILES: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];

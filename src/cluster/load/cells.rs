@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::limits::{EqualParts, LEAST_SETS, SET};
 use super::rates::SlotRates;
-use super::statistics::{quantile, sorted};
 use crate::survey::ids::{NicId, Role};
+use facts::robust::{median, quantile, sorted};
 
 /// Slots have equal flows in two cells if their numbers differ by at most this part.
 const TOLERANCE: f64 = 0.25;
@@ -234,7 +234,7 @@ fn is_of(cell: Cell, part: u16, role: Option<Role>) -> bool {
 fn median_of(cells: &BTreeMap<Cell, f64>, is_counted: impl Fn(Cell) -> bool) -> f64 {
     let counted = cells.iter().filter(|(cell, _)| is_counted(**cell));
     let ratios: Vec<f64> = counted.map(|(_, ratio)| *ratio).collect();
-    quantile(&sorted(&ratios), 0.5)
+    median(&ratios).unwrap_or(f64::NAN)
 }
 
 /// Returns the part that explains most slow cells: at least two thirds of its own, with at least

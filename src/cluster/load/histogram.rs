@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 
+use facts::robust::quantile_bin;
 use serde::{Deserialize, Serialize};
 
 /// Ratio of the upper edge of a bin to its lower edge.
@@ -47,13 +48,9 @@ impl Histogram {
     /// Returns the latency that this part of the samples does not exceed, in nanoseconds: the
     /// middle of its bin. `None` without samples.
     pub fn quantile(&self, part: f64) -> Option<f64> {
-        let rank = (part * self.count() as f64).ceil().max(1.0) as u64;
-        let mut below = 0_u64;
-        let found = self.bins.iter().find(|(_, count)| {
-            below = below.saturating_add(**count);
-            below >= rank
-        });
-        found.map(|(bin, _)| SMALLEST_NS * RATIO.powf(f64::from(*bin) + 0.5))
+        let place = quantile_bin(self.bins.values().copied(), part)?;
+        let bin = self.bins.keys().nth(place)?;
+        Some(SMALLEST_NS * RATIO.powf(f64::from(*bin) + 0.5))
     }
 
     /// Returns the lower edges of the bins with samples, in nanoseconds, and their numbers of

@@ -6,13 +6,13 @@ use super::findings::{Compared, FarVictim, Grade, ImpactFigures, Spread};
 use super::limits::{GradeLimits, IMPACT, IMPACT_P99};
 use super::names::under_name;
 use super::pattern::Pattern;
-use super::statistics::{LEAST_FOR_INTERVAL, deviation, mean, median, median_interval};
 use super::tails::{self, P99, P999};
 use super::victims::{MeasuredPair, PairMedians, VictimKey, Victims};
 use crate::location::Class;
 use crate::survey::answer::Pair;
 use crate::survey::findings::Test;
 use crate::survey::roster::Roster;
+use facts::robust::{LEAST_FOR_INTERVAL, mean, median, median_interval, sigma};
 
 /// Smaller impact factors than this are called 1.
 const LEAST_IMPACT: f64 = 1.05;
@@ -134,7 +134,7 @@ fn grade(compared: Compared, limits: GradeLimits, resolution: f64) -> Grade {
 /// median.
 fn outlying(impacts: &[f64]) -> Vec<usize> {
     let middle = median(impacts).unwrap_or(f64::NAN);
-    let most = middle + OUTLYING * deviation(impacts, middle);
+    let most = middle + OUTLYING * sigma(impacts, middle);
     let all = impacts.iter().enumerate();
     all.filter(|(_, impact)| **impact > most).map(|(index, _)| index).collect()
 }

@@ -7,8 +7,8 @@ use super::impacts::{self, least_impact};
 use super::limits::ISOLATION;
 use super::names::under_name;
 use super::pattern::Pattern;
-use super::statistics::{median, median_interval};
 use super::victims::{PairMedians, VictimKey, Victims};
+use facts::robust::{median, median_interval};
 
 /// Impact factor of victims in the class of the aggressors from which on there is something to
 /// isolate from, and which its interval excludes.

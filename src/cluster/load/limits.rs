@@ -1,7 +1,8 @@
 //! The limits of figures under load (load.md 3.7).
 
 use super::findings::Grade;
-use super::statistics::{deviation, median};
+use facts::figures::LEAST_BANDWIDTH;
+use facts::robust::{median, sigma};
 
 /// A limit of good figures, and a limit of slow ones. Figures beyond the second one are bad.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,7 +21,7 @@ const fn limits(good: f64, slow: f64) -> GradeLimits {
 pub const SET: GradeLimits = limits(0.9, 0.8);
 /// Bandwidth of a NIC with NICs of its switch, as a ratio to the median (jobs.md 3.4). It is good
 /// or bad, never slow.
-pub const NIC: GradeLimits = limits(0.93, 0.93);
+pub const NIC: GradeLimits = limits(LEAST_BANDWIDTH, LEAST_BANDWIDTH);
 /// Share of theory.
 pub const SHARE: GradeLimits = limits(0.8, 0.45);
 /// Sum of the bandwidths into one target, as a ratio to the bandwidth without load.
@@ -85,7 +86,7 @@ impl EqualParts {
     /// Creates the distribution of these figures.
     pub fn new(figures: &[f64]) -> Self {
         let middle = median(figures).unwrap_or(0.0);
-        Self { count: figures.len(), median: middle, deviation: deviation(figures, middle) }
+        Self { count: figures.len(), median: middle, deviation: sigma(figures, middle) }
     }
 
     /// Returns whether a figure lies far below the distribution. Fewer than 8 figures have no

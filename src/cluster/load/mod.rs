@@ -25,8 +25,7 @@
 //!   `isolation`: traffic classes.
 //! * `blame`: the part that slow flows have in common (`culprit`). Its parts: `slow_nics`, NICs and
 //!   switches; `cells`, links among switches or groups.
-//! * `verdicts`: judgements on figures. `limits`: the limits. `statistics`: medians, intervals and
-//!   fairness. `names`: the names of patterns.
+//! * `verdicts`: judgements on figures. `limits`: the limits. `names`: the names of patterns.
 
 pub mod acceptance;
 mod bandwidths;
@@ -46,7 +45,7 @@ pub mod histogram;
 mod impacts;
 mod incasts;
 mod isolation;
-mod limits;
+pub mod limits;
 mod names;
 mod pass;
 pub mod pattern;
@@ -63,7 +62,6 @@ mod sets;
 pub mod setup;
 mod slow_nics;
 mod stars;
-mod statistics;
 mod steps;
 mod tails;
 pub mod tally;

@@ -6,10 +6,10 @@ use super::findings::{Grade, LoadUnit, SetFigures};
 use super::limits::{EqualParts, NIC, SET};
 use super::pattern::{Distance, Pattern, Set};
 use super::rates::SlotRates;
-use super::statistics::median;
 use crate::location::Location;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
+use facts::robust::median;
 
 /// Sets are equal if their numbers of flows in a slot differ by at most this part.
 const TOLERANCE: f64 = 0.25;

@@ -10,10 +10,10 @@ use super::findings::LoadUnit;
 use super::limits::{EqualParts, LEAST_SETS, NIC, SET};
 use super::pattern::{Pattern, Set};
 use super::rates::SlotRates;
-use super::statistics::{median, quantile, sorted};
 use crate::survey::answer::Pair;
 use crate::survey::ids::{NicId, Role};
 use crate::survey::roster::Roster;
+use facts::robust::{median, quantile, sorted};
 
 /// The quantile of rates that other rates are compared with: a fault may slow two thirds of them.
 const FAST: f64 = 0.75;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::findings::StarFigures;
 use super::limits::{FAIRNESS, INCAST_SUM, SMALLEST_SHARE, worst};
 use super::rates::SlotRates;
-use super::statistics::{fairness, mean, median, smallest_share};
 use crate::survey::ids::NicId;
+use facts::robust::{mean, median};
 
 /// The slots of one target so far.
 #[derive(Default)]
@@ -66,8 +66,25 @@ fn of_target(target: NicId, star: &StarSlots, quiet: Option<f64>) -> Option<Star
     })
 }
 
+/// Returns Jain's index of fairness: 1 for equal shares, 1/n if one of n gets everything. `None`
+/// if the shares are all 0.
+fn fairness(shares: &[f64]) -> Option<f64> {
+    let sum: f64 = shares.iter().sum();
+    let of_squares: f64 = shares.iter().map(|share| share * share).sum();
+    (of_squares > 0.0).then(|| sum * sum / (shares.len() as f64 * of_squares))
+}
+
+/// Returns the smallest share as a ratio to an equal share. `None` if the shares are all 0.
+fn smallest_share(shares: &[f64]) -> Option<f64> {
+    let sum: f64 = shares.iter().sum();
+    let smallest = shares.iter().copied().fold(f64::INFINITY, f64::min);
+    (sum > 0.0).then(|| smallest * shares.len() as f64 / sum)
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::super::findings::Grade;
     use super::super::rates::SentRate;
     use super::super::scene::Flow;
@@ -88,6 +105,26 @@ mod tests {
         let found = figures(&[star(0, &[2650e6; 8])], Some(21_500e6));
         assert!((found[0].ratio_to_quiet.unwrap() - 0.986).abs() < 1e-3);
         assert_eq!((found[0].fairness, found[0].grade), (1.0, Grade::Good));
+    }
+
+    #[test]
+    fn fairness_and_smallest_share_are_those_of_vector_22() {
+        let shares = [1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.2];
+        assert!((fairness(&shares).unwrap() - 0.920).abs() < 5e-4);
+        assert!((smallest_share(&shares).unwrap() - 0.222).abs() < 5e-4);
+        assert_eq!((fairness(&[0.0; 3]), smallest_share(&[0.0; 3])), (None, None));
+    }
+
+    proptest! {
+        #[test]
+        fn fairness_is_between_one_of_all_and_equal_shares(
+            shares in prop::collection::vec(0.0..10.0, 2..40),
+        ) {
+            if let (Some(index), Some(least)) = (fairness(&shares), smallest_share(&shares)) {
+                prop_assert!(index >= 1.0 / shares.len() as f64 - 1e-9 && index <= 1.0 + 1e-9);
+                prop_assert!((0.0..=1.0 + 1e-9).contains(&least));
+            }
+        }
     }
 
     #[test]

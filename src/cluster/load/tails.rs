@@ -4,7 +4,7 @@ use fastrand::Rng;
 
 use super::findings::Compared;
 use super::histogram::Histogram;
-use super::statistics::{quantile, sorted};
+use facts::robust::{quantile, quantile_bin, sorted};
 
 /// Most blocks of samples: the memory does not depend on the number of victims.
 pub const MOST_BLOCKS: usize = 64;
@@ -98,14 +98,7 @@ impl BlockTable {
                 *sum += weight * count;
             }
         }
-        let all: u64 = sums.iter().sum();
-        let rank = (part * all as f64).ceil().max(1.0) as u64;
-        let mut below = 0;
-        let bin = sums.iter().position(|sum| {
-            below += sum;
-            below >= rank
-        });
-        bin.map(|bin| self.edges[bin])
+        quantile_bin(sums.into_iter(), part).map(|bin| self.edges[bin])
     }
 }
 

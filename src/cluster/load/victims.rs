@@ -195,7 +195,7 @@ impl PairMedians {
     pub fn measured(&self) -> Option<MeasuredPair> {
         let middle = |of: &BTreeMap<u32, f64>| {
             let medians: Vec<f64> = of.values().copied().collect();
-            super::statistics::median(&medians)
+            facts::robust::median(&medians)
         };
         Some(MeasuredPair {
             pair: self.pair,

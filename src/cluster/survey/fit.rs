@@ -4,8 +4,9 @@
 //! half of the pairs, a third of many NICs in more than half.
 
 use super::answer::Pair;
-use super::robust::{lower_median, spread};
+use super::robust::spread;
 use crate::location::Class;
+use facts::robust::lower_median;
 
 /// How often weights are computed again.
 const REWEIGHTINGS: usize = 8;
@@ -52,7 +53,7 @@ pub fn fit(pairs: &[PairCost], nics: usize) -> Fit {
             }
         }
     }
-    let mut centres = by_class.map(|costs| (!costs.is_empty()).then(|| lower_median(costs)));
+    let mut centres = by_class.map(|costs| lower_median(&costs));
     let mut effects = vec![0.0; nics];
     let mut weights = vec![1.0; pairs.len()];
     for _ in 0..REWEIGHTINGS {
@@ -82,7 +83,7 @@ pub fn fit(pairs: &[PairCost], nics: usize) -> Fit {
         anchor(&mut centres, &mut effects, &of_nics);
         let residuals = pairs.iter().map(|one| residual(one, &centres, &effects));
         let residuals: Vec<f64> = residuals.collect();
-        let most = HUBER * spread(residuals.clone()).max(LEAST_SPREAD);
+        let most = HUBER * spread(&residuals).max(LEAST_SPREAD);
         for (weight, residual) in weights.iter_mut().zip(residuals) {
             *weight = (most / residual.abs()).min(1.0);
         }
@@ -108,10 +109,10 @@ fn residual(one: &PairCost, centres: &[Option<f64>], effects: &[f64]) -> f64 {
 fn anchor(centres: &mut [Option<f64>], effects: &mut [f64], of_nics: &[Vec<u32>]) {
     let fitted = effects.iter().zip(of_nics);
     let fitted = fitted.filter(|(_, own)| !own.is_empty());
-    let median = lower_median(fitted.map(|(effect, _)| *effect).collect());
-    if median.is_nan() {
+    let fitted: Vec<f64> = fitted.map(|(effect, _)| *effect).collect();
+    let Some(median) = lower_median(&fitted) else {
         return;
-    }
+    };
     effects.iter_mut().for_each(|effect| *effect -= median);
     for (class, centre) in centres.iter_mut().enumerate() {
         let nics = if class == Class::Loopback as usize { 1.0 } else { 2.0 };

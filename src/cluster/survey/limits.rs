@@ -11,20 +11,18 @@ use super::observation::{Observation, Reading, statistics};
 use super::population::{LEAST_FIGURES, Sorted};
 use super::residual::PairResidual;
 use super::result_store::ResultStore;
-use super::robust::{lower_median, rank_correlation, score_limit, upper_spread};
+use super::robust::{rank_correlation, score_limit, upper_spread};
 use super::roster::Roster;
 use super::selection::select;
 use crate::location::Class;
+use facts::figures::{LEAST_BANDWIDTH, MOST_LATENCY};
+use facts::robust::lower_median;
 
 /// Ratio to the retries of a good pair above which retries are outside the limit.
 const MANY_RETRIES: f64 = 10.0;
 
 /// Part of the pairs that are certainly good. One bad NIC of four takes part in half of the pairs.
 const GOOD_PART: f64 = 0.25;
-
-/// Smallest ratios to good pairs that are outside the limit, without --sensitivity.
-const RATIO_OF_LATENCY: f64 = 1.3;
-const RATIO_OF_BANDWIDTH: f64 = 1.0 / 0.93;
 
 /// Fewest good pairs that show that a wait for CPUs does not lower bandwidths.
 const LEAST_HARMLESS: usize = 4;
@@ -136,7 +134,7 @@ fn limit_of_retries(retries: &Sorted) -> (f64, f64) {
 impl ResultStore {
     /// Returns the logarithm of the smallest ratio to good pairs that is outside the limit.
     pub fn ratio(&self, test: TestId) -> f64 {
-        let usual = if self.of_bandwidth(test) { RATIO_OF_BANDWIDTH } else { RATIO_OF_LATENCY };
+        let usual = if self.of_bandwidth(test) { 1.0 / LEAST_BANDWIDTH } else { MOST_LATENCY };
         self.sensitivity.unwrap_or(usual).ln()
     }
 
@@ -269,11 +267,13 @@ impl ResultStore {
             let good = own().filter(|index| !selected.is_explained[*index]);
             let good: Vec<f64> = good.map(|index| selected.rest[index]).collect();
             let count = good.len();
-            let shift = if good.is_empty() { 0.0 } else { lower_median(good) };
-            let spread = upper_spread(own().map(|index| selected.rest[index]).collect());
+            let shift = lower_median(&good).unwrap_or(0.0);
+            let spread =
+                upper_spread(&own().map(|index| selected.rest[index]).collect::<Vec<f64>>());
             let centre = fit.centres[class as usize].unwrap_or_default() + shift;
             let of_class = pairs.iter().filter(|one| one.class == class);
-            let waiting = lower_median(of_class.map(|one| one.waiting(statistic)).collect());
+            let waits: Vec<f64> = of_class.map(|one| one.waiting(statistic)).collect();
+            let waiting = lower_median(&waits).unwrap_or(f64::NAN);
             let is_good = |(one, reading): &(&Observation, Reading)| {
                 one.class == class && reading.cost - centre < self.ratio(test)
             };

@@ -168,7 +168,7 @@ pub fn statistics(pairs: &[&Observation], of_bandwidth: bool) -> &'static [Stati
 fn follow_waits(pairs: &[&Observation]) -> bool {
     let without_cpu =
         |one: &&Observation| -(1.0 - f64::from(one.waited_percent.min(99)) / 100.0).ln();
-    let costs = upper_spread(pairs.iter().map(|one| f64::from(one.cost)).collect());
-    let waits = spread(pairs.iter().map(without_cpu).collect());
-    pairs.len() < LEAST_PAIRS || costs > MOST_FROM_WAITS * waits
+    let costs: Vec<f64> = pairs.iter().map(|one| f64::from(one.cost)).collect();
+    let waits: Vec<f64> = pairs.iter().map(without_cpu).collect();
+    pairs.len() < LEAST_PAIRS || upper_spread(&costs) > MOST_FROM_WAITS * spread(&waits)
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use facts::robust::{interpolate, sigma_of_distances};
+
 /// Fewest figures of a population that has limits.
 pub const LEAST_FIGURES: usize = 8;
 
@@ -13,14 +15,6 @@ const BIN: f64 = 1.005;
 
 /// Bins of a histogram for people.
 const MOST_BARS: usize = 40;
-
-/// The robust standard deviation, as a multiple of the median absolute deviation.
-const SIGMA_OF_MAD: f64 = 1.4826;
-/// The robust standard deviation if more than half of the figures are equal, as a multiple of the
-/// mean absolute deviation.
-const SIGMA_OF_MEAN: f64 = 1.2533;
-/// Smallest robust standard deviation, as a part of the median.
-const LEAST_SIGMA: f64 = 0.005;
 
 /// Returns the cost of a figure.
 pub fn cost(value: f64, of_bandwidth: bool) -> f64 {
@@ -116,9 +110,7 @@ impl Sorted {
 
     /// Returns a quantile, by linear interpolation between order statistics; NaN without figures.
     pub fn quantile(&self, part: f64) -> f64 {
-        let place = part * self.count.saturating_sub(1) as f64;
-        let (low, high) = (self.at(place.floor() as u64), self.at(place.ceil() as u64));
-        if low == high { low } else { low + (high - low) * place.fract() }
+        interpolate(part * self.count.saturating_sub(1) as f64, |rank| self.at(rank as u64))
     }
 
     /// Returns the median; NaN without figures.
@@ -142,7 +134,7 @@ impl Sorted {
         let deviations = Self::of(deviations.collect());
         let total: f64 =
             deviations.figures.iter().map(|(value, count)| value * *count as f64).sum();
-        sigma(median, deviations.median(), total / self.count as f64)
+        sigma_of_distances(median, deviations.median(), total / self.count as f64)
     }
 
     /// Returns the costs of the figures.
@@ -173,16 +165,6 @@ impl Sorted {
         }
         bars
     }
-}
-
-/// Returns the robust standard deviation that follows from a median and the deviations from it.
-fn sigma(median: f64, median_deviation: f64, mean_deviation: f64) -> f64 {
-    let sigma = if median_deviation > 0.0 {
-        SIGMA_OF_MAD * median_deviation
-    } else {
-        SIGMA_OF_MEAN * mean_deviation
-    };
-    sigma.max(LEAST_SIGMA * median)
 }
 
 #[cfg(test)]

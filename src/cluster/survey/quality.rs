@@ -7,12 +7,13 @@ use super::answer::Pair;
 use super::findings::{Outlier, Statistic, Unit};
 use super::ids::{NicId, PopulationKey, TestId};
 use super::limits::Limit;
-use super::robust::{FALSE_ALARM, error_of_median, lower_median, score_limit};
+use super::robust::{FALSE_ALARM, error_of_median, score_limit};
 use super::roster::Roster;
 use super::selection::{Selected, are_enough_of_links};
 use super::slow_parts::{Domain, Judgement};
 use super::units::{crossing, members};
 use crate::location::Class;
+use facts::robust::{at_rank, lower_median};
 
 /// Part of the pairs of a class that may be slow by chance without a loss of sensitivity.
 const MOST_IN_TAIL: f64 = 0.1;
@@ -22,11 +23,9 @@ impl Domain {
     /// `most` do not exceed, without the effects of parts.
     fn rest_of_most(&self, class: Class, most: f64) -> f64 {
         let own = self.classes.iter().zip(&self.selected.rest);
-        let mut rests: Vec<f64> =
-            own.filter(|(of, _)| **of == class).map(|(_, rest)| *rest).collect();
-        rests.sort_by(f64::total_cmp);
+        let rests: Vec<f64> = own.filter(|(of, _)| **of == class).map(|(_, rest)| *rest).collect();
         let place = (rests.len() as f64 * (1.0 - most)) as usize;
-        rests.get(place).copied().unwrap_or_default()
+        at_rank(&rests, place).unwrap_or_default()
     }
 
     /// Returns the smallest ratio at which a part with this many pairs of a class would have been
@@ -135,7 +134,7 @@ impl Judgement {
             for (nic, (residuals, classes)) in own {
                 let error = error_of_median(selected.spread, residuals.len());
                 let deviation = selected.spread_of_nics.max(error);
-                let effect = lower_median(residuals);
+                let effect = lower_median(&residuals).unwrap_or(f64::NAN);
                 let score = effect / deviation;
                 let class = classes.into_iter().max_by_key(|(_, count)| *count);
                 let is_within = |class| {

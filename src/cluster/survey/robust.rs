@@ -1,7 +1,6 @@
 //! Robust statistics of residuals.
 
-/// The standard deviation of a normal distribution, as a multiple of the median absolute deviation.
-const SIGMA_OF_MAD: f64 = 1.4826;
+use facts::robust::{self, at_rank, lower_median};
 
 /// The quantile of the upper spread, and its distance from the median of a normal distribution, in
 /// standard deviations.
@@ -17,38 +16,18 @@ pub const LEAST_ERROR: f64 = 0.0025;
 /// Probability with which a survey without a fault suspects any part.
 pub const FALSE_ALARM: f64 = 0.05;
 
-/// Returns the median; of an even number of values the lower one of both in the middle; NaN without
-/// values.
-pub fn lower_median(mut values: Vec<f64>) -> f64 {
-    if values.is_empty() {
-        return f64::NAN;
-    }
-    let middle = (values.len() - 1) / 2;
-    *values.select_nth_unstable_by(middle, f64::total_cmp).1
-}
-
 /// Returns the robust standard deviation; 0 without values.
-pub fn spread(values: Vec<f64>) -> f64 {
-    if values.is_empty() {
-        return 0.0;
-    }
-    let median = lower_median(values.clone());
-    let deviations = values.into_iter().map(|value| (value - median).abs());
-    SIGMA_OF_MAD * lower_median(deviations.collect())
+pub fn spread(values: &[f64]) -> f64 {
+    lower_median(values).map_or(0.0, |median| robust::spread(values, median, lower_median))
 }
 
 /// Returns the robust standard deviation of the worse values: not less than [`spread`]. A part of
 /// the values may be a second mode, as of software NICs, some of which sleep where others poll.
-pub fn upper_spread(mut values: Vec<f64>) -> f64 {
-    if values.is_empty() {
-        return 0.0;
-    }
-    let both = spread(values.clone());
-    let median = lower_median(values.clone());
+pub fn upper_spread(values: &[f64]) -> f64 {
     let (part, distance) = UPPER;
-    let place = (part * (values.len() - 1) as f64) as usize;
-    let upper = *values.select_nth_unstable_by(place, f64::total_cmp).1;
-    both.max((upper - median) / distance)
+    let place = (part * values.len().saturating_sub(1) as f64) as usize;
+    let ends = lower_median(values).zip(at_rank(values, place));
+    ends.map_or(0.0, |(median, upper)| spread(values).max((upper - median) / distance))
 }
 
 /// Returns the standard error of a median of `count` values with this spread.
@@ -116,20 +95,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn medians_and_spreads_ignore_few_values() {
-        let values = vec![95.0, 90.0, 1e6, 100.0, 105.0];
-        assert_eq!(lower_median(values.clone()), 100.0);
-        assert_eq!(lower_median(vec![1.0, 2.0]), 1.0);
-        assert!(lower_median(Vec::new()).is_nan());
-        assert_eq!(spread(values), SIGMA_OF_MAD * 5.0);
+    fn spreads_ignore_few_values() {
+        let values = [95.0, 90.0, 1e6, 100.0, 105.0];
+        assert_eq!(spread(&values), 1.4826 * 5.0);
+        assert_eq!([spread(&[]), upper_spread(&[])], [0.0; 2]);
     }
 
     /// Some software NICs sleep between operations, others poll.
     #[test]
     fn upper_spread_covers_a_second_mode() {
         let values = [vec![0.0; 60], vec![2.3; 40]].concat();
-        assert_eq!(spread(values.clone()), 0.0);
-        assert!(upper_spread(values) > 2.0);
+        assert_eq!(spread(&values), 0.0);
+        assert!(upper_spread(&values) > 2.0);
     }
 
     #[test]

@@ -13,11 +13,12 @@ use super::findings::Unit;
 use super::ids::{NicId, Role};
 use super::residual::{LARGER_SHARE, PairResidual, has_effect};
 use super::robust::{
-    FALSE_ALARM, LEAST_ERROR, binomial_tail, error_of_median, lower_median, score_limit, spread,
+    FALSE_ALARM, LEAST_ERROR, binomial_tail, error_of_median, score_limit, spread,
 };
 use super::roster::Roster;
 use super::units::{self, crossing, parts_of_nic};
 use super::ways::{Switch, Ways};
+use facts::robust::{lower_median, sorted};
 
 /// Fewest members of a larger part that is a cause, and fewest pairs between two groups (jobs.md
 /// 3.3).
@@ -279,7 +280,7 @@ fn is_possible(
         }
     }
     let count = members.len();
-    let bad = members.into_values().map(lower_median);
+    let bad = members.into_values().filter_map(|rests| lower_median(&rests));
     let bad = bad.filter(|median| *median >= value.abs() / 2.0).count();
     match unit {
         Unit::Node(_) => count >= 2 && bad == count,
@@ -365,16 +366,16 @@ fn keep_significant(
                 is_explained[*pair as usize] = true;
             }
         }
-        let spread_of_rest = spread(rest.clone());
+        let spread_of_rest = spread(&rest);
         let mut of_nics: BTreeMap<NicId, Vec<f64>> = BTreeMap::new();
         for ((one, rest), is_explained) in pairs.iter().zip(&rest).zip(&is_explained) {
             for nic in one.pair.nics().into_iter().filter(|_| !is_explained) {
                 of_nics.entry(nic).or_default().push(*rest);
             }
         }
-        let spread_of_nics = spread(of_nics.into_values().map(lower_median).collect());
-        let mut sizes: Vec<f64> = rest.clone();
-        sizes.sort_by(f64::total_cmp);
+        let medians = of_nics.into_values().filter_map(|rests| lower_median(&rests));
+        let spread_of_nics = spread(&medians.collect::<Vec<f64>>());
+        let sizes = sorted(&rest);
         let at_least = |size: f64| sizes.len() - sizes.partition_point(|rest| *rest < size);
         let is_significant = |effect: &PartEffect| {
             let half = effect.value.abs() / 2.0;

@@ -9,11 +9,12 @@ use super::limits::{Limit, Limits};
 use super::observation::Observation;
 use super::residual::PairResidual;
 use super::result_store::ResultStore;
-use super::robust::{LEAST_ERROR, error_of_median, lower_median};
+use super::robust::{LEAST_ERROR, error_of_median};
 use super::roster::Roster;
 use super::selection::{Selected, select};
 use super::units::{crossing, members, parts_of_nic};
 use crate::location::Class;
+use facts::robust::lower_median;
 
 /// Fewest pairs of a slow part that must be measured again.
 const DECISIVE: usize = 2;
@@ -368,18 +369,18 @@ fn certainty(
     let half = value.max(ratio) / 2.0;
     // A pair counts once, however often it was measured again.
     let mut of_pairs = first.clone();
-    let medians = again.iter().map(|(pair, rests)| (*pair, lower_median(rests.clone())));
+    let medians = again.iter().filter_map(|(pair, rests)| Some((*pair, lower_median(rests)?)));
     of_pairs.extend(medians);
     let hits = again.keys().filter(|pair| of_pairs[*pair] >= half).count();
     if 2 * hits < again.len() {
         return Some(Certainty::Transient);
     }
-    if lower_median(of_pairs.into_values().collect()) < half {
+    if lower_median(&of_pairs.into_values().collect::<Vec<f64>>())? < half {
         return None;
     }
     let all: Vec<f64> = again.values().flatten().chain(first.values()).copied().collect();
     let error = error_of_median(spread, all.len()).max(LEAST_ERROR);
-    let median = lower_median(all);
+    let median = lower_median(&all)?;
     if median > ratio && 2 * hits > again.len() {
         Some(Certainty::Bad)
     } else if median + UNCERTAIN * error > ratio {

@@ -11,7 +11,8 @@ use facts::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use facts::error::{Failure, Kind};
 use facts::expect::Metric;
 use facts::percentile::Percentile;
-use node::nic::health::{Finding, Item, Verdict, traffic};
+use facts::severity::Severity;
+use node::nic::health::{Finding, Item, traffic};
 use node::nic::link_speed::LinkSpeed;
 use report::Outcome;
 use report::noise::is_disturbed;
@@ -155,7 +156,7 @@ fn is_about_data(problem: &Problem) -> bool {
 }
 
 fn failed(item: &'static Item, why: &str) -> Finding {
-    Finding { verdict: Verdict::Bad, ..Finding::untested(item, why) }
+    Finding { verdict: Severity::Bad, ..Finding::untested(item, why) }
 }
 
 fn evaluated(
@@ -192,7 +193,7 @@ mod tests {
             assert_eq!(failure.map(|failure| failure.message()), None);
             findings.iter().map(|found| found.verdict).collect::<Vec<_>>()
         };
-        let (bad, absent) = (Verdict::Bad, Verdict::NotAvailable);
+        let (bad, absent) = (Severity::Bad, Severity::NotAvailable);
         assert_eq!(verdicts(), [bad, absent, absent, absent]);
         assert_eq!(verdicts(), [bad, absent, absent, absent]);
         assert_eq!(verdicts(), [absent; 4]);
@@ -211,7 +212,7 @@ mod tests {
             let run = |_, _| Err(cause().context("write-lat"));
             let (findings, failure) = Runs::new(None).measure_by(run, false, None).unwrap();
             let mut verdicts = findings.iter().map(|found| found.verdict);
-            assert!(verdicts.all(|verdict| verdict == Verdict::NotAvailable));
+            assert!(verdicts.all(|verdict| verdict == Severity::NotAvailable));
             assert!(failure.unwrap().message().starts_with(message));
         }
     }

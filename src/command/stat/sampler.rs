@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::note::note;
 use facts::device::DeviceName;
-use facts::time_of_day::since_1970;
+use facts::time_of_day::{milliseconds, since_1970};
 use node::backend;
 use node::machine::Machine;
 use node::nic::counter::Change;
@@ -129,10 +129,6 @@ fn write_line(file: &mut File, line: &impl serde::Serialize) -> io::Result<()> {
     let mut bytes = Vec::new();
     json::add_line(&mut bytes, line).map_err(|failure| io::Error::other(failure.message()))?;
     file.write_all(&bytes)
-}
-
-fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

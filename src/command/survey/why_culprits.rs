@@ -8,7 +8,7 @@ use cluster::survey::roster::Roster;
 use diagnosis::comparison::Measured;
 use diagnosis::evaluation::Case;
 use diagnosis::majority;
-use diagnosis::readings::{Readings, State};
+use diagnosis::readings::Readings;
 use report::survey::nics;
 use report::survey::why::Explanation;
 
@@ -146,7 +146,7 @@ pub fn signature(culprit: &Culprit, own: &Readings, others: &[Readings]) -> Opti
 /// Returns what is wrong or different in the files of a NIC.
 pub fn signature_of_files(own: &Readings, others: &[Readings]) -> Vec<String> {
     let wrong = own.iter();
-    let wrong = wrong.filter(|of| matches!(of.state, State::Bad | State::Suspect));
+    let wrong = wrong.filter(|of| of.state.is_wrong());
     let wrong = wrong.map(|of| {
         let value = of.value.as_deref().unwrap_or_default();
         format!("{:?} {} {value}", of.state, of.code)
@@ -164,6 +164,7 @@ mod tests {
     use cluster::survey::findings::{Direction, Evidence, Statistic};
     use cluster::survey::ids::{NodeId, TestId};
     use diagnosis::readings::testing::reading;
+    use facts::severity::Severity;
 
     fn cause(unit: Unit, source: LimitSource) -> Cause {
         let evidence = Evidence {
@@ -189,31 +190,31 @@ mod tests {
         }
     }
 
-    fn readings(width: &str, state: State) -> Readings {
+    fn readings(width: &str, state: Severity) -> Readings {
         vec![reading("pcie-width", width, state)]
     }
 
     #[test]
     fn culprits_with_same_files_and_tests_have_one_signature() {
-        let others = vec![readings("x16", State::Good); 5];
+        let others = vec![readings("x16", Severity::Good); 5];
         let of = |unit, source, own: &Readings| {
             let cause = cause(unit, source);
             let nic = NicId(0);
             signature(&Culprit { cause: &cause, nic }, own, &others)
         };
         let slow = LimitSource::Population;
-        let narrow = readings("x8", State::Bad);
+        let narrow = readings("x8", Severity::Bad);
         let first = of(Unit::Nic(NicId(0)), slow, &narrow);
         assert_eq!(of(Unit::Nic(NicId(7)), slow, &narrow), first);
         for other in [
             of(Unit::Node(NodeId(0)), slow, &narrow),
             of(Unit::Nic(NicId(0)), LimitSource::Failure, &narrow),
-            of(Unit::Nic(NicId(0)), slow, &readings("x4", State::Bad)),
-            of(Unit::Nic(NicId(0)), slow, &readings("x8", State::Good)),
+            of(Unit::Nic(NicId(0)), slow, &readings("x4", Severity::Bad)),
+            of(Unit::Nic(NicId(0)), slow, &readings("x8", Severity::Good)),
         ] {
             assert_ne!(other, first);
         }
-        let clean = readings("x16", State::Good);
+        let clean = readings("x16", Severity::Good);
         assert_eq!(of(Unit::Nic(NicId(0)), slow, &clean), None);
     }
 

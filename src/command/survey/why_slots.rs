@@ -12,7 +12,7 @@ use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::roster::Roster;
 use cluster::tree::MemoryCopy;
 use diagnosis::columns::Column;
-use diagnosis::comparison::{Figures, Floor, Measured, Outcome, Tail, Waiting, compare};
+use diagnosis::comparison::{Compared, Figures, Floor, Measured, Tail, Waiting, compare};
 use diagnosis::counters::{self, Growth};
 use diagnosis::flows::{self, Flow};
 use diagnosis::procedure::{Route, Step, TESTS, Test, TestCode};
@@ -297,7 +297,7 @@ impl Found {
 
     fn slower_columns(&self) -> impl Iterator<Item = Column> {
         let comparisons = compare(&self.measured).into_iter();
-        let slower = comparisons.filter(|of| of.outcome == Outcome::Slower);
+        let slower = comparisons.filter(|of| of.outcome == Compared::Slower);
         slower
             .map(|of| of.column)
             .filter(|column| ![Column::Tail, Column::Waiting].contains(column))

@@ -20,6 +20,7 @@ use facts::error::{Failure, Kind};
 use facts::host::host_name;
 use facts::interrupt;
 use facts::phase::{Phase, enter};
+use facts::text::plural;
 use node::backend;
 use node::gpu;
 use node::machine::Machine;
@@ -146,8 +147,8 @@ fn drive<B: Benchmark, R: Results>(
     let distinct = cpus.iter().collect::<BTreeSet<_>>().len();
     if distinct < cpus.len() {
         let threads = cpus.len();
-        let plural = if distinct == 1 { "" } else { "s" };
-        reporter.warn(&format!("{threads} threads share {distinct} CPU{plural}"));
+        let ending = plural(distinct);
+        reporter.warn(&format!("{threads} threads share {distinct} CPU{ending}"));
     }
     if let Some(warning) = fetch_add_warning(plan.device, side, &endpoint, &agreed) {
         reporter.warn(&warning);

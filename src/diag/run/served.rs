@@ -16,6 +16,7 @@ use crate::session::{Agreed, Caller, Calls, Session};
 use facts::child::Duty;
 use facts::error::{Context, Failure};
 use facts::interrupt;
+use facts::time_of_day::milliseconds;
 use plan::Plan;
 use plan::buffers::Need;
 use plan::run_options::Side;
@@ -95,7 +96,7 @@ fn ready(plan: &Plan, agreed: &Agreed) -> Ready {
         asked_ms: run
             .duration()
             .filter(|_| !run.extensions.until_stopped)
-            .map(|each| each.saturating_mul(sizes).as_millis() as u64),
+            .map(|each| milliseconds(each.saturating_mul(sizes))),
     }
 }
 

@@ -3,6 +3,7 @@
 use super::counter::Change;
 use super::counter_table::Row;
 use super::counters::Changes;
+use facts::robust;
 
 /// NICs below which a median says nothing about any of them.
 const MIN_NICS: usize = 8;
@@ -12,9 +13,6 @@ const MIN_FACTOR: f64 = 3.0;
 
 /// How many times the spread a value lies above the median that stands out.
 const MIN_DISTANCE: f64 = 4.5;
-
-/// What makes the median absolute deviation of a normal distribution its standard deviation.
-const DEVIATION: f64 = 1.4826;
 
 /// The smallest spread, as a part of the median.
 const MIN_SPREAD: f64 = 0.05;
@@ -155,17 +153,17 @@ fn compare(
     found: &mut Vec<(f64, Outlier)>,
     uneven: &mut Vec<Uneven>,
 ) {
-    let mut numbers: Vec<f64> = values.iter().flatten().map(|of| of.value.number()).collect();
+    let numbers: Vec<f64> = values.iter().flatten().map(|of| of.value.number()).collect();
     let Some(kind) = values.iter().flatten().map(|of| of.value).next() else {
         return;
     };
     if numbers.len() < MIN_NICS || numbers.iter().all(|number| *number == 0.0) {
         return;
     }
-    let median = median(&mut numbers);
-    let mut deviations: Vec<f64> = numbers.iter().map(|number| (number - median).abs()).collect();
-    let spread =
-        (DEVIATION * self::median(&mut deviations)).max(MIN_SPREAD * median).max(kind.resolution());
+    let median = robust::median(&numbers).unwrap_or(0.0);
+    let spread = robust::spread(&numbers, median, robust::median)
+        .max(MIN_SPREAD * median)
+        .max(kind.resolution());
     let stands_out = |measured: &Measured| {
         let number = measured.value.number();
         let distance = (number - median) / spread;
@@ -226,17 +224,6 @@ fn marked(changes: &Changes) -> Option<Measured> {
         value: Quantity::OfPackets(marked as f64 / all as f64),
         is_enough: marked >= MIN_EVENTS,
     })
-}
-
-/// Returns the median, and sorts the numbers.
-pub fn median(numbers: &mut [f64]) -> f64 {
-    numbers.sort_by(f64::total_cmp);
-    let middle = numbers.len() / 2;
-    match numbers.len() {
-        0 => 0.0,
-        count if count % 2 == 0 => (numbers[middle - 1] + numbers[middle]) / 2.0,
-        _ => numbers[middle],
-    }
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::change::{Change, ChangeVerdict, percent};
 use crate::check_record::{CheckRecord, DeviceRecord, ItemRecord};
 use facts::host::{HostIndex, is_same_host};
+use facts::severity::Severity;
 
 /// Items that count since the machine or the driver was started: they only grow.
 const COUNTERS: [&str; 5] =
@@ -105,14 +106,10 @@ fn of_items(part: &str, [base, new]: [&[ItemRecord]; 2], limit_percent: f64) -> 
 /// Returns the change of an item. `None` if verdict and value are as they were; values that are
 /// numbers may change by the limit.
 fn of_item(part: &str, base: &ItemRecord, new: &ItemRecord, limit_percent: f64) -> Option<Change> {
-    let badness = |item: &ItemRecord| match item.verdict.as_str() {
-        "bad" => 2,
-        "suspect" => 1,
-        _ => 0,
-    };
-    let verdict = match (badness(base), badness(new)) {
-        (old, now) if now > old => ChangeVerdict::Worse,
-        (old, now) if now < old && (now > 0 || new.verdict == "good") => ChangeVerdict::Better,
+    let [old, now] = [base, new].map(|item| item.verdict.max(Severity::Good));
+    let verdict = match new.verdict {
+        _ if now > old => ChangeVerdict::Worse,
+        new if now < old && new >= Severity::Good => ChangeVerdict::Better,
         _ => ChangeVerdict::Changed,
     };
     let numbers = base.number.zip(new.number);
@@ -124,14 +121,15 @@ fn of_item(part: &str, base: &ItemRecord, new: &ItemRecord, limit_percent: f64) 
         (Some((old, now)), None) => old != now,
         (None, _) => base.value != new.value,
     };
-    if !value_changed && badness(base) == badness(new) {
+    if !value_changed && old == now {
         return None;
     }
     let shown = |item: &ItemRecord| {
         let value = item.value.as_deref().unwrap_or("not available");
-        match item.verdict.as_str() {
-            word @ ("bad" | "suspect") => format!("{value} ({word})"),
-            _ => value.to_owned(),
+        if item.verdict.is_wrong() {
+            format!("{value} ({})", item.verdict.name())
+        } else {
+            value.to_owned()
         }
     };
     Some(Change {
@@ -154,7 +152,7 @@ mod tests {
             name: code.into(),
             value: Some(value.into()),
             number,
-            verdict: verdict.into(),
+            verdict: Severity::from(verdict.to_owned()),
         }
     }
 

@@ -8,6 +8,7 @@ use crate::survey::nics::{State, all_states};
 use crate::survey::{Survey, words};
 use cluster::survey::findings::{Matrix, Population, Test};
 use facts::host::HostIndex;
+use facts::robust::{spread, upper_median};
 
 /// Least pairs of a NIC in both surveys, and least NICs with so many pairs, for its median.
 const LEAST_PAIRS: usize = 3;
@@ -16,9 +17,6 @@ const LEAST_NICS: usize = 5;
 /// A NIC differs from the others if its change is farther from their median than so many robust
 /// standard deviations.
 const DEVIATIONS: f64 = 4.0;
-
-/// Median absolute deviation -> standard deviation of a normal distribution.
-const SIGMA_OF_MAD: f64 = 1.4826;
 
 /// Returns the changes from one survey to another, and remarks.
 pub(super) fn changes(
@@ -225,7 +223,7 @@ fn of_nics(
         return Vec::new();
     }
     let middle = median(all.iter().copied());
-    let deviation = SIGMA_OF_MAD * median(all.iter().map(|ratio| (ratio - middle).abs()));
+    let deviation = spread(&all, middle, upper_median);
     let mut changes = Vec::new();
     for ((name, pairs), ratio) in pairs.iter().zip(all) {
         let verdict = verdict(test, (ratio - 1.0) * 100.0, limit_percent);
@@ -239,11 +237,9 @@ fn of_nics(
     changes
 }
 
-/// Returns the median of values; NaN without any.
+/// Returns the median of at least one value.
 fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    upper_median(&values.collect::<Vec<f64>>()).unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]

@@ -5,8 +5,9 @@ use serde::Deserialize;
 use super::compared::is_compared;
 use super::finding::{NodeFinding, NodeVerdict, UNTESTED};
 use crate::check::MISSING;
-use diagnosis::readings::{Reading, Readings, State, number};
+use diagnosis::readings::{Reading, Readings, number};
 use facts::error::Failure;
+use facts::severity::Severity;
 use facts::text;
 
 /// Most NICs of a node, and most items of a NIC or of the host: a node has one vote, whatever it
@@ -47,7 +48,7 @@ pub(super) struct NodeItem {
     limit: Option<String>,
     /// Earlier releases do not send it.
     place: Option<String>,
-    verdict: String,
+    verdict: Severity,
     note: Option<String>,
 }
 
@@ -100,7 +101,7 @@ impl NodeCheck {
 
 impl NodeItem {
     fn texts(&mut self) -> impl Iterator<Item = &mut String> {
-        let known = [&mut self.code, &mut self.name, &mut self.verdict];
+        let known = [&mut self.code, &mut self.name];
         let [value, limit] = [&mut self.value, &mut self.limit];
         let others = [value, limit, &mut self.place, &mut self.note];
         known.into_iter().chain(others.into_iter().flatten())
@@ -116,12 +117,6 @@ impl NodeDevice {
 }
 
 fn reading(item: &NodeItem) -> Reading {
-    let state = match item.verdict.as_str() {
-        "good" => State::Good,
-        "suspect" => State::Suspect,
-        "bad" => State::Bad,
-        _ => State::Shown,
-    };
     let of_limit = |limit: &str| {
         let share = number(item.value.as_deref()?)? / number(limit)?;
         Some(share).filter(|share| share.is_finite())
@@ -131,7 +126,7 @@ fn reading(item: &NodeItem) -> Reading {
         code: item.code.clone(),
         name: item.name.clone(),
         value: item.value.clone(),
-        state,
+        state: item.verdict,
         text: described(item),
         is_attribute: is_compared(&item.code),
     }
@@ -142,9 +137,9 @@ pub(super) fn findings(check: &NodeCheck) -> Vec<NodeFinding> {
     let mut found = Vec::new();
     for (device, items) in check.blocks() {
         for item in items {
-            let verdict = match item.verdict.as_str() {
-                "bad" => NodeVerdict::Bad,
-                "suspect" => NodeVerdict::Suspect,
+            let verdict = match item.verdict {
+                Severity::Bad => NodeVerdict::Bad,
+                Severity::Suspect => NodeVerdict::Suspect,
                 _ => continue,
             };
             found.push(NodeFinding {

@@ -252,7 +252,7 @@ fn color(curve: &Curve) -> String {
 }
 
 /// Returns a coordinate with a tenth of a unit.
-fn short(value: f64) -> String {
+pub fn short(value: f64) -> String {
     format!("{value:.1}")
 }
 

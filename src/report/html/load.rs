@@ -12,6 +12,7 @@ use cluster::load::findings::{
     self, BandwidthFigures, ImpactFigures, LeftOut, LoadFindings, LoadJudgement, SetFigures,
     StarFigures,
 };
+use cluster::load::limits::{FAIRNESS, INCAST_SUM, SMALLEST_SHARE};
 use cluster::location::Class;
 use cluster::survey::findings::Certainty;
 
@@ -29,12 +30,6 @@ const MOST_FAR: usize = 20;
 
 /// Bad parts that the verdict names.
 const MOST_NAMES: usize = 5;
-
-/// Lower ends of what is not bad (load.md 3.7): the sum of the sources of a target as a ratio to
-/// its quiet bandwidth, their fairness, and the smallest share of an equal one.
-const LEAST_SUM: f64 = 0.7;
-const LEAST_FAIRNESS: f64 = 0.8;
-const LEAST_SHARE: f64 = 0.5;
 
 /// Returns the names of the parts that are bad under load; nothing without any.
 pub fn bad_parts(survey: &Survey) -> Markup {
@@ -186,9 +181,9 @@ fn stars(survey: &Survey, pattern: &BandwidthFigures) -> Markup {
             badge(grade(of.grade)),
             cell(words::grouped(of.sources.into())),
             cell(Quantity::Bandwidth.text(of.sum)),
-            of.ratio_to_quiet.map_or(cell("-"), |of| meter(of, LEAST_SUM)),
-            meter(of.fairness, LEAST_FAIRNESS),
-            meter(of.smallest_share, LEAST_SHARE),
+            of.ratio_to_quiet.map_or(cell("-"), |of| meter(of, INCAST_SUM.slow)),
+            meter(of.fairness, FAIRNESS.slow),
+            meter(of.smallest_share, SMALLEST_SHARE.slow),
         ]
     };
     let all = &pattern.stars;

@@ -2,9 +2,11 @@
 
 use maud::{Markup, html};
 
+use super::chart::short;
 use super::parts::figure;
 use crate::survey::{load_words, words};
 use cluster::load::findings::{BandwidthFigures, LoadUnit, SetFigures};
+use cluster::load::limits::SET;
 
 /// Most groups of a matrix: a page with more is too large.
 const MOST_GROUPS: usize = 200;
@@ -28,7 +30,7 @@ const LEFT: f64 = 40.0;
 const TOP: f64 = 34.0;
 
 /// Lower ends of the levels, from the lowest; each has a colour.
-const LEVELS: [f64; 5] = [0.0, 0.4, 0.6, 0.8, 0.9];
+const LEVELS: [f64; 5] = [0.0, 0.4, 0.6, SET.slow, SET.good];
 
 /// A cell: row, column and figure.
 struct Cell {
@@ -187,10 +189,6 @@ fn legend() -> Markup {
             span { span.key {} "not measured" }
         }
     }
-}
-
-fn short(value: f64) -> String {
-    format!("{value:.1}")
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::quantity::Quantity;
 use crate::survey::{Survey, words};
 use cluster::survey::findings::{Matrix, Statistic};
 use cluster::survey::ids::NicId;
+use facts::robust::upper_median;
 
 /// Rows of the table of NICs.
 const MOST_ROWS: usize = 50;
@@ -101,18 +102,13 @@ fn nics(survey: &Survey, matrix: &Matrix) -> Vec<NicFacts> {
         nic,
         pairs,
         failed,
-        factors: [[initiator.clone(), target.clone()].concat(), initiator, target].map(median),
+        factors: [[initiator.clone(), target.clone()].concat(), initiator, target]
+            .map(|factors| upper_median(&factors)),
     };
     let mut facts: Vec<NicFacts> = ids.iter().copied().zip(roles).zip(counts).map(facts).collect();
     let badness = matrix::badness(survey, matrix);
     facts.sort_by(|one, other| badness[other.nic.index()].total_cmp(&badness[one.nic.index()]));
     facts
-}
-
-/// Returns the median of values. `None` without any.
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
 }
 
 /// Returns the map in a few sentences, for readers who do not see it.

@@ -34,6 +34,7 @@ use self::parts::{Badge, PageColumn, badge, cell, stacked_table, time};
 use super::outcome::Outcome;
 use super::results::{Content, ReadResult};
 use super::survey::Survey;
+use facts::time_of_day::unix_ms;
 
 const STYLE: &str = include_str!("style.css");
 const SCRIPTS: [&str; 2] = [include_str!("axes.js"), include_str!("map.js")];
@@ -46,7 +47,7 @@ const MOST_LINES: usize = 20;
 
 /// Returns the page with these results, which was made `now`.
 pub fn page(results: &[ReadResult], now: SystemTime) -> String {
-    let made = now.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |of| of.as_millis() as u64);
+    let made = unix_ms(now);
     let has_map = results.iter().any(|result| match &result.content {
         Content::Survey(survey) => !survey.verdict.matrices.is_empty(),
         _ => false,

@@ -9,7 +9,7 @@ use super::nic_row::{TITLES, nic_row, scaled};
 use super::record::EndStatus;
 use super::series::NodeSeries;
 use crate::table::{self, Align};
-use facts::text::shown_lines;
+use facts::text::{plural, shown_lines};
 use node::nic::counter::Change;
 use node::nic::counter_table::Row;
 use node::nic::counters::Changes;
@@ -106,10 +106,7 @@ fn in_one_line(job: &JobStat) -> String {
 
 /// Returns what ran, where and how long.
 fn heading(job: &JobStat) -> String {
-    let count = |count: usize, what: &str| {
-        let plural = if count == 1 { "" } else { "s" };
-        format!("{count} {what}{plural}")
-    };
+    let count = |count: usize, what: &str| format!("{count} {what}{}", plural(count));
     let nodes = count(job.nodes.len(), "node");
     let nics = count(job.nics.len(), "NIC");
     let step = job.nodes.first().and_then(|node| node.step.as_ref());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::nic_row::{TITLES, nic_row, scaled};
 use crate::table::{self, Align};
-use facts::text::shown;
+use facts::text::{plural, shown};
 use node::nic::counter_table::Row;
 use node::nic::job_findings::JobNic;
 
@@ -15,9 +15,9 @@ const COUNTERS: [&str; 5] = ["Per second", "NIC", "Counter", "Unit", "Meaning"];
 /// Returns the lines of a screen of this size: a row for each NIC, then the counters that count
 /// fastest. `within` is the time in which the counters have changed.
 pub fn screen(nics: &[JobNic], within: Duration, rows: usize, columns: usize) -> String {
-    let plural = if nics.len() == 1 { "" } else { "s" };
+    let (count, ending) = (nics.len(), plural(nics.len()));
     let mut lines = vec![
-        format!("{} NIC{plural}: the last {:.1} s (q ends)", nics.len(), within.as_secs_f64()),
+        format!("{count} NIC{ending}: the last {:.1} s (q ends)", within.as_secs_f64()),
         String::new(),
     ];
     let mut align = [Align::Right; TITLES.len()];

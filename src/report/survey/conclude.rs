@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::document::{COMMAND, Conclusion, SCHEMA_VERSION, Scope, Setup, Survey, milliseconds};
+use super::document::{COMMAND, Conclusion, SCHEMA_VERSION, Scope, Setup, Survey};
 use super::load_verdict::{bad_pattern, certainties};
 use super::mixed::{is_incomparable, is_mixed};
 use super::next::next;
@@ -13,6 +13,7 @@ use cluster::survey::findings::{Certainty, Findings, Unit, UntestedPart};
 use cluster::survey::roster::{Nic, Roster};
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
+use facts::time_of_day::{milliseconds, unix_ms};
 
 impl Survey {
     /// Returns a survey that began at `started`, took `elapsed`, and ended with `end`. `load` is
@@ -44,7 +45,7 @@ impl Survey {
             exit_status: conclusion.exit_status(),
             summary: String::new(),
             error: end.err().map(Problem::from),
-            started_unix_ms: started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, milliseconds),
+            started_unix_ms: unix_ms(started),
             elapsed_ms: milliseconds(elapsed),
             is_software: roster.nics.iter().any(is_software),
             clock_uncertainty_ns: None,

@@ -1,8 +1,6 @@
 //! A survey as data and as JSON. The doc comments of the types are the descriptions in their
 //! schema, docs/survey.schema.json.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use super::why::Explanation;
@@ -195,11 +193,6 @@ impl Conclusion {
     }
 }
 
-/// Returns a time in milliseconds.
-pub(super) fn milliseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use boon::{Compiler, Schemas};
@@ -210,7 +203,7 @@ mod tests {
     };
     use super::*;
     use cluster::survey::answer::{Answer, Figures, PairResult, Stage};
-    use std::time::SystemTime;
+    use std::time::{Duration, SystemTime};
 
     use cluster::survey::findings::{Certainty, Matrix};
     use cluster::survey::ids::{NicId, TestId};

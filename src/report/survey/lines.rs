@@ -12,7 +12,7 @@ use std::time::SystemTime;
 use serde::{Deserialize, Serialize};
 
 use super::Setup;
-use super::document::{COMMAND, SCHEMA_VERSION, milliseconds};
+use super::document::{COMMAND, SCHEMA_VERSION};
 use cluster::location::Class;
 use cluster::survey::answer::{Answer, CounterEvidence, Pair, PairResult, Stage};
 use cluster::survey::findings::Test;
@@ -21,6 +21,7 @@ use cluster::survey::roster::Roster;
 use facts::error::{Failure, cause, invalid};
 use facts::host::HostIndex;
 use facts::text;
+use facts::time_of_day::unix_ms;
 use facts::user_file;
 
 /// Longest line, in bytes. The header of a survey of 65,536 NICs has fewer.
@@ -49,7 +50,7 @@ impl Header {
             schema_version: SCHEMA_VERSION,
             command: COMMAND.into(),
             cxidiag_version: env!("CARGO_PKG_VERSION").into(),
-            started_unix_ms: started.duration_since(SystemTime::UNIX_EPOCH).map_or(0, milliseconds),
+            started_unix_ms: unix_ms(started),
             setup: setup.clone(),
             roster: roster.clone(),
         }

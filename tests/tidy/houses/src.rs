@@ -58,6 +58,8 @@ pub const FACTS: Package = Package {
                 ("platform", "the kinds of NICs, and what each kind allows"),
                 ("rate", "rates that a run is to keep: intended start times"),
                 ("release", "the sources that this program was built from"),
+                ("robust", "robust statistics: medians, spreads, quantiles"),
+                ("severity", "how good something is that was checked"),
                 ("size", "sizes of operations in bytes"),
                 ("text", "texts from outside"),
                 ("threads", "threads of this program"),
@@ -88,7 +90,7 @@ pub const FACTS: Package = Package {
 pub const DIAGNOSIS: Package = Package {
     name: "diagnosis",
     directory: "src/diagnosis",
-    uses: &[],
+    uses: &["facts"],
     holds: "from a culprit to its cause: tests, causes, and what figures and files prove",
     must_not: "measure, read files or print",
     house: House {

@@ -18,8 +18,9 @@ use diag::run::survey::longest;
 use diagnosis::causes::FOREIGN;
 use diagnosis::evaluation::evaluate;
 use diagnosis::procedure::{Step, TESTS, TestCode, test};
-use diagnosis::readings::{Readings, State, find, number};
+use diagnosis::readings::{Readings, find, number};
 use facts::error::Failure;
+use facts::severity::Severity;
 use node::nic::health::address::PARKED;
 use node::nic::health::host::HUGE_PAGES;
 use node::nic::health::identity::{CLASS_CEILING, GENERATION, ceiling_of};
@@ -298,13 +299,13 @@ pub fn by_kind<Part>(all: Vec<(Part, Readings)>) -> Vec<Vec<(Part, Readings)>> {
 
 /// Returns whether no other processes use a NIC, as far as is known.
 pub fn is_idle(of: &Readings) -> bool {
-    find(of, FOREIGN).is_none_or(|of| of.state != State::Suspect)
+    find(of, FOREIGN).is_none_or(|of| of.state != Severity::Suspect)
 }
 
 /// Returns whether the retry handler of a NIC regards peers as down: operations to them fail soon
 /// (libcxi.md 12.3).
 pub fn has_parked_peers(of: &Readings) -> bool {
-    find(of, PARKED.code).is_some_and(|of| of.state == State::Suspect)
+    find(of, PARKED.code).is_some_and(|of| of.state == Severity::Suspect)
 }
 
 /// Returns whether a node has enough free huge pages for a test: for the buffers of both sides in
@@ -330,8 +331,8 @@ mod tests {
     fn ceilings_are_those_of_the_class_of_the_survey() {
         let of = |class| {
             let mut all = vec![
-                reading("class-ceiling", "50 % of BULK_DATA", State::Shown),
-                reading("mtu", "2112", State::Good),
+                reading("class-ceiling", "50 % of BULK_DATA", Severity::Shown),
+                reading("mtu", "2112", Severity::Good),
             ];
             narrow_ceilings(&mut all, class);
             assert_eq!(all[1].value.as_deref(), Some("2112"));
@@ -346,7 +347,7 @@ mod tests {
     #[test]
     fn parked_peers_are_known_from_the_file() {
         let of = |value, state| has_parked_peers(&vec![reading("parked-peers", value, state)]);
-        assert!(of("2, each for 136 s", State::Suspect));
-        assert!(!of("0", State::Good) && !has_parked_peers(&Vec::new()));
+        assert!(of("2, each for 136 s", Severity::Suspect));
+        assert!(!of("0", Severity::Good) && !has_parked_peers(&Vec::new()));
     }
 }

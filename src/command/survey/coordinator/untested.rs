@@ -82,11 +82,12 @@ mod tests {
     use super::*;
     use cluster::survey::ids::NodeId;
     use cluster::survey::roster::{Nic, Node};
+    use diagnosis::readings::Reading;
     use diagnosis::readings::testing::reading;
-    use diagnosis::readings::{Reading, State as Item};
+    use facts::severity::Severity;
 
     fn width(value: &str) -> Reading {
-        let state = if value == "x8" { Item::Bad } else { Item::Good };
+        let state = if value == "x8" { Severity::Bad } else { Severity::Good };
         reading("pcie-width", value, state)
     }
 
@@ -144,22 +145,23 @@ mod tests {
     #[test]
     fn what_most_nics_have_proves_nothing() {
         let iommu = |state| reading("iommu", "DMA", state);
-        let all: Vec<_> = (0..8).map(|nic| (NicId(nic), vec![iommu(Item::Suspect)])).collect();
+        let all: Vec<_> = (0..8).map(|nic| (NicId(nic), vec![iommu(Severity::Suspect)])).collect();
         assert_eq!(explanations(all), []);
-        let mut one: Vec<_> = (0..24).map(|nic| (NicId(nic), vec![iommu(Item::Good)])).collect();
-        one[5].1 = vec![iommu(Item::Suspect)];
+        let mut one: Vec<_> =
+            (0..24).map(|nic| (NicId(nic), vec![iommu(Severity::Good)])).collect();
+        one[5].1 = vec![iommu(Severity::Suspect)];
         let found = explanations(one.clone());
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].culprit, Unit::Nic(NicId(5)));
         assert_eq!(found[0].causes[0].cause.as_deref(), Some("iommu"));
-        one[5].1 = vec![reading("retry-handler", "not running", Item::Bad)];
+        one[5].1 = vec![reading("retry-handler", "not running", Severity::Bad)];
         let why = &explanations(one.clone())[0].causes[0];
         let named = (why.cause.as_deref(), why.confidence);
         assert_eq!(named, (Some("retry-off"), Confidence::AlsoFound));
         // A difference without a test is no cause.
         for (nic, own) in &mut one {
             let version = if nic.0 == 5 { "1.5" } else { "1.6" };
-            *own = vec![reading("firmware", version, Item::Shown)];
+            *own = vec![reading("firmware", version, Severity::Shown)];
         }
         assert_eq!(explanations(one.clone()), []);
     }

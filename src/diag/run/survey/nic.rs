@@ -16,10 +16,10 @@ use cluster::survey::timetable::{NicFacts, Part, Task};
 use cluster::survey::untested::Untested;
 use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
+use facts::severity::Severity;
 use node::backend;
 use node::machine::Machine;
 use node::nic::files::Files;
-use node::nic::health::Verdict;
 use node::nic::health::address::algorithmic;
 use plan::run_options::Side;
 
@@ -132,7 +132,7 @@ impl Nic {
         let machine = Machine::this();
         let files = backend::files(device, &machine);
         // Without that address its bits mean nothing (jobs.md 3.5).
-        let is_algorithmic = |files: &Files| algorithmic(files).verdict == Verdict::Good;
+        let is_algorithmic = |files: &Files| algorithmic(files).verdict == Severity::Good;
         NicFacts {
             device: device.to_string(),
             address: own.map(|own| own.address),

@@ -1,9 +1,10 @@
 //! What lets a NIC reach others: its algorithmic MAC address, and its retry handler.
 
-use super::item::{Finding, Item, Verdict, unless_good};
+use super::item::{Finding, Item, unless_good};
 use crate::nic::files::Files;
 use cxi::address::sent_nid;
 use facts::number::decimal;
+use facts::severity::Severity;
 
 /// Whether the MAC address is the one that switches route to.
 pub static ALGORITHMIC: Item = Item {
@@ -66,7 +67,7 @@ pub fn algorithmic(files: &Files) -> Finding {
         }
         _ => None,
     };
-    let verdict = unless_good(address.is_none() || problem.is_some(), Verdict::Bad);
+    let verdict = unless_good(address.is_none() || problem.is_some(), Severity::Bad);
     let value = problem.map_or(mac.clone(), |problem| format!("{mac}, {problem}"));
     Finding::compared(&ALGORITHMIC, value, "02 or 06, and NID", verdict)
 }
@@ -78,12 +79,12 @@ pub fn retry_handler(files: &Files) -> Finding {
         |queue| {
             if queue == 0 {
                 let value = "not running";
-                return Finding::compared(&RETRY_HANDLER, value, "running", Verdict::Bad);
+                return Finding::compared(&RETRY_HANDLER, value, "running", Severity::Bad);
             }
             let timeouts = files.of_retry_handler("spt_timeouts");
             let value = timeouts
                 .map_or("running".to_owned(), |timeouts| format!("running, {timeouts} timeouts"));
-            Finding::compared(&RETRY_HANDLER, value, "running", Verdict::Good)
+            Finding::compared(&RETRY_HANDLER, value, "running", Severity::Good)
         },
     )
 }
@@ -98,15 +99,15 @@ pub fn parked(files: &Files) -> Finding {
         Some(seconds) => format!("{peers}, each for {seconds} s"),
         None => peers.to_string(),
     };
-    let verdict = unless_good(peers > 0, Verdict::Suspect);
+    let verdict = unless_good(peers > 0, Severity::Suspect);
     Finding::compared(&PARKED, value, "0", verdict).with_number(peers as f64)
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::testing::{MadeUp, assert_verdicts};
-    use super::Verdict::{Bad, Good, NotAvailable, Suspect};
     use super::*;
+    use facts::severity::Severity::{Bad, Good, NotAvailable, Suspect};
 
     #[test]
     fn address_has_prefix_and_nid_and_was_set_by_software() {

@@ -1,13 +1,14 @@
 //! The code words of the link, counted between two readings: errors that forward error correction
 //! (FEC) has repaired, and those that it has not (health.md 1.7).
 
-use super::item::{Finding, Item, Verdict, unless_good};
+use super::item::{Finding, Item, unless_good};
 use super::link;
 use crate::nic::code_word_limits::{DriverLimits, Limits, bit_rate};
 use crate::nic::counter::{Change, Reading};
 use crate::nic::counters::Readings;
 use crate::nic::files::Files;
 use crate::nic::link_speed::{Corrected, LinkSpeed};
+use facts::severity::Severity;
 use facts::time_of_day::since_1970;
 
 /// Whether code words arrive all the time.
@@ -141,11 +142,11 @@ impl Rate {
 }
 
 /// Returns the verdict on code words with errors.
-fn verdict(limits: &Limits, per_second: f64) -> Verdict {
+fn verdict(limits: &Limits, per_second: f64) -> Severity {
     if limits.bad.is_some_and(|bad| per_second > bad) {
-        Verdict::Bad
+        Severity::Bad
     } else {
-        unless_good(per_second > limits.suspect, Verdict::Suspect)
+        unless_good(per_second > limits.suspect, Severity::Suspect)
     }
 }
 
@@ -191,7 +192,7 @@ fn flow(before: &CodeWords, after: &CodeWords, speed: Option<LinkSpeed>) -> Find
         None => Finding::shown(&FLOW, value),
         Some(expected) => {
             let limit = expected * FLOW_LIMIT;
-            let verdict = unless_good(per_second < limit, Verdict::Bad);
+            let verdict = unless_good(per_second < limit, Severity::Bad);
             Finding::compared(&FLOW, value, format!(">{limit:.3e}/s"), verdict)
         }
     }
@@ -238,7 +239,7 @@ fn lanes(before: &CodeWords, after: &CodeWords, speed: Option<LinkSpeed>) -> Fin
     match speed.and_then(|speed| speed.cassini_1) {
         None => Finding::shown(&LANES, value),
         Some(Corrected { max_of_lane_per_s: limit, .. }) => {
-            let verdict = unless_good(worst > limit, Verdict::Suspect);
+            let verdict = unless_good(worst > limit, Severity::Suspect);
             Finding::compared(&LANES, value, format!("{limit:.3e}/s"), verdict)
         }
     }
@@ -253,7 +254,7 @@ fn replays(before: &CodeWords, after: &CodeWords) -> Finding {
         (Err(Gap::Missing), _) | (_, Err(Gap::Missing)) => return Finding::absent(&REPLAYS),
     };
     let value = format!("{sent} sent, {received} received");
-    let verdict = unless_good(sent > 0 || received > 0, Verdict::Suspect);
+    let verdict = unless_good(sent > 0 || received > 0, Severity::Suspect);
     Finding::compared(&REPLAYS, value, "0", verdict)
 }
 
@@ -262,8 +263,8 @@ mod tests {
     use std::time::Duration;
 
     use super::super::testing::MadeUp;
-    use super::Verdict::{Bad, Good, NotAvailable, Suspect};
     use super::*;
+    use facts::severity::Severity::{Bad, Good, NotAvailable, Suspect};
 
     /// Returns what is found if `counter` counts `by` in 4 s, with these files beside it.
     fn found(counter: &str, by: u64, files: &[(&str, &str)], item: &Item) -> Finding {

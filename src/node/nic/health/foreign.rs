@@ -1,10 +1,11 @@
 //! Traffic of other processes: a NIC in use says nothing about its speed (diagnosis.md 2,
 //! `others-use`).
 
-use super::item::{Finding, Item, Verdict, unless_good};
+use super::item::{Finding, Item, unless_good};
 use crate::nic::counter::{Change, Reading};
 use crate::nic::counters::Readings;
 use crate::nic::files::Files;
+use facts::severity::Severity;
 use facts::time_of_day::since_1970;
 
 /// What the NIC sends and receives while this process does not use it.
@@ -40,7 +41,7 @@ impl Octets {
             return Finding::absent(&FOREIGN);
         };
         let text = |rate: f64| format!("{:.0} MB/s", rate / 1e6);
-        let verdict = unless_good(rate > LITTLE, Verdict::Suspect);
+        let verdict = unless_good(rate > LITTLE, Severity::Suspect);
         let limit = format!("<{}", text(LITTLE));
         Finding::compared(&FOREIGN, text(rate), limit, verdict).with_number(rate)
     }
@@ -71,12 +72,12 @@ mod tests {
     #[test]
     fn nic_in_use_is_suspect() {
         let busy = found("4001000@5.010000000\n", "1101000@5.010000000\n");
-        assert_eq!(busy.verdict, Verdict::Suspect);
+        assert_eq!(busy.verdict, Severity::Suspect);
         assert_eq!(busy.value.as_deref(), Some("510 MB/s"));
         let idle = found("4001000@5.010000000\n", "901000@5.010000000\n");
-        assert_eq!(idle.verdict, Verdict::Good);
+        assert_eq!(idle.verdict, Severity::Good);
         let unknown = Octets::read(&MadeUp::new(&[]).files);
         let found = unknown.clone().since(unknown);
-        assert_eq!(found.verdict, Verdict::NotAvailable);
+        assert_eq!(found.verdict, Severity::NotAvailable);
     }
 }

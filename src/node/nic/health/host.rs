@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use cxi::HugePage;
 
-use super::item::{Finding, Item, Verdict, unless_good};
+use super::item::{Finding, Item, unless_good};
 use crate::machine::{Machine, list, shown};
 use crate::nic::files::Files;
+use facts::severity::Severity;
 
 /// Whether the addresses of the NIC are translated.
 pub static IOMMU: Item = Item {
@@ -66,7 +67,7 @@ pub fn iommu(files: &Files, machine: &Machine) -> Finding {
         || Finding::absent(&IOMMU),
         |kind| {
             let is_free = matches!(kind.as_str(), "off" | "identity");
-            let verdict = unless_good(!is_free, Verdict::Suspect);
+            let verdict = unless_good(!is_free, Severity::Suspect);
             Finding::compared(&IOMMU, kind, "off, identity", verdict)
         },
     )
@@ -85,7 +86,7 @@ pub fn locality(files: &Files, allowed: &[u32]) -> Finding {
     };
     let is_far = !allowed.is_empty() && !allowed.iter().any(|cpu| local.contains(cpu));
     let limit = format!("allowed: {}", shown(allowed));
-    Finding::compared(&LOCALITY, value, limit, unless_good(is_far, Verdict::Suspect))
+    Finding::compared(&LOCALITY, value, limit, unless_good(is_far, Severity::Suspect))
 }
 
 /// The items of the host that do not depend on a NIC; `library` is the file of libcxi.
@@ -116,7 +117,7 @@ fn governor(machine: &Machine) -> Finding {
         }
     };
     let is_best = counts.keys().all(|name| name == "performance");
-    let verdict = unless_good(!is_best, Verdict::Suspect);
+    let verdict = unless_good(!is_best, Severity::Suspect);
     Finding::compared(&GOVERNOR, value, "performance", verdict)
 }
 
@@ -131,9 +132,9 @@ fn huge_pages(machine: &Machine) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{MadeUp, assert_verdicts};
-    use super::Verdict::{Good, NotAvailable, Shown, Suspect};
     use super::*;
     use crate::machine::testing::MadeUp as MadeUpHost;
+    use facts::severity::Severity::{Good, NotAvailable, Shown, Suspect};
 
     #[test]
     fn translation_is_suspect() {

@@ -1,7 +1,8 @@
 //! What makes CPUs and memory of the host slower (diagnosis.md 3.2).
 
-use super::item::{Finding, Item, Verdict, unless_good};
+use super::item::{Finding, Item, unless_good};
 use crate::machine::{Machine, MemoryErrors};
+use facts::severity::Severity;
 
 /// How deeply idle CPUs sleep.
 pub static IDLE_STATES: Item = Item {
@@ -70,7 +71,7 @@ fn throttling(before: Option<u64>, after: Option<u64>) -> Finding {
     };
     let during = after.saturating_sub(before);
     let value = format!("{during} during the check, {after} in all");
-    let verdict = unless_good(during > 0, Verdict::Suspect);
+    let verdict = unless_good(during > 0, Severity::Suspect);
     Finding::compared(&THROTTLING, value, "0 during the check", verdict)
 }
 
@@ -85,9 +86,9 @@ fn memory_errors(before: Option<MemoryErrors>, after: Option<MemoryErrors>) -> F
     let in_all = after.corrected.saturating_add(after.uncorrected);
     let value = format!("{} during the check, {in_all} in all", kinds(during));
     let verdict = match (during.corrected, during.uncorrected) {
-        (0, 0) => Verdict::Good,
-        (_, 0) => Verdict::Suspect,
-        _ => Verdict::Bad,
+        (0, 0) => Severity::Good,
+        (_, 0) => Severity::Suspect,
+        _ => Severity::Bad,
     };
     Finding::compared(&MEMORY_ERRORS, value, "0 during the check", verdict)
 }
@@ -141,17 +142,17 @@ mod tests {
         let values = shown.each_ref().map(|of| of.value.as_deref());
         let in_all = ["7 since boot", "5 corrected and 1 uncorrected since boot"];
         assert_eq!(values, in_all.map(Some));
-        assert_eq!(verdicts(None, before), [Verdict::Shown; 2]);
-        assert_eq!(verdicts(Some(before), before), [Verdict::Good; 2]);
+        assert_eq!(verdicts(None, before), [Severity::Shown; 2]);
+        assert_eq!(verdicts(Some(before), before), [Severity::Good; 2]);
         let corrected = verdicts(Some(before), counts(8, 6, 1));
-        assert_eq!(corrected, [Verdict::Suspect; 2]);
+        assert_eq!(corrected, [Severity::Suspect; 2]);
         let uncorrected = counts(7, 6, 2).since(Some(before))[1].clone();
-        assert_eq!(uncorrected.verdict, Verdict::Bad);
+        assert_eq!(uncorrected.verdict, Severity::Bad);
         let value = "1 corrected and 1 uncorrected during the check, 8 in all";
         assert_eq!(uncorrected.value.as_deref(), Some(value));
         let unknown = HostCounts::read(&MadeUp::new(&[]).machine());
-        assert_eq!(verdicts(Some(unknown), before), [Verdict::NotAvailable; 2]);
-        assert_eq!(verdicts(None, unknown), [Verdict::NotAvailable; 2]);
+        assert_eq!(verdicts(Some(unknown), before), [Severity::NotAvailable; 2]);
+        assert_eq!(verdicts(None, unknown), [Severity::NotAvailable; 2]);
     }
 
     #[test]

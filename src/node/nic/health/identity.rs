@@ -1,10 +1,11 @@
 //! What a NIC is: shown without a limit, to be compared with other nodes. Errors of its memory have
 //! one.
 
-use super::item::{Finding, Item, Verdict, unless_good};
+use super::item::{Finding, Item, unless_good};
 use crate::nic::files::Files;
 use crate::nic::generation::Generation;
 use crate::traffic_class::TrafficClass;
+use facts::severity::Severity;
 
 /// Uncorrectable errors of memories of the chip.
 pub static MEMORY_ERRORS: Item = Item {
@@ -93,7 +94,7 @@ pub fn memory_errors(files: &Files) -> Finding {
     let with_errors: Vec<String> =
         counts.iter().filter(|(_, count)| *count > 0).map(of_block).collect();
     let value = if with_errors.is_empty() { "0".to_owned() } else { with_errors.join(", ") };
-    let verdict = unless_good(!with_errors.is_empty(), Verdict::Bad);
+    let verdict = unless_good(!with_errors.is_empty(), Severity::Bad);
     let total: u64 = counts.iter().map(|(_, count)| count).sum();
     Finding::compared(&MEMORY_ERRORS, value, "0", verdict).with_number(total as f64)
 }
@@ -103,7 +104,7 @@ pub fn qos_profile(files: &Files) -> Finding {
     let Some(profile) = files.text("traffic_classes/active_qos_profile") else {
         return Finding::absent(&QOS_PROFILE);
     };
-    let verdict = unless_good(!PROFILES.contains(&profile.as_str()), Verdict::Suspect);
+    let verdict = unless_good(!PROFILES.contains(&profile.as_str()), Severity::Suspect);
     Finding::compared(&QOS_PROFILE, profile, "one of the driver's", verdict)
 }
 
@@ -168,8 +169,8 @@ pub fn versions(files: &Files, generation: Option<Generation>, is_software: bool
 #[cfg(test)]
 mod tests {
     use super::super::testing::{MadeUp, assert_verdicts};
-    use super::Verdict::{Bad, Good, NotAvailable, Shown, Suspect};
     use super::*;
+    use facts::severity::Severity::{Bad, Good, NotAvailable, Shown, Suspect};
 
     #[test]
     fn any_uncorrectable_memory_error_is_bad() {

@@ -1,5 +1,7 @@
 //! Something that is checked, and what was found.
 
+use facts::severity::Severity;
+
 /// Something that is checked.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Item {
@@ -11,34 +13,6 @@ pub struct Item {
     pub source: &'static str,
     /// What to do about hardware that fails.
     pub remedy: &'static str,
-}
-
-/// The result of comparing the value of an item with its limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
-    /// There is no limit: the value is for the reader.
-    Shown,
-    /// It cannot be read here.
-    NotAvailable,
-    /// Within its limit.
-    Good,
-    /// Not as it should be, but the NIC works: results may be worse.
-    Suspect,
-    /// The check has failed.
-    Bad,
-}
-
-impl Verdict {
-    /// Returns its name in tables.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Shown => "-",
-            Self::NotAvailable => "not available",
-            Self::Good => "good",
-            Self::Suspect => "SUSPECT",
-            Self::Bad => "BAD",
-        }
-    }
 }
 
 /// What was found of one item.
@@ -54,7 +28,7 @@ pub struct Finding {
     /// Where it is, such as `between 0000:40:01.1 and 0000:41:00.0`, if not in all of the NIC.
     pub place: Option<String>,
     /// What follows.
-    pub verdict: Verdict,
+    pub verdict: Severity,
     /// What explains the value, or why there is none, where that is known.
     pub note: Option<String>,
 }
@@ -68,7 +42,7 @@ impl Finding {
             number: None,
             limit: None,
             place: None,
-            verdict: Verdict::NotAvailable,
+            verdict: Severity::NotAvailable,
             note: None,
         }
     }
@@ -80,7 +54,7 @@ impl Finding {
 
     /// A value without a limit.
     pub fn shown(item: &'static Item, value: impl Into<String>) -> Self {
-        Self { value: Some(value.into()), verdict: Verdict::Shown, ..Self::absent(item) }
+        Self { value: Some(value.into()), verdict: Severity::Shown, ..Self::absent(item) }
     }
 
     /// A value without a limit, if there is one.
@@ -92,7 +66,7 @@ impl Finding {
         item: &'static Item,
         value: impl Into<String>,
         limit: impl Into<String>,
-        verdict: Verdict,
+        verdict: Severity,
     ) -> Self {
         Self { value: Some(value.into()), limit: Some(limit.into()), verdict, ..Self::absent(item) }
     }
@@ -104,6 +78,6 @@ impl Finding {
 }
 
 /// Returns `verdict` if `holds`, else good.
-pub(super) fn unless_good(holds: bool, verdict: Verdict) -> Verdict {
-    if holds { verdict } else { Verdict::Good }
+pub(super) fn unless_good(holds: bool, verdict: Severity) -> Severity {
+    if holds { verdict } else { Severity::Good }
 }

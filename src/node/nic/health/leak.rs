@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 use facts::limit;
 use facts::number::decimal;
 
-use super::item::{Finding, Item, Verdict};
+use super::item::{Finding, Item};
 use crate::nic::files::Files;
+use facts::severity::Severity;
 
 /// Whether an earlier job has left entries of the tables of the NIC in use.
 pub static LEAKED_RESOURCES: Item = Item {
@@ -62,14 +63,14 @@ impl ResourceUse {
             return Finding::absent(&LEAKED_RESOURCES);
         };
         if in_use == [0; 5] {
-            return Finding::compared(&LEAKED_RESOURCES, "0", "0", Verdict::Good);
+            return Finding::compared(&LEAKED_RESOURCES, "0", "0", Severity::Good);
         }
         let is_quiet = self.packets.is_some() && self.packets == before.packets;
         let is_long = self.at.duration_since(before.at) >= limit::in_effect(QUIET);
         let before = before.in_use.filter(|_| is_unused && is_quiet && is_long);
         let left = before.map(|before| std::array::from_fn(|at| in_use[at].min(before[at])));
         match left.filter(|left| *left != [0; 5]) {
-            Some(left) => Finding::compared(&LEAKED_RESOURCES, text(left), "0", Verdict::Suspect),
+            Some(left) => Finding::compared(&LEAKED_RESOURCES, text(left), "0", Severity::Suspect),
             None => Finding {
                 note: Some(format!(
                     "no verdict: the NIC must be idle for {0} s (--no-traffic --window={0}s)",
@@ -114,10 +115,10 @@ mod tests {
         let start = Instant::now();
         let before = in_use(start, 0, [3, 1, 0, 0, 2], 5);
         let found = in_use(start, 100, [2, 1, 4, 0, 0], 5).since(&before, true);
-        assert_eq!(found.verdict, Verdict::Suspect);
+        assert_eq!(found.verdict, Severity::Suspect);
         assert_eq!(found.value.as_deref(), Some("2 sct, 1 tct"));
         let empty = in_use(start, 0, [0; 5], 5);
-        assert_eq!(empty.since(&before, false).verdict, Verdict::Good);
+        assert_eq!(empty.since(&before, false).verdict, Severity::Good);
     }
 
     #[test]
@@ -136,7 +137,7 @@ mod tests {
             ("without counters", unknown(&long).since(&unknown(&before), true)),
             ("other resources", others.since(&before, true)),
         ] {
-            assert_eq!(found.verdict, Verdict::Shown, "{case}");
+            assert_eq!(found.verdict, Severity::Shown, "{case}");
             assert!(found.note.is_some(), "{case}");
         }
     }
@@ -149,7 +150,7 @@ mod tests {
             now.since(&now, true)
         };
         for table in TABLES {
-            assert_eq!(found(&made_up).verdict, Verdict::NotAvailable, "{table}");
+            assert_eq!(found(&made_up).verdict, Severity::NotAvailable, "{table}");
             made_up.write_of_host(&format!("run/cxi/cxi0/{table}_in_use"), "1\n");
         }
         let value = found(&made_up).value;

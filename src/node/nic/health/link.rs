@@ -2,10 +2,11 @@
 
 use facts::number::decimal;
 
-use super::item::{Finding, Item, Verdict, unless_good};
+use super::item::{Finding, Item, unless_good};
 use crate::nic::files::Files;
 use crate::nic::generation::Generation;
 use crate::nic::link_speed::LinkSpeed;
+use facts::severity::Severity;
 
 /// Whether the link is up.
 pub static STATE: Item = Item {
@@ -121,13 +122,13 @@ pub fn state(files: &Files) -> Finding {
         return Finding::absent(&STATE);
     };
     if state == "up" {
-        return Finding::compared(&STATE, state, "up", Verdict::Good);
+        return Finding::compared(&STATE, state, "up", Severity::Good);
     }
     let value = match down_cause(files) {
         Some(cause) => format!("{state}, {cause}"),
         None => state,
     };
-    Finding::compared(&STATE, value, "up", Verdict::Bad)
+    Finding::compared(&STATE, value, "up", Severity::Bad)
 }
 
 /// Returns why the link of a Cassini 2 is down, as the driver last saw it: `did not come up:
@@ -172,13 +173,13 @@ pub fn speed(files: &Files, generation: Option<Generation>, expected: Option<f64
     };
     match (gigabits, expected.or(generation.map(Generation::link_gigabits))) {
         (Some(gigabits), Some(limit)) => {
-            let verdict = unless_good(gigabits < limit, Verdict::Bad);
+            let verdict = unless_good(gigabits < limit, Severity::Bad);
             Finding::compared(&SPEED, text, format!("{limit} Gb/s"), verdict)
                 .with_number(gigabits * 1e9 / 8.0)
         }
         // A mode that is not known may be fast enough.
         (None, Some(limit)) => {
-            Finding::compared(&SPEED, text, format!("{limit} Gb/s"), Verdict::Suspect)
+            Finding::compared(&SPEED, text, format!("{limit} Gb/s"), Severity::Suspect)
         }
         (_, None) => Finding::shown(&SPEED, text),
     }
@@ -197,7 +198,7 @@ pub fn lanes(files: &Files) -> Finding {
         (true, None) => "degraded".to_owned(),
         (true, Some(speed)) => format!("degraded, receives {speed} Gb/s"),
     };
-    Finding::compared(&LANES, value, "all", unless_good(is_degraded, Verdict::Bad))
+    Finding::compared(&LANES, value, "all", unless_good(is_degraded, Severity::Bad))
 }
 
 /// Whether link-level retry runs.
@@ -207,7 +208,7 @@ pub fn layer_retry(files: &Files) -> Finding {
     };
     let is_on = matches!(state.as_str(), "on" | "running");
     let limit = if files.text("port/link_layer_retry").is_some() { "on" } else { "running" };
-    Finding::compared(&LAYER_RETRY, state, limit, unless_good(!is_on, Verdict::Bad))
+    Finding::compared(&LAYER_RETRY, state, limit, unless_good(!is_on, Severity::Bad))
 }
 
 /// Whether the link is in a loopback mode.
@@ -216,7 +217,7 @@ pub fn loopback(files: &Files) -> Finding {
         return Finding::absent(&LOOPBACK);
     };
     let off = if files.text("port/loopback").is_some() { "off" } else { "disabled" };
-    let verdict = unless_good(mode != off, Verdict::Bad);
+    let verdict = unless_good(mode != off, Severity::Bad);
     Finding::compared(&LOOPBACK, mode, off, verdict)
 }
 
@@ -230,7 +231,7 @@ pub fn pause(files: &Files) -> Finding {
             Finding::absent(&PAUSE)
         };
     };
-    let verdict = unless_good(!mode.starts_with("pfc"), Verdict::Bad);
+    let verdict = unless_good(!mode.starts_with("pfc"), Severity::Bad);
     Finding::compared(&PAUSE, mode, "pfc/802.1qbb", verdict)
 }
 
@@ -243,7 +244,7 @@ pub fn media(files: &Files, generation: Option<Generation>) -> Finding {
         return Finding::shown(&MEDIA, media);
     }
     let is_unknown = matches!(media.as_str(), "unknown" | "NA" | "invalid");
-    let verdict = unless_good(is_unknown, Verdict::Suspect);
+    let verdict = unless_good(is_unknown, Severity::Suspect);
     Finding::compared(&MEDIA, media, "known", verdict)
 }
 
@@ -272,7 +273,7 @@ pub fn flaps(files: &Files, now: u64) -> Finding {
         &FLAPS,
         format!("{hour} in 1 h, {ten_hours} in 10 h"),
         format!("<{}, <{}", FLAPS_LIMIT.0, FLAPS_LIMIT.1),
-        unless_good(is_bad, Verdict::Bad),
+        unless_good(is_bad, Severity::Bad),
     )
     .with_number(ten_hours as f64)
 }
@@ -286,7 +287,7 @@ pub fn warnings(files: &Files) -> Finding {
     }
     let is_crossed = |(_, crossed): &&(_, Option<String>)| crossed.as_deref() == Some("yes");
     let names: Vec<&str> = found.iter().filter(is_crossed).map(|(name, _)| *name).collect();
-    let verdict = unless_good(!names.is_empty(), Verdict::Suspect);
+    let verdict = unless_good(!names.is_empty(), Severity::Suspect);
     let value = if names.is_empty() {
         "none".to_owned()
     } else {
@@ -300,7 +301,7 @@ pub fn mtu(files: &Files) -> Finding {
     files.number("properties/hpc_mtu").map_or_else(
         || Finding::absent(&MTU),
         |mtu| {
-            let verdict = unless_good(mtu != HPC_MTU, Verdict::Suspect);
+            let verdict = unless_good(mtu != HPC_MTU, Severity::Suspect);
             Finding::compared(&MTU, mtu.to_string(), HPC_MTU.to_string(), verdict)
         },
     )
@@ -309,8 +310,8 @@ pub fn mtu(files: &Files) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{MadeUp, assert_verdicts};
-    use super::Verdict::{Bad, Good, NotAvailable, Shown, Suspect};
     use super::*;
+    use facts::severity::Severity::{Bad, Good, NotAvailable, Shown, Suspect};
 
     #[test]
     fn only_up_is_a_good_state() {

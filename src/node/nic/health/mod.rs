@@ -1,7 +1,7 @@
 //! The health of a NIC and its host, as far as any user can read it (health.md 2; docs/check.md).
 //!
 //! Each file has the items of one subject, and a function for each that returns a [`Finding`]. What
-//! cannot be read is [`Verdict::NotAvailable`]: an older driver, the other generation of hardware
+//! cannot be read is [`Severity::NotAvailable`]: an older driver, the other generation of hardware
 //! or a virtual function does not have every file.
 //!
 //! * `item`: something that is checked, and what was found.
@@ -30,7 +30,7 @@ pub mod presence;
 pub mod services;
 pub mod traffic;
 
-pub use item::{Finding, Item, Verdict};
+pub use item::{Finding, Item};
 
 /// All items, in the order of the report: the most important first.
 pub static ITEMS: [&Item; 55] = [
@@ -97,6 +97,8 @@ pub mod testing {
 
     use std::fs;
 
+    use facts::severity::Severity;
+
     use super::*;
     use crate::nic::files::Files;
 
@@ -152,7 +154,7 @@ pub mod testing {
     pub fn assert_verdicts(
         name: &str,
         evaluate: impl Fn(&Files) -> Finding,
-        cases: &[(&str, Verdict)],
+        cases: &[(&str, Severity)],
     ) {
         for (content, verdict) in cases {
             let made_up = MadeUp::new(&[(name, content)]);

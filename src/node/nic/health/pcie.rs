@@ -3,11 +3,12 @@
 //! A link is degraded if it does less than both of its ends can do. A link that does less than the
 //! NIC can because of the slot is not: it is as good as this machine permits.
 
-use super::item::{Finding, Item, Verdict, unless_good};
+use super::item::{Finding, Item, unless_good};
 use crate::nic::files::Files;
 use crate::nic::generation::Generation;
 use crate::nic::pcie_path::{PciDevice, PcieLink, PciePath};
 use crate::nic::pcie_speed::PcieSpeed;
+use facts::severity::Severity;
 
 /// Lanes of the links.
 pub static WIDTH: Item = Item {
@@ -173,10 +174,10 @@ fn compared(
         links.iter().chain([&nic]).filter_map(|link| Some((link.degradation()?, link))).collect();
     degraded.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let (link, verdict, note) = match degraded.first() {
-        Some((_, worst)) => (*worst, Verdict::Bad, ends_of(measure, &degraded)),
+        Some((_, worst)) => (*worst, Severity::Bad, ends_of(measure, &degraded)),
         None => {
             let is_less = expected.is_some_and(|expected| max.is_some_and(|max| max < expected));
-            let verdict = unless_good(is_less, Verdict::Suspect);
+            let verdict = unless_good(is_less, Severity::Suspect);
             (&nic, verdict, limit_of_slot(measure, &nic))
         }
     };
@@ -186,11 +187,11 @@ fn compared(
     let value = (measure.text)(current);
     let finding = match (verdict, link.limit(), expected) {
         (_, None, _) => Finding::shown(measure.item, value),
-        (Verdict::Suspect, _, Some(limit)) | (_, Some(limit), _) => {
+        (Severity::Suspect, _, Some(limit)) | (_, Some(limit), _) => {
             Finding::compared(measure.item, value, (measure.text)(limit), verdict)
         }
     };
-    let place = link.link.filter(|_| verdict == Verdict::Bad).map(between);
+    let place = link.link.filter(|_| verdict == Severity::Bad).map(between);
     Finding { place, note, ..finding.with_number(current * measure.base_units) }
 }
 

@@ -1,10 +1,11 @@
 //! Errors of the connection of the NIC to the host.
 
-use super::item::{Finding, Item, Verdict, unless_good};
+use super::item::{Finding, Item, unless_good};
 use crate::nic::counter::{Change, Reading};
 use crate::nic::files::Files;
 use crate::nic::pcie_path::{PciDevice, PciePath};
 use crate::nic::pcie_speed::{PcieSpeed, max_corrected_per_minute};
+use facts::severity::Severity;
 
 /// Errors after which the connection starts anew.
 pub static AER_FATAL: Item = Item {
@@ -57,9 +58,9 @@ pub static CORRECTED: Item = Item {
 /// Advanced error reporting: counts since the last boot, which the kernel keeps.
 pub fn aer(files: &Files) -> Vec<Finding> {
     [
-        (&AER_FATAL, "fatal", 1, Verdict::Bad),
-        (&AER_NONFATAL, "nonfatal", 5, Verdict::Suspect),
-        (&AER_CORRECTABLE, "correctable", 10, Verdict::Suspect),
+        (&AER_FATAL, "fatal", 1, Severity::Bad),
+        (&AER_NONFATAL, "nonfatal", 5, Severity::Suspect),
+        (&AER_CORRECTABLE, "correctable", 10, Severity::Suspect),
     ]
     .into_iter()
     .map(|(item, name, limit, beyond)| {
@@ -142,7 +143,7 @@ impl Monitor {
         let uncorrected = self.uncorrected.map_or_else(
             || Finding::absent(&UNCORRECTED),
             |count| {
-                let verdict = unless_good(count > 0, Verdict::Suspect);
+                let verdict = unless_good(count > 0, Severity::Suspect);
                 Finding::compared(&UNCORRECTED, count.to_string(), "0", verdict)
                     .with_number(count as f64)
             },
@@ -168,7 +169,7 @@ fn corrected(before: Option<u64>, count: u64, files: &Files) -> Finding {
     let finding = match limit {
         None => Finding::shown(&CORRECTED, value),
         Some(limit) => {
-            let verdict = unless_good(added > limit, Verdict::Suspect);
+            let verdict = unless_good(added > limit, Severity::Suspect);
             Finding::compared(&CORRECTED, value, format!("{limit} per minute"), verdict)
         }
     };
@@ -178,8 +179,8 @@ fn corrected(before: Option<u64>, count: u64, files: &Files) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::super::testing::{MadeUp, assert_verdicts};
-    use super::Verdict::{Bad, Good, NotAvailable, Shown, Suspect};
     use super::*;
+    use facts::severity::Severity::{Bad, Good, NotAvailable, Shown, Suspect};
 
     #[test]
     fn counts_of_error_reporting_have_the_limits_of_slingshot_diag() {

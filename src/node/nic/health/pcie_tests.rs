@@ -1,6 +1,6 @@
 use super::super::testing::{MadeUp, assert_verdicts};
-use super::Verdict::{Bad, Good, NotAvailable, Shown, Suspect};
 use super::*;
+use facts::severity::Severity::{Bad, Good, NotAvailable, Shown, Suspect};
 
 /// A NIC at a root port.
 const AT_ROOT_PORT: &str = "pci0000:40/0000:40:01.1/0000:41:00.0";
@@ -43,7 +43,7 @@ fn found(made_up: &MadeUp) -> [Finding; 3] {
     [width(&made_up.files, &path), speed(&made_up.files, &path, None), upstream(&path)]
 }
 
-fn verdicts(made_up: &MadeUp) -> [Verdict; 3] {
+fn verdicts(made_up: &MadeUp) -> [Severity; 3] {
     found(made_up).map(|finding| finding.verdict)
 }
 

@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
-use super::item::{Finding, Item, Verdict};
+use super::item::{Finding, Item};
 use crate::machine::Machine;
 use crate::reading;
+use facts::severity::Severity;
 
 /// Whether a NIC that was asked for exists.
 pub static DEVICE: Item = Item {
@@ -40,12 +41,12 @@ const PCI_NICS: [[&str; 2]; 2] = [["0x17db", "0x0501"], ["0x1590", "0x0371"]];
 
 /// A NIC that exists.
 pub fn present() -> Finding {
-    Finding::compared(&DEVICE, "present", "present", Verdict::Good)
+    Finding::compared(&DEVICE, "present", "present", Severity::Good)
 }
 
 /// A NIC that does not exist; `note` names the NICs that do.
 pub fn absent(note: String) -> Finding {
-    Finding { note: Some(note), ..Finding::compared(&DEVICE, "absent", "present", Verdict::Bad) }
+    Finding { note: Some(note), ..Finding::compared(&DEVICE, "absent", "present", Severity::Bad) }
 }
 
 /// This number of NICs, of which the site expects `expected`.
@@ -54,9 +55,9 @@ pub fn count(found: usize, expected: Option<u32>) -> Finding {
         return Finding::shown(&COUNT, found.to_string());
     };
     let verdict = match found.cmp(&(expected as usize)) {
-        std::cmp::Ordering::Less => Verdict::Bad,
-        std::cmp::Ordering::Equal => Verdict::Good,
-        std::cmp::Ordering::Greater => Verdict::Suspect,
+        std::cmp::Ordering::Less => Severity::Bad,
+        std::cmp::Ordering::Equal => Severity::Good,
+        std::cmp::Ordering::Greater => Severity::Suspect,
     };
     Finding::compared(&COUNT, found.to_string(), expected.to_string(), verdict)
 }
@@ -73,8 +74,8 @@ pub fn driver(machine: &Machine) -> Finding {
         unused.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect();
     names.sort_unstable();
     match names.as_slice() {
-        [] => Finding::compared(&DRIVER, "none", "none", Verdict::Good),
-        names => Finding::compared(&DRIVER, names.join(" "), "none", Verdict::Bad),
+        [] => Finding::compared(&DRIVER, "none", "none", Severity::Good),
+        names => Finding::compared(&DRIVER, names.join(" "), "none", Severity::Bad),
     }
 }
 
@@ -87,9 +88,9 @@ fn is_nic(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Verdict::{Bad, Good, NotAvailable, Shown, Suspect};
     use super::*;
     use crate::machine::testing::MadeUp;
+    use facts::severity::Severity::{Bad, Good, NotAvailable, Shown, Suspect};
 
     #[test]
     fn fewer_nics_than_expected_are_bad() {

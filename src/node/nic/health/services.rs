@@ -1,6 +1,7 @@
 //! Which services of a NIC this user and job may use.
 
-use super::item::{Finding, Item, Verdict, unless_good};
+use super::item::{Finding, Item, unless_good};
+use facts::severity::Severity;
 
 /// Whether this process may use the NIC.
 pub static USABLE: Item = Item {
@@ -14,7 +15,7 @@ pub static USABLE: Item = Item {
 /// Returns the finding for a device that cannot be opened. The NIC may be healthy, so it is
 /// suspect, not bad.
 pub fn unknown(why: impl Into<String>) -> Finding {
-    Finding { verdict: Verdict::Suspect, ..Finding::untested(&USABLE, why) }
+    Finding { verdict: Severity::Suspect, ..Finding::untested(&USABLE, why) }
 }
 
 /// Evaluates the numbers of the services that this process may use. In a job that has a service on
@@ -27,11 +28,11 @@ pub fn usable(services: &[u32], of_job: Option<u32>) -> Finding {
     let value = if services.is_empty() { "none for this user".to_owned() } else { list(services) };
     match of_job {
         Some(service) => {
-            let verdict = unless_good(!services.contains(&service), Verdict::Bad);
+            let verdict = unless_good(!services.contains(&service), Severity::Bad);
             Finding::compared(&USABLE, value, format!("{service} (of the job)"), verdict)
         }
         None => {
-            let verdict = unless_good(services.is_empty(), Verdict::Suspect);
+            let verdict = unless_good(services.is_empty(), Severity::Suspect);
             Finding::compared(&USABLE, value, "any", verdict)
         }
     }
@@ -44,10 +45,10 @@ mod tests {
     #[test]
     fn job_needs_its_service_and_others_need_any() {
         for (services, of_job, verdict) in [
-            (&[1, 5][..], Some(5), Verdict::Good),
-            (&[1], Some(5), Verdict::Bad),
-            (&[1], None, Verdict::Good),
-            (&[], None, Verdict::Suspect),
+            (&[1, 5][..], Some(5), Severity::Good),
+            (&[1], Some(5), Severity::Bad),
+            (&[1], None, Severity::Good),
+            (&[], None, Severity::Suspect),
         ] {
             assert_eq!(usable(services, of_job).verdict, verdict, "{services:?}");
         }

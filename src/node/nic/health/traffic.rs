@@ -1,7 +1,8 @@
 //! A write and a read through the NIC, from this host to itself.
 
-use super::item::{Finding, Item, Verdict};
+use super::item::{Finding, Item};
 use crate::nic::link_speed::LinkSpeed;
+use facts::severity::Severity;
 
 /// Latency of a write.
 pub static WRITE: Item = Item {
@@ -55,11 +56,11 @@ pub fn latency(item: &'static Item, seconds: f64, is_software: bool) -> Finding 
         works(item, value)
     } else {
         let verdict = if seconds >= TOO_SLOW {
-            Verdict::Bad
+            Severity::Bad
         } else if seconds >= SLOW {
-            Verdict::Suspect
+            Severity::Suspect
         } else {
-            Verdict::Good
+            Severity::Good
         };
         let limit = format!("<{} us (bad: {} us)", SLOW * 1e6, TOO_SLOW * 1e6);
         Finding::compared(item, value, limit, verdict)
@@ -84,11 +85,11 @@ pub fn bandwidth(
             let parts = if *item == WRITE_BANDWIDTH { WRITE_PARTS } else { READ_PARTS };
             let (suspect, bad) = (of_link * parts.0, of_link * parts.1);
             let verdict = if bytes_per_s < bad {
-                Verdict::Bad
+                Severity::Bad
             } else if bytes_per_s < suspect {
-                Verdict::Suspect
+                Severity::Suspect
             } else {
-                Verdict::Good
+                Severity::Good
             };
             let limit = format!(">{:.2} GB/s (bad: {:.2})", suspect / 1e9, bad / 1e9);
             Finding::compared(item, value, limit, verdict)
@@ -100,25 +101,25 @@ pub fn bandwidth(
 /// Returns the finding of a run that waited for its CPU: a result beyond the limits is then the
 /// fault of other programs, so that nothing is bad.
 pub fn disturbed(finding: Finding) -> Finding {
-    if finding.verdict != Verdict::Bad {
+    if finding.verdict != Severity::Bad {
         return finding;
     }
     let value = finding.value.unwrap_or_default();
     Finding {
         value: Some(format!("{value}, waited for a CPU")),
-        verdict: Verdict::Suspect,
+        verdict: Severity::Suspect,
         ..finding
     }
 }
 
 fn works(item: &'static Item, value: String) -> Finding {
-    Finding { verdict: Verdict::Good, ..Finding::shown(item, value) }
+    Finding { verdict: Severity::Good, ..Finding::shown(item, value) }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::Verdict::{Bad, Good, Shown, Suspect};
     use super::*;
+    use facts::severity::Severity::{Bad, Good, Shown, Suspect};
 
     #[test]
     fn latencies_have_limits_on_hardware_only() {
