@@ -132,8 +132,7 @@ fn named(
         return Ok(Call::Tool { tool, program: format!("{PROGRAM} {}", tool.name), arguments });
     }
     let tools = tools.iter().map(|tool| tool.name);
-    let names = tools.chain(commands.iter().map(|command| command.name));
-    let names = names.chain(["help", "version"]);
+    let names = tools.chain(commands.iter().map(|command| command.name)).chain(["help", "version"]);
     Err(match nearest(&name, names.clone()) {
         near if near.is_empty() => {
             let names: Vec<&str> = names.collect();

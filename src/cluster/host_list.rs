@@ -225,8 +225,7 @@ impl ItemPart<'_> {
 /// Returns each of `names` with each text of `part` after it.
 fn append(names: &[String], part: &ItemPart) -> Vec<String> {
     let texts = part.texts();
-    let of_name = |name| texts.iter().map(move |text| format!("{name}{text}"));
-    names.iter().flat_map(of_name).collect()
+    names.iter().flat_map(|name| texts.iter().map(move |text| format!("{name}{text}"))).collect()
 }
 
 /// Divides an item, whose brackets are balanced, into texts and groups of ranges.
@@ -307,12 +306,11 @@ impl<'a> Name<'a> {
 
 /// Returns ascending numbers as ranges: `1-4,7`.
 fn ranges(digits: &[&str]) -> String {
-    let follow = |one: &&str, next: &&str| value(one) + 1 == value(next);
     let range = |run: &[&str]| match run {
         [first, .., last] => format!("{first}-{last}"),
         run => run.concat(),
     };
-    let runs = digits.chunk_by(follow).map(range);
+    let runs = digits.chunk_by(|one: &&str, next: &&str| value(one) + 1 == value(next)).map(range);
     runs.collect::<Vec<_>>().join(",")
 }
 
@@ -336,8 +334,8 @@ pub fn task_counts(text: &str) -> Result<Vec<u32>, String> {
             return Err("expected numbers of tasks such as 2(x3),1".into());
         };
         let room = MOST_HOSTS - counts.len();
-        let repeated = usize::try_from(repeated).ok().filter(|n| *n <= room);
-        let repeated = repeated.ok_or_else(too_many)?;
+        let repeated =
+            usize::try_from(repeated).ok().filter(|n| *n <= room).ok_or_else(too_many)?;
         counts.extend(std::iter::repeat_n(tasks as u32, repeated));
     }
     Ok(counts)

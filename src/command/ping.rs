@@ -99,8 +99,7 @@ impl PingRequest {
         let tool = &TOOLS[0];
         let typed = |place: &[&str]| {
             let passed_on = self.rounds.passed_on.iter().map(String::as_str);
-            let arguments = passed_on.chain(place.iter().copied());
-            let arguments = arguments.map(OsString::from).collect();
+            let arguments = passed_on.chain(place.iter().copied()).map(OsString::from).collect();
             match cli::parse(tool, arguments).map_err(|refusal| refusal.failure)? {
                 Request::Run(typed) => Plan::new(tool, PROGRAM.into(), *typed, None).map(|_| ()),
                 _ => Ok(()),

@@ -165,8 +165,7 @@ impl SelfTestRequest {
     fn check_peer(&self) -> Result<(), Failure> {
         let tool = &TOOLS[0];
         let host = self.peer.iter().map(OsString::from);
-        let arguments = self.of_peer.iter().map(OsString::from);
-        let arguments = arguments.chain(["--".into()]).chain(host);
+        let arguments = self.of_peer.iter().map(OsString::from).chain(["--".into()]).chain(host);
         match cli::parse(tool, arguments.collect()).map_err(|refusal| refusal.failure)? {
             Request::Run(typed) => Plan::new(tool, PROGRAM.into(), *typed, None).map(drop),
             _ => Ok(()),

@@ -98,8 +98,7 @@ impl Column {
     /// Returns the column whose test it repeats in another way, if it does.
     pub fn repeats(self) -> Option<Self> {
         let base = test(self.tests().0)?.repeats?;
-        let is_base = |of: &Self| of.tests() == (base, None);
-        Self::ALL.into_iter().find(is_base)
+        Self::ALL.into_iter().find(|of: &Self| of.tests() == (base, None))
     }
 
     /// Returns its code in documents: `L1`, `L2-L1`.

@@ -109,8 +109,7 @@ impl Figures {
         }
         if self.of_bandwidth {
             let bounds = |quiet: &[f64], waiting: &[Waiting]| {
-                let waiting = waiting.iter();
-                let bounds = waiting.flat_map(|of| [of.value, of.without_waiting()]);
+                let bounds = waiting.iter().flat_map(|of| [of.value, of.without_waiting()]);
                 quiet.iter().copied().chain(bounds).collect()
             };
             return Some(vec![Figures {
@@ -462,8 +461,7 @@ mod tests {
     }
 
     fn floors(of: &[f64]) -> Vec<Floor> {
-        let floor = |min: &f64| Floor { min: *min, p5: min * 1.1 };
-        of.iter().map(floor).collect()
+        of.iter().map(|min: &f64| Floor { min: *min, p5: min * 1.1 }).collect()
     }
 
     fn waiting(percent: u8, of: &[f64]) -> Vec<Waiting> {

@@ -231,8 +231,7 @@ impl Diagnosis {
 /// Returns the tests that contradict causes with direct evidence: one measurement may have been an
 /// accident, so they are worth a second one.
 pub fn doubtful(case: Case) -> Vec<TestCode> {
-    let all = Assessed::of(case).all.into_iter();
-    let proved = all.filter(|of| !of.signs.is_empty());
+    let proved = Assessed::of(case).all.into_iter().filter(|of| !of.signs.is_empty());
     let contradicted = proved.flat_map(|of| of.contradicted);
     let mut tests: Vec<TestCode> = contradicted
         .flat_map(|(of, _)| {
@@ -521,10 +520,8 @@ impl Assessment {
     }
 
     fn why(&self, confidence: Confidence) -> Why {
-        let signs = self.signs.iter();
-        let signs = signs.filter_map(|(sign, text)| Some(item(sign.code()?, text)));
-        let matched = self.matched.iter();
-        let matched = matched.map(|(of, cell)| evidence(of, Some((*cell, false))));
+        let signs = self.signs.iter().filter_map(|(sign, text)| Some(item(sign.code()?, text)));
+        let matched = self.matched.iter().map(|(of, cell)| evidence(of, Some((*cell, false))));
         let contradicted = self.contradicted.iter();
         let contradicted = contradicted.map(|(of, cell)| evidence(of, Some((*cell, true))));
         Why {

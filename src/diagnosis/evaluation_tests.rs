@@ -438,8 +438,7 @@ fn difference_alone_is_never_the_cause() {
 fn busy(factors: &[(TestCode, f64)], percent: u8, factor: f64) -> Measured {
     let mut all = measured(&[]);
     for (code, figures) in &mut all {
-        let own = factors.iter().find(|(own, _)| own == code);
-        let own = own.map_or(1.0, |(_, factor)| *factor);
+        let own = factors.iter().find(|(own, _)| own == code).map_or(1.0, |(_, factor)| *factor);
         let value = figures.others[0];
         let floor = |factor: f64| Floor { min: 0.9 * value * factor, p5: 0.95 * value * factor };
         let waiting = |percent, value| vec![Waiting { percent, value }];

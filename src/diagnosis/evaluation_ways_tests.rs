@@ -93,8 +93,7 @@ fn parked_peer_is_probably_the_cause_of_failures() {
             fails: true,
             has_good_controls: true,
         });
-        let causes = causes(&found).into_iter();
-        let causes = causes.map(|(id, how)| (id.map(str::to_owned), how));
+        let causes = causes(&found).into_iter().map(|(id, how)| (id.map(str::to_owned), how));
         causes.collect::<Vec<_>>()
     };
     let probably = named("parked", Confidence::Probably);

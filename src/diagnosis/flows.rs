@@ -58,8 +58,7 @@ pub fn reading(flows: &[Flow]) -> Option<Reading> {
     };
     let limit = fast[0];
     let is_slow = |flow: &Flow| flow.rate < limit;
-    let turns = flows.windows(2);
-    let turns = turns.filter(|two| is_slow(&two[0]) != is_slow(&two[1]));
+    let turns = flows.windows(2).filter(|two| is_slow(&two[0]) != is_slow(&two[1]));
     if turns.count() < LEAST_TURNS || is_of_nics(flows, is_slow) {
         return None;
     }

@@ -214,8 +214,7 @@ impl Expectation {
 ///
 /// The first entry that is not a bound, with an unknown metric, or with a wrong unit.
 pub fn parse(text: &str, of_bandwidth: bool) -> Result<Vec<Expectation>, String> {
-    let one = |text: &str| expectation(text.trim(), of_bandwidth);
-    text.split(',').map(one).collect()
+    text.split(',').map(|text: &str| expectation(text.trim(), of_bandwidth)).collect()
 }
 
 /// Parses the text of a file of expectations: a list on each line. A comment begins with `#`.

@@ -36,10 +36,7 @@ pub fn bytes(text: &str) -> Option<u64> {
     let (number, unit) = text.split_at(end.unwrap_or(text.len()));
     let scale = match unit {
         "" => 1,
-        unit => {
-            let named = |(name, _): &&(&str, u64)| name.eq_ignore_ascii_case(unit);
-            SIZES.iter().find(named)?.1
-        }
+        unit => SIZES.iter().find(|(name, _): &&(&str, u64)| name.eq_ignore_ascii_case(unit))?.1,
     };
     decimal(number)?.checked_mul(scale)
 }

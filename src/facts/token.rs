@@ -137,8 +137,7 @@ fn bytes(digits: &str) -> Option<Vec<u8>> {
         return None;
     };
     let digit = |byte: u8| char::from(byte).to_digit(16).map(|digit| digit as u8);
-    let byte = |[high, low]: &[u8; 2]| Some(digit(*high)? << 4 | digit(*low)?);
-    pairs.iter().map(byte).collect()
+    pairs.iter().map(|[high, low]: &[u8; 2]| Some(digit(*high)? << 4 | digit(*low)?)).collect()
 }
 
 #[cfg(test)]

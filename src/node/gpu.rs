@@ -51,8 +51,7 @@ pub const GPU_TYPES: &str = "expected AMD, NVIDIA or INTEL";
 
 /// Returns the type with this name, in upper or lower case.
 pub fn named(text: &str) -> Option<GpuType> {
-    let is_named = |kind: &GpuType| kind.to_string().eq_ignore_ascii_case(text);
-    GpuType::ALL.into_iter().find(is_named)
+    GpuType::ALL.into_iter().find(|kind: &GpuType| kind.to_string().eq_ignore_ascii_case(text))
 }
 
 /// Opens the runtime of the requested GPUs, if there are any, and checks their numbers.

@@ -34,9 +34,8 @@ impl TrafficClass {
     /// Returns the class to use if only the classes of `granted` may be used: BEST_EFFORT if it is
     /// granted, else the class with the lowest number (jobs.md 1.3).
     pub fn preferred(granted: &[Self]) -> Option<Self> {
-        let lowest = || granted.iter().min_by_key(|class| class.number());
         let best_effort = granted.iter().find(|&&class| class == Self::BestEffort);
-        best_effort.or_else(lowest).copied()
+        best_effort.or_else(|| granted.iter().min_by_key(|class| class.number())).copied()
     }
 
     /// Returns the largest share of the NIC that the class may send, in percent: what the driver

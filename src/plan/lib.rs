@@ -200,8 +200,7 @@ impl Plan {
                 typed.extend()?;
                 typed.replace_gap()?;
                 typed.run.extensions.counters = typed.outputs.counters;
-                let run = typed.run.checked().and_then(RunOptions::kept);
-                let run = run.map_err(Failure::usage)?;
+                let run = typed.run.checked().and_then(RunOptions::kept).map_err(Failure::usage)?;
                 let outputs = typed.outputs.checked(tool, &run).map_err(Failure::usage)?;
                 (run, outputs, Vec::new())
             }

@@ -190,8 +190,7 @@ impl RunOptions {
 
     /// Returns the time for each size, if one replaces the number of iterations.
     pub fn duration(&self) -> Option<Duration> {
-        let whole = || Some(Duration::from_secs(self.duration_s?.into()));
-        self.extensions.duration.or_else(whole)
+        self.extensions.duration.or_else(|| Some(Duration::from_secs(self.duration_s?.into())))
     }
 
     /// Measures each size for `time`, which is within [`DURATIONS`].

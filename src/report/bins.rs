@@ -26,8 +26,7 @@ pub fn bins(latencies: impl IntoIterator<Item = (u64, u64)>) -> Vec<(u64, u64)> 
         let sum = bins.entry(bin(ns)).or_default();
         *sum = sum.saturating_add(count);
     }
-    let lowest = |(number, count)| (lowest(number), count);
-    bins.into_iter().map(lowest).collect()
+    bins.into_iter().map(|(number, count)| (lowest(number), count)).collect()
 }
 
 /// Returns the bins of a recorded histogram.

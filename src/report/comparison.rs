@@ -399,8 +399,7 @@ impl SizeComparison {
         };
         let compare = |&shown: &Metric| {
             let [base, new] = [0, 1].map(|at| sides[at].figure(shown, test));
-            let values = base.as_ref().zip(new.as_ref());
-            let values = values.map(|(base, new)| (base.value, new.value));
+            let values = base.as_ref().zip(new.as_ref()).map(|(base, new)| (base.value, new.value));
             MetricComparison {
                 metric: shown,
                 unit: shown.unit().name().into(),

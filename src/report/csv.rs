@@ -40,8 +40,7 @@ pub fn document(outcome: &Outcome, with_header: bool) -> Result<Vec<u8>, Failure
     let further: &[f64] = outcome.options.as_ref().map_or(&[], |of| &of.percentiles);
     if with_header {
         let titles = columns().filter_map(|column| column.csv);
-        let titles = titles.chain(RUN_COLUMNS.iter().map(|(title, _)| *title));
-        let titles = titles.map(str::to_owned);
+        let titles = titles.chain(RUN_COLUMNS.iter().map(|(title, _)| *title)).map(str::to_owned);
         let further = further.iter().map(|percent| format!("p{percent}_ns"));
         writer.write_record(titles.chain(further)).environment(what)?;
     }

@@ -229,8 +229,7 @@ mod tests {
     }
 
     fn bandwidths(intervals: &Intervals) -> Vec<f64> {
-        let rows = intervals.rows.iter();
-        let all = rows.filter_map(|row| row.figures.bandwidth_bytes_per_s);
+        let all = intervals.rows.iter().filter_map(|row| row.figures.bandwidth_bytes_per_s);
         all.map(|bandwidth| bandwidth / 4096.0).collect()
     }
 

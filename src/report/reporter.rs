@@ -586,7 +586,6 @@ fn verdicts(
     extent: Extent,
     figure: impl Fn(Metric) -> Option<f64>,
 ) -> Vec<ExpectationResult> {
-    let verdict = |of| ExpectationResult::new(size, of, extent, figure(of.metric));
     let applying = outputs.expectations.iter().filter(|expectation| expectation.applies_to(size));
-    applying.map(verdict).collect()
+    applying.map(|of| ExpectationResult::new(size, of, extent, figure(of.metric))).collect()
 }

@@ -83,8 +83,7 @@ pub fn fields(run: &Outcome) -> Vec<String> {
 
 /// Returns the labels in one field: `rack=x1;run=7`. Values contain no semicolon.
 fn labels(run: &Outcome) -> String {
-    let label = |(key, value)| format!("{key}={value}");
-    run.labels.iter().map(label).collect::<Vec<_>>().join(";")
+    run.labels.iter().map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>().join(";")
 }
 
 #[cfg(test)]

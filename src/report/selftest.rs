@@ -295,8 +295,7 @@ impl SelfTest {
 
     /// Returns the checks with this verdict.
     pub fn with(&self, verdict: FactVerdict) -> impl Iterator<Item = &FactResult> {
-        let is_wanted = move |check: &&FactResult| check.verdict == verdict;
-        self.checks.iter().filter(is_wanted)
+        self.checks.iter().filter(move |check: &&FactResult| check.verdict == verdict)
     }
 
     /// Returns the last line of the text: how many facts hold.
@@ -327,8 +326,7 @@ impl SelfTest {
                 Err(Failure::environment(format!("no check could run: {why}")))
             }
             (_, 0) if lacks_peer => {
-                let why = first.and_then(|check| check.reason.as_deref());
-                let why = why.unwrap_or_default();
+                let why = first.and_then(|check| check.reason.as_deref()).unwrap_or_default();
                 Err(Failure::environment(format!("no check with the peer could run: {why}")))
             }
             (_, 0) => Ok(()),

@@ -52,8 +52,7 @@ fn aftermath(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
 /// Writes the file of `--report`: the NIC and its software, and each check.
 pub fn write_report(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
     let nic = &report.nic;
-    let unknown = || "unknown".to_owned();
-    let optional = |value: &Option<String>| value.clone().unwrap_or_else(unknown);
+    let optional = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
     let kind =
         if nic.is_software { "software NIC (no Cassini hardware involved)" } else { "hardware" };
     let yes = |is: bool| if is { "yes" } else { "no" };

@@ -205,8 +205,7 @@ fn results(found: &SuspectFindings) -> Vec<TestResult> {
         let is_of_single = matches!(column, Column::Tail | Column::Waiting);
         let is_direct = base.is_none() && !is_of_single;
         let figures = found.measured.get(&test);
-        let failure = figures.and_then(|of| of.failure.clone());
-        let failure = failure.filter(|_| !is_of_single);
+        let failure = figures.and_then(|of| of.failure.clone()).filter(|_| !is_of_single);
         let comparison = comparisons.iter().find(|comparison| comparison.column == column);
         let own = own_figure(column, &found.measured);
         let own = comparison.map(|of| of.own).or(own);

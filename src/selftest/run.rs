@@ -217,8 +217,7 @@ mod tests {
 
     fn results(nic: &Nic, names: &[&str], with_names: bool) -> Vec<FactResult> {
         let mut results = Vec::new();
-        let add = |result| results.push(result);
-        run(nic, &selection(names), with_names, add).unwrap();
+        run(nic, &selection(names), with_names, |result| results.push(result)).unwrap();
         results
     }
 

@@ -52,8 +52,7 @@ impl Draft {
         let named = self.cables_named(word)?;
         let ends = in_order(named.ends);
         let fault = fault(words, &CABLE)?;
-        let cables = self.cables.get_mut(&ends).map(Vec::as_mut_slice);
-        let cables = cables.unwrap_or_default();
+        let cables = self.cables.get_mut(&ends).map(Vec::as_mut_slice).unwrap_or_default();
         let count = cables.len();
         let is_named = |index: &usize| named.number.is_none_or(|number| number == *index);
         if !(0..count).any(|index| is_named(&index)) {

@@ -94,8 +94,7 @@ const PLANTS: [Plant; 11] = [
         name: "group",
         plant: |random| {
             let group = random.u32(0..GROUPS);
-            let cables = cables().into_iter();
-            let own = cables.filter(|ends| ends.iter().any(|end| end.0 == group));
+            let own = cables().into_iter().filter(|ends| ends.iter().any(|end| end.0 == group));
             Planted {
                 items: own.map(|ends| slow_cable(ends, '-')).collect(),
                 unit: json!({"group": group}),

@@ -67,9 +67,8 @@ fn simulate(first: u32, end: u32, size: u32, port: u16) {
     thread::scope(|scope| {
         for rank in first..end {
             let meeting = &meeting;
-            let body = move || take_part(meeting, rank, size);
             let thread = thread::Builder::new().stack_size(1 << 16);
-            thread.spawn_scoped(scope, body).expect("a thread");
+            thread.spawn_scoped(scope, move || take_part(meeting, rank, size)).expect("a thread");
         }
     });
     println!("{}", status_kib("VmHWM"));

@@ -30,8 +30,7 @@ fn groups(document: &Value) -> Vec<String> {
     let groups = document["groups"].as_array().expect("groups");
     let text = |group: &Value, name: &str| group[name].as_str().expect("text").to_owned();
     let fields = ["verdict", "code", "devices", "nodes"];
-    let line = |group| fields.map(|name| text(group, name)).join(" ");
-    groups.iter().map(line).collect()
+    groups.iter().map(|group| fields.map(|name| text(group, name)).join(" ")).collect()
 }
 
 #[test]
@@ -103,8 +102,7 @@ fn slow_slot_differs_from_most_nodes() {
     let found = fs::read_to_string(directory.path().join("found.json")).expect("a file");
     let document = document(&found);
     let groups = document["groups"].as_array().expect("groups");
-    let found = groups.iter().map(|of| [&of["code"], &of["nodes"], &of["what"]]);
-    let found: Vec<_> = found.collect();
+    let found: Vec<_> = groups.iter().map(|of| [&of["code"], &of["nodes"], &of["what"]]).collect();
     let width = "PCIe width x8; 4 of 5 NICs have x16";
     let upstream = "PCIe upstream x8 16.0 GT/s; 4 of 5 NICs have x16 16.0 GT/s";
     let expected = [["pcie-width", "nid0004", width], ["pcie-upstream", "nid0003", upstream]];

@@ -303,8 +303,7 @@ fn cases(
     blows: &[Blow],
 ) -> Vec<Case> {
     let blows_at = |phase| {
-        let case = move |&blow| Case { tool, options, victim, phase, blow, divisor: None };
-        blows.iter().map(case)
+        blows.iter().map(move |&blow| Case { tool, options, victim, phase, blow, divisor: None })
     };
     let cases = phases.iter().flat_map(|&phase| blows_at(phase));
     // The last message of a server may be on its way when the connection ends.

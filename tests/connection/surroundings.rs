@@ -158,8 +158,7 @@ impl Setup {
                 unshare.chain(then_run(commands)).collect()
             }
             Self::Unshared(options) => {
-                let unshare = "unshare --map-root-user".split(' ');
-                let words = unshare.chain(options.split(' '));
+                let words = "unshare --map-root-user".split(' ').chain(options.split(' '));
                 words.map(str::to_owned).collect()
             }
             Self::Terminal(kind, columns) => {

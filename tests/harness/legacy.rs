@@ -84,8 +84,7 @@ pub fn block(tool: &str, fields: &str) -> Vec<u8> {
 
 /// Returns the legacy name and the version of a tool.
 pub fn legacy(tool: &str) -> (&'static str, &'static str) {
-    let found = TOOLS.iter().find(|(name, ..)| *name == tool);
-    let (_, name, version) = found.expect("a tool");
+    let (_, name, version) = TOOLS.iter().find(|(name, ..)| *name == tool).expect("a tool");
     (name, version)
 }
 

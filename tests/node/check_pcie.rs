@@ -22,8 +22,7 @@ fn check(options: &str, faults: &str) -> Output {
 /// Returns value, number, limit, place, verdict and note of an item of soft0.
 fn item(document: &Value, code: &str) -> [Value; 6] {
     let items = document["devices"][0]["items"].as_array().expect("items");
-    let found = items.iter().find(|item| item["code"] == code);
-    let found = found.expect("an item");
+    let found = items.iter().find(|item| item["code"] == code).expect("an item");
     ["value", "number", "limit", "place", "verdict", "note"].map(|name| found[name].clone())
 }
 

@@ -152,8 +152,7 @@ fn marks_service_that_tools_use_by_default() {
     assert_success(&output);
     let text = stdout(&output);
     assert!(text.contains("\nService 1        : DISABLED; VNIs 1,10; anyone\n"), "{text}");
-    let service = text.lines().find(|line| line.starts_with("Service 5 "));
-    let service = service.expect("a service");
+    let service = text.lines().find(|line| line.starts_with("Service 5 ")).expect("a service");
     assert!(service.ends_with("; used by default"), "{service}");
 }
 

@@ -435,8 +435,7 @@ fn exports_functions_with_their_versions() {
 #[test]
 fn version_nodes_form_a_chain() {
     let map = std::fs::read_to_string(Path::new(PACKAGING).join("libcxi.map")).expect("a file");
-    let opened = map.lines().filter_map(|line| line.strip_suffix(" {"));
-    let names: Vec<&str> = opened.collect();
+    let names: Vec<&str> = map.lines().filter_map(|line| line.strip_suffix(" {")).collect();
     let facts = ABI["library"]["version_nodes"].as_array().expect("nodes");
     let wanted: Vec<&str> = facts.iter().map(|node| node["name"].as_str().expect("text")).collect();
     assert_eq!(names, wanted);

@@ -158,8 +158,7 @@ fn writes_an_interim_result_if_the_command_goes_on_after_sigterm() {
     let interim = wait_for("an interim result", || {
         let entries = fs::read_dir(place.path()).expect("a directory").flatten();
         let mut step = entries.filter(|entry| entry.path().is_dir());
-        let files = fs::read_dir(step.next()?.path()).ok()?.flatten();
-        let mut names = files.map(|file| file.path());
+        let mut names = fs::read_dir(step.next()?.path()).ok()?.flatten().map(|file| file.path());
         let json = names.find(|path| path.extension().is_some_and(|of| of == "json"))?;
         fs::read_to_string(json).ok()
     });

@@ -61,8 +61,7 @@ fn each_package_is_in_the_list() {
     let below = ["src", "ffi"].into_iter().flat_map(|directory| files(directory, "rs"));
     for path in below {
         let manifests = path.ancestors().map(|above| above.join("Cargo.toml"));
-        let own = manifests.into_iter().find(|manifest| manifest.exists());
-        let own = own.expect("a package");
+        let own = manifests.into_iter().find(|manifest| manifest.exists()).expect("a package");
         assert!(listed.contains(&own), "{}", own.display());
     }
 }

@@ -417,8 +417,7 @@ impl<'a> Scanner<'a> {
 
 /// Returns the path of an item of another crate.
 fn outside(segments: &[&str]) -> Path {
-    let names = segments.iter().copied();
-    let names = names.filter(|name| ![OUTSIDE, "self"].contains(name));
+    let names = segments.iter().copied().filter(|name| ![OUTSIDE, "self"].contains(name));
     [OUTSIDE].into_iter().chain(names).map(str::to_owned).collect()
 }
 

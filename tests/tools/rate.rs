@@ -30,8 +30,7 @@ fn run(tool: &str, (variable, value): (&str, &str), options: &str) -> (String, V
 /// after 100 ms, and was intended after 9 ms.
 #[test]
 fn latency_counts_from_intended_start_and_missed_rate_is_named() {
-    let latency_tools = tools().filter(|tool| !is_bandwidth(tool));
-    let runs = latency_tools.map(|tool| (tool, ""));
+    let runs = tools().filter(|tool| !is_bandwidth(tool)).map(|tool| (tool, ""));
     for (tool, options) in runs.chain([("send-lat", "--legacy-sync")]) {
         let options = format!("-n 10 --warmup 1 --rate=1000 {options}");
         let (text, document) = run(tool, SLOW, &options);

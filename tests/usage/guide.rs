@@ -375,8 +375,7 @@ fn survey_finds_the_slow_nic_of_its_recording() {
         panic!("{commands:?}");
     };
     let survey = || Page::new().bash(survey).output().expect("bash starts");
-    let is_decided = |output: &Output| output.status.code() != Some(4);
-    let output = (0..10).map(|_| survey()).find(is_decided);
+    let output = (0..10).map(|_| survey()).find(|output: &Output| output.status.code() != Some(4));
     let output = output.expect("ten surveys are undecided");
     let printed = stdout(&output);
     for text in [&printed, shown] {

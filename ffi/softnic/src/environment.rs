@@ -135,8 +135,7 @@ impl Nics {
 pub fn topology() -> Result<Option<Topology>, String> {
     let value = env::var_os(topology::VARIABLE).filter(|value| !value.is_empty());
     let value = value.map(|value| value.to_string_lossy().into_owned());
-    let topology = value.map(|value| Topology::from_variable(&value));
-    let topology = topology.transpose();
+    let topology = value.map(|value| Topology::from_variable(&value)).transpose();
     topology.map_err(|error| format!("{}={error}", topology::VARIABLE))
 }
 

@@ -176,8 +176,7 @@ pub fn publish_counts(nid: u32) {
     let registry = REGISTRY.lock().unwrap_or_else(PoisonError::into_inner);
     let nics = registry.nics.clone();
     drop(registry);
-    let devices = nics.iter().filter(|nic| nic.nid == nid);
-    devices.for_each(|nic| nic.publish_counts());
+    nics.iter().filter(|nic| nic.nid == nid).for_each(|nic| nic.publish_counts());
 }
 
 impl Registry {

@@ -49,8 +49,7 @@ fn purposes(scenes: &[Scene]) -> Vec<Purpose> {
 }
 
 fn nics(scene: &Scene) -> BTreeSet<NicId> {
-    let flows = scene.flows.iter();
-    let load = flows.flat_map(|flow| flow.peers.iter().copied().chain([flow.source]));
+    let load = scene.flows.iter().flat_map(|flow| flow.peers.iter().copied().chain([flow.source]));
     let victims = scene.victims.iter().flat_map(|pair| pair.nics());
     load.chain(victims).collect()
 }
@@ -300,8 +299,7 @@ fn findings_have_the_slowest_good_sets_only() {
     run(&mut load, good);
     let findings = load.findings();
     let mut patterns = findings.bandwidths.iter();
-    let of_system = patterns.find(|of| of.pattern == "bisect:system");
-    let sets = of_system.expect("a pattern").sets.iter();
+    let sets = patterns.find(|of| of.pattern == "bisect:system").expect("a pattern").sets.iter();
     let good = sets.filter(|set| set.grade == Grade::Good);
     let of_links = good.filter(|set| matches!(set.unit, LoadUnit::GroupLinks { .. }));
     assert_eq!(of_links.count(), 32);

@@ -151,8 +151,7 @@ fn is_good(judgement: &LoadJudgement, found: &BandwidthFigures) -> bool {
     if judgement.evidence.contains(&direction(Some(Role::Target))) {
         return false;
     }
-    let sets = found.sets.iter();
-    let own = sets.filter(|set| covers(judgement.unit, set.unit));
+    let own = found.sets.iter().filter(|set| covers(judgement.unit, set.unit));
     let grades: Vec<Grade> = own.map(|set| set.grade).collect();
     !grades.is_empty() && grades.iter().all(|grade| *grade == Grade::Good)
 }

@@ -130,8 +130,7 @@ impl CounterSums {
             return Vec::new();
         };
         let judgement = |unit, timeouts: &BTreeMap<NicId, u64>| {
-            let sums = timeouts.values();
-            let sum = sums.fold(0, |sum: u64, of| sum.saturating_add(*of));
+            let sum = timeouts.values().fold(0, |sum: u64, of| sum.saturating_add(*of));
             let names = names(roster, timeouts.keys().copied());
             LoadJudgement {
                 unit,

@@ -142,8 +142,7 @@ fn classes_need_another_class() {
 }
 
 fn ends(slot: &SlotFlows) -> (BTreeSet<NicId>, BTreeSet<NicId>) {
-    let flows = slot.flows.iter();
-    let load = flows.flat_map(|flow| flow.peers.iter().copied().chain([flow.source]));
+    let load = slot.flows.iter().flat_map(|flow| flow.peers.iter().copied().chain([flow.source]));
     let victims = slot.victims.iter().flat_map(|pair| pair.nics());
     (load.collect(), victims.collect())
 }

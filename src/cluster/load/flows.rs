@@ -64,8 +64,7 @@ fn bisect(of: Set, both_ways: bool, nics: &[PlacedNic], slot: u32, seed: u64) ->
     let (division, is_reversed) = if both_ways { (slot, false) } else { (slot / 2, slot % 2 == 1) };
     let halves_of_each = |sets: Vec<Vec<PlacedNic>>| -> Vec<SourceAndTarget> {
         let mut rng = dice(seed, division);
-        let halves = |set: &Vec<PlacedNic>| halves(set, division, &mut rng);
-        sets.iter().flat_map(halves).collect()
+        sets.iter().flat_map(|set: &Vec<PlacedNic>| halves(set, division, &mut rng)).collect()
     };
     let pairs = match of {
         Set::All => halves_of_each(vec![nics.to_vec()]),

@@ -62,8 +62,7 @@ impl Histogram {
     /// Returns the least time in nanoseconds that the samples took one after the other, without the
     /// longest one: an operation may be answered after the slot.
     pub fn time_of_others_ns(&self) -> f64 {
-        let times = self.bins().into_iter();
-        let all: f64 = times.map(|(ns, count)| ns * count as f64).sum();
+        let all: f64 = self.bins().into_iter().map(|(ns, count)| ns * count as f64).sum();
         let longest = self.bins.keys().last().map(|bin| edge(*bin));
         all - longest.unwrap_or(0.0)
     }

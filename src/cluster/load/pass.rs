@@ -134,8 +134,7 @@ impl Pass {
                 break;
             }
         }
-        let most = self.timing.map_or(0, SlotTiming::slots_of_block);
-        let count = most.min(self.queue.len());
+        let count = self.timing.map_or(0, SlotTiming::slots_of_block).min(self.queue.len());
         self.queue.drain(..count).collect()
     }
 

@@ -135,6 +135,5 @@ pub fn part(nics: &[PlacedNic], most: usize, rng: &mut Rng) -> Vec<PlacedNic> {
     chosen.extend(spare);
     chosen.truncate(most);
     let chosen: BTreeSet<NicId> = chosen.iter().map(|nic| nic.nic).collect();
-    let is_chosen = |nic: &&PlacedNic| chosen.contains(&nic.nic);
-    nics.iter().filter(is_chosen).copied().collect()
+    nics.iter().filter(|nic: &&PlacedNic| chosen.contains(&nic.nic)).copied().collect()
 }

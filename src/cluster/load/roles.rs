@@ -52,8 +52,7 @@ pub fn deal(nics: &[PlacedNic], spread: Spread, rules: RoleRules, rng: &mut Rng)
         }
         Spread::Switches => {
             let units = joined(&nodes, |nic| nic.switch);
-            let group = |unit: &RoleUnit| home(unit[0]).map(|(group, _)| group);
-            by_key(units, group).collect()
+            by_key(units, |unit: &RoleUnit| home(unit[0]).map(|(group, _)| group)).collect()
         }
         Spread::Groups => vec![joined(&nodes, |nic| nic.group().map(|group| (group, 0)))],
     };

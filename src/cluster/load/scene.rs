@@ -72,8 +72,7 @@ impl Scene {
         for flow in &mut self.flows {
             flow.peers.retain(|peer| is_known(*peer));
         }
-        let is_possible = |flow: &Flow| is_known(flow.source) && !flow.peers.is_empty();
-        self.flows.retain(is_possible);
+        self.flows.retain(|flow: &Flow| is_known(flow.source) && !flow.peers.is_empty());
     }
 
     pub fn victim_test(&self) -> TestId {

@@ -43,8 +43,7 @@ pub fn grade_patterns(findings: &mut LoadFindings) {
         let own = judgements.iter().filter(|judgement| {
             judgement.pattern == of.pattern && judgement.certainty != Some(Certainty::Transient)
         });
-        let of_stars = of.stars.iter().map(|star| star.grade);
-        let of_stars = of_stars.filter(|grade| is_judged(*grade));
+        let of_stars = of.stars.iter().map(|star| star.grade).filter(|grade| is_judged(*grade));
         let grades = own.map(|own| own.grade).chain(of_stars);
         of.grade = grades.max().unwrap_or(Grade::Good);
     }

@@ -132,8 +132,7 @@ pub(crate) fn accept_sender<Block>(
 
 /// Checks a time in nanoseconds.
 pub(crate) fn accept_time(ns: u64) -> Result<(), String> {
-    let rule = || "it has reported a time out of range".to_owned();
-    (ns <= LONGEST_NS).then_some(()).ok_or_else(rule)
+    (ns <= LONGEST_NS).then_some(()).ok_or_else(|| "it has reported a time out of range".to_owned())
 }
 
 /// Checks the addresses of the NICs of a process with this many of them, and cuts the texts.
@@ -170,8 +169,7 @@ impl PairResult {
         {
             return Err("it has reported a counter of another NIC".into());
         }
-        let counters = self.counters.iter_mut();
-        counters.for_each(|of| text::accept(&mut of.counter));
+        self.counters.iter_mut().for_each(|of| text::accept(&mut of.counter));
         match &mut self.answer {
             Answer::Measured(figures) => accept_figures(*figures, tests.get(self.test.index())),
             Answer::Failed(why) | Answer::Untested(Untested::Other(why)) => {
@@ -210,13 +208,11 @@ fn accept_figures(figures: Figures, test: Option<&Test>) -> Result<(), String> {
 
 impl HostLoad {
     fn accept(&mut self) -> Result<(), String> {
-        let used = self.most.iter().map(|(_, cpus)| *cpus);
-        let mut loads = used.chain([self.mean]);
+        let mut loads = self.most.iter().map(|(_, cpus)| *cpus).chain([self.mean]);
         if self.most.len() > MOST_PROCESSES || !loads.all(|load| is_within(load, LARGEST_LOAD)) {
             return Err("it has reported a load out of range".into());
         }
-        let names = self.most.iter_mut().map(|(name, _)| name);
-        names.for_each(text::accept);
+        self.most.iter_mut().map(|(name, _)| name).for_each(text::accept);
         Ok(())
     }
 }

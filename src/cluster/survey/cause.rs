@@ -187,8 +187,7 @@ fn evidence_of(
     let mut populations = facts.populations.iter();
     let population = populations.find(|of| (of.test, of.class) == (test, class));
     let source = strongest_source(pairs);
-    let values = pairs.iter().filter_map(|one| Some((one.value?, 1)));
-    let values: Vec<(f64, u64)> = values.collect();
+    let values: Vec<(f64, u64)> = pairs.iter().filter_map(|one| Some((one.value?, 1))).collect();
     let resending = pairs.iter().filter(|one| one.source == LimitSource::Retries);
     let retries = Sorted::of(resending.map(|one| (one.retries as f64, 1)).collect());
     let is_about_retries = source == LimitSource::Retries;

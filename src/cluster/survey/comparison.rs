@@ -28,8 +28,7 @@ pub fn pairs_of_unclear_classes(
     let unclear: BTreeSet<PopulationKey> = keys.filter(is_unclear).collect();
     let tests = TestId::first(results.tests().len());
     let all = tests.flat_map(|test| {
-        let own = results.observations(test).iter();
-        let own = own.filter(move |one| one.is_of_sweep);
+        let own = results.observations(test).iter().filter(move |one| one.is_of_sweep);
         own.map(move |one| ((test, one.class), (test, one.pair)))
     });
     let again: Vec<TestPair> = all

@@ -29,8 +29,7 @@ fn drift(results: &ResultStore, key: PopulationKey, round: u32, limit: &Limit) -
     let rounds = results.comparisons.get(&key)?;
     let (_, before) = rounds.range(..round).next_back()?;
     let (_, after) = rounds.range(round + 1..).next()?;
-    let both = before.iter().chain(after);
-    let residuals = both.filter_map(|one| limit.residual(one));
+    let residuals = before.iter().chain(after).filter_map(|one| limit.residual(one));
     let least = residuals.min_by(f64::total_cmp)?;
     (least > limit.ratio).then_some(least)
 }

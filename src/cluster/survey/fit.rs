@@ -107,8 +107,7 @@ fn residual(one: &PairCost, centres: &[Option<f64>], effects: &[f64]) -> f64 {
 /// Moves the effect of the median NIC into the centres. With an even number of NICs, this is the
 /// better one of both in the middle.
 fn anchor(centres: &mut [Option<f64>], effects: &mut [f64], of_nics: &[Vec<u32>]) {
-    let fitted = effects.iter().zip(of_nics);
-    let fitted = fitted.filter(|(_, own)| !own.is_empty());
+    let fitted = effects.iter().zip(of_nics).filter(|(_, own)| !own.is_empty());
     let fitted: Vec<f64> = fitted.map(|(effect, _)| *effect).collect();
     let Some(median) = lower_median(&fitted) else {
         return;

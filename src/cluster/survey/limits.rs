@@ -308,8 +308,7 @@ impl ResultStore {
 /// figure is missing too.
 fn is_biased(answered: &[(Pair, bool)], lost: &[Pair], effects: &[f64]) -> bool {
     let mut counts = vec![(0.0, 0.0); effects.len()];
-    let answered = answered.iter().copied();
-    let pairs = answered.chain(lost.iter().map(|pair| (*pair, true)));
+    let pairs = answered.iter().copied().chain(lost.iter().map(|pair| (*pair, true)));
     let (mut missing, mut total) = (0.0, 0.0);
     for (pair, is_missing) in pairs {
         let part = f64::from(u8::from(is_missing));

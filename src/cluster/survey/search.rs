@@ -86,8 +86,7 @@ struct PopulationSet(Vec<[bool; Class::ALL.len()]>);
 impl PopulationSet {
     /// Creates a set with all classes of the tests that `has_test` accepts.
     fn new(tests: usize, has_test: impl Fn(TestId) -> bool) -> Self {
-        let of_test = |test| [has_test(test); Class::ALL.len()];
-        Self(TestId::first(tests).map(of_test).collect())
+        Self(TestId::first(tests).map(|test| [has_test(test); Class::ALL.len()]).collect())
     }
 
     fn insert(&mut self, (test, class): PopulationKey) {

@@ -243,8 +243,7 @@ fn sets<K: Ord>(nics: Vec<(Location, NicId)>, key: impl Fn(Location) -> K) -> Ve
 fn listed(lines: &[Line], rail: &[NicId], roster: &Roster) -> Result<Vec<Vec<Pair>>, String> {
     let of_node: HashMap<NodeId, NicId> =
         rail.iter().map(|nic| (roster.nic(*nic).node, *nic)).collect();
-    let nodes = roster.node_ids().zip(&roster.nodes);
-    let ranks = nodes.map(|(id, node)| (node.rank.to_string(), id));
+    let ranks = roster.node_ids().zip(&roster.nodes).map(|(id, node)| (node.rank.to_string(), id));
     let ranks: HashMap<String, NodeId> = ranks.collect();
     let hosts = HostIndex::new(roster.hosts());
     let of_host = |name: &str| hosts.find(name).map(|index| NodeId(index as u32));

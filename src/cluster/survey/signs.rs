@@ -171,8 +171,7 @@ fn take_most(open: &mut Vec<TestPair>) -> Option<(NicId, Vec<TestPair>)> {
 /// show that this is no chance.
 fn of_tails(results: &ResultStore, test: TestId, roster: &Roster) -> Vec<Sign> {
     let is_clear = |one: &&Observation| !one.is_disturbed && !one.pair.is_loopback();
-    let clear = results.observations(test).iter().filter(is_clear);
-    let mut open: Vec<&Observation> = clear.collect();
+    let mut open: Vec<&Observation> = results.observations(test).iter().filter(is_clear).collect();
     let mut found: Vec<Sign> = Vec::new();
     loop {
         let slow = open.iter().filter(|one| one.has_long_tail()).count();

@@ -178,8 +178,7 @@ mod tests {
             cluster.faults = vec![Fault::slow(nic, Direction::Initiator, 2.0)];
             cluster.load = Some(load(disturbed));
             let findings = survey(&mut cluster, "random:4", seed);
-            let named = findings.causes.iter();
-            let named = named.filter(|of| of.certainty != Certainty::Transient);
+            let named = findings.causes.iter().filter(|of| of.certainty != Certainty::Transient);
             let units = named.map(|of| of.unit);
             let untested = findings.untested.iter().map(|of| of.unit);
             let is_own = |unit: &Unit| match unit {

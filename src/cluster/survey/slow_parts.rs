@@ -405,8 +405,7 @@ mod tests {
             let nic = Unit::Nic(NicId(3));
             cluster.faults = vec![Fault::slow(nic, Direction::Both, factor)];
             let findings = survey(&mut cluster, "all", seed);
-            let named = named(&findings).into_iter();
-            let units: Vec<Unit> = named.map(|(unit, _, _)| unit).collect();
+            let units: Vec<Unit> = named(&findings).into_iter().map(|(unit, _, _)| unit).collect();
             assert_eq!((units, findings.untested), (vec![nic], vec![]), "{factor} {seed}");
         }
     }

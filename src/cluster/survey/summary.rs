@@ -60,8 +60,7 @@ impl ResultStore {
         if !matches!(one.class, Class::Group | Class::Fabric) || one.expected.is_some() {
             return false;
         }
-        let of_class = self.observations(one.test).iter();
-        let of_class = of_class.filter(|pair| pair.class == one.class);
+        let of_class = self.observations(one.test).iter().filter(|pair| pair.class == one.class);
         let ways: HashSet<Option<Way>> = of_class.map(|pair| way(roster, pair.pair)).collect();
         let smaller = all.iter().filter(|other| {
             other.test == one.test && [Class::Switch, Class::Group].contains(&other.class)

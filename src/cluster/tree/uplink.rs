@@ -609,8 +609,7 @@ fn failures(failed: &[(SocketAddr, String)]) -> String {
             None => groups.push((vec![place], reason)),
         }
     }
-    let groups = groups.iter();
-    let groups = groups.map(|(places, reason)| format!("{}: {reason}", places.join(", ")));
+    let groups = groups.iter().map(|(places, reason)| format!("{}: {reason}", places.join(", ")));
     groups.collect::<Vec<_>>().join("; ")
 }
 

@@ -168,8 +168,7 @@ fn name_unreadable(host: &mut [Finding], examined: &mut [Examined], machine: &Ma
             None => {
                 let absent = host.iter_mut().filter(|found| found.value.is_none());
                 absent.for_each(|found| {
-                    let note = || format!("unreadable: {reason}");
-                    found.note.get_or_insert_with(note);
+                    found.note.get_or_insert_with(|| format!("unreadable: {reason}"));
                 });
             }
         }

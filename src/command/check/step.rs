@@ -190,8 +190,7 @@ impl Others {
     /// launcher.
     fn answers(mut self, own: &str, hosts: &[String]) -> Answers {
         let (mut answers, mut without) = (Vec::new(), Vec::new());
-        let joined = self.joined.iter();
-        let joined = joined.map(|(rank, (host, _))| (*rank, host.as_str()));
+        let joined = self.joined.iter().map(|(rank, (host, _))| (*rank, host.as_str()));
         let joined = joined.chain([(self.own, own)]).collect();
         let names = nodes_of_tasks(self.size, hosts, &joined);
         for rank in (0..self.size).filter(|rank| *rank != self.own) {

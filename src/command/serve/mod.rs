@@ -224,8 +224,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<ServeRequest>, Failure> {
 /// Returns the networks of a list. An address is a network of one.
 fn networks(text: &str) -> Result<Vec<IpNet>, String> {
     let network = |text: &str| {
-        let address = || text.parse::<IpAddr>().ok().map(IpNet::from);
-        text.parse().ok().or_else(address).map(canonical)
+        text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from)).map(canonical)
     };
     let networks: Option<Vec<IpNet>> = text.split(',').map(network).collect();
     networks.ok_or_else(|| {

@@ -163,8 +163,7 @@ pub fn series(directory: &Path) -> Vec<NodeSeries> {
 pub fn one_series(path: &Path) -> Option<NodeSeries> {
     let bytes = step_directory::read(path).map_err(|error| cause(&error));
     let series = bytes.and_then(|bytes| NodeSeries::read(&String::from_utf8_lossy(&bytes)));
-    let refused = |why| note(&format!("cannot read {}: {why}", path.display()));
-    series.map_err(refused).ok()
+    series.map_err(|why| note(&format!("cannot read {}: {why}", path.display()))).ok()
 }
 
 /// Reports what the nodes in `directories` have read.

@@ -109,8 +109,7 @@ fn new_command(command: &[OsString]) -> Command {
 
 /// Says that the command cannot be executed. Returns the exit status for that.
 fn report_not_executed(command: &[OsString], error: &io::Error) -> i32 {
-    let name = command.first().map(|name| name.to_string_lossy());
-    let name = name.unwrap_or_default();
+    let name = command.first().map(|name| name.to_string_lossy()).unwrap_or_default();
     let cause = command
         .first()
         .and_then(|name| interpreter::missing(name, error))
@@ -252,8 +251,7 @@ impl<'a> Leader<'a> {
             }
             None => Err(io::ErrorKind::NotFound.into()),
         };
-        let failed = |error: io::Error| note(&format!("--interval: no series: {error}"));
-        started.map_err(failed).ok()
+        started.map_err(|error: io::Error| note(&format!("--interval: no series: {error}"))).ok()
     }
 
     /// Reports this node, or all nodes of the program if this one is the first.

@@ -63,8 +63,7 @@ pub fn open(request: &StatRequest, node: Option<&str>) -> Result<ReportFiles, Fa
         metrics,
         ..Places::default()
     })?;
-    let text = request.output.as_deref().map(path);
-    let text = text.as_deref().map(Destination::file).transpose()?;
+    let text = request.output.as_deref().map(path).as_deref().map(Destination::file).transpose()?;
     documents.check_distinct_from(text.as_ref())?;
     Ok(ReportFiles { documents, text })
 }

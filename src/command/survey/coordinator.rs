@@ -361,8 +361,7 @@ impl CoordinatorLoop<'_> {
         self.control.late.repeat(&mut self.conductor);
         self.outputs.begin(started, setup, self.conductor.roster())?;
         let nodes = &self.control.members.roster.nodes;
-        let late = nodes.iter().rev().take(arrived.len());
-        let late = late.map(|node| node.host.as_str());
+        let late = nodes.iter().rev().take(arrived.len()).map(|node| node.host.as_str());
         self.control.notes.add(&format!("joined late: {}", compress(late)));
         self.prepare(arrived.iter().map(|of| of.rank).collect())?;
         Ok(true)

@@ -62,8 +62,7 @@ impl JoinedMembers {
         if let Some(file) = self.file.as_ref().filter(|_| self.blind.contains_key(&rank)) {
             return format!("it does not see {}", file.display());
         }
-        let invited = self.invited.get(&rank);
-        let place = invited.and_then(Invited::place);
+        let place = self.invited.get(&rank).and_then(Invited::place);
         let queue = place.map(|place| format!(": it waits for its turn, place {place}"));
         let queue = queue.unwrap_or_default();
         format!("it did not join within {}{queue}", time_text(waited))

@@ -223,8 +223,7 @@ impl<'a> Launch<'a> {
         if !self.has_launcher() {
             return self.hosts.clone();
         }
-        let joined = joined.iter();
-        let joined = joined.map(|(rank, introduction)| (*rank, introduction.host.as_str()));
+        let joined = joined.iter().map(|(rank, introduction)| (*rank, introduction.host.as_str()));
         launcher::nodes_of_tasks(self.size, &self.hosts, &joined.collect())
     }
 
@@ -247,8 +246,7 @@ impl<'a> Launch<'a> {
     /// Returns the largest number of pairs at the same time. On one machine, each pair needs two
     /// CPUs.
     pub fn most_active(&self, request: &SurveyRequest) -> Option<u32> {
-        let by_cpus = || (usable_cpus() / 2).max(1);
-        request.max_active.or_else(|| self.is_here_only().then(by_cpus))
+        request.max_active.or_else(|| self.is_here_only().then(|| (usable_cpus() / 2).max(1)))
     }
 
     /// Listens for members, where they find this process.

@@ -202,8 +202,7 @@ mod tests {
     fn members() -> Members {
         let joined = [(0, &[10, 0][..]), (1, &[16]), (3, &[10])];
         let joined = joined.map(|(rank, vnis)| (rank, introduction(rank, vnis)));
-        let absent = |rank| format!("rank {rank} did not join");
-        Members::new(hosts(), &joined.into(), absent)
+        Members::new(hosts(), &joined.into(), |rank| format!("rank {rank} did not join"))
     }
 
     fn hosts() -> Vec<String> {

@@ -139,8 +139,7 @@ pub fn tools(names: &[String]) -> Result<Vec<&'static Tool>, Failure> {
     }
     let mut tools = Vec::new();
     for name in names {
-        let found = TOOLS.iter().find(|tool| tool.name == name);
-        let tool = found.ok_or_else(|| unknown_tool(name))?;
+        let tool = TOOLS.iter().find(|tool| tool.name == name).ok_or_else(|| unknown_tool(name))?;
         if !tools.iter().any(|own: &&Tool| own.name == name) {
             tools.push(tool);
         }
@@ -223,8 +222,7 @@ fn of_range(
         let mut arguments = further.to_vec();
         arguments.extend(tool.takes(Opt::Size).then(|| format!("--size={size}")));
         let of_test = test_plan(tool, &arguments)?;
-        let expectations = plan.outputs.expectations.iter();
-        let expectations = expectations.filter(|own| own.applies_to(size));
+        let expectations = plan.outputs.expectations.iter().filter(|own| own.applies_to(size));
         Ok(RequestedTest {
             test: Test {
                 tool: tool.name.into(),

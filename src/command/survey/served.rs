@@ -50,8 +50,7 @@ pub fn run(own: SurveyRequest) -> Result<(), Failure> {
         buffer_bytes: Some(buffer_bytes),
     };
     let identity = ProcessIdentity::new(invitation.rank, invitation.size, None);
-    let coordinator = |_| Ok(coordinator.clone());
-    member::run(plans, identity, JOIN_LIMIT, &grant, coordinator)
+    member::run(plans, identity, JOIN_LIMIT, &grant, |_| Ok(coordinator.clone()))
 }
 
 /// What a process does for its coordinator.
@@ -78,8 +77,7 @@ impl Accepted {
         let plans = plans(&invitation.devices, &invitation.service, own)?;
         let tests = invitation.tests.iter();
         let tests = member::tests(tests.map(|(tool, arguments)| (tool.as_str(), arguments)))?;
-        let token = invitation.token.as_ref();
-        let token = token.and_then(|text| Token::new(text.as_ref()));
+        let token = invitation.token.as_ref().and_then(|text| Token::new(text.as_ref()));
         let token = token.or_else(Token::of_environment);
         let no_token = || Failure::environment("the coordinator has sent no token");
         Ok(Self {
@@ -93,8 +91,7 @@ impl Accepted {
 
 /// Returns the networks with these names.
 fn networks(names: &[String]) -> Result<Vec<IpNet>, Failure> {
-    let parsed = names.iter().map(|name| name.parse());
-    let parsed = parsed.collect::<Result<_, _>>();
+    let parsed = names.iter().map(|name| name.parse()).collect::<Result<_, _>>();
     parsed.map_err(|_| Failure::environment("the coordinator has sent an invalid network"))
 }
 
@@ -125,8 +122,7 @@ fn plans(
         let message = format!("the coordinator may not choose '{option}'");
         return Err(Failure::environment(message));
     }
-    let named = devices.iter().map(|name| name.parse());
-    let named = named.collect::<Result<Vec<DeviceName>, _>>();
+    let named = devices.iter().map(|name| name.parse()).collect::<Result<Vec<DeviceName>, _>>();
     let named = named.map_err(|why| Failure::environment(format!("invalid device: {why}")))?;
     let devices = match named.as_slice() {
         [] if own.devices.iter().any(is_software) => own.devices,

@@ -145,8 +145,7 @@ pub fn signature(culprit: &Culprit, own: &Readings, others: &[Readings]) -> Opti
 
 /// Returns what is wrong or different in the files of a NIC.
 pub fn signature_of_files(own: &Readings, others: &[Readings]) -> Vec<String> {
-    let wrong = own.iter();
-    let wrong = wrong.filter(|of| of.state.is_wrong());
+    let wrong = own.iter().filter(|of| of.state.is_wrong());
     let wrong = wrong.map(|of| {
         let value = of.value.as_deref().unwrap_or_default();
         format!("{:?} {} {value}", of.state, of.code)

@@ -98,8 +98,7 @@ impl Crossings {
 
     /// Returns the NIC that sends first, and the NICs of the first pair between other groups.
     pub fn first(&self) -> (NicId, Vec<NicId>) {
-        let others = self.others.first();
-        let others = others.map_or(Vec::new(), |pair| pair.nics().into());
+        let others = self.others.first().map_or(Vec::new(), |pair| pair.nics().into());
         (self.own[0].initiator, others)
     }
 
@@ -153,8 +152,7 @@ mod tests {
 
     /// Returns a roster with this many NICs in each group.
     fn roster(groups: &[u16]) -> Roster {
-        let groups = (0..).zip(groups);
-        let groups = groups.flat_map(|(group, count)| (0..*count).map(move |_| group));
+        let groups = (0..).zip(groups).flat_map(|(group, count)| (0..*count).map(move |_| group));
         let groups: Vec<u16> = groups.collect();
         let node = |rank| Node { host: format!("n{rank}"), rank, absent: None };
         let nic = |(node, group): (u32, &u16)| Nic {
@@ -184,8 +182,7 @@ mod tests {
     /// Returns the groups of these pairs.
     fn groups(roster: &Roster, pairs: &[Pair]) -> Vec<[u16; 2]> {
         let group = |nic: NicId| roster.nic(nic).location.map_or(0, |at| at.group);
-        let of_pair = |pair: &Pair| pair.nics().map(group);
-        pairs.iter().map(of_pair).collect()
+        pairs.iter().map(|pair: &Pair| pair.nics().map(group)).collect()
     }
 
     #[test]

@@ -261,8 +261,7 @@ impl Found {
             Route::Loopback => &mut self.in_loopback,
             Route::From | Route::To => &mut self.to_others,
         };
-        let counters = result.counters.iter();
-        let counters = counters.map(|of| (of.counter.as_str(), of.change));
+        let counters = result.counters.iter().map(|of| (of.counter.as_str(), of.change));
         growths[usize::from(!slot.of_culprit)].add(counters);
     }
 
@@ -314,8 +313,7 @@ impl Found {
             let [own, others] = [figures.own.first()?, figures.others.first()?];
             Some(if figures.of_bandwidth { own / others } else { others / own })
         };
-        let all = self.measured.iter();
-        let all = all.filter_map(|(code, figures)| Some((speed(figures)?, *code)));
+        let all = self.measured.iter().filter_map(|(code, figures)| Some((speed(figures)?, *code)));
         all.min_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, code)| code)
     }
 }

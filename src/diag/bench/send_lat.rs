@@ -450,8 +450,8 @@ fn await_event<C: Clock>(
     events: &mut EventQueue,
     expected: EventType,
 ) -> Result<(), Failure> {
-    let poll = || events.poll().map(|event| arrived(&event, expected));
-    policy.wait_untimed(clock, "message", poll)?
+    policy
+        .wait_untimed(clock, "message", || events.poll().map(|event| arrived(&event, expected)))?
 }
 
 #[inline(always)]

@@ -180,8 +180,7 @@ struct Places {
 }
 
 fn pairs<'a, L: Lists>(lists: &'a mut [L], policy: WaitPolicy<'a>) -> Vec<Pair<'a, L>> {
-    let pair = |lists| Pair::new(lists, PairProgress::default(), policy);
-    lists.iter_mut().map(pair).collect()
+    lists.iter_mut().map(|lists| Pair::new(lists, PairProgress::default(), policy)).collect()
 }
 
 /// Divides `lists` into `count` shares, which differ by one at most.

@@ -234,8 +234,7 @@ fn replace_oldest(callers: &mut Vec<Pending>, refusals: &mut RefusalLog, reason:
     }
     let most = crowds.values().max().copied();
     let of_crowd = |caller: &Pending| crowds.get(&caller.peer.ip()).copied() == most;
-    let candidates = callers.iter().enumerate();
-    let candidates = candidates.filter(|(_, caller)| of_crowd(caller));
+    let candidates = callers.iter().enumerate().filter(|(_, caller)| of_crowd(caller));
     let Some((oldest, _)) = candidates.min_by_key(|(_, caller)| caller.since) else {
         return;
     };

@@ -230,8 +230,7 @@ impl TargetNic {
 }
 
 fn opened(endpoint: &Result<Endpoint, String>, device: DeviceName) -> Result<&Endpoint, String> {
-    let unopened = |why| format!("{device} cannot be opened again: {why}");
-    endpoint.as_ref().map_err(unopened)
+    endpoint.as_ref().map_err(|why| format!("{device} cannot be opened again: {why}"))
 }
 
 fn allocate(

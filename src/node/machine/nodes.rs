@@ -66,8 +66,7 @@ impl Machine {
 
     /// Returns the NUMA node of a CPU.
     pub fn node_of_cpu(&self, cpu: u32) -> Option<u32> {
-        let has_it = |node: &u32| self.cpus_of_node(*node).contains(&cpu);
-        self.nodes().into_iter().find(has_it)
+        self.nodes().into_iter().find(|node: &u32| self.cpus_of_node(*node).contains(&cpu))
     }
 
     /// Returns whether a NUMA node has memory.

@@ -51,8 +51,7 @@ impl FromStr for Preset {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let named = |preset: &Self| preset.to_string() == text;
-        let preset = Self::ALL.into_iter().find(named);
+        let preset = Self::ALL.into_iter().find(|preset: &Self| preset.to_string() == text);
         preset.ok_or("expected quick, link or all")
     }
 }
@@ -106,8 +105,7 @@ impl Row {
 static ROWS: LazyLock<Vec<Row>> = LazyLock::new(|| TEXT.lines().filter_map(row).collect());
 
 static BY_NAME: LazyLock<HashMap<String, &'static Row>> = LazyLock::new(|| {
-    let names = |row: &'static Row| row.names().map(move |name| (name, row));
-    ROWS.iter().flat_map(names).collect()
+    ROWS.iter().flat_map(|row: &'static Row| row.names().map(move |name| (name, row))).collect()
 });
 
 /// Returns the row in a line; `None` for comments and empty lines.
@@ -176,8 +174,7 @@ mod tests {
             let flags = line.split(' ').next().unwrap();
             assert!(flags.chars().all(|flag| "qljgb-".contains(flag)), "{line}");
         }
-        let pause = Preset::All.rows().find(|row| row.name == "hni_rx_paused_");
-        let pause = pause.unwrap();
+        let pause = Preset::All.rows().find(|row| row.name == "hni_rx_paused_").unwrap();
         assert_eq!((pause.count, pause.unit), (Some(8), "cycles"));
         assert_eq!(pause.names().last().as_deref(), Some("hni_rx_paused_7"));
         assert!(!pause.is_background);

@@ -194,8 +194,7 @@ fn bad_lane(of: &Evidence) -> Option<Found> {
         return None;
     };
     let rate = worst.per_second()?;
-    let corrected = of.speed().and_then(|speed| speed.cassini_1);
-    let limit = corrected.map(|limits| limits.max_of_lane_per_s);
+    let limit = of.speed().and_then(|speed| speed.cassini_1).map(|limits| limits.max_of_lane_per_s);
     let share = rate / bit_rate(of.speed());
     // Few errors do not distinguish lanes.
     let is_alone = worst.count()? > next.saturating_mul(10) && share > 1e-9;

@@ -58,8 +58,7 @@ fn finds_nothing_in_healthy_run() {
 fn finds_nothing_in_missing_and_reset_counters() {
     let nothing = Changes::default();
     assert_eq!(found(&nothing), []);
-    let names = Preset::All.rows().flat_map(Row::names);
-    let reset = names.map(|name| (name, Change::Reset)).collect();
+    let reset = Preset::All.rows().flat_map(Row::names).map(|name| (name, Change::Reset)).collect();
     let nic = changes(1.0, &[]).nic;
     assert_eq!(found(&Changes::new(nic, reset)), []);
 }
@@ -175,8 +174,7 @@ fn finds_replays_and_bad_lane() {
     assert_codes(100.0, &lanes, &[]);
     let equal = [("hni_pcs_fecl_errors_2", 5000), ("hni_pcs_fecl_errors_3", 501)];
     assert_codes(1.0, &equal, &[]);
-    let above = (0..8).map(|lane| format!("hni_pcs_fecl_errors_{lane}"));
-    let above: Vec<String> = above.collect();
+    let above: Vec<String> = (0..8).map(|lane| format!("hni_pcs_fecl_errors_{lane}")).collect();
     let above: Vec<(&str, u64)> = above.iter().map(|name| (&**name, 2_656_251)).collect();
     assert_codes(1.0, &above, &["bad_lane"]);
 }

@@ -459,8 +459,7 @@ fn congestion(job: &JobEvidence) -> Vec<Observation> {
             Some([sum("ecn")?, sum("no_ecn")?])
         })
     };
-    let kinds = ["req", "rsp"].into_iter().filter_map(of_kind);
-    let [marked, unmarked] = kinds.fold([0; 2], added);
+    let [marked, unmarked] = ["req", "rsp"].into_iter().filter_map(of_kind).fold([0; 2], added);
     let share = marked as f64 / marked.saturating_add(unmarked).max(1) as f64;
     let paused = job.above(NOTABLE_SHARE, |of| of.longest_share("hni_tx_paused_"));
     let mut found = Vec::new();

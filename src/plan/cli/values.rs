@@ -66,8 +66,7 @@ pub(super) fn contents(path: &str) -> Result<String, String> {
 /// Returns key and value of a label.
 pub(super) fn label(text: &str) -> Result<(String, String), String> {
     let is_key = |key: &str| {
-        let of_key = |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c);
-        !key.is_empty() && key.chars().all(of_key)
+        !key.is_empty() && key.chars().all(|c: char| c.is_ascii_alphanumeric() || "_.-".contains(c))
     };
     // Labels share a column of CSV.
     let is_value = |value: &str| !value.contains(|c: char| c == ';' || c.is_control());

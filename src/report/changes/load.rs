@@ -68,8 +68,7 @@ fn of_impacts(base: &LoadFindings, new: &LoadFindings, limit_percent: f64) -> Ve
         let are_apart = intervals.is_some_and(|(old, new)| new.0 > old.1 || new.1 < old.0);
         let change = percent(old.median.impact, of.median.impact);
         let part = format!("{} under {}", words::test(&of.test), of.under);
-        let traffic_class = of.traffic_class.as_ref();
-        let traffic_class = traffic_class.map_or(String::new(), |of| format!(", {of}"));
+        let traffic_class = of.traffic_class.as_ref().map_or(String::new(), |of| format!(", {of}"));
         let what = format!(
             "impact, {}, {}{traffic_class}",
             load_words::spread(of.spread),

@@ -93,8 +93,7 @@ fn most(code: &str, values: &[(&str, &str, &str)]) -> Majority {
         let same = counts.iter().filter(|(value, _)| is_same(code, own, value));
         same.map(|(_, count)| count).sum()
     };
-    let most = counts.keys().map(|value| (*value, of_same(value)));
-    let most = most.max_by_key(|(_, count)| *count);
+    let most = counts.keys().map(|value| (*value, of_same(value))).max_by_key(|(_, count)| *count);
     let most = most.filter(|(_, count)| count * 2 > values.len());
     Majority {
         code: String::new(),

@@ -25,8 +25,7 @@ type Bin = (f64, f64, f64);
 
 /// Returns what the victims measured, and what loaded the fabric.
 pub fn name(of: &ImpactFigures) -> String {
-    let class = of.traffic_class.as_ref();
-    let class = class.map_or(String::new(), |of| format!(", in {of}"));
+    let class = of.traffic_class.as_ref().map_or(String::new(), |of| format!(", in {of}"));
     format!(
         "{} under {}, {}{class}",
         words::test(&of.test),

@@ -17,8 +17,7 @@ const SIGNAL: i32 = 128;
 pub fn families(job: &JobStat) -> Vec<Family> {
     let gauge = |name, unit, help, samples| Family { name, kind: Kind::Gauge, unit, help, samples };
     let single = |value: Option<f64>| {
-        let sample = |value| Sample { labels: Vec::new(), value };
-        value.map(sample).into_iter().collect()
+        value.map(|value| Sample { labels: Vec::new(), value }).into_iter().collect()
     };
     let status = job.status().map(|status| match status {
         EndStatus::Exit(code) => code,
@@ -77,8 +76,7 @@ fn outliers(job: &JobStat) -> Vec<Sample> {
     let places: Vec<_> = nics(job).collect();
     let found = job.findings.iter().filter(|finding| finding.code == "outlier");
     let samples = found.flat_map(|finding| {
-        let place = |index: &usize| places.get(*index).copied();
-        let nics = finding.nics.iter().filter_map(place);
+        let nics = finding.nics.iter().filter_map(|index: &usize| places.get(*index).copied());
         nics.map(|(node, nic)| Sample {
             labels: labels(node, nic, finding.counter.as_deref().unwrap_or_default()),
             value: finding.value,

@@ -190,8 +190,7 @@ fn traffic_line(job: &JobStat) -> Option<String> {
         .filter_map(|nic| sent(&nic.changes).map(|(bytes, rate)| (nic, bytes, rate)))
         .collect();
     let (fastest, _, rate) = sent.iter().max_by(|(.., a), (.., b)| a.total_cmp(b))?;
-    let bytes = sent.iter().map(|(_, bytes, _)| *bytes);
-    let all = bytes.fold(0, u64::saturating_add);
+    let all = sent.iter().map(|(_, bytes, _)| *bytes).fold(0, u64::saturating_add);
     if all == 0 {
         return Some("traffic: nothing was sent".into());
     }

@@ -53,8 +53,7 @@ pub fn lines(survey: &Survey) -> Vec<String> {
 /// class that finds least.
 fn sensitivity(survey: &Survey) -> Vec<String> {
     let of_test = |(test, tested): (usize, &Test)| {
-        let populations = survey.verdict.populations.iter();
-        let of_it = populations.filter(|of| of.test.index() == test);
+        let of_it = survey.verdict.populations.iter().filter(|of| of.test.index() == test);
         let (mut nics, mut links) = (Vec::new(), Vec::new());
         for population in of_it {
             nics.extend(population.sensitivity);

@@ -94,8 +94,7 @@ fn impacts(of: &ImpactFigures) -> Vec<(Labels, f64)> {
 
 /// Returns the judgements that retests have confirmed.
 fn bad(survey: &Survey, load: &LoadFindings) -> Family {
-    let bad = load.judgements.iter();
-    let bad = bad.filter(|of| certainty(of) == Some(Certainty::Bad));
+    let bad = load.judgements.iter().filter(|of| certainty(of) == Some(Certainty::Bad));
     let sample = |judgement: &LoadJudgement| {
         let labels = vec![
             ("kind", load_words::kind(&judgement.unit).into()),

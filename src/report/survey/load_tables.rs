@@ -159,8 +159,7 @@ pub fn unnamed_far_victims(figures: &ImpactFigures) -> &[FarVictim] {
 
 /// Returns what the victims of a table measured, and what loaded the fabric.
 fn title(of: &ImpactFigures) -> String {
-    let class = of.traffic_class.as_ref();
-    let class = class.map_or(String::new(), |of| format!("; victims in {of}"));
+    let class = of.traffic_class.as_ref().map_or(String::new(), |of| format!("; victims in {of}"));
     format!("{} (us) under {}{class}", words::test(&of.test), of.under)
 }
 

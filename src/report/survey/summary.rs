@@ -49,8 +49,7 @@ pub fn summary(survey: &Survey) -> String {
         }
         Conclusion::Undecided if verdict.populations.iter().any(is_incomparable) => {
             let mut populations = verdict.populations.iter();
-            let class = populations.find(|of| is_incomparable(of));
-            let class = class.map_or("", |of| of.class.name());
+            let class = populations.find(|of| is_incomparable(of)).map_or("", |of| of.class.name());
             format!("undecided: class {class} unjudged (--expect judges it); {pairs} measured")
         }
         Conclusion::Undecided if survey.load.as_ref().is_some_and(|of| of.unjudged.is_some()) => {

@@ -42,8 +42,7 @@ pub fn page(survey: &Survey) -> String {
     }
     let is_named =
         |explanation: &&Explanation| parts().any(|cause| cause.unit == explanation.culprit);
-    let untested = survey.why.iter().filter(|of| !is_named(of));
-    let untested = untested.filter(|of| of.same_as.is_none());
+    let untested = survey.why.iter().filter(|of| !is_named(of)).filter(|of| of.same_as.is_none());
     for of in untested.take(MOST.saturating_sub(parts().count())) {
         let name = words::unit(&survey.roster, &of.culprit);
         page += &format!("\n## {name}, untested\n\n");

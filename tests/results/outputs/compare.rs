@@ -472,8 +472,7 @@ fn compares_checks_and_writes_markdown() {
     let good: Value = serde_json::from_slice(&checked.stdout).expect("JSON");
     let mut bad = good.clone();
     let items = bad["devices"][0]["items"].as_array_mut().unwrap();
-    let link = items.iter_mut().find(|item| item["code"] == "link-down");
-    let link = link.expect("an item");
+    let link = items.iter_mut().find(|item| item["code"] == "link-down").expect("an item");
     link["value"] = "down".into();
     link["verdict"] = "bad".into();
     let (good, bad) = (pair.file("good", &good.to_string()), pair.file("bad", &bad.to_string()));
@@ -481,8 +480,7 @@ fn compares_checks_and_writes_markdown() {
     let output = fabric.run(&["compare", good, bad]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(3), "{text}");
-    let row = text.lines().find(|line| line.contains("link state"));
-    let row = row.expect("a row");
+    let row = text.lines().find(|line| line.contains("link state")).expect("a row");
     assert!(row.contains("down (bad)") && row.ends_with("worse"), "{row}");
     assert!(stderr(&output).contains("worse than the base: "));
     let output = fabric.run(&["compare", bad, good, "--markdown"]);

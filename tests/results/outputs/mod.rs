@@ -104,8 +104,7 @@ fn json_has_the_metrics_of_the_text() {
         let (_, table) = text.split_once("p50").expect("a column with the median");
         let size = result["size_bytes"].to_string();
         let mut lines = table.lines();
-        let line = lines.find(|line| line.split_whitespace().next() == Some(&size));
-        let line = line.unwrap();
+        let line = lines.find(|line| line.split_whitespace().next() == Some(&size)).unwrap();
         let shown = format!("{}.{:03}", median / 1000, median % 1000);
         assert!(line.contains(&shown), "no {shown} in {line}");
     }

@@ -125,8 +125,7 @@ impl AddressSpace {
 
     /// Whether a mapping with these flags takes one more context.
     pub fn needs_context(&self, flags: u32) -> bool {
-        let same = |context: &Context| context.flags == flags;
-        !self.contexts.iter().flatten().any(same)
+        !self.contexts.iter().flatten().any(|context: &Context| context.flags == flags)
     }
 
     /// Whether the memory of a context is in huge pages.

@@ -157,8 +157,7 @@ impl PacketCounts {
     }
 
     fn sum(&self, is_wanted: impl Fn(usize) -> bool) -> u64 {
-        let rows = self.packets.iter().enumerate();
-        let wanted = rows.filter(|(row, _)| is_wanted(*row));
+        let wanted = self.packets.iter().enumerate().filter(|(row, _)| is_wanted(*row));
         wanted.flat_map(|(_, counts)| counts).sum()
     }
 }

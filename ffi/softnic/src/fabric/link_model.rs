@@ -244,8 +244,7 @@ impl LinkModel {
         let faults = &self.settings.faults;
         let is_response = matches!(packet.kind, Kind::Response | Kind::Reply);
         let random = if is_response { &mut self.responses } else { &mut self.requests };
-        let is_lost = |_: &u32| random.happens(faults.loss);
-        let losses = (0..TRIES).take_while(is_lost).count() as u32;
+        let losses = (0..TRIES).take_while(|_: &u32| random.happens(faults.loss)).count() as u32;
         if !is_response {
             self.lost += u64::from(losses);
             self.resent += u64::from(losses.min(TRIES - 1));

@@ -10,7 +10,6 @@ const TREE: &str = "../softnic/";
 /// sees the files of `cxi-softnic`.
 pub fn properties(number: u32) -> Option<PathBuf> {
     let device = PathBuf::from(format!("/sys/class/cxi/cxi{number}"));
-    let target = fs::read_link(&device).ok()?;
-    let is_shown = target.to_str()?.starts_with(TREE);
+    let is_shown = fs::read_link(&device).ok()?.to_str()?.starts_with(TREE);
     is_shown.then(|| device.join("device/properties"))
 }

@@ -58,8 +58,7 @@ impl Totals {
 
     /// Writes the whole file.
     pub fn write(&self, file: &File) -> Result<(), Errno> {
-        let words = [MAGIC, self.started].into_iter();
-        let words = words.chain(self.values.iter().copied());
+        let words = [MAGIC, self.started].into_iter().chain(self.values.iter().copied());
         let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
         let written = file.write_all_at(&bytes, 0);
         written.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))

@@ -47,8 +47,7 @@ pub unsafe extern "C" fn cxil_alloc_ct(
         // destroys the counter or replaces the word.
         unsafe { counter.set_write_back(address) };
         let number = lni.nic.with(|engine| {
-            let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
-            let most_pending = owner.most_pending;
+            let most_pending = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?.most_pending;
             allocate(engine, lni.number, CXI_RSRC_TYPE_CT, |engine| {
                 engine.counters.insert(counter, most_pending).ok_or(Errno::NOSPC)
             })

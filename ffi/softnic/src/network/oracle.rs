@@ -37,8 +37,7 @@ fn fill(paths: &[Vec<usize>], capacities: &[f64]) -> Vec<f64> {
 /// oracle does not know.
 fn waits_once(paths: &[Vec<usize>], capacities: &[f64], rates: &[f64]) -> bool {
     let flows_of = |link: usize| -> Vec<usize> {
-        let flows = paths.iter().enumerate();
-        let flows = flows.filter(|(_, path)| path.contains(&link));
+        let flows = paths.iter().enumerate().filter(|(_, path)| path.contains(&link));
         flows.map(|(flow, _)| flow).collect()
     };
     let is_full = |link: usize| {
@@ -77,8 +76,7 @@ fn cases() -> impl Strategy<Value = Case> {
         })
         .prop_map(|(fabric, flows)| {
             let is_source = |nic: usize| nic.is_multiple_of(2);
-            let flows = flows.into_iter();
-            let flows = flows.filter(|(from, to)| is_source(*from) && !is_source(*to));
+            let flows = flows.into_iter().filter(|(from, to)| is_source(*from) && !is_source(*to));
             let flows: BTreeSet<(usize, usize)> = flows.collect();
             Case { fabric, flows: flows.into_iter().collect() }
         })
@@ -151,8 +149,7 @@ fn check(case: &Case) -> Result<(), TestCaseError> {
     let capacities: Vec<f64> = map.links().iter().map(|link| link.rate).collect();
     let expected = fill(&paths, &capacities);
     prop_assume!(waits_once(&paths, &capacities, &expected), "two full links");
-    let flows = case.flows.iter();
-    let flows: Vec<Flow> = flows.map(|(from, to)| Flow::new(*from, *to, 64)).collect();
+    let flows: Vec<Flow> = case.flows.iter().map(|(from, to)| Flow::new(*from, *to, 64)).collect();
     let measured = Simulation::of(&topology).run(&flows, 4_000_000, 10_000_000);
     for ((flow, measured), expected) in case.flows.iter().zip(&measured).zip(expected) {
         let payload = expected * 2048.0 / 2112.0;

@@ -191,8 +191,7 @@ impl Map {
     ) -> impl Iterator<Item = (Vec<usize>, usize)> {
         let switches = (0..self.hops.len()).filter(move |switch| self.groups[*switch] == here);
         switches.flat_map(move |switch| {
-            let cables = self.hops[switch].iter();
-            let cables = cables.filter(move |hop| self.groups[hop.to] == there);
+            let cables = self.hops[switch].iter().filter(move |hop| self.groups[hop.to] == there);
             let before = self.within_group(from, switch);
             cables.flat_map(move |hop| {
                 let paths = joined_all(&before, hop.link);
@@ -249,8 +248,7 @@ fn joined(path: &[usize], others: &[Vec<usize>]) -> Vec<Vec<usize>> {
 
 /// Returns paths, each continued by one of its own continuations: all of both are used, in turn.
 fn in_turn(paths: &[(&Vec<usize>, &Vec<Vec<usize>>)]) -> Vec<Vec<usize>> {
-    let continued = paths.iter().filter(|(_, others)| !others.is_empty());
-    let continued: Vec<_> = continued.collect();
+    let continued: Vec<_> = paths.iter().filter(|(_, others)| !others.is_empty()).collect();
     let others = continued.iter().map(|(_, others)| others.len()).max();
     let number = others.map_or(0, |others| others.max(continued.len()));
     (0..number)

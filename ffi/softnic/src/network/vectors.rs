@@ -339,8 +339,7 @@ fn ordered_packets_keep_their_order_over_parallel_cables() {
     let mut slowest = 0;
     for from in 0..4 {
         let times = (0..20).map(|packet| packet * 1000).chain([MS, 2 * MS]);
-        let sent = times.map(|now| fabric.send_ordered(from, 4, now));
-        let arrivals: Vec<u64> = sent.collect();
+        let arrivals: Vec<u64> = times.map(|now| fabric.send_ordered(from, 4, now)).collect();
         assert!(arrivals.is_sorted(), "{arrivals:?}");
         slowest = slowest.max(arrivals[19]);
     }

@@ -452,8 +452,7 @@ fn writes_only_wanted_telemetry() {
     let wanted = ["hni_pcs_good_cw", "hni_tx_ok_opt", "pct_spt_timeouts"];
     let files = Files(Snapshot::of_counters(0, |name| wanted.contains(&name)).unwrap());
     let telemetry = fs::read_dir(files.path("sys/class/cxi/soft0/device/telemetry"));
-    let names = telemetry.unwrap().map(|entry| entry.unwrap().file_name());
-    let mut names: Vec<_> = names.collect();
+    let mut names: Vec<_> = telemetry.unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, wanted);
     assert_eq!(files.counter("pct_spt_timeouts"), 0);

@@ -143,8 +143,7 @@ fn serve(flow: Flow) {
         }
         times.sort_unstable();
         let median = times.get(times.len() / 2).copied().unwrap_or(u64::MAX);
-        let waited = waited_after.zip(waited_before);
-        let waited = waited.map_or(0, |(after, before)| after - before);
+        let waited = waited_after.zip(waited_before).map_or(0, |(after, before)| after - before);
         say(&format!("{} {median} {waited}", times.len() * flow.size));
     }
 }

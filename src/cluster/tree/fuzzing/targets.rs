@@ -275,6 +275,5 @@ pub fn targets() -> Vec<Target> {
         ("order of check", MemberOfCoordinator, encode(&Order::Check)),
         ("order to copy memory", MemberOfCoordinator, encode(&Order::CopyMemory)),
     ];
-    let target = |(name, receiver, seed)| Target { name, receiver, seed };
-    list.map(target).into()
+    list.map(|(name, receiver, seed)| Target { name, receiver, seed }).into()
 }

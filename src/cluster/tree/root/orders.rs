@@ -19,8 +19,7 @@ impl Root {
 
     /// Sends each of these processes its block. Until the end of the last one, the tree is quiet.
     pub fn send_blocks(&mut self, blocks: Vec<(u32, Block)>) {
-        let ends = blocks.iter().map(|(_, of)| end(of.begins_ns, of.slot_ns, of.slots));
-        let until_ns = ends.max();
+        let until_ns = blocks.iter().map(|(_, of)| end(of.begins_ns, of.slot_ns, of.slots)).max();
         for (rank, block) in blocks {
             self.order(rank, &Order::Block(block));
         }
@@ -29,8 +28,7 @@ impl Root {
 
     /// Sends each of these processes its block under load, as [`Self::send_blocks`] does.
     pub fn send_load_blocks(&mut self, blocks: Vec<(u32, LoadBlock)>) {
-        let ends = blocks.iter().map(|(_, of)| end(of.begins_ns, of.slot_ns, of.slots));
-        let until_ns = ends.max();
+        let until_ns = blocks.iter().map(|(_, of)| end(of.begins_ns, of.slot_ns, of.slots)).max();
         for (rank, block) in blocks {
             self.order(rank, &Order::Load(block));
         }

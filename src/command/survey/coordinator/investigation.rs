@@ -70,8 +70,8 @@ impl<'a> Investigation<'a> {
     /// Prepares these processes for the tests.
     pub fn prepare(&mut self, ranks: &BTreeSet<u32>) -> Result<(), Failure> {
         let ranks = self.present(ranks);
-        let course = |first| self.tests.course(first, self.pair);
-        let lost = self.control.prepare(ranks, line, course)?;
+        let lost =
+            self.control.prepare(ranks, line, |first| self.tests.course(first, self.pair))?;
         self.leave_out(lost);
         Ok(())
     }
@@ -213,8 +213,7 @@ impl Checks {
 
     /// Returns what the checks say about several NICs.
     pub fn readings_of(&self, nics: &[NicId], roster: &Roster) -> Vec<Readings> {
-        let of_nic = |nic: &NicId| self.readings(*nic, roster);
-        nics.iter().map(of_nic).collect()
+        nics.iter().map(|nic: &NicId| self.readings(*nic, roster)).collect()
     }
 
     /// Returns what these checks say about a NIC, or else what the `earlier` ones did. The traffic

@@ -112,8 +112,7 @@ impl MemberControl {
         line: impl Line,
         course: impl Fn(NicId) -> Course,
     ) -> Result<LostMembers, Failure> {
-        let firsts = self.members.first_nics.iter();
-        let firsts = firsts.filter(|(rank, _)| ranks.contains(rank));
+        let firsts = self.members.first_nics.iter().filter(|(rank, _)| ranks.contains(rank));
         let courses = firsts.map(|(rank, first)| (*rank, course(*first)));
         self.root.send_courses(courses.collect());
         let size = ranks.len() as u32;

@@ -126,8 +126,7 @@ fn investigate(
             has_parked_peers: has_parked_peers(&own),
         };
         let others = first.readings_of(&controls, &roster);
-        let partners = others.iter().take(PARTNERS);
-        let has_huge_pages = partners.chain([&own]).all(has_huge_pages);
+        let has_huge_pages = others.iter().take(PARTNERS).chain([&own]).all(has_huge_pages);
         investigation.measure_culprit(&culprit, places, has_huge_pages, &mut found)?;
         for _ in 0..MOST_REPEATS {
             let void = void(&found.measured, controls.len()).into_iter();

@@ -28,8 +28,7 @@ pub fn untested(roster: &Roster, states: &[State]) -> Vec<NicId> {
     let nodes: BTreeSet<_> = nics.iter().map(|nic| roster.nic(*nic).node).collect();
     let step = nodes.len().div_ceil(MOST_NODES).max(1);
     let nodes: BTreeSet<_> = nodes.into_iter().step_by(step).collect();
-    let has_node = |nic: &NicId| nodes.contains(&roster.nic(*nic).node);
-    nics.into_iter().filter(has_node).collect()
+    nics.into_iter().filter(|nic: &NicId| nodes.contains(&roster.nic(*nic).node)).collect()
 }
 
 /// Returns what the files of NICs prove. NICs whose files say the same share an explanation.

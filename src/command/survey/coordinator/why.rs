@@ -100,8 +100,7 @@ impl CoordinatorLoop<'_> {
         let beside_parts = of_fabric.iter().map(|of| beside_part(of).unwrap_or_default());
         let beside_parts: Vec<Vec<NicId>> = beside_parts.collect();
         let in_parts = of_fabric.iter().flat_map(|of| &of.nics);
-        let in_parts = in_parts.chain(beside_parts.iter().flatten()).chain(&untested);
-        let in_parts = in_parts.copied();
+        let in_parts = in_parts.chain(beside_parts.iter().flatten()).chain(&untested).copied();
         let checked: BTreeSet<u32> = ranks.iter().copied().chain(in_parts.map(rank)).collect();
         let mut investigation = Investigation::new(
             &mut self.control,
@@ -118,8 +117,7 @@ impl CoordinatorLoop<'_> {
         let crossings = links.iter();
         let crossings = crossings.map(|of| group_links::crossings(of, &roster, verdict, &states));
         let crossings: Vec<Vec<Crossings>> = crossings.collect();
-        let across = crossings.iter().flatten().flat_map(Crossings::nics);
-        let across = across.map(rank);
+        let across = crossings.iter().flatten().flat_map(Crossings::nics).map(rank);
         let measured: BTreeSet<u32> = ranks.iter().copied().chain(across).collect();
         if measured.is_empty() {
             return Ok(());
@@ -173,8 +171,7 @@ impl CoordinatorLoop<'_> {
                     controls: &controls,
                     has_parked_peers: has_parked_peers(&own),
                 };
-                let partners = others.iter().take(PARTNERS);
-                let has_huge_pages = partners.chain([&own]).all(has_huge_pages);
+                let has_huge_pages = others.iter().take(PARTNERS).chain([&own]).all(has_huge_pages);
                 investigation.measure_culprit(culprit, places, has_huge_pages, &mut found)?;
                 let known = [own.clone(), found.counters()].concat();
                 let case = culprit.case(&known, &others, &found.measured, has_good);

@@ -159,8 +159,7 @@ fn in_blocks(
     mut visit: impl FnMut(u64, usize) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let blocks = |start| {
-        let block = move |at| (start + at, BLOCK.min((length - at) as usize));
-        (0..length).step_by(BLOCK).map(block)
+        (0..length).step_by(BLOCK).map(move |at| (start + at, BLOCK.min((length - at) as usize)))
     };
     for (number, (offset, length)) in starts.into_iter().flat_map(blocks).enumerate() {
         if number % BLOCKS_PER_LOOK == BLOCKS_PER_LOOK - 1 {

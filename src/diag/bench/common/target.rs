@@ -36,8 +36,7 @@ impl Target {
     ) -> Result<Self, Failure> {
         let mut portals = Portals::new(endpoint, EVENT_PAGE)?;
         let counts = run.extensions.both_ends;
-        let arrivals = counts.then(|| Arrivals::new(endpoint, &portals.events));
-        let arrivals = arrivals.transpose()?;
+        let arrivals = counts.then(|| Arrivals::new(endpoint, &portals.events)).transpose()?;
         if let Some(arrivals) = &arrivals {
             entry.reports = Reports::Counted(arrivals.number());
         }

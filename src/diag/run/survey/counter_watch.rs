@@ -139,8 +139,7 @@ fn growth(changes: &Changes, name: &str, is_numbered: bool) -> Option<u64> {
 }
 
 fn is_wanted(counter: &str) -> bool {
-    let is = |(name, is_numbered): &(&str, bool)| is_named(counter, name, *is_numbered);
-    COUNTERS.iter().any(is)
+    COUNTERS.iter().any(|(name, is_numbered): &(&str, bool)| is_named(counter, name, *is_numbered))
 }
 
 fn is_wanted_under_load(counter: &str) -> bool {
@@ -165,8 +164,7 @@ fn read(
     wanted: fn(&str) -> bool,
 ) -> Option<(NicFacts, Readings)> {
     let files = backend::files_of_counters(device, &Machine::this(), wanted).ok()?;
-    let names = Preset::Quick.rows().flat_map(Row::names);
-    let wanted = names.filter(|name| wanted(name));
+    let wanted = Preset::Quick.rows().flat_map(Row::names).filter(|name| wanted(name));
     let nic = NicFacts { generation: Generation::of(&files), ..NicFacts::default() };
     Some((nic, Readings::of(&files, wanted, started.elapsed())))
 }

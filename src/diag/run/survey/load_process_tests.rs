@@ -215,8 +215,7 @@ fn unanswered_aggressor_sends_again() {
     let LoadAnswer::Failed(why) = &results[0].answer else { panic!("{results:?}") };
     assert!(why.contains("no answer to a put"), "{why}");
     let parts = [group.send_to(1), LoadPart::Watch, LoadPart::Watch];
-    let sent = |results: &[LoadResult]| bytes(&results[0]) > Some(0);
-    group.run_until(SLOT, &parts, sent);
+    group.run_until(SLOT, &parts, |results: &[LoadResult]| bytes(&results[0]) > Some(0));
 }
 
 #[test]

@@ -85,8 +85,7 @@ impl Nics {
     ///
     /// A thread that cannot be started.
     pub fn open(plans: Vec<NicPlan>) -> Result<Self, Failure> {
-        let opening = plans.into_iter().enumerate();
-        let opening = opening.map(|(place, plan)| open(plan, place));
+        let opening = plans.into_iter().enumerate().map(|(place, plan)| open(plan, place));
         let opening = opening.collect::<Result<Vec<_>, _>>()?;
         let until = Instant::now() + OPENING_LIMIT;
         let members = opening.into_iter().map(|opening| opening.wait(until));

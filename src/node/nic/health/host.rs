@@ -139,9 +139,8 @@ mod tests {
     #[test]
     fn translation_is_suspect() {
         let host = MadeUpHost::new(&[("sys/kernel/iommu_groups/0/type", "DMA\n")]);
-        let evaluate = |files: &Files| iommu(files, &host.machine());
         let cases = [("identity\n", Good), ("DMA-FQ\n", Suspect), ("", NotAvailable)];
-        assert_verdicts("iommu_group/type", evaluate, &cases);
+        assert_verdicts("iommu_group/type", |files: &Files| iommu(files, &host.machine()), &cases);
         let bare = MadeUpHost::new(&[]);
         std::fs::create_dir_all(bare.machine().root().join(IOMMU_GROUPS)).unwrap();
         let files = MadeUp::new(&[]);

@@ -90,8 +90,7 @@ fn all(numbers: [Option<u64>; 5]) -> Option<[u64; 5]> {
 
 /// Returns the tables with entries: `3 sct, 1 tct`.
 fn text(in_use: [u64; 5]) -> String {
-    let tables = in_use.into_iter().zip(TABLES);
-    let tables = tables.filter(|(count, _)| *count > 0);
+    let tables = in_use.into_iter().zip(TABLES).filter(|(count, _)| *count > 0);
     let tables = tables.map(|(count, table)| format!("{count} {table}"));
     tables.collect::<Vec<_>>().join(", ")
 }

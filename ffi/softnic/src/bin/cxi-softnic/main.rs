@@ -246,8 +246,7 @@ fn before(variable: &str, mut first: OsString) -> OsString {
 fn library_directory() -> Result<PathBuf, String> {
     let named = env::var_os("CXI_SOFTNIC_LIBRARY_DIR").filter(|named| !named.is_empty());
     let directory = named.map(PathBuf::from).unwrap_or_else(|| {
-        let executable = env::current_exe().ok();
-        let own = executable.and_then(|path| path.parent().map(Path::to_owned));
+        let own = env::current_exe().ok().and_then(|path| path.parent().map(Path::to_owned));
         own.filter(|own| own.join(LIBRARY).exists()).unwrap_or_else(|| INSTALLED.into())
     });
     if directory.join(LIBRARY).exists() {

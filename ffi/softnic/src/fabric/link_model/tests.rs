@@ -165,9 +165,8 @@ fn retries_losses_and_fails_after_last_try() {
     assert!((80..180).contains(&given_up), "{given_up} of 4000");
     let late = outcome.iter().filter(|(_, due)| *due == 1_000_000).count();
     assert!((800..1200).contains(&late), "{late} of 4000 lost once");
-    let lost_four_times = |(_, due): &&(u8, u64)| *due == 4_000_000;
     assert!(outcome.iter().all(|(_, due)| *due <= 4_000_000));
-    let given_up_late = outcome.iter().filter(lost_four_times);
+    let given_up_late = outcome.iter().filter(|(_, due): &&(u8, u64)| *due == 4_000_000);
     assert!(given_up_late.filter(|(code, _)| *code != 0).count() == given_up);
 }
 

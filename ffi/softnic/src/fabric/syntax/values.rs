@@ -90,8 +90,7 @@ pub fn refusal(text: &str) -> Option<(ReturnCode, u64)> {
 ///
 /// Numbers from 2 to 63 may have no name. 0 and 1 are not failures.
 fn failure(text: &str) -> Option<ReturnCode> {
-    let number = || whole_in(2..=63, text).map(|code| code as ReturnCode);
-    return_codes::of_failure(text).or_else(number)
+    return_codes::of_failure(text).or_else(|| whole_in(2..=63, text).map(|code| code as ReturnCode))
 }
 
 pub fn number_of_nic(text: &str) -> Option<u32> {

@@ -18,8 +18,7 @@ fn counters(device: &Device) -> Result<NicCounters, Errno> {
         let wire = &engine.wire;
         Ok((wire.place().clone(), wire.settings.clone()))
     })?;
-    let lock = || Directory::lock_existing(&place);
-    NicCounters::read(lock, device.nic.nid, &settings)
+    NicCounters::read(|| Directory::lock_existing(&place), device.nic.nid, &settings)
 }
 
 /// Reads one counter, as [`cxil_read_n_cntrs`] does.
