@@ -119,12 +119,12 @@ fn names_file_by_job_and_step() {
 #[test]
 fn meets_at_first_host_without_a_file_if_a_token_is_set() {
     let token = Token::new("secret".as_ref());
-    let of = |task: &LauncherTask| MeetingPoint::of(task, None, token.as_ref()).unwrap();
+    let point_for = |task: &LauncherTask| MeetingPoint::of(task, None, token.as_ref()).unwrap();
     let first = task("17", "0");
-    let point = of(&first);
+    let point = point_for(&first);
     let port = point.port().unwrap();
     assert!((20_000..30_000).contains(&port));
-    assert_ne!(of(&task("17", "1")).port(), Some(port));
+    assert_ne!(point_for(&task("17", "1")).port(), Some(port));
     let found = point.find(&first, Instant::now()).unwrap();
     assert!(found.addresses.iter().all(|address| address.ip().is_loopback()));
     assert_eq!(point.publish(&first, port).unwrap().token, token.clone().unwrap());

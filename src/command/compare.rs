@@ -233,7 +233,7 @@ fn deciding<'a>(
     }
     let has = |run: &ReadRun, percent| {
         let options = run.outcome.options.as_ref();
-        options.is_some_and(|of| of.percentiles.contains(&percent))
+        options.is_some_and(|options| options.percentiles.contains(&percent))
     };
     if let Metric::Percentile(percentile) = deciding
         && !Percentile::STANDARD.contains(&percentile)
@@ -373,7 +373,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<ComparisonRequest>, Failure>
         return Err(misplaced("there are no files on one side of --"));
     }
     let sources = request.base.iter().chain(&request.new);
-    if sources.filter(|of| **of == Source::Stdin).count() > 1 {
+    if sources.filter(|source| **source == Source::Stdin).count() > 1 {
         return Err(misplaced("standard input (-) can be read only once"));
     }
     Ok(Some(request))

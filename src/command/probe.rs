@@ -222,8 +222,8 @@ impl Running {
         let all = std::iter::once(own).chain(children);
         let all: Vec<CpuShare> = all.filter_map(CpuShare::of_process).collect();
         Shares {
-            waited: all.iter().map(|of| of.waited()).sum(),
-            ran: all.iter().map(|of| of.ran()).max().unwrap_or_default(),
+            waited: all.iter().map(|share| share.waited()).sum(),
+            ran: all.iter().map(|share| share.ran()).max().unwrap_or_default(),
         }
     }
 

@@ -272,7 +272,7 @@ impl Endpoint {
                 info.name
             ));
         }
-        warnings.extend(backend::warning(self.name).map(|of| format!("warning: {of}")));
+        warnings.extend(backend::warning(self.name).map(|warning| format!("warning: {warning}")));
         warnings.extend(self.place.complaint.clone());
         warnings.extend(self.hint.clone());
         warnings

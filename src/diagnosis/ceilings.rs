@@ -28,19 +28,19 @@ pub fn hint(comparisons: &[Comparison], own: &Readings) -> Option<String> {
     let is_slow = |comparison: &&Comparison| {
         comparison.column == Column::WriteBandwidth && comparison.outcome == Compared::Slower
     };
-    let of = comparisons.iter().find(is_slow)?;
+    let slow = comparisons.iter().find(is_slow)?;
     let is_limit = |(_, lanes): &&(&str, f64)| {
         let limit = lanes * OF_LANE;
-        limit < of.others && (of.own / limit - 1.0).abs() <= ABOUT
+        limit < slow.others && (slow.own / limit - 1.0).abs() <= ABOUT
     };
     let (link, _) = LINKS.iter().find(is_limit)?;
-    let gigabytes = of.own / 1e9;
+    let gigabytes = slow.own / 1e9;
     let text = format!("{gigabytes:.1} GB/s is about the limit of a PCIe link with {link}");
     let value = |code| find(own, code)?.value.as_deref();
     let shown = value("pcie-width").zip(value("pcie-speed"));
     let limit = shown.and_then(|(width, speed)| Some(number(width)? * number(speed)? * OF_LANE));
     Some(match (shown, limit) {
-        (Some((width, speed)), Some(limit)) if limit > of.own * (1.0 + ABOUT) => {
+        (Some((width, speed)), Some(limit)) if limit > slow.own * (1.0 + ABOUT) => {
             format!("{text}; its files show {width} at {speed}, so the limit is elsewhere")
         }
         _ => text,
@@ -72,18 +72,18 @@ mod tests {
 
     #[test]
     fn bandwidth_names_the_link() {
-        let of = |own: f64, others: f64| hint(&[comparison(own, others)], &Vec::new());
+        let text_for = |own: f64, others: f64| hint(&[comparison(own, others)], &Vec::new());
         let expected = "13.9 GB/s is about the limit of a PCIe link with 16 lanes at 8 GT/s or 8 \
                         lanes at 16 GT/s";
-        assert_eq!(of(13.9e9, 23e9).as_deref(), Some(expected));
+        assert_eq!(text_for(13.9e9, 23e9).as_deref(), Some(expected));
         // Within 12 % of 14 GB/s.
         for (own, is_near) in [(12.3e9, false), (12.4e9, true), (15.6e9, true), (15.7e9, false)] {
-            assert_eq!(of(own, 23e9).is_some(), is_near, "{own}");
+            assert_eq!(text_for(own, 23e9).is_some(), is_near, "{own}");
         }
         // The link of good NICs is the limit of a larger one.
-        assert!(of(28e9, 46e9).is_some_and(|text| text.ends_with("16 lanes at 16 GT/s")));
-        assert_eq!(of(28e9, 27.5e9), None);
-        assert_eq!(of(0.1e9, 0.2e9), None);
+        assert!(text_for(28e9, 46e9).is_some_and(|text| text.ends_with("16 lanes at 16 GT/s")));
+        assert_eq!(text_for(28e9, 27.5e9), None);
+        assert_eq!(text_for(0.1e9, 0.2e9), None);
     }
 
     #[test]
@@ -95,11 +95,11 @@ mod tests {
 
     #[test]
     fn faster_link_in_the_files_contradicts() {
-        let of = |width, speed| hint(&[comparison(13.9e9, 23e9)], &pcie(width, speed)).unwrap();
+        let text = |width, speed| hint(&[comparison(13.9e9, 23e9)], &pcie(width, speed)).unwrap();
         let end = "; its files show x16 at 16.0 GT/s, so the limit is elsewhere";
-        assert!(of("x16", "16.0 GT/s").ends_with(end));
+        assert!(text("x16", "16.0 GT/s").ends_with(end));
         // These carry about as much.
-        assert!(of("x8", "16.0 GT/s").ends_with("8 lanes at 16 GT/s"));
-        assert!(of("x16", "8.0 GT/s").ends_with("8 lanes at 16 GT/s"));
+        assert!(text("x8", "16.0 GT/s").ends_with("8 lanes at 16 GT/s"));
+        assert!(text("x16", "8.0 GT/s").ends_with("8 lanes at 16 GT/s"));
     }
 }

@@ -98,7 +98,7 @@ impl Column {
     /// Returns the column whose test it repeats in another way, if it does.
     pub fn repeats(self) -> Option<Self> {
         let base = test(self.tests().0)?.repeats?;
-        Self::ALL.into_iter().find(|of: &Self| of.tests() == (base, None))
+        Self::ALL.into_iter().find(|column: &Self| column.tests() == (base, None))
     }
 
     /// Returns its code in documents: `L1`, `L2-L1`.

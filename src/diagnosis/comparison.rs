@@ -109,7 +109,8 @@ impl Figures {
         }
         if self.of_bandwidth {
             let bounds = |quiet: &[f64], waiting: &[Waiting]| {
-                let bounds = waiting.iter().flat_map(|of| [of.value, of.without_waiting()]);
+                let bounds =
+                    waiting.iter().flat_map(|waiting| [waiting.value, waiting.without_waiting()]);
                 quiet.iter().copied().chain(bounds).collect()
             };
             return Some(vec![Figures {
@@ -198,18 +199,18 @@ fn of_test(column: Column, figures: &Figures) -> Option<Comparison> {
     let Some(ways) = figures.robust() else {
         return ratio(column, figures);
     };
-    let of = agreed(ways.iter().map(|way| ratio(column, way)))?;
+    let comparison = agreed(ways.iter().map(|way| ratio(column, way)))?;
     if !figures.of_bandwidth {
-        return Some(of);
+        return Some(comparison);
     }
     let best = |quiet: &[f64], waiting: &[Waiting]| {
-        let waiting = waiting.iter().map(|of| of.value);
+        let waiting = waiting.iter().map(|waiting| waiting.value);
         quiet.iter().copied().chain(waiting).reduce(f64::max)
     };
     Some(Comparison {
         own: best(&figures.own, &figures.own_waiting)?,
         others: best(&figures.others, &figures.others_waiting)?,
-        ..of
+        ..comparison
     })
 }
 
@@ -219,14 +220,14 @@ fn of_difference(column: Column, figures: &Figures, base: &Figures) -> Option<Co
         return addition(column, figures, base);
     }
     let floors = |value: fn(&Floor) -> f64| {
-        let [figures, base] = [figures, base].map(|of| Figures {
-            own: of.own_floors.iter().map(value).collect(),
-            others: of.others_floors.iter().map(value).collect(),
+        let [figures, base] = [figures, base].map(|figures| Figures {
+            own: figures.own_floors.iter().map(value).collect(),
+            others: figures.others_floors.iter().map(value).collect(),
             ..Figures::default()
         });
         addition(column, &figures, &base)
     };
-    agreed([floors(|of| of.min), floors(|of| of.p5)].into_iter())
+    agreed([floors(|floor| floor.min), floors(|floor| floor.p5)].into_iter())
 }
 
 /// Returns the comparison in which several ways to compare agree, with the figures of the first
@@ -251,7 +252,7 @@ fn is_comparable(column: Column, measured: &Measured) -> bool {
     let Some(base) = column.repeats() else {
         return true;
     };
-    let figures = [column, base].map(|of| measured.get(&of.tests().0));
+    let figures = [column, base].map(|column| measured.get(&column.tests().0));
     let [Some(other_way), Some(base)] = figures else {
         return false;
     };
@@ -265,7 +266,7 @@ fn is_comparable(column: Column, measured: &Measured) -> bool {
         others_waiting: base.others_waiting.clone(),
         ..Figures::default()
     };
-    of_test(column, &good_nics).is_some_and(|of| of.outcome == Compared::Same)
+    of_test(column, &good_nics).is_some_and(|comparison| comparison.outcome == Compared::Same)
 }
 
 /// Returns the figure of the culprit in a column, whatever good NICs have.
@@ -295,28 +296,28 @@ fn tail(figures: &Figures) -> Option<Comparison> {
         others: beyond(&figures.others_tails),
         ..Figures::default()
     };
-    let of = ratio(Column::Tail, &tails)?;
-    let (least, most) = of.shares;
+    let comparison = ratio(Column::Tail, &tails)?;
+    let (least, most) = comparison.shares;
     let shown = |tails: &[Tail]| ends(&tails.iter().map(|tail| tail.p99).collect::<Vec<_>>());
     Some(Comparison {
         own: shown(&figures.own_tails)?.0,
         others: shown(&figures.others_tails)?.0,
         outcome: outcome(1.0 / most >= SLOWER_TAIL, 1.0 / least <= SAME_TAIL),
-        ..of
+        ..comparison
     })
 }
 
 /// Compares medians of processes that waited for their CPUs. The culprit is slower because of
 /// waiting only if no good NIC is fast whose process waited as long.
 fn waiting(figures: &Figures) -> Option<Comparison> {
-    let own: Vec<f64> = figures.own_waiting.iter().map(|of| of.value).collect();
-    let waited = figures.own_waiting.iter().map(|of| of.percent).min()?;
+    let own: Vec<f64> = figures.own_waiting.iter().map(|waiting| waiting.value).collect();
+    let waited = figures.own_waiting.iter().map(|waiting| waiting.percent).min()?;
     let quiet = figures.others.iter().copied();
     let of_waiting = figures.others_waiting.iter();
-    let all: Vec<f64> = quiet.chain(of_waiting.map(|of| of.value)).collect();
+    let all: Vec<f64> = quiet.chain(of_waiting.map(|waiting| waiting.value)).collect();
     let fastest = ends(&all)?.0;
-    let mut as_busy = figures.others_waiting.iter().filter(|of| of.percent >= waited);
-    let is_innocent = as_busy.any(|of| of.value <= fastest * SAME);
+    let mut as_busy = figures.others_waiting.iter().filter(|waiting| waiting.percent >= waited);
+    let is_innocent = as_busy.any(|waiting| waiting.value <= fastest * SAME);
     let compared =
         ratio(Column::Waiting, &Figures { own, others: vec![fastest], ..Figures::default() })?;
     Some(Comparison {
@@ -419,20 +420,21 @@ mod tests {
 
     #[test]
     fn compares_bandwidths_by_their_share() {
-        let of = |own: &[f64]| outcome_of(TestCode::B1, figures(true, own, &[100.0, 96.0]));
-        assert_eq!(of(&[93.0]), Compared::Same);
-        assert_eq!(of(&[92.0]), Compared::Unclear);
-        assert_eq!(of(&[81.0]), Compared::Slower);
+        let compared = |own: &[f64]| outcome_of(TestCode::B1, figures(true, own, &[100.0, 96.0]));
+        assert_eq!(compared(&[93.0]), Compared::Same);
+        assert_eq!(compared(&[92.0]), Compared::Unclear);
+        assert_eq!(compared(&[81.0]), Compared::Slower);
         // The second measurement was as fast as good NICs.
-        assert_eq!(of(&[55.0, 95.0]), Compared::Unclear);
+        assert_eq!(compared(&[55.0, 95.0]), Compared::Unclear);
     }
 
     #[test]
     fn compares_latencies_by_ratio_and_difference() {
-        let of = |own: &[f64]| outcome_of(TestCode::L1, figures(false, own, &[1400.0, 1450.0]));
-        assert_eq!(of(&[1600.0]), Compared::Same);
-        assert_eq!(of(&[1700.0]), Compared::Unclear);
-        assert_eq!(of(&[1900.0]), Compared::Slower);
+        let compared =
+            |own: &[f64]| outcome_of(TestCode::L1, figures(false, own, &[1400.0, 1450.0]));
+        assert_eq!(compared(&[1600.0]), Compared::Same);
+        assert_eq!(compared(&[1700.0]), Compared::Unclear);
+        assert_eq!(compared(&[1900.0]), Compared::Slower);
         // A difference below 100 ns says nothing, whatever the ratio.
         let short = figures(false, &[290.0], &[200.0]);
         assert_eq!(outcome_of(TestCode::L1, short), Compared::Same);
@@ -440,7 +442,7 @@ mod tests {
 
     #[test]
     fn compares_tails_more_coarsely() {
-        let of = |own: f64| {
+        let compared = |own: f64| {
             let tail = |beyond| Tail { p99: 1400.0 + beyond, median: 1400.0 };
             let tails = Figures {
                 own_tails: vec![tail(own)],
@@ -449,23 +451,23 @@ mod tests {
             };
             let measured = [(TestCode::L1, tails)].into();
             let all = compare(&measured);
-            let found = all.iter().find(|of| of.column == Column::Tail).unwrap();
+            let found = all.iter().find(|comparison| comparison.column == Column::Tail).unwrap();
             // The figure is the 99th percentile, not the difference.
             assert_eq!((found.own, found.others), (1400.0 + own, 3400.0));
             assert_eq!(own_figure(Column::Tail, &measured), Some(1400.0 + own));
             found.outcome
         };
-        assert_eq!(of(3000.0), Compared::Same);
-        assert_eq!(of(4300.0), Compared::Unclear);
-        assert_eq!(of(4400.0), Compared::Slower);
+        assert_eq!(compared(3000.0), Compared::Same);
+        assert_eq!(compared(4300.0), Compared::Unclear);
+        assert_eq!(compared(4400.0), Compared::Slower);
     }
 
-    fn floors(of: &[f64]) -> Vec<Floor> {
-        of.iter().map(|min: &f64| Floor { min: *min, p5: min * 1.1 }).collect()
+    fn floors(values: &[f64]) -> Vec<Floor> {
+        values.iter().map(|min: &f64| Floor { min: *min, p5: min * 1.1 }).collect()
     }
 
-    fn waiting(percent: u8, of: &[f64]) -> Vec<Waiting> {
-        let values = of.iter().copied();
+    fn waiting(percent: u8, figures: &[f64]) -> Vec<Waiting> {
+        let values = figures.iter().copied();
         values.map(|value| Waiting { percent, value }).collect()
     }
 
@@ -473,7 +475,7 @@ mod tests {
     /// must agree.
     #[test]
     fn compares_floors_of_latencies_beside_busy_cpus() {
-        let of = |own_floors: Vec<Floor>| {
+        let value_for = |own_floors: Vec<Floor>| {
             let busy = Figures {
                 own_waiting: waiting(50, &[90_000.0]),
                 own_floors,
@@ -485,15 +487,15 @@ mod tests {
             (found.own, found.others, found.outcome)
         };
         let expected = (120_000.0, 41_000.0, Compared::Slower);
-        assert_eq!(of(floors(&[120_000.0, 125_000.0])), expected);
-        assert_eq!(of(floors(&[42_000.0])).2, Compared::Same);
+        assert_eq!(value_for(floors(&[120_000.0, 125_000.0])), expected);
+        assert_eq!(value_for(floors(&[42_000.0])).2, Compared::Same);
         let waited = vec![Floor { min: 41_500.0, p5: 200_000.0 }];
-        assert_eq!(of(waited).2, Compared::Unclear);
+        assert_eq!(value_for(waited).2, Compared::Unclear);
     }
 
     #[test]
     fn compares_bounds_of_bandwidths_beside_busy_cpus() {
-        let of = |percent, own: f64| {
+        let compared = |percent, own: f64| {
             let busy =
                 Figures { own_waiting: waiting(percent, &[own]), ..figures(true, &[], &[100.0]) };
             let found = compare(&[(TestCode::B1, busy)].into())[0];
@@ -501,10 +503,10 @@ mod tests {
             found.outcome
         };
         // Without waiting for a tenth of the time, 62 at most.
-        assert_eq!(of(10, 50.0), Compared::Slower);
-        assert_eq!(of(50, 50.0), Compared::Unclear);
-        assert_eq!(of(100, 50.0), Compared::Unclear);
-        assert_eq!(of(50, 95.0), Compared::Same);
+        assert_eq!(compared(10, 50.0), Compared::Slower);
+        assert_eq!(compared(50, 50.0), Compared::Unclear);
+        assert_eq!(compared(100, 50.0), Compared::Unclear);
+        assert_eq!(compared(50, 95.0), Compared::Same);
     }
 
     #[test]
@@ -522,21 +524,21 @@ mod tests {
 
     #[test]
     fn waiting_makes_slow_unless_good_nics_wait_as_long() {
-        let of = |others_waiting: Vec<Waiting>| {
+        let compared = |others_waiting: Vec<Waiting>| {
             let busy = Figures {
                 own_waiting: waiting(40, &[90_000.0]),
                 others_waiting,
                 ..figures(false, &[], &[42_000.0])
             };
             let all = compare(&[(TestCode::L1, busy)].into());
-            let found = all.iter().find(|of| of.column == Column::Waiting);
-            found.map(|of| of.outcome)
+            let found = all.iter().find(|comparison| comparison.column == Column::Waiting);
+            found.map(|comparison| comparison.outcome)
         };
-        assert_eq!(of(Vec::new()), Some(Compared::Slower));
-        assert_eq!(of(waiting(40, &[85_000.0])), Some(Compared::Slower));
-        assert_eq!(of(waiting(40, &[44_000.0])), Some(Compared::Same));
+        assert_eq!(compared(Vec::new()), Some(Compared::Slower));
+        assert_eq!(compared(waiting(40, &[85_000.0])), Some(Compared::Slower));
+        assert_eq!(compared(waiting(40, &[44_000.0])), Some(Compared::Same));
         // This good NIC had more of its CPU.
-        assert_eq!(of(waiting(30, &[44_000.0])), Some(Compared::Slower));
+        assert_eq!(compared(waiting(30, &[44_000.0])), Some(Compared::Slower));
     }
 
     #[test]
@@ -547,8 +549,8 @@ mod tests {
                 (TestCode::L2, figures(false, &[1500.0 + own], &[1700.0])),
             ];
             let all = compare(&measured.into());
-            let found = all.iter().find(|of| of.column == Column::HostRead);
-            found.map(|of| of.outcome).unwrap()
+            let found = all.iter().find(|comparison| comparison.column == Column::HostRead);
+            found.map(|comparison| comparison.outcome).unwrap()
         };
         assert_eq!(addition(300.0), Compared::Same);
         assert_eq!(addition(380.0), Compared::Unclear);
@@ -562,7 +564,7 @@ mod tests {
             (TestCode::L2, figures(false, &[21400.0], &[20400.0])),
         ];
         let all = compare(&measured.into());
-        let found = all.iter().find(|of| of.column == Column::HostRead);
+        let found = all.iter().find(|comparison| comparison.column == Column::HostRead);
         assert_eq!(found.map(|of| of.outcome), Some(Compared::Unclear));
     }
 

@@ -108,7 +108,7 @@ mod tests {
     /// Returns the codes of what these counters say beside these of good NICs.
     fn codes(own: &[(&str, u64)], others: &[(&str, u64)]) -> Vec<String> {
         let found = readings(&growth(own, 3), &growth(others, 5));
-        found.into_iter().map(|of| of.code).collect()
+        found.into_iter().map(|reading| reading.code).collect()
     }
 
     #[test]

@@ -145,11 +145,11 @@ pub fn evaluate(case: Case) -> Diagnosis {
     let voids = |assessment: &&Assessment| assessment.cause.voids && !assessment.signs.is_empty();
     if let Some(found) = all.iter().find(voids) {
         // What needs no figures stays known.
-        let others = || all.iter().filter(|of| !of.signs.is_empty());
-        let failing = others().filter(|of| case.fails && of.cause.fails);
-        let failing = failing.map(|of| of.why(Confidence::Because));
-        let proved = others().filter(|of| of.has_bad_sign());
-        let proved = proved.chain([found]).map(|of| of.why(Confidence::Probably));
+        let others = || all.iter().filter(|assessment| !assessment.signs.is_empty());
+        let failing = others().filter(|assessment| case.fails && assessment.cause.fails);
+        let failing = failing.map(|assessment| assessment.why(Confidence::Because));
+        let proved = others().filter(|assessment| assessment.has_bad_sign());
+        let proved = proved.chain([found]).map(|assessment| assessment.why(Confidence::Probably));
         return Diagnosis {
             whys: failing.chain(proved).collect(),
             differs: Vec::new(),
@@ -157,51 +157,55 @@ pub fn evaluate(case: Case) -> Diagnosis {
         };
     }
     // Packets are lost because of the NIC, if its state explains failures.
-    let loses = all.iter().any(|of| of.cause.id == LOSS && of.has_proof());
+    let loses = all.iter().any(|assessment| assessment.cause.id == LOSS && assessment.has_proof());
     let is_certain = |assessment: &&Assessment| {
         assessment.confidence(case.fails, loses) == Some(Confidence::Because)
     };
-    let has_certain = all.iter().any(|of| is_certain(&of));
+    let has_certain = all.iter().any(|assessment| is_certain(&assessment));
     let certain = all.iter().filter(is_certain);
     let explained: Vec<Column> = certain.flat_map(Assessment::slows).collect();
-    for of in &mut all {
-        of.leave_out_slow(&explained);
+    for candidate in &mut all {
+        candidate.leave_out_slow(&explained);
     }
     let mut found: Vec<(Confidence, usize, &Assessment)> = Vec::new();
-    for of in &all {
-        let confidence = match of.confidence(case.fails, loses) {
+    for candidate in &all {
+        let confidence = match candidate.confidence(case.fails, loses) {
             // The certain cause explains what is slow.
             Some(Confidence::Probably | Confidence::Possibly)
-                if has_certain && of.matched.is_empty() =>
+                if has_certain && candidate.matched.is_empty() =>
             {
                 Some(Confidence::AlsoFound)
             }
             // Failures need no comparison.
-            Some(Confidence::Because) if !case.has_good_controls && !of.cause.fails => {
+            Some(Confidence::Because) if !case.has_good_controls && !candidate.cause.fails => {
                 Some(Confidence::Probably)
             }
             other => other,
         };
-        found.extend(confidence.map(|confidence| (confidence, of.matched.len(), of)));
+        found.extend(confidence.map(|confidence| (confidence, candidate.matched.len(), candidate)));
     }
-    let is_known = |(confidence, _, of): &(Confidence, usize, &Assessment)| {
+    let is_known = |(confidence, _, assessment): &(Confidence, usize, &Assessment)| {
         *confidence < Confidence::Possibly
-            || *confidence == Confidence::Possibly && !of.signs.is_empty()
+            || *confidence == Confidence::Possibly && !assessment.signs.is_empty()
     };
     let has_slow = comparisons.iter().any(|comparison| comparison.outcome == Compared::Slower);
     if has_slow && !found.iter().any(is_known) {
-        let mut possible: Vec<_> = all.iter().filter(|of| of.fits(&comparisons)).collect();
-        possible.sort_by_key(|of| std::cmp::Reverse(of.matched.len()));
+        let mut possible: Vec<_> =
+            all.iter().filter(|assessment| assessment.fits(&comparisons)).collect();
+        possible.sort_by_key(|assessment| std::cmp::Reverse(assessment.matched.len()));
         let possible = possible.into_iter().take(MOST_POSSIBLE);
-        found.extend(possible.map(|of| (Confidence::Possibly, of.matched.len(), of)));
+        found.extend(
+            possible.map(|assessment| (Confidence::Possibly, assessment.matched.len(), assessment)),
+        );
     }
     // What files and counters prove comes before what figures show.
-    found.sort_by_key(|(confidence, matched, of)| {
-        (*confidence, !of.has_proof(), std::cmp::Reverse(*matched))
+    found.sort_by_key(|(confidence, matched, assessment)| {
+        (*confidence, !assessment.has_proof(), std::cmp::Reverse(*matched))
     });
-    let excluded = all.iter().filter(|of| of.is_excluded());
-    let excluded = excluded.map(|of| of.cause.id.to_owned()).collect();
-    let mut whys: Vec<Why> = found.iter().map(|(how, _, of)| of.why(*how)).collect();
+    let excluded = all.iter().filter(|assessment| assessment.is_excluded());
+    let excluded = excluded.map(|assessment| assessment.cause.id.to_owned()).collect();
+    let mut whys: Vec<Why> =
+        found.iter().map(|(how, _, assessment)| assessment.why(*how)).collect();
     let explains = |why: &Why| why.confidence < Confidence::AlsoFound;
     if !whys.iter().any(explains) {
         whys.insert(0, without_cause(case, &comparisons));
@@ -222,7 +226,7 @@ impl Diagnosis {
         let is_certain = |why: &Why| why.confidence == Confidence::Because;
         let voids = |why: &Why| {
             let known = why.cause.as_deref().and_then(cause);
-            known.is_some_and(|of| of.voids)
+            known.is_some_and(|cause| cause.voids)
         };
         self.whys.first().is_some_and(is_certain) || self.whys.iter().any(voids)
     }
@@ -231,11 +235,12 @@ impl Diagnosis {
 /// Returns the tests that contradict causes with direct evidence: one measurement may have been an
 /// accident, so they are worth a second one.
 pub fn doubtful(case: Case) -> Vec<TestCode> {
-    let proved = Assessed::of(case).all.into_iter().filter(|of| !of.signs.is_empty());
-    let contradicted = proved.flat_map(|of| of.contradicted);
+    let proved =
+        Assessed::of(case).all.into_iter().filter(|assessment| !assessment.signs.is_empty());
+    let contradicted = proved.flat_map(|assessment| assessment.contradicted);
     let mut tests: Vec<TestCode> = contradicted
-        .flat_map(|(of, _)| {
-            let (test, base) = of.column.tests();
+        .flat_map(|(comparison, _)| {
+            let (test, base) = comparison.column.tests();
             [Some(test), base].into_iter().flatten()
         })
         .collect();
@@ -247,7 +252,9 @@ pub fn doubtful(case: Case) -> Vec<TestCode> {
 /// Returns whether the culprit is slower in a column, whatever its process waited.
 fn is_slow(comparisons: &[Comparison]) -> bool {
     let mut all = comparisons.iter();
-    all.any(|of| of.outcome == Compared::Slower && of.column != Column::Waiting)
+    all.any(|comparison| {
+        comparison.outcome == Compared::Slower && comparison.column != Column::Waiting
+    })
 }
 
 /// Returns the entry of a culprit without a cause: it is transient if the test that found it is as
@@ -255,14 +262,14 @@ fn is_slow(comparisons: &[Comparison]) -> bool {
 fn without_cause(case: Case, comparisons: &[Comparison]) -> Why {
     let is_slow = is_slow(comparisons);
     let survey = comparisons.iter().find(|comparison| comparison.column == Column::Survey);
-    let is_same = survey.is_some_and(|of| of.outcome == Compared::Same);
+    let is_same = survey.is_some_and(|comparison| comparison.outcome == Compared::Same);
     let is_transient = !case.fails && !is_slow && is_same;
     let has_waited = case.measured.values().any(Figures::has_waited);
     let shown = |comparison: &&Comparison| {
         comparison.outcome == Compared::Slower || comparison.column == Column::Survey
     };
     let mut evidence: Vec<Observation> =
-        comparisons.iter().filter(shown).map(|of| evidence(of, None)).collect();
+        comparisons.iter().filter(shown).map(|comparison| evidence(comparison, None)).collect();
     let failure = case.measured.get(&TestCode::S);
     if let Some(why) = failure.and_then(|figures| figures.failure.clone()) {
         evidence.push(Observation { text: why, ..item("S", "") });
@@ -331,14 +338,15 @@ impl Assessment {
             codes.any(|code| code == reading.code)
         };
         let mut own = case.own.iter().filter(is_sign);
-        let has_bad = own.any(|of| of.state == Severity::Bad);
+        let has_bad = own.any(|reading| reading.state == Severity::Bad);
         let mut share = None;
         let held = cause.signs.iter().filter_map(|sign| {
             if let Sign::Cures(column) = sign {
                 return cures(*column, comparisons).then(|| (*sign, String::new()));
             }
             // An item without a value can be bad: the NIC lacks what it must have.
-            let reading = case.own.iter().find(|of| Some(of.code.as_str()) == sign.code())?;
+            let reading =
+                case.own.iter().find(|reading| Some(reading.code.as_str()) == sign.code())?;
             let text = match sign {
                 Sign::Bad(_) => (reading.state == Severity::Bad).then(|| reading.text.clone()),
                 Sign::Wrong(code) => {
@@ -360,7 +368,9 @@ impl Assessment {
                 Sign::Cures(_) => None,
             }?;
             let of_normal = differs.iter().find(|differ| differ.attribute == reading.code);
-            let of_normal = of_normal.and_then(|of| Some(number(&of.own)? / number(&of.normal)?));
+            let of_normal = of_normal.and_then(|difference| {
+                Some(number(&difference.own)? / number(&difference.normal)?)
+            });
             share = share.or(match sign {
                 Sign::Less(_) => of_normal,
                 _ => reading.share,
@@ -370,7 +380,7 @@ impl Assessment {
         let held: Vec<(Sign, String)> = held.collect();
         let is_readable = |sign: &Sign| match sign {
             Sign::Wrong(code) | Sign::Bad(code) => {
-                find(case.own, code).is_some_and(|of| of.state >= Severity::Good)
+                find(case.own, code).is_some_and(|reading| reading.state >= Severity::Good)
             }
             Sign::Differs(code) | Sign::Less(code) | Sign::More(code, _) => {
                 find(case.own, code).is_some() && normals.contains_key(code)
@@ -391,13 +401,13 @@ impl Assessment {
             contradicted: Vec::new(),
         };
         for (column, cell) in cause.cells {
-            let Some(of) = comparisons.iter().find(|comparison| comparison.column == *column)
+            let Some(measured) = comparisons.iter().find(|comparison| comparison.column == *column)
             else {
                 continue;
             };
-            match holds(*cell, of, share) {
-                Some(true) => found.matched.push((*of, *cell)),
-                Some(false) => found.contradicted.push((*of, *cell)),
+            match holds(*cell, measured, share) {
+                Some(true) => found.matched.push((*measured, *cell)),
+                Some(false) => found.contradicted.push((*measured, *cell)),
                 None => {}
             }
         }
@@ -450,7 +460,8 @@ impl Assessment {
         let is_share = |cell: &Cell| matches!(cell, Cell::CertainlyAsSign | Cell::Certainly(..));
         let has_share = self.matched.iter().any(|(_, cell)| is_share(cell));
         let mut contradicted = self.contradicted.iter();
-        has_share && contradicted.all(|(of, cell)| !of.of_bandwidth && cell.is_same())
+        has_share
+            && contradicted.all(|(comparison, cell)| !comparison.of_bandwidth && cell.is_same())
     }
 
     /// Returns whether the tests show what the cause makes slow: all decisive cells hold, and
@@ -498,11 +509,11 @@ impl Assessment {
     /// Returns whether files or tests exclude the cause: only a test that would have shown it can.
     fn is_excluded(&self) -> bool {
         let mut contradicted = self.contradicted.iter();
-        let is_shown_not = |(of, cell): &(Comparison, Cell)| match of.outcome {
+        let is_shown_not = |(comparison, cell): &(Comparison, Cell)| match comparison.outcome {
             // It would have been slow.
             Compared::Same => !cell.is_same(),
             // It would have been fast in the other way.
-            Compared::Slower => cell.is_same() && of.column.repeats().is_some(),
+            Compared::Slower => cell.is_same() && comparison.column.repeats().is_some(),
             Compared::Unclear => false,
         };
         self.signs.is_empty() && (self.is_readable || contradicted.any(is_shown_not))
@@ -511,19 +522,23 @@ impl Assessment {
     /// Returns the columns that are slow because of it.
     fn slows(&self) -> Vec<Column> {
         let slow = self.matched.iter().filter(|(_, cell)| !cell.is_same());
-        slow.map(|(of, _)| of.column).collect()
+        slow.map(|(comparison, _)| comparison.column).collect()
     }
 
     /// Leaves out what contradicts it in columns that a certain cause makes slow.
     fn leave_out_slow(&mut self, explained: &[Column]) {
-        self.contradicted.retain(|(of, _)| !explained.contains(&of.column));
+        self.contradicted.retain(|(comparison, _)| !explained.contains(&comparison.column));
     }
 
     fn why(&self, confidence: Confidence) -> Why {
         let signs = self.signs.iter().filter_map(|(sign, text)| Some(item(sign.code()?, text)));
-        let matched = self.matched.iter().map(|(of, cell)| evidence(of, Some((*cell, false))));
+        let matched = self
+            .matched
+            .iter()
+            .map(|(comparison, cell)| evidence(comparison, Some((*cell, false))));
         let contradicted = self.contradicted.iter();
-        let contradicted = contradicted.map(|(of, cell)| evidence(of, Some((*cell, true))));
+        let contradicted =
+            contradicted.map(|(comparison, cell)| evidence(comparison, Some((*cell, true))));
         Why {
             cause: Some(self.cause.id.into()),
             confidence,
@@ -540,7 +555,7 @@ impl Assessment {
 fn cures(column: Column, comparisons: &[Comparison]) -> bool {
     let outcome =
         |column: Column| comparisons.iter().find(|own| own.column == column).map(|own| own.outcome);
-    let slow = Column::ALL.into_iter().find(|of| column.repeats() == Some(*of));
+    let slow = Column::ALL.into_iter().find(|candidate| column.repeats() == Some(*candidate));
     outcome(column) == Some(Compared::Same) && slow.and_then(outcome) == Some(Compared::Slower)
 }
 
@@ -599,14 +614,14 @@ fn evidence(comparison: &Comparison, expected: Option<(Cell, bool)>) -> Observat
 }
 
 /// Returns a difference from most good NICs, in words.
-pub fn difference_text(of: &Difference) -> String {
+pub fn difference_text(difference: &Difference) -> String {
     format!(
         "{} {}, {} of {} others {}",
-        of.name,
-        of.own,
-        of.with_normal,
-        of.of,
-        majority::common_text(&of.attribute, &of.normal)
+        difference.name,
+        difference.own,
+        difference.with_normal,
+        difference.of,
+        majority::common_text(&difference.attribute, &difference.normal)
     )
 }
 

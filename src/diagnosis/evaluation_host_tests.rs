@@ -23,8 +23,9 @@ fn names(found: &Diagnosis, id: &str, how: Confidence) -> bool {
 #[test]
 fn slow_pcie_link_is_the_cause() {
     let mut slow = with("pcie-speed", "8.0 GT/s", Severity::Bad);
-    slow.iter_mut()
-        .for_each(|of| of.share = of.share.or((of.state == Severity::Bad).then_some(0.5)));
+    slow.iter_mut().for_each(|reading| {
+        reading.share = reading.share.or((reading.state == Severity::Bad).then_some(0.5))
+    });
     let because = [named("pcie-slow", Confidence::Because)];
     assert_eq!(found(&slow, &measured(&bandwidths(0.55))), because);
 }
@@ -48,14 +49,14 @@ fn what_makes_nothing_slow_only_differs() {
 #[test]
 fn idle_states_that_differ_make_pauses_long() {
     let slow = [(TestCode::S, 0.5), (TestCode::L5, 30.0)];
-    let of = |own, others| beside("idle-states", own, others, &slow);
-    let found = of("133 us (C6)", "2 us (C1)");
+    let diagnosis = |own, others| beside("idle-states", own, others, &slow);
+    let found = diagnosis("133 us (C6)", "2 us (C1)");
     assert_eq!(causes(&found), [(Some("cpu-sleep"), Confidence::Because)]);
     // Less deeply than good NICs, by another name, and not deeply at all.
     for (own, others) in
         [("2 us (C1)", "133 us (C6)"), ("133 us (C6S)", "133 us (C6)"), ("9 us (C1E)", "2 us (C1)")]
     {
-        let found = of(own, others);
+        let found = diagnosis(own, others);
         assert!(!names(&found, "cpu-sleep", Confidence::Because), "{own}");
     }
 }
@@ -63,16 +64,16 @@ fn idle_states_that_differ_make_pauses_long() {
 /// Vector 12.
 #[test]
 fn less_memory_with_less_bandwidth_is_the_cause() {
-    let of = |copies: f64| {
+    let confidence = |copies: f64| {
         let slow = [bandwidths(0.7).as_slice(), &[(TestCode::M, copies)]].concat();
         let found = beside("memory-size", "448.0 GiB", "512.0 GiB", &slow);
         let mut known = causes(&found).into_iter();
         known.find_map(|(id, how)| (id == Some("memory-bw")).then_some(how))
     };
-    assert_eq!(of(0.6), Some(Confidence::Because));
+    assert_eq!(confidence(0.6), Some(Confidence::Because));
     // Copies neither slower nor as fast.
-    assert_eq!(of(0.9), Some(Confidence::Because));
-    assert_eq!(of(1.0), Some(Confidence::AlsoFound));
+    assert_eq!(confidence(0.9), Some(Confidence::Because));
+    assert_eq!(confidence(1.0), Some(Confidence::AlsoFound));
 }
 
 /// Slow copies of memory are no limit of PCIe.

@@ -37,7 +37,7 @@ const BANDWIDTHS: [TestCode; 7] =
 /// Returns the figures of a NIC that is healthy but for these tests, whose figures have these
 /// factors. Memory is copied only with a factor.
 fn measured(factors: &[(TestCode, f64)]) -> Measured {
-    let of = |(code, of_bandwidth, value): (TestCode, bool, f64)| {
+    let value_for = |(code, of_bandwidth, value): (TestCode, bool, f64)| {
         let factor = factors.iter().find(|(own, _)| *own == code);
         let own = value * factor.map_or(1.0, |(_, factor)| *factor);
         let figures = Figures {
@@ -52,7 +52,7 @@ fn measured(factors: &[(TestCode, f64)]) -> Measured {
     };
     let is_measured = |code| code != TestCode::M || factors.iter().any(|(own, _)| *own == code);
     let all = HEALTHY.into_iter().filter(|(code, ..)| is_measured(*code));
-    all.map(of).collect()
+    all.map(value_for).collect()
 }
 
 /// Returns a 99th percentile that is this much beyond a median.
@@ -86,7 +86,7 @@ fn healthy() -> Readings {
 /// Returns the items of a NIC that is healthy but for this one.
 fn with(code: &str, value: &str, state: Severity) -> Readings {
     let mut all = healthy();
-    all.retain(|of| of.code != code);
+    all.retain(|reading| reading.code != code);
     all.push(reading(code, value, state));
     all
 }
@@ -98,7 +98,7 @@ fn diagnosis(own: &Readings, measured: &Measured) -> Diagnosis {
 
 fn causes(found: &Diagnosis) -> Vec<(Option<&str>, Confidence)> {
     let whys = found.whys.iter();
-    whys.map(|of| (of.cause.as_deref(), of.confidence)).collect()
+    whys.map(|why| (why.cause.as_deref(), why.confidence)).collect()
 }
 
 fn found(own: &Readings, measured: &Measured) -> Vec<(Option<String>, Confidence)> {
@@ -179,18 +179,18 @@ fn narrow_link_is_cause_only_if_bandwidth_is_low() {
 fn what_many_good_nics_have_proves_nothing() {
     let busy = with("governor", "powersave", Severity::Suspect);
     let slow = measured(&[(TestCode::S, 0.5), (TestCode::L1, 2.0), (TestCode::L2, 1.78)]);
-    let of = |others: &[Readings], has_good_controls| {
+    let value_for = |others: &[Readings], has_good_controls| {
         let found =
             evaluate(Case { own: &busy, others, measured: &slow, fails: false, has_good_controls });
         (found.whys[0].cause.clone(), found.whys[0].confidence)
     };
     let mut others = vec![healthy(); 7];
-    assert_eq!(of(&others, true), named("cpu-slow", Confidence::Because));
+    assert_eq!(value_for(&others, true), named("cpu-slow", Confidence::Because));
     // Beside NICs that may be slow themselves, nothing is certain.
-    assert_eq!(of(&others, false), named("cpu-slow", Confidence::Probably));
+    assert_eq!(value_for(&others, false), named("cpu-slow", Confidence::Probably));
     others[0] = busy.clone();
     others[1] = busy.clone();
-    assert_ne!(of(&others, true).1, Confidence::Because);
+    assert_ne!(value_for(&others, true).1, Confidence::Because);
 }
 
 /// A bandwidth of a third is not because of half of the lanes.
@@ -220,11 +220,11 @@ fn files_exclude_only_what_they_show_completely() {
     let slow = measured(&bandwidths(0.55));
     let is_excluded = |own: &Readings, id: &str| {
         let found = diagnosis(own, &slow);
-        found.excluded.iter().any(|of| of == id)
+        found.excluded.iter().any(|text| text == id)
     };
     assert!(is_excluded(&healthy(), "pcie-slot"));
     let mut without_speed = healthy();
-    without_speed.retain(|of| of.code != "pcie-speed");
+    without_speed.retain(|reading| reading.code != "pcie-speed");
     assert!(!is_excluded(&without_speed, "pcie-slot"));
     // CPUs may be slow with a good governor as well.
     let governor = with("governor", "performance", Severity::Good);
@@ -382,7 +382,7 @@ fn state_of_nic_explains_failures_without_traffic() {
         ("parked-peers", Severity::Suspect, probably),
     ] {
         let off = with(code, "off", state);
-        let of = |fails| {
+        let confidences = |fails| {
             let others = vec![healthy(); 7];
             let measured = Measured::new();
             let own = &off;
@@ -396,8 +396,8 @@ fn state_of_nic_explains_failures_without_traffic() {
             });
             found.whys.iter().map(|why| why.confidence).collect::<Vec<_>>()
         };
-        assert_eq!(of(true), [expected], "{code}");
-        assert_eq!(of(false), [Confidence::Unknown, Confidence::AlsoFound]);
+        assert_eq!(confidences(true), [expected], "{code}");
+        assert_eq!(confidences(false), [Confidence::Unknown, Confidence::AlsoFound]);
     }
 }
 
@@ -544,14 +544,14 @@ fn slow_translation(huge_pages: Option<f64>) -> Measured {
 }
 
 fn is_excluded(found: &Diagnosis, id: &str) -> bool {
-    found.excluded.iter().any(|of| of == id)
+    found.excluded.iter().any(|text| text == id)
 }
 
 /// Vector 11, beside slow small operations and without huge pages.
 #[test]
 fn only_huge_pages_tell_page_size_from_translation() {
     let mut unread = healthy();
-    unread.retain(|of| of.code != "iommu");
+    unread.retain(|reading| reading.code != "iommu");
     let because = [named("hugepages", Confidence::Because)];
     for own in [&healthy(), &unread] {
         assert_eq!(found(own, &slow_translation(Some(1.0))), because);
@@ -573,7 +573,7 @@ fn only_huge_pages_tell_page_size_from_translation() {
 #[test]
 fn slowness_of_another_cause_excludes_nothing() {
     let mut unread = healthy();
-    unread.retain(|of| !of.code.starts_with("fec"));
+    unread.retain(|reading| !reading.code.starts_with("fec"));
     let mut slow = bandwidths(0.2);
     slow.push((TestCode::L1, 3.0));
     let found = diagnosis(&unread, &measured(&slow));
@@ -605,7 +605,7 @@ fn names_two_certain_causes() {
 #[test]
 fn names_two_causes_that_explain_different_tests() {
     let mut both = with("pcie-width", "x8", Severity::Bad);
-    both.retain(|of| of.code != "numa");
+    both.retain(|reading| reading.code != "numa");
     both.push(reading("numa", "far", Severity::Suspect));
     let mut factors = bandwidths(0.55);
     factors.extend([(TestCode::L5, 30.0)]);
@@ -619,7 +619,7 @@ fn names_two_causes_that_explain_different_tests() {
 fn tests_that_contradict_evidence_are_doubtful() {
     let narrow = with("pcie-width", "x8", Severity::Bad);
     let others = vec![healthy(); 7];
-    let of = |own: &Readings, factors: &[(TestCode, f64)]| {
+    let codes = |own: &Readings, factors: &[(TestCode, f64)]| {
         doubtful(Case {
             own,
             others: &others,
@@ -629,18 +629,18 @@ fn tests_that_contradict_evidence_are_doubtful() {
         })
     };
     let mut factors = bandwidths(0.55);
-    assert_eq!(of(&narrow, &factors), []);
+    assert_eq!(codes(&narrow, &factors), []);
     factors.retain(|(code, _)| *code != TestCode::B5);
-    assert_eq!(of(&narrow, &factors), [TestCode::B5]);
+    assert_eq!(codes(&narrow, &factors), [TestCode::B5]);
     // Nothing proves a cause that they could contradict.
-    assert_eq!(of(&healthy(), &factors), []);
+    assert_eq!(codes(&healthy(), &factors), []);
 }
 
 #[test]
 fn figures_that_vary_prove_nothing() {
     let narrow = with("pcie-width", "x8", Severity::Bad);
     let mut varies = measured(&bandwidths(0.4));
-    for figures in varies.values_mut().filter(|of| of.of_bandwidth) {
+    for figures in varies.values_mut().filter(|figures| figures.of_bandwidth) {
         figures.own.push(0.8 * figures.others[0]);
     }
     assert_eq!(found(&narrow, &varies), [named("pcie-narrow", Confidence::Probably)]);

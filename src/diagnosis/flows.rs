@@ -118,15 +118,15 @@ mod tests {
 
     #[test]
     fn heaps_are_apart_and_have_two_flows_each() {
-        let of = |rates: &[f64]| heaps(rates).map(|(slow, fast)| (slow.len(), fast.len()));
-        assert_eq!(of(&[25.0, 10.0, 24.0, 10.1, 25.2]), Some((2, 3)));
-        assert_eq!(of(&[25.0, 16.5, 24.9, 16.4]), Some((2, 2)));
-        assert_eq!(of(&[25.0, 16.7, 25.1, 16.8]), None);
+        let pair = |rates: &[f64]| heaps(rates).map(|(slow, fast)| (slow.len(), fast.len()));
+        assert_eq!(pair(&[25.0, 10.0, 24.0, 10.1, 25.2]), Some((2, 3)));
+        assert_eq!(pair(&[25.0, 16.5, 24.9, 16.4]), Some((2, 2)));
+        assert_eq!(pair(&[25.0, 16.7, 25.1, 16.8]), None);
         // One slow flow is no heap, and what lies between fills the gap.
-        assert_eq!(of(&[25.0, 5.0, 24.0, 25.2]), None);
-        assert_eq!(of(&[25.0, 5.0, 24.0, 25.2, 24.5, 5.1]), Some((2, 4)));
-        assert_eq!(of(&[25.0, 24.0, 18.0, 13.0, 10.0, 10.1]), None);
-        assert_eq!([of(&[]), of(&[1.0]), of(&[1.0, 9.0, 9.0])], [None; 3]);
+        assert_eq!(pair(&[25.0, 5.0, 24.0, 25.2]), None);
+        assert_eq!(pair(&[25.0, 5.0, 24.0, 25.2, 24.5, 5.1]), Some((2, 4)));
+        assert_eq!(pair(&[25.0, 24.0, 18.0, 13.0, 10.0, 10.1]), None);
+        assert_eq!([pair(&[]), pair(&[1.0]), pair(&[1.0, 9.0, 9.0])], [None; 3]);
     }
 
     #[test]
@@ -152,15 +152,15 @@ mod tests {
 
     #[test]
     fn slow_nics_are_no_links() {
-        let of = |is_slow: &dyn Fn(u32, u32) -> bool| {
+        let severity = |is_slow: &dyn Fn(u32, u32) -> bool| {
             let rate = |_, initiator, target| {
                 if is_slow(initiator, target) { 10.0 } else { 25.0 }
             };
             state(&flows(rate))
         };
-        assert_eq!(of(&|initiator, _| initiator == 2), None);
-        assert_eq!(of(&|_, target| target == 1), None);
-        assert_eq!(of(&|initiator, target| initiator == 2 || target == 1), None);
+        assert_eq!(severity(&|initiator, _| initiator == 2), None);
+        assert_eq!(severity(&|_, target| target == 1), None);
+        assert_eq!(severity(&|initiator, target| initiator == 2 || target == 1), None);
     }
 
     #[test]

@@ -45,8 +45,9 @@ pub struct Difference {
 
 /// Returns the items that good NICs agree about: their normal values.
 pub fn normals<'a>(others: &'a [Readings]) -> BTreeMap<&'a str, &'a str> {
-    let codes = others.iter().flatten().filter(|of| of.is_attribute);
-    let codes: std::collections::BTreeSet<&str> = codes.map(|of| of.code.as_str()).collect();
+    let codes = others.iter().flatten().filter(|reading| reading.is_attribute);
+    let codes: std::collections::BTreeSet<&str> =
+        codes.map(|reading| reading.code.as_str()).collect();
     let normal = |code: &'a str| {
         let values = values(others, code);
         let (value, count) = most(code, &values)?;
@@ -63,7 +64,7 @@ pub fn differences(own: &Readings, others: &[Readings]) -> Vec<Difference> {
         let reading = find(own, code)?;
         let value = reading.value.as_deref()?;
         let values = values(others, code);
-        let count = |of: &str| count(code, of, &values);
+        let count = |name: &str| count(code, name, &values);
         let share = count(value) as f64 / values.len() as f64;
         (!is_same(code, value, normal) && share <= COMMON).then(|| Difference {
             attribute: code.to_owned(),
@@ -81,14 +82,15 @@ pub fn differences(own: &Readings, others: &[Readings]) -> Vec<Difference> {
 /// Returns whether many good NICs have the item with this code in the same state or a worse one.
 pub fn is_common(code: &str, state: Severity, others: &[Readings]) -> bool {
     let least = state.max(Severity::Suspect);
-    let has = |own: &&Readings| own.iter().any(|of| of.code == code && of.state >= least);
+    let has =
+        |own: &&Readings| own.iter().any(|reading| reading.code == code && reading.state >= least);
     others.iter().filter(has).count() as f64 > COMMON * others.len() as f64
 }
 
 /// Returns the values of the item with this code.
 pub(crate) fn values<'a>(others: &'a [Readings], code: &str) -> Vec<&'a str> {
     let found = others.iter().filter_map(|own| find(own, code));
-    found.filter_map(|of| of.value.as_deref()).collect()
+    found.filter_map(|reading| reading.value.as_deref()).collect()
 }
 
 /// Returns the most frequent value, and how many have it.
@@ -106,13 +108,13 @@ pub(crate) fn count(code: &str, value: &str, values: &[&str]) -> usize {
 /// Returns the text of a value that several NICs or nodes have. Close values are one value, so the
 /// text begins with "about".
 pub fn common_text(code: &str, value: &str) -> String {
-    let is_close = CLOSE.iter().any(|(of, _)| *of == code);
+    let is_close = CLOSE.iter().any(|(name, _)| *name == code);
     format!("{}{value}", if is_close { "about " } else { "" })
 }
 
 /// Returns whether two values of the item with this code are the same.
 pub fn is_same(code: &str, one: &str, other: &str) -> bool {
-    let close = CLOSE.iter().find(|(of, _)| *of == code);
+    let close = CLOSE.iter().find(|(name, _)| *name == code);
     match (close, number(one), number(other)) {
         (Some((_, part)), Some(one), Some(other)) => (one - other).abs() < part * one.max(other),
         _ => one == other,
@@ -137,7 +139,7 @@ mod tests {
     fn differs(others: &[&str]) -> Option<bool> {
         let others: Vec<Readings> = others.iter().map(|value| readings(value)).collect();
         let found = differences(&readings("1.5"), &others);
-        found.first().map(|of| of.supports)
+        found.first().map(|difference| difference.supports)
     }
 
     #[test]

@@ -84,7 +84,7 @@ pub const NEXT_STEPS: &[NextStep] = &[
 pub fn next_step(comparisons: &[Comparison]) -> Option<&'static NextStep> {
     let outcome = |column: Column| {
         let mut all = comparisons.iter();
-        all.find(|of| of.column == column).map(|of| of.outcome)
+        all.find(|comparison| comparison.column == column).map(|comparison| comparison.outcome)
     };
     let is = |expected: Compared| move |column: &Column| outcome(*column) == Some(expected);
     let mut steps = NEXT_STEPS.iter();

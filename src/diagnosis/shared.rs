@@ -66,9 +66,9 @@ pub fn shared_values<Part: Copy>(
             if with < FEWEST || !is_rare || chance >= CHANCE {
                 continue;
             }
-            let has_it = |of: &&(Part, _, &str)| count(code, value, &[of.2]) > 0;
+            let has_it = |entry: &&(Part, _, &str)| count(code, value, &[entry.2]) > 0;
             found.push(SharedValue {
-                culprits: with_item.iter().filter(has_it).map(|of| of.0).collect(),
+                culprits: with_item.iter().filter(has_it).map(|with_item| with_item.0).collect(),
                 of_culprits: own.len(),
                 attribute: code.to_owned(),
                 name: reading.name.clone(),
@@ -86,12 +86,12 @@ pub fn shared_values<Part: Copy>(
 /// Returns the p-value of Fisher's exact test, one-sided: the probability that at least `with[0]`
 /// of the `with[0] + with[1]` NICs with a value are among the `of[0]` culprits, if the value is
 /// unrelated to the verdict. `of[1]` is the number of good NICs.
-fn chance(with: [usize; 2], of: [usize; 2]) -> f64 {
+fn chance(with: [usize; 2], counts: [usize; 2]) -> f64 {
     let all_with = with[0] + with[1];
-    let without = of[0] + of[1] - all_with;
-    let most = all_with.min(of[0]);
-    let ways = |first: usize| ln_choices(all_with, first) + ln_choices(without, of[0] - first);
-    let all = ln_choices(of[0] + of[1], of[0]);
+    let without = counts[0] + counts[1] - all_with;
+    let most = all_with.min(counts[0]);
+    let ways = |first: usize| ln_choices(all_with, first) + ln_choices(without, counts[0] - first);
+    let all = ln_choices(counts[0] + counts[1], counts[0]);
     let sum: f64 = (with[0]..=most).map(|first| (ways(first) - all).exp()).sum();
     sum.min(1.0)
 }
@@ -121,7 +121,7 @@ mod tests {
             culprits.iter().map(|culprit| readings(culprit)).enumerate().collect();
         let others: Vec<_> = others.iter().map(|other| readings(other)).collect();
         let found = shared_values(&culprits, &others).into_iter();
-        let shown = found.map(|of| (of.culprits, of.others, of.value));
+        let shown = found.map(|value| (value.culprits, value.others, value.value));
         shown.collect()
     }
 
@@ -162,7 +162,7 @@ mod tests {
         let mut culprits = ["1.8"; 20];
         culprits[..3].fill("1.9");
         assert_eq!(of(&culprits, &["1.8"; 5]), []);
-        let few: Vec<_> = culprits[..4].iter().map(|of| (0, readings(of))).collect();
+        let few: Vec<_> = culprits[..4].iter().map(|culprit| (0, readings(culprit))).collect();
         let found = shared_values(&few, &vec![readings("1.8"); 8]);
         assert_eq!(found.len(), 1);
         assert_eq!((found[0].culprits.len(), found[0].of_culprits), (3, 4));
@@ -177,7 +177,7 @@ mod tests {
 
     #[test]
     fn chance_is_the_tail_of_the_hypergeometric_distribution() {
-        for (with, of, expected) in [
+        for (with, counts, expected) in [
             ([3, 0], [3, 5], 1.0 / 56.0),
             ([3, 0], [20, 5], 1140.0 / 2300.0),
             // The lady tasting tea: 3 of 4 right by chance.
@@ -185,7 +185,7 @@ mod tests {
             ([0, 3], [4, 4], 1.0),
             ([4, 4], [4, 4], 1.0),
         ] {
-            let chance = chance(with, of);
+            let chance = chance(with, counts);
             assert!((chance - expected).abs() < 1e-12, "{with:?} {chance}");
         }
         // A site's 24 failures of 30 runs with a cabinet, and none of 43 without.

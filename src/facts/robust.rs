@@ -89,7 +89,7 @@ pub fn spread(values: &[f64], centre: f64, median: Median) -> f64 {
 /// distance if more than half of the values are equal to the centre.
 pub fn sigma(values: &[f64], centre: f64) -> f64 {
     let distances = distances(values, centre);
-    let [of_median, of_mean] = [median, mean].map(|of| of(&distances).unwrap_or(0.0));
+    let [of_median, of_mean] = [median, mean].map(|statistic| statistic(&distances).unwrap_or(0.0));
     sigma_of_distances(centre, of_median, of_mean)
 }
 
@@ -125,11 +125,11 @@ mod tests {
     #[test]
     fn medians_differ_in_even_numbers_of_values_only() {
         let medians: [Median; 3] = [lower_median, median, upper_median];
-        let of = |values: &[f64]| medians.map(|median| median(values));
-        assert_eq!(of(&[]), [None; 3]);
-        assert_eq!(of(&[7.0, 1.0, 5.0]), [Some(5.0); 3]);
-        assert_eq!(of(&[4.0, 1.0, 3.0, 2.0]), [Some(2.0), Some(2.5), Some(3.0)]);
-        assert_eq!(of(&[f64::INFINITY; 2]), [Some(f64::INFINITY); 3]);
+        let values_for = |values: &[f64]| medians.map(|median| median(values));
+        assert_eq!(values_for(&[]), [None; 3]);
+        assert_eq!(values_for(&[7.0, 1.0, 5.0]), [Some(5.0); 3]);
+        assert_eq!(values_for(&[4.0, 1.0, 3.0, 2.0]), [Some(2.0), Some(2.5), Some(3.0)]);
+        assert_eq!(values_for(&[f64::INFINITY; 2]), [Some(f64::INFINITY); 3]);
     }
 
     #[test]
@@ -162,7 +162,8 @@ mod tests {
         let values = [95.0, 90.0, 1e6, 100.0, 105.0];
         assert_eq!(spread(&values, 100.0, lower_median), 1.4826 * 5.0);
         let two = [1.0, 3.0];
-        let spreads = [lower_median, median, upper_median].map(|of| spread(&two, 1.0, of));
+        let spreads =
+            [lower_median, median, upper_median].map(|statistic| spread(&two, 1.0, statistic));
         assert_eq!(spreads, [0.0, 1.4826, 1.4826 * 2.0]);
         assert_eq!(spread(&[], 1.0, median), 0.0);
     }

@@ -34,9 +34,10 @@ impl CpuShare {
             let times = fs::read_to_string(files.join("schedstat")).ok()?;
             Self::parse(&times).filter(|_| is_named)
         };
-        threads
-            .filter_map(share)
-            .reduce(|sum, of| Self { ran: sum.ran + of.ran, waited: sum.waited + of.waited })
+        threads.filter_map(share).reduce(|sum, share| Self {
+            ran: sum.ran + share.ran,
+            waited: sum.waited + share.waited,
+        })
     }
 
     fn parse(text: &str) -> Option<Self> {

@@ -175,12 +175,12 @@ mod tests {
 
     #[test]
     fn spread_is_that_of_the_path() {
-        let of = |samples: std::ops::Range<u64>| Distribution::of(samples.collect());
+        let distribution = |samples: std::ops::Range<u64>| Distribution::of(samples.collect());
         let error = OwnError {
-            clock: of(10..12),
-            issue: of(40..400),
-            poll: of(20..300),
-            path: of(60..160),
+            clock: distribution(10..12),
+            issue: distribution(40..400),
+            poll: distribution(20..300),
+            path: distribution(60..160),
             granularity_ns: 1,
         };
         assert_eq!(error.spread_ns(), 98);

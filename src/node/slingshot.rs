@@ -222,11 +222,11 @@ fn list<T>(
     text: &str,
     item: impl Fn(&str) -> Result<T, String>,
 ) -> Result<Vec<T>, String> {
-    let of = |part: &str| {
+    let items = |part: &str| {
         let part = part.trim();
         item(part).map_err(|allowed| format!("{name}={text}: '{part}': {allowed}"))
     };
-    text.split(',').map(of).collect()
+    text.split(',').map(items).collect()
 }
 
 /// Reads the number of a service. Flux prints -1 where a NIC has none.

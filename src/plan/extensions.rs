@@ -87,50 +87,52 @@ pub struct Extension {
 pub static EXTENSIONS: &[Extension] = &[
     Extension {
         name: "threads",
-        value: |of| number(of.threads),
-        set: |of, value| value.parse().map(|threads| of.threads = threads).ok(),
+        value: |extensions| number(extensions.threads),
+        set: |extensions, value| value.parse().map(|threads| extensions.threads = threads).ok(),
     },
     Extension {
         name: "pairs",
-        value: |of| number(of.pairs),
-        set: |of, value| value.parse().map(|pairs| of.pairs = pairs).ok(),
+        value: |extensions| number(extensions.pairs),
+        set: |extensions, value| value.parse().map(|pairs| extensions.pairs = pairs).ok(),
     },
     Extension {
         name: "reverse",
-        value: |of| switch(of.reverse),
-        set: |of, value| value.is_empty().then(|| of.reverse = true),
+        value: |extensions| switch(extensions.reverse),
+        set: |extensions, value| value.is_empty().then(|| extensions.reverse = true),
     },
     Extension {
         name: "both-ends",
-        value: |of| switch(of.both_ends),
-        set: |of, value| value.is_empty().then(|| of.both_ends = true),
+        value: |extensions| switch(extensions.both_ends),
+        set: |extensions, value| value.is_empty().then(|| extensions.both_ends = true),
     },
     Extension {
         name: "verify",
-        value: |of| switch(of.verify),
-        set: |of, value| value.is_empty().then(|| of.verify = true),
+        value: |extensions| switch(extensions.verify),
+        set: |extensions, value| value.is_empty().then(|| extensions.verify = true),
     },
     Extension {
         name: "rate",
-        value: |of| of.rate.map(Rate::word),
-        set: |of, value| value.parse().map(|rate| of.rate = Some(rate)).ok(),
+        value: |extensions| extensions.rate.map(Rate::word),
+        set: |extensions, value| value.parse().map(|rate| extensions.rate = Some(rate)).ok(),
     },
     Extension {
         name: "duration",
-        value: |of| of.duration.map(time_text),
-        set: |of, value| time(value, DURATIONS).map(|time| of.duration = Some(time)).ok(),
+        value: |extensions| extensions.duration.map(time_text),
+        set: |extensions, value| {
+            time(value, DURATIONS).map(|time| extensions.duration = Some(time)).ok()
+        },
     },
     Extension {
         name: "until-stopped",
-        value: |of| switch(of.until_stopped),
-        set: |of, value| value.is_empty().then(|| of.until_stopped = true),
+        value: |extensions| switch(extensions.until_stopped),
+        set: |extensions, value| value.is_empty().then(|| extensions.until_stopped = true),
     },
     Extension {
         name: "counters",
-        value: |of| of.counters.map(|preset| preset.to_string()),
-        set: |of, value| {
+        value: |extensions| extensions.counters.map(|preset| preset.to_string()),
+        set: |extensions, value| {
             let preset = value.parse().map(Some);
-            preset.map(|preset| of.counters = preset).ok()
+            preset.map(|preset| extensions.counters = preset).ok()
         },
     },
 ];

@@ -205,7 +205,7 @@ impl Plan {
                 (run, outputs, Vec::new())
             }
         };
-        ineffective.retain(|of| !ignored.contains(&of.option));
+        ineffective.retain(|ineffective| !ignored.contains(&ineffective.option));
         Ok(Self {
             tool,
             program,

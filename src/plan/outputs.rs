@@ -157,11 +157,11 @@ mod tests {
         ] {
             let tool = tool(name);
             let checked = |text| {
-                let of = Outputs {
+                let outputs = Outputs {
                     expectations: expect::parse(text, tool.measures_bandwidth()).unwrap(),
                     ..Outputs::default()
                 };
-                of.checked(tool, &tool.defaults)
+                outputs.checked(tool, &tool.defaults)
             };
             assert!(checked(right).is_ok());
             let message = checked(wrong).unwrap_err();
@@ -175,9 +175,9 @@ mod tests {
         let tool = tool("write-lat");
         let run = RunOptions { min_size: 4, max_size: 16, ..tool.defaults };
         let checked = |text| {
-            let of =
+            let outputs =
                 Outputs { expectations: expect::parse(text, false).unwrap(), ..Outputs::default() };
-            of.checked(tool, &run)
+            outputs.checked(tool, &run)
         };
         assert!(checked("4:p50<2us,16:p50<2us").is_ok());
         let message = checked("4:p50<2us,12:p50<2us").unwrap_err();

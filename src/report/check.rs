@@ -161,11 +161,11 @@ impl Check {
         host: Vec<Finding>,
         examined: Vec<Examined>,
     ) -> Self {
-        let devices = examined.into_iter().map(|of| DeviceResult {
-            name: of.device.to_string(),
-            is_software: of.is_software,
-            error: of.failure.as_ref().map(Problem::from),
-            items: of.findings.into_iter().map(ItemResult::from).collect(),
+        let devices = examined.into_iter().map(|examined| DeviceResult {
+            name: examined.device.to_string(),
+            is_software: examined.is_software,
+            error: examined.failure.as_ref().map(Problem::from),
+            items: examined.findings.into_iter().map(ItemResult::from).collect(),
         });
         let mut check = Self {
             schema_version: SCHEMA_VERSION,

@@ -173,8 +173,10 @@ impl FleetCheck {
                     found.push(other);
                 }
             }
-            found.sort_by_key(|of| (std::cmp::Reverse(of.verdict), importance(&of.code)));
-            let verdict = found.first().map_or(NodeVerdict::Good, |of| of.verdict);
+            found.sort_by_key(|finding| {
+                (std::cmp::Reverse(finding.verdict), importance(&finding.code))
+            });
+            let verdict = found.first().map_or(NodeVerdict::Good, |finding| finding.verdict);
             NodeResult { node: name.clone(), verdict, findings: found }
         });
         let nodes: Vec<NodeResult> = nodes.collect();

@@ -41,21 +41,22 @@ fn majority(out: &mut impl Write, all: &[Majority]) -> io::Result<()> {
         return Ok(());
     }
     let has_several = {
-        let mut generations = all.iter().filter_map(|of| of.generation.as_deref());
+        let mut generations = all.iter().filter_map(|majority| majority.generation.as_deref());
         let first = generations.next();
         generations.any(|other| Some(other) != first)
     };
-    let row = |of: &&Majority| {
-        let generation = of.generation.as_ref().filter(|_| has_several);
-        let generation = generation.map_or(String::new(), |of| format!(", {of}"));
+    let row = |majority: &&Majority| {
+        let generation = majority.generation.as_ref().filter(|_| has_several);
+        let generation = generation.map_or(String::new(), |generation| format!(", {generation}"));
         vec![
-            format!("{}{generation}", of.item),
-            of.value
+            format!("{}{generation}", majority.item),
+            majority
+                .value
                 .as_ref()
-                .map_or_else(|| "no majority".into(), |value| common_text(&of.code, value)),
-            match of.value {
-                Some(_) => format!("{} of {} {}", of.count, of.of, of.unit),
-                None => format!("of {} {}", of.of, of.unit),
+                .map_or_else(|| "no majority".into(), |value| common_text(&majority.code, value)),
+            match majority.value {
+                Some(_) => format!("{} of {} {}", majority.count, majority.of, majority.unit),
+                None => format!("of {} {}", majority.of, majority.unit),
             },
         ]
     };

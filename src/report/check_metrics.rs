@@ -160,12 +160,12 @@ pub fn families(check: &Check) -> Vec<Family> {
         ),
         nic_info(check),
     ];
-    families.extend(NUMBERS.map(|of| Family {
-        samples: numbers(check, &of),
-        name: of.name,
-        kind: of.kind,
-        unit: of.unit,
-        help: of.help,
+    families.extend(NUMBERS.map(|family_numbers| Family {
+        samples: numbers(check, &family_numbers),
+        name: family_numbers.name,
+        kind: family_numbers.kind,
+        unit: family_numbers.unit,
+        help: family_numbers.help,
     }));
     families
 }
@@ -242,7 +242,7 @@ mod tests {
 
     #[test]
     fn numbers_are_those_of_items() {
-        for (code, _) in NUMBERS.iter().flat_map(|of| of.items) {
+        for (code, _) in NUMBERS.iter().flat_map(|numbers| numbers.items) {
             assert!(ITEMS.iter().any(|item| item.code == *code), "{code}");
         }
     }

@@ -15,7 +15,7 @@ pub fn write(out: &mut impl Write, check: &Check) -> io::Result<()> {
     first_line(out, check)?;
     for (name, items) in check.blocks() {
         let device = check.devices().iter().find(|device| device.name == name);
-        if items.is_empty() && device.is_none_or(|of| of.error.is_none()) {
+        if items.is_empty() && device.is_none_or(|device| device.error.is_none()) {
             continue;
         }
         let software = match device {
@@ -23,7 +23,7 @@ pub fn write(out: &mut impl Write, check: &Check) -> io::Result<()> {
             _ => "",
         };
         writeln!(out, "\n{name}{software}")?;
-        if let Some(error) = device.and_then(|of| of.error.as_ref()) {
+        if let Some(error) = device.and_then(|device| device.error.as_ref()) {
             writeln!(out, "Not tested: {}", error.message)?;
             if let Some(hint) = &error.hint {
                 writeln!(out, "hint: {hint}")?;
@@ -99,7 +99,7 @@ fn row(item: &ItemResult) -> Vec<String> {
 fn remedies(out: &mut impl Write, check: &Check) -> io::Result<()> {
     let software = |name: &str| {
         let mut devices = check.devices().iter();
-        devices.any(|of| of.name == name && of.is_software)
+        devices.any(|device| device.name == name && device.is_software)
     };
     let mut seen = Vec::new();
     for (name, items) in check.blocks().filter(|(name, _)| !software(name)) {

@@ -85,14 +85,16 @@ pub struct CsvRow<'a> {
 pub static COLUMNS: &[Column] = &[
     Column::fact("tool", |run, _| run.tool.clone()),
     Column::fact("host", |run, _| run.host.name.clone()),
-    Column::fact("device", |run, _| text(run.device.as_ref().map(|of| &of.name))),
-    Column::fact("software_nic", |run, _| text(run.device.as_ref().and_then(|of| of.is_software))),
+    Column::fact("device", |run, _| text(run.device.as_ref().map(|device| &device.name))),
+    Column::fact("software_nic", |run, _| {
+        text(run.device.as_ref().and_then(|device| device.is_software))
+    }),
     Column::fact("started_unix_ms", |run, _| run.started_unix_ms.to_string()),
     Column::fact("status", |run, _| name(run.status)),
-    Column::fact("size_bytes", |_, of| text(Some(of.result.size_bytes).filter(|size| *size > 0))),
-    Column::fact("extent", |_, of| match of.interval {
+    Column::fact("size_bytes", |_, row| text(Some(row.result.size_bytes).filter(|size| *size > 0))),
+    Column::fact("extent", |_, row| match row.interval {
         Some(_) => "interval".into(),
-        None => name(of.result.extent),
+        None => name(row.result.extent),
     }),
     Column::of(Value::Count).csv("count").results("", 10, 0).of_intervals(),
     Column::metric(Metric::Min).csv("min_ns").results("Min[us]", 10, 2).compared(),
@@ -119,8 +121,10 @@ pub static COLUMNS: &[Column] = &[
         .compared()
         .of_intervals(),
     Column::fact("expectations_met", expectations_met),
-    Column::fact("error", |run, _| text(run.error.as_ref().map(|of| &of.message))),
-    Column::fact("hint", |run, _| text(run.error.as_ref().and_then(|of| of.hint.as_ref()))),
+    Column::fact("error", |run, _| text(run.error.as_ref().map(|problem| &problem.message))),
+    Column::fact("hint", |run, _| {
+        text(run.error.as_ref().and_then(|problem| problem.hint.as_ref()))
+    }),
     Column::of(Value::IntervalFact(|interval| interval.start_s)).csv("interval_start_s"),
     Column::of(Value::IntervalFact(|interval| interval.end_s)).csv("interval_end_s"),
 ];

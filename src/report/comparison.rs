@@ -223,7 +223,7 @@ impl<'a> Measured<'a> {
 
     /// Returns the range of the own samples of the runs that have the metric.
     fn own_noise(&self, metric: Metric) -> Option<Noise> {
-        let with_metric = self.0.iter().filter(|of| of.figure(metric).is_some());
+        let with_metric = self.0.iter().filter(|result| result.figure(metric).is_some());
         let mut ranges = with_metric.map(|result| noise::of(result, metric));
         let first = ranges.next()??;
         ranges.try_fold(first, |all, range| Some(all.and(range?)))
@@ -297,8 +297,8 @@ impl Comparison {
 
     /// Returns the sizes with this verdict, for messages: `8, 16 bytes`. `None` without any.
     pub fn sizes_that_are(&self, verdict: Verdict) -> Option<String> {
-        let of = self.sizes.iter().filter(|size| size.verdict == verdict);
-        let sizes: Vec<String> = of.map(|size| size.size_bytes.to_string()).collect();
+        let filter = self.sizes.iter().filter(|size| size.verdict == verdict);
+        let sizes: Vec<String> = filter.map(|size| size.size_bytes.to_string()).collect();
         (!sizes.is_empty()).then(|| format!("{} bytes", sizes.join(", ")))
     }
 

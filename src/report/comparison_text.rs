@@ -157,8 +157,9 @@ fn remarks(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
         Some(_) => writeln!(out, "To decide, measure more runs, or on a machine with less load.")?,
     }
     let is_assumed = comparison.sizes.iter().any(|size| {
-        let deciding = size.metrics.iter().filter(|of| of.metric == metric);
-        let mut figures = deciding.flat_map(|of| of.base.iter().chain(&of.new));
+        let deciding = size.metrics.iter().filter(|comparison| comparison.metric == metric);
+        let mut figures =
+            deciding.flat_map(|comparison| comparison.base.iter().chain(&comparison.new));
         figures.any(|figure| figure.noise_is_assumed)
     });
     if is_assumed {

@@ -45,12 +45,13 @@ impl From<&RunCounters> for Counters {
             PeerCounters::Received(changes) => Some(changes),
             PeerCounters::OneNic | PeerCounters::NotAvailable => None,
         };
-        findings.extend(received.map_or(Vec::new(), |of| findings_of(peer, of, run.packets)));
+        findings
+            .extend(received.map_or(Vec::new(), |changes| findings_of(peer, changes, run.packets)));
         Self {
             set: run.preset.to_string(),
             is_one_nic: matches!(run.peer, PeerCounters::OneNic),
             own: NicCounters::of(run.preset, &run.own),
-            peer: received.map(|of| NicCounters::of(run.preset, of)),
+            peer: received.map(|changes| NicCounters::of(run.preset, changes)),
             findings,
         }
     }
@@ -153,9 +154,9 @@ pub fn write(out: &mut impl Write, side: run_options::Side, counters: &Counters)
     };
     let nics: Vec<Shown> = sides.into_iter().zip(nics).filter_map(shown).collect();
     write_table(out, &counters.set, &nics)?;
-    for of in &nics {
-        let (missing, all) = (of.nic.missing(), of.nic.counters.len());
-        let subject = of.subject();
+    for side in &nics {
+        let (missing, all) = (side.nic.missing(), side.nic.counters.len());
+        let subject = side.subject();
         if missing == all {
             writeln!(out, "Counters of {subject}: not available")?;
         } else if missing > 0 {
@@ -168,10 +169,10 @@ pub fn write(out: &mut impl Write, side: run_options::Side, counters: &Counters)
             "Counters of the server's NIC: not available (the server has not sent them)"
         )?;
     }
-    for of in &nics {
+    for side in &nics {
         let findings = counters.findings.iter();
-        for finding in findings.filter(|finding| finding.side == of.side) {
-            let (subject, text) = (of.subject(), &finding.text);
+        for finding in findings.filter(|finding| finding.side == side.side) {
+            let (subject, text) = (side.subject(), &finding.text);
             let (limit, source) = (&finding.limit, &finding.limit_source);
             writeln!(out, "{subject}: {text} (limit: {limit}; source: {source})")?;
         }

@@ -37,7 +37,7 @@ pub fn document(outcome: &Outcome, with_header: bool) -> Result<Vec<u8>, Failure
     let has_intervals = |options: &Options| options.interval_s.is_some();
     let with_intervals = outcome.options.as_ref().is_some_and(has_intervals);
     let columns = || COLUMNS.iter().filter(|column| column.is_in_csv(with_intervals));
-    let further: &[f64] = outcome.options.as_ref().map_or(&[], |of| &of.percentiles);
+    let further: &[f64] = outcome.options.as_ref().map_or(&[], |options| &options.percentiles);
     if with_header {
         let titles = columns().filter_map(|column| column.csv);
         let titles = titles.chain(RUN_COLUMNS.iter().map(|(title, _)| *title)).map(str::to_owned);

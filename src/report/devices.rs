@@ -438,11 +438,11 @@ fn list(numbers: &[u32]) -> String {
 
 /// Returns the resources as lines of four, each as `in use/limit`.
 fn resources(service: &ServiceEntry) -> Vec<String> {
-    let of = |resource: &Resource| {
+    let text = |resource: &Resource| {
         let in_use = resource.in_use.map_or("n/a".into(), |count| count.to_string());
         let max = resource.max.map_or("-".into(), |max| max.to_string());
         format!("{} {in_use}/{max}", resource.name)
     };
-    let all: Vec<String> = service.resources.iter().map(of).collect();
+    let all: Vec<String> = service.resources.iter().map(text).collect();
     all.chunks(4).map(|four| four.join("  ")).collect()
 }

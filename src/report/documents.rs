@@ -91,7 +91,7 @@ impl Documents {
         for is_stdout in [true, false] {
             let open = |place: &Option<Place>, destination: &mut Option<Destination>| {
                 let place = place.as_ref();
-                if let Some(place) = place.filter(|of| (**of == Place::Stdout) == is_stdout) {
+                if let Some(place) = place.filter(|place| (**place == Place::Stdout) == is_stdout) {
                     *destination = Some(Destination::open(place)?);
                 }
                 Ok::<(), Failure>(())

@@ -186,16 +186,20 @@ pub fn both_ends(
 
 /// Writes what the tool itself adds to a latency, in one line.
 pub fn own_error(out: &mut impl Write, clock: &Clock, error: &MeasurementError) -> io::Result<()> {
-    let of =
-        |name, of: Distribution| format!("{name} {} ({} to {})", of.p50_ns, of.min_ns, of.p99_ns);
+    let text = |name, distribution: Distribution| {
+        format!(
+            "{name} {} ({} to {})",
+            distribution.p50_ns, distribution.min_ns, distribution.p99_ns
+        )
+    };
     let drift = clock.drift_ppm.map(|ppm| format!(", drift {ppm:.1} ppm")).unwrap_or_default();
     writeln!(
         out,
         "Own error in ns, p50 (min to p99): {}, {}, {}, {}; {}{drift}",
-        of("clock", error.clock),
-        of("issue", error.issue),
-        of("poll", error.poll),
-        of("issue and poll", error.path),
+        text("clock", error.clock),
+        text("issue", error.issue),
+        text("poll", error.poll),
+        text("issue and poll", error.path),
         clock.name,
     )
 }
@@ -209,8 +213,8 @@ pub fn verdicts(
 ) -> io::Result<()> {
     let titles = [tool.size_column, "Expected", "Measured", "Verdict"];
     let rows = verdicts.iter().map(|verdict| {
-        let of = |expectation: &&Expectation| expectation.text == verdict.expectation;
-        let metric = expectations.iter().find(of).map(|found| found.metric);
+        let is_match = |expectation: &&Expectation| expectation.text == verdict.expectation;
+        let metric = expectations.iter().find(is_match).map(|found| found.metric);
         vec![
             verdict.size_bytes.to_string(),
             verdict.expectation.clone(),
@@ -290,14 +294,14 @@ mod tests {
     #[test]
     fn prints_rates_that_were_not_reached() {
         let kept = |late, per_second| Kept { starts: 101, late, per_second: Some(per_second) };
-        let of = |size, rate, kept| recorded(size, [2_000]).with_rate(rate, 1, kept);
+        let result = |size, rate, kept| recorded(size, [2_000]).with_rate(rate, 1, kept);
         let (slow, fast) = (Rate::Bytes(4), Rate::Operations(1_000_000));
         let results = [
-            of(8, fast, kept(100, 400_000.0)),
-            of(16, fast, kept(3, 995_000.0)),
-            of(64, fast, kept(0, 980_000.0)),
+            result(8, fast, kept(100, 400_000.0)),
+            result(16, fast, kept(3, 995_000.0)),
+            result(64, fast, kept(0, 980_000.0)),
             recorded(32, [2_000]),
-            of(8, slow, kept(50, 0.4)),
+            result(8, slow, kept(50, 0.4)),
         ];
         let text = written(|out| missed_rates(out, &results));
         let expected = "\
@@ -339,7 +343,7 @@ RDMA Size[B]  Median[us]  95% interval[us]  Samples
 
     #[test]
     fn prints_own_error_in_one_line() {
-        let of = |p50_ns| Distribution {
+        let distribution = |p50_ns| Distribution {
             count: 4096,
             min_ns: p50_ns - 1,
             p50_ns,
@@ -347,10 +351,10 @@ RDMA Size[B]  Median[us]  95% interval[us]  Samples
             max_ns: 40_000,
         };
         let error = MeasurementError {
-            clock: of(13),
-            issue: of(41),
-            poll: of(22),
-            path: of(60),
+            clock: distribution(13),
+            issue: distribution(41),
+            poll: distribution(22),
+            path: distribution(60),
             granularity_ns: 1,
             spread_ns: 4,
         };
@@ -374,10 +378,10 @@ RDMA Size[B]  Median[us]  95% interval[us]  Samples
     #[test]
     fn prints_verdicts() {
         let list = expect::parse("p99<4us,mean<=1.5us", false).unwrap();
-        let of = |size, at: usize, figure| {
+        let result = |size, at: usize, figure| {
             ExpectationResult::new(size, &list[at], Extent::Complete, figure)
         };
-        let all = [of(8, 0, Some(3999.0)), of(8, 1, Some(1600.5)), of(16, 0, None)];
+        let all = [result(8, 0, Some(3999.0)), result(8, 1, Some(1600.5)), result(16, 0, None)];
         let text = written(|out| verdicts(out, &TOOLS[0], &list, &all));
         let expected = "\
 RDMA Size[B]  Expected     Measured  Verdict

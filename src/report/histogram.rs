@@ -123,7 +123,7 @@ fn picture(latency: &LatencyResult, bins: &[Joined], style: Style) -> Vec<String
 fn marks(latency: &LatencyResult, bin: &Joined) -> String {
     let is_inside = |ns: u64| (bin.from_ns..bin.to_ns).contains(&ns.max(1));
     let inside = latency.percentiles.iter().filter(|percentile| is_inside(percentile.value_ns));
-    let names = inside.map(|of| match of.percent {
+    let names = inside.map(|value| match value.percent {
         100.0 => "max".to_owned(),
         percent => format!("p{percent}"),
     });
@@ -231,7 +231,7 @@ From[us]  Samples
     fn first_variable_of_locale_decides() {
         let is_utf8 = |set: &[(&str, &str)]| {
             super::is_utf8(|name| {
-                let found = set.iter().find(|(of, _)| *of == name);
+                let found = set.iter().find(|(set, _)| *set == name);
                 found.map(|(_, value)| (*value).to_owned())
             })
         };

@@ -184,9 +184,9 @@ fn of_each_figure(figures: &[Figures], rank: fn(u64) -> u64) -> Option<Figures> 
     };
     Some(Figures {
         count: at_rank(figures.iter().map(|figure| figure.count), rank, u64::cmp)?,
-        bandwidth_bytes_per_s: numbers(|of| of.bandwidth_bytes_per_s),
-        packet_rate_packets_per_s: numbers(|of| of.packet_rate_packets_per_s),
-        mean_ns: numbers(|of| of.mean_ns),
+        bandwidth_bytes_per_s: numbers(|figures| figures.bandwidth_bytes_per_s),
+        packet_rate_packets_per_s: numbers(|figures| figures.packet_rate_packets_per_s),
+        mean_ns: numbers(|figures| figures.mean_ns),
         p99_ns: at_rank(figures.iter().filter_map(|figure| figure.p99_ns), rank, u64::cmp),
     })
 }
@@ -249,13 +249,13 @@ mod tests {
     fn stalled_interval_is_the_minimum() {
         let intervals = added(&[(100, 100), (200, 100), (300, 250)]);
         assert_eq!(bandwidths(&intervals), [1_000.0, 0.0, 1_500.0]);
-        let of = |figures: Option<Figures>| {
+        let value_for = |figures: Option<Figures>| {
             let figures = figures.unwrap();
             (figures.count, figures.bandwidth_bytes_per_s.unwrap() / 4096.0)
         };
-        assert_eq!(of(intervals.min), (0, 0.0));
-        assert_eq!(of(intervals.p5), (0, 0.0));
-        assert_eq!(of(intervals.max), (150, 1_500.0));
+        assert_eq!(value_for(intervals.min), (0, 0.0));
+        assert_eq!(value_for(intervals.p5), (0, 0.0));
+        assert_eq!(value_for(intervals.max), (150, 1_500.0));
     }
 
     #[test]
@@ -266,7 +266,8 @@ mod tests {
             Some((i * 100, *sum))
         });
         let intervals = added(&counts.collect::<Vec<_>>());
-        let counts = [intervals.min, intervals.p5, intervals.max].map(|of| of.unwrap().count);
+        let counts =
+            [intervals.min, intervals.p5, intervals.max].map(|figures| figures.unwrap().count);
         assert_eq!(counts, [1, 2, 40]);
     }
 

@@ -56,7 +56,10 @@ pub fn of(result: &SizeResult, metric: Metric) -> Option<Noise> {
     let value = result.figure(metric)?;
     match metric {
         Metric::Bandwidth | Metric::PacketRate => {
-            let measured = result.intervals.as_ref().and_then(|of| of_intervals(of, metric, value));
+            let measured = result
+                .intervals
+                .as_ref()
+                .and_then(|intervals| of_intervals(intervals, metric, value));
             Some(measured.unwrap_or(Noise {
                 low: value * (1.0 - ASSUMED),
                 high: value * (1.0 + ASSUMED),

@@ -25,7 +25,7 @@ impl Dialect {
 
     /// Returns the dialect of a file: node exporter reads `*.prom`.
     pub fn of(path: &Path) -> Self {
-        if path.extension().is_some_and(|of| of == "prom") {
+        if path.extension().is_some_and(|extension| extension == "prom") {
             Self::NodeExporter
         } else {
             Self::OpenMetrics

@@ -35,7 +35,7 @@ pub fn write(
     let measured: Vec<_> = results.iter().filter(|result| result.latency.is_some()).collect();
     let columns: Vec<PercentileColumn> =
         percentiles.iter().map(|percentile| column(*percentile, &measured, own_spread)).collect();
-    let sizes: Vec<String> = measured.iter().map(|of| of.size_bytes.to_string()).collect();
+    let sizes: Vec<String> = measured.iter().map(|result| result.size_bytes.to_string()).collect();
     let sizes = PercentileColumn {
         width: tool.size_column.len(),
         title: tool.size_column.to_owned(),
@@ -71,7 +71,7 @@ fn column(percentile: Percentile, measured: &[&SizeResult], own_spread: bool) ->
     let name =
         if percentile == Percentile::MAX { "Max".to_owned() } else { percentile.to_string() };
     let value = |result: &&SizeResult| {
-        let mut values = result.latency.iter().flat_map(|of| &of.percentiles);
+        let mut values = result.latency.iter().flat_map(|latency| &latency.percentiles);
         let found = values.find(|value| value.percent == percentile.percent());
         found.map_or(("-".to_owned(), ' '), |value| {
             let us = format!("{}.{:03}", value.value_ns / 1000, value.value_ns % 1000);

@@ -56,15 +56,20 @@ pub struct Latencies {
 impl Answer {
     /// Returns the answer in the outcome of a run.
     pub fn of(outcome: Outcome) -> Self {
-        let latency = outcome.results.first().and_then(|of| of.latency.as_ref());
-        let found = latency.and_then(|of| {
-            let median = of.percentiles.iter().find(|percentile| percentile.percent == 50.0)?;
-            Some(Latencies { min_ns: of.min_ns, median_ns: median.value_ns, max_ns: of.max_ns })
+        let latency = outcome.results.first().and_then(|result| result.latency.as_ref());
+        let found = latency.and_then(|latency| {
+            let median =
+                latency.percentiles.iter().find(|percentile| percentile.percent == 50.0)?;
+            Some(Latencies {
+                min_ns: latency.min_ns,
+                median_ns: median.value_ns,
+                max_ns: latency.max_ns,
+            })
         });
         let without = || Problem::from(&Failure::environment("the run has no result"));
         Self {
-            peer_nic: outcome.addresses.map(|of| of.remote.nic),
-            peer_device: outcome.peer.and_then(|of| of.device),
+            peer_nic: outcome.addresses.map(|addresses| addresses.remote.nic),
+            peer_device: outcome.peer.and_then(|peer| peer.device),
             latencies: match outcome.error {
                 Some(problem) => Err(problem),
                 None => found.ok_or_else(without),

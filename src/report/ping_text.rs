@@ -25,8 +25,8 @@ pub fn line(report: &Ping, index: usize) -> String {
     for (operation, answer) in OPERATIONS.iter().zip(&pair.last) {
         let name = operation.name;
         match &answer.latencies {
-            Ok(of) => {
-                let times = format!("{}/{}", us(of.min_ns), us(of.median_ns));
+            Ok(latencies) => {
+                let times = format!("{}/{}", us(latencies.min_ns), us(latencies.median_ns));
                 line += &format!("  {name} {times:11}");
             }
             Err(problem) => {
@@ -73,19 +73,19 @@ pub fn summary(out: &mut Vec<u8>, report: &Ping) -> io::Result<()> {
         ["Host", "NIC", "Peer", "Ping", "Sent", "Lost", "Loss", "Min[us]", "Median", "Max"];
     let mut rows = Vec::new();
     for pair in &report.pairs {
-        for of in pair.operations.iter().filter(|operation| operation.sent > 0) {
+        for result in pair.operations.iter().filter(|operation| operation.sent > 0) {
             let time = |ns: Option<u64>| ns.map_or("-".into(), us);
             rows.push(vec![
                 pair.host.clone(),
                 pair.device.to_string(),
                 pair.peer(),
-                of.name.into(),
-                of.sent.to_string(),
-                of.lost.to_string(),
-                format!("{:.0} %", 100.0 * of.lost as f64 / of.sent as f64),
-                time(of.min_ns),
-                time(of.median_ns),
-                time(of.max_ns),
+                result.name.into(),
+                result.sent.to_string(),
+                result.lost.to_string(),
+                format!("{:.0} %", 100.0 * result.lost as f64 / result.sent as f64),
+                time(result.min_ns),
+                time(result.median_ns),
+                time(result.max_ns),
             ]);
         }
     }

@@ -133,7 +133,7 @@ impl Reporter {
     pub fn open(&mut self) -> Result<(), Failure> {
         let comment = format!("cxidiag {} on {}", self.layout.tool.name, self.outcome.host.name);
         self.documents.open(&self.outputs, &comment)?;
-        let iters = self.outcome.options.as_ref().and_then(|of| of.iters);
+        let iters = self.outcome.options.as_ref().and_then(|options| options.iters);
         let are_too_many = iters.is_some_and(|iters| iters > MAX_JSON_SAMPLES as u64);
         if self.report_all && self.documents.has_json() && are_too_many {
             self.warn(&format!(
@@ -355,7 +355,7 @@ impl Reporter {
         extent: Extent,
     ) -> Result<(), Failure> {
         let detail = Detail {
-            own_spread_ns: self.outcome.measurement_error.map(|of| of.spread_ns),
+            own_spread_ns: self.outcome.measurement_error.map(|error| error.spread_ns),
             until: self.until,
             further: &self.outputs.percentiles,
             histogram: self.outputs.histogram,
@@ -587,5 +587,9 @@ fn verdicts(
     figure: impl Fn(Metric) -> Option<f64>,
 ) -> Vec<ExpectationResult> {
     let applying = outputs.expectations.iter().filter(|expectation| expectation.applies_to(size));
-    applying.map(|of| ExpectationResult::new(size, of, extent, figure(of.metric))).collect()
+    applying
+        .map(|expectation| {
+            ExpectationResult::new(size, expectation, extent, figure(expectation.metric))
+        })
+        .collect()
 }

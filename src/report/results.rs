@@ -252,14 +252,14 @@ fn unknown_index(survey: &Survey) -> Option<String> {
             .or_else(|| explanation.same_as.as_ref().and_then(unit))
             .or_else(|| measured.copied().find_map(nic))
     };
-    let mut shared = survey.why_shared.iter().flat_map(|of| &of.culprits);
-    let nodes = roster.nics.iter().find_map(|of| node(of.node));
+    let mut shared = survey.why_shared.iter().flat_map(|why_shared| &why_shared.culprits);
+    let nodes = roster.nics.iter().find_map(|nic| node(nic.node));
     nodes
         .or_else(|| verdict.causes.iter().find_map(cause))
-        .or_else(|| verdict.untested.iter().find_map(|of| unit(&of.unit)))
-        .or_else(|| verdict.populations.iter().find_map(|of| test(of.test)))
-        .or_else(|| verdict.aggregates.iter().find_map(|of| test(of.test)))
-        .or_else(|| verdict.aggregates.iter().find_map(|of| unit(&of.unit)))
+        .or_else(|| verdict.untested.iter().find_map(|part| unit(&part.unit)))
+        .or_else(|| verdict.populations.iter().find_map(|population| test(population.test)))
+        .or_else(|| verdict.aggregates.iter().find_map(|aggregate| test(aggregate.test)))
+        .or_else(|| verdict.aggregates.iter().find_map(|aggregate| unit(&aggregate.unit)))
         .or_else(|| verdict.matrices.iter().find_map(matrix))
         .or_else(|| survey.why.iter().find_map(why))
         .or_else(|| shared.find_map(unit))

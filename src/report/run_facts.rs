@@ -243,8 +243,8 @@ impl Options {
                 both_ends: run.extensions.both_ends,
             }),
             percentiles: (plan.outputs.percentiles.iter())
-                .filter(|of| !Percentile::STANDARD.contains(of))
-                .map(|of| of.percent())
+                .filter(|percentile| !Percentile::STANDARD.contains(percentile))
+                .map(|percentile| percentile.percent())
                 .collect(),
             interval_s: plan.outputs.interval.map(|length| length.as_secs_f64()),
             expect: plan

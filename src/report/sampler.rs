@@ -324,7 +324,7 @@ mod tests {
     }
 
     fn sampler(tool: &str, length: Duration, out: Channel) -> Sampler {
-        let tool = TOOLS.iter().find(|of| of.name == tool).unwrap();
+        let tool = TOOLS.iter().find(|candidate| candidate.name == tool).unwrap();
         let out = SharedOutput::new(Box::new(out));
         Sampler::start(Layout::of(tool), length, false, out).unwrap()
     }
@@ -364,8 +364,8 @@ mod tests {
         let gauge = Gauge::default();
         gauge.set(30, 0);
         let first = Reading { at: MonotonicRaw.now() - 10 * MS, count: 0, sum: 0, latencies: None };
-        let of = |length| Series::new(8, length, first.clone());
-        let (short, long) = (of(Duration::from_millis(1)), of(Duration::from_secs(3_600)));
+        let series = |length| Series::new(8, length, first.clone());
+        let (short, long) = (series(Duration::from_millis(1)), series(Duration::from_secs(3_600)));
         assert_eq!(due(&gauge, &short).map(|reading| reading.count), Some(30));
         assert!(due(&gauge, &long).is_none());
         gauge.end(MonotonicRaw.now());

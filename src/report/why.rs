@@ -142,7 +142,8 @@ impl NicDiagnosis {
     ) -> Self {
         let tests = results(&found);
         let (conclusion, summary) = concluded(&found, &tests);
-        let is_software = |device: &String| DeviceName::names(device, |of| of.is_simulated);
+        let is_software =
+            |device: &String| DeviceName::names(device, |platform| platform.is_simulated);
         let mut explanation = found.explanation;
         let is_slow = tests.iter().any(TestResult::is_bad);
         explanation.causes.retain(|why| is_slow || why.confidence < Confidence::Transient);
@@ -197,45 +198,45 @@ fn results(found: &SuspectFindings) -> Vec<TestResult> {
     let result = |column: Column| {
         let (test, base) = column.tests();
         // Copies of memory and tests in another way are measured if they may say something.
-        let always = TESTS
-            .iter()
-            .find(|of| of.code == test && of.repeats.is_none() && of.step != Step::OfLinks);
+        let always = TESTS.iter().find(|candidate| {
+            candidate.code == test && candidate.repeats.is_none() && candidate.step != Step::OfLinks
+        });
         let is_planned =
-            always.is_some_and(|of| of.route == Route::Loopback || found.controls.len() > 1);
+            always.is_some_and(|test| test.route == Route::Loopback || found.controls.len() > 1);
         let is_of_single = matches!(column, Column::Tail | Column::Waiting);
         let is_direct = base.is_none() && !is_of_single;
         let figures = found.measured.get(&test);
-        let failure = figures.and_then(|of| of.failure.clone()).filter(|_| !is_of_single);
+        let failure = figures.and_then(|figures| figures.failure.clone()).filter(|_| !is_of_single);
         let comparison = comparisons.iter().find(|comparison| comparison.column == column);
         let own = own_figure(column, &found.measured);
-        let own = comparison.map(|of| of.own).or(own);
-        let outcome = comparison.map(|of| {
-            let healthy = found.healthy.iter().find(|of| of.test == test);
-            match (of.outcome, healthy) {
+        let own = comparison.map(|comparison| comparison.own).or(own);
+        let outcome = comparison.map(|comparison| {
+            let healthy = found.healthy.iter().find(|figure| figure.test == test);
+            match (comparison.outcome, healthy) {
                 (Compared::Slower, _) => Compared::Slower,
-                (_, Some(healthy)) if of.own < healthy.least => Compared::Unclear,
+                (_, Some(healthy)) if comparison.own < healthy.least => Compared::Unclear,
                 (_, Some(_)) => Compared::Same,
                 (outcome, None) => outcome,
             }
         });
         let of_bandwidth = match figures {
             Some(figures) => figures.of_bandwidth,
-            None => always.is_some_and(|of| of.tool.ends_with("-bw")),
+            None => always.is_some_and(|test| test.tool.ends_with("-bw")),
         };
-        let is_beside_busy = comparison.is_some_and(|of| of.is_beside_busy);
+        let is_beside_busy = comparison.is_some_and(|comparison| comparison.is_beside_busy);
         let is_shown = own.is_some() || is_planned && !is_of_single;
         is_shown.then(|| TestResult {
             test: column.code(),
             name: comparison.map_or_else(|| column.name().to_owned(), Comparison::name),
             unit: if of_bandwidth { "B/s" } else { "ns" },
             own,
-            others: comparison.map(|of| of.others),
+            others: comparison.map(|comparison| comparison.others),
             outcome,
             failure,
             is_decisive: !is_of_single && always.is_some(),
             is_direct,
             is_beside_busy,
-            is_proven: is_beside_busy || figures.is_some_and(|of| of.own.len() >= OFTEN),
+            is_proven: is_beside_busy || figures.is_some_and(|figures| figures.own.len() >= OFTEN),
         })
     };
     Column::ALL.into_iter().filter_map(result).collect()
@@ -258,7 +259,7 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
     let first = causes.iter().find(|why| why.confidence <= Confidence::Probably);
     if let Some(why) = first {
         // The NIC is innocent of what makes figures say nothing about it.
-        let is_innocent = why.cause.as_deref().and_then(cause).is_some_and(|of| of.voids);
+        let is_innocent = why.cause.as_deref().and_then(cause).is_some_and(|cause| cause.voids);
         let said = format!(": {}", stated(why));
         return if is_innocent { undecided(said) } else { bad(said) };
     }
@@ -270,7 +271,7 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
         return undecided(listed(what, &slow));
     }
     let failed = tests.iter().filter(|test| test.is_bad());
-    if let Some(failed) = failed.filter_map(|of| of.failure.as_ref()).next() {
+    if let Some(failed) = failed.filter_map(|failed| failed.failure.as_ref()).next() {
         return bad(format!(" fails: {failed}"));
     }
     if !slow.is_empty() {
@@ -348,7 +349,7 @@ fn words_of_more(more: usize, is_all: bool) -> String {
 /// Returns what possible causes are about.
 fn subjects(possible: &[&Why]) -> String {
     let ids = possible.iter().filter_map(|why| why.cause.as_deref());
-    let subjects: Vec<&str> = ids.filter_map(cause).map(|of| of.subject).collect();
+    let subjects: Vec<&str> = ids.filter_map(cause).map(|cause| cause.subject).collect();
     match subjects.as_slice() {
         [] => "an unknown cause".into(),
         [one] => (*one).to_owned(),
@@ -381,7 +382,7 @@ fn beside(found: &SuspectFindings) -> String {
 /// Returns the names of tests.
 fn names(tests: &[TestResult], is_meant: impl Fn(&TestResult) -> bool) -> Vec<&str> {
     let meant = tests.iter().filter(|test| is_meant(test));
-    meant.map(|of| of.name.as_str()).collect()
+    meant.map(|result| result.name.as_str()).collect()
 }
 
 #[cfg(test)]

@@ -44,20 +44,20 @@ fn unknown() -> Why {
 
 #[track_caller]
 fn assert_concluded(found: SuspectFindings, expected: &str, status: u8) -> NicDiagnosis {
-    let of = NicDiagnosis::new(Vec::new(), UNIX_EPOCH, Duration::ZERO, found);
-    assert_eq!((of.summary.as_str(), of.exit_status), (expected, status));
-    assert_eq!(of.result().map_err(|failure| failure.status()).err().unwrap_or(0), status);
-    of
+    let diagnosis = NicDiagnosis::new(Vec::new(), UNIX_EPOCH, Duration::ZERO, found);
+    assert_eq!((diagnosis.summary.as_str(), diagnosis.exit_status), (expected, status));
+    assert_eq!(diagnosis.result().map_err(|failure| failure.status()).err().unwrap_or(0), status);
+    diagnosis
 }
 
 #[test]
 fn nic_as_fast_as_good_ones_is_good() {
     let good = |controls: &[u32]| findings(controls, 1e9, 1e9, vec![unknown()]);
-    let of = assert_concluded(good(&[0]), "good: cxi1 is as fast as cxi0 of nid000416", 0);
-    assert_eq!(of.why[0].causes, []);
-    assert_eq!(of.tests.len(), 7);
-    let of = assert_concluded(good(&[0, 5]), "good: cxi1 is as fast as 2 good NICs", 0);
-    assert_eq!(of.tests.len(), 11);
+    let diagnosis = assert_concluded(good(&[0]), "good: cxi1 is as fast as cxi0 of nid000416", 0);
+    assert_eq!(diagnosis.why[0].causes, []);
+    assert_eq!(diagnosis.tests.len(), 7);
+    let diagnosis = assert_concluded(good(&[0, 5]), "good: cxi1 is as fast as 2 good NICs", 0);
+    assert_eq!(diagnosis.tests.len(), 11);
 }
 
 /// The service may refuse the other class.
@@ -82,24 +82,24 @@ fn failure_of_a_test_in_another_way_is_not_bad() {
 fn slowness_beside_busy_cpus_is_undecided() {
     let mut slow = findings(&[0], 1e6, 2e6, vec![unknown()]);
     slow.is_disturbed = true;
-    let of = NicDiagnosis::new(Vec::new(), UNIX_EPOCH, Duration::ZERO, slow);
-    assert_eq!(of.exit_status, UNDECIDED);
+    let diagnosis = NicDiagnosis::new(Vec::new(), UNIX_EPOCH, Duration::ZERO, slow);
+    assert_eq!(diagnosis.exit_status, UNDECIDED);
     let start = "undecided: cxi1 seems slower than cxi0 of nid000416; CPUs are busy: ";
-    assert!(of.summary.starts_with(start), "{}", of.summary);
+    assert!(diagnosis.summary.starts_with(start), "{}", diagnosis.summary);
 }
 
 /// Returns the figures of a NIC whose process waited for its CPU, by their floors.
 fn busy(own: f64) -> SuspectFindings {
     let mut found = findings(&[0, 5], 1e9, 1e9, vec![unknown()]);
     found.is_disturbed = true;
-    for of in found.measured.values_mut() {
-        of.own = Vec::new();
-        let slower = if of.of_bandwidth { 1e9 / own } else { own / 1e9 };
-        let value = if of.of_bandwidth { slower } else { 5.0 * slower } * 1e9;
-        of.own_waiting = vec![Waiting { percent: 30, value }];
-        if !of.of_bandwidth {
+    for figures in found.measured.values_mut() {
+        figures.own = Vec::new();
+        let slower = if figures.of_bandwidth { 1e9 / own } else { own / 1e9 };
+        let value = if figures.of_bandwidth { slower } else { 5.0 * slower } * 1e9;
+        figures.own_waiting = vec![Waiting { percent: 30, value }];
+        if !figures.of_bandwidth {
             let floor = |min| vec![Floor { min, p5: 1.02 * min }];
-            (of.own_floors, of.others_floors) = (floor(own), floor(1e9));
+            (figures.own_floors, figures.others_floors) = (floor(own), floor(1e9));
         }
     }
     found
@@ -107,13 +107,13 @@ fn busy(own: f64) -> SuspectFindings {
 
 #[test]
 fn floors_judge_a_nic_beside_busy_cpus() {
-    let of = assert_concluded(
+    let diagnosis = assert_concluded(
         busy(3e9),
         "bad: cxi1 is slower than 2 good NICs, for an unknown cause",
         3,
     );
-    assert_eq!(of.tests[0].name, "small writes in loopback (minimum)");
-    assert_eq!((of.tests[0].own, of.tests[0].others), (Some(3e9), Some(1e9)));
+    assert_eq!(diagnosis.tests[0].name, "small writes in loopback (minimum)");
+    assert_eq!((diagnosis.tests[0].own, diagnosis.tests[0].others), (Some(3e9), Some(1e9)));
     let good = "good: cxi1 is as fast as 2 good NICs (CPUs busy: minima)";
     assert_concluded(busy(1e9), good, 0);
 }
@@ -122,8 +122,8 @@ fn floors_judge_a_nic_beside_busy_cpus() {
 fn nic_without_figures_is_not_measured() {
     let mut late = findings(&[0, 5], 1e9, 1e9, vec![unknown()]);
     late.is_disturbed = true;
-    for of in late.measured.values_mut() {
-        (of.own, of.is_late) = (Vec::new(), true);
+    for figures in late.measured.values_mut() {
+        (figures.own, figures.is_late) = (Vec::new(), true);
     }
     let expected = "undecided: cxi1: not measured, CPUs busy: small writes in loopback, reading \
                     the data of a write from memory and 9 more";
@@ -135,8 +135,8 @@ fn tail_is_the_99th_percentile() {
     let mut found = findings(&[0], 1e9, 1e9, vec![unknown()]);
     let figures = found.measured.get_mut(&TestCode::L1).unwrap();
     (figures.own_tails, figures.others_tails) = (vec![tail(2e9)], vec![tail(1e8)]);
-    let of = NicDiagnosis::new(Vec::new(), UNIX_EPOCH, Duration::ZERO, found);
-    let tail = of.tests.iter().find(|test| test.test == "L1 p99").unwrap();
+    let diagnosis = NicDiagnosis::new(Vec::new(), UNIX_EPOCH, Duration::ZERO, found);
+    let tail = diagnosis.tests.iter().find(|test| test.test == "L1 p99").unwrap();
     assert_eq!((tail.own, tail.others), (Some(3e9), Some(1.1e9)));
 }
 
@@ -144,19 +144,19 @@ fn tail_is_the_99th_percentile() {
 #[test]
 fn first_line_has_at_most_25_words() {
     let words = |found: SuspectFindings| {
-        let of = NicDiagnosis::new(Vec::new(), UNIX_EPOCH, Duration::ZERO, found);
-        let words = of.summary.split_whitespace().count();
-        assert!(words <= 25, "{words}: {}", of.summary);
-        of.summary
+        let diagnosis = NicDiagnosis::new(Vec::new(), UNIX_EPOCH, Duration::ZERO, found);
+        let words = diagnosis.summary.split_whitespace().count();
+        assert!(words <= 25, "{words}: {}", diagnosis.summary);
+        diagnosis.summary
     };
     let confidences =
         [Confidence::Because, Confidence::Probably, Confidence::Possibly, Confidence::AlsoFound];
-    for of in CAUSES {
+    for cause in CAUSES {
         for confidence in confidences {
             for own in [1e9, 2e9] {
                 let named = Why {
-                    cause: Some(of.id.into()),
-                    what: Some(of.what.into()),
+                    cause: Some(cause.id.into()),
+                    what: Some(cause.what.into()),
                     ..why(confidence, Vec::new())
                 };
                 let first = words(findings(&[0, 5], own, 1e9, vec![named; 3]));
@@ -168,12 +168,12 @@ fn first_line_has_at_most_25_words() {
     slow.is_disturbed = true;
     words(slow);
     let mut unclear = findings(&[0, 5], 1.2e9, 1e9, vec![unknown()]);
-    for of in unclear.measured.values_mut().filter(|of| of.of_bandwidth) {
-        of.own = vec![0.9e9];
+    for loaded in unclear.measured.values_mut().filter(|figures| figures.of_bandwidth) {
+        loaded.own = vec![0.9e9];
     }
     words(unclear.clone());
-    for of in unclear.measured.values_mut() {
-        of.own.clear();
+    for loaded in unclear.measured.values_mut() {
+        loaded.own.clear();
     }
     words(unclear);
     let mut fails = findings(&[0], 1e9, 1e9, vec![unknown()]);
@@ -224,21 +224,21 @@ fn failures_are_bad() {
     let mut found = findings(&[0], 1e9, 1e9, vec![unknown()]);
     let figures = found.measured.get_mut(&TestCode::L4).unwrap();
     (figures.own, figures.failure) = (Vec::new(), Some("no answer".into()));
-    let of = assert_concluded(found, "bad: cxi1 fails: no answer", 3);
-    assert_eq!(of.why[0].causes.len(), 1);
+    let diagnosis = assert_concluded(found, "bad: cxi1 fails: no answer", 3);
+    assert_eq!(diagnosis.why[0].causes.len(), 1);
     // L2 has no column of its own.
     let mut found = findings(&[0], 1e9, 1e9, vec![unknown()]);
     let figures = found.measured.get_mut(&TestCode::L2).unwrap();
     (figures.own, figures.failure) = (Vec::new(), Some("no answer".into()));
-    let of = assert_concluded(found, "bad: cxi1 fails: no answer", 3);
-    assert_eq!(failed(&of), ["L2-L1"]);
+    let diagnosis = assert_concluded(found, "bad: cxi1 fails: no answer", 3);
+    assert_eq!(failed(&diagnosis), ["L2-L1"]);
     // One of the measurements of L1 has failed.
     let mut found = findings(&[0], 1e9, 1e9, vec![unknown()]);
     let figures = found.measured.get_mut(&TestCode::L1).unwrap();
     (figures.own_tails, figures.others_tails) = (vec![tail(1e9)], vec![tail(1e9)]);
     figures.failure = Some("no answer".into());
-    let of = assert_concluded(found, "bad: cxi1 fails: no answer", 3);
-    assert_eq!(failed(&of), ["L1"]);
+    let diagnosis = assert_concluded(found, "bad: cxi1 fails: no answer", 3);
+    assert_eq!(failed(&diagnosis), ["L1"]);
 }
 
 #[test]
@@ -260,8 +260,8 @@ fn unclear_differences_and_tails_are_good() {
     found.measured.get_mut(&TestCode::L2).unwrap().own = vec![1.06e9];
     let figures = found.measured.get_mut(&TestCode::L1).unwrap();
     (figures.own_tails, figures.others_tails) = (vec![tail(1.7e9)], vec![tail(1e9)]);
-    let of = assert_concluded(found, "good: cxi1 is as fast as cxi0 of nid000416", 0);
-    let unclear = of.tests.iter().filter(|test| test.outcome == Some(Compared::Unclear));
+    let diagnosis = assert_concluded(found, "good: cxi1 is as fast as cxi0 of nid000416", 0);
+    let unclear = diagnosis.tests.iter().filter(|test| test.outcome == Some(Compared::Unclear));
     let unclear: Vec<&str> = unclear.map(|test| test.test.as_str()).collect();
     assert_eq!(unclear, ["L1 p99", "L2-L1"]);
 }
@@ -271,8 +271,8 @@ fn late_single_operations_are_not_bad() {
     let mut found = findings(&[0], 1e9, 1e9, vec![unknown()]);
     let figures = found.measured.get_mut(&TestCode::L1).unwrap();
     (figures.own_tails, figures.others_tails) = (vec![tail(1e9)], vec![tail(1e8)]);
-    let of = assert_concluded(found, "good: cxi1 is as fast as cxi0 of nid000416", 0);
-    let tail = of.tests.iter().find(|test| test.test == "L1 p99");
+    let diagnosis = assert_concluded(found, "good: cxi1 is as fast as cxi0 of nid000416", 0);
+    let tail = diagnosis.tests.iter().find(|test| test.test == "L1 p99");
     assert_eq!(tail.and_then(|test| test.outcome), Some(Compared::Slower));
 }
 
@@ -282,8 +282,8 @@ fn bandwidths_of_nic_alone_are_compared_with_healthy_nics() {
         let mut found = findings(&[], 21e9, 0.0, vec![unknown()]);
         found.healthy = healthy("Cassini 1");
         found.measured.get_mut(&TestCode::B1).unwrap().own = vec![writes];
-        for of in found.healthy {
-            found.measured.get_mut(&of.test).unwrap().others = vec![of.usual];
+        for figure in found.healthy {
+            found.measured.get_mut(&figure.test).unwrap().others = vec![figure.usual];
         }
         found
     };

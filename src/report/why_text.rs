@@ -89,17 +89,17 @@ fn row(result: &TestResult, is_compared: bool) -> Vec<String> {
 }
 
 /// Returns a page of Markdown for a ticket: the first line, how it was found, and the text.
-pub fn page(of: &NicDiagnosis) -> String {
-    let began = UNIX_EPOCH + Duration::from_millis(of.started_unix_ms);
+pub fn page(diagnosis: &NicDiagnosis) -> String {
+    let began = UNIX_EPOCH + Duration::from_millis(diagnosis.started_unix_ms);
     let began = humantime::format_rfc3339_seconds(began);
     let mut text = Vec::new();
     // Writing to memory does not fail.
-    let _ = write(&mut text, of);
+    let _ = write(&mut text, diagnosis);
     let head = format!(
         "# {}\n\n    cxidiag why {}\n\ncxidiag {}, {began}\n",
-        of.summary,
-        of.arguments.join(" "),
-        of.cxidiag_version,
+        diagnosis.summary,
+        diagnosis.arguments.join(" "),
+        diagnosis.cxidiag_version,
     );
     // A name must not end the block.
     let text = String::from_utf8_lossy(&text).replace("```", "` ``");

@@ -273,7 +273,9 @@ mod tests {
         let others = results.iter().filter(|result| result.verdict != FactVerdict::Holds);
         let others: Vec<_> = others
             // Root may do what these two need the refusal of.
-            .filter(|of| of.verdict != FactVerdict::Skipped || of.group != "queue-calls")
+            .filter(|result| {
+                result.verdict != FactVerdict::Skipped || result.group != "queue-calls"
+            })
             .collect();
         assert!(others.is_empty(), "{others:#?}");
     }
@@ -369,7 +371,7 @@ mod tests {
             .split('`')
             .skip(1)
             .step_by(2)
-            .filter(|word| word.split_once('/').is_some_and(|(of, _)| groups.contains(of)))
+            .filter(|word| word.split_once('/').is_some_and(|(name, _)| groups.contains(name)))
             .collect();
         let mut known = BTreeSet::new();
         for (group, check) in Selection::default().checks() {
@@ -393,7 +395,7 @@ mod tests {
             assert_eq!(selection.add(name), is_known);
         }
         let names: Vec<String> =
-            selection.checks().map(|(of, check)| full_name(of, check)).collect();
+            selection.checks().map(|(group, check)| full_name(group, check)).collect();
         assert_eq!(names[0], "queues/wrap");
         assert!(names[1..].iter().all(|name| name.starts_with("rendezvous/")));
         assert!(names.len() > 2);

@@ -62,7 +62,7 @@ impl Topology {
         let mut lines: Vec<((SwitchName, String), u32)> = Vec::new();
         for cable in self.cables.iter().filter(|cable| cable.ends.contains(&place)) {
             let line = self.cable_from(cable, place);
-            match lines.iter_mut().find(|(of, _)| *of == line) {
+            match lines.iter_mut().find(|(entry, _)| *entry == line) {
                 Some((_, count)) => *count += 1,
                 None => lines.push((line, 1)),
             }
@@ -98,10 +98,10 @@ fn of_direction(direction: &Direction) -> Option<String> {
 }
 
 /// Returns what a fault does; `None` if it does nothing.
-fn of_fault(fault: &Fault, of: Option<f64>) -> Option<String> {
+fn of_fault(fault: &Fault, value: Option<f64>) -> Option<String> {
     let mut parts = Vec::new();
     if fault.share < 1.0 {
-        let left = of.map_or(String::new(), |of| format!(" ({})", rate(of * fault.share)));
+        let left = value.map_or(String::new(), |value| format!(" ({})", rate(value * fault.share)));
         parts.push(format!("FAULT rate {} %{left}", number(100.0 * fault.share)));
     }
     if fault.latency > 0 {

@@ -34,6 +34,6 @@ pub fn counts(judgements: &[Judgement]) -> String {
 
 /// Returns the name of a judgement.
 pub fn name(judgement: Judgement) -> &'static str {
-    let head = HEADS.iter().find(|(of, _)| *of == judgement);
+    let head = HEADS.iter().find(|(candidate, _)| *candidate == judgement);
     head.map_or("", |(_, head)| head)
 }

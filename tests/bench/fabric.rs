@@ -336,7 +336,7 @@ fn nics(topology: &Topology, part: Part) -> Vec<u32> {
         let (group, switch) = (u32::from(name.group), u32::from(name.switch));
         match part {
             Part::Nic(own) => own == *nic,
-            Part::Switch(of, own) => (group, switch) == (of, own),
+            Part::Switch(number, own) => (group, switch) == (number, own),
             Part::Group(own) => group == own,
             Part::Links(one, other) => group == one || group == other,
             Part::Path(one, other) => *nic == one || *nic == other,

@@ -222,13 +222,13 @@ impl Plant {
         let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
         let load = &document["load"];
         let named: Vec<&Value> = list(&load["judgements"])
-            .filter(|of| of["grade"] == "bad" && of["word"] != "transient")
-            .map(|of| &of["unit"])
+            .filter(|list| list["grade"] == "bad" && list["word"] != "transient")
+            .map(|list| &list["unit"])
             .collect();
         let judgement = judge(&planted.unit, &named);
         let unjudged: u64 = list(&load["bandwidths"])
             .chain(list(&load["impacts"]))
-            .filter_map(|of| of["unjudged"].as_u64())
+            .filter_map(|list| list["unjudged"].as_u64())
             .sum();
         eprintln!(
             "{} {seed}: {}{}: {named:?}; {:.0} s; {unjudged} measurements left out; {}",
@@ -253,7 +253,7 @@ fn judge(planted: &Value, named: &[&Value]) -> Judgement {
         [one] if is_same(one, planted) => Judgement::Right,
         _ => {
             let slow = switches(planted);
-            let is_near = |unit: &&Value| switches(unit).iter().any(|of| slow.contains(of));
+            let is_near = |unit: &&Value| switches(unit).iter().any(|switch| slow.contains(switch));
             if named.iter().all(is_near) { Judgement::WrongPlace } else { Judgement::Innocent }
         }
     }
@@ -263,8 +263,8 @@ fn judge(planted: &Value, named: &[&Value]) -> Judgement {
 /// end.
 fn is_same(one: &Value, other: &Value) -> bool {
     let ends = |unit: &Value| {
-        let links = unit.as_object().and_then(|of| of.values().next());
-        let both = links.is_some_and(|of| of["both"] == true);
+        let links = unit.as_object().and_then(|map| map.values().next());
+        let both = links.is_some_and(|link| link["both"] == true);
         both.then(|| switches(unit))
     };
     one == other || ends(one).is_some_and(|ends_of_one| ends(other) == Some(ends_of_one))
@@ -273,14 +273,18 @@ fn is_same(one: &Value, other: &Value) -> bool {
 /// Returns the switches of a part, or at its ends, in order.
 fn switches(unit: &Value) -> Vec<Switch> {
     let number = |value: &Value| value.as_u64().expect("a number") as u32;
-    let part = unit.as_object().and_then(|of| of.iter().next());
+    let part = unit.as_object().and_then(|map| map.iter().next());
     let all = (0..GROUPS).flat_map(|group| (0..SWITCHES).map(move |switch| (group, switch)));
-    let is_in = |(group, switch): &Switch| match part.map(|(kind, of)| (kind.as_str(), of)) {
-        Some(("nic", of)) => number(of) / NICS == group * SWITCHES + switch,
-        Some(("switch", of)) => [number(&of["group"]), number(&of["switch"])] == [*group, *switch],
-        Some(("group", of)) => number(of) == *group,
-        Some(("switch_links", of)) => number(&of["group"]) == *group,
-        Some(("group_links", of)) => [number(&of["from"]), number(&of["to"])].contains(group),
+    let is_in = |(group, switch): &Switch| match part.map(|(kind, part)| (kind.as_str(), part)) {
+        Some(("nic", entry)) => number(entry) / NICS == group * SWITCHES + switch,
+        Some(("switch", entry)) => {
+            [number(&entry["group"]), number(&entry["switch"])] == [*group, *switch]
+        }
+        Some(("group", entry)) => number(entry) == *group,
+        Some(("switch_links", entry)) => number(&entry["group"]) == *group,
+        Some(("group_links", entry)) => {
+            [number(&entry["from"]), number(&entry["to"])].contains(group)
+        }
         _ => unit == "system" || unit == "traffic_class",
     };
     all.filter(is_in).collect()

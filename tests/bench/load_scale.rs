@@ -200,13 +200,13 @@ fn report(rank: u32, block: &LoadBlock, latencies: &[Histogram], rng: &mut Rng) 
 fn histograms(median_ns: f64, deviation: f64) -> Vec<Histogram> {
     let mut rng = Rng::with_seed(1);
     let mut one = || {
-        let mut of = Histogram::default();
+        let mut histogram = Histogram::default();
         for _ in 0..SAMPLES {
             let normal = (0..12).map(|_| rng.f64()).sum::<f64>() - 6.0;
             let tail = if rng.u32(..1000) == 0 { 1.0 + 9.0 * rng.f64() } else { 1.0 };
-            of.add((median_ns * (deviation * normal).exp() * tail) as u64, 1);
+            histogram.add((median_ns * (deviation * normal).exp() * tail) as u64, 1);
         }
-        of
+        histogram
     };
     (0..16).map(|_| one()).collect()
 }

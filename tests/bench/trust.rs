@@ -117,7 +117,8 @@ impl Request {
         for seed in self.first..self.first + self.seeds {
             let directory = tempfile::tempdir().expect("a directory");
             let outcome = fault.survey(&self.program, seed, directory.path());
-            let found = JUDGEMENTS.iter().position(|(of, _)| *of == outcome.judgement);
+            let found =
+                JUDGEMENTS.iter().position(|(judgement, _)| *judgement == outcome.judgement);
             counts[found.expect("each is listed")] += 1;
             times.push(outcome.took);
             eprintln!(

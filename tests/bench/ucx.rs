@@ -168,7 +168,7 @@ fn main() {
             println!("{:<42} the processors moved in each round", row.label);
             continue;
         }
-        let of = |figure: fn(&Round) -> Option<f64>| {
+        let value = |figure: fn(&Round) -> Option<f64>| {
             let figures: Vec<f64> = rounds.iter().filter_map(figure).collect();
             (!figures.is_empty()).then(|| median(figures))
         };
@@ -176,11 +176,11 @@ fn main() {
         println!(
             "{:<42}{:>9}{:>9}{:>8}{:>7}{:>11}",
             row.label,
-            show(of(|round| Some(round.ours))),
-            show(of(|round| round.ucx)),
-            show(of(|round| Some(round.ours / round.ucx?))),
+            show(value(|round| Some(round.ours))),
+            show(value(|round| round.ucx)),
+            show(value(|round| Some(round.ours / round.ucx?))),
             rounds.len(),
-            show(of(|round| Some(round.line))),
+            show(value(|round| Some(round.line))),
         );
     }
 }

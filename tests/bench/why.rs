@@ -358,7 +358,7 @@ impl Plant {
         let causes = why.and_then(|why| why["causes"].as_array());
         let causes = causes.map_or(&[][..], Vec::as_slice);
         let possible = causes.iter().take_while(|cause| cause["confidence"] == "possibly");
-        let mut possible = possible.filter(|of| self.causes.contains(&of["cause"].as_str()));
+        let mut possible = possible.filter(|entry| self.causes.contains(&entry["cause"].as_str()));
         let first = possible.next().or(causes.first());
         let text = |name: &str| Some(first?[name].as_str()?.to_owned());
         let found = (text("cause"), text("confidence").unwrap_or_else(|| NO_CULPRIT.into()));

@@ -102,7 +102,8 @@ fn slow_slot_differs_from_most_nodes() {
     let found = fs::read_to_string(directory.path().join("found.json")).expect("a file");
     let document = document(&found);
     let groups = document["groups"].as_array().expect("groups");
-    let found: Vec<_> = groups.iter().map(|of| [&of["code"], &of["nodes"], &of["what"]]).collect();
+    let found: Vec<_> =
+        groups.iter().map(|group| [&group["code"], &group["nodes"], &group["what"]]).collect();
     let width = "PCIe width x8; 4 of 5 NICs have x16";
     let upstream = "PCIe upstream x8 16.0 GT/s; 4 of 5 NICs have x16 16.0 GT/s";
     let expected = [["pcie-width", "nid0004", width], ["pcie-upstream", "nid0003", upstream]];

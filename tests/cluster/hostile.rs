@@ -35,8 +35,8 @@ const ENDLESS: Answer = Answer::Measured(Figures::Latency {
 type Lie = (fn(&mut BlockReport), &'static str);
 
 const LIES: [Lie; 8] = [
-    (|report| change(report, |of| of.test = TestId(999)), "no slot"),
-    (|report| change(report, |of| of.pair.target = NicId(0)), "no slot"),
+    (|report| change(report, |result| result.test = TestId(999)), "no slot"),
+    (|report| change(report, |result| result.pair.target = NicId(0)), "no slot"),
     (
         |report| {
             let counter_evidence = CounterEvidence {
@@ -44,12 +44,12 @@ const LIES: [Lie; 8] = [
                 counter: "pct_sct_timeouts".into(),
                 change: 1,
             };
-            change(report, |of| of.counters = vec![counter_evidence]);
+            change(report, |result| result.counters = vec![counter_evidence]);
         },
         "a counter of another NIC",
     ),
-    (|report| change(report, |of| of.answer = BANDWIDTH), "a bandwidth"),
-    (|report| change(report, |of| of.answer = ENDLESS), "a latency"),
+    (|report| change(report, |result| result.answer = BANDWIDTH), "a bandwidth"),
+    (|report| change(report, |result| result.answer = ENDLESS), "a latency"),
     (|report| report.rank = 0, "about rank 0"),
     (|report| report.block = u32::MAX, "block 4294967295"),
     (

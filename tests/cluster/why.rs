@@ -43,7 +43,7 @@ fn first(document: &Value) -> Option<(&str, &str)> {
 /// Returns the outcome of a test; `None` if the NIC was not measured in it.
 fn outcome<'a>(document: &'a Value, test: &str) -> Option<&'a str> {
     let mut tests = document["tests"].as_array().unwrap().iter();
-    let measured = tests.find(|of| of["test"] == test && of["own"].is_number());
+    let measured = tests.find(|entry| entry["test"] == test && entry["own"].is_number());
     measured?["outcome"].as_str()
 }
 
@@ -56,7 +56,7 @@ fn has_cause(document: &Value, id: &str) -> bool {
 /// Returns the codes of the tests.
 fn codes(document: &Value) -> Vec<&str> {
     let tests = document["tests"].as_array().unwrap();
-    let codes = tests.iter().map(|of| of["test"].as_str().unwrap());
+    let codes = tests.iter().map(|test| test["test"].as_str().unwrap());
     codes.collect()
 }
 

@@ -140,8 +140,8 @@ fn names_size_iteration_and_nics_in_errors_of_the_nic() {
     let message = run["error"]["message"].as_str().expect("a message");
     let host = run["host"]["name"].as_str().expect("a name");
     let nic = |side: &str| {
-        let of = &run["addresses"][side];
-        let (nic, pid) = (of["nic"].as_u64().expect("a NIC"), &of["pid"]);
+        let entry = &run["addresses"][side];
+        let (nic, pid) = (entry["nic"].as_u64().expect("a NIC"), &entry["pid"]);
         format!("NIC {nic:#x} PID {pid} on {host}")
     };
     let place =

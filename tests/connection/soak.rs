@@ -50,12 +50,12 @@ impl Held {
 /// Returns the number of processes with this parent.
 fn children(parent: u32) -> u64 {
     let processes = fs::read_dir("/proc").expect("processes").flatten();
-    let stat = processes.filter_map(|of| fs::read_to_string(of.path().join("stat")).ok());
+    let stat = processes.filter_map(|entry| fs::read_to_string(entry.path().join("stat")).ok());
     let parents = stat.filter_map(|text| {
         let (_, rest) = text.rsplit_once(") ")?;
         rest.split(' ').nth(1)?.parse().ok()
     });
-    parents.filter(|of: &u32| *of == parent).count() as u64
+    parents.filter(|number: &u32| *number == parent).count() as u64
 }
 
 /// Time of the server beyond the soak.
@@ -69,7 +69,7 @@ const NAMES: [&str; 4] = ["strangers", "killed", "clients", "surveys"];
 
 impl Counts {
     fn add(&self, name: &str) {
-        let place = NAMES.iter().position(|of| *of == name).expect("a name");
+        let place = NAMES.iter().position(|candidate| *candidate == name).expect("a name");
         self.0[place].fetch_add(1, Ordering::Relaxed);
     }
 

@@ -425,7 +425,7 @@ pub fn assert_killed_side_ends_the_other(tool: &str, options: &[&str], started: 
             // Where there are few CPUs, a warning that threads share them comes first, or a note
             // that the peer keeps this side waiting.
             let is_note = |line: &&str| {
-                [": warning: ", ": no answer to a "].iter().any(|of| line.contains(of))
+                [": warning: ", ": no answer to a "].iter().any(|name| line.contains(name))
             };
             let first = errors.lines().find(|line| !is_note(line));
             let start = format!("cxidiag {tool}: error: ");

@@ -405,12 +405,12 @@ impl Fault {
         let parts = |list: &str, word: Option<&str>| -> Vec<Part> {
             let parts = verdict[list].as_array().into_iter().flatten();
             let parts = parts.filter(|part| word.is_none() || part["word"].as_str() == word);
-            let of = |part: &Value| match &part["unit"] {
+            let part_for = |part: &Value| match &part["unit"] {
                 // An outlier is a NIC.
                 Value::Null => Part::of(document, &json!({ "nic": part["nic"] })),
                 unit => Part::of(document, unit),
             };
-            parts.map(of).collect()
+            parts.map(part_for).collect()
         };
         let planted: BTreeSet<u64> = self.planted.concat().into_iter().collect();
         if let Effect::Links(one, other) = self.effect {
@@ -544,17 +544,17 @@ impl Part {
         };
         let number = |value: &Value| value.as_u64().expect("a number");
         let unit = unit.as_object().expect("a part");
-        let (kind, of) = unit.iter().next().expect("a kind");
+        let (kind, entry) = unit.iter().next().expect("a kind");
         let nics = match kind.as_str() {
-            "nic" => vec![number(of)],
-            "node" => with(&|nic| nic["node"] == *of),
-            "group" => with(&|nic| nic["location"]["group"] == *of),
+            "nic" => vec![number(entry)],
+            "node" => with(&|nic| nic["node"] == *entry),
+            "group" => with(&|nic| nic["location"]["group"] == *entry),
             "switch" => with(&|nic| {
                 ["group", "switch"]
                     .iter()
-                    .all(|of_location| nic["location"][of_location] == of[of_location])
+                    .all(|of_location| nic["location"][of_location] == entry[of_location])
             }),
-            "path" => vec![number(&of["initiator"]), number(&of["target"])],
+            "path" => vec![number(&entry["initiator"]), number(&entry["target"])],
             _ => Vec::new(),
         };
         Self { is_path: kind == "path" || nics.is_empty(), nics }

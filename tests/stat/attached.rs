@@ -70,7 +70,7 @@ fn stop_finishes_the_report_of_a_killed_leader() {
         let mut entries = fs::read_dir(place.path()).expect("a directory").flatten();
         let step = entries.find(|entry| entry.path().is_dir())?;
         let mut files = fs::read_dir(step.path()).ok()?.flatten().map(|file| file.path());
-        files.find(|path| path.extension().is_some_and(|of| of == "start"))
+        files.find(|path| path.extension().is_some_and(|extension| extension == "start"))
     });
     let stop = format!("--stop={}", start.display());
     let output = finish(place.cxidiag(&["stat", &stop]));

@@ -159,7 +159,8 @@ fn writes_an_interim_result_if_the_command_goes_on_after_sigterm() {
         let entries = fs::read_dir(place.path()).expect("a directory").flatten();
         let mut step = entries.filter(|entry| entry.path().is_dir());
         let mut names = fs::read_dir(step.next()?.path()).ok()?.flatten().map(|file| file.path());
-        let json = names.find(|path| path.extension().is_some_and(|of| of == "json"))?;
+        let json =
+            names.find(|path| path.extension().is_some_and(|extension| extension == "json"))?;
         fs::read_to_string(json).ok()
     });
     assert!(interim.contains("\"status\":null,\"is_interim\":true"), "{interim}");

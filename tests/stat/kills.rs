@@ -88,7 +88,8 @@ fn has_processes(place: &Place) -> bool {
     let mark = format!("{MARK}={}", place.key());
     let entries = fs::read_dir("/proc").expect("proc").flatten();
     let mut environments = entries.filter_map(|entry| fs::read(entry.path().join("environ")).ok());
-    environments.any(|of| of.split(|byte| *byte == 0).any(|one| one == mark.as_bytes()))
+    environments
+        .any(|environment| environment.split(|byte| *byte == 0).any(|one| one == mark.as_bytes()))
 }
 
 #[test]

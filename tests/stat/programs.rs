@@ -29,16 +29,16 @@ fn counts_exactly_what_a_program_in_c_sends() {
     let errors = assert_status(&output, 0);
     assert!(stdout(&output).contains("50 writes of 65536 bytes"));
     assert!(errors.contains("1 node, 2 NICs (software NICs): "), "{errors}");
-    let of = |counter: &str| {
+    let value_for = |counter: &str| {
         let deltas = place.deltas(counter);
         (deltas[0], deltas[1])
     };
     // A packet for each small write, and as many as a large one needs.
     let packets = WRITES * (1 + LARGE / PACKET);
-    let (sent, sent_back) = of("hni_tx_ok_opt");
+    let (sent, sent_back) = value_for("hni_tx_ok_opt");
     assert_eq!(sent, packets);
-    assert_eq!(of("hni_rx_ok_opt"), (sent_back, packets));
-    assert_eq!(of("retry_handler/spt_timeouts"), (0, 0));
+    assert_eq!(value_for("hni_rx_ok_opt"), (sent_back, packets));
+    assert_eq!(value_for("retry_handler/spt_timeouts"), (0, 0));
 }
 
 #[test]

@@ -24,8 +24,8 @@ fn document(tool: &str, options: &str) -> Value {
 }
 
 /// Returns a number of the document.
-fn number(of: &Value, path: &str) -> u64 {
-    let value = of.pointer(path).unwrap_or_else(|| panic!("{path} in {of}"));
+fn number(entry: &Value, path: &str) -> u64 {
+    let value = entry.pointer(path).unwrap_or_else(|| panic!("{path} in {entry}"));
     value.as_u64().unwrap_or_else(|| panic!("{path}: {value}"))
 }
 

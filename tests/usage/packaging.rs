@@ -414,7 +414,7 @@ fn alerts_and_dashboard_ask_for_documented_metrics() {
     {
         let text = read(file);
         let words = text.split(|c: char| !c.is_ascii_lowercase() && c != '_');
-        let metrics: BTreeSet<&str> = words.filter(|of| of.starts_with("cxidiag_")).collect();
+        let metrics: BTreeSet<&str> = words.filter(|word| word.starts_with("cxidiag_")).collect();
         assert!(metrics.len() >= least, "{file}: {metrics:?}");
         for metric in metrics {
             assert!(page.contains(&format!("| `{metric}` |")), "{file}: {metric}");

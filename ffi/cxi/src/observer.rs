@@ -80,7 +80,7 @@ impl Observer {
     /// no driver.
     pub fn refusal(&self) -> Option<ObjectState> {
         let objects = locked(&self.objects).clone();
-        objects.iter().find_map(|of| of.refusal())
+        objects.iter().find_map(|object| object.refusal())
     }
 
     /// Registers an object.
@@ -203,7 +203,7 @@ impl Registration {
     /// Ends the access of observers to the object.
     pub(crate) fn end(&self) {
         *locked(&self.object.source) = Source::Released;
-        locked(&self.observer.objects).retain(|of| !Arc::ptr_eq(of, &self.object));
+        locked(&self.observer.objects).retain(|object| !Arc::ptr_eq(object, &self.object));
     }
 }
 

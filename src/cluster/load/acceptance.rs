@@ -26,7 +26,8 @@ impl LoadBlock {
     /// order of its coordinator. An order that loads the fabric for longer than two seconds is not
     /// accepted: the load has to end soon if the coordinator is gone.
     pub fn is_valid(&self, nics: usize, course: Option<&Course>) -> bool {
-        let (tests, first) = course.map_or((0, NicId(0)), |of| (of.tests.len(), of.first_nic));
+        let (tests, first) =
+            course.map_or((0, NicId(0)), |course| (course.tests.len(), course.first_nic));
         let is_test = |test: &TestId| test.index() < tests;
         let is_valid = |task: &super::timetable::LoadTask| {
             let nic = task.nic.0.checked_sub(first.0);
@@ -184,8 +185,8 @@ mod tests {
 
     #[test]
     fn refuses_load_for_longer_than_two_seconds() {
-        let of = |slot_ns, slots| LoadBlock { slot_ns, slots, ..block(Vec::new()) };
-        let is_valid = |slot_ns, slots| of(slot_ns, slots).is_valid(2, Some(&course()));
+        let block_for = |slot_ns, slots| LoadBlock { slot_ns, slots, ..block(Vec::new()) };
+        let is_valid = |slot_ns, slots| block_for(slot_ns, slots).is_valid(2, Some(&course()));
         assert!(is_valid(250_000_000, 8));
         assert!(!is_valid(250_000_000, 9));
         assert!(!is_valid(u64::MAX, 2));

@@ -37,15 +37,15 @@ pub fn culprits(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> V
     let with_switch: BTreeSet<u16> = culprits
         .iter()
         .chain(&slow_local)
-        .filter_map(|of| match of.unit {
+        .filter_map(|culprit| match culprit.unit {
             LoadUnit::Switch { group, .. } => Some(group),
             _ => None,
         })
         .collect();
     let slow_global = global_causes(roster, rates, &left_out, &with_switch);
     culprits.extend(merged(roster, slow_local, slow_global));
-    for of in &mut culprits {
-        of.pattern = measured_pattern(of.pattern, rates);
+    for blamed in &mut culprits {
+        blamed.pattern = measured_pattern(blamed.pattern, rates);
     }
     culprits
 }
@@ -55,8 +55,9 @@ fn measured_pattern(usual: Pattern, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -
     if rates.contains_key(&usual) {
         return usual;
     }
-    let names_parts =
-        |of: &Pattern| matches!(of, Pattern::Bisect { .. } | Pattern::Shift(Distance::Group));
+    let names_parts = |pattern: &Pattern| {
+        matches!(pattern, Pattern::Bisect { .. } | Pattern::Shift(Distance::Group))
+    };
     rates.keys().copied().find(names_parts).unwrap_or(usual)
 }
 
@@ -161,7 +162,7 @@ fn merged(roster: &Roster, local: Vec<Culprit>, global: Vec<Culprit>) -> Vec<Cul
     for slow in global {
         match slow.unit {
             LoadUnit::Group(group) => {
-                let known = merged.iter_mut().find(|of| group_of(of.unit) == Some(group));
+                let known = merged.iter_mut().find(|culprit| group_of(culprit.unit) == Some(group));
                 match known {
                     None => merged.push(slow),
                     Some(local) if is_whole_group(roster, local.unit) => {
@@ -175,8 +176,8 @@ fn merged(roster: &Roster, local: Vec<Culprit>, global: Vec<Culprit>) -> Vec<Cul
                 }
             }
             LoadUnit::GroupLinks { from, to, .. } => {
-                let is_known = merged.iter().any(|of| {
-                    let group = group_of(of.unit);
+                let is_known = merged.iter().any(|culprit| {
+                    let group = group_of(culprit.unit);
                     group == Some(from) || group == Some(to)
                 });
                 if !is_known {

@@ -19,8 +19,8 @@ const SLOTS: u32 = 12;
 fn blamed(mut fabric: Fabric) -> Vec<(LoadUnit, Grade)> {
     let findings = fabric.survey(SLOTS).findings();
     let judgements = findings.judgements.into_iter();
-    let bandwidths = judgements.filter(|of| of.figure == LoadFigure::Bandwidth);
-    bandwidths.map(|of| (of.unit, of.grade)).collect()
+    let bandwidths = judgements.filter(|judgement| judgement.figure == LoadFigure::Bandwidth);
+    bandwidths.map(|judgement| (judgement.unit, judgement.grade)).collect()
 }
 
 fn near(found: &[f64], expected: &[f64]) {
@@ -83,11 +83,11 @@ fn switch_with_slow_ports_is_blamed_although_the_taper_hides_it() {
 #[test]
 fn sets_are_compared_with_equal_sets_and_the_slowest_is_first() {
     let findings = d4().with(SlowLinks::Ports(2, 0), 0.5).survey(SLOTS).findings();
-    let of = |pattern: &str| {
+    let bandwidth = |pattern: &str| {
         let mut figures = findings.bandwidths.iter();
-        figures.find(|of| of.pattern == pattern).unwrap()
+        figures.find(|bandwidth| bandwidth.pattern == pattern).unwrap()
     };
-    let within = of("bisect:switch");
+    let within = bandwidth("bisect:switch");
     let slow = within.sets.iter().filter(|set| set.grade == Grade::Bad);
     let units: BTreeSet<LoadUnit> = slow.clone().map(|set| set.unit).collect();
     let switch = LoadUnit::Switch { group: 2, switch: 0 };
@@ -97,7 +97,7 @@ fn sets_are_compared_with_equal_sets_and_the_slowest_is_first() {
     assert_eq!(within.grade, Grade::Bad);
     assert!(units.contains(&within.sets[0].unit));
     // All ordered pairs of four groups.
-    let system = of("bisect:system, both ways");
+    let system = bandwidth("bisect:system, both ways");
     assert_eq!(system.grade, Grade::Good);
     let theory = system.sets.iter().filter(|set| set.theory.is_some());
     assert_eq!(theory.count(), 12);
@@ -155,11 +155,11 @@ fn part_that_retests_clear_explains_nothing() {
     fabric.run(&mut tally, Pattern::Incast(2), flows(&[(5, 0), (9, 0)]));
     let found = |findings: LoadFindings| -> Vec<(LoadUnit, LoadFigure)> {
         let judgements = findings.judgements.into_iter();
-        judgements.map(|of| (of.unit, of.figure)).collect()
+        judgements.map(|judgement| (judgement.unit, judgement.figure)).collect()
     };
     let of_nic = (LoadUnit::Nic(nic), LoadFigure::Bandwidth);
     assert_eq!(found(tally.findings()), [of_nic]);
-    let after = found(tally.findings_after(|of| of.unit == of_nic.0));
+    let after = found(tally.findings_after(|judgement| judgement.unit == of_nic.0));
     let of_star = (LoadUnit::System, LoadFigure::SmallestShare);
     assert!(after.contains(&of_nic) && after.contains(&of_star), "{after:?}");
 }
@@ -277,7 +277,7 @@ fn blind_trial_names_no_innocent_part() {
     for seed in 0..FABRICS {
         let (fabric, truth) = random_fabric(seed);
         let (shape, faulty) = (fabric.shape, fabric.faults.first().copied());
-        let named: Vec<LoadUnit> = blamed(fabric).into_iter().map(|of| of.0).collect();
+        let named: Vec<LoadUnit> = blamed(fabric).into_iter().map(|entry| entry.0).collect();
         faults += usize::from(truth.is_some());
         let is_found = truth.is_some_and(|truth| named == [truth]);
         found += usize::from(is_found);

@@ -223,8 +223,10 @@ mod tests {
         let reports =
             vec![report(0, vec![result(1, 0), result(0, 0)]), report(1, vec![result(1, 1)])];
         let found = by_slot(reports, 3);
-        let nics: Vec<Vec<u32>> =
-            found.iter().map(|of| of.iter().map(|result| result.nic.0).collect()).collect();
+        let nics: Vec<Vec<u32>> = found
+            .iter()
+            .map(|results| results.iter().map(|result| result.nic.0).collect())
+            .collect();
         assert_eq!(nics, [vec![0], vec![0, 1], vec![]]);
     }
 }

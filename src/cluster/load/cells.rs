@@ -117,18 +117,18 @@ pub fn ratios(
             }
         }
     }
-    let best = |of: &[f64]| of.iter().copied().fold(0.0, f64::max);
+    let best = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
     let good = of_cells.values().filter(|cell| best(cell) >= SET.good);
     let of_good: Vec<f64> = good.flatten().copied().collect();
     let slow_of_good = of_good.iter().filter(|ratio| **ratio < SET.good).count();
     let chance = (slow_of_good as f64 + 0.5) / (of_good.len() as f64 + 1.0);
     let count = of_cells.len() as f64;
-    let is_known = |of: &[f64]| {
-        let by_chance = count * chance.powi(of.len() as i32);
-        best(of) >= SET.good || of.len() >= LEAST_SLOTS && by_chance < FALSE_ALARM
+    let is_known = |values: &[f64]| {
+        let by_chance = count * chance.powi(values.len() as i32);
+        best(values) >= SET.good || values.len() >= LEAST_SLOTS && by_chance < FALSE_ALARM
     };
-    let known = of_cells.into_iter().filter(|(_, of)| is_known(of));
-    known.map(|(cell, of)| (cell, best(&of))).collect()
+    let known = of_cells.into_iter().filter(|(_, cell)| is_known(cell));
+    known.map(|(cell, values)| (cell, best(&values))).collect()
 }
 
 /// Returns what each cell carried in each slot.
@@ -166,8 +166,8 @@ fn observe(
 /// this number of flows; `None` for fewer than three cells.
 fn fast_rate(observed: &Observed, flows: u32, usual: f64) -> Option<f64> {
     let flows = f64::from(flows);
-    let first = observed.partition_point(|of| f64::from(of.0) < (1.0 - TOLERANCE) * flows);
-    let end = observed.partition_point(|of| f64::from(of.0) <= (1.0 + TOLERANCE) * flows);
+    let first = observed.partition_point(|entry| f64::from(entry.0) < (1.0 - TOLERANCE) * flows);
+    let end = observed.partition_point(|entry| f64::from(entry.0) <= (1.0 + TOLERANCE) * flows);
     let mut fastest: BTreeMap<Cell, f64> = BTreeMap::new();
     for (_, rate, cell) in &observed[first..end] {
         let best = fastest.entry(*cell).or_default();
@@ -182,7 +182,7 @@ fn fast_rate(observed: &Observed, flows: u32, usual: f64) -> Option<f64> {
 /// part.
 pub fn explain(cells: &BTreeMap<Cell, f64>) -> Vec<CellCause> {
     let is_good = |ratio: f64| ratio >= SET.good;
-    let good: Vec<f64> = cells.values().copied().filter(|of| is_good(*of)).collect();
+    let good: Vec<f64> = cells.values().copied().filter(|cell| is_good(*cell)).collect();
     let usual = EqualParts::new(&good);
     let slow: BTreeSet<Cell> = cells
         .iter()
@@ -194,7 +194,7 @@ pub fn explain(cells: &BTreeMap<Cell, f64>) -> Vec<CellCause> {
     let mut remaining: BTreeSet<Cell> = BTreeSet::new();
     for group in groups {
         let of_group = cells.iter().filter(|(cell, _)| cell.group == group);
-        let mut open: BTreeMap<Cell, f64> = of_group.map(|(cell, of)| (*cell, *of)).collect();
+        let mut open: BTreeMap<Cell, f64> = of_group.map(|(cell, group)| (*cell, *group)).collect();
         while let Some((part, role)) = slow_part(&open, &slow) {
             let ratio = median_of(&open, |cell| is_of(cell, part, role) && slow.contains(&cell));
             causes.push(CellCause::Part { group, part, role, ratio });

@@ -233,7 +233,7 @@ impl LoadConductor {
 
     fn remove(&mut self, nic: NicId, reason: &str) {
         let what = self.roster.name(nic);
-        if self.left_out.iter().any(|of| of.what == what) {
+        if self.left_out.iter().any(|left_out| left_out.what == what) {
             return;
         }
         self.left_out.push(LeftOut { what, reason: reason.to_owned() });
@@ -268,8 +268,8 @@ impl LoadConductor {
     /// Returns what the results so far say.
     pub fn findings(&self) -> LoadFindings {
         let retests: Vec<Retest> = self.passes[1..].iter().map(retest).collect();
-        let is_cleared = |of: &LoadJudgement| {
-            of.grade == Grade::Bad && certainty(of, &retests) == Certainty::Transient
+        let is_cleared = |judgement: &LoadJudgement| {
+            judgement.grade == Grade::Bad && certainty(judgement, &retests) == Certainty::Transient
         };
         let mut findings = self.passes[0].tally.findings_after(is_cleared);
         for judgement in &mut findings.judgements {
@@ -278,8 +278,8 @@ impl LoadConductor {
             }
         }
         grade_patterns(&mut findings);
-        for of in &mut findings.bandwidths {
-            sets::shorten(&mut of.sets);
+        for bandwidth in &mut findings.bandwidths {
+            sets::shorten(&mut bandwidth.sets);
         }
         if self.busy.is_some() {
             remove_verdicts(&mut findings);
@@ -324,7 +324,7 @@ fn retest(pass: &Pass) -> Retest<'_> {
 
 /// Returns why there is no load.
 fn why_impossible(left_out: &[LeftOut], cap: Option<usize>) -> String {
-    let reasons = left_out.iter().map(|of| format!("{}: {}", of.what, of.reason));
+    let reasons = left_out.iter().map(|left_out| format!("{}: {}", left_out.what, left_out.reason));
     let reasons: Vec<String> = reasons.collect();
     let cap = cap
         .map_or(String::new(), |most| format!(" (at most {most} NICs may send: see --load-cap)"));

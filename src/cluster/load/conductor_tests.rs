@@ -191,7 +191,8 @@ fn load_goes_on_without_one_lost_node_and_ends_with_the_second() {
     assert!(load.next_scenes().is_empty());
     let findings = load.findings();
     assert!(findings.aborted.unwrap().contains("2 nodes were lost"));
-    let reasons: Vec<&str> = findings.left_out.iter().map(|of| of.reason.as_str()).collect();
+    let reasons: Vec<&str> =
+        findings.left_out.iter().map(|left_out| left_out.reason.as_str()).collect();
     assert!(reasons.contains(&"n3: the process ended"), "{reasons:?}");
 }
 
@@ -225,7 +226,8 @@ fn slow_links(slow_in: &[u32]) -> impl Fn(u32, &Scene) -> Vec<LoadResult> {
 fn of_links(findings: &LoadFindings) -> Option<Certainty> {
     let links = |unit| matches!(unit, LoadUnit::GroupLinks { from: 0, to: 2, .. });
     let mut judgements = findings.judgements.iter();
-    let found = judgements.find(|of| links(of.unit) && of.figure == LoadFigure::Bandwidth);
+    let found = judgements
+        .find(|judgement| links(judgement.unit) && judgement.figure == LoadFigure::Bandwidth);
     let found = found.unwrap_or_else(|| panic!("no links: {:?}", findings.judgements));
     assert_eq!(found.grade, Grade::Bad);
     found.certainty
@@ -244,7 +246,7 @@ fn retests_decide_how_sure_a_bad_part_is() {
         let findings = load.findings();
         let named = &findings.judgements[0].pattern;
         let mut patterns = findings.bandwidths.iter();
-        let grade = patterns.find(|of| of.pattern == *named).unwrap().grade;
+        let grade = patterns.find(|bandwidth| bandwidth.pattern == *named).unwrap().grade;
         // A part that a retest has cleared does not make its pattern bad.
         let is_bad = expected == Certainty::Bad;
         assert_eq!(grade == Grade::Bad, is_bad, "{slow_in:?}");
@@ -276,7 +278,7 @@ fn part_that_retests_clear_does_not_explain_unequal_shares() {
     run(&mut load, |pass, scene| {
         let is_incast = scene.purpose == Purpose::Bandwidth(Pattern::Incast(4));
         let is_robbed =
-            |source| is_incast && scene.flows.iter().step_by(4).any(|of| of.source == source);
+            |source| is_incast && scene.flows.iter().step_by(4).any(|flow| flow.source == source);
         let is_slow = |source| pass == 1 && source == NicId(5);
         results(scene, 0, |source| match source {
             source if is_robbed(source) || is_slow(source) => 0.1e9,
@@ -299,7 +301,11 @@ fn findings_have_the_slowest_good_sets_only() {
     run(&mut load, good);
     let findings = load.findings();
     let mut patterns = findings.bandwidths.iter();
-    let sets = patterns.find(|of| of.pattern == "bisect:system").expect("a pattern").sets.iter();
+    let sets = patterns
+        .find(|bandwidth| bandwidth.pattern == "bisect:system")
+        .expect("a pattern")
+        .sets
+        .iter();
     let good = sets.filter(|set| set.grade == Grade::Good);
     let of_links = good.filter(|set| matches!(set.unit, LoadUnit::GroupLinks { .. }));
     assert_eq!(of_links.count(), 32);
@@ -421,14 +427,14 @@ fn slots_follow_the_measured_bandwidth() {
     let slow = LoadSetup { nic_rate: None, ..setup("incast:8") };
     let mut load = conductor(&d4(), slow);
     let scenes = run(&mut load, |_, scene| results(scene, 0, |_| 50e6));
-    let of = |pattern| {
+    let value_for = |pattern| {
         let purpose = Purpose::Bandwidth(pattern);
         let scene = scenes.iter().find(|scene| scene.purpose == purpose).unwrap();
         (scene.slot_ns / 1_000_000, scene.window_bytes)
     };
-    assert_eq!(of(Pattern::Quiet), (250, 1 << 20));
+    assert_eq!(value_for(Pattern::Quiet), (250, 1 << 20));
     // 5 · 8 · 1 MiB / 50 MB/s = 839 ms
-    assert_eq!(of(Pattern::Incast(8)), (840, 1 << 20));
+    assert_eq!(value_for(Pattern::Incast(8)), (840, 1 << 20));
 }
 
 /// A change that makes a result a lie.

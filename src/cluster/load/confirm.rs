@@ -19,7 +19,8 @@ pub fn steps_again(steps: &[CourseStep], judgements: &[LoadJudgement]) -> Vec<Co
         return Vec::new();
     }
     let is_quiet = |step: &CourseStep| step.purpose == Purpose::Bandwidth(Pattern::Quiet);
-    let is_again = |step: &&CourseStep| is_quiet(step) || bad().any(|of| is_about(of, step));
+    let is_again =
+        |step: &&CourseStep| is_quiet(step) || bad().any(|judgement| is_about(judgement, step));
     steps.iter().filter(is_again).copied().collect()
 }
 
@@ -81,7 +82,9 @@ pub fn certainty(judgement: &LoadJudgement, retests: &[Retest]) -> Certainty {
 }
 
 fn says(judgement: &LoadJudgement, retest: &Retest) -> RetestSays {
-    let is_again = |of: &LoadJudgement| of.grade == Grade::Bad && is_same(of, judgement);
+    let is_again = |load_judgement: &LoadJudgement| {
+        load_judgement.grade == Grade::Bad && is_same(load_judgement, judgement)
+    };
     if retest.measured.iter().all(|name| **name != judgement.pattern) {
         RetestSays::Nothing
     } else if retest.findings.judgements.iter().any(is_again) {
@@ -117,25 +120,26 @@ fn was_judged(judgement: &LoadJudgement, retest: &LoadFindings) -> bool {
     let is_judged = |grade| grade != Grade::Unjudged;
     let pattern = &judgement.pattern;
     let mut bandwidths = retest.bandwidths.iter();
-    let of_pattern = bandwidths.find(|of| of.pattern == *pattern && is_judged(of.grade));
+    let of_pattern =
+        bandwidths.find(|bandwidth| bandwidth.pattern == *pattern && is_judged(bandwidth.grade));
     match judgement.figure {
-        LoadFigure::Bandwidth => of_pattern.is_some_and(|of| is_good(judgement, of)),
+        LoadFigure::Bandwidth => of_pattern.is_some_and(|bandwidth| is_good(judgement, bandwidth)),
         LoadFigure::ShareOfTheory | LoadFigure::Fairness | LoadFigure::SmallestShare => {
             of_pattern.is_some()
         }
         // Other targets may be good.
-        LoadFigure::IncastSum => of_pattern.is_some_and(|of| {
-            let mut stars = of.stars.iter();
+        LoadFigure::IncastSum => of_pattern.is_some_and(|bandwidth| {
+            let mut stars = bandwidth.stars.iter();
             judgement.unit == LoadUnit::System
                 || stars.any(|star| LoadUnit::Nic(star.target) == judgement.unit)
         }),
         LoadFigure::Impact | LoadFigure::ImpactP99 => {
             let mut impacts = retest.impacts.iter();
-            impacts.any(|of| of.under == *pattern && is_judged(of.grade))
+            impacts.any(|impact| impact.under == *pattern && is_judged(impact.grade))
         }
         LoadFigure::Isolation => {
             let mut isolations = retest.isolations.iter();
-            isolations.any(|of| of.under == *pattern && is_judged(of.grade))
+            isolations.any(|isolation| isolation.under == *pattern && is_judged(isolation.grade))
         }
         LoadFigure::VictimsPaused
         | LoadFigure::Unanswered
@@ -165,11 +169,12 @@ fn covers(part: LoadUnit, set: LoadUnit) -> bool {
         ) => (from, to) == (start, end) || both && (to, from) == (start, end),
         (
             LoadUnit::SwitchLinks { group, from, to, both },
-            LoadUnit::SwitchLinks { group: of, from: start, to: end, .. },
-        ) => group == of && ((from, to) == (start, end) || both && (to, from) == (start, end)),
-        (LoadUnit::Switch { group, switch }, LoadUnit::SwitchLinks { group: of, from, to, .. }) => {
-            group == of && [from, to].contains(&switch)
-        }
+            LoadUnit::SwitchLinks { group: number, from: start, to: end, .. },
+        ) => group == number && ((from, to) == (start, end) || both && (to, from) == (start, end)),
+        (
+            LoadUnit::Switch { group, switch },
+            LoadUnit::SwitchLinks { group: number, from, to, .. },
+        ) => group == number && [from, to].contains(&switch),
         (LoadUnit::Group(group), LoadUnit::GroupLinks { from, to, .. }) => {
             [from, to].contains(&group)
         }

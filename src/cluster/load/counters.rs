@@ -99,7 +99,9 @@ impl CounterSums {
 
     /// Returns the sums of each pattern.
     pub fn figures(&self) -> Vec<CounterFigures> {
-        let listed = |of: &BTreeMap<Watched, u64>| of.iter().map(|(of, sum)| (*of, *sum)).collect();
+        let listed = |counts: &BTreeMap<Watched, u64>| {
+            counts.iter().map(|(watched, sum)| (*watched, *sum)).collect()
+        };
         let figures = self.patterns.iter().map(|(pattern, sums)| CounterFigures {
             pattern: pattern.clone(),
             aggressors: listed(&sums.aggressors),
@@ -121,16 +123,16 @@ impl CounterSums {
     /// Returns the lost answers: of the system, or of each NIC of the one node that reports them.
     fn lost_answers(&self, roster: &Roster) -> Vec<LoadJudgement> {
         let lost = |sums: &PatternSums| {
-            let of = |sums: &BTreeMap<Watched, u64>| sums.get(&Watched::Timeouts).copied();
-            let of_victims = of(&sums.victims).unwrap_or(0);
-            of(&sums.aggressors).unwrap_or(0).saturating_add(of_victims)
+            let count = |sums: &BTreeMap<Watched, u64>| sums.get(&Watched::Timeouts).copied();
+            let of_victims = count(&sums.victims).unwrap_or(0);
+            count(&sums.aggressors).unwrap_or(0).saturating_add(of_victims)
         };
         let patterns = self.patterns.iter();
         let Some((pattern, _)) = patterns.max_by_key(|(_, sums)| lost(sums)) else {
             return Vec::new();
         };
         let judgement = |unit, timeouts: &BTreeMap<NicId, u64>| {
-            let sum = timeouts.values().fold(0, |sum: u64, of| sum.saturating_add(*of));
+            let sum = timeouts.values().fold(0, |sum: u64, timeout| sum.saturating_add(*timeout));
             let names = names(roster, timeouts.keys().copied());
             LoadJudgement {
                 unit,
@@ -156,15 +158,15 @@ impl CounterSums {
 
     fn paused_victims(&self, roster: &Roster) -> Option<LoadJudgement> {
         let of_pattern = |(pattern, sums): (&String, &PatternSums)| {
-            let parts = sums.paused_victims.iter().map(|(nic, of)| (*nic, of.part()));
-            let paused: Vec<(NicId, f64)> = parts.filter(|of| of.1 > MOST_PAUSED).collect();
-            let most = paused.iter().map(|of| of.1).fold(0.0, f64::max);
+            let parts = sums.paused_victims.iter().map(|(nic, time)| (*nic, time.part()));
+            let paused: Vec<(NicId, f64)> = parts.filter(|part| part.1 > MOST_PAUSED).collect();
+            let most = paused.iter().map(|paused| paused.1).fold(0.0, f64::max);
             (most > 0.0).then(|| (pattern.clone(), paused, most))
         };
         let patterns = self.patterns.iter().filter_map(of_pattern);
         let (pattern, paused, value) = patterns.max_by(|one, other| one.2.total_cmp(&other.2))?;
         let count = paused.len();
-        let names = names(roster, paused.into_iter().map(|of| of.0));
+        let names = names(roster, paused.into_iter().map(|paused| paused.0));
         Some(LoadJudgement {
             unit: LoadUnit::System,
             grade: Grade::Bad,
@@ -182,10 +184,10 @@ impl CounterSums {
     fn slow_targets(&self) -> Vec<LoadJudgement> {
         let mut of_nics: BTreeMap<NicId, (f64, &str)> = BTreeMap::new();
         for (pattern, sums) in &self.patterns {
-            for (nic, of) in &sums.pausing_targets {
+            for (nic, time) in &sums.pausing_targets {
                 let known = of_nics.entry(*nic).or_insert((0.0, pattern));
-                if of.part() > known.0 {
-                    *known = (of.part(), pattern);
+                if time.part() > known.0 {
+                    *known = (time.part(), pattern);
                 }
             }
         }
@@ -231,7 +233,8 @@ fn names(roster: &Roster, nics: impl Iterator<Item = NicId>) -> String {
     let nics: Vec<NicId> = nics.collect();
     let shown = nics.iter().take(MOST_NAMES).map(|nic| roster.name(*nic));
     let mut text = shown.collect::<Vec<_>>().join(", ");
-    if let Some(others) = nics.len().checked_sub(MOST_NAMES).filter(|of| *of > 0) {
+    if let Some(others) = nics.len().checked_sub(MOST_NAMES).filter(|checked_sub| *checked_sub > 0)
+    {
         text.push_str(&format!(" and {others} others"));
     }
     text

@@ -89,9 +89,9 @@ pub fn course(wanted: &WantedLoad, facts: CourseFacts) -> LoadCourse {
     course.add_bandwidth(Pattern::Quiet, facts);
     for want in wants {
         match want {
-            Want::Bisect(of) => {
-                course.add_bandwidth(one_way(of), facts);
-                course.add_bandwidth(both_ways(of), facts);
+            Want::Bisect(set) => {
+                course.add_bandwidth(one_way(set), facts);
+                course.add_bandwidth(both_ways(set), facts);
             }
             Want::Shift => {
                 for distance in [Distance::One, Distance::Switch, Distance::Group, Distance::Random]

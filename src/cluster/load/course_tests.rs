@@ -27,7 +27,7 @@ fn titles(course: &LoadCourse) -> Vec<String> {
 
 fn left_out(course: &LoadCourse) -> Vec<String> {
     let left_out = course.left_out.iter();
-    left_out.map(|of| format!("{}: {}", of.what, of.reason)).collect()
+    left_out.map(|left_out| format!("{}: {}", left_out.what, left_out.reason)).collect()
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn words_are_measured_once_and_in_order() {
     let titles = titles(&course);
     let unique: BTreeSet<&String> = titles.iter().collect();
     assert_eq!(unique.len(), titles.len());
-    let place = |title: &str| titles.iter().position(|of| of == title);
+    let place = |title: &str| titles.iter().position(|text| text == title);
     let order = [
         "quiet",
         "shift, next NIC",

@@ -60,13 +60,13 @@ fn mended(mut pairs: Vec<SourceAndTarget>) -> Vec<SourceAndTarget> {
 
 /// Returns the flows of two halves. In one direction, successive slots have the same halves and
 /// both directions, so that all NICs send equally often.
-fn bisect(of: Set, both_ways: bool, nics: &[PlacedNic], slot: u32, seed: u64) -> Vec<Flow> {
+fn bisect(members: Set, both_ways: bool, nics: &[PlacedNic], slot: u32, seed: u64) -> Vec<Flow> {
     let (division, is_reversed) = if both_ways { (slot, false) } else { (slot / 2, slot % 2 == 1) };
     let halves_of_each = |sets: Vec<Vec<PlacedNic>>| -> Vec<SourceAndTarget> {
         let mut rng = dice(seed, division);
         sets.iter().flat_map(|set: &Vec<PlacedNic>| halves(set, division, &mut rng)).collect()
     };
-    let pairs = match of {
+    let pairs = match members {
         Set::All => halves_of_each(vec![nics.to_vec()]),
         Set::Switch => halves_of_each(switches(nics)),
         Set::Group => halves_of_each(groups(nics)),

@@ -65,24 +65,24 @@ mod tests {
 
     #[test]
     fn traffic_of_others_is_noticed() {
-        let of =
+        let text =
             |used, octets| foreign_traffic(&results(40, used, &[(Watched::Octets, octets)]), 2.0);
         // 1 % of 25 GB/s for 2 s is 500 MB.
-        assert_eq!(of(3, 500_000_000), None);
-        assert_eq!(of(2, 2_000_000_000), None);
-        let noticed = of(3, 500_000_001).unwrap();
+        assert_eq!(text(3, 500_000_000), None);
+        assert_eq!(text(2, 2_000_000_000), None);
+        let noticed = text(3, 500_000_001).unwrap();
         assert_eq!(noticed, "3 of 40 NICs had traffic of others before it");
         assert_eq!(foreign_traffic(&[], 2.0), None);
     }
 
     #[test]
     fn marks_of_congestion_are_noticed() {
-        let of = |marked| {
+        let text = |marked| {
             let counters = [(Watched::Marked, marked), (Watched::Unmarked, 1000 - marked)];
             foreign_traffic(&results(40, 1, &counters), 2.0)
         };
-        assert_eq!(of(10), None);
-        let noticed = of(20).unwrap();
+        assert_eq!(text(10), None);
+        let noticed = text(20).unwrap();
         assert_eq!(noticed, "2 % of the packets before it had marks of congestion");
     }
 }

@@ -42,7 +42,7 @@ impl Histogram {
 
     /// Returns the number of samples.
     pub fn count(&self) -> u64 {
-        self.bins.values().fold(0, |sum, of| sum.saturating_add(*of))
+        self.bins.values().fold(0, |sum, bin| sum.saturating_add(*bin))
     }
 
     /// Returns the latency that this part of the samples does not exceed, in nanoseconds: the
@@ -56,7 +56,7 @@ impl Histogram {
     /// Returns the lower edges of the bins with samples, in nanoseconds, and their numbers of
     /// samples.
     pub fn bins(&self) -> Vec<(f64, u64)> {
-        self.bins.iter().map(|(bin, of)| (edge(*bin), *of)).collect()
+        self.bins.iter().map(|(bin, value)| (edge(*bin), *value)).collect()
     }
 
     /// Returns the least time in nanoseconds that the samples took one after the other, without the
@@ -69,7 +69,7 @@ impl Histogram {
 
     /// Returns whether all bins exist: bytes from another process may name others.
     pub fn is_valid(&self) -> bool {
-        self.bins.keys().all(|of| *of <= bin(LARGEST_NS))
+        self.bins.keys().all(|number| *number <= bin(LARGEST_NS))
     }
 }
 
@@ -90,12 +90,12 @@ mod tests {
 
     #[test]
     fn quantiles_are_within_one_percent() {
-        let mut of = Histogram::default();
-        assert_eq!(of.quantile(0.5), None);
-        (1..=1000).for_each(|us| of.add(us * 1000, 1));
-        assert_eq!(of.count(), 1000);
+        let mut histogram = Histogram::default();
+        assert_eq!(histogram.quantile(0.5), None);
+        (1..=1000).for_each(|us| histogram.add(us * 1000, 1));
+        assert_eq!(histogram.count(), 1000);
         for (part, expected) in [(0.5, 500e3), (0.99, 990e3), (0.001, 1e3), (1.0, 1e6)] {
-            let found = of.quantile(part).unwrap();
+            let found = histogram.quantile(part).unwrap();
             assert!((found / expected - 1.0).abs() < 0.011, "{part}: {found}");
         }
     }
@@ -113,22 +113,22 @@ mod tests {
 
     #[test]
     fn samples_take_time_one_after_the_other() {
-        let mut of = Histogram::default();
-        assert_eq!(of.time_of_others_ns(), 0.0);
-        of.add(1_000_000_000, 1);
-        assert_eq!(of.time_of_others_ns(), 0.0);
-        of.add(1000, 2000);
-        let us = of.time_of_others_ns() / 1e3;
+        let mut histogram = Histogram::default();
+        assert_eq!(histogram.time_of_others_ns(), 0.0);
+        histogram.add(1_000_000_000, 1);
+        assert_eq!(histogram.time_of_others_ns(), 0.0);
+        histogram.add(1000, 2000);
+        let us = histogram.time_of_others_ns() / 1e3;
         assert!((1980.0..=2000.0).contains(&us), "{us}");
     }
 
     #[test]
     fn extreme_latencies_are_in_the_outermost_bins() {
-        let mut of = Histogram::default();
-        of.add(0, 1);
-        of.add(u64::MAX, 1);
-        assert!(of.is_valid());
-        assert_eq!(of.bins()[0].0, SMALLEST_NS);
+        let mut histogram = Histogram::default();
+        histogram.add(0, 1);
+        histogram.add(u64::MAX, 1);
+        assert!(histogram.is_valid());
+        assert_eq!(histogram.bins()[0].0, SMALLEST_NS);
         let foreign = Histogram { bins: [(60_000, 1)].into() };
         assert!(!foreign.is_valid());
     }

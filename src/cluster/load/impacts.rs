@@ -58,8 +58,8 @@ fn of_class(
     let of_pairs = victims.pairs(class);
     let measured: Vec<MeasuredPair> = of_pairs.filter_map(PairMedians::measured).collect();
     let impacts: Vec<f64> = measured.iter().map(MeasuredPair::impact).collect();
-    let of_quiet: Vec<f64> = measured.iter().map(|of| of.quiet).collect();
-    let of_loaded: Vec<f64> = measured.iter().map(|of| of.loaded).collect();
+    let of_quiet: Vec<f64> = measured.iter().map(|pair| pair.quiet).collect();
+    let of_loaded: Vec<f64> = measured.iter().map(|pair| pair.loaded).collect();
     let median = Compared {
         quiet: median(&of_quiet)?,
         loaded: median(&of_loaded)?,
@@ -72,7 +72,7 @@ fn of_class(
     let resolution = resolution(victims.pairs(class));
     let is_incast = matches!(key.under, Pattern::Incast(_));
     let of_p99 = p99.filter(|_| facts.judges_tails && key.spread == Spread::Mixed);
-    let of_tail = of_p99.map_or(Grade::Good, |of| grade(of, IMPACT_P99, resolution));
+    let of_tail = of_p99.map_or(Grade::Good, |compared| grade(compared, IMPACT_P99, resolution));
     let grade = match grade(median, IMPACT, resolution).max(of_tail) {
         _ if measured.len() < LEAST_FOR_INTERVAL || key.at_target => Grade::Unjudged,
         Grade::Bad if !is_incast => Grade::Slow,
@@ -143,14 +143,14 @@ fn outlying(impacts: &[f64]) -> Vec<usize> {
 /// are not worth a name, and a class that is too small for a verdict has none.
 fn far_above(of_class: &[MeasuredPair]) -> Vec<FarVictim> {
     let impacts: Vec<f64> = of_class.iter().map(MeasuredPair::impact).collect();
-    let quiet: Vec<f64> = of_class.iter().map(|of| of.quiet).collect();
+    let quiet: Vec<f64> = of_class.iter().map(|pair| pair.quiet).collect();
     let Some(usual) = median(&quiet).filter(|_| quiet.len() >= LEAST_FOR_INTERVAL) else {
         return Vec::new();
     };
     let mut found: BTreeMap<Pair, Vec<MeasuredPair>> = BTreeMap::new();
     let outlying = outlying(&impacts).into_iter().map(|index| of_class[index]);
-    for of in outlying.filter(|of| of.impact() > IMPACT.good) {
-        found.entry(of.pair).or_default().push(of);
+    for victim in outlying.filter(|pair| pair.impact() > IMPACT.good) {
+        found.entry(victim.pair).or_default().push(victim);
     }
     let mean_of = |all: &[MeasuredPair], figure: fn(&MeasuredPair) -> f64| {
         mean(&all.iter().map(figure).collect::<Vec<f64>>())
@@ -159,7 +159,7 @@ fn far_above(of_class: &[MeasuredPair]) -> Vec<FarVictim> {
         Some(FarVictim {
             pair,
             impact: mean_of(&all, MeasuredPair::impact)?,
-            quiet_ratio: mean_of(&all, |of| of.quiet)? / usual,
+            quiet_ratio: mean_of(&all, |pair| pair.quiet)? / usual,
         })
     };
     let mut far: Vec<FarVictim> = found.into_iter().filter_map(victim).collect();
@@ -192,20 +192,20 @@ mod tests {
     #[test]
     fn class_of_vector_23_is_good_and_its_last_two_are_named() {
         let impacts = [0.98, 1.00, 1.01, 1.02, 1.03, 1.05, 1.40, 3.00];
-        let of = Compared {
+        let compared = Compared {
             quiet: 1.0,
             loaded: 1.025,
             impact: median(&impacts).unwrap(),
             interval: median_interval(&impacts),
         };
-        assert_eq!(grade(of, IMPACT, 1.0), Grade::Good);
+        assert_eq!(grade(compared, IMPACT, 1.0), Grade::Good);
         assert_eq!(outlying(&impacts), [6, 7]);
     }
 
     /// The pairs of NIC 0 with NICs from 1 on, whose quiet latency is 2 µs but for the last one.
     fn measured(impacts: &[f64], last_quiet: f64) -> Vec<MeasuredPair> {
         let last = impacts.len() - 1;
-        let of = |(at, impact): (usize, &f64)| {
+        let pair = |(at, impact): (usize, &f64)| {
             let quiet = if at == last { last_quiet } else { 2000.0 };
             MeasuredPair {
                 pair: Pair { initiator: NicId(0), target: NicId(at as u32 + 1) },
@@ -213,7 +213,7 @@ mod tests {
                 loaded: quiet * impact,
             }
         };
-        impacts.iter().enumerate().map(of).collect()
+        impacts.iter().enumerate().map(pair).collect()
     }
 
     #[test]
@@ -229,22 +229,22 @@ mod tests {
 
         let many = [&[1.0, 1.02].repeat(10)[..], &[3.0, 4.0, 5.0, 6.0, 7.0, 8.0]].concat();
         let far = far_above(&measured(&many, 2000.0));
-        let impacts: Vec<f64> = far.iter().map(|of| of.impact.round()).collect();
+        let impacts: Vec<f64> = far.iter().map(|victim| victim.impact.round()).collect();
         assert_eq!(impacts, [8.0, 7.0, 6.0, 5.0, 4.0]);
     }
 
     #[test]
     fn impact_within_the_resolution_is_none() {
-        let of = |impact, low| Compared {
+        let compared = |impact, low| Compared {
             quiet: 1.0,
             loaded: impact,
             impact,
             interval: Some((low, 2.0 * impact)),
         };
-        assert_eq!(grade(of(1.5, 1.3), IMPACT, 1.0), Grade::Slow);
-        assert_eq!(grade(of(1.5, 1.3), IMPACT, 1.3), Grade::Good);
-        assert_eq!(grade(of(1.5, 1.05), IMPACT, 1.0), Grade::Good);
-        assert_eq!(grade(of(2.5, 1.9), IMPACT, 1.0), Grade::Slow);
-        assert_eq!(grade(of(2.5, 2.1), IMPACT, 1.0), Grade::Bad);
+        assert_eq!(grade(compared(1.5, 1.3), IMPACT, 1.0), Grade::Slow);
+        assert_eq!(grade(compared(1.5, 1.3), IMPACT, 1.3), Grade::Good);
+        assert_eq!(grade(compared(1.5, 1.05), IMPACT, 1.0), Grade::Good);
+        assert_eq!(grade(compared(2.5, 1.9), IMPACT, 1.0), Grade::Slow);
+        assert_eq!(grade(compared(2.5, 2.1), IMPACT, 1.0), Grade::Bad);
     }
 }

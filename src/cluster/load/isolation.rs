@@ -37,13 +37,13 @@ pub fn figures(
                 pairs[1].extend(of_other.pairs(None));
             }
         }
-        let [same, other] = pairs.each_ref().map(|of| -> Vec<f64> {
-            let impacts = of.iter().copied().filter_map(PairMedians::impact);
+        let [same, other] = pairs.each_ref().map(|medianses| -> Vec<f64> {
+            let impacts = medianses.iter().copied().filter_map(PairMedians::impact);
             impacts.collect()
         });
         let (of_same, of_other) = (median(&same)?, median(&other)?);
         let least = least_impact(impacts::resolution(pairs.concat().into_iter()));
-        let low = median_interval(&same).map_or(0.0, |of| of.0);
+        let low = median_interval(&same).map_or(0.0, |median_interval| median_interval.0);
         let (isolation, grade) = judged((of_same, low), of_other, least);
         Some(IsolationFigures {
             under: under_name(under, at_target),
@@ -74,20 +74,20 @@ fn isolation(same: f64, other: f64) -> f64 {
 }
 
 /// Returns the judgement on figures that are not good.
-pub fn judgement(of: &IsolationFigures) -> Option<LoadJudgement> {
-    let is_judged = matches!(of.grade, Grade::Slow | Grade::Bad);
-    let value = of.isolation.filter(|_| is_judged)?;
+pub fn judgement(isolation: &IsolationFigures) -> Option<LoadJudgement> {
+    let is_judged = matches!(isolation.grade, Grade::Slow | Grade::Bad);
+    let value = isolation.isolation.filter(|_| is_judged)?;
     Some(LoadJudgement {
         unit: LoadUnit::TrafficClass,
-        grade: of.grade,
+        grade: isolation.grade,
         certainty: None,
-        pattern: of.under.clone(),
+        pattern: isolation.under.clone(),
         figure: LoadFigure::Isolation,
         value,
         limit: ISOLATION.good,
         evidence: vec![format!(
             "Traffic class {}: impact factor {:.2}, and {:.2} in the class of the load.",
-            of.traffic_class, of.other, of.same
+            isolation.traffic_class, isolation.other, isolation.same
         )],
     })
 }

@@ -138,8 +138,8 @@ mod tests {
 
     #[test]
     fn worst_grade_is_of_verdicts() {
-        let of = |grades: &[Grade]| worst(grades.iter().copied());
-        assert_eq!(of(&[Grade::Good, Grade::Unjudged, Grade::Slow]), Grade::Slow);
-        assert_eq!(of(&[Grade::Unjudged]), Grade::Unjudged);
+        let grade = |grades: &[Grade]| worst(grades.iter().copied());
+        assert_eq!(grade(&[Grade::Good, Grade::Unjudged, Grade::Slow]), Grade::Slow);
+        assert_eq!(grade(&[Grade::Unjudged]), Grade::Unjudged);
     }
 }

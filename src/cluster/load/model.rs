@@ -77,7 +77,7 @@ pub fn d4() -> Fabric {
 
 impl Fabric {
     pub fn new(shape: FabricShape) -> Self {
-        let sizes = [shape.groups, shape.switches, shape.nics, 1].map(|of| of as u16);
+        let sizes = [shape.groups, shape.switches, shape.nics, 1].map(|number| number as u16);
         Self {
             shape,
             roster: Cluster::new(sizes, &[], 1).roster,
@@ -136,7 +136,7 @@ impl Fabric {
             ModelLink::Local(..) => self.shape.local_rate,
             ModelLink::Global(..) => self.shape.global_rate,
         };
-        let slow = self.faults.iter().filter(|(of, _)| self.has(*of, link));
+        let slow = self.faults.iter().filter(|(links, _)| self.has(*links, link));
         slow.fold(PAYLOAD * rate, |rate, (_, ratio)| rate * ratio)
     }
 
@@ -149,21 +149,22 @@ impl Fabric {
             (SlowLinks::Global(from, to, both), ModelLink::Global(one, other, _)) => {
                 (from, to) == (one, other) || both && (to, from) == (one, other)
             }
-            (SlowLinks::Local(group, from, to, both), ModelLink::Local(of, one, other)) => {
-                group == of && ((from, to) == (one, other) || both && (to, from) == (one, other))
+            (SlowLinks::Local(group, from, to, both), ModelLink::Local(number, one, other)) => {
+                group == number
+                    && ((from, to) == (one, other) || both && (to, from) == (one, other))
             }
             (
                 SlowLinks::Ports(group, switch) | SlowLinks::Switch(group, switch),
                 ModelLink::Transmit(nic) | ModelLink::Receive(nic),
             ) => is_at(nic, group, switch),
-            (SlowLinks::Switch(group, switch), ModelLink::Local(of, one, other)) => {
-                group == of && (switch == one || switch == other)
+            (SlowLinks::Switch(group, switch), ModelLink::Local(number, one, other)) => {
+                group == number && (switch == one || switch == other)
             }
             (SlowLinks::Switch(group, switch), ModelLink::Global(one, other, cable)) => {
                 group == one && self.end(one, other, cable) == switch
                     || group == other && self.end(other, one, cable) == switch
             }
-            (SlowLinks::Group(group), ModelLink::Local(of, ..)) => group == of,
+            (SlowLinks::Group(group), ModelLink::Local(number, ..)) => group == number,
             (SlowLinks::Group(group), ModelLink::Global(one, other, _)) => {
                 group == one || group == other
             }

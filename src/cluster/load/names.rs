@@ -8,14 +8,14 @@ pub fn pattern_name(pattern: Pattern) -> String {
     match pattern {
         Pattern::Quiet => "quiet".into(),
         Pattern::Bisect { of, both_ways } => {
-            let of = match of {
+            let name = match of {
                 Set::All => "bisect",
                 Set::Switch => "bisect:switch",
                 Set::Group => "bisect:group",
                 Set::System => "bisect:system",
             };
             let variant = if both_ways { ", both ways" } else { "" };
-            format!("{of}{variant}")
+            format!("{name}{variant}")
         }
         Pattern::Shift(distance) => {
             let to = match distance {

@@ -104,8 +104,8 @@ impl Pass {
 
     /// Removes a NIC from all further scenes.
     pub fn remove(&mut self, nic: NicId) {
-        self.nics.nics.retain(|of| of.nic != nic);
-        self.nics.of_victims.retain(|of| of.nic != nic);
+        self.nics.nics.retain(|candidate| candidate.nic != nic);
+        self.nics.of_victims.retain(|victim| victim.nic != nic);
         for scene in &mut self.queue {
             scene.victims.retain(|pair| !pair.nics().contains(&nic));
             scene.flows.retain(|flow| flow.source != nic);
@@ -173,7 +173,7 @@ impl Pass {
         let mut patterns = self.steps.iter().filter_map(pattern);
         // The steps come from the smallest shared part outward.
         let last = patterns.clone().next_back();
-        patterns.find(|of| *of == Pattern::AllToAll).or(last)
+        patterns.find(|pattern| *pattern == Pattern::AllToAll).or(last)
     }
 }
 

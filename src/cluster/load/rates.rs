@@ -87,9 +87,9 @@ impl SlotRates {
     /// Returns each flow with its rate: a NIC sends to its peers in turn, so each of them that it
     /// reaches gets an equal part.
     pub fn flows(&self) -> impl Iterator<Item = (NicId, NicId, f64)> {
-        let reached = self.sent.iter().flat_map(|of| {
-            let part = of.rate / of.peers.len() as f64;
-            of.peers.iter().map(move |peer| (of.source, *peer, part))
+        let reached = self.sent.iter().flat_map(|rate| {
+            let part = rate.rate / rate.peers.len() as f64;
+            rate.peers.iter().map(move |peer| (rate.source, *peer, part))
         });
         let unreached = self.unreached.iter();
         reached.chain(unreached.map(|(source, target)| (*source, *target, 0.0)))
@@ -199,7 +199,7 @@ mod tests {
             result(3, LoadAnswer::Untested(Untested::Late), 0),
         ];
         let rates = SlotRates::of(&scene, &results);
-        let sources: Vec<u32> = rates.sent.iter().map(|of| of.source.0).collect();
+        let sources: Vec<u32> = rates.sent.iter().map(|rate| rate.source.0).collect();
         assert_eq!(sources, [2]);
         let unknown: Vec<u32> = rates.unknown_flows().map(|(source, _)| source.0).collect();
         assert_eq!(unknown, [0, 1, 3, 4]);

@@ -43,9 +43,9 @@ fn mixed_spread_has_both_roles_at_each_switch() {
 fn whole_switches_have_one_role_in_each_group() {
     let nics = all_placed(&fabric([3, 5, 4, 1]));
     let roles = dealt(&nics, Spread::Switches, 1).unwrap();
-    let of = |nics: &[PlacedNic]| -> BTreeSet<_> { nics.iter().map(|nic| nic.switch).collect() };
-    assert!(of(&roles.victims).is_disjoint(&of(&roles.aggressors)));
-    assert_eq!(of(&roles.victims).len(), 3);
+    let pairs = |nics: &[PlacedNic]| -> BTreeSet<_> { nics.iter().map(|nic| nic.switch).collect() };
+    assert!(pairs(&roles.victims).is_disjoint(&pairs(&roles.aggressors)));
+    assert_eq!(pairs(&roles.victims).len(), 3);
     assert_eq!(groups(&roles.victims).len(), 3);
 }
 
@@ -59,11 +59,11 @@ fn whole_groups_have_one_role() {
 
 #[test]
 fn spreads_without_enough_parts_have_no_roles() {
-    let of = |shape, spread| dealt(&all_placed(&fabric(shape)), spread, 1).is_some();
+    let is_match = |shape, spread| dealt(&all_placed(&fabric(shape)), spread, 1).is_some();
     let (one_switch, one_group, no_locations) = ([1, 1, 12, 1], [1, 4, 3, 1], [0, 0, 12, 1]);
-    assert_eq!(SPREADS.map(|spread| of(one_switch, spread)), [true, false, false]);
-    assert_eq!(SPREADS.map(|spread| of(one_group, spread)), [true, true, false]);
-    assert_eq!(SPREADS.map(|spread| of(no_locations, spread)), [true, false, false]);
+    assert_eq!(SPREADS.map(|spread| is_match(one_switch, spread)), [true, false, false]);
+    assert_eq!(SPREADS.map(|spread| is_match(one_group, spread)), [true, true, false]);
+    assert_eq!(SPREADS.map(|spread| is_match(no_locations, spread)), [true, false, false]);
     // Each node has a NIC at each switch: no switch can have one role.
     let wide = all_placed(&fabric_of_wide_nodes(2, 4, 6));
     let found = SPREADS.map(|spread| dealt(&wide, spread, 1).is_some());

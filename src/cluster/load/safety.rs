@@ -93,7 +93,7 @@ pub fn alarms(
         }
     }
     let pairs = scene.victims.iter();
-    let is_absent = |nic: &NicId| by_nic.get(nic).is_some_and(|of| of.is_untested());
+    let is_absent = |nic: &NicId| by_nic.get(nic).is_some_and(|nic| nic.is_untested());
     let pairs = pairs.filter(|pair| !pair.nics().iter().any(is_lost));
     let (mut answered, mut unanswered, mut reasons) = (0, BTreeSet::new(), Vec::new());
     for pair in pairs {
@@ -130,8 +130,9 @@ pub fn alarms(
             "operations of {count} of {victims} victims were not answered (the first: {first})"
         )));
     }
-    let has_paused = |of: &&LoadResult| changed(of, Watched::RxPaused) > scene.slot_ns / 2;
-    for nic in results.iter().filter(has_paused).map(|of| of.nic) {
+    let has_paused =
+        |load_result: &&LoadResult| changed(load_result, Watched::RxPaused) > scene.slot_ns / 2;
+    for nic in results.iter().filter(has_paused).map(|result| result.nic) {
         if scene.flows.iter().any(|flow| flow.peers.contains(&nic)) {
             let reason = "it paused its switch for more than half of a slot";
             alarms.push(Alarm::Spare(nic, reason.into()));
@@ -154,6 +155,6 @@ fn failed_entirely(answer: &LoadAnswer) -> Option<String> {
 }
 
 fn changed(result: &LoadResult, watched: Watched) -> u64 {
-    let of = result.counters.iter().filter(|(of, _)| *of == watched);
-    of.fold(0, |sum, (_, by)| sum.saturating_add(*by))
+    let counter = result.counters.iter().filter(|(counter, _)| *counter == watched);
+    counter.fold(0, |sum, (_, by)| sum.saturating_add(*by))
 }

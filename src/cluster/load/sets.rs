@@ -131,8 +131,8 @@ fn figures_of_kind(sets: &[(LoadUnit, SetRates)], theory: Option<f64>) -> Vec<Se
         sets.iter().filter_map(|(_, set)| Some((in_slot(set), median(&set.rates)?))).collect();
     values.sort_by(|one, other| one.0.total_cmp(&other.0));
     let equal_to = |flows: f64| {
-        let first = values.partition_point(|of| of.0 < (1.0 - TOLERANCE) * flows);
-        let end = values.partition_point(|of| of.0 <= (1.0 + TOLERANCE) * flows);
+        let first = values.partition_point(|value| value.0 < (1.0 - TOLERANCE) * flows);
+        let end = values.partition_point(|value| value.0 <= (1.0 + TOLERANCE) * flows);
         (first, end)
     };
     let mut known: BTreeMap<(usize, usize), EqualParts> = BTreeMap::new();
@@ -143,7 +143,7 @@ fn figures_of_kind(sets: &[(LoadUnit, SetRates)], theory: Option<f64>) -> Vec<Se
         };
         let (first, end) = equal_to(in_slot(set));
         let equal = known.entry((first, end)).or_insert_with(|| {
-            let figures: Vec<f64> = values[first..end].iter().map(|of| of.1).collect();
+            let figures: Vec<f64> = values[first..end].iter().map(|value| value.1).collect();
             EqualParts::new(&figures)
         });
         let limits = match unit {
@@ -182,12 +182,12 @@ mod tests {
 
     #[test]
     fn sets_with_other_numbers_of_flows_are_not_compared() {
-        let of = |group: u16, flows, rate| set(LoadUnit::Group(group), flows, rate);
-        let equal = [of(0, 4, 10.0), of(1, 4, 10.0), of(2, 4, 10.0)];
-        let larger = [of(3, 8, 5.0), of(4, 8, 5.0), of(5, 9, 5.0)];
+        let value_for = |group: u16, flows, rate| set(LoadUnit::Group(group), flows, rate);
+        let equal = [value_for(0, 4, 10.0), value_for(1, 4, 10.0), value_for(2, 4, 10.0)];
+        let larger = [value_for(3, 8, 5.0), value_for(4, 8, 5.0), value_for(5, 9, 5.0)];
         let sets: Vec<_> = equal.into_iter().chain(larger).collect();
         assert_eq!(grades(&sets), [Grade::Good; 6]);
-        let sets = [of(0, 4, 10.0), of(1, 4, 10.0), of(2, 5, 5.0)];
+        let sets = [value_for(0, 4, 10.0), value_for(1, 4, 10.0), value_for(2, 5, 5.0)];
         assert_eq!(grades(&sets), [Grade::Good, Grade::Good, Grade::Bad]);
     }
 
@@ -219,10 +219,11 @@ mod tests {
 
     #[test]
     fn set_of_two_flows_has_no_verdict() {
-        let of = |group: u16, flows, rate| set(LoadUnit::Group(group), flows, rate);
+        let value_for = |group: u16, flows, rate| set(LoadUnit::Group(group), flows, rate);
         let slow = |flows| {
-            let good = [of(0, flows, 10.0), of(1, flows, 10.0), of(2, flows, 10.0)];
-            let sets: Vec<_> = good.into_iter().chain([of(3, flows, 2.0)]).collect();
+            let good =
+                [value_for(0, flows, 10.0), value_for(1, flows, 10.0), value_for(2, flows, 10.0)];
+            let sets: Vec<_> = good.into_iter().chain([value_for(3, flows, 2.0)]).collect();
             grades(&sets)[3]
         };
         assert_eq!(slow(2), Grade::Unjudged);

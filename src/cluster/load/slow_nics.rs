@@ -52,7 +52,7 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
         return SlowNics::default();
     }
     let is_fast = |ratio: f64| ratio >= NIC.good;
-    let fast: Vec<f64> = pairs.values().copied().filter(|of| is_fast(*of)).collect();
+    let fast: Vec<f64> = pairs.values().copied().filter(|pair| is_fast(*pair)).collect();
     let usual = EqualParts::new(&fast);
     let slow: BTreeMap<Pair, f64> = pairs
         .iter()
@@ -74,7 +74,9 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
         }
     }
     let is_suspect = |role: NicRole| !is_fast(best.get(&role).copied().unwrap_or(0.0));
-    let several = |of: NicRole| partners.get(&of).is_some_and(|of| of.len() >= LEAST_PARTNERS);
+    let several = |nic_role: NicRole| {
+        partners.get(&nic_role).is_some_and(|partner| partner.len() >= LEAST_PARTNERS)
+    };
     let mut suspects: BTreeMap<NicRole, Vec<f64>> = BTreeMap::new();
     let mut named: BTreeMap<NicRole, Vec<f64>> = BTreeMap::new();
     for (pair, ratio) in &slow {
@@ -88,13 +90,17 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
             _ => {}
         }
     }
-    named.retain(|of, ratios| several(*of) || median(ratios).is_some_and(|ratio| ratio < SET.slow));
+    named.retain(|entry, ratios| {
+        several(*entry) || median(ratios).is_some_and(|ratio| ratio < SET.slow)
+    });
     // For a switch, the partners in both roles count.
     let partners_of_nic = |nic: NicId| {
         let of_roles = Role::BOTH.into_iter().filter_map(|role| partners.get(&(nic, role)));
         of_roles.flatten().collect::<BTreeSet<_>>().len()
     };
-    suspects.retain(|of, _| partners_of_nic(of.0) >= LEAST_PARTNERS || named.contains_key(of));
+    suspects.retain(|suspect, _| {
+        partners_of_nic(suspect.0) >= LEAST_PARTNERS || named.contains_key(suspect)
+    });
     let mut found = SlowNics {
         culprits: slow_switches(roster, &pairs, &suspects),
         doubtful: slow

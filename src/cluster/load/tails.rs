@@ -81,7 +81,7 @@ impl BlockTable {
         let counts = blocks.map(|block| {
             let mut counts = vec![0; edges.len()];
             for (edge, count) in block.bins() {
-                counts[edges.partition_point(|of| *of < edge)] = count;
+                counts[edges.partition_point(|value| *value < edge)] = count;
             }
             counts
         });
@@ -93,7 +93,8 @@ impl BlockTable {
     /// `None` without samples.
     fn quantile(&self, weights: &[u64], part: f64) -> Option<f64> {
         let mut sums = vec![0_u64; self.edges.len()];
-        for (weight, counts) in weights.iter().zip(&self.counts).filter(|(of, _)| **of > 0) {
+        for (weight, counts) in weights.iter().zip(&self.counts).filter(|(weight, _)| **weight > 0)
+        {
             for (sum, count) in sums.iter_mut().zip(counts) {
                 *sum += weight * count;
             }

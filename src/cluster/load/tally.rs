@@ -98,7 +98,7 @@ impl Tally {
         };
         let of_victims = |(key, victims): (&VictimKey, &Victims)| {
             let (counted, others): (Vec<_>, Vec<_>) =
-                victims.pairs(None).partition(|of| of.measured().is_some());
+                victims.pairs(None).partition(|medians| medians.measured().is_some());
             let name = under_name(key.under, key.at_target);
             (counted.len() < others.len()).then(|| format!("victims under {name}"))
         };
@@ -133,7 +133,7 @@ impl Tally {
         };
         let of_victims = |(key, victims): (&VictimKey, &Victims)| {
             let figures = impacts::figures(*key, victims, facts).into_iter();
-            figures.map(|of| (*key, of)).collect::<Vec<_>>()
+            figures.map(|impact| (*key, impact)).collect::<Vec<_>>()
         };
         let impacts: Vec<(VictimKey, ImpactFigures)> =
             self.victims.iter().flat_map(of_victims).collect();
@@ -150,8 +150,9 @@ impl Tally {
         judgements.extend(verdicts::of_unanswered(&self.victims));
         judgements.extend(isolations.iter().filter_map(isolation::judgement));
         judgements.extend(self.counters.judgements(&self.roster));
-        judgements.sort_by_key(|of| (of.grade != Grade::Bad, of.unit));
-        let mut impacts: Vec<ImpactFigures> = impacts.into_iter().map(|(_, of)| of).collect();
+        judgements.sort_by_key(|judgement| (judgement.grade != Grade::Bad, judgement.unit));
+        let mut impacts: Vec<ImpactFigures> =
+            impacts.into_iter().map(|(_, impact)| impact).collect();
         // Tables have one pattern and class of traffic each.
         impacts.sort_by(|one, other| {
             let table =

@@ -13,18 +13,18 @@ fn sizes(window_bytes: u64) -> LoadSizes {
 
 #[test]
 fn slots_are_longer_on_slow_fabrics() {
-    let of = |crowd, rate| {
+    let value_for = |crowd, rate| {
         let SlotTiming { slot_ns, window_bytes } = timing(crowd, rate, sizes(256 * KIB));
         (slot_ns / 1_000_000, window_bytes / KIB)
     };
-    assert_eq!(of(32.0, Some(25e9)), (250, 256));
-    assert_eq!(of(64.0, None), (250, 256));
+    assert_eq!(value_for(32.0, Some(25e9)), (250, 256));
+    assert_eq!(value_for(64.0, None), (250, 256));
     // 5 · 4 · 256 KiB / 20 MB/s = 262 ms
-    assert_eq!(of(1.0, Some(20e6)), (270, 256));
-    assert_eq!(of(8.0, Some(25e6)), (420, 256));
+    assert_eq!(value_for(1.0, Some(20e6)), (270, 256));
+    assert_eq!(value_for(8.0, Some(25e6)), (420, 256));
     // 5 · 32 · 128 KiB / 25 MB/s = 839 ms; with 192 KiB it would be above a second.
-    assert_eq!(of(32.0, Some(25e6)), (1000, 128));
-    assert_eq!(of(64.0, Some(1e6)), (1000, 64));
+    assert_eq!(value_for(32.0, Some(25e6)), (1000, 128));
+    assert_eq!(value_for(64.0, Some(1e6)), (1000, 64));
 }
 
 #[test]
@@ -34,20 +34,20 @@ fn window_is_at_least_an_operation() {
 
 #[test]
 fn blocks_last_two_seconds_at_most() {
-    let of = |rate| timing(8.0, Some(rate), sizes(256 * KIB)).slots_of_block();
-    assert_eq!([25e9, 25e6, 1e6].map(of), [8, 4, 2]);
+    let count = |rate| timing(8.0, Some(rate), sizes(256 * KIB)).slots_of_block();
+    assert_eq!([25e9, 25e6, 1e6].map(count), [8, 4, 2]);
 }
 
 #[test]
 fn crowd_counts_windows_of_ports_and_links() {
     let roster = d4();
     let nics = all_placed(&roster);
-    let of = |pattern, links| crowd(&flows(pattern, &nics, 0, 5), &roster, links);
-    assert_eq!(of(Pattern::Incast(8), 8), 8.0);
-    assert_eq!(of(Pattern::Shift(Distance::One), 1), 1.0);
-    assert_eq!(of(Pattern::Shift(Distance::Group), 1), 4.0);
-    assert_eq!(of(Pattern::Shift(Distance::Group), 2), 2.0);
-    assert_eq!(of(Pattern::Shift(Distance::Switch), 4), 2.0);
-    let all = of(Pattern::AllToAll, 1);
+    let value = |pattern, links| crowd(&flows(pattern, &nics, 0, 5), &roster, links);
+    assert_eq!(value(Pattern::Incast(8), 8), 8.0);
+    assert_eq!(value(Pattern::Shift(Distance::One), 1), 1.0);
+    assert_eq!(value(Pattern::Shift(Distance::Group), 1), 4.0);
+    assert_eq!(value(Pattern::Shift(Distance::Group), 2), 2.0);
+    assert_eq!(value(Pattern::Shift(Distance::Switch), 4), 2.0);
+    let all = value(Pattern::AllToAll, 1);
     assert!((1.0..=2.0).contains(&all), "{all}");
 }

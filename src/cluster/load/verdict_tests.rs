@@ -351,7 +351,7 @@ fn other_class_that_lets_load_through_is_bad() {
         let isolation = &findings.isolations[0];
         assert_eq!((isolation.under.as_str(), isolation.grade), ("incast:8", grade));
         let units = findings.judgements.iter().map(|judgement| judgement.unit);
-        let named = units.filter(|of| *of == LoadUnit::TrafficClass).count();
+        let named = units.filter(|unit| *unit == LoadUnit::TrafficClass).count();
         assert_eq!(named, usize::from(grade == Grade::Bad));
     }
 }
@@ -416,8 +416,9 @@ fn share_of_theory_is_judged_unless_load_is_partial() {
         tally.add(&scene, &results.collect::<Vec<_>>());
         let findings = tally.findings();
         let judged = findings.judgements.iter();
-        let shares =
-            judged.filter(|of| of.figure == LoadFigure::ShareOfTheory && of.grade == Grade::Bad);
+        let shares = judged.filter(|judgement| {
+            judgement.figure == LoadFigure::ShareOfTheory && judgement.grade == Grade::Bad
+        });
         assert_eq!(shares.count(), expected);
         let system = &findings.bandwidths[1];
         assert_eq!(system.share_of_theory.is_some(), !is_partial);

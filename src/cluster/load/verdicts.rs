@@ -36,16 +36,18 @@ const MOST_PATHS: usize = 5;
 /// random halves some flows share links.
 pub fn grade_patterns(findings: &mut LoadFindings) {
     let judgements = &findings.judgements;
-    for of in &mut findings.bandwidths {
-        if of.grade == Grade::Unjudged {
+    for bandwidth in &mut findings.bandwidths {
+        if bandwidth.grade == Grade::Unjudged {
             continue;
         }
         let own = judgements.iter().filter(|judgement| {
-            judgement.pattern == of.pattern && judgement.certainty != Some(Certainty::Transient)
+            judgement.pattern == bandwidth.pattern
+                && judgement.certainty != Some(Certainty::Transient)
         });
-        let of_stars = of.stars.iter().map(|star| star.grade).filter(|grade| is_judged(*grade));
+        let of_stars =
+            bandwidth.stars.iter().map(|star| star.grade).filter(|grade| is_judged(*grade));
         let grades = own.map(|own| own.grade).chain(of_stars);
-        of.grade = grades.max().unwrap_or(Grade::Good);
+        bandwidth.grade = grades.max().unwrap_or(Grade::Good);
     }
 }
 
@@ -60,20 +62,20 @@ pub fn unexplained<'a>(
     of_parts: impl Iterator<Item = &'a LoadJudgement>,
 ) -> Vec<LoadJudgement> {
     let worst = of_parts.map(|part| part.grade).max();
-    judgements.retain(|of| worst.is_none_or(|worst| worst < of.grade));
+    judgements.retain(|judgement| worst.is_none_or(|worst| worst < judgement.grade));
     judgements
 }
 
 /// Returns the judgements on the shares of theory, one for each pattern: retests repeat it.
 pub fn of_shares(figures: &BTreeMap<Pattern, BandwidthFigures>) -> Vec<LoadJudgement> {
     let judged = figures.iter().filter(|(pattern, _)| is_judged_by_share(**pattern));
-    let shares = judged.filter_map(|(_, of)| Some((of, of.share_of_theory?)));
-    let slow = shares.filter(|of| is_judged(SHARE.grade(of.1)));
-    let judgement = |(of, value): (&BandwidthFigures, f64)| LoadJudgement {
+    let shares = judged.filter_map(|(_, bandwidth)| Some((bandwidth, bandwidth.share_of_theory?)));
+    let slow = shares.filter(|share| is_judged(SHARE.grade(share.1)));
+    let judgement = |(bandwidth, value): (&BandwidthFigures, f64)| LoadJudgement {
         unit: LoadUnit::System,
         grade: SHARE.grade(value),
         certainty: None,
-        pattern: of.pattern.clone(),
+        pattern: bandwidth.pattern.clone(),
         figure: LoadFigure::ShareOfTheory,
         value,
         limit: SHARE.good,
@@ -168,9 +170,9 @@ pub fn of_stars(
 pub fn of_impacts(roster: &Roster, figures: &[(VictimKey, ImpactFigures)]) -> Vec<LoadJudgement> {
     let judged: Vec<&(VictimKey, ImpactFigures)> = figures
         .iter()
-        .filter(|(key, of)| !key.in_other_class && of.grade != Grade::Unjudged)
+        .filter(|(key, impact)| !key.in_other_class && impact.grade != Grade::Unjudged)
         .collect();
-    let bad = judged.iter().filter(|(_, of)| of.grade == Grade::Bad);
+    let bad = judged.iter().filter(|(_, impact)| impact.grade == Grade::Bad);
     let patterns: BTreeSet<Pattern> = bad.map(|(key, _)| key.under).collect();
     let of_pattern = |under: Pattern| -> Vec<&(VictimKey, ImpactFigures)> {
         let all = judged.iter().copied();
@@ -186,7 +188,7 @@ pub fn of_impacts(roster: &Roster, figures: &[(VictimKey, ImpactFigures)]) -> Ve
 /// Returns the judgement on the worst of these figures.
 fn of_impact(roster: &Roster, judged: &[&(VictimKey, ImpactFigures)]) -> Option<LoadJudgement> {
     let hit: Vec<&(VictimKey, ImpactFigures)> =
-        judged.iter().copied().filter(|(_, of)| is_judged(of.grade)).collect();
+        judged.iter().copied().filter(|(_, impact)| is_judged(impact.grade)).collect();
     let (key, worst) = hit.iter().copied().max_by(|one, other| {
         let by_grade = one.1.grade.cmp(&other.1.grade);
         let by_impact = one.1.median.impact.total_cmp(&other.1.median.impact);
@@ -204,7 +206,7 @@ fn of_impact(roster: &Roster, judged: &[&(VictimKey, ImpactFigures)]) -> Option<
         None => (LoadFigure::Impact, worst.median.impact, IMPACT.good),
     };
     let has = |all: &[&(VictimKey, ImpactFigures)], spread| {
-        all.iter().any(|(of, _)| of.under == key.under && of.spread == spread)
+        all.iter().any(|(victim, _)| victim.under == key.under && victim.spread == spread)
     };
     let mut evidence = vec![place(|spread| (has(judged, spread), has(&hit, spread))).to_owned()];
     if let Some(class) = worst.class {
@@ -213,16 +215,16 @@ fn of_impact(roster: &Roster, judged: &[&(VictimKey, ImpactFigures)]) -> Option<
     if !matches!(key.under, Pattern::Incast(_)) {
         evidence.push(FILLS_LINKS.into());
     }
-    let others = hit.iter().filter(|(of, _)| of.under != key.under);
-    let mut names: Vec<&str> = others.map(|(_, of)| of.under.as_str()).collect();
+    let others = hit.iter().filter(|(victim, _)| victim.under != key.under);
+    let mut names: Vec<&str> = others.map(|(_, impact)| impact.under.as_str()).collect();
     names.dedup();
     if !names.is_empty() {
         evidence.push(format!("Also under {}.", names.join(", ")));
     }
-    let same = judged.iter().filter(|(of, _)| of == key);
-    let mut far: Vec<&FarVictim> = same.flat_map(|(_, of)| &of.far_above).collect();
+    let same = judged.iter().filter(|(victim, _)| victim == key);
+    let mut far: Vec<&FarVictim> = same.flat_map(|(_, impact)| &impact.far_above).collect();
     far.sort_by(|one, other| other.impact.total_cmp(&one.impact));
-    evidence.extend(far.iter().take(MOST_FAR).map(|of| of.sentence(roster)));
+    evidence.extend(far.iter().take(MOST_FAR).map(|victim| victim.sentence(roster)));
     Some(LoadJudgement {
         unit: LoadUnit::System,
         grade: worst.grade,
@@ -253,8 +255,10 @@ fn place(spread_of: impl Fn(Spread) -> (bool, bool)) -> &'static str {
 
 /// Returns the judgement on victims whose operations failed under load.
 pub fn of_unanswered(victims: &BTreeMap<VictimKey, Victims>) -> Option<LoadJudgement> {
-    let parts =
-        victims.iter().filter(|(key, _)| !key.at_target).map(|(key, of)| (key, of.unanswered()));
+    let parts = victims
+        .iter()
+        .filter(|(key, _)| !key.at_target)
+        .map(|(key, victims)| (key, victims.unanswered()));
     let (key, value) = parts.max_by(|one, other| one.1.total_cmp(&other.1))?;
     (value > MOST_UNANSWERED).then(|| LoadJudgement {
         unit: LoadUnit::System,

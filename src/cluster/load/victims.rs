@@ -121,7 +121,7 @@ impl Victims {
             // them.
             let waited = match result.waited_percent {
                 0 => 0,
-                own => own.max(target.map_or(0, |of| of.waited_percent)),
+                own => own.max(target.map_or(0, |target| target.waited_percent)),
             };
             if waited > most_waited_percent(of_bandwidth) {
                 continue;
@@ -131,7 +131,9 @@ impl Victims {
                 LoadAnswer::Measured(_) if is_idle => continue,
                 LoadAnswer::Measured(samples) => samples,
                 // A target that came late does not answer.
-                LoadAnswer::Failed(_) if target.is_some_and(|of| of.is_untested()) => continue,
+                LoadAnswer::Failed(_) if target.is_some_and(|target| target.is_untested()) => {
+                    continue;
+                }
                 LoadAnswer::Failed(_) if is_loaded => {
                     self.unanswered.0 += 1;
                     self.unanswered.1 += 1;
@@ -165,13 +167,14 @@ impl Victims {
 
     pub fn pairs(&self, class: Option<Class>) -> impl Iterator<Item = &PairMedians> {
         let pairs = self.pairs.values();
-        pairs.filter(move |of| class.is_none_or(|class| of.class == class))
+        pairs.filter(move |medians| class.is_none_or(|class| medians.class == class))
     }
 
     /// Returns the blocks of samples of a class; of all classes block by block.
     pub fn blocks(&self, class: Option<Class>) -> Vec<SampleBlock> {
         let mut all: Vec<SampleBlock> = Vec::new();
-        let of_class = self.blocks.iter().filter(|(of, _)| class.is_none_or(|class| **of == class));
+        let of_class =
+            self.blocks.iter().filter(|(block, _)| class.is_none_or(|class| **block == class));
         for (_, blocks) in of_class {
             if all.len() < blocks.len() {
                 all.resize_with(blocks.len(), SampleBlock::default);
@@ -193,8 +196,8 @@ impl Victims {
 impl PairMedians {
     /// Returns the pair with its medians; `None` if one of them was not measured.
     pub fn measured(&self) -> Option<MeasuredPair> {
-        let middle = |of: &BTreeMap<u32, f64>| {
-            let medians: Vec<f64> = of.values().copied().collect();
+        let middle = |values: &BTreeMap<u32, f64>| {
+            let medians: Vec<f64> = values.values().copied().collect();
             facts::robust::median(&medians)
         };
         Some(MeasuredPair {
@@ -206,7 +209,7 @@ impl PairMedians {
 
     /// Returns the impact factor.
     pub fn impact(&self) -> Option<f64> {
-        self.measured().map(|of| of.impact())
+        self.measured().map(|pair| pair.impact())
     }
 
     /// Returns the last quiet median as a ratio to the first one.

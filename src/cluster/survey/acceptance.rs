@@ -169,7 +169,7 @@ impl PairResult {
         {
             return Err("it has reported a counter of another NIC".into());
         }
-        self.counters.iter_mut().for_each(|of| text::accept(&mut of.counter));
+        self.counters.iter_mut().for_each(|evidence| text::accept(&mut evidence.counter));
         match &mut self.answer {
             Answer::Measured(figures) => accept_figures(*figures, tests.get(self.test.index())),
             Answer::Failed(why) | Answer::Untested(Untested::Other(why)) => {
@@ -233,7 +233,8 @@ impl Block {
     /// Returns whether a process with this many `nics`, prepared for `course`, can carry out this
     /// order of its coordinator.
     pub fn is_valid(&self, nics: usize, course: Option<&Course>) -> bool {
-        let (tests, first) = course.map_or((0, NicId(0)), |of| (of.tests.len(), of.first_nic));
+        let (tests, first) =
+            course.map_or((0, NicId(0)), |course| (course.tests.len(), course.first_nic));
         let is_valid = |task: &Task| {
             task.own_nic(first, nics).is_some()
                 && task.slot < self.slots

@@ -71,7 +71,9 @@ impl BusySlots {
         load: Option<&HostLoad>,
         tests: &[Test],
     ) {
-        let is_busy = |of: &&PairResult| is_busy(of, tests[of.test.index()].of_bandwidth);
+        let is_busy = |pair_result: &&PairResult| {
+            is_busy(pair_result, tests[pair_result.test.index()].of_bandwidth)
+        };
         let busy = results.iter().filter(is_busy).count() as u32;
         let (all, late, known) = self.of_ranks.entry(rank).or_default();
         *all += slots;
@@ -89,7 +91,7 @@ impl BusySlots {
             |node: &BusyNode| node.busy_slots >= LEAST_SLOTS && 2 * node.busy_slots >= node.slots;
         let mut nodes: Vec<BusyNode> = roster.node_ids().filter_map(of_node).collect();
         nodes.retain(is_named);
-        nodes.sort_by_key(|of| std::cmp::Reverse(of.busy_slots));
+        nodes.sort_by_key(|node| std::cmp::Reverse(node.busy_slots));
         nodes
     }
 }

@@ -185,7 +185,8 @@ fn evidence_of(
     let limit = facts.judgement.limits.get(&(test, class));
     let centre = limit.filter(|limit| limit.has_costs());
     let mut populations = facts.populations.iter();
-    let population = populations.find(|of| (of.test, of.class) == (test, class));
+    let population =
+        populations.find(|population| (population.test, population.class) == (test, class));
     let source = strongest_source(pairs);
     let values: Vec<(f64, u64)> = pairs.iter().filter_map(|one| Some((one.value?, 1))).collect();
     let resending = pairs.iter().filter(|one| one.source == LimitSource::Retries);

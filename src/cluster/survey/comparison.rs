@@ -33,7 +33,7 @@ pub fn pairs_of_unclear_classes(
     });
     let again: Vec<TestPair> = all
         .filter(|(key, (_, pair))| unclear.contains(key) && why_unusable(roster, *pair).is_none())
-        .map(|(_, of)| of)
+        .map(|(_, test_pair)| test_pair)
         .collect();
     if again.len() <= FEW_SUSPECTS { again } else { Vec::new() }
 }
@@ -68,12 +68,12 @@ impl GoodPairs {
                     let distance = limit?.residual(one)?.abs();
                     Some((shared, distance, (key.0, one.pair)))
                 })
-                .filter(|(_, distance, of)| {
-                    *distance < results.ratio(key.0) && !suspects.contains(of)
+                .filter(|(_, distance, test_pair)| {
+                    *distance < results.ratio(key.0) && !suspects.contains(test_pair)
                 })
                 .collect();
             good.sort_by(|one, other| (other.0.cmp(&one.0)).then(other.1.total_cmp(&one.1)));
-            good.into_iter().map(|(_, _, of)| of).collect()
+            good.into_iter().map(|(_, _, test_pair)| test_pair).collect()
         };
         Self { of_classes: keys.into_iter().map(|key| (key, good(key))).collect() }
     }

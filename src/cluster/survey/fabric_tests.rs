@@ -182,9 +182,9 @@ fn run(trial: &Trial, tool: &str, pairs: &str) -> (Vec<bool>, Vec<String>) {
             let mut random = Rng::with_seed(seed);
             let (planted, unit, direction) = (trial.plant)(&mut random, *shape);
             let found = survey_with_fault(*shape, planted, (tool, pairs), None, seed);
-            let is_it = |(own, _, of): &(Unit, Certainty, Direction)| {
+            let is_it = |(own, _, way): &(Unit, Certainty, Direction)| {
                 // With few pairs, those in the other direction may not be measured.
-                *own == unit && (*of == direction || *of == Direction::Both)
+                *own == unit && (*way == direction || *way == Direction::Both)
             };
             let is_on_the_way = |(own, ..): &(Unit, Certainty, Direction)| {
                 let Unit::Path(pair) = own else {

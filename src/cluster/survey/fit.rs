@@ -130,12 +130,12 @@ mod tests {
     fn all(nics: u32, cost: impl Fn(u32, u32) -> f64) -> Vec<PairCost> {
         let targets = |one| (0..nics).map(move |other| (one, other));
         let pairs = (0..nics).flat_map(targets).filter(|(one, other)| one != other);
-        let of = |(one, other)| PairCost {
+        let cost_for = |(one, other)| PairCost {
             pair: pair(one, other),
             class: Class::Unknown,
             cost: cost(one, other),
         };
-        pairs.map(of).collect()
+        pairs.map(cost_for).collect()
     }
 
     fn centre(fit: &Fit) -> f64 {

@@ -116,7 +116,9 @@ impl Limit {
     pub fn source(&self, one: &Observation, retries: u64, threshold: f64) -> Option<LimitSource> {
         if retries as f64 > self.retries {
             Some(LimitSource::Retries)
-        } else if self.has_costs() && self.residual(one).is_some_and(|of| of > threshold) {
+        } else if self.has_costs()
+            && self.residual(one).is_some_and(|residual| residual > threshold)
+        {
             Some(LimitSource::Population)
         } else {
             None
@@ -166,8 +168,8 @@ impl ResultStore {
         }
         for test in TestId::first(self.tests.len()) {
             for in_loopback in [false, true] {
-                let of = self.best_limits(test, in_loopback, roster, missing, excluded);
-                for own in of.classes {
+                let best_limit = self.best_limits(test, in_loopback, roster, missing, excluded);
+                for own in best_limit.classes {
                     let Some(limit) = limits.get_mut(&(test, own.class)) else {
                         continue;
                     };
@@ -175,7 +177,7 @@ impl ResultStore {
                     (limit.statistic, limit.centre) = (own.statistic, own.centre);
                     (limit.spread, limit.waiting) = (own.spread, own.waiting);
                     limit.harmless_wait = own.harmless_wait;
-                    limit.is_biased = of.biased.contains(&own.class);
+                    limit.is_biased = best_limit.biased.contains(&own.class);
                     if !limit.is_biased {
                         limit.of_pair = limit.ratio.max(noise);
                     }
@@ -205,7 +207,8 @@ impl ResultStore {
         let candidates = self.candidates(test, &own);
         let limits = (0..2).map(|place| {
             let statistics = candidates.iter();
-            let statistics = statistics.map(|(class, of)| (*class, of[place.min(of.len() - 1)]));
+            let statistics = statistics
+                .map(|(class, statistic)| (*class, statistic[place.min(statistic.len() - 1)]));
             self.class_limits(test, &own, statistics.collect(), roster, missing)
         });
         let has_choice = candidates.values().any(|candidate| candidate.len() > 1);
@@ -262,7 +265,7 @@ impl ResultStore {
         let selected = select(&residuals, self.ratio(test), roster);
         let mut classes = Vec::new();
         let mut biased = BTreeSet::new();
-        for (class, statistic) in statistics.iter().map(|(class, of)| (*class, *of)) {
+        for (class, statistic) in statistics.iter().map(|(class, statistic)| (*class, *statistic)) {
             let own = || (0..costs.len()).filter(|index| costs[*index].class == class);
             let good = own().filter(|index| !selected.is_explained[*index]);
             let good: Vec<f64> = good.map(|index| selected.rest[index]).collect();
@@ -293,8 +296,9 @@ impl ResultStore {
             let of_class = judged().filter(|(one, _)| one.class == class);
             let answered: Vec<(Pair, bool)> =
                 of_class.map(|(one, reading)| (one.pair, reading.is_bound)).collect();
-            let lost =
-                missing.iter().filter(|(of, pair)| *of == test && roster.class(*pair) == class);
+            let lost = missing.iter().filter(|(missing_test, pair)| {
+                *missing_test == test && roster.class(*pair) == class
+            });
             let lost: Vec<Pair> = lost.map(|(_, pair)| *pair).collect();
             if is_biased(&answered, &lost, &fit.effects) {
                 biased.insert(class);
@@ -334,8 +338,8 @@ mod tests {
     use super::super::testing::pair;
     use super::*;
 
-    fn retries(of: &[u64]) -> f64 {
-        limit_of_retries(&Sorted::of(of.iter().map(|one| (*one as f64, 1)).collect())).0
+    fn retries(counts: &[u64]) -> f64 {
+        limit_of_retries(&Sorted::of(counts.iter().map(|one| (*one as f64, 1)).collect())).0
     }
 
     #[test]

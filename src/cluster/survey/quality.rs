@@ -23,7 +23,8 @@ impl Domain {
     /// `most` do not exceed, without the effects of parts.
     fn rest_of_most(&self, class: Class, most: f64) -> f64 {
         let own = self.classes.iter().zip(&self.selected.rest);
-        let rests: Vec<f64> = own.filter(|(of, _)| **of == class).map(|(_, rest)| *rest).collect();
+        let rests: Vec<f64> =
+            own.filter(|(other, _)| **other == class).map(|(_, rest)| *rest).collect();
         let place = (rests.len() as f64 * (1.0 - most)) as usize;
         at_rank(&rests, place).unwrap_or_default()
     }

@@ -95,9 +95,9 @@ impl Queue {
             NicOrder::InTurn => Unit::Node(roster.nic(nic).node),
             NicOrder::AtOnce => Unit::Nic(nic),
         };
-        pending.retain(|(of, pair)| {
+        pending.retain(|(pending_test, pair)| {
             let (one, other) = (part(pair.initiator), part(pair.target));
-            let fits = *of == test
+            let fits = *pending_test == test
                 && pairs.len() < self.most_active
                 && !busy.contains(&one)
                 && !busy.contains(&other);

@@ -225,7 +225,7 @@ fn effect(own: &[u32], rest: &[f64]) -> (f64, f64) {
     let low = *values.select_nth_unstable_by(low, f64::total_cmp).1;
     let high = *values.select_nth_unstable_by(high, f64::total_cmp).1;
     let value = low.max(0.0) + high.min(0.0);
-    let gain = values.iter().map(|of| of.abs() - (of - value).abs()).sum();
+    let gain = values.iter().map(|candidate| candidate.abs() - (candidate - value).abs()).sum();
     (value, gain)
 }
 
@@ -239,8 +239,8 @@ fn is_possible(
 ) -> bool {
     let (unit, role, own) = (candidate.unit, candidate.role, &candidate.pairs);
     let with_effect = || {
-        let of = own.iter().map(|index| *index as usize);
-        of.filter(|index| has_effect(rest[*index], value))
+        let map = own.iter().map(|index| *index as usize);
+        map.filter(|index| has_effect(rest[*index], value))
     };
     // A larger part makes all of its pairs equally slow; pairs of two bad NICs are slower.
     let is_even = |index: &usize| has_effect(2.0 * value - rest[*index], value);

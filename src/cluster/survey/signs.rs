@@ -256,7 +256,9 @@ mod tests {
 
     /// Checks that each survey suspects this part, and nothing else, for this reason.
     fn check(shapes: &[([u16; 4], &str)], unit: Unit, effect: Effect, source: LimitSource) {
-        for (shape, seed) in shapes.iter().flat_map(|shape| (0..10).map(move |of| (shape, of))) {
+        for (shape, seed) in
+            shapes.iter().flat_map(|shape| (0..10).map(move |value| (shape, value)))
+        {
             let findings = found(*shape, &[unit], effect, seed);
             let evidence = &findings.causes[0].evidence;
             let sum = |count: fn(&Evidence) -> u32| evidence.iter().map(count).sum::<u32>();

@@ -93,7 +93,7 @@ impl Judgement {
     /// Returns whether a pair says nothing: a process waited for its CPU, and the pair is slow.
     fn is_silent(&self, test: TestId, one: &Observation) -> bool {
         let limit = self.limits.get(&(test, one.class));
-        limit.is_some_and(|of| of.has_costs() && of.residual(one).is_none())
+        limit.is_some_and(|limit| limit.has_costs() && limit.residual(one).is_none())
     }
 
     /// Returns the pairs of the sweep that say nothing.
@@ -178,9 +178,10 @@ mod tests {
             cluster.faults = vec![Fault::slow(nic, Direction::Initiator, 2.0)];
             cluster.load = Some(load(disturbed));
             let findings = survey(&mut cluster, "random:4", seed);
-            let named = findings.causes.iter().filter(|of| of.certainty != Certainty::Transient);
-            let units = named.map(|of| of.unit);
-            let untested = findings.untested.iter().map(|of| of.unit);
+            let named =
+                findings.causes.iter().filter(|cause| cause.certainty != Certainty::Transient);
+            let units = named.map(|cause| cause.unit);
+            let untested = findings.untested.iter().map(|part| part.unit);
             let is_own = |unit: &Unit| match unit {
                 Unit::Path(pair) => pair.initiator == NicId(3),
                 unit => *unit == nic,

@@ -144,7 +144,7 @@ impl Judgement {
     pub fn measured(&self, (test, class): PopulationKey, is_own: impl Fn(Pair) -> bool) -> u32 {
         let domains = self.domains.iter().filter(|domain| domain.test == test);
         let pairs = domains.flat_map(|domain| domain.pairs.iter().zip(&domain.classes));
-        let own = pairs.filter(|(one, of)| **of == class && is_own(one.pair));
+        let own = pairs.filter(|(one, pair)| **pair == class && is_own(one.pair));
         own.count() as u32
     }
 

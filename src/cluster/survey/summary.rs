@@ -82,7 +82,7 @@ impl ResultStore {
         outside: &[Outside],
         roster: &Roster,
     ) -> Vec<Population> {
-        let of = |(key, data): (&PopulationKey, &PopulationData)| {
+        let population = |(key, data): (&PopulationKey, &PopulationData)| {
             let (test, class) = *key;
             let of_bandwidth = self.of_bandwidth(test);
             let limit = judgement.limits.get(key);
@@ -121,7 +121,7 @@ impl ResultStore {
                 median_low: interval.map(|(low, _)| low),
                 median_high: interval.map(|(_, high)| high),
                 sigma: sorted.sigma(),
-                limit: with_costs.map(|of| figure(of.centre + of.of_pair, of_bandwidth)),
+                limit: with_costs.map(|limit| figure(limit.centre + limit.of_pair, of_bandwidth)),
                 biased: limit.is_some_and(|limit| limit.is_biased),
                 incomparable: false,
                 sensitivity: judgement.sensitivity(*key),
@@ -130,7 +130,11 @@ impl ResultStore {
                 histogram: sorted.histogram(),
             }
         };
-        self.populations.iter().filter(|(_, data)| data.figures.count() > 0).map(of).collect()
+        self.populations
+            .iter()
+            .filter(|(_, data)| data.figures.count() > 0)
+            .map(population)
+            .collect()
     }
 
     /// Returns the sums over switches, groups and pairs of groups.
@@ -141,7 +145,7 @@ impl ResultStore {
                 *counts.entry((one.test, unit)).or_default() += 1;
             }
         }
-        let of = |(key, figures): (&(TestId, Unit), &Distribution)| {
+        let aggregate = |(key, figures): (&(TestId, Unit), &Distribution)| {
             let sorted = figures.sorted();
             Aggregate {
                 test: key.0,
@@ -152,7 +156,7 @@ impl ResultStore {
                 outside: counts.get(key).copied().unwrap_or(0),
             }
         };
-        self.aggregates.iter().map(of).collect()
+        self.aggregates.iter().map(aggregate).collect()
     }
 
     /// Returns the number of figures of a population.
@@ -225,7 +229,7 @@ mod tests {
         let mut conductor = Conductor::new(roster, tests, settings).unwrap();
         run(&mut cluster, &mut conductor);
         let findings = conductor.findings();
-        let has_swaps = findings.outside.iter().any(|of| of.stage == Stage::Swap);
+        let has_swaps = findings.outside.iter().any(|result| result.stage == Stage::Swap);
         let population = &findings.populations[0];
         assert!(has_swaps);
         assert_eq!((population.count, population.outside), (3, 3));

@@ -51,7 +51,7 @@ impl Fault {
     }
 
     fn has(&self, roster: &Roster, pair: Pair) -> bool {
-        let of = |nic: NicId| {
+        let is_match = |nic: NicId| {
             let own = roster.nic(nic);
             match self.unit {
                 Unit::Nic(index) => index == nic,
@@ -73,9 +73,9 @@ impl Fault {
                 let groups = (group(pair.initiator), group(pair.target));
                 groups == (Some(one), Some(other)) || groups == (Some(other), Some(one))
             }
-            (_, Direction::Initiator) => of(pair.initiator),
-            (_, Direction::Target) => of(pair.target),
-            (_, Direction::Both) => of(pair.initiator) || of(pair.target),
+            (_, Direction::Initiator) => is_match(pair.initiator),
+            (_, Direction::Target) => is_match(pair.target),
+            (_, Direction::Both) => is_match(pair.initiator) || is_match(pair.target),
         }
     }
 }

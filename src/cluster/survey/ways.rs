@@ -266,7 +266,7 @@ impl<'a> Ways<'a> {
             return None;
         }
         let is_slow = |(hits, count): &(usize, usize)| *hits as f64 >= LARGER_SHARE * *count as f64;
-        let slow = beside.iter().filter(|(_, of)| is_slow(of));
+        let slow = beside.iter().filter(|(_, entry)| is_slow(entry));
         let slow: Vec<u16> = slow.map(|(other, _)| *other).collect();
         if slow.is_empty() {
             return None;

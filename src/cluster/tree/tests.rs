@@ -116,7 +116,7 @@ fn refuses_other_tokens_and_ranks() {
     let late = obedient(&meeting, 1, 2);
     // Both events may come at once.
     let joined_or_reported =
-        |event: Event| joined(event.clone()).or(reported(event).map(|of| of.1));
+        |event: Event| joined(event.clone()).or(reported(event).map(|entry| entry.1));
     assert_eq!(events(&mut root, 2, joined_or_reported), [1, 1]);
     assert_eq!(root.end(LIMIT), []);
     assert_eq!([member, late].map(|member| member.join().unwrap()), [2, 2]);

@@ -118,7 +118,8 @@ impl OngoingCheck {
     pub fn end(self) -> Check {
         let (request, machine) = (self.request, self.machine);
         let ended = self.examinations.into_iter();
-        let mut examined: Vec<Examined> = ended.map(|of| of.end(&request, &machine)).collect();
+        let mut examined: Vec<Examined> =
+            ended.map(|examination| examination.end(&request, &machine)).collect();
         let count = presence::count(nics(&examined, &machine), request.expected_nics);
         let mut host = vec![count, presence::driver(&machine)];
         host.extend(host::findings(&self.host, machine::loaded_library()));

@@ -166,7 +166,7 @@ fn evaluated(
     speed: Option<LinkSpeed>,
 ) -> Finding {
     let result = outcome.results.first();
-    let figure = |metric| result.and_then(|of| of.figure(metric));
+    let figure = |metric| result.and_then(|result| result.figure(metric));
     let median = figure(Metric::Percentile(Percentile::STANDARD[0]));
     let finding = match (median, figure(Metric::Bandwidth)) {
         (Some(ns), _) => traffic::latency(item, ns / 1e9, is_software),

@@ -88,7 +88,8 @@ impl Rounds {
     /// Measures all pairs once, [`AT_A_TIME`] side by side. In a loopback run, one after the other:
     /// each takes two CPUs of this machine.
     fn round(&self, report: &mut Ping, has_text: bool) -> Result<(), Failure> {
-        let pairs: Vec<_> = report.pairs.iter().map(|of| (of.host.clone(), of.device)).collect();
+        let pairs: Vec<_> =
+            report.pairs.iter().map(|pair| (pair.host.clone(), pair.device)).collect();
         let most = if self.is_loopback { 1 } else { AT_A_TIME };
         let next = AtomicUsize::new(0);
         let (answered, answers) = unbounded();

@@ -52,7 +52,7 @@ pub fn is_ending(signal: i32) -> bool {
 /// permit.
 pub fn leads_session() -> bool {
     let status = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    numbers(&status).is_some_and(|of| of.session == of.process)
+    numbers(&status).is_some_and(|numbers| numbers.session == numbers.process)
 }
 
 impl Forwarding {
@@ -118,12 +118,12 @@ mod tests {
             (Signal::ALARM, kernel, true),
             (Signal::CHILD, other, false),
         ] {
-            let of = |forwarding: Forwarding| {
+            let is_match = |forwarding: Forwarding| {
                 let passed_on = forwarding.signal(received(signal, sender), false);
                 assert!(passed_on.is_none_or(|passed_on| passed_on == signal));
                 passed_on.is_some()
             };
-            let found = [Forwarding::Needed, Forwarding::All, Forwarding::Off].map(of);
+            let found = [Forwarding::Needed, Forwarding::All, Forwarding::Off].map(is_match);
             let expected = [is_passed_on, is_passed_on, false];
             assert_eq!(found, expected, "{signal:?} {sender:?}");
         }
@@ -132,9 +132,9 @@ mod tests {
     #[test]
     fn passes_on_the_end_of_the_terminal_that_the_leader_alone_sees() {
         let hang_up = received(Signal::HUP, None);
-        let of = |leads_session| Forwarding::Needed.signal(hang_up, leads_session);
-        assert_eq!(of(true), Some(Signal::HUP));
-        assert_eq!(of(false), None, "the kernel signals the whole group");
+        let signal = |leads_session| Forwarding::Needed.signal(hang_up, leads_session);
+        assert_eq!(signal(true), Some(Signal::HUP));
+        assert_eq!(signal(false), None, "the kernel signals the whole group");
         let off = Forwarding::Off.signal(hang_up, true);
         assert_eq!(off, None);
     }

@@ -86,7 +86,8 @@ fn read_new(
 ) -> (Vec<NodeRecord>, Vec<String>) {
     let (mut others, mut notes) = (Vec::new(), Vec::new());
     let own_name = step_directory::node_name(&own.node);
-    let is_own = |name: &Path| name.file_name().is_some_and(|of| of == own_name.as_str());
+    let is_own =
+        |name: &Path| name.file_name().is_some_and(|file_name| file_name == own_name.as_str());
     for (name, path) in latest(directory) {
         if is_own(&name) || ended.contains_key(&name) {
             continue;

@@ -55,12 +55,17 @@ impl Nics {
     pub fn begin(devices: &[DeviceName], set: &CounterSet, machine: &Machine) -> Self {
         let mut nics = Self { set: set.clone(), nics: Vec::new(), notes: Vec::new() };
         for device in nics.selected(devices, machine) {
-            if let Some(of) = nics.read(device, machine) {
-                let before = Values::of(&of.readings, &nics.set.counters);
+            if let Some(reading) = nics.read(device, machine) {
+                let before = Values::of(&reading.readings, &nics.set.counters);
                 nics.nics.push(Nic {
                     device,
-                    record: NicRecord::begin(&of.facts, of.serial, of.driver, before),
-                    _files: of.files,
+                    record: NicRecord::begin(
+                        &reading.facts,
+                        reading.serial,
+                        reading.driver,
+                        before,
+                    ),
+                    _files: reading.files,
                 });
             }
         }
@@ -100,7 +105,7 @@ impl Nics {
     pub fn read_again(&mut self, machine: &Machine) -> Vec<(NicFacts, Readings)> {
         let devices = self.devices().into_iter();
         let read = devices.map(|device| match self.read(device, machine) {
-            Some(of) => (of.facts, of.readings),
+            Some(reading) => (reading.facts, reading.readings),
             None => {
                 let device = device.to_string();
                 let facts = NicFacts { device, ..NicFacts::default() };
@@ -117,7 +122,7 @@ impl Nics {
         for index in 0..self.nics.len() {
             let device = self.nics[index].device;
             let read = self.read(device, machine);
-            let after = read.map(|of| Values::of(&of.readings, &self.set.counters));
+            let after = read.map(|reading| Values::of(&reading.readings, &self.set.counters));
             self.nics[index].record.after = after;
         }
     }

@@ -55,7 +55,7 @@ pub fn open(request: &StatRequest, node: Option<&str>) -> Result<ReportFiles, Fa
     }
     let place = |place: &Place| match place {
         Place::Stdout => Place::Stdout,
-        Place::File(of) => Place::File(path(of)),
+        Place::File(file) => Place::File(path(file)),
     };
     let documents = Documents::open(&Places {
         json: request.json.as_ref().map(place),

@@ -226,7 +226,7 @@ pub fn latest(directory: &Path) -> BTreeMap<PathBuf, PathBuf> {
 
 /// Writes a file whole or not at all: under another name first.
 pub fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let directory = path.parent().filter(|of| !of.as_os_str().is_empty());
+    let directory = path.parent().filter(|path| !path.as_os_str().is_empty());
     let mut file = tempfile::Builder::new()
         .prefix(".cxidiag-")
         .permissions(Permissions::from_mode(0o666))

@@ -214,7 +214,8 @@ fn conductor(
 /// Returns the facts about the survey that are known before it measures.
 fn setup(request: &SurveyRequest, launch: &Launch) -> Setup {
     let expectations = request.tests.iter().flat_map(|test| &test.expectations);
-    let mut expectations: Vec<String> = expectations.map(|of| of.text.clone()).collect();
+    let mut expectations: Vec<String> =
+        expectations.map(|expectation| expectation.text.clone()).collect();
     expectations.dedup();
     Setup {
         arguments: launch.typed(),
@@ -363,7 +364,7 @@ impl CoordinatorLoop<'_> {
         let nodes = &self.control.members.roster.nodes;
         let late = nodes.iter().rev().take(arrived.len()).map(|node| node.host.as_str());
         self.control.notes.add(&format!("joined late: {}", compress(late)));
-        self.prepare(arrived.iter().map(|of| of.rank).collect())?;
+        self.prepare(arrived.iter().map(|introduction| introduction.rank).collect())?;
         Ok(true)
     }
 

@@ -53,7 +53,7 @@ impl LateMembers {
     /// Returns the processes that have joined since the last call, which take part from now on.
     pub fn take_arrived(&mut self) -> Vec<Introduction> {
         let arrived: Vec<Introduction> = mem::take(&mut self.arrived).into_values().collect();
-        let ranks = arrived.iter().map(|of| (of.rank, of.clone()));
+        let ranks = arrived.iter().map(|introduction| (introduction.rank, introduction.clone()));
         self.joined.extend(ranks);
         arrived
     }

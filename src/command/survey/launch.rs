@@ -177,7 +177,7 @@ impl<'a> Launch<'a> {
             hosts: networks.iter().map(IpNet::to_string).collect(),
             tests: (request.tests.iter().map(of_test))
                 .chain(added_tests(request))
-                .chain(request.load.iter().flat_map(|of| of.tests.iter().map(of_test)))
+                .chain(request.load.iter().flat_map(|request| request.tests.iter().map(of_test)))
                 .collect(),
             service: request.service.clone(),
         };

@@ -161,7 +161,9 @@ fn check_place(
     is_plan: bool,
     context: Option<&str>,
 ) -> Result<(), Failure> {
-    if let Some(context) = context.filter(|of| of.contains("prolog") || of.contains("epilog")) {
+    if let Some(context) =
+        context.filter(|context| context.contains("prolog") || context.contains("epilog"))
+    {
         return Err(Failure::usage(format!(
             "--load is not possible in a prolog or epilog ({CONTEXT}={context}): other jobs may run"
         )));
@@ -186,7 +188,7 @@ fn load_tests(
         found.into_iter().next().ok_or_else(|| Failure::usage("expected a size"))
     };
     let sink = one("write-bw", size_bytes, &[service, &["--list-size=1".to_owned()]].concat())?;
-    let mut latencies = of_survey.iter().filter(|of| !of.test.of_bandwidth);
+    let mut latencies = of_survey.iter().filter(|test| !test.test.of_bandwidth);
     let victim = match latencies.next() {
         Some(first) => first.clone(),
         None => one(VICTIM_TOOL, 8, service)?,
@@ -240,18 +242,18 @@ mod tests {
 
     #[test]
     fn victims_measure_with_the_first_latency_tool() {
-        let of = |names: &[&str]| {
+        let tests_for = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
             let of_survey = tests(&tools(&names).unwrap(), &[], &[], &[]).unwrap();
             load_tests(SIZE, &of_survey, &[]).unwrap()
         };
-        let found = of(&["write-bw", "send-lat"]);
-        let names: Vec<&str> = found.iter().map(|of| of.test.tool.as_str()).collect();
+        let found = tests_for(&["write-bw", "send-lat"]);
+        let names: Vec<&str> = found.iter().map(|test| test.test.tool.as_str()).collect();
         assert_eq!(names, ["write-bw", "send-lat", "send-lat"]);
         assert_eq!(found[0].test.size_bytes, SIZE);
-        let classes: Vec<_> = found.iter().map(|of| of.plan.class).collect();
+        let classes: Vec<_> = found.iter().map(|test| test.plan.class).collect();
         assert_eq!(classes, [None, None, Some(OTHER_CLASS)]);
-        let found = of(&["write-bw"]);
+        let found = tests_for(&["write-bw"]);
         assert_eq!((found[1].test.tool.as_str(), found[1].test.size_bytes), ("write-lat", 8));
     }
 }

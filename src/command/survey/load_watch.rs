@@ -26,7 +26,9 @@ impl LoadWatch {
 
     /// Returns what used the CPUs since the start, if the process waited for one in `results`.
     pub fn of(&mut self, results: &[PairResult], tests: &[Test]) -> Option<HostLoad> {
-        let was_busy = |of: &PairResult| is_busy(of, tests[of.test.index()].of_bandwidth);
+        let was_busy = |pair_result: &PairResult| {
+            is_busy(pair_result, tests[pair_result.test.index()].of_bandwidth)
+        };
         if !results.iter().any(was_busy) {
             return None;
         }

@@ -111,16 +111,16 @@ impl Locations {
 
 /// Returns the numbers of a fabric in the short form, if it is regular.
 fn shape(fabric: &str) -> Option<FabricShape> {
-    let of = Dragonfly::from_variable(fabric)?;
+    let dragonfly = Dragonfly::from_variable(fabric)?;
     let mut items = fabric.split(';').map(str::trim);
     Some(FabricShape {
-        groups: of.groups as u32,
-        switches: of.switches as u32,
-        nics: of.nics as u32,
-        links: of.global as u32,
-        nic_rate: of.nic,
-        local_rate: of.local,
-        global_rate: of.global_rate,
+        groups: dragonfly.groups as u32,
+        switches: dragonfly.switches as u32,
+        nics: dragonfly.nics as u32,
+        links: dragonfly.global as u32,
+        nic_rate: dragonfly.nic,
+        local_rate: dragonfly.local,
+        global_rate: dragonfly.global_rate,
         is_minimal: items.any(|item| item == "route minimal"),
     })
 }
@@ -148,7 +148,7 @@ mod tests {
     }
 
     fn text(location: Option<Location>) -> Option<String> {
-        location.map(|of| of.to_string())
+        location.map(|location| location.to_string())
     }
 
     fn introduction(host: &str, topology: Option<&str>) -> Introduction {
@@ -181,16 +181,16 @@ mod tests {
     fn fabric_has_software_by_name_and_hardware_by_address() {
         let fabric = "dragonfly:groups=2,switches=2,nics=2";
         let locations = Locations::read(None, Some(fabric)).unwrap();
-        let of = |nic: &NicFacts| text(locations.of("n1", nic));
-        assert_eq!(of(&nic("soft5", 0x12, None)).as_deref(), Some("001.00.02"));
-        assert_eq!(of(&nic("cxi5", 0x842, None)).as_deref(), Some("001.01.02"));
+        let text_for = |nic: &NicFacts| text(locations.of("n1", nic));
+        assert_eq!(text_for(&nic("soft5", 0x12, None)).as_deref(), Some("001.00.02"));
+        assert_eq!(text_for(&nic("cxi5", 0x842, None)).as_deref(), Some("001.01.02"));
         let other = Some(Location::of_nid(0x12));
-        assert_eq!(of(&nic("soft4", 0x12, other)).as_deref(), Some("001.00.01"));
-        assert_eq!(of(&nic("cxi5", 0x12, other)).as_deref(), Some("000.00.18"));
-        assert_eq!(of(&nic("cxi5", 0x12, None)), None);
-        assert_eq!(of(&nic("soft8", 0x842, None)), None);
+        assert_eq!(text_for(&nic("soft4", 0x12, other)).as_deref(), Some("001.00.01"));
+        assert_eq!(text_for(&nic("cxi5", 0x12, other)).as_deref(), Some("000.00.18"));
+        assert_eq!(text_for(&nic("cxi5", 0x12, None)), None);
+        assert_eq!(text_for(&nic("soft8", 0x842, None)), None);
         let unopened = NicFacts { address: None, ..nic("cxi0", 0, None) };
-        assert_eq!(of(&unopened), None);
+        assert_eq!(text_for(&unopened), None);
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl Members {
         joined: &BTreeMap<u32, Introduction>,
         absent: impl Fn(u32) -> String,
     ) -> Self {
-        let nics = joined.values().flat_map(|of| &of.nics);
+        let nics = joined.values().flat_map(|introduction| &introduction.nics);
         let mut members = Self { vni: most_frequent(nics.map(|nic| nic.vni)), ..Self::default() };
         for (host, rank) in hosts.into_iter().zip(0..) {
             let introduction = joined.get(&rank);
@@ -112,7 +112,7 @@ impl Members {
     ) {
         for (rank, first) in &self.first_nics {
             let nics = &mut self.roster.nics[first.index()..];
-            let facts = joined.get(rank).into_iter().flat_map(|of| &of.nics);
+            let facts = joined.get(rank).into_iter().flat_map(|introduction| &introduction.nics);
             for (nic, facts) in nics.iter_mut().zip(facts) {
                 let host = &self.roster.nodes[nic.node.index()].host;
                 nic.location = location(host, facts);

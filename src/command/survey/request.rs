@@ -163,7 +163,7 @@ pub fn tests(
         let further: Vec<String> = own_defaults(tool).chain(further.iter().cloned()).collect();
         let of_bandwidth = tool.measures_bandwidth();
         let own = bounds.iter().filter(|bound| bound.of_bandwidth == of_bandwidth);
-        let own: Vec<&str> = own.map(|of| of.text.as_str()).collect();
+        let own: Vec<&str> = own.map(|bound| bound.text.as_str()).collect();
         if !tool.takes(Opt::Size) || sizes.is_empty() {
             tests.extend(of_range(tool, None, &further, &own)?);
         }

@@ -209,9 +209,10 @@ mod tests {
     #[test]
     fn names_options_of_nics_that_servers_open() {
         for typed in ["--cpu=auto", "--libcxi=./file"] {
-            let of = |by_servers| without_effect(&TOOLS[0], &[typed.to_owned()], by_servers);
-            assert_eq!(of(false).unwrap(), []);
-            let [found] = of(true).unwrap()[..] else {
+            let ineffective =
+                |by_servers| without_effect(&TOOLS[0], &[typed.to_owned()], by_servers);
+            assert_eq!(ineffective(false).unwrap(), []);
+            let [found] = ineffective(true).unwrap()[..] else {
                 panic!("{typed} has an effect");
             };
             assert_eq!(found.reason, "with --hosts, the options of the servers apply");

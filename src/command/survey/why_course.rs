@@ -37,7 +37,7 @@ fn class(of_survey: &[RequestedTest]) -> TrafficClass {
 fn arguments(test: &Test, service: &[String], class: TrafficClass) -> Vec<String> {
     let own = test.arguments.iter().map(|text| (*text).to_owned());
     let size = format!("--size={}", test.size_bytes);
-    let other = other_class(test.class, class).map(|of| format!("{CLASS}={of}"));
+    let other = other_class(test.class, class).map(|class| format!("{CLASS}={class}"));
     let is_kept = |option: &&String| other.is_none() || !option.starts_with(CLASS);
     let service = service.iter().filter(is_kept).cloned();
     own.chain([size]).chain(service).chain(other.clone()).collect()
@@ -61,7 +61,7 @@ impl Tests {
     pub fn new(of_survey: &[RequestedTest], service: &[String]) -> Self {
         let known = of_survey.iter();
         let mut tests = Self {
-            course: known.map(|of| (of.test.clone(), of.arguments.clone())).collect(),
+            course: known.map(|test| (test.test.clone(), test.arguments.clone())).collect(),
             places: BTreeMap::new(),
             class: class(of_survey),
         };
@@ -72,7 +72,7 @@ impl Tests {
                 SurveyTest { tool: test.tool.into(), size_bytes: test.size_bytes, of_bandwidth },
                 arguments(test, service, tests.class),
             );
-            let place = tests.course.iter().position(|of| *of == wanted);
+            let place = tests.course.iter().position(|course| *course == wanted);
             let place = place.unwrap_or_else(|| {
                 tests.course.push(wanted);
                 tests.course.len() - 1

@@ -136,7 +136,7 @@ pub fn signature(culprit: &Culprit, own: &Readings, others: &[Readings]) -> Opti
         return None;
     }
     let tests = culprit.cause.evidence.iter();
-    parts.extend(tests.map(|of| format!("{:?} {:?}", of.test, of.source)));
+    parts.extend(tests.map(|evidence| format!("{:?} {:?}", evidence.test, evidence.source)));
     parts.sort_unstable();
     parts.dedup();
     parts.insert(0, kind.to_owned());
@@ -145,10 +145,10 @@ pub fn signature(culprit: &Culprit, own: &Readings, others: &[Readings]) -> Opti
 
 /// Returns what is wrong or different in the files of a NIC.
 pub fn signature_of_files(own: &Readings, others: &[Readings]) -> Vec<String> {
-    let wrong = own.iter().filter(|of| of.state.is_wrong());
-    let wrong = wrong.map(|of| {
-        let value = of.value.as_deref().unwrap_or_default();
-        format!("{:?} {} {value}", of.state, of.code)
+    let wrong = own.iter().filter(|reading| reading.state.is_wrong());
+    let wrong = wrong.map(|reading| {
+        let value = reading.value.as_deref().unwrap_or_default();
+        format!("{:?} {} {value}", reading.state, reading.code)
     });
     let differs = majority::differences(own, others);
     let differs = differs.into_iter().map(|differ| format!("{} {}", differ.attribute, differ.own));
@@ -196,25 +196,25 @@ mod tests {
     #[test]
     fn culprits_with_same_files_and_tests_have_one_signature() {
         let others = vec![readings("x16", Severity::Good); 5];
-        let of = |unit, source, own: &Readings| {
+        let texts = |unit, source, own: &Readings| {
             let cause = cause(unit, source);
             let nic = NicId(0);
             signature(&Culprit { cause: &cause, nic }, own, &others)
         };
         let slow = LimitSource::Population;
         let narrow = readings("x8", Severity::Bad);
-        let first = of(Unit::Nic(NicId(0)), slow, &narrow);
-        assert_eq!(of(Unit::Nic(NicId(7)), slow, &narrow), first);
+        let first = texts(Unit::Nic(NicId(0)), slow, &narrow);
+        assert_eq!(texts(Unit::Nic(NicId(7)), slow, &narrow), first);
         for other in [
-            of(Unit::Node(NodeId(0)), slow, &narrow),
-            of(Unit::Nic(NicId(0)), LimitSource::Failure, &narrow),
-            of(Unit::Nic(NicId(0)), slow, &readings("x4", Severity::Bad)),
-            of(Unit::Nic(NicId(0)), slow, &readings("x8", Severity::Good)),
+            texts(Unit::Node(NodeId(0)), slow, &narrow),
+            texts(Unit::Nic(NicId(0)), LimitSource::Failure, &narrow),
+            texts(Unit::Nic(NicId(0)), slow, &readings("x4", Severity::Bad)),
+            texts(Unit::Nic(NicId(0)), slow, &readings("x8", Severity::Good)),
         ] {
             assert_ne!(other, first);
         }
         let clean = readings("x16", Severity::Good);
-        assert_eq!(of(Unit::Nic(NicId(0)), slow, &clean), None);
+        assert_eq!(texts(Unit::Nic(NicId(0)), slow, &clean), None);
     }
 
     const PATH: Pair = Pair { initiator: NicId(0), target: NicId(1) };
@@ -247,7 +247,8 @@ mod tests {
         assert_eq!(nics, [NicId(1)]);
         // One NIC of each node.
         assert_eq!(parts.of_fabric[0].nics, [NicId(0), NicId(1)]);
-        let left_out: Vec<Unit> = parts.left_out.iter().map(|of| of.culprit).collect();
+        let left_out: Vec<Unit> =
+            parts.left_out.iter().map(|explanation| explanation.culprit).collect();
         assert_eq!(left_out, [Unit::Path(PATH)]);
         assert_eq!(parts.links[0].groups, [3, 4]);
     }

@@ -83,7 +83,8 @@ impl Crossings {
             .collect();
         between.sort_by_key(|pair| pair.iter().any(|group| groups.contains(group)));
         let lists: Vec<Vec<Pair>> = between.into_iter().map(pairs).collect();
-        let others = (0..FLOWS).flat_map(|place| lists.iter().filter_map(move |of| of.get(place)));
+        let others =
+            (0..FLOWS).flat_map(|place| lists.iter().filter_map(move |list| list.get(place)));
         let others: Vec<Pair> = others.take(OF_OTHERS).copied().collect();
         let mut ends = own.iter().chain(&others).flat_map(|pair| pair.nics());
         let are_good = ends.all(|nic| states[nic.index()] == State::Good);
@@ -208,10 +209,10 @@ mod tests {
 
     #[test]
     fn only_slow_directions_are_measured() {
-        let of = |slow| directions([2, 12], slow);
-        assert_eq!(of(Direction::Initiator), [[2, 12]]);
-        assert_eq!(of(Direction::Target), [[12, 2]]);
-        assert_eq!(of(Direction::Both), [[2, 12], [12, 2]]);
+        let lists = |slow| directions([2, 12], slow);
+        assert_eq!(lists(Direction::Initiator), [[2, 12]]);
+        assert_eq!(lists(Direction::Target), [[12, 2]]);
+        assert_eq!(lists(Direction::Both), [[2, 12], [12, 2]]);
     }
 
     #[test]

@@ -184,7 +184,7 @@ impl Found {
         self.add_counters(slot, result);
         let figures = self.measured.entry(slot.code).or_default();
         match &result.answer {
-            Answer::Measured(of) => {
+            Answer::Measured(measured) => {
                 let (quiet, tails, floors, waiting) = if slot.of_culprit {
                     (
                         &mut figures.own,
@@ -200,13 +200,14 @@ impl Found {
                         &mut figures.others_waiting,
                     )
                 };
-                let percentile = |rank| of.metric(Metric::Percentile(rank));
+                let percentile = |rank| measured.metric(Metric::Percentile(rank));
                 floors.extend(
-                    of.metric(Metric::Min)
+                    measured
+                        .metric(Metric::Min)
                         .filter(|_| !of_bandwidth)
                         .map(|min| Floor { min, p5: percentile(Percentile::P5).unwrap_or(min) }),
                 );
-                let value = of.value();
+                let value = measured.value();
                 if is_busy {
                     let percent = result.waited_percent;
                     waiting.push(Waiting { percent, value });
@@ -242,7 +243,7 @@ impl Found {
         let Some((_, own)) = own.next() else {
             return;
         };
-        let alike = copies.iter().filter(|(_, of)| of.cpus == own.cpus);
+        let alike = copies.iter().filter(|(_, copy)| copy.cpus == own.cpus);
         let figures = self
             .measured
             .entry(TestCode::M)
@@ -261,7 +262,8 @@ impl Found {
             Route::Loopback => &mut self.in_loopback,
             Route::From | Route::To => &mut self.to_others,
         };
-        let counters = result.counters.iter().map(|of| (of.counter.as_str(), of.change));
+        let counters =
+            result.counters.iter().map(|evidence| (evidence.counter.as_str(), evidence.change));
         growths[usize::from(!slot.of_culprit)].add(counters);
     }
 
@@ -270,7 +272,7 @@ impl Found {
         let all = [&self.to_others, &self.in_loopback];
         let mut found: Vec<Reading> = Vec::new();
         for reading in all.into_iter().flat_map(|[own, others]| counters::readings(own, others)) {
-            if found.iter().all(|of| of.code != reading.code) {
+            if found.iter().all(|candidate| candidate.code != reading.code) {
                 found.push(reading);
             }
         }
@@ -296,9 +298,9 @@ impl Found {
 
     fn slower_columns(&self) -> impl Iterator<Item = Column> {
         let comparisons = compare(&self.measured).into_iter();
-        let slower = comparisons.filter(|of| of.outcome == Compared::Slower);
+        let slower = comparisons.filter(|comparison| comparison.outcome == Compared::Slower);
         slower
-            .map(|of| of.column)
+            .map(|comparison| comparison.column)
             .filter(|column| ![Column::Tail, Column::Waiting].contains(column))
     }
 

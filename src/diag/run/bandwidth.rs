@@ -204,9 +204,9 @@ impl RepeatLists for Measuring<'_> {
                 count: lists.issued() * self.list_size,
             })
             .collect();
-        let kept = measured.progress.iter().filter_map(|of| of.kept);
+        let kept = measured.progress.iter().filter_map(|progress| progress.kept);
         results.kept = Kept::of_pairs(&kept.collect::<Vec<_>>());
-        if let Some(longest) = measured.progress.iter().map(|of| of.elapsed).max() {
+        if let Some(longest) = measured.progress.iter().map(|progress| progress.elapsed).max() {
             results.gauge.end(measured.start + until_failure.unwrap_or(longest));
         }
         measured.result?;

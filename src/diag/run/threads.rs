@@ -378,7 +378,8 @@ mod tests {
         let run = measurement(&gauge, &cpus, End::Iterations(7));
         let measured = run.run(&mut lists, WaitPolicy::new(&Alone), || Ok(()), &|| false);
         measured.result.unwrap();
-        let completed: Vec<_> = measured.progress.iter().map(|of| of.completed).collect();
+        let completed: Vec<_> =
+            measured.progress.iter().map(|progress| progress.completed).collect();
         assert_eq!((completed, gauge.get().0), (vec![7; 5], 5 * 7 * 4));
     }
 

@@ -130,7 +130,8 @@ fn send(endpoint: &Endpoint, load: &Load<'_>, times: LoadTimes, attempt: &Attemp
     let is_released = attempt.beyond(Duration::ZERO, || aggressor.close());
     let judged = sent.and_then(|sent| {
         let rate = sent.bytes_per_second(times.counted_time());
-        let is_explained = delays.is_some_and(|of| of.explain_bandwidth(rate, load.window()));
+        let is_explained =
+            delays.is_some_and(|delays| delays.explain_bandwidth(rate, load.window()));
         attempt.note_waited(match delays {
             Some(_) if is_explained => 0.0,
             Some(_) => UNEXPLAINED,

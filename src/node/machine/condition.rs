@@ -42,7 +42,7 @@ impl Machine {
                 name: self.line(format!("{path}/name"))?,
             })
         };
-        enabled.filter_map(state).max_by_key(|of| of.latency_us)
+        enabled.filter_map(state).max_by_key(|state| state.latency_us)
     }
 
     /// Returns how often cores and packages were throttled since the last boot; `None` if the
@@ -90,12 +90,12 @@ impl Machine {
     fn numbered(&self, directory: &str, name: &str) -> Vec<String> {
         let names = self.names(directory);
         let names = names.iter().filter_map(|name| name.to_str());
-        let is_numbered = |of: &&str| {
-            let number = of.strip_prefix(name);
+        let is_numbered = |text: &&str| {
+            let number = text.strip_prefix(name);
             number.is_some_and(|text| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
         };
         let numbered = names.filter(is_numbered);
-        numbered.map(|of| format!("{directory}/{of}")).collect()
+        numbered.map(|name| format!("{directory}/{name}")).collect()
     }
 }
 
@@ -128,8 +128,8 @@ mod tests {
         let deepest = made_up.machine().deepest_idle_state();
         let expected = IdleState { name: "C6".into(), latency_us: 133 };
         assert_eq!(deepest, Some(expected));
-        for (cpu, of, count) in [(0, "core", 3), (1, "package", 4), (2, "core", 100)] {
-            let file = format!("{CPUS}/cpu{cpu}/thermal_throttle/{of}_throttle_count");
+        for (cpu, id, count) in [(0, "core", 3), (1, "package", 4), (2, "core", 100)] {
+            let file = format!("{CPUS}/cpu{cpu}/thermal_throttle/{id}_throttle_count");
             made_up.write(&file, &format!("{count}\n"));
         }
         assert_eq!(made_up.machine().throttlings(), Some(7));

@@ -80,8 +80,8 @@ impl Machine {
 
     /// Returns the contents of a file, named without the leading slash.
     fn read(&self, path: impl AsRef<Path>) -> Option<String> {
-        let of = |root: &PathBuf| reading::text(&root.join(&path)).ok();
-        self.planted.as_ref().and_then(of).or_else(|| of(&self.root))
+        let text_for = |root: &PathBuf| reading::text(&root.join(&path)).ok();
+        self.planted.as_ref().and_then(text_for).or_else(|| text_for(&self.root))
     }
 
     /// Returns the names of the entries of a directory, named without the leading slash.

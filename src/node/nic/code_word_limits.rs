@@ -91,19 +91,19 @@ mod tests {
     #[test]
     fn limits_of_the_driver_come_before_those_of_the_mode() {
         let speed = LinkSpeed::of("ck400G");
-        let of = |driver| {
+        let pairs = |driver| {
             let (corrected, uncorrected) =
                 (Limits::corrected(driver, speed), Limits::uncorrected(driver, speed));
             [(corrected.suspect, corrected.bad), (uncorrected.suspect, uncorrected.bad)]
         };
         let mut driver = DriverLimits::default();
-        assert_eq!(of(driver), [(425_000.0, None), (0.0, Some(42.5))]);
+        assert_eq!(pairs(driver), [(425_000.0, None), (0.0, Some(42.5))]);
         for (name, value) in
             [("ccw_warn_limit", "4250000"), ("ucw_warn_limit", "21"), ("ucw_down_limit", "40")]
         {
             driver.set(name, value).unwrap();
         }
-        assert_eq!(of(driver), [(4_250_000.0, None), (21.0, Some(40.0))]);
+        assert_eq!(pairs(driver), [(4_250_000.0, None), (21.0, Some(40.0))]);
         for (name, value) in [("ccw_down_limit", "0"), ("ccw_down_limit", "NaN"), ("x", "1")] {
             assert_eq!(driver.set(name, value), None, "{name}={value}");
         }

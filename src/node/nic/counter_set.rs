@@ -128,7 +128,8 @@ pub fn is_counter(name: &str) -> bool {
         let mut bytes = text.bytes();
         !text.is_empty() && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
     };
-    let is_of_directory = ["retry_handler/", "properties/"].iter().any(|of| name.starts_with(of));
+    let is_of_directory =
+        ["retry_handler/", "properties/"].iter().any(|start| name.starts_with(start));
     is_name(file) && (is_of_directory || !name.contains('/'))
 }
 

@@ -156,13 +156,13 @@ impl Changes {
     pub fn of_each(nics: &[&Self], name: &str) -> Vec<Option<Change>> {
         let mut found: Option<(&Arc<CounterNames>, Option<usize>)> = None;
         let mut changes = Vec::with_capacity(nics.len());
-        for of in nics {
+        for nic in nics {
             let position = match found {
-                Some((names, position)) if Arc::ptr_eq(names, &of.names) => position,
-                _ => of.names.position(name),
+                Some((names, position)) if Arc::ptr_eq(names, &nic.names) => position,
+                _ => nic.names.position(name),
             };
-            found = Some((&of.names, position));
-            changes.push(position.and_then(|position| of.at(position)));
+            found = Some((&nic.names, position));
+            changes.push(position.and_then(|position| nic.at(position)));
         }
         changes
     }
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn reads_facts_of_both_generations() {
         let root = tempfile::tempdir().unwrap();
-        let of = |device: &str| {
+        let value_for = |device: &str| {
             let files = Files::new(root.path(), device);
             let facts = NicFacts::read(&files, device.to_owned(), false);
             (facts.link_speed, facts.pcie_gt_per_s)
@@ -284,9 +284,9 @@ mod tests {
                 (&esm, "25.0 GT/s\n"),
             ],
         );
-        assert_eq!(of("cxi0"), (Some("BS_200G".into()), Some(16.0)));
-        assert_eq!(of("cxi1"), (Some("ck400G".into()), Some(25.0)));
-        assert_eq!(of("cxi2"), (None, None));
+        assert_eq!(value_for("cxi0"), (Some("BS_200G".into()), Some(16.0)));
+        assert_eq!(value_for("cxi1"), (Some("ck400G".into()), Some(25.0)));
+        assert_eq!(value_for("cxi2"), (None, None));
     }
 
     #[test]

@@ -47,9 +47,9 @@ impl Evidence<'_> {
     }
 
     /// Returns the ratio of two counters.
-    pub fn ratio(&self, of: &str, to: &str) -> Option<f64> {
-        let (of, to) = (self.count(of)?, self.count(to)?);
-        (to > 0).then(|| of as f64 / to as f64)
+    pub fn ratio(&self, name: &str, to: &str) -> Option<f64> {
+        let (value, to) = (self.count(name)?, self.count(to)?);
+        (to > 0).then(|| value as f64 / to as f64)
     }
 
     /// Returns the mode of the link, if its rates are known.

@@ -107,16 +107,17 @@ const CODE_WORD_CHECK: Duration = Duration::from_millis(500);
 /// Interval in which the driver updates the PCIe errors: a minute.
 const PCIE_CHECK: Duration = Duration::from_secs(60);
 
-fn packets_resent(of: &Evidence) -> Option<Found> {
-    let timeouts = of.count("pct_spt_timeouts");
-    let timeouts = timeouts.or_else(|| of.count("retry_handler/spt_timeouts"));
-    let (timeouts, resent) = (timeouts.unwrap_or(0), of.or_0("pct_retry_srb_requests"));
+fn packets_resent(evidence: &Evidence) -> Option<Found> {
+    let timeouts = evidence.count("pct_spt_timeouts");
+    let timeouts = timeouts.or_else(|| evidence.count("retry_handler/spt_timeouts"));
+    let (timeouts, resent) = (timeouts.unwrap_or(0), evidence.or_0("pct_retry_srb_requests"));
     if timeouts == 0 && resent == 0 {
         return None;
     }
     let (timeouts, resent) = (were(timeouts, "packet"), were(resent, "packet"));
     // The timer of hardware (libcxi.md 12.3). The timer of a software NIC is a setting.
-    let cost = if of.changes.nic.is_software { "" } else { ": each timeout costs at least 1.07 s" };
+    let cost =
+        if evidence.changes.nic.is_software { "" } else { ": each timeout costs at least 1.07 s" };
     above_zero(format!("{timeouts} not answered in time, {resent} sent again{cost}"))
 }
 
@@ -169,9 +170,9 @@ fn link_marginal(evidence: &Evidence) -> Option<Found> {
     })
 }
 
-fn link_replays(of: &Evidence) -> Option<Found> {
-    let sent = of.or_0("hni_llr_tx_replay_event");
-    let received = of.or_0("hni_llr_rx_replay_event");
+fn link_replays(evidence: &Evidence) -> Option<Found> {
+    let sent = evidence.or_0("hni_llr_tx_replay_event");
+    let received = evidence.or_0("hni_llr_rx_replay_event");
     let directions = [(sent, "to the switch"), (received, "from the switch")];
     let times = directions.into_iter().filter(|(count, _)| *count > 0);
     let times: Vec<String> =
@@ -185,8 +186,8 @@ fn link_replays(of: &Evidence) -> Option<Found> {
     (!times.is_empty()).then(|| above_zero(text()))?
 }
 
-fn bad_lane(of: &Evidence) -> Option<Found> {
-    let mut lanes: Vec<(u64, u32, Change)> = (of.changes.numbered("hni_pcs_fecl_errors_"))
+fn bad_lane(evidence: &Evidence) -> Option<Found> {
+    let mut lanes: Vec<(u64, u32, Change)> = (evidence.changes.numbered("hni_pcs_fecl_errors_"))
         .filter_map(|(lane, change)| Some((change.count()?, lane, change)))
         .collect();
     lanes.sort_unstable_by_key(|(count, lane, _)| (*count, *lane));
@@ -194,15 +195,16 @@ fn bad_lane(of: &Evidence) -> Option<Found> {
         return None;
     };
     let rate = worst.per_second()?;
-    let limit = of.speed().and_then(|speed| speed.cassini_1).map(|limits| limits.max_of_lane_per_s);
-    let share = rate / bit_rate(of.speed());
+    let limit =
+        evidence.speed().and_then(|speed| speed.cassini_1).map(|limits| limits.max_of_lane_per_s);
+    let share = rate / bit_rate(evidence.speed());
     // Few errors do not distinguish lanes.
     let is_alone = worst.count()? > next.saturating_mul(10) && share > 1e-9;
     let is_above = limit.is_some_and(|limit| rate > limit);
     (is_above || is_alone).then(|| Found {
         text: format!(
             "lane {lane} of the link has most errors: {rate:.0} per second{}",
-            of.about_cable()
+            evidence.about_cable()
         ),
         limit: match limit {
             Some(limit) => format!("{limit:.0} per second, or 10 times those of the next lane"),
@@ -212,8 +214,8 @@ fn bad_lane(of: &Evidence) -> Option<Found> {
     })
 }
 
-fn target_oversubscribed(of: &Evidence) -> Option<Found> {
-    let refused = of.total(&[
+fn target_oversubscribed(evidence: &Evidence) -> Option<Found> {
+    let refused = evidence.total(&[
         "pct_no_tct_nacks",
         "pct_no_trs_nacks",
         "pct_no_mst_nacks",
@@ -228,12 +230,12 @@ fn target_oversubscribed(of: &Evidence) -> Option<Found> {
     (refused > 0).then(|| above_zero(text()))?
 }
 
-fn congestion(of: &Evidence) -> Option<Found> {
-    let marked = of.total_numbered(&["ixe_tc_req_ecn_pkts_", "ixe_tc_rsp_ecn_pkts_"]);
-    let unmarked = of.total_numbered(&["ixe_tc_req_no_ecn_pkts_", "ixe_tc_rsp_no_ecn_pkts_"]);
+fn congestion(evidence: &Evidence) -> Option<Found> {
+    let marked = evidence.total_numbered(&["ixe_tc_req_ecn_pkts_", "ixe_tc_rsp_ecn_pkts_"]);
+    let unmarked = evidence.total_numbered(&["ixe_tc_req_no_ecn_pkts_", "ixe_tc_rsp_no_ecn_pkts_"]);
     let share = marked as f64 / marked.saturating_add(unmarked).max(1) as f64;
-    let paused = of.longest_share("hni_tx_paused_");
-    let held_back = of.total_numbered(&["oxe_stall_fgfc_blk_"]);
+    let paused = evidence.longest_share("hni_tx_paused_");
+    let held_back = evidence.total_numbered(&["oxe_stall_fgfc_blk_"]);
     let mut signs = Vec::new();
     if share > NOTABLE_SHARE {
         signs.push(format!("{:.1} % of packets were marked", 100.0 * share));
@@ -251,9 +253,10 @@ fn congestion(of: &Evidence) -> Option<Found> {
     })
 }
 
-fn slow_receiving_host(of: &Evidence) -> Option<Found> {
-    let paused = of.longest_share("hni_rx_paused_")?;
-    let blocked = of.ratio("parbs_tarb_pi_posted_blocked_cnt", "parbs_tarb_pi_posted_pkts")?;
+fn slow_receiving_host(evidence: &Evidence) -> Option<Found> {
+    let paused = evidence.longest_share("hni_rx_paused_")?;
+    let blocked =
+        evidence.ratio("parbs_tarb_pi_posted_blocked_cnt", "parbs_tarb_pi_posted_pkts")?;
     (paused > NOTABLE_SHARE && blocked > MAX_BLOCKED_CYCLES).then(|| Found {
         text: format!(
             "this host cannot keep up with what arrives: PCIe writes were blocked for {blocked:.0} \
@@ -279,8 +282,8 @@ fn slow_sending_host(evidence: &Evidence) -> Option<Found> {
     })
 }
 
-fn class_limit(of: &Evidence) -> Option<Found> {
-    let share = of.longest_share("oxe_stall_ts_no_out_crd_tsc_")?;
+fn class_limit(evidence: &Evidence) -> Option<Found> {
+    let share = evidence.longest_share("oxe_stall_ts_no_out_crd_tsc_")?;
     (share > NOTABLE_SHARE).then(|| Found {
         text: format!(
             "the bandwidth limit of the traffic class held back packets for {:.1} % of the time",
@@ -347,8 +350,8 @@ fn slow_matching(evidence: &Evidence) -> Option<Found> {
     })
 }
 
-fn events_lost(of: &Evidence) -> Option<Found> {
-    let lost = of.total_numbered(&[
+fn events_lost(evidence: &Evidence) -> Option<Found> {
+    let lost = evidence.total_numbered(&[
         "ee_events_dropped_ordinary_cntr_",
         "ee_events_dropped_fc_sc_cntr_",
         "ee_events_dropped_rsrvn_cntr_",
@@ -375,8 +378,8 @@ fn unknown_targets(evidence: &Evidence) -> Option<Found> {
     ))
 }
 
-fn lossless_packets_lost(of: &Evidence) -> Option<Found> {
-    let lost = of.changes.sum("hni_pfc_fifo_oflw_cntr_");
+fn lossless_packets_lost(evidence: &Evidence) -> Option<Found> {
+    let lost = evidence.changes.sum("hni_pfc_fifo_oflw_cntr_");
     let lost = lost.filter(|lost| *lost > 0)?;
     above_zero(format!(
         "{} lost at a full PFC FIFO: the QoS profiles of NIC and switch differ",
@@ -384,14 +387,14 @@ fn lossless_packets_lost(of: &Evidence) -> Option<Found> {
     ))
 }
 
-fn others_use_nic(of: &Evidence) -> Option<Found> {
+fn others_use_nic(evidence: &Evidence) -> Option<Found> {
     /// Packets of a NIC for each packet with data: each may be answered, and sent again.
     const FACTOR: u64 = 10;
     /// Packets that any NIC may send during a run.
     const ANY: u64 = 1000;
-    let own = of.packets?;
-    let sent = of.changes.sum("hni_pkts_sent_by_tc_").unwrap_or(0);
-    let received = of.changes.sum("hni_pkts_recv_by_tc_").unwrap_or(0);
+    let own = evidence.packets?;
+    let sent = evidence.changes.sum("hni_pkts_sent_by_tc_").unwrap_or(0);
+    let received = evidence.changes.sum("hni_pkts_recv_by_tc_").unwrap_or(0);
     let limit = own.saturating_mul(FACTOR).saturating_add(ANY);
     (sent.max(received) > limit).then(|| Found {
         text: format!(

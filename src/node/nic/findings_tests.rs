@@ -9,11 +9,11 @@ use super::*;
 
 /// Changes in `seconds` of a NIC of Cassini 1 at 200 Gb/s. Other counters are 0.
 fn changes(seconds: f64, counted: &[(&str, u64)]) -> Changes {
-    let of = |by| Change::Counted { by, within: Some(Duration::from_secs_f64(seconds)) };
+    let change = |by| Change::Counted { by, within: Some(Duration::from_secs_f64(seconds)) };
     let names = Preset::All.rows().flat_map(Row::names);
-    let mut by_name: BTreeMap<String, Change> = names.map(|name| (name, of(0))).collect();
+    let mut by_name: BTreeMap<String, Change> = names.map(|name| (name, change(0))).collect();
     for (name, by) in counted {
-        let known = by_name.insert((*name).to_owned(), of(*by));
+        let known = by_name.insert((*name).to_owned(), change(*by));
         assert!(known.is_some(), "{name}");
     }
     let nic = NicFacts {

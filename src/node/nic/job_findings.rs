@@ -126,14 +126,14 @@ pub fn codes() -> Vec<&'static str> {
 pub fn job_findings(job: &JobEvidence) -> Vec<JobFinding> {
     let mut found = Vec::new();
     for rule in &RULES {
-        found.extend((rule.find)(job).into_iter().map(|of| JobFinding {
+        found.extend((rule.find)(job).into_iter().map(|observation| JobFinding {
             code: rule.code,
-            nics: of.nics,
-            counter: of.counter,
-            value: of.value,
+            nics: observation.nics,
+            counter: observation.counter,
+            value: observation.value,
             limit: rule.limit.to_owned(),
             source: rule.source,
-            text: of.text,
+            text: observation.text,
         }));
     }
     found.extend(of_single_nics(job));
@@ -220,12 +220,12 @@ impl Observation {
 
 /// Returns the timeouts of a NIC. The transport and the retry handler count the same timeouts.
 pub fn timeouts_of(changes: &Changes) -> Option<u64> {
-    let of = |names: [&str; 2]| {
+    let count = |names: [&str; 2]| {
         let counts = names.map(|name| changes.count(name));
         counts.into_iter().flatten().reduce(u64::saturating_add)
     };
-    of(["retry_handler/spt_timeouts", "retry_handler/sct_timeouts"])
-        .or_else(|| of(["pct_spt_timeouts", "pct_sct_timeouts"]))
+    count(["retry_handler/spt_timeouts", "retry_handler/sct_timeouts"])
+        .or_else(|| count(["pct_spt_timeouts", "pct_sct_timeouts"]))
 }
 
 /// Returns the packets of a NIC that no try has brought an answer for: each has timed out, was sent
@@ -243,7 +243,7 @@ pub fn never_answered_of(changes: &Changes) -> Option<u64> {
 }
 
 fn timeouts(job: &JobEvidence) -> Vec<Observation> {
-    let above = job.above(0.0, |of| Some(timeouts_of(of.changes)? as f64));
+    let above = job.above(0.0, |evidence| Some(timeouts_of(evidence.changes)? as f64));
     Observation::of_nics(&above, |nics, value| {
         let changes = &job.nics[nics[0]].changes;
         let resent = changes.count("pct_retry_srb_requests");
@@ -262,7 +262,7 @@ fn timeouts(job: &JobEvidence) -> Vec<Observation> {
 }
 
 fn never_answered(job: &JobEvidence) -> Vec<Observation> {
-    let above = job.above(0.0, |of| Some(never_answered_of(of.changes)? as f64));
+    let above = job.above(0.0, |evidence| Some(never_answered_of(evidence.changes)? as f64));
     let all: f64 = above.iter().map(|(_, count)| count).sum();
     Observation::of_nics(&above, |nics, _| {
         format!("{all} packets were never answered ({})", job.names(nics))
@@ -278,32 +278,32 @@ fn outlier(job: &JobEvidence) -> Vec<Observation> {
         value: outlier.value.number(),
         text: outlier_text(&job.nics[outlier.nic].name, outlier),
     });
-    let uneven = uneven.iter().map(|of| Observation {
+    let uneven = uneven.iter().map(|uneven| Observation {
         nics: Vec::new(),
-        counter: Some(of.counter.clone()),
-        value: of.nics as f64,
+        counter: Some(uneven.counter.clone()),
+        value: uneven.nics as f64,
         text: format!(
             "uneven: {} of {} NICs are far above the others in {}",
-            of.nics,
+            uneven.nics,
             job.nics.len(),
-            meaning(&of.counter)
+            meaning(&uneven.counter)
         ),
     });
     named.chain(uneven).collect()
 }
 
-fn outlier_text(name: &str, of: &Outlier) -> String {
-    let [value, median] = [of.value, of.median].map(amount);
-    let factor = of.value.number() / of.median.number();
+fn outlier_text(name: &str, outlier: &Outlier) -> String {
+    let [value, median] = [outlier.value, outlier.median].map(amount);
+    let factor = outlier.value.number() / outlier.median.number();
     let factor = if factor.is_finite() { format!(" (factor {factor:.0})") } else { String::new() };
-    if of.counter.starts_with("oxe_stall_fgfc_blk_") {
+    if outlier.counter.starts_with("oxe_stall_fgfc_blk_") {
         return format!(
             "the fabric held {name} back for {value}; median of the job {median}{factor}"
         );
     }
     format!(
         "{name} stands out: {} {value}; median of the job {median}{factor}",
-        meaning(&of.counter)
+        meaning(&outlier.counter)
     )
 }
 
@@ -338,17 +338,17 @@ pub fn percent(share: f64) -> String {
 
 fn pcie_congestion(job: &JobEvidence) -> Vec<Observation> {
     const LIMIT: f64 = 5.0;
-    let of = |kind: &str| {
+    let pairs = |kind: &str| {
         let packets = format!("parbs_tarb_pi_{kind}_pkts");
         let blocked = format!("parbs_tarb_pi_{kind}_blocked_cnt");
-        job.above(LIMIT, |of| {
-            of.count(&packets).filter(|count| *count >= MIN_PACKETS)?;
-            of.ratio(&blocked, &packets)
+        job.above(LIMIT, |evidence| {
+            evidence.count(&packets).filter(|count| *count >= MIN_PACKETS)?;
+            evidence.ratio(&blocked, &packets)
         })
     };
     let sides = [("posted", "receive", "writes"), ("non_posted", "send", "reads")];
     let found = sides.map(|(kind, what, which)| {
-        Observation::of_nics(&of(kind), |nics, cycles| {
+        Observation::of_nics(&pairs(kind), |nics, cycles| {
             format!(
                 "the host is too slow to {what}: PCIe {which} of {} were blocked for {cycles:.0} \
                  cycles per packet",
@@ -364,14 +364,14 @@ fn pcie_congestion(job: &JobEvidence) -> Vec<Observation> {
 /// its initiator, which is no receive.
 pub fn messages(nics: &[JobNic]) -> Option<[u64; 3]> {
     let job = JobEvidence { nics, elapsed: None };
-    let [matched, unexpected, software] = job.sums(|of| {
+    let [matched, unexpected, software] = job.sums(|changes| {
         Some([
-            of.sum("lpe_net_match_priority_")?,
-            of.sum("lpe_net_match_overflow_")?,
-            of.sum("lpe_net_match_request_")?,
+            changes.sum("lpe_net_match_priority_")?,
+            changes.sum("lpe_net_match_overflow_")?,
+            changes.sum("lpe_net_match_request_")?,
         ])
     })?;
-    let gets = job.sums(|of| Some([of.sum("lpe_rndzv_puts_")?]));
+    let gets = job.sums(|changes| Some([changes.sum("lpe_rndzv_puts_")?]));
     let [gets] = gets.unwrap_or_default();
     Some([matched.saturating_sub(gets), unexpected, software])
 }
@@ -397,7 +397,8 @@ fn unexpected(job: &JobEvidence) -> Vec<Observation> {
 }
 
 fn software_matching(job: &JobEvidence) -> Vec<Observation> {
-    let above = job.above(0.0, |of| Some(of.changes.sum("lpe_net_match_request_")? as f64));
+    let above =
+        job.above(0.0, |evidence| Some(evidence.changes.sum("lpe_net_match_request_")? as f64));
     let all: f64 = above.iter().map(|(_, count)| count).sum();
     Observation::of_nics(&above, |nics, _| {
         format!(
@@ -410,8 +411,9 @@ fn software_matching(job: &JobEvidence) -> Vec<Observation> {
 
 fn rendezvous(job: &JobEvidence) -> Vec<Observation> {
     const LIMIT: f64 = 0.95;
-    let sums =
-        job.sums(|of| Some([of.sum("lpe_rndzv_puts_")?, of.sum("lpe_rndzv_puts_offloaded_")?]));
+    let sums = job.sums(|changes| {
+        Some([changes.sum("lpe_rndzv_puts_")?, changes.sum("lpe_rndzv_puts_offloaded_")?])
+    });
     let Some([all, offloaded]) = sums.filter(|[all, _]| *all > 0) else {
         return Vec::new();
     };
@@ -426,8 +428,8 @@ fn rendezvous(job: &JobEvidence) -> Vec<Observation> {
 fn translation(job: &JobEvidence) -> Vec<Observation> {
     const LIMIT: f64 = 0.01;
     let of_user = |user: &str| {
-        job.sums(|of| {
-            let count = |start: &str| of.count(&format!("{start}_{user}"));
+        job.sums(|changes| {
+            let count = |start: &str| changes.count(&format!("{start}_{user}"));
             Some([count("atu_cache_miss")?, count("atu_client_req")?])
         })
     };
@@ -435,7 +437,7 @@ fn translation(job: &JobEvidence) -> Vec<Observation> {
     let [misses, requests] = users.fold([0; 2], added);
     let share = (requests > 0).then(|| misses as f64 / requests as f64);
     let high = share.filter(|share| misses >= MIN_PACKETS && *share > LIMIT);
-    let evictions = job.sums(|of| Some([of.count("atu_cache_evictions")?]));
+    let evictions = job.sums(|changes| Some([changes.count("atu_cache_evictions")?]));
     let [evictions] = evictions.unwrap_or_default();
     let amounts = [
         high.map(|share| format!("{} misses", percent(share))),
@@ -454,14 +456,14 @@ fn translation(job: &JobEvidence) -> Vec<Observation> {
 
 fn congestion(job: &JobEvidence) -> Vec<Observation> {
     let of_kind = |kind: &str| {
-        job.sums(|of| {
-            let sum = |mark: &str| of.sum(&format!("ixe_tc_{kind}_{mark}_pkts_"));
+        job.sums(|changes| {
+            let sum = |mark: &str| changes.sum(&format!("ixe_tc_{kind}_{mark}_pkts_"));
             Some([sum("ecn")?, sum("no_ecn")?])
         })
     };
     let [marked, unmarked] = ["req", "rsp"].into_iter().filter_map(of_kind).fold([0; 2], added);
     let share = marked as f64 / marked.saturating_add(unmarked).max(1) as f64;
-    let paused = job.above(NOTABLE_SHARE, |of| of.longest_share("hni_tx_paused_"));
+    let paused = job.above(NOTABLE_SHARE, |evidence| evidence.longest_share("hni_tx_paused_"));
     let mut found = Vec::new();
     if share > NOTABLE_SHARE {
         let text = format!(
@@ -509,7 +511,8 @@ fn imbalance(job: &JobEvidence) -> Vec<Observation> {
         return Vec::new();
     }
     let ratios = by_node.values().filter(differs);
-    let ratio = ratios.map(|of| most(of) as f64 / least(of).max(1) as f64).fold(0.0, f64::max);
+    let ratio =
+        ratios.map(|ratio| most(ratio) as f64 / least(ratio).max(1) as f64).fold(0.0, f64::max);
     let text = format!(
         "ranks and NICs are mapped unevenly: NICs of one node carry more than {FACTOR} times the \
          bytes of others on {uneven} of {} nodes",
@@ -520,10 +523,10 @@ fn imbalance(job: &JobEvidence) -> Vec<Observation> {
 
 fn ethernet(job: &JobEvidence) -> Vec<Observation> {
     const LIMIT: f64 = 0.1;
-    let sums = job.sums(|of| {
-        let count = |name: &str| of.count(&format!("hni_sts_{name}"));
+    let sums = job.sums(|changes| {
+        let count = |name: &str| changes.count(&format!("hni_sts_{name}"));
         let [sent, received] = [count("tx_octets_ieee")?, count("rx_octets_ieee")?];
-        Some([octets(of)?, sent.saturating_add(received)])
+        Some([octets(changes)?, sent.saturating_add(received)])
     });
     let [all, ethernet] = sums.unwrap_or_default();
     let share = ethernet as f64 / all.max(1) as f64;

@@ -90,7 +90,7 @@ fn names_the_nic_with_timeouts_first_and_then_the_one_held_back() {
         &[("oxe_stall_fgfc_blk_0", 4_100_000_000), (SPT, 320), (RESENT, 256), (ERRORS, 64)],
     );
     let found = found(&nics);
-    let texts: Vec<&str> = found.iter().map(|of| of.text.as_str()).collect();
+    let texts: Vec<&str> = found.iter().map(|finding| finding.text.as_str()).collect();
     assert_eq!(
         texts[..3],
         [
@@ -255,7 +255,7 @@ fn short_runs_are_named_and_equal_findings_merged() {
         .to_vec();
     let found =
         job_findings(&JobEvidence { nics: &nics, elapsed: Some(Duration::from_millis(4900)) });
-    let texts: Vec<&str> = found.iter().map(|of| of.text.as_str()).collect();
+    let texts: Vec<&str> = found.iter().map(|finding| finding.text.as_str()).collect();
     assert_eq!(texts[0], "the command took only 4.9 s: rates are unreliable");
     assert!(texts[1].starts_with("a cxi0 and 2 more NICs: link-level retry sent"), "{texts:?}");
     assert_eq!(found[1].nics, [0, 1, 2]);

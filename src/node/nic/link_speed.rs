@@ -113,16 +113,16 @@ mod tests {
 
     #[test]
     fn only_cassini_1_fails_by_corrected_errors() {
-        let of = |text| {
+        let value_for = |text| {
             let speed = LinkSpeed::of(text).unwrap();
             let corrected = speed.cassini_1;
             let of_lane = corrected.map(|limits| limits.max_of_lane_per_s);
             (speed.max_uncorrected_per_s, of_lane)
         };
-        assert_eq!(of("BS_200G"), (21.0, Some(2_656_250.0)));
-        assert_eq!(of("CD_100G"), (11.0, Some(2_656_250.0)));
-        assert_eq!(of("CD_50G"), (5.0, Some(2_656_250.0)));
-        assert_eq!(of("ck400G"), (42.5, None));
-        assert_eq!(of("bs200G"), (21.25, None));
+        assert_eq!(value_for("BS_200G"), (21.0, Some(2_656_250.0)));
+        assert_eq!(value_for("CD_100G"), (11.0, Some(2_656_250.0)));
+        assert_eq!(value_for("CD_50G"), (5.0, Some(2_656_250.0)));
+        assert_eq!(value_for("ck400G"), (42.5, None));
+        assert_eq!(value_for("bs200G"), (21.25, None));
     }
 }

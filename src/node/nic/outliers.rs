@@ -106,8 +106,8 @@ type MeasureNic = fn(&Changes) -> Option<Measured>;
 
 /// What is compared beside single counters: its name, and how a NIC has it.
 const RATIOS: [(&str, MeasureNic); 3] = [
-    ("parbs_tarb_pi_posted_blocked_cnt", |of| blocked(of, "posted")),
-    ("parbs_tarb_pi_non_posted_blocked_cnt", |of| blocked(of, "non_posted")),
+    ("parbs_tarb_pi_posted_blocked_cnt", |changes| blocked(changes, "posted")),
+    ("parbs_tarb_pi_non_posted_blocked_cnt", |changes| blocked(changes, "non_posted")),
     ("ixe_tc_req_ecn_pkts", marked),
 ];
 
@@ -139,7 +139,9 @@ pub fn outliers(nics: &[&Changes]) -> (Vec<Outlier>, Vec<Uneven>) {
     found.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     let mut outliers: Vec<Outlier> = Vec::new();
     for (_, outlier) in found {
-        if outliers.len() < MOST_NAMED && outliers.iter().all(|of| of.nic != outlier.nic) {
+        if outliers.len() < MOST_NAMED
+            && outliers.iter().all(|candidate| candidate.nic != outlier.nic)
+        {
             outliers.push(outlier);
         }
     }
@@ -153,8 +155,9 @@ fn compare(
     found: &mut Vec<(f64, Outlier)>,
     uneven: &mut Vec<Uneven>,
 ) {
-    let numbers: Vec<f64> = values.iter().flatten().map(|of| of.value.number()).collect();
-    let Some(kind) = values.iter().flatten().map(|of| of.value).next() else {
+    let numbers: Vec<f64> =
+        values.iter().flatten().map(|measured| measured.value.number()).collect();
+    let Some(kind) = values.iter().flatten().map(|measured| measured.value).next() else {
         return;
     };
     if numbers.len() < MIN_NICS || numbers.iter().all(|number| *number == 0.0) {
@@ -172,9 +175,9 @@ fn compare(
     };
     let measured = values.iter().enumerate();
     let out: Vec<(usize, f64, Quantity)> = measured
-        .filter_map(|(nic, of)| {
-            let of = of.as_ref()?;
-            Some((nic, stands_out(of)?, of.value))
+        .filter_map(|(nic, measured)| {
+            let measured = measured.as_ref()?;
+            Some((nic, stands_out(measured)?, measured.value))
         })
         .collect();
     if out.len() as f64 > MAX_SHARE * numbers.len() as f64 {
@@ -256,7 +259,7 @@ mod tests {
         let nics = nics(name, counts);
         let (outliers, uneven) = outliers(&nics.iter().collect::<Vec<_>>());
         let named = outliers.iter().map(|outlier| outlier.nic).collect();
-        (named, uneven.iter().map(|of| of.nics).collect())
+        (named, uneven.iter().map(|uneven| uneven.nics).collect())
     }
 
     /// monitoring.md 1.6 vector 9: the case of a user on LUMI.

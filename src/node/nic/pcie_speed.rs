@@ -20,11 +20,12 @@ pub struct PcieSpeed {
 impl PcieSpeed {
     /// Returns the speed in effect: the extended one where there is one.
     pub fn read(files: &Files) -> Option<Self> {
-        let of = |name, is_extended| {
+        let speed = |name, is_extended| {
             let gt_per_s = gigatransfers(&files.text(name)?)?;
             Some(Self { gt_per_s, is_extended })
         };
-        of("properties/current_esm_link_speed", true).or_else(|| of("current_link_speed", false))
+        speed("properties/current_esm_link_speed", true)
+            .or_else(|| speed("current_link_speed", false))
     }
 
     /// Returns the largest speed of the card without extension.

@@ -34,7 +34,8 @@ pub(super) fn read<'a>(
         return Ok(());
     };
     let hint = |word: &OsStr| {
-        let optional = options::of(tool).filter(|own| own.value.is_some_and(|of| of.is_optional));
+        let optional =
+            options::of(tool).filter(|own| own.value.is_some_and(|value| value.is_optional));
         hint_before(word, arguments, optional.map(|own| own.long))
     };
     if let Some(surplus) = words.next() {

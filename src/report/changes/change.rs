@@ -60,7 +60,7 @@ impl Change {
         words: [Option<&str>; 2],
         verdict: ChangeVerdict,
     ) -> Self {
-        let [base, new] = words.map(|of| of.map(str::to_owned));
+        let [base, new] = words.map(|word| word.map(str::to_owned));
         Self {
             part: part.into(),
             what: what.into(),

@@ -71,9 +71,9 @@ fn of_host(base: &CheckRecord, new: &CheckRecord, limit_percent: f64) -> Vec<Cha
             changes.push(Change::of_words(&part, "NIC", words, ChangeVerdict::Worse));
             continue;
         };
-        let errors =
-            [&old.error, &device.error].map(|of| of.as_ref().map(|of| of.message.as_str()));
-        let words = errors.map(|of| Some(of.unwrap_or("tested")));
+        let errors = [&old.error, &device.error]
+            .map(|problem| problem.as_ref().map(|problem| problem.message.as_str()));
+        let words = errors.map(|error| Some(error.unwrap_or("tested")));
         match errors {
             [None, Some(_)] => {
                 changes.push(Change::of_words(&part, "test", words, ChangeVerdict::Worse));
@@ -97,7 +97,7 @@ fn of_host(base: &CheckRecord, new: &CheckRecord, limit_percent: f64) -> Vec<Cha
 /// Returns the changes of the items that both checks have.
 fn of_items(part: &str, [base, new]: [&[ItemRecord]; 2], limit_percent: f64) -> Vec<Change> {
     let change = |new: &ItemRecord| {
-        let old = base.iter().find(|of| of.code == new.code && of.name == new.name)?;
+        let old = base.iter().find(|item| item.code == new.code && item.name == new.name)?;
         of_item(part, old, new, limit_percent)
     };
     new.iter().filter_map(change).collect()
@@ -196,9 +196,9 @@ mod tests {
             (counter(7.0, "good"), counter(7.0, "good"), None),
         ] {
             let change = of_item("cxi0", &base, &new, 5.0);
-            let verdict = change.as_ref().map(|of| of.verdict);
+            let verdict = change.as_ref().map(|change| change.verdict);
             assert_eq!(verdict, expected, "{base:?} {new:?}");
-            let increase = change.and_then(|of| of.increase);
+            let increase = change.and_then(|change| change.increase);
             assert_eq!(increase.is_some(), base.code == "aer-correctable" && expected.is_some());
         }
     }

@@ -35,23 +35,23 @@ pub(super) fn changes(
 
 /// Returns whether two loads are the same but for their patterns and seeds.
 fn is_same_load(base: &LoadSettings, new: &LoadSettings) -> bool {
-    let of = |settings: &LoadSettings| {
+    let value_for = |settings: &LoadSettings| {
         (settings.most_aggressors, settings.is_partial, settings.size_bytes, settings.window_bytes)
     };
-    of(base) == of(new)
+    value_for(base) == value_for(new)
 }
 
 /// Returns the changes of the mean bandwidths of patterns that both surveys have.
 fn of_bandwidths(base: &LoadFindings, new: &LoadFindings, limit_percent: f64) -> Vec<Change> {
-    let change = |of: &BandwidthFigures| {
+    let change = |bandwidth: &BandwidthFigures| {
         let mut all = base.bandwidths.iter();
-        let old = all.find(|old| old.pattern == of.pattern)?;
+        let old = all.find(|old| old.pattern == bandwidth.pattern)?;
         let text = |value: f64| format!("{:.3} GB/s", value / 1e9);
-        let change = percent(old.mean, of.mean);
-        let part = format!("load {}", of.pattern);
-        let figures = [text(old.mean), text(of.mean)];
+        let change = percent(old.mean, bandwidth.mean);
+        let part = format!("load {}", bandwidth.pattern);
+        let figures = [text(old.mean), text(bandwidth.mean)];
         // A lower bandwidth is worse.
-        let verdict = verdict(change.map(|of| -of), limit_percent);
+        let verdict = verdict(change.map(|change| -change), limit_percent);
         Some(of_figures(&part, "mean of a NIC", figures, change, verdict))
     };
     new.bandwidths.iter().filter_map(change).collect()
@@ -60,21 +60,24 @@ fn of_bandwidths(base: &LoadFindings, new: &LoadFindings, limit_percent: f64) ->
 /// Returns the changes of the impact factors of victims that both surveys have. A change has a
 /// verdict only if the 95 % intervals are apart.
 fn of_impacts(base: &LoadFindings, new: &LoadFindings, limit_percent: f64) -> Vec<Change> {
-    let change = |of: &ImpactFigures| {
+    let change = |impact: &ImpactFigures| {
         let mut all = base.impacts.iter();
-        let old = all.find(|old| key(old) == key(of))?;
+        let old = all.find(|old| key(old) == key(impact))?;
         let text = |value: f64| format!("x{}", load_words::ratio(value));
-        let intervals = old.median.interval.zip(of.median.interval);
+        let intervals = old.median.interval.zip(impact.median.interval);
         let are_apart = intervals.is_some_and(|(old, new)| new.0 > old.1 || new.1 < old.0);
-        let change = percent(old.median.impact, of.median.impact);
-        let part = format!("{} under {}", words::test(&of.test), of.under);
-        let traffic_class = of.traffic_class.as_ref().map_or(String::new(), |of| format!(", {of}"));
+        let change = percent(old.median.impact, impact.median.impact);
+        let part = format!("{} under {}", words::test(&impact.test), impact.under);
+        let traffic_class = impact
+            .traffic_class
+            .as_ref()
+            .map_or(String::new(), |traffic_class| format!(", {traffic_class}"));
         let what = format!(
             "impact, {}, {}{traffic_class}",
-            load_words::spread(of.spread),
-            of.class.map_or("all", Class::name)
+            load_words::spread(impact.spread),
+            impact.class.map_or("all", Class::name)
         );
-        let figures = [text(old.median.impact), text(of.median.impact)];
+        let figures = [text(old.median.impact), text(impact.median.impact)];
         let verdict = if are_apart { verdict(change, limit_percent) } else { ChangeVerdict::Ok };
         Some(of_figures(&part, &what, figures, change, verdict))
     };
@@ -124,7 +127,7 @@ mod tests {
     fn shown(base: &Survey, new: &Survey) -> Vec<(String, String, ChangeVerdict)> {
         let (changes, _) = changes(base, new, 5.0);
         let all = changes.into_iter();
-        all.map(|of| (of.part, of.what, of.verdict)).collect()
+        all.map(|change| (change.part, change.what, change.verdict)).collect()
     }
 
     #[test]
@@ -144,7 +147,7 @@ mod tests {
         // 1.10 [1.06, 1.15] and 1.18 [1.14, 1.23] may be the same.
         assert_eq!(shown(&base, &with(20e9, 1.18)), both(Same, Same));
         let (changes, remarks) = changes(&base, &with(18e9, 1.1), 5.0);
-        let texts = [&changes[0].base, &changes[0].new].map(|of| of.as_deref());
+        let texts = [&changes[0].base, &changes[0].new].map(|text| text.as_deref());
         assert_eq!(texts, [Some("20.000 GB/s"), Some("18.000 GB/s")]);
         assert_eq!((changes[0].change_percent, remarks.len()), (Some(-10.0), 0));
     }

@@ -83,7 +83,7 @@ impl Changes {
         let (under_load, further) = load::changes(base.1, new.1, limit_percent);
         changes.extend(under_load);
         remarks.extend(further);
-        let documents = [base, new].map(|of| vec![document(of)]);
+        let documents = [base, new].map(|entry| vec![document(entry)]);
         Self::new(ComparedKind::Survey, documents, (changes, remarks), limit_percent)
     }
 
@@ -109,7 +109,7 @@ impl Changes {
         (mut changes, remarks): (Vec<Change>, Vec<String>),
         limit_percent: f64,
     ) -> Self {
-        changes.sort_by_key(|of| of.verdict);
+        changes.sort_by_key(|change| change.verdict);
         Self {
             schema_version: SCHEMA_VERSION,
             cxidiag_version: env!("CARGO_PKG_VERSION"),

@@ -33,25 +33,25 @@ pub(super) fn changes(
     }
     let mut tests = 0;
     for (at, test) in new.setup.tests.iter().enumerate() {
-        let Some(at_base) = base.setup.tests.iter().position(|of| of == test) else {
+        let Some(at_base) = base.setup.tests.iter().position(|candidate| candidate == test) else {
             continue;
         };
         tests += 1;
         let matrix = |survey: &Survey, at: usize| -> Option<HashMap<[String; 2], f64>> {
             let mut matrices = survey.verdict.matrices.iter();
-            Some(figures(survey, matrices.find(|of| of.test.index() == at)?, &hosts))
+            Some(figures(survey, matrices.find(|matrix| matrix.test.index() == at)?, &hosts))
         };
         if let Some((base, new)) = matrix(base, at_base).zip(matrix(new, at)) {
             changes.extend(of_nics(test, &base, &new, limit_percent));
         }
         let populations = |survey: &Survey, at: usize| -> Vec<Population> {
             let all = survey.verdict.populations.iter();
-            all.filter(|of| of.test.index() == at).cloned().collect()
+            all.filter(|population| population.test.index() == at).cloned().collect()
         };
         let of_base = populations(base, at_base);
-        for of in populations(new, at) {
-            if let Some(old) = of_base.iter().find(|old| old.class == of.class) {
-                let (change, remark) = of_class(test, old, &of, limit_percent);
+        for population in populations(new, at) {
+            if let Some(old) = of_base.iter().find(|old| old.class == population.class) {
+                let (change, remark) = of_class(test, old, &population, limit_percent);
                 changes.push(change);
                 remarks.extend(remark);
             }
@@ -217,7 +217,7 @@ fn of_nics(
         }
     }
     let ratios = |pairs: &[(f64, f64)]| median(pairs.iter().map(|(old, now)| now / old));
-    pairs.retain(|_, of| of.len() >= LEAST_PAIRS);
+    pairs.retain(|_, pair| pair.len() >= LEAST_PAIRS);
     let all: Vec<f64> = pairs.values().map(|pair| ratios(pair)).collect();
     if all.len() < LEAST_NICS {
         return Vec::new();
@@ -269,7 +269,7 @@ mod tests {
     fn shown(base: &Survey, new: &Survey) -> Vec<(String, String, ChangeVerdict)> {
         let (changes, _) = changes(base, new, 5.0);
         let changes = changes.into_iter().filter(|change| change.verdict != Same);
-        changes.map(|of| (of.part, of.what, of.verdict)).collect()
+        changes.map(|change| (change.part, change.what, change.verdict)).collect()
     }
 
     /// Returns the verdict on medians with these 95 % intervals, as ratios to the median, and on a
@@ -307,8 +307,8 @@ mod tests {
         let (good, mixed) = (survey(1.0), testing::survey(testing::mixed(), Ok(())));
         let states = |verdicts: [ChangeVerdict; 5]| -> Vec<(String, String, ChangeVerdict)> {
             let names = ["417 cxi1", "418 cxi0", "418 cxi1", "419 cxi0", "419 cxi1"];
-            let of = |(name, verdict)| (format!("nid000{name}"), "state".into(), verdict);
-            names.into_iter().zip(verdicts).map(of).collect()
+            let value_for = |(name, verdict)| (format!("nid000{name}"), "state".into(), verdict);
+            names.into_iter().zip(verdicts).map(value_for).collect()
         };
         assert_eq!(shown(&good, &mixed), states([Worse, Worse, Changed, Worse, Changed]));
         assert_eq!(shown(&mixed, &good), states([Better, Better, Changed, Better, Changed]));
@@ -359,9 +359,9 @@ mod tests {
     fn compares_medians_of_classes_beyond_their_intervals() {
         let with_bandwidth = |factor: f64| {
             let mut survey = survey(1.0);
-            let of = &mut survey.verdict.populations[2];
-            of.percentiles[3] *= factor;
-            for end in [&mut of.median_low, &mut of.median_high] {
+            let population = &mut survey.verdict.populations[2];
+            population.percentiles[3] *= factor;
+            for end in [&mut population.median_low, &mut population.median_high] {
                 *end = end.map(|end| end * factor);
             }
             survey

@@ -17,8 +17,8 @@ const MOST_DOCUMENTS: usize = 3;
 /// Writes changes.
 pub fn write(out: &mut impl Write, changes: &Changes, form: TextStyle) -> io::Result<()> {
     for (label, side) in [("Base", &changes.base), ("New", &changes.new)] {
-        for of in side.iter().take(MOST_DOCUMENTS) {
-            line_in(form, out, label, described(of))?;
+        for compared in side.iter().take(MOST_DOCUMENTS) {
+            line_in(form, out, label, described(compared))?;
         }
         if let more @ 1.. = side.len().saturating_sub(MOST_DOCUMENTS) {
             line_in(form, out, label, format_args!("and {more} more"))?;
@@ -58,19 +58,19 @@ fn described(document: &ComparedDocument) -> String {
     format!("{} ({time}): {}", document.file, document.summary)
 }
 
-fn row(of: &Change) -> Vec<String> {
+fn row(item: &Change) -> Vec<String> {
     let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
-    let change = match (of.increase, of.change_percent) {
+    let change = match (item.increase, item.change_percent) {
         (Some(increase), _) => format!("{increase:+}"),
         (None, Some(percent)) => format!("{percent:+.1}%"),
         (None, None) => "-".into(),
     };
     vec![
-        of.part.clone(),
-        of.what.clone(),
-        or_dash(&of.base),
-        or_dash(&of.new),
+        item.part.clone(),
+        item.what.clone(),
+        or_dash(&item.base),
+        or_dash(&item.new),
         change,
-        of.verdict.text().into(),
+        item.verdict.text().into(),
     ]
 }

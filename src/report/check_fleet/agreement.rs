@@ -48,7 +48,7 @@ pub(super) fn agree<'a>(
             let mut devices = check.devices.iter();
             let nic = devices.find(|nic| nic.name == device);
             for item in items {
-                let place = COMPARED.iter().position(|of| of.code == item.code);
+                let place = COMPARED.iter().position(|candidate| candidate.code == item.code);
                 let (Some(place), Some(value)) = (place, &item.value) else {
                     continue;
                 };

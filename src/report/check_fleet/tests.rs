@@ -78,7 +78,7 @@ fn nodes_have_about_as_much_memory() {
 #[test]
 fn two_nodes_have_a_majority_only_if_they_agree() {
     let memory = |size: &str| document(1, &[item("memory-size", size, "shown")]);
-    let of = |sizes: [&str; 2]| {
+    let value_for = |sizes: [&str; 2]| {
         let nodes =
             (0..).zip(sizes).flat_map(|(number, size)| nodes(number..number + 1, &memory(size)));
         let check = fleet(nodes.collect());
@@ -87,10 +87,10 @@ fn two_nodes_have_a_majority_only_if_they_agree() {
         let words: Vec<&str> = row.unwrap_or_default().split_whitespace().collect();
         (check.counts.suspect, words.join(" "))
     };
-    let close = of(["511.2 GiB", "511.8 GiB"]);
+    let close = value_for(["511.2 GiB", "511.8 GiB"]);
     // What all have is not listed.
     assert_eq!(close, (0, String::new()));
-    let far = of(["448.0 GiB", "512.0 GiB"]);
+    let far = value_for(["448.0 GiB", "512.0 GiB"]);
     assert_eq!(far, (0, "memory-size no majority of 2 NICs".into()));
 }
 
@@ -176,19 +176,19 @@ fn half_is_no_majority() {
     answers.extend(nodes(1..2, &firmware("2")));
     let check = fleet(answers);
     assert_eq!(check.summary, "good: 0 of 2 nodes; 2 suspect");
-    let firmware = check.majority.iter().find(|of| of.code == "firmware");
+    let firmware = check.majority.iter().find(|majority| majority.code == "firmware");
     assert_eq!(firmware.and_then(|of| of.value.clone()), None);
 }
 
 #[test]
 fn compares_nics_of_one_generation() {
-    let of = |generation: &str, speed: &str| {
+    let node = |generation: &str, speed: &str| {
         let mut check = document(1, &[item("pcie-speed", speed, "good")]);
         check.devices[0].items[0].value = Some(generation.into());
         check
     };
-    let mut answers = nodes(0..3, &of("Cassini 1", "16 GT/s"));
-    answers.extend(nodes(3..5, &of("Cassini 2", "32 GT/s")));
+    let mut answers = nodes(0..3, &node("Cassini 1", "16 GT/s"));
+    answers.extend(nodes(3..5, &node("Cassini 2", "32 GT/s")));
     let check = fleet(answers);
     let codes: Vec<&str> = check.groups.iter().map(|group| group.code.as_str()).collect();
     assert_eq!(codes, ["generation"]);

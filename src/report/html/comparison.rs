@@ -98,7 +98,7 @@ fn metrics(comparison: &Comparison, title: &str, decides: bool) -> Markup {
             let quantity = Quantity::of_unit(&metric.unit);
             let value = |figure: &Option<Figure>| {
                 let figure = figure.as_ref();
-                cell(figure.map_or("-".into(), |of| quantity.text(of.value)))
+                cell(figure.map_or("-".into(), |figure| quantity.text(figure.value)))
             };
             let noise = |figure: &Option<Figure>| {
                 let noise = figure.as_ref().and_then(Figure::noise_percent);
@@ -147,17 +147,25 @@ fn both_sides(comparison: &Comparison) -> Option<Markup> {
         .filter_map(|size| Some((size.size_bytes as f64, deciding(&size.metrics)?)))
         .collect();
     let curve = |name: &str, color, side: fn(&MetricComparison) -> &Option<Figure>| {
-        let figures = || metrics.iter().filter_map(|(size, of)| Some((*size, side(of).as_ref()?)));
-        let range = |(size, of): (f64, &Figure)| Some((size, of.noise_low?, of.noise_high?));
+        let figures = || {
+            metrics
+                .iter()
+                .filter_map(|(size, comparison)| Some((*size, side(comparison).as_ref()?)))
+        };
+        let range =
+            |(size, figure): (f64, &Figure)| Some((size, figure.noise_low?, figure.noise_high?));
         Curve {
             name: name.into(),
             color,
             is_main: true,
-            points: figures().map(|(size, of)| (size, of.value)).collect(),
+            points: figures().map(|(size, figure)| (size, figure.value)).collect(),
             band: figures().filter_map(range).collect(),
         }
     };
-    let curves = [curve("base", 0, |of| &of.base), curve("new", 1, |of| &of.new)];
+    let curves = [
+        curve("base", 0, |comparison| &comparison.base),
+        curve("new", 1, |comparison| &comparison.new),
+    ];
     if metrics.len() < 2 {
         return None;
     }

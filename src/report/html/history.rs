@@ -75,14 +75,15 @@ fn histories(surveys: &[&Survey]) -> Vec<(String, Vec<Option<State>>)> {
             history.or_insert_with(|| vec![None; surveys.len()])[at] = Some(state);
         }
     }
-    let times =
-        |history: &[Option<State>], state| history.iter().filter(|of| **of == Some(state)).count();
+    let times = |history: &[Option<State>], state| {
+        history.iter().filter(|history| **history == Some(state)).count()
+    };
     let is_shown =
         |history: &[Option<State>]| times(history, State::Suspect) + times(history, State::Bad) > 0;
-    let mut shown: Vec<_> = all.into_iter().filter(|(_, of)| is_shown(of)).collect();
-    shown.sort_by_key(|(_, of)| {
-        let latest = of.last().copied().flatten();
-        Reverse((latest, times(of, State::Bad), times(of, State::Suspect)))
+    let mut shown: Vec<_> = all.into_iter().filter(|(_, states)| is_shown(states)).collect();
+    shown.sort_by_key(|(_, states)| {
+        let latest = states.last().copied().flatten();
+        Reverse((latest, times(states, State::Bad), times(states, State::Suspect)))
     });
     shown
 }

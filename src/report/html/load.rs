@@ -34,7 +34,8 @@ const MOST_NAMES: usize = 5;
 /// Returns the names of the parts that are bad under load; nothing without any.
 pub fn bad_parts(survey: &Survey) -> Markup {
     let units = units(survey.load.as_ref(), Certainty::Bad);
-    let names: Vec<String> = units.iter().map(|of| load_words::unit(&survey.roster, of)).collect();
+    let names: Vec<String> =
+        units.iter().map(|candidate| load_words::unit(&survey.roster, candidate)).collect();
     let (first, others) = names.split_at(names.len().min(MOST_NAMES));
     html! {
         @if !first.is_empty() {
@@ -74,19 +75,19 @@ fn grade(grade: findings::Grade) -> Badge {
 }
 
 fn judgements(survey: &Survey, load: &LoadFindings) -> Markup {
-    let row = |of: &LoadJudgement| {
-        let verdict = match certainty(of) {
+    let row = |judgement: &LoadJudgement| {
+        let verdict = match certainty(judgement) {
             Some(Certainty::Bad) => (Grade::Bad, "bad"),
             Some(Certainty::Suspect) => (Grade::Unsure, "suspect"),
             Some(Certainty::Transient) => (Grade::Unsure, "transient"),
-            None => grade(of.grade),
+            None => grade(judgement.grade),
         };
         vec![
-            cell(load_words::unit(&survey.roster, &of.unit)),
+            cell(load_words::unit(&survey.roster, &judgement.unit)),
             badge(verdict),
             html! {
-                p { (load_words::sentence(of)) }
-                @for further in load_text::further(survey, of) { p { (further) } }
+                p { (load_words::sentence(judgement)) }
+                @for further in load_text::further(survey, judgement) { p { (further) } }
             },
         ]
     };
@@ -175,15 +176,15 @@ fn sets(survey: &Survey, pattern: &BandwidthFigures) -> Markup {
 
 /// Returns the targets of a pattern, the worst first, with a bar for each figure.
 fn stars(survey: &Survey, pattern: &BandwidthFigures) -> Markup {
-    let row = |of: &StarFigures| {
+    let row = |star: &StarFigures| {
         vec![
-            cell(survey.roster.name(of.target)),
-            badge(grade(of.grade)),
-            cell(words::grouped(of.sources.into())),
-            cell(Quantity::Bandwidth.text(of.sum)),
-            of.ratio_to_quiet.map_or(cell("-"), |of| meter(of, INCAST_SUM.slow)),
-            meter(of.fairness, FAIRNESS.slow),
-            meter(of.smallest_share, SMALLEST_SHARE.slow),
+            cell(survey.roster.name(star.target)),
+            badge(grade(star.grade)),
+            cell(words::grouped(star.sources.into())),
+            cell(Quantity::Bandwidth.text(star.sum)),
+            star.ratio_to_quiet.map_or(cell("-"), |of| meter(of, INCAST_SUM.slow)),
+            meter(star.fairness, FAIRNESS.slow),
+            meter(star.smallest_share, SMALLEST_SHARE.slow),
         ]
     };
     let all = &pattern.stars;
@@ -221,22 +222,22 @@ fn meter(value: f64, least: f64) -> Markup {
 
 fn impacts(survey: &Survey, load: &LoadFindings) -> Markup {
     let latency = |value: f64| cell(Quantity::Latency.text(value));
-    let row = |of: &ImpactFigures| {
-        let interval = of.median.interval.map_or("-".into(), |(low, high)| {
+    let row = |impact_figures: &ImpactFigures| {
+        let interval = impact_figures.median.interval.map_or("-".into(), |(low, high)| {
             format!("{}-{}", load_words::ratio(low), load_words::ratio(high))
         });
         vec![
-            cell(load_latency::name(of)),
-            badge(grade(of.grade)),
-            cell(of.class.map_or("all", Class::name)),
-            cell(words::grouped(of.victims.into())),
-            latency(of.median.quiet),
-            latency(of.median.loaded),
-            ratio(Some(of.median.impact)),
+            cell(load_latency::name(impact_figures)),
+            badge(grade(impact_figures.grade)),
+            cell(impact_figures.class.map_or("all", Class::name)),
+            cell(words::grouped(impact_figures.victims.into())),
+            latency(impact_figures.median.quiet),
+            latency(impact_figures.median.loaded),
+            ratio(Some(impact_figures.median.impact)),
             cell(interval),
-            ratio(of.p99.map(|of| of.impact)),
-            ratio(of.p999.map(|of| of.impact)),
-            ratio(Some(of.resolution)),
+            ratio(impact_figures.p99.map(|of| of.impact)),
+            ratio(impact_figures.p999.map(|of| of.impact)),
+            ratio(Some(impact_figures.resolution)),
         ]
     };
     let all = &load.impacts;
@@ -249,9 +250,9 @@ fn impacts(survey: &Survey, load: &LoadFindings) -> Markup {
         .collect();
     let far: Vec<String> = all
         .iter()
-        .flat_map(|of| {
-            let name = load_latency::name_with_class(of);
-            let far = load_tables::unnamed_far_victims(of).iter();
+        .flat_map(|impact| {
+            let name = load_latency::name_with_class(impact);
+            let far = load_tables::unnamed_far_victims(impact).iter();
             far.map(move |victim| format!("{name}: {}", victim.sentence(&survey.roster)))
         })
         .collect();
@@ -270,13 +271,13 @@ fn impacts(survey: &Survey, load: &LoadFindings) -> Markup {
 }
 
 fn isolations(load: &LoadFindings) -> Markup {
-    let rows = load.isolations.iter().map(|of| {
+    let rows = load.isolations.iter().map(|row| {
         vec![
-            cell(format!("{} under {}", of.traffic_class, of.under)),
-            badge(grade(of.grade)),
-            ratio(Some(of.same)),
-            ratio(Some(of.other)),
-            of.isolation.map_or(cell("nothing to isolate from"), |of| meter(of, 0.0)),
+            cell(format!("{} under {}", row.traffic_class, row.under)),
+            badge(grade(row.grade)),
+            ratio(Some(row.same)),
+            ratio(Some(row.other)),
+            row.isolation.map_or(cell("nothing to isolate from"), |of| meter(of, 0.0)),
         ]
     });
     let columns = [

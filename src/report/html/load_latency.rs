@@ -24,13 +24,16 @@ const RATIO: f64 = 1.01;
 type Bin = (f64, f64, f64);
 
 /// Returns what the victims measured, and what loaded the fabric.
-pub fn name(of: &ImpactFigures) -> String {
-    let class = of.traffic_class.as_ref().map_or(String::new(), |of| format!(", in {of}"));
+pub fn name(impact: &ImpactFigures) -> String {
+    let class = impact
+        .traffic_class
+        .as_ref()
+        .map_or(String::new(), |traffic_class| format!(", in {traffic_class}"));
     format!(
         "{} under {}, {}{class}",
-        words::test(&of.test),
-        of.under,
-        load_words::spread(of.spread)
+        words::test(&impact.test),
+        impact.under,
+        load_words::spread(impact.spread)
     )
 }
 
@@ -56,14 +59,14 @@ pub fn pictures(load: &LoadFindings) -> (Vec<Markup>, usize) {
 }
 
 /// Returns the picture of one kind of victims. `None` without samples.
-fn picture(of: &ImpactFigures) -> Option<Markup> {
-    let [quiet, loaded] = joined([&of.quiet_histogram, &of.loaded_histogram]);
+fn picture(impact: &ImpactFigures) -> Option<Markup> {
+    let [quiet, loaded] = joined([&impact.quiet_histogram, &impact.loaded_histogram]);
     let mark = |name: &str, at: f64| Mark {
         name: format!("{name} {}", Quantity::Latency.text(at)),
         at,
         is_limit: false,
     };
-    let marks = [mark("quiet", of.median.quiet), mark("loaded", of.median.loaded)];
+    let marks = [mark("quiet", impact.median.quiet), mark("loaded", impact.median.loaded)];
     let bins = || quiet.iter().chain(&loaded);
     let edges = bins().flat_map(|(from, to, _)| [*from, *to]);
     let x = Axis::log(
@@ -82,12 +85,12 @@ fn picture(of: &ImpactFigures) -> Option<Markup> {
     };
     let curves = [curve("quiet", 0, false, &quiet), curve("under load", 1, true, &loaded)];
     let curves: Vec<Curve> = curves.into_iter().filter(|curve| !curve.points.is_empty()).collect();
-    let name = name_with_class(of);
+    let name = name_with_class(impact);
     let what = format!(
         "{name}: part of the samples by latency, both axes logarithmic; median quiet {}, under \
          load {}",
-        Quantity::Latency.text(of.median.quiet),
-        Quantity::Latency.text(of.median.loaded),
+        Quantity::Latency.text(impact.median.quiet),
+        Quantity::Latency.text(impact.median.loaded),
     );
     let picture = chart::distributions(&what, &x, &y, &curves, &marks);
     Some(figure(&name, &picture))
@@ -188,9 +191,10 @@ mod tests {
 
     #[test]
     fn draws_all_classes_once() {
-        let of = |class| impact("all2all", Spread::Mixed, class);
+        let impact_for = |class| impact("all2all", Spread::Mixed, class);
         let mut load = good_load();
-        load.impacts = vec![of(Some(Class::Switch)), of(None), of(Some(Class::Group))];
+        load.impacts =
+            vec![impact_for(Some(Class::Switch)), impact_for(None), impact_for(Some(Class::Group))];
         assert_eq!(pictures(&load).0.len(), 1);
         load.impacts.remove(1);
         let (both, _) = pictures(&load);
@@ -199,7 +203,7 @@ mod tests {
         assert!(first.contains("write-lat 8 under all2all, mixed, same switch"), "{first}");
         assert!(first.contains("quiet 1.90 us") && first.contains("loaded 2.09 us"), "{first}");
         assert_eq!(first.matches("<path").count(), 2);
-        load.impacts = vec![of(Some(Class::Switch)); 30];
+        load.impacts = vec![impact_for(Some(Class::Switch)); 30];
         assert_eq!(pictures(&load).1, 6);
         load.impacts[0].quiet_histogram.clear();
         load.impacts[0].loaded_histogram.clear();

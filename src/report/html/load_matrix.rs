@@ -58,7 +58,7 @@ pub fn matrix(pattern: &BandwidthFigures) -> Option<Markup> {
             }
         });
     }
-    let has_theory = pairs.iter().all(|(_, of)| of.theory.is_some());
+    let has_theory = pairs.iter().all(|(_, pair)| pair.theory.is_some());
     let value = |figures: &SetFigures| match figures.theory.filter(|_| has_theory) {
         Some(theory) => figures.per_flow / theory,
         None => figures.ratio,
@@ -66,8 +66,8 @@ pub fn matrix(pattern: &BandwidthFigures) -> Option<Markup> {
     let place = |group: u16| groups.binary_search(&group).unwrap_or_default();
     let cells: Vec<Cell> = pairs
         .iter()
-        .flat_map(|((from, to, both), of)| {
-            let cell = |from, to| Cell { row: place(from), column: place(to), value: value(of) };
+        .flat_map(|((from, to, both), pair)| {
+            let cell = |from, to| Cell { row: place(from), column: place(to), value: value(pair) };
             let other = both.then(|| cell(*to, *from));
             [Some(cell(*from, *to)), other].into_iter().flatten()
         })
@@ -166,9 +166,9 @@ fn corner(cell: &Cell, side: f64) -> (f64, f64) {
 /// Returns the picture in a sentence, for readers who do not see it.
 fn summary(what: &str, groups: &[u16], cells: &[Cell]) -> String {
     let worst = cells.iter().min_by(|one, other| one.value.total_cmp(&other.value));
-    let worst = worst.map_or(String::new(), |of| {
-        let (from, to) = (groups[of.row], groups[of.column]);
-        format!("; lowest {} from group {from:03} to group {to:03}", load_words::ratio(of.value))
+    let worst = worst.map_or(String::new(), |cell| {
+        let (from, to) = (groups[cell.row], groups[cell.column]);
+        format!("; lowest {} from group {from:03} to group {to:03}", load_words::ratio(cell.value))
     });
     let count = words::counted(groups.len() as u64, "group");
     format!("{what}; {count}{worst}")

@@ -63,7 +63,9 @@ pub fn map(survey: &Survey, matrix: &Matrix, id: &str) -> Markup {
 /// Returns by which figure the verdict judges pairs, if the map shows another one.
 fn other_figure(survey: &Survey, matrix: &Matrix) -> Option<&'static str> {
     let mut all = survey.verdict.populations.iter();
-    let of_test = all.find(|of| of.test == matrix.test && of.figure != Statistic::Median)?;
+    let of_test = all.find(|population| {
+        population.test == matrix.test && population.figure != Statistic::Median
+    })?;
     Some(match of_test.figure {
         Statistic::Median | Statistic::Unaffected => return None,
         Statistic::P5 => {
@@ -147,7 +149,7 @@ fn summary(survey: &Survey, matrix: &Matrix, facts: &[NicFacts]) -> String {
 
 /// Returns the table of the worst NICs.
 fn nic_table(survey: &Survey, title: &str, facts: &[NicFacts]) -> Markup {
-    let factor = |of: Option<f64>| cell(of.map_or("-".into(), |of| format!("{of:.2}")));
+    let factor = |value: Option<f64>| cell(value.map_or("-".into(), |value| format!("{value:.2}")));
     let row = |facts: &NicFacts| {
         let [all, initiator, target] = facts.factors.map(factor);
         vec![

@@ -73,7 +73,7 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
         place[target.index()] = Some(0);
     }
     let nics: Vec<NicId> =
-        roster.nic_ids().zip(&place).filter_map(|(nic, of)| of.map(|_| nic)).collect();
+        roster.nic_ids().zip(&place).filter_map(|(nic, number)| number.map(|_| nic)).collect();
     if nics.is_empty() || nics.len() > MOST_NICS {
         return None;
     }
@@ -102,14 +102,16 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
     let badness = badness(survey, matrix);
     let location = |nic: NicId| {
         let location = roster.location(nic);
-        location.map_or((u16::MAX, u16::MAX, None), |of| (of.group, of.switch, of.port))
+        location.map_or((u16::MAX, u16::MAX, None), |location| {
+            (location.group, location.switch, location.port)
+        })
     };
     let mut by_location: Vec<u32> = (0..nics.len() as u32).collect();
     by_location.sort_by_key(|at| location(nics[*at as usize]));
     let mut by_badness = by_location.clone();
     by_badness.sort_by(|one, other| {
-        let of = |at: &u32| badness[nics[*at as usize].index()];
-        of(other).partial_cmp(&of(one)).unwrap_or(Ordering::Equal)
+        let value = |at: &u32| badness[nics[*at as usize].index()];
+        value(other).partial_cmp(&value(one)).unwrap_or(Ordering::Equal)
     });
     Some(Map {
         of_bandwidth,
@@ -167,9 +169,10 @@ fn cell(figure: f64, (low, high): (f64, f64)) -> u16 {
 /// Returns the figures at the ends of the colours: single outliers do not take the colours of all
 /// others.
 fn colors(populations: &[&Population], range: (f64, f64), of_bandwidth: bool) -> (f64, f64) {
-    let of = |at: usize| populations.iter().map(move |of| of.percentiles[at]);
-    let low = of(0).fold(f64::INFINITY, f64::min).max(range.0);
-    let high = of(6).fold(0.0, f64::max).min(range.1);
+    let value_for =
+        |at: usize| populations.iter().map(move |population| population.percentiles[at]);
+    let low = value_for(0).fold(f64::INFINITY, f64::min).max(range.0);
+    let high = value_for(6).fold(0.0, f64::max).min(range.1);
     if low >= high || !low.is_finite() {
         return (range.0, range.1.max(range.0 * LEAST_RANGE));
     }
@@ -193,8 +196,9 @@ pub fn factors(survey: &Survey, matrix: &Matrix) -> Vec<PairFactor> {
     let of_bandwidth = survey.setup.tests[matrix.test.index()].of_bandwidth;
     let median = |class: Class| {
         let mut populations = survey.verdict.populations.iter();
-        let of = populations.find(|of| of.test == matrix.test && of.class == class);
-        of.map(|of| of.median()).filter(|median| *median > 0.0)
+        let population = populations
+            .find(|population| population.test == matrix.test && population.class == class);
+        population.map(|population| population.median()).filter(|median| *median > 0.0)
     };
     let factor = |&(initiator, target, figure): &(NicId, NicId, Option<f64>)| {
         let pair = Pair { initiator, target };

@@ -90,7 +90,7 @@ fn is_software(result: &ReadResult) -> bool {
         Content::Run(run) => {
             run.device.as_ref().and_then(|device| device.is_software) == Some(true)
         }
-        Content::Comparison(of) => comparison::is_software(of),
+        Content::Comparison(compared) => comparison::is_software(compared),
         Content::Survey(survey) => survey.is_software,
         Content::Stat(stat) => stat.is_software(),
     }
@@ -109,7 +109,9 @@ fn headline(results: &[ReadResult]) -> Markup {
 fn verdict(content: &Content) -> (Badge, String) {
     match content {
         Content::Run(run) => (run::status(run), run::finding(run)),
-        Content::Comparison(of) => (comparison::status(of), comparison::finding(of)),
+        Content::Comparison(compared) => {
+            (comparison::status(compared), comparison::finding(compared))
+        }
         Content::Survey(survey) => (survey::status(survey), survey::finding(survey).to_owned()),
         Content::Stat(stat) => (stat::status(stat), stat::finding(stat)),
     }
@@ -141,10 +143,10 @@ fn line(number: usize, result: &ReadResult) -> (Badge, Vec<Markup>) {
         Content::Run(run) => {
             (format!("{} {}", run.tool, result.file), run::place(run), Some(run.started_unix_ms))
         }
-        Content::Comparison(of) => (
-            format!("compare {}", of.tool),
-            of.new.first().map_or(String::new(), |run| run.host.clone()),
-            of.new.first().map(|run| run.started_unix_ms),
+        Content::Comparison(comparison) => (
+            format!("compare {}", comparison.tool),
+            comparison.new.first().map_or(String::new(), |run| run.host.clone()),
+            comparison.new.first().map(|run| run.started_unix_ms),
         ),
         Content::Survey(survey) => {
             (format!("survey {}", result.file), survey::place(survey), Some(survey.started_unix_ms))
@@ -165,7 +167,7 @@ fn line(number: usize, result: &ReadResult) -> (Badge, Vec<Markup>) {
 
 /// Returns all sections: surveys, the worst first, jobs, comparisons, then the runs of each tool.
 fn sections(results: &[ReadResult]) -> Markup {
-    let numbered = || results.iter().enumerate().map(|(at, of)| (at + 1, &of.content));
+    let numbered = || results.iter().enumerate().map(|(at, result)| (at + 1, &result.content));
     let mut surveys: Vec<(usize, &str, &Survey)> = (1..)
         .zip(results)
         .filter_map(|(number, result)| match &result.content {
@@ -249,7 +251,7 @@ fn tool_section(tool: &str, runs: &[(usize, &str, &Outcome)]) -> Markup {
 fn circumstances(result: &ReadResult) -> Markup {
     match &result.content {
         Content::Run(run) => run::circumstances(&result.file, run),
-        Content::Comparison(of) => comparison::circumstances(&result.file, of),
+        Content::Comparison(compared) => comparison::circumstances(&result.file, compared),
         Content::Survey(survey) => survey::circumstances(&result.file, survey),
         Content::Stat(stat) => stat::circumstances(&result.file, stat),
     }

@@ -108,8 +108,9 @@ pub fn log_ticks(low: f64, high: f64, quantity: Quantity) -> Vec<(f64, String)> 
     } else {
         let of_decade = |steps: &'static [f64]| {
             let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
-            let values = decades.flat_map(|of| steps.iter().map(move |step| step * 10f64.powi(of)));
-            let inside: Vec<f64> = values.filter(|of| (low..=high).contains(of)).collect();
+            let values =
+                decades.flat_map(|decade| steps.iter().map(move |step| step * 10f64.powi(decade)));
+            let inside: Vec<f64> = values.filter(|value| (low..=high).contains(value)).collect();
             inside
         };
         let fine = of_decade(&[1.0, 2.0, 5.0]);

@@ -34,11 +34,11 @@ pub fn finding(run: &Outcome) -> String {
     };
     let size = |result: &SizeResult| Quantity::Size.text(result.size_bytes as f64);
     if let Some(latency) = &first.latency {
-        let of = |percent| {
+        let text_for = |percent| {
             let value = sizes::percentile(latency, percent)?;
             Some(Quantity::Latency.text(value.value_ns as f64))
         };
-        let text = match [of(50.0), of(99.0)] {
+        let text = match [text_for(50.0), text_for(99.0)] {
             [Some(median), Some(p99)] => format!("median {median}, p99 {p99}"),
             _ => {
                 let [mean, max] = [latency.mean_ns, latency.max_ns as f64]
@@ -48,9 +48,11 @@ pub fn finding(run: &Outcome) -> String {
         };
         return format!("{}: {text}", size(first));
     }
-    let rate = |result: &&&SizeResult| result.bandwidth.as_ref().map(|of| of.bandwidth_bytes_per_s);
+    let rate = |result: &&&SizeResult| {
+        result.bandwidth.as_ref().map(|bandwidth| bandwidth.bandwidth_bytes_per_s)
+    };
     let best = measured.iter().max_by(|one, other| {
-        let [one, other] = [one, other].map(|of| rate(of).unwrap_or(0.0));
+        let [one, other] = [one, other].map(|result| rate(result).unwrap_or(0.0));
         one.total_cmp(&other)
     });
     let bandwidth = best.as_ref().and_then(rate).unwrap_or(0.0);
@@ -76,9 +78,9 @@ pub fn place(run: &Outcome) -> String {
 /// runs. `None` unless at least two runs have at least two sizes in common.
 pub fn together(runs: &[&Outcome]) -> Option<Markup> {
     let figures = |run: &&Outcome| -> Vec<(u64, f64)> {
-        let of = measured(run)
+        let map = measured(run)
             .filter_map(|result| Some((result.size_bytes, sizes::main_metric(result)?)));
-        of.collect()
+        map.collect()
     };
     let all: Vec<(u64, f64)> = runs.iter().flat_map(figures).collect();
     let mut sizes: Vec<u64> = all.iter().map(|(size, _)| *size).collect();
@@ -89,7 +91,7 @@ pub fn together(runs: &[&Outcome]) -> Option<Markup> {
     }
     let of_size = |size: u64| {
         let mut values: Vec<f64> =
-            all.iter().filter(|(of, _)| *of == size).map(|(_, value)| *value).collect();
+            all.iter().filter(|(value, _)| *value == size).map(|(_, value)| *value).collect();
         values.sort_by(f64::total_cmp);
         values
     };
@@ -98,8 +100,11 @@ pub fn together(runs: &[&Outcome]) -> Option<Markup> {
     let curve = Curve {
         name: format!("{} runs", runs.len()),
         is_main: true,
-        points: values.iter().map(|(size, of)| (*size, of[(of.len() - 1) / 2])).collect(),
-        band: values.iter().map(|(size, of)| (*size, of[0], of[of.len() - 1])).collect(),
+        points: values.iter().map(|(size, value)| (*size, value[(value.len() - 1) / 2])).collect(),
+        band: values
+            .iter()
+            .map(|(size, value)| (*size, value[0], value[value.len() - 1]))
+            .collect(),
         ..Curve::default()
     };
     let quantity = main_quantity(runs[0]);
@@ -199,7 +204,7 @@ fn expectations(verdicts: &[ExpectationResult]) -> Markup {
         let (grade, text) =
             if verdict.met { (Grade::Good, "met") } else { (Grade::Bad, "not met") };
         let quantity = Quantity::of_unit(&verdict.unit);
-        let measured = verdict.measured.map_or("not measured".into(), |of| quantity.text(of));
+        let measured = verdict.measured.map_or("not measured".into(), |value| quantity.text(value));
         vec![
             cell(Quantity::Size.text(verdict.size_bytes as f64)),
             cell(&verdict.expectation),

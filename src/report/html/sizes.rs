@@ -23,7 +23,7 @@ pub fn main_metric(result: &SizeResult) -> Option<f64> {
         (Some(latency), _) => {
             Some(percentile(latency, 50.0).map_or(latency.mean_ns, |median| median.value_ns as f64))
         }
-        (None, bandwidth) => bandwidth.as_ref().map(|of| of.bandwidth_bytes_per_s),
+        (None, bandwidth) => bandwidth.as_ref().map(|bandwidth| bandwidth.bandwidth_bytes_per_s),
     }
 }
 
@@ -59,7 +59,7 @@ pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
     };
     let of_latency = measured.iter().any(|result| result.latency.is_some());
     let (curves, quantity, what) = if of_latency {
-        let of = |percent: f64| {
+        let value_for = |percent: f64| {
             move |result: &SizeResult| {
                 let value = percentile(result.latency.as_ref()?, percent)?;
                 Some(value.value_ns as f64)
@@ -67,7 +67,7 @@ pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
         };
         let shown = [50.0, 90.0, 99.0, 99.9, 100.0];
         let of_percentile = |(color, percent): (usize, f64)| {
-            curve(percentile_name(percent), color, percent == 50.0, &of(percent))
+            curve(percentile_name(percent), color, percent == 50.0, &value_for(percent))
         };
         let mut curves: Vec<Curve> = shown.into_iter().enumerate().map(of_percentile).collect();
         if curves.iter().all(|curve| curve.points.is_empty()) {
@@ -78,7 +78,7 @@ pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
             ];
         }
         curves.push(curve("min".into(), 5, false, &|result| {
-            result.latency.as_ref().map(|of| of.min_ns as f64)
+            result.latency.as_ref().map(|latency| latency.min_ns as f64)
         }));
         (curves, Quantity::Latency, "Latency of each size")
     } else {
@@ -107,9 +107,9 @@ pub fn histogram(result: &SizeResult) -> Option<Markup> {
     let marks: Vec<Mark> = [50.0, 99.0, 99.9, 100.0]
         .into_iter()
         .filter_map(|percent| percentile(latency, percent))
-        .map(|of| Mark {
-            name: percentile_name(of.percent),
-            at: of.value_ns as f64,
+        .map(|value| Mark {
+            name: percentile_name(value.percent),
+            at: value.value_ns as f64,
             is_limit: false,
         })
         .collect();
@@ -140,11 +140,11 @@ pub fn intervals(result: &SizeResult) -> Option<Markup> {
             band: Vec::new(),
         }
     };
-    let of = |at: usize| &rows[at].figures;
+    let figures = |at: usize| &rows[at].figures;
     let curves = [
-        curve("bandwidth", 0, &|at| of(at).bandwidth_bytes_per_s),
-        curve("mean", 0, &|at| of(at).mean_ns),
-        curve("p99", 2, &|at| of(at).p99_ns.map(|ns| ns as f64)),
+        curve("bandwidth", 0, &|at| figures(at).bandwidth_bytes_per_s),
+        curve("mean", 0, &|at| figures(at).mean_ns),
+        curve("p99", 2, &|at| figures(at).p99_ns.map(|ns| ns as f64)),
     ];
     let curves: Vec<Curve> = curves.into_iter().filter(|curve| !curve.points.is_empty()).collect();
     let values = || curves.iter().flat_map(|curve| &curve.points).map(|(_, value)| *value);
@@ -177,10 +177,10 @@ pub fn table_of(measured: &[&SizeResult]) -> Markup {
             "StdDev",
         ];
         let row = |result: &&SizeResult| {
-            let of = result.latency.as_ref()?;
-            let mut row = vec![size(result), operations(result), latency(of.min_ns as f64)];
+            let latencies = result.latency.as_ref()?;
+            let mut row = vec![size(result), operations(result), latency(latencies.min_ns as f64)];
             for percent in [50.0, 90.0, 99.0, 99.9, 99.99, 100.0] {
-                row.push(match percentile(of, percent) {
+                row.push(match percentile(latencies, percent) {
                     Some(value) if value.too_few_samples => html! {
                         (latency(value.value_ns as f64))
                         abbr title="fewer than 10 samples above this percentile: unreliable" { "*" }
@@ -189,7 +189,7 @@ pub fn table_of(measured: &[&SizeResult]) -> Markup {
                     None => cell("-"),
                 });
             }
-            row.extend([latency(of.mean_ns), latency(of.standard_deviation_ns)]);
+            row.extend([latency(latencies.mean_ns), latency(latencies.standard_deviation_ns)]);
             Some(row)
         };
         let rows: Vec<Vec<Markup>> = measured.iter().filter_map(row).collect();
@@ -200,9 +200,9 @@ pub fn table_of(measured: &[&SizeResult]) -> Markup {
     } else {
         let columns = ["Size", "Operations", "Bandwidth", "Packets"];
         let row = |result: &&SizeResult| {
-            let of = result.bandwidth.as_ref()?;
-            let bandwidth = Quantity::Bandwidth.text(of.bandwidth_bytes_per_s);
-            let packets = Quantity::Rate.text(of.packet_rate_packets_per_s);
+            let rates = result.bandwidth.as_ref()?;
+            let bandwidth = Quantity::Bandwidth.text(rates.bandwidth_bytes_per_s);
+            let packets = Quantity::Rate.text(rates.packet_rate_packets_per_s);
             Some(vec![size(result), operations(result), cell(bandwidth), cell(packets)])
         };
         let rows: Vec<Vec<Markup>> = measured.iter().filter_map(row).collect();

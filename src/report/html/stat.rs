@@ -118,7 +118,7 @@ pub fn circumstances(file: &str, stat: &ReadStat) -> Markup {
         (None, signal) => signal.map(|signal| format!("ended by signal {signal}")),
     };
     facts(&[
-        ("Command", Some(stat.program.join(" ")).filter(|of| !of.is_empty())),
+        ("Command", Some(stat.program.join(" ")).filter(|text| !text.is_empty())),
         ("File", Some(file.to_owned())),
         ("Job", stat.job.clone()),
         ("Nodes", Some(stat.nodes.len().to_string())),
@@ -153,17 +153,17 @@ fn nics(stat: &ReadStat) -> Markup {
 /// Returns a picture of some counters over time, of the NICs on which they have counted most.
 /// `None` if they have not counted.
 fn over_time(line: &TimeLine, stat: &ReadStat, series: &[NodeSeries]) -> Option<Markup> {
-    let start = series.iter().map(|of| of.head.started_unix_ms).min()?;
+    let start = series.iter().map(|series| series.head.started_unix_ms).min()?;
     let mut curves: Vec<(f64, Curve)> = Vec::new();
-    for of in series {
-        for (nic, device) in of.head.devices.iter().enumerate() {
-            let points = of.rates(nic, line.counters, start);
+    for node_series in series {
+        for (nic, device) in node_series.head.devices.iter().enumerate() {
+            let points = node_series.rates(nic, line.counters, start);
             let points: Vec<(f64, f64)> =
                 (points.into_iter()).map(|(at, rate)| (at, rate * line.scale)).collect();
             let largest = points.iter().map(|(_, rate)| *rate).fold(0.0, f64::max);
             if largest > 0.0 {
                 let curve = Curve {
-                    name: stat.name(&of.head.node, device),
+                    name: stat.name(&node_series.head.node, device),
                     is_main: true,
                     points,
                     ..Curve::default()

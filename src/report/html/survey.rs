@@ -100,7 +100,7 @@ fn blame(survey: &Survey) -> Markup {
 
 /// Returns the surest cause of a part, or of the part with the same cause.
 fn first_why<'a>(survey: &'a Survey, unit: &Unit) -> Option<&'a Why> {
-    let of_unit = |unit: &Unit| survey.why.iter().find(|of| of.culprit == *unit);
+    let of_unit = |unit: &Unit| survey.why.iter().find(|explanation| explanation.culprit == *unit);
     let own = of_unit(unit)?;
     let explained = own.same_as.as_ref().and_then(of_unit).unwrap_or(own);
     explained.causes.first()
@@ -121,7 +121,7 @@ pub fn circumstances(file: &str, survey: &Survey) -> Markup {
     let tests: Vec<String> = setup.tests.iter().map(words::test).collect();
     let job = setup.job.as_ref().map(|job| format!("{} {}", job.manager, job.id));
     facts(&[
-        ("Survey", Some(setup.arguments.join(" ")).filter(|of| !of.is_empty())),
+        ("Survey", Some(setup.arguments.join(" ")).filter(|text| !text.is_empty())),
         ("File", Some(file.to_owned())),
         ("Started", Some(time(survey.started_unix_ms))),
         ("Duration", Some(seconds(survey.elapsed_ms))),
@@ -130,10 +130,10 @@ pub fn circumstances(file: &str, survey: &Survey) -> Markup {
         ("Processes", Some(words::grouped(setup.processes.into()))),
         ("NICs", Some(words::grouped(survey.roster.nics.len() as u64))),
         ("Tests", Some(tests.join(", "))),
-        ("Load", survey.load.as_ref().map(|of| of.settings.patterns.clone())),
+        ("Load", survey.load.as_ref().map(|findings| findings.settings.patterns.clone())),
         ("Pairs", Some(setup.pairs.clone())),
         ("Time of a pair", Some(format!("{} s", setup.pair_s))),
-        ("Expected", Some(setup.expectations.join(", ")).filter(|of| !of.is_empty())),
+        ("Expected", Some(setup.expectations.join(", ")).filter(|text| !text.is_empty())),
         (
             "Platform",
             survey.is_software.then(|| "software NICs (no Cassini hardware involved)".to_owned()),
@@ -190,11 +190,11 @@ fn causes(survey: &Survey) -> Markup {
 
 /// Returns the table of why parts are slow.
 fn why(survey: &Survey) -> Markup {
-    let row = |of: &Explanation| {
+    let row = |explanation: &Explanation| {
         vec![
-            cell(words::unit(&survey.roster, &of.culprit)),
+            cell(words::unit(&survey.roster, &explanation.culprit)),
             html! {
-                @for sentence in why_text::sentences(survey, of) { p { (sentence) } }
+                @for sentence in why_text::sentences(survey, explanation) { p { (sentence) } }
             },
         ]
     };
@@ -241,7 +241,8 @@ fn name(survey: &Survey, population: &Population) -> String {
 /// Returns the distributions of all classes.
 fn distributions(survey: &Survey) -> Markup {
     let pictures = survey.verdict.populations.iter();
-    let pictures: Vec<Markup> = pictures.filter_map(|of| distribution(survey, of)).collect();
+    let pictures: Vec<Markup> =
+        pictures.filter_map(|population| distribution(survey, population)).collect();
     html! {
         @if !pictures.is_empty() {
             h3 { "How many pairs have which figure (both axes logarithmic)" }
@@ -287,19 +288,19 @@ fn distribution(survey: &Survey, population: &Population) -> Option<Markup> {
 
 /// Returns the table of all populations.
 fn populations(survey: &Survey) -> Markup {
-    let row = |of: &Population| {
-        let quantity = quantity(survey, of.test);
+    let row = |population: &Population| {
+        let quantity = quantity(survey, population.test);
         let value = |value: f64| cell(quantity.text(value));
         let limit = |limit: Option<f64>| limit.map_or(cell("-"), value);
         let mut row = vec![
-            cell(name(survey, of)),
-            cell(words::grouped(of.count)),
-            cell(words::grouped(of.outside)),
-            cell(words::grouped(of.failed)),
-            value(of.min),
+            cell(name(survey, population)),
+            cell(words::grouped(population.count)),
+            cell(words::grouped(population.outside)),
+            cell(words::grouped(population.failed)),
+            value(population.min),
         ];
-        row.extend([1, 3, 5].map(|at| value(of.percentiles[at])));
-        row.extend([value(of.max), limit(of.limit), limit(of.expected)]);
+        row.extend([1, 3, 5].map(|at| value(population.percentiles[at])));
+        row.extend([value(population.max), limit(population.limit), limit(population.expected)]);
         row
     };
     let rows: Vec<Vec<Markup>> = survey.verdict.populations.iter().map(row).collect();
@@ -325,7 +326,7 @@ fn sums(survey: &Survey, test: usize) -> Markup {
     let is_pair = |aggregate: &Aggregate| matches!(aggregate.unit, Unit::GroupPair(..));
     let groups = groups(&all);
     let has_table = groups.len() > 1 && groups.len() <= MOST_GROUPS;
-    let shown = all.iter().filter(|of| !(has_table && is_pair(of)));
+    let shown = all.iter().filter(|aggregate| !(has_table && is_pair(aggregate)));
     let row = |aggregate: &&Aggregate| {
         let quantity = quantity(survey, aggregate.test);
         vec![
@@ -357,12 +358,12 @@ fn sums(survey: &Survey, test: usize) -> Markup {
 
 /// Returns the groups of the pairs of groups.
 fn groups(aggregates: &[&Aggregate]) -> Vec<u16> {
-    let of = |aggregate: &&Aggregate| match aggregate.unit {
+    let numbers = |aggregate: &&Aggregate| match aggregate.unit {
         Unit::GroupPair(one, other) => vec![one, other],
         Unit::Group(group) => vec![group],
         _ => Vec::new(),
     };
-    let mut groups: Vec<u16> = aggregates.iter().flat_map(of).collect();
+    let mut groups: Vec<u16> = aggregates.iter().flat_map(numbers).collect();
     groups.sort_unstable();
     groups.dedup();
     groups
@@ -376,7 +377,7 @@ fn group_table(survey: &Survey, all: &[&Aggregate], groups: &[u16], title: &str)
         } else {
             Unit::GroupPair(one.min(other), one.max(other))
         };
-        all.iter().find(|of| of.unit == unit)
+        all.iter().find(|aggregate| aggregate.unit == unit)
     };
     let caption = format!("{title}: median between groups; ✗ marks pairs outside the limits");
     html! {

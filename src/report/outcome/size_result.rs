@@ -116,17 +116,17 @@ impl SizeResult {
         let latency = self.latency.as_ref();
         let bandwidth = self.bandwidth.as_ref();
         match metric {
-            Metric::Min => latency.map(|of| of.min_ns as f64),
-            Metric::Max => latency.map(|of| of.max_ns as f64),
-            Metric::Mean => latency.map(|of| of.mean_ns),
-            Metric::Deviation => latency.map(|of| of.standard_deviation_ns),
+            Metric::Min => latency.map(|latency| latency.min_ns as f64),
+            Metric::Max => latency.map(|latency| latency.max_ns as f64),
+            Metric::Mean => latency.map(|latency| latency.mean_ns),
+            Metric::Deviation => latency.map(|latency| latency.standard_deviation_ns),
             Metric::Percentile(percentile) => latency?
                 .percentiles
                 .iter()
                 .find(|value| value.percent == percentile.percent())
                 .map(|value| value.value_ns as f64),
-            Metric::Bandwidth => bandwidth.map(|of| of.bandwidth_bytes_per_s),
-            Metric::PacketRate => bandwidth.map(|of| of.packet_rate_packets_per_s),
+            Metric::Bandwidth => bandwidth.map(|bandwidth| bandwidth.bandwidth_bytes_per_s),
+            Metric::PacketRate => bandwidth.map(|bandwidth| bandwidth.packet_rate_packets_per_s),
         }
     }
 }

@@ -31,8 +31,8 @@ pub fn csv(job: &JobStat) -> Result<Vec<u8>, Failure> {
                 cell(&node.node).into_owned(),
                 cell(&nic.device).into_owned(),
                 cell(name).into_owned(),
-                number(before.map(|of| of.value)),
-                number(after.map(|of| of.value)),
+                number(before.map(|reading| reading.value)),
+                number(after.map(|reading| reading.value)),
                 number(change.filter(|_| !is_gauge).and_then(Change::count)),
                 seconds.map_or(String::new(), |time| time.as_secs_f64().to_string()),
             ];

@@ -9,20 +9,20 @@ pub const TITLES: [&str; 7] =
 
 /// Returns the cells of a NIC; `-` for a counter that it does not have.
 pub fn nic_row(nic: &JobNic) -> [String; 7] {
-    let of = &nic.changes;
+    let changes = &nic.changes;
     let bytes = |side: &str| {
-        let count = of.count(&format!("hni_sts_{side}_ok_octets"));
+        let count = changes.count(&format!("hni_sts_{side}_ok_octets"));
         count.map_or("-".into(), |bytes| format!("{}B", scaled(bytes as f64)))
     };
     let count = |count: Option<u64>| count.map_or("-".into(), |count| count.to_string());
-    let evidence = Evidence { changes: of, packets: None };
+    let evidence = Evidence { changes, packets: None };
     let share = |prefix: &str| evidence.longest_share(prefix).map_or("-".into(), percent);
     [
         nic.name.clone(),
         bytes("tx"),
         bytes("rx"),
-        count(timeouts_of(of)),
-        count(of.count("pct_retry_srb_requests")),
+        count(timeouts_of(changes)),
+        count(changes.count("pct_retry_srb_requests")),
         share("oxe_stall_fgfc_blk_"),
         share("hni_tx_paused_"),
     ]

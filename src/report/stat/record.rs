@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn earlier_commands_have_a_lower_number_and_have_ended() {
-        let of = |run, started: u64, end: Option<u64>| {
+        let node_for = |run, started: u64, end: Option<u64>| {
             let mut record = testing::node("nid1", &[]);
             record.run = run;
             record.started_unix_ns = started;
@@ -317,12 +317,12 @@ mod tests {
             }
             record
         };
-        let own = of(2, 100, Some(200));
-        assert!(of(1, 10, Some(99)).is_before(&own));
-        assert!(of(1, 10, None).is_before(&own), "its leader was killed");
-        assert!(!of(2, 10, Some(99)).is_before(&own), "a node may be slow");
-        assert!(!of(1, 10, Some(101)).is_before(&own), "they overlap");
-        assert!(!of(1, 101, None).is_before(&own));
+        let own = node_for(2, 100, Some(200));
+        assert!(node_for(1, 10, Some(99)).is_before(&own));
+        assert!(node_for(1, 10, None).is_before(&own), "its leader was killed");
+        assert!(!node_for(2, 10, Some(99)).is_before(&own), "a node may be slow");
+        assert!(!node_for(1, 10, Some(101)).is_before(&own), "they overlap");
+        assert!(!node_for(1, 101, None).is_before(&own));
     }
 
     #[test]

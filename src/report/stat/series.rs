@@ -215,18 +215,18 @@ mod tests {
 
     #[test]
     fn places_counts_that_happened_in_a_part_of_the_time() {
-        let of = |timeouts: &[u64]| series(timeouts).peaks();
+        let texts = |timeouts: &[u64]| series(timeouts).peaks();
         assert_eq!(
-            of(&[0, 0, 0, 0, 0, 0, 0, 300, 0, 0, 0, 20, 0, 0, 0, 0]),
+            texts(&[0, 0, 0, 0, 0, 0, 0, 300, 0, 0, 0, 20, 0, 0, 0, 0]),
             ["all 320 timeouts of nid1 cxi1 between 12:03:07 and 12:03:12"]
         );
         assert_eq!(
-            of(&[5, 0, 0, 0]),
+            texts(&[5, 0, 0, 0]),
             ["all 5 timeouts of nid1 cxi1 between 12:03:00 and 12:03:01"]
         );
-        assert!(of(&[5, 0, 5, 0]).is_empty());
-        assert!(of(&[5, 0]).is_empty());
-        assert!(of(&[0, 0, 0, 0]).is_empty());
+        assert!(texts(&[5, 0, 5, 0]).is_empty());
+        assert!(texts(&[5, 0]).is_empty());
+        assert!(texts(&[0, 0, 0, 0]).is_empty());
     }
 
     #[test]

@@ -27,7 +27,7 @@ impl Survey {
         load: Option<LoadFindings>,
         end: Result<(), &Failure>,
     ) -> Self {
-        let aborted = load.as_ref().and_then(|of| of.aborted.as_deref());
+        let aborted = load.as_ref().and_then(|findings| findings.aborted.as_deref());
         let aborted =
             aborted.map(|why| Failure::environment(format!("the load ended early: {why}")));
         // What ends the survey ends its load as well.
@@ -76,8 +76,10 @@ fn conclusion(
         verdict.causes.iter().any(|cause| cause.certainty == word)
             || certainties(load).any(|(_, certainty)| certainty == word)
     };
-    let has_load_verdict = load.is_none_or(|of| {
-        of.unjudged.is_none() && of.unmeasured.is_empty() && bad_pattern(of).is_none()
+    let has_load_verdict = load.is_none_or(|findings| {
+        findings.unjudged.is_none()
+            && findings.unmeasured.is_empty()
+            && bad_pattern(findings).is_none()
     });
     // The NICs of a path are tested with other partners.
     let is_path = |part: &UntestedPart| matches!(part.unit, Unit::Path(_));

@@ -53,7 +53,8 @@ pub fn lines(survey: &Survey) -> Vec<String> {
 /// class that finds least.
 fn sensitivity(survey: &Survey) -> Vec<String> {
     let of_test = |(test, tested): (usize, &Test)| {
-        let of_it = survey.verdict.populations.iter().filter(|of| of.test.index() == test);
+        let of_it =
+            survey.verdict.populations.iter().filter(|population| population.test.index() == test);
         let (mut nics, mut links) = (Vec::new(), Vec::new());
         for population in of_it {
             nics.extend(population.sensitivity);
@@ -72,8 +73,10 @@ fn sensitivity(survey: &Survey) -> Vec<String> {
 /// Returns why classes have no limit.
 fn without_limit(survey: &Survey) -> Vec<String> {
     let populations = survey.verdict.populations.iter();
-    let without = populations.filter(|of| of.limit.is_none() && of.expected.is_none());
-    let (small, large): (Vec<_>, Vec<_>) = without.partition(|of| of.count < LEAST_FIGURES as u64);
+    let without = populations
+        .filter(|population| population.limit.is_none() && population.expected.is_none());
+    let (small, large): (Vec<_>, Vec<_>) =
+        without.partition(|population| population.count < LEAST_FIGURES as u64);
     let mut lines = Vec::new();
     if !small.is_empty() {
         lines.push(format!(
@@ -88,7 +91,8 @@ fn without_limit(survey: &Survey) -> Vec<String> {
             class.class.name()
         ));
     }
-    let (biased, others): (Vec<_>, Vec<_>) = large.into_iter().partition(|of| of.biased);
+    let (biased, others): (Vec<_>, Vec<_>) =
+        large.into_iter().partition(|population| population.biased);
     if !biased.is_empty() {
         lines.push("A class whose missing pairs are unevenly spread is not judged.".into());
     }

@@ -74,7 +74,7 @@ impl SurveyDocuments {
         tests: &[Test],
     ) -> Result<(), Failure> {
         if let Some(lines) = &self.documents.jsonl {
-            let of_results = results.iter().map(|of| Line::new(of, roster, tests));
+            let of_results = results.iter().map(|result| Line::new(result, roster, tests));
             lines.append_all(of_results)?;
         }
         match &mut self.csv {

@@ -60,7 +60,7 @@ fn sentence(survey: &Survey, cause: &Cause, evidence: &Evidence) -> String {
     };
     if let Some(retries) = evidence.retries {
         let usual = evidence.usual_retries.unwrap_or(0.0);
-        let [retries, usual] = [retries, usual].map(|of| grouped(of.round() as u64));
+        let [retries, usual] = [retries, usual].map(|value| grouped(value.round() as u64));
         return format!(
             "{operations}{pairs} need {retries} retries each, median of its class {usual}"
         );
@@ -94,7 +94,7 @@ fn operations(survey: &Survey, test: &Test) -> String {
         Some("send") => "sends",
         _ => "operations",
     };
-    let of_tool = |of: &&Test| of.tool == test.tool;
+    let of_tool = |candidate: &&Test| candidate.tool == test.tool;
     if survey.setup.tests.iter().filter(of_tool).count() > 1 {
         format!("{noun} of {}", counted(test.size_bytes, "byte"))
     } else {
@@ -104,7 +104,8 @@ fn operations(survey: &Survey, test: &Test) -> String {
 
 /// Returns which pairs of a cause are outside the limit, with a space before.
 fn pairs(survey: &Survey, cause: &Cause, evidence: &Evidence) -> String {
-    let [outside, measured] = [evidence.outside, evidence.measured].map(|of| grouped(of.into()));
+    let [outside, measured] =
+        [evidence.outside, evidence.measured].map(|number| grouped(number.into()));
     let share = format!("{outside} of {measured}");
     let test = &survey.setup.tests[evidence.test.index()];
     let is_read = test.tool.starts_with("read");

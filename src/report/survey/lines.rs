@@ -189,7 +189,7 @@ impl<R: BufRead> Earlier<R> {
             refused.with_hint("name a file that 'cxidiag survey --jsonl' wrote")
         };
         let header: Option<Header> = serde_json::from_slice(&line).ok();
-        let Some(header) = header.filter(|of| of.command == COMMAND) else {
+        let Some(header) = header.filter(|header| header.command == COMMAND) else {
             return Err(not_ours("its first line does not describe a survey"));
         };
         if header.schema_version != SCHEMA_VERSION {

@@ -23,10 +23,12 @@ pub fn families(survey: &Survey) -> Vec<Family> {
         "Latency of victims under load as a ratio to their quiet latency.",
         load.impacts.iter().flat_map(impacts).collect(),
     ));
-    let isolations = load.isolations.iter().filter_map(|of| {
-        let labels =
-            vec![("pattern", of.under.clone()), ("traffic_class", of.traffic_class.clone())];
-        Some((labels, of.isolation?))
+    let isolations = load.isolations.iter().filter_map(|isolation| {
+        let labels = vec![
+            ("pattern", isolation.under.clone()),
+            ("traffic_class", isolation.traffic_class.clone()),
+        ];
+        Some((labels, isolation.isolation?))
     });
     families.push(family(
         "cxidiag_survey_load_isolation_ratio",
@@ -41,8 +43,9 @@ pub fn families(survey: &Survey) -> Vec<Family> {
 fn of_bandwidths(load: &LoadFindings) -> [Family; 4] {
     let each = |value: fn(&BandwidthFigures) -> Option<f64>| {
         let all = load.bandwidths.iter();
-        let samples =
-            all.filter_map(|of| Some((vec![("pattern", of.pattern.clone())], value(of)?)));
+        let samples = all.filter_map(|bandwidth| {
+            Some((vec![("pattern", bandwidth.pattern.clone())], value(bandwidth)?))
+        });
         samples.collect::<Vec<_>>()
     };
     [
@@ -50,41 +53,41 @@ fn of_bandwidths(load: &LoadFindings) -> [Family; 4] {
             "cxidiag_survey_load_mean_bytes_per_second",
             "bytes_per_second",
             "Mean bandwidth of a NIC that sends, by pattern of load.",
-            each(|of| Some(of.mean)),
+            each(|bandwidth| Some(bandwidth.mean)),
         ),
         family(
             "cxidiag_survey_load_min_bytes_per_second",
             "bytes_per_second",
             "Bandwidth of the slowest NIC that sends, by pattern of load.",
-            each(|of| Some(of.min)),
+            each(|bandwidth| Some(bandwidth.min)),
         ),
         family(
             "cxidiag_survey_load_theory_ratio",
             "ratio",
             "Mean bandwidth as a ratio to what the topology allows; no sample if that is unknown.",
-            each(|of| of.share_of_theory),
+            each(|bandwidth| bandwidth.share_of_theory),
         ),
         family(
             "cxidiag_survey_load_quiet_ratio",
             "ratio",
             "Mean bandwidth as a ratio to the bandwidth without load; no sample if that is unknown.",
-            each(|of| of.ratio_to_quiet),
+            each(|bandwidth| bandwidth.ratio_to_quiet),
         ),
     ]
 }
 
 /// Returns the impact factors of the median and of the 99th percentile.
-fn impacts(of: &ImpactFigures) -> Vec<(Labels, f64)> {
-    let figures = [("50", Some(of.median)), ("99", of.p99)];
+fn impacts(impact_figures: &ImpactFigures) -> Vec<(Labels, f64)> {
+    let figures = [("50", Some(impact_figures.median)), ("99", impact_figures.p99)];
     let sample = |(percentile, figure): (&str, Option<Compared>)| {
         let impact = figure?.impact;
         let labels = vec![
-            ("pattern", of.under.clone()),
-            ("spread", load_words::spread(of.spread).into()),
-            ("tool", of.test.tool.clone()),
-            ("size", of.test.size_bytes.to_string()),
-            ("traffic_class", of.traffic_class.clone().unwrap_or_default()),
-            ("class", of.class.map_or("all", Class::name).into()),
+            ("pattern", impact_figures.under.clone()),
+            ("spread", load_words::spread(impact_figures.spread).into()),
+            ("tool", impact_figures.test.tool.clone()),
+            ("size", impact_figures.test.size_bytes.to_string()),
+            ("traffic_class", impact_figures.traffic_class.clone().unwrap_or_default()),
+            ("class", impact_figures.class.map_or("all", Class::name).into()),
             ("percentile", percentile.into()),
         ];
         Some((labels, impact))
@@ -94,7 +97,8 @@ fn impacts(of: &ImpactFigures) -> Vec<(Labels, f64)> {
 
 /// Returns the judgements that retests have confirmed.
 fn bad(survey: &Survey, load: &LoadFindings) -> Family {
-    let bad = load.judgements.iter().filter(|of| certainty(of) == Some(Certainty::Bad));
+    let bad =
+        load.judgements.iter().filter(|judgement| certainty(judgement) == Some(Certainty::Bad));
     let sample = |judgement: &LoadJudgement| {
         let labels = vec![
             ("kind", load_words::kind(&judgement.unit).into()),

@@ -39,8 +39,8 @@ pub fn plan_text(plan: &LoadPreview) -> Vec<String> {
     if !plan.left_out.is_empty() {
         lines.extend([String::new(), "Left out".into()]);
     }
-    for of in &plan.left_out {
-        let line = format!("{}: {}", of.what, of.reason);
+    for left_out in &plan.left_out {
+        let line = format!("{}: {}", left_out.what, left_out.reason);
         lines.extend(wrapped(&line, WIDTH, "    "));
     }
     lines

@@ -46,8 +46,8 @@ pub fn bandwidths(roster: &Roster, load: &LoadFindings) -> Vec<String> {
             scale.1
         ));
     }
-    for of in all {
-        lines.extend(notes(roster, of, scale));
+    for bandwidth in all {
+        lines.extend(notes(roster, bandwidth, scale));
     }
     lines
 }
@@ -63,12 +63,12 @@ fn share(figures: &BandwidthFigures) -> String {
 
 /// Returns the slowest part and the worst target of a pattern, and the measurements that do not
 /// count.
-fn notes(roster: &Roster, of: &BandwidthFigures, scale: BandwidthScale) -> Vec<String> {
-    let pattern = &of.pattern;
+fn notes(roster: &Roster, bandwidth: &BandwidthFigures, scale: BandwidthScale) -> Vec<String> {
+    let pattern = &bandwidth.pattern;
     let mut notes = Vec::new();
-    let slowest = of.sets.first().filter(|set| is_worse(set.grade));
+    let slowest = bandwidth.sets.first().filter(|set| is_worse(set.grade));
     // A set may be slow by chance: the grade of the pattern says whether it counts.
-    if let Some(set) = slowest.filter(|_| is_worse(of.grade)) {
+    if let Some(set) = slowest.filter(|_| is_worse(bandwidth.grade)) {
         notes.push(format!(
             "{pattern}: slowest {}: {} {} a flow, {} times the median of equal parts",
             load_words::unit(roster, &set.unit),
@@ -77,27 +77,27 @@ fn notes(roster: &Roster, of: &BandwidthFigures, scale: BandwidthScale) -> Vec<S
             load_words::ratio(set.ratio),
         ));
     }
-    notes.extend(of.stars.first().map(|star| {
+    notes.extend(bandwidth.stars.first().map(|star| {
         let target = roster.name(star.target);
         format!("{pattern}: worst target {target}: {}", of_star(star))
     }));
-    if of.unjudged > 0 {
-        let count = words::counted(of.unjudged.into(), "measurement");
+    if bandwidth.unjudged > 0 {
+        let count = words::counted(bandwidth.unjudged.into(), "measurement");
         notes.push(format!("{pattern}: {count} left out: processes waited for CPUs"));
     }
     notes
 }
 
 /// Returns the figures of a target with many sources in words.
-fn of_star(of: &StarFigures) -> String {
-    let sum = of
+fn of_star(star: &StarFigures) -> String {
+    let sum = star
         .ratio_to_quiet
         .map_or(String::new(), |ratio| format!("sum {} times quiet, ", load_words::ratio(ratio)));
     format!(
         "{} sources, {sum}fairness {}, smallest share {} of an equal one",
-        of.sources,
-        load_words::ratio(of.fairness),
-        load_words::ratio(of.smallest_share),
+        star.sources,
+        load_words::ratio(star.fairness),
+        load_words::ratio(star.smallest_share),
     )
 }
 
@@ -107,7 +107,7 @@ fn is_worse(grade: Grade) -> bool {
 
 /// Returns the largest unit in which each mean is at least 1.
 fn scale(all: &[BandwidthFigures]) -> BandwidthScale {
-    let least = all.iter().map(|of| of.mean).fold(f64::INFINITY, f64::min);
+    let least = all.iter().map(|bandwidth| bandwidth.mean).fold(f64::INFINITY, f64::min);
     let units = [(1e9, "GB/s"), (1e6, "MB/s")];
     let fitting = units.into_iter().find(|(factor, _)| least >= *factor);
     fitting.unwrap_or((1e6, "MB/s"))
@@ -125,7 +125,7 @@ pub fn impacts(roster: &Roster, load: &LoadFindings) -> Vec<String> {
                 && figures.test == first.test
                 && figures.traffic_class == first.traffic_class
         };
-        let count = rest.iter().take_while(|of| is_same(of)).count();
+        let count = rest.iter().take_while(|impact| is_same(impact)).count();
         let (group, others) = rest.split_at(count);
         if !lines.is_empty() {
             lines.push(String::new());
@@ -158,15 +158,20 @@ pub fn unnamed_far_victims(figures: &ImpactFigures) -> &[FarVictim] {
 }
 
 /// Returns what the victims of a table measured, and what loaded the fabric.
-fn title(of: &ImpactFigures) -> String {
-    let class = of.traffic_class.as_ref().map_or(String::new(), |of| format!("; victims in {of}"));
-    format!("{} (us) under {}{class}", words::test(&of.test), of.under)
+fn title(impact: &ImpactFigures) -> String {
+    let class = impact
+        .traffic_class
+        .as_ref()
+        .map_or(String::new(), |traffic_class| format!("; victims in {traffic_class}"));
+    format!("{} (us) under {}{class}", words::test(&impact.test), impact.under)
 }
 
 fn of_group(group: &[ImpactFigures]) -> Vec<String> {
     let titles =
         ["Spread", "Class", "Pairs", "Quiet", "Load", "Ratio", "95 %", "p99", "p99.9", "Grade"];
-    let factor = |of: Option<Compared>| of.map_or("-".into(), |of| load_words::ratio(of.impact));
+    let factor = |compared: Option<Compared>| {
+        compared.map_or("-".into(), |compared| load_words::ratio(compared.impact))
+    };
     let row = |figures: &ImpactFigures| {
         let interval = figures.median.interval.map_or("-".into(), |(low, high)| {
             format!("{}-{}", load_words::ratio(low), load_words::ratio(high))

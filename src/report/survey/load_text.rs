@@ -88,17 +88,17 @@ pub fn remarks(load: &LoadFindings) -> Vec<String> {
     remarks
 }
 
-fn settings(of: &LoadSettings) -> String {
+fn settings(load_settings: &LoadSettings) -> String {
     format!(
         "{}: at most {} of {} sent at once, operations of {}, window {}; {} of {} s, seed {}",
-        of.patterns,
-        words::grouped(of.most_aggressors.into()),
-        words::counted(of.nics.into(), "NIC"),
-        words::size(of.size_bytes),
-        words::size(of.window_bytes),
-        words::counted(of.slots.into(), "slot"),
-        of.slot_s,
-        of.seed,
+        load_settings.patterns,
+        words::grouped(load_settings.most_aggressors.into()),
+        words::counted(load_settings.nics.into(), "NIC"),
+        words::size(load_settings.size_bytes),
+        words::size(load_settings.window_bytes),
+        words::counted(load_settings.slots.into(), "slot"),
+        load_settings.slot_s,
+        load_settings.seed,
     )
 }
 
@@ -107,14 +107,14 @@ type JudgementKind = (&'static str, fn(&LoadJudgement) -> bool);
 /// Returns the titles of the kinds of judgements, and what belongs to them.
 fn kinds() -> [JudgementKind; 4] {
     [
-        ("Bad under load", |of| certainty(of) == Some(Certainty::Bad)),
-        ("Suspect under load: not confirmed by retests with other roles", |of| {
-            certainty(of) == Some(Certainty::Suspect)
+        ("Bad under load", |judgement| certainty(judgement) == Some(Certainty::Bad)),
+        ("Suspect under load: not confirmed by retests with other roles", |judgement| {
+            certainty(judgement) == Some(Certainty::Suspect)
         }),
-        ("Transient under load: inside the limits in retests", |of| {
-            certainty(of) == Some(Certainty::Transient)
+        ("Transient under load: inside the limits in retests", |judgement| {
+            certainty(judgement) == Some(Certainty::Transient)
         }),
-        ("Slow under load, no fault", |of| of.grade == Grade::Slow),
+        ("Slow under load, no fault", |judgement| judgement.grade == Grade::Slow),
     ]
 }
 
@@ -130,11 +130,11 @@ fn judgements(
         return Vec::new();
     }
     let mut lines = vec![String::new(), title.to_owned()];
-    for of in all.iter().take(MOST) {
-        let name = load_words::unit(&survey.roster, &of.unit);
-        let first = format!("{name}: {}", load_words::sentence(of));
+    for finding in all.iter().take(MOST) {
+        let name = load_words::unit(&survey.roster, &finding.unit);
+        let first = format!("{name}: {}", load_words::sentence(finding));
         lines.extend(wrapped(&first, WIDTH, "    "));
-        for further in further(survey, of) {
+        for further in further(survey, finding) {
             let further = wrapped(&further, WIDTH - 2, "  ");
             lines.extend(further.iter().map(|line| format!("  {line}")));
         }
@@ -146,10 +146,11 @@ fn judgements(
 }
 
 /// Returns the evidence of a judgement, and for a bad figure what to do next.
-pub fn further(survey: &Survey, of: &LoadJudgement) -> Vec<String> {
-    let mut sentences: Vec<String> = of.evidence.iter().take(MOST_EVIDENCE).cloned().collect();
-    if matches!(certainty(of), Some(Certainty::Bad | Certainty::Suspect)) {
-        let next = load_words::next_step(&survey.roster, of);
+pub fn further(survey: &Survey, judgement: &LoadJudgement) -> Vec<String> {
+    let mut sentences: Vec<String> =
+        judgement.evidence.iter().take(MOST_EVIDENCE).cloned().collect();
+    if matches!(certainty(judgement), Some(Certainty::Bad | Certainty::Suspect)) {
+        let next = load_words::next_step(&survey.roster, judgement);
         sentences.push(format!("do: {next}"));
     }
     sentences
@@ -157,19 +158,19 @@ pub fn further(survey: &Survey, of: &LoadJudgement) -> Vec<String> {
 
 /// Returns how far other traffic classes keep load away.
 fn isolations(load: &LoadFindings) -> Vec<String> {
-    let line = |of: &IsolationFigures| {
-        let (same, other) = (load_words::ratio(of.same), load_words::ratio(of.other));
-        let found = match of.isolation {
+    let line = |isolation: &IsolationFigures| {
+        let (same, other) = (load_words::ratio(isolation.same), load_words::ratio(isolation.other));
+        let found = match isolation.isolation {
             Some(part) => format!(
                 "keeps {} of the load away ({})",
                 load_words::ratio(part),
-                load_words::grade(of.grade)
+                load_words::grade(isolation.grade)
             ),
             None => "nothing to isolate from".into(),
         };
         format!(
             "{} under {}: latency x{other}, in the class of the load x{same}: {found}",
-            of.traffic_class, of.under
+            isolation.traffic_class, isolation.under
         )
     };
     load.isolations.iter().map(line).collect()
@@ -179,14 +180,15 @@ fn isolations(load: &LoadFindings) -> Vec<String> {
 /// only beside a judgement.
 pub fn counters(load: &LoadFindings) -> Vec<String> {
     let shows_marks = !load.judgements.is_empty();
-    let line = |of: &CounterFigures| {
-        let of_roles = [("senders and targets", &of.aggressors), ("victims", &of.victims)];
+    let line = |counter: &CounterFigures| {
+        let of_roles =
+            [("senders and targets", &counter.aggressors), ("victims", &counter.victims)];
         let texts = of_roles.into_iter().filter_map(|(role, counts)| {
             let texts = counts_in_words(counts, shows_marks);
             (!texts.is_empty()).then(|| format!("{role} {}", texts.join(", ")))
         });
         let texts: Vec<String> = texts.collect();
-        (!texts.is_empty()).then(|| format!("{}: {}", of.pattern, texts.join("; ")))
+        (!texts.is_empty()).then(|| format!("{}: {}", counter.pattern, texts.join("; ")))
     };
     let mut lines: Vec<String> = load.counters.iter().filter_map(line).collect();
     if !lines.is_empty() {
@@ -197,7 +199,7 @@ pub fn counters(load: &LoadFindings) -> Vec<String> {
 
 /// Returns the counts above 0 in words.
 fn counts_in_words(counts: &[(Watched, u64)], shows_marks: bool) -> Vec<String> {
-    let unmarked = counts.iter().find(|(of, _)| *of == Watched::Unmarked);
+    let unmarked = counts.iter().find(|(watched, _)| *watched == Watched::Unmarked);
     let unmarked = unmarked.map_or(0, |(_, count)| *count);
     let text = |&(watched, count): &(Watched, u64)| {
         let number = || words::grouped(count);
@@ -236,7 +238,7 @@ fn left_out(load: &LoadFindings) -> Vec<String> {
         lines.push("Left out".to_owned());
     }
     let shown = all.iter().take(MOST_LEFT_OUT);
-    lines.extend(shown.map(|of| format!("{}: {}", of.what, of.reason)));
+    lines.extend(shown.map(|left_out| format!("{}: {}", left_out.what, left_out.reason)));
     if let more @ 1.. = all.len().saturating_sub(MOST_LEFT_OUT) {
         lines.push(format!("and {more} more"));
     }

@@ -125,9 +125,10 @@ fn says_what_limits_the_figures() {
 #[test]
 fn limits_the_number_of_judgements() {
     let bad = Some(Certainty::Bad);
-    let of = |nic| judgement(LoadUnit::Nic(NicId(nic)), LoadFigure::Bandwidth, Grade::Bad, bad);
+    let judgement_for =
+        |nic| judgement(LoadUnit::Nic(NicId(nic)), LoadFigure::Bandwidth, Grade::Bad, bad);
     let mut load = good_load();
-    load.judgements = (0..8).cycle().take(23).map(of).collect();
+    load.judgements = (0..8).cycle().take(23).map(judgement_for).collect();
     load.judgements.push(judgement(SWITCH, LoadFigure::Impact, Grade::Slow, None));
     let text = lines(&loaded(load)).join("\n");
     assert_eq!(text.matches("times the median of equal parts").count(), MOST);
@@ -147,8 +148,8 @@ fn ends_the_text_of_a_survey() {
 #[test]
 fn shows_figures_of_slow_fabrics_in_their_unit() {
     let mut load = good_load();
-    for of in &mut load.bandwidths {
-        (of.mean, of.min, of.sum) = (24.24e6, 6.06e6, 193.9e6);
+    for bandwidth in &mut load.bandwidths {
+        (bandwidth.mean, bandwidth.min, bandwidth.sum) = (24.24e6, 6.06e6, 193.9e6);
     }
     load.quiet_bandwidth = Some(48.48e6);
     let text = lines(&loaded(load)).join("\n");

@@ -13,23 +13,24 @@ pub fn certainty(judgement: &LoadJudgement) -> Option<Certainty> {
 pub fn certainties(
     load: Option<&LoadFindings>,
 ) -> impl Iterator<Item = (LoadUnit, Certainty)> + '_ {
-    let judgements = load.into_iter().flat_map(|of| &of.judgements);
-    judgements.filter_map(|of| Some((of.unit, certainty(of)?)))
+    let judgements = load.into_iter().flat_map(|findings| &findings.judgements);
+    judgements.filter_map(|judgement| Some((judgement.unit, certainty(judgement)?)))
 }
 
 /// Returns the name of a pattern that is bad, although nothing explains that or retests have not
 /// confirmed it.
 pub fn bad_pattern(load: &LoadFindings) -> Option<&str> {
     let mut patterns = load.bandwidths.iter();
-    let bad = patterns.find(|of| of.grade == Grade::Bad);
-    bad.map(|of| of.pattern.as_str())
+    let bad = patterns.find(|bandwidth| bandwidth.grade == Grade::Bad);
+    bad.map(|bandwidth| bandwidth.pattern.as_str())
 }
 
 /// Returns the parts whose most certain bad figure has this certainty, each once.
 pub fn units(load: Option<&LoadFindings>, word: Certainty) -> Vec<LoadUnit> {
     let mut units = Vec::new();
     for (unit, _) in certainties(load).filter(|(_, certainty)| *certainty == word) {
-        let is_worse = |(of, certainty): (LoadUnit, Certainty)| of == unit && certainty > word;
+        let is_worse =
+            |(candidate, certainty): (LoadUnit, Certainty)| candidate == unit && certainty > word;
         if !units.contains(&unit) && !certainties(load).any(is_worse) {
             units.push(unit);
         }
@@ -59,13 +60,14 @@ mod tests {
 
     #[test]
     fn part_counts_once_with_its_most_certain_figure() {
-        let of = |unit, figure, certainty| judgement(unit, figure, Grade::Bad, Some(certainty));
+        let judgement_for =
+            |unit, figure, certainty| judgement(unit, figure, Grade::Bad, Some(certainty));
         let load = LoadFindings {
             judgements: vec![
-                of(SWITCH, LoadFigure::Bandwidth, Certainty::Suspect),
-                of(SWITCH, LoadFigure::Impact, Certainty::Bad),
-                of(SWITCH, LoadFigure::Fairness, Certainty::Bad),
-                of(LoadUnit::System, LoadFigure::Impact, Certainty::Suspect),
+                judgement_for(SWITCH, LoadFigure::Bandwidth, Certainty::Suspect),
+                judgement_for(SWITCH, LoadFigure::Impact, Certainty::Bad),
+                judgement_for(SWITCH, LoadFigure::Fairness, Certainty::Bad),
+                judgement_for(LoadUnit::System, LoadFigure::Impact, Certainty::Suspect),
             ],
             ..good_load()
         };

@@ -16,7 +16,7 @@ pub const UNSEEN: &str = "NICs cannot see one bad cable of a bundle while adapti
 /// Returns the name of a part, with the number of its NICs: `switch 002.00 (16 NICs)`.
 pub fn unit(roster: &Roster, unit: &LoadUnit) -> String {
     match unit_of(unit) {
-        Some(of) => words::unit(roster, &of),
+        Some(part) => words::unit(roster, &part),
         None => name(roster, unit),
     }
 }
@@ -39,7 +39,7 @@ pub fn name(roster: &Roster, unit: &LoadUnit) -> String {
             format!("links between groups {from:03} and {to:03}")
         }
         LoadUnit::Nic(_) | LoadUnit::Switch { .. } | LoadUnit::Group(_) => {
-            unit_of(unit).map_or(String::new(), |of| words::name(roster, &of))
+            unit_of(unit).map_or(String::new(), |unit| words::name(roster, &unit))
         }
     }
 }
@@ -112,9 +112,9 @@ pub fn percent(value: f64) -> String {
 }
 
 /// Returns a judgement as a sentence: the figure, the pattern and the limit.
-pub fn sentence(of: &LoadJudgement) -> String {
-    let value = value(of.figure, of.value);
-    let what = match of.figure {
+pub fn sentence(judgement: &LoadJudgement) -> String {
+    let value = value(judgement.figure, judgement.value);
+    let what = match judgement.figure {
         LoadFigure::Bandwidth => format!("bandwidth {value} times the median of equal parts"),
         LoadFigure::ShareOfTheory => format!("bandwidth {value} times what the topology allows"),
         LoadFigure::IncastSum => {
@@ -137,9 +137,9 @@ pub fn sentence(of: &LoadJudgement) -> String {
         LoadFigure::Unanswered => format!("{value} of the operations of victims not answered"),
         LoadFigure::DeadPaths => format!("paths on which operations failed: {value}"),
     };
-    let limit = self::value(of.figure, of.limit);
-    let side = if is_better_if_small(of.figure) { "at most" } else { "at least" };
-    format!("{what} under {} (good: {side} {limit})", of.pattern)
+    let limit = self::value(judgement.figure, judgement.limit);
+    let side = if is_better_if_small(judgement.figure) { "at most" } else { "at least" };
+    format!("{what} under {} (good: {side} {limit})", judgement.pattern)
 }
 
 fn value(figure: LoadFigure, value: f64) -> String {
@@ -166,9 +166,9 @@ fn is_better_if_small(figure: LoadFigure) -> bool {
 }
 
 /// Returns what to do about a judgement.
-pub fn next_step(roster: &Roster, of: &LoadJudgement) -> String {
-    let name = name(roster, &of.unit);
-    match (of.figure, of.unit) {
+pub fn next_step(roster: &Roster, judgement: &LoadJudgement) -> String {
+    let name = name(roster, &judgement.unit);
+    match (judgement.figure, judgement.unit) {
         (LoadFigure::TargetPauses, LoadUnit::Nic(nic)) => format!(
             "the host is too slow: run 'cxidiag check' on {}, and look at its PCIe link and memory",
             roster.node_of(nic).host

@@ -26,7 +26,7 @@ fn names_parts() {
 
 #[test]
 fn writes_judgements_with_their_limits() {
-    let of = |figure, value, limit| {
+    let text_for = |figure, value, limit| {
         sentence(&LoadJudgement { value, limit, ..judgement(SWITCH, figure, Grade::Bad, None) })
     };
     for (figure, value, limit, text) in [
@@ -57,7 +57,7 @@ fn writes_judgements_with_their_limits() {
             "answers of packets lost: 1,204 under bisect:switch (good: at most 0)",
         ),
     ] {
-        assert_eq!(of(figure, value, limit), text);
+        assert_eq!(text_for(figure, value, limit), text);
     }
 }
 

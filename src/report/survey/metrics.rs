@@ -87,7 +87,7 @@ fn of_nics(survey: &Survey) -> [Family; 4] {
     let roster = &survey.roster;
     let states = all_states(survey);
     let counts = State::ALL.map(|(name, state)| {
-        let count = states.iter().filter(|of| **of == state).count();
+        let count = states.iter().filter(|candidate| **candidate == state).count();
         sample([("state", name.into())], count as f64)
     });
     let each = |value: fn(State) -> Option<bool>| {
@@ -132,15 +132,15 @@ fn of_nics(survey: &Survey) -> [Family; 4] {
 /// Returns the parts that are bad or suspect.
 fn causes(survey: &Survey) -> Family {
     let causes = survey.verdict.causes.iter();
-    let parts = causes.filter_map(|of| {
-        let verdict = match of.certainty {
+    let parts = causes.filter_map(|cause| {
+        let verdict = match cause.certainty {
             Certainty::Bad => "bad",
             Certainty::Suspect => "suspect",
             Certainty::Transient => return None,
         };
         let labels = [
-            ("kind", words::kind(&of.unit).into()),
-            ("name", words::name(&survey.roster, &of.unit)),
+            ("kind", words::kind(&cause.unit).into()),
+            ("name", words::name(&survey.roster, &cause.unit)),
             ("verdict", verdict.into()),
         ];
         Some(sample(labels, 1.0))
@@ -156,11 +156,11 @@ fn causes(survey: &Survey) -> Family {
 
 /// Returns the causes of culprits; nothing without a diagnosis.
 fn why(survey: &Survey) -> Option<Family> {
-    let causes = survey.why.iter().flat_map(|of| {
-        let name = words::name(&survey.roster, &of.culprit);
+    let causes = survey.why.iter().flat_map(|explanation| {
+        let name = words::name(&survey.roster, &explanation.culprit);
         let mut all = survey.why.iter();
-        let same = all.find(|other| of.same_as == Some(other.culprit));
-        same.unwrap_or(of).causes.iter().filter_map(move |why| {
+        let same = all.find(|other| explanation.same_as == Some(other.culprit));
+        same.unwrap_or(explanation).causes.iter().filter_map(move |why| {
             let labels = [
                 ("name", name.clone()),
                 ("cause", why.cause.clone()?),
@@ -184,14 +184,16 @@ fn why(survey: &Survey) -> Option<Family> {
 fn of_populations(survey: &Survey) -> [Family; 5] {
     let populations = || {
         let all = survey.verdict.populations.iter();
-        all.map(|of| (of, &survey.setup.tests[of.test.index()]))
+        all.map(|population| (population, &survey.setup.tests[population.test.index()]))
     };
     let counts = |count: fn(&Population) -> u64| {
-        populations().map(move |(of, test)| sample(labels(of, test), count(of) as f64))
+        populations().map(move |(population, test)| {
+            sample(labels(population, test), count(population) as f64)
+        })
     };
     let figures = |of_bandwidth: bool| {
-        let of_kind = populations().filter(move |(of, test)| {
-            let has_figures = of.count > 0;
+        let of_kind = populations().filter(move |(population, test)| {
+            let has_figures = population.count > 0;
             has_figures && test.of_bandwidth == of_bandwidth
         });
         // Latencies are in nanoseconds. A whole number of picoseconds has no digits of rounding
@@ -199,11 +201,11 @@ fn of_populations(survey: &Survey) -> [Family; 5] {
         let value = move |value: f64| {
             if of_bandwidth { value } else { (value * 1e3).round() / 1e12 }
         };
-        of_kind.flat_map(move |(of, test)| {
-            let inner = of.percentiles;
-            let figures = [of.min].into_iter().chain(inner).chain([of.max]);
+        of_kind.flat_map(move |(population, test)| {
+            let inner = population.percentiles;
+            let figures = [population.min].into_iter().chain(inner).chain([population.max]);
             PERCENTILES.into_iter().zip(figures).map(move |(name, figure)| {
-                let mut labels = labels(of, test).to_vec();
+                let mut labels = labels(population, test).to_vec();
                 labels.push(("percentile", name.into()));
                 sample(labels, value(figure))
             })
@@ -215,21 +217,21 @@ fn of_populations(survey: &Survey) -> [Family; 5] {
             "cxidiag_survey_measured_pairs",
             "",
             "Measured pairs by test and class.",
-            counts(|of| of.count),
+            counts(|population| population.count),
         ),
         family(
             Kind::Gauge,
             "cxidiag_survey_outside_pairs",
             "",
             "Measured pairs outside the limits by test and class.",
-            counts(|of| of.outside),
+            counts(|population| population.outside),
         ),
         family(
             Kind::Gauge,
             "cxidiag_survey_failed_pairs",
             "",
             "Pairs that failed by test and class.",
-            counts(|of| of.failed),
+            counts(|population| population.failed),
         ),
         family(
             Kind::Gauge,

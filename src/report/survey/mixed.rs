@@ -20,5 +20,5 @@ pub fn is_mixed(verdict: &Findings) -> bool {
     let has_no_limit =
         |population: &Population| population.limit.is_none() && population.expected.is_none();
     let mut populations = verdict.populations.iter();
-    populations.any(|of| has_no_limit(of) && !has_few_figures(of))
+    populations.any(|population| has_no_limit(population) && !has_few_figures(population))
 }

@@ -72,7 +72,7 @@ pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
     for nic in &verdict.unpaired {
         states[nic.index()] = State::Unpaired;
     }
-    let untested = verdict.untested.iter().map(|of| (&of.unit, State::Untested));
+    let untested = verdict.untested.iter().map(|part| (&part.unit, State::Untested));
     let causes = verdict.causes.iter().filter_map(|cause| match cause.certainty {
         Certainty::Bad => Some((&cause.unit, State::Bad)),
         Certainty::Suspect => Some((&cause.unit, State::Suspect)),
@@ -117,7 +117,7 @@ pub fn members(roster: &Roster, unit: &Unit) -> Vec<NicId> {
 pub fn bad_hosts(survey: &Survey) -> Vec<&str> {
     let Survey { roster, verdict, .. } = survey;
     let bad = verdict.causes.iter().filter(|cause| cause.certainty == Certainty::Bad);
-    let bad = bad.map(|of| of.unit);
+    let bad = bad.map(|cause| cause.unit);
     let under_load = certainties(survey.load.as_ref())
         .filter(|(_, certainty)| *certainty == Certainty::Bad)
         .filter_map(|(unit, _)| unit_of(&unit));
@@ -176,16 +176,16 @@ mod tests {
     #[test]
     fn counts_nics_that_are_bad_under_load() {
         use State::{Bad, Good, Suspect};
-        let of =
+        let judgement_for =
             |unit, certainty| judgement(unit, LoadFigure::Bandwidth, Grade::Bad, Some(certainty));
         let nic = |nic| LoadUnit::Nic(NicId(nic));
         let survey = loaded(LoadFindings {
             judgements: vec![
-                of(nic(5), Certainty::Bad),
-                of(nic(6), Certainty::Suspect),
-                of(nic(7), Certainty::Transient),
-                of(SWITCH, Certainty::Suspect),
-                of(LoadUnit::System, Certainty::Bad),
+                judgement_for(nic(5), Certainty::Bad),
+                judgement_for(nic(6), Certainty::Suspect),
+                judgement_for(nic(7), Certainty::Transient),
+                judgement_for(SWITCH, Certainty::Suspect),
+                judgement_for(LoadUnit::System, Certainty::Bad),
             ],
             ..good_load()
         });

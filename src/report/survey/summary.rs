@@ -49,21 +49,25 @@ pub fn summary(survey: &Survey) -> String {
         }
         Conclusion::Undecided if verdict.populations.iter().any(is_incomparable) => {
             let mut populations = verdict.populations.iter();
-            let class = populations.find(|of| is_incomparable(of)).map_or("", |of| of.class.name());
+            let class = populations
+                .find(|population| is_incomparable(population))
+                .map_or("", |population| population.class.name());
             format!("undecided: class {class} unjudged (--expect judges it); {pairs} measured")
         }
-        Conclusion::Undecided if survey.load.as_ref().is_some_and(|of| of.unjudged.is_some()) => {
+        Conclusion::Undecided
+            if survey.load.as_ref().is_some_and(|findings| findings.unjudged.is_some()) =>
+        {
             format!("undecided: the fabric was busy, no verdict under load; {pairs} measured")
         }
         Conclusion::Undecided
-            if survey.load.as_ref().is_some_and(|of| !of.unmeasured.is_empty()) =>
+            if survey.load.as_ref().is_some_and(|findings| !findings.unmeasured.is_empty()) =>
         {
             format!(
                 "undecided: most measurements of a part of the load do not count; {pairs} measured"
             )
         }
         Conclusion::Undecided
-            if survey.load.as_ref().is_some_and(|of| bad_pattern(of).is_some()) =>
+            if survey.load.as_ref().is_some_and(|findings| bad_pattern(findings).is_some()) =>
         {
             let name = survey.load.as_ref().and_then(bad_pattern).unwrap_or_default();
             format!("undecided: {name} is bad, retests do not confirm it; {}", nics(survey))
@@ -73,7 +77,7 @@ pub fn summary(survey: &Survey) -> String {
             format!("interrupted: {pairs} measured; {}", so_far(&bad, &suspect))
         }
         Conclusion::Failed => {
-            let why = survey.error.as_ref().map_or("failed", |of| &of.message);
+            let why = survey.error.as_ref().map_or("failed", |problem| &problem.message);
             format!("failed: {why}; {pairs} measured; {}", so_far(&bad, &suspect))
         }
     }
@@ -122,7 +126,7 @@ pub fn pairs(verdict: &Findings) -> String {
 /// Returns the number of parts of each kind with this certainty: `1 NIC, 2 switches`.
 fn counts(verdict: &Findings, certainty: Certainty) -> String {
     let causes = verdict.causes.iter().filter(|cause| cause.certainty == certainty);
-    counted_kinds(causes.map(|of| words::kind(&of.unit)))
+    counted_kinds(causes.map(|cause| words::kind(&cause.unit)))
 }
 
 /// Returns how many parts of each kind there are.
@@ -142,7 +146,7 @@ fn counted_kinds<'a>(all: impl Iterator<Item = &'a str>) -> String {
 /// they are absent.
 fn nics(survey: &Survey) -> String {
     let states = all_states(survey);
-    let count = |state| states.iter().filter(|of| **of == state).count() as u64;
+    let count = |state| states.iter().filter(|candidate| **candidate == state).count() as u64;
     let all = words::counted(states.len() as u64, "NIC");
     let is_one = states.len() == 1 || count(State::Good) == 1;
     let are = if is_one { "is" } else { "are" };

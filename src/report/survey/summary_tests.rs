@@ -110,14 +110,16 @@ fn links_without_comparison_are_unjudged() {
 #[test]
 fn concludes_under_load() {
     let with = |judgements: Vec<LoadJudgement>| LoadFindings { judgements, ..good_load() };
-    let of = |unit, certainty| judgement(unit, LoadFigure::Impact, Grade::Bad, certainty);
-    let bad = |unit| of(unit, Some(Certainty::Bad));
+    let judgement_for =
+        |unit, certainty| judgement(unit, LoadFigure::Impact, Grade::Bad, certainty);
+    let bad = |unit| judgement_for(unit, Some(Certainty::Bad));
     let nic = LoadUnit::Nic(NicId(5));
     let slow = judgement(nic, LoadFigure::TargetPauses, Grade::Slow, None);
     let links = LoadUnit::GroupLinks { from: 0, to: 2, both: false };
     let aborted =
         LoadFindings { aborted: Some("timeouts at 2 of 8 NICs".into()), ..with(vec![bad(nic)]) };
-    let unconfirmed = LoadFindings { judgements: vec![of(nic, None)], ..aborted.clone() };
+    let unconfirmed =
+        LoadFindings { judgements: vec![judgement_for(nic, None)], ..aborted.clone() };
     let busy =
         LoadFindings { unjudged: Some("traffic of others at 3 of 8 NICs".into()), ..good_load() };
     let unmeasured =
@@ -130,7 +132,11 @@ fn concludes_under_load() {
         ),
         (good_load(), 0, "good: 8 NICs, 84 pairs measured"),
         (with(vec![slow]), 0, "good: 8 NICs, 84 pairs measured"),
-        (with(vec![of(nic, Some(Certainty::Transient))]), 0, "good: 8 NICs, 84 pairs measured"),
+        (
+            with(vec![judgement_for(nic, Some(Certainty::Transient))]),
+            0,
+            "good: 8 NICs, 84 pairs measured",
+        ),
         (
             with(vec![bad(SWITCH), bad(SWITCH)]),
             3,
@@ -143,14 +149,14 @@ fn concludes_under_load() {
         ),
         (mixed_load(), 3, "bad: switch 003.12 under load; 4 of 8 NICs are good"),
         (
-            with(vec![of(links, Some(Certainty::Suspect))]),
+            with(vec![judgement_for(links, Some(Certainty::Suspect))]),
             4,
             "undecided: links from group 000 to group 002 suspect under load; \
              8 of 8 NICs are good",
         ),
         // Without retests, a bad figure is not confirmed.
         (
-            with(vec![of(nic, None)]),
+            with(vec![judgement_for(nic, None)]),
             4,
             "undecided: nid000418 cxi1 suspect under load; 7 of 8 NICs are good, 1 suspect",
         ),

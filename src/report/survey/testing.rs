@@ -70,7 +70,8 @@ pub fn population(test: TestId, class: Class) -> Population {
         outside: 0,
         failed: 0,
         min: 1800.0 * scale,
-        percentiles: [1810.0, 1820.0, 1850.0, 1900.0, 1950.0, 1990.0, 2010.0].map(|of| of * scale),
+        percentiles: [1810.0, 1820.0, 1850.0, 1900.0, 1950.0, 1990.0, 2010.0]
+            .map(|value| value * scale),
         max: 2100.0 * scale,
         median_low: Some(1880.0 * scale),
         median_high: Some(1920.0 * scale),

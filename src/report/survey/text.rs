@@ -105,9 +105,10 @@ pub(super) fn place(survey: &Survey) -> String {
     let nics = words::counted(roster.nics.len() as u64, "NIC");
     let pairs = pairs(&survey.verdict);
     let by = match &survey.setup.job {
-        Some(of) => {
-            let step = of.step.as_deref().map_or(String::new(), |step| format!(" step {step}"));
-            format!("{} job {}{step}", job::label(&of.manager), of.id)
+        Some(batch_job) => {
+            let step =
+                batch_job.step.as_deref().map_or(String::new(), |step| format!(" step {step}"));
+            format!("{} job {}{step}", job::label(&batch_job.manager), batch_job.id)
         }
         None => survey.setup.launcher.clone(),
     };
@@ -149,7 +150,7 @@ fn section(
         let name = words::unit(&survey.roster, &cause.unit);
         let all = evidence::sentences(survey, cause);
         let mut shown = all.iter().take(sentences);
-        let first = shown.next().map_or(String::new(), |of| format!(": {of}"));
+        let first = shown.next().map_or(String::new(), |text| format!(": {text}"));
         paragraph(out, &format!("{name}{first}"), "    ")?;
         for further in shown {
             for line in wrapped(further, WIDTH - 2, "  ") {
@@ -174,15 +175,15 @@ fn outliers(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         return Ok(());
     }
     writeln!(out, "\nSlower than others, within the limits")?;
-    for of in outliers.iter().take(MOST_OTHERS) {
-        let test = &survey.setup.tests[of.test.index()];
+    for outlier in outliers.iter().take(MOST_OTHERS) {
+        let test = &survey.setup.tests[outlier.test.index()];
         let text = format!(
             "{}: {:.2} times the {} of good pairs, {} (score {:.1})",
-            survey.roster.name(of.nic),
-            if test.of_bandwidth { 1.0 / of.ratio } else { of.ratio },
+            survey.roster.name(outlier.nic),
+            if test.of_bandwidth { 1.0 / outlier.ratio } else { outlier.ratio },
             if test.of_bandwidth { "bandwidth" } else { "latency" },
             words::test(test),
-            of.score,
+            outlier.score,
         );
         paragraph(out, &text, "    ")?;
     }
@@ -201,14 +202,14 @@ fn busy(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         return paragraph(out, &busy_together(survey), "    ");
     }
     let shown = if is_here { 1 } else { MOST_BUSY };
-    for of in nodes.iter().take(shown) {
+    for node in nodes.iter().take(shown) {
         let name = if is_here {
             "this machine".into()
         } else {
-            words::name(&survey.roster, &Unit::Node(of.node))
+            words::name(&survey.roster, &Unit::Node(node.node))
         };
-        let BusyNode { slots, busy_slots, .. } = of;
-        let load = of.load.as_ref().map_or(String::new(), load_text);
+        let BusyNode { slots, busy_slots, .. } = node;
+        let load = node.load.as_ref().map_or(String::new(), load_text);
         let text = format!("{name}: waited for CPUs in {busy_slots} of {slots} slots{load}");
         paragraph(out, &text, "    ")?;
     }
@@ -220,7 +221,7 @@ fn busy_together(survey: &Survey) -> String {
     let nodes = &survey.busy_nodes;
     let hosts = nodes.iter().map(|node| survey.roster.node(node.node).host.as_str());
     let sum = |count: fn(&BusyNode) -> u32| nodes.iter().map(count).map(u64::from).sum::<u64>();
-    let (busy, all) = (sum(|of| of.busy_slots), sum(|of| of.slots));
+    let (busy, all) = (sum(|node| node.busy_slots), sum(|node| node.slots));
     let loads = nodes.iter().filter_map(|node| node.load.as_ref());
     let most = loads.max_by(|one, other| one.mean.total_cmp(&other.mean));
     let most = most.map_or(String::new(), |load| format!("; at most{}", &load_text(load)[1..]));
@@ -241,15 +242,15 @@ fn virtual_functions(survey: &Survey) -> Option<String> {
 }
 
 /// Returns what used the CPUs of a host, as the end of a line.
-fn load_text(of: &HostLoad) -> String {
-    let cpus = words::counted(of.cpus.into(), "CPU");
-    let most = of.most.iter();
+fn load_text(load: &HostLoad) -> String {
+    let cpus = words::counted(load.cpus.into(), "CPU");
+    let most = load.most.iter();
     let most: Vec<String> = most.map(|(name, used)| format!("{name} {used:.1}")).collect();
     let most = match most.as_slice() {
         [] => String::new(),
         most => format!(" (CPUs used: {})", most.join(", ")),
     };
-    format!("; load {:.1} on {cpus}{most}", of.mean)
+    format!("; load {:.1} on {cpus}{most}", load.mean)
 }
 
 /// Parts of one kind that were not measured for one reason.
@@ -270,17 +271,17 @@ pub fn untested_groups(survey: &Survey) -> Vec<UntestedGroup> {
     let has_same_reason = |part: &UntestedPart| part.reason == untested[0].reason;
     let is_nic = |part: &UntestedPart| matches!(part.unit, Unit::Nic(_));
     let are_all_nics = untested.len() == survey.roster.nics.len()
-        && untested.iter().all(|of| is_nic(of) && has_same_reason(of));
-    for of in untested {
-        let kind = match of.unit {
+        && untested.iter().all(|part| is_nic(part) && has_same_reason(part));
+    for untested_part in untested {
+        let kind = match untested_part.unit {
             _ if are_all_nics => "",
             Unit::Nic(nic) => &survey.roster.nic(nic).device,
             ref unit => words::kind(unit),
         };
-        let position = *positions.entry((kind, &of.reason)).or_insert(groups.len());
+        let position = *positions.entry((kind, &untested_part.reason)).or_insert(groups.len());
         match groups.get_mut(position) {
-            Some(group) => group.push(of),
-            None => groups.push(vec![of]),
+            Some(group) => group.push(untested_part),
+            None => groups.push(vec![untested_part]),
         }
     }
     let group = |parts: &Vec<&UntestedPart>| UntestedGroup {
@@ -297,13 +298,13 @@ fn untested(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
     if !groups.is_empty() {
         writeln!(out, "\nUntested")?;
     }
-    for of in groups.iter().take(MOST_UNTESTED) {
+    for group in groups.iter().take(MOST_UNTESTED) {
         // The pairs of a process that never joined were not even planned.
-        let pairs = match of.pairs {
+        let pairs = match group.pairs {
             0 => String::new(),
             count => format!(" ({})", words::counted(count, "pair")),
         };
-        let text = format!("{}: {}{pairs}", of.names, of.reason);
+        let text = format!("{}: {}{pairs}", group.names, group.reason);
         paragraph(out, &text, "    ")?;
     }
     and_more(out, groups.len().saturating_sub(MOST_UNTESTED))

@@ -42,11 +42,15 @@ pub fn page(survey: &Survey) -> String {
     }
     let is_named =
         |explanation: &&Explanation| parts().any(|cause| cause.unit == explanation.culprit);
-    let untested = survey.why.iter().filter(|of| !is_named(of)).filter(|of| of.same_as.is_none());
-    for of in untested.take(MOST.saturating_sub(parts().count())) {
-        let name = words::unit(&survey.roster, &of.culprit);
+    let untested = survey
+        .why
+        .iter()
+        .filter(|explanation| !is_named(explanation))
+        .filter(|explanation| explanation.same_as.is_none());
+    for why in untested.take(MOST.saturating_sub(parts().count())) {
+        let name = words::unit(&survey.roster, &why.culprit);
         page += &format!("\n## {name}, untested\n\n");
-        page += &list(&why_text::sentences(survey, of));
+        page += &list(&why_text::sentences(survey, why));
     }
     let more = parts().count().saturating_sub(MOST);
     if more > 0 {
@@ -65,8 +69,8 @@ pub fn page(survey: &Survey) -> String {
 fn part(survey: &Survey, cause: &Cause) -> String {
     let mut section = format!("\n## {}\n\n", words::unit(&survey.roster, &cause.unit));
     let figures = evidence::sentences(survey, cause);
-    let why = survey.why.iter().find(|of| of.culprit == cause.unit);
-    let why = why.map_or(Vec::new(), |of| why_text::sentences(survey, of));
+    let why = survey.why.iter().find(|explanation| explanation.culprit == cause.unit);
+    let why = why.map_or(Vec::new(), |explanation| why_text::sentences(survey, explanation));
     let figures = figures.into_iter().take(MOST_SENTENCES);
     section += &list(&figures.chain(why).collect::<Vec<_>>());
     section
@@ -82,13 +86,14 @@ fn under_load(survey: &Survey) -> String {
         certainty(judgement).is_some_and(|certainty| certainty != Certainty::Transient)
     };
     let judgements = || load.judgements.iter().filter(is_shown);
-    for of in judgements().take(MOST) {
-        let state = match certainty(of) {
+    for finding in judgements().take(MOST) {
+        let state = match certainty(finding) {
             Some(Certainty::Bad) => "bad",
             _ => "suspect",
         };
-        let name = load_words::unit(&survey.roster, &of.unit);
-        let sentences = [vec![load_words::sentence(of)], load_text::further(survey, of)].concat();
+        let name = load_words::unit(&survey.roster, &finding.unit);
+        let sentences =
+            [vec![load_words::sentence(finding)], load_text::further(survey, finding)].concat();
         section += &format!("\n### {name}, {state} under load\n\n{}", list(&sentences));
     }
     if let more @ 1.. = judgements().count().saturating_sub(MOST) {
@@ -147,14 +152,18 @@ Next: this command decides
     #[test]
     fn names_untested_nics_and_what_parts_have_in_common() {
         let mut survey = survey(mixed(), Ok(()));
-        let of = |nic| Explanation {
+        let explanation_for = |nic| Explanation {
             culprit: Unit::Nic(NicId(nic)),
             same_as: None,
             left_out: None,
             ..explanation()
         };
-        let same = Explanation { causes: Vec::new(), same_as: Some(Unit::Nic(NicId(6))), ..of(7) };
-        survey.why = vec![of(6), same];
+        let same = Explanation {
+            causes: Vec::new(),
+            same_as: Some(Unit::Nic(NicId(6))),
+            ..explanation_for(7)
+        };
+        survey.why = vec![explanation_for(6), same];
         survey.why_shared = vec![shared_value()];
         let page = page(&survey);
         let (_, rest) = page.split_once("\n## nid000419 cxi0, untested\n").expect("a section");

@@ -28,9 +28,9 @@ pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         return Ok(());
     }
     writeln!(out, "\nWhy")?;
-    let diagnosed = || survey.why.iter().filter(|of| !of.causes.is_empty());
-    for of in diagnosed().take(MOST) {
-        for line in lines(&survey.roster, of) {
+    let diagnosed = || survey.why.iter().filter(|explanation| !explanation.causes.is_empty());
+    for explanation in diagnosed().take(MOST) {
+        for line in lines(&survey.roster, explanation) {
             writeln!(out, "{line}")?;
         }
     }
@@ -49,9 +49,9 @@ pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
 /// Returns which culprits are the same as others, in sentences: one for each of these others.
 pub fn same(survey: &Survey) -> Vec<String> {
     let mut groups: Vec<(&Unit, Vec<String>)> = Vec::new();
-    for of in &survey.why {
-        let Some(other) = &of.same_as else { continue };
-        let name = words::name(&survey.roster, &of.culprit);
+    for explanation in &survey.why {
+        let Some(other) = &explanation.same_as else { continue };
+        let name = words::name(&survey.roster, &explanation.culprit);
         match groups.iter_mut().find(|(known, _)| *known == other) {
             Some((_, names)) => names.push(name),
             None => groups.push((other, vec![name])),
@@ -66,11 +66,11 @@ pub fn same(survey: &Survey) -> Vec<String> {
 /// Returns what several culprits share, in sentences: one for the values of the same culprits.
 pub fn shared(survey: &Survey) -> Vec<String> {
     let mut groups: Vec<Vec<&SharedValue<Unit>>> = Vec::new();
-    for of in &survey.why_shared {
-        let is_group = |group: &&mut Vec<&SharedValue<Unit>>| is_alike(group[0], of);
+    for why_shared in &survey.why_shared {
+        let is_group = |group: &&mut Vec<&SharedValue<Unit>>| is_alike(group[0], why_shared);
         match groups.iter_mut().find(is_group) {
-            Some(group) => group.push(of),
-            None => groups.push(vec![of]),
+            Some(group) => group.push(why_shared),
+            None => groups.push(vec![why_shared]),
         }
     }
     groups.iter().map(|group| in_common(survey, group)).collect()
@@ -78,30 +78,30 @@ pub fn shared(survey: &Survey) -> Vec<String> {
 
 /// Returns whether the same culprits have two values, beside as many others.
 fn is_alike(one: &SharedValue<Unit>, other: &SharedValue<Unit>) -> bool {
-    let [one, other] =
-        [one, other].map(|of| (&of.culprits, of.of_culprits, of.others, of.of_others));
+    let [one, other] = [one, other]
+        .map(|value| (&value.culprits, value.of_culprits, value.others, value.of_others));
     one == other
 }
 
 /// Returns the sentence about values of the same culprits.
 fn in_common(survey: &Survey, group: &[&SharedValue<Unit>]) -> String {
-    let of = group[0];
-    let mut units = of.culprits.iter();
+    let first = group[0];
+    let mut units = first.culprits.iter();
     let names: Vec<String> = units.by_ref().map(|unit| words::name(&survey.roster, unit)).collect();
     let values: Vec<String> = group
         .iter()
-        .map(|of| format!("{} {}", of.name, common_text(&of.attribute, &of.value)))
+        .map(|group| format!("{} {}", group.name, common_text(&group.attribute, &group.value)))
         .collect();
-    let chance = of.chance * 100.0;
+    let chance = first.chance * 100.0;
     let chance = if chance < 0.1 { "less than 0.1".to_owned() } else { format!("{chance:.1}") };
     format!(
         "{}: possibly one cause: {} on {} of {} culprits and {} of {} others (by chance: {chance} %)",
         some(&names),
         values.join(", "),
-        of.culprits.len(),
-        of.of_culprits,
-        of.others,
-        of.of_others,
+        first.culprits.len(),
+        first.of_culprits,
+        first.others,
+        first.of_others,
     )
 }
 
@@ -122,9 +122,9 @@ fn is_left_out(explanation: &Explanation) -> bool {
 /// Writes which culprits were not diagnosed, by the reason.
 fn left_out(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-    for of in survey.why.iter().filter(|of| is_left_out(of)) {
-        let name = words::name(&survey.roster, &of.culprit);
-        let reason = of.left_out.as_deref().unwrap_or_default();
+    for explanation in survey.why.iter().filter(|explanation| is_left_out(explanation)) {
+        let name = words::name(&survey.roster, &explanation.culprit);
+        let reason = explanation.left_out.as_deref().unwrap_or_default();
         match reasons.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, names)) => names.push(name),
             None => reasons.push((reason, vec![name])),
@@ -141,12 +141,12 @@ fn left_out(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
 
 /// Returns what is known about a culprit in lines: each sentence begins with its name, and evidence
 /// is indented.
-pub fn lines(roster: &Roster, of: &Explanation) -> Vec<String> {
-    let mut name = words::name(roster, &of.culprit);
-    if is_untested(of) {
+pub fn lines(roster: &Roster, explanation: &Explanation) -> Vec<String> {
+    let mut name = words::name(roster, &explanation.culprit);
+    if is_untested(explanation) {
         name += ", untested";
     }
-    let paragraphs = statements(roster, of).into_iter();
+    let paragraphs = statements(roster, explanation).into_iter();
     paragraphs
         .flat_map(|(is_sentence, text)| {
             if is_sentence {
@@ -168,12 +168,12 @@ fn is_untested(explanation: &Explanation) -> bool {
 }
 
 /// Returns what is known about a culprit, or why nothing is, in sentences.
-pub fn sentences(survey: &Survey, of: &Explanation) -> Vec<String> {
-    if is_left_out(of) {
-        let why = of.left_out.as_deref().unwrap_or_default();
+pub fn sentences(survey: &Survey, explanation: &Explanation) -> Vec<String> {
+    if is_left_out(explanation) {
+        let why = explanation.left_out.as_deref().unwrap_or_default();
         return vec![format!("not diagnosed: {why}")];
     }
-    let all = statements(&survey.roster, of).into_iter();
+    let all = statements(&survey.roster, explanation).into_iter();
     all.map(|(_, text)| text).collect()
 }
 
@@ -262,13 +262,17 @@ fn subjects(excluded: &[String]) -> String {
 /// Returns evidence in words: items and slow tests, then what contradicts, then the tests in which
 /// the culprit is as good NICs.
 fn evidence(all: &[&Observation]) -> String {
-    let is_same = |of: &&&Observation| !of.contradicts && of.expected.as_deref() == Some(SAME);
-    let supports = all.iter().filter(|of| !of.contradicts && !is_same(of));
-    let contradicts = all.iter().filter(|of| of.contradicts);
-    let contradicts = contradicts.map(|of| format!("but {}", figure(of)));
-    let same: Vec<&str> = all.iter().filter(is_same).map(|of| of.text.as_str()).collect();
+    let is_same = |observation: &&&Observation| {
+        !observation.contradicts && observation.expected.as_deref() == Some(SAME)
+    };
+    let supports =
+        all.iter().filter(|observation| !observation.contradicts && !is_same(observation));
+    let contradicts = all.iter().filter(|observation| observation.contradicts);
+    let contradicts = contradicts.map(|observation| format!("but {}", figure(observation)));
+    let same: Vec<&str> =
+        all.iter().filter(is_same).map(|observation| observation.text.as_str()).collect();
     let same = (!same.is_empty()).then(|| format!("{SAME}: {}", same.join(", ")));
-    let all = supports.map(|of| figure(of)).chain(contradicts).chain(same);
+    let all = supports.map(|observation| figure(observation)).chain(contradicts).chain(same);
     all.collect::<Vec<_>>().join("; ")
 }
 

@@ -117,7 +117,9 @@ pub fn scaled_figure(test: &Test, value: f64) -> (String, &'static str) {
 pub fn answer(tests: &[Test], result: &PairResult) -> String {
     let test = &tests[result.test.index()];
     match &result.answer {
-        Answer::Measured(of) => format!("{} {}", figure(test, of.value()), figure_unit(test)),
+        Answer::Measured(figures) => {
+            format!("{} {}", figure(test, figures.value()), figure_unit(test))
+        }
         Answer::Failed(_) => "failed".into(),
         Answer::Untested(_) => "not measured".into(),
     }

@@ -139,7 +139,9 @@ fn faults_change_links() {
         [0, 2_000_000_000, 2_500_000_000].map(|time| links[12].is_up(time)),
         [true, false, true]
     );
-    let lossy = cable(&topology, "0.0-0.1").directions.map(|of| (of.fault.loss, of.fault.retry));
+    let lossy = cable(&topology, "0.0-0.1")
+        .directions
+        .map(|direction| (direction.fault.loss, direction.fault.retry));
     assert_eq!(lossy, [(0.001, 2_000_000); 2]);
     assert_eq!(links.iter().filter(|link| link.latency == 1_020_000).count(), 2);
 }
@@ -214,7 +216,7 @@ fn names_line_and_word_of_errors() {
 
 #[test]
 fn names_what_is_wrong_with_a_whole_fabric() {
-    let of = |text: &str| Topology::from_variable(text).unwrap_err();
+    let text_for = |text: &str| Topology::from_variable(text).unwrap_err();
     for (text, error) in [
         ("dragonfly:groups=4", "item 1: 'dragonfly': expected switches=NUMBER"),
         ("dragonfly:groups=4,switches=2", "item 1: 'dragonfly': expected nics=NUMBER"),
@@ -244,14 +246,14 @@ fn names_what_is_wrong_with_a_whole_fabric() {
         ),
         ("dragonfly:groups=1,switches=1,nics=0", "expected at least one NIC"),
     ] {
-        assert_eq!(of(text), format!("{text}: {error}"));
+        assert_eq!(text_for(text), format!("{text}: {error}"));
     }
     for most in
         ["dragonfly:groups=100,switches=1,nics=1,global=0", "dragonfly:groups=91,switches=1,nics=1"]
     {
         assert!(Topology::from_variable(most).is_ok(), "{most}");
     }
-    assert!(of("/no/such/file").starts_with("/no/such/file: No such file"));
+    assert!(text_for("/no/such/file").starts_with("/no/such/file: No such file"));
     assert_eq!(Topology::from_file("empty", "").unwrap_err(), "empty: expected at least one NIC");
 }
 

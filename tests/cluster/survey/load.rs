@@ -42,8 +42,8 @@ fn survey(load: &str, faults: &str) -> Value {
 fn bad(document: &Value) -> Vec<Value> {
     let judgements = document["load"]["judgements"].as_array().expect("a list");
     let bad = judgements.iter().filter(|judgement| judgement["grade"] == "bad");
-    let lasting = bad.filter(|of| of["word"] != "transient");
-    lasting.map(|of| of["unit"].clone()).collect()
+    let lasting = bad.filter(|entry| entry["word"] != "transient");
+    lasting.map(|entry| entry["unit"].clone()).collect()
 }
 
 /// Surveys a fabric until the part is found. Nothing else may be called bad.

@@ -86,10 +86,11 @@ fn assert_cause_beside(
 fn explanation(document: &Value) -> Option<&Value> {
     let roster = &document["roster"]["nics"];
     let culprits = document["verdict"]["culprits"].as_array().unwrap();
-    let is_culprit = |of: &&Value| culprits.iter().any(|cause| cause["unit"] == of["culprit"]);
+    let is_culprit =
+        |value: &&Value| culprits.iter().any(|cause| cause["unit"] == value["culprit"]);
     let mut why = document["why"].as_array().unwrap().iter().filter(is_culprit);
-    why.find(|of| {
-        let nic = of["culprit"]["nic"].as_u64().or(of["culprit"]["node"].as_u64());
+    why.find(|why| {
+        let nic = why["culprit"]["nic"].as_u64().or(why["culprit"]["node"].as_u64());
         nic.is_some_and(|nic| roster[nic as usize]["device"] == CULPRIT)
     })
 }
@@ -167,7 +168,7 @@ fn slow_parallel_link_between_groups_is_the_cause() {
         fabric.assert_nothing_left();
         let all = document["why"].as_array().unwrap();
         let links = serde_json::json!({"group_pair": [0, 1]});
-        if let Some(why) = all.iter().find(|of| of["culprit"] == links) {
+        if let Some(why) = all.iter().find(|entry| entry["culprit"] == links) {
             let first = &why["causes"][0];
             if first["cause"] == "global-link" && first["confidence"] == "because" {
                 let evidence = first["evidence"].as_array().unwrap();
@@ -233,13 +234,13 @@ fn driver_of_all_culprits_is_possibly_their_cause() {
         };
         assert_eq!(nodes.len(), 16);
         let shared = document["why_shared"].as_array().unwrap();
-        for of in shared {
-            assert_eq!(of["attribute"], "driver", "{of:#}");
-            assert_eq!((&of["value"], &of["others"]), (&"1.9".into(), &0.into()));
-            let named = of["culprits"].as_array().unwrap();
+        for entry in shared {
+            assert_eq!(entry["attribute"], "driver", "{entry:#}");
+            assert_eq!((&entry["value"], &entry["others"]), (&"1.9".into(), &0.into()));
+            let named = entry["culprits"].as_array().unwrap();
             assert!(named.iter().all(|unit| culprits.contains(&device(unit).as_str().unwrap())));
         }
-        let is_of = |of: &Value| of["of_culprits"] == 3 && of["of_others"] == 8;
+        let is_of = |value: &Value| value["of_culprits"] == 3 && value["of_others"] == 8;
         if shared.iter().any(is_of) {
             return;
         }

@@ -11,9 +11,9 @@ fn verdicts(options: &[&str]) -> Vec<(u64, String)> {
     let run = document(&short("write-lat", &[options, &["--json", "--quiet"]].concat()));
     let verdicts = run["expectations"].as_array().expect("verdicts").iter();
     verdicts
-        .map(|of| {
-            let size = of["size_bytes"].as_u64().expect("a size");
-            (size, of["expectation"].as_str().expect("a bound").to_owned())
+        .map(|verdict| {
+            let size = verdict["size_bytes"].as_u64().expect("a size");
+            (size, verdict["expectation"].as_str().expect("a bound").to_owned())
         })
         .collect()
 }
@@ -78,8 +78,10 @@ fn checks_expectations_for_each_size() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let run = document(&output);
     let verdicts = run["expectations"].as_array().unwrap();
-    let judged: Vec<_> =
-        verdicts.iter().map(|of| (of["size_bytes"].clone(), of["expectation"].clone())).collect();
+    let judged: Vec<_> = verdicts
+        .iter()
+        .map(|verdict| (verdict["size_bytes"].clone(), verdict["expectation"].clone()))
+        .collect();
     let both = |size: u64| [(json!(size), json!("p95<100s")), (json!(size), json!("min>=1ns"))];
     assert_eq!(judged, [both(8), both(16)].concat());
     assert!(verdicts.iter().all(|of| of["met"] == true && of["measured"].is_f64()));
@@ -90,7 +92,7 @@ fn checks_expectations_for_each_size() {
     assert_eq!(run["status"], "unmet");
     assert_eq!(run["error"]["kind"], "unmet");
     let met: Vec<_> =
-        run["expectations"].as_array().unwrap().iter().map(|of| of["met"] == true).collect();
+        run["expectations"].as_array().unwrap().iter().map(|entry| entry["met"] == true).collect();
     assert_eq!(met, [true, false, true, false]);
     let said = stderr(&output);
     assert!(said.contains("expectation not met: mean<1ns at 8 bytes, and 1 more"), "{said}");

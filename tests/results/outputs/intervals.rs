@@ -175,7 +175,7 @@ fn csv_has_a_row_for_each_interval() {
         assert_success(&output);
         let mut table = csv::Reader::from_reader(&output.stdout[..]);
         let titles = table.headers().unwrap().clone();
-        let at = |title: &str| titles.iter().position(|of| of == title).unwrap();
+        let at = |title: &str| titles.iter().position(|name| name == title).unwrap();
         let rows: Vec<csv::StringRecord> = table.records().map(Result::unwrap).collect();
         let (result, intervals) = rows.split_first().unwrap();
         assert_eq!(&result[at("extent")], "complete");

@@ -128,7 +128,7 @@ fn further_outputs_leave_the_text_unchanged() {
     // On a busy machine the figures may need more than one table.
     let titles = rest.lines().filter(|line| line.starts_with("RDMA Size[B]"));
     let titles = titles.filter(|line| !line.contains("Expected"));
-    let words: Vec<_> = titles.flat_map(|of| of.split_whitespace().skip(2)).collect();
+    let words: Vec<_> = titles.flat_map(|title| title.split_whitespace().skip(2)).collect();
     let expected = ["p50[us]", "p90[us]", "p99[us]", "p99.9[us]", "p99.99[us]", "Max[us]"];
     assert_eq!(words, expected);
     assert!(rest.contains("\nRDMA Size[B]  Expected"), "{rest}");
@@ -149,7 +149,7 @@ fn csv_has_the_metrics_of_json() {
         let results = run["results"].as_array().unwrap();
         assert_eq!(rows.len(), results.len());
         for (row, result) in rows.iter().zip(results) {
-            let field = |title: &str| &row[titles.iter().position(|of| of == title).unwrap()];
+            let field = |title: &str| &row[titles.iter().position(|name| name == title).unwrap()];
             let same = |title: &str, value: &Value| match value {
                 Value::Null => assert_eq!(field(title), "", "{title}"),
                 Value::String(text) => assert_eq!(field(title), text, "{title}"),
@@ -314,7 +314,7 @@ fn writes_measured_sizes_if_the_peer_is_killed() {
     assert_eq!(run["results"][0]["extent"], "complete");
     assert_ne!(run["results"][1]["extent"], "complete");
     let met: Vec<_> =
-        run["expectations"].as_array().unwrap().iter().map(|of| of["met"] == true).collect();
+        run["expectations"].as_array().unwrap().iter().map(|entry| entry["met"] == true).collect();
     assert_eq!(met, [true, false]);
 }
 
@@ -389,11 +389,11 @@ fn writes_each_format_if_interrupted() {
     assert_eq!((&run["status"], &run["exit_status"]), (&json!("interrupted"), &json!(130)));
     assert_eq!(run["error"]["kind"], "interrupted");
     let extents: Vec<_> =
-        run["results"].as_array().unwrap().iter().map(|of| of["extent"].clone()).collect();
+        run["results"].as_array().unwrap().iter().map(|entry| entry["extent"].clone()).collect();
     assert_eq!((&extents[0], &extents[2]), (&json!("complete"), &json!("none")));
     assert_ne!(extents[1], "complete");
     let met: Vec<_> =
-        run["expectations"].as_array().unwrap().iter().map(|of| of["met"] == true).collect();
+        run["expectations"].as_array().unwrap().iter().map(|entry| entry["met"] == true).collect();
     assert_eq!(met, [true, false, false]);
     assert!(
         text.contains("Interrupted: results are partial\nRDMA Size[B]  ")

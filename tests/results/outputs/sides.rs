@@ -23,7 +23,7 @@ fn row(csv: &str) -> impl Fn(&str) -> String + use<> {
     let rows: Vec<_> = table.records().map(Result::unwrap).collect();
     assert_eq!(rows.len(), 1, "{csv}");
     let row = rows[0].clone();
-    move |title| row[titles.iter().position(|of| of == title).unwrap()].to_owned()
+    move |title| row[titles.iter().position(|name| name == title).unwrap()].to_owned()
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn failed_server_writes_all_sizes() {
     assert!(message.contains("; at 8 bytes, between NIC 0x12 PID "), "{message}");
     assert!(error.contains(message), "{error}");
     let sizes = run["results"].as_array().unwrap().iter();
-    let sizes: Vec<_> = sizes.map(|of| (&of["size_bytes"], &of["extent"])).collect();
+    let sizes: Vec<_> = sizes.map(|size| (&size["size_bytes"], &size["extent"])).collect();
     let none = json!("none");
     assert_eq!(sizes, [(&json!(8), &none), (&json!(16), &none)]);
 }
@@ -163,7 +163,7 @@ fn persistent_server_writes_each_run() {
     assert_status(&client(&["-n", "3", "-s", "256M"]), 1);
     let mut table = csv::Reader::from_reader(child.stdout.take().unwrap());
     let titles = table.headers().unwrap().clone();
-    let at = |title: &str| titles.iter().position(|of| of == title).unwrap();
+    let at = |title: &str| titles.iter().position(|name| name == title).unwrap();
     let (mut rows, mut started) = (Vec::new(), Vec::new());
     for row in table.records().take(4).map(Result::unwrap) {
         let field = |title| row[at(title)].to_owned();

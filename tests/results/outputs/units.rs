@@ -13,8 +13,12 @@ fn percentiles_are_those_of_the_list() {
     let run = document(&output);
     assert_eq!(run["options"]["percentiles"], serde_json::json!([25.5, 95.0]));
     let percentiles = &run["results"][0]["latency"]["percentiles"];
-    let percents: Vec<_> =
-        percentiles.as_array().expect("a list").iter().map(|of| of["percent"].as_f64()).collect();
+    let percents: Vec<_> = percentiles
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|entry| entry["percent"].as_f64())
+        .collect();
     assert_eq!(percents, [25.5, 50.0, 90.0, 95.0, 99.0, 99.9, 99.99, 100.0].map(Some));
     let mut table = csv::Reader::from_path(file.path()).expect("a table");
     let titles = table.headers().expect("titles").clone();

@@ -92,7 +92,7 @@ fn reads_beside_releases_in_another_thread() {
     std::thread::scope(|scope| {
         let reader = scope.spawn(move || {
             begun.send(()).expect("the test waits");
-            while observer.states().iter().any(|of| matches!(of, CommandQueue { .. })) {}
+            while observer.states().iter().any(|state| matches!(state, CommandQueue { .. })) {}
         });
         begins.recv().expect("the reader begins");
         world.portal.close().unwrap();

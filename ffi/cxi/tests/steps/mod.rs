@@ -132,11 +132,11 @@ fn compare(steps: &[Step], theirs: impl Iterator<Item = Access>) -> Result<(), T
 }
 
 /// Fails with the offset of a difference, unless it is negative.
-fn same_bytes(of: &str, difference: i64) -> Result<(), TestCaseError> {
+fn same_bytes(name: &str, difference: i64) -> Result<(), TestCaseError> {
     if difference < 0 {
         return Ok(());
     }
-    Err(TestCaseError::fail(format!("{of} differs at byte {difference}")))
+    Err(TestCaseError::fail(format!("{name} differs at byte {difference}")))
 }
 
 /// The producer of a command queue after nic.md 2 and 3.

@@ -163,7 +163,7 @@ impl LinkModel {
     /// out on hardware; here that NIC does not notice them.
     pub fn counts(&self) -> LinkCounts {
         let reception = self.reception.as_ref();
-        let of = |translation: &Translation| (translation.requests, translation.misses);
+        let value_for = |translation: &Translation| (translation.requests, translation.misses);
         LinkCounts {
             lost: self.lost,
             resent: self.resent,
@@ -173,8 +173,8 @@ impl LinkModel {
             held_by_fabric: self.ways.held_by_fabric,
             stops: self.ways.stops,
             writes_blocked: reception.map_or(0, |reception| reception.blocked),
-            read_pages: of(&self.translation),
-            written_pages: reception.map_or((0, 0), |reception| of(&reception.translation)),
+            read_pages: value_for(&self.translation),
+            written_pages: reception.map_or((0, 0), |reception| value_for(&reception.translation)),
         }
     }
 

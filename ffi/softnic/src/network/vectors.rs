@@ -186,12 +186,12 @@ fn classes_share_a_link_by_weight() {
          class BEST_EFFORT ceiling=10%",
         star(4)
     );
-    let of = |from, class| Flow { class, ..Flow::new(from, 3, 64) };
-    let measured = run(&fabric, &[of(0, 1), of(1, 3)]);
+    let flow = |from, class| Flow { class, ..Flow::new(from, 3, 64) };
+    let measured = run(&fabric, &[flow(0, 1), flow(1, 3)]);
     assert_near(&megabytes(&measured), &[242.4, 727.2], 0.05);
-    let measured = run(&fabric, &[of(0, 1)]);
+    let measured = run(&fabric, &[flow(0, 1)]);
     assert_near(&megabytes(&measured), &[969.7], 0.05);
-    let measured = run(&fabric, &[of(0, 0)]);
+    let measured = run(&fabric, &[flow(0, 0)]);
     assert_near(&megabytes(&measured), &[97.0], 0.05);
 }
 

@@ -182,7 +182,8 @@ pub fn plant(directory: &mut Entries, device: &Path, health: &Health) {
     let of_device = health.files.iter().filter(|(file, _)| !file.starts_with('/'));
     for (file, content) in of_device {
         let path = device.join(file);
-        directory.retain(|of, _| !of.starts_with(&path) && !path.starts_with(of));
+        directory
+            .retain(|directory, _| !directory.starts_with(&path) && !path.starts_with(directory));
         directory.insert(path, Entry::File(format!("{content}\n").into()));
     }
 }

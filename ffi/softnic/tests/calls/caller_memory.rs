@@ -121,9 +121,9 @@ fn counts_unanswered_operations() {
     }
     assert_eq!(unanswered(rig.tx.handle), 0);
     let mut count = 77;
-    let of = |queue, count| -call!(cxil_cmdq_ack_counter(queue, count));
-    assert_eq!(of(null_mut(), &mut count), EINVAL);
-    assert_eq!(of(rig.tx.handle, null_mut()), EINVAL);
+    let value_for = |queue, count| -call!(cxil_cmdq_ack_counter(queue, count));
+    assert_eq!(value_for(null_mut(), &mut count), EINVAL);
+    assert_eq!(value_for(rig.tx.handle, null_mut()), EINVAL);
     assert_eq!(count, 77);
     // The commands of target queues have no responses, also before they are executed.
     rig.tgt.write_and_ring(&append(0, |_| {}));

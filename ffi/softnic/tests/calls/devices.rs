@@ -281,8 +281,8 @@ fn shows_configuration_space_of_pci_device() {
     let space = &files["config"];
     assert_eq!(space.len(), 256);
     let word = |at: usize| u16::from_le_bytes([space[at], space[at + 1]]);
-    for (ids, of) in [(0x00, "the device"), (0x2c, "the card")] {
-        assert_eq!((word(ids), word(ids + 2)), (0x1590, 0x0371), "{of}");
+    for (ids, name) in [(0x00, "the device"), (0x2c, "the card")] {
+        assert_eq!((word(ids), word(ids + 2)), (0x1590, 0x0371), "{name}");
     }
     assert_eq!(word(0x0a), 0x0200, "the class");
     assert_eq!(word(0x06) & 0x10, 0x10, "there are capabilities");

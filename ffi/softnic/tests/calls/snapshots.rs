@@ -129,7 +129,7 @@ fn shows_bridges_of_planted_path() {
     let device = fs::canonicalize(files.path("sys/class/cxi/soft0/device")).unwrap();
     let upwards: Vec<&str> = device
         .ancestors()
-        .map(|of| of.file_name().unwrap().to_str().unwrap())
+        .map(|path| path.file_name().unwrap().to_str().unwrap())
         .take_while(|name| !name.starts_with("pci"))
         .collect();
     let [nic, below, above, root_port] = upwards[..] else {
@@ -262,10 +262,10 @@ fn plants_contents_of_files() {
     assert_eq!(files.text("sys/class/net/hsn-soft0/mtu"), "1500");
     // `cxi-softnic` shows the same.
     let shown = softnic::sysfs::class_directory(Path::new("/no/sys")).unwrap();
-    let of = |file| shown.get(&Path::new("softnic/pci5f00:00/5f00:00:00.0").join(file));
-    assert_eq!(of("numa_node"), Some(&Entry::File("1\n".into())));
-    assert_eq!(of("port/0/llr"), Some(&Entry::File("off\n".into())));
-    assert_eq!(of("port/0/llr/state"), None);
+    let entry = |file| shown.get(&Path::new("softnic/pci5f00:00/5f00:00:00.0").join(file));
+    assert_eq!(entry("numa_node"), Some(&Entry::File("1\n".into())));
+    assert_eq!(entry("port/0/llr"), Some(&Entry::File("off\n".into())));
+    assert_eq!(entry("port/0/llr/state"), None);
     // The NIC works all the same, and has no other files without the fault.
     let (mut rig, source, _) = Rig::with_target();
     assert_eq!(rig.code(&rig.dma_put(&source, 0, 8, |_| {})), C_RC_OK);

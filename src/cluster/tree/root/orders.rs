@@ -19,7 +19,8 @@ impl Root {
 
     /// Sends each of these processes its block. Until the end of the last one, the tree is quiet.
     pub fn send_blocks(&mut self, blocks: Vec<(u32, Block)>) {
-        let until_ns = blocks.iter().map(|(_, of)| end(of.begins_ns, of.slot_ns, of.slots)).max();
+        let until_ns =
+            blocks.iter().map(|(_, block)| end(block.begins_ns, block.slot_ns, block.slots)).max();
         for (rank, block) in blocks {
             self.order(rank, &Order::Block(block));
         }
@@ -28,7 +29,8 @@ impl Root {
 
     /// Sends each of these processes its block under load, as [`Self::send_blocks`] does.
     pub fn send_load_blocks(&mut self, blocks: Vec<(u32, LoadBlock)>) {
-        let until_ns = blocks.iter().map(|(_, of)| end(of.begins_ns, of.slot_ns, of.slots)).max();
+        let until_ns =
+            blocks.iter().map(|(_, block)| end(block.begins_ns, block.slot_ns, block.slots)).max();
         for (rank, block) in blocks {
             self.order(rank, &Order::Load(block));
         }

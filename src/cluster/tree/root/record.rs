@@ -119,7 +119,7 @@ impl MemberRecord {
 
     fn nics(&self) -> usize {
         let introduction = self.introduction.as_ref();
-        introduction.map_or(0, |of| of.nics.len())
+        introduction.map_or(0, |introduction| introduction.nics.len())
     }
 
     /// Returns whether the report of this block has not come before.

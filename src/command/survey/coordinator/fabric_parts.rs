@@ -45,10 +45,12 @@ fn in_common(diagnoses: &[Diagnosis]) -> Vec<Why> {
     let Some((first, others)) = diagnoses.split_first() else {
         return Vec::new();
     };
-    let has =
-        |of: &Diagnosis, cause: &Option<String>| of.whys.iter().any(|why| why.cause == *cause);
+    let has = |diagnosis: &Diagnosis, cause: &Option<String>| {
+        diagnosis.whys.iter().any(|why| why.cause == *cause)
+    };
     let is_common = |why: &&Why| {
-        why.confidence <= Confidence::Possibly && others.iter().all(|of| has(of, &why.cause))
+        why.confidence <= Confidence::Possibly
+            && others.iter().all(|diagnosis| has(diagnosis, &why.cause))
     };
     let common: Vec<Why> = first.whys.iter().filter(is_common).cloned().collect();
     if common.is_empty() {

@@ -65,7 +65,7 @@ fn evaluated(cause: &Cause, crossings: &Crossings, found: &Found) -> Explanation
         measured.remove(&TestCode::O);
     }
     let own: Readings = own.into_iter().chain(found.counters()).collect();
-    let others: Vec<Readings> = others.map(|of| vec![of]).into_iter().collect();
+    let others: Vec<Readings> = others.map(|reading| vec![reading]).into_iter().collect();
     let diagnosis = evaluate(Case {
         own: &own,
         others: &others,

@@ -223,8 +223,8 @@ impl Checks {
         if after.is_empty() {
             return before;
         }
-        let others = before.into_iter().filter(|of| of.code == FOREIGN);
-        let after = after.into_iter().filter(|of| of.code != FOREIGN);
+        let others = before.into_iter().filter(|reading| reading.code == FOREIGN);
+        let after = after.into_iter().filter(|reading| reading.code != FOREIGN);
         after.chain(others).collect()
     }
 }
@@ -232,9 +232,9 @@ impl Checks {
 /// Leaves the ceiling of a traffic class in the item about ceilings of classes.
 fn narrow_ceilings(readings: &mut Readings, class: TrafficClass) {
     let ceilings = readings.iter_mut();
-    for of in ceilings.filter(|of| of.code == CLASS_CEILING.code) {
-        let all = of.value.take();
-        of.value = all.and_then(|all| Some(ceiling_of(class, &all)?.to_owned()));
+    for reading in ceilings.filter(|reading| reading.code == CLASS_CEILING.code) {
+        let all = reading.value.take();
+        reading.value = all.and_then(|all| Some(ceiling_of(class, &all)?.to_owned()));
     }
 }
 
@@ -279,8 +279,8 @@ impl Diagnosed<'_> {
 /// Returns whether two NICs are of one generation: others differ for good reasons (diagnosis.md
 /// 4.2).
 pub fn is_same_kind(one: &Readings, other: &Readings) -> bool {
-    let [one, other] = [one, other].map(|of| find(of, GENERATION.code));
-    one.map(|of| &of.value) == other.map(|of| &of.value)
+    let [one, other] = [one, other].map(|readings| find(readings, GENERATION.code));
+    one.map(|reading| &reading.value) == other.map(|reading| &reading.value)
 }
 
 /// Groups parts by the generations of their NICs.
@@ -297,22 +297,22 @@ pub fn by_kind<Part>(all: Vec<(Part, Readings)>) -> Vec<Vec<(Part, Readings)>> {
 }
 
 /// Returns whether no other processes use a NIC, as far as is known.
-pub fn is_idle(of: &Readings) -> bool {
-    find(of, FOREIGN).is_none_or(|of| of.state != Severity::Suspect)
+pub fn is_idle(readings: &Readings) -> bool {
+    find(readings, FOREIGN).is_none_or(|reading| reading.state != Severity::Suspect)
 }
 
 /// Returns whether the retry handler of a NIC regards peers as down: operations to them fail soon
 /// (libcxi.md 12.3).
-pub fn has_parked_peers(of: &Readings) -> bool {
-    find(of, PARKED.code).is_some_and(|of| of.state == Severity::Suspect)
+pub fn has_parked_peers(readings: &Readings) -> bool {
+    find(readings, PARKED.code).is_some_and(|reading| reading.state == Severity::Suspect)
 }
 
 /// Returns whether a node has enough free huge pages for a test: for the buffers of both sides in
 /// loopback.
-pub fn has_huge_pages(of: &Readings) -> bool {
-    let sizes = find(of, HUGE_PAGES.code).and_then(|of| of.value.as_deref());
+pub fn has_huge_pages(readings: &Readings) -> bool {
+    let sizes = find(readings, HUGE_PAGES.code).and_then(|reading| reading.value.as_deref());
     let mut sizes = sizes.unwrap_or_default().split(", ");
-    let free = sizes.find(|of| of.ends_with(" of 2M")).and_then(number);
+    let free = sizes.find(|size| size.ends_with(" of 2M")).and_then(number);
     free >= Some(HUGE_PAGES_OF_TEST)
 }
 
@@ -328,7 +328,7 @@ mod tests {
 
     #[test]
     fn ceilings_are_those_of_the_class_of_the_survey() {
-        let of = |class| {
+        let text = |class| {
             let mut all = vec![
                 reading("class-ceiling", "50 % of BULK_DATA", Severity::Shown),
                 reading("mtu", "2112", Severity::Good),
@@ -337,16 +337,17 @@ mod tests {
             assert_eq!(all[1].value.as_deref(), Some("2112"));
             all.remove(0).value
         };
-        assert_eq!(of(TrafficClass::BestEffort).as_deref(), Some("100 %"));
+        assert_eq!(text(TrafficClass::BestEffort).as_deref(), Some("100 %"));
         let limited = Some("50 % of BULK_DATA");
-        assert_eq!(of(TrafficClass::BulkData).as_deref(), limited);
-        assert_eq!(of(TrafficClass::LowLatency), None);
+        assert_eq!(text(TrafficClass::BulkData).as_deref(), limited);
+        assert_eq!(text(TrafficClass::LowLatency), None);
     }
 
     #[test]
     fn parked_peers_are_known_from_the_file() {
-        let of = |value, state| has_parked_peers(&vec![reading("parked-peers", value, state)]);
-        assert!(of("2, each for 136 s", Severity::Suspect));
-        assert!(!of("0", Severity::Good) && !has_parked_peers(&Vec::new()));
+        let is_match =
+            |value, state| has_parked_peers(&vec![reading("parked-peers", value, state)]);
+        assert!(is_match("2, each for 136 s", Severity::Suspect));
+        assert!(!is_match("0", Severity::Good) && !has_parked_peers(&Vec::new()));
     }
 }

@@ -160,9 +160,9 @@ impl MemberControl {
         let until = Instant::now() + limit::in_effect(REPORT_LIMIT);
         let mut found = None;
         let lost = self.wait_for([rank].into(), until, &reason, line, |event| match event {
-            Event::CopiedMemory { rank: of, copy } if of == rank => {
+            Event::CopiedMemory { rank: number, copy } if number == rank => {
                 found = copy;
-                Some(of)
+                Some(number)
             }
             _ => None,
         })?;

@@ -240,11 +240,11 @@ fn generation(readings: &Readings) -> Option<String> {
 /// Returns the tests that have no figure yet of the NIC, or of one of this number of good NICs.
 fn void(measured: &Measured, controls: usize) -> Vec<TestCode> {
     let is_void = |code| {
-        let Some(of) = measured.get(&code) else {
+        let Some(figures) = measured.get(&code) else {
             return true;
         };
-        let is_compared = controls == 0 || !of.others.is_empty();
-        of.own.is_empty() || !is_compared
+        let is_compared = controls == 0 || !figures.others.is_empty();
+        figures.own.is_empty() || !is_compared
     };
     let is_planned = |route| route == Route::Loopback || controls >= PARTNERS;
     let planned = TESTS.iter().filter(|test| {
@@ -256,9 +256,9 @@ fn void(measured: &Measured, controls: usize) -> Vec<TestCode> {
 
 /// Adds the figures of healthy NICs in place of good ones.
 fn add_healthy(measured: &mut Measured, healthy: &[HealthyFigure]) {
-    for of in healthy {
-        if let Some(figures) = measured.get_mut(&of.test) {
-            figures.others.push(of.usual);
+    for figure in healthy {
+        if let Some(figures) = measured.get_mut(&figure.test) {
+            figures.others.push(figure.usual);
         }
     }
 }

@@ -20,8 +20,8 @@ const MOST_NODES: usize = 64;
 /// Returns the untested NICs whose files are read: of some nodes of the whole cluster.
 pub fn untested(roster: &Roster, states: &[State]) -> Vec<NicId> {
     let is_open = |nic: &NicId| {
-        let of = roster.nic(*nic);
-        let is_present = roster.node(of.node).absent.is_none() && of.failure.is_none();
+        let facts = roster.nic(*nic);
+        let is_present = roster.node(facts.node).absent.is_none() && facts.failure.is_none();
         states[nic.index()] == State::Untested && is_present
     };
     let nics: Vec<NicId> = roster.nic_ids().filter(is_open).collect();
@@ -55,7 +55,7 @@ fn of_kind(read: &[(NicId, Readings)]) -> Vec<Explanation> {
         }
         let explanation = Explanation::new(Unit::Nic(*nic));
         let signature = signature_of_files(own, &all);
-        match found.iter().find(|(of, _)| *of == signature) {
+        match found.iter().find(|(texts, _)| *texts == signature) {
             Some((_, first)) => {
                 same.push(Explanation { same_as: Some(first.culprit), ..explanation })
             }
@@ -100,9 +100,9 @@ mod tests {
         let why = &found[0].causes[0];
         let named = (why.cause.as_deref(), why.confidence);
         assert_eq!(named, (Some("pcie-narrow"), Confidence::Probably));
-        for (nic, of) in (1..).zip(&found[1..]) {
+        for (nic, explanation) in (1..).zip(&found[1..]) {
             let first = Some(Unit::Nic(NicId(0)));
-            assert_eq!((of.culprit, of.same_as), (Unit::Nic(NicId(nic)), first));
+            assert_eq!((explanation.culprit, explanation.same_as), (Unit::Nic(NicId(nic)), first));
         }
     }
 
@@ -120,7 +120,7 @@ mod tests {
             location: None,
             failure: (nic == 9).then(|| "link down".into()),
         };
-        let of = |nodes: u32, states: &dyn Fn(u32) -> State| {
+        let numbers = |nodes: u32, states: &dyn Fn(u32) -> State| {
             let roster = Roster {
                 nodes: (0..nodes).map(node).collect(),
                 nics: (0..2 * nodes).map(nic).collect(),
@@ -133,10 +133,10 @@ mod tests {
             if nic < 4 { State::Good } else { State::Untested }
         };
         // Node 3 is absent, and NIC 9 cannot be opened.
-        assert_eq!(of(6, &some), [4, 5, 8, 10, 11]);
-        assert!(of(6, &|_| State::Good).is_empty());
+        assert_eq!(numbers(6, &some), [4, 5, 8, 10, 11]);
+        assert!(numbers(6, &|_| State::Good).is_empty());
         // Every third node of the 191 present ones.
-        let many = of(192, &|_| State::Untested);
+        let many = numbers(192, &|_| State::Untested);
         assert_eq!(many[..4], [0, 1, 8, 14]);
         assert_eq!(many.len(), 127);
     }

@@ -74,7 +74,7 @@ impl CoordinatorLoop<'_> {
         };
         if is_late() {
             let causes = culprits.iter().map(|culprit| culprit.cause);
-            let causes = causes.chain(of_fabric.iter().map(|of| of.cause));
+            let causes = causes.chain(of_fabric.iter().map(|fabric| fabric.cause));
             let causes = causes.chain(links.iter().map(|link| link.cause));
             explanations.extend(causes.map(|cause| left_out(cause, NO_TIME)));
             return Ok(());
@@ -97,9 +97,9 @@ impl CoordinatorLoop<'_> {
         let rank = |nic: NicId| roster.node_of(nic).rank;
         let ranks: BTreeSet<u32> = all.map(rank).collect();
         let beside_part = |part: &FabricPart| part.nics.first().copied().map(beside);
-        let beside_parts = of_fabric.iter().map(|of| beside_part(of).unwrap_or_default());
+        let beside_parts = of_fabric.iter().map(|fabric| beside_part(fabric).unwrap_or_default());
         let beside_parts: Vec<Vec<NicId>> = beside_parts.collect();
-        let in_parts = of_fabric.iter().flat_map(|of| &of.nics);
+        let in_parts = of_fabric.iter().flat_map(|fabric| &fabric.nics);
         let in_parts = in_parts.chain(beside_parts.iter().flatten()).chain(&untested).copied();
         let checked: BTreeSet<u32> = ranks.iter().copied().chain(in_parts.map(rank)).collect();
         let mut investigation = Investigation::new(
@@ -115,7 +115,8 @@ impl CoordinatorLoop<'_> {
         let read: Vec<_> = untested.iter().map(read).collect();
         explanations.extend(untested::explanations(read));
         let crossings = links.iter();
-        let crossings = crossings.map(|of| group_links::crossings(of, &roster, verdict, &states));
+        let crossings =
+            crossings.map(|links| group_links::crossings(links, &roster, verdict, &states));
         let crossings: Vec<Vec<Crossings>> = crossings.collect();
         let across = crossings.iter().flatten().flat_map(Crossings::nics).map(rank);
         let measured: BTreeSet<u32> = ranks.iter().copied().chain(across).collect();
@@ -124,11 +125,11 @@ impl CoordinatorLoop<'_> {
         }
         *shared = shared_by_kind(&culprits, &controls, &first, &roster);
         investigation.prepare(&measured)?;
-        for (of, crossings) in links.iter().zip(&crossings) {
+        for (group_links, crossings) in links.iter().zip(&crossings) {
             explanations.push(if is_late() {
-                left_out(of.cause, NO_TIME)
+                left_out(group_links.cause, NO_TIME)
             } else {
-                group_links::explanation(of.cause, crossings, &mut investigation)?
+                group_links::explanation(group_links.cause, crossings, &mut investigation)?
             });
         }
         if culprits.is_empty() {
@@ -187,15 +188,16 @@ impl CoordinatorLoop<'_> {
         }
         let second = investigation.checks(&ranks)?;
         let latest = |nic| second.readings_or(&first, nic, &roster);
-        for of in &diagnosed {
-            let others: Vec<Readings> = of.controls.iter().map(|nic| latest(*nic)).collect();
-            explanations.push(of.explanation(latest(of.culprit.nic), &others));
+        for culprit in &diagnosed {
+            let others: Vec<Readings> = culprit.controls.iter().map(|nic| latest(*nic)).collect();
+            explanations.push(culprit.explanation(latest(culprit.culprit.nic), &others));
         }
         for (culprit, index) in &same {
             let other = &diagnosed[*index];
             let others: Vec<Readings> = other.controls.iter().map(|nic| latest(*nic)).collect();
             // Its files may have changed during the tests.
-            let now = [*culprit, other.culprit].map(|of| signature(of, &latest(of.nic), &others));
+            let now = [*culprit, other.culprit]
+                .map(|culprit| signature(culprit, &latest(culprit.nic), &others));
             let is_same = now[0].is_some() && now[0] == now[1];
             explanations.push(if is_same {
                 Explanation {
@@ -226,7 +228,7 @@ fn shared_by_kind(
 ) -> Vec<SharedValue<Unit>> {
     let mut nodes = BTreeSet::new();
     let of_nodes = culprits.iter().filter(|culprit| nodes.insert(roster.nic(culprit.nic).node));
-    let read = of_nodes.map(|of| (of.cause.unit, checks.readings(of.nic, roster)));
+    let read = of_nodes.map(|culprit| (culprit.cause.unit, checks.readings(culprit.nic, roster)));
     let controls: BTreeSet<NicId> = controls.iter().flatten().copied().collect();
     let controls: Vec<NicId> = controls.into_iter().collect();
     let others = checks.readings_of(&controls, roster);
@@ -257,10 +259,10 @@ pub fn controls(
     };
     let mut usable: Vec<NicId> = roster.nic_ids().filter(is_usable).collect();
     usable.sort_by_key(|nic| {
-        let of = roster.nic(*nic);
+        let facts = roster.nic(*nic);
         let is_untested = states[nic.index()] == nics::State::Untested;
-        let class = Class::between(own.location, of.location);
-        (is_untested, of.device != own.device, class != Class::Switch)
+        let class = Class::between(own.location, facts.location);
+        (is_untested, facts.device != own.device, class != Class::Switch)
     });
     let mut nodes = BTreeSet::new();
     usable.retain(|nic| nodes.insert(roster.nic(*nic).node));

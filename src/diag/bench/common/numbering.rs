@@ -209,12 +209,15 @@ mod tests {
     #[test]
     fn each_byte_differs_from_other_rounds_and_from_its_neighbours() {
         for offset in 0..2 * PERIOD {
-            let of = |round| in_round(round).byte(offset);
+            let number = |round| in_round(round).byte(offset);
             for round in 0..32 {
-                assert_ne!(of(round), 0);
-                assert!((0..round).all(|before| of(before) != of(round)), "{offset} {round}");
+                assert_ne!(number(round), 0);
+                assert!(
+                    (0..round).all(|before| number(before) != number(round)),
+                    "{offset} {round}"
+                );
                 for distance in [1, 2, 64, 2048, 4096, 1 << 16, 1 << 31] {
-                    assert_ne!(in_round(round).byte(offset + distance), of(round));
+                    assert_ne!(in_round(round).byte(offset + distance), number(round));
                 }
             }
         }

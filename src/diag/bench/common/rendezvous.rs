@@ -34,9 +34,9 @@ const fn id(side: Side) -> u8 {
 }
 
 /// Returns the initiator id of a side, with its PID, to which the get is addressed.
-fn initiator_id(endpoint: &Endpoint, of: FabricAddress) -> u32 {
+fn initiator_id(endpoint: &Endpoint, fabric_address: FabricAddress) -> u32 {
     let pid_bits = endpoint.device().info().pid_bits;
-    address::match_id(pid_bits, of.pid, address::sent_nid(of.nic))
+    address::match_id(pid_bits, fabric_address.pid, address::sent_nid(fabric_address.nic))
 }
 
 /// Returns the match criteria for messages of `peer`.

@@ -145,7 +145,7 @@ fn aggressors_count_bytes_in_all_parts() {
     assert!(bytes.iter().all(|byte| byte % SIZE == 0));
     let watched = rig.run_until(&tasks, |report| of(report, 22).answer == LoadAnswer::Present);
     let counters = &of(&watched, 22).counters;
-    let unmarked = |(of, count): &(Watched, u64)| *of == Watched::Unmarked && *count > 0;
+    let unmarked = |(watched, count): &(Watched, u64)| *watched == Watched::Unmarked && *count > 0;
     assert!(counters.iter().any(unmarked), "{counters:?}");
     drop(rig.nics);
 }

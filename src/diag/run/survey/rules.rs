@@ -17,16 +17,16 @@ impl TestPlan {
     ///
     /// An option that needs the peer, or several sizes; one line that names the option.
     pub fn new(tool: &'static Tool, run: RunOptions) -> Result<Self, Failure> {
-        let of = &run.extensions;
+        let extensions = &run.extensions;
         let bidirectional = run.lists.is_some_and(|lists| lists.bidirectional);
         let refused = [
             (bidirectional, "bidirectional", ONE_DIRECTION),
-            (of.reverse, "reverse", ONE_DIRECTION),
-            (of.both_ends, "both-ends", NO_EXCHANGE),
-            (of.verify, "verify", NO_EXCHANGE),
-            (of.counters.is_some(), "counters", NO_EXCHANGE),
-            (of.pairs > 1, "pairs", ONE_QUEUE),
-            (of.threads > 1, "threads", ONE_QUEUE),
+            (extensions.reverse, "reverse", ONE_DIRECTION),
+            (extensions.both_ends, "both-ends", NO_EXCHANGE),
+            (extensions.verify, "verify", NO_EXCHANGE),
+            (extensions.counters.is_some(), "counters", NO_EXCHANGE),
+            (extensions.pairs > 1, "pairs", ONE_QUEUE),
+            (extensions.threads > 1, "threads", ONE_QUEUE),
             (run.sync == SyncPoint::Iteration, "legacy-sync", NO_EXCHANGE),
             (run.report_all, "report-all", "a survey keeps no single samples"),
             (run.min_size < run.max_size, "size", "each test of a survey has one size"),

@@ -37,7 +37,7 @@ pub fn nic_plan(device: &str) -> NicPlan {
 
 /// Begins tests of these tools. `number` is the number of the first NIC.
 pub fn begin(nics: &mut Nics, number: u32, tools: &[&str], pair: Duration) {
-    let of = |tool: &&str| {
+    let plan_for = |tool: &&str| {
         // Small buffers: debug builds take long to fill them.
         let option = if tool.ends_with("bw") { "--list-size=4" } else { "--latency-gap=0" };
         let plan = plan(tool, &[option]);
@@ -48,7 +48,7 @@ pub fn begin(nics: &mut Nics, number: u32, tools: &[&str], pair: Duration) {
             ..TestPlan::new(plan.tool, plan.run).unwrap()
         }
     };
-    let plans: Vec<_> = tools.iter().map(of).collect();
+    let plans: Vec<_> = tools.iter().map(plan_for).collect();
     let course = Course {
         tests: Vec::new(),
         arguments: Vec::new(),

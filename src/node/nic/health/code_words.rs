@@ -290,59 +290,59 @@ mod tests {
 
     #[test]
     fn uncorrected_errors_are_suspect_and_above_limit_bad() {
-        let of = |by, files| found("hni_pcs_uncorrected_cw", by, files, &UNCORRECTED);
+        let finding = |by, files| found("hni_pcs_uncorrected_cw", by, files, &UNCORRECTED);
         for (by, verdict) in [(0, Good), (1, Suspect), (84, Suspect), (85, Bad)] {
-            assert_eq!(of(by, &CASSINI_1).verdict, verdict, "{by}");
+            assert_eq!(finding(by, &CASSINI_1).verdict, verdict, "{by}");
         }
         for (by, verdict) in [(84, Good), (85, Suspect), (168, Suspect), (169, Bad)] {
-            assert_eq!(of(by, &CASSINI_2).verdict, verdict, "{by} of Cassini 2");
+            assert_eq!(finding(by, &CASSINI_2).verdict, verdict, "{by} of Cassini 2");
         }
     }
 
     #[test]
     fn corrected_errors_are_suspect_above_marginal_rate_and_above_limit_bad() {
-        let of = |by| found("hni_pcs_corrected_cw", by, &CASSINI_1, &CORRECTED).verdict;
+        let severity = |by| found("hni_pcs_corrected_cw", by, &CASSINI_1, &CORRECTED).verdict;
         for (by, verdict) in
             [(850_000, Good), (850_004, Suspect), (85_000_000, Suspect), (85_000_004, Bad)]
         {
-            assert_eq!(of(by), verdict, "{by}");
+            assert_eq!(severity(by), verdict, "{by}");
         }
     }
 
     /// The numbers of HPE's sample output (health.md 1.8).
     #[test]
     fn prints_bit_error_rates_as_cxi_stat_does() {
-        let of = |by| found("hni_pcs_corrected_cw", by, &CASSINI_1, &CORRECTED).value.unwrap();
-        assert_eq!(of(0), "BER <1.176e-12 (0.0/s)");
-        assert_eq!(of(8), "BER 9.412e-12 (2.0/s)");
-        assert_eq!(of(32), "BER 3.765e-11 (8.0/s)");
+        let text = |by| found("hni_pcs_corrected_cw", by, &CASSINI_1, &CORRECTED).value.unwrap();
+        assert_eq!(text(0), "BER <1.176e-12 (0.0/s)");
+        assert_eq!(text(8), "BER 9.412e-12 (2.0/s)");
+        assert_eq!(text(32), "BER 3.765e-11 (8.0/s)");
     }
 
     #[test]
     fn code_words_that_stop_show_an_interrupted_link() {
-        let of = |by| found("hni_pcs_good_cw", by, &CASSINI_1, &FLOW).verdict;
-        assert_eq!(of(39_062_500 * 4), Good);
-        assert_eq!(of(39_062_500 * 4 * 9 / 10), Good);
-        assert_eq!(of(39_062_500 * 3), Bad);
+        let severity = |by| found("hni_pcs_good_cw", by, &CASSINI_1, &FLOW).verdict;
+        assert_eq!(severity(39_062_500 * 4), Good);
+        assert_eq!(severity(39_062_500 * 4 * 9 / 10), Good);
+        assert_eq!(severity(39_062_500 * 3), Bad);
     }
 
     #[test]
     fn names_lane_above_its_part_of_the_limit() {
-        let of = |by| found("hni_pcs_fecl_errors_2", by, &CASSINI_1, &LANES);
-        assert_eq!(of(10_625_000).verdict, Good);
-        let worst = of(10_625_004);
+        let finding = |by| found("hni_pcs_fecl_errors_2", by, &CASSINI_1, &LANES);
+        assert_eq!(finding(10_625_000).verdict, Good);
+        let worst = finding(10_625_004);
         assert_eq!(worst.verdict, Suspect);
         assert_eq!(worst.value.as_deref(), Some("lane 2: 2656251.0/s"));
     }
 
     #[test]
     fn any_replay_is_suspect() {
-        let of = |by| {
+        let severity = |by| {
             let other = ("telemetry/hni_llr_rx_replay_event", "5");
             let files = [&CASSINI_1[..], &[other]].concat();
             found("hni_llr_tx_replay_event", by, &files, &REPLAYS).verdict
         };
-        assert_eq!([of(0), of(1)], [Good, Suspect]);
+        assert_eq!([severity(0), severity(1)], [Good, Suspect]);
     }
 
     #[test]

@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn other_governors_than_performance_are_suspect() {
-        let of = |second: &str| {
+        let finding = |second: &str| {
             let host = MadeUpHost::new(&[
                 ("sys/devices/system/cpu/online", "0-1\n"),
                 ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n"),
@@ -166,8 +166,8 @@ mod tests {
             ]);
             governor(&host.machine())
         };
-        assert_eq!(of("performance\n").verdict, Good);
-        let mixed = of("powersave\n");
+        assert_eq!(finding("performance\n").verdict, Good);
+        let mixed = finding("powersave\n");
         let value = "performance (1 CPUs), powersave (1 CPUs)";
         assert_eq!((mixed.verdict, mixed.value.as_deref()), (Suspect, Some(value)));
         let none = MadeUpHost::new(&[("sys/devices/system/cpu/online", "0-1\n")]);

@@ -52,7 +52,7 @@ impl HostCounts {
     pub fn since(self, before: Option<Self>) -> [Finding; 2] {
         let Some(before) = before else {
             let throttlings = self.throttlings.map(|count| format!("{count} since boot"));
-            let errors = self.errors.map(|of| format!("{} since boot", kinds(of)));
+            let errors = self.errors.map(|errors| format!("{} since boot", kinds(errors)));
             return [
                 Finding::shown_if(&THROTTLING, throttlings),
                 Finding::shown_if(&MEMORY_ERRORS, errors),
@@ -136,10 +136,11 @@ mod tests {
 
     #[test]
     fn what_happens_during_the_check_counts() {
-        let verdicts = |before, after: HostCounts| after.since(before).map(|of| of.verdict);
+        let verdicts =
+            |before, after: HostCounts| after.since(before).map(|finding| finding.verdict);
         let before = counts(7, 5, 1);
         let shown = before.since(None);
-        let values = shown.each_ref().map(|of| of.value.as_deref());
+        let values = shown.each_ref().map(|finding| finding.value.as_deref());
         let in_all = ["7 since boot", "5 corrected and 1 uncorrected since boot"];
         assert_eq!(values, in_all.map(Some));
         assert_eq!(verdicts(None, before), [Severity::Shown; 2]);

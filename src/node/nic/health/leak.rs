@@ -128,7 +128,7 @@ mod tests {
         let long = in_use(start, 100, [3, 1, 0, 0, 0], 5);
         let with_packets = in_use(start, 100, [3, 1, 0, 0, 0], 6);
         let others = in_use(start, 100, [0, 0, 1, 0, 0], 5);
-        let unknown = |of: &ResourceUse| ResourceUse { packets: None, ..of.clone() };
+        let unknown = |usage: &ResourceUse| ResourceUse { packets: None, ..usage.clone() };
         for (case, found) in [
             ("in use", long.since(&before, false)),
             ("too short", short.since(&before, true)),

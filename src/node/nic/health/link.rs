@@ -144,9 +144,10 @@ pub fn down_cause(files: &Files) -> Option<String> {
             entries.filter(|(time, cause)| time.is_some_and(|time| time > 0) && cause.is_some());
         known.max_by_key(|(time, _)| *time)
     };
-    let failed = newest("last_up_fail", "up_fail_").map(|of| (of, "did not come up"));
-    let went_down = newest("last_down", "").map(|of| (of, "went down"));
-    let ((_, cause), what) = went_down.into_iter().chain(failed).max_by_key(|of| of.0.0)?;
+    let failed = newest("last_up_fail", "up_fail_").map(|newest| (newest, "did not come up"));
+    let went_down = newest("last_down", "").map(|newest| (newest, "went down"));
+    let ((_, cause), what) =
+        went_down.into_iter().chain(failed).max_by_key(|went_down| went_down.0.0)?;
     Some(format!("{what}: {}", cause?))
 }
 
@@ -330,7 +331,8 @@ mod tests {
 
     #[test]
     fn compares_speed_with_hardware_or_expectation() {
-        let of = |generation, expected| move |files: &Files| speed(files, generation, expected);
+        let finding =
+            |generation, expected| move |files: &Files| speed(files, generation, expected);
         let cassini1 = Some(Generation::Cassini1);
         let cassini2 = Some(Generation::Cassini2);
         let cases = [
@@ -340,26 +342,26 @@ mod tests {
             ("XY_300G", Suspect),
             ("", NotAvailable),
         ];
-        assert_verdicts("port/speed", of(cassini1, None), &cases);
+        assert_verdicts("port/speed", finding(cassini1, None), &cases);
         assert_verdicts(
             "port/speed",
-            of(cassini1, Some(100.0)),
+            finding(cassini1, Some(100.0)),
             &[("BJ_100G", Good), ("CD_50G", Bad)],
         );
         let cases = [("ck400G", Good), ("ck200G", Bad), ("no-link", Bad)];
-        assert_verdicts("port/0/link/speed", of(cassini2, None), &cases);
+        assert_verdicts("port/0/link/speed", finding(cassini2, None), &cases);
         assert_verdicts(
             "port/0/link/speed",
-            of(cassini2, Some(100.0)),
+            finding(cassini2, Some(100.0)),
             &[("ck100G", Good), ("cd50G", Bad)],
         );
-        assert_verdicts("port/0/link/speed", of(None, None), &[("ck200G", Shown)]);
+        assert_verdicts("port/0/link/speed", finding(None, None), &[("ck200G", Shown)]);
         assert_verdicts(
             "properties/speed",
-            of(cassini1, None),
+            finding(cassini1, None),
             &[("200000\n", Good), ("100000", Bad)],
         );
-        assert_verdicts("properties/speed", of(cassini2, None), &[("200000\n", NotAvailable)]);
+        assert_verdicts("properties/speed", finding(cassini2, None), &[("200000\n", NotAvailable)]);
     }
 
     #[test]
@@ -423,7 +425,7 @@ mod tests {
     #[test]
     fn counts_flaps_up_to_the_limits() {
         const NOW: u64 = 1_700_000_000;
-        let of = |ages: &[u64]| {
+        let finding = |ages: &[u64]| {
             let made_up = MadeUp::new(&[]);
             for at in 0..10 {
                 let time = ages.get(at).map_or(0, |age| NOW - age);
@@ -431,13 +433,13 @@ mod tests {
             }
             flaps(&made_up.files, NOW)
         };
-        assert_eq!(of(&[]).verdict, Good);
-        let four = of(&[0, 60, 120, 3599, 3600]);
+        assert_eq!(finding(&[]).verdict, Good);
+        let four = finding(&[0, 60, 120, 3599, 3600]);
         assert_eq!((four.verdict, four.value.as_deref()), (Good, Some("4 in 1 h, 5 in 10 h")));
-        assert_eq!(of(&[0, 60, 120, 180, 3599]).verdict, Bad);
-        assert_eq!(of(&[35_999; 9]).verdict, Good);
-        assert_eq!(of(&[35_999; 10]).verdict, Bad);
-        assert_eq!(of(&[36_000; 10]).verdict, Good);
+        assert_eq!(finding(&[0, 60, 120, 180, 3599]).verdict, Bad);
+        assert_eq!(finding(&[35_999; 9]).verdict, Good);
+        assert_eq!(finding(&[35_999; 10]).verdict, Bad);
+        assert_eq!(finding(&[36_000; 10]).verdict, Good);
         assert_eq!(flaps(&MadeUp::new(&[]).files, NOW).verdict, NotAvailable);
         // The clock was set back after these.
         let ahead = |count: usize| {

@@ -81,7 +81,8 @@ pub fn aer(files: &Files) -> Vec<Finding> {
 /// root port also counts the messages about errors that it receives from all devices below it.
 pub fn aer_of_bridges(files: &Files, path: &PciePath) -> Finding {
     let bridges = path.bridges.iter();
-    let counts: Vec<(&str, &str, u64)> = bridges.flat_map(|of| counts_of(files, of)).collect();
+    let counts: Vec<(&str, &str, u64)> =
+        bridges.flat_map(|device| counts_of(files, device)).collect();
     if counts.is_empty() {
         return Finding::absent(&AER_BRIDGES);
     }

@@ -193,11 +193,11 @@ fn speed_below_maximum_is_bad_unless_extended() {
         let found = without_bridges(&made_up.files, None);
         assert_eq!(found.verdict, verdict, "{current} {max} {extended}");
     }
-    let of = |generation| move |files: &Files| without_bridges(files, generation);
+    let finding = |generation| move |files: &Files| without_bridges(files, generation);
     let name = "current_link_speed";
-    assert_verdicts(name, of(Some(Generation::Cassini2)), &[("16 GT/s", Bad)]);
-    assert_verdicts(name, of(Some(Generation::Cassini1)), &[("16 GT/s", Good)]);
-    assert_verdicts(name, of(None), &[("16 GT/s", Shown)]);
+    assert_verdicts(name, finding(Some(Generation::Cassini2)), &[("16 GT/s", Bad)]);
+    assert_verdicts(name, finding(Some(Generation::Cassini1)), &[("16 GT/s", Good)]);
+    assert_verdicts(name, finding(None), &[("16 GT/s", Shown)]);
     for (generation, speed, verdict) in [
         (Generation::Cassini1, "16.0 GT/s", Good),
         (Generation::Cassini1, "8.0 GT/s", Suspect),

@@ -141,7 +141,8 @@ mod tests {
     #[test]
     fn compares_bandwidths_with_the_speed_of_the_link() {
         let speed = LinkSpeed::of("BS_200G");
-        let of = |item, gigabytes: f64| bandwidth(item, gigabytes * 1e9, speed, false).verdict;
+        let severity =
+            |item, gigabytes: f64| bandwidth(item, gigabytes * 1e9, speed, false).verdict;
         for (item, gigabytes, verdict) in [
             (&WRITE_BANDWIDTH, 22.5, Good),
             (&WRITE_BANDWIDTH, 22.4, Suspect),
@@ -151,7 +152,7 @@ mod tests {
             (&READ_BANDWIDTH, 18.7, Suspect),
             (&READ_BANDWIDTH, 12.4, Bad),
         ] {
-            assert_eq!(of(item, gigabytes), verdict, "{} {gigabytes}", item.code);
+            assert_eq!(severity(item, gigabytes), verdict, "{} {gigabytes}", item.code);
         }
         assert_eq!(bandwidth(&READ_BANDWIDTH, 1.0, None, false).verdict, Shown);
         assert_eq!(bandwidth(&READ_BANDWIDTH, 1.0, speed, true).verdict, Good);
