@@ -127,15 +127,15 @@ fn cpus() -> Vec<String> {
 fn hosts() -> Vec<String> {
     let text = fs::read_to_string("/etc/hosts").unwrap_or_default();
     let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
-    let of_machine = lines.flat_map(|line| line.split_whitespace().skip(1));
+    let machine = lines.flat_map(|line| line.split_whitespace().skip(1));
     let home = env::var_os("HOME").unwrap_or_default();
     let text = fs::read_to_string(Path::new(&home).join(".ssh/known_hosts")).unwrap_or_default();
     // Hashed names begin with `|`, marks of keys with `@`.
     let lines = text.lines().filter(|line| !line.starts_with(['|', '@', '#']));
-    let of_ssh = lines.filter_map(|line| line.split(' ').next()).flat_map(|names| names.split(','));
+    let ssh = lines.filter_map(|line| line.split(' ').next()).flat_map(|names| names.split(','));
     // A name with a port is `[name]:port`.
-    let of_ssh = of_ssh.map(|name| name.trim_start_matches('[').split(']').next().unwrap_or(name));
-    let mut names: Vec<String> = of_machine.chain(of_ssh).map(str::to_owned).collect();
+    let ssh = ssh.map(|name| name.trim_start_matches('[').split(']').next().unwrap_or(name));
+    let mut names: Vec<String> = machine.chain(ssh).map(str::to_owned).collect();
     names.sort();
     names.dedup();
     names

@@ -139,7 +139,7 @@ fn start(
         Request::Help { is_long } => report::print(&cli::help::usage(tool, program).text(is_long)),
         Request::Version => report::print(&cli::help::tool_version(tool, program)),
         Request::Run(mut typed) => {
-            typed.token = typed.token.or_else(Token::of_environment);
+            typed.token = typed.token.or_else(Token::from_environment);
             let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
             let outputs = Box::new(typed.outputs.clone());
             let plan = Plan::new(tool, program.to_owned(), *typed, libcxi.map(Into::into))

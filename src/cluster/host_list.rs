@@ -19,14 +19,14 @@ const MOST_DIGITS: usize = 18;
 ///
 /// # Errors
 ///
-/// A file that cannot be read, and the errors of [`expand`] and [`of_lines`].
-pub fn of_option(text: &str) -> Result<Vec<String>, String> {
+/// A file that cannot be read, and the errors of [`expand`] and [`line_texts`].
+pub fn option_texts(text: &str) -> Result<Vec<String>, String> {
     match text.strip_prefix('@') {
         None => expand(text),
         Some(path) => {
             let lines = user_file::text(path.as_ref())
                 .map_err(|error| format!("cannot read the file: {}", cause(&error)))?;
-            of_lines(&lines)
+            line_texts(&lines)
         }
     }
 }
@@ -38,7 +38,7 @@ pub fn of_option(text: &str) -> Result<Vec<String>, String> {
 /// # Errors
 ///
 /// An invalid line, a file without hosts, and more than [`MOST_HOSTS`] hosts.
-pub fn of_lines(text: &str) -> Result<Vec<String>, String> {
+pub fn line_texts(text: &str) -> Result<Vec<String>, String> {
     let mut hosts = Vec::new();
     let mut seen = HashSet::new();
     for (number, line) in (1..).zip(text.lines()) {

@@ -19,7 +19,7 @@ struct SwitchName<'a> {
 /// # Errors
 ///
 /// An invalid line, and a host on two lines.
-pub fn of_file(text: &str) -> Result<HashMap<String, Location>, String> {
+pub fn file_locations(text: &str) -> Result<HashMap<String, Location>, String> {
     let mut places = HashMap::new();
     for (number, line) in (1..).zip(text.lines()) {
         let invalid = |reason: String| format!("line {number}: {reason}");
@@ -47,7 +47,7 @@ pub fn of_file(text: &str) -> Result<HashMap<String, Location>, String> {
 /// Returns the locations of hosts from the switches above them, `s0.s4`, from the top of the tree
 /// down ([`crate::launcher::LauncherTask`]). The group is the switch above the
 /// switch of the host.
-pub fn of_topology<'a>(
+pub fn topology<'a>(
     hosts: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> HashMap<String, Location> {
     let places = hosts.into_iter().map(|(host, switches)| {
@@ -99,9 +99,9 @@ mod tests {
     #[test]
     fn reads_file_of_hosts() {
         let file = "# host switch group\n\nnid[1-2] 4 0\n nid3\t12 1 # the last one\n";
-        let locations = of_file(file).unwrap();
+        let locations = file_locations(file).unwrap();
         assert_eq!(text(locations), "nid1 000.04, nid2 000.04, nid3 001.12");
-        assert_eq!(of_file("").unwrap(), HashMap::new());
+        assert_eq!(file_locations("").unwrap(), HashMap::new());
     }
 
     #[test]
@@ -112,7 +112,7 @@ mod tests {
             ("a s1 east\nb s01 west", "a 000.01, b 001.00"),
             ("a s70000 1\nb s1 x1", "a 000.01, b 001.00"),
         ] {
-            assert_eq!(text(of_file(file).unwrap()), expected, "{file}");
+            assert_eq!(text(file_locations(file).unwrap()), expected, "{file}");
         }
     }
 
@@ -125,7 +125,7 @@ mod tests {
             ("a[1-2] 1 2\na2 1 2", "line 2: a2 is on a line before this one"),
             ("a[1-65536] 1 2\nb 1 2", "line 2: more than 65536 hosts"),
         ] {
-            assert_eq!(of_file(file), Err(reason.into()), "{file}");
+            assert_eq!(file_locations(file), Err(reason.into()), "{file}");
         }
     }
 
@@ -140,8 +140,8 @@ mod tests {
     fn reads_topology_of_slurm() {
         let hosts = [("nid8", "s0.s4"), ("nid9", "s0.s5"), ("nid10", "s1.s4")];
         let expected = "nid10 001.04, nid8 000.04, nid9 000.05";
-        assert_eq!(text(of_topology(hosts)), expected);
-        assert_eq!(text(of_topology([("nid1", "s7")])), "nid1 000.07");
-        assert_eq!(text(of_topology([("a", "top.s1.leaf3")])), "a 001.03");
+        assert_eq!(text(topology(hosts)), expected);
+        assert_eq!(text(topology([("nid1", "s7")])), "nid1 000.07");
+        assert_eq!(text(topology([("a", "top.s1.leaf3")])), "a 001.03");
     }
 }

@@ -21,7 +21,7 @@ impl Location {
     /// Returns the location in the address of a NIC: group bits 19..11, switch bits 10..6, port
     /// bits 5..0 (jobs.md 3.5). The bits above belong to virtual functions. The location is
     /// meaningful only if software has set the MAC address of the NIC.
-    pub fn of_nid(nid: u32) -> Self {
+    pub fn from_nid(nid: u32) -> Self {
         Self {
             group: (nid >> 11 & 0x1ff) as u16,
             switch: (nid >> 6 & 0x1f) as u16,
@@ -97,9 +97,9 @@ mod tests {
     #[test]
     fn reads_address_of_example() {
         // jobs.md 3.5
-        let location = Location::of_nid(0x007ea);
+        let location = Location::from_nid(0x007ea);
         assert_eq!(location.to_string(), "000.31.42");
-        assert_eq!(Location::of_nid(0x3007ea), location, "a virtual function");
+        assert_eq!(Location::from_nid(0x3007ea), location, "a virtual function");
     }
 
     #[test]

@@ -64,11 +64,11 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let task = if request.is_local {
         None
     } else {
-        output::or_early_failure(request.json.as_ref(), LauncherTask::of_environment())?
+        output::or_early_failure(request.json.as_ref(), LauncherTask::from_environment())?
     };
     match task {
         Some(task) if task.size > 1 => step::run(&request, &task),
-        _ => of_this_node(request),
+        _ => this_node(request),
     }
 }
 
@@ -120,9 +120,9 @@ pub fn before_survey(
 }
 
 /// Checks this node, prints the check, and writes its documents.
-fn of_this_node(request: CheckRequest) -> Result<(), Failure> {
-    let of_nodes = [("csv", request.csv.is_some()), ("bad-nodes", request.bad_nodes.is_some())];
-    if let Some((option, _)) = of_nodes.iter().find(|(_, is_given)| *is_given) {
+fn this_node(request: CheckRequest) -> Result<(), Failure> {
+    let node_pairs = [("csv", request.csv.is_some()), ("bad-nodes", request.bad_nodes.is_some())];
+    if let Some((option, _)) = node_pairs.iter().find(|(_, is_given)| *is_given) {
         let message =
             format!("--{option} is for several nodes: --hosts, or the tasks of a launcher");
         return output::or_early_failure(request.json.as_ref(), Err(Failure::usage(message)));

@@ -96,8 +96,10 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let limit = request.max_regress;
     let changes = match (base.runs.is_empty(), &*base.surveys, &*new.surveys) {
         (false, ..) => return compare_runs(&request, &documents, &base.runs, &new.runs),
-        (true, [], []) => Changes::of_checks(&base.checks, &new.checks, limit),
-        (true, [(base, old)], [(new, now)]) => Changes::of_surveys((base, old), (new, now), limit),
+        (true, [], []) => Changes::from_checks(&base.checks, &new.checks, limit),
+        (true, [(base, old)], [(new, now)]) => {
+            Changes::from_surveys((base, old), (new, now), limit)
+        }
         (true, ..) => {
             let hint = "'cxidiag report' draws the history of NICs over many surveys";
             let failure = Failure::usage("several surveys on a side: compare one with one");

@@ -220,7 +220,7 @@ impl Running {
         let children = children.unwrap_or_default();
         let children = children.split_whitespace().filter_map(|id| id.parse().ok());
         let all = std::iter::once(own).chain(children);
-        let all: Vec<CpuShare> = all.filter_map(CpuShare::of_process).collect();
+        let all: Vec<CpuShare> = all.filter_map(CpuShare::from_process).collect();
         Shares {
             waited: all.iter().map(|share| share.waited()).sum(),
             ran: all.iter().map(|share| share.ran()).max().unwrap_or_default(),

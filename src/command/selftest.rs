@@ -81,7 +81,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         let runs = PeerRuns {
             host,
             plan: &plan,
-            passed_on: [request.passed_on, request.of_peer].concat(),
+            passed_on: [request.passed_on, request.peer_texts].concat(),
             with_names: request.with_names,
         };
         let ended = runs.execute(&request.peer_names, |result| results.add(result));
@@ -138,7 +138,7 @@ struct SelfTestRequest {
     /// Options of service, VNI, traffic class and library, as the tools take them.
     passed_on: Vec<String>,
     /// Options of runs with the peer.
-    of_peer: Vec<String>,
+    peer_texts: Vec<String>,
 }
 
 impl SelfTestRequest {
@@ -165,7 +165,7 @@ impl SelfTestRequest {
     fn check_peer(&self) -> Result<(), Failure> {
         let tool = &TOOLS[0];
         let host = self.peer.iter().map(OsString::from);
-        let arguments = self.of_peer.iter().map(OsString::from).chain(["--".into()]).chain(host);
+        let arguments = self.peer_texts.iter().map(OsString::from).chain(["--".into()]).chain(host);
         match cli::parse(tool, arguments.collect()).map_err(|refusal| refusal.failure)? {
             Request::Run(typed) => Plan::new(tool, PROGRAM.into(), *typed, None).map(drop),
             _ => Ok(()),
@@ -188,8 +188,9 @@ impl SelfTestRequest {
 
 fn options() -> Vec<OptionDef<SelfTestRequest>> {
     type Def = OptionDef<SelfTestRequest>;
-    let of_peer =
-        |option: OptionDef<Vec<String>>| -> Def { option.within(|request| &mut request.of_peer) };
+    let peer_def = |option: OptionDef<Vec<String>>| -> Def {
+        option.within(|request| &mut request.peer_texts)
+    };
     let mut only = Def::text("only", "GROUP|CHECK", |request, typed| {
         typed.split(',').try_for_each(|name| request.add(name))
     })
@@ -218,12 +219,12 @@ fn options() -> Vec<OptionDef<SelfTestRequest>> {
              These checks need a second NIC and are the group 'peer': the eight tools, with a few \
              operations each.",
         ),
-        of_peer(
+        peer_def(
             arguments::passed_on("port", "PORT")
                 .letter('p')
                 .explained(format!("TCP port of the server of --peer (default: {DEFAULT_PORT})")),
         ),
-        of_peer(
+        peer_def(
             arguments::passed_on("peer-device", "DEV|auto")
                 .completed_by(Completion::Devices)
                 .explained(
@@ -290,7 +291,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<SelfTestRequest>, Failure> {
             let message = format!("--only={PEER} needs --peer=HOST");
             return Err(Failure::usage(message));
         }
-        if let Some(option) = request.of_peer.first() {
+        if let Some(option) = request.peer_texts.first() {
             let message = format!("{option} has no effect without --peer");
             return Err(Failure::usage(message));
         }

@@ -56,7 +56,7 @@ mod tests {
     fn comparison(own: f64, others: f64) -> Comparison {
         Comparison {
             column: Column::WriteBandwidth,
-            of_bandwidth: true,
+            is_bandwidth: true,
             own,
             others,
             shares: (own / others, own / others),

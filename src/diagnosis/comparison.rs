@@ -71,7 +71,7 @@ impl Waiting {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Figures {
     /// Whether large figures are good.
-    pub of_bandwidth: bool,
+    pub is_bandwidth: bool,
     /// The culprit, while its process had a CPU.
     pub own: Vec<f64>,
     /// Good NICs.
@@ -107,7 +107,7 @@ impl Figures {
         if is_complete || self.own_waiting.is_empty() && self.others_waiting.is_empty() {
             return None;
         }
-        if self.of_bandwidth {
+        if self.is_bandwidth {
             let bounds = |quiet: &[f64], waiting: &[Waiting]| {
                 let bounds =
                     waiting.iter().flat_map(|waiting| [waiting.value, waiting.without_waiting()]);
@@ -148,7 +148,7 @@ pub enum Compared {
 pub struct Comparison {
     pub column: Column,
     /// Whether large figures are good.
-    pub of_bandwidth: bool,
+    pub is_bandwidth: bool,
     /// Its figure.
     pub own: f64,
     /// The figure of good NICs.
@@ -167,7 +167,7 @@ impl Comparison {
     /// Returns the name of what was compared.
     pub fn name(&self) -> String {
         let name = self.column.name();
-        match (self.is_beside_busy, self.of_bandwidth) {
+        match (self.is_beside_busy, self.is_bandwidth) {
             (false, _) => name.to_owned(),
             (true, false) => format!("{name} (minimum)"),
             (true, true) => format!("{name} (at least)"),
@@ -186,21 +186,21 @@ pub fn compare(measured: &Measured) -> Vec<Comparison> {
             (Column::FastFlows | Column::SlowFlows, (test, _)) => {
                 flows(column, measured.get(&test)?)
             }
-            (_, (test, None)) => of_test(column, measured.get(&test)?),
+            (_, (test, None)) => test_comparison(column, measured.get(&test)?),
             (_, (test, Some(base))) => {
-                of_difference(column, measured.get(&test)?, measured.get(&base)?)
+                difference_comparison(column, measured.get(&test)?, measured.get(&base)?)
             }
         })
         .collect()
 }
 
 /// Compares the figures of a test.
-fn of_test(column: Column, figures: &Figures) -> Option<Comparison> {
+fn test_comparison(column: Column, figures: &Figures) -> Option<Comparison> {
     let Some(ways) = figures.robust() else {
         return ratio(column, figures);
     };
     let comparison = agreed(ways.iter().map(|way| ratio(column, way)))?;
-    if !figures.of_bandwidth {
+    if !figures.is_bandwidth {
         return Some(comparison);
     }
     let best = |quiet: &[f64], waiting: &[Waiting]| {
@@ -215,7 +215,7 @@ fn of_test(column: Column, figures: &Figures) -> Option<Comparison> {
 }
 
 /// Compares how much longer a test takes than the test `base`.
-fn of_difference(column: Column, figures: &Figures, base: &Figures) -> Option<Comparison> {
+fn difference_comparison(column: Column, figures: &Figures, base: &Figures) -> Option<Comparison> {
     if figures.robust().is_none() && base.robust().is_none() {
         return addition(column, figures, base);
     }
@@ -257,7 +257,7 @@ fn is_comparable(column: Column, measured: &Measured) -> bool {
         return false;
     };
     let good_nics = Figures {
-        of_bandwidth: base.of_bandwidth,
+        is_bandwidth: base.is_bandwidth,
         own: other_way.others.clone(),
         own_floors: other_way.others_floors.clone(),
         own_waiting: other_way.others_waiting.clone(),
@@ -266,7 +266,8 @@ fn is_comparable(column: Column, measured: &Measured) -> bool {
         others_waiting: base.others_waiting.clone(),
         ..Figures::default()
     };
-    of_test(column, &good_nics).is_some_and(|comparison| comparison.outcome == Compared::Same)
+    test_comparison(column, &good_nics)
+        .is_some_and(|comparison| comparison.outcome == Compared::Same)
 }
 
 /// Returns the figure of the culprit in a column, whatever good NICs have.
@@ -274,7 +275,7 @@ pub fn own_figure(column: Column, measured: &Measured) -> Option<f64> {
     let (test, base) = column.tests();
     let best = |figures: &Figures| {
         let (least, most) = ends(&figures.own)?;
-        Some(if figures.of_bandwidth { most } else { least })
+        Some(if figures.is_bandwidth { most } else { least })
     };
     let figures = measured.get(&test)?;
     match (column, base) {
@@ -313,8 +314,8 @@ fn waiting(figures: &Figures) -> Option<Comparison> {
     let own: Vec<f64> = figures.own_waiting.iter().map(|waiting| waiting.value).collect();
     let waited = figures.own_waiting.iter().map(|waiting| waiting.percent).min()?;
     let quiet = figures.others.iter().copied();
-    let of_waiting = figures.others_waiting.iter();
-    let all: Vec<f64> = quiet.chain(of_waiting.map(|waiting| waiting.value)).collect();
+    let waiting_waitings = figures.others_waiting.iter();
+    let all: Vec<f64> = quiet.chain(waiting_waitings.map(|waiting| waiting.value)).collect();
     let fastest = ends(&all)?.0;
     let mut as_busy = figures.others_waiting.iter().filter(|waiting| waiting.percent >= waited);
     let is_innocent = as_busy.any(|waiting| waiting.value <= fastest * SAME);
@@ -341,15 +342,15 @@ fn flows(column: Column, figures: &Figures) -> Option<Comparison> {
 
 /// Compares figures by their ratio.
 fn ratio(column: Column, figures: &Figures) -> Option<Comparison> {
-    let of_bandwidth = figures.of_bandwidth;
+    let is_bandwidth = figures.is_bandwidth;
     let (own_least, own_most) = ends(&figures.own)?;
     let (others_least, others_most) = ends(&figures.others)?;
-    let shares = if of_bandwidth {
+    let shares = if is_bandwidth {
         (own_least / others_most, own_most / others_least)
     } else {
         (others_least / own_most, others_most / own_least)
     };
-    let outcome = if of_bandwidth {
+    let outcome = if is_bandwidth {
         outcome(shares.1 < SLOWER_SHARE, shares.0 >= SAME_SHARE)
     } else {
         let (least, most) = (own_least - others_most, own_most - others_least);
@@ -358,10 +359,10 @@ fn ratio(column: Column, figures: &Figures) -> Option<Comparison> {
             1.0 / shares.0 <= SAME || most <= LEAST_NS,
         )
     };
-    let best = |(least, most)| if of_bandwidth { most } else { least };
+    let best = |(least, most)| if is_bandwidth { most } else { least };
     Some(Comparison {
         column,
-        of_bandwidth,
+        is_bandwidth,
         own: best((own_least, own_most)),
         others: best((others_least, others_most)),
         shares,
@@ -374,13 +375,13 @@ fn ratio(column: Column, figures: &Figures) -> Option<Comparison> {
 fn addition(column: Column, figures: &Figures, base: &Figures) -> Option<Comparison> {
     let least = |figures: &[f64]| Some(ends(figures)?.0);
     let own = least(&figures.own)? - least(&base.own)?;
-    let of_base = least(&base.others)?;
-    let others = least(&figures.others)? - of_base;
-    let limit = (others * (SLOWER - 1.0)).max(of_base * LEAST_PART).max(LEAST_NS);
+    let base_value = least(&base.others)?;
+    let others = least(&figures.others)? - base_value;
+    let limit = (others * (SLOWER - 1.0)).max(base_value * LEAST_PART).max(LEAST_NS);
     let longer = own - others;
     Some(Comparison {
         column,
-        of_bandwidth: false,
+        is_bandwidth: false,
         own,
         others,
         shares: (1.0, 1.0),
@@ -410,8 +411,8 @@ fn ends(figures: &[f64]) -> Option<(f64, f64)> {
 mod tests {
     use super::*;
 
-    fn figures(of_bandwidth: bool, own: &[f64], others: &[f64]) -> Figures {
-        Figures { of_bandwidth, own: own.into(), others: others.into(), ..Figures::default() }
+    fn figures(is_bandwidth: bool, own: &[f64], others: &[f64]) -> Figures {
+        Figures { is_bandwidth, own: own.into(), others: others.into(), ..Figures::default() }
     }
 
     fn outcome_of(code: TestCode, figures: Figures) -> Compared {

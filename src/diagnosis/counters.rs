@@ -78,14 +78,14 @@ impl Growth {
 /// Returns the items that have grown far more on the culprit than on good NICs.
 pub fn readings(own: &Growth, others: &Growth) -> Vec<Reading> {
     let reading = |item: &CounterItem| {
-        let (grown, of_others) = (own.of(item)?, others.of(item)?);
-        let is_far_more = grown >= of_others.saturating_mul(TIMES);
+        let (grown, other_count) = (own.of(item)?, others.of(item)?);
+        let is_far_more = grown >= other_count.saturating_mul(TIMES);
         (grown >= item.least && is_far_more).then(|| Reading {
             code: item.code.into(),
             name: item.name.into(),
             value: Some(grown.to_string()),
             state: Severity::Suspect,
-            text: format!("up to {grown} {} in a measurement, good NICs {of_others}", item.what),
+            text: format!("up to {grown} {} in a measurement, good NICs {other_count}", item.what),
             share: None,
             is_attribute: false,
         })

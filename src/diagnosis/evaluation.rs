@@ -367,12 +367,12 @@ impl Assessment {
                 }
                 Sign::Cures(_) => None,
             }?;
-            let of_normal = differs.iter().find(|differ| differ.attribute == reading.code);
-            let of_normal = of_normal.and_then(|difference| {
+            let normal_difference = differs.iter().find(|differ| differ.attribute == reading.code);
+            let normal_value = normal_difference.and_then(|difference| {
                 Some(number(&difference.own)? / number(&difference.normal)?)
             });
             share = share.or(match sign {
-                Sign::Less(_) => of_normal,
+                Sign::Less(_) => normal_value,
                 _ => reading.share,
             });
             Some((*sign, text))
@@ -461,7 +461,7 @@ impl Assessment {
         let has_share = self.matched.iter().any(|(_, cell)| is_share(cell));
         let mut contradicted = self.contradicted.iter();
         has_share
-            && contradicted.all(|(comparison, cell)| !comparison.of_bandwidth && cell.is_same())
+            && contradicted.all(|(comparison, cell)| !comparison.is_bandwidth && cell.is_same())
     }
 
     /// Returns whether the tests show what the cause makes slow: all decisive cells hold, and
@@ -606,7 +606,7 @@ fn evidence(comparison: &Comparison, expected: Option<(Cell, bool)>) -> Observat
     Observation {
         own: Some(comparison.own),
         others: Some(comparison.others),
-        unit: Some(if comparison.of_bandwidth { "B/s" } else { "ns" }.into()),
+        unit: Some(if comparison.is_bandwidth { "B/s" } else { "ns" }.into()),
         expected: expected.map(|(cell, _)| cell.words()),
         contradicts: expected.is_some_and(|(_, contradicts)| contradicts),
         ..item(&comparison.column.code(), &comparison.name())

@@ -21,14 +21,14 @@ fn links(
     others: &[Flow],
 ) -> Vec<(Option<String>, Confidence)> {
     let rates = |flows: &[Flow]| flows.iter().map(|flow| flow.rate).collect();
-    let bandwidth = |own, others| Figures { of_bandwidth: true, own, others, ..Figures::default() };
-    let of_shares = |shares: &[f64]| {
+    let bandwidth = |own, others| Figures { is_bandwidth: true, own, others, ..Figures::default() };
+    let share_figures = |shares: &[f64]| {
         let own = shares.iter().map(|share| 23e9 * share);
         bandwidth(own.collect(), vec![23e9])
     };
     let measured: Measured = [
-        (TestCode::S, of_shares(shares.0)),
-        (TestCode::B4, of_shares(&[shares.1])),
+        (TestCode::S, share_figures(shares.0)),
+        (TestCode::B4, share_figures(&[shares.1])),
         (TestCode::O, bandwidth(rates(own), rates(others))),
     ]
     .into();
@@ -57,8 +57,8 @@ fn heaps_of_flows_are_slow_links() {
     // There were too few flows between other groups for heaps.
     assert_eq!(links(&mixed, low, &good[..4]), link(Confidence::Because));
     // A survey of ordered operations has flows over fast and slow links; others avoid slow ones.
-    let of_survey = (&[0.4, 1.0, 0.98][..], 0.99);
-    assert_eq!(links(&mixed, of_survey, &good), link(Confidence::Probably));
+    let survey = (&[0.4, 1.0, 0.98][..], 0.99);
+    assert_eq!(links(&mixed, survey, &good), link(Confidence::Probably));
     // The survey was slow because of something else.
     let other = links(&mixed, (&[0.98], 0.98), &good);
     let also = named("global-link", Confidence::AlsoFound);

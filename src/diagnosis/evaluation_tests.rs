@@ -37,11 +37,11 @@ const BANDWIDTHS: [TestCode; 7] =
 /// Returns the figures of a NIC that is healthy but for these tests, whose figures have these
 /// factors. Memory is copied only with a factor.
 fn measured(factors: &[(TestCode, f64)]) -> Measured {
-    let value_for = |(code, of_bandwidth, value): (TestCode, bool, f64)| {
+    let value_for = |(code, is_bandwidth, value): (TestCode, bool, f64)| {
         let factor = factors.iter().find(|(own, _)| *own == code);
         let own = value * factor.map_or(1.0, |(_, factor)| *factor);
         let figures = Figures {
-            of_bandwidth,
+            is_bandwidth,
             own: vec![own, own * 0.99],
             others: vec![value, value * 0.98, value * 1.01],
             own_tails: vec![tail(own, 1.4 * own)],
@@ -442,8 +442,8 @@ fn busy(factors: &[(TestCode, f64)], percent: u8, factor: f64) -> Measured {
         let value = figures.others[0];
         let floor = |factor: f64| Floor { min: 0.9 * value * factor, p5: 0.95 * value * factor };
         let waiting = |percent, value| vec![Waiting { percent, value }];
-        *figures = Figures { of_bandwidth: figures.of_bandwidth, ..Figures::default() };
-        if figures.of_bandwidth {
+        *figures = Figures { is_bandwidth: figures.is_bandwidth, ..Figures::default() };
+        if figures.is_bandwidth {
             figures.own_waiting = waiting(50, 0.5 * value * own);
             figures.others_waiting = waiting(percent, 0.5 * value);
         } else {
@@ -640,7 +640,7 @@ fn tests_that_contradict_evidence_are_doubtful() {
 fn figures_that_vary_prove_nothing() {
     let narrow = with("pcie-width", "x8", Severity::Bad);
     let mut varies = measured(&bandwidths(0.4));
-    for figures in varies.values_mut().filter(|figures| figures.of_bandwidth) {
+    for figures in varies.values_mut().filter(|figures| figures.is_bandwidth) {
         figures.own.push(0.8 * figures.others[0]);
     }
     assert_eq!(found(&narrow, &varies), [named("pcie-narrow", Confidence::Probably)]);

@@ -54,7 +54,7 @@ pub fn reading(flows: &[Flow]) -> Option<Reading> {
     let rates: Vec<f64> = flows.iter().map(|flow| flow.rate).collect();
     let Some((slow, fast)) = heaps(&rates) else {
         let text = format!("{} ordered flows are about equally fast", flows.len());
-        return Some(of_state(Severity::Good, "alike".into(), text));
+        return Some(state_reading(Severity::Good, "alike".into(), text));
     };
     let limit = fast[0];
     let is_slow = |flow: &Flow| flow.rate < limit;
@@ -67,7 +67,7 @@ pub fn reading(flows: &[Flow]) -> Option<Reading> {
         "{value} ordered flows are {:.1} times as slow as the others",
         lower_median(&fast)? / lower_median(&slow)?
     );
-    Some(of_state(Severity::Suspect, value, text))
+    Some(state_reading(Severity::Suspect, value, text))
 }
 
 /// Returns whether slow NICs explain the slow flows: hardly any is left without NICs that have
@@ -81,7 +81,7 @@ fn is_of_nics(flows: &[Flow], is_slow: impl Fn(&Flow) -> bool) -> bool {
     left.count() < LEAST_OF_HEAP
 }
 
-fn of_state(state: Severity, value: String, text: String) -> Reading {
+fn state_reading(state: Severity, value: String, text: String) -> Reading {
     Reading {
         code: FLOW_HEAPS.into(),
         name: "flows between the groups".into(),

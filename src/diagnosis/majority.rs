@@ -127,10 +127,10 @@ mod tests {
     use crate::readings::testing::reading;
 
     fn readings(value: &str) -> Readings {
-        of_item("firmware", value)
+        item_readings("firmware", value)
     }
 
-    fn of_item(code: &str, value: &str) -> Readings {
+    fn item_readings(code: &str, value: &str) -> Readings {
         vec![reading(code, value, Severity::Shown)]
     }
 
@@ -166,8 +166,8 @@ mod tests {
     #[test]
     fn nodes_have_about_as_much_memory() {
         let others = ["512.0 GiB", "511.2 GiB", "512.0 GiB", "511.8 GiB", "510.9 GiB"];
-        let others = others.map(|value| of_item("memory-size", value));
-        let differs = |own| !differences(&of_item("memory-size", own), &others).is_empty();
+        let others = others.map(|value| item_readings("memory-size", value));
+        let differs = |own| !differences(&item_readings("memory-size", own), &others).is_empty();
         assert!(!differs("503.4 GiB") && !differs("512.1 GiB"));
         assert!(differs("448.0 GiB") && differs("490.0 GiB"));
     }

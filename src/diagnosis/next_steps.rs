@@ -101,7 +101,7 @@ mod tests {
     fn says(slower: &[Column]) -> Option<&'static str> {
         let comparison = |column: Column| Comparison {
             column,
-            of_bandwidth: false,
+            is_bandwidth: false,
             own: 1.0,
             others: 1.0,
             shares: (1.0, 1.0),
@@ -136,7 +136,7 @@ mod tests {
     fn tests_that_were_not_measured_say_nothing() {
         let sent = Comparison {
             column: Sent,
-            of_bandwidth: true,
+            is_bandwidth: true,
             own: 0.5,
             others: 1.0,
             shares: (0.5, 0.5),

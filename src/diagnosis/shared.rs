@@ -60,9 +60,9 @@ pub fn shared_values<Part: Copy>(
                 continue;
             }
             seen.push(value);
-            let (with, of_others) = (count(code, value, &own), count(code, value, &others));
-            let chance = chance([with, of_others], [own.len(), others.len()]);
-            let is_rare = of_others as f64 <= RARE * others.len() as f64;
+            let (with, other_count) = (count(code, value, &own), count(code, value, &others));
+            let chance = chance([with, other_count], [own.len(), others.len()]);
+            let is_rare = other_count as f64 <= RARE * others.len() as f64;
             if with < FEWEST || !is_rare || chance >= CHANCE {
                 continue;
             }
@@ -74,7 +74,7 @@ pub fn shared_values<Part: Copy>(
                 name: reading.name.clone(),
                 value: (*value).to_owned(),
                 normal: normal.to_owned(),
-                others: of_others,
+                others: other_count,
                 of_others: others.len(),
                 chance,
             });

@@ -50,7 +50,7 @@ impl Duty {
 
     /// Returns what the process that started this one has told it about the duty, if this process
     /// has the duty.
-    pub fn of_environment(self) -> Option<String> {
+    pub fn environment_text(self) -> Option<String> {
         let told = env::var_os(self.variable())?;
         Some(told.to_string_lossy().into_owned())
     }

@@ -439,8 +439,8 @@ pub fn not_started(error: io::Error) -> io::Error {
 fn text(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let errno = error.downcast_ref::<Errno>().copied();
-    let of_system = error.downcast_ref().and_then(Errno::from_io_error);
-    match errno.or(of_system) {
+    let system_errno = error.downcast_ref().and_then(Errno::from_io_error);
+    match errno.or(system_errno) {
         Some(Errno::FBIG) => return "file size limit (ulimit -f)".into(),
         Some(Errno::MFILE) => return "limit of open files (ulimit -n)".into(),
         _ => {}

@@ -105,9 +105,9 @@ impl Metric {
     /// # Errors
     ///
     /// An unknown name; the message lists the metrics of these tools.
-    pub fn named(name: &str, of_bandwidth: bool) -> Result<Self, String> {
+    pub fn named(name: &str, is_bandwidth: bool) -> Result<Self, String> {
         name.parse()
-            .map_err(|why: String| format!("{why}: the metrics are {}", Self::names(of_bandwidth)))
+            .map_err(|why: String| format!("{why}: the metrics are {}", Self::names(is_bandwidth)))
     }
 
     /// Returns whether the bandwidth tools measure the metric, and not the latency tools.
@@ -117,8 +117,8 @@ impl Metric {
 
     /// Returns the names of the metrics of the bandwidth tools or of the latency tools, for
     /// messages.
-    pub fn names(of_bandwidth: bool) -> &'static str {
-        if of_bandwidth {
+    pub fn names(is_bandwidth: bool) -> &'static str {
+        if is_bandwidth {
             "bw and rate"
         } else {
             "min, max, mean, stddev and percentiles such as p99.9"
@@ -213,8 +213,8 @@ impl Expectation {
 /// # Errors
 ///
 /// The first entry that is not a bound, with an unknown metric, or with a wrong unit.
-pub fn parse(text: &str, of_bandwidth: bool) -> Result<Vec<Expectation>, String> {
-    text.split(',').map(|text: &str| expectation(text.trim(), of_bandwidth)).collect()
+pub fn parse(text: &str, is_bandwidth: bool) -> Result<Vec<Expectation>, String> {
+    text.split(',').map(|text: &str| expectation(text.trim(), is_bandwidth)).collect()
 }
 
 /// Parses the text of a file of expectations: a list on each line. A comment begins with `#`.
@@ -222,13 +222,14 @@ pub fn parse(text: &str, of_bandwidth: bool) -> Result<Vec<Expectation>, String>
 /// # Errors
 ///
 /// The first line with an error, by its number, or a text without expectations.
-pub fn parse_lines(text: &str, of_bandwidth: bool) -> Result<Vec<Expectation>, String> {
+pub fn parse_lines(text: &str, is_bandwidth: bool) -> Result<Vec<Expectation>, String> {
     let mut expectations = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let bounds = line.split('#').next().unwrap_or_default().trim();
         if !bounds.is_empty() {
-            let of_line = parse(bounds, of_bandwidth);
-            expectations.extend(of_line.map_err(|why| format!("line {}: {why}", index + 1))?);
+            let line_expectations = parse(bounds, is_bandwidth);
+            expectations
+                .extend(line_expectations.map_err(|why| format!("line {}: {why}", index + 1))?);
         }
     }
     if expectations.is_empty() {
@@ -237,14 +238,14 @@ pub fn parse_lines(text: &str, of_bandwidth: bool) -> Result<Vec<Expectation>, S
     Ok(expectations)
 }
 
-fn expectation(text: &str, of_bandwidth: bool) -> Result<Expectation, String> {
+fn expectation(text: &str, is_bandwidth: bool) -> Result<Expectation, String> {
     let shape = || {
         let example =
-            if of_bandwidth { "bw>=23GB/s or 64K:bw>=20GB/s" } else { "p99<4us or 8:p50<2us" };
+            if is_bandwidth { "bw>=23GB/s or 64K:bw>=20GB/s" } else { "p99<4us or 8:p50<2us" };
         format!("'{text}' is not a bound (expected, for example, {example})")
     };
     let (size, bound) = match text.split_once(':') {
-        Some((size, bound)) => (Some(of_size(size.trim()).ok_or_else(shape)?), bound),
+        Some((size, bound)) => (Some(size_count(size.trim()).ok_or_else(shape)?), bound),
         None => (None, text),
     };
     let (at, sign, relation) = RELATIONS
@@ -252,7 +253,7 @@ fn expectation(text: &str, of_bandwidth: bool) -> Result<Expectation, String> {
         .find_map(|(sign, relation)| bound.find(sign).map(|at| (at, sign, *relation)))
         .ok_or_else(shape)?;
     let name = bound[..at].trim();
-    let metric = Metric::named(name, of_bandwidth)?;
+    let metric = Metric::named(name, is_bandwidth)?;
     let quantity = bound[at + sign.len()..].trim();
     let digits = quantity.trim_end_matches(|c: char| !c.is_ascii_digit());
     let unit = quantity[digits.len()..].trim_start();
@@ -279,7 +280,7 @@ fn expectation(text: &str, of_bandwidth: bool) -> Result<Expectation, String> {
 }
 
 /// Returns the size in front of a bound.
-fn of_size(text: &str) -> Option<u64> {
+fn size_count(text: &str) -> Option<u64> {
     bytes(text).filter(|size| is_size(*size))
 }
 
@@ -290,8 +291,8 @@ mod tests {
     use super::*;
 
     fn one(text: &str) -> Expectation {
-        let of_bandwidth = text.contains("/s");
-        let [expectation] = parse(text, of_bandwidth).unwrap().try_into().unwrap();
+        let is_bandwidth = text.contains("/s");
+        let [expectation] = parse(text, is_bandwidth).unwrap().try_into().unwrap();
         expectation
     }
 

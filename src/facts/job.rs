@@ -23,7 +23,7 @@ pub struct Job {
 
 impl Job {
     /// Returns the job that the environment of this process names; `None` outside a job.
-    pub fn of_environment() -> Option<Self> {
+    pub fn from_environment() -> Option<Self> {
         Self::find(|variable| env::var_os(variable).map(|id| id.to_string_lossy().into_owned()))
     }
 

@@ -242,7 +242,7 @@ impl Pacer {
 impl Kept {
     /// Returns how the schedules of pairs of queues were kept that ran side by side, if there are
     /// any. A pair without two starts counts with the mean rate of the others.
-    pub fn of_pairs(pairs: &[Self]) -> Option<Self> {
+    pub fn from_pairs(pairs: &[Self]) -> Option<Self> {
         if pairs.is_empty() {
             return None;
         }
@@ -396,15 +396,15 @@ mod tests {
             }
             pacer.kept()
         };
-        let sum = Kept::of_pairs(&[21, 20, 21, 20].map(kept));
+        let sum = Kept::from_pairs(&[21, 20, 21, 20].map(kept));
         let expected = Kept { starts: 82, late: 0, per_second: Some(80.0) };
         assert_eq!(sum, Some(expected));
         // The rates of the other two are unknown.
-        let sum = Kept::of_pairs(&[2, 1, 2, 0].map(kept)).unwrap();
+        let sum = Kept::from_pairs(&[2, 1, 2, 0].map(kept)).unwrap();
         assert_eq!((sum.starts, sum.per_second), (5, Some(80.0)));
-        let sum = Kept::of_pairs(&[1, 1, 0].map(kept)).unwrap();
+        let sum = Kept::from_pairs(&[1, 1, 0].map(kept)).unwrap();
         assert_eq!((sum.starts, sum.per_second), (2, None));
-        assert_eq!(Kept::of_pairs(&[]), None);
+        assert_eq!(Kept::from_pairs(&[]), None);
     }
 
     proptest! {

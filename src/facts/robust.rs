@@ -89,8 +89,9 @@ pub fn spread(values: &[f64], centre: f64, median: Median) -> f64 {
 /// distance if more than half of the values are equal to the centre.
 pub fn sigma(values: &[f64], centre: f64) -> f64 {
     let distances = distances(values, centre);
-    let [of_median, of_mean] = [median, mean].map(|statistic| statistic(&distances).unwrap_or(0.0));
-    sigma_of_distances(centre, of_median, of_mean)
+    let [median_value, mean_value] =
+        [median, mean].map(|statistic| statistic(&distances).unwrap_or(0.0));
+    sigma_of_distances(centre, median_value, mean_value)
 }
 
 /// Returns the [`sigma`] that follows from the median and the mean distance from the centre.

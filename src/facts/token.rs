@@ -44,7 +44,7 @@ impl Token {
     }
 
     /// Returns the token in the environment of this process, if there is one.
-    pub fn of_environment() -> Option<Self> {
+    pub fn from_environment() -> Option<Self> {
         env::var_os(TOKEN_VARIABLE).and_then(|text| Self::new(&text))
     }
 
@@ -53,16 +53,16 @@ impl Token {
     pub fn bits(&self) -> u32 {
         let bytes = self.0.as_bytes();
         let is_hexadecimal = bytes.iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-        let of_kind = |is_one: fn(&u8) -> bool, count: u32| {
+        let kind_number = |is_one: fn(&u8) -> bool, count: u32| {
             if bytes.iter().any(is_one) { count } else { 0 }
         };
         let alphabet = if is_hexadecimal {
             16
         } else {
-            of_kind(u8::is_ascii_digit, 10)
-                + of_kind(u8::is_ascii_lowercase, 26)
-                + of_kind(u8::is_ascii_uppercase, 26)
-                + of_kind(|byte| !byte.is_ascii_alphanumeric(), 33)
+            kind_number(u8::is_ascii_digit, 10)
+                + kind_number(u8::is_ascii_lowercase, 26)
+                + kind_number(u8::is_ascii_uppercase, 26)
+                + kind_number(|byte| !byte.is_ascii_alphanumeric(), 33)
         };
         let distinct = bytes.iter().collect::<BTreeSet<_>>().len();
         // A few characters again and again are no choice among all.

@@ -13,19 +13,19 @@ pub struct CpuShare {
 
 impl CpuShare {
     /// Returns the times of the calling thread. `None` if the kernel does not count them.
-    pub fn of_this_thread() -> Option<Self> {
+    pub fn from_this_thread() -> Option<Self> {
         Self::parse(&fs::read_to_string("/proc/thread-self/schedstat").ok()?)
     }
 
     /// Returns the times of the main thread of a process. `None` if there is no such process, or if
     /// the kernel does not count them.
-    pub fn of_process(id: u32) -> Option<Self> {
+    pub fn from_process(id: u32) -> Option<Self> {
         Self::parse(&fs::read_to_string(format!("/proc/{id}/schedstat")).ok()?)
     }
 
     /// Returns the sums over the threads of this process with this name. `None` if there is none,
     /// or if the kernel does not count the times.
-    pub fn of_threads(name: &str) -> Option<Self> {
+    pub fn from_threads(name: &str) -> Option<Self> {
         let threads = fs::read_dir("/proc/self/task").ok()?;
         // A thread may end meanwhile.
         let share = |thread: io::Result<fs::DirEntry>| {
@@ -86,12 +86,12 @@ mod tests {
 
     #[test]
     fn sums_times_of_threads_by_name() {
-        if CpuShare::of_this_thread().is_none() {
+        if CpuShare::from_this_thread().is_none() {
             return;
         }
         let busy = || {
-            while CpuShare::of_this_thread().unwrap().ran < 2_000_000 {}
-            let sum = CpuShare::of_threads("two alike").unwrap();
+            while CpuShare::from_this_thread().unwrap().ran < 2_000_000 {}
+            let sum = CpuShare::from_threads("two alike").unwrap();
             assert!(sum.ran >= 2_000_000 && sum.waited_since(sum).is_zero());
         };
         let named = || std::thread::Builder::new().name("two alike".into());
@@ -99,18 +99,18 @@ mod tests {
         for thread in threads {
             thread.join().unwrap();
         }
-        assert_eq!(CpuShare::of_threads("none has this name"), None);
+        assert_eq!(CpuShare::from_threads("none has this name"), None);
     }
 
     #[test]
     fn reads_times_of_this_thread() {
-        let Some(before) = CpuShare::of_this_thread() else {
+        let Some(before) = CpuShare::from_this_thread() else {
             return;
         };
         let mut sum = 0_u64;
         let spent = loop {
             sum = std::hint::black_box(sum + 1);
-            let now = CpuShare::of_this_thread().unwrap();
+            let now = CpuShare::from_this_thread().unwrap();
             if let Some(percent) = now.waited_percent_since(before) {
                 break percent;
             }

@@ -51,7 +51,7 @@ fn on_each<T: Send, R: Send>(
 /// Returns the bytes per second that the calling thread copies.
 fn copy_rate(mut memory: Vec<u8>, time: Duration) -> Option<f64> {
     let (from, to) = memory.split_at_mut(MEMORY / 2);
-    let (before, began) = (CpuShare::of_this_thread(), Instant::now());
+    let (before, began) = (CpuShare::from_this_thread(), Instant::now());
     let mut copied = 0;
     while began.elapsed() < time {
         let place = copied % from.len();
@@ -60,7 +60,7 @@ fn copy_rate(mut memory: Vec<u8>, time: Duration) -> Option<f64> {
         copied += PIECE;
     }
     let elapsed = began.elapsed();
-    let shares = before.zip(CpuShare::of_this_thread());
+    let shares = before.zip(CpuShare::from_this_thread());
     let waited = shares.and_then(|(before, after)| after.waited_percent_since(before));
     let had_its_cpu = waited.is_none_or(|waited| waited <= MOST_WAITED);
     had_its_cpu.then(|| copied as f64 / elapsed.as_secs_f64())

@@ -14,7 +14,7 @@ pub struct SideResult {
 
 impl SideResult {
     /// Returns the result of all pairs of a side together: the slowest one determines the time.
-    pub fn of_pairs(pairs: &[Self]) -> Self {
+    pub fn from_pairs(pairs: &[Self]) -> Self {
         let elapsed_us = pairs.iter().map(|pair| pair.elapsed_us).max();
         Self {
             elapsed_us: elapsed_us.unwrap_or(0),
@@ -44,11 +44,11 @@ impl Rates {
             // Not `sum`, which is -0.0 without sides.
             .fold(0.0, |sum, rate| sum + rate);
         let factor = if doubled { 2.0 } else { 1.0 };
-        Self::of_operations(size, factor * operations_per_us)
+        Self::from_operations(size, factor * operations_per_us)
     }
 
     /// Returns the rates of this many operations of `size` bytes in a microsecond.
-    pub fn of_operations(size: u64, per_us: f64) -> Self {
+    pub fn from_operations(size: u64, per_us: f64) -> Self {
         Self { megabytes: per_us * size as f64, megapackets: per_us * size.div_ceil(MTU) as f64 }
     }
 }

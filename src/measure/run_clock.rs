@@ -80,7 +80,7 @@ pub struct ClockFacts {
 
 impl ClockFacts {
     /// Returns the facts about CLOCK_MONOTONIC_RAW.
-    pub fn of_monotonic_raw() -> Self {
+    pub fn from_monotonic_raw() -> Self {
         Self {
             name: MonotonicRaw::NAME,
             resolution_ns: MonotonicRaw::resolution_ns(),
@@ -144,7 +144,7 @@ impl RunClock {
     /// Returns the facts about the clock, from the beginning of the run until now.
     pub fn facts(&self) -> ClockFacts {
         match &self.counter {
-            None => ClockFacts::of_monotonic_raw(),
+            None => ClockFacts::from_monotonic_raw(),
             Some(calibration) => calibration.facts(Moment::read(calibration.counter)),
         }
     }
@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn warns_of_large_drift_only() {
         let warning = |drift_ppm| {
-            let facts = ClockFacts { name: "TSC", drift_ppm, ..ClockFacts::of_monotonic_raw() };
+            let facts = ClockFacts { name: "TSC", drift_ppm, ..ClockFacts::from_monotonic_raw() };
             facts.warning()
         };
         for small in [None, Some(0.1), Some(-999.0)] {

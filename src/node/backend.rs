@@ -131,7 +131,7 @@ pub fn files_of_counters(
 
 /// Returns a snapshot of the files of the software NIC with the number of `device`.
 fn snapshot(device: DeviceName, wanted: impl Fn(&str) -> bool) -> Result<Files, Failure> {
-    let snapshot = softnic::Snapshot::of_counters(device.index, wanted).map_err(|error| {
+    let snapshot = softnic::Snapshot::from_counters(device.index, wanted).map_err(|error| {
         let errno = error.raw_os_error();
         fabric_failure(error, errno).context(format_args!("cannot read the files of {device}"))
     })?;
@@ -313,7 +313,7 @@ fn fabric_failure(error: impl Error + Send + Sync + 'static, errno: Option<i32>)
         return failure;
     }
     if let Some(errno @ (libc::EFBIG | libc::EMFILE | libc::ENOLCK)) = errno {
-        let limit = advice::of_call("cxil_open_device", errno);
+        let limit = advice::call_explanation("cxil_open_device", errno);
         return failure.with_hint_if(limit.map(Explanation::hint));
     }
     if errno == Some(libc::ENOSPC) {
@@ -330,7 +330,7 @@ fn fabric_failure(error: impl Error + Send + Sync + 'static, errno: Option<i32>)
 
 /// Returns the failure of a software NIC for which the directory of the fabric has no space.
 fn no_space(failure: Failure) -> Failure {
-    let Some(space) = softnic::Space::of_environment() else {
+    let Some(space) = softnic::Space::from_environment() else {
         return failure;
     };
     let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
@@ -361,7 +361,7 @@ mod tests {
         let device = DeviceName { kind: DeviceKind::Software, index: 77 };
         let files = files(device, &Machine::new(None)).unwrap();
         assert_eq!(files.text("port/0/link/state").as_deref(), Some("up"));
-        assert_eq!(files.of_retry_handler("spt_timeouts").as_deref(), Some("0"));
+        assert_eq!(files.retry_handler_text("spt_timeouts").as_deref(), Some("0"));
         assert!(files.counter("hni_pcs_good_cw").unwrap().at.is_some());
         let (path, others) = (files.path("port/0/link/state"), files.clone());
         drop(files);

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use cxi::{EventType, ReturnCode};
-use facts::advice::{self, Situation, hint, of_call};
+use facts::advice::{self, Situation, call_explanation, hint};
 use facts::error::{Failure, Kind, Step};
 
 /// Returns the step of a run that needs this call.
@@ -44,7 +44,7 @@ pub fn explained(error: cxi::Error, what: impl fmt::Display) -> Failure {
     if error.is_of_gpu() && error.errno() != libc::ENOMEM {
         return failure.with_hint(hint(Situation::GpuRuntimeFails));
     }
-    match of_call(error.call(), error.errno()) {
+    match call_explanation(error.call(), error.errno()) {
         Some(explanation) => failure.with_hint(explanation.hint()),
         None => failure,
     }
@@ -72,7 +72,7 @@ pub fn unexpected(
             code.0
         ))
         .in_step(step_of_code(code));
-        return match code.name().and_then(advice::of_code) {
+        return match code.name().and_then(advice::code_explanation) {
             Some(explanation) => failure.with_hint(explanation.hint()),
             None => failure,
         };
@@ -114,7 +114,11 @@ mod tests {
         for number in 0..64 {
             let code = ReturnCode(number);
             let is_failure = !matches!(code.name(), None | Some("OK" | "NO_EVENT"));
-            assert_eq!(code.name().and_then(advice::of_code).is_some(), is_failure, "{code}");
+            assert_eq!(
+                code.name().and_then(advice::code_explanation).is_some(),
+                is_failure,
+                "{code}"
+            );
         }
         for row in EXPLANATIONS {
             let What::Code(names) = row.what else {

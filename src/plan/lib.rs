@@ -190,7 +190,7 @@ impl Plan {
         let mut ineffective = ineffective::find(&typed);
         let (run, outputs, ignored) = match role {
             Role::Server => {
-                let outputs = typed.outputs.of_server().checked(tool, &tool.defaults);
+                let outputs = typed.outputs.server().checked(tool, &tool.defaults);
                 let outputs = outputs.map_err(Failure::usage)?;
                 (tool.defaults, outputs, typed.run_given)
             }

@@ -119,7 +119,7 @@ impl Outputs {
     }
 
     /// Returns the outputs of a server: its documents, its counters, and the unit of its text.
-    pub fn of_server(self) -> Self {
+    pub fn server(self) -> Self {
         Self {
             json: self.json,
             jsonl: self.jsonl,

@@ -169,8 +169,8 @@ pub struct Tool {
 impl Tool {
     /// Returns whether the tool accepts this option.
     pub fn takes(&self, option: Opt) -> bool {
-        let of_kind = if self.measures_bandwidth() { BANDWIDTH } else { LATENCY };
-        [PLACE, RUN, RESULTS, PROCESS, of_kind, self.own_options]
+        let kind_opts = if self.measures_bandwidth() { BANDWIDTH } else { LATENCY };
+        [PLACE, RUN, RESULTS, PROCESS, kind_opts, self.own_options]
             .iter()
             .any(|options| options.contains(&option))
     }

@@ -182,16 +182,16 @@ impl Typed {
     pub fn misplaced(&self, role: &Role) -> Option<String> {
         let serves = *role == Role::Server;
         let connects = matches!(role, Role::Client { .. });
-        let of_server = "is for a server: leave it out where an address or --loopback is given";
-        let of_client = "is for a client: it needs the address of a server";
+        let server = "is for a server: leave it out where an address or --loopback is given";
+        let client = "is for a client: it needs the address of a server";
         [
-            ("--bind", self.bind.is_some() && !serves, of_server),
-            ("--persist", self.persist && !serves, of_server),
-            ("--timeout", self.timeout.is_some() && !serves, of_server),
-            ("--port-file", self.port_file.is_some() && !serves, of_server),
-            ("--connect-timeout", self.connect_timeout.is_some() && !connects, of_client),
-            ("--wait", self.wait.is_some() && !connects, of_client),
-            ("--peer-device", self.peer_device.is_some() && !connects, of_client),
+            ("--bind", self.bind.is_some() && !serves, server),
+            ("--persist", self.persist && !serves, server),
+            ("--timeout", self.timeout.is_some() && !serves, server),
+            ("--port-file", self.port_file.is_some() && !serves, server),
+            ("--connect-timeout", self.connect_timeout.is_some() && !connects, client),
+            ("--wait", self.wait.is_some() && !connects, client),
+            ("--peer-device", self.peer_device.is_some() && !connects, client),
         ]
         .into_iter()
         .find_map(|(option, wrong, why)| wrong.then(|| format!("{option} {why}")))

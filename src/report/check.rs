@@ -279,15 +279,19 @@ pub mod testing {
     use node::nic::health::{host, link, pcie};
 
     /// Returns what a check concludes from these findings of cxi0, and of the host.
-    pub fn check(of_nic: Vec<Finding>, of_host: Vec<Finding>, failure: Option<Failure>) -> Check {
+    pub fn check(
+        nic_findings: Vec<Finding>,
+        host_findings: Vec<Finding>,
+        failure: Option<Failure>,
+    ) -> Check {
         let examined = Examined {
             device: "cxi0".parse().unwrap(),
             is_software: false,
-            findings: of_nic,
+            findings: nic_findings,
             failure,
         };
         let started = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-        Check::new(started, Duration::from_millis(2100), of_host, vec![examined])
+        Check::new(started, Duration::from_millis(2100), host_findings, vec![examined])
     }
 
     /// Returns an item that is good.

@@ -16,12 +16,12 @@ pub fn families(check: &FleetCheck) -> Vec<Family> {
         help,
         samples: vec![Sample { labels: Vec::new(), value }],
     };
-    let of_verdicts = NodeVerdict::ALL.map(|verdict| Sample {
+    let verdict_samples = NodeVerdict::ALL.map(|verdict| Sample {
         labels: vec![("verdict", verdict.name().to_owned())],
         value: check.counts.with(verdict) as f64,
     });
     let findings = check.nodes.iter().flat_map(|node| {
-        let of_node = node.findings.iter().map(|found| Sample {
+        let node_samples = node.findings.iter().map(|found| Sample {
             labels: vec![
                 ("node", node.node.clone()),
                 ("device", found.device.clone()),
@@ -30,7 +30,7 @@ pub fn families(check: &FleetCheck) -> Vec<Family> {
             ],
             value: 1.0,
         });
-        of_node.collect::<Vec<_>>()
+        node_samples.collect::<Vec<_>>()
     });
     vec![
         one(
@@ -51,7 +51,7 @@ pub fn families(check: &FleetCheck) -> Vec<Family> {
             kind: Kind::Gauge,
             unit: "",
             help: "Number of nodes by verdict.",
-            samples: of_verdicts.into(),
+            samples: verdict_samples.into(),
         },
         Family {
             name: "cxidiag_fleet_finding",

@@ -117,7 +117,7 @@ const NUMBERS: [Numbers; 11] = [
 
 /// Returns the metrics of a check.
 pub fn families(check: &Check) -> Vec<Family> {
-    let of_check = |name, unit, help, value| Family {
+    let check_family = |name, unit, help, value| Family {
         name,
         kind: Kind::Gauge,
         unit,
@@ -133,19 +133,24 @@ pub fn families(check: &Check) -> Vec<Family> {
             help: openmetrics::BUILD_HELP,
             samples: vec![openmetrics::build("check")],
         },
-        of_check(
+        check_family(
             SERIES,
             "",
             "Exit status of the check: 0 good, 3 an item is bad, 4 nothing is bad but a NIC was not tested.",
             check.exit_status().into(),
         ),
-        of_check(
+        check_family(
             "cxidiag_check_timestamp_seconds",
             "seconds",
             "Start of the check, since 1970-01-01 (UTC).",
             started,
         ),
-        of_check("cxidiag_check_duration_seconds", "seconds", "Duration of the check.", elapsed),
+        check_family(
+            "cxidiag_check_duration_seconds",
+            "seconds",
+            "Duration of the check.",
+            elapsed,
+        ),
         verdicts(
             check,
             "cxidiag_check_ok",

@@ -62,8 +62,8 @@ fn block(out: &mut impl Write, items: &[ItemResult]) -> io::Result<()> {
         }
     }
     for note in notes {
-        let of_note = without.iter().filter(|item| item.note.as_deref() == note);
-        let names: Vec<&str> = of_note.map(|item| item.name).collect();
+        let note_results = without.iter().filter(|item| item.note.as_deref() == note);
+        let names: Vec<&str> = note_results.map(|item| item.name).collect();
         let why = note.map_or(String::new(), |note| format!(" ({note})"));
         let text = format!("Not available{why}: {}", names.join(", "));
         for line in wrapped(&text, WIDTH, "  ") {
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn shows_items_with_values_and_what_to_do() {
         let skipped = Finding::untested(&traffic::READ, "--no-traffic");
-        let of_nic = vec![good(), bad(), Finding::absent(&link::LANES), skipped];
+        let nic_findings = vec![good(), bad(), Finding::absent(&link::LANES), skipped];
         let expected = "\
 FAIL pcie-width cxi0: PCIe width x8, expected x16
 
@@ -151,7 +151,7 @@ CPU governor  powersave  performance  HPE     SUSPECT governor
 pcie-width cxi0: a degraded link: reboot the node, then reseat the card, and check slot and riser; fewer lanes than on other nodes: compare slot and riser
 governor host: latencies vary with the frequency: set the governor 'performance'
 ";
-        assert_eq!(text(&check(of_nic, vec![suspect()], None)), expected);
+        assert_eq!(text(&check(nic_findings, vec![suspect()], None)), expected);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub struct Column {
     pub compared: bool,
     text: Option<TextForm>,
     /// Whether the table of intervals has it as well, in the same form.
-    of_intervals: bool,
+    is_intervals: bool,
 }
 
 /// What a column shows.
@@ -96,30 +96,30 @@ pub static COLUMNS: &[Column] = &[
         Some(_) => "interval".into(),
         None => name(row.result.extent),
     }),
-    Column::of(Value::Count).csv("count").results("", 10, 0).of_intervals(),
+    Column::of(Value::Count).csv("count").results("", 10, 0).in_intervals(),
     Column::metric(Metric::Min).csv("min_ns").results("Min[us]", 10, 2).compared(),
     Column::metric(Metric::Max).csv("max_ns").results("Max[us]", 10, 2).compared(),
     Column::metric(Metric::Mean)
         .csv("mean_ns")
         .results("Mean[us]", 10, 2)
         .compared()
-        .of_intervals(),
+        .in_intervals(),
     Column::metric(Metric::Deviation).csv("standard_deviation_ns").results("StdDev[us]", 10, 2),
     Column::percentile(0).csv("p50_ns").compared(),
     Column::percentile(1).csv("p90_ns"),
-    Column::percentile(2).csv("p99_ns").text(false, "p99[us]", 10, 3).compared().of_intervals(),
+    Column::percentile(2).csv("p99_ns").text(false, "p99[us]", 10, 3).compared().in_intervals(),
     Column::percentile(3).csv("p99.9_ns"),
     Column::percentile(4).csv("p99.99_ns"),
     Column::metric(Metric::Bandwidth)
         .csv("bandwidth_bytes_per_s")
         .results("", 8, 2)
         .compared()
-        .of_intervals(),
+        .in_intervals(),
     Column::metric(Metric::PacketRate)
         .csv("packet_rate_packets_per_s")
         .results("", 15, 6)
         .compared()
-        .of_intervals(),
+        .in_intervals(),
     Column::fact("expectations_met", expectations_met),
     Column::fact("error", |run, _| text(run.error.as_ref().map(|problem| &problem.message))),
     Column::fact("hint", |run, _| {
@@ -131,7 +131,7 @@ pub static COLUMNS: &[Column] = &[
 
 impl Column {
     const fn of(value: Value) -> Self {
-        Self { value, csv: None, compared: false, text: None, of_intervals: false }
+        Self { value, csv: None, compared: false, text: None, is_intervals: false }
     }
 
     const fn fact(csv: &'static str, fact: fn(&Outcome, &CsvRow) -> String) -> Self {
@@ -157,8 +157,8 @@ impl Column {
         self
     }
 
-    const fn of_intervals(mut self) -> Self {
-        self.of_intervals = true;
+    const fn in_intervals(mut self) -> Self {
+        self.is_intervals = true;
         self
     }
 
@@ -211,7 +211,7 @@ pub fn header(layout: Layout, table: Table) -> String {
         Table::Intervals => TIMES,
         Table::Results => layout.tool.size_column,
     };
-    of_table(layout.tool, table).fold(first.to_owned(), |header, (column, form)| {
+    table_pairs(layout.tool, table).fold(first.to_owned(), |header, (column, form)| {
         let title = title(column, form, layout);
         format!("{header}  {title:>width$}", width = form.width)
     })
@@ -220,7 +220,7 @@ pub fn header(layout: Layout, table: Table) -> String {
 /// Returns the row of a result, of which `count` operations are shown.
 pub fn row(layout: Layout, result: &SizeResult, count: Option<u64>) -> String {
     let size = format!("{:width$}", result.size_bytes, width = layout.tool.size_column.len());
-    let cells = of_table(layout.tool, Table::Results);
+    let cells = table_pairs(layout.tool, Table::Results);
     cells.fold(size, |row, (column, form)| {
         row + &cell(column, form, layout, count, |metric| result.figure(metric))
     })
@@ -230,7 +230,7 @@ pub fn row(layout: Layout, result: &SizeResult, count: Option<u64>) -> String {
 pub fn interval_row(layout: Layout, times: &str, figures: &Figures) -> String {
     let first = format!("{times:width$}", width = TIMES.len());
     let count = Some(figures.count);
-    let cells = of_table(layout.tool, Table::Intervals);
+    let cells = table_pairs(layout.tool, Table::Intervals);
     cells.fold(first, |row, (column, form)| {
         row + &cell(column, form, layout, count, |metric| figures.figure(metric))
     })
@@ -269,7 +269,7 @@ fn cell(
     format!("  {text:>width$}")
 }
 
-fn of_table(tool: &Tool, table: Table) -> impl Iterator<Item = (&'static Column, TextForm)> {
+fn table_pairs(tool: &Tool, table: Table) -> impl Iterator<Item = (&'static Column, TextForm)> {
     COLUMNS
         .iter()
         .filter(move |column| {
@@ -278,7 +278,7 @@ fn of_table(tool: &Tool, table: Table) -> impl Iterator<Item = (&'static Column,
         })
         .filter_map(|column| Some((column, column.text?)))
         .filter(move |(column, form)| match table {
-            Table::Intervals => column.of_intervals,
+            Table::Intervals => column.is_intervals,
             Table::Results => form.is_in_results,
         })
 }
@@ -298,13 +298,13 @@ fn name(value: impl serde::Serialize) -> String {
 
 /// Returns whether the size meets all expectations; nothing if there are none, and for an interval.
 fn expectations_met(run: &Outcome, row: &CsvRow) -> String {
-    let of_row = |verdict: &&ExpectationResult| {
+    let is_of_row = |verdict: &&ExpectationResult| {
         row.interval.is_none() && verdict.size_bytes == row.result.size_bytes
     };
-    let mut of_size = run.expectations.iter().filter(of_row).peekable();
-    match of_size.peek() {
+    let mut size_results = run.expectations.iter().filter(is_of_row).peekable();
+    match size_results.peek() {
         None => String::new(),
-        Some(_) => of_size.all(|verdict| verdict.met).to_string(),
+        Some(_) => size_results.all(|verdict| verdict.met).to_string(),
     }
 }
 

@@ -208,8 +208,8 @@ struct Measured<'a>(Vec<&'a SizeResult>);
 impl<'a> Measured<'a> {
     fn new(runs: &'a [ReadRun], size: u64) -> Self {
         let result = |run: &'a ReadRun| {
-            let of_size = |result: &&SizeResult| result.size_bytes == size;
-            let result = run.outcome.results.iter().find(of_size);
+            let is_of_size = |result: &&SizeResult| result.size_bytes == size;
+            let result = run.outcome.results.iter().find(is_of_size);
             result.filter(|result| result.extent == Extent::Complete)
         };
         Self(runs.iter().filter_map(result).collect())
@@ -379,19 +379,19 @@ impl SizeComparison {
         let (verdict, tested, p_value, detectable) = match &figures {
             [None, _] => (Verdict::NoBase, None, None, None),
             [Some(_), None] => (Verdict::NotMeasured, None, None, None),
-            [Some(of_base), Some(of_new)] => {
-                let worse = worse_by(metric, of_base.value, of_new.value);
+            [Some(base_figure), Some(new_figure)] => {
+                let worse = worse_by(metric, base_figure.value, new_figure.value);
                 let p_value = (can_rank && worse != 0.0)
                     .then(|| probability(metric, &base, &new, worse > 0.0));
                 let is_change = if can_rank {
                     p_value.map(|p_value| p_value <= LEVEL)
                 } else {
-                    are_apart(sides, metric, of_base.value, of_new.value)
+                    are_apart(sides, metric, base_figure.value, new_figure.value)
                 };
                 let detectable = if can_rank {
                     detectable_by_ranks(metric, &base, &new)
                 } else {
-                    detectable_by_ranges(sides, metric, of_base.value, of_new.value)
+                    detectable_by_ranges(sides, metric, base_figure.value, new_figure.value)
                 };
                 let verdict = verdict(worse, max_regress, is_change, detectable);
                 (verdict, Some(test), p_value, detectable)
@@ -471,8 +471,8 @@ fn detectable_by_ranks(metric: Metric, base: &[f64], new: &[f64]) -> Option<f64>
 fn detectable_by_ranges(
     sides @ [base, new]: &[Measured; 2],
     metric: Metric,
-    of_base: f64,
-    of_new: f64,
+    base_value: f64,
+    new_value: f64,
 ) -> Option<f64> {
     let is_faster_better = metric.unit() != Unit::Nanoseconds;
     let sure = is_typical(metric).then(|| {
@@ -482,21 +482,21 @@ fn detectable_by_ranges(
             (BEYOND_DISTURBANCE - 1.0) * 100.0
         }
     });
-    if of_base <= 0.0 || of_new <= 0.0 {
+    if base_value <= 0.0 || new_value <= 0.0 {
         return None;
     }
     if sides.iter().any(Measured::is_disturbed) {
         return sure;
     }
-    let Some((of_base_runs, of_new_runs)) = base.own_noise(metric).zip(new.own_noise(metric))
+    let Some((base_run_noise, new_run_noise)) = base.own_noise(metric).zip(new.own_noise(metric))
     else {
         return sure;
     };
     // `new` grows with its range until each value lies outside the range of the other side.
     let change = if is_faster_better {
-        1.0 - (of_base_runs.low / of_base).min(of_new / of_new_runs.high)
+        1.0 - (base_run_noise.low / base_value).min(new_value / new_run_noise.high)
     } else {
-        (of_base_runs.high / of_base).max(of_new / of_new_runs.low) - 1.0
+        (base_run_noise.high / base_value).max(new_value / new_run_noise.low) - 1.0
     };
     let change = change * 100.0;
     Some(sure.map_or(change, |sure| sure.min(change))).filter(|change| change.is_finite())
@@ -517,10 +517,10 @@ fn probability(metric: Metric, base: &[f64], new: &[f64], is_worse: bool) -> f64
 fn are_apart(
     [base, new]: &[Measured; 2],
     metric: Metric,
-    of_base: f64,
-    of_new: f64,
+    base_value: f64,
+    new_value: f64,
 ) -> Option<bool> {
-    let (least, greatest) = (of_base.min(of_new), of_base.max(of_new));
+    let (least, greatest) = (base_value.min(new_value), base_value.max(new_value));
     if is_typical(metric) && greatest > least * BEYOND_DISTURBANCE {
         return Some(true);
     }
@@ -528,7 +528,7 @@ fn are_apart(
         return None;
     }
     let (range_of_base, range_of_new) = (base.own_noise(metric)?, new.own_noise(metric)?);
-    Some(!range_of_base.contains(of_new) && !range_of_new.contains(of_base))
+    Some(!range_of_base.contains(new_value) && !range_of_new.contains(base_value))
 }
 
 /// Returns whether single slow operations leave the metric as it is.

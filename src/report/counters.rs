@@ -300,9 +300,9 @@ Counters of software NIC soft0 (client): not available
 Counters of the server's NIC: not available (the server has not sent them)
 ";
         assert_eq!(text(&run), expected);
-        let of_server = RunCounters { side: run_options::Side::Server, ..run };
+        let server_counters = RunCounters { side: run_options::Side::Server, ..run };
         let expected = "Counters of software NIC soft0 (server): not available\n";
-        assert_eq!(text(&of_server), expected);
+        assert_eq!(text(&server_counters), expected);
     }
 
     #[test]

@@ -15,8 +15,8 @@ use facts::text::cell;
 
 /// Returns a percentile of a size; nothing for an interval.
 fn percentile(row: &CsvRow, percent: f64) -> String {
-    let of_size = row.result.latency.as_ref().filter(|_| row.interval.is_none());
-    let mut values = of_size.into_iter().flat_map(|latency| &latency.percentiles);
+    let size_result = row.result.latency.as_ref().filter(|_| row.interval.is_none());
+    let mut values = size_result.into_iter().flat_map(|latency| &latency.percentiles);
     let found = values.find(|value| value.percent == percent);
     found.map_or_else(String::new, |value| value.value_ns.to_string())
 }
@@ -44,13 +44,13 @@ pub fn document(outcome: &Outcome, with_header: bool) -> Result<Vec<u8>, Failure
         let further = further.iter().map(|percent| format!("p{percent}_ns"));
         writer.write_record(titles.chain(further)).environment(what)?;
     }
-    let of_run = run_columns::fields(outcome);
+    let run_texts = run_columns::fields(outcome);
     for result in results {
         let intervals = result.intervals.iter().flat_map(|interval| &interval.rows);
         for interval in iter::once(None).chain(intervals.map(Some)) {
             let row = CsvRow { result, interval };
             let fields = columns().map(|column| column.field(outcome, &row));
-            let fields = fields.chain(of_run.iter().cloned());
+            let fields = fields.chain(run_texts.iter().cloned());
             let further = further.iter().map(|percent| percentile(&row, *percent));
             let cells = fields.chain(further).map(|field| cell(&field).into_owned());
             writer.write_record(cells).environment(what)?;

@@ -183,7 +183,7 @@ fn entry(found: Found, machine: &Machine, failed: &mut Vec<Failure>) -> Entry {
         services: Vec::new(),
         name,
     };
-    let rights = Rights::of_this_process();
+    let rights = Rights::from_this_process();
     let filled = found.opened.and_then(|device| {
         entry.default_svc_id = default_svc_id(&device, found.name, &rights);
         fill(&mut entry, &device, &rights)
@@ -196,7 +196,7 @@ fn entry(found: Found, machine: &Machine, failed: &mut Vec<Failure>) -> Entry {
 }
 
 fn default_svc_id(device: &cxi::Device, name: DeviceName, rights: &Rights) -> Option<u32> {
-    let request = ServiceRequest::of_environment(ServiceOptions::default(), name).ok()?;
+    let request = ServiceRequest::from_environment(ServiceOptions::default(), name).ok()?;
     let service = request.find(device, name).ok()?.value;
     rights.admit(&service).then_some(service.id)
 }

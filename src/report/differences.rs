@@ -55,8 +55,8 @@ fn named<'a>(side: &str, runs: &'a [ReadRun]) -> Vec<Named<'a>> {
 /// Returns what makes two runs differ: software NIC and hardware, traffic classes, clocks, options.
 fn between((one, first): &Named, (other, second): &Named) -> Vec<String> {
     let mut lines = Vec::new();
-    let mut add = |what: &str, of_first: &dyn Display, of_second: &dyn Display| {
-        lines.push(format!("{what}: {of_first} in {one}, {of_second} in {other}"));
+    let mut add = |what: &str, first_value: &dyn Display, second_value: &dyn Display| {
+        lines.push(format!("{what}: {first_value} in {one}, {second_value} in {other}"));
     };
     // What a text does not say is no difference.
     let is_printed = first.is_printed() || second.is_printed();
@@ -72,11 +72,11 @@ fn between((one, first): &Named, (other, second): &Named) -> Vec<String> {
     if clocks.0 != clocks.1 && !is_printed {
         add("clock", clocks.0, clocks.1);
     }
-    for (name, of_first, of_second) in differing(&options(first), &options(second)) {
-        if is_printed && (of_first.is_null() || of_second.is_null()) {
+    for (name, first_value, second_value) in differing(&options(first), &options(second)) {
+        if is_printed && (first_value.is_null() || second_value.is_null()) {
             continue;
         }
-        add(&name, &of_first, &of_second);
+        add(&name, &first_value, &second_value);
     }
     lines
 }
@@ -113,13 +113,13 @@ fn differing(
     second: &Map<String, Value>,
 ) -> Vec<(String, Value, Value)> {
     let mut all = Vec::new();
-    for (name, of_first) in first {
-        match (of_first, second.get(name)) {
+    for (name, first_value) in first {
+        match (first_value, second.get(name)) {
             (Value::Object(first), Some(Value::Object(second))) => {
                 all.extend(differing(first, second));
             }
-            (of_first, Some(of_second)) if of_first != of_second => {
-                all.push((name.clone(), of_first.clone(), of_second.clone()));
+            (first_value, Some(second_value)) if first_value != second_value => {
+                all.push((name.clone(), first_value.clone(), second_value.clone()));
             }
             _ => {}
         }

@@ -247,7 +247,7 @@ mod tests {
             until: Some(Until { percent: 1.0 }),
             ..Detail::default()
         };
-        SizeResult::of_latencies(size, &recorder, Extent::Complete, detail)
+        SizeResult::from_latencies(size, &recorder, Extent::Complete, detail)
     }
 
     #[test]
@@ -272,7 +272,7 @@ mod tests {
             (sides, Rates::of(1000, sides, false))
         };
         let pairs = PairResult::of(&[sides(100), sides(400), sides(200)]);
-        let mut result = SizeResult::of_lists(
+        let mut result = SizeResult::from_lists(
             1000,
             [SideResult::default(); 2],
             Rates::of(1000, [SideResult::default(); 2], false),

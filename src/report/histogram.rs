@@ -33,7 +33,7 @@ pub struct Style {
 
 impl Style {
     /// Returns the style for a text on standard output, or on standard error.
-    pub fn of_text(on_standard_error: bool) -> Self {
+    pub fn from_text(on_standard_error: bool) -> Self {
         let width = if on_standard_error { width_of(io::stderr()) } else { width_of(io::stdout()) };
         Self {
             width: width.unwrap_or(DEFAULT_WIDTH),
@@ -158,7 +158,7 @@ mod tests {
         let mut recorder = Recorder::new(None).unwrap();
         samples.into_iter().for_each(|sample| recorder.record(sample));
         let detail = Detail { histogram: true, ..Detail::default() };
-        SizeResult::of_latencies(8, &recorder, Extent::Complete, detail)
+        SizeResult::from_latencies(8, &recorder, Extent::Complete, detail)
     }
 
     fn drawn(result: SizeResult, width: usize, is_unicode: bool) -> String {

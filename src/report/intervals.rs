@@ -94,7 +94,7 @@ impl Reading {
             }
             (None, None) if later.at > self.at => {
                 let us = (later.at - self.at) as f64 / 1e3;
-                rates = Some(Rates::of_operations(size, count as f64 / us));
+                rates = Some(Rates::from_operations(size, count as f64 / us));
             }
             _ => {}
         }
@@ -168,9 +168,9 @@ impl Series {
         let figures: Vec<Figures> = long.map(|(interval, _)| interval.figures).collect();
         Intervals {
             interval_s: self.length.as_secs_f64(),
-            min: of_each_figure(&figures, |_| 1),
-            p5: of_each_figure(&figures, |count| Percentile::P5.rank(count)),
-            max: of_each_figure(&figures, |count| count),
+            min: each_figure(&figures, |_| 1),
+            p5: each_figure(&figures, |count| Percentile::P5.rank(count)),
+            max: each_figure(&figures, |count| count),
             rows: self.rows.into_iter().map(|(interval, _)| interval).collect(),
         }
     }
@@ -178,7 +178,7 @@ impl Series {
 
 /// Returns the value of each figure at a rank in ascending order, from 1; `rank` returns it for a
 /// number of values. `None` without figures.
-fn of_each_figure(figures: &[Figures], rank: fn(u64) -> u64) -> Option<Figures> {
+fn each_figure(figures: &[Figures], rank: fn(u64) -> u64) -> Option<Figures> {
     let numbers = |figure: fn(&Figures) -> Option<f64>| {
         at_rank(figures.iter().filter_map(figure), rank, f64::total_cmp)
     };

@@ -26,7 +26,7 @@ pub struct MeasuredBandwidth {
 
 impl MeasuredBandwidth {
     pub fn result(&self, extent: Extent) -> SizeResult {
-        let mut result = SizeResult::of_lists(self.size, self.sides, self.rates, extent);
+        let mut result = SizeResult::from_lists(self.size, self.sides, self.rates, extent);
         result.count = self.count.unwrap_or(self.sides[0].count);
         if let (Some(bandwidth), 2..) = (&mut result.bandwidth, self.pairs.len()) {
             bandwidth.pairs = Some(PairResult::of(&self.pairs));

@@ -85,11 +85,11 @@ const EXCEPTIONS: [&str; 1] = ["cxidiag_stat_counter"];
 
 /// Returns the families of each command, each with at least one sample.
 fn commands() -> Vec<(&'static str, Vec<Family>)> {
-    let of_each_item = ITEMS.map(|item| Finding {
+    let each_item_findings = ITEMS.map(|item| Finding {
         number: Some(1.0),
         ..Finding::compared(item, "1", "1", Severity::Good)
     });
-    let of_node = check(of_each_item.to_vec(), Vec::new(), None);
+    let node_check = check(each_item_findings.to_vec(), Vec::new(), None);
 
     let bad = fleet_testing::item("link-down", "down", "bad");
     let node = ("nid1".to_owned(), Ok(fleet_testing::document(1, &[bad])));
@@ -114,7 +114,7 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
     let job = JobStat::of(vec![stat_testing::node("nid1", &nics)], Vec::new());
 
     vec![
-        ("`cxidiag check`", check_metrics::families(&of_node)),
+        ("`cxidiag check`", check_metrics::families(&node_check)),
         ("`cxidiag check` of many nodes", check_fleet_metrics::families(&fleet)),
         ("`cxidiag survey`", quiet),
         ("`cxidiag survey --load`", load),
@@ -218,8 +218,8 @@ fn files_of_two_commands_have_different_samples() {
             let known = texts.entry(name.clone()).or_insert(text);
             assert_eq!(*known, text, "{name}");
             for sample in &family.samples {
-                let of_sample = (name.clone(), sample.labels.clone());
-                assert!(samples.insert(of_sample.clone()), "{of_sample:?}");
+                let sample_labels = (name.clone(), sample.labels.clone());
+                assert!(samples.insert(sample_labels.clone()), "{sample_labels:?}");
             }
         }
     }

@@ -59,7 +59,7 @@ pub fn of(result: &SizeResult, metric: Metric) -> Option<Noise> {
             let measured = result
                 .intervals
                 .as_ref()
-                .and_then(|intervals| of_intervals(intervals, metric, value));
+                .and_then(|intervals| interval_noise(intervals, metric, value));
             Some(measured.unwrap_or(Noise {
                 low: value * (1.0 - ASSUMED),
                 high: value * (1.0 + ASSUMED),
@@ -76,14 +76,14 @@ pub fn of(result: &SizeResult, metric: Metric) -> Option<Noise> {
             let median = result.figure(Metric::Percentile(Percentile::MEDIAN))?;
             Some(Noise::measured(value, median))
         }
-        Metric::Percentile(percentile) => of_percentile(result.latency.as_ref()?, percentile),
+        Metric::Percentile(percentile) => percentile_noise(result.latency.as_ref()?, percentile),
         Metric::Max | Metric::Deviation => None,
     }
 }
 
 /// Returns the range between the neighbours of a percentile among the standard percentiles. Each
 /// document has the standard percentiles; a document with `--percentiles` may have nearer ones.
-fn of_percentile(latency: &LatencyResult, percentile: Percentile) -> Option<Noise> {
+fn percentile_noise(latency: &LatencyResult, percentile: Percentile) -> Option<Noise> {
     let percent = percentile.percent();
     let standard = Percentile::STANDARD.map(Percentile::percent);
     let all = &latency.percentiles;
@@ -100,7 +100,7 @@ fn of_percentile(latency: &LatencyResult, percentile: Percentile) -> Option<Nois
 /// Returns the range of a rate. Intervals count if they have at least half of the full length.
 /// They have the rate of one side, so the range is `value` times least and greatest rate, each
 /// divided by the mean rate. `None` with too few intervals.
-fn of_intervals(intervals: &Intervals, metric: Metric, value: f64) -> Option<Noise> {
+fn interval_noise(intervals: &Intervals, metric: Metric, value: f64) -> Option<Noise> {
     let half = intervals.interval_s / 2.0;
     let is_long = |row: &&Interval| row.end_s - row.start_s >= half;
     let rates: Vec<f64> = intervals
@@ -132,10 +132,10 @@ mod tests {
     use crate::outcome::{Detail, Extent};
     use measure::{Rates, Recorder, SideResult};
 
-    fn of_latencies() -> SizeResult {
+    fn latency_result() -> SizeResult {
         let mut recorder = Recorder::new(None).unwrap();
         (101..=200).for_each(|sample| recorder.record(sample));
-        SizeResult::of_latencies(8, &recorder, Extent::Complete, Detail::default())
+        SizeResult::from_latencies(8, &recorder, Extent::Complete, Detail::default())
     }
 
     fn ends(result: &SizeResult, metric: &str) -> Option<(f64, f64)> {
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn percentile_lies_between_its_neighbours() {
-        let result = of_latencies();
+        let result = latency_result();
         assert_eq!(ends(&result, "p50"), Some((101.0, 190.0)));
         assert_eq!(ends(&result, "p90"), Some((150.0, 199.0)));
         assert_eq!(ends(&result, "min"), Some((101.0, 150.0)));
@@ -173,7 +173,7 @@ mod tests {
         if let Some(last) = rows.last_mut() {
             last.end_s = last.start_s + 0.1;
         }
-        let mut result = SizeResult::of_lists(8, [side; 2], rates_of_size, Extent::Complete);
+        let mut result = SizeResult::from_lists(8, [side; 2], rates_of_size, Extent::Complete);
         result.intervals =
             Some(Intervals { interval_s: 1.0, rows, min: None, p5: None, max: None });
         result
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn waiting_for_a_cpu_disturbs() {
-        let mut result = of_latencies();
+        let mut result = latency_result();
         for (waited, expected) in [(None, false), (Some(5.0), false), (Some(5.1), true)] {
             result.cpu_wait_percent = waited;
             assert_eq!(is_disturbed(&result), expected, "{waited:?}");
@@ -206,8 +206,8 @@ mod tests {
         let detail = Detail { further: &further, ..Detail::default() };
         let mut recorder = Recorder::new(None).unwrap();
         (101..=200).for_each(|sample| recorder.record(sample));
-        let result = SizeResult::of_latencies(8, &recorder, Extent::Complete, detail);
-        assert_eq!(ends(&result, "p50"), ends(&of_latencies(), "p50"));
+        let result = SizeResult::from_latencies(8, &recorder, Extent::Complete, detail);
+        assert_eq!(ends(&result, "p50"), ends(&latency_result(), "p50"));
         assert_eq!(ends(&result, "p95"), Some((190.0, 199.0)));
     }
 }

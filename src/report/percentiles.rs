@@ -126,7 +126,7 @@ mod tests {
     fn recorded(size: u64, samples: impl IntoIterator<Item = u64>) -> SizeResult {
         let mut recorder = Recorder::new(None).unwrap();
         samples.into_iter().for_each(|sample| recorder.record(sample));
-        SizeResult::of_latencies(
+        SizeResult::from_latencies(
             size,
             &recorder,
             Extent::Complete,

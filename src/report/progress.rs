@@ -54,11 +54,11 @@ impl Progress {
             return None;
         }
         let line = Arc::new(Mutex::new(line));
-        let of_thread = Arc::clone(&line);
+        let thread_line = Arc::clone(&line);
         let (messages, received) = bounded(0);
         let thread = thread::Builder::new()
             .name("progress".into())
-            .spawn(move || draw(&received, &run, &of_thread))
+            .spawn(move || draw(&received, &run, &thread_line))
             .ok()?;
         Some(Self { messages: Some(messages), line, thread: Some(thread) })
     }

@@ -227,7 +227,7 @@ impl Reporter {
     /// this thread waited for a CPU.
     fn cpu_wait_percent(&mut self, size_bytes: u64) -> Option<f64> {
         let earlier = self.size_cpu.take()?;
-        let now = CpuShare::of_this_thread()?;
+        let now = CpuShare::from_this_thread()?;
         let percent = now.waited_percent_since(earlier)?;
         if percent > DISTURBED_PERCENT && now.waited_since(earlier) >= SHORTEST_WAIT {
             self.cpu_waits.push((size_bytes, percent));
@@ -267,7 +267,7 @@ impl Reporter {
     /// Shows the progress of a size, which the measuring loop sets in `gauge`.
     pub fn begin_size(&mut self, size: u64, gauge: &Arc<Gauge>) {
         self.size_started = self.started.elapsed();
-        self.size_cpu = CpuShare::of_this_thread();
+        self.size_cpu = CpuShare::from_this_thread();
         if let Some(sampler) = &mut self.sampler {
             sampler.begin(size, gauge);
         }
@@ -327,7 +327,8 @@ impl Reporter {
 
     fn row_of_latencies(&mut self, size: u64, recorder: &Recorder) -> io::Result<()> {
         self.hide_progress();
-        let result = SizeResult::of_latencies(size, recorder, Extent::Complete, Detail::default());
+        let result =
+            SizeResult::from_latencies(size, recorder, Extent::Complete, Detail::default());
         let samples = recorder.samples().filter(|_| self.report_all);
         self.titles_after_intervals(samples.is_some())?;
         let (out, count) = (&mut self.out, Some(result.count));
@@ -361,7 +362,7 @@ impl Reporter {
             histogram: self.outputs.histogram,
         };
         let result =
-            SizeResult { intervals, ..SizeResult::of_latencies(size, recorder, extent, detail) };
+            SizeResult { intervals, ..SizeResult::from_latencies(size, recorder, extent, detail) };
         let mut result = self.complete(result);
         if let Some(latency) = &mut result.latency
             && self.report_all
@@ -487,7 +488,7 @@ impl Reporter {
             percentiles::write(out, self.layout.tool, results, percentiles, own_spread)?;
         }
         if self.outputs.histogram {
-            let style = Style::of_text(self.outputs.take_stdout());
+            let style = Style::from_text(self.outputs.take_stdout());
             histogram::write(out, &self.outcome.results, style)?;
         }
         let expectations = self.outputs.expectations.as_slice();

@@ -62,14 +62,14 @@ impl Outcome {
                 kernel: text(machine.release()),
                 architecture: text(machine.machine()),
             },
-            job: job::Job::of_environment()
+            job: job::Job::from_environment()
                 .map(|job| Job { manager: job.manager.into(), id: job.id }),
             labels: BTreeMap::new(),
             device: None,
             peer: None,
             addresses: None,
             options: None,
-            clock: ClockFacts::of_monotonic_raw().into(),
+            clock: ClockFacts::from_monotonic_raw().into(),
             measurement_error: None,
             results: Vec::new(),
             counters: None,

@@ -80,7 +80,7 @@ fn kinds() -> Value {
     json!(kinds.map(Kind::name))
 }
 
-fn of_results() -> Value {
+fn results_schema() -> Value {
     let tools: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
     let percentiles = Percentile::STANDARD.len();
     let gpu_types = json!(["AMD", "NVIDIA", "INTEL", null]);
@@ -130,7 +130,7 @@ fn of_results() -> Value {
     schema::<Outcome>("Result of cxidiag", &rules)
 }
 
-fn of_devices() -> Value {
+fn devices_schema() -> Value {
     let members = json!(["user", "group", "network_namespace", "other"]);
     let resources = cxi::RESOURCES;
     let rules = [
@@ -146,21 +146,21 @@ fn of_devices() -> Value {
     schema
 }
 
-fn of_comparison() -> Value {
+fn comparison_schema() -> Value {
     let rules = [("/properties/schema_version", "const", json!(comparison::SCHEMA_VERSION))];
     let mut schema = schema::<Comparison>("Runs of two sides compared", &rules);
     close(&mut schema);
     schema
 }
 
-fn of_ping() -> Value {
+fn ping_schema() -> Value {
     let rules = [("/properties/schema_version", "const", json!(ping::SCHEMA_VERSION))];
     let mut schema = schema::<Ping>("Answers of NICs", &rules);
     close(&mut schema);
     schema
 }
 
-fn of_why() -> Value {
+fn why_schema() -> Value {
     let rules = [
         ("/properties/schema_version", "const", json!(why::SCHEMA_VERSION)),
         ("/properties/command", "const", json!("why")),
@@ -171,7 +171,7 @@ fn of_why() -> Value {
     schema
 }
 
-fn of_stat() -> Value {
+fn stat_schema() -> Value {
     let rules = [
         ("/properties/schema_version", "const", json!(stat_document::SCHEMA_VERSION)),
         ("/properties/command", "const", json!("stat")),
@@ -182,7 +182,7 @@ fn of_stat() -> Value {
     schema
 }
 
-fn of_selftest() -> Value {
+fn selftest_schema() -> Value {
     let version = json!(selftest::SCHEMA_VERSION);
     let rules = [("/properties/schema_version", "const", version)];
     let mut schema = schema::<SelfTest>("Facts about a NIC that cxidiag selftest checks", &rules);
@@ -190,7 +190,7 @@ fn of_selftest() -> Value {
     schema
 }
 
-fn of_check() -> Value {
+fn check_schema() -> Value {
     let verdicts = json!(["good", "suspect", "bad", "shown", "not_available"]);
     let codes = ITEMS.map(|item| item.code).to_vec();
     let rules = [
@@ -205,7 +205,7 @@ fn of_check() -> Value {
     schema
 }
 
-fn of_changes() -> Value {
+fn changes_schema() -> Value {
     let version = json!(changes::SCHEMA_VERSION);
     let rules = [("/properties/schema_version", "const", version)];
     let mut schema = schema::<Changes>("Changes between surveys or checks", &rules);
@@ -213,7 +213,7 @@ fn of_changes() -> Value {
     schema
 }
 
-fn of_fleet() -> Value {
+fn fleet_schema() -> Value {
     let rules = [
         ("/properties/schema_version", "const", json!(check_fleet::SCHEMA_VERSION)),
         ("/properties/exit_status", "enum", json!([0, 3, 4])),
@@ -223,7 +223,7 @@ fn of_fleet() -> Value {
     schema
 }
 
-fn of_survey() -> Value {
+fn survey_schema() -> Value {
     let rules = [
         ("/properties/schema_version", "const", json!(survey::SCHEMA_VERSION)),
         ("/properties/command", "const", json!("survey")),
@@ -238,17 +238,17 @@ fn of_survey() -> Value {
 #[test]
 fn matches_schemas_in_docs() {
     for (name, schema) in [
-        ("cxidiag", of_results()),
-        ("devices", of_devices()),
-        ("changes", of_changes()),
-        ("comparison", of_comparison()),
-        ("ping", of_ping()),
-        ("why", of_why()),
-        ("stat", of_stat()),
-        ("selftest", of_selftest()),
-        ("check", of_check()),
-        ("check-fleet", of_fleet()),
-        ("survey", of_survey()),
+        ("cxidiag", results_schema()),
+        ("devices", devices_schema()),
+        ("changes", changes_schema()),
+        ("comparison", comparison_schema()),
+        ("ping", ping_schema()),
+        ("why", why_schema()),
+        ("stat", stat_schema()),
+        ("selftest", selftest_schema()),
+        ("check", check_schema()),
+        ("check-fleet", fleet_schema()),
+        ("survey", survey_schema()),
     ] {
         let path = format!("{}/../../docs/{name}.schema.json", env!("CARGO_MANIFEST_DIR"));
         let text = format!("{schema:#}\n");

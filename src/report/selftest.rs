@@ -316,9 +316,9 @@ impl SelfTest {
     ///
     /// A fact that differs, and no check that ran.
     pub fn result(&self) -> Result<(), Failure> {
-        let mut of_peer = self.checks.iter().filter(|check| check.group == PEER);
-        let first = of_peer.clone().next();
-        let lacks_peer = first.is_some() && !of_peer.any(|check| check.verdict.has_run());
+        let mut peer_results = self.checks.iter().filter(|check| check.group == PEER);
+        let first = peer_results.clone().next();
+        let lacks_peer = first.is_some() && !peer_results.any(|check| check.verdict.has_run());
         match (self.ran, self.ran - self.held) {
             (0, _) => {
                 let why = self.checks.iter().find_map(|check| check.reason.as_deref());

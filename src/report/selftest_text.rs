@@ -109,8 +109,8 @@ fn groups(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
     names.dedup();
     let rows = names.iter().map(|name| {
         let count = |verdict| {
-            let of_group = report.with(verdict).filter(|check| check.group == *name);
-            match of_group.count() {
+            let group_results = report.with(verdict).filter(|check| check.group == *name);
+            match group_results.count() {
                 0 => "-".to_owned(),
                 count => count.to_string(),
             }

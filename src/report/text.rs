@@ -200,7 +200,7 @@ mod tests {
     fn measured(size: u64, samples: &[u64]) -> SizeResult {
         let mut recorder = Recorder::new(None).unwrap();
         samples.iter().for_each(|sample| recorder.record(*sample));
-        SizeResult::of_latencies(size, &recorder, Extent::Complete, Detail::default())
+        SizeResult::from_latencies(size, &recorder, Extent::Complete, Detail::default())
     }
 
     /// Writes the row of a latency tool.

@@ -219,8 +219,8 @@ fn results(found: &SuspectFindings) -> Vec<TestResult> {
                 (outcome, None) => outcome,
             }
         });
-        let of_bandwidth = match figures {
-            Some(figures) => figures.of_bandwidth,
+        let is_bandwidth = match figures {
+            Some(figures) => figures.is_bandwidth,
             None => always.is_some_and(|test| test.tool.ends_with("-bw")),
         };
         let is_beside_busy = comparison.is_some_and(|comparison| comparison.is_beside_busy);
@@ -228,7 +228,7 @@ fn results(found: &SuspectFindings) -> Vec<TestResult> {
         is_shown.then(|| TestResult {
             test: column.code(),
             name: comparison.map_or_else(|| column.name().to_owned(), Comparison::name),
-            unit: if of_bandwidth { "B/s" } else { "ns" },
+            unit: if is_bandwidth { "B/s" } else { "ns" },
             own,
             others: comparison.map(|comparison| comparison.others),
             outcome,

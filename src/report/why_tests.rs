@@ -11,8 +11,8 @@ use diagnosis::procedure::{Step, TestCode};
 
 /// Returns findings about NIC 3 beside these good NICs, in which each test has these figures.
 fn findings(controls: &[u32], own: f64, others: f64, causes: Vec<Why>) -> SuspectFindings {
-    let figures = |of_bandwidth| Figures {
-        of_bandwidth,
+    let figures = |is_bandwidth| Figures {
+        is_bandwidth,
         own: vec![own],
         others: (!controls.is_empty()).then_some(others).into_iter().collect(),
         ..Figures::default()
@@ -72,7 +72,7 @@ fn failure_of_a_test_in_another_way_is_not_bad() {
     assert_concluded(refused, "good: cxi1 is as fast as 2 good NICs", 0);
     for (own, others) in [(0.5e9, vec![1e9]), (1e9, Vec::new())] {
         let mut other_way = findings(&[0, 5], 1e9, 1e9, vec![unknown()]);
-        let figures = Figures { of_bandwidth: true, own: vec![own], others, ..Figures::default() };
+        let figures = Figures { is_bandwidth: true, own: vec![own], others, ..Figures::default() };
         other_way.measured.insert(TestCode::Q, figures);
         assert_concluded(other_way, "good: cxi1 is as fast as 2 good NICs", 0);
     }
@@ -94,10 +94,10 @@ fn busy(own: f64) -> SuspectFindings {
     found.is_disturbed = true;
     for figures in found.measured.values_mut() {
         figures.own = Vec::new();
-        let slower = if figures.of_bandwidth { 1e9 / own } else { own / 1e9 };
-        let value = if figures.of_bandwidth { slower } else { 5.0 * slower } * 1e9;
+        let slower = if figures.is_bandwidth { 1e9 / own } else { own / 1e9 };
+        let value = if figures.is_bandwidth { slower } else { 5.0 * slower } * 1e9;
         figures.own_waiting = vec![Waiting { percent: 30, value }];
-        if !figures.of_bandwidth {
+        if !figures.is_bandwidth {
             let floor = |min| vec![Floor { min, p5: 1.02 * min }];
             (figures.own_floors, figures.others_floors) = (floor(own), floor(1e9));
         }
@@ -168,7 +168,7 @@ fn first_line_has_at_most_25_words() {
     slow.is_disturbed = true;
     words(slow);
     let mut unclear = findings(&[0, 5], 1.2e9, 1e9, vec![unknown()]);
-    for loaded in unclear.measured.values_mut().filter(|figures| figures.of_bandwidth) {
+    for loaded in unclear.measured.values_mut().filter(|figures| figures.is_bandwidth) {
         loaded.own = vec![0.9e9];
     }
     words(unclear.clone());

@@ -67,8 +67,8 @@ fn tests(diagnosis: &NicDiagnosis) -> Vec<String> {
 
 /// Returns the row of a test; `is_compared` if there are good NICs.
 fn row(result: &TestResult, is_compared: bool) -> Vec<String> {
-    let of_bandwidth = result.unit == "B/s";
-    let figure = |value: Option<f64>| value.map(|value| shown(value, of_bandwidth));
+    let is_bandwidth = result.unit == "B/s";
+    let figure = |value: Option<f64>| value.map(|value| shown(value, is_bandwidth));
     let outcome = match (&result.failure, result.outcome) {
         (Some(_), _) => "FAILED".into(),
         (None, Some(Compared::Slower)) => "SLOWER".into(),
@@ -83,7 +83,7 @@ fn row(result: &TestResult, is_compared: bool) -> Vec<String> {
         result.name.clone(),
         figure(result.own).unwrap_or_else(|| "-".into()),
         figure(result.others).unwrap_or_else(|| "-".into()),
-        shown_unit(of_bandwidth).into(),
+        shown_unit(is_bandwidth).into(),
         outcome,
     ]
 }

@@ -41,29 +41,29 @@ impl Topology {
     /// Returns all directed links: of each NIC those to transmit and to receive, then of each cable
     /// those from the first end to the second and back.
     pub fn links(&self) -> Vec<Link> {
-        let of_nics = self.nics.iter().enumerate().flat_map(|(number, nic)| {
+        let nic_links = self.nics.iter().enumerate().flat_map(|(number, nic)| {
             let ends = (Node::Nic(number), Node::Switch(nic.switch));
             [
                 self.link(ends.0, ends.1, nic.latency, nic.transmit),
                 self.link(ends.1, ends.0, nic.latency, nic.receive),
             ]
         });
-        let of_cables = self.cables.iter().flat_map(|cable| {
+        let cable_links = self.cables.iter().flat_map(|cable| {
             let [one, other] = cable.ends.map(Node::Switch);
             [
                 self.link(one, other, cable.latency, cable.directions[0]),
                 self.link(other, one, cable.latency, cable.directions[1]),
             ]
         });
-        of_nics.chain(of_cables).collect()
+        nic_links.chain(cable_links).collect()
     }
 
     fn link(&self, from: Node, to: Node, latency: u64, direction: Direction) -> Link {
-        let of_switch = |node| match node {
+        let switch_fault = |node| match node {
             Node::Nic(_) => None,
             Node::Switch(place) => Some(self.switches[place].fault),
         };
-        let faults: Vec<Fault> = [of_switch(from), of_switch(to)]
+        let faults: Vec<Fault> = [switch_fault(from), switch_fault(to)]
             .into_iter()
             .flatten()
             .chain([direction.fault])

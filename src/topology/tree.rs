@@ -17,7 +17,7 @@ impl fmt::Display for Topology {
                 group = Some(switch.name.group);
                 write!(f, "\ngroup {}", switch.name.group)?;
             }
-            write!(f, "\n  switch {}{}", switch.name, of_switch(switch))?;
+            write!(f, "\n  switch {}{}", switch.name, switch_text(switch))?;
             self.write_nics(f, place)?;
             self.write_cables(f, place)?;
         }
@@ -49,7 +49,7 @@ impl Topology {
             let rate = rate(nic.transmit.rate);
             write!(f, "\n    {name:<6}  {address:#07x}  {rate}, {latency}")?;
             for (what, direction) in [("sends", nic.transmit), ("receives", nic.receive)] {
-                if let Some(fault) = of_direction(&direction) {
+                if let Some(fault) = direction_text(&direction) {
                     write!(f, "; {what}: {fault}")?;
                 }
             }
@@ -78,27 +78,27 @@ impl Topology {
     fn cable_from(&self, cable: &Cable, place: usize) -> (SwitchName, String) {
         let from = usize::from(cable.ends[1] == place);
         let direction = &cable.directions[from];
-        let fault = of_direction(direction).map_or(String::new(), |fault| format!("; {fault}"));
+        let fault = direction_text(direction).map_or(String::new(), |fault| format!("; {fault}"));
         let what = format!("{}, {}{fault}", rate(direction.rate), time(cable.latency));
         (self.switches[cable.ends[1 - from]].name, what)
     }
 }
 
-fn of_switch(switch: &Switch) -> String {
+fn switch_text(switch: &Switch) -> String {
     let latency = match switch.latency {
         0 => String::new(),
         latency => format!("  {}", time(latency)),
     };
-    let fault = of_fault(&switch.fault, None);
+    let fault = fault_text(&switch.fault, None);
     latency + &fault.map_or(String::new(), |fault| format!("; {fault}"))
 }
 
-fn of_direction(direction: &Direction) -> Option<String> {
-    of_fault(&direction.fault, Some(direction.rate))
+fn direction_text(direction: &Direction) -> Option<String> {
+    fault_text(&direction.fault, Some(direction.rate))
 }
 
 /// Returns what a fault does; `None` if it does nothing.
-fn of_fault(fault: &Fault, value: Option<f64>) -> Option<String> {
+fn fault_text(fault: &Fault, value: Option<f64>) -> Option<String> {
     let mut parts = Vec::new();
     if fault.share < 1.0 {
         let left = value.map_or(String::new(), |value| format!(" ({})", rate(value * fault.share)));

@@ -184,10 +184,10 @@ fn main() {
     let mut judgements: BTreeMap<&str, Vec<Judgement>> = BTreeMap::new();
     for seed in first..first + seeds {
         let drawn = [Rng::with_seed(seed).choice(&PLANTS).expect("a fault")];
-        let of_seed = if plants.is_empty() { &drawn[..] } else { &plants };
-        for plant in of_seed {
-            let of_plant = judgements.entry(plant.name).or_default();
-            of_plant.push(plant.survey(seed));
+        let seed_plants = if plants.is_empty() { &drawn[..] } else { &plants };
+        for plant in seed_plants {
+            let plant_judgements = judgements.entry(plant.name).or_default();
+            plant_judgements.push(plant.survey(seed));
         }
     }
     let heads = blind::heads();

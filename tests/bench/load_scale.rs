@@ -126,15 +126,15 @@ fn run(
     let addresses: Vec<Option<FabricAddress>> =
         (0..roster.nics.len() as u32).map(address).collect();
     let began = Instant::now();
-    let of_slots = scenes.iter_mut().map(|scene| parts(scene, false, &addresses));
-    let of_slots = of_slots.collect::<Vec<_>>();
+    let slot_scenes = scenes.iter_mut().map(|scene| parts(scene, false, &addresses));
+    let slot_lists = slot_scenes.collect::<Vec<_>>();
     let slots = LoadSlots {
         block: 1,
         begins_ns: 0,
         slot_ns: scenes[0].slot_ns,
         window_bytes: scenes[0].window_bytes,
     };
-    let blocks = load_blocks(&of_slots, slots, roster);
+    let blocks = load_blocks(&slot_lists, slots, roster);
     costs.sent +=
         blocks.values().map(|block| to_stdvec(block).expect("bytes").len()).sum::<usize>();
     costs.written += began.elapsed();
@@ -165,7 +165,7 @@ fn run(
 
 /// Returns what a process reports about a good fabric.
 fn report(rank: u32, block: &LoadBlock, latencies: &[Histogram], rng: &mut Rng) -> LoadReport {
-    let part_s = Times::of_slot(block.slot_ns).counted() as f64 / 1e9 / PARTS as f64;
+    let part_s = Times::from_slot(block.slot_ns).counted() as f64 / 1e9 / PARTS as f64;
     let mut answer = |task: &LoadTask| match task.part {
         LoadPart::Send { .. } => LoadAnswer::Sent {
             bytes: [(); PARTS].map(|()| (RATE * part_s * (0.99 + 0.02 * rng.f64())) as u64),

@@ -52,13 +52,13 @@ fn run(pairs: &str) {
     let mut conductor =
         Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).expect("locations");
     let (mut rounds, mut answers) = (0, 0);
-    let mut of_model = Duration::ZERO;
+    let mut model_time = Duration::ZERO;
     while !conductor.is_over() {
         for round in conductor.next_rounds(100) {
             rounds += 1;
             let before = Instant::now();
             let results = cluster.measure(&round);
-            of_model += before.elapsed();
+            model_time += before.elapsed();
             answers += results.len();
             for result in results {
                 conductor.add(&result);
@@ -66,7 +66,7 @@ fn run(pairs: &str) {
         }
     }
     let findings = conductor.findings();
-    let wall = begin.elapsed() - of_model;
+    let wall = begin.elapsed() - model_time;
     let named: Vec<String> = findings
         .causes
         .iter()
@@ -76,7 +76,7 @@ fn run(pairs: &str) {
     println!(
         "{pairs:34} {rounds:6} rounds, {answers:9} results, {:6.2} s + {:5.1} s of the model, {} MiB now, {} MiB at most",
         wall.as_secs_f64(),
-        of_model.as_secs_f64(),
+        model_time.as_secs_f64(),
         status_kib("VmRSS") / 1024,
         status_kib("VmHWM") / 1024,
     );

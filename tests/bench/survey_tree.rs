@@ -58,7 +58,7 @@ fn number(text: &str) -> u32 {
 
 /// The members of one process of the system.
 fn simulate(first: u32, end: u32, size: u32, port: u16) {
-    let token = Token::of_environment().expect("a token");
+    let token = Token::from_environment().expect("a token");
     let meeting = Meeting {
         addresses: vec![([127, 0, 0, 1], port).into()],
         token,

@@ -187,9 +187,9 @@ fn servers(fabric: &Fabric, start: u32, more: &[&str]) -> (String, Vec<Server>) 
 #[test]
 fn servers_check_their_nodes_for_others() {
     let fabric = Fabric::new();
-    let of_servers =
+    let server_values =
         ["", "", "CXIDIAG_FAULTS=pcie-width=8", "--allow=10.0.0.0/8", "CXIDIAG_TOKEN=a"];
-    let (port, mut servers) = servers(&fabric, 1, &of_servers);
+    let (port, mut servers) = servers(&fabric, 1, &server_values);
     let output = fabric.run(&format!("check --hosts=127.0.3.[1-6] -p {port} --json"));
     assert_status(&output, 3);
     let document = document(&stdout(&output));

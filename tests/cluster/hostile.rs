@@ -64,18 +64,18 @@ const LIES: [Lie; 8] = [
     ),
 ];
 
-fn change(report: &mut BlockReport, of_result: impl FnOnce(&mut PairResult)) {
-    report.results.first_mut().map(of_result);
+fn change(report: &mut BlockReport, result: impl FnOnce(&mut PairResult)) {
+    report.results.first_mut().map(result);
 }
 
 /// Returns the report of a member that was late for all of its slots.
 fn report(rank: u32, address: FabricAddress, block: &Block) -> BlockReport {
-    let of_initiator = block.tasks.iter().filter(|task| task.part == Part::Initiator);
+    let initiator_tasks = block.tasks.iter().filter(|task| task.part == Part::Initiator);
     let late = |task| PairResult::of(task, Answer::Untested(Untested::Late));
     BlockReport {
         block: block.number,
         rank,
-        results: of_initiator.map(late).collect(),
+        results: initiator_tasks.map(late).collect(),
         addresses: vec![Ok(address)],
         beyond_ns: 0,
         clock_uncertainty_ns: None,

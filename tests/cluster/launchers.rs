@@ -30,8 +30,8 @@ const TASK: [&str; 4] = ["--ignored", "--exact", "launchers::task", "--nocapture
 #[test]
 #[ignore = "the other tests start it"]
 fn task() {
-    let task = LauncherTask::of_environment().expect("valid variables").expect("a launcher");
-    let token = Token::of_environment();
+    let task = LauncherTask::from_environment().expect("valid variables").expect("a launcher");
+    let token = Token::from_environment();
     let point = MeetingPoint::of(&task, None, token.as_ref()).expect("a meeting point");
     if point.is_coordinator(&task) {
         let listener = TcpListener::bind(("0.0.0.0", point.port().unwrap_or(0))).expect("a port");
@@ -178,8 +178,8 @@ impl Found {
     fn assert_untested(&self, unit: &str, reason: &str) {
         self.assert_no_blame();
         let untested = self.document["verdict"]["untested"].as_array().expect("a list");
-        let of_third = untested.iter().find(|part| part["unit"][unit] == 2);
-        let found = of_third.and_then(|part| part["reason"].as_str());
+        let third = untested.iter().find(|part| part["unit"][unit] == 2);
+        let found = third.and_then(|part| part["reason"].as_str());
         assert!(found.is_some_and(|found| found.contains(reason)), "{}", self.text);
         assert_eq!(self.document["exit_status"], 4);
     }

@@ -56,8 +56,8 @@ send-bw    | -D 1 -l 4 -s 128:256 -R -b | duration=1 list=4 flags=0x01 min=128 m
 fn runs(tool: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     RUNS.lines().filter_map(move |line| {
         let mut columns = line.split('|').map(str::trim);
-        let of_tool = columns.next() == Some(tool);
-        of_tool.then(|| (columns.next().expect("options"), columns.next().expect("fields")))
+        let is_tool = columns.next() == Some(tool);
+        is_tool.then(|| (columns.next().expect("options"), columns.next().expect("fields")))
     })
 }
 

@@ -75,7 +75,7 @@ fn serves_all_tools_one_after_another() {
     let address = format!("127.0.0.1:{}", server.port);
     // Clients of SHS 12 wait for the name of the server.
     let name = b"\x0e\0\0\0cxi_write_lat\0";
-    let of_shs_12 = thread::spawn(move || {
+    let shs_12_handle = thread::spawn(move || {
         let mut stream = TcpStream::connect(address).expect("a server");
         let mut received = [0; 18];
         stream.read_exact(&mut received).expect("a name");
@@ -89,7 +89,7 @@ fn serves_all_tools_one_after_another() {
         assert_eq!(document["peer"]["device"], "soft0", "{tool}");
         wait_until_idle(&fabric, &server);
     }
-    of_shs_12.join().expect("an answer");
+    shs_12_handle.join().expect("an answer");
     let mut log = String::new();
     let waits = " is cxi_write_lat, which waits for the server; ";
     while log.matches(": done after ").count() < tools().count() || !log.contains(waits) {

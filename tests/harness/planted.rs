@@ -473,8 +473,8 @@ impl Fault {
     fn judge_links(&self, document: &Value, groups: [u64; 2]) -> Judgement {
         let culprits = document["verdict"]["culprits"].as_array();
         let named = |word: &str| -> Vec<&Value> {
-            let of_word = culprits.into_iter().flatten();
-            of_word.filter(|part| part["word"] == word).map(|part| &part["unit"]).collect()
+            let word_causes = culprits.into_iter().flatten();
+            word_causes.filter(|part| part["word"] == word).map(|part| &part["unit"]).collect()
         };
         let links = json!({ "group_pair": groups });
         let group = |nic: &Value| {
@@ -552,7 +552,7 @@ impl Part {
             "switch" => with(&|nic| {
                 ["group", "switch"]
                     .iter()
-                    .all(|of_location| nic["location"][of_location] == entry[of_location])
+                    .all(|location| nic["location"][location] == entry[location])
             }),
             "path" => vec![number(&entry["initiator"]), number(&entry["target"])],
             _ => Vec::new(),
@@ -570,7 +570,7 @@ impl Part {
 /// Returns the process of a member of a survey that runs in `fabric`.
 pub fn member(fabric: &Fabric, rank: u32) -> Option<Pid> {
     let fabric = fabric.path();
-    let of_fabric = format!("CXIDIAG_FABRIC_DIR={}", fabric.display());
+    let fabric_text = format!("CXIDIAG_FABRIC_DIR={}", fabric.display());
     for entry in fs::read_dir("/proc").expect("proc").flatten() {
         let name = entry.file_name();
         let Some(id) = name.to_str().and_then(|name| name.parse::<i32>().ok()) else {
@@ -583,7 +583,7 @@ pub fn member(fabric: &Fabric, rank: u32) -> Option<Pid> {
             let mark = text.strip_prefix("CXIDIAG_SURVEY_MEMBER=");
             mark.is_some_and(|mark| mark.split(' ').nth(1) == Some(&rank.to_string()))
         };
-        if variables.contains(&of_fabric.as_bytes())
+        if variables.contains(&fabric_text.as_bytes())
             && variables.iter().any(|variable| is_member(&variable))
         {
             return Pid::from_raw(id);

@@ -341,9 +341,9 @@ fn writes_and_reads_through_a_software_nic() {
     assert_eq!(document["summary"], "OK soft0");
     assert_eq!(document["devices"][0]["is_software"], json!(true));
     // All items, in the order of importance.
-    let of_nic = document["devices"][0]["items"].as_array().expect("items");
-    let of_host = document["host"].as_array().expect("items");
-    let codes = of_nic.iter().chain(of_host).map(|item| &item["code"]);
+    let nic_values = document["devices"][0]["items"].as_array().expect("items");
+    let host_values = document["host"].as_array().expect("items");
+    let codes = nic_values.iter().chain(host_values).map(|item| &item["code"]);
     assert!(codes.eq(ITEMS.iter().map(|item| item.code)), "{document:#}");
     let measured = ["loopback-write", "loopback-read", "write-bandwidth", "read-bandwidth"];
     for code in measured.iter().chain(&["service", "fec-corrected", "link-interrupted"]) {

@@ -28,8 +28,8 @@ fn item(document: &Value, code: &str) -> [Value; 6] {
 
 #[test]
 fn finds_degraded_links_bad_and_slow_slots_good() {
-    let of_nic = "between 5f00:00:01.0 and 5f00:00:00.0";
-    let of_root_port = "between 5f00:00:01.0 and 5f00:00:02.0";
+    let nic = "between 5f00:00:01.0 and 5f00:00:00.0";
+    let root_port = "between 5f00:00:01.0 and 5f00:00:02.0";
     let width = "FAIL pcie-width soft0: PCIe width";
     let speed = "FAIL pcie-speed soft0: PCIe speed";
     for (path, line) in [
@@ -40,12 +40,12 @@ fn finds_degraded_links_bad_and_slow_slots_good() {
         ("8@16:8@16", "OK soft0".to_owned()),
         ("16@8:16@8", "OK soft0".to_owned()),
         ("8@16:8@16/16@16", "OK soft0".to_owned()),
-        ("8@16", format!("{width} x8 {of_nic}, expected x16")),
-        ("4@16:8@16", format!("{width} x4 {of_nic}, expected x8")),
-        ("16@2.5:16@8", format!("{speed} 2.5 GT/s {of_nic}, expected 8.0 GT/s")),
-        ("8@16/16@16", format!("{width} x8 {of_root_port}, expected x16")),
-        ("16@8:16@32/16@16", format!("{speed} 8.0 GT/s {of_root_port}, expected 32.0 GT/s")),
-        ("8@8/16@16/16@16", format!("{width} x8 {of_root_port}, expected x16 (and 1 more)")),
+        ("8@16", format!("{width} x8 {nic}, expected x16")),
+        ("4@16:8@16", format!("{width} x4 {nic}, expected x8")),
+        ("16@2.5:16@8", format!("{speed} 2.5 GT/s {nic}, expected 8.0 GT/s")),
+        ("8@16/16@16", format!("{width} x8 {root_port}, expected x16")),
+        ("16@8:16@32/16@16", format!("{speed} 8.0 GT/s {root_port}, expected 32.0 GT/s")),
+        ("8@8/16@16/16@16", format!("{width} x8 {root_port}, expected x16 (and 1 more)")),
     ] {
         let output = check("--quiet", &format!("pcie-path={path}"));
         let status = if line.starts_with("OK") { 0 } else { 3 };

@@ -103,13 +103,13 @@ fn report_has_what_was_sent() {
     let mut alone = other.cxidiag(&counters[1..]);
     alone.env("CXIDIAG_FAULTS", "seed=7,loss=0.1");
     let text = stdout(&finish(alone));
-    let of_tool = |name: &str| -> u64 {
+    let tool_count = |name: &str| -> u64 {
         let row = text.lines().find(|line| line.starts_with(name)).expect(name);
         row.split_whitespace().nth(1).expect("a column").parse().expect("a number")
     };
     assert_eq!(
         delta("hni_tx_ok_opt") - 2 * resent,
-        of_tool("hni_tx_ok_opt") - 2 * of_tool("pct_retry")
+        tool_count("hni_tx_ok_opt") - 2 * tool_count("pct_retry")
     );
     let errors = stderr(&output);
     let line = format!(

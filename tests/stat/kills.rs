@@ -79,8 +79,8 @@ impl Program {
 
 /// Returns the files of rosters of these programs.
 fn rosters(programs: &[Program]) -> Vec<PathBuf> {
-    let of_program = |program: &Program| roster_files(&format!(".{}.", program.job));
-    programs.iter().flat_map(of_program).collect()
+    let program_paths = |program: &Program| roster_files(&format!(".{}.", program.job));
+    programs.iter().flat_map(program_paths).collect()
 }
 
 /// Returns whether a process of this test runs.

@@ -173,7 +173,7 @@ fn sees_the_end_of_the_command_with_blocked_signals() {
 #[test]
 fn command_gets_signals_in_a_pid_namespace_without_its_session() {
     let namespace = ["unshare", "--map-root-user", "--pid", "--fork"];
-    let of_namespace = |place: &Place, arguments: &[&str]| {
+    let namespace_output = |place: &Place, arguments: &[&str]| {
         let mut unshare = Command::new(namespace[0]);
         unshare.args(&namespace[1..]).args(arguments);
         unshare.current_dir(place.path());
@@ -181,14 +181,14 @@ fn command_gets_signals_in_a_pid_namespace_without_its_session() {
         finish(unshare)
     };
     let place = Place::new();
-    if !of_namespace(&place, &["true"]).status.success() {
+    if !namespace_output(&place, &["true"]).status.success() {
         println!("not tested: no PID namespaces");
         return;
     }
     place.write("go", "");
     let script = "trap 'exit 3' TERM; kill -TERM $PPID; while [ -e go ]; do sleep 0.02; done";
     let stat = [CXIDIAG, "stat", "soft0", "--", "sh", "-c", script];
-    let errors = assert_status(&of_namespace(&place, &stat), 3);
+    let errors = assert_status(&namespace_output(&place, &stat), 3);
     assert!(errors.contains("exit status 3"), "{errors}");
 }
 

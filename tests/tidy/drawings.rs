@@ -37,12 +37,12 @@ type Drawings = BTreeMap<&'static str, String>;
 /// Returns the drawings of each file that has any.
 fn drawings() -> BTreeMap<&'static str, Drawings> {
     let mut files: BTreeMap<_, Drawings> = BTreeMap::new();
-    let of_page = files.entry(PAGE).or_default();
-    of_page.insert("packages", packages(PACKAGES));
+    let page_texts = files.entry(PAGE).or_default();
+    page_texts.insert("packages", packages(PACKAGES));
     for house in PACKAGES.iter().flat_map(Package::houses) {
         for file in house.shown_in {
-            let of_file = files.entry(file).or_default();
-            of_file.insert(house.directory, floors(house));
+            let file_texts = files.entry(file).or_default();
+            file_texts.insert(house.directory, floors(house));
         }
     }
     files

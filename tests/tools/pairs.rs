@@ -10,8 +10,8 @@ use serde_json::Value;
 
 /// The names of the bandwidth tools.
 fn bandwidth_tools() -> impl Iterator<Item = &'static str> {
-    let of_bandwidth = TOOLS.iter().filter(|tool| tool.measures_bandwidth());
-    of_bandwidth.map(|tool| tool.name)
+    let bandwidth = TOOLS.iter().filter(|tool| tool.measures_bandwidth());
+    bandwidth.map(|tool| tool.name)
 }
 
 /// Returns the JSON document of a run of both sides.

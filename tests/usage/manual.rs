@@ -255,18 +255,18 @@ fn refers_to_other_pages_with_same_names() {
         let (own, own_section) = name_of(path);
         let (_, others) = text.split_once("\n.SH \"SEE ALSO\"\n").expect("others");
         assert!(others.contains("\\fBcxi\\-softnic\\fR(1)"), "{path}");
-        let of_legacy = own.starts_with("cxi_");
+        let is_legacy = own.starts_with("cxi_");
         for (other, _) in &pages {
             let (name, section) = name_of(other);
             let is_wanted =
-                name == "cxidiag" && section == "1" || name.starts_with("cxi_") == of_legacy;
+                name == "cxidiag" && section == "1" || name.starts_with("cxi_") == is_legacy;
             let is_self = (&name, &section) == (&own, &own_section);
             let is_named = others.contains(&format!("\\fB{name}\\fR({section})"));
             assert_eq!(is_named, is_wanted && !is_self, "{path}: {other}");
         }
         if own_section == "7" || own == "cxidiag" {
             // Commands have no legacy name.
-            for tool in subcommands().iter().filter(|tool| !of_legacy || tool.legacy_name.is_some())
+            for tool in subcommands().iter().filter(|tool| !is_legacy || tool.legacy_name.is_some())
             {
                 let about = tool.usage.about.replace('-', "\\-");
                 let is_listed = text.contains(&format!("\n{about}.\n"));

@@ -84,7 +84,7 @@ impl Error {
     }
 
     /// Returns the error of a failed call of a GPU runtime; `errno` is the closest errno value.
-    pub(crate) const fn of_gpu(call: &'static str, errno: i32, status: GpuStatus) -> Self {
+    pub(crate) const fn from_gpu(call: &'static str, errno: i32, status: GpuStatus) -> Self {
         let origin = Origin::Gpu(status);
         Self { call, errno, origin }
     }
@@ -93,7 +93,7 @@ impl Error {
     pub(crate) const NOT_EXPORTED: Self = Self::new("cxil_map", 0);
 
     /// Returns the error of a mapping that was tried in one way.
-    pub(crate) const fn of_way(self, way: MapWay) -> Self {
+    pub(crate) const fn with_way(self, way: MapWay) -> Self {
         let origin = Origin::Map(way, None);
         Self { origin, ..self }
     }

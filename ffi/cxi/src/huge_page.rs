@@ -56,7 +56,7 @@ impl Pages {
     /// The errors of `mmap`: ENOMEM if the pool has too few pages, EINVAL if `len` is 0 or the
     /// machine has no huge pages of this size.
     pub fn huge(len: usize, page: HugePage) -> Result<Self, Error> {
-        Self::of_size(len, page.bytes() as usize, page.flags())
+        Self::from_size(len, page.bytes() as usize, page.flags())
     }
 }
 

@@ -121,9 +121,9 @@ unsafe impl Send for Source {}
 impl Object {
     fn state(&self) -> Option<ObjectState> {
         match &*locked(&self.source) {
-            Source::Commands { kind, status } => Some(self.of_commands(*kind, *status)),
-            Source::Events { number, status } => Some(of_events(*number, *status)),
-            Source::Portal { number, entry, library } => of_portal(*number, *entry, library),
+            Source::Commands { kind, status } => Some(self.command_state(*kind, *status)),
+            Source::Events { number, status } => Some(event_state(*number, *status)),
+            Source::Portal { number, entry, library } => portal_state(*number, *entry, library),
             Source::Released => None,
         }
     }
@@ -132,10 +132,10 @@ impl Object {
         let Source::Commands { kind, status } = *locked(&self.source) else {
             return None;
         };
-        Some(self.of_commands(kind, status)).filter(ObjectState::is_refusal)
+        Some(self.command_state(kind, status)).filter(ObjectState::is_refusal)
     }
 
-    fn of_commands(&self, kind: QueueKind, status: NonNull<u64>) -> ObjectState {
+    fn command_state(&self, kind: QueueKind, status: NonNull<u64>) -> ObjectState {
         // SAFETY: the caller holds the lock, so the owner has not released the queue; its command
         // memory begins with the status block, which the CPU accesses only through atomics.
         let word = unsafe { AtomicU64::from_ptr(status.as_ptr()) }.load(Ordering::Acquire);
@@ -147,7 +147,7 @@ impl Object {
     }
 }
 
-fn of_events(number: u16, status: NonNull<u64>) -> ObjectState {
+fn event_state(number: u16, status: NonNull<u64>) -> ObjectState {
     // The flag and the timestamps beside it are not compared: a flag that is set stays set.
     let mut bytes = [0; 64];
     for (index, place) in bytes.chunks_exact_mut(8).enumerate() {
@@ -163,7 +163,7 @@ fn of_events(number: u16, status: NonNull<u64>) -> ObjectState {
 }
 
 /// Returns `None` if the library lacks the call, or the driver refuses it.
-fn of_portal(number: u16, entry: NonNull<cxil_pte>, library: &Library) -> Option<ObjectState> {
+fn portal_state(number: u16, entry: NonNull<cxil_pte>, library: &Library) -> Option<ObjectState> {
     let mut status = cxi_pte_status {
         drop_count: 0,
         state: 0,

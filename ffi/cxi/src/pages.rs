@@ -33,11 +33,11 @@ impl Pages {
     ///
     /// The errors of `mmap`: EINVAL if `len` is 0, ENOMEM.
     pub fn anonymous(len: usize) -> Result<Self, Error> {
-        Self::of_size(len, page_size(), 0)
+        Self::from_size(len, page_size(), 0)
     }
 
     /// Allocates `len` bytes in whole pages of `page` bytes. `flags` are `MAP_*` of `mmap`.
-    pub(crate) fn of_size(len: usize, page: usize, flags: i32) -> Result<Self, Error> {
+    pub(crate) fn from_size(len: usize, page: usize, flags: i32) -> Result<Self, Error> {
         const CALL: &str = "mmap";
         let len = len.checked_next_multiple_of(page).ok_or(Error::new(CALL, libc::ENOMEM))?;
         // SAFETY: the kernel chooses the address, so the new mapping replaces no other.

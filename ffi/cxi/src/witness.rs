@@ -26,12 +26,12 @@ impl Witness {
     ///
     /// A socket or a process that the system refuses.
     pub fn start() -> io::Result<Self> {
-        let (stream, of_child) = UnixStream::pair()?;
+        let (stream, child_stream) = UnixStream::pair()?;
         // SAFETY: the child calls only async-signal-safe functions, and never returns from
         // `attend`.
         match unsafe { libc::fork() } {
             -1 => Err(io::Error::last_os_error()),
-            0 => attend(of_child.as_raw_fd()),
+            0 => attend(child_stream.as_raw_fd()),
             child => Ok(Self { child, stream }),
         }
     }

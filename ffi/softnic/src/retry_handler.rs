@@ -68,14 +68,14 @@ pub fn files(counters: &NicCounters, health: &Health) -> Entries {
     let requests = counters.value("pct_req_ordered").saturating_add(unordered);
     let timeouts = counters.value("pct_spt_timeouts");
     // The engine does not count them by order: they are divided like the requests.
-    let of_unordered = (timeouts as f64 * unordered as f64 / requests.max(1) as f64) as u64;
+    let unordered_count = (timeouts as f64 * unordered as f64 / requests.max(1) as f64) as u64;
     let refused = (requests as f64 * health.full) as u64;
     let value = |name: &str| match name {
         "nack_no_target_trs" | "nack_no_target_conn" => refused,
         "nacks" => refused.saturating_mul(2),
         "spt_timeouts" => timeouts,
-        "spt_timeouts_o" => timeouts.saturating_sub(of_unordered),
-        "spt_timeouts_u" => of_unordered,
+        "spt_timeouts_o" => timeouts.saturating_sub(unordered_count),
+        "spt_timeouts_u" => unordered_count,
         _ => 0,
     };
     let counts = COUNTERS.map(|name| (name.into(), file(&value(name).to_string())));

@@ -171,7 +171,7 @@ impl LauncherTask {
     /// # Errors
     ///
     /// Variables that are incomplete or contradict each other.
-    pub fn of_environment() -> Result<Option<Self>, Failure> {
+    pub fn from_environment() -> Result<Option<Self>, Failure> {
         Self::find(|name| env::var_os(name).map(|text| text.to_string_lossy().into_owned()))
             .map_err(Failure::usage)
     }
@@ -336,15 +336,15 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
                 counts.len() == nodes.len() && tasks == u64::from(size)
             });
             let counts = counts.unwrap_or_else(|| vec![1; nodes.len()]);
-            let of_node = |(node, count)| iter::repeat_n(node, count as usize);
-            return Some(nodes.into_iter().zip(counts).flat_map(of_node).collect());
+            let node_number = |(node, count)| iter::repeat_n(node, count as usize);
+            return Some(nodes.into_iter().zip(counts).flat_map(node_number).collect());
         }
         let apinfo = self.get("PALS_APINFO");
         apinfo
             .and_then(|path| apinfo::hosts(&path))
             .or_else(|| {
                 let text = user_file::text(self.get("PBS_NODEFILE")?.as_ref()).ok()?;
-                host_list::of_lines(&text).ok()
+                host_list::line_texts(&text).ok()
             })
             .or_else(|| listed("SLURM_JOB_NODELIST"))
     }

@@ -18,13 +18,13 @@ const PERCENTILES: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
 
 /// Returns the mean rate of each NIC that sent, over its slots.
 fn means_of_nics(slots: &[SlotRates]) -> Vec<f64> {
-    let mut of_nics: BTreeMap<NicId, (f64, u32)> = BTreeMap::new();
+    let mut nic_pairs: BTreeMap<NicId, (f64, u32)> = BTreeMap::new();
     for sent in slots.iter().flat_map(|slot| &slot.sent) {
-        let (sum, count) = of_nics.entry(sent.source).or_default();
+        let (sum, count) = nic_pairs.entry(sent.source).or_default();
         *sum += sent.rate;
         *count += 1;
     }
-    let means = of_nics.into_values();
+    let means = nic_pairs.into_values();
     means.map(|(sum, count)| sum / f64::from(count)).collect()
 }
 
@@ -59,7 +59,7 @@ pub fn figures(
     let mean_of_nic = mean(&nics);
     let quiet = yardstick.quiet.filter(|quiet| *quiet > 0.0);
     let shape = yardstick.shape.zip(quiet);
-    let theory = shape.and_then(|(shape, quiet)| shape.scaled_to(quiet).of_nic(pattern));
+    let theory = shape.and_then(|(shape, quiet)| shape.scaled_to(quiet).nic_value(pattern));
     let share_of_theory = mean_of_nic.zip(theory).map(|(mean, theory)| mean / theory);
     let ratio_to_quiet = mean_of_nic.zip(quiet).map(|(mean, quiet)| mean / quiet);
     let sets = sets::figures(roster, pattern, slots, theory);
@@ -67,11 +67,11 @@ pub fn figures(
         Pattern::Incast(_) => stars::figures(slots, quiet),
         _ => Vec::new(),
     };
-    let of_share =
+    let share_grade =
         share_of_theory.filter(|_| is_judged_by_share(pattern)).map(|share| SHARE.grade(share));
-    let of_sets = sets.iter().map(|set| set.grade);
-    let of_stars = stars.iter().map(|star| star.grade);
-    let grade = worst(of_share.into_iter().chain(of_sets).chain(of_stars));
+    let set_grades = sets.iter().map(|set| set.grade);
+    let star_grades = stars.iter().map(|star| star.grade);
+    let grade = worst(share_grade.into_iter().chain(set_grades).chain(star_grades));
     BandwidthFigures {
         pattern: pattern_name(pattern),
         slots: slots.len() as u32,

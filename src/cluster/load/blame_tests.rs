@@ -157,11 +157,11 @@ fn part_that_retests_clear_explains_nothing() {
         let judgements = findings.judgements.into_iter();
         judgements.map(|judgement| (judgement.unit, judgement.figure)).collect()
     };
-    let of_nic = (LoadUnit::Nic(nic), LoadFigure::Bandwidth);
-    assert_eq!(found(tally.findings()), [of_nic]);
-    let after = found(tally.findings_after(|judgement| judgement.unit == of_nic.0));
-    let of_star = (LoadUnit::System, LoadFigure::SmallestShare);
-    assert!(after.contains(&of_nic) && after.contains(&of_star), "{after:?}");
+    let nic_judgement = (LoadUnit::Nic(nic), LoadFigure::Bandwidth);
+    assert_eq!(found(tally.findings()), [nic_judgement]);
+    let after = found(tally.findings_after(|judgement| judgement.unit == nic_judgement.0));
+    let star = (LoadUnit::System, LoadFigure::SmallestShare);
+    assert!(after.contains(&nic_judgement) && after.contains(&star), "{after:?}");
 }
 
 #[test]

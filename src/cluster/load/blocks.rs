@@ -33,8 +33,8 @@ pub fn load_blocks(
     roster: &Roster,
 ) -> BTreeMap<u32, LoadBlock> {
     let mut blocks: BTreeMap<u32, LoadBlock> = BTreeMap::new();
-    for (slot, of_slot) in (0..).zip(parts) {
-        for (nic, part) in of_slot {
+    for (slot, slot_parts) in (0..).zip(parts) {
+        for (nic, part) in slot_parts {
             let block = blocks.entry(roster.node_of(*nic).rank);
             let block = block.or_insert_with(|| LoadBlock {
                 number: slots.block,
@@ -136,8 +136,8 @@ mod tests {
         is_two_sided: bool,
         addresses: &[Option<FabricAddress>],
     ) -> BTreeMap<u32, LoadBlock> {
-        let of_scene = |scene: &Scene| parts(&mut scene.clone(), is_two_sided, addresses);
-        let parts: Vec<SlotParts> = scenes.iter().map(of_scene).collect();
+        let scene_parts = |scene: &Scene| parts(&mut scene.clone(), is_two_sided, addresses);
+        let parts: Vec<SlotParts> = scenes.iter().map(scene_parts).collect();
         let slots = LoadSlots { block: 3, begins_ns: 1000, slot_ns: 100, window_bytes: 7 };
         let cluster = Cluster::new([0, 0, addresses.len() as u16, 1], &[], 0);
         load_blocks(&parts, slots, &cluster.roster)
@@ -154,12 +154,12 @@ mod tests {
             LoadPart::Answer { test, peer } => format!("answer {} {}", test.0, peer.nic),
             LoadPart::Watch => "watch".into(),
         };
-        let of_block = |(rank, block): (&u32, &LoadBlock)| {
+        let block_pairs = |(rank, block): (&u32, &LoadBlock)| {
             let tasks = block.tasks.iter();
-            let of_task = |task: &LoadTask| (*rank, task.slot, describe(&task.part));
-            tasks.map(of_task).collect::<Vec<_>>()
+            let task_key = |task: &LoadTask| (*rank, task.slot, describe(&task.part));
+            tasks.map(task_key).collect::<Vec<_>>()
         };
-        blocks.iter().flat_map(of_block).collect()
+        blocks.iter().flat_map(block_pairs).collect()
     }
 
     #[test]

@@ -103,7 +103,7 @@ pub fn ratios(
 ) -> BTreeMap<Cell, f64> {
     // Half of the cells that are good if this part is slow.
     let usual = (1.0 + most_slow) / 2.0;
-    let mut of_cells: BTreeMap<Cell, Vec<f64>> = BTreeMap::new();
+    let mut cell_lists: BTreeMap<Cell, Vec<f64>> = BTreeMap::new();
     for slots in patterns {
         let observed = observe(slots, &cell_of, left_out);
         let numbers: BTreeSet<u32> = observed.iter().map(|(flows, ..)| *flows).collect();
@@ -113,21 +113,21 @@ pub fn ratios(
             .collect();
         for (flows, rate, cell) in observed {
             if let Some(fast) = fast_of.get(&flows) {
-                of_cells.entry(cell).or_default().push(rate / fast);
+                cell_lists.entry(cell).or_default().push(rate / fast);
             }
         }
     }
     let best = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
-    let good = of_cells.values().filter(|cell| best(cell) >= SET.good);
-    let of_good: Vec<f64> = good.flatten().copied().collect();
-    let slow_of_good = of_good.iter().filter(|ratio| **ratio < SET.good).count();
-    let chance = (slow_of_good as f64 + 0.5) / (of_good.len() as f64 + 1.0);
-    let count = of_cells.len() as f64;
+    let good = cell_lists.values().filter(|cell| best(cell) >= SET.good);
+    let good_values: Vec<f64> = good.flatten().copied().collect();
+    let slow_of_good = good_values.iter().filter(|ratio| **ratio < SET.good).count();
+    let chance = (slow_of_good as f64 + 0.5) / (good_values.len() as f64 + 1.0);
+    let count = cell_lists.len() as f64;
     let is_known = |values: &[f64]| {
         let by_chance = count * chance.powi(values.len() as i32);
         best(values) >= SET.good || values.len() >= LEAST_SLOTS && by_chance < FALSE_ALARM
     };
-    let known = of_cells.into_iter().filter(|(_, cell)| is_known(cell));
+    let known = cell_lists.into_iter().filter(|(_, cell)| is_known(cell));
     known.map(|(cell, values)| (cell, best(&values))).collect()
 }
 
@@ -193,8 +193,9 @@ pub fn explain(cells: &BTreeMap<Cell, f64>) -> Vec<CellCause> {
     let mut causes = Vec::new();
     let mut remaining: BTreeSet<Cell> = BTreeSet::new();
     for group in groups {
-        let of_group = cells.iter().filter(|(cell, _)| cell.group == group);
-        let mut open: BTreeMap<Cell, f64> = of_group.map(|(cell, group)| (*cell, *group)).collect();
+        let group_pairs = cells.iter().filter(|(cell, _)| cell.group == group);
+        let mut open: BTreeMap<Cell, f64> =
+            group_pairs.map(|(cell, group)| (*cell, *group)).collect();
         while let Some((part, role)) = slow_part(&open, &slow) {
             let ratio = median_of(&open, |cell| is_of(cell, part, role) && slow.contains(&cell));
             causes.push(CellCause::Part { group, part, role, ratio });
@@ -258,9 +259,9 @@ fn slow_part(cells: &BTreeMap<Cell, f64>, slow: &BTreeSet<Cell>) -> Option<(u16,
             // Both roles only if each of them is slow.
             let is_whole = role.is_some()
                 || Role::BOTH.into_iter().all(|role| {
-                    let of_role = || own().filter(|cell| cell.end(role) == part);
-                    let slow_ones = of_role().filter(|cell| slow.contains(cell)).count();
-                    slow_ones as f64 >= MOST * of_role().count() as f64
+                    let role_cells = || own().filter(|cell| cell.end(role) == part);
+                    let slow_ones = role_cells().filter(|cell| slow.contains(cell)).count();
+                    slow_ones as f64 >= MOST * role_cells().count() as f64
                 });
             let is_more = found.is_none_or(|(most, ..)| own_slow.len() > most);
             if explains && is_whole && is_more {

@@ -69,13 +69,13 @@ impl LoadConductor {
         let aggressors_percent = 100_usize.saturating_sub(setup.victims_percent.into()).max(1);
         let nics = PassNics {
             nics: part(&all, most, &mut dice(setup.seed, 0)),
-            of_victims: part(&all, most * 100 / aggressors_percent, &mut dice(setup.seed, 0)),
+            victim_nics: part(&all, most * 100 / aggressors_percent, &mut dice(setup.seed, 0)),
         };
         let course = course(
             &setup.wanted,
             CourseFacts {
                 nics: &nics.nics,
-                nics_of_victims: &nics.of_victims,
+                nics_of_victims: &nics.victim_nics,
                 rules,
                 seed: setup.seed,
                 has_other_class: setup.other_class.is_some(),
@@ -183,7 +183,7 @@ impl LoadConductor {
         let first = &self.passes[0].nics;
         let nics = PassNics {
             nics: reordered(&first.nics, &mut rng),
-            of_victims: reordered(&first.of_victims, &mut rng),
+            victim_nics: reordered(&first.victim_nics, &mut rng),
         };
         let facts = self.setup.tally_facts(self.is_partial, seed);
         let pass = Pass::new(steps, nics, Tally::new(&self.roster, facts), seed);

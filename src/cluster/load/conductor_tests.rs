@@ -100,14 +100,14 @@ fn vector_28_loads_64_of_10_000_hardware_nics() {
     assert!(findings.settings.is_partial);
     assert_eq!(findings.settings.most_aggressors, 64);
 
-    let of_cap = |cap| {
+    let cap_result = |cap| {
         let setup = LoadSetup { cap, ..hardware.clone() };
         let preview = conductor(&d4(), setup).preview();
         (preview.most_aggressors, preview.is_partial)
     };
-    assert_eq!(of_cap(Cap::Default), (4, true));
-    assert_eq!(of_cap(Cap::Most(8)), (8, true));
-    assert_eq!(of_cap(Cap::All), (16, false));
+    assert_eq!(cap_result(Cap::Default), (4, true));
+    assert_eq!(cap_result(Cap::Most(8)), (8, true));
+    assert_eq!(cap_result(Cap::All), (16, false));
 }
 
 #[test]
@@ -145,8 +145,8 @@ fn target_that_pauses_its_switch_gets_no_more_load() {
     let pausing = NicId(6);
     let paused = |_: u32, scene: &Scene| {
         let mut results = results(scene, 0, |_| 1e9);
-        let of_pausing = results.iter_mut().filter(|result| result.nic == pausing);
-        of_pausing.for_each(|result| result.counters.push((Watched::RxPaused, scene.slot_ns)));
+        let pausing_results = results.iter_mut().filter(|result| result.nic == pausing);
+        pausing_results.for_each(|result| result.counters.push((Watched::RxPaused, scene.slot_ns)));
         results
     };
     let scenes = run(&mut load, paused);
@@ -174,8 +174,9 @@ fn load_goes_on_without_one_lost_node_and_ends_with_the_second() {
         let mut results = results(scene, 0, |_| 1e9);
         results.retain(|result| result.nic != lost[0]);
         for flow in scene.flows.iter().filter(|flow| flow.peers.contains(&lost[0])) {
-            let of_source = results.iter_mut().filter(|result| result.nic == flow.source);
-            of_source.for_each(|result| result.answer = LoadAnswer::Failed("RC_TIMEOUT".into()));
+            let source_results = results.iter_mut().filter(|result| result.nic == flow.source);
+            source_results
+                .for_each(|result| result.answer = LoadAnswer::Failed("RC_TIMEOUT".into()));
         }
         results
     };
@@ -223,7 +224,7 @@ fn slow_links(slow_in: &[u32]) -> impl Fn(u32, &Scene) -> Vec<LoadResult> {
     }
 }
 
-fn of_links(findings: &LoadFindings) -> Option<Certainty> {
+fn link_certainty(findings: &LoadFindings) -> Option<Certainty> {
     let links = |unit| matches!(unit, LoadUnit::GroupLinks { from: 0, to: 2, .. });
     let mut judgements = findings.judgements.iter();
     let found = judgements
@@ -242,7 +243,7 @@ fn retests_decide_how_sure_a_bad_part_is() {
     ] {
         let mut load = conductor(&d4(), setup("bisect:switch,bisect:system,all2all"));
         let scenes = run(&mut load, slow_links(slow_in));
-        assert_eq!(of_links(&load.findings()), Some(expected), "{slow_in:?}");
+        assert_eq!(link_certainty(&load.findings()), Some(expected), "{slow_in:?}");
         let findings = load.findings();
         let named = &findings.judgements[0].pattern;
         let mut patterns = findings.bandwidths.iter();
@@ -255,19 +256,19 @@ fn retests_decide_how_sure_a_bad_part_is() {
         });
         assert_eq!(passes.count(), 3);
         let count = |scenes: &[Scene], pattern| {
-            let of_pattern = |scene: &&Scene| scene.purpose == Purpose::Bandwidth(pattern);
-            scenes.iter().filter(of_pattern).count()
+            let is_of_pattern = |scene: &&Scene| scene.purpose == Purpose::Bandwidth(pattern);
+            scenes.iter().filter(is_of_pattern).count()
         };
-        let of_switches = Pattern::Bisect { of: Set::Switch, both_ways: true };
-        assert_eq!(count(&scenes, of_switches), 3 * 8, "blame compares bisections");
+        let switch_pattern = Pattern::Bisect { of: Set::Switch, both_ways: true };
+        assert_eq!(count(&scenes, switch_pattern), 3 * 8, "blame compares bisections");
         assert_eq!(count(&scenes, Pattern::AllToAll), 16, "others have no retest");
-        let of_system: Vec<&Scene> = scenes
+        let system_scenes: Vec<&Scene> = scenes
             .iter()
             .filter(|scene| scene.purpose == Purpose::Bandwidth(SYSTEM) && scene.repetition == 0)
             .collect();
-        assert_eq!(of_system.len(), 3);
-        assert_ne!(of_system[0].flows, of_system[1].flows);
-        assert_ne!(of_system[1].flows, of_system[2].flows);
+        assert_eq!(system_scenes.len(), 3);
+        assert_ne!(system_scenes[0].flows, system_scenes[1].flows);
+        assert_ne!(system_scenes[1].flows, system_scenes[2].flows);
     }
 }
 
@@ -287,11 +288,11 @@ fn part_that_retests_clear_does_not_explain_unequal_shares() {
     });
     let findings = load.findings();
     let found = |figure| findings.judgements.iter().find(|judgement| judgement.figure == figure);
-    let of_nic = found(LoadFigure::Bandwidth).expect("a slow NIC");
+    let nic_judgement = found(LoadFigure::Bandwidth).expect("a slow NIC");
     let expected = (LoadUnit::Nic(NicId(5)), Some(Certainty::Transient));
-    assert_eq!((of_nic.unit, of_nic.certainty), expected);
-    let of_shares = found(LoadFigure::SmallestShare).expect("unequal shares");
-    assert_eq!(of_shares.certainty, Some(Certainty::Suspect));
+    assert_eq!((nic_judgement.unit, nic_judgement.certainty), expected);
+    let share_judgement = found(LoadFigure::SmallestShare).expect("unequal shares");
+    assert_eq!(share_judgement.certainty, Some(Certainty::Suspect));
 }
 
 /// The halves of twelve groups have 72 directions.
@@ -307,8 +308,8 @@ fn findings_have_the_slowest_good_sets_only() {
         .sets
         .iter();
     let good = sets.filter(|set| set.grade == Grade::Good);
-    let of_links = good.filter(|set| matches!(set.unit, LoadUnit::GroupLinks { .. }));
-    assert_eq!(of_links.count(), 32);
+    let link_sets = good.filter(|set| matches!(set.unit, LoadUnit::GroupLinks { .. }));
+    assert_eq!(link_sets.count(), 32);
 }
 
 #[test]
@@ -332,7 +333,7 @@ fn retests_that_say_nothing_leave_a_suspect() {
         }
         results
     });
-    assert_eq!(of_links(&load.findings()), Some(Certainty::Suspect));
+    assert_eq!(link_certainty(&load.findings()), Some(Certainty::Suspect));
     // The time is up in the second retest.
     for (slow_in, expected) in [(&[1, 2, 3][..], Certainty::Suspect), (&[1], Certainty::Transient)]
     {
@@ -354,7 +355,7 @@ fn retests_that_say_nothing_leave_a_suspect() {
         load.stop("another reason");
         assert!(load.next_scenes().is_empty());
         let findings = load.findings();
-        assert_eq!(of_links(&findings), Some(expected));
+        assert_eq!(link_certainty(&findings), Some(expected));
         assert_eq!(findings.aborted.as_deref(), Some("the time was up"));
     }
 }
@@ -386,9 +387,9 @@ fn retest_without_the_results_of_its_last_block_says_nothing() {
         }
     };
     let (findings, all) = blocks(None);
-    assert_eq!(of_links(&findings), Some(Certainty::Transient));
+    assert_eq!(link_certainty(&findings), Some(Certainty::Transient));
     let (findings, _) = blocks(Some(all));
-    assert_eq!(of_links(&findings), Some(Certainty::Suspect));
+    assert_eq!(link_certainty(&findings), Some(Certainty::Suspect));
 }
 
 #[test]
@@ -410,8 +411,8 @@ fn nic_that_cannot_send_ends_the_load_with_partial_results() {
     run(&mut load, |_, scene| {
         let mut results = results(scene, 0, |_| 1e9);
         if scene.purpose == Purpose::Bandwidth(SYSTEM) {
-            let of_first = results.iter_mut().filter(|result| result.nic == NicId(0));
-            for result in of_first {
+            let first_results = results.iter_mut().filter(|result| result.nic == NicId(0));
+            for result in first_results {
                 result.answer = LoadAnswer::Sent { bytes: [0; PARTS], unreached: vec![0] };
             }
         }

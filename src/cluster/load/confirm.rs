@@ -120,15 +120,17 @@ fn was_judged(judgement: &LoadJudgement, retest: &LoadFindings) -> bool {
     let is_judged = |grade| grade != Grade::Unjudged;
     let pattern = &judgement.pattern;
     let mut bandwidths = retest.bandwidths.iter();
-    let of_pattern =
+    let pattern_bandwidth =
         bandwidths.find(|bandwidth| bandwidth.pattern == *pattern && is_judged(bandwidth.grade));
     match judgement.figure {
-        LoadFigure::Bandwidth => of_pattern.is_some_and(|bandwidth| is_good(judgement, bandwidth)),
+        LoadFigure::Bandwidth => {
+            pattern_bandwidth.is_some_and(|bandwidth| is_good(judgement, bandwidth))
+        }
         LoadFigure::ShareOfTheory | LoadFigure::Fairness | LoadFigure::SmallestShare => {
-            of_pattern.is_some()
+            pattern_bandwidth.is_some()
         }
         // Other targets may be good.
-        LoadFigure::IncastSum => of_pattern.is_some_and(|bandwidth| {
+        LoadFigure::IncastSum => pattern_bandwidth.is_some_and(|bandwidth| {
             let mut stars = bandwidth.stars.iter();
             judgement.unit == LoadUnit::System
                 || stars.any(|star| LoadUnit::Nic(star.target) == judgement.unit)
@@ -208,7 +210,7 @@ mod tests {
 
     /// Returns a retest that names nobody, with these grades of links.
     fn retest(sets: &[(LoadUnit, Grade)]) -> LoadFindings {
-        let of_set = |(unit, grade): &(LoadUnit, Grade)| SetFigures {
+        let set = |(unit, grade): &(LoadUnit, Grade)| SetFigures {
             unit: *unit,
             flows: 8,
             per_flow: 1e9,
@@ -230,7 +232,7 @@ mod tests {
                 theory: None,
                 share_of_theory: None,
                 ratio_to_quiet: None,
-                sets: sets.iter().map(of_set).collect(),
+                sets: sets.iter().map(set).collect(),
                 stars: Vec::new(),
                 grade: Grade::Good,
             }],

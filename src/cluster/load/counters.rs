@@ -74,14 +74,14 @@ impl CounterSums {
             let nic = result.nic;
             let is_aggressor = sources.contains(&nic) || targets.contains(&nic);
             let is_victim = !is_aggressor && victims.contains(&nic);
-            let of_role = if is_victim { &mut sums.victims } else { &mut sums.aggressors };
-            let mut of_nic: BTreeMap<Watched, u64> = BTreeMap::new();
+            let role_counts = if is_victim { &mut sums.victims } else { &mut sums.aggressors };
+            let mut nic_counts: BTreeMap<Watched, u64> = BTreeMap::new();
             for (watched, change) in &result.counters {
-                for sums in [&mut of_nic, &mut *of_role] {
+                for sums in [&mut nic_counts, &mut *role_counts] {
                     grow(sums.entry(*watched).or_default(), *change);
                 }
             }
-            let change = |watched: Watched| of_nic.get(&watched).copied().unwrap_or(0);
+            let change = |watched: Watched| nic_counts.get(&watched).copied().unwrap_or(0);
             if is_victim && !scene.is_quiet() && !at_target {
                 let paused = sums.paused_victims.entry(nic).or_default();
                 paused.add(change(Watched::TxPaused), scene.slot_ns);
@@ -124,8 +124,8 @@ impl CounterSums {
     fn lost_answers(&self, roster: &Roster) -> Vec<LoadJudgement> {
         let lost = |sums: &PatternSums| {
             let count = |sums: &BTreeMap<Watched, u64>| sums.get(&Watched::Timeouts).copied();
-            let of_victims = count(&sums.victims).unwrap_or(0);
-            count(&sums.aggressors).unwrap_or(0).saturating_add(of_victims)
+            let victim_count = count(&sums.victims).unwrap_or(0);
+            count(&sums.aggressors).unwrap_or(0).saturating_add(victim_count)
         };
         let patterns = self.patterns.iter();
         let Some((pattern, _)) = patterns.max_by_key(|(_, sums)| lost(sums)) else {
@@ -150,20 +150,20 @@ impl CounterSums {
             return vec![judgement(LoadUnit::System, &self.timeouts)];
         }
         let nics = self.timeouts.iter();
-        let of_nic = |(nic, sum): (&NicId, &u64)| {
+        let nic_judgement = |(nic, sum): (&NicId, &u64)| {
             judgement(LoadUnit::Nic(*nic), &BTreeMap::from([(*nic, *sum)]))
         };
-        nics.map(of_nic).collect()
+        nics.map(nic_judgement).collect()
     }
 
     fn paused_victims(&self, roster: &Roster) -> Option<LoadJudgement> {
-        let of_pattern = |(pattern, sums): (&String, &PatternSums)| {
+        let pattern_sums = |(pattern, sums): (&String, &PatternSums)| {
             let parts = sums.paused_victims.iter().map(|(nic, time)| (*nic, time.part()));
             let paused: Vec<(NicId, f64)> = parts.filter(|part| part.1 > MOST_PAUSED).collect();
             let most = paused.iter().map(|paused| paused.1).fold(0.0, f64::max);
             (most > 0.0).then(|| (pattern.clone(), paused, most))
         };
-        let patterns = self.patterns.iter().filter_map(of_pattern);
+        let patterns = self.patterns.iter().filter_map(pattern_sums);
         let (pattern, paused, value) = patterns.max_by(|one, other| one.2.total_cmp(&other.2))?;
         let count = paused.len();
         let names = names(roster, paused.into_iter().map(|paused| paused.0));
@@ -182,10 +182,10 @@ impl CounterSums {
     }
 
     fn slow_targets(&self) -> Vec<LoadJudgement> {
-        let mut of_nics: BTreeMap<NicId, (f64, &str)> = BTreeMap::new();
+        let mut nic_pairs: BTreeMap<NicId, (f64, &str)> = BTreeMap::new();
         for (pattern, sums) in &self.patterns {
             for (nic, time) in &sums.pausing_targets {
-                let known = of_nics.entry(*nic).or_insert((0.0, pattern));
+                let known = nic_pairs.entry(*nic).or_insert((0.0, pattern));
                 if time.part() > known.0 {
                     *known = (time.part(), pattern);
                 }
@@ -201,8 +201,8 @@ impl CounterSums {
             limit: MOST_PAUSED,
             evidence: vec![evidence],
         };
-        let targets = of_nics.len();
-        let mut slow = of_nics;
+        let targets = nic_pairs.len();
+        let mut slow = nic_pairs;
         slow.retain(|_, (part, _)| *part > MOST_PAUSED);
         let count = slow.len();
         let worst = slow.values().max_by(|one, other| one.0.total_cmp(&other.0));

@@ -245,12 +245,12 @@ impl LoadCourse {
 /// Returns the aggressors of the repetition that has the fewest of them; `None` if a repetition has
 /// no roles.
 fn aggressors(spread: Spread, facts: CourseFacts) -> Option<Vec<PlacedNic>> {
-    let of_repetition = |number| {
+    let repetition_nics = |number| {
         let mut rng = roles_dice(facts.seed, number, spread);
         let roles = deal(facts.nics_of_victims, spread, facts.rules, &mut rng)?;
         Some(roles.aggressors)
     };
-    let all: Option<Vec<_>> = (0..REPETITIONS).map(of_repetition).collect();
+    let all: Option<Vec<_>> = (0..REPETITIONS).map(repetition_nics).collect();
     all?.into_iter().min_by_key(Vec::len)
 }
 

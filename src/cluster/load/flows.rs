@@ -109,11 +109,11 @@ fn halves_of_system(nics: &[PlacedNic], division: u32, rng: &mut Rng) -> Vec<Sou
     }
     let half = all.len() / 2;
     let (low, high) = all.split_at(half);
-    let of_group = |(j, group): (usize, &Vec<PlacedNic>)| -> Vec<SourceAndTarget> {
+    let group_pairs = |(j, group): (usize, &Vec<PlacedNic>)| -> Vec<SourceAndTarget> {
         let partner = |(q, nic): (usize, &PlacedNic)| Some((*nic, *high[(j + q) % half].get(q)?));
         group.iter().enumerate().filter_map(partner).collect()
     };
-    mended(low.iter().enumerate().flat_map(of_group).collect())
+    mended(low.iter().enumerate().flat_map(group_pairs).collect())
 }
 
 /// Rotates the NICs of each set if the sets have different sizes.
@@ -165,10 +165,10 @@ fn all_to_all(nics: &[PlacedNic], slot: u32, seed: u64) -> Vec<Flow> {
     let slots = shifts.len().div_ceil(PEERS);
     let (turn, part) = (slot as usize / slots, slot as usize % slots);
     dice(seed, turn as u32).shuffle(&mut shifts);
-    let of_slot = shifts.iter().cycle().skip(part * PEERS);
-    let of_slot: Vec<usize> = of_slot.take(PEERS.min(shifts.len())).copied().collect();
+    let slot_counts = shifts.iter().cycle().skip(part * PEERS);
+    let slot_counts: Vec<usize> = slot_counts.take(PEERS.min(shifts.len())).copied().collect();
     let flow = |(index, source): (usize, &PlacedNic)| {
-        let peers = of_slot.iter().map(|by| &nics[(index + by) % nics.len()]);
+        let peers = slot_counts.iter().map(|by| &nics[(index + by) % nics.len()]);
         let peers = peers.filter(|target| are_apart(source, target));
         Flow { source: source.nic, peers: peers.map(|target| target.nic).collect() }
     };

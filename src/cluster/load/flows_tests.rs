@@ -41,8 +41,8 @@ fn halves_of_system_are_those_of_vector_9() {
 fn halves_of_system_cross_each_pair_of_groups() {
     let nics = all_placed(&d4());
     for (both_ways, slots) in [(false, 16), (true, 8)] {
-        let of_slot = |slot| flows(bisect(Set::System, both_ways), &nics, slot, 5);
-        let all: Vec<Flow> = (0..slots).flat_map(of_slot).collect();
+        let slot_flows = |slot| flows(bisect(Set::System, both_ways), &nics, slot, 5);
+        let all: Vec<Flow> = (0..slots).flat_map(slot_flows).collect();
         let pairs = numbers(&all);
         let pairs: BTreeSet<_> = pairs.iter().map(|(from, to)| (from / 4, to / 4)).collect();
         assert_eq!(pairs.len(), 12, "{both_ways}");

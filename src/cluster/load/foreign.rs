@@ -22,10 +22,10 @@ pub fn foreign_traffic(results: &[LoadResult], seconds: f64) -> Option<String> {
     let mut octets: BTreeMap<NicId, u64> = BTreeMap::new();
     let (mut marked, mut unmarked) = (0_u64, 0_u64);
     for result in results {
-        let of_nic = octets.entry(result.nic).or_default();
+        let nic_count = octets.entry(result.nic).or_default();
         for (watched, change) in &result.counters {
             let sum = match watched {
-                Watched::Octets => &mut *of_nic,
+                Watched::Octets => &mut *nic_count,
                 Watched::Marked => &mut marked,
                 Watched::Unmarked => &mut unmarked,
                 _ => continue,
@@ -53,14 +53,14 @@ mod tests {
     use super::*;
 
     fn results(count: u32, used: u32, counters: &[(Watched, u64)]) -> Vec<LoadResult> {
-        let of_nic = |nic| LoadResult {
+        let nic_result = |nic| LoadResult {
             slot: 0,
             nic: NicId(nic),
             answer: LoadAnswer::Present,
             waited_percent: 0,
             counters: if nic < used { counters.to_vec() } else { Vec::new() },
         };
-        (0..count).map(of_nic).collect()
+        (0..count).map(nic_result).collect()
     }
 
     #[test]

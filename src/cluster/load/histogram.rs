@@ -28,15 +28,15 @@ pub struct Histogram {
 impl Histogram {
     /// Adds samples of this latency in nanoseconds.
     pub fn add(&mut self, ns: u64, count: u64) {
-        let of_bin = self.bins.entry(bin(ns as f64)).or_default();
-        *of_bin = of_bin.saturating_add(count);
+        let bin_count = self.bins.entry(bin(ns as f64)).or_default();
+        *bin_count = bin_count.saturating_add(count);
     }
 
     /// Adds the samples of another histogram.
     pub fn merge(&mut self, other: &Self) {
         for (bin, count) in &other.bins {
-            let of_bin = self.bins.entry(*bin).or_default();
-            *of_bin = of_bin.saturating_add(*count);
+            let bin_count = self.bins.entry(*bin).or_default();
+            *bin_count = bin_count.saturating_add(*count);
         }
     }
 

@@ -40,7 +40,7 @@ pub struct ImpactFacts<'a> {
 pub fn figures(key: VictimKey, victims: &Victims, facts: ImpactFacts) -> Vec<ImpactFigures> {
     let classes = victims.classes().map(Some);
     let scopes = [None].into_iter().chain(classes);
-    scopes.filter_map(|class| of_class(key, victims, class, facts)).collect()
+    scopes.filter_map(|class| class_impact(key, victims, class, facts)).collect()
 }
 
 /// Returns the figures of a class; `None` if no pair of it has both medians.
@@ -49,20 +49,20 @@ pub fn figures(key: VictimKey, victims: &Victims, facts: ImpactFacts) -> Vec<Imp
 /// links that victims share, at the latest in a tapered system: latencies may grow without a fault,
 /// so the grade is slow at most. Incasts are judged fully, because congestion management keeps the
 /// latency of victims elsewhere.
-fn of_class(
+fn class_impact(
     key: VictimKey,
     victims: &Victims,
     class: Option<Class>,
     facts: ImpactFacts,
 ) -> Option<ImpactFigures> {
-    let of_pairs = victims.pairs(class);
-    let measured: Vec<MeasuredPair> = of_pairs.filter_map(PairMedians::measured).collect();
+    let pair_medians = victims.pairs(class);
+    let measured: Vec<MeasuredPair> = pair_medians.filter_map(PairMedians::measured).collect();
     let impacts: Vec<f64> = measured.iter().map(MeasuredPair::impact).collect();
-    let of_quiet: Vec<f64> = measured.iter().map(|pair| pair.quiet).collect();
-    let of_loaded: Vec<f64> = measured.iter().map(|pair| pair.loaded).collect();
+    let quiet_values: Vec<f64> = measured.iter().map(|pair| pair.quiet).collect();
+    let loaded_values: Vec<f64> = measured.iter().map(|pair| pair.loaded).collect();
     let median = Compared {
-        quiet: median(&of_quiet)?,
-        loaded: median(&of_loaded)?,
+        quiet: median(&quiet_values)?,
+        loaded: median(&loaded_values)?,
         impact: median(&impacts)?,
         interval: median_interval(&impacts),
     };
@@ -71,9 +71,10 @@ fn of_class(
     let all = tails::merged(&blocks);
     let resolution = resolution(victims.pairs(class));
     let is_incast = matches!(key.under, Pattern::Incast(_));
-    let of_p99 = p99.filter(|_| facts.judges_tails && key.spread == Spread::Mixed);
-    let of_tail = of_p99.map_or(Grade::Good, |compared| grade(compared, IMPACT_P99, resolution));
-    let grade = match grade(median, IMPACT, resolution).max(of_tail) {
+    let p99_compared = p99.filter(|_| facts.judges_tails && key.spread == Spread::Mixed);
+    let tail_grade =
+        p99_compared.map_or(Grade::Good, |compared| grade(compared, IMPACT_P99, resolution));
+    let grade = match grade(median, IMPACT, resolution).max(tail_grade) {
         _ if measured.len() < LEAST_FOR_INTERVAL || key.at_target => Grade::Unjudged,
         Grade::Bad if !is_incast => Grade::Slow,
         grade => grade,
@@ -106,12 +107,12 @@ pub fn least_impact(resolution: f64) -> f64 {
 /// Returns the largest ratio of two quiet medians of a repetition, in either direction: of each
 /// repetition the median over the pairs.
 pub fn resolution<'a>(pairs: impl Iterator<Item = &'a PairMedians>) -> f64 {
-    let mut of_repetitions: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
+    let mut repetition_lists: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for pair in pairs {
-        let drifts = of_repetitions.entry(pair.repetition).or_default();
+        let drifts = repetition_lists.entry(pair.repetition).or_default();
         drifts.extend(pair.drift());
     }
-    let drifts = of_repetitions.values().filter_map(|drifts| median(drifts));
+    let drifts = repetition_lists.values().filter_map(|drifts| median(drifts));
     drifts.fold(1.0, |most, drift| most.max(drift).max(1.0 / drift))
 }
 
@@ -141,14 +142,14 @@ fn outlying(impacts: &[f64]) -> Vec<usize> {
 
 /// Returns the victims of a class whose impact factor is far above it, the worst first. Good ones
 /// are not worth a name, and a class that is too small for a verdict has none.
-fn far_above(of_class: &[MeasuredPair]) -> Vec<FarVictim> {
-    let impacts: Vec<f64> = of_class.iter().map(MeasuredPair::impact).collect();
-    let quiet: Vec<f64> = of_class.iter().map(|pair| pair.quiet).collect();
+fn far_above(class_pairs: &[MeasuredPair]) -> Vec<FarVictim> {
+    let impacts: Vec<f64> = class_pairs.iter().map(MeasuredPair::impact).collect();
+    let quiet: Vec<f64> = class_pairs.iter().map(|pair| pair.quiet).collect();
     let Some(usual) = median(&quiet).filter(|_| quiet.len() >= LEAST_FOR_INTERVAL) else {
         return Vec::new();
     };
     let mut found: BTreeMap<Pair, Vec<MeasuredPair>> = BTreeMap::new();
-    let outlying = outlying(&impacts).into_iter().map(|index| of_class[index]);
+    let outlying = outlying(&impacts).into_iter().map(|index| class_pairs[index]);
     for victim in outlying.filter(|pair| pair.impact() > IMPACT.good) {
         found.entry(victim.pair).or_default().push(victim);
     }

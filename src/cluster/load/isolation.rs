@@ -26,35 +26,35 @@ pub fn figures(
         .filter(|key| key.in_other_class)
         .map(|key| (key.under, key.at_target))
         .collect();
-    let of_pattern = |(under, at_target): (Pattern, bool)| {
+    let pattern_isolation = |(under, at_target): (Pattern, bool)| {
         let key = |spread, in_other_class| VictimKey { under, at_target, spread, in_other_class };
         let spreads = [Spread::Mixed, Spread::Switches, Spread::Groups];
         let mut pairs: [Vec<&PairMedians>; 2] = Default::default();
         for spread in spreads {
             let both = [false, true].map(|is_other| victims.get(&key(spread, is_other)));
-            if let [Some(of_same), Some(of_other)] = both {
-                pairs[0].extend(of_same.pairs(None));
-                pairs[1].extend(of_other.pairs(None));
+            if let [Some(same_victims), Some(other_victims)] = both {
+                pairs[0].extend(same_victims.pairs(None));
+                pairs[1].extend(other_victims.pairs(None));
             }
         }
         let [same, other] = pairs.each_ref().map(|medianses| -> Vec<f64> {
             let impacts = medianses.iter().copied().filter_map(PairMedians::impact);
             impacts.collect()
         });
-        let (of_same, of_other) = (median(&same)?, median(&other)?);
+        let (same_value, other_value) = (median(&same)?, median(&other)?);
         let least = least_impact(impacts::resolution(pairs.concat().into_iter()));
         let low = median_interval(&same).map_or(0.0, |median_interval| median_interval.0);
-        let (isolation, grade) = judged((of_same, low), of_other, least);
+        let (isolation, grade) = judged((same_value, low), other_value, least);
         Some(IsolationFigures {
             under: under_name(under, at_target),
             traffic_class: other_class?.to_owned(),
-            same: of_same,
-            other: of_other,
+            same: same_value,
+            other: other_value,
             isolation,
             grade,
         })
     };
-    patterns.into_iter().filter_map(of_pattern).collect()
+    patterns.into_iter().filter_map(pattern_isolation).collect()
 }
 
 /// Returns isolation and grade of the impact factors of both classes: of the aggressors, with the

@@ -215,7 +215,7 @@ impl Fabric {
     /// Returns the results of a scene without victims.
     pub fn measure(&mut self, scene: &Scene) -> Vec<LoadResult> {
         let rates = self.rates(&scene.flows);
-        let counted_s = Times::of_slot(scene.slot_ns).counted() as f64 / 1e9;
+        let counted_s = Times::from_slot(scene.slot_ns).counted() as f64 / 1e9;
         let result = |(flow, rate): (&Flow, f64)| {
             let noise = (0..12).map(|_| self.rng.f64()).sum::<f64>() - 6.0;
             let bytes = rate * (1.0 + self.noise * noise) * counted_s / PARTS as f64;

@@ -33,14 +33,14 @@ pub struct PassNics {
     /// NICs that take part without victims.
     pub nics: Vec<PlacedNic>,
     /// NICs that take part in scenes of victims.
-    pub of_victims: Vec<PlacedNic>,
+    pub victim_nics: Vec<PlacedNic>,
 }
 
 impl PassNics {
     /// Returns the NICs that take part in a step.
     pub fn of(&self, purpose: Purpose) -> &[PlacedNic] {
         match purpose {
-            Purpose::Victims { .. } => &self.of_victims,
+            Purpose::Victims { .. } => &self.victim_nics,
             Purpose::Ramp | Purpose::Bandwidth(_) => &self.nics,
         }
     }
@@ -105,7 +105,7 @@ impl Pass {
     /// Removes a NIC from all further scenes.
     pub fn remove(&mut self, nic: NicId) {
         self.nics.nics.retain(|candidate| candidate.nic != nic);
-        self.nics.of_victims.retain(|victim| victim.nic != nic);
+        self.nics.victim_nics.retain(|victim| victim.nic != nic);
         for scene in &mut self.queue {
             scene.victims.retain(|pair| !pair.nics().contains(&nic));
             scene.flows.retain(|flow| flow.source != nic);

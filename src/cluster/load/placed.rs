@@ -28,12 +28,12 @@ impl PlacedNic {
 /// Returns the NICs by group, switch and port. NICs without a location follow: the first NIC of
 /// each node, then the second one of each node, so that neighbours are NICs of different nodes.
 pub fn placed(roster: &Roster, usable: &[NicId]) -> Vec<PlacedNic> {
-    let mut of_node: BTreeMap<NodeId, u32> = BTreeMap::new();
+    let mut node_numbers: BTreeMap<NodeId, u32> = BTreeMap::new();
     let mut keyed: Vec<_> = usable
         .iter()
         .map(|nic| {
             let (node, location) = (roster.nic(*nic).node, roster.location(*nic));
-            let ordinal = of_node.entry(node).or_default();
+            let ordinal = node_numbers.entry(node).or_default();
             *ordinal += 1;
             let key = match location {
                 Some(at) => (0, at.port, 0),
@@ -88,11 +88,11 @@ pub fn class(one: &PlacedNic, other: &PlacedNic) -> Class {
 pub fn reordered(nics: &[PlacedNic], rng: &mut Rng) -> Vec<PlacedNic> {
     let mut order = Vec::with_capacity(nics.len());
     for group in groups(nics) {
-        let mut of_group = switches(&group);
-        rng.shuffle(&mut of_group);
-        for mut of_switch in of_group {
-            rng.shuffle(&mut of_switch);
-            order.extend(of_switch);
+        let mut group_lists = switches(&group);
+        rng.shuffle(&mut group_lists);
+        for mut switch_nics in group_lists {
+            rng.shuffle(&mut switch_nics);
+            order.extend(switch_nics);
         }
     }
     let mut unplaced = sets(nics, |nic| nic.switch.is_none().then_some(())).concat();
@@ -115,17 +115,17 @@ pub fn part(nics: &[PlacedNic], most: usize, rng: &mut Rng) -> Vec<PlacedNic> {
     rng.shuffle(&mut all);
     // Groups of four NICs each, two groups at least.
     let groups = (most / 4).clamp(2, GROUPS_OF_PART).min(all.len());
-    let of_group = most.div_ceil(groups);
-    let of_switch = (of_group / 4).max(2);
+    let group_count = most.div_ceil(groups);
+    let switch_count = (group_count / 4).max(2);
     let (mut chosen, mut spare) = (Vec::new(), Vec::new());
     for (index, group) in all.iter().enumerate() {
         let mut switches = sets(group, |nic| Some(nic.switch));
         rng.shuffle(&mut switches);
-        let room = if index < groups { of_group } else { 0 };
+        let room = if index < groups { group_count } else { 0 };
         let mut taken = 0;
         for mut switch in switches {
             rng.shuffle(&mut switch);
-            let count = switch.len().min(of_switch).min(room - taken);
+            let count = switch.len().min(switch_count).min(room - taken);
             taken += count;
             chosen.extend_from_slice(&switch[..count]);
             spare.extend_from_slice(&switch[count..]);

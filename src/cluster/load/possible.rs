@@ -43,10 +43,10 @@ pub fn why_no_roles(spread: Spread, nics: &[PlacedNic]) -> String {
     if spread != Spread::Mixed && nics.iter().all(|nic| nic.switch.is_none()) {
         return NO_LOCATIONS.into();
     }
-    let of_what = match spread {
+    let what = match spread {
         Spread::Mixed => "nodes",
         Spread::Switches => "switches",
         Spread::Groups => "groups",
     };
-    format!("there are too few {of_what} for victims and aggressors")
+    format!("there are too few {what} for victims and aggressors")
 }

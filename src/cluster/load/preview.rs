@@ -38,7 +38,7 @@ pub fn preview(pass: &Pass, facts: PassFacts, ramp: u32) -> LoadPreview {
     for step in &pass.steps {
         let slots = pass.slots(*step, 0, facts.rules);
         let timing = timing_of(&slots, facts);
-        let times = Times::of_slot(timing.slot_ns);
+        let times = Times::from_slot(timing.slot_ns);
         let loaded_s = (times.stop_ns - times.start_ns) as f64 / 1e9;
         for slot in &slots {
             let sources = slot.flows.len() as u32;

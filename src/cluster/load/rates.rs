@@ -37,15 +37,15 @@ impl SlotRates {
     /// Returns the rates of a scene. A NIC that could not send at all has rate 0.
     pub fn of(scene: &Scene, results: &[LoadResult]) -> Self {
         let mut rates = Self::default();
-        let counted_s = Times::of_slot(scene.slot_ns).counted() as f64 / 1e9;
-        let of_nics: BTreeMap<NicId, &LoadResult> =
+        let counted_s = Times::from_slot(scene.slot_ns).counted() as f64 / 1e9;
+        let nic_results: BTreeMap<NicId, &LoadResult> =
             results.iter().map(|result| (result.nic, result)).collect();
         let takes_part = |nic: &NicId| {
-            let answer = of_nics.get(nic).map(|result| &result.answer);
+            let answer = nic_results.get(nic).map(|result| &result.answer);
             !matches!(answer, None | Some(LoadAnswer::Untested(_)))
         };
         for flow in scene.flows.iter().filter(|flow| !flow.peers.is_empty()) {
-            let Some(result) = of_nics.get(&flow.source) else {
+            let Some(result) = nic_results.get(&flow.source) else {
                 rates.unjudged.push(flow.clone());
                 continue;
             };

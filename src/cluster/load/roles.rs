@@ -65,11 +65,11 @@ pub fn deal(nics: &[PlacedNic], spread: Spread, rules: RoleRules, rng: &mut Rng)
     for node in parents.iter().flatten().flatten() {
         role_of.insert(nodes[*node][0].node, is_victim[*node]);
     }
-    let of_role = |wanted| -> Vec<PlacedNic> {
+    let role_nics = |wanted| -> Vec<PlacedNic> {
         let has_role = |nic: &&PlacedNic| role_of.get(&nic.node) == Some(&wanted);
         nics.iter().filter(has_role).copied().collect()
     };
-    let mut roles = Roles { aggressors: of_role(false), victims: of_role(true) };
+    let mut roles = Roles { aggressors: role_nics(false), victims: role_nics(true) };
     if roles.aggressors.len() > rules.most_aggressors {
         roles.aggressors = part(&roles.aggressors, rules.most_aggressors, rng);
     }
@@ -160,13 +160,13 @@ const CLASSES: [Class; 3] = [Class::Switch, Class::Group, Class::Fabric];
 pub fn victim_pairs(victims: &[PlacedNic], repetition: u32, rng: &mut Rng) -> Vec<Pair> {
     let mut open = victims.to_vec();
     rng.shuffle(&mut open);
-    let of_class = (open.len() / 2).div_ceil(CLASSES.len());
+    let class_count = (open.len() / 2).div_ceil(CLASSES.len());
     let mut pairs = Vec::new();
     // Equal parts first. Then the victims that are left, once more for those whose first partner
     // was in their own node.
     for turn in 0..3 * CLASSES.len() {
         let class = CLASSES[(turn + repetition as usize) % CLASSES.len()];
-        let most = if turn < CLASSES.len() { of_class } else { usize::MAX };
+        let most = if turn < CLASSES.len() { class_count } else { usize::MAX };
         pairs.extend(pairs_of_class(&mut open, class, most, rng));
     }
     pairs.extend(pairs_of_class(&mut open, Class::Unknown, usize::MAX, rng));

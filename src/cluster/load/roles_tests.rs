@@ -31,11 +31,11 @@ fn mixed_spread_has_both_roles_at_each_switch() {
     let nics = all_placed(&fabric([3, 4, 10, 1]));
     let roles = dealt(&nics, Spread::Mixed, 1).unwrap();
     assert_eq!(switches(&roles.victims).len(), 12);
-    for of_switch in switches(&roles.victims) {
-        assert_eq!(of_switch.len(), 2);
+    for switch_nics in switches(&roles.victims) {
+        assert_eq!(switch_nics.len(), 2);
     }
-    for of_switch in switches(&roles.aggressors) {
-        assert_eq!(of_switch.len(), 8);
+    for switch_nics in switches(&roles.aggressors) {
+        assert_eq!(switch_nics.len(), 8);
     }
 }
 
@@ -97,8 +97,8 @@ fn victims_are_in_pairs_of_each_class() {
     let pairs = victim_pairs(&roles.victims, 0, &mut Rng::with_seed(1));
     assert_eq!(pairs.len(), 16);
     for wanted in [Class::Switch, Class::Group, Class::Fabric] {
-        let of_class = pairs.iter().filter(|pair| roster.class(**pair) == wanted);
-        assert!(of_class.count() >= 4, "{wanted:?}: {pairs:?}");
+        let class_pairs = pairs.iter().filter(|pair| roster.class(**pair) == wanted);
+        assert!(class_pairs.count() >= 4, "{wanted:?}: {pairs:?}");
     }
 }
 

@@ -113,9 +113,9 @@ pub fn alarms(
         }
     }
     let nics = by_nic.len();
-    let is_above = |of_part: &BTreeSet<NicId>, all: usize, part: f64| {
-        let nodes: BTreeSet<_> = of_part.iter().map(|nic| roster.nic(*nic).node).collect();
-        nodes.len() >= LEAST_NODES && of_part.len() as f64 > part * all as f64
+    let is_above = |part_nics: &BTreeSet<NicId>, all: usize, part: f64| {
+        let nodes: BTreeSet<_> = part_nics.iter().map(|nic| roster.nic(*nic).node).collect();
+        nodes.len() >= LEAST_NODES && part_nics.len() as f64 > part * all as f64
     };
     if is_above(&timeouts, nics, TIMEOUTS) {
         let count = timeouts.len();

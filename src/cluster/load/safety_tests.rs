@@ -41,12 +41,12 @@ fn alarms_in_turn<const N: usize>(
     let roster = fabric([0, 0, 1000, 1]);
     let lost: BTreeSet<NicId> = lost.iter().map(|nic| NicId(*nic)).collect();
     let mut failed = BTreeSet::new();
-    let of_change = |change: &dyn Fn(&mut LoadResult)| {
+    let change_alarms = |change: &dyn Fn(&mut LoadResult)| {
         let mut results = results(scene, 0, |_| 1e9);
         results.iter_mut().for_each(change);
         alarms(scene, &results, &lost, &mut failed, &roster)
     };
-    changes.into_iter().map(of_change).collect()
+    changes.into_iter().map(change_alarms).collect()
 }
 
 fn reason(alarms: &[Alarm]) -> &str {

@@ -76,7 +76,7 @@ pub fn figures(
     slots: &[SlotRates],
     theory: Option<f64>,
 ) -> Vec<SetFigures> {
-    let mut of_units: BTreeMap<LoadUnit, SetRates> = BTreeMap::new();
+    let mut unit_lists: BTreeMap<LoadUnit, SetRates> = BTreeMap::new();
     for (slot, rates) in slots.iter().enumerate() {
         for (source, target, rate) in rates.flows() {
             let places = [source, target].map(|nic| roster.location(nic));
@@ -84,14 +84,14 @@ pub fn figures(
                 continue;
             };
             for unit in sets_of_flow(pattern, source, from, to) {
-                let set = of_units.entry(unit).or_default();
+                let set = unit_lists.entry(unit).or_default();
                 set.rates.push(rate);
                 set.slots.insert(slot);
             }
         }
     }
     let mut kinds: BTreeMap<u8, Vec<(LoadUnit, SetRates)>> = BTreeMap::new();
-    for (unit, set) in of_units {
+    for (unit, set) in unit_lists {
         kinds.entry(kind(unit)).or_default().push((unit, set));
     }
     let mut figures: Vec<SetFigures> = Vec::new();
@@ -106,9 +106,9 @@ pub fn figures(
 pub fn shorten(sets: &mut Vec<SetFigures>) {
     let mut good: BTreeMap<u8, usize> = BTreeMap::new();
     sets.retain(|set| {
-        let of_kind = good.entry(kind(set.unit)).or_default();
-        *of_kind += usize::from(set.grade == Grade::Good);
-        set.grade != Grade::Good || *of_kind <= MOST_GOOD
+        let kind_count = good.entry(kind(set.unit)).or_default();
+        *kind_count += usize::from(set.grade == Grade::Good);
+        set.grade != Grade::Good || *kind_count <= MOST_GOOD
     });
 }
 

@@ -45,9 +45,12 @@ struct NicRates {
 
 /// Returns the slow NICs and switches. Nobody is named if two parts explain the flows equally well.
 pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowNics {
-    let of_nics = gather(roster, rates);
-    let pairs: BTreeMap<Pair, f64> =
-        of_nics.within.iter().filter_map(|(pair, ratios)| Some((*pair, median(ratios)?))).collect();
+    let nic_rates = gather(roster, rates);
+    let pairs: BTreeMap<Pair, f64> = nic_rates
+        .within
+        .iter()
+        .filter_map(|(pair, ratios)| Some((*pair, median(ratios)?)))
+        .collect();
     if pairs.len() < LEAST_SETS {
         return SlowNics::default();
     }
@@ -59,8 +62,8 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
         .map(|(pair, ratio)| (*pair, *ratio))
         .filter(|(_, ratio)| !is_fast(*ratio) && usual.is_far_below(*ratio))
         .collect();
-    let mut best = of_nics.best;
-    let mut partners = of_nics.slow_alone;
+    let mut best = nic_rates.best;
+    let mut partners = nic_rates.slow_alone;
     for (pair, ratio) in &pairs {
         for (role, nic) in pair.roles() {
             let known = best.entry((nic, role)).or_default();
@@ -95,8 +98,8 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
     });
     // For a switch, the partners in both roles count.
     let partners_of_nic = |nic: NicId| {
-        let of_roles = Role::BOTH.into_iter().filter_map(|role| partners.get(&(nic, role)));
-        of_roles.flatten().collect::<BTreeSet<_>>().len()
+        let role_sets = Role::BOTH.into_iter().filter_map(|role| partners.get(&(nic, role)));
+        role_sets.flatten().collect::<BTreeSet<_>>().len()
     };
     suspects.retain(|suspect, _| {
         partners_of_nic(suspect.0) >= LEAST_PARTNERS || named.contains_key(suspect)
@@ -110,11 +113,11 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
             .map(|(_, nic)| nic)
             .collect(),
     };
-    let of_switches: BTreeSet<LoadUnit> =
+    let switch_units: BTreeSet<LoadUnit> =
         found.culprits.iter().map(|culprit| culprit.unit).collect();
     named.retain(|(nic, _), _| {
         let switch = switch_of(roster, *nic);
-        switch.is_none_or(|switch| !of_switches.contains(&switch))
+        switch.is_none_or(|switch| !switch_units.contains(&switch))
     });
     let nics: BTreeSet<NicId> = named.keys().map(|(nic, _)| *nic).collect();
     for nic in nics {
@@ -160,14 +163,14 @@ fn slow_switches(
     }
     let mut culprits = Vec::new();
     for (switch, nics) in members {
-        let of_role = |role: Role| {
-            let of_nics = nics.iter().filter_map(|nic| suspects.get(&(*nic, role)));
-            let ratios: Vec<&Vec<f64>> = of_nics.collect();
+        let role_values = |role: Role| {
+            let nic_rows = nics.iter().filter_map(|nic| suspects.get(&(*nic, role)));
+            let ratios: Vec<&Vec<f64>> = nic_rows.collect();
             // Flows inside a switch have two NICs of it, so two thirds of them are two at least.
             let is_most = 3 * ratios.len() >= 2 * nics.len();
             is_most.then(|| ratios.into_iter().flatten().copied().collect::<Vec<f64>>())
         };
-        let roles = Role::BOTH.map(of_role);
+        let roles = Role::BOTH.map(role_values);
         let role = match &roles {
             [None, None] => continue,
             [Some(_), None] => Some(Role::Initiator),
@@ -206,7 +209,7 @@ fn gather(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> NicRate
         let fast = is_enough.then(|| quantile(&sorted(&rates), FAST));
         fast.filter(|fast| *fast > 0.0)
     };
-    let mut of_nics = NicRates::default();
+    let mut nic_rates = NicRates::default();
     let mut alone: Vec<(Pair, f64)> = Vec::new();
     let any = one_to_one().find_map(|(_, slots)| fast_within(slots));
     for (pattern, slots) in one_to_one() {
@@ -219,11 +222,11 @@ fn gather(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> NicRate
                 let pair = Pair { initiator, target };
                 let ratio = rate / fast;
                 if is_within(initiator, target) {
-                    of_nics.within.entry(pair).or_default().push(ratio);
+                    nic_rates.within.entry(pair).or_default().push(ratio);
                     continue;
                 }
                 for (role, nic) in pair.roles() {
-                    let best = of_nics.best.entry((nic, role)).or_default();
+                    let best = nic_rates.best.entry((nic, role)).or_default();
                     *best = best.max(ratio);
                 }
                 let is_of_groups = matches!(pattern, Pattern::Bisect { of: Set::Group, .. });
@@ -239,23 +242,23 @@ fn gather(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> NicRate
         for (pair, _) in alone.iter().filter(|(_, ratio)| *ratio < NIC.good) {
             for (role, nic) in pair.roles() {
                 let other = pair.nics()[role.other().index()];
-                let partners = of_nics.slow_alone.entry((nic, role)).or_default();
+                let partners = nic_rates.slow_alone.entry((nic, role)).or_default();
                 partners.insert(other);
             }
         }
     }
-    of_nics
+    nic_rates
 }
 
 /// Returns the flows between two switches of a group that share the links with no other one.
 fn lonely_flows(roster: &Roster, slot: &SlotRates) -> BTreeSet<Pair> {
     let known = slot.flows().map(|(source, target, _)| (source, target));
-    let mut of_links: BTreeMap<_, Vec<Pair>> = BTreeMap::new();
+    let mut link_lists: BTreeMap<_, Vec<Pair>> = BTreeMap::new();
     for (initiator, target) in known.chain(slot.unknown_flows()) {
         let ends = [initiator, target].map(|nic| switch_of(roster, nic));
         let pair = Pair { initiator, target };
-        of_links.entry(ends).or_default().push(pair);
+        link_lists.entry(ends).or_default().push(pair);
     }
-    let lonely = of_links.into_values().filter(|pairs| pairs.len() == 1);
+    let lonely = link_lists.into_values().filter(|pairs| pairs.len() == 1);
     lonely.flatten().collect()
 }

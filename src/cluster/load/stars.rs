@@ -20,7 +20,7 @@ struct StarSlots {
 /// Returns the figures of all targets, the worst first. A target counts in a slot if the rates of
 /// all of its sources are known. `quiet` is the bandwidth without load.
 pub fn figures(slots: &[SlotRates], quiet: Option<f64>) -> Vec<StarFigures> {
-    let mut of_targets: BTreeMap<NicId, StarSlots> = BTreeMap::new();
+    let mut target_lists: BTreeMap<NicId, StarSlots> = BTreeMap::new();
     for slot in slots {
         let incomplete: BTreeSet<NicId> = slot.unknown_flows().map(|(_, target)| target).collect();
         let mut shares: BTreeMap<NicId, Vec<f64>> = BTreeMap::new();
@@ -29,7 +29,7 @@ pub fn figures(slots: &[SlotRates], quiet: Option<f64>) -> Vec<StarFigures> {
         }
         shares.retain(|target, _| !incomplete.contains(target));
         for (target, shares) in shares {
-            let star = of_targets.entry(target).or_default();
+            let star = target_lists.entry(target).or_default();
             star.sources = star.sources.max(shares.len());
             star.sums.push(shares.iter().sum());
             star.fairness.extend(fairness(&shares));
@@ -37,7 +37,7 @@ pub fn figures(slots: &[SlotRates], quiet: Option<f64>) -> Vec<StarFigures> {
         }
     }
     let figures =
-        of_targets.into_iter().filter_map(|(target, star)| of_target(target, &star, quiet));
+        target_lists.into_iter().filter_map(|(target, star)| target_star(target, &star, quiet));
     let mut figures: Vec<StarFigures> = figures.collect();
     figures.sort_by(|one, other| {
         let by_grade = other.grade.cmp(&one.grade);
@@ -47,14 +47,14 @@ pub fn figures(slots: &[SlotRates], quiet: Option<f64>) -> Vec<StarFigures> {
 }
 
 /// Returns the figures of a target; `None` without slots.
-fn of_target(target: NicId, star: &StarSlots, quiet: Option<f64>) -> Option<StarFigures> {
+fn target_star(target: NicId, star: &StarSlots, quiet: Option<f64>) -> Option<StarFigures> {
     let sum = mean(&star.sums)?;
     let ratio_to_quiet = quiet.filter(|quiet| *quiet > 0.0).map(|quiet| sum / quiet);
     // Without any answer there are no shares to compare: the sum is 0, which is bad by itself.
     let fairness = median(&star.fairness).unwrap_or(1.0);
     let smallest_share = median(&star.smallest).unwrap_or(1.0);
-    let of_sum = ratio_to_quiet.map(|ratio| INCAST_SUM.grade(ratio));
-    let of_shares = [FAIRNESS.grade(fairness), SMALLEST_SHARE.grade(smallest_share)];
+    let sum_grade = ratio_to_quiet.map(|ratio| INCAST_SUM.grade(ratio));
+    let share_grades = [FAIRNESS.grade(fairness), SMALLEST_SHARE.grade(smallest_share)];
     Some(StarFigures {
         target,
         sources: star.sources as u32,
@@ -62,7 +62,7 @@ fn of_target(target: NicId, star: &StarSlots, quiet: Option<f64>) -> Option<Star
         ratio_to_quiet,
         fairness,
         smallest_share,
-        grade: worst(of_shares.into_iter().chain(of_sum)),
+        grade: worst(share_grades.into_iter().chain(sum_grade)),
     })
 }
 
@@ -70,8 +70,8 @@ fn of_target(target: NicId, star: &StarSlots, quiet: Option<f64>) -> Option<Star
 /// if the shares are all 0.
 fn fairness(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
-    let of_squares: f64 = shares.iter().map(|share| share * share).sum();
-    (of_squares > 0.0).then(|| sum * sum / (shares.len() as f64 * of_squares))
+    let square_value: f64 = shares.iter().map(|share| share * share).sum();
+    (square_value > 0.0).then(|| sum * sum / (shares.len() as f64 * square_value))
 }
 
 /// Returns the smallest share as a ratio to an equal share. `None` if the shares are all 0.

@@ -84,7 +84,7 @@ impl CourseStep {
                 } else {
                     victim_pairs(&roles.victims, number, &mut rng)
                 };
-                let of_place = |(place, has_load): (u32, bool)| {
+                let place_flows = |(place, has_load): (u32, bool)| {
                     // Victims of targets keep their targets.
                     let slot = if at_target { number } else { 2 * number + place / 2 };
                     SlotFlows {
@@ -92,7 +92,7 @@ impl CourseStep {
                         victims: victims.clone(),
                     }
                 };
-                let slots: Vec<_> = (0..).zip(HAS_LOAD).map(of_place).collect();
+                let slots: Vec<_> = (0..).zip(HAS_LOAD).map(place_flows).collect();
                 let is_complete = !victims.is_empty() && !slots[1].flows.is_empty();
                 if is_complete { slots } else { Vec::new() }
             }

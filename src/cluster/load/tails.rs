@@ -53,13 +53,13 @@ pub fn compare(blocks: &[SampleBlock], (part, least): (f64, u64), seed: u64) -> 
     }
     let (quiet, loaded) = (all.quiet.quantile(part)?, all.loaded.quantile(part)?);
     let interval = (blocks.len() >= LEAST_BLOCKS).then(|| {
-        let of_quiet = BlockTable::new(blocks.iter().map(|block| &block.quiet), &all.quiet);
-        let of_loaded = BlockTable::new(blocks.iter().map(|block| &block.loaded), &all.loaded);
+        let quiet_table = BlockTable::new(blocks.iter().map(|block| &block.quiet), &all.quiet);
+        let loaded_table = BlockTable::new(blocks.iter().map(|block| &block.loaded), &all.loaded);
         let mut rng = Rng::with_seed(seed);
         let ratios = (0..RESAMPLES).filter_map(|_| {
             let mut weights = vec![0; blocks.len()];
             blocks.iter().for_each(|_| weights[rng.usize(..blocks.len())] += 1);
-            Some(of_loaded.quantile(&weights, part)? / of_quiet.quantile(&weights, part)?)
+            Some(loaded_table.quantile(&weights, part)? / quiet_table.quantile(&weights, part)?)
         });
         let ratios = sorted(&ratios.collect::<Vec<f64>>());
         (quantile(&ratios, 0.025), quantile(&ratios, 0.975))

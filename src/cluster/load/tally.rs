@@ -76,9 +76,9 @@ impl Tally {
             self.rates.entry(pattern).or_default().push(rates);
         }
         if let Some(key) = VictimKey::of(scene) {
-            let of_bandwidth = self.facts.victim_test.of_bandwidth;
+            let is_bandwidth = self.facts.victim_test.of_bandwidth;
             let victims = self.victims.entry(key).or_default();
-            victims.add(&self.roster, scene, results, of_bandwidth);
+            victims.add(&self.roster, scene, results, is_bandwidth);
         }
     }
 
@@ -91,19 +91,19 @@ impl Tally {
 
     /// Returns the patterns of which most measurements do not count: a fault may hide in them.
     fn unmeasured(&self) -> Vec<String> {
-        let of_pattern = |(pattern, slots): (&Pattern, &Vec<SlotRates>)| {
+        let pattern_text = |(pattern, slots): (&Pattern, &Vec<SlotRates>)| {
             let counted: usize = slots.iter().map(|slot| slot.sent.len()).sum();
             let others: usize = slots.iter().map(|slot| slot.unjudged.len()).sum();
             (counted < others).then(|| pattern_name(*pattern))
         };
-        let of_victims = |(key, victims): (&VictimKey, &Victims)| {
+        let victim_text = |(key, victims): (&VictimKey, &Victims)| {
             let (counted, others): (Vec<_>, Vec<_>) =
                 victims.pairs(None).partition(|medians| medians.measured().is_some());
             let name = under_name(key.under, key.at_target);
             (counted.len() < others.len()).then(|| format!("victims under {name}"))
         };
-        let bandwidths = self.rates.iter().filter_map(of_pattern);
-        let victims: BTreeSet<String> = self.victims.iter().filter_map(of_victims).collect();
+        let bandwidths = self.rates.iter().filter_map(pattern_text);
+        let victims: BTreeSet<String> = self.victims.iter().filter_map(victim_text).collect();
         bandwidths.chain(victims).collect()
     }
 
@@ -119,35 +119,35 @@ impl Tally {
         let quiet = self.quiet_bandwidth();
         let yardstick =
             Yardstick { quiet, shape: self.facts.theory.filter(|_| !self.facts.is_partial) };
-        let of_pattern = |(pattern, slots): (&Pattern, &Vec<SlotRates>)| {
+        let pattern_sums = |(pattern, slots): (&Pattern, &Vec<SlotRates>)| {
             let figures = bandwidths::figures(&self.roster, *pattern, slots, yardstick);
             (*pattern, figures)
         };
         let bandwidths: BTreeMap<Pattern, BandwidthFigures> =
-            self.rates.iter().map(of_pattern).collect();
+            self.rates.iter().map(pattern_sums).collect();
         let facts = ImpactFacts {
             test: &self.facts.victim_test,
             other_class: self.facts.other_class.as_deref(),
             judges_tails: !self.facts.is_software,
             seed: self.facts.seed,
         };
-        let of_victims = |(key, victims): (&VictimKey, &Victims)| {
+        let victim_pairs = |(key, victims): (&VictimKey, &Victims)| {
             let figures = impacts::figures(*key, victims, facts).into_iter();
             figures.map(|impact| (*key, impact)).collect::<Vec<_>>()
         };
         let impacts: Vec<(VictimKey, ImpactFigures)> =
-            self.victims.iter().flat_map(of_victims).collect();
+            self.victims.iter().flat_map(victim_pairs).collect();
         let isolations = isolation::figures(&self.victims, facts.other_class);
         let culprits = blame::culprits(&self.roster, &self.rates);
         let mut judgements: Vec<LoadJudgement> = culprits.iter().map(Culprit::judgement).collect();
-        let mut of_system = verdicts::of_shares(&bandwidths);
-        of_system.extend(verdicts::of_stars(&self.roster, &bandwidths));
-        of_system.extend(verdicts::of_dead_paths(&self.roster, &self.rates));
+        let mut system_judgements = verdicts::share_judgements(&bandwidths);
+        system_judgements.extend(verdicts::star_judgements(&self.roster, &bandwidths));
+        system_judgements.extend(verdicts::dead_path_judgement(&self.roster, &self.rates));
         let parts = judgements.iter().filter(|part| !is_cleared(part));
-        let unexplained = verdicts::unexplained(of_system, parts);
+        let unexplained = verdicts::unexplained(system_judgements, parts);
         judgements.extend(unexplained);
-        judgements.extend(verdicts::of_impacts(&self.roster, &impacts));
-        judgements.extend(verdicts::of_unanswered(&self.victims));
+        judgements.extend(verdicts::impact_judgements(&self.roster, &impacts));
+        judgements.extend(verdicts::unanswered_judgement(&self.victims));
         judgements.extend(isolations.iter().filter_map(isolation::judgement));
         judgements.extend(self.counters.judgements(&self.roster));
         judgements.sort_by_key(|judgement| (judgement.grade != Grade::Bad, judgement.unit));

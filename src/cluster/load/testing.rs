@@ -65,7 +65,7 @@ pub fn conductor(roster: &Roster, setup: LoadSetup) -> LoadConductor {
 
 /// Returns what the NICs of a scene report on a good fabric. `rate` is the bandwidth of a source.
 pub fn results(scene: &Scene, slot: u32, rate: impl Fn(NicId) -> f64) -> Vec<LoadResult> {
-    let part_s = Times::of_slot(scene.slot_ns).counted() as f64 / 1e9 / PARTS as f64;
+    let part_s = Times::from_slot(scene.slot_ns).counted() as f64 / 1e9 / PARTS as f64;
     let result =
         |nic, answer| LoadResult { slot, nic, answer, waited_percent: 0, counters: Vec::new() };
     let mut results = Vec::new();

@@ -31,12 +31,13 @@ impl FabricShape {
     /// Returns whether the roster has all NICs of the fabric: in a part of it, NICs share fewer
     /// links.
     pub fn is_of(&self, roster: &Roster) -> bool {
-        let mut of_groups: BTreeMap<u16, u32> = BTreeMap::new();
+        let mut group_numbers: BTreeMap<u16, u32> = BTreeMap::new();
         for place in roster.nic_ids().filter_map(|nic| roster.location(nic)) {
-            *of_groups.entry(place.group).or_default() += 1;
+            *group_numbers.entry(place.group).or_default() += 1;
         }
-        let of_group = self.switches * self.nics;
-        of_groups.len() as u32 == self.groups && of_groups.values().all(|count| *count == of_group)
+        let group_number = self.switches * self.nics;
+        group_numbers.len() as u32 == self.groups
+            && group_numbers.values().all(|count| *count == group_number)
     }
 
     /// Returns this shape with all rates in proportion to the measured bandwidth of a NIC, so that
@@ -110,7 +111,7 @@ impl FabricShape {
 
     /// Returns the bandwidth of a NIC under a pattern. `None` for patterns whose bandwidth depends
     /// on chance or on the routes, and for fabrics of one group.
-    pub fn of_nic(&self, pattern: Pattern) -> Option<f64> {
+    pub fn nic_value(&self, pattern: Pattern) -> Option<f64> {
         match pattern {
             Pattern::Quiet | Pattern::Bisect { of: Set::Switch, .. } => Some(self.nic_rate),
             _ if self.groups < 2 => None,
@@ -172,10 +173,10 @@ mod tests {
         let shape = large(74, 4).scaled_to(21.5e9);
         close(shape.taper(), 0.570);
         let system = Pattern::Bisect { of: Set::System, both_ways: false };
-        close(shape.of_nic(system).unwrap(), 7.23e9 * 0.86);
-        close(shape.of_nic(Pattern::Quiet).unwrap(), 21.5e9);
-        assert_eq!(shape.of_nic(Pattern::Incast(8)), None);
-        assert_eq!(large(1, 0).of_nic(system), None);
+        close(shape.nic_value(system).unwrap(), 7.23e9 * 0.86);
+        close(shape.nic_value(Pattern::Quiet).unwrap(), 21.5e9);
+        assert_eq!(shape.nic_value(Pattern::Incast(8)), None);
+        assert_eq!(large(1, 0).nic_value(system), None);
     }
 
     #[test]

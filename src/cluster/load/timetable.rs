@@ -34,7 +34,7 @@ pub struct Times {
 impl Times {
     /// Returns the parts of a slot of this length: 30, 40, 130, 20 and 30 of 250 ms, or in these
     /// proportions.
-    pub fn of_slot(slot_ns: u64) -> Self {
+    pub fn from_slot(slot_ns: u64) -> Self {
         let at = |ms: u64| slot_ns * ms / 250;
         Self {
             start_ns: at(30),
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn parts_of_slot_are_those_of_the_table() {
-        let times = Times::of_slot(250_000_000);
+        let times = Times::from_slot(250_000_000);
         assert_eq!(
             [times.start_ns, times.count_ns, times.counted_ns, times.stop_ns, times.end_ns],
             [30, 70, 200, 220, 250].map(|ms| ms * 1_000_000)

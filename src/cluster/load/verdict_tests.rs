@@ -105,8 +105,8 @@ fn add_victims_that_waited(tally: &mut Tally, trial: Trial, impacts: [f64; 4], w
                 3 => 2000.0 * trial.drift,
                 _ => 2000.0 * impacts[victim],
             };
-            let of_victims = victims.iter().enumerate();
-            let mut results: Vec<LoadResult> = of_victims
+            let victim_pairs = victims.iter().enumerate();
+            let mut results: Vec<LoadResult> = victim_pairs
                 .map(|(at, (nic, _))| {
                     let tail = if is_loaded { trial.tail } else { 0 };
                     measured(*nic, latency(at), tail)
@@ -223,11 +223,11 @@ fn slow_part_explains_slow_shares_only() {
         limit: 0.8,
         evidence: Vec::new(),
     };
-    for (part, of_system, count) in
+    for (part, system_grade, count) in
         [(Grade::Slow, Grade::Slow, 0), (Grade::Slow, Grade::Bad, 1), (Grade::Bad, Grade::Bad, 0)]
     {
-        let left = unexplained(vec![judgement(of_system)], [judgement(part)].iter());
-        assert_eq!(left.len(), count, "{part:?} {of_system:?}");
+        let left = unexplained(vec![judgement(system_grade)], [judgement(part)].iter());
+        assert_eq!(left.len(), count, "{part:?} {system_grade:?}");
     }
 }
 
@@ -326,8 +326,8 @@ fn victims_far_above_their_class_are_named() {
 /// load.md 5, vector 23: the class is good, and small deviations are not worth a name.
 #[test]
 fn victims_far_above_a_good_class_are_found() {
-    let of_medians = Trial { spread: Spread::Switches, ..INCAST };
-    let findings = impact_of(of_medians, [1.0, 1.0, 1.1, 3.0]);
+    let median_trial = Trial { spread: Spread::Switches, ..INCAST };
+    let findings = impact_of(median_trial, [1.0, 1.0, 1.1, 3.0]);
     assert_eq!(findings.judgements, []);
     let far: Vec<&FarVictim> =
         findings.impacts.iter().flat_map(|impact| &impact.far_above).collect();
@@ -470,7 +470,7 @@ fn counters_have_their_verdicts() {
 }
 
 /// Returns the judgements on two slots of all2all in which NIC 0 does not reach some NICs.
-fn without_reaching(of_slots: [&[u32]; 2]) -> Vec<LoadJudgement> {
+fn without_reaching(slot_lists: [&[u32]; 2]) -> Vec<LoadJudgement> {
     let mut tally = quiet_tally(&d4());
     let scene = bandwidth_scene(
         Pattern::AllToAll,
@@ -481,7 +481,7 @@ fn without_reaching(of_slots: [&[u32]; 2]) -> Vec<LoadJudgement> {
             })
             .collect(),
     );
-    for unreached in of_slots {
+    for unreached in slot_lists {
         let mut results: Vec<LoadResult> = (0..16).map(|nic| sent(NicId(nic), 40)).collect();
         results[0].answer = LoadAnswer::Sent {
             bytes: [PART * 40; PARTS],
@@ -502,8 +502,8 @@ fn paths_on_which_operations_fail_again_are_bad() {
     assert_eq!((dead.figure, dead.value), (LoadFigure::DeadPaths, 1.0));
     let text = "Operations from nid000000 cxi0 to nid000009 cxi0 failed in 2 slots.";
     assert_eq!(dead.evidence, [text]);
-    let of_nic = &without_reaching([&[9, 11], &[9, 11]])[0];
-    assert_eq!((of_nic.unit, of_nic.value), (LoadUnit::Nic(NicId(0)), 2.0));
+    let nic_judgement = &without_reaching([&[9, 11], &[9, 11]])[0];
+    assert_eq!((nic_judgement.unit, nic_judgement.value), (LoadUnit::Nic(NicId(0)), 2.0));
     assert_eq!(without_reaching([&[9], &[11]]), []);
 }
 

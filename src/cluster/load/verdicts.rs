@@ -44,9 +44,9 @@ pub fn grade_patterns(findings: &mut LoadFindings) {
             judgement.pattern == bandwidth.pattern
                 && judgement.certainty != Some(Certainty::Transient)
         });
-        let of_stars =
+        let star_grades =
             bandwidth.stars.iter().map(|star| star.grade).filter(|grade| is_judged(*grade));
-        let grades = own.map(|own| own.grade).chain(of_stars);
+        let grades = own.map(|own| own.grade).chain(star_grades);
         bandwidth.grade = grades.max().unwrap_or(Grade::Good);
     }
 }
@@ -59,15 +59,15 @@ fn is_judged(grade: Grade) -> bool {
 /// slow, and bad ones make them bad.
 pub fn unexplained<'a>(
     mut judgements: Vec<LoadJudgement>,
-    of_parts: impl Iterator<Item = &'a LoadJudgement>,
+    part_judgements: impl Iterator<Item = &'a LoadJudgement>,
 ) -> Vec<LoadJudgement> {
-    let worst = of_parts.map(|part| part.grade).max();
+    let worst = part_judgements.map(|part| part.grade).max();
     judgements.retain(|judgement| worst.is_none_or(|worst| worst < judgement.grade));
     judgements
 }
 
 /// Returns the judgements on the shares of theory, one for each pattern: retests repeat it.
-pub fn of_shares(figures: &BTreeMap<Pattern, BandwidthFigures>) -> Vec<LoadJudgement> {
+pub fn share_judgements(figures: &BTreeMap<Pattern, BandwidthFigures>) -> Vec<LoadJudgement> {
     let judged = figures.iter().filter(|(pattern, _)| is_judged_by_share(**pattern));
     let shares = judged.filter_map(|(_, bandwidth)| Some((bandwidth, bandwidth.share_of_theory?)));
     let slow = shares.filter(|share| is_judged(SHARE.grade(share.1)));
@@ -87,7 +87,7 @@ pub fn of_shares(figures: &BTreeMap<Pattern, BandwidthFigures>) -> Vec<LoadJudge
 /// Returns the judgements on targets with many sources: on a target whose sum is low although most
 /// others have good ones, and on the system for low sums at most targets, or for unequal shares,
 /// which do not show whether the source, its way or the target is the cause.
-pub fn of_stars(
+pub fn star_judgements(
     roster: &Roster,
     figures: &BTreeMap<Pattern, BandwidthFigures>,
 ) -> Vec<LoadJudgement> {
@@ -136,18 +136,18 @@ pub fn of_stars(
             vec![text],
         ));
     }
-    let of_shares = |star: &StarFigures| {
+    let share_grade = |star: &StarFigures| {
         FAIRNESS.grade(star.fairness).max(SMALLEST_SHARE.grade(star.smallest_share))
     };
-    let uneven: Vec<_> = stars.iter().filter(|star| is_judged(of_shares(star.1))).collect();
+    let uneven: Vec<_> = stars.iter().filter(|star| is_judged(share_grade(star.1))).collect();
     let worst = uneven.iter().min_by(|one, other| {
-        let by_grade = of_shares(other.1).cmp(&of_shares(one.1));
+        let by_grade = share_grade(other.1).cmp(&share_grade(one.1));
         by_grade.then(one.1.smallest_share.total_cmp(&other.1.smallest_share))
     });
     if let Some((pattern, star)) = worst {
         let by_smallest = SMALLEST_SHARE.grade(star.smallest_share);
         let is_by_smallest = by_smallest >= FAIRNESS.grade(star.fairness);
-        let (figure, of_figure) = if is_by_smallest {
+        let (figure, figure_grade) = if is_by_smallest {
             let value = star.smallest_share;
             (LoadFigure::SmallestShare, (by_smallest, value, SMALLEST_SHARE.good))
         } else {
@@ -160,33 +160,39 @@ pub fn of_stars(
             stars.len(),
             roster.name(star.target)
         );
-        judgements.push(judgement(LoadUnit::System, pattern, figure, of_figure, vec![text]));
+        judgements.push(judgement(LoadUnit::System, pattern, figure, figure_grade, vec![text]));
     }
     judgements
 }
 
 /// Returns the judgements on the latencies of victims in the class of the aggressors: one for each
 /// pattern that is bad, which retests repeat, or else one for all patterns that are slow.
-pub fn of_impacts(roster: &Roster, figures: &[(VictimKey, ImpactFigures)]) -> Vec<LoadJudgement> {
+pub fn impact_judgements(
+    roster: &Roster,
+    figures: &[(VictimKey, ImpactFigures)],
+) -> Vec<LoadJudgement> {
     let judged: Vec<&(VictimKey, ImpactFigures)> = figures
         .iter()
         .filter(|(key, impact)| !key.in_other_class && impact.grade != Grade::Unjudged)
         .collect();
     let bad = judged.iter().filter(|(_, impact)| impact.grade == Grade::Bad);
     let patterns: BTreeSet<Pattern> = bad.map(|(key, _)| key.under).collect();
-    let of_pattern = |under: Pattern| -> Vec<&(VictimKey, ImpactFigures)> {
+    let pattern_pairs = |under: Pattern| -> Vec<&(VictimKey, ImpactFigures)> {
         let all = judged.iter().copied();
         all.filter(|(key, _)| key.under == under).collect()
     };
     if patterns.is_empty() {
-        return of_impact(roster, &judged).into_iter().collect();
+        return impact_judgement(roster, &judged).into_iter().collect();
     }
     let bad = patterns.into_iter();
-    bad.filter_map(|under| of_impact(roster, &of_pattern(under))).collect()
+    bad.filter_map(|under| impact_judgement(roster, &pattern_pairs(under))).collect()
 }
 
 /// Returns the judgement on the worst of these figures.
-fn of_impact(roster: &Roster, judged: &[&(VictimKey, ImpactFigures)]) -> Option<LoadJudgement> {
+fn impact_judgement(
+    roster: &Roster,
+    judged: &[&(VictimKey, ImpactFigures)],
+) -> Option<LoadJudgement> {
     let hit: Vec<&(VictimKey, ImpactFigures)> =
         judged.iter().copied().filter(|(_, impact)| is_judged(impact.grade)).collect();
     let (key, worst) = hit.iter().copied().max_by(|one, other| {
@@ -254,7 +260,7 @@ fn place(spread_of: impl Fn(Spread) -> (bool, bool)) -> &'static str {
 }
 
 /// Returns the judgement on victims whose operations failed under load.
-pub fn of_unanswered(victims: &BTreeMap<VictimKey, Victims>) -> Option<LoadJudgement> {
+pub fn unanswered_judgement(victims: &BTreeMap<VictimKey, Victims>) -> Option<LoadJudgement> {
     let parts = victims
         .iter()
         .filter(|(key, _)| !key.at_target)
@@ -274,7 +280,7 @@ pub fn of_unanswered(victims: &BTreeMap<VictimKey, Victims>) -> Option<LoadJudge
 
 /// Returns the judgement on paths on which operations of the load failed, although others of the
 /// same NICs succeeded: on the NIC at which all of them begin or end, or else on the system.
-pub fn of_dead_paths(
+pub fn dead_path_judgement(
     roster: &Roster,
     rates: &BTreeMap<Pattern, Vec<SlotRates>>,
 ) -> Option<LoadJudgement> {

@@ -81,18 +81,18 @@ impl VictimKey {
 }
 
 impl Victims {
-    /// Adds the results of a scene. `of_bandwidth` says whether victims measure a bandwidth.
+    /// Adds the results of a scene. `is_bandwidth` says whether victims measure a bandwidth.
     pub fn add(
         &mut self,
         roster: &Roster,
         scene: &Scene,
         results: &[LoadResult],
-        of_bandwidth: bool,
+        is_bandwidth: bool,
     ) {
-        let of_nics: BTreeMap<NicId, &LoadResult> =
+        let nic_results: BTreeMap<NicId, &LoadResult> =
             results.iter().map(|result| (result.nic, result)).collect();
         let has_sent = |flow: &&Flow| {
-            let answer = of_nics.get(&flow.source).map(|result| &result.answer);
+            let answer = nic_results.get(&flow.source).map(|result| &result.answer);
             matches!(answer, Some(LoadAnswer::Sent { bytes, .. }) if bytes.iter().any(|byte| *byte > 0))
         };
         // Latencies beside fewer senders say nothing about the pattern.
@@ -113,7 +113,7 @@ impl Victims {
                     block: (*number - 1) % MOST_BLOCKS,
                 }
             });
-            let [initiator, target] = pair.nics().map(|nic| of_nics.get(&nic));
+            let [initiator, target] = pair.nics().map(|nic| nic_results.get(&nic));
             let Some(result) = initiator else {
                 continue;
             };
@@ -123,7 +123,7 @@ impl Victims {
                 0 => 0,
                 own => own.max(target.map_or(0, |target| target.waited_percent)),
             };
-            if waited > most_waited_percent(of_bandwidth) {
+            if waited > most_waited_percent(is_bandwidth) {
                 continue;
             }
             let is_loaded = !scene.is_quiet();
@@ -173,9 +173,9 @@ impl Victims {
     /// Returns the blocks of samples of a class; of all classes block by block.
     pub fn blocks(&self, class: Option<Class>) -> Vec<SampleBlock> {
         let mut all: Vec<SampleBlock> = Vec::new();
-        let of_class =
+        let class_pairs =
             self.blocks.iter().filter(|(block, _)| class.is_none_or(|class| **block == class));
-        for (_, blocks) in of_class {
+        for (_, blocks) in class_pairs {
             if all.len() < blocks.len() {
                 all.resize_with(blocks.len(), SampleBlock::default);
             }

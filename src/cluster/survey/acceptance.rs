@@ -63,7 +63,7 @@ impl NicFacts {
             return Err(format!("its NIC has the name '{device}'"));
         }
         let is_valid = self.address.is_none_or(FabricAddress::is_valid);
-        let located = self.address.map(|address| Location::of_nid(address.nic));
+        let located = self.address.map(|address| Location::from_nid(address.nic));
         if !is_valid || self.location.is_some_and(|at| Some(at) != located) {
             return Err(format!("{device} has an address that no NIC has"));
         }
@@ -103,9 +103,9 @@ impl BlockReport {
         let mut tasks: HashMap<_, &Task> = tasks.map(|task| (role(task), task)).collect();
         self.results.iter_mut().try_for_each(|result| {
             // Both NICs of a pair may be NICs of this process.
-            let of_initiator =
+            let is_initiator =
                 matches!(result.answer, Answer::Measured(_)) || !result.counters.is_empty();
-            let roles = if of_initiator { &[false][..] } else { &[true, false] };
+            let roles = if is_initiator { &[false][..] } else { &[true, false] };
             let mut roles = roles.iter();
             let found = roles.find_map(|role| tasks.remove(&(result.round, result.pair, *role)));
             let known = |task: &Task| (task.test, task.stage, task.active);
@@ -183,12 +183,12 @@ impl PairResult {
 
 /// Checks the figures of a pair in this test.
 fn accept_figures(figures: Figures, test: Option<&Test>) -> Result<(), String> {
-    let of_bandwidth = test.is_some_and(|test| test.of_bandwidth);
+    let is_bandwidth = test.is_some_and(|test| test.of_bandwidth);
     match figures {
-        Figures::Latency { .. } if of_bandwidth => {
+        Figures::Latency { .. } if is_bandwidth => {
             Err("it has reported a latency in a test of bandwidth".into())
         }
-        Figures::Bandwidth { .. } if !of_bandwidth => {
+        Figures::Bandwidth { .. } if !is_bandwidth => {
             Err("it has reported a bandwidth in a test of latency".into())
         }
         Figures::Latency { count, min_ns, p5_ns, median_ns, p99_ns, max_ns } => {

@@ -16,8 +16,8 @@ const LEAST_SLOTS: u32 = 3;
 /// doubt about its median latency, or about its bandwidth. Few latencies have an interruption: the
 /// median is right with a third of the time and wrong with half of it (measured on two CPUs): then
 /// waits begin to sleep. A bandwidth is lower by as much as its side waited.
-pub fn most_waited_percent(of_bandwidth: bool) -> u8 {
-    if of_bandwidth { 5 } else { 25 }
+pub fn most_waited_percent(is_bandwidth: bool) -> u8 {
+    if is_bandwidth { 5 } else { 25 }
 }
 
 /// What used the CPUs of a host.
@@ -49,14 +49,14 @@ pub struct BusyNode {
 /// The slots of all processes so far.
 #[derive(Clone, Debug, Default)]
 pub struct BusySlots {
-    of_ranks: BTreeMap<u32, (u32, u32, Option<HostLoad>)>,
+    rank_pairs: BTreeMap<u32, (u32, u32, Option<HostLoad>)>,
 }
 
 /// Returns whether a process was too busy for a pair: its own result says so.
-pub fn is_busy(result: &PairResult, of_bandwidth: bool) -> bool {
+pub fn is_busy(result: &PairResult, is_bandwidth: bool) -> bool {
     match &result.answer {
         Answer::Untested(reason) => reason.is_from_busy_cpus(),
-        _ => result.waited_percent > most_waited_percent(of_bandwidth),
+        _ => result.waited_percent > most_waited_percent(is_bandwidth),
     }
 }
 
@@ -75,7 +75,7 @@ impl BusySlots {
             is_busy(pair_result, tests[pair_result.test.index()].of_bandwidth)
         };
         let busy = results.iter().filter(is_busy).count() as u32;
-        let (all, late, known) = self.of_ranks.entry(rank).or_default();
+        let (all, late, known) = self.rank_pairs.entry(rank).or_default();
         *all += slots;
         *late += busy;
         *known = load.cloned().or_else(|| known.take());
@@ -83,13 +83,13 @@ impl BusySlots {
 
     /// Returns the nodes that were busy in half of their slots or more, the busiest first.
     pub fn nodes(&self, roster: &Roster) -> Vec<BusyNode> {
-        let of_node = |node: NodeId| {
-            let (slots, busy_slots, load) = self.of_ranks.get(&roster.node(node).rank)?;
+        let node_load = |node: NodeId| {
+            let (slots, busy_slots, load) = self.rank_pairs.get(&roster.node(node).rank)?;
             Some(BusyNode { node, slots: *slots, busy_slots: *busy_slots, load: load.clone() })
         };
         let is_named =
             |node: &BusyNode| node.busy_slots >= LEAST_SLOTS && 2 * node.busy_slots >= node.slots;
-        let mut nodes: Vec<BusyNode> = roster.node_ids().filter_map(of_node).collect();
+        let mut nodes: Vec<BusyNode> = roster.node_ids().filter_map(node_load).collect();
         nodes.retain(is_named);
         nodes.sort_by_key(|node| std::cmp::Reverse(node.busy_slots));
         nodes

@@ -81,8 +81,8 @@ pub fn add_signs(causes: &mut Vec<Cause>, facts: &CauseFacts<'_>) {
     for sign in signs(facts.results, facts.roster) {
         let nics = members(sign.unit, facts.roster);
         let is_named = |cause: &Cause| {
-            let of_cause = members(cause.unit, facts.roster);
-            let has_all = !nics.is_empty() && nics.iter().all(|nic| of_cause.contains(nic));
+            let cause_nics = members(cause.unit, facts.roster);
+            let has_all = !nics.is_empty() && nics.iter().all(|nic| cause_nics.contains(nic));
             cause.certainty != Certainty::Transient && (cause.unit == sign.unit || has_all)
         };
         if causes.iter().any(is_named) {
@@ -132,7 +132,7 @@ fn evidence_of_sign(sign: &Sign, nics: &[NicId], facts: &CauseFacts<'_>) -> Vec<
             let counts = facts.results.counts(test, *nic);
             match sign.role {
                 Some(role) => counts[(role, class)],
-                None => counts.of_class(class),
+                None => counts.class_number(class),
             }
         });
         let measured = match sign.unit {
@@ -161,11 +161,11 @@ fn evidence_of_sign(sign: &Sign, nics: &[NicId], facts: &CauseFacts<'_>) -> Vec<
 
 /// Returns the counters of these NICs that changed, summed up over all pairs.
 fn counters(nics: &BTreeSet<NicId>, facts: &CauseFacts<'_>) -> Vec<CounterEvidence> {
-    let of_nics = nics.iter().flat_map(|nic| {
-        let of_nic = (*nic, String::new())..(NicId(nic.0 + 1), String::new());
-        facts.results.counters().range(of_nic)
+    let nic_pairs = nics.iter().flat_map(|nic| {
+        let nic_range = (*nic, String::new())..(NicId(nic.0 + 1), String::new());
+        facts.results.counters().range(nic_range)
     });
-    let evidence = of_nics.map(|((nic, counter), change)| CounterEvidence {
+    let evidence = nic_pairs.map(|((nic, counter), change)| CounterEvidence {
         nic: *nic,
         counter: counter.clone(),
         change: *change,
@@ -181,7 +181,7 @@ fn evidence_of(
     facts: &CauseFacts<'_>,
     nics: &BTreeSet<NicId>,
 ) -> Evidence {
-    let of_bandwidth = facts.results.tests()[test.index()].of_bandwidth;
+    let is_bandwidth = facts.results.tests()[test.index()].of_bandwidth;
     let limit = facts.judgement.limits.get(&(test, class));
     let centre = limit.filter(|limit| limit.has_costs());
     let mut populations = facts.populations.iter();
@@ -201,16 +201,16 @@ fn evidence_of(
         measured: measured.max(outside),
         value: (!values.is_empty()).then(|| Sorted::of(values).median()),
         median: match centre {
-            Some(limit) => Some(figure(limit.centre, of_bandwidth)),
+            Some(limit) => Some(figure(limit.centre, is_bandwidth)),
             None => population.map(Population::median),
         },
         limit: match source {
             LimitSource::Population => centre.map(|limit| {
-                let of_part = match explanation.unit {
-                    Unit::Path(_) => limit.of_pair,
+                let part_value = match explanation.unit {
+                    Unit::Path(_) => limit.pair_value,
                     _ => limit.ratio,
                 };
-                figure(limit.centre + of_part, of_bandwidth)
+                figure(limit.centre + part_value, is_bandwidth)
             }),
             LimitSource::Expect => facts.results.expected(test),
             LimitSource::Retries
@@ -280,7 +280,7 @@ fn counts(
                 match explanation.direction {
                     Direction::Initiator => counts[(Role::Initiator, class)],
                     Direction::Target => counts[(Role::Target, class)],
-                    Direction::Both => counts.of_class(class),
+                    Direction::Both => counts.class_number(class),
                 }
             });
             (outside, measured.sum())

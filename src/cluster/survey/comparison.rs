@@ -41,7 +41,7 @@ pub fn pairs_of_unclear_classes(
 /// The good pairs that may be measured beside the retests of suspects, by class. The last ones
 /// share the fewest NICs with the suspects.
 pub struct GoodPairs {
-    of_classes: BTreeMap<PopulationKey, Vec<TestPair>>,
+    class_lists: BTreeMap<PopulationKey, Vec<TestPair>>,
 }
 
 impl GoodPairs {
@@ -75,12 +75,12 @@ impl GoodPairs {
             good.sort_by(|one, other| (other.0.cmp(&one.0)).then(other.1.total_cmp(&one.1)));
             good.into_iter().map(|(_, _, test_pair)| test_pair).collect()
         };
-        Self { of_classes: keys.into_iter().map(|key| (key, good(key))).collect() }
+        Self { class_lists: keys.into_iter().map(|key| (key, good(key))).collect() }
     }
 
     /// Takes a pair of each class that has one left.
     pub fn take(&mut self) -> Vec<TestPair> {
-        let classes = self.of_classes.values_mut();
+        let classes = self.class_lists.values_mut();
         classes.filter_map(Vec::pop).collect()
     }
 }

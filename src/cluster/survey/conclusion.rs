@@ -97,12 +97,12 @@ impl Conclusion<'_> {
             let judged = self.roster.nic_ids().filter(answers);
             cleared.extend(judged.filter(|nic| !unjudged.contains(nic)));
         }
-        let of_causes = causes.iter().flat_map(|cause| members(cause.unit, self.roster));
-        let of_untested = untested.iter().filter_map(|part| match part.unit {
+        let cause_nics = causes.iter().flat_map(|cause| members(cause.unit, self.roster));
+        let untested_nics = untested.iter().filter_map(|part| match part.unit {
             Unit::Nic(nic) => Some(nic),
             _ => None,
         });
-        let mut named: BTreeSet<NicId> = of_causes.chain(of_untested).collect();
+        let mut named: BTreeSet<NicId> = cause_nics.chain(untested_nics).collect();
         for test in TestId::first(self.results.tests().len()) {
             for (nic, reason) in judgement.unjudged(self.results, test, self.roster, 0.0) {
                 if !cleared.contains(&nic) && named.insert(nic) {
@@ -118,20 +118,20 @@ impl Conclusion<'_> {
 
     /// Returns how many times slower than good pairs the pairs of a part are; 0 if that is unknown.
     fn ratio_of(&self, evidence: &Evidence) -> f64 {
-        let of_bandwidth = self.results.tests()[evidence.test.index()].of_bandwidth;
+        let is_bandwidth = self.results.tests()[evidence.test.index()].of_bandwidth;
         let figures = evidence.value.zip(evidence.median);
         figures
-            .map_or(0.0, |(value, median)| cost(value, of_bandwidth) / cost(median, of_bandwidth))
+            .map_or(0.0, |(value, median)| cost(value, is_bandwidth) / cost(median, is_bandwidth))
     }
 
     /// Adds the NICs with too few answers to `untested`. Returns those that were not to be
     /// measured.
     fn take_unmeasured(&self, untested: &mut Vec<UntestedPart>) -> Vec<NicId> {
-        let mut of_paths = BTreeSet::new();
+        let mut path_nics = BTreeSet::new();
         let mut named = BTreeSet::new();
         for part in &*untested {
             match part.unit {
-                Unit::Path(pair) => of_paths.extend(pair.nics()),
+                Unit::Path(pair) => path_nics.extend(pair.nics()),
                 Unit::Nic(nic) => drop(named.insert(nic)),
                 _ => {}
             }
@@ -148,7 +148,7 @@ impl Conclusion<'_> {
                     continue;
                 };
                 why.as_str()
-            } else if of_paths.contains(&nic) {
+            } else if path_nics.contains(&nic) {
                 "none of its pairs was measured"
             } else if self.is_of_all_nics {
                 "it is in no pair"
@@ -225,11 +225,11 @@ mod tests {
     /// Returns the NICs that were not measured, with the reasons.
     fn untested(findings: &Findings) -> Vec<(NicId, &str)> {
         let parts = findings.untested.iter();
-        let of_nics = parts.filter_map(|part| match part.unit {
+        let nic_pairs = parts.filter_map(|part| match part.unit {
             Unit::Nic(nic) => Some((nic, part.reason.as_str())),
             _ => None,
         });
-        of_nics.collect()
+        nic_pairs.collect()
     }
 
     #[test]
@@ -259,13 +259,13 @@ mod tests {
     #[test]
     fn reports_nics_without_a_judged_class_as_untested() {
         // Three pairs on a switch, and nothing to compare them with.
-        let of_one_switch = findings_with(Vec::new(), "within-switch", |_| true);
+        let one_switch_findings = findings_with(Vec::new(), "within-switch", |_| true);
         let too_few = "too few pairs to compare";
-        let parts = untested(&of_one_switch);
+        let parts = untested(&one_switch_findings);
         assert_eq!(&parts[3..], [0, 1, 2].map(|nic| (NicId(nic), too_few)));
         // The pairs between the switches are enough to judge each NIC.
-        let of_both = findings_with(Vec::new(), "all", |_| true);
-        assert_eq!(untested(&of_both), []);
+        let both_findings = findings_with(Vec::new(), "all", |_| true);
+        assert_eq!(untested(&both_findings), []);
     }
 
     #[test]

@@ -316,7 +316,7 @@ impl Conductor {
             limits: self.limits.as_ref().unwrap_or(&so_far),
             coverage: self.coverage.if_it_ends(
                 self.rounds.sweep(),
-                self.rounds.queue().of_sweep(),
+                self.rounds.queue().sweep_pairs(),
                 &self.roster,
                 |nic| self.results.answers(nic) > 0,
             ),

@@ -351,8 +351,8 @@ fn ignores_earlier_failure_with_absent_node() {
     });
     let findings = conductor.findings();
     assert_eq!((named(&findings), findings.answered), (vec![], 0));
-    let of_node = |one: &&UntestedPart| one.unit == Unit::Node(NodeId(2));
-    let untested = findings.untested.iter().find(of_node).unwrap();
+    let is_of_node = |one: &&UntestedPart| one.unit == Unit::Node(NodeId(2));
+    let untested = findings.untested.iter().find(is_of_node).unwrap();
     assert_eq!((untested.reason.as_str(), untested.pairs), ("no process", 7));
 }
 

@@ -190,8 +190,8 @@ impl Coverage {
         const REASON: &str = "the survey ended before";
         let mut ended = self.clone();
         let mut rest = Rest::new(roster, self.missing().none(), &is_measured);
-        let of_sweep = self.outstanding.iter().filter(|(_, stage)| **stage == Stage::Sweep);
-        let open = of_sweep.map(|(key, _)| *key).chain(queued);
+        let sweep_pairs = self.outstanding.iter().filter(|(_, stage)| **stage == Stage::Sweep);
+        let open = sweep_pairs.map(|(key, _)| *key).chain(queued);
         sweep.clone().drain(|test, pair| {
             if !ended.take_earlier(test, pair) {
                 rest.add((test, pair));

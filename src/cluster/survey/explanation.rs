@@ -75,12 +75,12 @@ fn without(
 ) -> Limits {
     let mut kept = results.limits(roster, &[], excluded);
     for (key, limit) in &mut kept {
-        let of_sweep = &limits[key];
-        limit.is_biased = of_sweep.is_biased;
+        let sweep_limit = &limits[key];
+        limit.is_biased = sweep_limit.is_biased;
         if excluded.contains(key) {
-            limit.statistic = of_sweep.statistic;
+            limit.statistic = sweep_limit.statistic;
         }
-        if !of_sweep.has_costs() {
+        if !sweep_limit.has_costs() {
             *limit = limit.without_costs();
         }
     }
@@ -119,9 +119,9 @@ fn unexplained_populations(
         let is_slow = |one: &&&Outside| {
             (one.test, one.class) == *key && one.source == LimitSource::Population
         };
-        let of_paths = explained.explanations.iter();
-        let of_paths = of_paths.filter(|one| matches!(one.unit, Unit::Path(_)));
-        let pairs: Vec<&Outside> = of_paths.flat_map(|one| &one.pairs).collect();
+        let path_explanations = explained.explanations.iter();
+        let path_explanations = path_explanations.filter(|one| matches!(one.unit, Unit::Path(_)));
+        let pairs: Vec<&Outside> = path_explanations.flat_map(|one| &one.pairs).collect();
         let count = |outcome| {
             let slow = pairs.iter().filter(is_slow);
             slow.filter(|one| one.outcome == outcome).count()

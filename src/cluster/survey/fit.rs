@@ -42,12 +42,12 @@ pub struct Fit {
 }
 
 pub fn fit(pairs: &[PairCost], nics: usize) -> Fit {
-    let mut of_nics: Vec<Vec<u32>> = vec![Vec::new(); nics];
+    let mut nic_lists: Vec<Vec<u32>> = vec![Vec::new(); nics];
     let mut by_class: [Vec<f64>; Class::ALL.len()] = Default::default();
     for (index, one) in pairs.iter().enumerate() {
         by_class[one.class as usize].push(one.cost);
         for nic in one.pair.nics() {
-            let own = &mut of_nics[nic.index()];
+            let own = &mut nic_lists[nic.index()];
             if own.last() != Some(&(index as u32)) {
                 own.push(index as u32);
             }
@@ -58,7 +58,7 @@ pub fn fit(pairs: &[PairCost], nics: usize) -> Fit {
     let mut weights = vec![1.0; pairs.len()];
     for _ in 0..REWEIGHTINGS {
         for _ in 0..SWEEPS {
-            for (nic, own) in of_nics.iter().enumerate().filter(|(_, own)| !own.is_empty()) {
+            for (nic, own) in nic_lists.iter().enumerate().filter(|(_, own)| !own.is_empty()) {
                 let (mut sum, mut total) = (0.0, RIDGE);
                 for index in own {
                     let one = &pairs[*index as usize];
@@ -80,7 +80,7 @@ pub fn fit(pairs: &[PairCost], nics: usize) -> Fit {
                 }
             }
         }
-        anchor(&mut centres, &mut effects, &of_nics);
+        anchor(&mut centres, &mut effects, &nic_lists);
         let residuals = pairs.iter().map(|one| residual(one, &centres, &effects));
         let residuals: Vec<f64> = residuals.collect();
         let most = HUBER * spread(&residuals).max(LEAST_SPREAD);
@@ -88,7 +88,7 @@ pub fn fit(pairs: &[PairCost], nics: usize) -> Fit {
             *weight = (most / residual.abs()).min(1.0);
         }
     }
-    for (effect, own) in effects.iter_mut().zip(&of_nics) {
+    for (effect, own) in effects.iter_mut().zip(&nic_lists) {
         if own.is_empty() {
             *effect = f64::NAN;
         }
@@ -100,14 +100,14 @@ pub fn fit(pairs: &[PairCost], nics: usize) -> Fit {
 fn residual(one: &PairCost, centres: &[Option<f64>], effects: &[f64]) -> f64 {
     let centre = centres[one.class as usize].unwrap_or_default();
     let [initiator, target] = one.pair.nics().map(|nic| effects[nic.index()]);
-    let of_target = if one.pair.is_loopback() { 0.0 } else { target };
-    one.cost - centre - initiator - of_target
+    let target_value = if one.pair.is_loopback() { 0.0 } else { target };
+    one.cost - centre - initiator - target_value
 }
 
 /// Moves the effect of the median NIC into the centres. With an even number of NICs, this is the
 /// better one of both in the middle.
-fn anchor(centres: &mut [Option<f64>], effects: &mut [f64], of_nics: &[Vec<u32>]) {
-    let fitted = effects.iter().zip(of_nics).filter(|(_, own)| !own.is_empty());
+fn anchor(centres: &mut [Option<f64>], effects: &mut [f64], nic_lists: &[Vec<u32>]) {
+    let fitted = effects.iter().zip(nic_lists).filter(|(_, own)| !own.is_empty());
     let fitted: Vec<f64> = fitted.map(|(effect, _)| *effect).collect();
     let Some(median) = lower_median(&fitted) else {
         return;

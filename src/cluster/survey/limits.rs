@@ -49,7 +49,7 @@ pub struct Limit {
     pub ratio: f64,
     /// The smallest difference of a single pair that is outside the limit; infinite without a
     /// limit.
-    pub of_pair: f64,
+    pub pair_value: f64,
     /// The largest number of retries inside the limit; infinite without a limit.
     pub retries: f64,
     /// Median of the retries of a pair.
@@ -90,11 +90,11 @@ struct ClassLimits {
 impl Limit {
     /// Returns whether the costs of the class have a limit.
     pub fn has_costs(&self) -> bool {
-        self.of_pair.is_finite()
+        self.pair_value.is_finite()
     }
 
     pub fn without_costs(self) -> Self {
-        Self { of_pair: f64::INFINITY, ..self }
+        Self { pair_value: f64::INFINITY, ..self }
     }
 
     /// Returns how far the cost of a pair is from the centre; `None` if it is a bound that says
@@ -136,7 +136,7 @@ fn limit_of_retries(retries: &Sorted) -> (f64, f64) {
 impl ResultStore {
     /// Returns the logarithm of the smallest ratio to good pairs that is outside the limit.
     pub fn ratio(&self, test: TestId) -> f64 {
-        let usual = if self.of_bandwidth(test) { 1.0 / LEAST_BANDWIDTH } else { MOST_LATENCY };
+        let usual = if self.is_of_bandwidth(test) { 1.0 / LEAST_BANDWIDTH } else { MOST_LATENCY };
         self.sensitivity.unwrap_or(usual).ln()
     }
 
@@ -157,7 +157,7 @@ impl ResultStore {
                 centre: f64::NAN,
                 spread: 0.0,
                 ratio: self.ratio(key.0),
-                of_pair: f64::INFINITY,
+                pair_value: f64::INFINITY,
                 retries: if has_limit { retries } else { f64::INFINITY },
                 usual_retries,
                 is_biased: false,
@@ -179,7 +179,7 @@ impl ResultStore {
                     limit.harmless_wait = own.harmless_wait;
                     limit.is_biased = best_limit.biased.contains(&own.class);
                     if !limit.is_biased {
-                        limit.of_pair = limit.ratio.max(noise);
+                        limit.pair_value = limit.ratio.max(noise);
                     }
                 }
             }
@@ -228,10 +228,10 @@ impl ResultStore {
     ) -> BTreeMap<Class, &'static [Statistic]> {
         let mut candidates = BTreeMap::new();
         for class in Class::ALL {
-            let of_class = || pairs.iter().filter(|one| one.class == class);
-            let own: Vec<&Observation> = of_class().copied().collect();
-            let choice = statistics(&own, self.of_bandwidth(test));
-            let figures = of_class().filter(|one| !one.reading(choice[0]).is_bound);
+            let class_observations = || pairs.iter().filter(|one| one.class == class);
+            let own: Vec<&Observation> = class_observations().copied().collect();
+            let choice = statistics(&own, self.is_of_bandwidth(test));
+            let figures = class_observations().filter(|one| !one.reading(choice[0]).is_bound);
             if figures.count() >= LEAST_FIGURES {
                 candidates.insert(class, choice);
             }
@@ -274,8 +274,8 @@ impl ResultStore {
             let spread =
                 upper_spread(&own().map(|index| selected.rest[index]).collect::<Vec<f64>>());
             let centre = fit.centres[class as usize].unwrap_or_default() + shift;
-            let of_class = pairs.iter().filter(|one| one.class == class);
-            let waits: Vec<f64> = of_class.map(|one| one.waiting(statistic)).collect();
+            let class_observations = pairs.iter().filter(|one| one.class == class);
+            let waits: Vec<f64> = class_observations.map(|one| one.waiting(statistic)).collect();
             let waiting = lower_median(&waits).unwrap_or(f64::NAN);
             let is_good = |(one, reading): &(&Observation, Reading)| {
                 one.class == class && reading.cost - centre < self.ratio(test)
@@ -293,9 +293,9 @@ impl ResultStore {
                 waiting,
                 harmless_wait,
             });
-            let of_class = judged().filter(|(one, _)| one.class == class);
+            let class_pairs = judged().filter(|(one, _)| one.class == class);
             let answered: Vec<(Pair, bool)> =
-                of_class.map(|(one, reading)| (one.pair, reading.is_bound)).collect();
+                class_pairs.map(|(one, reading)| (one.pair, reading.is_bound)).collect();
             let lost = missing.iter().filter(|(missing_test, pair)| {
                 *missing_test == test && roster.class(*pair) == class
             });
@@ -325,10 +325,10 @@ fn is_biased(answered: &[(Pair, bool)], lost: &[Pair], effects: &[f64]) -> bool 
     if missing <= MOST_MISSING * total {
         return false;
     }
-    let of_nics = counts.iter().zip(effects);
-    let of_nics = of_nics.filter(|((_, total), effect)| *total > 0.0 && effect.is_finite());
+    let nic_pairs = counts.iter().zip(effects);
+    let nic_pairs = nic_pairs.filter(|((_, total), effect)| *total > 0.0 && effect.is_finite());
     let (shares, effects): (Vec<f64>, Vec<f64>) =
-        of_nics.map(|((missing, total), effect)| (missing / total, *effect)).unzip();
+        nic_pairs.map(|((missing, total), effect)| (missing / total, *effect)).unzip();
     let nics = shares.len() as f64;
     rank_correlation(&shares, &effects).abs() * (nics - 1.0).max(0.0).sqrt() > BIASED
 }

@@ -57,10 +57,10 @@ impl Missing {
 
     /// Returns why the results do not suffice to call a NIC good, if they do not.
     pub fn why_too_few(&self, nic: NicId, results: &ResultStore) -> Option<String> {
-        TestId::first(results.tests().len()).find_map(|test| self.of_test(test, nic, results))
+        TestId::first(results.tests().len()).find_map(|test| self.test_text(test, nic, results))
     }
 
-    fn of_test(&self, test: TestId, nic: NicId, results: &ResultStore) -> Option<String> {
+    fn test_text(&self, test: TestId, nic: NicId, results: &ResultStore) -> Option<String> {
         let missing = self.counts[test.index() * self.nics + nic.index()];
         let answered = results.counts(test, nic);
         let all = answered.total();
@@ -70,7 +70,8 @@ impl Missing {
             return Some(format!("{all} of {planned} pairs measured with {tool}"));
         }
         let mut roles = Role::BOTH.into_iter();
-        let role = roles.find(|role| missing[role.index()] > 0 && answered.of_role(*role) == 0)?;
+        let role =
+            roles.find(|role| missing[role.index()] > 0 && answered.role_number(*role) == 0)?;
         let name = match role {
             Role::Initiator => "initiator",
             Role::Target => "target",

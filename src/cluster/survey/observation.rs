@@ -65,7 +65,7 @@ impl Observation {
         let Answer::Measured(figures) = &result.answer else {
             return None;
         };
-        let (cost, p5, min, tail, of_bandwidth) = match *figures {
+        let (cost, p5, min, tail, is_bandwidth) = match *figures {
             Figures::Latency { median_ns, p5_ns, min_ns, p99_ns, .. } => (
                 log_cost(median_ns as f64, false),
                 log_cost(p5_ns.unwrap_or(min_ns) as f64, false),
@@ -81,7 +81,7 @@ impl Observation {
         Some(Self {
             pair: result.pair,
             class,
-            is_disturbed: result.waited_percent > most_waited_percent(of_bandwidth),
+            is_disturbed: result.waited_percent > most_waited_percent(is_bandwidth),
             is_of_sweep: result.stage == Stage::Sweep,
             round: result.round,
             waited_percent: result.waited_percent,
@@ -140,24 +140,24 @@ impl Observation {
 }
 
 /// Returns the logarithm of the cost of a figure.
-pub fn log_cost(value: f64, of_bandwidth: bool) -> f64 {
+pub fn log_cost(value: f64, is_bandwidth: bool) -> f64 {
     let log = value.max(f64::MIN_POSITIVE).ln();
-    if of_bandwidth { -log } else { log.max(0.0) }
+    if is_bandwidth { -log } else { log.max(0.0) }
 }
 
 /// Returns the figure with this logarithm of a cost.
-pub fn figure(log: f64, of_bandwidth: bool) -> f64 {
-    if of_bandwidth { (-log).exp() } else { log.exp() }
+pub fn figure(log: f64, is_bandwidth: bool) -> f64 {
+    if is_bandwidth { (-log).exp() } else { log.exp() }
 }
 
 /// Returns the statistics by which a class may be judged. They must not depend on the result of any
 /// pair: with many disturbed pairs, those that reach more than a bound are a selection.
-pub fn statistics(pairs: &[&Observation], of_bandwidth: bool) -> &'static [Statistic] {
+pub fn statistics(pairs: &[&Observation], is_bandwidth: bool) -> &'static [Statistic] {
     let disturbed = pairs.iter().filter(|one| one.is_disturbed).count();
     let part = disturbed as f64 / pairs.len().max(1) as f64;
-    if of_bandwidth && part > MOST_DISTURBED_BANDWIDTHS {
+    if is_bandwidth && part > MOST_DISTURBED_BANDWIDTHS {
         if follow_waits(pairs) { &[Statistic::Bound] } else { &[Statistic::Unaffected] }
-    } else if !of_bandwidth && part > MOST_DISTURBED {
+    } else if !is_bandwidth && part > MOST_DISTURBED {
         &[Statistic::P5, Statistic::Min]
     } else {
         &[Statistic::Median]

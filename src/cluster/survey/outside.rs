@@ -83,7 +83,7 @@ impl ResultStore {
             let statistic = limit.map(|limit| limit.statistic).unwrap_or_default();
             let value = self.figures_of(result, roster).map(|one| {
                 let cost = one.reading(statistic).cost;
-                figure(cost, self.of_bandwidth(result.test))
+                figure(cost, self.is_of_bandwidth(result.test))
             });
             let fails_again = self.fails_again(result);
             let outcome = self.outcome((result.test, result.pair), judgement, roster);

@@ -17,8 +17,8 @@ const BIN: f64 = 1.005;
 const MOST_BARS: usize = 40;
 
 /// Returns the cost of a figure.
-pub fn cost(value: f64, of_bandwidth: bool) -> f64 {
-    if of_bandwidth { 1.0 / value } else { value }
+pub fn cost(value: f64, is_bandwidth: bool) -> f64 {
+    if is_bandwidth { 1.0 / value } else { value }
 }
 
 /// Figures, exactly or in bins of equal ratio.
@@ -138,11 +138,11 @@ impl Sorted {
     }
 
     /// Returns the costs of the figures.
-    pub fn costs(&self, of_bandwidth: bool) -> Self {
+    pub fn costs(&self, is_bandwidth: bool) -> Self {
         Self::of(
             self.figures
                 .iter()
-                .map(|(value, count)| (cost(*value, of_bandwidth), *count))
+                .map(|(value, count)| (cost(*value, is_bandwidth), *count))
                 .collect(),
         )
     }

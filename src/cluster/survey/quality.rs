@@ -34,7 +34,7 @@ impl Domain {
     fn smallest_ratio(&self, limit: &Limit, class: Class, pairs: usize) -> f64 {
         let together = limit.ratio.max(found_with(pairs, &self.selected));
         let tail = self.rest_of_most(class, MOST_IN_TAIL);
-        let found = together.min(limit.of_pair).max(tail).exp();
+        let found = together.min(limit.pair_value).max(tail).exp();
         // What waiting adds is the same beside a slow part.
         1.0 + (found - 1.0) * limit.waiting.exp()
     }
@@ -91,7 +91,7 @@ impl Judgement {
     /// Returns how many pairs of a class are better than its centre by more than the limit, and how
     /// many it has.
     pub fn better(&self, key: PopulationKey) -> (usize, usize) {
-        let limit = self.limits.get(&key).map_or(f64::INFINITY, |limit| limit.of_pair);
+        let limit = self.limits.get(&key).map_or(f64::INFINITY, |limit| limit.pair_value);
         let Some(domain) = self.domain(key.0, key.1 == Class::Loopback) else {
             return (0, 0);
         };
@@ -110,15 +110,15 @@ impl Judgement {
     /// Returns the NICs that differ from the other ones of their class within the limits, the worst
     /// first.
     pub fn outliers(&self, causes: &[Unit], roster: &Roster) -> Vec<Outlier> {
-        let of_causes: HashSet<NicId> =
+        let cause_nics: HashSet<NicId> =
             causes.iter().flat_map(|unit| members(*unit, roster)).collect();
         let mut outliers = Vec::new();
         for domain in self.domains.iter().filter(|domain| !domain.in_loopback) {
             let selected = &domain.selected;
             let effects = selected.effects.iter();
-            let of_nics = effects.filter(|effect| matches!(effect.unit, Unit::Nic(_)));
+            let nic_effects = effects.filter(|effect| matches!(effect.unit, Unit::Nic(_)));
             let mut residuals = selected.rest.clone();
-            for effect in of_nics {
+            for effect in nic_effects {
                 for pair in &effect.pairs {
                     residuals[*pair as usize] += effect.value;
                 }
@@ -145,7 +145,7 @@ impl Judgement {
                 if let Some((class, _)) = class
                     && score > score_limit(selected.nics)
                     && is_within(class)
-                    && !of_causes.contains(&nic)
+                    && !cause_nics.contains(&nic)
                 {
                     outliers.push(Outlier {
                         nic,
@@ -164,7 +164,7 @@ impl Judgement {
 
 /// Returns the smallest effect that `pairs` of a part show to be significant.
 fn found_with(pairs: usize, selected: &Selected) -> f64 {
-    let of_nics = score_limit(selected.nics) * selected.spread_of_nics;
+    let nic_value = score_limit(selected.nics) * selected.spread_of_nics;
     let mut rest = selected.rest.clone();
     rest.sort_by(|one, other| other.total_cmp(one));
     // So many other pairs may be as slow as half of the effect.
@@ -174,7 +174,7 @@ fn found_with(pairs: usize, selected: &Selected) -> f64 {
         return f64::INFINITY;
     }
     let half = rest.get(others as usize).copied().unwrap_or_default();
-    of_nics.max(2.0 * half)
+    nic_value.max(2.0 * half)
 }
 
 #[cfg(test)]
@@ -237,8 +237,8 @@ mod tests {
             let mut cluster = Cluster::new([4, 2, 2, 1], &["write-lat"], seed);
             cluster.noise = noise;
             let good = survey(&mut cluster, "random:4", seed);
-            let of_links = good.populations.iter().filter_map(|one| one.links_sensitivity);
-            let ratio = of_links.reduce(f64::max).expect("pairs between groups");
+            let link_values = good.populations.iter().filter_map(|one| one.links_sensitivity);
+            let ratio = link_values.reduce(f64::max).expect("pairs between groups");
             assert!(ratio >= 1.3, "{ratio}");
             let links = Unit::GroupPair(0, 1);
             cluster.faults = vec![Fault::slow(links, Direction::Both, 1.05 * ratio)];

@@ -197,8 +197,8 @@ impl ResultStore {
         match (result.stage, Observation::of(result, class)) {
             (Stage::Again, Some(again)) => return self.improve(result, &again),
             (Stage::Comparison, Some(one)) => {
-                let of_class = self.comparisons.entry((result.test, class)).or_default();
-                return of_class.entry(result.round).or_default().push(one);
+                let class_lists = self.comparisons.entry((result.test, class)).or_default();
+                return class_lists.entry(result.round).or_default().push(one);
             }
             _ => {}
         }
@@ -206,7 +206,7 @@ impl ResultStore {
         let limit = self.gather(result, class, roster);
         let excess = match (&result.answer, limit) {
             (Answer::Measured(figures), Some(limit)) => {
-                let cost = cost(figures.value(), self.of_bandwidth(result.test));
+                let cost = cost(figures.value(), self.is_of_bandwidth(result.test));
                 let is_outside = cost > limit.cost || result.retries() > FEW_RETRIES;
                 self.suspects += u64::from(is_outside);
                 cost / limit.median
@@ -240,7 +240,7 @@ impl ResultStore {
             self.aggregates.entry((result.test, unit)).or_insert_with(new).add(value);
         }
         self.observe(result, class);
-        let of_bandwidth = self.of_bandwidth(result.test);
+        let is_bandwidth = self.is_of_bandwidth(result.test);
         let ratio = self.ratio(result.test).exp();
         let data = self.populations.entry((result.test, class)).or_insert_with(|| PopulationData {
             figures: Distribution::new(MOST_EXACT),
@@ -262,7 +262,7 @@ impl ResultStore {
         let count = data.figures.count();
         if count >= data.next {
             data.next = count + count / 2;
-            let costs = data.figures.sorted().costs(of_bandwidth);
+            let costs = data.figures.sorted().costs(is_bandwidth);
             let median = costs.median();
             let noise = 1.0 + NOISE * costs.sigma() / median;
             data.limit = Some(LimitSoFar { median, cost: median * noise.max(ratio) });
@@ -293,7 +293,7 @@ impl ResultStore {
     fn observe(&mut self, result: &PairResult, class: Class) {
         let is_of_sweep = result.stage == Stage::Sweep;
         let has_many =
-            |nic: &NicId| self.counts(result.test, *nic).of_class(class) > MOST_OBSERVATIONS;
+            |nic: &NicId| self.counts(result.test, *nic).class_number(class) > MOST_OBSERVATIONS;
         if is_of_sweep && result.pair.nics().iter().all(has_many) {
             return;
         }
@@ -303,7 +303,7 @@ impl ResultStore {
 
     /// Drops results that are far inside the limits.
     fn drop_good(&mut self, test: TestId, class: Class, limit: LimitSoFar, roster: &Roster) {
-        let of_bandwidth = self.of_bandwidth(test);
+        let is_bandwidth = self.is_of_bandwidth(test);
         let expectations = self.expectations.get(test.index()).map_or(&[][..], Vec::as_slice);
         let size = self.tests[test.index()].size_bytes;
         self.records.retain(|result| {
@@ -311,7 +311,7 @@ impl ResultStore {
             is_other
                 || match &result.answer {
                     Answer::Measured(figures) => {
-                        cost(figures.value(), of_bandwidth) > limit.kept()
+                        cost(figures.value(), is_bandwidth) > limit.kept()
                             || result.retries() > FEW_RETRIES
                             || broken(expectations, size, figures).is_some()
                     }
@@ -357,7 +357,7 @@ impl ResultStore {
         self.records.iter().filter(is_failure).map(|result| result.pair)
     }
 
-    pub(super) fn of_bandwidth(&self, test: TestId) -> bool {
+    pub(super) fn is_of_bandwidth(&self, test: TestId) -> bool {
         self.tests[test.index()].of_bandwidth
     }
 
@@ -372,8 +372,8 @@ impl ResultStore {
 
 /// Returns the limit of the first expectation that is not met.
 fn broken(expectations: &[Expectation], size: u64, figures: &Figures) -> Option<f64> {
-    let of_size = expectations.iter().filter(|one| one.applies_to(size));
-    let mut broken = of_size
+    let size_expectations = expectations.iter().filter(|one| one.applies_to(size));
+    let mut broken = size_expectations
         .filter(|one| figures.metric(one.metric).is_some_and(|figure| !one.is_met_by(figure)));
     broken.next().map(|one| one.limit)
 }

@@ -61,9 +61,9 @@ impl Queue {
     }
 
     /// Returns the pairs of the sweep that no round has yet.
-    pub fn of_sweep(&self) -> impl Iterator<Item = TestPair> {
-        let of_sweep = self.parts.iter().filter(|(stage, _)| *stage == Stage::Sweep);
-        of_sweep.flat_map(|(_, pairs)| pairs).copied()
+    pub fn sweep_pairs(&self) -> impl Iterator<Item = TestPair> {
+        let sweep_pairs = self.parts.iter().filter(|(stage, _)| *stage == Stage::Sweep);
+        sweep_pairs.flat_map(|(_, pairs)| pairs).copied()
     }
 
     /// Removes the pairs that `is_wanted` refuses. Returns the removed pairs.
@@ -134,8 +134,8 @@ pub fn suspects(
         for _ in 0..most.min(keys.len()) {
             // The pair whose NICs were chosen least is next.
             let uses_of = |key: &TestPair| {
-                let of_nic = |nic: &NicId| uses.get(nic).copied().unwrap_or(0);
-                of_nic(&key.1.initiator) + of_nic(&key.1.target)
+                let nic_count = |nic: &NicId| uses.get(nic).copied().unwrap_or(0);
+                nic_count(&key.1.initiator) + nic_count(&key.1.target)
             };
             let Some(next) = (0..keys.len()).min_by_key(|index| uses_of(&keys[*index])) else {
                 break;
@@ -158,7 +158,7 @@ struct Swaps<'a> {
     roster: &'a Roster,
     results: &'a ResultStore,
     /// NICs of parts that are causes.
-    of_causes: HashSet<NicId>,
+    cause_nics: HashSet<NicId>,
     /// NICs of pairs outside the limits.
     involved: HashSet<NicId>,
     measured: HashSet<TestPair>,
@@ -186,7 +186,7 @@ pub fn swaps(
     let mut swaps = Swaps {
         roster,
         results,
-        of_causes: lasting().flat_map(|explanation| members(explanation.unit, roster)).collect(),
+        cause_nics: lasting().flat_map(|explanation| members(explanation.unit, roster)).collect(),
         involved: pairs().flat_map(|one| one.pair.nics()).collect(),
         measured: results.keys().collect(),
         chosen: BTreeSet::new(),
@@ -225,7 +225,7 @@ impl Swaps<'_> {
         let nics = self.roster.nics.len() as u32;
         for role in Role::BOTH {
             let pair = |partner| Pair::with_role(role, nic, partner);
-            let measured = self.results.counts(test, nic).of_role(role);
+            let measured = self.results.counts(test, nic).role_number(role);
             let chosen = self.partners.get(&(test, nic, role)).copied().unwrap_or(0);
             for _ in measured as usize + chosen..LEAST_PARTNERS {
                 let start = rng.u32(..nics);
@@ -254,8 +254,8 @@ impl Swaps<'_> {
                 };
                 self.chosen.insert((test, pair(partner)));
                 *self.partners.entry((test, nic, role)).or_default() += 1;
-                let of_partner = (test, partner, role.other());
-                *self.partners.entry(of_partner).or_default() += 1;
+                let partner_pair = (test, partner, role.other());
+                *self.partners.entry(partner_pair).or_default() += 1;
                 *self.uses.entry(partner).or_default() += 1;
             }
         }
@@ -272,7 +272,7 @@ impl Swaps<'_> {
             };
         Objections {
             suspicion: u8::from(self.involved.contains(&partner))
-                + u8::from(self.of_causes.contains(&partner)),
+                + u8::from(self.cause_nics.contains(&partner)),
             is_of_other_class: self.roster.class(Pair::with_role(Role::Initiator, nic, partner))
                 != suspect.class,
             is_near,

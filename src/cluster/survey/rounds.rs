@@ -68,18 +68,18 @@ impl Sweep {
         let mut shapes = Vec::new();
         let mut steps = Vec::new();
         for selection in selections {
-            let mut of_rails = Vec::new();
+            let mut rail_shapes = Vec::new();
             for rail in &rails {
-                of_rails.push(shape(selection, rail, roster, seed)?);
+                rail_shapes.push(shape(selection, rail, roster, seed)?);
             }
             let first = shapes.len();
             match order {
-                NicOrder::InTurn => shapes.extend(of_rails.into_iter().map(|shape| vec![shape])),
-                NicOrder::AtOnce => shapes.push(of_rails),
+                NicOrder::InTurn => shapes.extend(rail_shapes.into_iter().map(|shape| vec![shape])),
+                NicOrder::AtOnce => shapes.push(rail_shapes),
             }
-            let of_selection = first..shapes.len();
+            let selection_range = first..shapes.len();
             steps.extend(TestId::first(tests).flat_map(|test| {
-                of_selection.clone().map(move |shapes| SweepStep { test, shapes, first })
+                selection_range.clone().map(move |shapes| SweepStep { test, shapes, first })
             }));
         }
         let most_active = most_active.map_or(usize::MAX, |most| most.max(1) as usize);

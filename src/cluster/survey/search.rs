@@ -223,11 +223,11 @@ impl Search<'_> {
 
     /// Returns the tallies of all parts with pairs outside the limits.
     fn tallies(&self, share: f64) -> HashMap<Unit, PartTally> {
-        let mut of_nics: BTreeMap<NicId, PartTally> = BTreeMap::new();
+        let mut nic_tallies: BTreeMap<NicId, PartTally> = BTreeMap::new();
         for (_, one) in self.with_faults() {
             for (role, nic) in one.pair.roles() {
                 let [initiator, target] = one.pair.nics();
-                let tally = of_nics.entry(nic).or_default();
+                let tally = nic_tallies.entry(nic).or_default();
                 tally.outside.entry(one.test).or_default()[(role, one.class)] += 1;
                 tally.partners.insert(match role {
                     Role::Initiator => target,
@@ -237,14 +237,14 @@ impl Search<'_> {
         }
         // All NICs of a part count as its members: the good ones too.
         let larger: BTreeSet<Unit> =
-            of_nics.keys().flat_map(|nic| larger_parts(self.roster, *nic)).collect();
+            nic_tallies.keys().flat_map(|nic| larger_parts(self.roster, *nic)).collect();
         let mut tallies: HashMap<Unit, PartTally> = HashMap::new();
         for nic in self.roster.nic_ids() {
             let own_larger = || larger_parts(self.roster, nic).filter(|unit| larger.contains(unit));
-            if !of_nics.contains_key(&nic) && own_larger().next().is_none() {
+            if !nic_tallies.contains_key(&nic) && own_larger().next().is_none() {
                 continue;
             }
-            let mut tally = of_nics.remove(&nic).unwrap_or_default();
+            let mut tally = nic_tallies.remove(&nic).unwrap_or_default();
             self.add_measured(nic, &mut tally);
             if tally.measured.values().all(|counts| counts.total() == 0) {
                 continue;
@@ -366,7 +366,7 @@ impl Search<'_> {
         let tests: BTreeSet<TestId> = pairs.map(|index| self.outside[*index].test).collect();
         members(unit, self.roster).iter().any(|nic| {
             let mut tests = tests.iter();
-            tests.any(|test| self.results.counts(*test, *nic).of_role(role) > 0)
+            tests.any(|test| self.results.counts(*test, *nic).role_number(role) > 0)
         })
     }
 

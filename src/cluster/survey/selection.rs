@@ -79,7 +79,7 @@ struct PartCandidate {
 
 impl PartCandidate {
     /// Returns the indices of the pairs in a role, or in both.
-    fn of_role(&self, role: Option<Role>) -> Vec<u32> {
+    fn role_numbers(&self, role: Option<Role>) -> Vec<u32> {
         let [initiator, target] = &self.pairs;
         match role {
             Some(role) => self.pairs[role.index()].clone(),
@@ -109,7 +109,7 @@ pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
     let mut open: Vec<OpenCandidate> = Vec::new();
     for candidate in &candidates {
         for role in roles {
-            let own = candidate.of_role(role);
+            let own = candidate.role_numbers(role);
             let (value, _) = effect(&own, &rest);
             if value.abs() < SELECTED * limit {
                 continue;
@@ -141,8 +141,8 @@ pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
         }
         // Of equal gains, both roles come first, and the smaller part.
         best.sort_by(|one, other| {
-            let of_gain = other.0.total_cmp(&one.0);
-            of_gain.then_with(|| open[one.1].unit.cmp(&open[other.1].unit))
+            let gain_order = other.0.total_cmp(&one.0);
+            gain_order.then_with(|| open[one.1].unit.cmp(&open[other.1].unit))
         });
         let mut is_touched = vec![false; pairs.len()];
         for (_, index, value) in best {
@@ -198,11 +198,11 @@ fn candidates(pairs: &[PairResidual], roster: &Roster) -> Vec<PartCandidate> {
         }
     }
     candidates.retain(|one| {
-        let of_role = |role: Role| {
+        let role_nic = |role: Role| {
             let own = one.pairs[role.index()].iter();
             own.map(move |index| pairs[*index as usize].pair.nics()[role.index()])
         };
-        let nics: BTreeSet<NicId> = Role::BOTH.into_iter().flat_map(of_role).collect();
+        let nics: BTreeSet<NicId> = Role::BOTH.into_iter().flat_map(role_nic).collect();
         match one.unit {
             Unit::Nic(_) => one.pairs[0].len() + one.pairs[1].len() >= 2,
             Unit::Node(_) => nics.len() >= 2,
@@ -272,8 +272,8 @@ fn is_possible(
     let mut members: BTreeMap<NicId, Vec<f64>> = BTreeMap::new();
     for index in own {
         let residual = rest[*index as usize] * value.signum();
-        for (of_nic, nic) in pairs[*index as usize].pair.roles() {
-            let is_of_role = role.is_none_or(|role| role == of_nic);
+        for (nic_role, nic) in pairs[*index as usize].pair.roles() {
+            let is_of_role = role.is_none_or(|role| role == nic_role);
             if is_of_role && parts_of_nic(roster, nic).contains(&Some(unit)) {
                 members.entry(nic).or_default().push(residual);
             }
@@ -367,13 +367,13 @@ fn keep_significant(
             }
         }
         let spread_of_rest = spread(&rest);
-        let mut of_nics: BTreeMap<NicId, Vec<f64>> = BTreeMap::new();
+        let mut nic_lists: BTreeMap<NicId, Vec<f64>> = BTreeMap::new();
         for ((one, rest), is_explained) in pairs.iter().zip(&rest).zip(&is_explained) {
             for nic in one.pair.nics().into_iter().filter(|_| !is_explained) {
-                of_nics.entry(nic).or_default().push(*rest);
+                nic_lists.entry(nic).or_default().push(*rest);
             }
         }
-        let medians = of_nics.into_values().filter_map(|rests| lower_median(&rests));
+        let medians = nic_lists.into_values().filter_map(|rests| lower_median(&rests));
         let spread_of_nics = spread(&medians.collect::<Vec<f64>>());
         let sizes = sorted(&rest);
         let at_least = |size: f64| sizes.len() - sizes.partition_point(|rest| *rest < size);
@@ -448,8 +448,8 @@ mod tests {
     fn links_are_slow_if_several_nics_on_both_sides_are_late() {
         let links = [Unit::GroupPair(0, 1)];
         assert_eq!(slow_parts(&[pair(0, 4), pair(1, 5), pair(2, 6), pair(3, 7)]), links);
-        let of_one_nic = [pair(0, 4), pair(0, 5), pair(0, 6), pair(0, 7)];
-        assert!(!slow_parts(&of_one_nic).contains(&links[0]));
-        assert!(!slow_parts(&of_one_nic.map(Pair::reversed)).contains(&links[0]));
+        let one_nic_pairs = [pair(0, 4), pair(0, 5), pair(0, 6), pair(0, 7)];
+        assert!(!slow_parts(&one_nic_pairs).contains(&links[0]));
+        assert!(!slow_parts(&one_nic_pairs.map(Pair::reversed)).contains(&links[0]));
     }
 }

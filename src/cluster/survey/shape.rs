@@ -135,11 +135,11 @@ impl Shape {
     /// Returns the number of pairs of all rounds.
     pub fn pairs(&self) -> u64 {
         if let Self::Circles { sets, rounds } = self {
-            let of_set = |nics: &Vec<NicId>| {
+            let set_count = |nics: &Vec<NicId>| {
                 let own = if sets.len() == 1 { *rounds } else { rounds_of_circle(nics.len()) };
                 (nics.len() / 2 * own) as u64
             };
-            return sets.iter().map(of_set).sum();
+            return sets.iter().map(set_count).sum();
         }
         let mut pairs = Vec::new();
         for round in 0..self.rounds() {
@@ -241,20 +241,20 @@ fn sets<K: Ord>(nics: Vec<(Location, NicId)>, key: impl Fn(Location) -> K) -> Ve
 /// Returns the rounds of a file among the NICs of a rail. A pair of several rounds belongs to the
 /// first.
 fn listed(lines: &[Line], rail: &[NicId], roster: &Roster) -> Result<Vec<Vec<Pair>>, String> {
-    let of_node: HashMap<NodeId, NicId> =
+    let node_nics: HashMap<NodeId, NicId> =
         rail.iter().map(|nic| (roster.nic(*nic).node, *nic)).collect();
     let ranks = roster.node_ids().zip(&roster.nodes).map(|(id, node)| (node.rank.to_string(), id));
     let ranks: HashMap<String, NodeId> = ranks.collect();
     let hosts = HostIndex::new(roster.hosts());
-    let of_host = |name: &str| hosts.find(name).map(|index| NodeId(index as u32));
+    let host_node = |name: &str| hosts.find(name).map(|index| NodeId(index as u32));
     let mut rounds = Vec::new();
     let mut known = HashSet::new();
-    for of_round in lines.chunk_by(|one, other| one.round == other.round) {
+    for round_lines in lines.chunk_by(|one, other| one.round == other.round) {
         let mut pairs = Vec::new();
         let mut seen = HashSet::new();
-        for line in of_round {
+        for line in round_lines {
             let find = |name: &String| {
-                let node = ranks.get(name).copied().or_else(|| of_host(name));
+                let node = ranks.get(name).copied().or_else(|| host_node(name));
                 node.ok_or_else(|| {
                     format!("line {}: no process has the host or rank '{name}'", line.number)
                 })
@@ -266,7 +266,7 @@ fn listed(lines: &[Line], rail: &[NicId], roster: &Roster) -> Result<Vec<Vec<Pai
                     line.number, line.round
                 ));
             }
-            if let (Some(initiator), Some(target)) = (of_node.get(&one), of_node.get(&other)) {
+            if let (Some(initiator), Some(target)) = (node_nics.get(&one), node_nics.get(&other)) {
                 let pair = Pair { initiator: *initiator, target: *target };
                 if known.insert(pair) {
                     pairs.push(pair);

@@ -39,17 +39,17 @@ pub struct Sign {
 
 /// Returns the parts with signs of a fault.
 pub fn signs(results: &ResultStore, roster: &Roster) -> Vec<Sign> {
-    let damaged = of_damaged(results, &results.errors.damaged);
-    let lost = of_lost(results, &results.errors.lost);
-    let mut signs = [of_switches(damaged, roster), of_switches(lost, roster)].concat();
+    let damaged = damaged_signs(results, &results.errors.damaged);
+    let lost = lost_signs(results, &results.errors.lost);
+    let mut signs = [switch_signs(damaged, roster), switch_signs(lost, roster)].concat();
     for test in TestId::first(results.tests().len()) {
-        signs.extend(of_tails(results, test, roster));
+        signs.extend(tail_signs(results, test, roster));
     }
     signs
 }
 
 /// Returns the signs of NICs; of a switch whose NICs all have the sign, one sign.
-fn of_switches(mut signs: Vec<Sign>, roster: &Roster) -> Vec<Sign> {
+fn switch_signs(mut signs: Vec<Sign>, roster: &Roster) -> Vec<Sign> {
     if signs.is_empty() {
         return signs;
     }
@@ -62,11 +62,11 @@ fn of_switches(mut signs: Vec<Sign>, roster: &Roster) -> Vec<Sign> {
             continue;
         }
         let own: BTreeSet<Unit> = own.into_iter().map(Unit::Nic).collect();
-        let of_nics: Vec<Sign> = signs.extract_if(.., |sign| own.contains(&sign.unit)).collect();
+        let nic_signs: Vec<Sign> = signs.extract_if(.., |sign| own.contains(&sign.unit)).collect();
         signs.push(Sign {
             unit: switch,
-            pairs: of_nics.iter().flat_map(|sign| sign.pairs.clone()).collect(),
-            ..of_nics[0].clone()
+            pairs: nic_signs.iter().flat_map(|sign| sign.pairs.clone()).collect(),
+            ..nic_signs[0].clone()
         });
     }
     signs
@@ -109,7 +109,7 @@ fn partners(nic: NicId, pairs: &[TestPair]) -> BTreeSet<NicId> {
 
 /// Returns the NICs on whose own link packets were damaged: only the NICs at the ends of a link
 /// count that, so its partners are no cause.
-fn of_damaged(results: &ResultStore, counts: &BTreeMap<TestPair, u64>) -> Vec<Sign> {
+fn damaged_signs(results: &ResultStore, counts: &BTreeMap<TestPair, u64>) -> Vec<Sign> {
     let mut sums: BTreeMap<NicId, u64> = BTreeMap::new();
     let mut pairs: BTreeMap<NicId, Vec<TestPair>> = BTreeMap::new();
     for (key, count) in counts {
@@ -129,7 +129,7 @@ fn of_damaged(results: &ResultStore, counts: &BTreeMap<TestPair, u64>) -> Vec<Si
 
 /// Returns the NICs that packets were lost at: those with losses with more partners than any of
 /// these partners has.
-fn of_lost(results: &ResultStore, counts: &BTreeMap<TestPair, u64>) -> Vec<Sign> {
+fn lost_signs(results: &ResultStore, counts: &BTreeMap<TestPair, u64>) -> Vec<Sign> {
     let mut open: Vec<TestPair> = counts.keys().copied().collect();
     open.retain(|(_, pair)| !pair.is_loopback());
     let mut found = Vec::new();
@@ -169,7 +169,7 @@ fn take_most(open: &mut Vec<TestPair>) -> Option<(NicId, Vec<TestPair>)> {
 
 /// Returns the parts of whose pairs most have long tails in a test, if the tails of the other pairs
 /// show that this is no chance.
-fn of_tails(results: &ResultStore, test: TestId, roster: &Roster) -> Vec<Sign> {
+fn tail_signs(results: &ResultStore, test: TestId, roster: &Roster) -> Vec<Sign> {
     let is_clear = |one: &&Observation| !one.is_disturbed && !one.pair.is_loopback();
     let mut open: Vec<&Observation> = results.observations(test).iter().filter(is_clear).collect();
     let mut found: Vec<Sign> = Vec::new();

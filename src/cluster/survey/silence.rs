@@ -71,17 +71,17 @@ impl Judgement {
         found: f64,
     ) -> Vec<(NicId, &'static str)> {
         let mut silent: BTreeMap<NicId, Silent> = BTreeMap::new();
-        let of_classes = Class::ALL.map(|class| {
+        let class_values = Class::ALL.map(|class| {
             let ratio = self.sensitivity((test, class));
             let would_be_found = ratio.is_some_and(|ratio| ratio <= found);
             let why = self.why_silent(results, (test, class));
             why.filter(|_| !would_be_found)
         });
         for one in results.observations(test) {
-            let of_class = of_classes[one.class as usize];
+            let class_observations = class_values[one.class as usize];
             let is_cleared = || results.retested((test, one.pair), self, roster).1 > 0;
             let is_silent = self.is_silent(test, one) && !is_cleared();
-            let reason = of_class.or(is_silent.then_some(MOST_WAITED));
+            let reason = class_observations.or(is_silent.then_some(MOST_WAITED));
             for (role, nic) in one.pair.roles() {
                 silent.entry(nic).or_default().add(role, reason);
             }
@@ -123,8 +123,8 @@ impl Judgement {
             let most = MOST_SENSITIVITY.max(results.ratio(key.0).exp());
             return (ratio > most).then_some(TOO_COARSE);
         }
-        let of_class = results.observations(key.0).iter();
-        let judged = of_class.filter(|one| one.class == key.1 && !one.is_disturbed);
+        let class_observations = results.observations(key.0).iter();
+        let judged = class_observations.filter(|one| one.class == key.1 && !one.is_disturbed);
         let limit = self.limits.get(&key)?;
         Some(if limit.statistic == Statistic::Bound {
             ONLY_BOUNDS

@@ -104,7 +104,7 @@ impl Judgement {
     pub fn threshold(&self, test: TestId, pair: Pair, limit: &Limit, roster: &Roster) -> f64 {
         let parts = self.covering(test, pair, roster);
         let parts = parts.iter().map(|index| self.parts[*index].threshold);
-        parts.fold(limit.of_pair, f64::min)
+        parts.fold(limit.pair_value, f64::min)
     }
 
     /// Returns the indices of the slow parts to which a pair belongs.
@@ -112,12 +112,12 @@ impl Judgement {
         if self.parts.is_empty() {
             return BTreeSet::new();
         }
-        let of_nics = pair.roles().into_iter().flat_map(|(role, nic)| {
+        let nic_pairs = pair.roles().into_iter().flat_map(|(role, nic)| {
             let units = parts_of_nic(roster, nic).into_iter().flatten();
             units.map(move |unit| (Some(role), unit))
         });
-        let of_groups = crossing(roster, pair).map(|(unit, role)| (Some(role), unit));
-        let parts = of_nics.chain(of_groups).flat_map(|(role, unit)| {
+        let groups = crossing(roster, pair).map(|(unit, role)| (Some(role), unit));
+        let parts = nic_pairs.chain(groups).flat_map(|(role, unit)| {
             let indices = self.indices.get(&(test, pair.is_loopback(), unit));
             let indices = indices.into_iter().flatten().copied();
             indices.filter(move |index| {
@@ -205,8 +205,8 @@ impl Judgement {
         let mut better_crossings = 0;
         let mut mixed = BTreeSet::new();
         let key = |class: Class| (domain.test, class);
-        let of_fabric = || domain.classes.iter().filter(|class| **class == Class::Fabric);
-        let fabric = of_fabric().count() as f64;
+        let fabric_classes = || domain.classes.iter().filter(|class| **class == Class::Fabric);
+        let fabric = fabric_classes().count() as f64;
         for effect in &domain.selected.effects {
             let is_slow = effect.value + UNCERTAIN * effect.error > ratio;
             let is_better = effect.value < -ratio;
@@ -285,8 +285,8 @@ impl Judgement {
             let class = roster.class(result.pair);
             if let Answer::Failed(_) = result.answer {
                 for index in self.covering(result.test, result.pair, roster) {
-                    let of_pair = again[index].entry(result.pair).or_default();
-                    of_pair.push(f64::INFINITY);
+                    let pair_values = again[index].entry(result.pair).or_default();
+                    pair_values.push(f64::INFINITY);
                 }
             } else if let Some(one) = Observation::of(result, class) {
                 for (index, rest) in self.shares(&one, result.test, results, roster) {
@@ -368,14 +368,14 @@ fn certainty(
     }
     let half = value.max(ratio) / 2.0;
     // A pair counts once, however often it was measured again.
-    let mut of_pairs = first.clone();
+    let mut pair_values = first.clone();
     let medians = again.iter().filter_map(|(pair, rests)| Some((*pair, lower_median(rests)?)));
-    of_pairs.extend(medians);
-    let hits = again.keys().filter(|pair| of_pairs[*pair] >= half).count();
+    pair_values.extend(medians);
+    let hits = again.keys().filter(|pair| pair_values[*pair] >= half).count();
     if 2 * hits < again.len() {
         return Some(Certainty::Transient);
     }
-    if lower_median(&of_pairs.into_values().collect::<Vec<f64>>())? < half {
+    if lower_median(&pair_values.into_values().collect::<Vec<f64>>())? < half {
         return None;
     }
     let all: Vec<f64> = again.values().flatten().chain(first.values()).copied().collect();

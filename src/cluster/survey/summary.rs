@@ -60,16 +60,18 @@ impl ResultStore {
         if !matches!(one.class, Class::Group | Class::Fabric) || one.expected.is_some() {
             return false;
         }
-        let of_class = self.observations(one.test).iter().filter(|pair| pair.class == one.class);
-        let ways: HashSet<Option<Way>> = of_class.map(|pair| way(roster, pair.pair)).collect();
+        let class_observations =
+            self.observations(one.test).iter().filter(|pair| pair.class == one.class);
+        let ways: HashSet<Option<Way>> =
+            class_observations.map(|pair| way(roster, pair.pair)).collect();
         let smaller = all.iter().filter(|other| {
             other.test == one.test && [Class::Switch, Class::Group].contains(&other.class)
         });
         let mut smaller = smaller.filter(|other| other.class < one.class && other.count > 0);
-        let of_bandwidth = self.of_bandwidth(one.test);
+        let is_bandwidth = self.is_of_bandwidth(one.test);
         let limit = self.ratio(one.test).exp();
         let is_as_fast = |other: &Population| {
-            cost(one.median(), of_bandwidth) <= limit * cost(other.median(), of_bandwidth)
+            cost(one.median(), is_bandwidth) <= limit * cost(other.median(), is_bandwidth)
         };
         let is_by_chance = one.count < LEAST_FIGURES as u64 && !has_one_way(roster, one.class);
         ways.len() == 1 && !is_by_chance && !smaller.any(is_as_fast)
@@ -84,7 +86,7 @@ impl ResultStore {
     ) -> Vec<Population> {
         let population = |(key, data): (&PopulationKey, &PopulationData)| {
             let (test, class) = *key;
-            let of_bandwidth = self.of_bandwidth(test);
+            let is_bandwidth = self.is_of_bandwidth(test);
             let limit = judgement.limits.get(key);
             let statistic = limit.map(|limit| limit.statistic).unwrap_or_default();
             let sorted: Sorted = match statistic {
@@ -96,21 +98,22 @@ impl ResultStore {
             };
             let interval = sorted.median_interval();
             let with_costs = limit.filter(|limit| limit.has_costs());
-            let of_class = self.observations(test).iter().filter(|one| one.class == class);
+            let class_observations =
+                self.observations(test).iter().filter(|one| one.class == class);
             let says_nothing = |one: &&Observation| match with_costs {
                 Some(limit) => limit.residual(one).is_none(),
                 None => one.reading(statistic).is_bound,
             };
-            let of_sweep =
+            let is_of_sweep =
                 |one: &&Outside| (one.test, one.class) == *key && one.stage == Stage::Sweep;
-            let in_sweep = || outside.iter().filter(of_sweep);
+            let in_sweep = || outside.iter().filter(is_of_sweep);
             let is_measured_outside =
                 |one: &&Outside| one.value.is_some() && one.outcome != RetestOutcome::Transient;
             Population {
                 test,
                 class,
                 figure: statistic,
-                unjudged: of_class.filter(says_nothing).count() as u64,
+                unjudged: class_observations.filter(says_nothing).count() as u64,
                 count: data.figures.count(),
                 outside: in_sweep().filter(is_measured_outside).count() as u64,
                 failed: in_sweep().filter(|one| one.value.is_none()).count() as u64,
@@ -121,7 +124,8 @@ impl ResultStore {
                 median_low: interval.map(|(low, _)| low),
                 median_high: interval.map(|(_, high)| high),
                 sigma: sorted.sigma(),
-                limit: with_costs.map(|limit| figure(limit.centre + limit.of_pair, of_bandwidth)),
+                limit: with_costs
+                    .map(|limit| figure(limit.centre + limit.pair_value, is_bandwidth)),
                 biased: limit.is_some_and(|limit| limit.is_biased),
                 incomparable: false,
                 sensitivity: judgement.sensitivity(*key),
@@ -152,7 +156,7 @@ impl ResultStore {
                 unit: key.1,
                 count: figures.count(),
                 median: sorted.median(),
-                worst: sorted.quantile(if self.of_bandwidth(key.0) { 0.0 } else { 1.0 }),
+                worst: sorted.quantile(if self.is_of_bandwidth(key.0) { 0.0 } else { 1.0 }),
                 outside: counts.get(key).copied().unwrap_or(0),
             }
         };
@@ -196,15 +200,15 @@ fn has_one_way(roster: &Roster, class: Class) -> bool {
     let locations = roster.nics.iter().filter_map(|nic| nic.location);
     let switches: BTreeSet<(u16, u16)> =
         locations.map(|place| (place.group, place.switch)).collect();
-    let mut of_groups: BTreeMap<u16, usize> = BTreeMap::new();
+    let mut group_counts: BTreeMap<u16, usize> = BTreeMap::new();
     for (group, _) in switches {
-        *of_groups.entry(group).or_default() += 1;
+        *group_counts.entry(group).or_default() += 1;
     }
     match class {
         Class::Group => {
-            of_groups.values().map(|switches| switches * (switches - 1) / 2).sum::<usize>() == 1
+            group_counts.values().map(|switches| switches * (switches - 1) / 2).sum::<usize>() == 1
         }
-        _ => of_groups.len() == 2,
+        _ => group_counts.len() == 2,
     }
 }
 
@@ -279,8 +283,9 @@ mod tests {
                     }
                     results
                 });
-            let of_groups = findings.populations.iter().filter(|one| one.class == Class::Group);
-            for population in of_groups.filter(|one| one.count < 8) {
+            let group_populations =
+                findings.populations.iter().filter(|one| one.class == Class::Group);
+            for population in group_populations.filter(|one| one.count < 8) {
                 few += 1;
                 assert!(!population.incomparable, "{population:?}");
             }

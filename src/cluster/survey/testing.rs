@@ -220,9 +220,9 @@ impl Cluster {
                 Class::Group => 2200.0,
                 _ => 1800.0,
             };
-            let (of_min, of_p5) = self.noise_of_least;
-            let noise_of_min = self.half_normal(of_min);
-            let noise_of_p5 = self.half_normal(of_p5);
+            let (min_value, p5_value) = self.noise_of_least;
+            let noise_of_min = self.half_normal(min_value);
+            let noise_of_p5 = self.half_normal(p5_value);
             let least_ns = 0.9 * base * ratio * delay_of_least;
             let median_ns = (base * ratio * delay).max(least_ns) as u64;
             Figures::Latency {

@@ -95,14 +95,14 @@ fn outcome(truth: Truth, cluster: &Cluster, findings: &Findings) -> Outcome {
         let causes = findings.causes.iter();
         causes.filter(move |cause| cause.certainty == certainty)
     };
-    let of_faults = cluster.faults.iter();
-    let guilty: BTreeSet<NicId> = of_faults.flat_map(|fault| nics(fault.unit, cluster)).collect();
+    let faults = cluster.faults.iter();
+    let guilty: BTreeSet<NicId> = faults.flat_map(|fault| nics(fault.unit, cluster)).collect();
     let bad = || named(Certainty::Bad).map(|cause| cause.unit);
     let is_innocent = |unit: Unit| {
-        let of_unit = nics(unit, cluster);
+        let unit_nics = nics(unit, cluster);
         match unit {
-            Unit::Path(_) => !of_unit.iter().any(|nic| guilty.contains(nic)),
-            _ => of_unit.is_empty() || !of_unit.iter().all(|nic| guilty.contains(nic)),
+            Unit::Path(_) => !unit_nics.iter().any(|nic| guilty.contains(nic)),
+            _ => unit_nics.is_empty() || !unit_nics.iter().all(|nic| guilty.contains(nic)),
         }
     };
     if truth == Truth::FivePercent && named(Certainty::Bad).next().is_some() {
@@ -226,12 +226,12 @@ fn names_what_is_planted_and_calls_nothing_else_bad() {
     }
     println!("right / undecided / wrong name / bad NIC called good");
     for truth in Truth::ALL {
-        let of_loads = LOADS.iter().enumerate().map(|(number, (load, ..))| {
+        let load_texts = LOADS.iter().enumerate().map(|(number, (load, ..))| {
             let [right, undecided, wrong, missed] =
                 counts.get(&(truth, number)).copied().unwrap_or_default();
             format!("{load} {right:4}/{undecided:4}/{wrong:3}/{missed:3}")
         });
-        println!("{:16} {}", format!("{truth:?}"), of_loads.collect::<Vec<_>>().join("  "));
+        println!("{:16} {}", format!("{truth:?}"), load_texts.collect::<Vec<_>>().join("  "));
     }
     for one in worst.iter().take(60) {
         println!("{one}");

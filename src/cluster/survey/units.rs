@@ -47,14 +47,14 @@ pub fn parts_of_nic(roster: &Roster, nic: NicId) -> [Option<Unit>; 4] {
 pub fn parts_of_pair(roster: &Roster, pair: Pair) -> [Option<Unit>; 5] {
     let [one, other] = pair.nics().map(|nic| roster.location(nic));
     let switch = |place: Location| Unit::Switch { group: place.group, switch: place.switch };
-    let (of_one, of_other) = (one.map(switch), other.map(switch));
+    let (one_unit, other_unit) = (one.map(switch), other.map(switch));
     let (group, other_group) = (one.map(|place| place.group), other.map(|place| place.group));
     if pair.is_loopback() {
         return [None; 5];
     }
     [
-        of_one,
-        of_other.filter(|_| of_one != of_other),
+        one_unit,
+        other_unit.filter(|_| one_unit != other_unit),
         group.map(Unit::Group),
         other_group.filter(|_| group != other_group).map(Unit::Group),
         group_pair(roster, pair),

@@ -65,7 +65,7 @@ impl Unmeasured {
     /// Notes that pairs are not measured because the survey ends.
     pub fn leave_out_rest(&mut self, rest: Rest, reason: &str) {
         self.missing.extend(&rest.missing);
-        for (nic, count) in rest.of_nics.into_iter().enumerate() {
+        for (nic, count) in rest.nic_counts.into_iter().enumerate() {
             if count > 0 {
                 let part = rest.unusable[nic].clone();
                 let part =
@@ -112,7 +112,7 @@ pub struct Rest {
     /// The reason why each NIC cannot be measured, if there is one.
     unusable: Vec<Option<(Unit, String)>>,
     is_measured: Vec<bool>,
-    of_nics: Vec<u64>,
+    nic_counts: Vec<u64>,
     paths: BTreeMap<Pair, u64>,
     missing: Missing,
 }
@@ -125,7 +125,7 @@ impl Rest {
         Self {
             unusable: nics.clone().map(unusable).collect(),
             is_measured: nics.map(is_measured).collect(),
-            of_nics: vec![0; roster.nics.len()],
+            nic_counts: vec![0; roster.nics.len()],
             paths: BTreeMap::new(),
             missing,
         }
@@ -140,11 +140,11 @@ impl Rest {
         }
         let unmeasured = || nics.into_iter().find(|nic| !self.is_measured[*nic]);
         match unusable.or_else(unmeasured) {
-            Some(nic) => self.of_nics[nic] += 1,
+            Some(nic) => self.nic_counts[nic] += 1,
             None if self.paths.len() < MOST_UNANSWERED || self.paths.contains_key(&pair) => {
                 *self.paths.entry(pair).or_default() += 1;
             }
-            None => self.of_nics[nics[0]] += 1,
+            None => self.nic_counts[nics[0]] += 1,
         }
     }
 }

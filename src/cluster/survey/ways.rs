@@ -38,7 +38,7 @@ pub struct Ways<'a> {
     roster: &'a Roster,
     by_way: HashMap<Way, Vec<u32>>,
     /// The pairs of each group with others, by the other group.
-    of_groups: HashMap<u16, BTreeMap<u16, Vec<u32>>>,
+    group_lists: HashMap<u16, BTreeMap<u16, Vec<u32>>>,
 }
 
 /// A switch with the links to other groups that seem to end at it.
@@ -70,7 +70,7 @@ pub fn way(roster: &Roster, pair: Pair) -> Option<Way> {
 impl<'a> Ways<'a> {
     /// Returns the ways of these pairs.
     pub fn new(pairs: &'a [PairResidual], roster: &'a Roster) -> Self {
-        let mut ways = Self { pairs, roster, by_way: HashMap::new(), of_groups: HashMap::new() };
+        let mut ways = Self { pairs, roster, by_way: HashMap::new(), group_lists: HashMap::new() };
         for (index, one) in (0..).zip(pairs) {
             let Some(way) = ways.way(one.pair) else {
                 continue;
@@ -78,8 +78,8 @@ impl<'a> Ways<'a> {
             ways.by_way.entry(way).or_default().push(index);
             if let Way::Global(one, other) = way {
                 for (own, other) in [(one, other), (other, one)] {
-                    let of_group = ways.of_groups.entry(own).or_default();
-                    of_group.entry(other).or_default().push(index);
+                    let group_lists = ways.group_lists.entry(own).or_default();
+                    group_lists.entry(other).or_default().push(index);
                 }
             }
         }
@@ -228,8 +228,8 @@ impl<'a> Ways<'a> {
         effect: f64,
         rest: &[f64],
     ) -> BTreeMap<u16, (usize, usize)> {
-        let of_group = self.of_groups.get(&group).into_iter().flatten();
-        let counts = of_group.filter_map(|(other, pairs)| {
+        let group_pairs = self.group_lists.get(&group).into_iter().flatten();
+        let counts = group_pairs.filter_map(|(other, pairs)| {
             let beside = pairs.iter().filter(|index| !self.is_at(**index, switch));
             let (mut hits, mut count) = (0, 0);
             for index in beside {
@@ -271,7 +271,7 @@ impl<'a> Ways<'a> {
         if slow.is_empty() {
             return None;
         }
-        let on_links = slow.iter().flat_map(|other| &self.of_groups[&group][other]);
+        let on_links = slow.iter().flat_map(|other| &self.group_lists[&group][other]);
         let pairs: BTreeSet<u32> = own.iter().chain(on_links).copied().collect();
         let links =
             slow.into_iter().map(|other| Unit::GroupPair(group.min(other), group.max(other)));

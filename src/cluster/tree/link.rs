@@ -148,9 +148,9 @@ impl Link {
     /// # Errors
     ///
     /// Socket options that the kernel refuses.
-    pub fn of_stream(stream: TcpStream, set: &PollSet, key: u64) -> io::Result<Self> {
+    pub fn from_stream(stream: TcpStream, set: &PollSet, key: u64) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        Self::of_tcp(stream.into(), set, key)
+        Self::from_tcp(stream.into(), set, key)
     }
 
     /// Begins to connect. Messages are sent as soon as the connection exists.
@@ -159,7 +159,7 @@ impl Link {
     ///
     /// An address without a route, and the limit of open files.
     pub fn connect(address: SocketAddr, set: &PollSet, key: u64) -> io::Result<Self> {
-        Self::of_tcp(race::begin(address)?, set, key)
+        Self::from_tcp(race::begin(address)?, set, key)
     }
 
     /// Takes over one end of a pair of sockets between two threads.
@@ -167,14 +167,14 @@ impl Link {
     /// # Errors
     ///
     /// Socket options that the kernel refuses.
-    pub fn of_pair(line: UnixStream, set: &PollSet, key: u64) -> io::Result<Self> {
+    pub fn from_pair(line: UnixStream, set: &PollSet, key: u64) -> io::Result<Self> {
         line.set_nonblocking(true)?;
         let mut link = Self::new(line.into(), set, key)?;
         link.allow(MAX_MESSAGE);
         Ok(link)
     }
 
-    fn of_tcp(socket: OwnedFd, set: &PollSet, key: u64) -> io::Result<Self> {
+    fn from_tcp(socket: OwnedFd, set: &PollSet, key: u64) -> io::Result<Self> {
         sockopt::set_tcp_nodelay(&socket, true)?;
         sockopt::set_socket_keepalive(&socket, true)?;
         sockopt::set_tcp_keepidle(&socket, PROBE_INTERVAL)?;

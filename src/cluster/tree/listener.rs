@@ -116,7 +116,7 @@ impl SurveyListener {
                 Ok(Some((stream, peer))) => {
                     *next_key += 1;
                     // An error means that the connection has ended.
-                    if let Ok(link) = Link::of_stream(stream, &self.set, *next_key) {
+                    if let Ok(link) = Link::from_stream(stream, &self.set, *next_key) {
                         let connection = PendingConnection {
                             link,
                             peer,

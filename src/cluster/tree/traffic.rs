@@ -37,12 +37,12 @@ pub struct LevelTraffic {
 }
 
 impl LevelTraffic {
-    pub fn add(&mut self, of_process: Traffic) {
+    pub fn add(&mut self, process_traffic: Traffic) {
         self.processes += 1;
-        self.sum += of_process;
+        self.sum += process_traffic;
         let bytes = |traffic: Traffic| traffic.bytes_sent.saturating_add(traffic.bytes_received);
-        if bytes(of_process) > bytes(self.most) {
-            self.most = of_process;
+        if bytes(process_traffic) > bytes(self.most) {
+            self.most = process_traffic;
         }
     }
 }

@@ -174,7 +174,7 @@ impl Examination {
         // A software NIC has no generation; the one in its files is for other programs.
         let generation = Generation::of(&files).filter(|_| !is_software);
         let mut findings = vec![presence::present()];
-        findings.extend(of_link(&files, generation, request));
+        findings.extend(link_findings(&files, generation, request));
         findings.extend(if request.has_window() {
             code_words::evaluate(&files, &first.code_words, &after)
         } else {
@@ -184,7 +184,7 @@ impl Examination {
             Some(why) => foreign::left_out(why),
             None => Octets::read(&files).since(first.octets),
         });
-        findings.extend(of_pcie(&files, generation));
+        findings.extend(pcie_findings(&files, generation));
         findings.extend(Monitor::read(&files).evaluate(first.monitor, &files));
         // A software NIC has the file only if a fault plants it.
         let iommu = if is_software && files.text("iommu_group/type").is_none() {
@@ -212,7 +212,11 @@ impl Examination {
     }
 }
 
-fn of_link(files: &Files, generation: Option<Generation>, request: &CheckRequest) -> Vec<Finding> {
+fn link_findings(
+    files: &Files,
+    generation: Option<Generation>,
+    request: &CheckRequest,
+) -> Vec<Finding> {
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let now = since_1970.map_or(0, |time| time.as_secs());
     vec![
@@ -228,7 +232,7 @@ fn of_link(files: &Files, generation: Option<Generation>, request: &CheckRequest
     ]
 }
 
-fn of_pcie(files: &Files, generation: Option<Generation>) -> Vec<Finding> {
+fn pcie_findings(files: &Files, generation: Option<Generation>) -> Vec<Finding> {
     let path = PciePath::read(files);
     let mut findings = vec![
         pcie::width(files, &path),

@@ -32,7 +32,7 @@ pub fn ask_all(hosts: &[String], request: &CheckRequest) -> Result<Answers, Fail
     typed.address = Some("peer".into());
     typed.port = Some(request.port.unwrap_or(DEFAULT_PORT));
     typed.connect_timeout = Some(CONNECT_LIMIT);
-    typed.token = Token::of_environment();
+    typed.token = Token::from_environment();
     let plan = Plan::new(&TOOLS[0], PROGRAM.into(), typed, None)?;
     let order = CheckOrder {
         devices: request.devices.iter().map(DeviceName::to_string).collect(),

@@ -96,12 +96,14 @@ fn still_running(mut file: &File) -> Failure {
 /// other users.
 fn open(machine: &Machine) -> Option<File> {
     let user = rustix::process::geteuid().as_raw();
-    let of_system = machine.root().join("run").join(format!("{NAME}.lock"));
-    let of_session = || {
+    let system_path = machine.root().join("run").join(format!("{NAME}.lock"));
+    let session_file = || {
         let directory = env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty())?;
         create(&Path::new(&directory).join(format!("{NAME}.lock")), user)
     };
-    create(&of_system, user).or_else(of_session).or_else(|| create_below(&env::temp_dir(), user))
+    create(&system_path, user)
+        .or_else(session_file)
+        .or_else(|| create_below(&env::temp_dir(), user))
 }
 
 /// Opens the file in the user's directory below `parent`, where any user may create files.

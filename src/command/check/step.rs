@@ -39,7 +39,7 @@ const END_WAIT: Duration = Duration::from_secs(2);
 /// In the coordinator the failures of [`fleet::report`]. The others end without a failure, unless
 /// they are interrupted.
 pub fn run(request: &CheckRequest, task: &LauncherTask) -> Result<(), Failure> {
-    let token = Token::of_environment();
+    let token = Token::from_environment();
     let point = MeetingPoint::of(task, request.meeting_point.as_deref(), token.as_ref())?;
     if point.is_coordinator(task) {
         return fleet::report(request, || gather(request, task, &point));

@@ -25,7 +25,7 @@ impl Uses {
     pub fn of(device: &cxi::Device) -> Result<Self, Failure> {
         let mut found =
             Self { is_software: device.info().is_simulated(), usable: Vec::new(), is_in_use: None };
-        let rights = Rights::of_this_process();
+        let rights = Rights::from_this_process();
         let services = device.services().explain("cannot list the services")?;
         for service in services.into_iter().flatten() {
             let in_use = device.in_use(service.id).explain("cannot read the use of a service")?;

@@ -27,7 +27,7 @@ pub fn open(plan: &Plan, with_names: bool) -> Result<(Nic, TestedNic), Failure> 
         let message = format!("the link of {name} is down");
         return Err(advice::found(Situation::LinkDown, message));
     }
-    let request = ServiceRequest::of_environment(plan.service_options, name)?;
+    let request = ServiceRequest::from_environment(plan.service_options, name)?;
     let service = request.find(&device, name)?;
     let access = request.access(&service);
     let access = access.map_err(|failure| failure.context(name))?;

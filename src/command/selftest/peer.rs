@@ -306,9 +306,9 @@ fn without_addresses(message: &str) -> String {
 /// Returns whether a run has failed because of the NICs or of wrong data. Once both sides have met,
 /// a failure of the peer is about the operations.
 fn is_of_nics(problem: &Problem, has_met: bool) -> bool {
-    let of_answer = ["answer", "operation"].map(Some);
-    let of_peer = problem.kind == Kind::Peer.name() && has_met;
-    of_peer || problem.kind == Kind::Nic.name() || of_answer.contains(&problem.step.as_deref())
+    let answer_values = ["answer", "operation"].map(Some);
+    let is_peer = problem.kind == Kind::Peer.name() && has_met;
+    is_peer || problem.kind == Kind::Nic.name() || answer_values.contains(&problem.step.as_deref())
 }
 
 #[cfg(test)]

@@ -144,7 +144,7 @@ struct ServeRequest {
 
 fn options() -> Vec<OptionDef<ServeRequest>> {
     type Def = OptionDef<ServeRequest>;
-    let of_tools = OF_TOOLS.iter().filter_map(|long| {
+    let tool_defs = OF_TOOLS.iter().filter_map(|long| {
         let option = options::all().find(|option| option.long == *long)?;
         Some(option.of(&TOOLS[0]).within(|request: &mut ServeRequest| &mut request.typed))
     });
@@ -200,7 +200,7 @@ fn options() -> Vec<OptionDef<ServeRequest>> {
              options.",
         ),
     ];
-    of_tools.chain(own).collect()
+    tool_defs.chain(own).collect()
 }
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
@@ -248,7 +248,7 @@ fn canonical(network: IpNet) -> IpNet {
 
 /// Returns the plan of a server of the first tool, with the options that all processes have.
 fn plan(mut typed: Typed) -> Result<Plan, Failure> {
-    typed.token = typed.token.or_else(Token::of_environment);
+    typed.token = typed.token.or_else(Token::from_environment);
     typed.is_token_new = false;
     let libcxi = std::env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());
     let program = usage().program;

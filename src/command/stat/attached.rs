@@ -25,7 +25,7 @@ use report::stat::record::{EndRecord, NicRecord, NodeRecord};
 ///
 /// No NIC that can be read, and a file that cannot be written.
 pub fn start(request: &StatRequest, path: &Path) -> Result<(), Failure> {
-    let program = Program::of_environment();
+    let program = Program::from_environment();
     let machine = Machine::this();
     let started = since_1970();
     let mut nics = Nics::begin(&request.devices, &request.set, &machine);

@@ -52,7 +52,7 @@ const REPEATS: Duration = Duration::from_millis(50);
 ///
 /// Options that contradict each other. It does not return otherwise.
 pub fn run(request: &StatRequest, command: &[OsString]) -> Result<(), Failure> {
-    let program = Program::of_environment();
+    let program = Program::from_environment();
     let mut notes = Vec::new();
     // A process that leads in any case leaves its files behind for no signal from now on. Others
     // only join, and their command begins without handlers.

@@ -33,7 +33,7 @@ pub struct ReportFiles {
 /// A file that cannot be written, and two documents in one place.
 pub fn open(request: &StatRequest, node: Option<&str>) -> Result<ReportFiles, Failure> {
     let path = |path: &Path| match node {
-        Some(node) => of_node(path, node),
+        Some(node) => node_path(path, node),
         None => path.to_owned(),
     };
     let mut metrics = request.metrics.file_with(metrics::SERIES)?;
@@ -77,7 +77,7 @@ impl ReportFiles {
 
 /// Returns the path of the file of one node, for a path that all nodes have: `stat.nid1.json` for
 /// `stat.json`.
-fn of_node(path: &Path, node: &str) -> PathBuf {
+fn node_path(path: &Path, node: &str) -> PathBuf {
     let Some(name) = path.file_stem() else {
         return path.to_owned();
     };
@@ -186,8 +186,8 @@ mod tests {
             ("/x/.prom", "/x/.prom.nid1"),
             ("..", ".."),
         ] {
-            assert_eq!(of_node(Path::new(path), "nid1"), Path::new(expected));
+            assert_eq!(node_path(Path::new(path), "nid1"), Path::new(expected));
         }
-        assert_eq!(of_node(Path::new("a.csv"), "../b"), Path::new("a..._b.csv"));
+        assert_eq!(node_path(Path::new("a.csv"), "../b"), Path::new("a..._b.csv"));
     }
 }

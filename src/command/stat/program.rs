@@ -30,14 +30,14 @@ impl Program {
     /// Finds the program in the environment. Variables of a launcher that are incomplete or
     /// contradict each other must not keep a command from running: this process is the only one
     /// of its program then, and a line is printed.
-    pub fn of_environment() -> Self {
+    pub fn from_environment() -> Self {
         let alone = |failure: Failure| {
             note(&format!("{} (the report is of this process alone)", failure.message()));
             None
         };
         Self {
-            task: LauncherTask::of_environment().unwrap_or_else(alone),
-            job: Job::of_environment(),
+            task: LauncherTask::from_environment().unwrap_or_else(alone),
+            job: Job::from_environment(),
             host: host_name(),
             restart: restart(env::var(RESTARTS).ok()),
         }

@@ -115,13 +115,13 @@ fn between(before: &[Readings], after: &[Readings]) -> SeriesInterval {
     let count = |before: &Readings, after: &Readings, name: &str| {
         Change::between(before.get(name)?, after.get(name)?).count()
     };
-    let of_nic = |(before, after): (&Readings, &Readings)| {
+    let nic_counts = |(before, after): (&Readings, &Readings)| {
         let counts = COUNTERS.iter().map(|name| count(before, after, name));
         counts.collect()
     };
     SeriesInterval {
         unix_ms: milliseconds(since_1970()),
-        counts: before.iter().zip(after).map(of_nic).collect(),
+        counts: before.iter().zip(after).map(nic_counts).collect(),
     }
 }
 

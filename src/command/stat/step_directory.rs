@@ -36,7 +36,7 @@ const FILES: u32 = 256;
 pub struct StepDirectory {
     path: PathBuf,
     /// Where the files of this node are: the directory itself, or one below it.
-    of_node: PathBuf,
+    node_path: PathBuf,
     node: String,
 }
 
@@ -56,12 +56,12 @@ impl StepDirectory {
         make_directory(&path)?;
         let index = step.filter(|step| step.nodes.len() > MOST_FILES);
         let index = index.and_then(|step| step.node_index);
-        let of_node = match index {
+        let node_path = match index {
             Some(index) => path.join((index / FILES).to_string()),
             None => path.clone(),
         };
-        make_directory(&of_node)?;
-        Ok(Self { path, of_node, node: node_name(node) })
+        make_directory(&node_path)?;
+        Ok(Self { path, node_path, node: node_name(node) })
     }
 
     /// Returns the number of the next command of this node in its step, from 1 on. Files of earlier
@@ -90,7 +90,7 @@ impl StepDirectory {
     /// Writes a file whole or not at all: under another name first, which is always the same. So
     /// the next command removes what a killed one has left.
     fn write(&self, ending: &str, record: &NodeRecord) -> io::Result<()> {
-        let temporary = temporary(&self.of_node, &self.node, ending);
+        let temporary = temporary(&self.node_path, &self.node, ending);
         remove_if_there(&temporary)?;
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
@@ -105,12 +105,12 @@ impl StepDirectory {
     }
 
     fn file(&self, ending: &str) -> PathBuf {
-        self.of_node.join(format!("{}.{ending}", self.node))
+        self.node_path.join(format!("{}.{ending}", self.node))
     }
 
     /// Returns the path of the file with the series of this node.
     pub fn series(&self) -> PathBuf {
-        self.of_node.join(format!("{}{SERIES}", self.node))
+        self.node_path.join(format!("{}{SERIES}", self.node))
     }
 
     pub fn path(&self) -> &Path {
@@ -119,9 +119,9 @@ impl StepDirectory {
 
     /// Removes the files of this node, and the directory if it is empty then.
     pub fn remove(&self) {
-        remove_files(&self.of_node, &self.node);
+        remove_files(&self.node_path, &self.node);
         // Other nodes may still have files in it.
-        let _ = fs::remove_dir(&self.of_node);
+        let _ = fs::remove_dir(&self.node_path);
         let _ = fs::remove_dir(&self.path);
     }
 
@@ -402,10 +402,10 @@ mod tests {
         assert_eq!(path(511, 512), "nid.series.jsonl");
         assert_eq!(path(255, 513), "0/nid.series.jsonl");
         assert_eq!(path(256, 513), "1/nid.series.jsonl");
-        let of_node = series(512, 513);
-        fs::write(of_node.of_node.join("nid.json"), "").unwrap();
-        assert_eq!(latest(of_node.path()).len(), 1);
-        of_node.remove_all(&[]);
-        assert!(!of_node.of_node.exists());
+        let node_directory = series(512, 513);
+        fs::write(node_directory.node_path.join("nid.json"), "").unwrap();
+        assert_eq!(latest(node_directory.path()).len(), 1);
+        node_directory.remove_all(&[]);
+        assert!(!node_directory.node_path.exists());
     }
 }

@@ -238,7 +238,7 @@ fn set(text: &str) -> Result<CounterSet, String> {
     };
     let lines = user_file::text(path.as_ref())
         .map_err(|error| format!("cannot read the file: {}", cause(&error)))?;
-    CounterSet::of_lines(text, &lines)
+    CounterSet::from_lines(text, &lines)
 }
 
 /// Returns the codes of findings in a list.

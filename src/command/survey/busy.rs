@@ -19,8 +19,8 @@ pub struct BusyCpus {
 
 impl BusyCpus {
     /// Counts the pairs of a block. Returns a note if many pairs so far were disturbed, once.
-    pub fn add(&mut self, pairs: &[PairResult], of_bandwidth: bool) -> Option<String> {
-        let disturbed = pairs.iter().filter(|pair| is_busy(pair, of_bandwidth));
+    pub fn add(&mut self, pairs: &[PairResult], is_bandwidth: bool) -> Option<String> {
+        let disturbed = pairs.iter().filter(|pair| is_busy(pair, is_bandwidth));
         self.disturbed += disturbed.count();
         self.pairs += pairs.len();
         let Self { disturbed, pairs, .. } = *self;

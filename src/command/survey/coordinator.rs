@@ -228,7 +228,7 @@ fn setup(request: &SurveyRequest, launch: &Launch) -> Setup {
         time_limit_s: request.time_limit.map(|limit| limit.as_secs_f64()),
         expectations,
         launcher: launch.launcher.clone(),
-        job: Job::of_environment().map(|job| SurveyJob {
+        job: Job::from_environment().map(|job| SurveyJob {
             manager: job.manager.into(),
             id: job.id,
             step: launch.step(),
@@ -240,12 +240,12 @@ fn setup(request: &SurveyRequest, launch: &Launch) -> Setup {
 /// Returns when the survey ends at the latest, if ever.
 fn ends(request: &SurveyRequest, launch: &Launch) -> Option<Instant> {
     let now = Instant::now();
-    let of_job = launch.end_of_job().and_then(|end| {
+    let job_time = launch.end_of_job().and_then(|end| {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
         let left = Duration::from_secs(end).saturating_sub(since_epoch);
         Some(left.saturating_sub(BEFORE_END_OF_JOB))
     });
-    let limits = [request.time_limit, of_job];
+    let limits = [request.time_limit, job_time];
     limits.into_iter().flatten().min().map(|left| now + left)
 }
 
@@ -408,8 +408,8 @@ impl CoordinatorLoop<'_> {
         let (block, lost) = block.results(rounds, &self.control.members.roster);
         self.uncertainty_ns = self.uncertainty_ns.max(block.clock_uncertainty_ns);
         self.pace.add(&block);
-        let of_bandwidth = tests[block.test.index()].of_bandwidth;
-        if let Some(note) = self.busy.add(&block.pairs, of_bandwidth) {
+        let is_bandwidth = tests[block.test.index()].of_bandwidth;
+        if let Some(note) = self.busy.add(&block.pairs, is_bandwidth) {
             self.control.notes.add(&note);
         }
         let roster = self.conductor.roster();

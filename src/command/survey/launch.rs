@@ -113,7 +113,7 @@ impl<'a> Launch<'a> {
     }
 
     /// Returns the launch by another command than `survey`.
-    pub fn of_command(self, command: &'static str) -> Self {
+    pub fn for_command(self, command: &'static str) -> Self {
         Self { command, ..self }
     }
 
@@ -156,7 +156,7 @@ impl<'a> Launch<'a> {
         port: u16,
         token: &Token,
     ) -> Result<(ByRank<Invited>, ByRank<String>), Failure> {
-        let own = Token::of_environment();
+        let own = Token::from_environment();
         let servers = request.port.unwrap_or(DEFAULT_PORT);
         let mut plan = request::plan(&TOOLS[0], &[format!("--port={servers}")])?;
         plan.admission.token = own.clone();
@@ -167,7 +167,7 @@ impl<'a> Launch<'a> {
         let networks = networks.map(|address| IpNet::from(address.ip().to_canonical()));
         let networks = IpNet::aggregate(&networks.collect());
         let devices = self.invited_devices.as_ref().unwrap_or(&request.devices);
-        let of_test = |own: &RequestedTest| (own.test.tool.clone(), own.arguments.clone());
+        let test = |own: &RequestedTest| (own.test.tool.clone(), own.arguments.clone());
         let invitation = |rank| Invitation {
             rank,
             size: self.size,
@@ -175,9 +175,9 @@ impl<'a> Launch<'a> {
             token: own.is_none().then(|| text(token)),
             devices: devices.iter().map(DeviceName::to_string).collect(),
             hosts: networks.iter().map(IpNet::to_string).collect(),
-            tests: (request.tests.iter().map(of_test))
+            tests: (request.tests.iter().map(test))
                 .chain(added_tests(request))
-                .chain(request.load.iter().flat_map(|request| request.tests.iter().map(of_test)))
+                .chain(request.load.iter().flat_map(|request| request.tests.iter().map(test)))
                 .collect(),
             service: request.service.clone(),
         };
@@ -269,7 +269,7 @@ impl<'a> Launch<'a> {
         };
         let token = match &published {
             Ok(Some(published)) => published.token.clone(),
-            _ => Token::of_environment().unwrap_or_else(Token::random),
+            _ => Token::from_environment().unwrap_or_else(Token::random),
         };
         Ok(Listening { root: Root::listen(listener, token.clone(), self.size)?, token, published })
     }

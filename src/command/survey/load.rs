@@ -104,8 +104,8 @@ pub fn options() -> Vec<OptionDef<LoadWishes>> {
 }
 
 impl LoadWishes {
-    /// Returns the load that the options ask for, of a survey with these `processes`, `of_survey`
-    /// tests and options about the `service`.
+    /// Returns the load that the options ask for, of a survey with these `processes`, tests
+    /// (`survey_tests`) and options about the `service`.
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl LoadWishes {
     pub fn request(
         self,
         processes: &ProcessSource,
-        of_survey: &[RequestedTest],
+        survey_tests: &[RequestedTest],
         service: &[String],
     ) -> Result<Option<LoadRequest>, Failure> {
         let Some(wanted) = self.load else {
@@ -130,7 +130,7 @@ impl LoadWishes {
             };
         };
         check_place(processes, self.cap, wanted.is_plan, env::var(CONTEXT).ok().as_deref())?;
-        let class = of_survey.first().and_then(|test| test.plan.class);
+        let class = survey_tests.first().and_then(|test| test.plan.class);
         let class = class.unwrap_or(TrafficClass::BestEffort);
         if !matches!(class, TrafficClass::BestEffort | TrafficClass::BulkData) {
             let allowed = "load is possible in BEST_EFFORT and BULK_DATA";
@@ -148,7 +148,7 @@ impl LoadWishes {
             cap: self.cap.unwrap_or_default(),
             size_bytes,
             window_bytes: self.window_bytes,
-            tests: load_tests(size_bytes, of_survey, service)?,
+            tests: load_tests(size_bytes, survey_tests, service)?,
             other_class: OTHER_CLASS,
         }))
     }
@@ -180,7 +180,7 @@ fn check_place(
 /// traffic class. Victims measure with the first latency tool of the survey, or with write-lat.
 fn load_tests(
     size_bytes: u64,
-    of_survey: &[RequestedTest],
+    survey_tests: &[RequestedTest],
     service: &[String],
 ) -> Result<Vec<RequestedTest>, Failure> {
     let one = |name: &str, size: u64, further: &[String]| {
@@ -188,13 +188,13 @@ fn load_tests(
         found.into_iter().next().ok_or_else(|| Failure::usage("expected a size"))
     };
     let sink = one("write-bw", size_bytes, &[service, &["--list-size=1".to_owned()]].concat())?;
-    let mut latencies = of_survey.iter().filter(|test| !test.test.of_bandwidth);
+    let mut latencies = survey_tests.iter().filter(|test| !test.test.of_bandwidth);
     let victim = match latencies.next() {
         Some(first) => first.clone(),
         None => one(VICTIM_TOOL, 8, service)?,
     };
-    let of_class = |option: &&String| !option.starts_with("--traffic-class");
-    let mut arguments: Vec<String> = victim.arguments.iter().filter(of_class).cloned().collect();
+    let is_of_class = |option: &&String| !option.starts_with("--traffic-class");
+    let mut arguments: Vec<String> = victim.arguments.iter().filter(is_of_class).cloned().collect();
     arguments.push(format!("--traffic-class={OTHER_CLASS}"));
     let other = RequestedTest {
         plan: test_plan(victim.plan.tool, &arguments)?,
@@ -244,8 +244,8 @@ mod tests {
     fn victims_measure_with_the_first_latency_tool() {
         let tests_for = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            let of_survey = tests(&tools(&names).unwrap(), &[], &[], &[]).unwrap();
-            load_tests(SIZE, &of_survey, &[]).unwrap()
+            let survey_tests = tests(&tools(&names).unwrap(), &[], &[], &[]).unwrap();
+            load_tests(SIZE, &survey_tests, &[]).unwrap()
         };
         let found = tests_for(&["write-bw", "send-lat"]);
         let names: Vec<&str> = found.iter().map(|test| test.test.tool.as_str()).collect();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use cluster::host_locations::{of_file, of_topology};
+use cluster::host_locations::{file_locations, topology};
 use cluster::load::theory::FabricShape;
 use cluster::location::Location;
 use cluster::survey::roster::{Nic, Roster};
@@ -39,7 +39,7 @@ impl Locations {
         if let Some(path) = path {
             let refused = |why| Failure::usage(invalid("locations", path.display(), why));
             let text = user_file::text(path).map_err(|error| refused(cause(&error)))?;
-            let named = of_file(&text).map_err(refused)?.into_iter();
+            let named = file_locations(&text).map_err(refused)?.into_iter();
             locations.named = named.map(|(host, at)| (short_name(&host), at)).collect();
         }
         if let Some(fabric) = fabric {
@@ -57,13 +57,13 @@ impl Locations {
 
     /// Adds the topology from the launcher of these processes, if it knows all of them.
     pub fn add_topology(&mut self, joined: &BTreeMap<u32, Introduction>) {
-        let topology = |introduction: &Introduction| {
+        let names = |introduction: &Introduction| {
             Some((introduction.host.clone(), introduction.topology.clone()?))
         };
-        let known: Option<Vec<(String, String)>> = joined.values().map(topology).collect();
+        let known: Option<Vec<(String, String)>> = joined.values().map(names).collect();
         let known = known.unwrap_or_default();
         let known = known.iter().map(|(host, switches)| (host.as_str(), switches.as_str()));
-        self.topology = of_topology(known);
+        self.topology = topology(known);
     }
 
     /// Returns the location of a NIC of `host`, from the first source that has it: the user's
@@ -90,7 +90,7 @@ impl Locations {
                 addresses.find(|address| *address == own)
             }
         };
-        address.map(Location::of_nid)
+        address.map(Location::from_nid)
     }
 
     /// Returns a line about the NICs that the user's fabric lacks, if there are any.
@@ -169,7 +169,7 @@ mod tests {
         let mut locations = Locations::read(Some(&path), None).unwrap();
         let joined = ["n1", "n2"].map(|host| introduction(host, Some("s4.s5")));
         locations.add_topology(&(0..).zip(joined).collect());
-        let known = nic("cxi0", 0x007ea, Some(Location::of_nid(0x007ea)));
+        let known = nic("cxi0", 0x007ea, Some(Location::from_nid(0x007ea)));
         let unknown = nic("cxi0", 0x007ea, None);
         assert_eq!(text(locations.of("n1", &known)).as_deref(), Some("003.07"));
         assert_eq!(text(locations.of("n2", &known)).as_deref(), Some("000.31.42"));
@@ -184,7 +184,7 @@ mod tests {
         let text_for = |nic: &NicFacts| text(locations.of("n1", nic));
         assert_eq!(text_for(&nic("soft5", 0x12, None)).as_deref(), Some("001.00.02"));
         assert_eq!(text_for(&nic("cxi5", 0x842, None)).as_deref(), Some("001.01.02"));
-        let other = Some(Location::of_nid(0x12));
+        let other = Some(Location::from_nid(0x12));
         assert_eq!(text_for(&nic("soft4", 0x12, other)).as_deref(), Some("001.00.01"));
         assert_eq!(text_for(&nic("cxi5", 0x12, other)).as_deref(), Some("000.00.18"));
         assert_eq!(text_for(&nic("cxi5", 0x12, None)), None);
@@ -200,7 +200,7 @@ mod tests {
         let shape = locations.shape.unwrap();
         assert_eq!((shape.groups, shape.links), (74, 4));
         assert!(shape.is_minimal);
-        let own = Some(Location::of_nid(0x842));
+        let own = Some(Location::from_nid(0x842));
         assert_eq!(locations.of("n1", &nic("cxi0", 0x842, own)), own);
         let irregular = "dragonfly:groups=2,switches=2,nics=2;nic 0 1.1 rate=1MB/s";
         assert!(Locations::read(None, Some(irregular)).unwrap().shape.is_none());

@@ -186,7 +186,7 @@ pub fn plans(
     if devices.is_empty() {
         devices = hardware();
     }
-    let of_device = |device: DeviceName| {
+    let device_plan = |device: DeviceName| {
         let libcxi = plan.libcxi.clone();
         NicPlan {
             device,
@@ -195,7 +195,7 @@ pub fn plans(
             cpus: plan.cpus.clone(),
         }
     };
-    Ok(devices.into_iter().map(of_device).collect())
+    Ok(devices.into_iter().map(device_plan).collect())
 }
 
 /// Returns the hardware NICs of this machine.
@@ -218,11 +218,11 @@ fn course_tests(course: &Course) -> Result<Vec<TestPlan>, Failure> {
 pub fn tests<'a>(
     all: impl Iterator<Item = (&'a str, &'a Vec<String>)>,
 ) -> Result<Vec<TestPlan>, Failure> {
-    let of_test = |(name, arguments): (&str, &Vec<String>)| {
+    let test = |(name, arguments): (&str, &Vec<String>)| {
         let tool = TOOLS.iter().find(|tool| tool.name == name);
         let tool =
             tool.ok_or_else(|| Failure::environment(format!("this version has no tool {name}")))?;
         request::test_plan(tool, arguments)
     };
-    all.map(of_test).collect()
+    all.map(test).collect()
 }

@@ -251,7 +251,7 @@ mod tests {
         let joined = [0, 2].map(|rank| (rank, introduction(rank, &[10])));
         let joined = BTreeMap::from(joined);
         let mut members = Members::new(hosts(), &joined, |_| String::new());
-        let at = Location::of_nid(0x007ea);
+        let at = Location::from_nid(0x007ea);
         members.locate(&joined, |host, _| (host == "n9").then_some(at));
         let located = members.roster.nics.iter().map(|nic| nic.location);
         assert_eq!(located.collect::<Vec<_>>(), [None, Some(at)]);

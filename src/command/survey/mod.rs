@@ -88,11 +88,11 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     if is_started_for_client() {
         return served::run(request);
     }
-    if let Some(started) = Started::of_environment() {
-        return of_coordinator(&request, started);
+    if let Some(started) = Started::from_environment() {
+        return run_coordinator(&request, started);
     }
     match &request.processes {
-        ProcessSource::Launcher => of_launcher(&request, &arguments),
+        ProcessSource::Launcher => run_launched(&request, &arguments),
         ProcessSource::Loopback(count) => {
             let ready = backend::check(DeviceName::software(0));
             output::or_early_failure(json, ready)?;
@@ -108,7 +108,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
 /// Returns the place of the document of this process. A process that a coordinator has started has
 /// the coordinator's arguments, but no documents.
 pub fn own_place(json: Option<&Place>) -> Option<&Place> {
-    json.filter(|_| Started::of_environment().is_none())
+    json.filter(|_| Started::from_environment().is_none())
 }
 
 /// Checks the nodes first, if the user asks for it. Returns what the checks amount to.
@@ -124,9 +124,9 @@ fn checked(request: &SurveyRequest, nodes: Nodes) -> Result<Result<(), Failure>,
 }
 
 /// Runs a member that a coordinator on this machine has started.
-fn of_coordinator(request: &SurveyRequest, started: Started) -> Result<(), Failure> {
+fn run_coordinator(request: &SurveyRequest, started: Started) -> Result<(), Failure> {
     started.end_with_parent()?;
-    let token = Token::of_environment();
+    let token = Token::from_environment();
     let token = token.ok_or_else(|| Failure::environment("the coordinator has sent no token"))?;
     let coordinator = Coordinator {
         host: "localhost".into(),
@@ -134,7 +134,7 @@ fn of_coordinator(request: &SurveyRequest, started: Started) -> Result<(), Failu
         token,
     };
     let task =
-        LauncherTask::of_environment()?.filter(|_| request.processes == ProcessSource::Launcher);
+        LauncherTask::from_environment()?.filter(|_| request.processes == ProcessSource::Launcher);
     let place = member::ProcessIdentity::new(started.rank, started.size, task.as_ref());
     let plans = member::own_plans(request, &place)?;
     match member::run(plans, place, JOIN_LIMIT, &member::Grant::default(), |_| {
@@ -147,14 +147,14 @@ fn of_coordinator(request: &SurveyRequest, started: Started) -> Result<(), Failu
 }
 
 /// Runs a task of a launcher: the coordinator, or a member.
-fn of_launcher(request: &SurveyRequest, arguments: &[OsString]) -> Result<(), Failure> {
-    let task = LauncherTask::of_environment().and_then(|task| {
+fn run_launched(request: &SurveyRequest, arguments: &[OsString]) -> Result<(), Failure> {
+    let task = LauncherTask::from_environment().and_then(|task| {
         let none = "no launcher has started this process: start one on each node with srun, mpiexec, \
                     flux run or mpirun, or use --hosts or --loopback";
         task.ok_or_else(|| Failure::usage(none))
     });
     let task = output::or_early_failure(request.places.json.as_ref(), task)?;
-    let token = Token::of_environment();
+    let token = Token::from_environment();
     let meeting_point = MeetingPoint::of(&task, request.meeting_point.as_deref(), token.as_ref())?;
     let checked = checked(request, Nodes::OfTasks(&task))?;
     if meeting_point.is_coordinator(&task) {

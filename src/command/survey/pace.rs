@@ -140,13 +140,13 @@ mod tests {
     fn slots_get_shorter_after_first_block_of_test() {
         let mut pace = Pace::new(milliseconds(60));
         assert_eq!(pace.most(None), 2);
-        let of_one = rounds(&[0; 20]);
-        assert_eq!(pace.block(&of_one, true, None), (2, milliseconds(400)));
+        let one_rounds = rounds(&[0; 20]);
+        assert_eq!(pace.block(&one_rounds, true, None), (2, milliseconds(400)));
         pace.note(TestId(0), milliseconds(15), 0, 2);
-        assert_eq!(pace.block(&of_one, true, None), (16, milliseconds(120)));
+        assert_eq!(pace.block(&one_rounds, true, None), (16, milliseconds(120)));
         assert_eq!(pace.most(None), 16);
         pace.note(TestId(0), milliseconds(60), 1, 16);
-        assert_eq!(pace.block(&of_one, true, None), (8, milliseconds(240)));
+        assert_eq!(pace.block(&one_rounds, true, None), (8, milliseconds(240)));
         // The rounds that are taken from the sweep are one block.
         assert_eq!(pace.most(None), 8);
         // Another test needs another time.

@@ -34,8 +34,8 @@ pub struct Started {
 
 impl Started {
     /// Returns the place of this process, if a coordinator has started it.
-    pub fn of_environment() -> Option<Self> {
-        Self::read(&Duty::SurveyMember.of_environment()?)
+    pub fn from_environment() -> Option<Self> {
+        Self::read(&Duty::SurveyMember.environment_text()?)
     }
 
     fn read(text: &str) -> Option<Self> {

@@ -54,7 +54,7 @@ pub struct Bound {
     /// As typed.
     pub text: String,
     /// Whether bandwidth tools measure it.
-    pub of_bandwidth: bool,
+    pub is_bandwidth: bool,
 }
 
 /// The load of a survey.
@@ -161,19 +161,19 @@ pub fn tests(
     let mut tests = Vec::new();
     for tool in tools {
         let further: Vec<String> = own_defaults(tool).chain(further.iter().cloned()).collect();
-        let of_bandwidth = tool.measures_bandwidth();
-        let own = bounds.iter().filter(|bound| bound.of_bandwidth == of_bandwidth);
+        let is_bandwidth = tool.measures_bandwidth();
+        let own = bounds.iter().filter(|bound| bound.is_bandwidth == is_bandwidth);
         let own: Vec<&str> = own.map(|bound| bound.text.as_str()).collect();
         if !tool.takes(Opt::Size) || sizes.is_empty() {
-            tests.extend(of_range(tool, None, &further, &own)?);
+            tests.extend(range_tests(tool, None, &further, &own)?);
         }
         for size in sizes.iter().filter(|_| tool.takes(Opt::Size)) {
-            tests.extend(of_range(tool, Some(size), &further, &own)?);
+            tests.extend(range_tests(tool, Some(size), &further, &own)?);
         }
     }
     let is_measured = |bound: &Bound| {
         let mut tests = tests.iter();
-        tests.any(|own| own.test.of_bandwidth == bound.of_bandwidth)
+        tests.any(|own| own.test.of_bandwidth == bound.is_bandwidth)
     };
     if let Some(bound) = bounds.iter().find(|bound| !is_measured(bound)) {
         let allowed = "none of the tools measures it";
@@ -206,7 +206,7 @@ fn unknown_tool(name: &str) -> Failure {
 }
 
 /// Returns the tests of a tool with the sizes of a range.
-fn of_range(
+fn range_tests(
     tool: &'static Tool,
     range: Option<&str>,
     further: &[String],
@@ -218,10 +218,10 @@ fn of_range(
         arguments.push(format!("--expect={}", bounds.join(",")));
     }
     let plan = plan(tool, &arguments)?;
-    let of_size = |size: u64| {
+    let size_test = |size: u64| {
         let mut arguments = further.to_vec();
         arguments.extend(tool.takes(Opt::Size).then(|| format!("--size={size}")));
-        let of_test = test_plan(tool, &arguments)?;
+        let test = test_plan(tool, &arguments)?;
         let expectations = plan.outputs.expectations.iter().filter(|own| own.applies_to(size));
         Ok(RequestedTest {
             test: Test {
@@ -229,12 +229,12 @@ fn of_range(
                 size_bytes: size,
                 of_bandwidth: tool.measures_bandwidth(),
             },
-            plan: of_test,
+            plan: test,
             arguments,
             expectations: expectations.cloned().collect(),
         })
     };
-    plan.run.sizes().map(of_size).collect()
+    plan.run.sizes().map(size_test).collect()
 }
 
 /// Returns the plan of a client of `tool` with these arguments.

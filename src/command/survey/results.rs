@@ -39,7 +39,7 @@ impl BlockResults {
             test: rounds[0].test,
             clock_uncertainty_ns: uncertainties.max().flatten(),
             beyond: beyond.map(Duration::from_nanos),
-            pairs: of_pairs(rounds, slots, reports, left_out, lost, roster),
+            pairs: pairs(rounds, slots, reports, left_out, lost, roster),
         }
     }
 
@@ -54,7 +54,7 @@ impl BlockResults {
 ///
 /// A pair may have two reports: a target reports only that it could not do its part, or that it
 /// waited for its CPU. A pair that failed because its partner was lost says nothing about its NICs.
-fn of_pairs(
+fn pairs(
     rounds: &[Round],
     slots: Slots,
     reports: Vec<BlockReport>,
@@ -65,11 +65,11 @@ fn of_pairs(
     let mut known: BTreeMap<(u32, Pair), PairResult> = BTreeMap::new();
     for result in reports.into_iter().flat_map(|report| report.results) {
         let key = (result.round, result.pair);
-        let of_both = match known.remove(&key) {
+        let both_result = match known.remove(&key) {
             Some(other) => merged(other, result),
             None => result,
         };
-        known.insert(key, of_both);
+        known.insert(key, both_result);
     }
     let loss = |pair: Pair| {
         let nodes = pair.nics().map(|nic| roster.node_of(nic));
@@ -159,12 +159,12 @@ mod tests {
 
     /// Returns the answer of a pair whose NICs report these answers.
     fn result(answers: &[Answer], left_out: bool, lost: &[u32]) -> Answer {
-        of_pair(answers, left_out, lost).answer
+        pair_result(answers, left_out, lost).answer
     }
 
     /// Returns the result of a pair whose NICs report these answers; the side with rank 1 has
     /// waited for its CPU.
-    fn of_pair(answers: &[Answer], left_out: bool, lost: &[u32]) -> PairResult {
+    fn pair_result(answers: &[Answer], left_out: bool, lost: &[u32]) -> PairResult {
         let rounds = [Round { test: TestId(0), stage: Stage::Sweep, pairs: vec![PAIR] }];
         let slots = Slots { block: 0, first_round: 7, begins_ns: 0, slot_ns: 1 };
         let report = |(rank, answer): (u32, &Answer)| BlockReport {
@@ -189,7 +189,7 @@ mod tests {
         let left_out = left_out.then_some((0, PAIR));
         let lost = lost.iter().map(|rank| (*rank, "it ended".to_owned()));
         let results =
-            of_pairs(&rounds, slots, reports, left_out.as_slice(), &lost.collect(), &roster());
+            pairs(&rounds, slots, reports, left_out.as_slice(), &lost.collect(), &roster());
         let [result] = results.try_into().unwrap();
         assert_eq!((result.round, result.pair), (7, PAIR));
         result
@@ -225,7 +225,7 @@ mod tests {
             bytes_per_second: 1.0,
             operations_per_second: 1.0,
         });
-        let waited = |other| of_pair(&[measured.clone(), other], false, &[]).waited_percent;
+        let waited = |other| pair_result(&[measured.clone(), other], false, &[]).waited_percent;
         assert_eq!(waited(Answer::Untested(Untested::NoCpu)), 30);
         assert_eq!(waited(Answer::Untested(Untested::Late)), 100);
     }

@@ -78,7 +78,7 @@ impl Accepted {
         let tests = invitation.tests.iter();
         let tests = member::tests(tests.map(|(tool, arguments)| (tool.as_str(), arguments)))?;
         let token = invitation.token.as_ref().and_then(|text| Token::new(text.as_ref()));
-        let token = token.or_else(Token::of_environment);
+        let token = token.or_else(Token::from_environment);
         let no_token = || Failure::environment("the coordinator has sent no token");
         Ok(Self {
             buffer_bytes: member::needed_bytes(&tests, plans.len()),

@@ -48,8 +48,8 @@ pub enum Beside {
 ///
 /// The errors of a member of a survey.
 pub fn measure_if_started(request: &SuspectRequest) -> Result<bool, Failure> {
-    match Started::of_environment() {
-        Some(started) => super::of_coordinator(&of_members(request)?, started).map(|()| true),
+    match Started::from_environment() {
+        Some(started) => super::run_coordinator(&member_request(request)?, started).map(|()| true),
         None => Ok(false),
     }
 }
@@ -67,7 +67,7 @@ pub fn diagnose(
     arguments: &[OsString],
     report: impl FnOnce(SuspectFindings) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let of_members = of_members(request)?;
+    let member_request = member_request(request)?;
     let (launch, rank) = match &request.beside {
         Beside::Loopback(count) => (Launch::loopback(*count, arguments), request.device.index),
         Beside::Peers { hosts, devices } => {
@@ -76,11 +76,11 @@ pub fn diagnose(
         }
         Beside::Nothing => (Launch::beside(host_name(), &[], Vec::new(), arguments), 0),
     };
-    suspect::diagnose(&of_members, &launch.of_command(command), rank, report)
+    suspect::diagnose(&member_request, &launch.for_command(command), rank, report)
 }
 
 /// Returns the request of a survey whose members measure the NIC.
-fn of_members(request: &SuspectRequest) -> Result<SurveyRequest, Failure> {
+fn member_request(request: &SuspectRequest) -> Result<SurveyRequest, Failure> {
     let (processes, devices) = match &request.beside {
         Beside::Loopback(count) => (ProcessSource::Loopback(*count), Vec::new()),
         Beside::Peers { .. } | Beside::Nothing => {

@@ -121,7 +121,7 @@ fn options() -> Vec<Def> {
 fn places() -> Vec<Def> {
     let mut options = vec![
         Def::text("hosts", "LIST|@FILE", |wishes, typed| {
-            let hosts = host_list::of_option(typed)?;
+            let hosts = host_list::option_texts(typed)?;
             if let Some(host) = host_list::repeated(&hosts) {
                 return Err(format!("{host} is named twice"));
             }
@@ -365,12 +365,12 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
         seed: 1,
         ..Wishes::default()
     };
-    let (own, of_tools) = shared::parts(arguments);
+    let (own, tool_texts) = shared::parts(arguments);
     let Some(names) = shared::read(&usage(), &options(), own, &mut wishes)? else {
         return Ok(None);
     };
     let names = shared::texts(names)?;
-    let of_tools = shared::texts(of_tools.unwrap_or_default().to_vec())?;
+    let tool_texts = shared::texts(tool_texts.unwrap_or_default().to_vec())?;
     let processes = match (wishes.loopback, wishes.hosts) {
         (Some(_), Some(_)) => {
             return Err(Failure::usage("--loopback and --hosts exclude each other"));
@@ -395,7 +395,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
     let tools = tools(&names)?;
     let mut without_effect: Vec<Ineffective> = Vec::new();
     for tool in &tools {
-        for option in tool_options::without_effect(tool, &of_tools, by_servers)? {
+        for option in tool_options::without_effect(tool, &tool_texts, by_servers)? {
             if !without_effect.contains(&option) {
                 without_effect.push(option);
             }
@@ -414,7 +414,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
             reason: "the file stays empty: --loopback has no nodes of a cluster",
         });
     }
-    let further = [wishes.service.as_slice(), &of_tools].concat();
+    let further = [wishes.service.as_slice(), &tool_texts].concat();
     let tests = tests(&tools, &wishes.sizes, &further, &wishes.bounds)?;
     let load = wishes.load.request(&processes, &tests, &wishes.service)?;
     // Only the coordinator reads the files of pairs.
@@ -482,7 +482,7 @@ fn bounds(text: &str) -> Vec<Bound> {
         let name = metric.split(['<', '>']).next().unwrap_or_default().trim();
         Bound {
             text: bound.to_owned(),
-            of_bandwidth: name
+            is_bandwidth: name
                 .parse()
                 .is_ok_and(|metric| matches!(metric, Metric::Bandwidth | Metric::PacketRate)),
         }

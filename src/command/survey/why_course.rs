@@ -28,8 +28,8 @@ pub fn added_tests(request: &SurveyRequest) -> impl Iterator<Item = (String, Vec
     tests.map(move |test| (test.tool.into(), arguments(test, &request.service, class)))
 }
 
-fn class(of_survey: &[RequestedTest]) -> TrafficClass {
-    let typed = of_survey.first().and_then(|test| test.plan.class);
+fn class(survey_tests: &[RequestedTest]) -> TrafficClass {
+    let typed = survey_tests.first().and_then(|test| test.plan.class);
     typed.unwrap_or(TrafficClass::BestEffort)
 }
 
@@ -58,18 +58,22 @@ const CLASS: &str = "--traffic-class";
 impl Tests {
     /// Returns the tests of a survey, and the tests of a diagnosis with these options about the
     /// service.
-    pub fn new(of_survey: &[RequestedTest], service: &[String]) -> Self {
-        let known = of_survey.iter();
+    pub fn new(survey_tests: &[RequestedTest], service: &[String]) -> Self {
+        let known = survey_tests.iter();
         let mut tests = Self {
             course: known.map(|test| (test.test.clone(), test.arguments.clone())).collect(),
             places: BTreeMap::new(),
-            class: class(of_survey),
+            class: class(survey_tests),
         };
         for test in &TESTS {
-            let of_bandwidth =
+            let is_bandwidth =
                 TOOLS.iter().any(|tool| tool.name == test.tool && tool.measures_bandwidth());
             let wanted = (
-                SurveyTest { tool: test.tool.into(), size_bytes: test.size_bytes, of_bandwidth },
+                SurveyTest {
+                    tool: test.tool.into(),
+                    size_bytes: test.size_bytes,
+                    of_bandwidth: is_bandwidth,
+                },
                 arguments(test, service, tests.class),
             );
             let place = tests.course.iter().position(|course| *course == wanted);
@@ -106,14 +110,14 @@ mod tests {
     #[test]
     fn other_class_differs_from_class_of_survey() {
         use TrafficClass::{BestEffort, BulkData, LowLatency};
-        for (wanted, of_survey, expected) in [
+        for (wanted, survey_class, expected) in [
             (Class::OfSurvey, BulkData, None),
             (Class::OtherBulk, BestEffort, Some(BulkData)),
             (Class::OtherBulk, BulkData, Some(BestEffort)),
             (Class::OtherFast, BestEffort, Some(LowLatency)),
             (Class::OtherFast, LowLatency, Some(BestEffort)),
         ] {
-            assert_eq!(other_class(wanted, of_survey), expected);
+            assert_eq!(other_class(wanted, survey_class), expected);
         }
     }
 }

@@ -39,7 +39,7 @@ impl Culprit<'_> {
         has_good_controls: bool,
     ) -> Case<'a> {
         let fails = match self.cause.evidence.first() {
-            Some(of_survey) => of_survey.source == LimitSource::Failure,
+            Some(survey_evidence) => survey_evidence.source == LimitSource::Failure,
             // No survey has found it: the user names it.
             None => measured.values().any(|figures| figures.failure.is_some()),
         };
@@ -68,7 +68,7 @@ pub struct Parts<'a> {
     /// Those that can be measured.
     pub culprits: Vec<Culprit<'a>>,
     /// Switches and groups.
-    pub of_fabric: Vec<FabricPart<'a>>,
+    pub fabric_parts: Vec<FabricPart<'a>>,
     /// Links between groups.
     pub links: Vec<GroupLinks<'a>>,
     /// Why the others are left out.
@@ -97,7 +97,7 @@ pub fn parts<'a>(roster: &Roster, verdict: &'a Findings) -> Parts<'a> {
             (Some(_), _) => (parts.left_out).push(left_out(cause, "there are too many culprits")),
             (None, Unit::Switch { .. } | Unit::Group(_)) => {
                 let nics = some_of(roster, &cause.unit);
-                parts.of_fabric.push(FabricPart { cause, nics });
+                parts.fabric_parts.push(FabricPart { cause, nics });
             }
             (None, Unit::GroupPair(one, other)) => {
                 let groups = [one, other];
@@ -246,7 +246,7 @@ mod tests {
         let nics: Vec<NicId> = parts.culprits.iter().map(|culprit| culprit.nic).collect();
         assert_eq!(nics, [NicId(1)]);
         // One NIC of each node.
-        assert_eq!(parts.of_fabric[0].nics, [NicId(0), NicId(1)]);
+        assert_eq!(parts.fabric_parts[0].nics, [NicId(0), NicId(1)]);
         let left_out: Vec<Unit> =
             parts.left_out.iter().map(|explanation| explanation.culprit).collect();
         assert_eq!(left_out, [Unit::Path(PATH)]);

@@ -52,15 +52,15 @@ impl Crossings {
         groups: [u16; 2],
     ) -> Option<Self> {
         let mut nics: BTreeMap<u16, Vec<NicId>> = BTreeMap::new();
-        let of_state = |state| roster.nic_ids().filter(move |nic| states[nic.index()] == state);
+        let state_nics = |state| roster.nic_ids().filter(move |nic| states[nic.index()] == state);
         let is_present = |nic: &NicId| {
             roster.node_of(*nic).absent.is_none() && roster.nic(*nic).failure.is_none()
         };
-        for nic in of_state(State::Good).chain(of_state(State::Untested).filter(is_present)) {
+        for nic in state_nics(State::Good).chain(state_nics(State::Untested).filter(is_present)) {
             if let Some(at) = roster.nic(nic).location {
-                let of_group = nics.entry(at.group).or_default();
-                if of_group.len() < MOST_OF_GROUP {
-                    of_group.push(nic);
+                let group_nics = nics.entry(at.group).or_default();
+                if group_nics.len() < MOST_OF_GROUP {
+                    group_nics.push(nic);
                 }
             }
         }
@@ -105,13 +105,13 @@ impl Crossings {
 
     /// Returns the slots: ordered flows, writes that are not ordered, and the test of the survey,
     /// with pairs between other groups in turn.
-    pub fn slots(&self, of_survey: TestId, tests: &Tests) -> Vec<Slot> {
+    pub fn slots(&self, survey_test: TestId, tests: &Tests) -> Vec<Slot> {
         // A flow across other links is measured before every `each` flows across the own ones.
         let slots = |code: TestCode, test: TestId, flows: usize, each: usize| {
-            let slot = move |of_culprit: bool, pair: &Pair| Slot {
+            let slot = move |is_culprit: bool, pair: &Pair| Slot {
                 code,
                 route: Route::From,
-                of_culprit,
+                is_culprit,
                 test,
                 pair: *pair,
             };
@@ -126,7 +126,7 @@ impl Crossings {
         let place = |code| tests.place(code);
         slots(TestCode::O, place(TestCode::O), FLOWS, FLOWS / OF_OTHERS)
             .chain(slots(TestCode::B4, place(TestCode::B4), OF_SURVEY, 1))
-            .chain(slots(TestCode::S, of_survey, OF_SURVEY, 1))
+            .chain(slots(TestCode::S, survey_test, OF_SURVEY, 1))
             .collect()
     }
 }

@@ -28,7 +28,7 @@ pub struct Slot {
     /// Between which NICs the test measures.
     pub route: Route,
     /// Whether the culprit takes part.
-    pub of_culprit: bool,
+    pub is_culprit: bool,
     /// The test of the course.
     pub test: TestId,
     /// The NICs.
@@ -50,7 +50,7 @@ pub struct Places<'a> {
 
 impl Places<'_> {
     /// Returns the slots of the test of the survey that shows a culprit best.
-    pub fn of_survey(self, culprit: &Culprit) -> Vec<Slot> {
+    pub fn survey_slots(self, culprit: &Culprit) -> Vec<Slot> {
         let Some(evidence) = culprit.cause.evidence.first() else {
             return Vec::new();
         };
@@ -62,17 +62,17 @@ impl Places<'_> {
         self.slots(TestCode::S, evidence.test, route, Some(evidence.class))
     }
 
-    pub fn of_step(
+    pub fn step_slots(
         self,
         step: Step,
         tests: &Tests,
         is_wanted: impl Fn(&Test) -> bool,
     ) -> Vec<Slot> {
-        let of_step = TESTS.iter().filter(|test| test.step == step && is_wanted(test));
-        of_step.flat_map(|test| self.of_test(test, tests)).collect()
+        let step_tests = TESTS.iter().filter(|test| test.step == step && is_wanted(test));
+        step_tests.flat_map(|test| self.test_slots(test, tests)).collect()
     }
 
-    pub fn of_test(self, test: &Test, tests: &Tests) -> Vec<Slot> {
+    pub fn test_slots(self, test: &Test, tests: &Tests) -> Vec<Slot> {
         let place = tests.place(test.code);
         let mut slots = self.slots(test.code, place, test.route, None);
         // Time for a second good NIC is left in the tests that separate node and fabric only.
@@ -107,7 +107,7 @@ impl Places<'_> {
                 _ => vec![(false, directed(good, other)), (true, directed(good, self.nic))],
             }
         };
-        let slot = |(of_culprit, pair)| Slot { code, route, of_culprit, test, pair };
+        let slot = |(is_culprit, pair)| Slot { code, route, is_culprit, test, pair };
         pairs.into_iter().map(slot).collect()
     }
 
@@ -117,10 +117,10 @@ impl Places<'_> {
         let controls = || self.controls.iter().copied();
         let mut all = controls().flat_map(|good| controls().map(move |other| (good, other)));
         all.find(|(good, other)| {
-            let of_culprit = distance(self.nic, *good);
+            let culprit_class = distance(self.nic, *good);
             good != other
-                && distance(*other, *good) == of_culprit
-                && class.is_none_or(|class| class == of_culprit)
+                && distance(*other, *good) == culprit_class
+                && class.is_none_or(|class| class == culprit_class)
         })
     }
 }
@@ -167,15 +167,15 @@ impl Found {
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 
-    pub fn add(&mut self, slot: &Slot, result: &PairResult, of_bandwidth: bool) {
+    pub fn add(&mut self, slot: &Slot, result: &PairResult, is_bandwidth: bool) {
         self.slots += 1;
-        let is_busy = is_busy(result, of_bandwidth);
+        let is_busy = is_busy(result, is_bandwidth);
         let figures = self
             .measured
             .entry(slot.code)
-            .or_insert_with(|| Figures { of_bandwidth, ..Figures::default() });
+            .or_insert_with(|| Figures { is_bandwidth, ..Figures::default() });
         if let Answer::Untested(_) = result.answer {
-            figures.is_late |= is_busy && slot.of_culprit;
+            figures.is_late |= is_busy && slot.is_culprit;
             self.busy += u32::from(is_busy);
             self.untested += u32::from(!is_busy);
             return;
@@ -185,7 +185,7 @@ impl Found {
         let figures = self.measured.entry(slot.code).or_default();
         match &result.answer {
             Answer::Measured(measured) => {
-                let (quiet, tails, floors, waiting) = if slot.of_culprit {
+                let (quiet, tails, floors, waiting) = if slot.is_culprit {
                     (
                         &mut figures.own,
                         &mut figures.own_tails,
@@ -204,7 +204,7 @@ impl Found {
                 floors.extend(
                     measured
                         .metric(Metric::Min)
-                        .filter(|_| !of_bandwidth)
+                        .filter(|_| !is_bandwidth)
                         .map(|min| Floor { min, p5: percentile(Percentile::P5).unwrap_or(min) }),
                 );
                 let value = measured.value();
@@ -218,18 +218,18 @@ impl Found {
                 let p99 = percentile(Percentile::P99).filter(|_| result.waited_percent == 0);
                 tails.extend(p99.map(|p99| Tail { p99, median: value }));
                 if slot.code == TestCode::O && !is_busy {
-                    self.flows[usize::from(!slot.of_culprit)].push(Flow {
+                    self.flows[usize::from(!slot.is_culprit)].push(Flow {
                         initiator: slot.pair.initiator.0,
                         target: slot.pair.target.0,
                         rate: value,
                     });
                 }
-                if slot.of_culprit {
+                if slot.is_culprit {
                     figures.failure = None;
                 }
             }
             // What works now and then says nothing when it fails: an answer may have come too late.
-            Answer::Failed(why) if slot.of_culprit && !is_busy && figures.own.is_empty() => {
+            Answer::Failed(why) if slot.is_culprit && !is_busy && figures.own.is_empty() => {
                 figures.failure = Some(why.clone());
             }
             Answer::Failed(_) | Answer::Untested(_) => {}
@@ -239,7 +239,7 @@ impl Found {
     /// Adds how fast the nodes of the culprit (`true`) and of good NICs have copied memory. Copies
     /// on different numbers of CPUs are not compared.
     pub fn add_memory_copies(&mut self, copies: &[(bool, MemoryCopy)]) {
-        let mut own = copies.iter().filter(|(of_culprit, _)| *of_culprit);
+        let mut own = copies.iter().filter(|(culprit, _)| *culprit);
         let Some((_, own)) = own.next() else {
             return;
         };
@@ -247,9 +247,9 @@ impl Found {
         let figures = self
             .measured
             .entry(TestCode::M)
-            .or_insert_with(|| Figures { of_bandwidth: true, ..Figures::default() });
-        for (of_culprit, copy) in alike {
-            let values = if *of_culprit { &mut figures.own } else { &mut figures.others };
+            .or_insert_with(|| Figures { is_bandwidth: true, ..Figures::default() });
+        for (culprit, copy) in alike {
+            let values = if *culprit { &mut figures.own } else { &mut figures.others };
             values.push(copy.bytes_per_second as f64);
         }
     }
@@ -258,13 +258,13 @@ impl Found {
     /// counters grow because of it.
     fn add_counters(&mut self, slot: &Slot, result: &PairResult) {
         let growths = match slot.route {
-            Route::To if slot.of_culprit => return,
+            Route::To if slot.is_culprit => return,
             Route::Loopback => &mut self.in_loopback,
             Route::From | Route::To => &mut self.to_others,
         };
         let counters =
             result.counters.iter().map(|evidence| (evidence.counter.as_str(), evidence.change));
-        growths[usize::from(!slot.of_culprit)].add(counters);
+        growths[usize::from(!slot.is_culprit)].add(counters);
     }
 
     /// Returns what the counters say, to other NICs rather than in loopback.
@@ -313,7 +313,7 @@ impl Found {
     pub fn slowest(&self) -> Option<TestCode> {
         let speed = |figures: &Figures| {
             let [own, others] = [figures.own.first()?, figures.others.first()?];
-            Some(if figures.of_bandwidth { own / others } else { others / own })
+            Some(if figures.is_bandwidth { own / others } else { others / own })
         };
         let all = self.measured.iter().filter_map(|(code, figures)| Some((speed(figures)?, *code)));
         all.min_by(|(one, _), (other, _)| one.total_cmp(other)).map(|(_, code)| code)
@@ -387,11 +387,11 @@ mod tests {
     fn counters_are_compared_in_the_same_kind_of_test() {
         let retries = |routes: &[(Route, bool, u64)]| {
             let mut found = Found::default();
-            for (route, of_culprit, change) in routes {
+            for (route, culprit, change) in routes {
                 let slot = Slot {
                     code: TestCode::P1,
                     route: *route,
-                    of_culprit: *of_culprit,
+                    is_culprit: *culprit,
                     test: TestId(0),
                     pair: Pair::loopback(NicId(0)),
                 };
@@ -436,10 +436,10 @@ mod tests {
 
     #[test]
     fn slots_of_waiting_processes_say_less() {
-        let slot = |of_culprit| Slot {
+        let slot = |is_culprit| Slot {
             code: TestCode::L1,
             route: Route::Loopback,
-            of_culprit,
+            is_culprit,
             test: TestId(0),
             pair: Pair::loopback(NicId(0)),
         };
@@ -493,11 +493,11 @@ mod tests {
     #[test]
     fn counters_beside_busy_cpus_count() {
         let mut found = Found::default();
-        for (of_culprit, change) in [(true, 60), (false, 0)] {
+        for (is_culprit, change) in [(true, 60), (false, 0)] {
             let slot = Slot {
                 code: TestCode::B4,
                 route: Route::From,
-                of_culprit,
+                is_culprit,
                 test: TestId(0),
                 pair: Pair::loopback(NicId(0)),
             };

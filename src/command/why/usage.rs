@@ -67,7 +67,7 @@ fn options() -> Vec<OptionDef<WhyRequest>> {
     let mut options = vec![
         arguments::devices().within(|request: &mut WhyRequest| &mut request.nics),
         Def::text("peer", "LIST|@FILE", |request, typed| {
-            let hosts = host_list::of_option(typed)?;
+            let hosts = host_list::option_texts(typed)?;
             if let Some(host) = host_list::repeated(&hosts) {
                 return Err(format!("{host} is named twice"));
             }
@@ -163,8 +163,9 @@ impl WhyRequest {
 
     /// Returns the suspect, and the good NICs beside it.
     fn places(&self) -> Result<(DeviceName, Beside), Failure> {
-        let of_peers = [("peer-device", self.peer_device.is_some()), ("port", self.port.is_some())];
-        let given = of_peers.iter().find(|(_, is_given)| *is_given);
+        let peer_pairs =
+            [("peer-device", self.peer_device.is_some()), ("port", self.port.is_some())];
+        let given = peer_pairs.iter().find(|(_, is_given)| *is_given);
         if let (Some((option, _)), None) = (given, &self.peers) {
             return Err(Failure::usage(format!("--{option} needs --peer")));
         }

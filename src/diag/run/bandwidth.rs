@@ -77,8 +77,8 @@ fn exchange_views<B: Bandwidth>(
     }
     let mut arrived = None;
     for pair in pairs {
-        if let Some(of_pair) = B::arrived(pair, context.run)? {
-            arrived = Some(arrived.unwrap_or(0) + of_pair);
+        if let Some(pair_count) = B::arrived(pair, context.run)? {
+            arrived = Some(arrived.unwrap_or(0) + pair_count);
         }
     }
     let own = SideView {
@@ -205,7 +205,7 @@ impl RepeatLists for Measuring<'_> {
             })
             .collect();
         let kept = measured.progress.iter().filter_map(|progress| progress.kept);
-        results.kept = Kept::of_pairs(&kept.collect::<Vec<_>>());
+        results.kept = Kept::from_pairs(&kept.collect::<Vec<_>>());
         if let Some(longest) = measured.progress.iter().map(|progress| progress.elapsed).max() {
             results.gauge.end(measured.start + until_failure.unwrap_or(longest));
         }

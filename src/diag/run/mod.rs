@@ -68,7 +68,7 @@ use report::Reporter;
 pub fn place(plan: &Plan) -> Result<Plan, Failure> {
     let machine = Machine::this();
     let second = second_process::is_second();
-    let service = ServiceRequest::of_environment(plan.service_options, plan.device)?;
+    let service = ServiceRequest::from_environment(plan.service_options, plan.device)?;
     let placement = Placement::choose(&plan.cpus, plan.device, &machine, second)?;
     let sides: &[Side] = match plan.role {
         Role::Server => &[],

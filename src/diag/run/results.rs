@@ -244,7 +244,7 @@ impl BandwidthResults {
     }
 
     fn measured(&self, size: u64) -> MeasuredBandwidth {
-        let sides = [SideResult::of_pairs(&self.own), SideResult::of_pairs(&self.peer)];
+        let sides = [SideResult::from_pairs(&self.own), SideResult::from_pairs(&self.peer)];
         let doubled = self.one_nic && self.bidirectional;
         let pairs = self.own.iter().enumerate().map(|(pair, own)| {
             let peer = self.peer.get(pair).copied().unwrap_or_default();
@@ -286,7 +286,7 @@ impl Results for BandwidthResults {
 
     fn progress(&self) -> Option<String> {
         self.part.issues().then(|| {
-            let issued = SideResult::of_pairs(&self.own).count;
+            let issued = SideResult::from_pairs(&self.own).count;
             format!("after {issued} operations")
         })
     }

@@ -15,7 +15,7 @@ pub fn reach() -> Reach {
 
 /// Returns whether this process is the server of a loopback run.
 pub fn is_second() -> bool {
-    DUTY.of_environment().is_some()
+    DUTY.environment_text().is_some()
 }
 
 /// Binds the server of a loopback run to its client: the server ends when the client has ended.
@@ -24,7 +24,7 @@ pub fn is_second() -> bool {
 ///
 /// A client that has ended already, and a system call that fails.
 pub fn end_with_parent() -> Result<(), Failure> {
-    let Some(parent) = DUTY.of_environment() else {
+    let Some(parent) = DUTY.environment_text() else {
         return Ok(());
     };
     let is_there = match parent.parse() {

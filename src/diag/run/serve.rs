@@ -92,7 +92,7 @@ fn one_after_another(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure
 /// a batch job by default.
 fn limited(plan: &Plan) -> Listening {
     let given = plan.listening.timeout;
-    let job = Job::of_environment().filter(|_| given.is_none() && !second_process::is_second());
+    let job = Job::from_environment().filter(|_| given.is_none() && !second_process::is_second());
     if let Some(job) = &job {
         let limit = time_text(LIMIT_IN_A_JOB);
         let note =
@@ -110,7 +110,7 @@ fn others(allowed: &[u32], plan: &Plan, agreed: &Agreed) -> Vec<u32> {
     let mut measuring: BTreeSet<u32> = placement.cpus.iter().copied().collect();
     let threads = agreed.run.extensions.threads;
     if threads > 1 {
-        measuring.extend(placement.of_threads(threads.into(), second_process::is_second()));
+        measuring.extend(placement.thread_numbers(threads.into(), second_process::is_second()));
     }
     let mut others = allowed.to_vec();
     others.retain(|cpu| !measuring.contains(cpu));

@@ -25,7 +25,7 @@ use report::Reporter;
 /// Returns whether `cxidiag serve` has started this process for a client: the standard output is a
 /// socket of the server whose process id the environment has. A variable alone may be inherited.
 pub fn is_started_for_client() -> bool {
-    let Some(server) = Duty::ServedClient.of_environment() else {
+    let Some(server) = Duty::ServedClient.environment_text() else {
         return false;
     };
     let maker = sockopt::socket_peercred(io::stdout());

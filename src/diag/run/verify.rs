@@ -75,8 +75,8 @@ fn check<B: Benchmark>(
     let mut checked = 0;
     for (pair, (resources, issued)) in pairs.iter().zip(issued).enumerate() {
         supervisor.peer_is_there()?;
-        let of_pair = B::check(resources, run, size, *issued, supervisor);
-        checked += of_pair.map_err(|failure| {
+        let pair_count = B::check(resources, run, size, *issued, supervisor);
+        checked += pair_count.map_err(|failure| {
             if pairs.len() > 1 && failure.kind == Kind::Nic {
                 failure.context(format!("pair {pair}"))
             } else {

@@ -45,7 +45,7 @@ pub struct Credentials {
 impl Credentials {
     /// Creates the credentials of this process as `side`.
     pub fn new(side: Side, wanted: &plan::Admission) -> Self {
-        let job = Job::of_environment().filter(|_| !wanted.any_job);
+        let job = Job::from_environment().filter(|_| !wanted.any_job);
         Self { side, job: job.as_ref().map(word), token: wanted.token.clone() }
     }
 

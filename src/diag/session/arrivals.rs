@@ -233,8 +233,8 @@ fn replace_oldest(callers: &mut Vec<Pending>, refusals: &mut RefusalLog, reason:
         *crowds.entry(caller.peer.ip()).or_default() += 1;
     }
     let most = crowds.values().max().copied();
-    let of_crowd = |caller: &Pending| crowds.get(&caller.peer.ip()).copied() == most;
-    let candidates = callers.iter().enumerate().filter(|(_, caller)| of_crowd(caller));
+    let is_of_crowd = |caller: &Pending| crowds.get(&caller.peer.ip()).copied() == most;
+    let candidates = callers.iter().enumerate().filter(|(_, caller)| is_of_crowd(caller));
     let Some((oldest, _)) = candidates.min_by_key(|(_, caller)| caller.since) else {
         return;
     };

@@ -57,10 +57,10 @@ impl Caller {
     ///
     /// A client with which this side cannot run, or that does not answer; an interruption.
     pub fn meet(self, plan: &Plan, own: LocalAddress) -> Result<(Session, Agreed), Failure> {
-        let us = Introduction::new(plan, own, plan.port, machine()).of_queue();
+        let us = Introduction::new(plan, own, plan.port, machine()).queue();
         match self.introduce(&us) {
             Ok(agreed) => {
-                let connection = self.connection.of_program(&plan.program);
+                let connection = self.connection.with_program(&plan.program);
                 Ok((Session::new(connection, &agreed, plan), agreed))
             }
             Err(failure) => Err(self.refuse(failure)),

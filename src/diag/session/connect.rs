@@ -120,7 +120,7 @@ impl<'a> Search<'a> {
             .map_err(|failure| failure.in_step(Step::Tcp))?;
         let mut failed = match connected {
             Ok((stream, address)) => match Connection::new(stream, address, true) {
-                Ok(connection) => return Ok(connection.of_program(self.program)),
+                Ok(connection) => return Ok(connection.with_program(self.program)),
                 Err(error) => vec![(address, error)],
             },
             Err(failed) => failed,

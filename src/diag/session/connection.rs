@@ -103,7 +103,7 @@ impl Connection {
     }
 
     /// Returns the connection with the name of the program, for lines about long waits.
-    pub fn of_program(self, program: &str) -> Self {
+    pub fn with_program(self, program: &str) -> Self {
         Self { program: program.to_owned(), ..self }
     }
 

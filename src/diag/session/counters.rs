@@ -148,7 +148,7 @@ impl Received {
                     self.nic.device = name.parse::<DeviceName>().ok()?.to_string();
                 }
                 Some(("generation", number)) => {
-                    self.nic.generation = Generation::of_number(number.parse().ok()?);
+                    self.nic.generation = Generation::from_number(number.parse().ok()?);
                 }
                 Some(("link", speed)) if is_link_speed(speed) => {
                     self.nic.link_speed = Some(speed.to_owned());
@@ -185,8 +185,8 @@ fn change(value: &str) -> Option<Change> {
 }
 
 fn is_link_speed(text: &str) -> bool {
-    let of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
-    (1..=MAX_LINK_SPEED).contains(&text.len()) && text.bytes().all(of_name)
+    let is_of_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    (1..=MAX_LINK_SPEED).contains(&text.len()) && text.bytes().all(is_of_name)
 }
 
 #[cfg(test)]

@@ -283,10 +283,10 @@ impl<'a> Handshake<'a> {
             Some(_) => self.about.gives_turns,
             None => self.us.gives_turns && self.about.queues,
         };
-        let (of_client, of_server) = (self.about.ticks, self.about.server_ticks);
+        let (is_client, is_server) = (self.about.ticks, self.about.server_ticks);
         let (peer_ticks, own_ticks) = match self.us.run {
-            Some(_) => (of_server, of_client),
-            None => (of_client, of_server),
+            Some(_) => (is_server, is_client),
+            None => (is_client, is_server),
         };
         Ok(Agreed {
             tool: self.tool,

@@ -66,7 +66,7 @@ impl Introduction {
     }
 
     /// Returns the introduction of a server whose clients wait for their turn.
-    pub fn of_queue(self) -> Self {
+    pub fn queue(self) -> Self {
         Self { gives_turns: true, ..self }
     }
 

@@ -73,7 +73,7 @@ impl Server {
             let port = self.port();
             Failure::environment(format!("no client came to TCP port {port} within {limit}"))
         })?;
-        let connection = connection.of_program(&plan.program);
+        let connection = connection.with_program(&plan.program);
         Ok((Session::new(connection, &agreed, plan), agreed))
     }
 

@@ -10,7 +10,7 @@ const REFUSED: (EventType, ReturnCode) = (EventType::ACK, ReturnCode(9));
 
 /// Returns a slot whose parts are this many milliseconds long, from now on.
 fn times(length_ms: u64) -> LoadTimes {
-    LoadTimes::new(Instant::now(), Times::of_slot(length_ms * 1_000_000))
+    LoadTimes::new(Instant::now(), Times::from_slot(length_ms * 1_000_000))
 }
 
 fn course(peers: usize) -> Course {

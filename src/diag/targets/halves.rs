@@ -17,7 +17,7 @@ pub struct Halves {
 impl Halves {
     /// Returns the halves of the CPUs of this process. `None` for a single CPU, or if the
     /// kernel does not list the CPUs.
-    pub fn of_this_process() -> Option<Self> {
+    pub fn from_this_process() -> Option<Self> {
         Self::of(placement::cpus().ok()?)
     }
 
@@ -53,7 +53,7 @@ mod tests {
 
     #[test]
     fn confines_thread_to_half_of_side() {
-        let Some(halves) = Halves::of_this_process() else {
+        let Some(halves) = Halves::from_this_process() else {
             return;
         };
         let before = placement::cpus().unwrap();

@@ -87,7 +87,7 @@ pub fn latency(
 
 /// Returns the figures of a side that has issued lists.
 pub fn rates(run: &RunOptions, own: &[SideResult]) -> Figures {
-    let own = SideResult::of_pairs(own);
+    let own = SideResult::from_pairs(own);
     let rates = Rates::of(run.min_size, [own, SideResult::default()], false);
     let bytes_per_second = rates.megabytes * 1e6;
     Figures::Bandwidth {

@@ -38,12 +38,12 @@ impl LoadTimes {
         self.counted - self.count
     }
 
-    pub fn of_aggressor(&self) -> Window {
+    pub fn aggressor_window(&self) -> Window {
         Window { ready: self.start, ends: self.end }
     }
 
     /// Returns the window of other NICs. The last answer may take until the end of the slot.
-    pub fn of_others(&self) -> Window {
+    pub fn other_window(&self) -> Window {
         Window { ready: self.count, ends: self.end }
     }
 }

@@ -103,7 +103,7 @@ impl TargetNic {
     /// A slot whose counted time is nearly over, and an interruption.
     pub fn watch(&self, times: LoadTimes, attempt: &Attempt) -> Result<(), Failure> {
         attempt.begin(times.counted_time() / SHORTEST)?;
-        let threads = Waiting::of_software_nic(self.endpoint().ok());
+        let threads = Waiting::from_software_nic(self.endpoint().ok());
         attempt.wait_for_last()?;
         attempt.note_waited(threads.percent());
         attempt.pause(times.stop.saturating_duration_since(Instant::now()))
@@ -123,7 +123,7 @@ fn send(endpoint: &Endpoint, load: &Load<'_>, times: LoadTimes, attempt: &Attemp
     let is_software = own.simulated;
     let model = is_software.then(|| ModelWatch::begin([own.address.nic; 2]));
     let begun = attempt.begin(Duration::ZERO);
-    let threads = [Waiting::of_this_thread(), Waiting::of_software_nic(Some(endpoint))];
+    let threads = [Waiting::from_this_thread(), Waiting::from_software_nic(Some(endpoint))];
     let sent = begun.and_then(|()| aggressor.run(times));
     let waited = threads.map(|threads| threads.percent());
     let delays = model.flatten().and_then(|model| model.end());
@@ -178,15 +178,15 @@ impl Waiting {
         Self { began: Instant::now(), before: read(), read }
     }
 
-    fn of_this_thread() -> Self {
-        Self::of(CpuShare::of_this_thread)
+    fn from_this_thread() -> Self {
+        Self::of(CpuShare::from_this_thread)
     }
 
     /// Begins to watch the thread of software NICs, if the NIC is one.
-    fn of_software_nic(endpoint: Option<&Endpoint>) -> Self {
+    fn from_software_nic(endpoint: Option<&Endpoint>) -> Self {
         let is_software = endpoint.is_some_and(|endpoint| endpoint.address().simulated);
         if is_software {
-            Self::of(|| CpuShare::of_threads(backend::SOFTWARE_NIC_THREAD))
+            Self::of(|| CpuShare::from_threads(backend::SOFTWARE_NIC_THREAD))
         } else {
             Self::of(|| None)
         }

@@ -68,13 +68,13 @@ impl TargetNic {
     /// Invalid variables of the job, CPUs that cannot be used, and a device or service that cannot
     /// be opened or used.
     pub fn open(plan: NicPlan, place: usize) -> Result<Self, Failure> {
-        let service = ServiceRequest::of_environment(plan.service, plan.device)?;
+        let service = ServiceRequest::from_environment(plan.service, plan.device)?;
         let mut placement = Placement::choose(&plan.cpus, plan.device, &Machine::this(), false)?;
         if plan.cpus == Cpus::Auto {
-            placement.cpus = placement.of_threads(place + 1, false).split_off(place);
+            placement.cpus = placement.thread_numbers(place + 1, false).split_off(place);
         }
         let has_choice = plan.device.platform().runs_on_cpus && plan.cpus == Cpus::Any;
-        let halves = has_choice.then(Halves::of_this_process).flatten();
+        let halves = has_choice.then(Halves::from_this_process).flatten();
         // The thread of a software NIC starts with it.
         let confined = halves.as_ref().and_then(|halves| halves.confine(Side::Server));
         let endpoint = allocate(&plan, &service, &placement, C_PID_ANY)?;

@@ -154,7 +154,7 @@ impl<B: Benchmark> TestOf<B> {
     ) -> Result<(), Failure> {
         attempt.begin(self.pair)?;
         let links = self.watch_links(endpoint, peer);
-        let share = || CpuShare::of_threads(backend::SOFTWARE_NIC_THREAD);
+        let share = || CpuShare::from_threads(backend::SOFTWARE_NIC_THREAD);
         let before = share();
         attempt.pause(self.pair)?;
         let Some((before, after)) = before.zip(share()) else {
@@ -184,7 +184,7 @@ impl<B: Benchmark> TestOf<B> {
         attempt.beyond(pair, || {
             instruments.clear();
             let links = watch_links();
-            let before = CpuShare::of_this_thread();
+            let before = CpuShare::from_this_thread();
             let mut found: Option<Figures> = None;
             let mut iterations = 0;
             loop {
@@ -197,8 +197,8 @@ impl<B: Benchmark> TestOf<B> {
                 let measured = (self.measure)(&context, resources, instruments);
                 let had_cpu = self.check_thread(attempt, before, links.as_ref());
                 match (measured, found) {
-                    (Ok((figures, of_pass)), earlier) => {
-                        iterations += of_pass;
+                    (Ok((figures, pass_count)), earlier) => {
+                        iterations += pass_count;
                         found = Some(earlier.map_or(figures, |earlier| earlier.or_better(figures)));
                     }
                     (Err(_), Some(figures)) => return (false, Ok(figures)),
@@ -230,7 +230,7 @@ impl<B: Benchmark> TestOf<B> {
         links: Option<FullLinks>,
         serve: ServePair<B>,
     ) -> (bool, Result<(), Failure>) {
-        let before = CpuShare::of_this_thread();
+        let before = CpuShare::from_this_thread();
         let served = serve(&self.context(&self.run, attempt, Side::Server), resources);
         let found = self.check_thread(attempt, before, links.as_ref());
         let Ok(iterations) = served else {
@@ -257,7 +257,7 @@ impl<B: Benchmark> TestOf<B> {
         before: Option<CpuShare>,
         links: Option<&FullLinks>,
     ) -> Result<(), Failure> {
-        let shares = before.zip(CpuShare::of_this_thread());
+        let shares = before.zip(CpuShare::from_this_thread());
         let waited = shares.and_then(|(before, after)| after.waited_percent_since(before));
         self.check_cpu(attempt, waited.unwrap_or_default(), links)
     }

@@ -15,7 +15,7 @@ pub use situation::Situation;
 pub use table::EXPLANATIONS;
 
 /// Returns the explanation of a libcxi call (or mmap) that failed with an errno (libcxi.md 12.1).
-pub fn of_call(call: &str, errno: i32) -> Option<&'static Explanation> {
+pub fn call_explanation(call: &str, errno: i32) -> Option<&'static Explanation> {
     EXPLANATIONS.iter().find(|row| match &row.what {
         What::Call(calls, errnos) => {
             (calls.is_empty() || calls.contains(&call)) && errnos.contains(&errno)
@@ -25,7 +25,7 @@ pub fn of_call(call: &str, errno: i32) -> Option<&'static Explanation> {
 }
 
 /// Returns the explanation of a return code of the NIC, named without `C_RC_` (libcxi.md 12.3).
-pub fn of_code(name: &str) -> Option<&'static Explanation> {
+pub fn code_explanation(name: &str) -> Option<&'static Explanation> {
     EXPLANATIONS.iter().find(|row| matches!(&row.what, What::Code(names) if names.contains(&name)))
 }
 
@@ -89,8 +89,10 @@ mod tests {
     fn each_row_is_reachable() {
         for (at, row) in EXPLANATIONS.iter().enumerate() {
             let found = match &row.what {
-                What::Call(calls, errnos) => of_call(calls.first().unwrap_or(&"any"), errnos[0]),
-                What::Code(names) => of_code(names[0]),
+                What::Call(calls, errnos) => {
+                    call_explanation(calls.first().unwrap_or(&"any"), errnos[0])
+                }
+                What::Code(names) => code_explanation(names[0]),
                 What::Found(situation) => Some(of(*situation)),
             };
             let first = found.is_some_and(|found| std::ptr::eq(found, &EXPLANATIONS[at]));
@@ -124,10 +126,10 @@ mod tests {
 
     #[test]
     fn prefers_row_of_call_to_row_of_any_call() {
-        let domain = of_call("cxil_alloc_domain", libc::ENOSPC).unwrap();
+        let domain = call_explanation("cxil_alloc_domain", libc::ENOSPC).unwrap();
         assert!(domain.cause.contains("PIDs"));
-        let queue = of_call("cxil_alloc_evtq", libc::ENOSPC).unwrap();
+        let queue = call_explanation("cxil_alloc_evtq", libc::ENOSPC).unwrap();
         assert!(queue.cause.contains("limit"));
-        assert!(of_call("cxil_alloc_evtq", libc::EINVAL).is_none());
+        assert!(call_explanation("cxil_alloc_evtq", libc::EINVAL).is_none());
     }
 }

@@ -53,10 +53,10 @@ impl Machine {
             let number = |name: &str| self.number(format!("{CPUS}/cpu{cpu}/{name}"));
             let package = number("topology/physical_package_id").unwrap_or(cpu.into());
             let core = number("topology/core_id").unwrap_or(cpu.into());
-            let of_core = number("thermal_throttle/core_throttle_count");
-            let of_package = number("thermal_throttle/package_throttle_count");
-            counts.extend(of_core.map(|count| ((package, Some(core)), count)));
-            counts.extend(of_package.map(|count| ((package, None), count)));
+            let core_count = number("thermal_throttle/core_throttle_count");
+            let package_count = number("thermal_throttle/package_throttle_count");
+            counts.extend(core_count.map(|count| ((package, Some(core)), count)));
+            counts.extend(package_count.map(|count| ((package, None), count)));
         }
         counts.into_values().reduce(u64::saturating_add)
     }

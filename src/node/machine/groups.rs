@@ -38,7 +38,7 @@ impl Machine {
             };
             let version = match controllers {
                 "" => Version::V2,
-                of_v1 if of_v1.split(',').any(|name| name == controller) => Version::V1,
+                v1 if v1.split(',').any(|name| name == controller) => Version::V1,
                 _ => continue,
             };
             let is_its = |mount: &&Mount| mount.holds(version, controller);

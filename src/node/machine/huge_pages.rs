@@ -23,33 +23,33 @@ impl Machine {
     /// that the kernel creates on demand, with the administrator's permission, are counted.
     pub fn huge_pages(&self, size: HugePage, node: Option<u32>) -> Option<Pool> {
         let name = directory(size);
-        let of_machine = |file| self.number(format!("sys/kernel/mm/hugepages/{name}/{file}"));
+        let machine_count = |file| self.number(format!("sys/kernel/mm/hugepages/{name}/{file}"));
         let zero_or = |number: Option<u64>| number.unwrap_or(0);
-        let free = of_machine("free_hugepages")?;
-        let reserved = zero_or(of_machine("resv_hugepages"));
-        let made = zero_or(of_machine("surplus_hugepages"));
-        let more = zero_or(of_machine("nr_overcommit_hugepages")).saturating_sub(made);
-        let of_machine =
+        let free = machine_count("free_hugepages")?;
+        let reserved = zero_or(machine_count("resv_hugepages"));
+        let made = zero_or(machine_count("surplus_hugepages"));
+        let more = zero_or(machine_count("nr_overcommit_hugepages")).saturating_sub(made);
+        let machine_pool =
             Pool { free: (free + more).saturating_sub(reserved), bound: Bound::Machine };
-        let of_node = node.and_then(|node| {
+        let node_pool = node.and_then(|node| {
             let file =
                 format!("sys/devices/system/node/node{node}/hugepages/{name}/free_hugepages");
             Some(Pool { free: self.number(file)? + more, bound: Bound::Node(node) })
         });
         let groups = self.groups("hugetlb");
-        let of_groups = groups.iter().filter_map(|group| {
+        let group_pools = groups.iter().filter_map(|group| {
             Some(Pool {
                 free: self.huge_bytes_in(group, size)? / size.bytes(),
                 bound: Bound::Group(group.name.clone()),
             })
         });
-        let all = [of_machine].into_iter().chain(of_node).chain(of_groups);
+        let all = [machine_pool].into_iter().chain(node_pool).chain(group_pools);
         all.min_by_key(|pool| pool.free)
     }
 
     /// Returns the number of pages that a group may still use or reserve; `None` without a limit.
     fn huge_bytes_in(&self, group: &Group, size: HugePage) -> Option<u64> {
-        let of_size = match size {
+        let size_text = match size {
             HugePage::Mib2 => "hugetlb.2MB",
             HugePage::Gib1 => "hugetlb.1GB",
         };
@@ -58,7 +58,7 @@ impl Machine {
             Version::V2 => ("max", "current"),
         };
         let left = |kind: &str| {
-            let file = |which| group.directory.join(format!("{of_size}{kind}.{which}"));
+            let file = |which| group.directory.join(format!("{size_text}{kind}.{which}"));
             Some(self.number(file(limit))?.saturating_sub(self.number(file(usage))?))
         };
         [left(""), left(".rsvd")].into_iter().flatten().min()
@@ -93,8 +93,8 @@ mod tests {
             (&format!("{POOL}/resv_hugepages"), "7\n"),
         ]);
         assert_eq!(pool(&made_up, None), Some((3, Bound::Machine)));
-        let of_node = "sys/devices/system/node/node1/hugepages/hugepages-2048kB/free_hugepages";
-        made_up.write(of_node, "2\n");
+        let node = "sys/devices/system/node/node1/hugepages/hugepages-2048kB/free_hugepages";
+        made_up.write(node, "2\n");
         assert_eq!(pool(&made_up, None), Some((3, Bound::Machine)));
         assert_eq!(pool(&made_up, Some(1)), Some((2, Bound::Node(1))));
         assert_eq!(pool(&made_up, Some(0)), Some((3, Bound::Machine)));

@@ -40,19 +40,19 @@ impl Machine {
     /// Returns the available memory: of the machine, of `node` if buffers are to lie there, and
     /// within the limits of the control groups. `None` if the kernel does not report it.
     pub fn available_memory(&self, node: Option<u32>) -> Option<Available> {
-        let of_machine =
+        let machine_available =
             self.available_on_machine().map(|bytes| Available { bytes, bound: Bound::Machine });
-        let of_node = node.and_then(|node| {
+        let node_available = node.and_then(|node| {
             Some(Available { bytes: self.available_on_node(node)?, bound: Bound::Node(node) })
         });
         let groups = self.groups("memory");
-        let of_groups = groups.iter().filter_map(|group| {
+        let group_memories = groups.iter().filter_map(|group| {
             Some(Available {
                 bytes: self.available_in(group)?,
                 bound: Bound::Group(group.name.clone()),
             })
         });
-        let all = of_machine.into_iter().chain(of_node).chain(of_groups);
+        let all = machine_available.into_iter().chain(node_available).chain(group_memories);
         all.min_by_key(|available| available.bytes)
     }
 

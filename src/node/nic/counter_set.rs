@@ -42,13 +42,13 @@ impl CounterSet {
     /// # Errors
     ///
     /// A line with something else, or no counter at all.
-    pub fn of_lines(name: &str, lines: &str) -> Result<Self, String> {
+    pub fn from_lines(name: &str, lines: &str) -> Result<Self, String> {
         let mut counters = Vec::new();
         let mut known = BTreeSet::new();
         for (index, line) in lines.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default();
             for word in line.split([' ', '\t', ',', '\r']).filter(|word| !word.is_empty()) {
-                let of_word = match counters_of(word) {
+                let word_texts = match counters_of(word) {
                     Some(counters) => counters,
                     None => vec![counter(word).ok_or_else(|| {
                         format!(
@@ -57,7 +57,7 @@ impl CounterSet {
                         )
                     })?],
                 };
-                let new = of_word.into_iter().filter(|name| known.insert(name.clone()));
+                let new = word_texts.into_iter().filter(|name| known.insert(name.clone()));
                 counters.extend(new);
             }
         }
@@ -197,7 +197,7 @@ mod tests {
     fn reads_lists_for_other_programs() {
         let text = "# mine\nrh:spt_timeouts # comment\nHNI_RX_PAUSED_0\n\nCxiLinkReliability\r\n\
                     hni_pcs_good_cw\nmade_up_counter";
-        let set = CounterSet::of_lines("@mine", text).unwrap();
+        let set = CounterSet::from_lines("@mine", text).unwrap();
         assert_eq!(set.counters[..2], ["retry_handler/spt_timeouts", "hni_rx_paused_0"]);
         assert_eq!(set.counters.len(), 2 + 5 + 1);
         assert!(set.unknown().eq(["made_up_counter"]));
@@ -208,7 +208,7 @@ mod tests {
             ("rh:", "line 1 has 'rh:', which is not the name of a counter"),
             ("rh:a/b", "line 1 has 'rh:a/b', which is not the name of a counter"),
         ] {
-            assert_eq!(CounterSet::of_lines("", text).unwrap_err(), refused);
+            assert_eq!(CounterSet::from_lines("", text).unwrap_err(), refused);
         }
         let refused = CounterSet::named("jobs").unwrap_err();
         assert!(refused.starts_with("expected job, quick, link, all, @FILE or a group: CxiPerf"));
@@ -217,7 +217,7 @@ mod tests {
     proptest! {
         #[test]
         fn names_of_hostile_lists_stay_below_their_directories(text in "[a-z:/.,# \n]{0,60}") {
-            if let Ok(set) = CounterSet::of_lines("", &text) {
+            if let Ok(set) = CounterSet::from_lines("", &text) {
                 for name in set.counters {
                     prop_assert!(!name.contains(".."));
                     prop_assert!(name.matches('/').count() <= 1);

@@ -54,7 +54,7 @@ impl FromIterator<(String, Reading)> for Readings {
 fn read(files: &Files, name: &str, now: Duration) -> Option<Reading> {
     let plain = |value: Option<u64>| value.map(|value| Reading { value, at: Some(now) });
     if let Some(name) = name.strip_prefix(RETRY_HANDLER) {
-        plain(decimal(&files.of_retry_handler(name)?))
+        plain(decimal(&files.retry_handler_text(name)?))
     } else if name.starts_with(PROPERTIES) {
         plain(files.number(name))
     } else {
@@ -95,7 +95,7 @@ impl NicFacts {
             limits: DriverLimits::read(files),
             nid: files.nid(),
             max_spt_retries: files
-                .of_retry_handler("config/max_spt_retries")
+                .retry_handler_text("config/max_spt_retries")
                 .and_then(|text| decimal(&text)),
         }
     }
@@ -153,7 +153,7 @@ impl Changes {
 
     /// Returns the changes of one counter on several NICs. NICs that share their names cost one
     /// search for the name together.
-    pub fn of_each(nics: &[&Self], name: &str) -> Vec<Option<Change>> {
+    pub fn each_changes(nics: &[&Self], name: &str) -> Vec<Option<Change>> {
         let mut found: Option<(&Arc<CounterNames>, Option<usize>)> = None;
         let mut changes = Vec::with_capacity(nics.len());
         for nic in nics {

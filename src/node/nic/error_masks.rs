@@ -44,9 +44,9 @@ impl ErrorMasks {
 mod tests {
     use super::*;
 
-    fn masks(of_blocks: &[(&str, &str)]) -> ErrorMasks {
+    fn masks(block_pairs: &[(&str, &str)]) -> ErrorMasks {
         let root = tempfile::tempdir().unwrap();
-        for (block, text) in of_blocks {
+        for (block, text) in block_pairs {
             let device = root.path().join("sys/class/cxi/cxi0/device");
             let directory = device.join(DIRECTORY).join(block);
             std::fs::create_dir_all(&directory).unwrap();

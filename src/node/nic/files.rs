@@ -74,7 +74,7 @@ impl Files {
 
     /// Returns the text of a file of the NIC's retry handler: it ends at the first newline or NUL,
     /// with which the file may be padded (health.md 1.6).
-    pub fn of_retry_handler(&self, name: &str) -> Option<String> {
+    pub fn retry_handler_text(&self, name: &str) -> Option<String> {
         let path = self.root.join("run/cxi").join(&self.device).join(name);
         let text = text(&path)?;
         let line = text.split(['\n', '\0']).next()?.trim();
@@ -103,19 +103,19 @@ impl Files {
     }
 
     /// Returns the text of a file of the NIC's network interface, such as `address`.
-    pub fn of_interface(&self, name: &str) -> Option<String> {
+    pub fn interface_text(&self, name: &str) -> Option<String> {
         if let Some(interface) = self.entries("net").first() {
             return self.text(&format!("net/{interface}/{name}"));
         }
         let interfaces = self.root.join("sys/class/net");
         let mut paths =
             (reading::names(&interfaces).ok()?.into_iter()).map(|name| interfaces.join(name));
-        let of_nic = Path::new("device/cxi").join(&self.device);
-        text(&paths.find(|path| reading::exists(&path.join(&of_nic)))?.join(name))
+        let nic_path = Path::new("device/cxi").join(&self.device);
+        text(&paths.find(|path| reading::exists(&path.join(&nic_path)))?.join(name))
     }
 
     /// Returns the text of a file of the host, named without the leading slash.
-    pub fn of_host(&self, path: &str) -> Option<String> {
+    pub fn host_text(&self, path: &str) -> Option<String> {
         text(&self.root.join(path))
     }
 }
@@ -171,7 +171,7 @@ mod tests {
             ("\0\0", None),
         ] {
             fs::write(directory.join("nacks"), content).unwrap();
-            let read = files.of_retry_handler("nacks");
+            let read = files.retry_handler_text("nacks");
             assert_eq!(read.as_deref(), text, "{content:?}");
         }
     }
@@ -181,11 +181,11 @@ mod tests {
         for path in ["sys/class/cxi/cxi0/device/net/hsn0", "sys/class/net/hsn0"] {
             let root = tempfile::tempdir().unwrap();
             let files = Files::new(root.path(), "cxi0");
-            assert_eq!(files.of_interface("address"), None);
+            assert_eq!(files.interface_text("address"), None);
             let path = root.path().join(path);
             fs::create_dir_all(path.join("device/cxi/cxi0")).unwrap();
             fs::write(path.join("address"), "02:00:00:00:00:12\n").unwrap();
-            let address = files.of_interface("address");
+            let address = files.interface_text("address");
             assert_eq!(address.as_deref(), Some("02:00:00:00:00:12"));
         }
     }

@@ -176,7 +176,7 @@ fn link_replays(evidence: &Evidence) -> Option<Found> {
     let directions = [(sent, "to the switch"), (received, "from the switch")];
     let times = directions.into_iter().filter(|(count, _)| *count > 0);
     let times: Vec<String> =
-        times.map(|(count, direction)| format!("{} {direction}", of_times(count))).collect();
+        times.map(|(count, direction)| format!("{} {direction}", time_text(count))).collect();
     let text = || {
         format!(
             "link-level retry sent data again {}: latency outliers of microseconds, no loss",
@@ -417,7 +417,7 @@ fn were(count: u64, what: &str) -> String {
 }
 
 /// Returns `once` or `37 times`.
-fn of_times(count: u64) -> String {
+fn time_text(count: u64) -> String {
     if count == 1 { "once".into() } else { format!("{count} times") }
 }
 

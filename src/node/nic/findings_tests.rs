@@ -165,8 +165,8 @@ fn only_hardware_has_cable() {
 fn finds_replays_and_bad_lane() {
     let replays = [("hni_llr_rx_replay_event", 36), ("hni_llr_tx_replay_event", 1)];
     let text = |counts| found(&changes(1.0, counts)).remove(0).text;
-    let of_both = text(&replays);
-    assert!(of_both.contains("again once to the switch and 36 times from the switch:"));
+    let both_text = text(&replays);
+    assert!(both_text.contains("again once to the switch and 36 times from the switch:"));
     assert!(text(&replays[..1]).contains("again 36 times from the switch:"));
     let lanes = [("hni_pcs_fecl_errors_2", 5000), ("hni_pcs_fecl_errors_3", 400)];
     assert_codes(1.0, &lanes, &["bad_lane"]);

@@ -47,7 +47,7 @@ impl Generation {
         }
     }
 
-    pub fn of_number(number: u32) -> Option<Self> {
+    pub fn from_number(number: u32) -> Option<Self> {
         [Self::Cassini1, Self::Cassini2]
             .into_iter()
             .find(|generation| generation.number() == number)
@@ -123,10 +123,10 @@ mod tests {
             assert_eq!(Generation::of(&made_up.files), expected, "{name} {content}");
         }
         for number in [1, 2] {
-            let generation = Generation::of_number(number).unwrap();
+            let generation = Generation::from_number(number).unwrap();
             assert_eq!(generation.number(), number);
         }
-        assert_eq!(Generation::of_number(3), None);
+        assert_eq!(Generation::from_number(3), None);
     }
 
     /// health.md 1.2: 32 of 1922 counters.

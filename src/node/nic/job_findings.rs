@@ -118,8 +118,8 @@ const MIN_PACKETS: u64 = 1000;
 
 /// Returns the names of all rules, of jobs and of NICs.
 pub fn codes() -> Vec<&'static str> {
-    let of_nics = findings::codes().filter(|code| !REPLACED.contains(code));
-    RULES.iter().map(|rule| rule.code).chain(of_nics).collect()
+    let nics = findings::codes().filter(|code| !REPLACED.contains(code));
+    RULES.iter().map(|rule| rule.code).chain(nics).collect()
 }
 
 /// Returns the rules that hold for a job.
@@ -136,12 +136,12 @@ pub fn job_findings(job: &JobEvidence) -> Vec<JobFinding> {
             text: observation.text,
         }));
     }
-    found.extend(of_single_nics(job));
+    found.extend(single_nic_findings(job));
     found
 }
 
 /// Returns the rules of one NIC that hold, each once, with all NICs for which it does.
-fn of_single_nics(job: &JobEvidence) -> Vec<JobFinding> {
+fn single_nic_findings(job: &JobEvidence) -> Vec<JobFinding> {
     let mut by_code: BTreeMap<usize, (Finding, Vec<usize>)> = BTreeMap::new();
     for (index, nic) in job.nics.iter().enumerate() {
         let evidence = Evidence { changes: &nic.changes, packets: None };
@@ -204,12 +204,12 @@ fn added<const N: usize>(one: [u64; N], other: [u64; N]) -> [u64; N] {
 }
 
 impl Observation {
-    fn of_job(value: f64, text: String) -> Vec<Self> {
+    fn from_job(value: f64, text: String) -> Vec<Self> {
         vec![Self { nics: Vec::new(), counter: None, value, text }]
     }
 
     /// Returns what is found about the NICs with these values; nothing without any.
-    fn of_nics(above: &[(usize, f64)], text: impl FnOnce(&[usize], f64) -> String) -> Vec<Self> {
+    fn from_nics(above: &[(usize, f64)], text: impl FnOnce(&[usize], f64) -> String) -> Vec<Self> {
         let Some((_, value)) = above.first().copied() else {
             return Vec::new();
         };
@@ -244,7 +244,7 @@ pub fn never_answered_of(changes: &Changes) -> Option<u64> {
 
 fn timeouts(job: &JobEvidence) -> Vec<Observation> {
     let above = job.above(0.0, |evidence| Some(timeouts_of(evidence.changes)? as f64));
-    Observation::of_nics(&above, |nics, value| {
+    Observation::from_nics(&above, |nics, value| {
         let changes = &job.nics[nics[0]].changes;
         let resent = changes.count("pct_retry_srb_requests");
         let resent = resent.map_or(String::new(), |count| format!(", {count} resent"));
@@ -264,7 +264,7 @@ fn timeouts(job: &JobEvidence) -> Vec<Observation> {
 fn never_answered(job: &JobEvidence) -> Vec<Observation> {
     let above = job.above(0.0, |evidence| Some(never_answered_of(evidence.changes)? as f64));
     let all: f64 = above.iter().map(|(_, count)| count).sum();
-    Observation::of_nics(&above, |nics, _| {
+    Observation::from_nics(&above, |nics, _| {
         format!("{all} packets were never answered ({})", job.names(nics))
     })
 }
@@ -348,7 +348,7 @@ fn pcie_congestion(job: &JobEvidence) -> Vec<Observation> {
     };
     let sides = [("posted", "receive", "writes"), ("non_posted", "send", "reads")];
     let found = sides.map(|(kind, what, which)| {
-        Observation::of_nics(&pairs(kind), |nics, cycles| {
+        Observation::from_nics(&pairs(kind), |nics, cycles| {
             format!(
                 "the host is too slow to {what}: PCIe {which} of {} were blocked for {cycles:.0} \
                  cycles per packet",
@@ -393,14 +393,14 @@ fn unexpected(job: &JobEvidence) -> Vec<Observation> {
     }
     let text =
         format!("receives are posted late: {} of the messages came unexpected", percent(share));
-    Observation::of_job(share, text)
+    Observation::from_job(share, text)
 }
 
 fn software_matching(job: &JobEvidence) -> Vec<Observation> {
     let above =
         job.above(0.0, |evidence| Some(evidence.changes.sum("lpe_net_match_request_")? as f64));
     let all: f64 = above.iter().map(|(_, count)| count).sum();
-    Observation::of_nics(&above, |nics, _| {
+    Observation::from_nics(&above, |nics, _| {
         format!(
             "matching fell back to software: {all} messages on {} of {} NICs",
             nics.len(),
@@ -422,18 +422,18 @@ fn rendezvous(job: &JobEvidence) -> Vec<Observation> {
         return Vec::new();
     }
     let text = format!("rendezvous without offload: {} of {all}", percent(1.0 - share));
-    Observation::of_job(share, text)
+    Observation::from_job(share, text)
 }
 
 fn translation(job: &JobEvidence) -> Vec<Observation> {
     const LIMIT: f64 = 0.01;
-    let of_user = |user: &str| {
+    let user_counts = |user: &str| {
         job.sums(|changes| {
             let count = |start: &str| changes.count(&format!("{start}_{user}"));
             Some([count("atu_cache_miss")?, count("atu_client_req")?])
         })
     };
-    let users = ["oxe", "ixe", "ee"].into_iter().filter_map(of_user);
+    let users = ["oxe", "ixe", "ee"].into_iter().filter_map(user_counts);
     let [misses, requests] = users.fold([0; 2], added);
     let share = (requests > 0).then(|| misses as f64 / requests as f64);
     let high = share.filter(|share| misses >= MIN_PACKETS && *share > LIMIT);
@@ -451,17 +451,17 @@ fn translation(job: &JobEvidence) -> Vec<Observation> {
         "the cache of address translations is too small: {} (huge pages, fewer buffers)",
         amounts.join(", ")
     );
-    Observation::of_job(high.unwrap_or(evictions as f64), text)
+    Observation::from_job(high.unwrap_or(evictions as f64), text)
 }
 
 fn congestion(job: &JobEvidence) -> Vec<Observation> {
-    let of_kind = |kind: &str| {
+    let kind_counts = |kind: &str| {
         job.sums(|changes| {
             let sum = |mark: &str| changes.sum(&format!("ixe_tc_{kind}_{mark}_pkts_"));
             Some([sum("ecn")?, sum("no_ecn")?])
         })
     };
-    let [marked, unmarked] = ["req", "rsp"].into_iter().filter_map(of_kind).fold([0; 2], added);
+    let [marked, unmarked] = ["req", "rsp"].into_iter().filter_map(kind_counts).fold([0; 2], added);
     let share = marked as f64 / marked.saturating_add(unmarked).max(1) as f64;
     let paused = job.above(NOTABLE_SHARE, |evidence| evidence.longest_share("hni_tx_paused_"));
     let mut found = Vec::new();
@@ -470,9 +470,9 @@ fn congestion(job: &JobEvidence) -> Vec<Observation> {
             "the fabric or receivers are congested: {} of the packets were marked",
             percent(share)
         );
-        found.extend(Observation::of_job(share, text));
+        found.extend(Observation::from_job(share, text));
     }
-    found.extend(Observation::of_nics(&paused, |nics, share| {
+    found.extend(Observation::from_nics(&paused, |nics, share| {
         format!(
             "the fabric or receivers are congested: the switch held off {} of {} NICs, {} for {} \
              of the time",
@@ -518,7 +518,7 @@ fn imbalance(job: &JobEvidence) -> Vec<Observation> {
          bytes of others on {uneven} of {} nodes",
         by_node.len()
     );
-    Observation::of_job(ratio, text)
+    Observation::from_job(ratio, text)
 }
 
 fn ethernet(job: &JobEvidence) -> Vec<Observation> {
@@ -537,7 +537,7 @@ fn ethernet(job: &JobEvidence) -> Vec<Observation> {
         "storage or TCP traffic shares the NICs: {} of the bytes are Ethernet",
         percent(share)
     );
-    Observation::of_job(share, text)
+    Observation::from_job(share, text)
 }
 
 fn short(job: &JobEvidence) -> Vec<Observation> {
@@ -547,7 +547,7 @@ fn short(job: &JobEvidence) -> Vec<Observation> {
     };
     let seconds = elapsed.as_secs_f64();
     let text = format!("the command took only {seconds:.1} s: rates are unreliable");
-    Observation::of_job(seconds, text)
+    Observation::from_job(seconds, text)
 }
 
 #[cfg(test)]

@@ -116,8 +116,8 @@ mod tests {
         let value_for = |text| {
             let speed = LinkSpeed::of(text).unwrap();
             let corrected = speed.cassini_1;
-            let of_lane = corrected.map(|limits| limits.max_of_lane_per_s);
-            (speed.max_uncorrected_per_s, of_lane)
+            let lane_value = corrected.map(|limits| limits.max_of_lane_per_s);
+            (speed.max_uncorrected_per_s, lane_value)
         };
         assert_eq!(value_for("BS_200G"), (21.0, Some(2_656_250.0)));
         assert_eq!(value_for("CD_100G"), (11.0, Some(2_656_250.0)));

@@ -51,7 +51,7 @@ impl ServiceRequest {
     /// # Errors
     ///
     /// Invalid variables, unless the options replace all of them.
-    pub fn of_environment(options: ServiceOptions, device: DeviceName) -> Result<Self, Failure> {
+    pub fn from_environment(options: ServiceOptions, device: DeviceName) -> Result<Self, Failure> {
         let value = |name: &str| env::var_os(name).map(|text| text.to_string_lossy().into_owned());
         Self::new(options, device, value).map_err(Failure::usage)
     }
@@ -163,7 +163,7 @@ impl ServiceRequest {
         let read = device.service(id);
         let source = self.svc_id.map_or(Source::Default, |chosen| chosen.source);
         if source == Source::Default {
-            let rights = Rights::of_this_process();
+            let rights = Rights::from_this_process();
             let is_usable = |service: &Service| rights.can_use(service) && self.is_met(service);
             if !read.as_ref().is_ok_and(is_usable)
                 && let Some(service) = self.best(device, &rights)
@@ -222,7 +222,7 @@ impl ServiceRequest {
         let what = format!("cannot allocate an LNI in service {id} of {name}");
         let failure = explain::explained(error, what);
         let failure = if error.errno() == libc::EPERM && service.restricted_members {
-            failure.with_hint(Rights::of_this_process().explain(service))
+            failure.with_hint(Rights::from_this_process().explain(service))
         } else {
             failure
         };

@@ -14,7 +14,7 @@ pub struct Rights {
 }
 
 impl Rights {
-    pub fn of_this_process() -> Self {
+    pub fn from_this_process() -> Self {
         let namespace = fs::metadata("/proc/self/ns/net");
         Self {
             user: rustix::process::geteuid().as_raw(),

@@ -62,7 +62,7 @@ impl From<Refusal> for Failure {
 /// the place of the address.
 pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Refusal> {
     let parsed =
-        parser::read(declared(tool), &arguments, |option| options::of_others(tool, option));
+        parser::read(declared(tool), &arguments, |option| options::other_text(tool, option));
     let matches = match parsed {
         Ok(Parsed::Help { is_long }) => return Ok(Request::Help { is_long }),
         Ok(Parsed::Version) => return Ok(Request::Version),
@@ -89,7 +89,7 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Refusal> 
 ///
 /// An unknown or ambiguous option, and a missing value.
 pub fn given(tool: &Tool, arguments: &[OsString]) -> Result<Vec<(Opt, &'static str)>, Failure> {
-    let unknown = |option: &str| options::of_others(tool, option);
+    let unknown = |option: &str| options::other_text(tool, option);
     let Parsed::Matches(matches) = parser::read(declared(tool), arguments, unknown)? else {
         return Ok(Vec::new());
     };
@@ -101,10 +101,10 @@ fn read_options(tool: &Tool, matches: &ArgMatches, typed: &mut Typed) -> Result<
     let definitions: Vec<OptionDef<Typed>> = options::of(tool).map(|own| own.of(tool)).collect();
     let result = definition::read(&definitions, matches, typed);
     let given = options::of(tool).zip(&definitions);
-    let of_run = given.filter(|(own, definition)| {
+    let run_options = given.filter(|(own, definition)| {
         own.governs != Governs::ThisProcess && definition.is_given(matches)
     });
-    typed.run_given.extend(of_run.map(|(own, _)| own.long));
+    typed.run_given.extend(run_options.map(|(own, _)| own.long));
     result
 }
 

@@ -54,7 +54,7 @@ impl ChangeVerdict {
 
 impl Change {
     /// Returns a change without figures.
-    pub(super) fn of_words(
+    pub(super) fn from_words(
         part: &str,
         what: &str,
         words: [Option<&str>; 2],

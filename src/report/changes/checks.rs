@@ -21,7 +21,7 @@ pub(super) fn changes(
     let mut found = Vec::new();
     // One host on each side: these are compared, whatever their names.
     if let ([(_, one)], [(_, other)]) = (base.as_slice(), new.as_slice()) {
-        found = of_host(one, other, limit_percent);
+        found = host_changes(one, other, limit_percent);
         let remarks = (!is_same_host(&one.host_name, &other.host_name))
             .then(|| format!("The hosts differ: {} and {}.", one.host_name, other.host_name));
         return (found, remarks.into_iter().collect());
@@ -31,10 +31,10 @@ pub(super) fn changes(
         [&base, &new].map(|side| HostIndex::new(side.iter().map(|(host, _)| *host)));
     for (host, old) in &base {
         match new_hosts.find(host) {
-            Some(at) => found.extend(of_host(old, new[at].1, limit_percent)),
+            Some(at) => found.extend(host_changes(old, new[at].1, limit_percent)),
             None => {
                 let words = [Some("checked"), Some("not checked")];
-                found.push(Change::of_words(host, "host", words, ChangeVerdict::Worse));
+                found.push(Change::from_words(host, "host", words, ChangeVerdict::Worse));
             }
         }
     }
@@ -58,7 +58,7 @@ fn latest(checks: &[(String, CheckRecord)]) -> Vec<(&str, &CheckRecord)> {
     latest.into_iter().collect()
 }
 
-fn of_host(base: &CheckRecord, new: &CheckRecord, limit_percent: f64) -> Vec<Change> {
+fn host_changes(base: &CheckRecord, new: &CheckRecord, limit_percent: f64) -> Vec<Change> {
     let host = &new.host_name;
     let mut changes = Vec::new();
     let find = |check: &CheckRecord, name: &str| -> Option<DeviceRecord> {
@@ -68,7 +68,7 @@ fn of_host(base: &CheckRecord, new: &CheckRecord, limit_percent: f64) -> Vec<Cha
         let part = format!("{host} {}", old.name);
         let Some(device) = find(new, &old.name) else {
             let words = [Some("checked"), Some("not checked")];
-            changes.push(Change::of_words(&part, "NIC", words, ChangeVerdict::Worse));
+            changes.push(Change::from_words(&part, "NIC", words, ChangeVerdict::Worse));
             continue;
         };
         let errors = [&old.error, &device.error]
@@ -76,36 +76,41 @@ fn of_host(base: &CheckRecord, new: &CheckRecord, limit_percent: f64) -> Vec<Cha
         let words = errors.map(|error| Some(error.unwrap_or("tested")));
         match errors {
             [None, Some(_)] => {
-                changes.push(Change::of_words(&part, "test", words, ChangeVerdict::Worse));
+                changes.push(Change::from_words(&part, "test", words, ChangeVerdict::Worse));
             }
             [Some(_), None] => {
-                changes.push(Change::of_words(&part, "test", words, ChangeVerdict::Better));
+                changes.push(Change::from_words(&part, "test", words, ChangeVerdict::Better));
             }
             _ => {}
         }
-        changes.extend(of_items(&part, [&old.items, &device.items], limit_percent));
+        changes.extend(item_changes(&part, [&old.items, &device.items], limit_percent));
     }
     for device in new.devices.iter().filter(|device| find(base, &device.name).is_none()) {
         let part = format!("{host} {}", device.name);
         let words = [None, Some("checked")];
-        changes.push(Change::of_words(&part, "NIC", words, ChangeVerdict::Changed));
+        changes.push(Change::from_words(&part, "NIC", words, ChangeVerdict::Changed));
     }
-    changes.extend(of_items(host, [&base.host, &new.host], limit_percent));
+    changes.extend(item_changes(host, [&base.host, &new.host], limit_percent));
     changes
 }
 
 /// Returns the changes of the items that both checks have.
-fn of_items(part: &str, [base, new]: [&[ItemRecord]; 2], limit_percent: f64) -> Vec<Change> {
+fn item_changes(part: &str, [base, new]: [&[ItemRecord]; 2], limit_percent: f64) -> Vec<Change> {
     let change = |new: &ItemRecord| {
         let old = base.iter().find(|item| item.code == new.code && item.name == new.name)?;
-        of_item(part, old, new, limit_percent)
+        item_change(part, old, new, limit_percent)
     };
     new.iter().filter_map(change).collect()
 }
 
 /// Returns the change of an item. `None` if verdict and value are as they were; values that are
 /// numbers may change by the limit.
-fn of_item(part: &str, base: &ItemRecord, new: &ItemRecord, limit_percent: f64) -> Option<Change> {
+fn item_change(
+    part: &str,
+    base: &ItemRecord,
+    new: &ItemRecord,
+    limit_percent: f64,
+) -> Option<Change> {
     let [old, now] = [base, new].map(|item| item.verdict.max(Severity::Good));
     let verdict = match new.verdict {
         _ if now > old => ChangeVerdict::Worse,
@@ -137,7 +142,7 @@ fn of_item(part: &str, base: &ItemRecord, new: &ItemRecord, limit_percent: f64) 
         new: Some(shown(new)),
         change_percent: change_percent.filter(|_| !is_counter),
         increase: numbers.filter(|_| is_counter).map(|(old, now)| now - old),
-        ..Change::of_words(part, &new.name, [None, None], verdict)
+        ..Change::from_words(part, &new.name, [None, None], verdict)
     })
 }
 
@@ -195,7 +200,7 @@ mod tests {
             (counter(100.0, "good"), counter(101.0, "good"), Some(Changed)),
             (counter(7.0, "good"), counter(7.0, "good"), None),
         ] {
-            let change = of_item("cxi0", &base, &new, 5.0);
+            let change = item_change("cxi0", &base, &new, 5.0);
             let verdict = change.as_ref().map(|change| change.verdict);
             assert_eq!(verdict, expected, "{base:?} {new:?}");
             let increase = change.and_then(|change| change.increase);

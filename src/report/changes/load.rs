@@ -21,8 +21,8 @@ pub(super) fn changes(
         }
     };
     let is_same_load = is_same_load(&old.settings, &now.settings);
-    let mut changes = of_bandwidths(old, now, limit_percent);
-    changes.extend(of_impacts(old, now, limit_percent));
+    let mut changes = bandwidth_changes(old, now, limit_percent);
+    changes.extend(impact_changes(old, now, limit_percent));
     let mut remarks = Vec::new();
     if !is_same_load {
         for change in &mut changes {
@@ -42,7 +42,7 @@ fn is_same_load(base: &LoadSettings, new: &LoadSettings) -> bool {
 }
 
 /// Returns the changes of the mean bandwidths of patterns that both surveys have.
-fn of_bandwidths(base: &LoadFindings, new: &LoadFindings, limit_percent: f64) -> Vec<Change> {
+fn bandwidth_changes(base: &LoadFindings, new: &LoadFindings, limit_percent: f64) -> Vec<Change> {
     let change = |bandwidth: &BandwidthFigures| {
         let mut all = base.bandwidths.iter();
         let old = all.find(|old| old.pattern == bandwidth.pattern)?;
@@ -52,14 +52,14 @@ fn of_bandwidths(base: &LoadFindings, new: &LoadFindings, limit_percent: f64) ->
         let figures = [text(old.mean), text(bandwidth.mean)];
         // A lower bandwidth is worse.
         let verdict = verdict(change.map(|change| -change), limit_percent);
-        Some(of_figures(&part, "mean of a NIC", figures, change, verdict))
+        Some(figure_change(&part, "mean of a NIC", figures, change, verdict))
     };
     new.bandwidths.iter().filter_map(change).collect()
 }
 
 /// Returns the changes of the impact factors of victims that both surveys have. A change has a
 /// verdict only if the 95 % intervals are apart.
-fn of_impacts(base: &LoadFindings, new: &LoadFindings, limit_percent: f64) -> Vec<Change> {
+fn impact_changes(base: &LoadFindings, new: &LoadFindings, limit_percent: f64) -> Vec<Change> {
     let change = |impact: &ImpactFigures| {
         let mut all = base.impacts.iter();
         let old = all.find(|old| key(old) == key(impact))?;
@@ -79,7 +79,7 @@ fn of_impacts(base: &LoadFindings, new: &LoadFindings, limit_percent: f64) -> Ve
         );
         let figures = [text(old.median.impact), text(impact.median.impact)];
         let verdict = if are_apart { verdict(change, limit_percent) } else { ChangeVerdict::Ok };
-        Some(of_figures(&part, &what, figures, change, verdict))
+        Some(figure_change(&part, &what, figures, change, verdict))
     };
     new.impacts.iter().filter_map(change).collect()
 }
@@ -98,14 +98,14 @@ fn verdict(worse_percent: Option<f64>, limit_percent: f64) -> ChangeVerdict {
     }
 }
 
-fn of_figures(
+fn figure_change(
     part: &str,
     what: &str,
     [base, new]: [String; 2],
     change_percent: Option<f64>,
     verdict: ChangeVerdict,
 ) -> Change {
-    Change { change_percent, ..Change::of_words(part, what, [Some(&base), Some(&new)], verdict) }
+    Change { change_percent, ..Change::from_words(part, what, [Some(&base), Some(&new)], verdict) }
 }
 
 #[cfg(test)]
@@ -156,7 +156,7 @@ mod tests {
     fn counts_for_the_result() {
         let (base, new) = (with(20e9, 1.1), with(18e9, 1.1));
         let result = |base, new| {
-            let changes = Changes::of_surveys(("a", base), ("b", new), 5.0);
+            let changes = Changes::from_surveys(("a", base), ("b", new), 5.0);
             changes.result().map_err(|failure| failure.message())
         };
         assert_eq!(result(&base, &base), Ok(()));

@@ -73,7 +73,7 @@ struct ComparedDocument {
 
 impl Changes {
     /// Compares two surveys, which were read from files with these names.
-    pub fn of_surveys(base: (&str, &Survey), new: (&str, &Survey), limit_percent: f64) -> Self {
+    pub fn from_surveys(base: (&str, &Survey), new: (&str, &Survey), limit_percent: f64) -> Self {
         let document = |(file, survey): (&str, &Survey)| ComparedDocument {
             file: file.into(),
             started_unix_ms: survey.started_unix_ms,
@@ -88,7 +88,7 @@ impl Changes {
     }
 
     /// Compares the latest check of each host of both sides. Each has the name of its file.
-    pub fn of_checks(
+    pub fn from_checks(
         base: &[(String, CheckRecord)],
         new: &[(String, CheckRecord)],
         limit_percent: f64,

@@ -25,7 +25,7 @@ pub(super) fn changes(
     limit_percent: f64,
 ) -> (Vec<Change>, Vec<String>) {
     let hosts = HostIndex::new(new.roster.hosts());
-    let (mut changes, others) = of_states(base, new, &hosts);
+    let (mut changes, others) = state_changes(base, new, &hosts);
     let mut remarks = Vec::new();
     if others > 0 {
         let nics = words::counted(others, "NIC");
@@ -42,16 +42,16 @@ pub(super) fn changes(
             Some(figures(survey, matrices.find(|matrix| matrix.test.index() == at)?, &hosts))
         };
         if let Some((base, new)) = matrix(base, at_base).zip(matrix(new, at)) {
-            changes.extend(of_nics(test, &base, &new, limit_percent));
+            changes.extend(nic_changes(test, &base, &new, limit_percent));
         }
         let populations = |survey: &Survey, at: usize| -> Vec<Population> {
             let all = survey.verdict.populations.iter();
             all.filter(|population| population.test.index() == at).cloned().collect()
         };
-        let of_base = populations(base, at_base);
+        let base_populations = populations(base, at_base);
         for population in populations(new, at) {
-            if let Some(old) = of_base.iter().find(|old| old.class == population.class) {
-                let (change, remark) = of_class(test, old, &population, limit_percent);
+            if let Some(old) = base_populations.iter().find(|old| old.class == population.class) {
+                let (change, remark) = class_change(test, old, &population, limit_percent);
                 changes.push(change);
                 remarks.extend(remark);
             }
@@ -65,13 +65,13 @@ pub(super) fn changes(
 }
 
 /// Returns the NICs whose state changed, and the number of NICs of hosts that one survey lacks.
-fn of_states(base: &Survey, new: &Survey, new_hosts: &HostIndex) -> (Vec<Change>, u64) {
-    let [of_base, of_new] = [base, new].map(|survey| named_states(survey, new_hosts));
+fn state_changes(base: &Survey, new: &Survey, new_hosts: &HostIndex) -> (Vec<Change>, u64) {
+    let [base_pairs, new_pairs] = [base, new].map(|survey| named_states(survey, new_hosts));
     let base_hosts = HostIndex::new(base.roster.hosts());
     let mut changes = Vec::new();
     let mut others = 0;
-    for (name, (host, state)) in &of_base {
-        let now = of_new.get(name).map(|(_, state)| *state);
+    for (name, (host, state)) in &base_pairs {
+        let now = new_pairs.get(name).map(|(_, state)| *state);
         if now.is_none() && new_hosts.find(host).is_none() {
             others += 1;
             continue;
@@ -90,13 +90,15 @@ fn of_states(base: &Survey, new: &Survey, new_hosts: &HostIndex) -> (Vec<Change>
         };
         let now = if is_gone { "gone" } else { now.map_or("gone", State::name) };
         let words = [Some(state.name()), Some(now)];
-        changes.push(Change::of_words(name, "state", words, verdict));
+        changes.push(Change::from_words(name, "state", words, verdict));
     }
-    for (name, (host, state)) in of_new.iter().filter(|(name, _)| !of_base.contains_key(*name)) {
+    for (name, (host, state)) in
+        new_pairs.iter().filter(|(name, _)| !base_pairs.contains_key(*name))
+    {
         others += u64::from(base_hosts.find(host).is_none());
         if *state >= State::Suspect {
             let words = [None, Some(state.name())];
-            changes.push(Change::of_words(name, "state", words, ChangeVerdict::Worse));
+            changes.push(Change::from_words(name, "state", words, ChangeVerdict::Worse));
         }
     }
     (changes, others)
@@ -123,7 +125,7 @@ fn has_failed(survey: &Survey, name: &str) -> bool {
 /// Returns the change of the median of a class, and which change would have been found if that is
 /// more than the limit. It is a change if the 95 % intervals of the medians are apart, too. Classes
 /// with few pairs have no intervals: a change of theirs may be chance.
-fn of_class(
+fn class_change(
     test: &Test,
     base: &Population,
     new: &Population,
@@ -156,7 +158,7 @@ fn of_class(
         None => ChangeVerdict::Ok,
     };
     let what = format!("median, {}", new.class.name());
-    (of_figures(&name, &what, test, (old, now), verdict), remark)
+    (figure_change(&name, &what, test, (old, now), verdict), remark)
 }
 
 /// Returns the verdict on a change of a figure.
@@ -171,7 +173,7 @@ fn verdict(test: &Test, change_percent: f64, limit_percent: f64) -> ChangeVerdic
     }
 }
 
-fn of_figures(
+fn figure_change(
     part: &str,
     what: &str,
     test: &Test,
@@ -182,7 +184,7 @@ fn of_figures(
     let (old, now) = (text(base), text(new));
     Change {
         change_percent: percent(base, new),
-        ..Change::of_words(part, what, [Some(&old), Some(&now)], verdict)
+        ..Change::from_words(part, what, [Some(&old), Some(&now)], verdict)
     }
 }
 
@@ -199,7 +201,7 @@ fn figures(survey: &Survey, matrix: &Matrix, hosts: &HostIndex) -> HashMap<[Stri
 
 /// Returns the NICs whose figures changed by more than the limit, and unlike the figures of other
 /// NICs. Pairs that both surveys measured count, in any direction.
-fn of_nics(
+fn nic_changes(
     test: &Test,
     base: &HashMap<[String; 2], f64>,
     new: &HashMap<[String; 2], f64>,
@@ -231,7 +233,7 @@ fn of_nics(
             let old = median(pairs.iter().map(|(old, _)| *old));
             let what =
                 format!("{}, {}", words::test(test), words::counted(pairs.len() as u64, "pair"));
-            changes.push(of_figures(name, &what, test, (old, old * ratio), verdict));
+            changes.push(figure_change(name, &what, test, (old, old * ratio), verdict));
         }
     }
     changes
@@ -274,7 +276,7 @@ mod tests {
 
     /// Returns the verdict on medians with these 95 % intervals, as ratios to the median, and on a
     /// change to `now`.
-    fn of_medians(interval: Option<f64>, now: f64) -> (ChangeVerdict, bool) {
+    fn medians(interval: Option<f64>, now: f64) -> (ChangeVerdict, bool) {
         let survey = testing::survey(testing::good(), Ok(()));
         let population = |median: f64| {
             let mut population = survey.verdict.populations[0].clone();
@@ -284,22 +286,22 @@ mod tests {
             population
         };
         let test = &survey.setup.tests[0];
-        let (change, remark) = of_class(test, &population(1.0), &population(now), 5.0);
+        let (change, remark) = class_change(test, &population(1.0), &population(now), 5.0);
         (change.verdict, remark.is_some())
     }
 
     #[test]
     fn a_class_is_ok_only_if_a_change_would_have_been_found() {
-        assert_eq!(of_medians(Some(1.01), 1.0), (Same, false));
-        assert_eq!(of_medians(Some(1.01), 1.04), (Same, false));
-        assert_eq!(of_medians(Some(1.01), 1.06), (Worse, false));
-        assert_eq!(of_medians(Some(1.01), 0.9), (Better, false));
-        assert_eq!(of_medians(Some(1.1), 1.0), (Unclear, true));
-        assert_eq!(of_medians(Some(1.1), 1.15), (Unclear, true));
-        assert_eq!(of_medians(Some(1.1), 1.3), (Worse, false));
+        assert_eq!(medians(Some(1.01), 1.0), (Same, false));
+        assert_eq!(medians(Some(1.01), 1.04), (Same, false));
+        assert_eq!(medians(Some(1.01), 1.06), (Worse, false));
+        assert_eq!(medians(Some(1.01), 0.9), (Better, false));
+        assert_eq!(medians(Some(1.1), 1.0), (Unclear, true));
+        assert_eq!(medians(Some(1.1), 1.15), (Unclear, true));
+        assert_eq!(medians(Some(1.1), 1.3), (Worse, false));
         // Classes of few pairs have no intervals.
-        assert_eq!(of_medians(None, 1.0), (Same, false));
-        assert_eq!(of_medians(None, 1.2), (Unclear, false));
+        assert_eq!(medians(None, 1.0), (Same, false));
+        assert_eq!(medians(None, 1.2), (Unclear, false));
     }
 
     #[test]

@@ -55,8 +55,8 @@ pub(super) fn agree<'a>(
                 let generation = nic.and_then(|nic| nic.value(identity::GENERATION.code));
                 let generation = generation.filter(|_| item.code != identity::GENERATION.code);
                 let key = (place, item.code.as_str(), item.name.as_str(), generation);
-                let of_item = values.entry(key).or_default();
-                of_item.push((node, device, value));
+                let item_pairs = values.entry(key).or_default();
+                item_pairs.push((node, device, value));
             }
         }
         let key = (COMPARED.len(), VERSION, VERSION, None);
@@ -89,11 +89,12 @@ fn most(code: &str, values: &[(&str, &str, &str)]) -> Majority {
     for (_, _, value) in values {
         *counts.entry(value).or_default() += 1;
     }
-    let of_same = |own: &str| {
+    let same_count = |own: &str| {
         let same = counts.iter().filter(|(value, _)| is_same(code, own, value));
         same.map(|(_, count)| count).sum()
     };
-    let most = counts.keys().map(|value| (*value, of_same(value))).max_by_key(|(_, count)| *count);
+    let most =
+        counts.keys().map(|value| (*value, same_count(value))).max_by_key(|(_, count)| *count);
     let most = most.filter(|(_, count)| count * 2 > values.len());
     Majority {
         code: String::new(),

@@ -75,13 +75,13 @@ impl NodeCheck {
 
     fn texts(&mut self) -> impl Iterator<Item = &mut String> {
         let names = [&mut self.cxidiag_version, &mut self.host_name];
-        let of_devices = self.devices.iter_mut().flat_map(|device| {
+        let device_texts = self.devices.iter_mut().flat_map(|device| {
             let error = device.error.as_mut().map(|error| &mut error.message);
             let items = device.items.iter_mut().flat_map(NodeItem::texts);
             [&mut device.name].into_iter().chain(error).chain(items)
         });
-        let of_host = self.host.iter_mut().flat_map(NodeItem::texts);
-        names.into_iter().chain(of_devices).chain(of_host)
+        let host_texts = self.host.iter_mut().flat_map(NodeItem::texts);
+        names.into_iter().chain(device_texts).chain(host_texts)
     }
 
     /// Returns what the check says about the NIC `device` and its host.
@@ -117,12 +117,12 @@ impl NodeDevice {
 }
 
 fn reading(item: &NodeItem) -> Reading {
-    let of_limit = |limit: &str| {
+    let limit_value = |limit: &str| {
         let share = number(item.value.as_deref()?)? / number(limit)?;
         Some(share).filter(|share| share.is_finite())
     };
     Reading {
-        share: item.limit.as_deref().and_then(of_limit),
+        share: item.limit.as_deref().and_then(limit_value),
         code: item.code.clone(),
         name: item.name.clone(),
         value: item.value.clone(),

@@ -48,8 +48,8 @@ fn node_that_lies_changes_no_other_node() {
         assert!(!text_of_metrics(&check).is_empty());
         check_fleet_text::csv(&check).unwrap();
         serde_json::to_vec(&check).unwrap();
-        let of_others = check.nodes.iter().filter(|node| node.node != "liar");
-        let verdicts: Vec<NodeVerdict> = of_others.map(|node| node.verdict).collect();
+        let other_nodes = check.nodes.iter().filter(|node| node.node != "liar");
+        let verdicts: Vec<NodeVerdict> = other_nodes.map(|node| node.verdict).collect();
         assert_eq!(verdicts, [NodeVerdict::Good; 3], "{place}");
         if let Ok(check) = answer {
             let readings = check.readings("cxi0");

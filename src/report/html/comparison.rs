@@ -95,7 +95,7 @@ fn metrics(comparison: &Comparison, title: &str, decides: bool) -> Markup {
         .flat_map(|size| size.metrics.iter().map(move |metric| (size, metric)))
         .filter(|(_, metric)| (metric.metric == comparison.metric) == decides)
         .map(|(size, metric)| {
-            let quantity = Quantity::of_unit(&metric.unit);
+            let quantity = Quantity::from_unit(&metric.unit);
             let value = |figure: &Option<Figure>| {
                 let figure = figure.as_ref();
                 cell(figure.map_or("-".into(), |figure| quantity.text(figure.value)))
@@ -169,7 +169,7 @@ fn both_sides(comparison: &Comparison) -> Option<Markup> {
     if metrics.len() < 2 {
         return None;
     }
-    let quantity = Quantity::of_unit(&metrics[0].1.unit);
+    let quantity = Quantity::from_unit(&metrics[0].1.unit);
     let mut sizes = metrics.iter().map(|(size, _)| *size);
     let mut values = curves.iter().flat_map(|curve| {
         let noise = curve.band.iter().flat_map(|(_, low, high)| [*low, *high]);

@@ -63,10 +63,10 @@ pub fn map(survey: &Survey, matrix: &Matrix, id: &str) -> Markup {
 /// Returns by which figure the verdict judges pairs, if the map shows another one.
 fn other_figure(survey: &Survey, matrix: &Matrix) -> Option<&'static str> {
     let mut all = survey.verdict.populations.iter();
-    let of_test = all.find(|population| {
+    let test_population = all.find(|population| {
         population.test == matrix.test && population.figure != Statistic::Median
     })?;
-    Some(match of_test.figure {
+    Some(match test_population.figure {
         Statistic::Median | Statistic::Unaffected => return None,
         Statistic::P5 => {
             "The map shows medians. CPUs were busy, so the verdict judges 5th percentiles, which \

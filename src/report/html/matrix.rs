@@ -92,7 +92,7 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
         cells[row * nics.len() + column] = figure.map_or(FAILED, |figure| cell(figure, range));
     }
     let bytes: Vec<u8> = cells.iter().flat_map(|cell| cell.to_le_bytes()).collect();
-    let of_bandwidth = survey.setup.tests[matrix.test.index()].of_bandwidth;
+    let is_bandwidth = survey.setup.tests[matrix.test.index()].of_bandwidth;
     let populations: Vec<&Population> = survey
         .verdict
         .populations
@@ -114,7 +114,7 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
         value(other).partial_cmp(&value(one)).unwrap_or(Ordering::Equal)
     });
     Some(Map {
-        of_bandwidth,
+        of_bandwidth: is_bandwidth,
         is_complete: survey.verdict.answered >= survey.verdict.planned,
         is_one_way: is_one_way(&cells, nics.len()),
         names: nics.iter().map(|nic| roster.name(*nic)).collect(),
@@ -126,7 +126,7 @@ pub fn map(survey: &Survey, matrix: &Matrix) -> Option<Map> {
         by_location,
         by_badness,
         range,
-        colors: colors(&populations, range, of_bandwidth),
+        colors: colors(&populations, range, is_bandwidth),
         classes: populations
             .iter()
             .map(|population| ClassFacts {
@@ -168,7 +168,7 @@ fn cell(figure: f64, (low, high): (f64, f64)) -> u16 {
 
 /// Returns the figures at the ends of the colours: single outliers do not take the colours of all
 /// others.
-fn colors(populations: &[&Population], range: (f64, f64), of_bandwidth: bool) -> (f64, f64) {
+fn colors(populations: &[&Population], range: (f64, f64), is_bandwidth: bool) -> (f64, f64) {
     let value_for =
         |at: usize| populations.iter().map(move |population| population.percentiles[at]);
     let low = value_for(0).fold(f64::INFINITY, f64::min).max(range.0);
@@ -178,7 +178,7 @@ fn colors(populations: &[&Population], range: (f64, f64), of_bandwidth: bool) ->
     }
     let limits =
         populations.iter().filter_map(|population| population.expected.or(population.limit));
-    if of_bandwidth {
+    if is_bandwidth {
         let least = limits.fold(low, f64::min) / LEAST_RANGE;
         (least.max(range.0).min(high / LEAST_RANGE), high)
     } else {
@@ -193,7 +193,7 @@ pub type PairFactor = (Pair, Option<f64>);
 
 /// Returns how much worse each pair of a matrix is than the median of its class.
 pub fn factors(survey: &Survey, matrix: &Matrix) -> Vec<PairFactor> {
-    let of_bandwidth = survey.setup.tests[matrix.test.index()].of_bandwidth;
+    let is_bandwidth = survey.setup.tests[matrix.test.index()].of_bandwidth;
     let median = |class: Class| {
         let mut populations = survey.verdict.populations.iter();
         let population = populations
@@ -204,7 +204,7 @@ pub fn factors(survey: &Survey, matrix: &Matrix) -> Vec<PairFactor> {
         let pair = Pair { initiator, target };
         let factor = figure.zip(median(survey.roster.class(pair)));
         let factor = factor.map(|(figure, median)| {
-            if of_bandwidth { median / figure.max(f64::MIN_POSITIVE) } else { figure / median }
+            if is_bandwidth { median / figure.max(f64::MIN_POSITIVE) } else { figure / median }
         });
         (pair, factor)
     };

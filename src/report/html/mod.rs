@@ -176,7 +176,7 @@ fn sections(results: &[ReadResult]) -> Markup {
         })
         .collect();
     surveys.sort_by_key(|(_, _, survey)| survey::status(survey).0);
-    let of_all: Vec<&Survey> = surveys.iter().map(|(_, _, survey)| *survey).collect();
+    let all_surveys: Vec<&Survey> = surveys.iter().map(|(_, _, survey)| *survey).collect();
     let runs: Vec<(usize, &str, &Outcome)> = (1..)
         .zip(results)
         .filter_map(|(number, result)| match &result.content {
@@ -191,7 +191,7 @@ fn sections(results: &[ReadResult]) -> Markup {
         }
     }
     html! {
-        @if let Some(history) = history::section(&of_all) { (history) }
+        @if let Some(history) = history::section(&all_surveys) { (history) }
         @for (number, file, survey) in surveys {
             section id={ "result-" (number) } {
                 h2 { "Survey " (file) }

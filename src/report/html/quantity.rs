@@ -33,7 +33,7 @@ const MOST_TICKS: usize = 9;
 
 impl Quantity {
     /// Returns the quantity of a metric by its base unit in documents.
-    pub fn of_unit(unit: &str) -> Self {
+    pub fn from_unit(unit: &str) -> Self {
         match unit {
             "ns" => Self::Latency,
             "B/s" => Self::Bandwidth,
@@ -106,18 +106,18 @@ pub fn log_ticks(low: f64, high: f64, quantity: Quantity) -> Vec<(f64, String)> 
         let powers = (0..=40).map(|power| f64::from(power).exp2());
         powers.filter(|value| (low..=high).contains(value)).collect()
     } else {
-        let of_decade = |steps: &'static [f64]| {
+        let decade_values = |steps: &'static [f64]| {
             let decades = low.log10().floor() as i32..=high.log10().ceil() as i32;
             let values =
                 decades.flat_map(|decade| steps.iter().map(move |step| step * 10f64.powi(decade)));
             let inside: Vec<f64> = values.filter(|value| (low..=high).contains(value)).collect();
             inside
         };
-        let fine = of_decade(&[1.0, 2.0, 5.0]);
+        let fine = decade_values(&[1.0, 2.0, 5.0]);
         match fine.len() {
             ..3 => linear_values(low, high),
             3..=MOST_TICKS => fine,
-            _ => of_decade(&[1.0]),
+            _ => decade_values(&[1.0]),
         }
     };
     let is_possible = |value: &f64| {

@@ -89,14 +89,14 @@ pub fn together(runs: &[&Outcome]) -> Option<Markup> {
     if runs.len() < 2 || sizes.len() < 2 || all.len() < 2 * sizes.len() {
         return None;
     }
-    let of_size = |size: u64| {
+    let size_values = |size: u64| {
         let mut values: Vec<f64> =
             all.iter().filter(|(value, _)| *value == size).map(|(_, value)| *value).collect();
         values.sort_by(f64::total_cmp);
         values
     };
     let values: Vec<(f64, Vec<f64>)> =
-        sizes.iter().map(|size| (*size as f64, of_size(*size))).collect();
+        sizes.iter().map(|size| (*size as f64, size_values(*size))).collect();
     let curve = Curve {
         name: format!("{} runs", runs.len()),
         is_main: true,
@@ -203,7 +203,7 @@ fn expectations(verdicts: &[ExpectationResult]) -> Markup {
     let row = |verdict: &ExpectationResult| {
         let (grade, text) =
             if verdict.met { (Grade::Good, "met") } else { (Grade::Bad, "not met") };
-        let quantity = Quantity::of_unit(&verdict.unit);
+        let quantity = Quantity::from_unit(&verdict.unit);
         let measured = verdict.measured.map_or("not measured".into(), |value| quantity.text(value));
         vec![
             cell(Quantity::Size.text(verdict.size_bytes as f64)),

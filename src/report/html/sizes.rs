@@ -57,8 +57,8 @@ pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
             band: Vec::new(),
         }
     };
-    let of_latency = measured.iter().any(|result| result.latency.is_some());
-    let (curves, quantity, what) = if of_latency {
+    let is_latency = measured.iter().any(|result| result.latency.is_some());
+    let (curves, quantity, what) = if is_latency {
         let value_for = |percent: f64| {
             move |result: &SizeResult| {
                 let value = percentile(result.latency.as_ref()?, percent)?;
@@ -66,10 +66,10 @@ pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
             }
         };
         let shown = [50.0, 90.0, 99.0, 99.9, 100.0];
-        let of_percentile = |(color, percent): (usize, f64)| {
+        let percentile_curve = |(color, percent): (usize, f64)| {
             curve(percentile_name(percent), color, percent == 50.0, &value_for(percent))
         };
-        let mut curves: Vec<Curve> = shown.into_iter().enumerate().map(of_percentile).collect();
+        let mut curves: Vec<Curve> = shown.into_iter().enumerate().map(percentile_curve).collect();
         if curves.iter().all(|curve| curve.points.is_empty()) {
             let latency = |result: &SizeResult| result.latency.clone();
             curves = vec![
@@ -94,11 +94,11 @@ pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
 /// Returns the distribution of the latencies of a size, from its histogram or from its samples.
 pub fn histogram(result: &SizeResult) -> Option<Markup> {
     let latency = result.latency.as_ref()?;
-    let of_samples = || {
+    let sample_pairs = || {
         let samples = latency.samples_ns.as_ref()?;
         Some(bins(samples.iter().map(|ns| (*ns, 1))))
     };
-    let bins = latency.histogram.clone().or_else(of_samples)?;
+    let bins = latency.histogram.clone().or_else(sample_pairs)?;
     let bars: Vec<(f64, f64, u64)> = joined(&bins, MOST_BARS)
         .iter()
         .map(|bin| (bin.from_ns as f64, bin.to_ns as f64, bin.count))

@@ -100,9 +100,10 @@ fn blame(survey: &Survey) -> Markup {
 
 /// Returns the surest cause of a part, or of the part with the same cause.
 fn first_why<'a>(survey: &'a Survey, unit: &Unit) -> Option<&'a Why> {
-    let of_unit = |unit: &Unit| survey.why.iter().find(|explanation| explanation.culprit == *unit);
-    let own = of_unit(unit)?;
-    let explained = own.same_as.as_ref().and_then(of_unit).unwrap_or(own);
+    let unit_explanation =
+        |unit: &Unit| survey.why.iter().find(|explanation| explanation.culprit == *unit);
+    let own = unit_explanation(unit)?;
+    let explained = own.same_as.as_ref().and_then(unit_explanation).unwrap_or(own);
     explained.causes.first()
 }
 
@@ -320,8 +321,8 @@ fn populations(survey: &Survey) -> Markup {
 /// Returns the sums of a test over switches and groups: a table of groups by groups, and the others
 /// by rows.
 fn sums(survey: &Survey, test: usize) -> Markup {
-    let of_test = |aggregate: &&Aggregate| aggregate.test.index() == test;
-    let all: Vec<&Aggregate> = survey.verdict.aggregates.iter().filter(of_test).collect();
+    let is_of_test = |aggregate: &&Aggregate| aggregate.test.index() == test;
+    let all: Vec<&Aggregate> = survey.verdict.aggregates.iter().filter(is_of_test).collect();
     let title = survey.setup.tests.get(test).map(words::test).unwrap_or_default();
     let is_pair = |aggregate: &Aggregate| matches!(aggregate.unit, Unit::GroupPair(..));
     let groups = groups(&all);

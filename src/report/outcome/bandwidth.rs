@@ -116,7 +116,7 @@ mod tests {
     fn returns_bandwidth_metrics() {
         let side = SideResult { elapsed_us: 1_000_000, count: 10 };
         let rates = Rates { megabytes: 23.5, megapackets: 11.0 };
-        let result = SizeResult::of_lists(8, [side; 2], rates, Extent::Complete);
+        let result = SizeResult::from_lists(8, [side; 2], rates, Extent::Complete);
         assert_eq!(result.figure(Metric::Bandwidth), Some(23.5e6));
         assert_eq!(result.figure(Metric::PacketRate), Some(11e6));
         assert_eq!(result.figure(Metric::Mean), None);

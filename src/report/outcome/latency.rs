@@ -132,7 +132,7 @@ mod tests {
         let stability = |extent| {
             let recorder = recorded([1, 1_000]);
             let detail = Detail { until: Some(Until { percent: 1.0 }), ..Detail::default() };
-            let result = SizeResult::of_latencies(8, &recorder, extent, detail);
+            let result = SizeResult::from_latencies(8, &recorder, extent, detail);
             result.latency.and_then(|latency| latency.median_is_stable)
         };
         assert_eq!(stability(Extent::Complete), Some(false));
@@ -141,8 +141,12 @@ mod tests {
 
     #[test]
     fn returns_latency_metrics() {
-        let result =
-            SizeResult::of_latencies(8, &recorded(1..=1_000), Extent::Complete, Detail::default());
+        let result = SizeResult::from_latencies(
+            8,
+            &recorded(1..=1_000),
+            Extent::Complete,
+            Detail::default(),
+        );
         let figure = |name: &str| result.figure(name.parse().unwrap());
         assert_eq!(figure("min"), Some(1.0));
         assert_eq!(figure("max"), Some(1_000.0));
@@ -166,7 +170,7 @@ mod tests {
         });
         let recorder = recorded(samples);
         let marks = |spread| {
-            let result = SizeResult::of_latencies(
+            let result = SizeResult::from_latencies(
                 8,
                 &recorder,
                 Extent::Complete,
@@ -183,7 +187,8 @@ mod tests {
 
     #[test]
     fn treats_no_samples_as_not_measured() {
-        let result = SizeResult::of_latencies(8, &recorded([]), Extent::Partial, Detail::default());
+        let result =
+            SizeResult::from_latencies(8, &recorded([]), Extent::Partial, Detail::default());
         assert_eq!((result.extent, result.latency.is_none()), (Extent::None, true));
     }
 
@@ -191,7 +196,7 @@ mod tests {
     fn further_percentiles_stand_in_order() {
         let further = ["95", "99", "10"].map(|text| text.parse().unwrap());
         let detail = Detail { further: &further, ..Detail::default() };
-        let result = SizeResult::of_latencies(8, &recorded(1..=1_000), Extent::Complete, detail);
+        let result = SizeResult::from_latencies(8, &recorded(1..=1_000), Extent::Complete, detail);
         let percentiles = result.latency.unwrap().percentiles;
         let all: Vec<_> = percentiles
             .iter()
@@ -201,7 +206,7 @@ mod tests {
         assert_eq!(all.len(), 8);
         // p99 is 90 above p90, and only 40 above p95.
         let detail = Detail { own_spread_ns: Some(50), ..detail };
-        let result = SizeResult::of_latencies(8, &recorded(1..=1_000), Extent::Complete, detail);
+        let result = SizeResult::from_latencies(8, &recorded(1..=1_000), Extent::Complete, detail);
         assert_eq!(result.latency.unwrap().percentiles[4].within_own_spread, Some(false));
     }
 }

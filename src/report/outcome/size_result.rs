@@ -75,7 +75,7 @@ impl SizeResult {
     }
 
     /// Returns the result of a size from the samples of a latency tool.
-    pub fn of_latencies(size: u64, recorder: &Recorder, extent: Extent, detail: Detail) -> Self {
+    pub fn from_latencies(size: u64, recorder: &Recorder, extent: Extent, detail: Detail) -> Self {
         let count = recorder.statistics().count();
         Self {
             extent: if count == 0 { Extent::None } else { extent },
@@ -87,7 +87,7 @@ impl SizeResult {
 
     /// Returns the result of a size from the counts of both sides of a bandwidth tool, this side
     /// first.
-    pub fn of_lists(size: u64, sides: [SideResult; 2], rates: Rates, extent: Extent) -> Self {
+    pub fn from_lists(size: u64, sides: [SideResult; 2], rates: Rates, extent: Extent) -> Self {
         Self {
             extent,
             count: sides[0].count,

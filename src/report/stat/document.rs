@@ -238,7 +238,7 @@ impl<'a> StatNic<'a> {
             is_software: nic.is_software,
             generation: nic.generation,
             serial: nic.serial.clone(),
-            location: nic.nid.map(Location::of_nid),
+            location: nic.nid.map(Location::from_nid),
             counters: StatCounters { names: &node.counters, nic },
         }
     }

@@ -95,7 +95,7 @@ impl ReadStat {
             let facts = NicFacts {
                 device: nic.device.clone(),
                 is_software: nic.is_software,
-                generation: nic.generation.and_then(Generation::of_number),
+                generation: nic.generation.and_then(Generation::from_number),
                 ..NicFacts::default()
             };
             JobNic {

@@ -183,7 +183,7 @@ impl NicRecord {
         let nic = NicFacts {
             device: self.device.clone(),
             is_software: self.is_software,
-            generation: self.generation.and_then(Generation::of_number),
+            generation: self.generation.and_then(Generation::from_number),
             link_speed: self.link_speed.clone(),
             pcie_gt_per_s: self.pcie_gt_per_s,
             limits,

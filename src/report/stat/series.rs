@@ -103,8 +103,8 @@ impl NodeSeries {
     /// out.
     pub fn of(head: SeriesHead, intervals: impl Iterator<Item = SeriesInterval>) -> Self {
         let has_all = |interval: &SeriesInterval| {
-            let of_nic = |counts: &Vec<_>| counts.len() == head.counters.len();
-            interval.counts.len() == head.devices.len() && interval.counts.iter().all(of_nic)
+            let is_of_nic = |counts: &Vec<_>| counts.len() == head.counters.len();
+            interval.counts.len() == head.devices.len() && interval.counts.iter().all(is_of_nic)
         };
         let intervals = intervals.filter(has_all).collect();
         Self { head, intervals }

@@ -22,8 +22,8 @@ pub fn screen(nics: &[JobNic], within: Duration, rows: usize, columns: usize) ->
     ];
     let mut align = [Align::Right; TITLES.len()];
     align[0] = Align::Left;
-    let of_nics = nics.iter().map(|nic| nic_row(nic).into());
-    lines.extend(table::lines(&TITLES, of_nics.collect(), &align));
+    let nic_rows = nics.iter().map(|nic| nic_row(nic).into());
+    lines.extend(table::lines(&TITLES, nic_rows.collect(), &align));
     lines.push(String::new());
     // One line is for the titles.
     let left = rows.saturating_sub(lines.len() + 1);
@@ -46,7 +46,7 @@ pub fn screen(nics: &[JobNic], within: Duration, rows: usize, columns: usize) ->
 
 /// Returns the rows of the counters that count fastest, at most this many.
 fn busiest(nics: &[JobNic], most: usize) -> Vec<Vec<String>> {
-    let of_nic = |nic: &JobNic| {
+    let nic_pairs = |nic: &JobNic| {
         let counts = nic.changes.iter().filter_map(|(name, change)| {
             let row = Row::of(name).filter(|row| !row.is_gauge)?;
             let rate = change.per_second().filter(|rate| *rate > 0.0)?;
@@ -54,7 +54,7 @@ fn busiest(nics: &[JobNic], most: usize) -> Vec<Vec<String>> {
         });
         counts.collect::<Vec<_>>()
     };
-    let mut all: Vec<_> = nics.iter().flat_map(of_nic).collect();
+    let mut all: Vec<_> = nics.iter().flat_map(nic_pairs).collect();
     all.sort_by(|(one, ..), (other, ..)| other.total_cmp(one));
     let row = |(rate, nic, counter, row): (f64, String, String, &Row)| {
         let rate = scaled(rate);

@@ -40,7 +40,7 @@ impl Survey {
             command: COMMAND.into(),
             cxidiag_version: env!("CARGO_PKG_VERSION").into(),
             conclusion,
-            scope: Scope::of_tests(&setup.tests),
+            scope: Scope::from_tests(&setup.tests),
             next: None,
             exit_status: conclusion.exit_status(),
             summary: String::new(),

@@ -16,15 +16,15 @@ const SHOWN_AGGREGATES: usize = 5;
 /// of different tables are separated by an empty one.
 pub fn lines(survey: &Survey) -> Vec<String> {
     let mut lines = Vec::new();
-    for of_bandwidth in [false, true] {
-        let of_kind =
-            |population: &&Population| tested(survey, population.test).of_bandwidth == of_bandwidth;
+    for is_bandwidth in [false, true] {
+        let is_of_kind =
+            |population: &&Population| tested(survey, population.test).of_bandwidth == is_bandwidth;
         let rows: Vec<&Population> = survey
             .verdict
             .populations
             .iter()
             .filter(|population| population.count > 0)
-            .filter(of_kind)
+            .filter(is_of_kind)
             .collect();
         if rows.is_empty() {
             continue;
@@ -32,18 +32,18 @@ pub fn lines(survey: &Survey) -> Vec<String> {
         if !lines.is_empty() {
             lines.push(String::new());
         }
-        lines.extend(table(survey, of_bandwidth, &rows));
+        lines.extend(table(survey, is_bandwidth, &rows));
     }
     lines.extend(without_limit(survey));
     lines.extend(sensitivity(survey));
-    for (statistic, of_pairs) in [
+    for (statistic, pairs) in [
         (Statistic::P5, "latencies are judged by their 5th percentiles"),
         (Statistic::Min, "latencies are judged by their minima"),
     ] {
         let is_judged =
             |population: &Population| population.figure == statistic && population.limit.is_some();
         if survey.verdict.populations.iter().any(is_judged) {
-            lines.push(format!("Busy CPUs: {of_pairs}, which the limit is for."));
+            lines.push(format!("Busy CPUs: {pairs}, which the limit is for."));
         }
     }
     lines
@@ -52,11 +52,11 @@ pub fn lines(survey: &Survey) -> Vec<String> {
 /// Returns how slow a NIC, and links between two groups, must be to be found, for each test in the
 /// class that finds least.
 fn sensitivity(survey: &Survey) -> Vec<String> {
-    let of_test = |(test, tested): (usize, &Test)| {
-        let of_it =
+    let test_text = |(test, tested): (usize, &Test)| {
+        let it_populations =
             survey.verdict.populations.iter().filter(|population| population.test.index() == test);
         let (mut nics, mut links) = (Vec::new(), Vec::new());
-        for population in of_it {
+        for population in it_populations {
             nics.extend(population.sensitivity);
             links.extend(population.links_sensitivity);
         }
@@ -67,7 +67,7 @@ fn sensitivity(survey: &Survey) -> Vec<String> {
         Some(format!("{name} would have found a NIC {ratio:.2} times as slow as good ones{links}."))
     };
     let tests = survey.setup.tests.iter().enumerate();
-    tests.filter_map(of_test).collect()
+    tests.filter_map(test_text).collect()
 }
 
 /// Returns why classes have no limit.
@@ -112,10 +112,10 @@ fn without_limit(survey: &Survey) -> Vec<String> {
 }
 
 /// Returns the table of the tests of one kind, with the bad end of the figures on the right.
-fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Vec<String> {
+fn table(survey: &Survey, is_bandwidth: bool, populations: &[&Population]) -> Vec<String> {
     let has_expected = populations.iter().any(|population| population.expected.is_some());
     let has_failed = populations.iter().any(|population| population.failed > 0);
-    let figures = if of_bandwidth {
+    let figures = if is_bandwidth {
         ["Test (GB/s)", "Class", "Pairs", "Max", "Median", "p1", "Min"]
     } else {
         ["Test (us)", "Class", "Pairs", "Min", "Median", "p99", "Max"]
@@ -134,7 +134,7 @@ fn table(survey: &Survey, of_bandwidth: bool, populations: &[&Population]) -> Ve
         let figure = |value| words::figure(test, value);
         let optional = |value: Option<f64>| value.map_or("-".into(), figure);
         let [p1, _, _, median, _, _, p99] = population.percentiles;
-        let figures = if of_bandwidth {
+        let figures = if is_bandwidth {
             [population.max, median, p1, population.min]
         } else {
             [population.min, median, p99, population.max]

@@ -95,8 +95,8 @@ pub enum Scope {
 
 impl Scope {
     /// Returns what these tests measure.
-    pub fn of_tests(tests: &[Test]) -> Self {
-        let measures = |of_bandwidth| tests.iter().any(|test| test.of_bandwidth == of_bandwidth);
+    pub fn from_tests(tests: &[Test]) -> Self {
+        let measures = |is_bandwidth| tests.iter().any(|test| test.of_bandwidth == is_bandwidth);
         match (measures(false), measures(true)) {
             (true, false) => Self::Latency,
             (false, true) => Self::Bandwidth,

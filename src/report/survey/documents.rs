@@ -74,8 +74,8 @@ impl SurveyDocuments {
         tests: &[Test],
     ) -> Result<(), Failure> {
         if let Some(lines) = &self.documents.jsonl {
-            let of_results = results.iter().map(|result| Line::new(result, roster, tests));
-            lines.append_all(of_results)?;
+            let result_lines = results.iter().map(|result| Line::new(result, roster, tests));
+            lines.append_all(result_lines)?;
         }
         match &mut self.csv {
             Some(table) => results.iter().try_for_each(|result| table.add(result, roster, tests)),

@@ -94,8 +94,8 @@ fn operations(survey: &Survey, test: &Test) -> String {
         Some("send") => "sends",
         _ => "operations",
     };
-    let of_tool = |candidate: &&Test| candidate.tool == test.tool;
-    if survey.setup.tests.iter().filter(of_tool).count() > 1 {
+    let is_of_tool = |candidate: &&Test| candidate.tool == test.tool;
+    if survey.setup.tests.iter().filter(is_of_tool).count() > 1 {
         format!("{noun} of {}", counted(test.size_bytes, "byte"))
     } else {
         noun.to_owned()
@@ -122,8 +122,8 @@ fn pairs(survey: &Survey, cause: &Cause, evidence: &Evidence) -> String {
                 (Direction::Target, true) => ("by", "partners"),
                 (Direction::Both, _) => ("in", "pairs"),
             };
-            let of_test = |population: &&Population| population.test == evidence.test;
-            let has_classes = survey.verdict.populations.iter().filter(of_test).count() > 1;
+            let is_of_test = |population: &&Population| population.test == evidence.test;
+            let has_classes = survey.verdict.populations.iter().filter(is_of_test).count() > 1;
             let place = if has_classes { place(class) } else { "" };
             format!(" {with} {share} {others}{place}")
         }

@@ -16,7 +16,7 @@ pub fn families(survey: &Survey) -> Vec<Family> {
     let Some(load) = &survey.load else {
         return Vec::new();
     };
-    let mut families = Vec::from(of_bandwidths(load));
+    let mut families = Vec::from(bandwidth_families(load));
     families.push(family(
         "cxidiag_survey_load_impact_ratio",
         "ratio",
@@ -40,7 +40,7 @@ pub fn families(survey: &Survey) -> Vec<Family> {
     families
 }
 
-fn of_bandwidths(load: &LoadFindings) -> [Family; 4] {
+fn bandwidth_families(load: &LoadFindings) -> [Family; 4] {
     let each = |value: fn(&BandwidthFigures) -> Option<f64>| {
         let all = load.bandwidths.iter();
         let samples = all.filter_map(|bandwidth| {

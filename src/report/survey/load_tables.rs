@@ -79,7 +79,7 @@ fn notes(roster: &Roster, bandwidth: &BandwidthFigures, scale: BandwidthScale) -
     }
     notes.extend(bandwidth.stars.first().map(|star| {
         let target = roster.name(star.target);
-        format!("{pattern}: worst target {target}: {}", of_star(star))
+        format!("{pattern}: worst target {target}: {}", star_text(star))
     }));
     if bandwidth.unjudged > 0 {
         let count = words::counted(bandwidth.unjudged.into(), "measurement");
@@ -89,7 +89,7 @@ fn notes(roster: &Roster, bandwidth: &BandwidthFigures, scale: BandwidthScale) -
 }
 
 /// Returns the figures of a target with many sources in words.
-fn of_star(star: &StarFigures) -> String {
+fn star_text(star: &StarFigures) -> String {
     let sum = star
         .ratio_to_quiet
         .map_or(String::new(), |ratio| format!("sum {} times quiet, ", load_words::ratio(ratio)));
@@ -132,7 +132,7 @@ pub fn impacts(roster: &Roster, load: &LoadFindings) -> Vec<String> {
         }
         let shown = &group[..count.min(left)];
         lines.push(title(first));
-        lines.extend(of_group(shown));
+        lines.extend(group_texts(shown));
         let far = shown.iter().flat_map(unnamed_far_victims);
         lines.extend(far.map(|victim| victim.sentence(roster)));
         left -= shown.len();
@@ -166,7 +166,7 @@ fn title(impact: &ImpactFigures) -> String {
     format!("{} (us) under {}{class}", words::test(&impact.test), impact.under)
 }
 
-fn of_group(group: &[ImpactFigures]) -> Vec<String> {
+fn group_texts(group: &[ImpactFigures]) -> Vec<String> {
     let titles =
         ["Spread", "Class", "Pairs", "Quiet", "Load", "Ratio", "95 %", "p99", "p99.9", "Grade"];
     let factor = |compared: Option<Compared>| {

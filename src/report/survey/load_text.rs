@@ -181,9 +181,9 @@ fn isolations(load: &LoadFindings) -> Vec<String> {
 pub fn counters(load: &LoadFindings) -> Vec<String> {
     let shows_marks = !load.judgements.is_empty();
     let line = |counter: &CounterFigures| {
-        let of_roles =
+        let role_pairs =
             [("senders and targets", &counter.aggressors), ("victims", &counter.victims)];
-        let texts = of_roles.into_iter().filter_map(|(role, counts)| {
+        let texts = role_pairs.into_iter().filter_map(|(role, counts)| {
             let texts = counts_in_words(counts, shows_marks);
             (!texts.is_empty()).then(|| format!("{role} {}", texts.join(", ")))
         });

@@ -7,17 +7,17 @@ use cluster::survey::ids::NicId;
 
 #[test]
 fn names_parts() {
-    let of_switches = |both| LoadUnit::SwitchLinks { group: 3, from: 12, to: 13, both };
-    let of_groups = |both| LoadUnit::GroupLinks { from: 0, to: 2, both };
+    let switch_unit = |both| LoadUnit::SwitchLinks { group: 3, from: 12, to: 13, both };
+    let group_unit = |both| LoadUnit::GroupLinks { from: 0, to: 2, both };
     for (part, text) in [
         (LoadUnit::System, "the fabric"),
         (LoadUnit::Nic(NicId(3)), "nid000417 cxi1"),
         (SWITCH, "switch 003.12 (4 NICs)"),
         (LoadUnit::Group(3), "group 003 (8 NICs)"),
-        (of_switches(false), "links from switch 003.12 to switch 003.13"),
-        (of_switches(true), "links between switches 003.12 and 003.13"),
-        (of_groups(false), "links from group 000 to group 002"),
-        (of_groups(true), "links between groups 000 and 002"),
+        (switch_unit(false), "links from switch 003.12 to switch 003.13"),
+        (switch_unit(true), "links between switches 003.12 and 003.13"),
+        (group_unit(false), "links from group 000 to group 002"),
+        (group_unit(true), "links between groups 000 and 002"),
         (LoadUnit::TrafficClass, "a traffic class"),
     ] {
         assert_eq!(unit(&roster(), &part), text);

@@ -58,10 +58,10 @@ pub fn families(survey: &Survey) -> Vec<Family> {
         ),
     ];
     families.push(scope(survey));
-    families.extend(of_nics(survey));
+    families.extend(nic_families(survey));
     families.push(causes(survey));
     families.extend(why(survey));
-    families.extend(of_populations(survey));
+    families.extend(population_families(survey));
     families.extend(load_metrics::families(survey));
     families
 }
@@ -83,7 +83,7 @@ fn scope(survey: &Survey) -> Family {
 }
 
 /// Returns the number of NICs in each state, and the state of each NIC.
-fn of_nics(survey: &Survey) -> [Family; 4] {
+fn nic_families(survey: &Survey) -> [Family; 4] {
     let roster = &survey.roster;
     let states = all_states(survey);
     let counts = State::ALL.map(|(name, state)| {
@@ -181,7 +181,7 @@ fn why(survey: &Survey) -> Option<Family> {
 }
 
 /// Returns the figures by test and class.
-fn of_populations(survey: &Survey) -> [Family; 5] {
+fn population_families(survey: &Survey) -> [Family; 5] {
     let populations = || {
         let all = survey.verdict.populations.iter();
         all.map(|population| (population, &survey.setup.tests[population.test.index()]))
@@ -191,17 +191,17 @@ fn of_populations(survey: &Survey) -> [Family; 5] {
             sample(labels(population, test), count(population) as f64)
         })
     };
-    let figures = |of_bandwidth: bool| {
-        let of_kind = populations().filter(move |(population, test)| {
+    let figures = |is_bandwidth: bool| {
+        let kind_pairs = populations().filter(move |(population, test)| {
             let has_figures = population.count > 0;
-            has_figures && test.of_bandwidth == of_bandwidth
+            has_figures && test.of_bandwidth == is_bandwidth
         });
         // Latencies are in nanoseconds. A whole number of picoseconds has no digits of rounding
         // errors.
         let value = move |value: f64| {
-            if of_bandwidth { value } else { (value * 1e3).round() / 1e12 }
+            if is_bandwidth { value } else { (value * 1e3).round() / 1e12 }
         };
-        of_kind.flat_map(move |(population, test)| {
+        kind_pairs.flat_map(move |(population, test)| {
             let inner = population.percentiles;
             let figures = [population.min].into_iter().chain(inner).chain([population.max]);
             PERCENTILES.into_iter().zip(figures).map(move |(name, figure)| {

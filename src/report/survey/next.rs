@@ -44,12 +44,12 @@ fn changes(survey: &Survey) -> Vec<(&'static str, String)> {
     }
     let mut causes = verdict.causes.iter();
     let has_suspects = causes.any(|cause| cause.certainty == Certainty::Suspect);
-    let of_test = |of_bandwidth: bool| {
+    let is_of_test = |is_bandwidth: bool| {
         let mut populations = verdict.populations.iter().filter(|one| is_incomparable(one));
-        populations.any(|one| setup.tests[one.test.index()].of_bandwidth == of_bandwidth)
+        populations.any(|one| setup.tests[one.test.index()].of_bandwidth == is_bandwidth)
     };
-    if !has_suspects && (of_test(false) || of_test(true)) {
-        let limits = [(of_test(false), "p50<TIME"), (of_test(true), "bw>RATE")];
+    if !has_suspects && (is_of_test(false) || is_of_test(true)) {
+        let limits = [(is_of_test(false), "p50<TIME"), (is_of_test(true), "bw>RATE")];
         let limits = limits.into_iter().filter(|(is_needed, _)| *is_needed);
         let limits: Vec<&str> = limits.map(|(_, limit)| limit).collect();
         changes.push(("expect", limits.join(",")));
@@ -111,7 +111,7 @@ fn command(survey: &Survey, changes: &[(&str, String)]) -> String {
     };
     let arguments = &survey.setup.arguments;
     let end = arguments.iter().position(|argument| argument == "--");
-    let (own, of_tools) = arguments.split_at(end.unwrap_or(arguments.len()));
+    let (own, tool_texts) = arguments.split_at(end.unwrap_or(arguments.len()));
     let mut words = vec![launch.to_owned()];
     let mut is_value = false;
     for argument in own {
@@ -128,7 +128,7 @@ fn command(survey: &Survey, changes: &[(&str, String)]) -> String {
         is_value = is_option;
     }
     words.extend(changes.iter().map(|(name, value)| quoted(&format!("--{name}={value}"))));
-    words.extend(of_tools.iter().map(|argument| quoted(argument)));
+    words.extend(tool_texts.iter().map(|argument| quoted(argument)));
     words.join(" ")
 }
 

@@ -60,7 +60,7 @@ pub fn all_states(survey: &Survey) -> Vec<State> {
 
 /// Returns the state of each NIC of the roster without load.
 pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
-    let of_nic = |nic: &Nic| {
+    let nic_state = |nic: &Nic| {
         let is_absent = roster.node(nic.node).absent.is_some();
         if is_absent || nic.failure.is_some() || verdict.answered == 0 {
             State::Untested
@@ -68,7 +68,7 @@ pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
             State::Good
         }
     };
-    let mut states: Vec<State> = roster.nics.iter().map(of_nic).collect();
+    let mut states: Vec<State> = roster.nics.iter().map(nic_state).collect();
     for nic in &verdict.unpaired {
         states[nic.index()] = State::Unpaired;
     }
@@ -166,9 +166,9 @@ mod tests {
         ];
         assert_eq!(with(units), "nid[000416-000418]\n");
         assert_eq!(with(vec![Unit::Group(3), Unit::GroupPair(3, 4)]), "");
-        let mut of_loopback = survey(mixed(), Ok(()));
-        of_loopback.setup.launcher = "loopback".into();
-        assert_eq!(bad_nodes(&of_loopback), "");
+        let mut loopback_survey = survey(mixed(), Ok(()));
+        loopback_survey.setup.launcher = "loopback".into();
+        assert_eq!(bad_nodes(&loopback_survey), "");
         // Suspects are not bad.
         assert_eq!(bad_nodes(&survey(mixed(), Ok(()))), "nid000417\n");
     }

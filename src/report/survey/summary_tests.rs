@@ -88,7 +88,7 @@ fn good_says_what_was_measured() {
     ] {
         let mut survey = survey(good(), Ok(()));
         survey.setup.tests = survey.setup.tests[tests].to_vec();
-        survey.scope = Scope::of_tests(&survey.setup.tests);
+        survey.scope = Scope::from_tests(&survey.setup.tests);
         assert_eq!(summary(&survey), line);
     }
 }

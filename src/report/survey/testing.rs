@@ -34,10 +34,10 @@ pub fn roster() -> Roster {
 /// Returns a latency test and a bandwidth test.
 pub fn tests() -> Vec<Test> {
     [("write-lat", 8, false), ("write-bw", 1 << 20, true)]
-        .map(|(tool, size_bytes, of_bandwidth)| Test {
+        .map(|(tool, size_bytes, is_bandwidth)| Test {
             tool: tool.into(),
             size_bytes,
-            of_bandwidth,
+            of_bandwidth: is_bandwidth,
         })
         .into()
 }
@@ -59,8 +59,8 @@ pub fn setup() -> Setup {
 
 /// Returns the figures of a class in which all is good.
 pub fn population(test: TestId, class: Class) -> Population {
-    let of_bandwidth = test == TestId(1);
-    let scale = if of_bandwidth { 1e7 } else { 1.0 };
+    let is_bandwidth = test == TestId(1);
+    let scale = if is_bandwidth { 1e7 } else { 1.0 };
     Population {
         test,
         class,
@@ -76,7 +76,7 @@ pub fn population(test: TestId, class: Class) -> Population {
         median_low: Some(1880.0 * scale),
         median_high: Some(1920.0 * scale),
         sigma: 40.0 * scale,
-        limit: Some(if of_bandwidth { 17.67e9 } else { 2470.0 }),
+        limit: Some(if is_bandwidth { 17.67e9 } else { 2470.0 }),
         biased: false,
         incomparable: false,
         sensitivity: Some(1.3),

@@ -140,13 +140,13 @@ fn section(
     most: usize,
     sentences: usize,
 ) -> io::Result<()> {
-    let of_word = survey.verdict.causes.iter().filter(|cause| cause.certainty == certainty);
-    let of_word: Vec<&Cause> = of_word.collect();
-    if of_word.is_empty() {
+    let word_lists = survey.verdict.causes.iter().filter(|cause| cause.certainty == certainty);
+    let word_lists: Vec<&Cause> = word_lists.collect();
+    if word_lists.is_empty() {
         return Ok(());
     }
     writeln!(out, "\n{title}")?;
-    for cause in of_word.iter().take(most) {
+    for cause in word_lists.iter().take(most) {
         let name = words::unit(&survey.roster, &cause.unit);
         let all = evidence::sentences(survey, cause);
         let mut shown = all.iter().take(sentences);
@@ -158,7 +158,7 @@ fn section(
             }
         }
     }
-    and_more(out, of_word.len().saturating_sub(most))
+    and_more(out, word_lists.len().saturating_sub(most))
 }
 
 fn and_more(out: &mut impl Write, more: usize) -> io::Result<()> {

@@ -281,20 +281,20 @@ fn figure(observation: &Observation) -> String {
     let (Some(own), Some(others)) = (observation.own, observation.others) else {
         return observation.text.clone();
     };
-    let of_bandwidth = observation.unit.as_deref() == Some("B/s");
-    let unit = shown_unit(of_bandwidth);
-    let [own, others] = [own, others].map(|value| shown(value, of_bandwidth));
+    let is_bandwidth = observation.unit.as_deref() == Some("B/s");
+    let unit = shown_unit(is_bandwidth);
+    let [own, others] = [own, others].map(|value| shown(value, is_bandwidth));
     format!("{} {own} {unit}, good NICs {others}", observation.text)
 }
 
 /// Returns the unit in which figures are shown.
-pub fn shown_unit(of_bandwidth: bool) -> &'static str {
-    if of_bandwidth { "GB/s" } else { "us" }
+pub fn shown_unit(is_bandwidth: bool) -> &'static str {
+    if is_bandwidth { "GB/s" } else { "us" }
 }
 
 /// Returns a figure in this unit: a bandwidth in bytes per second, or a time in nanoseconds.
-pub fn shown(value: f64, of_bandwidth: bool) -> String {
-    let value = value / if of_bandwidth { 1e9 } else { 1e3 };
+pub fn shown(value: f64, is_bandwidth: bool) -> String {
+    let value = value / if is_bandwidth { 1e9 } else { 1e3 };
     let decimals = if value.abs() < 1.0 { 3 } else { 2 };
     format!("{value:.decimals$}")
 }
@@ -374,12 +374,12 @@ not diagnosed: nid000419 cxi0: the time was up
     #[test]
     fn says_that_a_nic_is_untested() {
         let survey = survey(mixed(), Ok(()));
-        let of_files = Explanation {
+        let file_explanation = Explanation {
             nic: None,
             controls: Vec::new(),
             ..explanation(3, vec![why(Confidence::Probably, Vec::new())])
         };
-        let first = &lines(&survey.roster, &of_files)[0];
+        let first = &lines(&survey.roster, &file_explanation)[0];
         let start = "nid000417 cxi1, untested: probably a PCIe link";
         assert!(first.starts_with(start), "{first}");
     }

@@ -15,7 +15,7 @@ use crate::table::{FactCheck, Group, assumed, inferred, stated};
 pub static GROUP: Group = Group { name: "atomics", checks: CHECKS };
 
 /// A check of all operations of a type.
-const fn of_type(name: &'static str, run: fn(&mut Bench) -> Checked) -> FactCheck {
+const fn type_check(name: &'static str, run: fn(&mut Bench) -> Checked) -> FactCheck {
     stated(
         name,
         "nic.md 11.2, 11.3",
@@ -26,19 +26,19 @@ const fn of_type(name: &'static str, run: fn(&mut Bench) -> Checked) -> FactChec
 }
 
 const CHECKS: &[FactCheck] = &[
-    of_type("int8", |bench| all_of(bench, AtomicType::Int8)),
-    of_type("uint8", |bench| all_of(bench, AtomicType::Uint8)),
-    of_type("int16", |bench| all_of(bench, AtomicType::Int16)),
-    of_type("uint16", |bench| all_of(bench, AtomicType::Uint16)),
-    of_type("int32", |bench| all_of(bench, AtomicType::Int32)),
-    of_type("uint32", |bench| all_of(bench, AtomicType::Uint32)),
-    of_type("int64", |bench| all_of(bench, AtomicType::Int64)),
-    of_type("uint64", |bench| all_of(bench, AtomicType::Uint64)),
-    of_type("float", |bench| all_of(bench, AtomicType::Float)),
-    of_type("float-complex", |bench| all_of(bench, AtomicType::FloatComplex)),
-    of_type("double", |bench| all_of(bench, AtomicType::Double)),
-    of_type("double-complex", |bench| all_of(bench, AtomicType::DoubleComplex)),
-    of_type("uint128", |bench| all_of(bench, AtomicType::Uint128)),
+    type_check("int8", |bench| all_of(bench, AtomicType::Int8)),
+    type_check("uint8", |bench| all_of(bench, AtomicType::Uint8)),
+    type_check("int16", |bench| all_of(bench, AtomicType::Int16)),
+    type_check("uint16", |bench| all_of(bench, AtomicType::Uint16)),
+    type_check("int32", |bench| all_of(bench, AtomicType::Int32)),
+    type_check("uint32", |bench| all_of(bench, AtomicType::Uint32)),
+    type_check("int64", |bench| all_of(bench, AtomicType::Int64)),
+    type_check("uint64", |bench| all_of(bench, AtomicType::Uint64)),
+    type_check("float", |bench| all_of(bench, AtomicType::Float)),
+    type_check("float-complex", |bench| all_of(bench, AtomicType::FloatComplex)),
+    type_check("double", |bench| all_of(bench, AtomicType::Double)),
+    type_check("double-complex", |bench| all_of(bench, AtomicType::DoubleComplex)),
+    type_check("uint128", |bench| all_of(bench, AtomicType::Uint128)),
     stated(
         "swap-of-uint32-and-uint64",
         "nic.md 11.3",

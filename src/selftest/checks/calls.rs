@@ -87,7 +87,7 @@ const CHECKS: &[FactCheck] = &[
         "libcxi.md 4",
         "an LNI in a service of other users is EPERM, for root too",
         |bench| {
-            let user = OfUser::of_this_process();
+            let user = OfUser::from_this_process();
             let services = bench.nic.device.services()?.unwrap_or_default();
             let foreign = |service: &&cxi::Service| service.enabled && !user.admit(service);
             let Some(foreign) = services.iter().find(foreign) else {

@@ -62,15 +62,15 @@ fn measures_all_pairs_with_each_tool() {
     assert_eq!(bad(&document), (vec![], 0), "{}", stdout(&output));
     let devices: Vec<String> = (0..4).map(|nic| device(&document, nic)).collect();
     assert_eq!(devices, ["soft0", "soft1", "soft2", "soft3"]);
-    for (matrix, of_bandwidth) in
+    for (matrix, is_bandwidth) in
         verdict["matrices"].as_array().unwrap().iter().zip([false, false, true])
     {
         let test = &document["setup"]["tests"][matrix["test"].as_u64().unwrap() as usize];
-        assert_eq!(test["of_bandwidth"], of_bandwidth);
+        assert_eq!(test["of_bandwidth"], is_bandwidth);
         for cell in matrix["cells"].as_array().unwrap() {
             let figure = cell[2].as_f64().unwrap_or_else(|| panic!("{test}: {cell}"));
             // Nanoseconds, or bytes per second.
-            let plausible = if of_bandwidth { 1e6..1e12 } else { 100.0..1e8 };
+            let plausible = if is_bandwidth { 1e6..1e12 } else { 100.0..1e8 };
             assert!(plausible.contains(&figure), "{test}: {cell}");
         }
     }

@@ -26,14 +26,14 @@ fn each_side_shows_counters() {
     let server = server.finish();
     assert_success(&server);
 
-    let (shown, of_server) = (stderr(&client), stdout(&server));
+    let (shown, server_text) = (stderr(&client), stdout(&server));
     for title in ["  soft1 (client)  soft0 (server)  Unit ", "\nCounter "] {
         assert!(shown.contains(title), "{shown}");
     }
     assert!(shown.ends_with("Counters: nothing unusual\n"), "{shown}");
     // A table of the link has no row for what every link counts all the time.
-    assert!(of_server.ends_with("-\nCounters: nothing unusual\n"), "{of_server}");
-    assert!(!of_server.contains("soft1"), "{of_server}");
+    assert!(server_text.ends_with("-\nCounters: nothing unusual\n"), "{server_text}");
+    assert!(!server_text.contains("soft1"), "{server_text}");
 
     let client = &document(&client)["counters"];
     assert_eq!((&client["set"], &client["is_one_nic"]), (&"quick".into(), &false.into()));

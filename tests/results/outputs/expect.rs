@@ -51,7 +51,7 @@ fn bandwidth_has_decimal_binary_and_bit_units() {
 fn t24_refuses_wrong_bounds_in_one_line() {
     let file = tempfile::NamedTempFile::new().expect("a file");
     std::fs::write(file.path(), "p50<1us\np50<\n").expect("written");
-    let of_file = format!("@{}", file.path().display());
+    let file_text = format!("@{}", file.path().display());
     for (tool, list, why) in [
         (
             "write-lat",
@@ -61,7 +61,7 @@ fn t24_refuses_wrong_bounds_in_one_line() {
         ("send-bw", "peak>1GB/s", "unknown metric 'peak': the metrics are bw and rate"),
         ("write-lat", "12:p50<1us", "the run does not measure 12 bytes, only 8"),
         ("write-lat", "@/no/file", "cannot read the file: No such file or directory"),
-        ("write-lat", &of_file, "line 2: 'p50<' needs a number and a unit"),
+        ("write-lat", &file_text, "line 2: 'p50<' needs a number and a unit"),
     ] {
         let output = Fabric::new().run(&[tool, "--loopback", "-d", "soft99", "--expect", list]);
         let error = assert_status(&output, 2);

@@ -205,5 +205,5 @@ fn check(api: &Cuda, call: &'static str, result: CuResult) -> Result<(), Error> 
         _ => libc::EIO,
     };
     let status = GpuStatus::new("CUDA", result.into(), text);
-    Err(Error::of_gpu(call, errno, status))
+    Err(Error::from_gpu(call, errno, status))
 }

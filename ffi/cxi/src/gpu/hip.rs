@@ -167,5 +167,5 @@ fn check(api: &Hip, call: &'static str, result: HipError) -> Result<(), Error> {
         _ => libc::EIO,
     };
     let status = GpuStatus::new("HIP", result.into(), text);
-    Err(Error::of_gpu(call, errno, status))
+    Err(Error::from_gpu(call, errno, status))
 }

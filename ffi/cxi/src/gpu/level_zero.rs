@@ -241,5 +241,5 @@ fn check(call: &'static str, result: ZeResult) -> Result<(), Error> {
     let text = known.map_or("error", |(_, text)| text);
     let errno = if ZE_OUT_OF_MEMORY.contains(&result) { libc::ENOMEM } else { libc::EIO };
     let status = GpuStatus { runtime: "Level Zero", code: result.into(), text };
-    Err(Error::of_gpu(call, errno, status))
+    Err(Error::from_gpu(call, errno, status))
 }

@@ -258,7 +258,7 @@ impl DeviceMemory {
                 }
                 Err(error) => {
                     self.dma_buf = None;
-                    let error = error.of_way(*way);
+                    let error = error.with_way(*way);
                     refused = Some(refused.map_or(error, |first| first.and_of_way(error)));
                 }
             }

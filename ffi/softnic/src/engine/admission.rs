@@ -197,7 +197,7 @@ impl<W: Wire> Engine<W> {
     /// Sets the error flag of an operation that failed here.
     #[cold]
     pub fn raise(&self, code: ReturnCode) {
-        if let Some(flag) = ErrorFlag::of_failure(code) {
+        if let Some(flag) = ErrorFlag::from_failure(code) {
             self.wire.raise(flag);
         }
     }

@@ -110,7 +110,7 @@ impl<W: Wire> Engine<W> {
     #[inline]
     pub fn report(&mut self, packet: &Packet, landing: &Landing, code: ReturnCode) {
         let entry = &landing.entry;
-        let counting = Counting::of_entry(entry, entry.event_ct_comm());
+        let counting = Counting::from_entry(entry, entry.event_ct_comm());
         let length = landing.mlength(packet);
         self.counters.count_completion(counting, length, code, &mut self.eqs);
         let is_success = code == C_RC_OK && packet.kind != Kind::Rendezvous;

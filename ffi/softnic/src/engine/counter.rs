@@ -51,7 +51,7 @@ const BYTES: u32 = 1 << 18;
 impl Counting {
     /// Returns what a list entry counts: operations at the target, if `is_counted`.
     #[inline]
-    pub fn of_entry(entry: &TargetCmd, is_counted: bool) -> Self {
+    pub fn from_entry(entry: &TargetCmd, is_counted: bool) -> Self {
         Self::new(entry.ct(), false, is_counted, entry.event_ct_bytes())
     }
 

@@ -62,7 +62,7 @@ impl ErrorFlag {
 
     /// Returns the flag that an operation with this return code sets where it fails. The pairs
     /// follow from names.
-    pub fn of_failure(code: ReturnCode) -> Option<Self> {
+    pub fn from_failure(code: ReturnCode) -> Option<Self> {
         let (block, bit) = match code {
             C_RC_RESTRICTED_UNICAST => (Block::Lpe, 15),
             C_RC_NO_SPACE => (Block::Lpe, 16),

@@ -53,7 +53,7 @@ pub struct Lni {
     /// The profiles that this LNI has allocated, by LCID.
     pub profiles: [Option<HeldProfile>; PROFILES],
     /// Profiles of other LNIs of the RGID with which this LNI has made queues, by LCID.
-    pub of_neighbours: [Option<Profile>; PROFILES],
+    pub neighbour_profiles: [Option<Profile>; PROFILES],
     pub space: AddressSpace,
     pub wait_objects: usize,
 }
@@ -65,7 +65,7 @@ impl Lni {
         let lcid = usize::from(lcid);
         match self.profiles.get(lcid)? {
             Some(held) => Some(&held.profile),
-            None => self.of_neighbours[lcid].as_ref(),
+            None => self.neighbour_profiles[lcid].as_ref(),
         }
     }
 

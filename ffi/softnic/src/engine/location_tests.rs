@@ -158,11 +158,11 @@ fn fails_operations_on_broken_card() {
             cards.into_iter().flatten().for_each(Card::break_down);
             issue(initiator);
             settle(initiator, target);
-            let (seen, code, of_target) = initiator.event().expect("an event");
+            let (seen, code, is_target) = initiator.event().expect("an event");
             match (ours, theirs) {
                 (None, None) => assert_eq!((seen, code), (kind, C_RC_OK)),
-                (None, Some(_)) => assert_eq!((seen, code, of_target), (kind, CODE, true)),
-                (Some(_), None) => assert_eq!((seen, code, of_target), (kind, CODE, false)),
+                (None, Some(_)) => assert_eq!((seen, code, is_target), (kind, CODE, true)),
+                (Some(_), None) => assert_eq!((seen, code, is_target), (kind, CODE, false)),
                 (Some(_), Some(_)) => assert_eq!((seen, code), (kind, CODE)),
             }
             assert!(!initiator.engine.depends_on_others());

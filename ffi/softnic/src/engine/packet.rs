@@ -287,8 +287,8 @@ mod tests {
             origin: Origin::Nic,
         };
         assert_eq!(Packet::from_words(packet.to_words()), Some(packet));
-        let of_wire = u64::from(u32::MAX) | WIRE_FLAG;
-        assert_eq!(packet.to_words()[0] & of_wire, 0);
+        let wire_count = u64::from(u32::MAX) | WIRE_FLAG;
+        assert_eq!(packet.to_words()[0] & wire_count, 0);
         // Flags by themselves.
         let atomic = Packet {
             kind: Kind::Atomic,

@@ -65,7 +65,7 @@ impl Remembered {
             restricted: packet.restricted,
             memory: memory.va,
             length,
-            counting: Counting::of_entry(entry, entry.event_ct_comm()),
+            counting: Counting::from_entry(entry, entry.event_ct_comm()),
             ptl_list: entry.ptl_list(),
             is_cached: !pte.options.is_matching,
             puts: 0,

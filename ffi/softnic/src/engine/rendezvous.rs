@@ -139,7 +139,7 @@ impl<W: Wire> Fetcher<'_, W> {
     /// (nic.md 10.3).
     fn issue(&mut self, rest: &Rest<'_>, pte: &Pte, eqs: &mut Table<EventQueue>) {
         let (pid, vni) = (rest.pid(), rest.put.address.vni());
-        let counting = Counting::of_entry(rest.entry, rest.entry.event_ct_comm());
+        let counting = Counting::from_entry(rest.entry, rest.entry.event_ct_comm());
         let peer = match self.wire.resolve(rest.nid, vni, pid) {
             Ok(peer) => peer,
             Err(code) => {

@@ -29,7 +29,7 @@ const FAILURES: [(&str, ReturnCode); 54] = failures! {
 };
 
 /// Returns the return code of a failure, given its name without `C_RC_`.
-pub fn of_failure(name: &str) -> Option<ReturnCode> {
+pub fn failure_code(name: &str) -> Option<ReturnCode> {
     let (_, code) = FAILURES.iter().find(|(full, _)| full.strip_prefix("C_RC_") == Some(name))?;
     Some(*code)
 }

@@ -228,7 +228,7 @@ fn match_unexpected<W: Wire>(entry: &mut Entry, nic: &mut Portals<'_, W>) -> boo
         let mut event = overflow_event(&found, &entry.command);
         event.auto_unlinked = used_up;
         let command = &entry.command;
-        let counting = Counting::of_entry(command, command.event_ct_overflow());
+        let counting = Counting::from_entry(command, command.event_ct_overflow());
         nic.fetcher.counters.count_completion(counting, found.mlength, found.code, nic.eqs);
         let quiet = command.event_comm_disable()
             || (command.event_success_disable()

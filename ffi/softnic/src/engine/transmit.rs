@@ -79,7 +79,7 @@ impl<W: Wire> Surroundings<'_, W> {
     /// Sets the error flag of an operation that failed at its initiator.
     #[cold]
     fn raise(&self, code: ReturnCode) {
-        if let Some(flag) = ErrorFlag::of_failure(code) {
+        if let Some(flag) = ErrorFlag::from_failure(code) {
             self.wire.raise(flag);
         }
     }

@@ -14,7 +14,7 @@ pub struct FileUser {
     group: IdChange,
     user: IdChange,
     /// The file system user belongs to the thread.
-    of_thread: PhantomData<*const ()>,
+    thread: PhantomData<*const ()>,
 }
 
 impl FileUser {
@@ -24,7 +24,7 @@ impl FileUser {
         Self {
             group: IdChange::to(group.as_raw(), effective_group, set_group),
             user: IdChange::to(user.as_raw(), effective_user, set_user),
-            of_thread: PhantomData,
+            thread: PhantomData,
         }
     }
 }

@@ -29,8 +29,8 @@ impl Fabric {
         // difference (nic.md 4.3).
         let mut vni_known = nid == self.nid;
         for (slot, file, header) in ports {
-            let of_vni = |endpoints: &&Endpoints| endpoints.vnis.contains(vni);
-            let mut endpoints = header.endpoints.iter().filter(of_vni).peekable();
+            let is_of_vni = |endpoints: &&Endpoints| endpoints.vnis.contains(vni);
+            let mut endpoints = header.endpoints.iter().filter(is_of_vni).peekable();
             vni_known |= endpoints.peek().is_some();
             if let Some(endpoints) = endpoints.find(|endpoints| endpoints.contains(pid)) {
                 let peer = self.connect(&directory, (nid, slot), file, header.instance)?;

@@ -33,7 +33,8 @@ impl Fabric {
         }
         let overlapping: Vec<&Endpoints> =
             in_use().filter(|endpoints| endpoints.vnis.overlaps(vnis)).collect();
-        let is_free = |pid: u16| !overlapping.iter().any(|of_port| of_port.contains(pid));
+        let is_free =
+            |pid: u16| !overlapping.iter().any(|port_endpoints| port_endpoints.contains(pid));
         let are_free = |first: u16| (first..first + count).all(is_free);
         let first = match pid {
             Some(pid) => Some(pid).filter(|&pid| are_free(pid)).ok_or(Errno::EXIST)?,

@@ -166,7 +166,7 @@ pub fn read_uses(file: &File) -> Vec<Use> {
     }
     let (words, _) = bytes.as_chunks::<8>();
     let word = |at: usize| u64::from_le_bytes(words[at]);
-    let of_lni = |lni: usize| {
+    let lni_use = |lni: usize| {
         let first = lni * USE_WORDS;
         let packed = u128::from(word(first + 1)) | u128::from(word(first + 2)) << 64;
         Use {
@@ -180,7 +180,7 @@ pub fn read_uses(file: &File) -> Vec<Use> {
             }),
         }
     };
-    (0..lnis).map(of_lni).filter(|found| found.service != 0).collect()
+    (0..lnis).map(lni_use).filter(|found| found.service != 0).collect()
 }
 
 /// Whether this is the file of a port, of any version, complete or not: an incomplete file is

@@ -30,11 +30,11 @@ impl Fabric {
     fn load(&self, lane: usize, first: u64) -> Load {
         let responses = Unread::of(first);
         if !responses.is_empty() {
-            return Load::of_responses(responses);
+            return Load::from_responses(responses);
         }
         let mut packet = Packet::default();
         self.port.read(lane, self.inbound[lane].head, first, &mut packet);
-        Load::of_packet(&packet)
+        Load::from_packet(&packet)
     }
 
     /// Whether receiving takes time.
@@ -76,7 +76,7 @@ impl Fabric {
         let Some((packet, due)) = self.early.first(lane) else {
             return false;
         };
-        let load = Load::of_packet(packet);
+        let load = Load::from_packet(packet);
         self.is_delivered(lane, due, |_| load) && self.early.next(lane, arrival)
     }
 

@@ -21,7 +21,7 @@ pub struct Load {
 
 impl Load {
     /// Returns the load of a packet, which may stand for several of the link.
-    pub fn of_packet(packet: &Packet) -> Self {
+    pub fn from_packet(packet: &Packet) -> Self {
         let packets = u64::from(packet.length).div_ceil(MTU as u64);
         let has_data = !matches!(packet.kind, Kind::Get | Kind::Response | Kind::Abort);
         Self {
@@ -31,7 +31,7 @@ impl Load {
     }
 
     /// Returns the load of responses that share a cell.
-    pub fn of_responses(responses: Unread) -> Self {
+    pub fn from_responses(responses: Unread) -> Self {
         Self { bytes: responses.count() as u64 * HEADER, writes: 0 }
     }
 }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     fn packet(kind: Kind, length: u16) -> Load {
-        Load::of_packet(&Packet { kind, length, ..Packet::default() })
+        Load::from_packet(&Packet { kind, length, ..Packet::default() })
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub struct Space {
 
 impl Space {
     /// Returns the space of the fabric of the environment; `None` if it cannot be seen.
-    pub fn of_environment() -> Option<Self> {
+    pub fn from_environment() -> Option<Self> {
         let place = Place::from_environment().ok()?;
         // The directory is removed with its last NIC.
         let directory = Directory::lock_existing(&place).ok();

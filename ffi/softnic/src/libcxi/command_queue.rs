@@ -139,10 +139,10 @@ fn make(
         let lcid = opts.lcid as usize;
         if owner.profiles.get(lcid).ok_or(Errno::INVAL)?.is_none() {
             let rgid = owner.rgid;
-            let of_rgid = ServiceRegistry::open(&engine.wire)?.profiles_of(rgid);
-            let profile = of_rgid[lcid].ok_or(Errno::INVAL)?;
+            let rgid_profiles = ServiceRegistry::open(&engine.wire)?.profiles_of(rgid);
+            let profile = rgid_profiles[lcid].ok_or(Errno::INVAL)?;
             let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
-            owner.of_neighbours[lcid] = Some(profile);
+            owner.neighbour_profiles[lcid] = Some(profile);
         }
         let queue = TransmitQueue::new(ring, lni.number, lcid as u8, trigger, error_eq);
         allocate(engine, lni.number, CXI_RSRC_TYPE_TXQ, |engine| {

@@ -126,9 +126,9 @@ impl Simulation {
     pub fn of(topology: &Topology) -> Self {
         let layout = Network::layout(topology);
         let words: Words = Arc::new((0..layout.words()).map(|_| AtomicU64::new(0)).collect());
-        let of_nic = |nic| Network::new(topology, words.clone(), nic, Random(nic as u64));
+        let nic_network = |nic| Network::new(topology, words.clone(), nic, Random(nic as u64));
         Self {
-            networks: (0..topology.nics.len()).map(of_nic).collect(),
+            networks: (0..topology.nics.len()).map(nic_network).collect(),
             layout,
             words,
             arrivals: BinaryHeap::new(),

@@ -179,8 +179,8 @@ pub fn add(
 /// be attributes of other drivers. A planted file replaces a directory, and a file on its path
 /// becomes a directory. Files of the host are left out: see [`host_files`].
 pub fn plant(directory: &mut Entries, device: &Path, health: &Health) {
-    let of_device = health.files.iter().filter(|(file, _)| !file.starts_with('/'));
-    for (file, content) in of_device {
+    let device_pairs = health.files.iter().filter(|(file, _)| !file.starts_with('/'));
+    for (file, content) in device_pairs {
         let path = device.join(file);
         directory
             .retain(|directory, _| !directory.starts_with(&path) && !path.starts_with(directory));
@@ -188,13 +188,13 @@ pub fn plant(directory: &mut Entries, device: &Path, health: &Health) {
     }
 }
 
-/// Returns the files of the host that faults plant, below `/`. `of_retry_handler` makes a file with
-/// this content in its directory.
-pub fn host_files(health: &Health, of_retry_handler: impl Fn(&str) -> Entry) -> Entries {
+/// Returns the files of the host that faults plant, below `/`. `retry_handler_entry` makes a file
+/// with this content in its directory.
+pub fn host_files(health: &Health, retry_handler_entry: impl Fn(&str) -> Entry) -> Entries {
     let planted = health.files.iter().filter_map(|(file, content)| {
         let path = file.strip_prefix('/')?;
         let entry = if path.starts_with("run/cxi/") {
-            of_retry_handler(content)
+            retry_handler_entry(content)
         } else {
             Entry::File(format!("{content}\n").into())
         };

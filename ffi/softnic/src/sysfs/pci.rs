@@ -84,14 +84,14 @@ pub fn files(info: &cxil_devinfo, health: &Health) -> Vec<(&'static str, String)
 /// other NIC has them.
 pub fn bridges(info: &cxil_devinfo, health: &Health) -> Vec<(String, Vec<(&'static str, String)>)> {
     let links = &health.pcie_path;
-    let of_ports = links.iter().enumerate().flat_map(|(index, link)| {
+    let port_lists = links.iter().enumerate().flat_map(|(index, link)| {
         let is_of_nic = index + 1 == links.len();
         let current = if is_of_nic { health.pcie } else { link.current };
         let ports = if is_of_nic { 1 } else { 2 };
         vec![lanes(current, link.max); ports]
     });
     let mut bridges: Vec<_> = (1..)
-        .zip(of_ports)
+        .zip(port_lists)
         .map(|(device, lanes)| {
             let mut files = vec![
                 ("class", format!("{BRIDGE_CLASS:#08x}")),

@@ -122,8 +122,8 @@ fn rejects_range_beyond(rig: &Rig, end: usize, errno: i32) {
 
 /// Checks flags, descriptors and memory that no mapping of device memory accepts.
 fn what_is_refused(rig: &Rig, base: usize, errno: i32) {
-    let of_host = Pages::new(PAGE);
-    let host = of_host.base.addr();
+    let host_pages = Pages::new(PAGE);
+    let host = host_pages.base.addr();
     assert_eq!(refused(rig, host, PAGE, DEVICE, None), errno);
     assert_eq!(refused(rig, base, 100, RW, None), EFAULT);
     let reserved = DEVICE | CXI_MAP_ALLOC_MD;

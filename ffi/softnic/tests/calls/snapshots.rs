@@ -36,13 +36,13 @@ impl Files {
     }
 
     /// A file of the PCI device.
-    fn of_device(&self, name: &str) -> String {
+    fn device_text(&self, name: &str) -> String {
         self.text(&format!("sys/class/cxi/soft0/device/{name}"))
     }
 
     /// A counter, and when it was read, in seconds.
     fn stamped(&self, name: &str) -> (u64, f64) {
-        let line = self.of_device(&format!("telemetry/{name}"));
+        let line = self.device_text(&format!("telemetry/{name}"));
         let (value, stamp) = line.split_once('@').expect("a stamp");
         let (_, nanoseconds) = stamp.split_once('.').expect("nanoseconds");
         assert_eq!(nanoseconds.len(), 9, "{line}");
@@ -87,7 +87,7 @@ fn shows_files_of_a_healthy_nic() {
         ("aer_dev_nonfatal", "TOTAL_ERR_NONFATAL 0"),
         ("aer_dev_fatal", "TOTAL_ERR_FATAL 0"),
     ] {
-        assert_eq!(files.of_device(name), content, "{name}");
+        assert_eq!(files.device_text(name), content, "{name}");
     }
     for (name, content) in [
         ("sys/class/net/hsn-soft0/address", "02:00:00:00:00:12"),
@@ -107,7 +107,7 @@ fn shows_files_of_a_healthy_nic() {
 #[test]
 fn shows_rgids_without_lnis() {
     alone!();
-    let shown = || Files::with("").of_device("properties/rgids_avail");
+    let shown = || Files::with("").device_text("properties/rgids_avail");
     assert_eq!(shown(), "255");
     let (dev, other) = (open(0), open(0));
     let lnis = [dev, dev, other].map(alloc_lni);
@@ -143,7 +143,7 @@ fn shows_bridges_of_planted_path() {
         ("../../", "8", "16", "32.0", "32.0"),
         ("../../../", "8", "16", "32.0", "32.0"),
     ] {
-        let shown = |name: &str| files.of_device(&format!("{up}{name}"));
+        let shown = |name: &str| files.device_text(&format!("{up}{name}"));
         assert_eq!(shown("current_link_width"), width, "{up}");
         assert_eq!(shown("max_link_width"), max_width, "{up}");
         assert_eq!(shown("current_link_speed"), format!("{speed} GT/s PCIe"));
@@ -152,7 +152,7 @@ fn shows_bridges_of_planted_path() {
         let class = if up.is_empty() { "0x020000" } else { "0x060400" };
         assert_eq!(shown("class"), class, "{up}");
     }
-    assert_eq!(files.of_device("../../../aer_rootport_total_err_cor"), "0");
+    assert_eq!(files.device_text("../../../aer_rootport_total_err_cor"), "0");
     let driver = fs::canonicalize(device.join("driver")).unwrap();
     assert!(driver.ends_with("softnic/drivers/softnic"), "{driver:?}");
     let again = fs::canonicalize(driver.join(nic)).unwrap();
@@ -161,7 +161,7 @@ fn shows_bridges_of_planted_path() {
     // The width of the NIC is the width of its link, at both ends.
     let files = Files::with("pcie-path=16@16,pcie-width=2");
     for up in ["", "../"] {
-        let width = files.of_device(&format!("{up}current_link_width"));
+        let width = files.device_text(&format!("{up}current_link_width"));
         assert_eq!(width, "2", "{up}");
     }
 }
@@ -220,13 +220,13 @@ fn shows_state_of_an_unhealthy_nic() {
     let files = Files::with("flaps=2");
     let restart = |number| -> u64 {
         let file = format!("link_restarts/time_{number}");
-        files.of_device(&file).parse().unwrap()
+        files.device_text(&file).parse().unwrap()
     };
     assert_eq!(restart(0), restart(1) + 60);
     assert_eq!(restart(2), 0);
     let files = Files::with("down=0ns:1ns");
-    assert!(files.of_device("link_restarts/time_0").parse::<u64>().unwrap() > 0);
-    assert_eq!(files.of_device("port/0/link/state"), "up");
+    assert!(files.device_text("link_restarts/time_0").parse::<u64>().unwrap() > 0);
+    assert_eq!(files.device_text("port/0/link/state"), "up");
     // The information about the device agrees.
     set("CXIDIAG_FAULTS", "retry-handler=off,down=0ns");
     let dev = open(0);
@@ -257,7 +257,7 @@ fn plants_contents_of_files() {
         ("port/0/link/state", "up"),
         ("properties/link", "1"),
     ] {
-        assert_eq!(files.of_device(name), content, "{name}");
+        assert_eq!(files.device_text(name), content, "{name}");
     }
     assert_eq!(files.text("sys/class/net/hsn-soft0/mtu"), "1500");
     // `cxi-softnic` shows the same.
@@ -270,7 +270,7 @@ fn plants_contents_of_files() {
     let (mut rig, source, _) = Rig::with_target();
     assert_eq!(rig.code(&rig.dma_put(&source, 0, 8, |_| {})), C_RC_OK);
     let files = Files::with("");
-    assert_eq!(files.of_device("numa_node"), "-1");
+    assert_eq!(files.device_text("numa_node"), "-1");
     assert!(!files.path("sys/class/cxi/soft0/device/port/speed").exists());
 }
 
@@ -370,12 +370,12 @@ fn lost_packets_count_as_timeouts_of_the_retry_handler() {
     let files = Files::with("");
     let timeouts = files.counter("pct_spt_timeouts");
     assert!(timeouts > 0 && files.counter("pct_retry_srb_requests") > 0);
-    let of_handler = |name: &str| -> u64 {
+    let handler_count = |name: &str| -> u64 {
         let text = files.text(&format!("run/cxi/soft0/{name}"));
         text.parse().unwrap()
     };
-    assert_eq!(of_handler("spt_timeouts"), timeouts);
-    let by_order = ["spt_timeouts_o", "spt_timeouts_u"].map(of_handler);
+    assert_eq!(handler_count("spt_timeouts"), timeouts);
+    let by_order = ["spt_timeouts_o", "spt_timeouts_u"].map(handler_count);
     assert_eq!(by_order.iter().sum::<u64>(), timeouts);
 }
 
@@ -385,8 +385,8 @@ fn counts_pcie_errors_by_the_time() {
     let _counting = Files::with("");
     wait_for("PCIe errors", || {
         let files = Files::with("pcie-errors=100000");
-        let errors: u64 = files.of_device("properties/pcie_corr_err").parse().unwrap();
-        let aer = files.of_device("aer_dev_correctable");
+        let errors: u64 = files.device_text("properties/pcie_corr_err").parse().unwrap();
+        let aer = files.device_text("aer_dev_correctable");
         assert_eq!(aer, format!("TOTAL_ERR_COR {errors}"));
         (errors > 0).then_some(())
     });
@@ -450,13 +450,13 @@ fn writes_only_wanted_telemetry() {
     alone!();
     set("CXIDIAG_FAULTS", "");
     let wanted = ["hni_pcs_good_cw", "hni_tx_ok_opt", "pct_spt_timeouts"];
-    let files = Files(Snapshot::of_counters(0, |name| wanted.contains(&name)).unwrap());
+    let files = Files(Snapshot::from_counters(0, |name| wanted.contains(&name)).unwrap());
     let telemetry = fs::read_dir(files.path("sys/class/cxi/soft0/device/telemetry"));
     let mut names: Vec<_> = telemetry.unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, wanted);
     assert_eq!(files.counter("pct_spt_timeouts"), 0);
-    assert_eq!(files.of_device("properties/nid"), "0x12");
+    assert_eq!(files.device_text("properties/nid"), "0x12");
 }
 
 #[test]

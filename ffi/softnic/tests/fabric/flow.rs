@@ -35,11 +35,11 @@ fn now() -> u64 {
 /// For how long the threads of this process have waited for a CPU, in nanoseconds.
 fn waited() -> u64 {
     let threads = fs::read_dir("/proc/self/task").expect("the kernel has /proc");
-    let of_thread = |thread: std::io::Result<fs::DirEntry>| {
+    let thread_count = |thread: std::io::Result<fs::DirEntry>| {
         let times = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
         times.split_whitespace().nth(1)?.parse::<u64>().ok()
     };
-    threads.filter_map(of_thread).sum()
+    threads.filter_map(thread_count).sum()
 }
 
 /// Puts from one NIC to another, `window` of them outstanding.
@@ -70,7 +70,7 @@ impl Flow {
         partner
     }
 
-    fn of_role(role: &str) -> Option<Self> {
+    fn from_role(role: &str) -> Option<Self> {
         let numbers = role.strip_prefix("flow ")?.split(' ');
         let numbers: Vec<u32> = numbers.map(|word| word.parse().unwrap()).collect();
         Some(Self {
@@ -150,7 +150,7 @@ fn serve(flow: Flow) {
 
 /// Runs the process of a flow, if this is one. Returns whether it was.
 pub fn is_flow() -> bool {
-    let flow = role().and_then(|role| Flow::of_role(&role));
+    let flow = role().and_then(|role| Flow::from_role(&role));
     flow.map(serve).is_some()
 }
 

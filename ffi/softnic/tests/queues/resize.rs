@@ -200,10 +200,10 @@ fn rejects_invalid_resize_buffers() {
     assert_eq!(with(base, PAGE, null_mut()), EINVAL);
     let pages = Pages::new(PAGE);
     assert_eq!(with(pages.base.cast(), PAGE, buffer.md), EINVAL);
-    let of_another = Buffer::new(alloc_lni(rig.dev), PAGE, RW);
-    assert_eq!(resize(eq, &of_another), -EINVAL);
-    let of_another = Rig::on(1);
-    assert_eq!(resize(eq, &of_another.buffer(PAGE)), -EINVAL);
+    let another_buffer = Buffer::new(alloc_lni(rig.dev), PAGE, RW);
+    assert_eq!(resize(eq, &another_buffer), -EINVAL);
+    let another_rig = Rig::on(1);
+    assert_eq!(resize(eq, &another_rig.buffer(PAGE)), -EINVAL);
     let complete = |eq| call!(cxil_evtq_resize_complete(eq));
     assert_eq!(complete(null_mut()), -EINVAL);
     assert_eq!(complete(eq), -EINVAL, "it is not moving");

@@ -115,8 +115,8 @@ fn later_devices_find_services_of_new_effective_user() {
     let dev = open(0);
     let member = for_member(70, CXI_SVC_MEMBER_UID, NOBODY);
     assert_eq!(alloc(dev, &member), Ok(5));
-    let of_group = for_member(71, CXI_SVC_MEMBER_GID, NOBODY);
-    assert_eq!(alloc(dev, &of_group), Ok(6));
+    let group = for_member(71, CXI_SVC_MEMBER_GID, NOBODY);
+    assert_eq!(alloc(dev, &group), Ok(6));
     for is_open in [true, false] {
         if !is_open {
             close(dev);

@@ -62,7 +62,7 @@ pub(super) fn introduction(rank: u32) -> Introduction {
         address: Some(address(2 * rank + index)),
         vni: 10,
         class: "BEST_EFFORT".into(),
-        location: Some(Location::of_nid(2 * rank + index)),
+        location: Some(Location::from_nid(2 * rank + index)),
         simulated: false,
         failure: (index == 1).then(|| "no link".into()),
     };
@@ -80,7 +80,11 @@ fn address(nic: u32) -> FabricAddress {
 }
 
 pub(super) fn tests() -> Vec<Test> {
-    let test = |tool: &str, of_bandwidth| Test { tool: tool.into(), size_bytes: 8, of_bandwidth };
+    let test = |tool: &str, is_bandwidth| Test {
+        tool: tool.into(),
+        size_bytes: 8,
+        of_bandwidth: is_bandwidth,
+    };
     vec![test("write-lat", false), test("write-bw", true)]
 }
 
@@ -177,16 +181,16 @@ fn report() -> BlockReport {
     ];
     let tasks = block().tasks.into_iter();
     let results = tasks.enumerate().map(|(place, task)| {
-        let of_initiator = task.part == Part::Initiator;
+        let is_initiator = task.part == Part::Initiator;
         let answer = match place % 3 {
-            0 | 1 if of_initiator => answers[task.test.index()].clone(),
+            0 | 1 if is_initiator => answers[task.test.index()].clone(),
             other => answers[2 + other].clone(),
         };
         let counter_evidence =
             CounterEvidence { nic: task.pair.initiator, counter: RETRIES.into(), change: 7 };
         PairResult {
             waited_percent: 3,
-            counters: of_initiator.then_some(counter_evidence).into_iter().collect(),
+            counters: is_initiator.then_some(counter_evidence).into_iter().collect(),
             ..PairResult::of(&task, answer)
         }
     });

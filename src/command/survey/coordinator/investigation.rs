@@ -84,14 +84,14 @@ impl<'a> Investigation<'a> {
         has_huge_pages: bool,
         found: &mut Found,
     ) -> Result<(), Failure> {
-        let of_survey = places.of_survey(culprit);
-        let mut slots = of_survey.clone();
-        slots.extend(places.of_step(Step::First, &self.tests, |_| true));
+        let survey_slots = places.survey_slots(culprit);
+        let mut slots = survey_slots.clone();
+        slots.extend(places.step_slots(Step::First, &self.tests, |_| true));
         self.run_slots(&slots, found)?;
-        let second = places.of_step(Step::Second, &self.tests, |_| true);
+        let second = places.step_slots(Step::Second, &self.tests, |_| true);
         self.run_slots(&second, found)?;
         self.copy_memory(places, found)?;
-        let third = places.of_step(Step::Third, &self.tests, |test| {
+        let third = places.step_slots(Step::Third, &self.tests, |test| {
             let is_useful = test.repeats.is_some_and(|base| found.is_slower(base));
             is_useful && (has_huge_pages || !test.needs_huge_pages)
         });
@@ -104,7 +104,7 @@ impl<'a> Investigation<'a> {
         self.measure_again(&repeated, places, found)?;
         // What decides is measured again: one measurement may have been an accident.
         match found.slowest() {
-            Some(TestCode::S) => self.run_slots(&of_survey, found),
+            Some(TestCode::S) => self.run_slots(&survey_slots, found),
             Some(slowest) => self.measure_again(&[slowest], places, found),
             None => Ok(()),
         }
@@ -122,14 +122,14 @@ impl<'a> Investigation<'a> {
         let others = controls.map(|nic| (*nic, false));
         let turns = first.into_iter().chain([(places.nic, true)]).chain(others);
         let mut copies = Vec::new();
-        for (nic, of_culprit) in turns {
+        for (nic, is_culprit) in turns {
             let rank = places.roster.node_of(nic).rank;
             if self.present(&[rank].into()).is_empty() {
                 continue;
             }
             let (copy, lost) = self.control.memory_copy(rank, line)?;
             self.leave_out(lost);
-            copies.extend(copy.map(|copy| (of_culprit, copy)));
+            copies.extend(copy.map(|copy| (is_culprit, copy)));
         }
         found.add_memory_copies(&copies);
         Ok(())
@@ -143,7 +143,8 @@ impl<'a> Investigation<'a> {
         found: &mut Found,
     ) -> Result<(), Failure> {
         let again = TESTS.iter().filter(|test| codes.contains(&test.code));
-        let slots: Vec<Slot> = again.flat_map(|test| places.of_test(test, &self.tests)).collect();
+        let slots: Vec<Slot> =
+            again.flat_map(|test| places.test_slots(test, &self.tests)).collect();
         self.run_slots(&slots, found)
     }
 
@@ -171,8 +172,8 @@ impl<'a> Investigation<'a> {
         for result in &results.pairs {
             let slot = result.round.checked_sub(first);
             if let Some(slot) = slot.and_then(|slot| slots.get(slot as usize)) {
-                let of_bandwidth = self.tests.is_of_bandwidth(slot.test);
-                found.add(slot, result, of_bandwidth);
+                let is_bandwidth = self.tests.is_of_bandwidth(slot.test);
+                found.add(slot, result, is_bandwidth);
             }
         }
         Ok(())

@@ -64,7 +64,7 @@ impl CoordinatorLoop<'_> {
             Course {
                 tests: tests.clone().map(|test| test.test.clone()).collect(),
                 arguments: tests.map(|test| test.arguments.clone()).collect(),
-                pair_ns: Times::of_slot(SLOT.as_nanos() as u64).counted(),
+                pair_ns: Times::from_slot(SLOT.as_nanos() as u64).counted(),
                 first_nic,
             }
         })?;
@@ -118,12 +118,12 @@ impl CoordinatorLoop<'_> {
             let (done, planned, pattern) = conductor.progress();
             let line = |_: &Roster, _| format!("load: slot {done} of {planned}, {pattern}");
             let addresses = &self.control.members.addresses;
-            let of_scene = |scene: &mut Scene| parts(scene, load.is_two_sided(), addresses);
-            let of_slots: Vec<SlotParts> = scenes.iter_mut().map(of_scene).collect();
+            let scene_parts = |scene: &mut Scene| parts(scene, load.is_two_sided(), addresses);
+            let slot_lists: Vec<SlotParts> = scenes.iter_mut().map(scene_parts).collect();
             let slot = Duration::from_nanos(scenes[0].slot_ns);
             let window_bytes = scenes[0].window_bytes;
             let LoadedBlock { results, lost, failed } =
-                self.control.run_load_block(&of_slots, slot, window_bytes, IDLE, line)?;
+                self.control.run_load_block(&slot_lists, slot, window_bytes, IDLE, line)?;
             for (nic, reason) in failed {
                 conductor.lose(nic, &reason);
                 let name = self.control.members.roster.name(nic);

@@ -262,14 +262,14 @@ impl MemberControl {
             format!("it did not report within {} after the end of its slots", time_text(limit));
         let (mut reports, mut addresses) = (Vec::new(), Vec::new());
         let lost = self.wait_for(waiting, until, &reason, line, |event| {
-            let (rank, of_nics, report) = answer(event)?;
+            let (rank, nic_addresses, report) = answer(event)?;
             reports.push(report);
-            addresses.push((rank, of_nics));
+            addresses.push((rank, nic_addresses));
             Some(rank)
         })?;
         let mut failed = Vec::new();
-        for (rank, of_nics) in &addresses {
-            failed.extend(self.members.set_addresses(*rank, of_nics));
+        for (rank, nic_addresses) in &addresses {
+            failed.extend(self.members.set_addresses(*rank, nic_addresses));
         }
         self.block += 1;
         Ok(Reports { reports, lost, failed })
@@ -324,6 +324,6 @@ impl MemberControl {
 }
 
 /// Returns a limit that is longer for many members.
-pub fn by_size(limit: Duration, of_thousand: Duration, size: u32) -> Duration {
-    limit + of_thousand * (size / 1000)
+pub fn by_size(limit: Duration, thousand_time: Duration, size: u32) -> Duration {
+    limit + thousand_time * (size / 1000)
 }

@@ -323,8 +323,8 @@ mod tests {
             ..Figures::default()
         };
         // Flows between groups say nothing about a NIC.
-        let of_nic = TESTS.iter().filter(|test| test.step != Step::OfLinks);
-        let all = of_nic.map(|test| test.code);
+        let nic_tests = TESTS.iter().filter(|test| test.step != Step::OfLinks);
+        let all = nic_tests.map(|test| test.code);
         let mut measured: Measured = all.map(|code| (code, figures(&[1.0], &[1.0]))).collect();
         assert_eq!(void(&measured, 2), []);
         measured.insert(TestCode::L1, figures(&[], &[1.0]));

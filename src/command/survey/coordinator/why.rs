@@ -59,7 +59,8 @@ impl CoordinatorLoop<'_> {
     ) -> Result<(), Failure> {
         let began = Instant::now();
         let roster = self.conductor.roster().clone();
-        let Parts { culprits, of_fabric, links, left_out: others } = parts(&roster, verdict);
+        let Parts { culprits, fabric_parts: of_fabric, links, left_out: others } =
+            parts(&roster, verdict);
         explanations.extend(others);
         let states = states(&roster, verdict);
         let untested = untested::untested(&roster, &states);
@@ -227,8 +228,10 @@ fn shared_by_kind(
     roster: &Roster,
 ) -> Vec<SharedValue<Unit>> {
     let mut nodes = BTreeSet::new();
-    let of_nodes = culprits.iter().filter(|culprit| nodes.insert(roster.nic(culprit.nic).node));
-    let read = of_nodes.map(|culprit| (culprit.cause.unit, checks.readings(culprit.nic, roster)));
+    let node_culprits =
+        culprits.iter().filter(|culprit| nodes.insert(roster.nic(culprit.nic).node));
+    let read =
+        node_culprits.map(|culprit| (culprit.cause.unit, checks.readings(culprit.nic, roster)));
     let controls: BTreeSet<NicId> = controls.iter().flatten().copied().collect();
     let controls: Vec<NicId> = controls.into_iter().collect();
     let others = checks.readings_of(&controls, roster);

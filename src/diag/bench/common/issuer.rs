@@ -46,7 +46,7 @@ impl Issuer for Initiator {
     }
 
     fn walk(_: &RunOptions, size: u64) -> Result<Walk, Failure> {
-        Ok(Walk::of_one(size))
+        Ok(Walk::from_one(size))
     }
 
     fn initiator(&self) -> &Initiator {

@@ -39,7 +39,7 @@ impl Walk {
     }
 
     /// Creates the walk of a single operation of `size` bytes, at the start of the buffers.
-    pub fn of_one(size: u64) -> Self {
+    pub fn from_one(size: u64) -> Self {
         Self { list_size: 1, step: size, places: 1, place: 0 }
     }
 

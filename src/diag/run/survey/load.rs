@@ -23,13 +23,13 @@ impl Nics {
     ) -> LoadReport {
         let slot_begins =
             |slot: u32| local_clock(block.begins_ns + u64::from(slot) * block.slot_ns);
-        let times = Times::of_slot(block.slot_ns);
+        let times = Times::from_slot(block.slot_ns);
         let (sender, reports) = unbounded();
         let mut left: Vec<LoadTask> = Vec::new();
         let mut results = Vec::new();
         for (index, member) in self.members.iter().enumerate() {
-            let of_member = |task: &&LoadTask| self.member_of_load(task) == Some(index);
-            let tasks: Vec<LoadTask> = block.tasks.iter().filter(of_member).cloned().collect();
+            let is_of_member = |task: &&LoadTask| self.member_of_load(task) == Some(index);
+            let tasks: Vec<LoadTask> = block.tasks.iter().filter(is_of_member).cloned().collect();
             let in_slot = |task: &LoadTask| LoadTimes::new(slot_begins(task.slot), times);
             member.order(NicOrder::RunLoad {
                 tasks: tasks.iter().map(|task| (task.clone(), in_slot(task))).collect(),
@@ -41,9 +41,9 @@ impl Nics {
         drop(sender);
         let until = slot_begins(block.slots);
         while let Some(report) = next(&reports, until) {
-            let of_result =
+            let is_of_result =
                 |task: &LoadTask| (task.slot, task.nic) == (report.result.slot, report.result.nic);
-            let place = left.iter().position(of_result);
+            let place = left.iter().position(is_of_result);
             let task = place.map(|place| left.remove(place));
             let nic = task.and_then(|task| self.member_of_load(&task));
             self.end_in_time(nic);

@@ -150,12 +150,12 @@ fn slow_fabric_explains_latencies_beside_busy_loops() {
     let _busy = [BusyLoop::start(), BusyLoop::start()];
     let [initiator, target] = [0, 1].map(|nic| group.address(nic));
     for test in [VICTIM, TWO_SIDED] {
-        let of_target = if test == VICTIM {
+        let target_answer = if test == VICTIM {
             LoadPart::Watch
         } else {
             LoadPart::Answer { test, peer: initiator }
         };
-        let parts = [LoadPart::Measure { test, peer: target }, of_target];
+        let parts = [LoadPart::Measure { test, peer: target }, target_answer];
         group.run_until(2 * LONG_SLOT, &parts, |results| {
             matches!(results[0].answer, LoadAnswer::Measured(_)) && results[0].waited_percent == 0
         });
@@ -182,7 +182,7 @@ fn stopped_process_has_no_result_and_runs_again() {
     let begins = group.begin(SLOT, &parts);
     let result = group.continue_after_slot(begins);
     assert!(is_untested(&result), "{result:?}");
-    let times = Times::of_slot(SLOT.as_nanos() as u64);
+    let times = Times::from_slot(SLOT.as_nanos() as u64);
     for _ in 0..ATTEMPTS {
         let begins = group.begin(SLOT, &parts);
         wait_until(begins + times.count_ns);

@@ -81,11 +81,13 @@ fn attempt(part: &LoadPart, times: LoadTimes) -> Attempt {
         // Bytes show a late start, and say nothing if half of the time is over.
         LoadPart::Send { .. } => {
             let latest = times.count + times.counted_time() / 2;
-            Attempt::until(latest, times.of_aggressor(), Side::Client)
+            Attempt::until(latest, times.aggressor_window(), Side::Client)
         }
-        LoadPart::Measure { .. } => Attempt::until(times.counted, times.of_others(), Side::Client),
+        LoadPart::Measure { .. } => {
+            Attempt::until(times.counted, times.other_window(), Side::Client)
+        }
         LoadPart::Answer { .. } | LoadPart::Watch => {
-            Attempt::until(times.counted, times.of_others(), Side::Server)
+            Attempt::until(times.counted, times.other_window(), Side::Server)
         }
     }
 }

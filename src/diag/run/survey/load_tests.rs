@@ -61,9 +61,9 @@ pub fn block(begins_ns: u64, slot: Duration, tasks: Vec<(u32, LoadPart)>) -> Loa
 }
 
 pub fn of(report: &LoadReport, nic: u32) -> &LoadResult {
-    let mut of_nic = report.results.iter().filter(|result| result.nic == NicId(nic));
-    let one = of_nic.next().expect("a result");
-    assert!(of_nic.next().is_none());
+    let mut nic_results = report.results.iter().filter(|result| result.nic == NicId(nic));
+    let one = nic_results.next().expect("a result");
+    assert!(nic_results.next().is_none());
     one
 }
 
@@ -179,14 +179,14 @@ fn victim_reports_all_its_samples() {
     let mut rig = Rig::new(&["soft55", "soft56", "soft57"]);
     for test in [VICTIM, TWO_SIDED] {
         let [initiator, target] = [20, 21].map(|nic| rig.address(nic));
-        let of_target = if test == VICTIM {
+        let target_answer = if test == VICTIM {
             LoadPart::Watch
         } else {
             LoadPart::Answer { test, peer: initiator }
         };
         let tasks = [
             (20, LoadPart::Measure { test, peer: target }),
-            (21, of_target),
+            (21, target_answer),
             (22, rig.send(&[22])),
         ];
         let is_measured = |report: &LoadReport| {

@@ -129,8 +129,8 @@ impl Nics {
         let (sender, reports) = unbounded();
         let mut left: Vec<Task> = Vec::new();
         for (index, member) in self.members.iter().enumerate() {
-            let of_member = |task: &&Task| self.member_of(task) == Some(index);
-            let tasks: Vec<Task> = block.tasks.iter().filter(of_member).copied().collect();
+            let is_of_member = |task: &&Task| self.member_of(task) == Some(index);
+            let tasks: Vec<Task> = block.tasks.iter().filter(is_of_member).copied().collect();
             member.order(NicOrder::Run {
                 tasks: tasks.iter().map(|task| (*task, window(task))).collect(),
                 reports: sender.clone(),
@@ -146,12 +146,12 @@ impl Nics {
             beyond = beyond.max(report.beyond);
             self.end_in_time(self.member_of(&report.task));
             self.note_address(self.member_of(&report.task), report.address);
-            let of_task = |answer| PairResult {
+            let task_result = |answer| PairResult {
                 waited_percent: report.waited_percent,
                 counters: report.counters,
                 ..PairResult::of(&report.task, answer)
             };
-            results.extend(report.answer.map(of_task));
+            results.extend(report.answer.map(task_result));
         }
         let late = left.iter().map(|task| self.member_of(task)).collect();
         self.note_late(late);
@@ -287,8 +287,8 @@ fn open(plan: NicPlan, place: usize) -> Result<Opening, Failure> {
     let (orders, received) = unbounded();
     let (sender, facts) = bounded(1);
     let step = CurrentStep::default();
-    let of_thread = step.clone();
-    let run = move || match Nic::open(plan, place, of_thread) {
+    let thread_step = step.clone();
+    let run = move || match Nic::open(plan, place, thread_step) {
         Ok(nic) => {
             // The receiver is gone if this NIC was given up.
             let _ = sender.send(nic.facts());

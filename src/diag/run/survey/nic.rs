@@ -141,7 +141,7 @@ impl Nic {
             location: own
                 .filter(|_| backend::has_location(device, &machine))
                 .filter(|_| files.as_ref().is_ok_and(is_algorithmic))
-                .map(|own| Location::of_nid(own.address.nic)),
+                .map(|own| Location::from_nid(own.address.nic)),
             simulated: own.is_some_and(|own| own.simulated),
             failure: endpoint.err(),
         }

@@ -128,9 +128,9 @@ impl Rig {
 /// Returns the result of a pair: from its target, if there is one.
 fn merged(report: &BlockReport, initiator: u32, target: u32) -> PairResult {
     let pair = Pair { initiator: NicId(initiator), target: NicId(target) };
-    let mut of_pair = report.results.iter().filter(|result| result.pair == pair);
-    let one = of_pair.next().expect("a result");
-    let other = of_pair.next().filter(|_| !is_untested(one));
+    let mut pair_results = report.results.iter().filter(|result| result.pair == pair);
+    let one = pair_results.next().expect("a result");
+    let other = pair_results.next().filter(|_| !is_untested(one));
     other.unwrap_or(one).clone()
 }
 

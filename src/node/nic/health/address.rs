@@ -52,12 +52,13 @@ pub fn algorithmic_bits(mac: &str) -> Option<u32> {
 /// The MAC address: an algorithmic one with the NID, set by software. The NID of a virtual function
 /// has further bits above the 20 of its NIC (libcxi.md 2.2).
 pub fn algorithmic(files: &Files) -> Finding {
-    let Some(mac) = files.of_interface("address") else {
+    let Some(mac) = files.interface_text("address") else {
         return Finding::absent(&ALGORITHMIC);
     };
     let address = algorithmic_bits(&mac);
     let nid = files.nid();
-    let assigned = files.of_interface("addr_assign_type").and_then(|text| text.parse::<u64>().ok());
+    let assigned =
+        files.interface_text("addr_assign_type").and_then(|text| text.parse::<u64>().ok());
     let problem = match (address, nid, assigned) {
         (_, _, Some(assigned)) if assigned != SET_BY_SOFTWARE => {
             Some(format!("addr_assign_type {assigned}"))
@@ -81,7 +82,7 @@ pub fn retry_handler(files: &Files) -> Finding {
                 let value = "not running";
                 return Finding::compared(&RETRY_HANDLER, value, "running", Severity::Bad);
             }
-            let timeouts = files.of_retry_handler("spt_timeouts");
+            let timeouts = files.retry_handler_text("spt_timeouts");
             let value = timeouts
                 .map_or("running".to_owned(), |timeouts| format!("running, {timeouts} timeouts"));
             Finding::compared(&RETRY_HANDLER, value, "running", Severity::Good)
@@ -91,7 +92,7 @@ pub fn retry_handler(files: &Files) -> Finding {
 
 /// The peers that the retry handler regards as down (health.md 1.6), and for how long.
 pub fn parked(files: &Files) -> Finding {
-    let number = |name: &str| decimal(&files.of_retry_handler(name)?);
+    let number = |name: &str| decimal(&files.retry_handler_text(name)?);
     let Some(peers) = number("parked_nids") else {
         return Finding::absent(&PARKED);
     };

@@ -87,12 +87,12 @@ pub fn memory_errors(files: &Files) -> Finding {
     if counts.is_empty() {
         return Finding::absent(&MEMORY_ERRORS);
     }
-    let of_block = |(name, count): &(&str, u64)| {
+    let block_text = |(name, count): &(&str, u64)| {
         let block = name.split('_').next().unwrap_or_default();
         format!("{} {count}", block.to_uppercase())
     };
     let with_errors: Vec<String> =
-        counts.iter().filter(|(_, count)| *count > 0).map(of_block).collect();
+        counts.iter().filter(|(_, count)| *count > 0).map(block_text).collect();
     let value = if with_errors.is_empty() { "0".to_owned() } else { with_errors.join(", ") };
     let verdict = unless_good(!with_errors.is_empty(), Severity::Bad);
     let total: u64 = counts.iter().map(|(_, count)| count).sum();

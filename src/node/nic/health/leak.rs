@@ -46,7 +46,7 @@ pub struct ResourceUse {
 impl ResourceUse {
     /// Reads the files of a NIC.
     pub fn read(files: &Files) -> Self {
-        let in_use = |table: &str| decimal(&files.of_retry_handler(&format!("{table}_in_use"))?);
+        let in_use = |table: &str| decimal(&files.retry_handler_text(&format!("{table}_in_use"))?);
         let packets = |name: &str| Some(files.counter(name)?.value);
         Self {
             at: Instant::now(),

@@ -111,13 +111,13 @@ pub fn is_up(files: &Files) -> Option<bool> {
 
 /// The state of the link.
 pub fn state(files: &Files) -> Finding {
-    let of_number = |up: String| match up.as_str() {
+    let number_text = |up: String| match up.as_str() {
         "1" => "up".to_owned(),
         "0" => "down".to_owned(),
         other => other.to_owned(),
     };
     let state = either(files, "port/link", "port/0/link/state")
-        .or_else(|| files.text("properties/link").map(of_number));
+        .or_else(|| files.text("properties/link").map(number_text));
     let Some(state) = state else {
         return Finding::absent(&STATE);
     };
@@ -153,7 +153,7 @@ pub fn down_cause(files: &Files) -> Option<String> {
 
 /// Compares the speed of the link with `expected`, or else with the speed of the hardware, in Gb/s.
 pub fn speed(files: &Files, generation: Option<Generation>, expected: Option<f64>) -> Finding {
-    let of_modes = speed_text(files).map(|text| match LinkSpeed::of(&text) {
+    let modes = speed_text(files).map(|text| match LinkSpeed::of(&text) {
         Some(LinkSpeed { gigabits_per_s, .. }) => {
             let value = format!("{gigabits_per_s} Gb/s ({text})");
             (value, Some(gigabits_per_s))
@@ -162,14 +162,14 @@ pub fn speed(files: &Files, generation: Option<Generation>, expected: Option<f64
         None => (text, None),
     });
     // `properties/speed` has Mb/s, and is not reliable on Cassini 2.
-    let of_properties = || {
+    let properties = || {
         let megabits = files
             .number("properties/speed")
             .filter(|_| generation != Some(Generation::Cassini2))?;
         let gigabits = megabits as f64 / 1000.0;
         Some((format!("{gigabits} Gb/s"), Some(gigabits)))
     };
-    let Some((text, gigabits)) = of_modes.or_else(of_properties) else {
+    let Some((text, gigabits)) = modes.or_else(properties) else {
         return Finding::absent(&SPEED);
     };
     match (gigabits, expected.or(generation.map(Generation::link_gigabits))) {
@@ -378,8 +378,8 @@ mod tests {
         assert_verdicts(pause_map, pause, &[("none", NotAvailable)]);
         let cases =
             [("electrical", Good), ("optical", Good), ("unknown", Suspect), ("NA", Suspect)];
-        let of_hardware = |files: &Files| media(files, Some(Generation::Cassini1));
-        assert_verdicts("port/media", of_hardware, &cases);
+        let hardware_finding = |files: &Files| media(files, Some(Generation::Cassini1));
+        assert_verdicts("port/media", hardware_finding, &cases);
         assert_verdicts("port/media", |files| media(files, None), &[("unknown", Shown)]);
         assert_verdicts("properties/hpc_mtu", mtu, &[("2112\n", Good), ("1500\n", Suspect)]);
     }

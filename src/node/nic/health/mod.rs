@@ -1,8 +1,8 @@
 //! The health of a NIC and its host, as far as any user can read it (health.md 2; docs/check.md).
 //!
 //! Each file has the items of one subject, and a function for each that returns a [`Finding`]. What
-//! cannot be read is [`Severity::NotAvailable`]: an older driver, the other generation of hardware
-//! or a virtual function does not have every file.
+//! cannot be read is [not available](facts::severity::Severity::NotAvailable): an older driver, the
+//! other generation of hardware or a virtual function does not have every file.
 //!
 //! * `item`: something that is checked, and what was found.
 //! * `presence`: whether the NICs are there.
@@ -110,11 +110,11 @@ pub mod testing {
 
     impl MadeUp {
         /// Writes files of the device: path below it, and content.
-        pub fn new(of_device: &[(&str, &str)]) -> Self {
+        pub fn new(device_pairs: &[(&str, &str)]) -> Self {
             let directory = tempfile::tempdir().unwrap();
             let files = Files::new(directory.path(), "cxi0");
             let made_up = Self { directory, files };
-            for (name, content) in of_device {
+            for (name, content) in device_pairs {
                 made_up.write(name, content);
             }
             made_up

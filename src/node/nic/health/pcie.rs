@@ -110,17 +110,17 @@ pub fn width(files: &Files, path: &PciePath) -> Finding {
 /// hardware only. An extended speed is configured, and need not be the speed of the generation.
 pub fn speed(files: &Files, path: &PciePath, generation: Option<Generation>) -> Finding {
     let current = PcieSpeed::read(files);
-    let of_generation = generation.map(Generation::pcie_gt_per_s);
+    let generation_value = generation.map(Generation::pcie_gt_per_s);
     let is_extended = current.is_some_and(|speed| speed.is_extended);
-    let expected = of_generation.filter(|_| !is_extended);
-    let max = PcieSpeed::max(files).or(of_generation);
+    let expected = generation_value.filter(|_| !is_extended);
+    let max = PcieSpeed::max(files).or(generation_value);
     let current = current.map(|speed| speed.gt_per_s);
     compared(&SPEED_OF_LINK, path, current, max, expected)
 }
 
 /// The links above the slot, to be compared with other nodes: other slots have other links.
 pub fn upstream(path: &PciePath) -> Finding {
-    let Some(of_nic) = path.links.last() else {
+    let Some(nic_link) = path.links.last() else {
         return Finding::untested(&UPSTREAM, "no bridge is visible above the NIC");
     };
     let above = above_slot(path);
@@ -135,7 +135,7 @@ pub fn upstream(path: &PciePath) -> Finding {
     };
     let values: Vec<String> = above.iter().map(lanes_and_speed).collect();
     let transfers = |link: &PcieLink| Some(link.lower.width? as f64 * link.lower.gt_per_s?);
-    let is_slower = |link: &&PcieLink| transfers(link) < transfers(of_nic);
+    let is_slower = |link: &&PcieLink| transfers(link) < transfers(nic_link);
     let slower = above.iter().filter(|link| transfers(link).is_some());
     let slower: Vec<String> = slower.filter(is_slower).map(between).collect();
     let note = (!slower.is_empty())
@@ -161,12 +161,12 @@ fn compared(
     max: Option<f64>,
     expected: Option<f64>,
 ) -> Finding {
-    let of_nic = path.links.last();
+    let nic_link = path.links.last();
     let nic = Figure {
         current,
         max,
-        max_of_upper: of_nic.and_then(|link| (measure.max)(&link.upper)),
-        link: of_nic,
+        max_of_upper: nic_link.and_then(|link| (measure.max)(&link.upper)),
+        link: nic_link,
     };
     let above = above_slot(path).iter();
     let links: Vec<Figure> = above.map(|link| Figure::of(measure, link)).collect();
@@ -213,11 +213,11 @@ fn ends_of(measure: &Measure, degraded: &[(f64, &Figure)]) -> Option<String> {
 
 /// Returns which slot limits the NIC, if it does.
 fn limit_of_slot(measure: &Measure, nic: &Figure) -> Option<String> {
-    let (max, of_slot) = (nic.max?, nic.max_of_upper?);
-    let is_limit = of_slot < max && nic.current? < max;
+    let (max, slot_value) = (nic.max?, nic.max_of_upper?);
+    let is_limit = slot_value < max && nic.current? < max;
     let slot = &nic.link?.upper.address;
-    let [of_slot, max] = [of_slot, max].map(measure.text);
-    is_limit.then(|| format!("limited by the slot {slot}, {of_slot}; the NIC can do {max}"))
+    let [slot_text, max] = [slot_value, max].map(measure.text);
+    is_limit.then(|| format!("limited by the slot {slot}, {slot_text}; the NIC can do {max}"))
 }
 
 #[cfg(test)]

@@ -20,13 +20,13 @@ pub fn unknown(why: impl Into<String>) -> Finding {
 
 /// Evaluates the numbers of the services that this process may use. In a job that has a service on
 /// this NIC, that one must be among them.
-pub fn usable(services: &[u32], of_job: Option<u32>) -> Finding {
+pub fn usable(services: &[u32], job_service: Option<u32>) -> Finding {
     let list = |numbers: &[u32]| {
         let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
         numbers.join(", ")
     };
     let value = if services.is_empty() { "none for this user".to_owned() } else { list(services) };
-    match of_job {
+    match job_service {
         Some(service) => {
             let verdict = unless_good(!services.contains(&service), Severity::Bad);
             Finding::compared(&USABLE, value, format!("{service} (of the job)"), verdict)
@@ -44,13 +44,13 @@ mod tests {
 
     #[test]
     fn job_needs_its_service_and_others_need_any() {
-        for (services, of_job, verdict) in [
+        for (services, job_service, verdict) in [
             (&[1, 5][..], Some(5), Severity::Good),
             (&[1], Some(5), Severity::Bad),
             (&[1], None, Severity::Good),
             (&[], None, Severity::Suspect),
         ] {
-            assert_eq!(usable(services, of_job).verdict, verdict, "{services:?}");
+            assert_eq!(usable(services, job_service).verdict, verdict, "{services:?}");
         }
     }
 }

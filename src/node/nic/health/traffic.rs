@@ -81,9 +81,9 @@ pub fn bandwidth(
         _ if is_software => works(item, value),
         None => Finding::shown(item, value),
         Some(speed) => {
-            let of_link = speed.gigabits_per_s * 1e9 / 8.0;
+            let link_value = speed.gigabits_per_s * 1e9 / 8.0;
             let parts = if *item == WRITE_BANDWIDTH { WRITE_PARTS } else { READ_PARTS };
-            let (suspect, bad) = (of_link * parts.0, of_link * parts.1);
+            let (suspect, bad) = (link_value * parts.0, link_value * parts.1);
             let verdict = if bytes_per_s < bad {
                 Severity::Bad
             } else if bytes_per_s < suspect {
@@ -126,8 +126,8 @@ mod tests {
         for (us, verdict) in [(2.0, Good), (6.99, Good), (7.0, Suspect), (70.0, Bad)] {
             assert_eq!(latency(&WRITE, us * 1e-6, false).verdict, verdict, "{us}");
         }
-        let of_software = latency(&READ, 1.0, true);
-        assert_eq!((of_software.verdict, of_software.limit), (Good, None));
+        let software_finding = latency(&READ, 1.0, true);
+        assert_eq!((software_finding.verdict, software_finding.limit), (Good, None));
     }
 
     #[test]

@@ -55,7 +55,7 @@ const REASONS: [(Opt, &str); 2] = {
 };
 
 /// Returns the message about an option, `--size` or `-s`, that only tools other than `tool` take.
-pub fn of_others(tool: &Tool, typed: &str) -> Option<String> {
+pub fn other_text(tool: &Tool, typed: &str) -> Option<String> {
     let option = all().find(|option| {
         let short = option.short.map(|letter| format!("-{letter}"));
         short.as_deref() == Some(typed) || typed.strip_prefix("--") == Some(option.long)

@@ -320,10 +320,10 @@ pub(super) const OPTIONS: &[ToolOption] = &[
             )
         },
         set: |typed, value| {
-            let of_bandwidth = typed.run.lists.is_some();
+            let is_bandwidth = typed.run.lists.is_some();
             let expectations = match text(value)?.strip_prefix('@') {
-                Some(path) => expect::parse_lines(&contents(path)?, of_bandwidth)?,
-                None => expect::parse(text(value)?, of_bandwidth)?,
+                Some(path) => expect::parse_lines(&contents(path)?, is_bandwidth)?,
+                None => expect::parse(text(value)?, is_bandwidth)?,
             };
             typed.outputs.expectations.extend(expectations);
             Ok(())

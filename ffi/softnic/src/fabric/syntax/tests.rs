@@ -89,12 +89,12 @@ fn reads_every_item() {
 #[test]
 fn path_has_the_link_of_the_nic_last() {
     let found = settings("", "pcie-path=16@32/8@8:8@32").unwrap().health;
-    let [above, of_nic] = found.pcie_path[..] else {
+    let [above, nic_link] = found.pcie_path[..] else {
         panic!("{found:?}");
     };
-    assert_eq!(found.pcie, of_nic.current);
+    assert_eq!(found.pcie, nic_link.current);
     assert_eq!((above.max.width, above.max.speed), (16, 32.0), "at least");
-    assert_eq!((of_nic.max.width, of_nic.max.speed), (8, 32.0));
+    assert_eq!((nic_link.max.width, nic_link.max.speed), (8, 32.0));
 }
 
 #[test]

@@ -15,11 +15,11 @@ use crate::fabric::slowness::CLASSES;
 /// Parses the path of a file below a directory. Counters have items of their own.
 pub fn path(text: &str) -> Option<String> {
     let is_name = |name: &str| !matches!(name, "" | "." | "..");
-    let of_host = text.strip_prefix('/');
-    let names = of_host.unwrap_or(text);
+    let host = text.strip_prefix('/');
+    let names = host.unwrap_or(text);
     let is_below = text.len() <= LONGEST_FILE && names.split('/').all(is_name);
     let parts: Vec<&str> = names.split('/').collect();
-    let is_allowed = match (of_host, parts.as_slice()) {
+    let is_allowed = match (host, parts.as_slice()) {
         (Some(_), ["proc" | "sys", _, ..] | ["run", "cxi", _, _, ..]) => true,
         (Some(_), _) | (None, ["telemetry", ..]) => false,
         (None, _) => true,
@@ -31,8 +31,8 @@ pub fn path(text: &str) -> Option<String> {
 pub fn pcie_path(text: &str) -> Option<Vec<PcieLink>> {
     let links: Option<Vec<PcieLink>> = text.split('/').map(pcie_link).collect();
     let links = links.filter(|links| links.len() <= MOST_PCIE_LINKS)?;
-    let of_nic = links.last()?.current;
-    (of_nic.speed <= PCIE_MAX.speed).then_some(links)
+    let nic_lanes = links.last()?.current;
+    (nic_lanes.speed <= PCIE_MAX.speed).then_some(links)
 }
 
 /// Parses a link. Unless told otherwise, its bridges can do what the NIC can, or what the link does
@@ -90,7 +90,8 @@ pub fn refusal(text: &str) -> Option<(ReturnCode, u64)> {
 ///
 /// Numbers from 2 to 63 may have no name. 0 and 1 are not failures.
 fn failure(text: &str) -> Option<ReturnCode> {
-    return_codes::of_failure(text).or_else(|| whole_in(2..=63, text).map(|code| code as ReturnCode))
+    return_codes::failure_code(text)
+        .or_else(|| whole_in(2..=63, text).map(|code| code as ReturnCode))
 }
 
 pub fn number_of_nic(text: &str) -> Option<u32> {
