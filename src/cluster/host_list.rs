@@ -20,13 +20,13 @@ const MOST_DIGITS: usize = 18;
 /// # Errors
 ///
 /// A file that cannot be read, and the errors of [`expand`] and [`line_texts`].
-pub fn option_texts(text: &str) -> Result<Vec<String>, String> {
+pub fn option_hosts(text: &str) -> Result<Vec<String>, String> {
     match text.strip_prefix('@') {
         None => expand(text),
         Some(path) => {
             let lines = user_file::text(path.as_ref())
                 .map_err(|error| format!("cannot read the file: {}", cause(&error)))?;
-            line_texts(&lines)
+            listed_hosts(&lines)
         }
     }
 }
@@ -38,7 +38,7 @@ pub fn option_texts(text: &str) -> Result<Vec<String>, String> {
 /// # Errors
 ///
 /// An invalid line, a file without hosts, and more than [`MOST_HOSTS`] hosts.
-pub fn line_texts(text: &str) -> Result<Vec<String>, String> {
+pub fn listed_hosts(text: &str) -> Result<Vec<String>, String> {
     let mut hosts = Vec::new();
     let mut seen = HashSet::new();
     for (number, line) in (1..).zip(text.lines()) {

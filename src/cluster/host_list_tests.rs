@@ -96,13 +96,13 @@ fn reads_file_of_hosts() {
     let mut file = tempfile::NamedTempFile::new().unwrap();
     let text = "# all nodes\nnid[1-2]\n\n nid2 \nnid3,login # at the end\n";
     file.write_all(text.as_bytes()).unwrap();
-    let hosts = option_texts(&format!("@{}", file.path().display())).unwrap();
+    let hosts = option_hosts(&format!("@{}", file.path().display())).unwrap();
     assert_eq!(hosts, ["nid1", "nid2", "nid3", "login"]);
-    assert_eq!(option_texts("a,b").unwrap(), ["a", "b"]);
-    assert!(option_texts("@/nowhere").unwrap_err().contains("cannot read"));
-    assert_eq!(line_texts("# none\n").unwrap_err(), "the file names no host");
-    assert_eq!(line_texts("a\nb]\n").unwrap_err(), "line 2: ']' without '['");
-    let many = line_texts("a[1-40000]\nb[1-40000]").unwrap_err();
+    assert_eq!(option_hosts("a,b").unwrap(), ["a", "b"]);
+    assert!(option_hosts("@/nowhere").unwrap_err().contains("cannot read"));
+    assert_eq!(listed_hosts("# none\n").unwrap_err(), "the file names no host");
+    assert_eq!(listed_hosts("a\nb]\n").unwrap_err(), "line 2: ']' without '['");
+    let many = listed_hosts("a[1-40000]\nb[1-40000]").unwrap_err();
     assert_eq!(many, "more than 65536 hosts");
 }
 

@@ -47,7 +47,7 @@ pub fn file_locations(text: &str) -> Result<HashMap<String, Location>, String> {
 /// Returns the locations of hosts from the switches above them, `s0.s4`, from the top of the tree
 /// down ([`crate::launcher::LauncherTask`]). The group is the switch above the
 /// switch of the host.
-pub fn topology<'a>(
+pub fn topology_locations<'a>(
     hosts: impl IntoIterator<Item = (&'a str, &'a str)>,
 ) -> HashMap<String, Location> {
     let places = hosts.into_iter().map(|(host, switches)| {
@@ -140,8 +140,8 @@ mod tests {
     fn reads_topology_of_slurm() {
         let hosts = [("nid8", "s0.s4"), ("nid9", "s0.s5"), ("nid10", "s1.s4")];
         let expected = "nid10 001.04, nid8 000.04, nid9 000.05";
-        assert_eq!(text(topology(hosts)), expected);
-        assert_eq!(text(topology([("nid1", "s7")])), "nid1 000.07");
-        assert_eq!(text(topology([("a", "top.s1.leaf3")])), "a 001.03");
+        assert_eq!(text(topology_locations(hosts)), expected);
+        assert_eq!(text(topology_locations([("nid1", "s7")])), "nid1 000.07");
+        assert_eq!(text(topology_locations([("a", "top.s1.leaf3")])), "a 001.03");
     }
 }

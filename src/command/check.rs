@@ -68,7 +68,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     };
     match task {
         Some(task) if task.size > 1 => step::run(&request, &task),
-        _ => this_node(request),
+        _ => check_this_node(request),
     }
 }
 
@@ -120,9 +120,10 @@ pub fn before_survey(
 }
 
 /// Checks this node, prints the check, and writes its documents.
-fn this_node(request: CheckRequest) -> Result<(), Failure> {
-    let node_pairs = [("csv", request.csv.is_some()), ("bad-nodes", request.bad_nodes.is_some())];
-    if let Some((option, _)) = node_pairs.iter().find(|(_, is_given)| *is_given) {
+fn check_this_node(request: CheckRequest) -> Result<(), Failure> {
+    let fleet_options =
+        [("csv", request.csv.is_some()), ("bad-nodes", request.bad_nodes.is_some())];
+    if let Some((option, _)) = fleet_options.iter().find(|(_, is_given)| *is_given) {
         let message =
             format!("--{option} is for several nodes: --hosts, or the tasks of a launcher");
         return output::or_early_failure(request.json.as_ref(), Err(Failure::usage(message)));

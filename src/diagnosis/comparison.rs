@@ -124,7 +124,7 @@ impl Figures {
             others: self.others_floors.iter().map(value).collect(),
             ..Figures::default()
         };
-        Some(vec![figures(|of| of.min), figures(|of| of.p5)])
+        Some(vec![figures(|floor| floor.min), figures(|floor| floor.p5)])
     }
 }
 
@@ -314,8 +314,8 @@ fn waiting(figures: &Figures) -> Option<Comparison> {
     let own: Vec<f64> = figures.own_waiting.iter().map(|waiting| waiting.value).collect();
     let waited = figures.own_waiting.iter().map(|waiting| waiting.percent).min()?;
     let quiet = figures.others.iter().copied();
-    let waiting_waitings = figures.others_waiting.iter();
-    let all: Vec<f64> = quiet.chain(waiting_waitings.map(|waiting| waiting.value)).collect();
+    let others_waiting = figures.others_waiting.iter();
+    let all: Vec<f64> = quiet.chain(others_waiting.map(|waiting| waiting.value)).collect();
     let fastest = ends(&all)?.0;
     let mut as_busy = figures.others_waiting.iter().filter(|waiting| waiting.percent >= waited);
     let is_innocent = as_busy.any(|waiting| waiting.value <= fastest * SAME);
@@ -566,7 +566,7 @@ mod tests {
         ];
         let all = compare(&measured.into());
         let found = all.iter().find(|comparison| comparison.column == Column::HostRead);
-        assert_eq!(found.map(|of| of.outcome), Some(Compared::Unclear));
+        assert_eq!(found.map(|comparison| comparison.outcome), Some(Compared::Unclear));
     }
 
     #[test]

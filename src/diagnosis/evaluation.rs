@@ -368,11 +368,11 @@ impl Assessment {
                 Sign::Cures(_) => None,
             }?;
             let normal_difference = differs.iter().find(|differ| differ.attribute == reading.code);
-            let normal_value = normal_difference.and_then(|difference| {
+            let share_of_normal = normal_difference.and_then(|difference| {
                 Some(number(&difference.own)? / number(&difference.normal)?)
             });
             share = share.or(match sign {
-                Sign::Less(_) => normal_value,
+                Sign::Less(_) => share_of_normal,
                 _ => reading.share,
             });
             Some((*sign, text))

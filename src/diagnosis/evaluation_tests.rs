@@ -37,7 +37,7 @@ const BANDWIDTHS: [TestCode; 7] =
 /// Returns the figures of a NIC that is healthy but for these tests, whose figures have these
 /// factors. Memory is copied only with a factor.
 fn measured(factors: &[(TestCode, f64)]) -> Measured {
-    let value_for = |(code, is_bandwidth, value): (TestCode, bool, f64)| {
+    let test_figures = |(code, is_bandwidth, value): (TestCode, bool, f64)| {
         let factor = factors.iter().find(|(own, _)| *own == code);
         let own = value * factor.map_or(1.0, |(_, factor)| *factor);
         let figures = Figures {
@@ -52,7 +52,7 @@ fn measured(factors: &[(TestCode, f64)]) -> Measured {
     };
     let is_measured = |code| code != TestCode::M || factors.iter().any(|(own, _)| *own == code);
     let all = HEALTHY.into_iter().filter(|(code, ..)| is_measured(*code));
-    all.map(value_for).collect()
+    all.map(test_figures).collect()
 }
 
 /// Returns a 99th percentile that is this much beyond a median.
@@ -144,7 +144,7 @@ fn bandwidth_of_a_narrow_link_is_a_hint() {
     };
     let possible = hints(&healthy(), &[]);
     assert!(!possible.is_empty());
-    assert!(possible.iter().all(|of| *of == (Confidence::Possibly, true)), "{possible:?}");
+    assert!(possible.iter().all(|why| *why == (Confidence::Possibly, true)), "{possible:?}");
     let narrow = with("pcie-width", "x8", Severity::Bad);
     assert_eq!(hints(&narrow, &[]), [(Confidence::Because, false)]);
     let unknown = hints(&healthy(), &[(TestCode::L1, 3.0)]);
@@ -612,7 +612,7 @@ fn names_two_causes_that_explain_different_tests() {
     let found = diagnosis(&both, &measured(&factors));
     assert_eq!(causes(&found)[0], (Some("pcie-narrow"), Confidence::Because));
     let numa = found.whys.iter().find(|why| why.cause.as_deref() == Some("numa"));
-    assert_eq!(numa.map(|of| of.confidence), Some(Confidence::AlsoFound));
+    assert_eq!(numa.map(|why| why.confidence), Some(Confidence::AlsoFound));
 }
 
 #[test]

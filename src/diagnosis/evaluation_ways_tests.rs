@@ -85,7 +85,7 @@ fn lost_packets_are_probably_the_cause() {
 #[test]
 fn parked_peer_is_probably_the_cause_of_failures() {
     let parked = with("parked-peers", "1", Severity::Suspect);
-    let pairs = |own: &Readings, others: Readings| {
+    let found_causes = |own: &Readings, others: Readings| {
         let found = evaluate(Case {
             own,
             others: &vec![others; 7],
@@ -97,14 +97,14 @@ fn parked_peer_is_probably_the_cause_of_failures() {
         causes.collect::<Vec<_>>()
     };
     let probably = named("parked", Confidence::Probably);
-    assert_eq!(pairs(&parked, healthy()), [probably]);
+    assert_eq!(found_causes(&parked, healthy()), [probably]);
     // Good NICs have parked a peer as well: the culprit, or another one.
-    assert_eq!(pairs(&parked, parked.clone()), [(None, Confidence::Unknown)]);
+    assert_eq!(found_causes(&parked, parked.clone()), [(None, Confidence::Unknown)]);
     let mut without_handler = parked.clone();
     without_handler.retain(|reading| reading.code != "retry-handler");
     without_handler.push(reading("retry-handler", "off", Severity::Bad));
     let both = [named("retry-off", Confidence::Because), named("parked", Confidence::AlsoFound)];
-    assert_eq!(pairs(&without_handler, healthy()), both);
+    assert_eq!(found_causes(&without_handler, healthy()), both);
     // What is only slow is slow for another reason.
     let slow = measured(&[(TestCode::S, 0.5), (TestCode::L1, 2.0), (TestCode::L2, 2.0)]);
     let also = named("parked", Confidence::AlsoFound);

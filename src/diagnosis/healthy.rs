@@ -42,6 +42,6 @@ mod tests {
 
     #[test]
     fn healthy_nics_reach_more_than_the_least() {
-        assert!(CASSINI_1.iter().all(|of| of.least < of.usual));
+        assert!(CASSINI_1.iter().all(|figure| figure.least < figure.usual));
     }
 }

@@ -64,7 +64,7 @@ pub fn differences(own: &Readings, others: &[Readings]) -> Vec<Difference> {
         let reading = find(own, code)?;
         let value = reading.value.as_deref()?;
         let values = values(others, code);
-        let count = |name: &str| count(code, name, &values);
+        let count = |other_value: &str| count(code, other_value, &values);
         let share = count(value) as f64 / values.len() as f64;
         (!is_same(code, value, normal) && share <= COMMON).then(|| Difference {
             attribute: code.to_owned(),
@@ -108,7 +108,7 @@ pub(crate) fn count(code: &str, value: &str, values: &[&str]) -> usize {
 /// Returns the text of a value that several NICs or nodes have. Close values are one value, so the
 /// text begins with "about".
 pub fn common_text(code: &str, value: &str) -> String {
-    let is_close = CLOSE.iter().any(|(name, _)| *name == code);
+    let is_close = CLOSE.iter().any(|(close_code, _)| *close_code == code);
     format!("{}{value}", if is_close { "about " } else { "" })
 }
 

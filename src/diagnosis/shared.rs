@@ -84,14 +84,14 @@ pub fn shared_values<Part: Copy>(
 }
 
 /// Returns the p-value of Fisher's exact test, one-sided: the probability that at least `with[0]`
-/// of the `with[0] + with[1]` NICs with a value are among the `of[0]` culprits, if the value is
-/// unrelated to the verdict. `of[1]` is the number of good NICs.
-fn chance(with: [usize; 2], counts: [usize; 2]) -> f64 {
+/// of the `with[0] + with[1]` NICs with a value are among the `totals[0]` culprits, if the value is
+/// unrelated to the verdict. `totals[1]` is the number of good NICs.
+fn chance(with: [usize; 2], totals: [usize; 2]) -> f64 {
     let all_with = with[0] + with[1];
-    let without = counts[0] + counts[1] - all_with;
-    let most = all_with.min(counts[0]);
-    let ways = |first: usize| ln_choices(all_with, first) + ln_choices(without, counts[0] - first);
-    let all = ln_choices(counts[0] + counts[1], counts[0]);
+    let without = totals[0] + totals[1] - all_with;
+    let most = all_with.min(totals[0]);
+    let ways = |first: usize| ln_choices(all_with, first) + ln_choices(without, totals[0] - first);
+    let all = ln_choices(totals[0] + totals[1], totals[0]);
     let sum: f64 = (with[0]..=most).map(|first| (ways(first) - all).exp()).sum();
     sum.min(1.0)
 }

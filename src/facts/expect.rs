@@ -245,7 +245,7 @@ fn expectation(text: &str, is_bandwidth: bool) -> Result<Expectation, String> {
         format!("'{text}' is not a bound (expected, for example, {example})")
     };
     let (size, bound) = match text.split_once(':') {
-        Some((size, bound)) => (Some(size_count(size.trim()).ok_or_else(shape)?), bound),
+        Some((size, bound)) => (Some(bound_size(size.trim()).ok_or_else(shape)?), bound),
         None => (None, text),
     };
     let (at, sign, relation) = RELATIONS
@@ -280,7 +280,7 @@ fn expectation(text: &str, is_bandwidth: bool) -> Result<Expectation, String> {
 }
 
 /// Returns the size in front of a bound.
-fn size_count(text: &str) -> Option<u64> {
+fn bound_size(text: &str) -> Option<u64> {
     bytes(text).filter(|size| is_size(*size))
 }
 
@@ -388,8 +388,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_answered(text in "[pbmw0-9.<>=,:usGB/ e-]{0,24}", of_bandwidth: bool) {
-            if let Ok(list) = parse(&text, of_bandwidth) {
+        fn any_text_is_answered(text in "[pbmw0-9.<>=,:usGB/ e-]{0,24}", is_bandwidth: bool) {
+            if let Ok(list) = parse(&text, is_bandwidth) {
                 prop_assert!(list.iter().all(|one| one.limit.is_finite() && one.limit >= 0.0));
             }
         }

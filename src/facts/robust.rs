@@ -184,7 +184,7 @@ mod tests {
             values in prop::collection::vec(-10.0..10.0, 1..40),
         ) {
             let [low, middle, high] =
-                [lower_median, median, upper_median].map(|of| of(&values).unwrap());
+                [lower_median, median, upper_median].map(|statistic| statistic(&values).unwrap());
             prop_assert!(low <= middle && middle <= high);
             prop_assert_eq!(sorted(&values)[(values.len() - 1) / 2], low);
             prop_assert_eq!(sorted(&values)[values.len() / 2], high);
@@ -210,8 +210,8 @@ mod tests {
             factor in 0.1..10.0_f64,
         ) {
             let medians: [Median; 3] = [lower_median, median, upper_median];
-            for of in medians {
-                let spread_of = |values: &[f64]| spread(values, of(values).unwrap(), of);
+            for median in medians {
+                let spread_of = |values: &[f64]| spread(values, median(values).unwrap(), median);
                 let moved: Vec<f64> = values.iter().map(|value| value * factor + 3.0).collect();
                 prop_assert!((spread_of(&moved) - factor * spread_of(&values)).abs() < 1e-9);
             }

@@ -131,7 +131,7 @@ pub fn files_of_counters(
 
 /// Returns a snapshot of the files of the software NIC with the number of `device`.
 fn snapshot(device: DeviceName, wanted: impl Fn(&str) -> bool) -> Result<Files, Failure> {
-    let snapshot = softnic::Snapshot::from_counters(device.index, wanted).map_err(|error| {
+    let snapshot = softnic::Snapshot::with_counters(device.index, wanted).map_err(|error| {
         let errno = error.raw_os_error();
         fabric_failure(error, errno).context(format_args!("cannot read the files of {device}"))
     })?;

@@ -67,7 +67,7 @@ pub fn open(wanted: &OnGpus) -> Result<Option<Gpus>, Failure> {
         return Ok(None);
     }
     let mut gpus = match wanted.kind {
-        Some(kind) => type_gpus(kind).map_err(|failure| with_others(failure, kind))?,
+        Some(kind) => open_type(kind).map_err(|failure| with_others(failure, kind))?,
         None => detect()?,
     };
     for index in [wanted.tx, wanted.rx].into_iter().flatten() {
@@ -110,7 +110,7 @@ pub fn note(map: GpuMap, kind: GpuType) -> Option<String> {
 }
 
 /// Opens the GPUs of a type, at least one.
-fn type_gpus(kind: GpuType) -> Result<Gpus, Failure> {
+fn open_type(kind: GpuType) -> Result<Gpus, Failure> {
     let (failure, situation) = match Gpus::open(kind) {
         Ok(gpus) if gpus.count() > 0 => return Ok(gpus),
         Ok(_) => {
@@ -131,7 +131,7 @@ fn type_gpus(kind: GpuType) -> Result<Gpus, Failure> {
 fn detect() -> Result<Gpus, Failure> {
     let mut failures = Vec::new();
     for kind in GpuType::ALL {
-        match type_gpus(kind) {
+        match open_type(kind) {
             Ok(gpus) => return Ok(gpus),
             Err(failure) => failures.push(failure),
         }
@@ -153,7 +153,7 @@ fn detect() -> Result<Gpus, Failure> {
 fn with_others(failure: Failure, kind: GpuType) -> Failure {
     let others: Vec<String> = GpuType::ALL
         .into_iter()
-        .filter(|other| *other != kind && type_gpus(*other).is_ok())
+        .filter(|other| *other != kind && open_type(*other).is_ok())
         .map(|other| other.to_string())
         .collect();
     if others.is_empty() {

@@ -85,7 +85,9 @@ enum Weight {
 /// Returns a state in words.
 fn text(state: &ObjectState) -> (String, Weight) {
     match state {
-        ObjectState::CommandQueue { kind, status, written } => commands(*kind, *status, *written),
+        ObjectState::CommandQueue { kind, status, written } => {
+            command_queue(*kind, *status, *written)
+        }
         ObjectState::EventQueue { number, has_dropped: true } => (
             format!("event queue {number}: the NIC had no room for an event and dropped it"),
             Weight::Reason,
@@ -116,7 +118,7 @@ fn text(state: &ObjectState) -> (String, Weight) {
     }
 }
 
-fn commands(kind: QueueKind, status: CqStatus, written: u32) -> (String, Weight) {
+fn command_queue(kind: QueueKind, status: CqStatus, written: u32) -> (String, Weight) {
     let queue = match kind {
         QueueKind::Transmit => "transmit queue",
         QueueKind::Trigger => "trigger queue",

@@ -262,13 +262,13 @@ fn summary(counts: &NodeCounts, exit_status: u8) -> String {
 /// Returns nodes with the same findings: the worst first, then the largest groups.
 fn groups(nodes: &[NodeResult]) -> Vec<NodeGroup> {
     // By verdict, code and device: the nodes, and what was found on them.
-    let mut device_pairs: BTreeMap<_, (Vec<&str>, Vec<&str>)> = BTreeMap::new();
+    let mut nodes_by_finding: BTreeMap<_, (Vec<&str>, Vec<&str>)> = BTreeMap::new();
     for node in nodes {
         for found in &node.findings {
             let key = (found.verdict, &found.code, by_number(&found.device));
             // Reasons for no answer have nothing in common but their text.
             let reason = Some(&found.what).filter(|_| found.code == UNTESTED);
-            let (names, whats) = device_pairs.entry((key, reason)).or_default();
+            let (names, whats) = nodes_by_finding.entry((key, reason)).or_default();
             names.push(&node.node);
             if !whats.contains(&found.what.as_str()) {
                 whats.push(&found.what);
@@ -277,7 +277,7 @@ fn groups(nodes: &[NodeResult]) -> Vec<NodeGroup> {
     }
     // Devices with the same nodes share a group.
     let mut devices: BTreeMap<_, Vec<&str>> = BTreeMap::new();
-    for (((verdict, code, (_, device)), _), found) in device_pairs {
+    for (((verdict, code, (_, device)), _), found) in nodes_by_finding {
         devices.entry((verdict, code, found)).or_default().push(device);
     }
     let groups = devices.into_iter().map(|((verdict, code, (names, whats)), devices)| NodeGroup {

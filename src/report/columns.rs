@@ -20,7 +20,7 @@ pub struct Column {
     pub compared: bool,
     text: Option<TextForm>,
     /// Whether the table of intervals has it as well, in the same form.
-    is_intervals: bool,
+    is_in_intervals: bool,
 }
 
 /// What a column shows.
@@ -131,7 +131,7 @@ pub static COLUMNS: &[Column] = &[
 
 impl Column {
     const fn of(value: Value) -> Self {
-        Self { value, csv: None, compared: false, text: None, is_intervals: false }
+        Self { value, csv: None, compared: false, text: None, is_in_intervals: false }
     }
 
     const fn fact(csv: &'static str, fact: fn(&Outcome, &CsvRow) -> String) -> Self {
@@ -158,7 +158,7 @@ impl Column {
     }
 
     const fn in_intervals(mut self) -> Self {
-        self.is_intervals = true;
+        self.is_in_intervals = true;
         self
     }
 
@@ -278,7 +278,7 @@ fn table_pairs(tool: &Tool, table: Table) -> impl Iterator<Item = (&'static Colu
         })
         .filter_map(|column| Some((column, column.text?)))
         .filter(move |(column, form)| match table {
-            Table::Intervals => column.is_intervals,
+            Table::Intervals => column.is_in_intervals,
             Table::Results => form.is_in_results,
         })
 }
@@ -301,10 +301,10 @@ fn expectations_met(run: &Outcome, row: &CsvRow) -> String {
     let is_of_row = |verdict: &&ExpectationResult| {
         row.interval.is_none() && verdict.size_bytes == row.result.size_bytes
     };
-    let mut size_results = run.expectations.iter().filter(is_of_row).peekable();
-    match size_results.peek() {
+    let mut row_expectations = run.expectations.iter().filter(is_of_row).peekable();
+    match row_expectations.peek() {
         None => String::new(),
-        Some(_) => size_results.all(|verdict| verdict.met).to_string(),
+        Some(_) => row_expectations.all(|verdict| verdict.met).to_string(),
     }
 }
 

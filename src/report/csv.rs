@@ -15,8 +15,8 @@ use facts::text::cell;
 
 /// Returns a percentile of a size; nothing for an interval.
 fn percentile(row: &CsvRow, percent: f64) -> String {
-    let size_result = row.result.latency.as_ref().filter(|_| row.interval.is_none());
-    let mut values = size_result.into_iter().flat_map(|latency| &latency.percentiles);
+    let latency = row.result.latency.as_ref().filter(|_| row.interval.is_none());
+    let mut values = latency.into_iter().flat_map(|latency| &latency.percentiles);
     let found = values.find(|value| value.percent == percent);
     found.map_or_else(String::new, |value| value.value_ns.to_string())
 }

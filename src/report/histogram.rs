@@ -33,7 +33,7 @@ pub struct Style {
 
 impl Style {
     /// Returns the style for a text on standard output, or on standard error.
-    pub fn from_text(on_standard_error: bool) -> Self {
+    pub fn for_output(on_standard_error: bool) -> Self {
         let width = if on_standard_error { width_of(io::stderr()) } else { width_of(io::stdout()) };
         Self {
             width: width.unwrap_or(DEFAULT_WIDTH),

@@ -184,7 +184,7 @@ mod tests {
         // The intervals have the bandwidth of one side: half the bandwidth of the size.
         let result = with_intervals(&[90e6, 100e6, 100e6, 100e6, 110e6, 1e6]);
         assert_eq!(ends(&result, "bw"), Some((180e6, 220e6)));
-        assert_eq!(of(&result, Metric::Bandwidth).map(|of| of.is_assumed), Some(false));
+        assert_eq!(of(&result, Metric::Bandwidth).map(|noise| noise.is_assumed), Some(false));
         let few = with_intervals(&[90e6, 100e6, 100e6, 110e6, 1e6]);
         let noise = of(&few, Metric::Bandwidth).unwrap();
         assert!(noise.is_assumed && noise.contains(134e6) && !noise.contains(133e6), "{noise:?}");

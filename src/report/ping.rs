@@ -261,9 +261,9 @@ fn name_direction(answers: &mut [Answer]) {
     };
     let is_last = others.len() + 1 == OPERATIONS.len();
     if is_last && others.iter().all(|answer| answer.latencies.is_ok()) {
-        let is_nic =
+        let is_about_peer =
             send.step.as_deref() == Some(Step::Answer.name()) || send.kind == Kind::Peer.name();
-        if is_nic {
+        if is_about_peer {
             send.step = Some(DIRECTION.into());
         }
     }

@@ -118,10 +118,10 @@ fn draw(messages: &Receiver<Message>, run: &RunOptions, to: &Mutex<ProgressLine>
 /// Returns the line `elapsed` after the begin of the size.
 fn line(run: &RunOptions, current: &Current, elapsed: Duration) -> String {
     let (count, sum) = current.gauge.get();
-    let (at, index) = current.place;
-    let place = match index {
+    let (at, total) = current.place;
+    let place = match total {
         1 => String::new(),
-        _ => format!(" ({at} of {index})"),
+        _ => format!(" ({at} of {total})"),
     };
     let elapsed = elapsed.as_secs_f64();
     let share = match run.duration() {

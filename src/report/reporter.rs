@@ -488,7 +488,7 @@ impl Reporter {
             percentiles::write(out, self.layout.tool, results, percentiles, own_spread)?;
         }
         if self.outputs.histogram {
-            let style = Style::from_text(self.outputs.take_stdout());
+            let style = Style::for_output(self.outputs.take_stdout());
             histogram::write(out, &self.outcome.results, style)?;
         }
         let expectations = self.outputs.expectations.as_slice();

@@ -222,13 +222,13 @@ impl Plant {
         let document: Value = serde_json::from_str(&stdout(&output)).expect("a document");
         let load = &document["load"];
         let named: Vec<&Value> = list(&load["judgements"])
-            .filter(|list| list["grade"] == "bad" && list["word"] != "transient")
-            .map(|list| &list["unit"])
+            .filter(|entry| entry["grade"] == "bad" && entry["word"] != "transient")
+            .map(|entry| &entry["unit"])
             .collect();
         let judgement = judge(&planted.unit, &named);
         let unjudged: u64 = list(&load["bandwidths"])
             .chain(list(&load["impacts"]))
-            .filter_map(|list| list["unjudged"].as_u64())
+            .filter_map(|entry| entry["unjudged"].as_u64())
             .sum();
         eprintln!(
             "{} {seed}: {}{}: {named:?}; {:.0} s; {unjudged} measurements left out; {}",

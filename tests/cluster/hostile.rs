@@ -64,8 +64,8 @@ const LIES: [Lie; 8] = [
     ),
 ];
 
-fn change(report: &mut BlockReport, result: impl FnOnce(&mut PairResult)) {
-    report.results.first_mut().map(result);
+fn change(report: &mut BlockReport, edit: impl FnOnce(&mut PairResult)) {
+    report.results.first_mut().map(edit);
 }
 
 /// Returns the report of a member that was late for all of its slots.

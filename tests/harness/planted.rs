@@ -473,8 +473,8 @@ impl Fault {
     fn judge_links(&self, document: &Value, groups: [u64; 2]) -> Judgement {
         let culprits = document["verdict"]["culprits"].as_array();
         let named = |word: &str| -> Vec<&Value> {
-            let word_causes = culprits.into_iter().flatten();
-            word_causes.filter(|part| part["word"] == word).map(|part| &part["unit"]).collect()
+            let parts = culprits.into_iter().flatten();
+            parts.filter(|part| part["word"] == word).map(|part| &part["unit"]).collect()
         };
         let links = json!({ "group_pair": groups });
         let group = |nic: &Value| {

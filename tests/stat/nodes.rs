@@ -57,7 +57,7 @@ fn first_node_reports_all_nodes() {
     assert!(errors[0].starts_with(&heading), "{}", errors[0]);
     assert!(errors[1..].iter().all(String::is_empty), "{errors:?}");
     let sent = place.deltas("hni_tx_ok_opt");
-    assert!(sent.len() == 4 && sent.iter().all(|of| *of == sent[0]), "{sent:?}");
+    assert!(sent.len() == 4 && sent.iter().all(|count| *count == sent[0]), "{sent:?}");
     assert!(
         !place.left().iter().any(|name| name.starts_with("cxidiag-stat.")),
         "{:?}",

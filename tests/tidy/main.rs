@@ -6,6 +6,7 @@ mod drawings;
 mod floors;
 mod houses;
 mod links;
+mod names;
 mod packages;
 mod prose;
 mod scanner;

@@ -70,6 +70,11 @@ pub fn scan(text: &str, module: &[String]) -> Names {
     scanner.names
 }
 
+/// Returns the words and signs of `text` without comments and literals, each with its line.
+pub fn words(text: &str) -> Vec<(usize, &str)> {
+    tokens(text).into_iter().map(|token| (token.line, token.text)).collect()
+}
+
 #[derive(Clone, Copy)]
 struct Token<'a> {
     line: usize,

@@ -39,7 +39,7 @@ impl Snapshot {
     /// EINVAL for invalid environment variables, ENODEV without such a NIC, errors of the file
     /// system.
     pub fn new(number: u32) -> io::Result<Self> {
-        Self::from_counters(number, |_| true)
+        Self::with_counters(number, |_| true)
     }
 
     /// Writes the files of the NIC as [`Self::new`] does, but of its telemetry counters only the
@@ -47,7 +47,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn from_counters(number: u32, wanted: impl Fn(&str) -> bool) -> io::Result<Self> {
+    pub fn with_counters(number: u32, wanted: impl Fn(&str) -> bool) -> io::Result<Self> {
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
         let driver = Driver::from_environment().map_err(|_| Errno::INVAL)?;
         let settings = fabric::settings(number).map_err(|_| Errno::INVAL)?;

@@ -336,15 +336,15 @@ impl<Value: Fn(&str) -> Option<String>> Environment<'_, Value> {
                 counts.len() == nodes.len() && tasks == u64::from(size)
             });
             let counts = counts.unwrap_or_else(|| vec![1; nodes.len()]);
-            let node_number = |(node, count)| iter::repeat_n(node, count as usize);
-            return Some(nodes.into_iter().zip(counts).flat_map(node_number).collect());
+            let task_hosts = |(node, count)| iter::repeat_n(node, count as usize);
+            return Some(nodes.into_iter().zip(counts).flat_map(task_hosts).collect());
         }
         let apinfo = self.get("PALS_APINFO");
         apinfo
             .and_then(|path| apinfo::hosts(&path))
             .or_else(|| {
                 let text = user_file::text(self.get("PBS_NODEFILE")?.as_ref()).ok()?;
-                host_list::line_texts(&text).ok()
+                host_list::listed_hosts(&text).ok()
             })
             .or_else(|| listed("SLURM_JOB_NODELIST"))
     }

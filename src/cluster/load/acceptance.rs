@@ -45,8 +45,8 @@ impl LoadBlock {
             };
             is_own && is_known && task.slot < self.slots
         };
-        let slot_pairs = self.tasks.iter().map(|task| (task.slot, task.nic));
-        let is_single = slot_pairs.collect::<BTreeSet<_>>().len() == self.tasks.len();
+        let places = self.tasks.iter().map(|task| (task.slot, task.nic));
+        let is_single = places.collect::<BTreeSet<_>>().len() == self.tasks.len();
         let length = self.slot_ns.checked_mul(self.slots.into());
         let is_short = length.is_some_and(|length| length <= LONGEST_LOAD_NS);
         let end = length.and_then(|length| self.begins_ns.checked_add(length));

@@ -18,13 +18,13 @@ const PERCENTILES: [f64; 7] = [0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99];
 
 /// Returns the mean rate of each NIC that sent, over its slots.
 fn means_of_nics(slots: &[SlotRates]) -> Vec<f64> {
-    let mut nic_pairs: BTreeMap<NicId, (f64, u32)> = BTreeMap::new();
+    let mut sums: BTreeMap<NicId, (f64, u32)> = BTreeMap::new();
     for sent in slots.iter().flat_map(|slot| &slot.sent) {
-        let (sum, count) = nic_pairs.entry(sent.source).or_default();
+        let (sum, count) = sums.entry(sent.source).or_default();
         *sum += sent.rate;
         *count += 1;
     }
-    let means = nic_pairs.into_values();
+    let means = sums.into_values();
     means.map(|(sum, count)| sum / f64::from(count)).collect()
 }
 

@@ -261,8 +261,8 @@ fn is_related(truth: LoadUnit, named: LoadUnit, switches: u32) -> bool {
         (GroupLinks { from: one, to: other, both: true }, GroupLinks { from, to, .. }) => {
             (from, to) == (one, other) || (to, from) == (one, other)
         }
-        (Group(of), SwitchLinks { group, .. }) | (SwitchLinks { group, .. }, Group(of)) => {
-            group == of && switches == 2
+        (Group(other), SwitchLinks { group, .. }) | (SwitchLinks { group, .. }, Group(other)) => {
+            group == other && switches == 2
         }
         _ => false,
     }

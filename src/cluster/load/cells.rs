@@ -118,7 +118,7 @@ pub fn ratios(
         }
     }
     let best = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
-    let good = cell_lists.values().filter(|cell| best(cell) >= SET.good);
+    let good = cell_lists.values().filter(|ratios| best(ratios) >= SET.good);
     let good_values: Vec<f64> = good.flatten().copied().collect();
     let slow_of_good = good_values.iter().filter(|ratio| **ratio < SET.good).count();
     let chance = (slow_of_good as f64 + 0.5) / (good_values.len() as f64 + 1.0);
@@ -127,7 +127,7 @@ pub fn ratios(
         let by_chance = count * chance.powi(values.len() as i32);
         best(values) >= SET.good || values.len() >= LEAST_SLOTS && by_chance < FALSE_ALARM
     };
-    let known = cell_lists.into_iter().filter(|(_, cell)| is_known(cell));
+    let known = cell_lists.into_iter().filter(|(_, ratios)| is_known(ratios));
     known.map(|(cell, values)| (cell, best(&values))).collect()
 }
 
@@ -182,7 +182,7 @@ fn fast_rate(observed: &Observed, flows: u32, usual: f64) -> Option<f64> {
 /// part.
 pub fn explain(cells: &BTreeMap<Cell, f64>) -> Vec<CellCause> {
     let is_good = |ratio: f64| ratio >= SET.good;
-    let good: Vec<f64> = cells.values().copied().filter(|cell| is_good(*cell)).collect();
+    let good: Vec<f64> = cells.values().copied().filter(|ratio| is_good(*ratio)).collect();
     let usual = EqualParts::new(&good);
     let slow: BTreeSet<Cell> = cells
         .iter()
@@ -193,9 +193,9 @@ pub fn explain(cells: &BTreeMap<Cell, f64>) -> Vec<CellCause> {
     let mut causes = Vec::new();
     let mut remaining: BTreeSet<Cell> = BTreeSet::new();
     for group in groups {
-        let group_pairs = cells.iter().filter(|(cell, _)| cell.group == group);
+        let group_cells = cells.iter().filter(|(cell, _)| cell.group == group);
         let mut open: BTreeMap<Cell, f64> =
-            group_pairs.map(|(cell, group)| (*cell, *group)).collect();
+            group_cells.map(|(cell, ratio)| (*cell, *ratio)).collect();
         while let Some((part, role)) = slow_part(&open, &slow) {
             let ratio = median_of(&open, |cell| is_of(cell, part, role) && slow.contains(&cell));
             causes.push(CellCause::Part { group, part, role, ratio });

@@ -207,7 +207,7 @@ fn steps_without_enough_nics_are_skipped_and_named() {
     assert!(!purposes(&scenes).contains(&Purpose::Bandwidth(Pattern::Incast(8))));
     let findings = load.findings();
     assert_eq!(findings.aborted, None, "nothing was sent before the losses");
-    assert!(findings.left_out.iter().any(|of| of.what == "incast:8"));
+    assert!(findings.left_out.iter().any(|left_out| left_out.what == "incast:8"));
 }
 
 /// Returns results in which flows from group 0 to group 2 are slow in the passes of `slow_in`.

@@ -124,8 +124,8 @@ impl CounterSums {
     fn lost_answers(&self, roster: &Roster) -> Vec<LoadJudgement> {
         let lost = |sums: &PatternSums| {
             let count = |sums: &BTreeMap<Watched, u64>| sums.get(&Watched::Timeouts).copied();
-            let victim_count = count(&sums.victims).unwrap_or(0);
-            count(&sums.aggressors).unwrap_or(0).saturating_add(victim_count)
+            let victim_timeouts = count(&sums.victims).unwrap_or(0);
+            count(&sums.aggressors).unwrap_or(0).saturating_add(victim_timeouts)
         };
         let patterns = self.patterns.iter();
         let Some((pattern, _)) = patterns.max_by_key(|(_, sums)| lost(sums)) else {
@@ -157,13 +157,13 @@ impl CounterSums {
     }
 
     fn paused_victims(&self, roster: &Roster) -> Option<LoadJudgement> {
-        let pattern_sums = |(pattern, sums): (&String, &PatternSums)| {
+        let paused_under = |(pattern, sums): (&String, &PatternSums)| {
             let parts = sums.paused_victims.iter().map(|(nic, time)| (*nic, time.part()));
             let paused: Vec<(NicId, f64)> = parts.filter(|part| part.1 > MOST_PAUSED).collect();
             let most = paused.iter().map(|paused| paused.1).fold(0.0, f64::max);
             (most > 0.0).then(|| (pattern.clone(), paused, most))
         };
-        let patterns = self.patterns.iter().filter_map(pattern_sums);
+        let patterns = self.patterns.iter().filter_map(paused_under);
         let (pattern, paused, value) = patterns.max_by(|one, other| one.2.total_cmp(&other.2))?;
         let count = paused.len();
         let names = names(roster, paused.into_iter().map(|paused| paused.0));
@@ -182,10 +182,10 @@ impl CounterSums {
     }
 
     fn slow_targets(&self) -> Vec<LoadJudgement> {
-        let mut nic_pairs: BTreeMap<NicId, (f64, &str)> = BTreeMap::new();
+        let mut longest_pauses: BTreeMap<NicId, (f64, &str)> = BTreeMap::new();
         for (pattern, sums) in &self.patterns {
             for (nic, time) in &sums.pausing_targets {
-                let known = nic_pairs.entry(*nic).or_insert((0.0, pattern));
+                let known = longest_pauses.entry(*nic).or_insert((0.0, pattern));
                 if time.part() > known.0 {
                     *known = (time.part(), pattern);
                 }
@@ -201,8 +201,8 @@ impl CounterSums {
             limit: MOST_PAUSED,
             evidence: vec![evidence],
         };
-        let targets = nic_pairs.len();
-        let mut slow = nic_pairs;
+        let targets = longest_pauses.len();
+        let mut slow = longest_pauses;
         slow.retain(|_, (part, _)| *part > MOST_PAUSED);
         let count = slow.len();
         let worst = slow.values().max_by(|one, other| one.0.total_cmp(&other.0));
@@ -233,8 +233,7 @@ fn names(roster: &Roster, nics: impl Iterator<Item = NicId>) -> String {
     let nics: Vec<NicId> = nics.collect();
     let shown = nics.iter().take(MOST_NAMES).map(|nic| roster.name(*nic));
     let mut text = shown.collect::<Vec<_>>().join(", ");
-    if let Some(others) = nics.len().checked_sub(MOST_NAMES).filter(|checked_sub| *checked_sub > 0)
-    {
+    if let Some(others) = nics.len().checked_sub(MOST_NAMES).filter(|others| *others > 0) {
         text.push_str(&format!(" and {others} others"));
     }
     text

@@ -52,8 +52,8 @@ fn standard_goes_from_the_smallest_shared_part_outward() {
     );
     assert_eq!(course.steps.len(), 9 + 5 * 3);
     assert_eq!(left_out(&course), [""; 0]);
-    let victim_numbers = course.steps[9..].iter().map(CourseStep::slots);
-    assert_eq!(victim_numbers.sum::<u32>(), 240);
+    let victim_slots = course.steps[9..].iter().map(CourseStep::slots);
+    assert_eq!(victim_slots.sum::<u32>(), 240);
     let others: Vec<u32> = course.steps[..9].iter().map(CourseStep::slots).collect();
     assert_eq!(others, [8, 16, 8, 16, 8, 16, 8, 64, 16]);
 }

@@ -239,11 +239,11 @@ proptest! {
         match pattern {
             Pattern::Incast(count) => {
                 prop_assert!(is_disjoint);
-                prop_assert!(received.values().all(|of| *of <= count.into()));
+                prop_assert!(received.values().all(|count_received| *count_received <= count.into()));
             }
             Pattern::AllToAll => {}
             _ => {
-                prop_assert!(received.values().all(|of| *of == 1));
+                prop_assert!(received.values().all(|count_received| *count_received == 1));
                 let is_one_way = matches!(
                     pattern,
                     Pattern::Quiet | Pattern::Bisect { both_ways: false, .. }

@@ -22,10 +22,10 @@ pub fn foreign_traffic(results: &[LoadResult], seconds: f64) -> Option<String> {
     let mut octets: BTreeMap<NicId, u64> = BTreeMap::new();
     let (mut marked, mut unmarked) = (0_u64, 0_u64);
     for result in results {
-        let nic_count = octets.entry(result.nic).or_default();
+        let nic_octets = octets.entry(result.nic).or_default();
         for (watched, change) in &result.counters {
             let sum = match watched {
-                Watched::Octets => &mut *nic_count,
+                Watched::Octets => &mut *nic_octets,
                 Watched::Marked => &mut marked,
                 Watched::Unmarked => &mut unmarked,
                 _ => continue,

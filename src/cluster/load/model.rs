@@ -168,8 +168,10 @@ impl Fabric {
             (SlowLinks::Group(group), ModelLink::Global(one, other, _)) => {
                 group == one || group == other
             }
-            (SlowLinks::Transmit(of) | SlowLinks::Nic(of), ModelLink::Transmit(nic))
-            | (SlowLinks::Receive(of) | SlowLinks::Nic(of), ModelLink::Receive(nic)) => of == nic,
+            (SlowLinks::Transmit(slow) | SlowLinks::Nic(slow), ModelLink::Transmit(nic))
+            | (SlowLinks::Receive(slow) | SlowLinks::Nic(slow), ModelLink::Receive(nic)) => {
+                slow == nic
+            }
             _ => false,
         }
     }

@@ -28,12 +28,12 @@ impl PlacedNic {
 /// Returns the NICs by group, switch and port. NICs without a location follow: the first NIC of
 /// each node, then the second one of each node, so that neighbours are NICs of different nodes.
 pub fn placed(roster: &Roster, usable: &[NicId]) -> Vec<PlacedNic> {
-    let mut node_numbers: BTreeMap<NodeId, u32> = BTreeMap::new();
+    let mut nics_by_node: BTreeMap<NodeId, u32> = BTreeMap::new();
     let mut keyed: Vec<_> = usable
         .iter()
         .map(|nic| {
             let (node, location) = (roster.nic(*nic).node, roster.location(*nic));
-            let ordinal = node_numbers.entry(node).or_default();
+            let ordinal = nics_by_node.entry(node).or_default();
             *ordinal += 1;
             let key = match location {
                 Some(at) => (0, at.port, 0),
@@ -115,17 +115,17 @@ pub fn part(nics: &[PlacedNic], most: usize, rng: &mut Rng) -> Vec<PlacedNic> {
     rng.shuffle(&mut all);
     // Groups of four NICs each, two groups at least.
     let groups = (most / 4).clamp(2, GROUPS_OF_PART).min(all.len());
-    let group_count = most.div_ceil(groups);
-    let switch_count = (group_count / 4).max(2);
+    let most_of_group = most.div_ceil(groups);
+    let most_of_switch = (most_of_group / 4).max(2);
     let (mut chosen, mut spare) = (Vec::new(), Vec::new());
     for (index, group) in all.iter().enumerate() {
         let mut switches = sets(group, |nic| Some(nic.switch));
         rng.shuffle(&mut switches);
-        let room = if index < groups { group_count } else { 0 };
+        let room = if index < groups { most_of_group } else { 0 };
         let mut taken = 0;
         for mut switch in switches {
             rng.shuffle(&mut switch);
-            let count = switch.len().min(switch_count).min(room - taken);
+            let count = switch.len().min(most_of_switch).min(room - taken);
             taken += count;
             chosen.extend_from_slice(&switch[..count]);
             spare.extend_from_slice(&switch[count..]);

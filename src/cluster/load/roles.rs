@@ -160,13 +160,13 @@ const CLASSES: [Class; 3] = [Class::Switch, Class::Group, Class::Fabric];
 pub fn victim_pairs(victims: &[PlacedNic], repetition: u32, rng: &mut Rng) -> Vec<Pair> {
     let mut open = victims.to_vec();
     rng.shuffle(&mut open);
-    let class_count = (open.len() / 2).div_ceil(CLASSES.len());
+    let most_of_class = (open.len() / 2).div_ceil(CLASSES.len());
     let mut pairs = Vec::new();
     // Equal parts first. Then the victims that are left, once more for those whose first partner
     // was in their own node.
     for turn in 0..3 * CLASSES.len() {
         let class = CLASSES[(turn + repetition as usize) % CLASSES.len()];
-        let most = if turn < CLASSES.len() { class_count } else { usize::MAX };
+        let most = if turn < CLASSES.len() { most_of_class } else { usize::MAX };
         pairs.extend(pairs_of_class(&mut open, class, most, rng));
     }
     pairs.extend(pairs_of_class(&mut open, Class::Unknown, usize::MAX, rng));

@@ -43,9 +43,10 @@ fn mixed_spread_has_both_roles_at_each_switch() {
 fn whole_switches_have_one_role_in_each_group() {
     let nics = all_placed(&fabric([3, 5, 4, 1]));
     let roles = dealt(&nics, Spread::Switches, 1).unwrap();
-    let pairs = |nics: &[PlacedNic]| -> BTreeSet<_> { nics.iter().map(|nic| nic.switch).collect() };
-    assert!(pairs(&roles.victims).is_disjoint(&pairs(&roles.aggressors)));
-    assert_eq!(pairs(&roles.victims).len(), 3);
+    let switch_set =
+        |nics: &[PlacedNic]| -> BTreeSet<_> { nics.iter().map(|nic| nic.switch).collect() };
+    assert!(switch_set(&roles.victims).is_disjoint(&switch_set(&roles.aggressors)));
+    assert_eq!(switch_set(&roles.victims).len(), 3);
     assert_eq!(groups(&roles.victims).len(), 3);
 }
 
@@ -119,11 +120,11 @@ proptest! {
         percent in 1..90_u8,
         seed in any::<u64>(),
     ) {
-        let (groups, switches, nodes_of_switch, of_node) = shape;
+        let (groups, switches, nodes_of_switch, nics_of_node) = shape;
         let roster = if is_wide {
             fabric_of_wide_nodes(groups.max(1), switches, nodes_of_switch)
         } else {
-            fabric([groups, switches, nodes_of_switch, of_node])
+            fabric([groups, switches, nodes_of_switch, nics_of_node])
         };
         let nics = all_placed(&roster);
         let mut rng = Rng::with_seed(seed);

@@ -93,7 +93,7 @@ pub fn alarms(
         }
     }
     let pairs = scene.victims.iter();
-    let is_absent = |nic: &NicId| by_nic.get(nic).is_some_and(|nic| nic.is_untested());
+    let is_absent = |result: &NicId| by_nic.get(result).is_some_and(|nic| nic.is_untested());
     let pairs = pairs.filter(|pair| !pair.nics().iter().any(is_lost));
     let (mut answered, mut unanswered, mut reasons) = (0, BTreeSet::new(), Vec::new());
     for pair in pairs {

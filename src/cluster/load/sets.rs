@@ -76,7 +76,7 @@ pub fn figures(
     slots: &[SlotRates],
     theory: Option<f64>,
 ) -> Vec<SetFigures> {
-    let mut unit_lists: BTreeMap<LoadUnit, SetRates> = BTreeMap::new();
+    let mut rates_by_unit: BTreeMap<LoadUnit, SetRates> = BTreeMap::new();
     for (slot, rates) in slots.iter().enumerate() {
         for (source, target, rate) in rates.flows() {
             let places = [source, target].map(|nic| roster.location(nic));
@@ -84,14 +84,14 @@ pub fn figures(
                 continue;
             };
             for unit in sets_of_flow(pattern, source, from, to) {
-                let set = unit_lists.entry(unit).or_default();
+                let set = rates_by_unit.entry(unit).or_default();
                 set.rates.push(rate);
                 set.slots.insert(slot);
             }
         }
     }
     let mut kinds: BTreeMap<u8, Vec<(LoadUnit, SetRates)>> = BTreeMap::new();
-    for (unit, set) in unit_lists {
+    for (unit, set) in rates_by_unit {
         kinds.entry(kind(unit)).or_default().push((unit, set));
     }
     let mut figures: Vec<SetFigures> = Vec::new();
@@ -182,12 +182,12 @@ mod tests {
 
     #[test]
     fn sets_with_other_numbers_of_flows_are_not_compared() {
-        let value_for = |group: u16, flows, rate| set(LoadUnit::Group(group), flows, rate);
-        let equal = [value_for(0, 4, 10.0), value_for(1, 4, 10.0), value_for(2, 4, 10.0)];
-        let larger = [value_for(3, 8, 5.0), value_for(4, 8, 5.0), value_for(5, 9, 5.0)];
+        let group_set = |group: u16, flows, rate| set(LoadUnit::Group(group), flows, rate);
+        let equal = [group_set(0, 4, 10.0), group_set(1, 4, 10.0), group_set(2, 4, 10.0)];
+        let larger = [group_set(3, 8, 5.0), group_set(4, 8, 5.0), group_set(5, 9, 5.0)];
         let sets: Vec<_> = equal.into_iter().chain(larger).collect();
         assert_eq!(grades(&sets), [Grade::Good; 6]);
-        let sets = [value_for(0, 4, 10.0), value_for(1, 4, 10.0), value_for(2, 5, 5.0)];
+        let sets = [group_set(0, 4, 10.0), group_set(1, 4, 10.0), group_set(2, 5, 5.0)];
         assert_eq!(grades(&sets), [Grade::Good, Grade::Good, Grade::Bad]);
     }
 
@@ -219,11 +219,11 @@ mod tests {
 
     #[test]
     fn set_of_two_flows_has_no_verdict() {
-        let value_for = |group: u16, flows, rate| set(LoadUnit::Group(group), flows, rate);
+        let group_set = |group: u16, flows, rate| set(LoadUnit::Group(group), flows, rate);
         let slow = |flows| {
             let good =
-                [value_for(0, flows, 10.0), value_for(1, flows, 10.0), value_for(2, flows, 10.0)];
-            let sets: Vec<_> = good.into_iter().chain([value_for(3, flows, 2.0)]).collect();
+                [group_set(0, flows, 10.0), group_set(1, flows, 10.0), group_set(2, flows, 10.0)];
+            let sets: Vec<_> = good.into_iter().chain([group_set(3, flows, 2.0)]).collect();
             grades(&sets)[3]
         };
         assert_eq!(slow(2), Grade::Unjudged);

@@ -55,7 +55,7 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
         return SlowNics::default();
     }
     let is_fast = |ratio: f64| ratio >= NIC.good;
-    let fast: Vec<f64> = pairs.values().copied().filter(|pair| is_fast(*pair)).collect();
+    let fast: Vec<f64> = pairs.values().copied().filter(|ratio| is_fast(*ratio)).collect();
     let usual = EqualParts::new(&fast);
     let slow: BTreeMap<Pair, f64> = pairs
         .iter()

@@ -70,8 +70,8 @@ fn target_star(target: NicId, star: &StarSlots, quiet: Option<f64>) -> Option<St
 /// if the shares are all 0.
 fn fairness(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
-    let square_value: f64 = shares.iter().map(|share| share * share).sum();
-    (square_value > 0.0).then(|| sum * sum / (shares.len() as f64 * square_value))
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    (squares > 0.0).then(|| sum * sum / (shares.len() as f64 * squares))
 }
 
 /// Returns the smallest share as a ratio to an equal share. `None` if the shares are all 0.

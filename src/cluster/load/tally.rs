@@ -119,24 +119,24 @@ impl Tally {
         let quiet = self.quiet_bandwidth();
         let yardstick =
             Yardstick { quiet, shape: self.facts.theory.filter(|_| !self.facts.is_partial) };
-        let pattern_sums = |(pattern, slots): (&Pattern, &Vec<SlotRates>)| {
+        let pattern_figures = |(pattern, slots): (&Pattern, &Vec<SlotRates>)| {
             let figures = bandwidths::figures(&self.roster, *pattern, slots, yardstick);
             (*pattern, figures)
         };
         let bandwidths: BTreeMap<Pattern, BandwidthFigures> =
-            self.rates.iter().map(pattern_sums).collect();
+            self.rates.iter().map(pattern_figures).collect();
         let facts = ImpactFacts {
             test: &self.facts.victim_test,
             other_class: self.facts.other_class.as_deref(),
             judges_tails: !self.facts.is_software,
             seed: self.facts.seed,
         };
-        let victim_pairs = |(key, victims): (&VictimKey, &Victims)| {
+        let victim_impacts = |(key, victims): (&VictimKey, &Victims)| {
             let figures = impacts::figures(*key, victims, facts).into_iter();
             figures.map(|impact| (*key, impact)).collect::<Vec<_>>()
         };
         let impacts: Vec<(VictimKey, ImpactFigures)> =
-            self.victims.iter().flat_map(victim_pairs).collect();
+            self.victims.iter().flat_map(victim_impacts).collect();
         let isolations = isolation::figures(&self.victims, facts.other_class);
         let culprits = blame::culprits(&self.roster, &self.rates);
         let mut judgements: Vec<LoadJudgement> = culprits.iter().map(Culprit::judgement).collect();

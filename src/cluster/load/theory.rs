@@ -31,13 +31,13 @@ impl FabricShape {
     /// Returns whether the roster has all NICs of the fabric: in a part of it, NICs share fewer
     /// links.
     pub fn is_of(&self, roster: &Roster) -> bool {
-        let mut group_numbers: BTreeMap<u16, u32> = BTreeMap::new();
+        let mut nics_by_group: BTreeMap<u16, u32> = BTreeMap::new();
         for place in roster.nic_ids().filter_map(|nic| roster.location(nic)) {
-            *group_numbers.entry(place.group).or_default() += 1;
+            *nics_by_group.entry(place.group).or_default() += 1;
         }
-        let group_number = self.switches * self.nics;
-        group_numbers.len() as u32 == self.groups
-            && group_numbers.values().all(|count| *count == group_number)
+        let group_size = self.switches * self.nics;
+        nics_by_group.len() as u32 == self.groups
+            && nics_by_group.values().all(|count| *count == group_size)
     }
 
     /// Returns this shape with all rates in proportion to the measured bandwidth of a NIC, so that

@@ -360,7 +360,7 @@ fn other_class_that_lets_load_through_is_bad() {
 #[test]
 fn drift_of_quiet_latencies_is_no_lack_of_isolation() {
     let isolation = &impact_of_classes(3.2, 3.8, 3.0).isolations[0];
-    assert!(isolation.isolation.is_some_and(|of| of < 0.7), "{isolation:?}");
+    assert!(isolation.isolation.is_some_and(|value| value < 0.7), "{isolation:?}");
     assert_eq!(isolation.grade, Grade::Good);
 }
 

@@ -177,7 +177,7 @@ pub fn impact_judgements(
         .collect();
     let bad = judged.iter().filter(|(_, impact)| impact.grade == Grade::Bad);
     let patterns: BTreeSet<Pattern> = bad.map(|(key, _)| key.under).collect();
-    let pattern_pairs = |under: Pattern| -> Vec<&(VictimKey, ImpactFigures)> {
+    let impacts_under = |under: Pattern| -> Vec<&(VictimKey, ImpactFigures)> {
         let all = judged.iter().copied();
         all.filter(|(key, _)| key.under == under).collect()
     };
@@ -185,7 +185,7 @@ pub fn impact_judgements(
         return impact_judgement(roster, &judged).into_iter().collect();
     }
     let bad = patterns.into_iter();
-    bad.filter_map(|under| impact_judgement(roster, &pattern_pairs(under))).collect()
+    bad.filter_map(|under| impact_judgement(roster, &impacts_under(under))).collect()
 }
 
 /// Returns the judgement on the worst of these figures.
@@ -212,7 +212,7 @@ fn impact_judgement(
         None => (LoadFigure::Impact, worst.median.impact, IMPACT.good),
     };
     let has = |all: &[&(VictimKey, ImpactFigures)], spread| {
-        all.iter().any(|(victim, _)| victim.under == key.under && victim.spread == spread)
+        all.iter().any(|(other_key, _)| other_key.under == key.under && other_key.spread == spread)
     };
     let mut evidence = vec![place(|spread| (has(judged, spread), has(&hit, spread))).to_owned()];
     if let Some(class) = worst.class {
@@ -221,13 +221,13 @@ fn impact_judgement(
     if !matches!(key.under, Pattern::Incast(_)) {
         evidence.push(FILLS_LINKS.into());
     }
-    let others = hit.iter().filter(|(victim, _)| victim.under != key.under);
+    let others = hit.iter().filter(|(other_key, _)| other_key.under != key.under);
     let mut names: Vec<&str> = others.map(|(_, impact)| impact.under.as_str()).collect();
     names.dedup();
     if !names.is_empty() {
         evidence.push(format!("Also under {}.", names.join(", ")));
     }
-    let same = judged.iter().filter(|(victim, _)| victim == key);
+    let same = judged.iter().filter(|(other_key, _)| other_key == key);
     let mut far: Vec<&FarVictim> = same.flat_map(|(_, impact)| &impact.far_above).collect();
     far.sort_by(|one, other| other.impact.total_cmp(&one.impact));
     evidence.extend(far.iter().take(MOST_FAR).map(|victim| victim.sentence(roster)));

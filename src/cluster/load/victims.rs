@@ -173,9 +173,11 @@ impl Victims {
     /// Returns the blocks of samples of a class; of all classes block by block.
     pub fn blocks(&self, class: Option<Class>) -> Vec<SampleBlock> {
         let mut all: Vec<SampleBlock> = Vec::new();
-        let class_pairs =
-            self.blocks.iter().filter(|(block, _)| class.is_none_or(|class| **block == class));
-        for (_, blocks) in class_pairs {
+        let class_blocks = self
+            .blocks
+            .iter()
+            .filter(|(own_class, _)| class.is_none_or(|class| **own_class == class));
+        for (_, blocks) in class_blocks {
             if all.len() < blocks.len() {
                 all.resize_with(blocks.len(), SampleBlock::default);
             }

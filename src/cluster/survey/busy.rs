@@ -49,7 +49,7 @@ pub struct BusyNode {
 /// The slots of all processes so far.
 #[derive(Clone, Debug, Default)]
 pub struct BusySlots {
-    rank_pairs: BTreeMap<u32, (u32, u32, Option<HostLoad>)>,
+    slots_by_rank: BTreeMap<u32, (u32, u32, Option<HostLoad>)>,
 }
 
 /// Returns whether a process was too busy for a pair: its own result says so.
@@ -75,7 +75,7 @@ impl BusySlots {
             is_busy(pair_result, tests[pair_result.test.index()].of_bandwidth)
         };
         let busy = results.iter().filter(is_busy).count() as u32;
-        let (all, late, known) = self.rank_pairs.entry(rank).or_default();
+        let (all, late, known) = self.slots_by_rank.entry(rank).or_default();
         *all += slots;
         *late += busy;
         *known = load.cloned().or_else(|| known.take());
@@ -83,13 +83,13 @@ impl BusySlots {
 
     /// Returns the nodes that were busy in half of their slots or more, the busiest first.
     pub fn nodes(&self, roster: &Roster) -> Vec<BusyNode> {
-        let node_load = |node: NodeId| {
-            let (slots, busy_slots, load) = self.rank_pairs.get(&roster.node(node).rank)?;
+        let busy_node = |node: NodeId| {
+            let (slots, busy_slots, load) = self.slots_by_rank.get(&roster.node(node).rank)?;
             Some(BusyNode { node, slots: *slots, busy_slots: *busy_slots, load: load.clone() })
         };
         let is_named =
             |node: &BusyNode| node.busy_slots >= LEAST_SLOTS && 2 * node.busy_slots >= node.slots;
-        let mut nodes: Vec<BusyNode> = roster.node_ids().filter_map(node_load).collect();
+        let mut nodes: Vec<BusyNode> = roster.node_ids().filter_map(busy_node).collect();
         nodes.retain(is_named);
         nodes.sort_by_key(|node| std::cmp::Reverse(node.busy_slots));
         nodes

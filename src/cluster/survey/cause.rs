@@ -132,7 +132,7 @@ fn evidence_of_sign(sign: &Sign, nics: &[NicId], facts: &CauseFacts<'_>) -> Vec<
             let counts = facts.results.counts(test, *nic);
             match sign.role {
                 Some(role) => counts[(role, class)],
-                None => counts.class_number(class),
+                None => counts.pairs_in_class(class),
             }
         });
         let measured = match sign.unit {
@@ -161,11 +161,11 @@ fn evidence_of_sign(sign: &Sign, nics: &[NicId], facts: &CauseFacts<'_>) -> Vec<
 
 /// Returns the counters of these NICs that changed, summed up over all pairs.
 fn counters(nics: &BTreeSet<NicId>, facts: &CauseFacts<'_>) -> Vec<CounterEvidence> {
-    let nic_pairs = nics.iter().flat_map(|nic| {
+    let nic_counters = nics.iter().flat_map(|nic| {
         let nic_range = (*nic, String::new())..(NicId(nic.0 + 1), String::new());
         facts.results.counters().range(nic_range)
     });
-    let evidence = nic_pairs.map(|((nic, counter), change)| CounterEvidence {
+    let evidence = nic_counters.map(|((nic, counter), change)| CounterEvidence {
         nic: *nic,
         counter: counter.clone(),
         change: *change,
@@ -207,7 +207,7 @@ fn evidence_of(
         limit: match source {
             LimitSource::Population => centre.map(|limit| {
                 let part_value = match explanation.unit {
-                    Unit::Path(_) => limit.pair_value,
+                    Unit::Path(_) => limit.pair_limit,
                     _ => limit.ratio,
                 };
                 figure(limit.centre + part_value, is_bandwidth)
@@ -280,7 +280,7 @@ fn counts(
                 match explanation.direction {
                     Direction::Initiator => counts[(Role::Initiator, class)],
                     Direction::Target => counts[(Role::Target, class)],
-                    Direction::Both => counts.class_number(class),
+                    Direction::Both => counts.pairs_in_class(class),
                 }
             });
             (outside, measured.sum())

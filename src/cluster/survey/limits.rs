@@ -49,7 +49,7 @@ pub struct Limit {
     pub ratio: f64,
     /// The smallest difference of a single pair that is outside the limit; infinite without a
     /// limit.
-    pub pair_value: f64,
+    pub pair_limit: f64,
     /// The largest number of retries inside the limit; infinite without a limit.
     pub retries: f64,
     /// Median of the retries of a pair.
@@ -90,11 +90,11 @@ struct ClassLimits {
 impl Limit {
     /// Returns whether the costs of the class have a limit.
     pub fn has_costs(&self) -> bool {
-        self.pair_value.is_finite()
+        self.pair_limit.is_finite()
     }
 
     pub fn without_costs(self) -> Self {
-        Self { pair_value: f64::INFINITY, ..self }
+        Self { pair_limit: f64::INFINITY, ..self }
     }
 
     /// Returns how far the cost of a pair is from the centre; `None` if it is a bound that says
@@ -157,7 +157,7 @@ impl ResultStore {
                 centre: f64::NAN,
                 spread: 0.0,
                 ratio: self.ratio(key.0),
-                pair_value: f64::INFINITY,
+                pair_limit: f64::INFINITY,
                 retries: if has_limit { retries } else { f64::INFINITY },
                 usual_retries,
                 is_biased: false,
@@ -168,8 +168,8 @@ impl ResultStore {
         }
         for test in TestId::first(self.tests.len()) {
             for in_loopback in [false, true] {
-                let best_limit = self.best_limits(test, in_loopback, roster, missing, excluded);
-                for own in best_limit.classes {
+                let class_limits = self.best_limits(test, in_loopback, roster, missing, excluded);
+                for own in class_limits.classes {
                     let Some(limit) = limits.get_mut(&(test, own.class)) else {
                         continue;
                     };
@@ -177,9 +177,9 @@ impl ResultStore {
                     (limit.statistic, limit.centre) = (own.statistic, own.centre);
                     (limit.spread, limit.waiting) = (own.spread, own.waiting);
                     limit.harmless_wait = own.harmless_wait;
-                    limit.is_biased = best_limit.biased.contains(&own.class);
+                    limit.is_biased = class_limits.biased.contains(&own.class);
                     if !limit.is_biased {
-                        limit.pair_value = limit.ratio.max(noise);
+                        limit.pair_limit = limit.ratio.max(noise);
                     }
                 }
             }
@@ -293,9 +293,9 @@ impl ResultStore {
                 waiting,
                 harmless_wait,
             });
-            let class_pairs = judged().filter(|(one, _)| one.class == class);
+            let class_readings = judged().filter(|(one, _)| one.class == class);
             let answered: Vec<(Pair, bool)> =
-                class_pairs.map(|(one, reading)| (one.pair, reading.is_bound)).collect();
+                class_readings.map(|(one, reading)| (one.pair, reading.is_bound)).collect();
             let lost = missing.iter().filter(|(missing_test, pair)| {
                 *missing_test == test && roster.class(*pair) == class
             });

@@ -57,10 +57,16 @@ impl Missing {
 
     /// Returns why the results do not suffice to call a NIC good, if they do not.
     pub fn why_too_few(&self, nic: NicId, results: &ResultStore) -> Option<String> {
-        TestId::first(results.tests().len()).find_map(|test| self.test_text(test, nic, results))
+        TestId::first(results.tests().len())
+            .find_map(|test| self.why_too_few_of_test(test, nic, results))
     }
 
-    fn test_text(&self, test: TestId, nic: NicId, results: &ResultStore) -> Option<String> {
+    fn why_too_few_of_test(
+        &self,
+        test: TestId,
+        nic: NicId,
+        results: &ResultStore,
+    ) -> Option<String> {
         let missing = self.counts[test.index() * self.nics + nic.index()];
         let answered = results.counts(test, nic);
         let all = answered.total();
@@ -71,7 +77,7 @@ impl Missing {
         }
         let mut roles = Role::BOTH.into_iter();
         let role =
-            roles.find(|role| missing[role.index()] > 0 && answered.role_number(*role) == 0)?;
+            roles.find(|role| missing[role.index()] > 0 && answered.pairs_in_role(*role) == 0)?;
         let name = match role {
             Role::Initiator => "initiator",
             Role::Target => "target",

@@ -34,7 +34,7 @@ impl Domain {
     fn smallest_ratio(&self, limit: &Limit, class: Class, pairs: usize) -> f64 {
         let together = limit.ratio.max(found_with(pairs, &self.selected));
         let tail = self.rest_of_most(class, MOST_IN_TAIL);
-        let found = together.min(limit.pair_value).max(tail).exp();
+        let found = together.min(limit.pair_limit).max(tail).exp();
         // What waiting adds is the same beside a slow part.
         1.0 + (found - 1.0) * limit.waiting.exp()
     }
@@ -91,7 +91,7 @@ impl Judgement {
     /// Returns how many pairs of a class are better than its centre by more than the limit, and how
     /// many it has.
     pub fn better(&self, key: PopulationKey) -> (usize, usize) {
-        let limit = self.limits.get(&key).map_or(f64::INFINITY, |limit| limit.pair_value);
+        let limit = self.limits.get(&key).map_or(f64::INFINITY, |limit| limit.pair_limit);
         let Some(domain) = self.domain(key.0, key.1 == Class::Loopback) else {
             return (0, 0);
         };

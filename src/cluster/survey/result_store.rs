@@ -293,7 +293,7 @@ impl ResultStore {
     fn observe(&mut self, result: &PairResult, class: Class) {
         let is_of_sweep = result.stage == Stage::Sweep;
         let has_many =
-            |nic: &NicId| self.counts(result.test, *nic).class_number(class) > MOST_OBSERVATIONS;
+            |nic: &NicId| self.counts(result.test, *nic).pairs_in_class(class) > MOST_OBSERVATIONS;
         if is_of_sweep && result.pair.nics().iter().all(has_many) {
             return;
         }

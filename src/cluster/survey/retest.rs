@@ -134,8 +134,8 @@ pub fn suspects(
         for _ in 0..most.min(keys.len()) {
             // The pair whose NICs were chosen least is next.
             let uses_of = |key: &TestPair| {
-                let nic_count = |nic: &NicId| uses.get(nic).copied().unwrap_or(0);
-                nic_count(&key.1.initiator) + nic_count(&key.1.target)
+                let nic_uses = |nic: &NicId| uses.get(nic).copied().unwrap_or(0);
+                nic_uses(&key.1.initiator) + nic_uses(&key.1.target)
             };
             let Some(next) = (0..keys.len()).min_by_key(|index| uses_of(&keys[*index])) else {
                 break;
@@ -225,7 +225,7 @@ impl Swaps<'_> {
         let nics = self.roster.nics.len() as u32;
         for role in Role::BOTH {
             let pair = |partner| Pair::with_role(role, nic, partner);
-            let measured = self.results.counts(test, nic).role_number(role);
+            let measured = self.results.counts(test, nic).pairs_in_role(role);
             let chosen = self.partners.get(&(test, nic, role)).copied().unwrap_or(0);
             for _ in measured as usize + chosen..LEAST_PARTNERS {
                 let start = rng.u32(..nics);
@@ -254,8 +254,8 @@ impl Swaps<'_> {
                 };
                 self.chosen.insert((test, pair(partner)));
                 *self.partners.entry((test, nic, role)).or_default() += 1;
-                let partner_pair = (test, partner, role.other());
-                *self.partners.entry(partner_pair).or_default() += 1;
+                let partner_key = (test, partner, role.other());
+                *self.partners.entry(partner_key).or_default() += 1;
                 *self.uses.entry(partner).or_default() += 1;
             }
         }

@@ -11,13 +11,13 @@ pub struct RoleCounts([[u32; Class::ALL.len()]; 2]);
 
 impl RoleCounts {
     /// Returns the number of pairs in a role.
-    pub fn role_number(&self, role: Role) -> u32 {
+    pub fn pairs_in_role(&self, role: Role) -> u32 {
         self.0[role.index()].iter().sum()
     }
 
     /// Returns the number of pairs of a class.
-    pub fn class_number(&self, class: Class) -> u32 {
-        self.0.iter().map(|role_numbers| role_numbers[class as usize]).sum()
+    pub fn pairs_in_class(&self, class: Class) -> u32 {
+        self.0.iter().map(|counts| counts[class as usize]).sum()
     }
 
     /// Returns the number of all pairs.

@@ -366,7 +366,7 @@ impl Search<'_> {
         let tests: BTreeSet<TestId> = pairs.map(|index| self.outside[*index].test).collect();
         members(unit, self.roster).iter().any(|nic| {
             let mut tests = tests.iter();
-            tests.any(|test| self.results.counts(*test, *nic).role_number(role) > 0)
+            tests.any(|test| self.results.counts(*test, *nic).pairs_in_role(role) > 0)
         })
     }
 

@@ -79,7 +79,7 @@ struct PartCandidate {
 
 impl PartCandidate {
     /// Returns the indices of the pairs in a role, or in both.
-    fn role_numbers(&self, role: Option<Role>) -> Vec<u32> {
+    fn pair_indices(&self, role: Option<Role>) -> Vec<u32> {
         let [initiator, target] = &self.pairs;
         match role {
             Some(role) => self.pairs[role.index()].clone(),
@@ -109,7 +109,7 @@ pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
     let mut open: Vec<OpenCandidate> = Vec::new();
     for candidate in &candidates {
         for role in roles {
-            let own = candidate.role_numbers(role);
+            let own = candidate.pair_indices(role);
             let (value, _) = effect(&own, &rest);
             if value.abs() < SELECTED * limit {
                 continue;
@@ -198,11 +198,11 @@ fn candidates(pairs: &[PairResidual], roster: &Roster) -> Vec<PartCandidate> {
         }
     }
     candidates.retain(|one| {
-        let role_nic = |role: Role| {
+        let role_nics = |role: Role| {
             let own = one.pairs[role.index()].iter();
             own.map(move |index| pairs[*index as usize].pair.nics()[role.index()])
         };
-        let nics: BTreeSet<NicId> = Role::BOTH.into_iter().flat_map(role_nic).collect();
+        let nics: BTreeSet<NicId> = Role::BOTH.into_iter().flat_map(role_nics).collect();
         match one.unit {
             Unit::Nic(_) => one.pairs[0].len() + one.pairs[1].len() >= 2,
             Unit::Node(_) => nics.len() >= 2,
@@ -225,7 +225,7 @@ fn effect(own: &[u32], rest: &[f64]) -> (f64, f64) {
     let low = *values.select_nth_unstable_by(low, f64::total_cmp).1;
     let high = *values.select_nth_unstable_by(high, f64::total_cmp).1;
     let value = low.max(0.0) + high.min(0.0);
-    let gain = values.iter().map(|candidate| candidate.abs() - (candidate - value).abs()).sum();
+    let gain = values.iter().map(|residual| residual.abs() - (residual - value).abs()).sum();
     (value, gain)
 }
 

@@ -288,14 +288,14 @@ mod tests {
         #[test]
         fn circle_has_each_pair_once_and_then_reversed(players in 0_usize..40) {
             let cycle = rounds_of_circle(players);
-            let of = |rounds: std::ops::Range<usize>| -> Vec<(usize, usize)> {
+            let pairs_of = |rounds: std::ops::Range<usize>| -> Vec<(usize, usize)> {
                 rounds.flat_map(|round| circle(players, round)).collect()
             };
-            let pairs = of(0..cycle);
+            let pairs = pairs_of(0..cycle);
             let unordered: HashSet<_> = pairs.iter().map(|(one, other)| (one.min(other), one.max(other))).collect();
             prop_assert_eq!(pairs.len(), players * players.saturating_sub(1) / 2);
             prop_assert_eq!(unordered.len(), pairs.len());
-            let reversed: HashSet<_> = of(cycle..2 * cycle).into_iter().map(|(one, other)| (other, one)).collect();
+            let reversed: HashSet<_> = pairs_of(cycle..2 * cycle).into_iter().map(|(one, other)| (other, one)).collect();
             prop_assert_eq!(reversed, pairs.into_iter().collect::<HashSet<_>>());
         }
 

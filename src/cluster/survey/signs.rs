@@ -41,7 +41,7 @@ pub struct Sign {
 pub fn signs(results: &ResultStore, roster: &Roster) -> Vec<Sign> {
     let damaged = damaged_signs(results, &results.errors.damaged);
     let lost = lost_signs(results, &results.errors.lost);
-    let mut signs = [switch_signs(damaged, roster), switch_signs(lost, roster)].concat();
+    let mut signs = [merged_by_switch(damaged, roster), merged_by_switch(lost, roster)].concat();
     for test in TestId::first(results.tests().len()) {
         signs.extend(tail_signs(results, test, roster));
     }
@@ -49,7 +49,7 @@ pub fn signs(results: &ResultStore, roster: &Roster) -> Vec<Sign> {
 }
 
 /// Returns the signs of NICs; of a switch whose NICs all have the sign, one sign.
-fn switch_signs(mut signs: Vec<Sign>, roster: &Roster) -> Vec<Sign> {
+fn merged_by_switch(mut signs: Vec<Sign>, roster: &Roster) -> Vec<Sign> {
     if signs.is_empty() {
         return signs;
     }

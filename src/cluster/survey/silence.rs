@@ -71,17 +71,17 @@ impl Judgement {
         found: f64,
     ) -> Vec<(NicId, &'static str)> {
         let mut silent: BTreeMap<NicId, Silent> = BTreeMap::new();
-        let class_values = Class::ALL.map(|class| {
+        let class_reasons = Class::ALL.map(|class| {
             let ratio = self.sensitivity((test, class));
             let would_be_found = ratio.is_some_and(|ratio| ratio <= found);
             let why = self.why_silent(results, (test, class));
             why.filter(|_| !would_be_found)
         });
         for one in results.observations(test) {
-            let class_observations = class_values[one.class as usize];
+            let class_reason = class_reasons[one.class as usize];
             let is_cleared = || results.retested((test, one.pair), self, roster).1 > 0;
             let is_silent = self.is_silent(test, one) && !is_cleared();
-            let reason = class_observations.or(is_silent.then_some(MOST_WAITED));
+            let reason = class_reason.or(is_silent.then_some(MOST_WAITED));
             for (role, nic) in one.pair.roles() {
                 silent.entry(nic).or_default().add(role, reason);
             }
@@ -298,7 +298,8 @@ mod tests {
             cluster.measure(round)
         });
         let found = named(&findings);
-        let names_path = |unit| matches!(unit, Unit::Path(of) if of.nics() == [NicId(3), NicId(5)]);
+        let names_path =
+            |unit| matches!(unit, Unit::Path(path) if path.nics() == [NicId(3), NicId(5)]);
         assert!(
             matches!(found[..], [(unit, Certainty::Suspect, _)] if names_path(unit)),
             "{found:?}"

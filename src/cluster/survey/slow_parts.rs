@@ -104,7 +104,7 @@ impl Judgement {
     pub fn threshold(&self, test: TestId, pair: Pair, limit: &Limit, roster: &Roster) -> f64 {
         let parts = self.covering(test, pair, roster);
         let parts = parts.iter().map(|index| self.parts[*index].threshold);
-        parts.fold(limit.pair_value, f64::min)
+        parts.fold(limit.pair_limit, f64::min)
     }
 
     /// Returns the indices of the slow parts to which a pair belongs.
@@ -112,12 +112,12 @@ impl Judgement {
         if self.parts.is_empty() {
             return BTreeSet::new();
         }
-        let nic_pairs = pair.roles().into_iter().flat_map(|(role, nic)| {
+        let nic_units = pair.roles().into_iter().flat_map(|(role, nic)| {
             let units = parts_of_nic(roster, nic).into_iter().flatten();
             units.map(move |unit| (Some(role), unit))
         });
         let groups = crossing(roster, pair).map(|(unit, role)| (Some(role), unit));
-        let parts = nic_pairs.chain(groups).flat_map(|(role, unit)| {
+        let parts = nic_units.chain(groups).flat_map(|(role, unit)| {
             let indices = self.indices.get(&(test, pair.is_loopback(), unit));
             let indices = indices.into_iter().flatten().copied();
             indices.filter(move |index| {

@@ -125,7 +125,7 @@ impl ResultStore {
                 median_high: interval.map(|(_, high)| high),
                 sigma: sorted.sigma(),
                 limit: with_costs
-                    .map(|limit| figure(limit.centre + limit.pair_value, is_bandwidth)),
+                    .map(|limit| figure(limit.centre + limit.pair_limit, is_bandwidth)),
                 biased: limit.is_some_and(|limit| limit.is_biased),
                 incomparable: false,
                 sensitivity: judgement.sensitivity(*key),
@@ -200,15 +200,16 @@ fn has_one_way(roster: &Roster, class: Class) -> bool {
     let locations = roster.nics.iter().filter_map(|nic| nic.location);
     let switches: BTreeSet<(u16, u16)> =
         locations.map(|place| (place.group, place.switch)).collect();
-    let mut group_counts: BTreeMap<u16, usize> = BTreeMap::new();
+    let mut switches_by_group: BTreeMap<u16, usize> = BTreeMap::new();
     for (group, _) in switches {
-        *group_counts.entry(group).or_default() += 1;
+        *switches_by_group.entry(group).or_default() += 1;
     }
     match class {
         Class::Group => {
-            group_counts.values().map(|switches| switches * (switches - 1) / 2).sum::<usize>() == 1
+            switches_by_group.values().map(|switches| switches * (switches - 1) / 2).sum::<usize>()
+                == 1
         }
-        _ => group_counts.len() == 2,
+        _ => switches_by_group.len() == 2,
     }
 }
 

@@ -44,7 +44,7 @@ impl PartTally {
                 let in_loopback = counts[(role, Class::Loopback)];
                 match class {
                     Class::Loopback => in_loopback,
-                    _ => counts.role_number(role) - in_loopback,
+                    _ => counts.pairs_in_role(role) - in_loopback,
                 }
             })
         };

@@ -138,7 +138,7 @@ impl Fuzzer {
     fn link(&self, bytes: &[u8]) -> (Link, UnixStream) {
         let (mut near, far) = UnixStream::pair().expect("a pair of sockets");
         near.write_all(&framing::message(bytes)).expect("a short message");
-        let mut link = Link::from_pair(far, &self.set, 1_000).expect("a connection");
+        let mut link = Link::from_line(far, &self.set, 1_000).expect("a connection");
         link.allow(MAX_MESSAGE);
         (link, near)
     }
@@ -278,10 +278,10 @@ fn assert_plain(event: &Event) {
             assert_texts(&serde_json::to_value(report).expect("a document"));
             for result in &report.results {
                 if let Answer::Measured(figures) = &result.answer {
-                    let bandwidth = tests()[result.test.index()].of_bandwidth;
+                    let is_bandwidth_test = tests()[result.test.index()].of_bandwidth;
                     let is_bandwidth = matches!(figures, Figures::Bandwidth { .. });
                     assert!(figures.value().is_finite() && figures.value() >= 0.0);
-                    assert_eq!(bandwidth, is_bandwidth);
+                    assert_eq!(is_bandwidth_test, is_bandwidth);
                 }
             }
         }

@@ -167,7 +167,7 @@ impl Link {
     /// # Errors
     ///
     /// Socket options that the kernel refuses.
-    pub fn from_pair(line: UnixStream, set: &PollSet, key: u64) -> io::Result<Self> {
+    pub fn from_line(line: UnixStream, set: &PollSet, key: u64) -> io::Result<Self> {
         line.set_nonblocking(true)?;
         let mut link = Self::new(line.into(), set, key)?;
         link.allow(MAX_MESSAGE);

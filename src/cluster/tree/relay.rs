@@ -96,7 +96,7 @@ impl Relay {
         Ok(Self {
             next_key: LINE,
             listener,
-            line: Some(Link::from_pair(line, &set, LINE)?),
+            line: Some(Link::from_line(line, &set, LINE)?),
             uplink: Uplink::new(meeting, request, &set, &clock, limit),
             set,
             children: HashMap::new(),

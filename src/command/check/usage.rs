@@ -82,7 +82,7 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
             SITE_FILE
         )),
         Def::text("hosts", "LIST|@FILE", |request, typed| {
-            let hosts: BTreeSet<String> = host_list::option_texts(typed)?.into_iter().collect();
+            let hosts: BTreeSet<String> = host_list::option_hosts(typed)?.into_iter().collect();
             request.hosts = Some(hosts.into_iter().collect());
             Ok(())
         })

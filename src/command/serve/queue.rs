@@ -65,11 +65,11 @@ pub fn turns(entries: &[QueueEntry], limit: u64) -> Vec<usize> {
 /// Returns the indices of the waiting clients, and the place of each in the queue of its NICs: 1
 /// for the next.
 pub fn places(entries: &[QueueEntry]) -> Vec<(usize, u32)> {
-    let value_for = |(index, entry): (usize, &QueueEntry)| {
+    let place = |(index, entry): (usize, &QueueEntry)| {
         let before = waiting(&entries[..index]).filter(|(_, other)| other.uses_any(&entry.devices));
         (index, before.count() as u32 + 1)
     };
-    waiting(entries).map(value_for).collect()
+    waiting(entries).map(place).collect()
 }
 
 fn waiting(entries: &[QueueEntry]) -> impl Iterator<Item = (usize, &QueueEntry)> {

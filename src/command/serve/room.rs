@@ -115,10 +115,10 @@ impl Room<'_> {
             ));
         }
         let most = self.most;
-        let a_host_count = OF_A_HOST.max(most / 2);
+        let most_of_host = OF_A_HOST.max(most / 2);
         let staying = self.present.iter().enumerate();
         let staying = staying.filter(|(_, client)| client.progress != Progress::GivesWay);
-        let has_too_many = staying.clone().filter(|(_, c)| c.host == host).count() >= a_host_count;
+        let has_too_many = staying.clone().filter(|(_, c)| c.host == host).count() >= most_of_host;
         if !has_too_many && staying.clone().count() < most {
             return Ok(None);
         }
@@ -141,7 +141,7 @@ impl Room<'_> {
         match giving_way.max() {
             Some((.., index)) => Ok(Some(index)),
             None if has_too_many => Err(format!(
-                "the server has {a_host_count} clients of {host} already (half of --max-clients)"
+                "the server has {most_of_host} clients of {host} already (half of --max-clients)"
             )),
             None => Err(format!("the server has {most} clients already (--max-clients)")),
         }

@@ -124,9 +124,9 @@ fn is_old(file: &File) -> bool {
 
 /// Returns whether this is still the file with this name.
 fn is_at(path: &Path, file: &File) -> bool {
-    let value_for = |found: fs::Metadata| (found.dev(), found.ino());
+    let identity = |found: fs::Metadata| (found.dev(), found.ino());
     match (fs::symlink_metadata(path), file.metadata()) {
-        (Ok(named), Ok(opened)) => value_for(named) == value_for(opened),
+        (Ok(named), Ok(opened)) => identity(named) == identity(opened),
         _ => false,
     }
 }

@@ -193,8 +193,9 @@ fn load_tests(
         Some(first) => first.clone(),
         None => one(VICTIM_TOOL, 8, service)?,
     };
-    let is_of_class = |option: &&String| !option.starts_with("--traffic-class");
-    let mut arguments: Vec<String> = victim.arguments.iter().filter(is_of_class).cloned().collect();
+    let is_other_option = |option: &&String| !option.starts_with("--traffic-class");
+    let mut arguments: Vec<String> =
+        victim.arguments.iter().filter(is_other_option).cloned().collect();
     arguments.push(format!("--traffic-class={OTHER_CLASS}"));
     let other = RequestedTest {
         plan: test_plan(victim.plan.tool, &arguments)?,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use cluster::host_locations::{file_locations, topology};
+use cluster::host_locations::{file_locations, topology_locations};
 use cluster::load::theory::FabricShape;
 use cluster::location::Location;
 use cluster::survey::roster::{Nic, Roster};
@@ -63,7 +63,7 @@ impl Locations {
         let known: Option<Vec<(String, String)>> = joined.values().map(names).collect();
         let known = known.unwrap_or_default();
         let known = known.iter().map(|(host, switches)| (host.as_str(), switches.as_str()));
-        self.topology = topology(known);
+        self.topology = topology_locations(known);
     }
 
     /// Returns the location of a NIC of `host`, from the first source that has it: the user's

@@ -89,7 +89,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return served::run(request);
     }
     if let Some(started) = Started::from_environment() {
-        return run_coordinator(&request, started);
+        return run_member(&request, started);
     }
     match &request.processes {
         ProcessSource::Launcher => run_launched(&request, &arguments),
@@ -124,7 +124,7 @@ fn checked(request: &SurveyRequest, nodes: Nodes) -> Result<Result<(), Failure>,
 }
 
 /// Runs a member that a coordinator on this machine has started.
-fn run_coordinator(request: &SurveyRequest, started: Started) -> Result<(), Failure> {
+fn run_member(request: &SurveyRequest, started: Started) -> Result<(), Failure> {
     started.end_with_parent()?;
     let token = Token::from_environment();
     let token = token.ok_or_else(|| Failure::environment("the coordinator has sent no token"))?;

@@ -49,7 +49,7 @@ pub enum Beside {
 /// The errors of a member of a survey.
 pub fn measure_if_started(request: &SuspectRequest) -> Result<bool, Failure> {
     match Started::from_environment() {
-        Some(started) => super::run_coordinator(&member_request(request)?, started).map(|()| true),
+        Some(started) => super::run_member(&member_request(request)?, started).map(|()| true),
         None => Ok(false),
     }
 }

@@ -121,7 +121,7 @@ fn options() -> Vec<Def> {
 fn places() -> Vec<Def> {
     let mut options = vec![
         Def::text("hosts", "LIST|@FILE", |wishes, typed| {
-            let hosts = host_list::option_texts(typed)?;
+            let hosts = host_list::option_hosts(typed)?;
             if let Some(host) = host_list::repeated(&hosts) {
                 return Err(format!("{host} is named twice"));
             }

@@ -67,7 +67,7 @@ fn options() -> Vec<OptionDef<WhyRequest>> {
     let mut options = vec![
         arguments::devices().within(|request: &mut WhyRequest| &mut request.nics),
         Def::text("peer", "LIST|@FILE", |request, typed| {
-            let hosts = host_list::option_texts(typed)?;
+            let hosts = host_list::option_hosts(typed)?;
             if let Some(host) = host_list::repeated(&hosts) {
                 return Err(format!("{host} is named twice"));
             }

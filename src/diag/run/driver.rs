@@ -141,7 +141,7 @@ fn drive<B: Benchmark, R: Results>(
         1 => Vec::new(),
         count => {
             let second = second_process::is_second();
-            plan.placement.thread_numbers(count.into(), second)
+            plan.placement.thread_cpus(count.into(), second)
         }
     };
     let distinct = cpus.iter().collect::<BTreeSet<_>>().len();

@@ -134,8 +134,8 @@ impl NicCounters {
 /// Returns the packets with data of the operations of a size.
 fn packets(run: &RunOptions, size: u64, issued: &[Issued]) -> u64 {
     let list_size = run.lists.map_or(1, |lists| lists.list_size.into());
-    let pair_count = |issued: &Issued| issued.own.saturating_add(issued.peer.unwrap_or(0));
-    let iterations = issued.iter().map(pair_count).fold(0, u64::saturating_add);
+    let pair_iterations = |issued: &Issued| issued.own.saturating_add(issued.peer.unwrap_or(0));
+    let iterations = issued.iter().map(pair_iterations).fold(0, u64::saturating_add);
     iterations.saturating_mul(list_size).saturating_mul(size.div_ceil(PACKET))
 }
 

@@ -110,7 +110,7 @@ fn others(allowed: &[u32], plan: &Plan, agreed: &Agreed) -> Vec<u32> {
     let mut measuring: BTreeSet<u32> = placement.cpus.iter().copied().collect();
     let threads = agreed.run.extensions.threads;
     if threads > 1 {
-        measuring.extend(placement.thread_numbers(threads.into(), second_process::is_second()));
+        measuring.extend(placement.thread_cpus(threads.into(), second_process::is_second()));
     }
     let mut others = allowed.to_vec();
     others.retain(|cpu| !measuring.contains(cpu));

@@ -57,7 +57,7 @@ impl Caller {
     ///
     /// A client with which this side cannot run, or that does not answer; an interruption.
     pub fn meet(self, plan: &Plan, own: LocalAddress) -> Result<(Session, Agreed), Failure> {
-        let us = Introduction::new(plan, own, plan.port, machine()).queue();
+        let us = Introduction::new(plan, own, plan.port, machine()).with_turns();
         match self.introduce(&us) {
             Ok(agreed) => {
                 let connection = self.connection.with_program(&plan.program);

@@ -283,10 +283,10 @@ impl<'a> Handshake<'a> {
             Some(_) => self.about.gives_turns,
             None => self.us.gives_turns && self.about.queues,
         };
-        let (is_client, is_server) = (self.about.ticks, self.about.server_ticks);
+        let (client_has_ticks, server_has_ticks) = (self.about.ticks, self.about.server_ticks);
         let (peer_ticks, own_ticks) = match self.us.run {
-            Some(_) => (is_server, is_client),
-            None => (is_client, is_server),
+            Some(_) => (server_has_ticks, client_has_ticks),
+            None => (client_has_ticks, server_has_ticks),
         };
         Ok(Agreed {
             tool: self.tool,

@@ -66,7 +66,7 @@ impl Introduction {
     }
 
     /// Returns the introduction of a server whose clients wait for their turn.
-    pub fn queue(self) -> Self {
+    pub fn with_turns(self) -> Self {
         Self { gives_turns: true, ..self }
     }
 

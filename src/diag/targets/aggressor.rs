@@ -231,8 +231,8 @@ impl Aggressor {
 /// Returns how long to sleep while no answer arrives: a part of the time in which a window is
 /// answered. `answered` operations were answered in the time `elapsed`.
 fn nap(elapsed: Duration, answered: u64, window: u64) -> Duration {
-    let window_value = elapsed.as_secs_f64() * window as f64 / answered.max(1) as f64;
-    let nap = Duration::from_secs_f64(window_value / f64::from(LOOKS_PER_WINDOW));
+    let window_seconds = elapsed.as_secs_f64() * window as f64 / answered.max(1) as f64;
+    let nap = Duration::from_secs_f64(window_seconds / f64::from(LOOKS_PER_WINDOW));
     nap.clamp(SHORTEST_SLEEP, LONGEST_SLEEP)
 }
 
@@ -303,8 +303,8 @@ impl Tally {
             return;
         };
         let part = age.as_nanos() / self.part.as_nanos().max(1);
-        if let Some(part_count) = self.bytes.get_mut(part as usize) {
-            *part_count += bytes;
+        if let Some(part_bytes) = self.bytes.get_mut(part as usize) {
+            *part_bytes += bytes;
         }
     }
 }

@@ -23,11 +23,11 @@ pub struct ModelWatch {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MeanDelays {
     /// Of the messages of both NICs.
-    both_value: f64,
+    both_ns: f64,
     /// Of the messages of the first NIC.
-    first_value: f64,
+    first_ns: f64,
     /// Of the answers to the first NIC; 0 without answers.
-    answer_value: f64,
+    answer_ns: f64,
 }
 
 impl ModelWatch {
@@ -63,28 +63,28 @@ impl MeanDelays {
     fn of(first: LinksDelay, other: LinksDelay) -> Option<Self> {
         let mean = |total: Duration, count: u64| total.as_nanos() as f64 / count.max(1) as f64;
         (first.messages > 0).then(|| Self {
-            both_value: mean(first.total + other.total, first.messages + other.messages),
-            first_value: mean(first.total, first.messages),
-            answer_value: mean(first.answers_total, first.answers),
+            both_ns: mean(first.total + other.total, first.messages + other.messages),
+            first_ns: mean(first.total, first.messages),
+            answer_ns: mean(first.answers_total, first.answers),
         })
     }
 
     /// Returns the delay of an operation until its answer.
-    fn operation_value(self) -> f64 {
-        self.first_value + self.answer_value
+    fn operation_ns(self) -> f64 {
+        self.first_ns + self.answer_ns
     }
 
     /// Returns whether the delays explain a mean latency in nanoseconds: of operations of the first
     /// NIC until their answers, or of messages in both directions in turn (`is_two_sided`).
     pub fn explain_latency(self, mean_ns: f64, is_two_sided: bool) -> bool {
-        let modelled = if is_two_sided { self.both_value } else { self.operation_value() };
+        let modelled = if is_two_sided { self.both_ns } else { self.operation_ns() };
         mean_ns - modelled <= UNEXPLAINED_PART * modelled + SOFTWARE_NS
     }
 
     /// Returns whether the fabric limited the first NIC, which had at most `window` bytes under
     /// way: the number of bytes under way is their rate multiplied by their delay.
     pub fn explain_bandwidth(self, bytes_per_second: f64, window: u64) -> bool {
-        let under_way = bytes_per_second * self.operation_value() * 1e-9;
+        let under_way = bytes_per_second * self.operation_ns() * 1e-9;
         under_way >= LEAST_UNDER_WAY * window as f64
     }
 }
@@ -131,7 +131,7 @@ mod tests {
     fn nic_without_messages_has_no_delays() {
         assert_eq!(MeanDelays::of(delay(0, 0, 5, 1), delay(3, 1, 0, 0)), None);
         let unanswered = MeanDelays::of(delay(2, 50, 0, 0), delay(0, 0, 0, 0)).unwrap();
-        assert_eq!(unanswered.operation_value(), 50_000.0);
+        assert_eq!(unanswered.operation_ns(), 50_000.0);
         let [before, after] = [delay(3, 10, 2, 5), delay(5, 10, 3, 5)];
         assert_eq!(difference(after, before), delay(2, 10, 1, 5));
     }

@@ -71,7 +71,7 @@ impl TargetNic {
         let service = ServiceRequest::from_environment(plan.service, plan.device)?;
         let mut placement = Placement::choose(&plan.cpus, plan.device, &Machine::this(), false)?;
         if plan.cpus == Cpus::Auto {
-            placement.cpus = placement.thread_numbers(place + 1, false).split_off(place);
+            placement.cpus = placement.thread_cpus(place + 1, false).split_off(place);
         }
         let has_choice = plan.device.platform().runs_on_cpus && plan.cpus == Cpus::Any;
         let halves = has_choice.then(Halves::from_this_process).flatten();

@@ -112,7 +112,7 @@ impl Placement {
 
     /// Returns a CPU for each of `count` threads. Threads share CPUs if there are too few. The
     /// `second` of two processes of a loopback run begins with the CPUs that the first has left.
-    pub fn thread_numbers(&self, count: usize, second: bool) -> Vec<u32> {
+    pub fn thread_cpus(&self, count: usize, second: bool) -> Vec<u32> {
         let first = if second { count } else { 0 };
         let choice = self.for_threads.iter().cycle().skip(first);
         choice.take(count).copied().collect()
@@ -275,9 +275,9 @@ mod tests {
     #[test]
     fn threads_share_out_the_listed_cpus() {
         let placement = chosen(listed("5-7")).unwrap();
-        assert_eq!(placement.thread_numbers(2, false), [5, 6]);
-        assert_eq!(placement.thread_numbers(2, true), [7, 5]);
-        assert_eq!(placement.thread_numbers(4, false), [5, 6, 7, 5]);
+        assert_eq!(placement.thread_cpus(2, false), [5, 6]);
+        assert_eq!(placement.thread_cpus(2, true), [7, 5]);
+        assert_eq!(placement.thread_cpus(4, false), [5, 6, 7, 5]);
     }
 
     #[test]

@@ -169,7 +169,7 @@ mod tests {
             "lpe_sts_net_match_attempts_0",
             "pct_mst_hit_on_som",
         ] {
-            assert!(job.iter().any(|of| of == name), "{name}");
+            assert!(job.iter().any(|counter| counter == name), "{name}");
         }
     }
 

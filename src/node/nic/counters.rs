@@ -153,7 +153,7 @@ impl Changes {
 
     /// Returns the changes of one counter on several NICs. NICs that share their names cost one
     /// search for the name together.
-    pub fn each_changes(nics: &[&Self], name: &str) -> Vec<Option<Change>> {
+    pub fn changes_by_nic(nics: &[&Self], name: &str) -> Vec<Option<Change>> {
         let mut found: Option<(&Arc<CounterNames>, Option<usize>)> = None;
         let mut changes = Vec::with_capacity(nics.len());
         for nic in nics {

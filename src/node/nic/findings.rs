@@ -176,7 +176,7 @@ fn link_replays(evidence: &Evidence) -> Option<Found> {
     let directions = [(sent, "to the switch"), (received, "from the switch")];
     let times = directions.into_iter().filter(|(count, _)| *count > 0);
     let times: Vec<String> =
-        times.map(|(count, direction)| format!("{} {direction}", time_text(count))).collect();
+        times.map(|(count, direction)| format!("{} {direction}", times_text(count))).collect();
     let text = || {
         format!(
             "link-level retry sent data again {}: latency outliers of microseconds, no loss",
@@ -305,7 +305,7 @@ fn translation_misses(evidence: &Evidence) -> Option<Found> {
     let evictions = evidence.or_0("atu_cache_evictions");
     (share > NOTABLE_SHARE || evictions > 0).then(|| Found {
         text: format!(
-            "the cache evidence address translations is too small: {:.1} % misses, {evictions} evictions \
+            "the cache of address translations is too small: {:.1} % misses, {evictions} evictions \
              (use huge pages or smaller buffers)",
             100.0 * share
         ),
@@ -417,7 +417,7 @@ fn were(count: u64, what: &str) -> String {
 }
 
 /// Returns `once` or `37 times`.
-fn time_text(count: u64) -> String {
+fn times_text(count: u64) -> String {
     if count == 1 { "once".into() } else { format!("{count} times") }
 }
 

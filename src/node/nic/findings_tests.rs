@@ -228,6 +228,12 @@ fn finds_class_limit_and_translation_misses() {
     assert_codes(1.0, &misses(101), &["translation_misses"]);
     assert_codes(1.0, &misses(100), &[]);
     assert_codes(1.0, &[("atu_cache_evictions", 1)], &["translation_misses"]);
+    let text = found(&changes(1.0, &misses(150))).remove(0).text;
+    assert_eq!(
+        text,
+        "the cache of address translations is too small: 1.5 % misses, 0 evictions (use huge pages \
+         or smaller buffers)"
+    );
 }
 
 /// health.md 1.8: 40 errors in 60 s are above the limit at 16 GT/s, and below that at 32 GT/s.

@@ -338,7 +338,7 @@ pub fn percent(share: f64) -> String {
 
 fn pcie_congestion(job: &JobEvidence) -> Vec<Observation> {
     const LIMIT: f64 = 5.0;
-    let pairs = |kind: &str| {
+    let nic_cycles = |kind: &str| {
         let packets = format!("parbs_tarb_pi_{kind}_pkts");
         let blocked = format!("parbs_tarb_pi_{kind}_blocked_cnt");
         job.above(LIMIT, |evidence| {
@@ -348,7 +348,7 @@ fn pcie_congestion(job: &JobEvidence) -> Vec<Observation> {
     };
     let sides = [("posted", "receive", "writes"), ("non_posted", "send", "reads")];
     let found = sides.map(|(kind, what, which)| {
-        Observation::from_nics(&pairs(kind), |nics, cycles| {
+        Observation::from_nics(&nic_cycles(kind), |nics, cycles| {
             format!(
                 "the host is too slow to {what}: PCIe {which} of {} were blocked for {cycles:.0} \
                  cycles per packet",

@@ -125,7 +125,7 @@ pub fn outliers(nics: &[&Changes]) -> (Vec<Outlier>, Vec<Uneven>) {
     let rows = rows.filter(|row| !IN_RATIOS.contains(&row.name));
     let single = rows.flat_map(|row| row.names().map(move |name| (name, row.unit == CYCLES)));
     for (name, is_cycles) in single {
-        let changes = Changes::each_changes(nics, &name).into_iter().zip(nics);
+        let changes = Changes::changes_by_nic(nics, &name).into_iter().zip(nics);
         let values = changes.map(|(change, nic)| {
             single_counter(change?, is_cycles.then(|| nic.nic.cycles_per_s()))
         });

@@ -35,10 +35,10 @@ pub(super) fn changes(
 
 /// Returns whether two loads are the same but for their patterns and seeds.
 fn is_same_load(base: &LoadSettings, new: &LoadSettings) -> bool {
-    let value_for = |settings: &LoadSettings| {
+    let compared = |settings: &LoadSettings| {
         (settings.most_aggressors, settings.is_partial, settings.size_bytes, settings.window_bytes)
     };
-    value_for(base) == value_for(new)
+    compared(base) == compared(new)
 }
 
 /// Returns the changes of the mean bandwidths of patterns that both surveys have.

@@ -66,12 +66,12 @@ pub(super) fn changes(
 
 /// Returns the NICs whose state changed, and the number of NICs of hosts that one survey lacks.
 fn state_changes(base: &Survey, new: &Survey, new_hosts: &HostIndex) -> (Vec<Change>, u64) {
-    let [base_pairs, new_pairs] = [base, new].map(|survey| named_states(survey, new_hosts));
+    let [base_states, new_states] = [base, new].map(|survey| named_states(survey, new_hosts));
     let base_hosts = HostIndex::new(base.roster.hosts());
     let mut changes = Vec::new();
     let mut others = 0;
-    for (name, (host, state)) in &base_pairs {
-        let now = new_pairs.get(name).map(|(_, state)| *state);
+    for (name, (host, state)) in &base_states {
+        let now = new_states.get(name).map(|(_, state)| *state);
         if now.is_none() && new_hosts.find(host).is_none() {
             others += 1;
             continue;
@@ -93,7 +93,7 @@ fn state_changes(base: &Survey, new: &Survey, new_hosts: &HostIndex) -> (Vec<Cha
         changes.push(Change::from_words(name, "state", words, verdict));
     }
     for (name, (host, state)) in
-        new_pairs.iter().filter(|(name, _)| !base_pairs.contains_key(*name))
+        new_states.iter().filter(|(name, _)| !base_states.contains_key(*name))
     {
         others += u64::from(base_hosts.find(host).is_none());
         if *state >= State::Suspect {

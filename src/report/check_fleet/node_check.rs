@@ -117,12 +117,12 @@ impl NodeDevice {
 }
 
 fn reading(item: &NodeItem) -> Reading {
-    let limit_value = |limit: &str| {
+    let share_of_limit = |limit: &str| {
         let share = number(item.value.as_deref()?)? / number(limit)?;
         Some(share).filter(|share| share.is_finite())
     };
     Reading {
-        share: item.limit.as_deref().and_then(limit_value),
+        share: item.limit.as_deref().and_then(share_of_limit),
         code: item.code.clone(),
         name: item.name.clone(),
         value: item.value.clone(),

@@ -177,7 +177,7 @@ fn half_is_no_majority() {
     let check = fleet(answers);
     assert_eq!(check.summary, "good: 0 of 2 nodes; 2 suspect");
     let firmware = check.majority.iter().find(|majority| majority.code == "firmware");
-    assert_eq!(firmware.and_then(|of| of.value.clone()), None);
+    assert_eq!(firmware.and_then(|value| value.value.clone()), None);
 }
 
 #[test]
@@ -227,25 +227,25 @@ proptest! {
         let mut answers: Vec<FleetAnswer> =
             named.map(|(at, kind)| (format!("n{at}"), answer(kind))).collect();
         let check = fleet(answers.clone());
-        let mut of_groups = Vec::new();
+        let mut group_findings = Vec::new();
         for group in &check.groups {
             let names = host_list::expand(&group.nodes).unwrap();
             prop_assert_eq!(names.len(), group.count);
             for name in names {
                 for device in group.devices.split(' ') {
-                    of_groups.push((name.clone(), group.verdict, group.code.clone(), device.to_owned()));
+                    group_findings.push((name.clone(), group.verdict, group.code.clone(), device.to_owned()));
                 }
             }
         }
-        let of_nodes = check.nodes.iter().flat_map(|node| {
+        let node_findings = check.nodes.iter().flat_map(|node| {
             let found = node.findings.iter();
-            found.map(|of| (node.node.clone(), of.verdict, of.code.clone(), of.device.clone()))
+            found.map(|finding| (node.node.clone(), finding.verdict, finding.code.clone(), finding.device.clone()))
         });
-        let mut of_nodes: Vec<_> = of_nodes.collect();
-        of_groups.sort();
-        of_nodes.sort();
-        prop_assert_eq!(of_groups, of_nodes);
-        prop_assert!(check.groups.is_sorted_by_key(|of| std::cmp::Reverse(of.verdict)));
+        let mut node_findings: Vec<_> = node_findings.collect();
+        group_findings.sort();
+        node_findings.sort();
+        prop_assert_eq!(group_findings, node_findings);
+        prop_assert!(check.groups.is_sorted_by_key(|group| std::cmp::Reverse(group.verdict)));
         if !answers.is_empty() {
             let middle = turn % answers.len();
             answers.rotate_left(middle);

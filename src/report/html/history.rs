@@ -153,6 +153,6 @@ mod tests {
         smaller.roster.nics.truncate(3);
         smaller.verdict = testing::good();
         let histories = histories(&[&mixed, &smaller]);
-        assert!(histories.iter().all(|(_, of)| of[1].is_none()));
+        assert!(histories.iter().all(|(_, states)| states[1].is_none()));
     }
 }

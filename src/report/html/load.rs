@@ -53,10 +53,10 @@ pub fn section(survey: &Survey, load: &LoadFindings) -> Markup {
         @for remark in load_text::remarks(load) { p.note { (remark) } }
         @if !load.judgements.is_empty() { (judgements(survey, load)) }
         @if !load.bandwidths.is_empty() { (bandwidths(load)) }
-        @for of in &load.bandwidths {
-            @if let Some(matrix) = load_matrix::matrix(of) { (matrix) }
-            @if !of.sets.is_empty() { (sets(survey, of)) }
-            @if !of.stars.is_empty() { (stars(survey, of)) }
+        @for bandwidth in &load.bandwidths {
+            @if let Some(matrix) = load_matrix::matrix(bandwidth) { (matrix) }
+            @if !bandwidth.sets.is_empty() { (sets(survey, bandwidth)) }
+            @if !bandwidth.stars.is_empty() { (stars(survey, bandwidth)) }
         }
         @if !load.impacts.is_empty() { (impacts(survey, load)) }
         @if !load.isolations.is_empty() { (isolations(load)) }
@@ -182,7 +182,7 @@ fn stars(survey: &Survey, pattern: &BandwidthFigures) -> Markup {
             badge(grade(star.grade)),
             cell(words::grouped(star.sources.into())),
             cell(Quantity::Bandwidth.text(star.sum)),
-            star.ratio_to_quiet.map_or(cell("-"), |of| meter(of, INCAST_SUM.slow)),
+            star.ratio_to_quiet.map_or(cell("-"), |ratio| meter(ratio, INCAST_SUM.slow)),
             meter(star.fairness, FAIRNESS.slow),
             meter(star.smallest_share, SMALLEST_SHARE.slow),
         ]
@@ -235,8 +235,8 @@ fn impacts(survey: &Survey, load: &LoadFindings) -> Markup {
             latency(impact_figures.median.loaded),
             ratio(Some(impact_figures.median.impact)),
             cell(interval),
-            ratio(impact_figures.p99.map(|of| of.impact)),
-            ratio(impact_figures.p999.map(|of| of.impact)),
+            ratio(impact_figures.p99.map(|compared| compared.impact)),
+            ratio(impact_figures.p999.map(|compared| compared.impact)),
             ratio(Some(impact_figures.resolution)),
         ]
     };
@@ -277,7 +277,8 @@ fn isolations(load: &LoadFindings) -> Markup {
             badge(grade(row.grade)),
             ratio(Some(row.same)),
             ratio(Some(row.other)),
-            row.isolation.map_or(cell("nothing to isolate from"), |of| meter(of, 0.0)),
+            row.isolation
+                .map_or(cell("nothing to isolate from"), |isolation| meter(isolation, 0.0)),
         ]
     });
     let columns = [

@@ -126,20 +126,20 @@ fn picture(what: &str, groups: &[u16], cells: &[Cell]) -> Markup {
 
 fn titled(groups: &[u16], cells: &[Cell], side: f64) -> Markup {
     html! {
-        @for of in cells {
-            @let (x, y) = corner(of, side);
-            @let level = level(of.value);
+        @for cell in cells {
+            @let (x, y) = corner(cell, side);
+            @let level = level(cell.value);
             rect class={ "l" (level) } x=(short(x)) y=(short(y)) width=(short(side - 1.0))
                 height=(short(side - 1.0)) {
                 title {
-                    (format!("{:03} to {:03}: ", groups[of.row], groups[of.column]))
-                    (load_words::ratio(of.value))
+                    (format!("{:03} to {:03}: ", groups[cell.row], groups[cell.column]))
+                    (load_words::ratio(cell.value))
                 }
             }
             @if groups.len() <= MOST_WITH_NUMBERS {
                 text class={ "t" (level) } x=(short(x + side / 2.0))
                     y=(short(y + side / 2.0 + 4.0)) text-anchor="middle" {
-                    (load_words::ratio(of.value))
+                    (load_words::ratio(cell.value))
                 }
             }
         }
@@ -150,8 +150,8 @@ fn titled(groups: &[u16], cells: &[Cell], side: f64) -> Markup {
 fn paths(cells: &[Cell], side: f64) -> Markup {
     html! {
         @for number in 0..LEVELS.len() {
-            @let path = cells.iter().filter(|cell| level(cell.value) == number).map(|of| {
-                let (x, y) = corner(of, side);
+            @let path = cells.iter().filter(|cell| level(cell.value) == number).map(|cell| {
+                let (x, y) = corner(cell, side);
                 format!("M{x:.1} {y:.1}h{side:.1}v{side:.1}h-{side:.1}z")
             }).collect::<String>();
             @if !path.is_empty() { path class={ "l" (number) } d=(path) {} }

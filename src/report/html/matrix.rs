@@ -169,10 +169,10 @@ fn cell(figure: f64, (low, high): (f64, f64)) -> u16 {
 /// Returns the figures at the ends of the colours: single outliers do not take the colours of all
 /// others.
 fn colors(populations: &[&Population], range: (f64, f64), is_bandwidth: bool) -> (f64, f64) {
-    let value_for =
+    let percentiles_at =
         |at: usize| populations.iter().map(move |population| population.percentiles[at]);
-    let low = value_for(0).fold(f64::INFINITY, f64::min).max(range.0);
-    let high = value_for(6).fold(0.0, f64::max).min(range.1);
+    let low = percentiles_at(0).fold(f64::INFINITY, f64::min).max(range.0);
+    let high = percentiles_at(6).fold(0.0, f64::max).min(range.1);
     if low >= high || !low.is_finite() {
         return (range.0, range.1.max(range.0 * LEAST_RANGE));
     }

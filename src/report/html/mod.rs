@@ -207,10 +207,10 @@ fn sections(results: &[ReadResult]) -> Markup {
             }
         }
         @for (number, content) in numbered() {
-            @if let Content::Comparison(of) = content {
+            @if let Content::Comparison(compared) = content {
                 section id={ "result-" (number) } {
-                    h2 { "Comparison of " (of.tool) }
-                    (comparison::section(of))
+                    h2 { "Comparison of " (compared.tool) }
+                    (comparison::section(compared))
                 }
             }
         }

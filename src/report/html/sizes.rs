@@ -59,7 +59,7 @@ pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
     };
     let is_latency = measured.iter().any(|result| result.latency.is_some());
     let (curves, quantity, what) = if is_latency {
-        let value_for = |percent: f64| {
+        let latency_at = |percent: f64| {
             move |result: &SizeResult| {
                 let value = percentile(result.latency.as_ref()?, percent)?;
                 Some(value.value_ns as f64)
@@ -67,7 +67,7 @@ pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
         };
         let shown = [50.0, 90.0, 99.0, 99.9, 100.0];
         let percentile_curve = |(color, percent): (usize, f64)| {
-            curve(percentile_name(percent), color, percent == 50.0, &value_for(percent))
+            curve(percentile_name(percent), color, percent == 50.0, &latency_at(percent))
         };
         let mut curves: Vec<Curve> = shown.into_iter().enumerate().map(percentile_curve).collect();
         if curves.iter().all(|curve| curve.points.is_empty()) {

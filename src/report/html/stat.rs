@@ -96,7 +96,7 @@ pub fn section(stat: &ReadStat) -> Markup {
     html! {
         p { (badge(status(stat))) " " (finding(stat)) }
         ul {
-            @for of in stat.findings.iter().skip(1) { li { (of.text) } }
+            @for finding in stat.findings.iter().skip(1) { li { (finding.text) } }
             @for peak in &peaks { li { (peak) } }
             @if !stat.missing_nodes.is_empty() {
                 li {

@@ -69,7 +69,7 @@ pub fn section(survey: &Survey, number: usize) -> Markup {
         (distributions(survey))
         (populations(survey))
         @for test in 0..survey.setup.tests.len() { (sums(survey, test)) }
-        @if let Some(of) = &survey.load { (load::section(survey, of)) }
+        @if let Some(load) = &survey.load { (load::section(survey, load)) }
     }
 }
 
@@ -397,11 +397,11 @@ fn group_table(survey: &Survey, all: &[&Aggregate], groups: &[u16], title: &str)
                             th scope="row" { (format!("{row:03}")) }
                             @for column in groups {
                                 td.number {
-                                    @if let Some(of) = between(*row, *column) {
-                                        (quantity(survey, of.test).text(of.median))
-                                        @if of.outside > 0 {
+                                    @if let Some(aggregate) = between(*row, *column) {
+                                        (quantity(survey, aggregate.test).text(aggregate.median))
+                                        @if aggregate.outside > 0 {
                                             br;
-                                            span.outside { "✗ " (words::grouped(of.outside)) }
+                                            span.outside { "✗ " (words::grouped(aggregate.outside)) }
                                         }
                                     }
                                 }

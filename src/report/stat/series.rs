@@ -103,8 +103,8 @@ impl NodeSeries {
     /// out.
     pub fn of(head: SeriesHead, intervals: impl Iterator<Item = SeriesInterval>) -> Self {
         let has_all = |interval: &SeriesInterval| {
-            let is_of_nic = |counts: &Vec<_>| counts.len() == head.counters.len();
-            interval.counts.len() == head.devices.len() && interval.counts.iter().all(is_of_nic)
+            let is_complete = |counts: &Vec<_>| counts.len() == head.counters.len();
+            interval.counts.len() == head.devices.len() && interval.counts.iter().all(is_complete)
         };
         let intervals = intervals.filter(has_all).collect();
         Self { head, intervals }

@@ -46,7 +46,7 @@ pub fn screen(nics: &[JobNic], within: Duration, rows: usize, columns: usize) ->
 
 /// Returns the rows of the counters that count fastest, at most this many.
 fn busiest(nics: &[JobNic], most: usize) -> Vec<Vec<String>> {
-    let nic_pairs = |nic: &JobNic| {
+    let nic_rates = |nic: &JobNic| {
         let counts = nic.changes.iter().filter_map(|(name, change)| {
             let row = Row::of(name).filter(|row| !row.is_gauge)?;
             let rate = change.per_second().filter(|rate| *rate > 0.0)?;
@@ -54,7 +54,7 @@ fn busiest(nics: &[JobNic], most: usize) -> Vec<Vec<String>> {
         });
         counts.collect::<Vec<_>>()
     };
-    let mut all: Vec<_> = nics.iter().flat_map(nic_pairs).collect();
+    let mut all: Vec<_> = nics.iter().flat_map(nic_rates).collect();
     all.sort_by(|(one, ..), (other, ..)| other.total_cmp(one));
     let row = |(rate, nic, counter, row): (f64, String, String, &Row)| {
         let rate = scaled(rate);

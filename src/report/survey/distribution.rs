@@ -36,14 +36,14 @@ pub fn lines(survey: &Survey) -> Vec<String> {
     }
     lines.extend(without_limit(survey));
     lines.extend(sensitivity(survey));
-    for (statistic, pairs) in [
+    for (statistic, sentence) in [
         (Statistic::P5, "latencies are judged by their 5th percentiles"),
         (Statistic::Min, "latencies are judged by their minima"),
     ] {
         let is_judged =
             |population: &Population| population.figure == statistic && population.limit.is_some();
         if survey.verdict.populations.iter().any(is_judged) {
-            lines.push(format!("Busy CPUs: {pairs}, which the limit is for."));
+            lines.push(format!("Busy CPUs: {sentence}, which the limit is for."));
         }
     }
     lines
@@ -53,10 +53,10 @@ pub fn lines(survey: &Survey) -> Vec<String> {
 /// class that finds least.
 fn sensitivity(survey: &Survey) -> Vec<String> {
     let test_text = |(test, tested): (usize, &Test)| {
-        let it_populations =
+        let test_populations =
             survey.verdict.populations.iter().filter(|population| population.test.index() == test);
         let (mut nics, mut links) = (Vec::new(), Vec::new());
-        for population in it_populations {
+        for population in test_populations {
             nics.extend(population.sensitivity);
             links.extend(population.links_sensitivity);
         }

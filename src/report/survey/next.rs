@@ -44,12 +44,12 @@ fn changes(survey: &Survey) -> Vec<(&'static str, String)> {
     }
     let mut causes = verdict.causes.iter();
     let has_suspects = causes.any(|cause| cause.certainty == Certainty::Suspect);
-    let is_of_test = |is_bandwidth: bool| {
+    let has_incomparable = |is_bandwidth: bool| {
         let mut populations = verdict.populations.iter().filter(|one| is_incomparable(one));
         populations.any(|one| setup.tests[one.test.index()].of_bandwidth == is_bandwidth)
     };
-    if !has_suspects && (is_of_test(false) || is_of_test(true)) {
-        let limits = [(is_of_test(false), "p50<TIME"), (is_of_test(true), "bw>RATE")];
+    if !has_suspects && (has_incomparable(false) || has_incomparable(true)) {
+        let limits = [(has_incomparable(false), "p50<TIME"), (has_incomparable(true), "bw>RATE")];
         let limits = limits.into_iter().filter(|(is_needed, _)| *is_needed);
         let limits: Vec<&str> = limits.map(|(_, limit)| limit).collect();
         changes.push(("expect", limits.join(",")));

@@ -140,13 +140,13 @@ fn section(
     most: usize,
     sentences: usize,
 ) -> io::Result<()> {
-    let word_lists = survey.verdict.causes.iter().filter(|cause| cause.certainty == certainty);
-    let word_lists: Vec<&Cause> = word_lists.collect();
-    if word_lists.is_empty() {
+    let listed = survey.verdict.causes.iter().filter(|cause| cause.certainty == certainty);
+    let listed: Vec<&Cause> = listed.collect();
+    if listed.is_empty() {
         return Ok(());
     }
     writeln!(out, "\n{title}")?;
-    for cause in word_lists.iter().take(most) {
+    for cause in listed.iter().take(most) {
         let name = words::unit(&survey.roster, &cause.unit);
         let all = evidence::sentences(survey, cause);
         let mut shown = all.iter().take(sentences);
@@ -158,7 +158,7 @@ fn section(
             }
         }
     }
-    and_more(out, word_lists.len().saturating_sub(most))
+    and_more(out, listed.len().saturating_sub(most))
 }
 
 fn and_more(out: &mut impl Write, more: usize) -> io::Result<()> {

@@ -52,7 +52,7 @@ fn assert_found(load: &str, faults: &str, unit: &Value) {
     for _ in 0..ATTEMPTS {
         let document = survey(load, faults);
         let found = bad(&document);
-        assert!(found.iter().all(|of| of == unit), "{found:?}: {document}");
+        assert!(found.iter().all(|part| part == unit), "{found:?}: {document}");
         if !found.is_empty() {
             return;
         }

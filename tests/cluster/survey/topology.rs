@@ -22,13 +22,13 @@ fn locations(arguments: &str, variable: Option<&str>) -> (Vec<Option<(u64, u64)>
     }
     let output = finish(command);
     let document = document(&output);
-    let nic_judgement = |nic: &Value| {
+    let switch_of_nic = |nic: &Value| {
         let number = |name: &str| nic["location"][name].as_u64();
         number("group").zip(number("switch"))
     };
     let nics = document["roster"]["nics"].as_array().unwrap();
     let messages = stderr(&output);
-    (nics.iter().map(nic_judgement).collect(), messages)
+    (nics.iter().map(switch_of_nic).collect(), messages)
 }
 
 #[test]

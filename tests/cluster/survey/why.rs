@@ -227,9 +227,9 @@ fn driver_of_all_culprits_is_possibly_their_cause() {
         let nodes = document["roster"]["nodes"].as_array().unwrap();
         let nics = document["roster"]["nics"].as_array().unwrap();
         let device = |unit: &Value| {
-            let node_count = |node: usize| nics.iter().position(|nic| nic["node"] == node);
+            let nic_of_node = |node: usize| nics.iter().position(|nic| nic["node"] == node);
             let nic = unit["nic"].as_u64().map(|nic| nic as usize);
-            let nic = nic.or_else(|| node_count(unit["node"].as_u64()? as usize));
+            let nic = nic.or_else(|| nic_of_node(unit["node"].as_u64()? as usize));
             nics[nic.expect("a NIC or a node")]["device"].clone()
         };
         assert_eq!(nodes.len(), 16);

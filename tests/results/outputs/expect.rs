@@ -84,7 +84,7 @@ fn checks_expectations_for_each_size() {
         .collect();
     let both = |size: u64| [(json!(size), json!("p95<100s")), (json!(size), json!("min>=1ns"))];
     assert_eq!(judged, [both(8), both(16)].concat());
-    assert!(verdicts.iter().all(|of| of["met"] == true && of["measured"].is_f64()));
+    assert!(verdicts.iter().all(|verdict| verdict["met"] == true && verdict["measured"].is_f64()));
 
     let output = short("write-lat", &["--json", "--expect", "p50<1s,mean<1ns"]);
     assert_eq!(output.status.code(), Some(3));

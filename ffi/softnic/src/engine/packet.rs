@@ -287,8 +287,8 @@ mod tests {
             origin: Origin::Nic,
         };
         assert_eq!(Packet::from_words(packet.to_words()), Some(packet));
-        let wire_count = u64::from(u32::MAX) | WIRE_FLAG;
-        assert_eq!(packet.to_words()[0] & wire_count, 0);
+        let wire_bits = u64::from(u32::MAX) | WIRE_FLAG;
+        assert_eq!(packet.to_words()[0] & wire_bits, 0);
         // Flags by themselves.
         let atomic = Packet {
             kind: Kind::Atomic,

@@ -96,13 +96,13 @@ impl PacketCounts {
     }
 
     /// Returns the number of packets of a size, by its number from 0 on.
-    pub fn size_count(&self, size: usize) -> u64 {
+    pub fn packets_of_size(&self, size: usize) -> u64 {
         self.packets.iter().map(|row| row[size]).sum()
     }
 
     /// Returns the number of packets with a priority on the link: twice the class, and one more for
     /// responses (health.md 1.5).
-    pub fn priority_count(&self, priority: usize) -> u64 {
+    pub fn packets_of_priority(&self, priority: usize) -> u64 {
         self.sum(|row| {
             row >> CLASS_SHIFT == priority / 2 && is_response(row) == (priority % 2 == 1)
         })
@@ -115,7 +115,7 @@ impl PacketCounts {
 
     /// Returns the number of packets of a priority without a mark.
     pub fn unmarked(&self, priority: usize) -> u64 {
-        self.priority_count(priority) - self.marked(priority)
+        self.packets_of_priority(priority) - self.marked(priority)
     }
 
     /// Returns the number of all packets with a mark.
@@ -235,10 +235,16 @@ mod tests {
         counts.count(&Packet { class: 3, is_marked: true, ..packet(Kind::Reply, 8) });
         assert_eq!([0, 1, 7].map(|priority| counts.marked(priority)), [1, 0, 1]);
         assert_eq!(counts.all_marked(), 2);
-        assert_eq!([0, 1, 2, 3].map(|priority| counts.priority_count(priority)), [1, 0, 18, 10]);
+        assert_eq!(
+            [0, 1, 2, 3].map(|priority| counts.packets_of_priority(priority)),
+            [1, 0, 18, 10]
+        );
         assert_eq!([false, true].map(|restricted| counts.requests(restricted)), [18, 1]);
         assert_eq!((counts.responses(), counts.gets(1), counts.gets(0)), (11, 5, 0));
         assert_eq!((counts.put_messages(1), counts.put_messages(0)), (13, 1));
-        assert_eq!((counts.all(), counts.size_count(0), counts.size_count(1)), (30, 28, 2));
+        assert_eq!(
+            (counts.all(), counts.packets_of_size(0), counts.packets_of_size(1)),
+            (30, 28, 2)
+        );
     }
 }

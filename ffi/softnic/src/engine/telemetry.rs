@@ -46,11 +46,11 @@ impl CommandCounts {
         }
     }
 
-    fn type_count(&self, cmd_type: c_cmd_type) -> u64 {
+    fn commands_of_type(&self, cmd_type: c_cmd_type) -> u64 {
         self.executed[cmd_type as usize].iter().sum()
     }
 
-    fn opcode_count(&self, cmd_type: c_cmd_type, opcode: usize) -> u64 {
+    fn commands_of_opcode(&self, cmd_type: c_cmd_type, opcode: usize) -> u64 {
         self.executed[cmd_type as usize][opcode]
     }
 
@@ -169,12 +169,12 @@ impl Telemetry {
 
     /// Returns the number of commands of transmit queues with this type and opcode.
     fn commands(&self, cmd_type: c_cmd_type, opcode: usize) -> u64 {
-        self.transmit.iter().map(|pool| pool.opcode_count(cmd_type, opcode)).sum()
+        self.transmit.iter().map(|pool| pool.commands_of_opcode(cmd_type, opcode)).sum()
     }
 
     /// Returns the number of commands of target queues with this opcode.
     fn target_commands(&self, opcode: c_tgt_op) -> u64 {
-        self.target.iter().map(|pool| pool.opcode_count(C_CMD_TYPE_CQ, opcode as usize)).sum()
+        self.target.iter().map(|pool| pool.commands_of_opcode(C_CMD_TYPE_CQ, opcode as usize)).sum()
     }
 
     /// Returns the number of events of a type.

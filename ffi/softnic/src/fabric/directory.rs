@@ -178,7 +178,7 @@ impl Directory {
     /// Returns the ports of one NIC whose owners are alive, with their slots.
     pub fn ports(&self, nid: u32) -> Result<Vec<(u32, File, Header)>, Errno> {
         let mut ports = Vec::new();
-        for (name, _, slot) in self.names()?.into_iter().filter(|(_, name, _)| *name == nid) {
+        for (name, _, slot) in self.names()?.into_iter().filter(|(_, owner, _)| *owner == nid) {
             let Ok(file) = open(&self.path.join(name)) else {
                 continue;
             };

@@ -153,23 +153,23 @@ pub unsafe extern "C" fn cxil_update_md(
         let page = page_size();
         let start = va.expose_provenance() / page * page;
         let end = end.checked_next_multiple_of(page).ok_or(Errno::OVERFLOW)?;
-        let with = nic.with(|engine| engine.mds.get(*number).copied().ok_or(Errno::INVAL))?;
-        check_flags(len, flags | with.flags & CXI_MAP_PIN)?;
+        let md = nic.with(|engine| engine.mds.get(*number).copied().ok_or(Errno::INVAL))?;
+        check_flags(len, flags | md.flags & CXI_MAP_PIN)?;
         let rights = CXI_MAP_READ | CXI_MAP_WRITE;
-        let inside = start >= with.va && end <= with.va + with.len;
-        let device = (flags | with.flags) & CXI_MAP_DEVICE != 0;
-        let has_no_memory = with.flags & CXI_MAP_ALLOC_MD != 0;
+        let inside = start >= md.va && end <= md.va + md.len;
+        let device = (flags | md.flags) & CXI_MAP_DEVICE != 0;
+        let has_no_memory = md.flags & CXI_MAP_ALLOC_MD != 0;
         let updatable =
-            has_no_memory || (with.flags & CXI_MAP_PIN == 0 && flags & CXI_MAP_FAULT != 0);
-        if !updatable || !inside || device || flags & rights & !with.flags != 0 {
+            has_no_memory || (md.flags & CXI_MAP_PIN == 0 && flags & CXI_MAP_FAULT != 0);
+        if !updatable || !inside || device || flags & rights & !md.flags != 0 {
             return Err(Errno::INVAL);
         }
-        let how = flags & !rights | with.flags & (rights | CXI_MAP_PIN);
+        let how = flags & !rights | md.flags & (rights | CXI_MAP_PIN);
         let location = host_memory(start, end, how)?;
         nic.with(|engine| {
-            let lni = engine.lnis.get_mut(with.lni).ok_or(Errno::INVAL)?;
-            let iova = with.iova + (start - with.va) as u64;
-            lni.space.place(with.lac, iova, location, end - start);
+            let lni = engine.lnis.get_mut(md.lni).ok_or(Errno::INVAL)?;
+            let iova = md.iova + (start - md.va) as u64;
+            lni.space.place(md.lac, iova, location, end - start);
             Ok(())
         })
     })

@@ -94,8 +94,8 @@ impl<C: Cells> Network<C> {
     pub fn new(topology: &Topology, cells: C, own: usize, random: Random) -> Self {
         let map = Map::new(topology);
         let nics = topology.nics.len();
-        let nic_count = topology.nics.iter().map(|nic| nic.latency).max();
-        let round_trip = 2 * (map.longest_latency() + 2 * nic_count.unwrap_or(0));
+        let longest_nic_latency = topology.nics.iter().map(|nic| nic.latency).max();
+        let round_trip = 2 * (map.longest_latency() + 2 * longest_nic_latency.unwrap_or(0));
         Self {
             cells,
             layout: Network::layout(topology),

@@ -365,9 +365,9 @@ mod tests {
         let (nic, other) = (Nic::open(0, 0xf_ffec), Nic::open(0, 0xf_ffed));
         let (nic, other) = (nic.unwrap(), other.unwrap());
         let [peer, _] = connect([&nic, &other]);
-        let shares_cpu = |own: u64, other_count: u64| {
+        let shares_cpu = |own: u64, other_ringer: u64| {
             nic.port().ringer().store(own, Ordering::Relaxed);
-            other.port().ringer().store(other_count, Ordering::Relaxed);
+            other.port().ringer().store(other_ringer, Ordering::Relaxed);
             let send = |engine: &mut Engine<Fabric>| {
                 engine.answer(peer, &Packet::default());
                 engine.wire.flush();

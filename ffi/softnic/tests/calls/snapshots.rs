@@ -450,7 +450,7 @@ fn writes_only_wanted_telemetry() {
     alone!();
     set("CXIDIAG_FAULTS", "");
     let wanted = ["hni_pcs_good_cw", "hni_tx_ok_opt", "pct_spt_timeouts"];
-    let files = Files(Snapshot::from_counters(0, |name| wanted.contains(&name)).unwrap());
+    let files = Files(Snapshot::with_counters(0, |name| wanted.contains(&name)).unwrap());
     let telemetry = fs::read_dir(files.path("sys/class/cxi/soft0/device/telemetry"));
     let mut names: Vec<_> = telemetry.unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();

@@ -278,7 +278,7 @@ fn counts_packets_by_priority() {
         let rose = rises(&mut rig, sent, |rig| {
             more = rises(rig, others, |rig| assert_eq!(rig.code(&put), C_RC_OK));
         });
-        assert_eq!(rose, [0, 2, 4].map(|of| u64::from(of == priority)));
+        assert_eq!(rose, [0, 2, 4].map(|number| u64::from(number == priority)));
         assert_eq!(more, [1, 1, 1], "responses, and what was received");
     }
 }

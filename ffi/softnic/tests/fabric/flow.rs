@@ -35,11 +35,11 @@ fn now() -> u64 {
 /// For how long the threads of this process have waited for a CPU, in nanoseconds.
 fn waited() -> u64 {
     let threads = fs::read_dir("/proc/self/task").expect("the kernel has /proc");
-    let thread_count = |thread: std::io::Result<fs::DirEntry>| {
+    let thread_wait = |thread: std::io::Result<fs::DirEntry>| {
         let times = fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;
         times.split_whitespace().nth(1)?.parse::<u64>().ok()
     };
-    threads.filter_map(thread_count).sum()
+    threads.filter_map(thread_wait).sum()
 }
 
 /// Puts from one NIC to another, `window` of them outstanding.

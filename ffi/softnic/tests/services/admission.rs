@@ -164,7 +164,7 @@ fn admits_to_vni_by_any_service_with_it() {
 }
 
 /// A service with one VNI and one class.
-fn class(vni: u16, tc: cxi_traffic_class) -> cxi_svc_desc {
+fn service_with_class(vni: u16, tc: cxi_traffic_class) -> cxi_svc_desc {
     let mut desc = plain(vni);
     desc.set_restricted_tcs(1);
     desc.tcs[tc as usize] = true;
@@ -176,16 +176,16 @@ fn admits_to_traffic_classes_of_vni() {
     alone!();
     let Some(dev) = administrator() else { return };
     let user = lni(dev, 1).unwrap();
-    assert_eq!(alloc(dev, &class(70, CXI_TC_BEST_EFFORT)), Ok(5));
+    assert_eq!(alloc(dev, &service_with_class(70, CXI_TC_BEST_EFFORT)), Ok(5));
     assert!(profile(user, 70, CXI_TC_BEST_EFFORT).is_ok());
     assert_eq!(profile(user, 70, CXI_TC_LOW_LATENCY).err(), Some(EINVAL));
     assert_eq!(domain(user, 70, C_PID_ANY), Ok(0), "has no class");
     // Another service with the same VNI adds its class.
-    assert_eq!(alloc(dev, &class(70, CXI_TC_LOW_LATENCY)), Ok(6));
+    assert_eq!(alloc(dev, &service_with_class(70, CXI_TC_LOW_LATENCY)), Ok(6));
     assert!(profile(user, 70, CXI_TC_LOW_LATENCY).is_ok());
     assert_eq!(profile(user, 70, CXI_TC_BULK_DATA).err(), Some(EINVAL));
     // Without the flag, the array is ignored.
-    let mut free = class(71, CXI_TC_BEST_EFFORT);
+    let mut free = service_with_class(71, CXI_TC_BEST_EFFORT);
     free.set_restricted_tcs(0);
     assert_eq!(alloc(dev, &free), Ok(7));
     assert!(profile(user, 71, CXI_TC_BULK_DATA).is_ok());

@@ -34,10 +34,10 @@ pub fn untested(roster: &Roster, states: &[State]) -> Vec<NicId> {
 /// Returns what the files of NICs prove. NICs whose files say the same share an explanation.
 pub fn explanations(read: Vec<(NicId, Readings)>) -> Vec<Explanation> {
     let groups = by_kind(read).into_iter();
-    groups.flat_map(|group| kind(&group)).collect()
+    groups.flat_map(|group| kind_explanations(&group)).collect()
 }
 
-fn kind(read: &[(NicId, Readings)]) -> Vec<Explanation> {
+fn kind_explanations(read: &[(NicId, Readings)]) -> Vec<Explanation> {
     let all: Vec<Readings> = read.iter().map(|(_, own)| own.clone()).collect();
     let mut found: Vec<(Vec<String>, Explanation)> = Vec::new();
     let mut same = Vec::new();

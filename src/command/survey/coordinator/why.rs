@@ -59,12 +59,12 @@ impl CoordinatorLoop<'_> {
     ) -> Result<(), Failure> {
         let began = Instant::now();
         let roster = self.conductor.roster().clone();
-        let Parts { culprits, fabric_parts: of_fabric, links, left_out: others } =
-            parts(&roster, verdict);
+        let Parts { culprits, fabric_parts, links, left_out: others } = parts(&roster, verdict);
         explanations.extend(others);
         let states = states(&roster, verdict);
         let untested = untested::untested(&roster, &states);
-        if culprits.is_empty() && of_fabric.is_empty() && links.is_empty() && untested.is_empty() {
+        if culprits.is_empty() && fabric_parts.is_empty() && links.is_empty() && untested.is_empty()
+        {
             return Ok(());
         }
         let ends = self.ends;
@@ -75,13 +75,13 @@ impl CoordinatorLoop<'_> {
         };
         if is_late() {
             let causes = culprits.iter().map(|culprit| culprit.cause);
-            let causes = causes.chain(of_fabric.iter().map(|fabric| fabric.cause));
+            let causes = causes.chain(fabric_parts.iter().map(|fabric| fabric.cause));
             let causes = causes.chain(links.iter().map(|link| link.cause));
             explanations.extend(causes.map(|cause| left_out(cause, NO_TIME)));
             return Ok(());
         }
         let notes = &mut self.control.notes;
-        let parts = culprits.len() + of_fabric.len() + links.len();
+        let parts = culprits.len() + fabric_parts.len() + links.len();
         if parts > 0 {
             let parts = words::counted(parts as u64, "part");
             notes.add(&format!("finding out why: {parts}"));
@@ -98,9 +98,10 @@ impl CoordinatorLoop<'_> {
         let rank = |nic: NicId| roster.node_of(nic).rank;
         let ranks: BTreeSet<u32> = all.map(rank).collect();
         let beside_part = |part: &FabricPart| part.nics.first().copied().map(beside);
-        let beside_parts = of_fabric.iter().map(|fabric| beside_part(fabric).unwrap_or_default());
+        let beside_parts =
+            fabric_parts.iter().map(|fabric| beside_part(fabric).unwrap_or_default());
         let beside_parts: Vec<Vec<NicId>> = beside_parts.collect();
-        let in_parts = of_fabric.iter().flat_map(|fabric| &fabric.nics);
+        let in_parts = fabric_parts.iter().flat_map(|fabric| &fabric.nics);
         let in_parts = in_parts.chain(beside_parts.iter().flatten()).chain(&untested).copied();
         let checked: BTreeSet<u32> = ranks.iter().copied().chain(in_parts.map(rank)).collect();
         let mut investigation = Investigation::new(
@@ -109,7 +110,7 @@ impl CoordinatorLoop<'_> {
             self.request.pair_time.min(LONGEST_PAIR),
         );
         let first = investigation.checks(&checked)?;
-        for (part, controls) in of_fabric.iter().zip(&beside_parts) {
+        for (part, controls) in fabric_parts.iter().zip(&beside_parts) {
             explanations.push(fabric_parts::explanation(part, controls, &first, &roster));
         }
         let read = |nic: &NicId| (*nic, first.readings(*nic, &roster));

@@ -135,24 +135,24 @@ fn operands_stay_within_type() {
 /// Some values of tools.md 8.3.
 #[test]
 fn matches_values_of_table() {
-    let value_for = |op, cswap, ty| {
+    let operands = |op, cswap, ty| {
         let atomic = Atomic { op, cswap, ty, fetching: false, matching: false };
         let operands = Operands::new(atomic);
         (initial_target(atomic), operands.first, operands.second)
     };
     use {AtomicOp as Op, AtomicType as Type, CswapOp as Cmp};
-    assert_eq!(value_for(Op::Min, Cmp::Eq, Type::Int16), (0x7fff, 0x7ffe, 0));
-    assert_eq!(value_for(Op::Min, Cmp::Eq, Type::Uint16), (0xffff, 0xfffe, 0));
-    assert_eq!(value_for(Op::Max, Cmp::Eq, Type::Int32), (0x8000_0000, 0x8000_0001, 0));
-    assert_eq!(value_for(Op::Max, Cmp::Eq, Type::Uint64), (0, 1, 0));
-    assert_eq!(value_for(Op::Band, Cmp::Eq, Type::Uint8), (0xff, 0xfe, 0));
-    assert_eq!(value_for(Op::Axor, Cmp::Eq, Type::Uint8), (0, 1, 1));
-    assert_eq!(value_for(Op::Cswap, Cmp::Lt, Type::Uint8), (3, 1, 0));
-    assert_eq!(value_for(Op::Cswap, Cmp::Gt, Type::Uint8), (0, 1, 3));
+    assert_eq!(operands(Op::Min, Cmp::Eq, Type::Int16), (0x7fff, 0x7ffe, 0));
+    assert_eq!(operands(Op::Min, Cmp::Eq, Type::Uint16), (0xffff, 0xfffe, 0));
+    assert_eq!(operands(Op::Max, Cmp::Eq, Type::Int32), (0x8000_0000, 0x8000_0001, 0));
+    assert_eq!(operands(Op::Max, Cmp::Eq, Type::Uint64), (0, 1, 0));
+    assert_eq!(operands(Op::Band, Cmp::Eq, Type::Uint8), (0xff, 0xfe, 0));
+    assert_eq!(operands(Op::Axor, Cmp::Eq, Type::Uint8), (0, 1, 1));
+    assert_eq!(operands(Op::Cswap, Cmp::Lt, Type::Uint8), (3, 1, 0));
+    assert_eq!(operands(Op::Cswap, Cmp::Gt, Type::Uint8), (0, 1, 3));
     assert_eq!(
-        value_for(Op::Cswap, Cmp::Eq, Type::Uint128),
+        operands(Op::Cswap, Cmp::Eq, Type::Uint128),
         (2 << 64 | 2, 1 << 64 | 1, 2 << 64 | 2)
     );
-    assert_eq!(value_for(Op::Sum, Cmp::Eq, Type::FloatComplex), (0, 0x3f80_0000_3f80_0000, 0));
-    assert_eq!(value_for(Op::Min, Cmp::Eq, Type::Float), (0x7f7f_ffff, 0x7f7f_fffe, 0));
+    assert_eq!(operands(Op::Sum, Cmp::Eq, Type::FloatComplex), (0, 0x3f80_0000_3f80_0000, 0));
+    assert_eq!(operands(Op::Min, Cmp::Eq, Type::Float), (0x7f7f_ffff, 0x7f7f_fffe, 0));
 }

@@ -68,14 +68,14 @@ const ONE_QUEUE: &str = "each pair has one queue and one thread";
 /// Returns the most memory that the buffers of `tests` need at a time on one NIC, in bytes: the
 /// targets of one-sided tools stay open, and one pair is measured at a time.
 pub fn buffer_bytes(tests: &[TestPlan]) -> u64 {
-    let side_count =
+    let side_bytes =
         |test: &TestPlan, side| Need::of(test.tool, &test.run, &[side], OnGpus::NONE).bytes();
     let (two_sided, one_sided): (Vec<_>, Vec<_>) =
         tests.iter().partition(|test| is_two_sided(test.tool));
-    let initiators = tests.iter().map(|test| side_count(test, Side::Client));
-    let targets = two_sided.iter().map(|test| side_count(test, Side::Server));
+    let initiators = tests.iter().map(|test| side_bytes(test, Side::Client));
+    let targets = two_sided.iter().map(|test| side_bytes(test, Side::Server));
     let measuring = initiators.chain(targets).max().unwrap_or_default();
-    let open = one_sided.iter().map(|test| side_count(test, Side::Server));
+    let open = one_sided.iter().map(|test| side_bytes(test, Side::Server));
     open.fold(measuring, u64::saturating_add)
 }
 

@@ -145,9 +145,9 @@ pub fn down_cause(files: &Files) -> Option<String> {
         known.max_by_key(|(time, _)| *time)
     };
     let failed = newest("last_up_fail", "up_fail_").map(|newest| (newest, "did not come up"));
-    let went_down = newest("last_down", "").map(|newest| (newest, "went down"));
+    let event = newest("last_down", "").map(|newest| (newest, "went down"));
     let ((_, cause), what) =
-        went_down.into_iter().chain(failed).max_by_key(|went_down| went_down.0.0)?;
+        event.into_iter().chain(failed).max_by_key(|went_down| went_down.0.0)?;
     Some(format!("{what}: {}", cause?))
 }
 

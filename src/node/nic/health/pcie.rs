@@ -110,10 +110,10 @@ pub fn width(files: &Files, path: &PciePath) -> Finding {
 /// hardware only. An extended speed is configured, and need not be the speed of the generation.
 pub fn speed(files: &Files, path: &PciePath, generation: Option<Generation>) -> Finding {
     let current = PcieSpeed::read(files);
-    let generation_value = generation.map(Generation::pcie_gt_per_s);
+    let generation_speed = generation.map(Generation::pcie_gt_per_s);
     let is_extended = current.is_some_and(|speed| speed.is_extended);
-    let expected = generation_value.filter(|_| !is_extended);
-    let max = PcieSpeed::max(files).or(generation_value);
+    let expected = generation_speed.filter(|_| !is_extended);
+    let max = PcieSpeed::max(files).or(generation_speed);
     let current = current.map(|speed| speed.gt_per_s);
     compared(&SPEED_OF_LINK, path, current, max, expected)
 }

@@ -327,39 +327,40 @@ pub fn allocate<T>(
 
 /// Publishes the resources that an LNI uses to all processes that use the NIC.
 pub fn publish(engine: &Engine<Fabric>, lni: usize) {
-    let used =
-        engine.lnis.get(lni).map_or(Use::default(), |owner| {
-            let lni_count = |count: usize, owner: usize| count + usize::from(owner == lni);
-            let ptes = || engine.ptes.iter().filter(|(_, pte)| pte.lni == lni);
-            // Destroyed objects count until the LNI ends (libcxi.md 10).
-            let counts =
-                [
-                    ptes().count() + engine.ptes.retired_by(lni),
-                    engine.tx.iter().fold(engine.tx.retired_by(lni), |sum, (_, queue)| {
-                        lni_count(sum, queue.lni)
-                    }),
-                    engine.tgt.iter().fold(engine.tgt.retired_by(lni), |sum, (_, queue)| {
-                        lni_count(sum, queue.lni)
-                    }),
-                    engine.eqs.iter().fold(engine.eqs.retired_by(lni), |sum, (_, queue)| {
-                        lni_count(sum, queue.lni)
-                    }),
-                    engine.counters.count_of(lni) + engine.counters.retired_by(lni),
-                    0, // list entries, which `entries` has
-                    engine.counters.pending_of(lni),
-                    owner.space.contexts(),
-                ];
-            let mut entries = [0; ELEMENTS];
-            for (number, pte) in ptes() {
-                entries[element(number)] += pte.lists.len() as u16;
-            }
-            Use {
-                service: owner.service,
-                rgid: owner.rgid,
-                counts: counts.map(|count| count as u16),
-                entries,
-                profiles: owner.profiles.map(|held| held.map(|held| held.profile)),
-            }
-        });
+    let used = engine.lnis.get(lni).map_or(Use::default(), |owner| {
+        let add_own = |count: usize, owner: usize| count + usize::from(owner == lni);
+        let ptes = || engine.ptes.iter().filter(|(_, pte)| pte.lni == lni);
+        // Destroyed objects count until the LNI ends (libcxi.md 10).
+        let counts = [
+            ptes().count() + engine.ptes.retired_by(lni),
+            engine
+                .tx
+                .iter()
+                .fold(engine.tx.retired_by(lni), |sum, (_, queue)| add_own(sum, queue.lni)),
+            engine
+                .tgt
+                .iter()
+                .fold(engine.tgt.retired_by(lni), |sum, (_, queue)| add_own(sum, queue.lni)),
+            engine
+                .eqs
+                .iter()
+                .fold(engine.eqs.retired_by(lni), |sum, (_, queue)| add_own(sum, queue.lni)),
+            engine.counters.count_of(lni) + engine.counters.retired_by(lni),
+            0, // list entries, which `entries` has
+            engine.counters.pending_of(lni),
+            owner.space.contexts(),
+        ];
+        let mut entries = [0; ELEMENTS];
+        for (number, pte) in ptes() {
+            entries[element(number)] += pte.lists.len() as u16;
+        }
+        Use {
+            service: owner.service,
+            rgid: owner.rgid,
+            counts: counts.map(|count| count as u16),
+            entries,
+            profiles: owner.profiles.map(|held| held.map(|held| held.profile)),
+        }
+    });
     engine.wire.port().set_use(lni, used);
 }
