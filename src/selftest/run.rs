@@ -266,7 +266,9 @@ mod tests {
             before = after;
             results.push(result);
         });
-        assert_eq!(aftermath.unwrap(), Aftermath::default());
+        // Other programs may use NICs of this fabric meanwhile, so their groups do not count here:
+        // tests/node/selftest.rs has a fabric of its own.
+        assert_eq!(aftermath.unwrap().masked_error_flags, []);
         assert!(before.len() > 6, "{before:?}");
         assert!(before.values().all(|times| *times <= MOST as u64), "{before:?}");
         assert!(results.len() > 150, "{} checks", results.len());

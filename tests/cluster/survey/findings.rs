@@ -22,7 +22,8 @@ fn survey(arguments: &str, variables: &[(&str, &str)]) -> (Output, Value) {
 
 /// Why NICs are untested on a busy machine: latencies of a few microseconds vary there, also if no
 /// process waits for long.
-const BUSY: [&str; 3] = ["waited for its CPU", "late for its slot", "the pairs differ too much"];
+const BUSY: [&str; 4] =
+    ["waited for its CPU", "late for its slot", "the pairs differ too much", "Busy CPUs:"];
 
 /// Runs surveys of a fabric with a fault until one finds it. On a busy machine, too many pairs may
 /// be untested for a verdict, and the exit status is 4. Then the next survey, which gets its
