@@ -39,8 +39,8 @@ pub fn answer(shell: &str, argv: impl IntoIterator<Item = OsString>) {
     let mut bytes = Vec::new();
     if shell.is("bash") {
         // bash splits words at `=`, and replaces only the part after it.
-        let cursor = env::var("_CLAP_COMPLETE_INDEX").ok().and_then(|at| at.parse().ok());
-        words.truncate(cursor.map_or(words.len(), |at: usize| at + 1));
+        let cursor = env::var("_CLAP_COMPLETE_INDEX").ok().and_then(|index| index.parse().ok());
+        words.truncate(cursor.map_or(words.len(), |index: usize| index + 1));
         words.retain(|word| word != "=");
         let last = words.len().saturating_sub(1);
         let found = complete(&mut command, words, last, directory.as_deref()).unwrap_or_default();

@@ -19,7 +19,7 @@ const MOST_DIGITS: usize = 18;
 ///
 /// # Errors
 ///
-/// A file that cannot be read, and the errors of [`expand`] and [`listed_hosts`].
+/// An unreadable file, or an error of [`expand`] or [`listed_hosts`].
 pub fn option_hosts(text: &str) -> Result<Vec<String>, String> {
     match text.strip_prefix('@') {
         None => expand(text),

@@ -113,8 +113,8 @@ pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
     }
     let values = sorted(values);
     let (middle, width) = (count as f64 / 2.0, HALF_WIDTH * (count as f64).sqrt());
-    let at = |rank: f64| values[(rank as usize).clamp(1, count) - 1];
-    Some((at((middle - width).floor()), at((middle + width).ceil())))
+    let value_at = |rank: f64| values[(rank as usize).clamp(1, count) - 1];
+    Some((value_at((middle - width).floor()), value_at((middle + width).ceil())))
 }
 
 #[cfg(test)]

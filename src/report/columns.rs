@@ -206,6 +206,23 @@ impl Column {
     }
 }
 
+/// Returns what the column with this title shows in the table of results of `tool`, in any unit of
+/// bandwidths, and how many of its base units a metric is shown in.
+pub fn titled(title: &str, tool: &'static Tool) -> Option<(Value, f64)> {
+    BandwidthUnit::ALL.into_iter().find_map(|unit| {
+        let layout = Layout { tool, unit };
+        let mut columns = table_pairs(tool, Table::Results);
+        let (column, _) =
+            columns.find(|(column, form)| self::title(column, *form, layout) == title)?;
+        let scale = match column.value {
+            Value::Metric(Metric::Bandwidth) => unit.bytes_per_s(),
+            Value::Metric(metric) => metric.unit().readable().1,
+            _ => 1.0,
+        };
+        Some((column.value, scale))
+    })
+}
+
 pub fn header(layout: Layout, table: Table) -> String {
     let first = match table {
         Table::Intervals => TIMES,

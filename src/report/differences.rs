@@ -61,7 +61,8 @@ fn between((one, first): &Named, (other, second): &Named) -> Vec<String> {
     // What a text does not say is no difference.
     let is_printed = first.is_printed() || second.is_printed();
     let (nic_of_first, nic_of_second) = (nic(first), nic(second));
-    if nic_of_first != nic_of_second {
+    let is_known = [first, second].iter().all(|run| nic(run) != "none");
+    if nic_of_first != nic_of_second && (is_known || !is_printed) {
         add("NIC", &nic_of_first, &nic_of_second);
     }
     let (class_of_first, class_of_second) = (traffic_class(first), traffic_class(second));

@@ -8,11 +8,12 @@
 
 use std::collections::BTreeMap;
 
+use super::columns::{self, Value};
 use super::outcome::{
     Addresses, AtomicOptions, BandwidthResult, Clock, Device, Extent, FabricAddress, Host,
     LatencyResult, ListOptions, Options, Outcome, Problem, Side, SizeResult, Status,
 };
-use facts::bandwidth_unit::BandwidthUnit;
+use facts::expect::Metric;
 use plan::tool::Tool;
 use plan::tools::TOOLS;
 
@@ -77,36 +78,26 @@ fn title(line: &str) -> Option<(String, &'static Tool)> {
     Some((prefix.to_owned(), tool))
 }
 
-/// What a table has in its columns.
+/// What a table has in a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum PrintedColumn {
     Size,
     Count,
-    Min,
-    Max,
-    Mean,
-    Deviation,
-    /// Bandwidth, in units of this number of bytes per second.
-    Bandwidth(f64),
-    PacketRate,
+    /// A metric, in units of this number of its base units.
+    Metric(Metric, f64),
     Unknown,
 }
 
 impl PrintedColumn {
-    fn of(title: &str, tool: &Tool) -> Self {
-        match title {
-            "RDMA Size[B]" | "Send Size[B]" | "AMO Size[B]" | "Bytes" => Self::Size,
-            "Min[us]" => Self::Min,
-            "Max[us]" => Self::Max,
-            "Mean[us]" => Self::Mean,
-            "StdDev[us]" => Self::Deviation,
-            "PktRate[Mpkt/s]" | "OpRate[M/s]" => Self::PacketRate,
-            _ if title == tool.operations => Self::Count,
-            _ => {
-                let unit = title.strip_prefix("BW[").and_then(|unit| unit.strip_suffix(']'));
-                let unit = unit.and_then(|unit| unit.parse::<BandwidthUnit>().ok());
-                unit.map_or(Self::Unknown, |unit| Self::Bandwidth(unit.bytes_per_s()))
-            }
+    fn of(title: &str, tool: &'static Tool) -> Self {
+        // `send-lat` has `Bytes` in the user's documents, `Send Size[B]` in today's legacy tools.
+        if ["RDMA Size[B]", "Send Size[B]", "AMO Size[B]", "Bytes"].contains(&title) {
+            return Self::Size;
+        }
+        match columns::titled(title, tool) {
+            Some((Value::Count, _)) => Self::Count,
+            Some((Value::Metric(metric), scale)) => Self::Metric(metric, scale),
+            _ => Self::Unknown,
         }
     }
 }
@@ -204,13 +195,28 @@ impl PrintedRun {
         }
     }
 
-    /// Returns a note on a run without results, or that ends before its last line.
+    /// Returns whether the text goes on to the end of the run: to the line after the largest size.
+    fn is_whole(&self) -> bool {
+        let largest = self.size("Max");
+        let last = self.results.last().map(|result| result.size_bytes);
+        self.is_closed && largest.is_none_or(|largest| last == Some(largest))
+    }
+
+    /// Returns how the run ended.
+    fn status(&self) -> Status {
+        match self.status {
+            Status::Complete if !self.is_whole() => Status::Interrupted,
+            status => status,
+        }
+    }
+
+    /// Returns a note on a run without results, or whose text ends early.
     fn note(&self) -> Option<String> {
         let what = if self.refers_to_client {
             return None;
         } else if self.results.is_empty() {
             "has no results"
-        } else if !self.is_closed {
+        } else if !self.is_whole() && self.status == Status::Complete {
             "ends before its last line: the sizes before count"
         } else {
             return None;
@@ -218,19 +224,39 @@ impl PrintedRun {
         Some(format!("the run of {} in line {} {what}", self.tool.name, self.line))
     }
 
+    fn value(&self, label: &str) -> Option<&str> {
+        self.summary.get(label).map(String::as_str)
+    }
+
+    /// Returns the smallest or largest size of the summary; `edge` is `Min` or `Max`.
+    fn size(&self, edge: &str) -> Option<u64> {
+        let operation = self.tool.operation;
+        let range = self.value(&format!("{edge} {operation} Size"));
+        first_number(range.or(self.value(&format!("{operation} Size")))?)
+    }
+
     /// Returns the run as an outcome; `None` without results.
     fn into_outcome(self) -> Option<Outcome> {
         if self.results.is_empty() {
             return None;
         }
-        let value = |label: &str| self.summary.get(label).map(String::as_str);
+        let value = |label: &str| self.value(label);
         let host = self.prefix.trim().trim_end_matches(':');
         let side = if value("Local (server)").is_some() { Side::Server } else { Side::Client };
         let local = value("Local (client)").or(value("Local (server)"));
         let remote = value("Remote (server)").or(value("Remote (client)"));
-        let status = if self.is_closed { self.status } else { Status::Interrupted };
-        let is_software = value("Platform").is_some_and(|text| text.starts_with("software NIC"))
-            || value("Device").is_some_and(|name| name.starts_with("soft"));
+        let status = self.status();
+        let ended = match self.status {
+            Status::Complete => "the text of the run ends early",
+            Status::Failed => "the run failed, as its text says",
+            _ => "the run was interrupted, as its text says",
+        };
+        // Without this line it may be a legacy tool, which does not know.
+        let is_software = value("Platform").map(|text| text.starts_with("software NIC"));
+        let device = value("Device").map(|name| {
+            let svc_id = value("Service ID").and_then(first_number).unwrap_or(0);
+            Device { is_software, ..Device::named(name.into(), svc_id as u32) }
+        });
         Some(Outcome {
             schema_version: PRINTED,
             tool: self.tool.name.into(),
@@ -241,7 +267,7 @@ impl PrintedRun {
             exit_status: u8::from(status != Status::Complete),
             error: (status != Status::Complete).then(|| Problem {
                 kind: "printed".into(),
-                message: "the text of the run ends early".into(),
+                message: ended.into(),
                 hint: None,
                 step: None,
                 nic_states: Vec::new(),
@@ -255,7 +281,7 @@ impl PrintedRun {
             },
             job: None,
             labels: BTreeMap::new(),
-            device: value("Device").map(|name| device(name, is_software, value("Service ID"))),
+            device,
             peer: None,
             addresses: local.zip(remote).and_then(|(local, remote)| addresses(local, remote)),
             options: Some(self.options()),
@@ -275,14 +301,10 @@ impl PrintedRun {
     /// Returns the options that the summary shows. The others are null, or the defaults of the
     /// legacy tools where null is not possible.
     fn options(&self) -> Options {
-        let value = |label: &str| self.summary.get(label).map(String::as_str);
+        let value = |label: &str| self.value(label);
         let number = |label: &str| first_number(value(label)?);
         let enabled = |label: &str| Some(value(label)? == "Enabled");
         let on_gpu = |label: &str| first_number(value(label)?.strip_prefix("GPU ")?);
-        let size = |edge: &str| {
-            let operation = self.tool.operation;
-            number(&format!("{edge} {operation} Size")).or(number(&format!("{operation} Size")))
-        };
         let sizes = || self.results.iter().map(|result| result.size_bytes);
         let lists = number("List Size").map(|list_size| ListOptions {
             list_size: list_size.min(u16::MAX.into()) as u16,
@@ -304,8 +326,8 @@ impl PrintedRun {
             until_percent: None,
             warmup: number("Warmup Iters"),
             latency_gap_us: number("Inter-Iter Gap"),
-            min_size_bytes: size("Min").or(sizes().min()).unwrap_or(0),
-            max_size_bytes: size("Max").or(sizes().max()).unwrap_or(0),
+            min_size_bytes: self.size("Min").or(sizes().min()).unwrap_or(0),
+            max_size_bytes: self.size("Max").or(sizes().max()).unwrap_or(0),
             restricted: enabled("Restricted"),
             idc: enabled("IDC"),
             hrp: enabled("HRP"),
@@ -362,13 +384,15 @@ fn result<'a>(
     let value = |wanted: PrintedColumn| {
         values.iter().find(|(column, _)| *column == wanted).map(|(_, value)| *value)
     };
-    let bandwidth = values.iter().find_map(|(column, value)| match column {
-        PrintedColumn::Bandwidth(unit) => Some(value * unit),
-        _ => None,
-    });
+    let figure = |wanted: Metric| {
+        values.iter().find_map(|(column, value)| match column {
+            PrintedColumn::Metric(metric, scale) if *metric == wanted => Some(value * scale),
+            _ => None,
+        })
+    };
+    let ns = |metric| figure(metric).map(f64::round);
     let count = value(PrintedColumn::Count).unwrap_or(0.0) as u64;
-    let ns = |column| Some((value(column)? * US).round());
-    let latency = ns(PrintedColumn::Min).zip(ns(PrintedColumn::Max)).zip(ns(PrintedColumn::Mean));
+    let latency = ns(Metric::Min).zip(ns(Metric::Max)).zip(ns(Metric::Mean));
     Some(SizeResult {
         extent: Extent::Complete,
         count,
@@ -377,7 +401,7 @@ fn result<'a>(
             max_ns: max as u64,
             mean_ns: mean,
             latency_from: None,
-            standard_deviation_ns: ns(PrintedColumn::Deviation).unwrap_or(0.0),
+            standard_deviation_ns: ns(Metric::Deviation).unwrap_or(0.0),
             percentiles: Vec::new(),
             median_low_ns: None,
             median_high_ns: None,
@@ -385,9 +409,9 @@ fn result<'a>(
             histogram: None,
             samples_ns: samples,
         }),
-        bandwidth: bandwidth.map(|bandwidth_bytes_per_s| BandwidthResult {
+        bandwidth: figure(Metric::Bandwidth).map(|bandwidth_bytes_per_s| BandwidthResult {
             bandwidth_bytes_per_s,
-            packet_rate_packets_per_s: value(PrintedColumn::PacketRate).unwrap_or(0.0) * 1e6,
+            packet_rate_packets_per_s: figure(Metric::PacketRate).unwrap_or(0.0),
             elapsed_us: 0,
             peer_count: 0,
             peer_elapsed_us: 0,
@@ -397,25 +421,6 @@ fn result<'a>(
         }),
         ..SizeResult::none(value(PrintedColumn::Size)? as u64)
     })
-}
-
-fn device(name: &str, is_software: bool, svc_id: Option<&str>) -> Device {
-    Device {
-        name: name.into(),
-        is_software: Some(is_software),
-        svc_id: svc_id.and_then(first_number).unwrap_or(0) as u32,
-        svc_id_source: None,
-        vni_source: None,
-        traffic_class: None,
-        traffic_class_source: None,
-        mac_address: None,
-        pci_address: None,
-        link_speed: None,
-        driver: None,
-        driver_revision: None,
-        firmware_version: None,
-        library: None,
-    }
 }
 
 /// Returns the addresses of both sides: `NIC 0x13 PID 0 VNI 1` and `NIC 0x12 PID 0`.
@@ -442,6 +447,8 @@ fn first_number(text: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use facts::bandwidth_unit::BandwidthUnit;
+
     use super::*;
     use crate::outcome::Extent;
 
@@ -502,10 +509,7 @@ Remote (server)  : NIC 0x0 PID 0
             ("write-bw", Side::Client, Status::Complete)
         );
         let device = run.device.unwrap();
-        assert_eq!(
-            (device.name.as_str(), device.svc_id, device.is_software),
-            ("cxi1", 5, Some(false))
-        );
+        assert_eq!((device.name.as_str(), device.svc_id, device.is_software), ("cxi1", 5, None));
         let addresses = run.addresses.unwrap();
         assert_eq!((addresses.local.nic, addresses.local.pid, addresses.vni), (0x1a, 2, 10));
         let options = run.options.unwrap();
@@ -600,11 +604,24 @@ Remote (server)  : NIC 0x0 PID 0
         assert_eq!(notes, ["the run of write-bw in line 2 has no results"]);
     }
 
+    /// With --report-all, a line of dashes follows each size.
+    #[test]
+    fn run_without_its_largest_size_is_incomplete() {
+        let text = BANDWIDTH.replace("Size   : 8192", "Size   : 16384");
+        let (runs, notes) = runs(&text);
+        assert_eq!((runs[0].status, runs[0].results.len()), (Status::Interrupted, 2));
+        assert_eq!(runs[0].error.as_ref().unwrap().message, "the text of the run ends early");
+        assert_eq!(notes.len(), 1);
+    }
+
     #[test]
     fn takes_partial_results_as_they_are_marked() {
         for (word, status) in [("Interrupted", Status::Interrupted), ("Failed", Status::Failed)] {
             let text = format!("{BANDWIDTH}{word}: results are partial\n");
-            assert_eq!(only(&text).status, status);
+            let run = only(&text);
+            assert_eq!(run.status, status);
+            let word = word.to_lowercase();
+            assert!(run.error.unwrap().message.contains(&word), "{word}");
         }
     }
 

@@ -138,10 +138,16 @@ fn seconds(time: Duration) -> Option<Number> {
 
 impl Device {
     fn unopened(plan: &Plan) -> Self {
+        let svc_id = plan.service_options.svc_id.unwrap_or_else(|| plan.service.svc_id());
+        Self::named(plan.device.to_string(), svc_id)
+    }
+
+    /// Returns a NIC of which nothing else is known.
+    pub fn named(name: String, svc_id: u32) -> Self {
         Self {
-            name: plan.device.to_string(),
+            name,
             is_software: None,
-            svc_id: plan.service_options.svc_id.unwrap_or_else(|| plan.service.svc_id()),
+            svc_id,
             svc_id_source: None,
             vni_source: None,
             traffic_class: None,

@@ -266,9 +266,6 @@ mod tests {
             before = after;
             results.push(result);
         });
-        // Other programs may use NICs of this fabric meanwhile, so their groups do not count here:
-        // tests/node/selftest.rs has a fabric of its own.
-        assert_eq!(aftermath.unwrap().masked_error_flags, []);
         assert!(before.len() > 6, "{before:?}");
         assert!(before.values().all(|times| *times <= MOST as u64), "{before:?}");
         assert!(results.len() > 150, "{} checks", results.len());
@@ -279,7 +276,9 @@ mod tests {
                 result.verdict != FactVerdict::Skipped || result.group != "queue-calls"
             })
             .collect();
+        // A check that failed may have left something: its reason comes first.
         assert!(others.is_empty(), "{others:#?}");
+        assert_eq!(aftermath.unwrap(), Aftermath::default());
     }
 
     /// Another process may use the NIC meanwhile, or an earlier run has ended just before.

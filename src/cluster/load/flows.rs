@@ -168,7 +168,7 @@ fn all_to_all(nics: &[PlacedNic], slot: u32, seed: u64) -> Vec<Flow> {
     let slot_shifts = shifts.iter().cycle().skip(part * PEERS);
     let slot_shifts: Vec<usize> = slot_shifts.take(PEERS.min(shifts.len())).copied().collect();
     let flow = |(index, source): (usize, &PlacedNic)| {
-        let peers = slot_shifts.iter().map(|by| &nics[(index + by) % nics.len()]);
+        let peers = slot_shifts.iter().map(|shift| &nics[(index + shift) % nics.len()]);
         let peers = peers.filter(|target| are_apart(source, target));
         Flow { source: source.nic, peers: peers.map(|target| target.nic).collect() }
     };

@@ -24,8 +24,8 @@ pub const INTERVAL: Duration = Duration::from_secs(2);
 /// Niceness of the thread: the lowest priority.
 const NICENESS: i32 = 19;
 
-/// The thread that sends the ticks. It ends soon after this value is dropped. Nobody waits for it:
-/// beside busy programs, a thread with the lowest priority may get a CPU late.
+/// The thread that sends the ticks. It ends soon after this value is dropped, which does not wait
+/// for it: beside busy programs, a thread with the lowest priority may get a CPU late.
 #[derive(Debug)]
 pub struct Ticker {
     _running: Sender<()>,
