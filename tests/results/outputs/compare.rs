@@ -608,6 +608,11 @@ fn text_of_a_run_has_the_results_of_its_document() {
         let output = Fabric::new().run(&["compare", json, text, "--json", ANY_CHANGE]);
         let compared: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(compared["differences"], json!([]), "{}", tool.name);
+        let is_bandwidth = tool.measures_bandwidth();
+        assert_eq!(compared["metric"], if is_bandwidth { "bw" } else { "mean" });
+        let output = Fabric::new().run(&["compare", json, text, "--figure=p99"]);
+        let why = if is_bandwidth { "measures bw and rate" } else { "is the text of a run" };
+        assert!(assert_status(&output, 2).contains(why), "{}", tool.name);
         let run: Value = serde_json::from_slice(&std::fs::read(json).unwrap()).unwrap();
         let sizes = compared["sizes"].as_array().unwrap();
         assert_eq!(sizes.len(), run["results"].as_array().unwrap().len());
