@@ -25,6 +25,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod campaign;
 pub mod host_list;
 pub mod host_locations;
 pub mod launcher;
@@ -32,4 +33,5 @@ pub mod load;
 pub mod location;
 pub mod meeting_point;
 pub mod survey;
+pub mod timetable;
 pub mod tree;

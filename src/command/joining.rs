@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use cluster::meeting_point::{Coordinator, SIGHT_LIMIT};
-use cluster::survey::timetable::Introduction;
+use cluster::timetable::Introduction;
 use cluster::tree::{Bounds, Meeting, Member};
 use facts::error::{Failure, Kind};
 use facts::{interrupt, limit};

@@ -9,7 +9,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-use cluster::survey::timetable::Introduction;
+use cluster::timetable::Introduction;
 use cluster::tree::{Bounds, Event, Meeting, Member, Order, Root};
 use facts::net::listener::{Listener, Reach};
 use facts::token::Token;

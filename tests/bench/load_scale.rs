@@ -10,16 +10,17 @@ mod status;
 use std::env;
 use std::time::{Duration, Instant};
 
-use cluster::load::acceptance::ExpectedLoad;
-use cluster::load::blocks::{LoadSlots, by_slot, load_blocks, parts};
 use cluster::load::conductor::{Cap, LoadConductor, LoadSetup};
-use cluster::load::histogram::Histogram;
 use cluster::load::scene::Scene;
+use cluster::load::slots::slot;
 use cluster::load::testing::{fabric, setup};
-use cluster::load::timetable::{
-    LoadAnswer, LoadBlock, LoadPart, LoadReport, LoadResult, LoadTask, PARTS, Times, Watched,
-};
 use cluster::survey::roster::Roster;
+use cluster::timetable::acceptance::Expected;
+use cluster::timetable::blocks::{BlockTimes, blocks, by_slot};
+use cluster::timetable::histogram::Histogram;
+use cluster::timetable::{
+    Block, PARTS, Part, Report, Slot, Task, TaskAnswer, TaskResult, Times, Watched,
+};
 use facts::device::FabricAddress;
 use fastrand::Rng;
 use postcard::{from_bytes, to_stdvec};
@@ -126,15 +127,14 @@ fn run(
     let addresses: Vec<Option<FabricAddress>> =
         (0..roster.nics.len() as u32).map(address).collect();
     let began = Instant::now();
-    let slot_scenes = scenes.iter_mut().map(|scene| parts(scene, false, &addresses));
-    let slot_lists = slot_scenes.collect::<Vec<_>>();
-    let slots = LoadSlots {
-        block: 1,
+    let slots: Vec<Slot> = scenes.iter_mut().map(|scene| slot(scene, false, |_| true)).collect();
+    let times = BlockTimes {
+        number: 1,
         begins_ns: 0,
         slot_ns: scenes[0].slot_ns,
-        window_bytes: scenes[0].window_bytes,
+        window_bytes: Some(scenes[0].window_bytes),
     };
-    let blocks = load_blocks(&slot_lists, slots, roster);
+    let blocks = blocks(&slots, times, roster, &addresses);
     costs.sent +=
         blocks.values().map(|block| to_stdvec(block).expect("bytes").len()).sum::<usize>();
     costs.written += began.elapsed();
@@ -146,8 +146,8 @@ fn run(
         let bytes = to_stdvec(&report(*rank, block, latencies, &mut rng)).expect("bytes");
         received += bytes.len();
         let began = Instant::now();
-        let mut report: LoadReport = from_bytes(&bytes).expect("a report");
-        let expected = ExpectedLoad { rank: *rank, nics: 1, block: Some(block) };
+        let mut report: Report = from_bytes(&bytes).expect("a report");
+        let expected = Expected { rank: *rank, nics: 1, tests: &[], block: Some(block) };
         report.accept(expected).expect("an acceptable report");
         reports.push(report);
         costs.read += began.elapsed();
@@ -164,34 +164,33 @@ fn run(
 }
 
 /// Returns what a process reports about a good fabric.
-fn report(rank: u32, block: &LoadBlock, latencies: &[Histogram], rng: &mut Rng) -> LoadReport {
+fn report(rank: u32, block: &Block, latencies: &[Histogram], rng: &mut Rng) -> Report {
     let part_s = Times::from_slot(block.slot_ns).counted() as f64 / 1e9 / PARTS as f64;
-    let mut answer = |task: &LoadTask| match task.part {
-        LoadPart::Send { .. } => LoadAnswer::Sent {
+    let mut answer = |task: &Task| match task.part {
+        Part::Send { .. } => TaskAnswer::Sent {
             bytes: [(); PARTS].map(|()| (RATE * part_s * (0.99 + 0.02 * rng.f64())) as u64),
             unreached: Vec::new(),
         },
-        LoadPart::Measure { .. } => {
-            LoadAnswer::Measured(latencies[rng.usize(..latencies.len())].clone())
+        Part::Measure { .. } => {
+            TaskAnswer::Latencies(latencies[rng.usize(..latencies.len())].clone())
         }
-        LoadPart::Answer { .. } | LoadPart::Watch => LoadAnswer::Present,
+        Part::Answer { .. } | Part::Watch => TaskAnswer::Present,
     };
-    let result = |task: &LoadTask| LoadResult {
-        slot: task.slot,
-        nic: task.nic,
-        answer: answer(task),
-        waited_percent: 0,
-        counters: vec![
+    let result = |task: &Task| TaskResult {
+        watched: vec![
             (Watched::Octets, (RATE * block.slot_ns as f64 / 1e9) as u64),
             (Watched::Unmarked, 1_000_000),
         ],
+        ..TaskResult::new(task.slot, task.nic, answer(task))
     };
-    LoadReport {
+    Report {
         block: block.number,
         rank,
         results: block.tasks.iter().map(result).collect(),
         addresses: vec![Ok(FabricAddress { nic: rank, pid: 7 })],
+        beyond_ns: 0,
         clock_uncertainty_ns: None,
+        load: None,
     }
 }
 

@@ -15,10 +15,12 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use cluster::survey::answer::{Answer, Figures, Pair, PairResult, Stage};
+use cluster::survey::answer::Figures;
 use cluster::survey::findings::Test;
 use cluster::survey::ids::{NicId, TestId};
-use cluster::survey::timetable::{Block, BlockReport, Course, Introduction, NicFacts, Part, Task};
+use cluster::timetable::{
+    Block, Course, Introduction, NicFacts, Part, Report, Task, TaskAnswer, TaskResult,
+};
 use cluster::tree::{Bounds, Event, Meeting, Member, Order, Root, now_ns};
 use facts::device::FabricAddress;
 use facts::net::listener::{Listener, Reach};
@@ -80,7 +82,7 @@ fn take_part(meeting: &Meeting, rank: u32, size: u32) {
     let member = joined.unwrap_or_else(|failure| panic!("rank {rank}: {failure}"));
     loop {
         match member.next() {
-            Ok(Order::Course(_) | Order::Load(_) | Order::Check | Order::CopyMemory) => {}
+            Ok(Order::Course(_) | Order::Check | Order::CopyMemory) => {}
             Ok(Order::Block(block)) if block.slots == 0 => return,
             Ok(Order::Block(block)) => member.report(report(rank, &block)).expect("a tree"),
             Ok(Order::End) => return member.end(),
@@ -120,23 +122,23 @@ fn course(rank: u32) -> Course {
 }
 
 fn block(rank: u32, size: u32, number: u32, slots: u32) -> Block {
+    let peer = |slot| NicId((rank + number * SLOTS + slot + 1) % size);
     let task = |slot| {
-        let peer = (rank + number * SLOTS + slot + 1) % size;
-        Task {
-            slot,
-            test: TestId(0),
-            stage: Stage::Sweep,
-            round: number * SLOTS + slot,
-            active: size / 2,
-            pair: Pair { initiator: NicId(rank), target: NicId(peer) },
-            part: Part::Initiator,
-            peer: address(peer),
-        }
+        let part = Part::Measure { test: TestId(0), target: peer(slot), reads_all_counters: false };
+        Task { slot, nic: NicId(rank), part }
     };
-    Block { number, begins_ns: now_ns(), slot_ns: 0, slots, tasks: (0..slots).map(task).collect() }
+    Block {
+        number,
+        begins_ns: now_ns(),
+        slot_ns: 0,
+        slots,
+        window_bytes: None,
+        tasks: (0..slots).map(task).collect(),
+        addresses: (0..slots).map(|slot| (peer(slot), address(peer(slot).0))).collect(),
+    }
 }
 
-fn report(rank: u32, block: &Block) -> BlockReport {
+fn report(rank: u32, block: &Block) -> Report {
     let figures = Figures::Latency {
         count: 12_345,
         min_ns: 1_800,
@@ -145,8 +147,8 @@ fn report(rank: u32, block: &Block) -> BlockReport {
         p99_ns: Some(2_200),
         max_ns: 9_000,
     };
-    let result = |task| PairResult::of(task, Answer::Measured(figures));
-    BlockReport {
+    let result = |task: &Task| TaskResult::new(task.slot, task.nic, TaskAnswer::Figures(figures));
+    Report {
         block: block.number,
         rank,
         results: block.tasks.iter().step_by(2).map(result).collect(),
@@ -209,7 +211,6 @@ fn coordinate(size: u32) {
                     }
                     // An attempt to connect that this busy host has not answered in time.
                     Event::TurnedAway { .. }
-                    | Event::LoadReport(_)
                     | Event::Knocked { .. }
                     | Event::Begun { .. }
                     | Event::Checked { .. }

@@ -8,21 +8,23 @@ use crate::alone;
 use crate::harness::{Command, Fabric, schema, stderr, stdout};
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::MeetingPoint;
-use cluster::survey::answer::{Answer, CounterEvidence, Figures, PairResult};
+use cluster::survey::answer::Figures;
 use cluster::survey::busy::HostLoad;
-use cluster::survey::ids::{NicId, TestId};
-use cluster::survey::timetable::{Block, BlockReport, Introduction, NicFacts, Part};
+use cluster::survey::ids::NicId;
 use cluster::survey::untested::Untested;
+use cluster::timetable::{
+    Block, Introduction, NicFacts, Part, Report, Task, TaskAnswer, TaskResult,
+};
 use cluster::tree::{Bounds, Meeting, Member, Order};
 use facts::device::FabricAddress;
 
 /// Time limit for anything that has to happen.
 const LIMIT: Duration = Duration::from_secs(60);
 
-const BANDWIDTH: Answer =
-    Answer::Measured(Figures::Bandwidth { bytes_per_second: 1e9, operations_per_second: 1e6 });
+const BANDWIDTH: TaskAnswer =
+    TaskAnswer::Figures(Figures::Bandwidth { bytes_per_second: 1e9, operations_per_second: 1e6 });
 
-const ENDLESS: Answer = Answer::Measured(Figures::Latency {
+const ENDLESS: TaskAnswer = TaskAnswer::Figures(Figures::Latency {
     count: 1,
     min_ns: u64::MAX,
     p5_ns: None,
@@ -32,21 +34,17 @@ const ENDLESS: Answer = Answer::Measured(Figures::Latency {
 });
 
 /// A change that makes a report invalid, and a part of the reason for which its member is expelled.
-type Lie = (fn(&mut BlockReport), &'static str);
+type Lie = (fn(&mut Report), &'static str);
 
 const LIES: [Lie; 8] = [
-    (|report| change(report, |result| result.test = TestId(999)), "no slot"),
-    (|report| change(report, |result| result.pair.target = NicId(0)), "no slot"),
+    (|report| change(report, |result| result.slot = 999), "no slot"),
+    (|report| change(report, |result| result.nic = NicId(0)), "no slot"),
     (
         |report| {
-            let counter_evidence = CounterEvidence {
-                nic: NicId(4_000_000_000),
-                counter: "pct_sct_timeouts".into(),
-                change: 1,
-            };
-            change(report, |result| result.counters = vec![counter_evidence]);
+            let counter = ("pct_sct_timeouts".to_owned(), u64::MAX);
+            change(report, |result| result.counters = vec![counter]);
         },
-        "a counter of another NIC",
+        "a counter out of range",
     ),
     (|report| change(report, |result| result.answer = BANDWIDTH), "a bandwidth"),
     (|report| change(report, |result| result.answer = ENDLESS), "a latency"),
@@ -64,15 +62,17 @@ const LIES: [Lie; 8] = [
     ),
 ];
 
-fn change(report: &mut BlockReport, edit: impl FnOnce(&mut PairResult)) {
+fn change(report: &mut Report, edit: impl FnOnce(&mut TaskResult)) {
     report.results.first_mut().map(edit);
 }
 
 /// Returns the report of a member that was late for all of its slots.
-fn report(rank: u32, address: FabricAddress, block: &Block) -> BlockReport {
-    let initiator_tasks = block.tasks.iter().filter(|task| task.part == Part::Initiator);
-    let late = |task| PairResult::of(task, Answer::Untested(Untested::Late));
-    BlockReport {
+fn report(rank: u32, address: FabricAddress, block: &Block) -> Report {
+    let measures = |task: &&Task| matches!(task.part, Part::Measure { .. });
+    let initiator_tasks = block.tasks.iter().filter(measures);
+    let answer = TaskAnswer::Untested(Untested::Late);
+    let late = |task: &Task| TaskResult::new(task.slot, task.nic, answer.clone());
+    Report {
         block: block.number,
         rank,
         results: initiator_tasks.map(late).collect(),
@@ -85,7 +85,7 @@ fn report(rank: u32, address: FabricAddress, block: &Block) -> BlockReport {
 
 /// Starts a member whose reports are lies. It ends when the coordinator has
 /// expelled it, or with the survey.
-fn liar(file: &Path, rank: u32, size: u32, lie: fn(&mut BlockReport)) -> JoinHandle<()> {
+fn liar(file: &Path, rank: u32, size: u32, lie: fn(&mut Report)) -> JoinHandle<()> {
     let point = MeetingPoint::File(file.to_owned());
     let address = FabricAddress { nic: 900 + rank, pid: 7 };
     let introduction = Introduction {

@@ -20,12 +20,12 @@ use super::sets;
 pub use super::setup::LoadSetup;
 use super::steps::CourseStep;
 use super::tally::Tally;
-use super::timetable::LoadResult;
 pub use super::timing::LoadSizes;
 use super::verdicts::grade_patterns;
 use crate::survey::findings::Certainty;
 use crate::survey::ids::{NicId, NodeId};
 use crate::survey::roster::Roster;
+use crate::timetable::TaskResult;
 
 /// A fabric under load in progress.
 #[derive(Debug)]
@@ -194,7 +194,7 @@ impl LoadConductor {
 
     /// Adds the results of a scene of the last block. The load ends, or spares NICs, if they demand
     /// it.
-    pub fn add(&mut self, scene: &Scene, results: &[LoadResult]) {
+    pub fn add(&mut self, scene: &Scene, results: &[TaskResult]) {
         self.done += 1;
         for alarm in alarms(scene, results, &self.lost, &mut self.failed, &self.roster) {
             match alarm {

@@ -4,17 +4,17 @@ use std::collections::BTreeSet;
 
 use super::conductor::{Cap, LoadConductor, LoadSetup};
 use super::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
-use super::histogram::Histogram;
 use super::pattern::{Pattern, Set};
 use super::scene::{Purpose, Scene};
 use super::testing::{all, conductor, d4, fabric, results, setup};
-use super::timetable::{LoadAnswer, LoadResult, PARTS, Watched};
 use crate::survey::findings::Certainty;
 use crate::survey::ids::{NicId, NodeId};
 use crate::survey::untested::Untested;
+use crate::timetable::histogram::Histogram;
+use crate::timetable::{PARTS, TaskAnswer, TaskResult, Watched};
 
 /// Runs the load to its end. `report` makes the results of a scene, with the number of the pass.
-fn run(load: &mut LoadConductor, report: impl Fn(u32, &Scene) -> Vec<LoadResult>) -> Vec<Scene> {
+fn run(load: &mut LoadConductor, report: impl Fn(u32, &Scene) -> Vec<TaskResult>) -> Vec<Scene> {
     let mut given = Vec::new();
     let mut pass = 0;
     loop {
@@ -38,7 +38,7 @@ fn run(load: &mut LoadConductor, report: impl Fn(u32, &Scene) -> Vec<LoadResult>
     }
 }
 
-fn good(_: u32, scene: &Scene) -> Vec<LoadResult> {
+fn good(_: u32, scene: &Scene) -> Vec<TaskResult> {
     results(scene, 0, |_| 1e9)
 }
 
@@ -128,7 +128,7 @@ fn ramp_ends_the_load_that_does_harm() {
     let timeouts = |_: u32, scene: &Scene| {
         let mut results = results(scene, 0, |_| 1e9);
         for result in results.iter_mut().filter(|_| scene.flows.len() >= 4) {
-            result.counters.push((Watched::Timeouts, 1));
+            result.watched.push((Watched::Timeouts, 1));
         }
         results
     };
@@ -146,7 +146,7 @@ fn target_that_pauses_its_switch_gets_no_more_load() {
     let paused = |_: u32, scene: &Scene| {
         let mut results = results(scene, 0, |_| 1e9);
         let pausing_results = results.iter_mut().filter(|result| result.nic == pausing);
-        pausing_results.for_each(|result| result.counters.push((Watched::RxPaused, scene.slot_ns)));
+        pausing_results.for_each(|result| result.watched.push((Watched::RxPaused, scene.slot_ns)));
         results
     };
     let scenes = run(&mut load, paused);
@@ -176,7 +176,7 @@ fn load_goes_on_without_one_lost_node_and_ends_with_the_second() {
         for flow in scene.flows.iter().filter(|flow| flow.peers.contains(&lost[0])) {
             let source_results = results.iter_mut().filter(|result| result.nic == flow.source);
             source_results
-                .for_each(|result| result.answer = LoadAnswer::Failed("RC_TIMEOUT".into()));
+                .for_each(|result| result.answer = TaskAnswer::Failed("RC_TIMEOUT".into()));
         }
         results
     };
@@ -211,7 +211,7 @@ fn steps_without_enough_nics_are_skipped_and_named() {
 }
 
 /// Returns results in which flows from group 0 to group 2 are slow in the passes of `slow_in`.
-fn slow_links(slow_in: &[u32]) -> impl Fn(u32, &Scene) -> Vec<LoadResult> {
+fn slow_links(slow_in: &[u32]) -> impl Fn(u32, &Scene) -> Vec<TaskResult> {
     move |pass, scene| {
         let is_slow = |source: NicId| {
             let flow = scene.flows.iter().find(|flow| flow.source == source);
@@ -328,7 +328,7 @@ fn retests_that_say_nothing_leave_a_suspect() {
     run(&mut load, |pass, scene| {
         let mut results = slow(pass, scene);
         if pass > 1 {
-            let untested = LoadAnswer::Untested(Untested::NoCpu);
+            let untested = TaskAnswer::Untested(Untested::NoCpu);
             results.iter_mut().for_each(|result| result.answer = untested.clone());
         }
         results
@@ -413,7 +413,7 @@ fn nic_that_cannot_send_ends_the_load_with_partial_results() {
         if scene.purpose == Purpose::Bandwidth(SYSTEM) {
             let first_results = results.iter_mut().filter(|result| result.nic == NicId(0));
             for result in first_results {
-                result.answer = LoadAnswer::Sent { bytes: [0; PARTS], unreached: vec![0] };
+                result.answer = TaskAnswer::Sent { bytes: [0; PARTS], unreached: vec![0] };
             }
         }
         results
@@ -439,20 +439,20 @@ fn slots_follow_the_measured_bandwidth() {
 }
 
 /// A change that makes a result a lie.
-type Lie<'a> = &'a dyn Fn(&mut LoadResult);
+type Lie<'a> = &'a dyn Fn(&mut TaskResult);
 
 /// The first node lies in all its reports: it is at most accused itself, and the load goes on.
 #[test]
 fn node_that_lies_accuses_at_most_itself() {
     const MOST: u64 = 1 << 56;
-    let many = |watched| move |result: &mut LoadResult| result.counters = vec![(watched, MOST); 16];
-    let answers = |answer: LoadAnswer| {
-        move |result: &mut LoadResult| {
+    let many = |watched| move |result: &mut TaskResult| result.watched = vec![(watched, MOST); 16];
+    let answers = |answer: TaskAnswer| {
+        move |result: &mut TaskResult| {
             if matches!(
                 (&answer, &result.answer),
-                (LoadAnswer::Failed(_), _)
-                    | (LoadAnswer::Measured(_), LoadAnswer::Measured(_))
-                    | (LoadAnswer::Sent { .. }, LoadAnswer::Sent { .. })
+                (TaskAnswer::Failed(_), _)
+                    | (TaskAnswer::Latencies(_), TaskAnswer::Latencies(_))
+                    | (TaskAnswer::Sent { .. }, TaskAnswer::Sent { .. })
             ) {
                 result.answer = answer.clone();
             }
@@ -460,7 +460,7 @@ fn node_that_lies_accuses_at_most_itself() {
     };
     let mut endless = Histogram::default();
     endless.add(u64::MAX, 1);
-    let sent = |bytes| LoadAnswer::Sent { bytes: [bytes; PARTS], unreached: Vec::new() };
+    let sent = |bytes| TaskAnswer::Sent { bytes: [bytes; PARTS], unreached: Vec::new() };
     let lies: [(&str, Lie); 9] = [
         ("timeouts", &many(Watched::Timeouts)),
         ("paused", &many(Watched::RxPaused)),
@@ -469,8 +469,8 @@ fn node_that_lies_accuses_at_most_itself() {
         ("refused", &many(Watched::Refused)),
         ("nothing sent", &answers(sent(0))),
         ("too much sent", &answers(sent(1 << 50))),
-        ("endless", &answers(LoadAnswer::Measured(endless))),
-        ("failed", &answers(LoadAnswer::Failed("no".into()))),
+        ("endless", &answers(TaskAnswer::Latencies(endless))),
+        ("failed", &answers(TaskAnswer::Failed("no".into()))),
     ];
     let roster = fabric([4, 2, 2, 2]);
     let mut failures = String::new();

@@ -6,9 +6,9 @@ use super::findings::{CounterFigures, Grade, LoadFigure, LoadJudgement, LoadUnit
 use super::names::{pattern_name, purpose_name};
 use super::pattern::Pattern;
 use super::scene::{Purpose, Scene};
-use super::timetable::{LoadResult, Watched};
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
+use crate::timetable::{TaskResult, Watched};
 
 /// Largest part of the slots in which a switch pauses a victim, or a target pauses its switch,
 /// without a verdict.
@@ -57,7 +57,7 @@ impl PausedTime {
 
 impl CounterSums {
     /// Adds the counters of a scene. Scenes of victims without load belong to the pattern "quiet".
-    pub fn add(&mut self, scene: &Scene, results: &[LoadResult]) {
+    pub fn add(&mut self, scene: &Scene, results: &[TaskResult]) {
         let name = match scene.purpose {
             Purpose::Ramp => return,
             _ if scene.is_quiet() => pattern_name(Pattern::Quiet),
@@ -76,7 +76,7 @@ impl CounterSums {
             let is_victim = !is_aggressor && victims.contains(&nic);
             let role_counts = if is_victim { &mut sums.victims } else { &mut sums.aggressors };
             let mut nic_counts: BTreeMap<Watched, u64> = BTreeMap::new();
-            for (watched, change) in &result.counters {
+            for (watched, change) in &result.watched {
                 for sums in [&mut nic_counts, &mut *role_counts] {
                     grow(sums.entry(*watched).or_default(), *change);
                 }

@@ -4,11 +4,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::timetable::Watched;
 use crate::location::Class;
 use crate::survey::answer::Pair;
 use crate::survey::findings::{Certainty, Test};
 use crate::survey::ids::NicId;
+use crate::timetable::Watched;
 
 /// A part of the fabric that a figure under load is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::timetable::{LoadResult, Watched};
 use crate::survey::ids::NicId;
+use crate::timetable::{TaskResult, Watched};
 
 /// Bytes per second and direction of a link of 200 Gb/s, the slowest one of a Cassini NIC.
 const LINE_RATE: f64 = 25e9;
@@ -18,12 +18,12 @@ const MOST_MARKED: f64 = 0.01;
 
 /// Returns how others use the fabric, in words, from what NICs without own traffic have counted for
 /// this long, in seconds. `None` if it is idle.
-pub fn foreign_traffic(results: &[LoadResult], seconds: f64) -> Option<String> {
+pub fn foreign_traffic(results: &[TaskResult], seconds: f64) -> Option<String> {
     let mut octets: BTreeMap<NicId, u64> = BTreeMap::new();
     let (mut marked, mut unmarked) = (0_u64, 0_u64);
     for result in results {
         let nic_octets = octets.entry(result.nic).or_default();
-        for (watched, change) in &result.counters {
+        for (watched, change) in &result.watched {
             let sum = match watched {
                 Watched::Octets => &mut *nic_octets,
                 Watched::Marked => &mut marked,
@@ -49,16 +49,13 @@ pub fn foreign_traffic(results: &[LoadResult], seconds: f64) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::timetable::LoadAnswer;
     use super::*;
+    use crate::timetable::TaskAnswer;
 
-    fn results(count: u32, used: u32, counters: &[(Watched, u64)]) -> Vec<LoadResult> {
-        let nic_result = |nic| LoadResult {
-            slot: 0,
-            nic: NicId(nic),
-            answer: LoadAnswer::Present,
-            waited_percent: 0,
-            counters: if nic < used { counters.to_vec() } else { Vec::new() },
+    fn results(count: u32, used: u32, counters: &[(Watched, u64)]) -> Vec<TaskResult> {
+        let nic_result = |nic| TaskResult {
+            watched: if nic < used { counters.to_vec() } else { Vec::new() },
+            ..TaskResult::new(0, NicId(nic), TaskAnswer::Present)
         };
         (0..count).map(nic_result).collect()
     }

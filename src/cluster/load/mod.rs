@@ -3,11 +3,8 @@
 //!
 //! * `pattern`: which NICs send to which others.
 //! * `scene`: all flows of one slot, and what its results are counted for.
-//! * `timetable`: what the NICs of a process do in slots, and what the process reports. `blocks`:
-//!   scenes -> timetables, and reports -> results of scenes.
-//! * `acceptance`: which messages about load are accepted. `foreign`: whether others use the
-//!   fabric.
-//! * `histogram`: latencies in bins.
+//! * `slots`: a scene -> what the NICs do in its slot.
+//! * `foreign`: whether others use the fabric.
 //! * `findings`: what the survey has found, as data and as a part of its document.
 //! * `theory`: what the shape of a fabric allows.
 //! * `conductor`: the load from the first scene to the findings. `pass`: its scenes, once.
@@ -27,10 +24,8 @@
 //!   switches; `cells`, links among switches or groups.
 //! * `verdicts`: judgements on figures. `limits`: the limits. `names`: the names of patterns.
 
-pub mod acceptance;
 mod bandwidths;
 mod blame;
-pub mod blocks;
 mod cells;
 pub mod conductor;
 mod confirm;
@@ -41,7 +36,6 @@ mod dice;
 pub mod findings;
 mod flows;
 pub mod foreign;
-pub mod histogram;
 mod impacts;
 mod incasts;
 mod isolation;
@@ -60,13 +54,13 @@ mod safety;
 pub mod scene;
 mod sets;
 pub mod setup;
+pub mod slots;
 mod slow_nics;
 mod stars;
 mod steps;
 mod tails;
 pub mod tally;
 pub mod theory;
-pub mod timetable;
 pub mod timing;
 mod verdicts;
 mod victims;

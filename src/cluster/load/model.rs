@@ -11,12 +11,12 @@ use super::scene::{Flow, Purpose, Scene};
 use super::tally::{Tally, TallyFacts};
 use super::testing::all_placed;
 use super::theory::{FabricShape, PAYLOAD};
-use super::timetable::{LoadAnswer, LoadResult, PARTS, Times};
 use crate::location::Location;
 use crate::survey::findings::Test;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
 use crate::survey::testing::Cluster;
+use crate::timetable::{PARTS, TaskAnswer, TaskResult, Times};
 
 /// Length of the slots of all scenes.
 const SLOT_NS: u64 = 250_000_000;
@@ -215,19 +215,14 @@ impl Fabric {
     }
 
     /// Returns the results of a scene without victims.
-    pub fn measure(&mut self, scene: &Scene) -> Vec<LoadResult> {
+    pub fn measure(&mut self, scene: &Scene) -> Vec<TaskResult> {
         let rates = self.rates(&scene.flows);
         let counted_s = Times::from_slot(scene.slot_ns).counted() as f64 / 1e9;
         let result = |(flow, rate): (&Flow, f64)| {
             let noise = (0..12).map(|_| self.rng.f64()).sum::<f64>() - 6.0;
             let bytes = rate * (1.0 + self.noise * noise) * counted_s / PARTS as f64;
-            LoadResult {
-                slot: 0,
-                nic: flow.source,
-                answer: LoadAnswer::Sent { bytes: [bytes as u64; PARTS], unreached: Vec::new() },
-                waited_percent: 0,
-                counters: Vec::new(),
-            }
+            let bytes = [bytes as u64; PARTS];
+            TaskResult::new(0, flow.source, TaskAnswer::Sent { bytes, unreached: Vec::new() })
         };
         scene.flows.iter().zip(rates).map(result).collect()
     }

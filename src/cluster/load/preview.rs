@@ -2,7 +2,7 @@
 
 use super::findings::LeftOut;
 use super::pass::{Pass, PassFacts, timing_of};
-use super::timetable::Times;
+use crate::timetable::Times;
 
 /// Part of the time of slots in which nothing is sent between blocks.
 const IDLE: f64 = 0.1;

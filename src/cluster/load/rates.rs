@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::scene::{Flow, Scene};
-use super::timetable::{LoadAnswer, LoadResult, PARTS, Times};
 use crate::survey::busy::most_waited_percent;
 use crate::survey::ids::NicId;
+use crate::timetable::{PARTS, TaskAnswer, TaskResult, Times};
 
 /// The first part of the counted time has at least this part of the bytes of each late part, if
 /// the NIC began in time.
@@ -35,14 +35,14 @@ pub struct SlotRates {
 
 impl SlotRates {
     /// Returns the rates of a scene. A NIC that could not send at all has rate 0.
-    pub fn of(scene: &Scene, results: &[LoadResult]) -> Self {
+    pub fn of(scene: &Scene, results: &[TaskResult]) -> Self {
         let mut rates = Self::default();
         let counted_s = Times::from_slot(scene.slot_ns).counted() as f64 / 1e9;
-        let nic_results: BTreeMap<NicId, &LoadResult> =
+        let nic_results: BTreeMap<NicId, &TaskResult> =
             results.iter().map(|result| (result.nic, result)).collect();
         let takes_part = |nic: &NicId| {
             let answer = nic_results.get(nic).map(|result| &result.answer);
-            !matches!(answer, None | Some(LoadAnswer::Untested(_)))
+            !matches!(answer, None | Some(TaskAnswer::Untested(_)))
         };
         for flow in scene.flows.iter().filter(|flow| !flow.peers.is_empty()) {
             let Some(result) = nic_results.get(&flow.source) else {
@@ -50,7 +50,7 @@ impl SlotRates {
                 continue;
             };
             let is_reached = |place: u32| match &result.answer {
-                LoadAnswer::Sent { unreached, .. } => !unreached.contains(&place),
+                TaskAnswer::Sent { unreached, .. } => !unreached.contains(&place),
                 _ => true,
             };
             let peers = (0..).zip(&flow.peers);
@@ -102,11 +102,11 @@ impl SlotRates {
 }
 
 /// Returns the bytes that a NIC sent, unless they say nothing about the fabric.
-fn bytes_that_count(result: &LoadResult) -> Option<f64> {
+fn bytes_that_count(result: &TaskResult) -> Option<f64> {
     let bytes = match &result.answer {
-        LoadAnswer::Sent { bytes, .. } => *bytes,
-        LoadAnswer::Failed(_) => [0; PARTS],
-        LoadAnswer::Measured(_) | LoadAnswer::Present | LoadAnswer::Untested(_) => return None,
+        TaskAnswer::Sent { bytes, .. } => *bytes,
+        TaskAnswer::Failed(_) => [0; PARTS],
+        _ => return None,
     };
     let is_busy = result.waited_percent > most_waited_percent(true);
     (!is_busy && !is_late(&bytes)).then(|| bytes.iter().map(|bytes| *bytes as f64).sum())
@@ -143,13 +143,13 @@ mod tests {
         }
     }
 
-    fn result(nic: u32, answer: LoadAnswer, waited_percent: u8) -> LoadResult {
-        LoadResult { slot: 0, nic: NicId(nic), answer, waited_percent, counters: Vec::new() }
+    fn result(nic: u32, answer: TaskAnswer, waited_percent: u8) -> TaskResult {
+        TaskResult { waited_percent, ..TaskResult::new(0, NicId(nic), answer) }
     }
 
-    fn sent(bytes: [u64; PARTS]) -> LoadAnswer {
+    fn sent(bytes: [u64; PARTS]) -> TaskAnswer {
         let unreached = Vec::new();
-        LoadAnswer::Sent { bytes, unreached }
+        TaskAnswer::Sent { bytes, unreached }
     }
 
     #[test]
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn bytes_belong_to_peers_that_were_reached() {
         let scene = scene(&[(0, &[1, 2, 3]), (4, &[2])]);
-        let without = |unreached: &[u32]| LoadAnswer::Sent {
+        let without = |unreached: &[u32]| TaskAnswer::Sent {
             bytes: [1_300_000; PARTS],
             unreached: unreached.to_vec(),
         };
@@ -172,8 +172,8 @@ mod tests {
             &scene,
             &[
                 result(0, without(&[1, 2]), 0),
-                result(2, LoadAnswer::Present, 0),
-                result(3, LoadAnswer::Untested(Untested::Late), 0),
+                result(2, TaskAnswer::Present, 0),
+                result(3, TaskAnswer::Untested(Untested::Late), 0),
                 result(4, without(&[0]), 90),
             ],
         );
@@ -196,7 +196,7 @@ mod tests {
             result(0, sent([1000; PARTS]), 6),
             result(1, sent(late), 0),
             result(2, sent(uneven), 0),
-            result(3, LoadAnswer::Untested(Untested::Late), 0),
+            result(3, TaskAnswer::Untested(Untested::Late), 0),
         ];
         let rates = SlotRates::of(&scene, &results);
         let sources: Vec<u32> = rates.sent.iter().map(|rate| rate.source.0).collect();
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn nic_that_cannot_send_has_rate_zero() {
-        let failed = result(0, LoadAnswer::Failed("no route".into()), 0);
+        let failed = result(0, TaskAnswer::Failed("no route".into()), 0);
         let rates = SlotRates::of(&scene(&[(0, &[5])]), &[failed]);
         assert_eq!(rates.sent[0].rate, 0.0);
     }

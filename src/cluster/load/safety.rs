@@ -3,9 +3,9 @@
 use std::collections::{BTreeSet, HashMap};
 
 use super::scene::Scene;
-use super::timetable::{LoadAnswer, LoadResult, Watched};
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
+use crate::timetable::{TaskAnswer, TaskResult, Watched};
 
 /// How many NICs may be aggressors at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,12 +62,12 @@ pub enum Alarm {
 /// failed in their last scene: once may be the target, which a busy machine opens again.
 pub fn alarms(
     scene: &Scene,
-    results: &[LoadResult],
+    results: &[TaskResult],
     lost: &BTreeSet<NicId>,
     failed: &mut BTreeSet<NicId>,
     roster: &Roster,
 ) -> Vec<Alarm> {
-    let by_nic: HashMap<NicId, &LoadResult> =
+    let by_nic: HashMap<NicId, &TaskResult> =
         results.iter().map(|result| (result.nic, result)).collect();
     let is_lost = |nic: &NicId| lost.contains(nic);
     let mut alarms = Vec::new();
@@ -101,11 +101,11 @@ pub fn alarms(
             continue;
         };
         match &result.answer {
-            LoadAnswer::Failed(reason) if !is_absent(&pair.target) => {
+            TaskAnswer::Failed(reason) if !is_absent(&pair.target) => {
                 unanswered.insert(pair.initiator);
                 reasons.push(reason);
             }
-            LoadAnswer::Measured(_) => answered += 1,
+            TaskAnswer::Latencies(_) => answered += 1,
             _ => {}
         }
         if changed(result, Watched::Timeouts) > 0 {
@@ -131,7 +131,7 @@ pub fn alarms(
         )));
     }
     let has_paused =
-        |load_result: &&LoadResult| changed(load_result, Watched::RxPaused) > scene.slot_ns / 2;
+        |load_result: &&TaskResult| changed(load_result, Watched::RxPaused) > scene.slot_ns / 2;
     for nic in results.iter().filter(has_paused).map(|result| result.nic) {
         if scene.flows.iter().any(|flow| flow.peers.contains(&nic)) {
             let reason = "it paused its switch for more than half of a slot";
@@ -142,10 +142,10 @@ pub fn alarms(
 }
 
 /// Returns why no operation of an aggressor succeeded; `None` if one did, or none was issued.
-fn failed_entirely(answer: &LoadAnswer) -> Option<String> {
+fn failed_entirely(answer: &TaskAnswer) -> Option<String> {
     match answer {
-        LoadAnswer::Failed(reason) => Some(reason.clone()),
-        LoadAnswer::Sent { bytes, unreached }
+        TaskAnswer::Failed(reason) => Some(reason.clone()),
+        TaskAnswer::Sent { bytes, unreached }
             if !unreached.is_empty() && bytes.iter().all(|byte| *byte == 0) =>
         {
             Some(format!("to {} NICs", unreached.len()))
@@ -154,7 +154,7 @@ fn failed_entirely(answer: &LoadAnswer) -> Option<String> {
     }
 }
 
-fn changed(result: &LoadResult, watched: Watched) -> u64 {
-    let counter = result.counters.iter().filter(|(counter, _)| *counter == watched);
+fn changed(result: &TaskResult, watched: Watched) -> u64 {
+    let counter = result.watched.iter().filter(|(counter, _)| *counter == watched);
     counter.fold(0, |sum, (_, by)| sum.saturating_add(*by))
 }

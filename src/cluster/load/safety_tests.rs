@@ -6,10 +6,10 @@ use super::pattern::Pattern;
 use super::safety::{Alarm, Cap, alarms};
 use super::scene::{Flow, Purpose, Scene};
 use super::testing::{fabric, results};
-use super::timetable::{LoadAnswer, LoadResult, PARTS, Watched};
 use crate::survey::ids::NicId;
 use crate::survey::testing::pair;
 use crate::survey::untested::Untested;
+use crate::timetable::{PARTS, TaskAnswer, TaskResult, Watched};
 
 /// Returns a scene in which each of the first `sources` NICs sends to the NIC after them, and pairs
 /// of later NICs measure.
@@ -28,7 +28,7 @@ fn scene(sources: u32, victims: u32) -> Scene {
 }
 
 /// Returns what the results of a scene demand if the scene before had the same ones.
-fn alarms_of(scene: &Scene, lost: &[u32], change: impl Fn(&mut LoadResult)) -> Vec<Alarm> {
+fn alarms_of(scene: &Scene, lost: &[u32], change: impl Fn(&mut TaskResult)) -> Vec<Alarm> {
     alarms_in_turn(scene, lost, [&change, &change]).pop().unwrap()
 }
 
@@ -36,12 +36,12 @@ fn alarms_of(scene: &Scene, lost: &[u32], change: impl Fn(&mut LoadResult)) -> V
 fn alarms_in_turn<const N: usize>(
     scene: &Scene,
     lost: &[u32],
-    changes: [&dyn Fn(&mut LoadResult); N],
+    changes: [&dyn Fn(&mut TaskResult); N],
 ) -> Vec<Vec<Alarm>> {
     let roster = fabric([0, 0, 1000, 1]);
     let lost: BTreeSet<NicId> = lost.iter().map(|nic| NicId(*nic)).collect();
     let mut failed = BTreeSet::new();
-    let change_alarms = |change: &dyn Fn(&mut LoadResult)| {
+    let change_alarms = |change: &dyn Fn(&mut TaskResult)| {
         let mut results = results(scene, 0, |_| 1e9);
         results.iter_mut().for_each(change);
         alarms(scene, &results, &lost, &mut failed, &roster)
@@ -73,17 +73,17 @@ fn good_results_raise_no_alarm() {
 
 #[test]
 fn nic_without_any_success_ends_the_load() {
-    let fail = |nic: u32, answer: LoadAnswer| {
-        move |result: &mut LoadResult| {
+    let fail = |nic: u32, answer: TaskAnswer| {
+        move |result: &mut TaskResult| {
             if result.nic == NicId(nic) {
                 result.answer = answer.clone();
             }
         }
     };
-    let failed = LoadAnswer::Failed("RC_UNDELIVERABLE".into());
+    let failed = TaskAnswer::Failed("RC_UNDELIVERABLE".into());
     let found = alarms_of(&scene(8, 0), &[], fail(3, failed.clone()));
     assert!(reason(&found).contains("nid000003 cxi0 failed twice (RC_UNDELIVERABLE)"));
-    let sent = |bytes: u64, unreached| LoadAnswer::Sent {
+    let sent = |bytes: u64, unreached| TaskAnswer::Sent {
         bytes: [bytes; PARTS],
         unreached: (0..unreached).collect(),
     };
@@ -97,13 +97,13 @@ fn nic_without_any_success_ends_the_load() {
 
 #[test]
 fn nic_that_fails_once_does_not_end_the_load() {
-    let fail = |result: &mut LoadResult| {
+    let fail = |result: &mut TaskResult| {
         if result.nic == NicId(3) {
-            result.answer = LoadAnswer::Failed("UNDELIVERABLE".into());
+            result.answer = TaskAnswer::Failed("UNDELIVERABLE".into());
         }
     };
-    let good = |_: &mut LoadResult| {};
-    let changes: [&dyn Fn(&mut LoadResult); 4] = [&fail, &good, &fail, &fail];
+    let good = |_: &mut TaskResult| {};
+    let changes: [&dyn Fn(&mut TaskResult); 4] = [&fail, &good, &fail, &fail];
     let found = alarms_in_turn(&scene(8, 0), &[], changes);
     assert_eq!(found.iter().map(Vec::len).collect::<Vec<_>>(), [0, 0, 0, 1]);
 }
@@ -111,9 +111,9 @@ fn nic_that_fails_once_does_not_end_the_load() {
 #[test]
 fn timeouts_of_two_nics_and_one_percent_end_the_load() {
     let with_timeouts = |count: u32| {
-        move |result: &mut LoadResult| {
+        move |result: &mut TaskResult| {
             if result.nic.0 < count {
-                result.counters.push((Watched::Timeouts, 1));
+                result.watched.push((Watched::Timeouts, 1));
             }
         }
     };
@@ -129,9 +129,9 @@ fn timeouts_of_two_nics_and_one_percent_end_the_load() {
 #[test]
 fn target_that_pauses_its_switch_is_spared() {
     let paused = |ns: u64| {
-        move |result: &mut LoadResult| {
+        move |result: &mut TaskResult| {
             if result.nic == NicId(8) {
-                result.counters.push((Watched::RxPaused, ns));
+                result.watched.push((Watched::RxPaused, ns));
             }
         }
     };
@@ -143,9 +143,9 @@ fn target_that_pauses_its_switch_is_spared() {
 #[test]
 fn unanswered_victims_end_the_load() {
     let fail_first = |count: u32| {
-        move |result: &mut LoadResult| {
-            if matches!(result.answer, LoadAnswer::Measured(_)) && result.nic.0 < 9 + 2 * count {
-                result.answer = LoadAnswer::Failed("no answer".into());
+        move |result: &mut TaskResult| {
+            if matches!(result.answer, TaskAnswer::Latencies(_)) && result.nic.0 < 9 + 2 * count {
+                result.answer = TaskAnswer::Failed("no answer".into());
             }
         }
     };
@@ -153,16 +153,16 @@ fn unanswered_victims_end_the_load() {
     let found = alarms_of(&scene(8, 4), &[], fail_first(2));
     assert!(reason(&found).contains("2 of 4 victims were not answered (the first: no answer)"));
     // Targets that came late cannot answer.
-    let late = |result: &mut LoadResult| {
+    let late = |result: &mut TaskResult| {
         fail_first(2)(result);
-        if result.answer == LoadAnswer::Present && result.nic.0 > 8 {
-            result.answer = LoadAnswer::Untested(Untested::Late);
+        if result.answer == TaskAnswer::Present && result.nic.0 > 8 {
+            result.answer = TaskAnswer::Untested(Untested::Late);
         }
     };
     assert_eq!(alarms_of(&scene(8, 4), &[], late), []);
     // Two of three failures have a lost partner; 2 of 40 victims are not above 5 %.
     assert_eq!(alarms_of(&scene(8, 4), &[10, 11], fail_first(3)), []);
     assert_eq!(alarms_of(&scene(8, 40), &[], fail_first(2)), []);
-    let untested = |result: &mut LoadResult| result.answer = LoadAnswer::Untested(Untested::Late);
+    let untested = |result: &mut TaskResult| result.answer = TaskAnswer::Untested(Untested::Late);
     assert_eq!(alarms_of(&scene(8, 4), &[], untested), []);
 }

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 
 use super::findings::Compared;
-use super::histogram::Histogram;
+use crate::timetable::histogram::Histogram;
 use facts::robust::{quantile, quantile_bin, sorted};
 
 /// Most blocks of samples: the memory does not depend on the number of victims.

@@ -14,11 +14,11 @@ use super::pattern::Pattern;
 use super::rates::SlotRates;
 use super::scene::{Purpose, Scene};
 use super::theory::FabricShape;
-use super::timetable::LoadResult;
 use super::verdicts;
 use super::victims::{VictimKey, Victims};
 use crate::survey::findings::Test;
 use crate::survey::roster::Roster;
+use crate::timetable::TaskResult;
 
 /// Largest rate of a NIC, as a multiple of the median without load: NICs of several generations
 /// differ less, and an impossible rate would make the shares of all others look small.
@@ -66,7 +66,7 @@ impl Tally {
     }
 
     /// Adds the results of the tasks of a scene.
-    pub fn add(&mut self, scene: &Scene, results: &[LoadResult]) {
+    pub fn add(&mut self, scene: &Scene, results: &[TaskResult]) {
         self.counters.add(scene, results);
         if let Purpose::Bandwidth(pattern) = scene.purpose {
             let mut rates = SlotRates::of(scene, results);

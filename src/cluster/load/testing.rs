@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 
 use super::conductor::{Cap, LoadConductor, LoadSetup, LoadSizes};
-use super::histogram::Histogram;
 use super::placed::{PlacedNic, placed};
 use super::scene::Scene;
-use super::timetable::{LoadAnswer, LoadResult, PARTS, Times};
 use super::wanted::parse;
 use crate::survey::findings::Test;
 use crate::survey::ids::{NicId, NodeId};
 use crate::survey::roster::Roster;
 use crate::survey::testing::Cluster;
+use crate::timetable::histogram::Histogram;
+use crate::timetable::{PARTS, TaskAnswer, TaskResult, Times};
 
 /// Returns a fabric of groups, switches in each, nodes at each switch, and NICs of each node.
 pub fn fabric(shape: [u16; 4]) -> Roster {
@@ -64,28 +64,27 @@ pub fn conductor(roster: &Roster, setup: LoadSetup) -> LoadConductor {
 }
 
 /// Returns what the NICs of a scene report on a good fabric. `rate` is the bandwidth of a source.
-pub fn results(scene: &Scene, slot: u32, rate: impl Fn(NicId) -> f64) -> Vec<LoadResult> {
+pub fn results(scene: &Scene, slot: u32, rate: impl Fn(NicId) -> f64) -> Vec<TaskResult> {
     let part_s = Times::from_slot(scene.slot_ns).counted() as f64 / 1e9 / PARTS as f64;
-    let result =
-        |nic, answer| LoadResult { slot, nic, answer, waited_percent: 0, counters: Vec::new() };
+    let result = |nic, answer| TaskResult::new(slot, nic, answer);
     let mut results = Vec::new();
     let mut targets: Vec<NicId> = scene.victims.iter().map(|pair| pair.target).collect();
     for flow in &scene.flows {
         let bytes = [(rate(flow.source) * part_s) as u64; PARTS];
         let unreached = Vec::new();
-        results.push(result(flow.source, LoadAnswer::Sent { bytes, unreached }));
+        results.push(result(flow.source, TaskAnswer::Sent { bytes, unreached }));
         targets.extend(&flow.peers);
     }
     for pair in &scene.victims {
         let mut latencies = Histogram::default();
         latencies.add(2000, 5000);
         latencies.add(2500, 100);
-        results.push(result(pair.initiator, LoadAnswer::Measured(latencies)));
+        results.push(result(pair.initiator, TaskAnswer::Latencies(latencies)));
     }
     // A NIC that sends and receives has one result.
     let mut seen: HashSet<NicId> = results.iter().map(|result| result.nic).collect();
     targets.retain(|nic| seen.insert(*nic));
-    let watched = targets.into_iter().map(|nic| result(nic, LoadAnswer::Present));
+    let watched = targets.into_iter().map(|nic| result(nic, TaskAnswer::Present));
     results.extend(watched);
     results
 }

@@ -3,38 +3,38 @@
 use super::findings::{
     FarVictim, Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit, Spread,
 };
-use super::histogram::Histogram;
 use super::model::{Fabric, bandwidth_scene, bisect, d4, flow, flows};
 use super::pattern::{Pattern, Set};
 use super::scene::{Flow, Purpose, Scene};
 use super::tally::{Tally, TallyFacts};
-use super::timetable::{LoadAnswer, LoadResult, PARTS, Watched};
 use super::verdicts::unexplained;
 use crate::survey::answer::Pair;
 use crate::survey::ids::NicId;
 use crate::survey::untested::Untested;
+use crate::timetable::histogram::Histogram;
+use crate::timetable::{PARTS, TaskAnswer, TaskResult, Watched};
 
 const SYSTEM: Pattern = bisect(Set::System, false);
 
 /// Bytes in each part of the counted time at 1 MB/s.
 const PART: u64 = 13_000;
 
-fn result(nic: u32, answer: LoadAnswer) -> LoadResult {
-    LoadResult { slot: 0, nic: NicId(nic), answer, waited_percent: 0, counters: Vec::new() }
+fn result(nic: u32, answer: TaskAnswer) -> TaskResult {
+    TaskResult::new(0, NicId(nic), answer)
 }
 
-fn sent(nic: NicId, megabytes_per_second: u64) -> LoadResult {
+fn sent(nic: NicId, megabytes_per_second: u64) -> TaskResult {
     let bytes = [PART * megabytes_per_second; PARTS];
     let unreached = Vec::new();
-    result(nic.0, LoadAnswer::Sent { bytes, unreached })
+    result(nic.0, TaskAnswer::Sent { bytes, unreached })
 }
 
 /// 2,000 latencies, of which some are ten times as long.
-fn measured(nic: u32, ns: f64, tail: u64) -> LoadResult {
+fn measured(nic: u32, ns: f64, tail: u64) -> TaskResult {
     let mut samples = Histogram::default();
     samples.add(ns as u64, 2_000 - tail);
     samples.add(10 * ns as u64, tail);
-    result(nic, LoadAnswer::Measured(samples))
+    result(nic, TaskAnswer::Latencies(samples))
 }
 
 /// A tally whose NICs send 50 MB/s without load, in groups of victims that share nothing with them.
@@ -106,16 +106,16 @@ fn add_victims_that_waited(tally: &mut Tally, trial: Trial, impacts: [f64; 4], w
                 _ => 2000.0 * impacts[victim],
             };
             let victim_pairs = victims.iter().enumerate();
-            let mut results: Vec<LoadResult> = victim_pairs
+            let mut results: Vec<TaskResult> = victim_pairs
                 .map(|(at, (nic, _))| {
                     let tail = if is_loaded { trial.tail } else { 0 };
                     measured(*nic, latency(at), tail)
                 })
                 .collect();
             results.iter_mut().for_each(|result| result.waited_percent = waited[0]);
-            results.extend(victims.iter().map(|(_, target)| LoadResult {
+            results.extend(victims.iter().map(|(_, target)| TaskResult {
                 waited_percent: waited[1],
-                ..result(*target, LoadAnswer::Present)
+                ..result(*target, TaskAnswer::Present)
             }));
             results.push(sent(NicId(0), 6));
             tally.add(&scene, &results);
@@ -183,7 +183,7 @@ fn pattern_is_unmeasured_if_most_of_it_does_not_count() {
     let unmeasured = |waited: u32| {
         let mut tally = quiet_tally(&d4());
         let pairs = [(0, 8), (1, 9), (2, 10), (3, 11)];
-        let results = (0..4).map(|nic| LoadResult {
+        let results = (0..4).map(|nic| TaskResult {
             waited_percent: if nic < waited { 100 } else { 0 },
             ..sent(NicId(nic), 50)
         });
@@ -446,8 +446,8 @@ fn with_counter_at(
         in_other_class: false,
     };
     scene.victims.push(Pair { initiator: NicId(12), target: NicId(13) });
-    let mut with = result(nic, LoadAnswer::Present);
-    with.counters.push(counter);
+    let mut with = result(nic, TaskAnswer::Present);
+    with.watched.push(counter);
     tally.add(&scene, &[with]);
     let judgements = tally.findings().judgements;
     judgements.iter().map(|judgement| (judgement.unit, judgement.figure, judgement.grade)).collect()
@@ -482,8 +482,8 @@ fn without_reaching(slot_lists: [&[u32]; 2]) -> Vec<LoadJudgement> {
             .collect(),
     );
     for unreached in slot_lists {
-        let mut results: Vec<LoadResult> = (0..16).map(|nic| sent(NicId(nic), 40)).collect();
-        results[0].answer = LoadAnswer::Sent {
+        let mut results: Vec<TaskResult> = (0..16).map(|nic| sent(NicId(nic), 40)).collect();
+        results[0].answer = TaskAnswer::Sent {
             bytes: [PART * 40; PARTS],
             // Its peers are all others, from NIC 1 on.
             unreached: unreached.iter().map(|nic| nic - 1).collect(),
@@ -520,8 +520,8 @@ fn unanswered_victims_are_bad() {
     };
     scene.repetition = 5;
     scene.victims.push(Pair { initiator: NicId(12), target: NicId(13) });
-    let failed = result(12, LoadAnswer::Failed("no answer".into()));
-    let late = result(13, LoadAnswer::Untested(Untested::Late));
+    let failed = result(12, TaskAnswer::Failed("no answer".into()));
+    let late = result(13, TaskAnswer::Untested(Untested::Late));
     tally.add(&scene, &[failed.clone(), late]);
     assert_eq!(tally.findings().judgements, [], "the target could not answer");
     tally.add(&scene, &[failed]);

@@ -6,12 +6,12 @@ use super::findings::Spread;
 use super::pattern::Pattern;
 use super::scene::{Flow, Purpose, Scene};
 use super::tails::{MOST_BLOCKS, SampleBlock};
-use super::timetable::{LoadAnswer, LoadResult};
 use crate::location::Class;
 use crate::survey::answer::Pair;
 use crate::survey::busy::most_waited_percent;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
+use crate::timetable::{TaskAnswer, TaskResult};
 
 /// What the results of victims belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -86,14 +86,14 @@ impl Victims {
         &mut self,
         roster: &Roster,
         scene: &Scene,
-        results: &[LoadResult],
+        results: &[TaskResult],
         is_bandwidth: bool,
     ) {
-        let nic_results: BTreeMap<NicId, &LoadResult> =
+        let nic_results: BTreeMap<NicId, &TaskResult> =
             results.iter().map(|result| (result.nic, result)).collect();
         let has_sent = |flow: &&Flow| {
             let answer = nic_results.get(&flow.source).map(|result| &result.answer);
-            matches!(answer, Some(LoadAnswer::Sent { bytes, .. }) if bytes.iter().any(|byte| *byte > 0))
+            matches!(answer, Some(TaskAnswer::Sent { bytes, .. }) if bytes.iter().any(|byte| *byte > 0))
         };
         // Latencies beside fewer senders say nothing about the pattern.
         let sent = scene.flows.iter().filter(has_sent).count();
@@ -128,13 +128,13 @@ impl Victims {
             }
             let is_loaded = !scene.is_quiet();
             let samples = match &result.answer {
-                LoadAnswer::Measured(_) if is_idle => continue,
-                LoadAnswer::Measured(samples) => samples,
+                TaskAnswer::Latencies(_) if is_idle => continue,
+                TaskAnswer::Latencies(samples) => samples,
                 // A target that came late does not answer.
-                LoadAnswer::Failed(_) if target.is_some_and(|target| target.is_untested()) => {
+                TaskAnswer::Failed(_) if target.is_some_and(|target| target.is_untested()) => {
                     continue;
                 }
-                LoadAnswer::Failed(_) if is_loaded => {
+                TaskAnswer::Failed(_) if is_loaded => {
                     self.unanswered.0 += 1;
                     self.unanswered.1 += 1;
                     continue;

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::answer::{Answer, PairResult};
-use super::findings::Test;
 use super::ids::NodeId;
 use super::roster::Roster;
 
@@ -61,20 +60,9 @@ pub fn is_busy(result: &PairResult, is_bandwidth: bool) -> bool {
 }
 
 impl BusySlots {
-    /// Adds the `results` that a process reported of its part in `slots` slots of a block, and what
-    /// used its CPUs.
-    pub fn add(
-        &mut self,
-        rank: u32,
-        slots: u32,
-        results: &[PairResult],
-        load: Option<&HostLoad>,
-        tests: &[Test],
-    ) {
-        let is_busy = |pair_result: &&PairResult| {
-            is_busy(pair_result, tests[pair_result.test.index()].of_bandwidth)
-        };
-        let busy = results.iter().filter(is_busy).count() as u32;
+    /// Adds that a process had a part in `slots` slots of a block and was busy in `busy` of them,
+    /// and what used its CPUs.
+    pub fn add(&mut self, rank: u32, slots: u32, busy: u32, load: Option<&HostLoad>) {
         let (all, late, known) = self.slots_by_rank.entry(rank).or_default();
         *all += slots;
         *late += busy;
@@ -120,8 +108,7 @@ mod tests {
         };
         let load = HostLoad { mean: 4.0, cpus: 2, most: vec![("stress".into(), 1.5)] };
         for (rank, busy_slots, all) in [(0, 3, 7), (1, 2, 2), (2, 3, 6)] {
-            let results = vec![busy.clone(); busy_slots];
-            slots.add(rank, all, &results, Some(&load), &cluster.tests);
+            slots.add(rank, all, busy_slots, Some(&load));
         }
         let expected = BusyNode { node: NodeId(2), slots: 6, busy_slots: 3, load: Some(load) };
         assert_eq!(slots.nodes(&cluster.roster), [expected]);

@@ -17,9 +17,8 @@ use super::result_store::ResultStore;
 use super::retest_plan::{RetestPlan, SweepResults};
 use super::roster::Roster;
 use super::round_plan::RoundPlan;
-use super::rounds::Sweep;
+use super::rounds::{Round, Sweep};
 pub use super::settings::{Phase, Progress, Settings};
-use super::timetable::Round;
 use super::unmeasured::why_unusable;
 
 /// Most NICs whose figures are kept for pictures without a request.

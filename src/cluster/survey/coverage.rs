@@ -9,8 +9,7 @@ use super::ids::{NicId, TestId};
 use super::missing::Missing;
 use super::pair_set::PairSet;
 use super::roster::Roster;
-use super::rounds::Sweep;
-use super::timetable::Round;
+use super::rounds::{Round, Sweep};
 use super::unmeasured::{Rest, Unmeasured};
 
 /// How often the survey measures pairs without an answer again. A node that is busy all the time

@@ -7,9 +7,8 @@ use super::conductor::{Conductor, Settings};
 use super::findings::{Certainty, Direction, Findings, LimitSource, Unit};
 use super::ids::{NicId, NodeId};
 use super::pairs::parse;
-use super::rounds::NicOrder;
+use super::rounds::{NicOrder, Round};
 use super::testing::{Cluster, Effect, Fault, pair};
-use super::timetable::Round;
 use crate::location::Class;
 
 /// Returns the settings of a survey of these pairs.

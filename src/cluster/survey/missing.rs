@@ -89,8 +89,8 @@ impl Missing {
 #[cfg(test)]
 mod tests {
     use super::super::answer::{PairResult, Stage};
+    use super::super::rounds::Round;
     use super::super::testing::{Cluster, pair};
-    use super::super::timetable::Round;
     use super::*;
 
     /// Returns what is wrong with NIC 0, if these pairs have an answer and those are missing.

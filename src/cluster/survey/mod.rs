@@ -5,8 +5,6 @@
 //!   roles. `units`: the parts that they belong to.
 //! * `answer`: the result of one pair. `untested`: why a pair has none. `busy`: nodes with busy
 //!   CPUs.
-//! * `timetable`: who does what when, and what the processes of a survey send each other.
-//!   `acceptance`: which of it is accepted.
 //! * `settings`: the settings of a survey, and its progress.
 //! * `conductor`: a survey from the first round to the findings. Its parts: `coverage`, which pairs
 //!   have an answer; `round_plan`, which round is next; `retest_plan`, what the survey measures
@@ -30,7 +28,6 @@
 //! * `findings`: what the survey has found, as data and as a document. `cause`, `summary`: its
 //!   parts.
 
-pub mod acceptance;
 pub mod answer;
 pub mod busy;
 mod cause;
@@ -72,7 +69,6 @@ mod silence;
 mod slow_parts;
 mod summary;
 mod tally;
-pub mod timetable;
 mod units;
 mod unmeasured;
 pub mod untested;

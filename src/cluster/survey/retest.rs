@@ -12,10 +12,9 @@ use super::ids::{NicId, Role, TestId};
 use super::outside::Outside;
 use super::result_store::ResultStore;
 use super::roster::Roster;
-use super::rounds::NicOrder;
+use super::rounds::{NicOrder, Round};
 use super::search::Explanation;
 use super::slow_parts::Judgement;
-use super::timetable::Round;
 use super::units::members;
 use crate::location::Class;
 

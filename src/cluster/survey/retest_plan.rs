@@ -13,9 +13,9 @@ use super::parked::ParkedNics;
 use super::result_store::ResultStore;
 use super::retest::{Queue, suspects, swaps};
 use super::roster::Roster;
+use super::rounds::Round;
 use super::settings::Phase;
 use super::slow_parts::Judgement;
-use super::timetable::Round;
 use super::unmeasured::why_unusable;
 
 /// How often the survey chooses suspects.

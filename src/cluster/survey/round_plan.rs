@@ -7,9 +7,8 @@ use super::findings::Unit;
 use super::parked::ParkedNics;
 use super::retest::Queue;
 use super::roster::Roster;
-use super::rounds::{NicOrder, Sweep};
+use super::rounds::{NicOrder, Round, Sweep};
 use super::settings::Phase;
-use super::timetable::Round;
 use super::unmeasured::why_unusable;
 
 /// The rounds that come next.

@@ -7,7 +7,17 @@ use super::pair_set::PairSet;
 use super::pairs::Selection;
 use super::roster::Roster;
 use super::shape::{Shape, rails, shape};
-use super::timetable::Round;
+
+/// Disjoint pairs that are measured at the same time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Round {
+    /// Index of the test.
+    pub test: TestId,
+    /// Why they are measured.
+    pub stage: Stage,
+    /// The pairs. No NIC occurs twice.
+    pub pairs: Vec<Pair>,
+}
 
 /// Whether the NICs of a node are measured one after the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use super::answer::{Answer, CounterEvidence, Figures, LINK_ERRORS, Pair, PairRes
 use super::findings::{Direction, Test, Unit};
 use super::ids::{NicId, NodeId, TestId};
 use super::roster::{Nic, Node, Roster};
-use super::timetable::Round;
+use super::rounds::Round;
 use super::untested::Untested;
 use crate::location::{Class, Location};
 

@@ -18,28 +18,29 @@ use serde_json::Value;
 use super::clock::SharedClock;
 use super::link::Link;
 use super::listener::{Arrival, PendingConnection};
-use super::message::{MAX_CLAIM, MAX_MESSAGE, Message, decode, encode};
+use super::message::{FromMember, MAX_CLAIM, MAX_MESSAGE, Message, decode, encode};
 use super::{Bounds, Event, Meeting, Order, PollSet, Relay, Root};
+use crate::campaign::pairs::{self, LostMembers};
 use crate::load::conductor::{Cap, LoadConductor, LoadSetup, LoadSizes};
 use crate::load::foreign::foreign_traffic;
 use crate::load::pattern::Pattern;
 use crate::load::scene::{Flow, Purpose, Scene};
-use crate::load::timetable::{LoadAnswer, LoadReport};
 use crate::load::wanted;
-use crate::survey::answer::{Answer, Figures, Pair};
+use crate::survey::answer::{Figures, Pair};
 use crate::survey::busy::BusySlots;
 use crate::survey::conductor::{Conductor, Settings};
 use crate::survey::ids::{NicId, NodeId};
 use crate::survey::pairs::Selection;
 use crate::survey::roster::{Nic, Node, Roster};
 use crate::survey::rounds::NicOrder;
-use crate::survey::timetable::BlockReport;
+use crate::timetable::blocks::by_slot;
+use crate::timetable::{Block, Report, TaskAnswer};
 use facts::net::framing;
 use facts::net::listener::{Listener, Reach};
 use facts::text::MOST_TEXT;
 use facts::token::Token;
 pub use targets::{RECEIVERS, Receiver, Target, targets};
-use targets::{block, course, introduction, load_block, tests};
+use targets::{block, course, introduction, load_block, rounds, tests};
 
 /// Messages after which the conclusions of the survey are drawn, and it begins again.
 const RESULTS: usize = 500;
@@ -97,9 +98,13 @@ impl Default for Fuzzer {
 
 impl Fuzzer {
     fn restart(&mut self) {
+        self.restart_with(&block());
+    }
+
+    /// Begins again. The first member has this block.
+    fn restart_with(&mut self, block: &Block) {
         let members = [0, 1].map(introduction);
-        let blocks = (&block(), &load_block());
-        self.root.restart(&members, &course(), blocks);
+        self.root.restart(&members, &course(), block);
     }
 
     /// Returns how many messages were accepted.
@@ -117,6 +122,12 @@ impl Fuzzer {
             Receiver::Listener => self.listen(state, bytes),
             Receiver::Coordinator => self.coordinate(bytes),
             Receiver::CoordinatorOfMember => {
+                let message = decode(bytes);
+                if let Some(FromMember::Report(Report { block, .. })) = message
+                    && block == load_block().number
+                {
+                    self.restart_with(&load_block());
+                }
                 let (path, body) = (Vec::new(), bytes.to_owned());
                 self.coordinate(&encode(&Message::Up { path, body }));
             }
@@ -179,8 +190,8 @@ impl Fuzzer {
             assert_plain(&event);
             self.accepted += u64::from(!matches!(event, Event::Lost { .. }));
             match event {
-                Event::Report(report) => self.add(&report),
-                Event::LoadReport(report) => self.add_load(&report),
+                Event::Report(report) if report.block == block().number => self.add(report),
+                Event::Report(report) => self.add_load(&report),
                 Event::Begun { rank }
                 | Event::Checked { rank, .. }
                 | Event::CopiedMemory { rank, .. } => assert_eq!(rank, 0),
@@ -192,12 +203,16 @@ impl Fuzzer {
     }
 
     /// Draws conclusions from a report, as a coordinator does.
-    fn add(&mut self, report: &BlockReport) {
+    fn add(&mut self, report: Report) {
         let survey = self.survey.get_or_insert_with(Survey::new);
-        let slots = block().tasks.len() as u32;
-        let load = report.load.as_ref();
-        survey.busy.add(report.rank, slots, &report.results, load, &tests());
-        for result in &report.results {
+        let block = block();
+        let busy = block.busy(&report.results, &tests());
+        survey.busy.add(report.rank, block.tasks.len() as u32, busy, report.load.as_ref());
+        let rounds = rounds();
+        let slots: Vec<_> = rounds.iter().map(|round| pairs::slot(round, |_| true)).collect();
+        let results = by_slot(vec![report], rounds.len());
+        let (lost, roster) = (LostMembers::new(), survey.conductor.roster().clone());
+        for result in &pairs::results((&rounds, 0), &slots, results, &lost, &roster) {
             survey.conductor.add_earlier(result);
             survey.conductor.add(result);
         }
@@ -211,7 +226,7 @@ impl Fuzzer {
     }
 
     /// Draws conclusions from a report about load, as a coordinator does.
-    fn add_load(&mut self, report: &LoadReport) {
+    fn add_load(&mut self, report: &Report) {
         assert_eq!(report.rank, 0);
         let survey = self.survey.get_or_insert_with(Survey::new);
         let scene = Scene {
@@ -238,13 +253,10 @@ impl Fuzzer {
                 for task in &block.tasks {
                     let begins_ns = block.begins_ns + u64::from(task.slot) * block.slot_ns;
                     let _ = SharedClock::default().local(begins_ns);
-                    let _ = &course.tests[task.test.index()];
-                }
-            }
-            Some(Order::Load(block)) if block.is_valid(2, Some(&course)) => {
-                for task in &block.tasks {
-                    let begins_ns = block.begins_ns + u64::from(task.slot) * block.slot_ns;
-                    let _ = SharedClock::default().local(begins_ns);
+                    let _ = task.part.test().map(|test| &course.tests[test.index()]);
+                    for peer in task.part.peers() {
+                        let _ = &block.addresses[peer];
+                    }
                 }
             }
             Some(Order::End) => {}
@@ -274,24 +286,27 @@ fn assert_plain(event: &Event) {
     match event {
         Event::Lost { reason, .. } | Event::TurnedAway { reason, .. } => assert_text(reason),
         Event::Report(report) => {
-            assert_eq!((report.rank, report.block), (0, block().number));
+            let blocks = [block(), load_block()];
+            let block = blocks.iter().find(|block| block.number == report.block);
+            let block = block.expect("a known block");
+            assert_eq!(report.rank, 0);
             assert_texts(&serde_json::to_value(report).expect("a document"));
             for result in &report.results {
-                if let Answer::Measured(figures) = &result.answer {
-                    let is_bandwidth_test = tests()[result.test.index()].of_bandwidth;
-                    let is_bandwidth = matches!(figures, Figures::Bandwidth { .. });
-                    assert!(figures.value().is_finite() && figures.value() >= 0.0);
-                    assert_eq!(is_bandwidth_test, is_bandwidth);
-                }
-            }
-        }
-        Event::LoadReport(report) => {
-            assert_eq!((report.rank, report.block), (0, load_block().number));
-            assert_texts(&serde_json::to_value(report).expect("a document"));
-            for result in &report.results {
+                let mut tasks = block.tasks.iter();
+                let task = tasks.find(|task| (task.slot, task.nic) == (result.slot, result.nic));
+                let part = &task.expect("a task of its own").part;
                 assert!(result.waited_percent <= 100);
-                if let LoadAnswer::Measured(samples) = &result.answer {
-                    assert!(samples.count() > 0 && samples.is_valid());
+                match &result.answer {
+                    TaskAnswer::Figures(figures) => {
+                        let test = part.test().expect("a test");
+                        let is_bandwidth = matches!(figures, Figures::Bandwidth { .. });
+                        assert!(figures.value().is_finite() && figures.value() >= 0.0);
+                        assert_eq!(tests()[test.index()].of_bandwidth, is_bandwidth);
+                    }
+                    TaskAnswer::Latencies(samples) => {
+                        assert!(samples.count() > 0 && samples.is_valid());
+                    }
+                    _ => {}
                 }
             }
         }

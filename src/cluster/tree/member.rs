@@ -13,8 +13,7 @@ use super::Meeting;
 use super::clock::{SharedClock, now_ns};
 use super::message::{FromMember, MAX_MESSAGE, MemoryCopy, Message, Order, decode, encode, frame};
 use super::relay::Relay;
-use crate::load::timetable::LoadReport;
-use crate::survey::timetable::{BlockReport, Course, Introduction};
+use crate::timetable::{Course, Introduction, Report};
 use facts::error::{Context, Failure};
 use facts::net::framing::Incoming;
 use facts::threads;
@@ -111,30 +110,17 @@ impl Member {
         match order {
             Order::Course(course) => course.is_valid(),
             Order::Block(block) => block.is_valid(self.nics, self.course.borrow().as_ref()),
-            Order::Load(block) => block.is_valid(self.nics, self.course.borrow().as_ref()),
             Order::Check | Order::CopyMemory | Order::End => true,
         }
     }
 
-    /// Sends what this process has measured in a block, and how far its clock may be off.
+    /// Sends what this process has done in a block, and how far its clock may be off.
     ///
     /// # Errors
     ///
     /// The end of the connecting thread.
-    pub fn report(&self, report: BlockReport) -> Result<(), Failure> {
-        self.send(&FromMember::Report(BlockReport {
-            clock_uncertainty_ns: Some(self.uncertainty_ns()),
-            ..report
-        }))
-    }
-
-    /// Sends what this process has done in a block under load, and how far its clock may be off.
-    ///
-    /// # Errors
-    ///
-    /// The end of the connecting thread.
-    pub fn report_load(&self, report: LoadReport) -> Result<(), Failure> {
-        self.send(&FromMember::LoadReport(LoadReport {
+    pub fn report(&self, report: Report) -> Result<(), Failure> {
+        self.send(&FromMember::Report(Report {
             clock_uncertainty_ns: Some(self.uncertainty_ns()),
             ..report
         }))

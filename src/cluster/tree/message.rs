@@ -7,8 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::traffic::Traffic;
-use crate::load::timetable::{LoadBlock, LoadReport};
-use crate::survey::timetable::{Block, BlockReport, Course, Introduction};
+use crate::timetable::{Block, Course, Introduction, Report};
 use facts::net::framing;
 
 /// Maximum size of the first message of a connection, in bytes.
@@ -161,9 +160,7 @@ pub enum FromMember {
     /// It is prepared for its course.
     Begun,
     /// Its results of a block.
-    Report(BlockReport),
-    /// Its results of a block under load.
-    LoadReport(LoadReport),
+    Report(Report),
     /// The document of the check of its node; empty if another process of the node sends it.
     Checked(Vec<u8>),
     /// How fast it has copied memory; none if that says nothing about the memory of its node.
@@ -188,10 +185,8 @@ pub struct MemoryCopy {
 pub enum Order {
     /// To prepare for these tests.
     Course(Course),
-    /// To measure in these slots, and to report.
+    /// To measure in these slots, or to load the fabric, and to report.
     Block(Block),
-    /// To load the fabric in these slots, or to measure under load, and to report.
-    Load(LoadBlock),
     End,
     /// To check its NICs by their files, and to send the document. The second check of a process
     /// says what has changed since the first one.

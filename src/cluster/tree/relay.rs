@@ -14,7 +14,7 @@ use super::listener::{Arrival, Claim, SurveyListener};
 use super::message::{FromMember, Message, ParentRequest, encode};
 use super::traffic::Traffic;
 use super::uplink::{Uplink, UplinkEvent};
-use crate::survey::timetable::Introduction;
+use crate::timetable::Introduction;
 use facts::limit;
 use facts::net::listener::{Listener, Reach};
 use facts::token::random;

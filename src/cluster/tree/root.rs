@@ -33,9 +33,8 @@ use super::listener::{Rejection, SurveyListener};
 use super::message::{MemoryCopy, Message};
 use super::traffic::Traffic;
 use super::uplink::DETOUR_LIMIT;
-use crate::load::timetable::LoadReport;
 use crate::survey::findings::Test;
-use crate::survey::timetable::{BlockReport, Introduction};
+use crate::timetable::{Introduction, Report};
 use facts::error::{Context, Failure};
 use facts::net::listener::Listener;
 use facts::token::Token;
@@ -57,10 +56,8 @@ pub enum Event {
     Joined(Introduction),
     /// A process is prepared for its course. This may be reported again, if its parent was lost.
     Begun { rank: u32 },
-    /// A process has measured a block.
-    Report(BlockReport),
-    /// A process has done what it does in a block under load.
-    LoadReport(LoadReport),
+    /// A process has done its tasks of a block.
+    Report(Report),
     /// A process has checked its node. This may be reported again, if its parent was lost.
     Checked {
         rank: u32,
@@ -100,7 +97,6 @@ impl Event {
             | Self::CopiedMemory { rank, .. }
             | Self::Lost { rank, .. } => Some(*rank),
             Self::Report(report) => Some(report.rank),
-            Self::LoadReport(report) => Some(report.rank),
             Self::Joined(_) | Self::Knocked { .. } | Self::TurnedAway { .. } => None,
         }
     }

@@ -1,5 +1,6 @@
 //! Processes of a survey as threads, over TCP on this host, for unit tests.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io::Read;
 use std::net::SocketAddr;
@@ -13,9 +14,8 @@ use std::time::{Duration, Instant};
 use super::clock::SharedClock;
 use super::message::{MAX_MESSAGE, MemoryCopy, Message, decode};
 use super::*;
-use crate::load::timetable::{LoadBlock, LoadReport};
 use crate::survey::ids::NicId;
-use crate::survey::timetable::{Block, BlockReport, Course, Introduction};
+use crate::timetable::{Block, Course, Introduction, Report};
 use facts::error::Failure;
 use facts::net::framing::Incoming;
 use facts::net::listener::{Listener, Reach};
@@ -74,11 +74,19 @@ pub fn course() -> Course {
 }
 
 pub fn block(number: u32) -> Block {
-    Block { number, begins_ns: now_ns(), slot_ns: 1, slots: 1, tasks: Vec::new() }
+    Block {
+        number,
+        begins_ns: now_ns(),
+        slot_ns: 1,
+        slots: 1,
+        window_bytes: None,
+        tasks: Vec::new(),
+        addresses: BTreeMap::new(),
+    }
 }
 
-pub fn report(rank: u32, block: u32) -> BlockReport {
-    BlockReport {
+pub fn report(rank: u32, block: u32) -> Report {
+    Report {
         block,
         rank,
         results: Vec::new(),
@@ -86,27 +94,6 @@ pub fn report(rank: u32, block: u32) -> BlockReport {
         beyond_ns: 0,
         clock_uncertainty_ns: None,
         load: None,
-    }
-}
-
-pub fn load_block(number: u32) -> LoadBlock {
-    LoadBlock {
-        number,
-        begins_ns: now_ns(),
-        slot_ns: 1,
-        slots: 1,
-        window_bytes: 1,
-        tasks: Vec::new(),
-    }
-}
-
-pub fn load_report(rank: u32, block: u32) -> LoadReport {
-    LoadReport {
-        block,
-        rank,
-        results: Vec::new(),
-        addresses: Vec::new(),
-        clock_uncertainty_ns: None,
     }
 }
 
@@ -127,10 +114,6 @@ pub fn obedient(meeting: &Meeting, rank: u32, size: u32) -> JoinHandle<usize> {
             match member.next().unwrap() {
                 Order::Course(_) => {}
                 Order::Block(block) => member.report(report(rank, block.number)).unwrap(),
-                Order::Load(block) => {
-                    let report = load_report(rank, block.number);
-                    member.report_load(report).unwrap();
-                }
                 Order::Check => member.send_check(vec![rank as u8]).unwrap(),
                 Order::CopyMemory => {
                     let copy = MemoryCopy { cpus: rank, bytes_per_second: 1 };
@@ -197,7 +180,6 @@ pub fn begun(event: Event) -> Option<u32> {
 pub fn reported(event: Event) -> Option<(u32, u32)> {
     match event {
         Event::Report(report) => Some((report.block, report.rank)),
-        Event::LoadReport(report) => Some((report.block, report.rank)),
         _ => None,
     }
 }

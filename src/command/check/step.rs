@@ -12,7 +12,7 @@ use super::request::CheckRequest;
 use crate::command::joining::join;
 use cluster::launcher::{LauncherTask, nodes_of_tasks};
 use cluster::meeting_point::MeetingPoint;
-use cluster::survey::timetable::Introduction;
+use cluster::timetable::Introduction;
 use cluster::tree::{Bounds, Event, JOIN_LIMIT, Order, Root};
 use facts::error::{Context, Failure, Kind};
 use facts::host::{HostIndex, host_name};
@@ -178,8 +178,7 @@ impl Others {
                     | Event::Knocked { .. }
                     | Event::Begun { .. }
                     | Event::CopiedMemory { .. }
-                    | Event::Report(_)
-                    | Event::LoadReport(_) => {}
+                    | Event::Report(_) => {}
                 }
             }
         }

@@ -31,12 +31,13 @@ use cluster::host_list::compress;
 use cluster::survey::busy::BusySlots;
 use cluster::survey::conductor::{Conductor, Phase, Settings};
 use cluster::survey::findings::{Findings, Test};
-use cluster::survey::rounds::NicOrder;
-use cluster::survey::timetable::{Course, Round};
+use cluster::survey::rounds::{NicOrder, Round};
+use cluster::timetable::Course;
 use facts::error::{Failure, invalid};
 use facts::job::Job;
 use facts::{interrupt, limit};
-use member_control::{Line, MemberControl, by_size};
+pub use member_control::MeasuredBlock;
+use member_control::{Line, MemberControl, MemberWork, by_size};
 use report::survey::lines::Earlier;
 use report::survey::{Setup, Survey, SurveyJob, progress};
 
@@ -395,17 +396,14 @@ impl CoordinatorLoop<'_> {
     /// Measures a block of rounds of the same test, in slots of this length.
     fn measure(&mut self, rounds: &[Round], slot: Duration, tests: &[Test]) -> Result<(), Failure> {
         let line = line(&self.conductor, self.measuring);
-        let block = self.control.run_block(rounds, slot, line)?;
-        for (nic, reason) in &block.failed {
+        let block = self.control.run_rounds(rounds, slot, line)?;
+        for (nic, reason) in &block.answered.failed {
             self.conductor.fail_nic(*nic, reason);
         }
-        for report in &block.reports {
-            let slots = block.slots_of.get(&report.rank).copied();
-            let load = report.load.as_ref();
-            let slots = slots.unwrap_or_default() as u32;
-            self.busy_slots.add(report.rank, slots, &report.results, load, tests);
+        for member in &block.answered.work {
+            let MemberWork { rank, tasks, busy_tasks, load } = member;
+            self.busy_slots.add(*rank, *tasks, *busy_tasks, load.as_ref());
         }
-        let (block, lost) = block.results(rounds, &self.control.members.roster);
         self.uncertainty_ns = self.uncertainty_ns.max(block.clock_uncertainty_ns);
         self.pace.add(&block);
         let is_bandwidth = tests[block.test.index()].of_bandwidth;
@@ -418,7 +416,7 @@ impl CoordinatorLoop<'_> {
         for result in &block.pairs {
             self.conductor.add(result);
         }
-        self.lose(lost);
+        self.lose(block.answered.lost);
         let state = self.conductor.progress();
         if state.phase == Phase::Sweep && !self.has_estimate {
             let note = estimate(state.answered, state.planned, self.measuring.elapsed());

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::processes::LocalProcesses;
 use super::written::Notes;
 use cluster::meeting_point::{Published, SIGHT_LIMIT};
-use cluster::survey::timetable::Introduction;
+use cluster::timetable::Introduction;
 use cluster::tree::{Event, Root};
 use diag::session::invitation::Invited;
 use facts::error::Failure;
@@ -108,7 +108,6 @@ impl JoinedMembers {
                     }
                     Event::Begun { .. }
                     | Event::Report(_)
-                    | Event::LoadReport(_)
                     | Event::Checked { .. }
                     | Event::CopiedMemory { .. } => {}
                 }

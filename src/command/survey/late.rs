@@ -6,7 +6,7 @@ use std::mem;
 
 use cluster::survey::answer::{Answer, PairResult};
 use cluster::survey::conductor::Conductor;
-use cluster::survey::timetable::Introduction;
+use cluster::timetable::Introduction;
 
 /// Most results that are kept for late processes: about 200 bytes each.
 const MOST_RESULTS: usize = 1 << 20;

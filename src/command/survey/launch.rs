@@ -17,7 +17,7 @@ use super::why_course::added_tests;
 use cluster::host_list;
 use cluster::launcher::{self, LauncherTask};
 use cluster::meeting_point::{self, MeetingPoint, Published};
-use cluster::survey::timetable::Introduction;
+use cluster::timetable::Introduction;
 use cluster::tree::Root;
 use diag::session::invitation::{self, Invitation, Invited};
 use facts::device::DeviceName;

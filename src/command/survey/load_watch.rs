@@ -2,9 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use cluster::survey::answer::PairResult;
-use cluster::survey::busy::{HostLoad, is_busy};
-use cluster::survey::findings::Test;
+use cluster::survey::busy::HostLoad;
 use node::machine::{CpuTimes, Machine};
 
 /// Shortest time between two looks at all processes, which takes some milliseconds.
@@ -24,14 +22,8 @@ impl LoadWatch {
         Self { begun: Instant::now(), times: Machine::this().cpu_times(), seen: None }
     }
 
-    /// Returns what used the CPUs since the start, if the process waited for one in `results`.
-    pub fn of(&mut self, results: &[PairResult], tests: &[Test]) -> Option<HostLoad> {
-        let was_busy = |pair_result: &PairResult| {
-            is_busy(pair_result, tests[pair_result.test.index()].of_bandwidth)
-        };
-        if !results.iter().any(was_busy) {
-            return None;
-        }
+    /// Returns what used the CPUs since the start.
+    pub fn now(&mut self) -> Option<HostLoad> {
         let is_recent = |(at, _): &&(Instant, HostLoad)| at.elapsed() < INTERVAL;
         if let Some((_, load)) = self.seen.as_ref().filter(is_recent) {
             return Some(load.clone());

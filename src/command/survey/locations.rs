@@ -7,7 +7,7 @@ use cluster::host_locations::{file_locations, topology_locations};
 use cluster::load::theory::FabricShape;
 use cluster::location::Location;
 use cluster::survey::roster::{Nic, Roster};
-use cluster::survey::timetable::{Introduction, NicFacts};
+use cluster::timetable::{Introduction, NicFacts};
 use facts::device::DeviceName;
 use facts::error::{Failure, cause, invalid};
 use facts::host::short_name;

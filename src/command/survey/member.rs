@@ -1,5 +1,6 @@
 //! A process that measures with the NICs of its node, as the coordinator orders.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::load_watch::LoadWatch;
@@ -8,7 +9,7 @@ use crate::command::check::SurveyChecks;
 use crate::command::joining::join;
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::Coordinator;
-use cluster::survey::timetable::{Course, Introduction};
+use cluster::timetable::{Course, Introduction};
 use cluster::tree::{Bounds, MemoryCopy, Order};
 use diag::run::survey::{self, NicPlan, Nics, TestPlan};
 use facts::device::DeviceName;
@@ -122,13 +123,13 @@ pub fn run(
                 }
             },
             Order::Block(block) => {
+                let block = Arc::new(block);
                 let mut report = nics.run(&block, |ns| member.local(ns));
-                report.load = load.of(&report.results, &measured);
+                let is_quiet = block.window_bytes.is_none();
+                if is_quiet && block.busy(&report.results, &measured) > 0 {
+                    report.load = load.now();
+                }
                 member.report(report)?;
-            }
-            Order::Load(block) => {
-                let report = nics.run_load(&block, |ns| member.local(ns));
-                member.report_load(report)?;
             }
             Order::Check => match checks.document() {
                 Ok(document) => member.send_check(document)?,

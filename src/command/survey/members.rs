@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use cluster::location::Location;
 use cluster::survey::ids::{NicId, NodeId};
 use cluster::survey::roster::{NO_NIC, Nic, Node, Roster};
-use cluster::survey::timetable::{Introduction, NicFacts};
+use cluster::timetable::{Introduction, NicFacts};
 use facts::device::FabricAddress;
 use facts::host::is_same_host;
 

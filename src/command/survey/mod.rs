@@ -12,15 +12,12 @@
 //! * `members`: what the members have introduced -> the roster. `locations`: where their hosts are.
 //! * `pace`: how long slots are, and how many of them a block has.
 //! * `busy`: whether busy CPUs disturb it. `load_watch`: what uses the CPUs of a member.
-//! * `blocks`: rounds of pairs -> what each member does when. `results`: what they report -> a
-//!   result for each pair.
 //! * `suspect`: the diagnosis of one NIC without a survey.
 //! * `why_culprits`: the culprits whose causes are looked for. `why_course`: the tests for that.
 //!   `why_slots`: the slots of a culprit, and what they have come to.
 //! * `load`: the load of a survey, as its options say it.
 //! * `written`: the files and the text that come of it.
 
-mod blocks;
 mod busy;
 mod coordinator;
 mod files;
@@ -35,7 +32,6 @@ mod members;
 mod pace;
 mod processes;
 mod request;
-mod results;
 mod served;
 mod suspect;
 mod tool_options;

@@ -5,9 +5,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::results::BlockResults;
+use super::coordinator::MeasuredBlock;
+use cluster::survey::answer::{Answer, PairResult};
 use cluster::survey::ids::TestId;
-use cluster::survey::timetable::Round;
+use cluster::survey::rounds::Round;
+use cluster::survey::untested::Untested;
 use diag::run::survey::{longest, most_beyond, sufficient};
 
 /// Shortest slot: clocks compared over the network are good enough for it (jobs.md 3.6).
@@ -64,9 +66,11 @@ impl Pace {
 
     /// Adapts the slots of a test to the results of a block. The results of earlier blocks lose
     /// weight slowly, because not every block has all NICs.
-    pub fn add(&mut self, block: &BlockResults) {
+    pub fn add(&mut self, block: &MeasuredBlock) {
         if let Some(beyond) = block.beyond {
-            self.note(block.test, beyond, block.late(), block.pairs.len());
+            let is_late = |pair: &&PairResult| pair.answer == Answer::Untested(Untested::Late);
+            let late = block.pairs.iter().filter(is_late).count();
+            self.note(block.test, beyond, late, block.pairs.len());
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::request::{RequestedTest, SurveyRequest};
 use cluster::survey::findings::Test as SurveyTest;
 use cluster::survey::ids::{NicId, TestId};
-use cluster::survey::timetable::Course;
+use cluster::timetable::Course;
 use diagnosis::procedure::{Class, TESTS, Test, TestCode};
 use node::traffic_class::TrafficClass;
 use plan::tools::TOOLS;

@@ -12,7 +12,7 @@ use crate::bench::api::Peer;
 use crate::bench::common::lists::FURTHER_SLOTS;
 use crate::bench::common::{Direction, Initiator, NotIssued};
 use crate::endpoint::Endpoint;
-use cluster::load::timetable::PARTS;
+use cluster::timetable::PARTS;
 use facts::device::FabricAddress;
 use facts::error::{Context, Failure};
 use facts::interrupt;

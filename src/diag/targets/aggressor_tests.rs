@@ -2,7 +2,7 @@ use super::*;
 use crate::bench::testing::{Alone, endpoint};
 use crate::targets::by_tool::{portal, test};
 use crate::targets::test::TestPlan;
-use cluster::load::timetable::Times;
+use cluster::timetable::Times;
 use plan::testing::plan;
 
 const ACKNOWLEDGED: (EventType, ReturnCode) = (EventType::ACK, ReturnCode::OK);

@@ -1,7 +1,7 @@
 //! Figures of a pair, with the definitions of the tools.
 
 use crate::run::results::Samples;
-use cluster::load::histogram::Histogram;
+use cluster::timetable::histogram::Histogram;
 use facts::error::Failure;
 use facts::figures::Figures;
 use facts::percentile::Percentile;

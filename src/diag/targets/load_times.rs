@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::window::Window;
-use cluster::load::timetable::Times;
+use cluster::timetable::Times;
 
 /// The parts of one slot; see [`Times`].
 #[derive(Clone, Copy, Debug)]

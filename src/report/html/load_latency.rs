@@ -15,7 +15,7 @@ const MOST_PICTURES: usize = 24;
 /// Most bins with samples of a picture.
 const MOST_BINS: usize = 60;
 
-/// The bins of `cluster::load::histogram`: the lower edge of bin 0, and the ratio of the edges of a
+/// The bins of `cluster::timetable::histogram`: the lower edge of bin 0, and the ratio of the edges of a
 /// bin.
 const FIRST_EDGE: f64 = 100.0;
 const RATIO: f64 = 1.01;
@@ -152,7 +152,7 @@ mod tests {
     use super::*;
     use crate::survey::load_testing::{good_load, impact};
     use cluster::load::findings::Spread;
-    use cluster::load::histogram::Histogram;
+    use cluster::timetable::histogram::Histogram;
 
     /// Returns the bins of a histogram with as many samples of each latency as the latency has us.
     fn bins(latencies: impl Iterator<Item = u64>) -> Vec<(f64, u64)> {

@@ -8,8 +8,8 @@ use crate::wrap::wrapped;
 use cluster::load::findings::{
     CounterFigures, Grade, IsolationFigures, LoadFindings, LoadJudgement, LoadSettings,
 };
-use cluster::load::timetable::Watched;
 use cluster::survey::findings::Certainty;
+use cluster::timetable::Watched;
 
 /// Width of lines of words.
 const WIDTH: usize = 80;

@@ -253,7 +253,11 @@ pub const CLUSTER: Package = Package {
                 ("launcher", "rank and size of a process, from its launcher"),
                 ("survey", "which pairs are measured when, and what results say"),
             ],
-            &[("load", "the fabric under load: who sends what to whom, and what that says")],
+            &[("timetable", "who does what when, and what processes send each other about it")],
+            &[
+                ("campaign", "what the members of a survey do together"),
+                ("load", "the fabric under load: who sends what to whom, and what that says"),
+            ],
             &[("tree", "how the processes of a survey talk")],
             &[("meeting_point", "where processes find the coordinator of a survey")],
             &[("lib", "the list of modules")],

@@ -1,19 +1,21 @@
 //! The messages of the tree.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::token;
-use crate::load::histogram::Histogram;
-use crate::load::timetable::{
-    LoadAnswer, LoadBlock, LoadPart, LoadReport, LoadResult, LoadTask, PARTS, Watched,
-};
 use crate::location::Location;
-use crate::survey::answer::{Answer, CounterEvidence, Figures, Pair, PairResult, RETRIES, Stage};
+use crate::survey::answer::{Figures, Pair, RETRIES, Stage};
 use crate::survey::busy::HostLoad;
 use crate::survey::findings::Test;
 use crate::survey::ids::{NicId, TestId};
-use crate::survey::timetable::{Block, BlockReport, Course, Introduction, NicFacts, Part, Task};
+use crate::survey::rounds::Round;
 use crate::survey::untested::Untested;
+use crate::timetable::histogram::Histogram;
+use crate::timetable::{
+    Block, Course, Introduction, NicFacts, PARTS, Part, Report, Task, TaskAnswer, TaskResult,
+    Watched,
+};
 use crate::tree::Order;
 use crate::tree::listener::{CALLER, VERSION, role};
 use crate::tree::message::{FromMember, MemoryCopy, Message, ParentAddress, ParentRequest, encode};
@@ -99,71 +101,86 @@ pub(super) fn course() -> Course {
 
 /// Returns a block with a slot for each pair of NICs of different members, in both tests.
 pub(super) fn block() -> Block {
-    let pairs = [(0, 2), (0, 3), (1, 2), (1, 3), (2, 0), (3, 1)];
-    let slots = [0, 1].into_iter().flat_map(|test| pairs.map(|pair| (test, pair)));
-    let tasks = slots.zip(0..).map(|((test, (initiator, target)), slot)| Task {
-        slot,
-        test: TestId(test),
-        stage: [Stage::Sweep, Stage::Retest(1), Stage::Swap][slot as usize % 3],
-        round: slot,
-        active: 1,
-        pair: Pair { initiator: NicId(initiator), target: NicId(target) },
-        part: if initiator < 2 { Part::Initiator } else { Part::Target },
-        peer: address(target),
+    let tasks = rounds().into_iter().zip(0..).map(|(round, slot)| {
+        let (test, pair) = (round.test, round.pairs[0]);
+        let (target, initiator) = (pair.target, pair.initiator);
+        let is_initiator = initiator < NicId(2);
+        let part = if is_initiator {
+            Part::Measure { test, target, reads_all_counters: slot % 2 == 0 }
+        } else {
+            Part::Answer { test, initiator }
+        };
+        Task { slot, nic: if is_initiator { initiator } else { target }, part }
     });
-    Block { number: 3, begins_ns: 1_000, slot_ns: 50, slots: 12, tasks: tasks.collect() }
-}
-
-/// The block under load of the member with rank 0: its NICs do what NICs can do.
-pub(super) fn load_block() -> LoadBlock {
-    let test = TestId(0);
-    let parts = [
-        LoadPart::Send { test, peers: vec![address(2), address(3)] },
-        LoadPart::Measure { test, peer: address(2) },
-        LoadPart::Answer { test, peer: address(2) },
-        LoadPart::Watch,
-    ];
-    let tasks = (0..).zip(parts).map(|(slot, part)| LoadTask { slot, nic: NicId(slot % 2), part });
-    LoadBlock {
-        number: 4,
+    Block {
+        number: 3,
         begins_ns: 1_000,
-        slot_ns: 5_000_000,
-        slots: 4,
-        window_bytes: 1 << 20,
+        slot_ns: 50,
+        slots: 12,
+        window_bytes: None,
         tasks: tasks.collect(),
+        addresses: addresses(),
     }
 }
 
-fn load_report() -> LoadReport {
+/// The rounds of [`block`].
+pub(super) fn rounds() -> Vec<Round> {
+    let pairs = [(0, 2), (0, 3), (1, 2), (1, 3), (2, 0), (3, 1)];
+    let slots = [0, 1].into_iter().flat_map(|test| pairs.map(|pair| (test, pair)));
+    let round = |((test, (initiator, target)), slot): ((u16, (u32, u32)), usize)| Round {
+        test: TestId(test),
+        stage: [Stage::Sweep, Stage::Retest(1), Stage::Swap][slot % 3],
+        pairs: vec![Pair { initiator: NicId(initiator), target: NicId(target) }],
+    };
+    slots.zip(0..).map(round).collect()
+}
+
+fn addresses() -> BTreeMap<NicId, FabricAddress> {
+    NicId::first(4).map(|nic| (nic, address(nic.0))).collect()
+}
+
+/// The block under load of the member with rank 0: its NICs do what NICs can do.
+pub(super) fn load_block() -> Block {
+    let (test, peer) = (TestId(0), NicId(2));
+    let parts = [
+        Part::Send { test, targets: vec![peer, NicId(3)] },
+        Part::Measure { test, target: peer, reads_all_counters: false },
+        Part::Answer { test, initiator: peer },
+        Part::Watch,
+    ];
+    let tasks = (0..).zip(parts).map(|(slot, part)| Task { slot, nic: NicId(slot % 2), part });
+    Block {
+        number: 4,
+        slot_ns: 5_000_000,
+        slots: 4,
+        window_bytes: Some(1 << 20),
+        tasks: tasks.collect(),
+        ..block()
+    }
+}
+
+fn load_report() -> Report {
     let mut samples = Histogram::default();
     samples.add(1_900, 1_000);
     samples.add(9_000, 3);
     let answers = [
-        LoadAnswer::Sent { bytes: [1 << 20; PARTS], unreached: vec![0] },
-        LoadAnswer::Measured(samples),
-        LoadAnswer::Failed("no answer".into()),
-        LoadAnswer::Untested(Untested::Other("the link is down".into())),
+        TaskAnswer::Sent { bytes: [1 << 20; PARTS], unreached: vec![0] },
+        TaskAnswer::Latencies(samples),
+        TaskAnswer::Failed("no answer".into()),
+        TaskAnswer::Untested(Untested::Other("the link is down".into())),
     ];
     let results = load_block().tasks.into_iter().zip(answers);
-    let results = results.map(|(task, answer)| LoadResult {
-        slot: task.slot,
-        nic: task.nic,
-        answer,
+    let results = results.map(|(task, answer)| TaskResult {
         waited_percent: 3,
-        counters: vec![(Watched::TxPaused, 7)],
+        watched: vec![(Watched::TxPaused, 7)],
+        ..TaskResult::new(task.slot, task.nic, answer)
     });
-    LoadReport {
-        block: 4,
-        rank: 0,
-        results: results.collect(),
-        addresses: vec![Ok(address(0)), Err("cxi1 was given up".into())],
-        clock_uncertainty_ns: Some(900),
-    }
+    Report { block: 4, results: results.collect(), beyond_ns: 0, load: None, ..report() }
 }
 
-fn report() -> BlockReport {
+fn report() -> Report {
     let answers = [
-        Answer::Measured(Figures::Latency {
+        TaskAnswer::Figures(Figures::Latency {
             count: 2_000,
             min_ns: 1_800,
             p5_ns: Some(1_810),
@@ -171,30 +188,28 @@ fn report() -> BlockReport {
             p99_ns: Some(2_200),
             max_ns: 9_000,
         }),
-        Answer::Measured(Figures::Bandwidth {
+        TaskAnswer::Figures(Figures::Bandwidth {
             bytes_per_second: 2.5e10,
             operations_per_second: 1e6,
         }),
-        Answer::Failed("no answer".into()),
-        Answer::Untested(Untested::Late),
-        Answer::Untested(Untested::Other("the link is down".into())),
+        TaskAnswer::Failed("no answer".into()),
+        TaskAnswer::Untested(Untested::Late),
+        TaskAnswer::Untested(Untested::Other("the link is down".into())),
     ];
     let tasks = block().tasks.into_iter();
     let results = tasks.enumerate().map(|(place, task)| {
-        let is_initiator = task.part == Part::Initiator;
-        let answer = match place % 3 {
-            0 | 1 if is_initiator => answers[task.test.index()].clone(),
-            other => answers[2 + other].clone(),
+        let is_initiator = matches!(task.part, Part::Measure { .. });
+        let answer = match (place % 3, task.part.test()) {
+            (0 | 1, Some(test)) if is_initiator => answers[test.index()].clone(),
+            (other, _) => answers[2 + other].clone(),
         };
-        let counter_evidence =
-            CounterEvidence { nic: task.pair.initiator, counter: RETRIES.into(), change: 7 };
-        PairResult {
+        TaskResult {
             waited_percent: 3,
-            counters: is_initiator.then_some(counter_evidence).into_iter().collect(),
-            ..PairResult::of(&task, answer)
+            counters: is_initiator.then(|| (RETRIES.to_owned(), 7)).into_iter().collect(),
+            ..TaskResult::new(task.slot, task.nic, answer)
         }
     });
-    BlockReport {
+    Report {
         block: 3,
         rank: 0,
         results: results.collect(),
@@ -260,7 +275,7 @@ pub fn targets() -> Vec<Target> {
         ("gone", CoordinatorOfMember, own(&gone)),
         ("begun", CoordinatorOfMember, own(&FromMember::Begun)),
         ("report", CoordinatorOfMember, own(&FromMember::Report(report()))),
-        ("report of load", CoordinatorOfMember, own(&FromMember::LoadReport(load_report()))),
+        ("report of load", CoordinatorOfMember, own(&FromMember::Report(load_report()))),
         ("checked", CoordinatorOfMember, own(&FromMember::Checked(vec![b'{', b'}']))),
         (
             "copied memory",
@@ -274,7 +289,7 @@ pub fn targets() -> Vec<Target> {
         ("ended", CoordinatorOfMember, own(&FromMember::Ended(traffic))),
         ("order of course", MemberOfCoordinator, encode(&Order::Course(course()))),
         ("order of block", MemberOfCoordinator, encode(&Order::Block(block()))),
-        ("order of load", MemberOfCoordinator, encode(&Order::Load(load_block()))),
+        ("order of load", MemberOfCoordinator, encode(&Order::Block(load_block()))),
         ("order of end", MemberOfCoordinator, encode(&Order::End)),
         ("order of check", MemberOfCoordinator, encode(&Order::Check)),
         ("order to copy memory", MemberOfCoordinator, encode(&Order::CopyMemory)),

@@ -1,20 +1,19 @@
 //! The coordinator of two members, for any bytes in place of a message.
 
 use super::{Event, Root, RootChild};
-use crate::load::timetable::LoadBlock;
-use crate::survey::timetable::{Block, Course, Introduction};
+use crate::timetable::{Block, Course, Introduction};
 use crate::tree::link::Link;
 use crate::tree::listener::Arrival;
 use crate::tree::message::ParentRequest;
 
 impl Root {
     /// Begins again with these members, as the children of the coordinator. The first one has a
-    /// block to measure, and one under `load`.
+    /// block.
     pub(in crate::tree) fn restart(
         &mut self,
         members: &[Introduction],
         course: &Course,
-        (block, load): (&Block, &LoadBlock),
+        block: &Block,
     ) {
         self.children.clear();
         self.waiting.clear();
@@ -38,7 +37,6 @@ impl Root {
         self.events.clear();
         self.send_courses(vec![(0, course.clone())]);
         self.send_blocks(vec![(0, block.clone())]);
-        self.send_load_blocks(vec![(0, load.clone())]);
     }
 
     /// Receives what has arrived from the member with rank 0, and returns what follows.

@@ -1,8 +1,7 @@
 //! The messages of members to the coordinator.
 
 use super::{Event, Root};
-use crate::load::timetable::LoadReport;
-use crate::survey::timetable::BlockReport;
+use crate::timetable::Report;
 use crate::tree::message::{FromMember, decode};
 use facts::text;
 
@@ -55,7 +54,6 @@ impl Root {
             }
             FromMember::Begun => self.events.push(Event::Begun { rank }),
             FromMember::Report(report) => self.report(rank, report)?,
-            FromMember::LoadReport(report) => self.report_load(rank, report)?,
             FromMember::Checked(document) if document.len() > MOST_DOCUMENT => {
                 return Err(format!("its check has {} bytes", document.len()));
             }
@@ -84,23 +82,12 @@ impl Root {
 
     /// Takes over the report of a block, unless it has come before. The error is the rule that it
     /// breaks.
-    fn report(&mut self, rank: u32, mut report: BlockReport) -> Result<(), String> {
+    fn report(&mut self, rank: u32, mut report: Report) -> Result<(), String> {
         let member = &mut self.members[rank as usize];
         if member.is_new(report.block) {
             report.accept(member.expected(rank, &self.tests))?;
             member.reported(report.block);
             self.events.push(Event::Report(report));
-        }
-        Ok(())
-    }
-
-    /// Takes over the report of a block under load, as [`Self::report`] does.
-    fn report_load(&mut self, rank: u32, mut report: LoadReport) -> Result<(), String> {
-        let member = &mut self.members[rank as usize];
-        if member.is_new(report.block) {
-            report.accept(member.expected_load(rank))?;
-            member.reported(report.block);
-            self.events.push(Event::LoadReport(report));
         }
         Ok(())
     }

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use super::Root;
 use super::record::PendingOrder;
-use crate::load::timetable::LoadBlock;
-use crate::survey::timetable::{Block, Course};
+use crate::timetable::{Block, Course};
 use crate::tree::message::{Message, Order};
 
 impl Root {
@@ -24,20 +23,6 @@ impl Root {
         for (rank, block) in blocks {
             self.order(rank, &Order::Block(block));
         }
-        self.be_quiet(until_ns);
-    }
-
-    /// Sends each of these processes its block under load, as [`Self::send_blocks`] does.
-    pub fn send_load_blocks(&mut self, blocks: Vec<(u32, LoadBlock)>) {
-        let until_ns =
-            blocks.iter().map(|(_, block)| end(block.begins_ns, block.slot_ns, block.slots)).max();
-        for (rank, block) in blocks {
-            self.order(rank, &Order::Load(block));
-        }
-        self.be_quiet(until_ns);
-    }
-
-    fn be_quiet(&mut self, until_ns: Option<u64>) {
         if let Some(until_ns) = until_ns {
             self.quiet_until_ns = until_ns;
             self.send_to_all(&Message::Quiet { until_ns });

@@ -3,11 +3,9 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use crate::load::acceptance::ExpectedLoad;
-use crate::load::timetable::LoadBlock;
-use crate::survey::acceptance::Expected;
 use crate::survey::findings::Test;
-use crate::survey::timetable::{Block, Introduction};
+use crate::timetable::acceptance::Expected;
+use crate::timetable::{Block, Introduction};
 use crate::tree::message::{Order, ParentRequest, encode};
 use crate::tree::traffic::Traffic;
 
@@ -35,9 +33,7 @@ pub struct MemberRecord {
     orders: Vec<Arc<PendingOrder>>,
     /// The last block that it was sent.
     block: Option<Block>,
-    /// The last block under load that it was sent.
-    load_block: Option<LoadBlock>,
-    /// Number of the last block of either kind that it has reported.
+    /// Number of the last block that it has reported.
     reported: Option<u32>,
     /// What it has sent and received up to its end; none while it has not ended.
     pub ended: Option<Traffic>,
@@ -88,7 +84,6 @@ impl MemberRecord {
     pub fn keep(&mut self, order: &Order) -> Arc<PendingOrder> {
         match order {
             Order::Block(block) => self.block = Some(block.clone()),
-            Order::Load(block) => self.load_block = Some(block.clone()),
             Order::Course(_) | Order::Check | Order::CopyMemory | Order::End => {}
         }
         self.serial += 1;
@@ -110,11 +105,6 @@ impl MemberRecord {
     /// Returns what the next report of the process with this `rank` is about.
     pub fn expected<'a>(&'a self, rank: u32, tests: &'a [Test]) -> Expected<'a> {
         Expected { rank, nics: self.nics(), tests, block: self.block.as_ref() }
-    }
-
-    /// Returns what its next report about load is about.
-    pub fn expected_load(&self, rank: u32) -> ExpectedLoad<'_> {
-        ExpectedLoad { rank, nics: self.nics(), block: self.load_block.as_ref() }
     }
 
     fn nics(&self) -> usize {

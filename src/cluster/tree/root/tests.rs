@@ -3,7 +3,7 @@
 use std::thread;
 
 use super::*;
-use crate::survey::timetable::Block;
+use crate::timetable::Block;
 use crate::tree::links::AWAY_LIMIT;
 use crate::tree::message::ParentRequest;
 use crate::tree::testing::*;

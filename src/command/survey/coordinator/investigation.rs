@@ -4,16 +4,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::member_control::{LostMembers, MemberControl};
+use super::member_control::MemberControl;
 use crate::command::survey::request::SurveyRequest;
 use crate::command::survey::why_course::Tests;
 use crate::command::survey::why_culprits::Culprit;
 use crate::command::survey::why_links::Crossings;
 use crate::command::survey::why_slots::{Found, Places, Slot};
+use cluster::campaign::pairs::LostMembers;
 use cluster::survey::answer::Stage;
 use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::roster::Roster;
-use cluster::survey::timetable::Round;
+use cluster::survey::rounds::Round;
 use diag::run::survey::longest;
 use diagnosis::causes::FOREIGN;
 use diagnosis::evaluation::evaluate;
@@ -165,11 +166,9 @@ impl<'a> Investigation<'a> {
             return Ok(());
         }
         let first = self.control.round;
-        let block = self.control.run_block(&rounds, longest(self.pair), line)?;
-        let (mut results, lost) = block.results(&rounds, &self.control.members.roster);
-        results.pairs.sort_by_key(|result| result.round);
-        self.leave_out(lost);
-        for result in &results.pairs {
+        let block = self.control.run_rounds(&rounds, longest(self.pair), line)?;
+        self.leave_out(block.answered.lost);
+        for result in &block.pairs {
             let slot = result.round.checked_sub(first);
             if let Some(slot) = slot.and_then(|slot| slots.get(slot as usize)) {
                 let is_bandwidth = self.tests.is_of_bandwidth(slot.test);

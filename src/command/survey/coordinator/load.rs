@@ -4,18 +4,19 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::CoordinatorLoop;
-use super::member_control::{LoadedBlock, LostMembers, MemberControl};
+use super::member_control::{BlockLoad, MemberControl};
 use crate::command::survey::request::LoadRequest;
-use cluster::load::blocks::{SlotParts, parts};
+use cluster::campaign::pairs::LostMembers;
 use cluster::load::conductor::{LoadConductor, LoadSetup, LoadSizes};
 use cluster::load::findings::LoadFindings;
 use cluster::load::foreign::foreign_traffic;
 use cluster::load::scene::Scene;
-use cluster::load::timetable::Times;
+use cluster::load::slots::slot;
 use cluster::survey::findings::Findings;
 use cluster::survey::ids::NicId;
 use cluster::survey::roster::Roster;
-use cluster::survey::timetable::Course;
+use cluster::timetable::blocks::by_slot;
+use cluster::timetable::{Course, Slot, Times};
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
@@ -71,7 +72,8 @@ impl CoordinatorLoop<'_> {
         lose(&mut self.control, &mut conductor, lost);
         if has_hardware(&roster) {
             let watched = self.control.watch(WATCHED, preparing)?;
-            if let Some(why) = foreign_traffic(&watched.results.concat(), WATCHED.as_secs_f64()) {
+            let results = by_slot(watched.reports, 1).concat();
+            if let Some(why) = foreign_traffic(&results, WATCHED.as_secs_f64()) {
                 conductor.set_busy(why);
             }
             lose(&mut self.control, &mut conductor, watched.lost);
@@ -118,18 +120,19 @@ impl CoordinatorLoop<'_> {
             let (done, planned, pattern) = conductor.progress();
             let line = |_: &Roster, _| format!("load: slot {done} of {planned}, {pattern}");
             let addresses = &self.control.members.addresses;
-            let scene_parts = |scene: &mut Scene| parts(scene, load.is_two_sided(), addresses);
-            let slot_lists: Vec<SlotParts> = scenes.iter_mut().map(scene_parts).collect();
-            let slot = Duration::from_nanos(scenes[0].slot_ns);
-            let window_bytes = scenes[0].window_bytes;
-            let LoadedBlock { results, lost, failed } =
-                self.control.run_load_block(&slot_lists, slot, window_bytes, IDLE, line)?;
-            for (nic, reason) in failed {
+            let has_address = |nic: NicId| addresses[nic.index()].is_some();
+            let scene_slot = |scene: &mut Scene| slot(scene, load.is_two_sided(), has_address);
+            let slots: Vec<Slot> = scenes.iter_mut().map(scene_slot).collect();
+            let length = Duration::from_nanos(scenes[0].slot_ns);
+            let block_load = BlockLoad { window_bytes: scenes[0].window_bytes, idle: IDLE };
+            let answered = self.control.run_slots(&slots, length, Some(block_load), line)?;
+            for (nic, reason) in answered.failed {
                 conductor.lose(nic, &reason);
                 let name = self.control.members.roster.name(nic);
                 conductor.stop(&format!("{name} cannot go on: {reason}"));
             }
-            lose(&mut self.control, conductor, lost);
+            lose(&mut self.control, conductor, answered.lost);
+            let results = by_slot(answered.reports, scenes.len());
             for (scene, results) in scenes.iter().zip(&results) {
                 conductor.add(scene, results);
             }

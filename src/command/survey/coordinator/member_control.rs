@@ -2,21 +2,22 @@
 //! report.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
 use std::time::{Duration, Instant};
 
-use crate::command::survey::blocks::{Slots, blocks};
 use crate::command::survey::late::LateMembers;
 use crate::command::survey::members::Members;
-use crate::command::survey::results::BlockResults;
 use crate::command::survey::written::Notes;
-use cluster::load::blocks::{LoadSlots, SlotParts, by_slot, load_blocks};
-use cluster::load::timetable::{LoadPart, LoadResult};
-use cluster::survey::answer::Pair;
-use cluster::survey::ids::NicId;
+use cluster::campaign::pairs::{self, LostMembers};
+use cluster::survey::answer::PairResult;
+use cluster::survey::busy::HostLoad;
+use cluster::survey::findings::Test;
+use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::roster::Roster;
-use cluster::survey::timetable::{BlockReport, Course, Round};
+use cluster::survey::rounds::Round;
+use cluster::timetable::blocks::{BlockTimes, blocks, by_slot};
+use cluster::timetable::{Course, Part, Report, Slot};
 use cluster::tree::{DETOUR_LIMIT, Event, MemoryCopy, Root, now_ns};
-use facts::device::FabricAddress;
 use facts::error::Failure;
 use facts::limit;
 use facts::number::time_text;
@@ -36,9 +37,6 @@ const REPORT_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
 const NOTICE: Duration = Duration::from_millis(20);
 const NOTICE_OF_THOUSAND: Duration = Duration::from_millis(50);
 
-/// Members that were lost, by rank, with the reasons.
-pub type LostMembers = BTreeMap<u32, String>;
-
 /// The members that have joined, and what they are told.
 pub struct MemberControl {
     pub root: Root,
@@ -49,6 +47,8 @@ pub struct MemberControl {
     pub round: u32,
     /// Number of the next block.
     block: u32,
+    /// The tests of the last course.
+    tests: Vec<Test>,
 }
 
 /// Returns the line of progress, which fits into this number of columns.
@@ -56,52 +56,51 @@ pub trait Line: Fn(&Roster, usize) -> String {}
 
 impl<F: Fn(&Roster, usize) -> String> Line for F {}
 
-/// The addresses of the NICs of a process, or why they cannot measure.
-type Addresses = Vec<Result<FabricAddress, String>>;
+/// The load of a block.
+#[derive(Clone, Copy)]
+pub struct BlockLoad {
+    /// Bytes that a NIC that sends has under way at most.
+    pub window_bytes: u64,
+    /// How long the fabric is idle before the block, at least.
+    pub idle: Duration,
+}
 
-/// The reports about a block.
-struct Reports<R> {
-    reports: Vec<R>,
-    lost: LostMembers,
-    failed: Vec<(NicId, String)>,
+/// What a member had to do in a block.
+pub struct MemberWork {
+    pub rank: u32,
+    /// Number of its tasks, and of those for which it was too busy.
+    pub tasks: u32,
+    pub busy_tasks: u32,
+    /// What used its CPUs, if it waited for one.
+    pub load: Option<HostLoad>,
 }
 
 /// What the members have answered to a block.
-pub struct MeasuredBlock {
-    slots: Slots,
-    /// Number of slots of each member, by rank.
-    pub slots_of: BTreeMap<u32, usize>,
-    pub reports: Vec<BlockReport>,
-    /// Pairs that were in no block, with their slots.
-    left_out: Vec<(u32, Pair)>,
-    /// Members that were lost, with the reasons.
-    lost: LostMembers,
-    /// NICs that cannot measure any longer, with the reasons.
-    pub failed: Vec<(NicId, String)>,
-}
-
-/// What the members have answered to a block under load.
-pub struct LoadedBlock {
-    /// The results of each scene.
-    pub results: Vec<Vec<LoadResult>>,
+pub struct AnsweredBlock {
+    pub reports: Vec<Report>,
+    pub work: Vec<MemberWork>,
     /// Members that were lost, with the reasons.
     pub lost: LostMembers,
     /// NICs that cannot measure any longer, with the reasons.
     pub failed: Vec<(NicId, String)>,
 }
 
-impl MeasuredBlock {
-    pub fn results(self, rounds: &[Round], roster: &Roster) -> (BlockResults, LostMembers) {
-        let (left_out, lost) = (&self.left_out, &self.lost);
-        let results = BlockResults::new(rounds, self.slots, self.reports, left_out, lost, roster);
-        (results, self.lost)
-    }
+/// What the members have answered to a block of rounds.
+pub struct MeasuredBlock {
+    pub test: TestId,
+    pub pairs: Vec<PairResult>,
+    /// Longest time that a process needed for a pair, without the time in which pairs are measured;
+    /// `None` without a report.
+    pub beyond: Option<Duration>,
+    /// Largest difference between the clocks of the processes, in nanoseconds; `None` if unknown.
+    pub clock_uncertainty_ns: Option<u64>,
+    pub answered: AnsweredBlock,
 }
 
 impl MemberControl {
     /// Returns the control of these members, which `root` connects.
     pub fn new(root: Root, members: Members, late: LateMembers, notes: Notes) -> Self {
-        Self { root, members, late, notes, round: 0, block: 0 }
+        Self { root, members, late, notes, round: 0, block: 0, tests: Vec::new() }
     }
 
     /// Sends the processes with these ranks the courses that `course` returns for their first NICs,
@@ -114,7 +113,9 @@ impl MemberControl {
     ) -> Result<LostMembers, Failure> {
         let firsts = self.members.first_nics.iter().filter(|(rank, _)| ranks.contains(rank));
         let courses = firsts.map(|(rank, first)| (*rank, course(*first)));
-        self.root.send_courses(courses.collect());
+        let courses: Vec<(u32, Course)> = courses.collect();
+        self.tests = courses.first().map_or(Vec::new(), |(_, course)| course.tests.clone());
+        self.root.send_courses(courses);
         let size = ranks.len() as u32;
         let limit = by_size(PREPARATION_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
         let reason = format!("it did not open its targets within {}", time_text(limit));
@@ -170,109 +171,97 @@ impl MemberControl {
     }
 
     /// Has the members measure a block of rounds, in slots of this length.
-    pub fn run_block(
+    pub fn run_rounds(
         &mut self,
         rounds: &[Round],
-        slot: Duration,
+        length: Duration,
         line: impl Line,
     ) -> Result<MeasuredBlock, Failure> {
-        let size = self.members.roster.nodes.len() as u32;
-        let notice = by_size(NOTICE, NOTICE_OF_THOUSAND, size);
-        let slots = Slots {
-            block: self.block,
-            first_round: self.round,
-            begins_ns: now_ns() + notice.as_nanos() as u64,
-            slot_ns: slot.as_nanos() as u64,
-        };
-        let (blocks, left_out) =
-            blocks(rounds, slots, &self.members.roster, &self.members.addresses);
-        let slots_of: BTreeMap<u32, usize> =
-            blocks.iter().map(|(rank, block)| (*rank, block.tasks.len())).collect();
-        let waiting: BTreeSet<u32> = blocks.keys().copied().collect();
-        self.root.send_blocks(blocks.into_iter().collect());
-        let length = notice + slot * rounds.len() as u32;
-        let number = self.block;
-        let Reports { reports, lost, failed } =
-            self.wait_for_reports(waiting, length, line, |event| match event {
-                Event::Report(report) if report.block == number => {
-                    Some((report.rank, report.addresses.clone(), report))
-                }
-                _ => None,
-            })?;
+        let addresses = &self.members.addresses;
+        let slot = |round| pairs::slot(round, |nic: NicId| addresses[nic.index()].is_some());
+        let slots: Vec<Slot> = rounds.iter().map(slot).collect();
+        let mut answered = self.run_slots(&slots, length, None, line)?;
+        let first_round = self.round;
         self.round += rounds.len() as u32;
-        Ok(MeasuredBlock { slots, slots_of, reports, left_out, lost, failed })
+        let reports = mem::take(&mut answered.reports);
+        let uncertainties = reports.iter().map(|report| report.clock_uncertainty_ns);
+        let clock_uncertainty_ns = uncertainties.max().flatten();
+        let beyond = reports.iter().map(|report| report.beyond_ns).max();
+        Ok(MeasuredBlock {
+            test: rounds[0].test,
+            pairs: pairs::results(
+                (rounds, first_round),
+                &slots,
+                by_slot(reports, slots.len()),
+                &answered.lost,
+                &self.members.roster,
+            ),
+            beyond: beyond.map(Duration::from_nanos),
+            clock_uncertainty_ns,
+            answered,
+        })
     }
 
-    /// Has the members load the fabric, or measure under load, in slots of this length. The fabric
-    /// is `idle` before that for this time at least.
-    pub fn run_load_block(
+    /// Has the members do what `slots` of this length say, under this load if there is one.
+    pub fn run_slots(
         &mut self,
-        parts: &[SlotParts],
-        slot: Duration,
-        window_bytes: u64,
-        idle: Duration,
+        slots: &[Slot],
+        length: Duration,
+        load: Option<BlockLoad>,
         line: impl Line,
-    ) -> Result<LoadedBlock, Failure> {
+    ) -> Result<AnsweredBlock, Failure> {
         let size = self.members.roster.nodes.len() as u32;
+        let idle = load.map_or(Duration::ZERO, |load| load.idle);
         let notice = by_size(NOTICE, NOTICE_OF_THOUSAND, size).max(idle);
-        let slots = LoadSlots {
-            block: self.block,
-            begins_ns: now_ns() + notice.as_nanos() as u64,
-            slot_ns: slot.as_nanos() as u64,
-            window_bytes,
-        };
-        let blocks = load_blocks(parts, slots, &self.members.roster);
-        let waiting: BTreeSet<u32> = blocks.keys().copied().collect();
-        self.root.send_load_blocks(blocks.into_iter().collect());
-        let length = notice + slot * parts.len() as u32;
         let number = self.block;
-        let Reports { reports, lost, failed } =
-            self.wait_for_reports(waiting, length, line, |event| match event {
-                Event::LoadReport(report) if report.block == number => {
-                    Some((report.rank, report.addresses.clone(), report))
-                }
-                _ => None,
-            })?;
-        Ok(LoadedBlock { results: by_slot(reports, parts.len()), lost, failed })
+        let times = BlockTimes {
+            number,
+            begins_ns: now_ns() + notice.as_nanos() as u64,
+            slot_ns: length.as_nanos() as u64,
+            window_bytes: load.map(|load| load.window_bytes),
+        };
+        let blocks = blocks(slots, times, &self.members.roster, &self.members.addresses);
+        self.root.send_blocks(blocks.iter().map(|(rank, block)| (*rank, block.clone())).collect());
+        let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
+        let until = Instant::now() + notice + length * slots.len() as u32 + limit::in_effect(limit);
+        let reason =
+            format!("it did not report within {} after the end of its slots", time_text(limit));
+        let mut reports = Vec::new();
+        let waiting = blocks.keys().copied().collect();
+        let lost = self.wait_for(waiting, until, &reason, line, |event| match event {
+            Event::Report(report) if report.block == number => {
+                let rank = report.rank;
+                reports.push(report);
+                Some(rank)
+            }
+            _ => None,
+        })?;
+        let mut failed = Vec::new();
+        for report in &reports {
+            failed.extend(self.members.set_addresses(report.rank, &report.addresses));
+        }
+        let member_work = |report: &Report| {
+            let block = blocks.get(&report.rank)?;
+            Some(MemberWork {
+                rank: report.rank,
+                tasks: block.tasks.len() as u32,
+                busy_tasks: block.busy(&report.results, &self.tests),
+                load: report.load.clone(),
+            })
+        };
+        let work = reports.iter().filter_map(member_work).collect();
+        self.block += 1;
+        Ok(AnsweredBlock { reports, work, lost, failed })
     }
 
     /// Has all NICs count for this time what others send and receive.
-    pub fn watch(&mut self, time: Duration, line: impl Line) -> Result<LoadedBlock, Failure> {
+    pub fn watch(&mut self, time: Duration, line: impl Line) -> Result<AnsweredBlock, Failure> {
         let addresses = &self.members.addresses;
         let open = self.members.roster.nic_ids();
         let open = open.filter(|nic| addresses[nic.index()].is_some());
-        let parts = open.map(|nic| (nic, LoadPart::Watch)).collect();
-        self.run_load_block(&[parts], time, 0, Duration::ZERO, line)
-    }
-
-    /// Waits for the reports of the members of `waiting` about a block that ends after this time,
-    /// and takes the addresses of their NICs from them. `answer` returns the rank, the addresses
-    /// and the report in an event.
-    fn wait_for_reports<R>(
-        &mut self,
-        waiting: BTreeSet<u32>,
-        length: Duration,
-        line: impl Line,
-        mut answer: impl FnMut(Event) -> Option<(u32, Addresses, R)>,
-    ) -> Result<Reports<R>, Failure> {
-        let size = self.members.roster.nodes.len() as u32;
-        let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, size);
-        let until = Instant::now() + length + limit::in_effect(limit);
-        let reason =
-            format!("it did not report within {} after the end of its slots", time_text(limit));
-        let (mut reports, mut addresses) = (Vec::new(), Vec::new());
-        let lost = self.wait_for(waiting, until, &reason, line, |event| {
-            let (rank, nic_addresses, report) = answer(event)?;
-            reports.push(report);
-            addresses.push((rank, nic_addresses));
-            Some(rank)
-        })?;
-        let mut failed = Vec::new();
-        for (rank, nic_addresses) in &addresses {
-            failed.extend(self.members.set_addresses(*rank, nic_addresses));
-        }
-        self.block += 1;
-        Ok(Reports { reports, lost, failed })
+        let slot = open.map(|nic| (nic, Part::Watch)).collect();
+        let load = BlockLoad { window_bytes: 0, idle: Duration::ZERO };
+        self.run_slots(&[slot], time, Some(load), line)
     }
 
     /// Waits until all members of `waiting` have answered. `answer` returns the rank of the member

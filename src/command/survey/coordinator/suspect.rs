@@ -16,7 +16,7 @@ use crate::command::survey::written::Notes;
 use cluster::survey::findings::{Cause, Certainty, Direction, Unit};
 use cluster::survey::ids::NicId;
 use cluster::survey::roster::Roster;
-use cluster::survey::timetable::Introduction;
+use cluster::timetable::Introduction;
 use diagnosis::comparison::Measured;
 use diagnosis::evaluation::{Confidence, Why, doubtful};
 use diagnosis::healthy::{HealthyFigure, healthy};
@@ -282,7 +282,7 @@ fn few(controls: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cluster::survey::timetable::NicFacts;
+    use cluster::timetable::NicFacts;
     use diagnosis::comparison::Figures;
 
     fn introduction(host: &str, device: &str) -> Introduction {

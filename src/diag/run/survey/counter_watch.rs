@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use cluster::load::timetable::{COUNTERS as UNDER_LOAD, Watched};
-use cluster::survey::answer::{ERROR_COUNTERS, LINK_ERRORS, RETRIES, Stage, TIMEOUTS};
+use cluster::survey::answer::{ERROR_COUNTERS, LINK_ERRORS, RETRIES, TIMEOUTS};
+use cluster::timetable::{COUNTERS as UNDER_LOAD, Watched};
 use facts::device::DeviceName;
 use node::backend;
 use node::machine::Machine;
@@ -49,13 +49,14 @@ enum Before {
 }
 
 impl Watch {
-    /// Reads the counters of `device` that count in this stage. `None` if it has none.
-    pub fn begin(device: DeviceName, stage: Stage) -> Option<Self> {
+    /// Reads the counters of `device`: all that may explain an answer, or the counters of lost and
+    /// damaged packets. `None` if it has none.
+    pub fn begin(device: DeviceName, reads_all: bool) -> Option<Self> {
         let started = Instant::now();
-        let before = if matches!(stage, Stage::Sweep | Stage::Again) {
-            Before::Errors(errors(device))
-        } else {
+        let before = if reads_all {
             Before::All(read(device, started, is_wanted)?.1)
+        } else {
+            Before::Errors(errors(device))
         };
         Some(Self { device, started, before })
     }

@@ -1,18 +1,19 @@
 //! Blocks under load in several processes. Each process is this executable, in the test `member`
 //! of `process_tests`.
 
+use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::Signal;
 use tempfile::TempDir;
 
-use super::load_tests::{ATTEMPTS, TWO_SIDED, block, is_untested, of};
+use super::load_tests::{ATTEMPTS, TWO_SIDED, block, of, send_to, victims};
 use super::process_tests::{LOAD, Member};
 use super::tests::PAIR;
 use super::*;
-use cluster::load::scene::{SINK, VICTIM};
-use cluster::load::timetable::{LoadAnswer, LoadPart, LoadReport, LoadResult, PARTS, Times};
+use cluster::load::scene::VICTIM;
+use cluster::timetable::{PARTS, Part, Times};
 
 /// Length of a slot.
 const SLOT: Duration = Duration::from_millis(300);
@@ -32,36 +33,31 @@ impl Group {
         Self((0..count).map(start).collect())
     }
 
-    fn address(&self, nic: u32) -> FabricAddress {
-        self.0[nic as usize].address
-    }
-
-    fn send_to(&self, nic: u32) -> LoadPart {
-        LoadPart::Send { test: SINK, peers: vec![self.address(nic)] }
-    }
-
     /// Sends each process its part in a block of one slot. Returns when the slot begins.
-    fn begin(&mut self, slot: Duration, parts: &[LoadPart]) -> u64 {
+    fn begin(&mut self, slot: Duration, parts: &[Part]) -> u64 {
         let begins_ns = cxi::clock::now_ns() + 20_000_000;
+        let addresses = (0..).map(NicId).zip(self.0.iter().map(|member| member.address));
+        let addresses: BTreeMap<NicId, FabricAddress> = addresses.collect();
         for ((nic, member), part) in (0..).zip(&mut self.0).zip(parts) {
-            member.send(&block(begins_ns, slot, vec![(nic, part.clone())]));
+            let tasks = vec![(nic, part.clone())];
+            member.send(&block(begins_ns, slot, tasks, addresses.clone()));
         }
         begins_ns
     }
 
-    fn result(&mut self, nic: u32) -> LoadResult {
+    fn result(&mut self, nic: u32) -> TaskResult {
         let member = &mut self.0[nic as usize];
-        let report: LoadReport = member.read().expect("a report");
+        let report: Report = member.read().expect("a report");
         assert_eq!(report.addresses, [Ok(member.address)]);
         of(&report, nic).clone()
     }
 
-    fn results(&mut self) -> Vec<LoadResult> {
+    fn results(&mut self) -> Vec<TaskResult> {
         (0..self.0.len() as u32).map(|nic| self.result(nic)).collect()
     }
 
     /// Lets the stopped first process continue after a slot. Returns its result.
-    fn continue_after_slot(&mut self, begins_ns: u64) -> LoadResult {
+    fn continue_after_slot(&mut self, begins_ns: u64) -> TaskResult {
         wait_until(begins_ns + SLOT.as_nanos() as u64);
         self.result(1);
         self.0[0].signal(Signal::CONT);
@@ -72,9 +68,9 @@ impl Group {
     fn run_until(
         &mut self,
         slot: Duration,
-        parts: &[LoadPart],
-        is_expected: impl Fn(&[LoadResult]) -> bool,
-    ) -> Vec<LoadResult> {
+        parts: &[Part],
+        is_expected: impl Fn(&[TaskResult]) -> bool,
+    ) -> Vec<TaskResult> {
         let mut last = Vec::new();
         for _ in 0..ATTEMPTS {
             self.begin(slot, parts);
@@ -88,9 +84,9 @@ impl Group {
 }
 
 /// Returns the bytes that an aggressor counted, in all parts together; `None` if it has not sent.
-fn bytes(result: &LoadResult) -> Option<u64> {
+fn bytes(result: &TaskResult) -> Option<u64> {
     match &result.answer {
-        LoadAnswer::Sent { bytes, .. } => Some(bytes.iter().sum()),
+        TaskAnswer::Sent { bytes, .. } => Some(bytes.iter().sum()),
         _ => None,
     }
 }
@@ -128,8 +124,8 @@ fn incast_has_equal_shares_beside_busy_loops() {
     let fabric = "dragonfly:groups=1,switches=1,nics=5,nic=10MB/s,latency=20us";
     let (_directory, mut group) = on_fabric(fabric, 5);
     let _busy = [BusyLoop::start(), BusyLoop::start()];
-    let mut parts = vec![group.send_to(4); 4];
-    parts.push(LoadPart::Watch);
+    let mut parts = vec![send_to(&[4]); 4];
+    parts.push(Part::Watch);
     group.run_until(LONG_SLOT, &parts, |results| {
         let sources = &results[..4];
         let shares: Vec<u64> = sources.iter().filter_map(bytes).collect();
@@ -148,16 +144,10 @@ fn slow_fabric_explains_latencies_beside_busy_loops() {
     let fabric = "dragonfly:groups=1,switches=1,nics=2,nic=10MB/s,latency=45ms";
     let (_directory, mut group) = on_fabric(fabric, 2);
     let _busy = [BusyLoop::start(), BusyLoop::start()];
-    let [initiator, target] = [0, 1].map(|nic| group.address(nic));
     for test in [VICTIM, TWO_SIDED] {
-        let target_answer = if test == VICTIM {
-            LoadPart::Watch
-        } else {
-            LoadPart::Answer { test, peer: initiator }
-        };
-        let parts = [LoadPart::Measure { test, peer: target }, target_answer];
+        let parts = victims(test, [0, 1]);
         group.run_until(2 * LONG_SLOT, &parts, |results| {
-            matches!(results[0].answer, LoadAnswer::Measured(_)) && results[0].waited_percent == 0
+            matches!(results[0].answer, TaskAnswer::Latencies(_)) && results[0].waited_percent == 0
         });
     }
 }
@@ -167,7 +157,7 @@ fn slow_fabric_explains_latencies_beside_busy_loops() {
 fn fast_fabric_explains_no_bandwidth() {
     let fabric = "dragonfly:groups=1,switches=1,nics=2,nic=100GB/s,latency=1ns";
     let (_directory, mut group) = on_fabric(fabric, 2);
-    let parts = [group.send_to(1), LoadPart::Watch];
+    let parts = [send_to(&[1]), Part::Watch];
     let results = group.run_until(SLOT, &parts, |results| bytes(&results[0]) > Some(0));
     assert_eq!(results[0].waited_percent, 100);
 }
@@ -177,11 +167,11 @@ fn fast_fabric_explains_no_bandwidth() {
 #[test]
 fn stopped_process_has_no_result_and_runs_again() {
     let mut group = Group::new(30, 2, &[]);
-    let parts = [group.send_to(1), LoadPart::Watch];
+    let parts = [send_to(&[1]), Part::Watch];
     group.0[0].signal(Signal::STOP);
     let begins = group.begin(SLOT, &parts);
     let result = group.continue_after_slot(begins);
-    assert!(is_untested(&result), "{result:?}");
+    assert!(result.is_untested(), "{result:?}");
     let times = Times::from_slot(SLOT.as_nanos() as u64);
     for _ in 0..ATTEMPTS {
         let begins = group.begin(SLOT, &parts);
@@ -190,7 +180,7 @@ fn stopped_process_has_no_result_and_runs_again() {
         let is_in_time = cxi::clock::now_ns() < begins + times.count_ns + times.counted() / 2;
         let result = group.continue_after_slot(begins);
         if is_in_time {
-            assert!(is_untested(&result), "{result:?}");
+            assert!(result.is_untested(), "{result:?}");
             group.run_until(SLOT, &parts, |results| bytes(&results[0]) > Some(0));
             return;
         }
@@ -210,27 +200,24 @@ fn unanswered_aggressor_sends_again() {
     let silent = [("CXIDIAG_FAULTS", "loss=1,retry=3600s")];
     let mut group = Group::new(34, 2, &[]);
     group.0.push(Member::start(2, "soft36", LOAD, &silent, PAIR));
-    let parts = [group.send_to(2), LoadPart::Watch, LoadPart::Watch];
-    let results = group.run_until(SLOT, &parts, |results| !is_untested(&results[0]));
-    let LoadAnswer::Failed(why) = &results[0].answer else { panic!("{results:?}") };
+    let parts = [send_to(&[2]), Part::Watch, Part::Watch];
+    let results = group.run_until(SLOT, &parts, |results| !results[0].is_untested());
+    let TaskAnswer::Failed(why) = &results[0].answer else { panic!("{results:?}") };
     assert!(why.contains("no answer to a put"), "{why}");
-    let parts = [group.send_to(1), LoadPart::Watch, LoadPart::Watch];
-    group.run_until(SLOT, &parts, |results: &[LoadResult]| bytes(&results[0]) > Some(0));
+    let parts = [send_to(&[1]), Part::Watch, Part::Watch];
+    group.run_until(SLOT, &parts, |results: &[TaskResult]| bytes(&results[0]) > Some(0));
 }
 
 #[test]
 fn killed_process_does_not_hold_up_aggressors() {
     let mut group = Group::new(38, 3, &[]);
     group.0[2].signal(Signal::KILL);
-    let parts = [
-        LoadPart::Send { test: SINK, peers: vec![group.address(2), group.address(1)] },
-        LoadPart::Watch,
-    ];
+    let parts = [send_to(&[2, 1]), Part::Watch];
     for _ in 0..ATTEMPTS {
         group.begin(SLOT, &parts);
         let result = group.result(0);
         group.result(1);
-        if let LoadAnswer::Sent { bytes, unreached } = result.answer
+        if let TaskAnswer::Sent { bytes, unreached } = result.answer
             && unreached == [0]
             && bytes != [0; PARTS]
         {

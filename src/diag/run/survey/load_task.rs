@@ -1,17 +1,19 @@
 //! One task of a NIC in a slot under load.
 
+use std::collections::BTreeMap;
+
 use super::slot::reason;
 use crate::targets::{Attempt, LoadTimes, TargetNic};
-use cluster::load::timetable::{LoadAnswer, LoadPart};
-use cluster::survey::ids::TestId;
+use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::untested::Untested;
+use cluster::timetable::{Part, TaskAnswer};
 use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
 use plan::run_options::Side;
 
 /// What has come of a task.
 pub struct Outcome {
-    pub answer: LoadAnswer,
+    pub answer: TaskAnswer,
     /// For which part of the counted time the process waited for a CPU, in percent; 0 if the model
     /// of the fabric explains the figures all the same.
     pub waited_percent: u8,
@@ -20,12 +22,13 @@ pub struct Outcome {
 }
 
 /// The result of a task, and whether everything was released.
-type Performed = (Result<LoadAnswer, Failure>, bool);
+type Performed = (Result<TaskAnswer, Failure>, bool);
 
-/// Does a task of `nic`. `has_moved` is whether peers know another address of the NIC.
+/// Does a part of `nic`, for which it knows the addresses of its peers. `has_moved` is whether
+/// peers know another address of the NIC.
 pub fn perform(
     nic: &mut TargetNic,
-    part: &LoadPart,
+    (part, addresses): (&Part, &BTreeMap<NicId, FabricAddress>),
     (times, window_bytes): (LoadTimes, u64),
     has_moved: bool,
 ) -> Outcome {
@@ -34,24 +37,27 @@ pub fn perform(
     let (result, is_released) = match checked {
         Err(failure) => (Err(failure), true),
         Ok(()) => match part {
-            LoadPart::Send { test, peers } => {
+            Part::Send { test, targets } => {
+                let peers: Vec<FabricAddress> = targets.iter().map(|nic| addresses[nic]).collect();
                 let load = (&peers[..], window_bytes);
                 let done = nic.load(test.index(), load, times, &attempt);
                 let sent = done
                     .result
-                    .map(|sent| LoadAnswer::Sent { bytes: sent.bytes, unreached: sent.unreached });
+                    .map(|sent| TaskAnswer::Sent { bytes: sent.bytes, unreached: sent.unreached });
                 (sent, done.is_released)
             }
-            LoadPart::Measure { test, peer } => measure(nic, *test, *peer, times, &attempt),
-            LoadPart::Answer { test, peer } => {
-                let confined = nic.confine(Side::Server);
-                let done = nic.serve(test.index(), *peer, &attempt);
-                drop(confined);
-                (done.result.map(|()| LoadAnswer::Present), done.is_released)
+            Part::Measure { test, target, .. } => {
+                measure(nic, *test, addresses[target], times, &attempt)
             }
-            LoadPart::Watch => {
+            Part::Answer { test, initiator } => {
+                let confined = nic.confine(Side::Server);
+                let done = nic.serve(test.index(), addresses[initiator], &attempt);
+                drop(confined);
+                (done.result.map(|()| TaskAnswer::Present), done.is_released)
+            }
+            Part::Watch => {
                 let watched = nic.watch(times, &attempt);
-                (watched.map(|()| LoadAnswer::Present), true)
+                (watched.map(|()| TaskAnswer::Present), true)
             }
         },
     };
@@ -72,21 +78,19 @@ fn measure(
     let confined = nic.confine(Side::Client);
     let done = nic.measure_loaded(test.index(), peer, times, attempt);
     drop(confined);
-    (done.result.map(LoadAnswer::Measured), done.is_released)
+    (done.result.map(TaskAnswer::Latencies), done.is_released)
 }
 
 /// Returns the attempt of a NIC in its slot.
-fn attempt(part: &LoadPart, times: LoadTimes) -> Attempt {
+fn attempt(part: &Part, times: LoadTimes) -> Attempt {
     match part {
         // Bytes show a late start, and say nothing if half of the time is over.
-        LoadPart::Send { .. } => {
+        Part::Send { .. } => {
             let latest = times.count + times.counted_time() / 2;
             Attempt::until(latest, times.aggressor_window(), Side::Client)
         }
-        LoadPart::Measure { .. } => {
-            Attempt::until(times.counted, times.other_window(), Side::Client)
-        }
-        LoadPart::Answer { .. } | LoadPart::Watch => {
+        Part::Measure { .. } => Attempt::until(times.counted, times.other_window(), Side::Client),
+        Part::Answer { .. } | Part::Watch => {
             Attempt::until(times.counted, times.other_window(), Side::Server)
         }
     }
@@ -97,9 +101,9 @@ fn attempt(part: &LoadPart, times: LoadTimes) -> Attempt {
 /// # Errors
 ///
 /// The reason why it cannot: of [`Kind::Nic`] if it is about the NIC.
-fn check(nic: &TargetNic, part: &LoadPart, has_moved: bool) -> Result<(), Failure> {
+fn check(nic: &TargetNic, part: &Part, has_moved: bool) -> Result<(), Failure> {
     nic.address().map_err(Failure::environment)?;
-    if !matches!(part, LoadPart::Answer { .. } | LoadPart::Watch) {
+    if !matches!(part, Part::Answer { .. } | Part::Watch) {
         return Ok(());
     }
     if has_moved {
@@ -112,12 +116,12 @@ fn check(nic: &TargetNic, part: &LoadPart, has_moved: bool) -> Result<(), Failur
 
 /// Returns what a failure says: a failure of this process, or while this process did not run, says
 /// nothing about the fabric.
-fn answer_of(failure: &Failure, attempt: &Attempt) -> LoadAnswer {
+fn answer_of(failure: &Failure, attempt: &Attempt) -> TaskAnswer {
     if failure.kind != Kind::Nic {
-        return LoadAnswer::Untested(reason(failure));
+        return TaskAnswer::Untested(reason(failure));
     }
     match attempt.stalled() {
-        Some(_) => LoadAnswer::Untested(Untested::Paused),
-        None => LoadAnswer::Failed(failure.message()),
+        Some(_) => TaskAnswer::Untested(Untested::Paused),
+        None => TaskAnswer::Failed(failure.message()),
     }
 }

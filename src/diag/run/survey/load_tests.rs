@@ -1,14 +1,13 @@
 //! Blocks under load on software NICs of this process.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use super::tests::nic_plan;
 use super::*;
 use cluster::load::scene::{SINK, VICTIM};
-use cluster::load::timetable::{
-    LoadAnswer, LoadBlock, LoadPart, LoadReport, LoadResult, LoadTask, Watched,
-};
 use cluster::survey::ids::TestId;
+use cluster::timetable::{Part, Watched};
 use plan::testing::plan;
 
 /// A test of victims with a two-sided tool.
@@ -47,29 +46,43 @@ pub fn begin(nics: &mut Nics, number: u32) {
     nics.begin(3, &course, &plans);
 }
 
-/// Returns a block with tasks of NICs in its first slot.
-pub fn block(begins_ns: u64, slot: Duration, tasks: Vec<(u32, LoadPart)>) -> LoadBlock {
-    let task = |(nic, part)| LoadTask { slot: 0, nic: NicId(nic), part };
-    LoadBlock {
+/// Returns a block with tasks of NICs in its first slot. `addresses` has the addresses of NICs.
+pub fn block(
+    begins_ns: u64,
+    slot: Duration,
+    tasks: Vec<(u32, Part)>,
+    addresses: BTreeMap<NicId, FabricAddress>,
+) -> Block {
+    let task = |(nic, part)| Task { slot: 0, nic: NicId(nic), part };
+    Block {
         number: 8,
         begins_ns,
         slot_ns: slot.as_nanos() as u64,
         slots: 1,
-        window_bytes: WINDOW,
+        window_bytes: Some(WINDOW),
         tasks: tasks.into_iter().map(task).collect(),
+        addresses,
     }
 }
 
-pub fn of(report: &LoadReport, nic: u32) -> &LoadResult {
+/// Returns the part of an aggressor.
+pub fn send_to(targets: &[u32]) -> Part {
+    Part::Send { test: SINK, targets: targets.iter().map(|nic| NicId(*nic)).collect() }
+}
+
+/// Returns the parts of both sides of a pair of victims. The target of a two-sided test answers.
+pub fn victims(test: TestId, [initiator, target]: [u32; 2]) -> [Part; 2] {
+    let [initiator, target] = [initiator, target].map(NicId);
+    let measure = Part::Measure { test, target, reads_all_counters: false };
+    let answer = if test == TWO_SIDED { Part::Answer { test, initiator } } else { Part::Watch };
+    [measure, answer]
+}
+
+pub fn of(report: &Report, nic: u32) -> &TaskResult {
     let mut nic_results = report.results.iter().filter(|result| result.nic == NicId(nic));
     let one = nic_results.next().expect("a result");
     assert!(nic_results.next().is_none());
     one
-}
-
-/// Returns whether this is a result of a process that was late, or did not run for a time.
-pub fn is_untested(result: &LoadResult) -> bool {
-    matches!(result.answer, LoadAnswer::Untested(_))
 }
 
 /// The NICs of a process.
@@ -86,22 +99,27 @@ impl Rig {
         Self { nics, start: Instant::now() }
     }
 
-    fn address(&self, nic: u32) -> FabricAddress {
-        self.nics.facts()[nic as usize - 20].address.unwrap()
-    }
-
-    /// Returns the part of an aggressor.
-    fn send(&self, peers: &[u32]) -> LoadPart {
-        LoadPart::Send { test: SINK, peers: peers.iter().map(|nic| self.address(*nic)).collect() }
+    /// Returns the addresses of the NICs, from 20 on.
+    fn addresses(&self) -> BTreeMap<NicId, FabricAddress> {
+        let addresses = self.nics.facts().into_iter().zip(20..);
+        addresses.map(|(facts, nic)| (NicId(nic), facts.address.unwrap())).collect()
     }
 
     /// Runs a block that begins now.
-    fn run(&mut self, tasks: Vec<(u32, LoadPart)>) -> LoadReport {
+    fn run(&mut self, tasks: Vec<(u32, Part)>) -> Report {
+        self.run_with(tasks, self.addresses())
+    }
+
+    fn run_with(
+        &mut self,
+        tasks: Vec<(u32, Part)>,
+        addresses: BTreeMap<NicId, FabricAddress>,
+    ) -> Report {
         let begins = self.start.elapsed().as_nanos() as u64;
         let count = tasks.len();
         let start = self.start;
-        let block = block(begins, SLOT, tasks);
-        let report = self.nics.run_load(&block, |ns| start + Duration::from_nanos(ns));
+        let block = Arc::new(block(begins, SLOT, tasks, addresses));
+        let report = self.nics.run(&block, |ns| start + Duration::from_nanos(ns));
         assert_eq!((report.block, report.rank), (8, 3));
         assert_eq!(report.results.len(), count);
         report
@@ -110,12 +128,21 @@ impl Rig {
     /// Runs blocks until one is as expected.
     fn run_until(
         &mut self,
-        tasks: &[(u32, LoadPart)],
-        is_expected: impl Fn(&LoadReport) -> bool,
-    ) -> LoadReport {
+        tasks: &[(u32, Part)],
+        is_expected: impl Fn(&Report) -> bool,
+    ) -> Report {
+        self.run_until_with(tasks, self.addresses(), is_expected)
+    }
+
+    fn run_until_with(
+        &mut self,
+        tasks: &[(u32, Part)],
+        addresses: BTreeMap<NicId, FabricAddress>,
+        is_expected: impl Fn(&Report) -> bool,
+    ) -> Report {
         let mut last = None;
         for _ in 0..ATTEMPTS {
-            let report = self.run(tasks.to_vec());
+            let report = self.run_with(tasks.to_vec(), addresses.clone());
             if is_expected(&report) {
                 return report;
             }
@@ -126,8 +153,8 @@ impl Rig {
 }
 
 /// Returns whether bytes were acknowledged in each part of the counted time.
-fn sends_always(result: &LoadResult) -> bool {
-    let LoadAnswer::Sent { bytes, unreached } = &result.answer else {
+fn sends_always(result: &TaskResult) -> bool {
+    let TaskAnswer::Sent { bytes, unreached } = &result.answer else {
         return false;
     };
     unreached.is_empty() && bytes.iter().all(|byte| *byte > 0)
@@ -136,15 +163,15 @@ fn sends_always(result: &LoadResult) -> bool {
 #[test]
 fn aggressors_count_bytes_in_all_parts() {
     let mut rig = Rig::new(&["soft50", "soft51", "soft52"]);
-    let tasks = [(20, rig.send(&[22])), (21, rig.send(&[22])), (22, LoadPart::Watch)];
+    let tasks = [(20, send_to(&[22])), (21, send_to(&[22])), (22, Part::Watch)];
     let report = rig
         .run_until(&tasks, |report| sends_always(of(report, 20)) && sends_always(of(report, 21)));
-    let addresses = [20, 21, 22].map(|nic| Ok(rig.address(nic)));
+    let addresses: Vec<_> = rig.addresses().into_values().map(Ok).collect();
     assert_eq!(report.addresses, addresses);
-    let LoadAnswer::Sent { bytes, .. } = &of(&report, 20).answer else { unreachable!() };
+    let TaskAnswer::Sent { bytes, .. } = &of(&report, 20).answer else { unreachable!() };
     assert!(bytes.iter().all(|byte| byte % SIZE == 0));
-    let watched = rig.run_until(&tasks, |report| of(report, 22).answer == LoadAnswer::Present);
-    let counters = &of(&watched, 22).counters;
+    let watched = rig.run_until(&tasks, |report| of(report, 22).answer == TaskAnswer::Present);
+    let counters = &of(&watched, 22).watched;
     let unmarked = |(watched, count): &(Watched, u64)| *watched == Watched::Unmarked && *count > 0;
     assert!(counters.iter().any(unmarked), "{counters:?}");
     drop(rig.nics);
@@ -154,22 +181,22 @@ fn aggressors_count_bytes_in_all_parts() {
 #[test]
 fn aggressor_leaves_out_peer_that_failed() {
     let mut rig = Rig::new(&["soft53", "soft54"]);
-    let live = rig.address(21);
-    let dead = FabricAddress { pid: 499, ..live };
-    let send = |peers| LoadPart::Send { test: SINK, peers };
-    let tasks = [(20, send(vec![live, dead])), (21, LoadPart::Watch)];
-    let report = rig.run_until(&tasks, |report| !is_untested(of(report, 20)));
-    let LoadAnswer::Sent { bytes, unreached } = &of(&report, 20).answer else {
+    let mut addresses = rig.addresses();
+    let dead = FabricAddress { pid: 499, ..addresses[&NicId(21)] };
+    addresses.insert(NicId(99), dead);
+    let tasks = [(20, send_to(&[21, 99])), (21, Part::Watch)];
+    let is_tested = |report: &Report| !of(report, 20).is_untested();
+    let report = rig.run_until_with(&tasks, addresses.clone(), is_tested);
+    let TaskAnswer::Sent { bytes, unreached } = &of(&report, 20).answer else {
         panic!("{report:?}")
     };
     assert_eq!(unreached, &[1]);
     assert!(bytes.iter().any(|byte| *byte > 0));
-    let tasks = [(20, send(vec![dead]))];
-    let report = rig.run_until(&tasks, |report| !is_untested(of(report, 20)));
-    let LoadAnswer::Failed(why) = &of(&report, 20).answer else { panic!("{report:?}") };
+    let report = rig.run_until_with(&[(20, send_to(&[99]))], addresses, is_tested);
+    let TaskAnswer::Failed(why) = &of(&report, 20).answer else { panic!("{report:?}") };
     assert!(why.contains("PTLTE_NOT_FOUND"), "{why}");
-    let report = rig.run(vec![(20, send(Vec::new()))]);
-    let nothing = LoadAnswer::Untested("the task names no NIC to send to".into());
+    let report = rig.run(vec![(20, send_to(&[]))]);
+    let nothing = TaskAnswer::Untested("the task names no NIC to send to".into());
     assert_eq!(of(&report, 20).answer, nothing);
     drop(rig.nics);
 }
@@ -178,23 +205,16 @@ fn aggressor_leaves_out_peer_that_failed() {
 fn victim_reports_all_its_samples() {
     let mut rig = Rig::new(&["soft55", "soft56", "soft57"]);
     for test in [VICTIM, TWO_SIDED] {
-        let [initiator, target] = [20, 21].map(|nic| rig.address(nic));
-        let target_answer = if test == VICTIM {
-            LoadPart::Watch
-        } else {
-            LoadPart::Answer { test, peer: initiator }
-        };
-        let tasks = [
-            (20, LoadPart::Measure { test, peer: target }),
-            (21, target_answer),
-            (22, rig.send(&[22])),
-        ];
-        let is_measured = |report: &LoadReport| {
-            let is_present = of(report, 21).answer == LoadAnswer::Present;
-            is_present && !is_untested(of(report, 20))
+        let [measure, answer] = victims(test, [20, 21]);
+        let tasks = [(20, measure), (21, answer), (22, send_to(&[22]))];
+        let is_measured = |report: &Report| {
+            let is_present = of(report, 21).answer == TaskAnswer::Present;
+            is_present && !of(report, 20).is_untested()
         };
         let report = rig.run_until(&tasks, is_measured);
-        let LoadAnswer::Measured(histogram) = &of(&report, 20).answer else { panic!("{report:?}") };
+        let TaskAnswer::Latencies(histogram) = &of(&report, 20).answer else {
+            panic!("{report:?}")
+        };
         assert!(histogram.is_valid() && histogram.count() > 1);
         assert!(histogram.quantile(0.5).unwrap() >= 100.0);
     }
@@ -204,8 +224,8 @@ fn victim_reports_all_its_samples() {
 #[test]
 fn test_without_latencies_has_no_victim() {
     let mut rig = Rig::new(&["soft48"]);
-    let part = LoadPart::Measure { test: SINK, peer: rig.address(20) };
-    let why = LoadAnswer::Untested("the test measures no latencies".into());
+    let [part, _] = victims(SINK, [20, 20]);
+    let why = TaskAnswer::Untested("the test measures no latencies".into());
     rig.run_until(&[(20, part)], |report| of(report, 20).answer == why);
     drop(rig.nics);
 }

@@ -2,14 +2,12 @@
 //!
 //! * This file: the NICs of the process, each in a thread of its own.
 //! * `nic`: one NIC, and what it does in each slot.
-//! * `load`: the slots of a block under load.
 //! * `load_task`: what a NIC does in a slot under load.
 //! * `slot`: the lengths of slots, and what an attempt in a slot says.
 //! * `counter_watch`: the counters of a NIC that may explain an answer.
 //! * `rules`: which options of a tool a survey can measure with.
 
 mod counter_watch;
-mod load;
 #[cfg(test)]
 mod load_process_tests;
 mod load_task;
@@ -24,6 +22,7 @@ mod slot;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -34,10 +33,9 @@ use nic::{CurrentStep, Nic, NicOrder};
 pub use rules::{buffer_bytes, is_two_sided};
 pub use slot::{longest, most_beyond, sufficient};
 
-use cluster::survey::answer::{Answer, PairResult};
 use cluster::survey::ids::NicId;
-use cluster::survey::timetable::{Block, BlockReport, Course, NicFacts, Task};
 use cluster::survey::untested::Untested;
+use cluster::timetable::{Block, Course, NicFacts, Report, Task, TaskAnswer, TaskResult};
 use facts::device::FabricAddress;
 use facts::error::Failure;
 use facts::{interrupt, threads};
@@ -116,51 +114,43 @@ impl Nics {
         let _ = begun.recv_timeout(OPENING_LIMIT);
     }
 
-    /// Measures `block`, whose times `local_clock` converts to the clock of this process. Returns
-    /// when all tasks are done: at the latest two seconds after the last slot, or after an
+    /// Does the tasks of `block`, whose times `local_clock` converts to the clock of this process.
+    /// Returns when all tasks are done: at the latest two seconds after the last slot, or after an
     /// interruption.
-    ///
-    /// The report has a result for each pair in which a NIC was the initiator, and for each in
-    /// which it could not be the target, or waited for its CPU.
-    pub fn run(&mut self, block: &Block, local_clock: impl Fn(u64) -> Instant) -> BlockReport {
-        let length = Duration::from_nanos(block.slot_ns);
-        let slot_begins = |slot: u32| block.begins_ns + u64::from(slot) * block.slot_ns;
-        let window = |task: &Task| slot::window(local_clock(slot_begins(task.slot)), length);
+    pub fn run(&mut self, block: &Arc<Block>, local_clock: impl Fn(u64) -> Instant) -> Report {
+        let slot_begins =
+            |slot: u32| local_clock(block.begins_ns + u64::from(slot) * block.slot_ns);
         let (sender, reports) = unbounded();
-        let mut left: Vec<Task> = Vec::new();
         for (index, member) in self.members.iter().enumerate() {
-            let is_of_member = |task: &&Task| self.member_of(task) == Some(index);
-            let tasks: Vec<Task> = block.tasks.iter().filter(is_of_member).copied().collect();
+            let own = block.tasks.iter().filter(|task| self.member_of(task.nic) == Some(index));
             member.order(NicOrder::Run {
-                tasks: tasks.iter().map(|task| (*task, window(task))).collect(),
+                block: block.clone(),
+                tasks: own.map(|task| (task.clone(), slot_begins(task.slot))).collect(),
                 reports: sender.clone(),
             });
-            left.extend(tasks);
         }
         drop(sender);
-        let until = local_clock(slot_begins(block.slots));
+        let until = slot_begins(block.slots);
+        let place = |task: &Task| (task.slot, task.nic);
+        let mut left: BTreeSet<(u32, NicId)> = block.tasks.iter().map(place).collect();
         let mut results = Vec::new();
         let mut beyond = Duration::ZERO;
         while let Some(report) = next(&reports, until) {
-            left.retain(|task| *task != report.task);
+            let (slot, nic) = report.place;
+            left.remove(&(slot, nic));
             beyond = beyond.max(report.beyond);
-            self.end_in_time(self.member_of(&report.task));
-            self.note_address(self.member_of(&report.task), report.address);
-            let task_result = |answer| PairResult {
-                waited_percent: report.waited_percent,
-                counters: report.counters,
-                ..PairResult::of(&report.task, answer)
-            };
-            results.extend(report.answer.map(task_result));
+            self.end_in_time(self.member_of(nic));
+            self.note_address(self.member_of(nic), report.address);
+            results.extend(report.result);
         }
-        let late = left.iter().map(|task| self.member_of(task)).collect();
+        let late = left.iter().map(|(_, nic)| self.member_of(*nic)).collect();
         self.note_late(late);
-        for task in left {
-            let why = self.why_late(self.member_of(&task));
-            let answer = Answer::Untested(Untested::Other(why));
-            results.push(PairResult::of(&task, answer));
+        for (slot, nic) in left {
+            let why = self.why_late(self.member_of(nic));
+            let answer = TaskAnswer::Untested(Untested::Other(why));
+            results.push(TaskResult::new(slot, nic, answer));
         }
-        BlockReport {
+        Report {
             block: block.number,
             rank: self.rank,
             results,
@@ -171,9 +161,10 @@ impl Nics {
         }
     }
 
-    /// Returns the index of the NIC that does `task`, if it is one of these.
-    fn member_of(&self, task: &Task) -> Option<usize> {
-        task.own_nic(self.first_nic, self.members.len())
+    /// Returns the index of a NIC in this process, if it is one of its NICs.
+    fn member_of(&self, nic: NicId) -> Option<usize> {
+        let index = nic.0.checked_sub(self.first_nic.0)? as usize;
+        (index < self.members.len()).then_some(index)
     }
 
     /// Notes that a NIC has ended a task in time.

@@ -1,19 +1,18 @@
 //! One NIC of a process: its thread, and what it does in each slot.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 
 use super::counter_watch::{LoadWatch, Watch};
 use super::load_task::perform;
-use super::slot::{is_too_short, most_beyond, reason};
+use super::slot::{self, is_too_short, most_beyond, reason};
 use crate::targets::{Attempt, LoadTimes, NicPlan, TargetNic, TestPlan, Window};
-use cluster::load::timetable::{LoadResult, LoadTask};
 use cluster::location::Location;
-use cluster::survey::answer::{Answer, CounterEvidence};
-use cluster::survey::timetable::{NicFacts, Part, Task};
+use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::untested::Untested;
+use cluster::timetable::{Block, NicFacts, Part, Task, TaskAnswer, TaskResult, Times};
 use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
 use facts::severity::Severity;
@@ -35,44 +34,34 @@ pub enum NicOrder {
     },
     /// Does tasks of a block in their order.
     Run {
-        /// The tasks, each with its slot.
-        tasks: Vec<(Task, Window)>,
+        block: Arc<Block>,
+        /// The tasks, each with the begin of its slot.
+        tasks: Vec<(Task, Instant)>,
         /// Receives a report of each.
-        reports: Sender<Report>,
-    },
-    /// Does tasks of a block under load in their order.
-    RunLoad {
-        /// The tasks, each with the parts of its slot.
-        tasks: Vec<(LoadTask, LoadTimes)>,
-        /// Bytes that an aggressor has under way at most.
-        window_bytes: u64,
-        /// Receives a report of each.
-        reports: Sender<LoadTaskReport>,
+        reports: Sender<TaskReport>,
     },
 }
 
 /// What has come of one task.
-pub struct Report {
-    pub task: Task,
-    /// The result, if this side has one: an initiator, or a target that failed.
-    pub answer: Option<Answer>,
-    /// How long this side waited for its CPU, in percent of the time in which the pair was
-    /// measured.
-    pub waited_percent: u8,
+pub struct TaskReport {
+    /// The slot and the NIC.
+    pub place: (u32, NicId),
+    /// The result; none of a target that has done its part without load.
+    pub result: Option<TaskResult>,
     /// How long this side has worked beyond the time in which a pair is measured; zero if it
-    /// failed, and the most if the slot was too short.
+    /// failed, and the most if the slot was too short. Zero under load.
     pub beyond: Duration,
-    /// Changes of the counters of an initiator; in the sweep, only of lost and damaged packets.
-    pub counters: Vec<CounterEvidence>,
     /// Address of the NIC after the task, or why it cannot be opened again.
     pub address: Result<FabricAddress, String>,
 }
 
-/// What has come of one task under load.
-pub struct LoadTaskReport {
-    pub result: LoadResult,
-    /// Address of the NIC after the task, or why it cannot be opened again.
-    pub address: Result<FabricAddress, String>,
+/// A task without load: one side of a pair.
+struct PairTask {
+    side: Side,
+    test: TestId,
+    /// The other NIC; the NIC itself in loopback.
+    peer: NicId,
+    is_alone: bool,
 }
 
 /// What the thread of a NIC does, for the process that waits for it.
@@ -156,23 +145,13 @@ impl Nic {
                     self.nic.begin(tests, pair);
                     drop(done);
                 }
-                NicOrder::Run { tasks, reports } => {
+                NicOrder::Run { block, tasks, reports } => {
                     self.has_moved = false;
                     let mut tasks = tasks.into_iter().peekable();
-                    while let Some((task, window)) = tasks.next() {
+                    while let Some((task, begins)) = tasks.next() {
                         let is_last = tasks.peek().is_none();
                         // The receiver is gone if this NIC was given up.
-                        let _ = reports.send(self.run(task, window, is_last));
-                    }
-                }
-                NicOrder::RunLoad { tasks, window_bytes, reports } => {
-                    self.has_moved = false;
-                    let mut tasks = tasks.into_iter().peekable();
-                    while let Some((task, times)) = tasks.next() {
-                        let is_last = tasks.peek().is_none();
-                        let report = self.run_load(task, times, window_bytes, is_last);
-                        // The receiver is gone if this NIC was given up.
-                        let _ = reports.send(report);
+                        let _ = reports.send(self.run(&block, task, begins, is_last));
                     }
                 }
             }
@@ -180,48 +159,70 @@ impl Nic {
         self.nic.close();
     }
 
-    /// Does a task in its slot. The set-up begins at once: this NIC has ended its task before, and
-    /// its peer does not notice.
-    fn run(&mut self, task: Task, window: Window, is_last: bool) -> Report {
-        let side = match task.part {
-            Part::Initiator | Part::Alone => Side::Client,
-            Part::Target => Side::Server,
+    /// Does a task in its slot, which begins at this instant. The set-up begins at once: this NIC
+    /// has ended its task before, and its peer does not notice.
+    fn run(&mut self, block: &Block, task: Task, begins: Instant, is_last: bool) -> TaskReport {
+        let (result, beyond, is_released) = match block.window_bytes {
+            Some(window_bytes) => {
+                let times = LoadTimes::new(begins, Times::from_slot(block.slot_ns));
+                let (result, is_released) = self.run_loaded(block, &task, (times, window_bytes));
+                (Some(result), Duration::ZERO, is_released)
+            }
+            None => {
+                let window = slot::window(begins, Duration::from_nanos(block.slot_ns));
+                self.run_quiet(block, &task, window)
+            }
+        };
+        self.end_task(is_released, is_last);
+        let address = self.nic.address();
+        TaskReport { place: (task.slot, task.nic), result, beyond, address }
+    }
+
+    /// Does a task without load. Returns its result, how long it has worked beyond the time of a
+    /// pair, and whether everything was released.
+    fn run_quiet(
+        &mut self,
+        block: &Block,
+        task: &Task,
+        window: Window,
+    ) -> (Option<TaskResult>, Duration, bool) {
+        let (side, test, peer, reads_all_counters) = match task.part {
+            Part::Measure { test, target, reads_all_counters } => {
+                (Side::Client, test, target, reads_all_counters)
+            }
+            Part::Answer { test, initiator } => (Side::Server, test, initiator, false),
+            // `Block::is_valid` refuses them without load.
+            Part::Send { .. } | Part::Watch => return (None, Duration::ZERO, true),
         };
         let confined = self.nic.confine(side);
         let attempt = Attempt::new(window, side);
         self.step.begin("reading its counters");
-        let watch = (side == Side::Client)
-            .then(|| attempt.beyond(Duration::ZERO, || Watch::begin(self.nic.device(), task.stage)))
-            .flatten();
+        let begin = || Watch::begin(self.nic.device(), reads_all_counters);
+        let is_initiator = side == Side::Client;
+        let watch = is_initiator.then(|| attempt.beyond(Duration::ZERO, begin)).flatten();
+        let pair = PairTask { side, test, peer, is_alone: peer == task.nic };
         let (answer, is_released) = match attempt.check() {
-            Ok(()) => self.perform(&task, &attempt),
-            Err(failure) => (Some(Answer::Untested(reason(&failure))), true),
+            Ok(()) => self.perform(block, &pair, &attempt),
+            Err(failure) => (Some(TaskAnswer::Untested(reason(&failure))), true),
         };
         drop(confined);
         self.step.begin("reading its counters");
         let changes =
             watch.map_or(Vec::new(), |watch| attempt.beyond(Duration::ZERO, || watch.end()));
-        let counter_evidence = |(counter, change): (&str, u64)| CounterEvidence {
-            nic: task.pair.initiator,
-            counter: counter.to_owned(),
-            change,
+        let counters = changes.into_iter().map(|(name, change)| (name.to_owned(), change));
+        let beyond = if matches!(answer, Some(TaskAnswer::Failed(_))) {
+            Duration::ZERO
+        } else if is_too_short(&attempt, self.pair) {
+            most_beyond(self.pair)
+        } else {
+            attempt.needed_beyond()
         };
-        self.end_task(is_released, is_last);
-        let has_failed = matches!(answer, Some(Answer::Failed(_)));
-        Report {
-            beyond: if has_failed {
-                Duration::ZERO
-            } else if is_too_short(&attempt, self.pair) {
-                most_beyond(self.pair)
-            } else {
-                attempt.needed_beyond()
-            },
-            task,
-            answer,
+        let result = answer.map(|answer| TaskResult {
             waited_percent: attempt.waited_percent(),
-            counters: changes.into_iter().map(counter_evidence).collect(),
-            address: self.nic.address(),
-        }
+            counters: counters.collect(),
+            ..TaskResult::new(task.slot, task.nic, answer)
+        });
+        (result, beyond, is_released)
     }
 
     /// Opens the NIC again after a task that left something, and after the last task of a block if
@@ -242,53 +243,51 @@ impl Nic {
         self.has_moved |= self.nic.address() != before;
     }
 
-    /// Does a task under load in its slot. The set-up begins at once, as without load.
-    fn run_load(
+    /// Does a task under load. Returns its result, and whether everything was released.
+    fn run_loaded(
         &mut self,
-        task: LoadTask,
-        times: LoadTimes,
-        window_bytes: u64,
-        is_last: bool,
-    ) -> LoadTaskReport {
+        block: &Block,
+        task: &Task,
+        time_and_window: (LoadTimes, u64),
+    ) -> (TaskResult, bool) {
         self.step.begin("measuring under load");
         let watch = LoadWatch::begin(self.nic.device());
         let has_moved = self.has_moved;
-        let outcome = perform(&mut self.nic, &task.part, (times, window_bytes), has_moved);
-        let counters = watch.end();
-        self.end_task(outcome.is_released, is_last);
-        LoadTaskReport {
-            result: LoadResult {
-                slot: task.slot,
-                nic: task.nic,
-                answer: outcome.answer,
-                waited_percent: outcome.waited_percent,
-                counters,
-            },
-            address: self.nic.address(),
-        }
+        let part = (&task.part, &block.addresses);
+        let outcome = perform(&mut self.nic, part, time_and_window, has_moved);
+        let result = TaskResult {
+            waited_percent: outcome.waited_percent,
+            watched: watch.end(),
+            ..TaskResult::new(task.slot, task.nic, outcome.answer)
+        };
+        (result, outcome.is_released)
     }
 
-    /// Returns the answer of this side, if it has one, and whether everything was released.
-    fn perform(&mut self, task: &Task, attempt: &Attempt) -> (Option<Answer>, bool) {
+    /// Returns the answer of this side of a pair, if it has one, and whether everything was
+    /// released.
+    fn perform(
+        &mut self,
+        block: &Block,
+        pair: &PairTask,
+        attempt: &Attempt,
+    ) -> (Option<TaskAnswer>, bool) {
         let own = match self.nic.address() {
             Ok(own) => own,
-            Err(why) => return (Some(Answer::Untested(Untested::Other(why))), true),
+            Err(why) => return (Some(TaskAnswer::Untested(Untested::Other(why))), true),
         };
-        let target_failure = self.nic.target_failure(task.test.index());
-        if let (Part::Target | Part::Alone, Some(failure)) = (task.part, target_failure) {
-            return (Some(Answer::Failed(failure.to_owned())), true);
+        let is_target = pair.side == Side::Server;
+        let target_failure = self.nic.target_failure(pair.test.index());
+        if let Some(failure) = target_failure.filter(|_| is_target || pair.is_alone) {
+            return (Some(TaskAnswer::Failed(failure.to_owned())), true);
         }
-        let peer = match task.part {
-            Part::Initiator | Part::Target => task.peer,
-            Part::Alone => own,
-        };
-        if task.part == Part::Target {
+        let peer = if pair.is_alone { own } else { block.addresses[&pair.peer] };
+        if is_target {
             if self.has_moved {
                 let why = format!("the address of {} has changed", self.nic.device());
-                return (Some(Answer::Untested(Untested::Other(why))), true);
+                return (Some(TaskAnswer::Untested(Untested::Other(why))), true);
             }
             self.step.begin("measuring as target");
-            let done = self.nic.serve(task.test.index(), peer, attempt);
+            let done = self.nic.serve(pair.test.index(), peer, attempt);
             let failure = done.result.err();
             return (
                 failure.map(|failure| answer_of(&failure, attempt, self.pair)),
@@ -296,9 +295,9 @@ impl Nic {
             );
         }
         self.step.begin("measuring as initiator");
-        let done = self.nic.measure(task.test.index(), peer, attempt);
+        let done = self.nic.measure(pair.test.index(), peer, attempt);
         let answer = match &done.result {
-            Ok(figures) => Answer::Measured(*figures),
+            Ok(figures) => TaskAnswer::Figures(*figures),
             Err(failure) => answer_of(failure, attempt, self.pair),
         };
         (Some(answer), done.is_released)
@@ -308,11 +307,11 @@ impl Nic {
 /// Returns what a failure says about a pair. The pair is measured again after a failure of
 /// this process, a failure while this process did not run, and a failure in a slot that is too
 /// short.
-fn answer_of(failure: &Failure, attempt: &Attempt, pair: Duration) -> Answer {
+fn answer_of(failure: &Failure, attempt: &Attempt, pair: Duration) -> TaskAnswer {
     match attempt.stalled() {
-        _ if failure.kind != Kind::Nic => Answer::Untested(reason(failure)),
-        Some(_) => Answer::Untested(Untested::Paused),
-        None if is_too_short(attempt, pair) => Answer::Untested(Untested::ShortSlot),
-        None => Answer::Failed(failure.message()),
+        _ if failure.kind != Kind::Nic => TaskAnswer::Untested(reason(failure)),
+        Some(_) => TaskAnswer::Untested(Untested::Paused),
+        None if is_too_short(attempt, pair) => TaskAnswer::Untested(Untested::ShortSlot),
+        None => TaskAnswer::Failed(failure.message()),
     }
 }

@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::de::DeserializeOwned;
 
-use super::tests::{PAIR, begin, nic_plan};
+use super::tests::{PAIR, begin, nic_plan, pair};
 use super::*;
-use cluster::survey::answer::{CounterEvidence, ERROR_COUNTERS, Figures, Pair, Stage};
+use cluster::survey::answer::{ERROR_COUNTERS, Figures, RETRIES};
 use cluster::survey::ids::{NicId, TestId};
-use cluster::survey::timetable::Part;
 use facts::device::FabricAddress;
 use node::backend;
 use node::service::VniOption;
@@ -63,13 +62,8 @@ fn member() {
             Some(ahead) => here + Duration::from_nanos(ahead),
             None => here - Duration::from_nanos(now - ns),
         };
-        if tool == LOAD {
-            let block = serde_json::from_str(&line).unwrap();
-            write(&nics.run_load(&block, local));
-        } else {
-            let block = serde_json::from_str(&line).unwrap();
-            write(&nics.run(&block, local));
-        }
+        let block: Block = serde_json::from_str(&line).unwrap();
+        write(&nics.run(&Arc::new(block), local));
     }
     drop(nics);
 }
@@ -129,7 +123,7 @@ impl Member {
         None
     }
 
-    pub fn send(&mut self, block: &impl serde::Serialize) {
+    pub fn send(&mut self, block: &Block) {
         let line = serde_json::to_string(block).unwrap();
         // A process that was killed reads nothing.
         let _ = writeln!(self.blocks, "{line}");
@@ -151,8 +145,8 @@ impl Drop for Member {
 /// Processes with a NIC each.
 struct Group {
     members: Vec<Member>,
-    /// Why pairs are measured.
-    stage: Stage,
+    /// Whether all counters of the initiator are read.
+    reads_all_counters: bool,
     /// Time for measuring a pair.
     pair: Duration,
     /// Length of a slot.
@@ -178,71 +172,62 @@ impl Group {
         };
         Self {
             members: (0..).zip(variables.iter().copied()).map(start).collect(),
-            stage: Stage::Retest(1),
+            reads_all_counters: true,
             pair,
             slot: SLOT,
         }
     }
 
     /// Sends both processes of a pair a block of one slot. Returns when it ends.
-    fn send(&mut self, pair: Pair) -> u64 {
+    fn send(&mut self, initiator: u32, target: u32) -> u64 {
         let begins_ns = cxi::clock::now_ns() + 20_000_000;
-        for (own, part, peer) in [
-            (pair.initiator, Part::Initiator, pair.target),
-            (pair.target, Part::Target, pair.initiator),
-        ] {
-            let task = Task {
-                slot: 0,
-                test: TestId(0),
-                stage: self.stage,
-                round: 0,
-                active: 1,
-                pair,
-                part,
-                peer: self.members[peer.index()].address,
-            };
-            self.members[own.index()].send(&Block {
+        let nics = [initiator, target].map(NicId);
+        let addresses = nics.map(|nic| (nic, self.members[nic.index()].address));
+        for task in pair(0, TestId(0), nics, self.reads_all_counters) {
+            self.members[task.nic.index()].send(&Block {
                 number: 5,
                 begins_ns,
                 slot_ns: self.slot.as_nanos() as u64,
                 slots: 1,
+                window_bytes: None,
                 tasks: vec![task],
+                addresses: addresses.into(),
             });
         }
         begins_ns + self.slot.as_nanos() as u64
     }
 
     /// Receives the result of a process of its block, if it has one.
-    fn receive(&mut self, member: u32) -> Option<PairResult> {
+    fn receive(&mut self, member: u32) -> Option<TaskResult> {
         let member = &mut self.members[member as usize];
-        let report: BlockReport = member.read()?;
+        let report: Report = member.read()?;
         assert_eq!(report.addresses, [Ok(member.address)]);
         let result = report.results.into_iter().next();
         // A failure does not show what others need.
         let has_failed =
-            result.as_ref().is_some_and(|result| matches!(result.answer, Answer::Failed(_)));
+            result.as_ref().is_some_and(|result| matches!(result.answer, TaskAnswer::Failed(_)));
         assert!(!has_failed || report.beyond_ns == 0);
         let is_open = result
             .as_ref()
-            .is_some_and(|result| result.answer == Answer::Untested(Untested::ShortSlot));
+            .is_some_and(|result| result.answer == TaskAnswer::Untested(Untested::ShortSlot));
         let most = most_beyond(self.pair).as_nanos() as u64;
         assert!(!is_open || report.beyond_ns == most);
         result
     }
 
     /// Measures in one slot, as [`Self::result`] does. Returns the answer.
-    fn measure(&mut self, initiator: u32, target: u32) -> Answer {
+    fn measure(&mut self, initiator: u32, target: u32) -> TaskAnswer {
         self.result(initiator, target).answer
     }
 
     /// Measures in one slot, again as long as a process was late. Returns the result of the target,
     /// if it has one.
-    fn result(&mut self, initiator: u32, target: u32) -> PairResult {
+    fn result(&mut self, initiator: u32, target: u32) -> TaskResult {
         let mut reasons = Vec::new();
         for _ in 0..ATTEMPTS {
             let result = self.attempt(initiator, target);
             match result.answer {
-                Answer::Untested(reason) => reasons.push(reason),
+                TaskAnswer::Untested(reason) => reasons.push(reason),
                 _ => return result,
             }
         }
@@ -255,8 +240,8 @@ impl Group {
         let mut reasons = Vec::new();
         for _ in 0..ATTEMPTS {
             match self.attempt(initiator, target).answer {
-                Answer::Failed(_) | Answer::Untested(Untested::Paused) => return,
-                Answer::Untested(reason) => reasons.push(reason),
+                TaskAnswer::Failed(_) | TaskAnswer::Untested(Untested::Paused) => return,
+                TaskAnswer::Untested(reason) => reasons.push(reason),
                 other => panic!("{other:?}"),
             }
         }
@@ -264,8 +249,8 @@ impl Group {
     }
 
     /// Returns what the target says of one slot, or else the initiator.
-    fn attempt(&mut self, initiator: u32, target: u32) -> PairResult {
-        self.send(Pair { initiator: NicId(initiator), target: NicId(target) });
+    fn attempt(&mut self, initiator: u32, target: u32) -> TaskResult {
+        self.send(initiator, target);
         let result = self.receive(initiator);
         self.receive(target).or(result).expect("a result")
     }
@@ -276,16 +261,16 @@ const GOOD: (&str, &str) = ("CXIDIAG_FAULTS", "");
 /// Its packets are lost, and it sends them again much later.
 const SILENT: (&str, &str) = ("CXIDIAG_FAULTS", "loss=1,retry=3600s");
 
-fn failure(answer: Answer) -> String {
+fn failure(answer: TaskAnswer) -> String {
     match answer {
-        Answer::Failed(why) => why,
+        TaskAnswer::Failed(why) => why,
         other => panic!("{other:?}"),
     }
 }
 
 #[track_caller]
-fn assert_measured(answer: Answer) {
-    assert!(matches!(answer, Answer::Measured(_)), "{answer:?}");
+fn assert_measured(answer: TaskAnswer) {
+    assert!(matches!(answer, TaskAnswer::Figures(_)), "{answer:?}");
 }
 
 #[test]
@@ -293,7 +278,7 @@ fn slow_nic_is_slow_in_both_roles() {
     let slow = ("CXIDIAG_LINK", "latency=200us");
     let mut group = Group::new(60, "write-lat", &[GOOD, slow]);
     for (initiator, target) in [(0, 1), (1, 0)] {
-        let Answer::Measured(Figures::Latency { min_ns, .. }) = group.measure(initiator, target)
+        let TaskAnswer::Figures(Figures::Latency { min_ns, .. }) = group.measure(initiator, target)
         else {
             panic!("no latency")
         };
@@ -307,7 +292,7 @@ fn nic_gives_counters_back_between_blocks() {
     let mut group = Group::with_pair(97, "write-bw", &[GOOD, GOOD], Duration::from_millis(5));
     group.slot = Duration::from_millis(60);
     for _ in 0..nic::MOST_TASKS + 20 {
-        group.send(Pair { initiator: NicId(0), target: NicId(1) });
+        group.send(0, 1);
         for member in [0, 1] {
             group.receive(member);
         }
@@ -325,16 +310,16 @@ fn nic_gives_counters_back_between_blocks() {
 fn reports_counters_of_initiator() {
     let lossy = ("CXIDIAG_FAULTS", "loss=0.1,retry=1ms");
     let mut group = Group::new(58, "write-lat", &[GOOD, lossy]);
-    group.stage = Stage::Sweep;
+    group.reads_all_counters = false;
     let result = group.result(1, 0);
-    assert!(result.retries() > 0);
-    let is_error = |evidence: &CounterEvidence| ERROR_COUNTERS.contains(&evidence.counter.as_str());
+    assert!(result.counters.iter().any(|(name, change)| name == RETRIES && *change > 0));
+    let is_error = |(name, _): &(String, u64)| ERROR_COUNTERS.contains(&name.as_str());
     assert!(result.counters.iter().all(is_error), "{:?}", result.counters);
-    group.stage = Stage::Retest(1);
+    group.reads_all_counters = true;
     let counters = group.result(1, 0).counters;
-    let timeouts = counters.iter().find(|counter| counter.counter == "pct_spt_timeouts");
-    let timeouts = timeouts.unwrap_or_else(|| panic!("{counters:?}"));
-    assert!(timeouts.nic == NicId(1) && timeouts.change > 0);
+    let timeouts = counters.iter().find(|(name, _)| name == "pct_spt_timeouts");
+    let (_, timeouts) = timeouts.unwrap_or_else(|| panic!("{counters:?}"));
+    assert!(*timeouts > 0);
     assert_eq!(group.result(0, 1).counters, []);
 }
 
@@ -364,11 +349,11 @@ fn longest_slot_decides_about_missing_answer() {
     let mut reasons = Vec::new();
     while !reasons.contains(&Untested::ShortSlot) {
         assert!(reasons.len() < ATTEMPTS as usize, "{reasons:?}");
-        group.send(Pair { initiator: NicId(1), target: NicId(0) });
+        group.send(1, 0);
         let own = group.receive(1).expect("a result").answer;
         group.receive(0);
         match own {
-            Answer::Untested(reason) => reasons.push(reason),
+            TaskAnswer::Untested(reason) => reasons.push(reason),
             other => panic!("{other:?}"),
         }
     }
@@ -392,7 +377,7 @@ fn stopped_process_is_late_and_measures_again() {
     for stopped in [0, 1] {
         let mut group = Group::new(67, "write-lat", &[GOOD, GOOD]);
         group.members[stopped].signal(Signal::STOP);
-        let end = group.send(Pair { initiator: NicId(0), target: NicId(1) });
+        let end = group.send(0, 1);
         let other = 1 - stopped as u32;
         let answer = group.receive(other);
         while cxi::clock::now_ns() < end {
@@ -400,12 +385,12 @@ fn stopped_process_is_late_and_measures_again() {
         }
         group.members[stopped].signal(Signal::CONT);
         let late = group.receive(stopped as u32).expect("a result");
-        let Answer::Untested(why) = late.answer else { panic!("{late:?}") };
+        let TaskAnswer::Untested(why) = late.answer else { panic!("{late:?}") };
         assert_eq!(why, Untested::Late);
         // The target of a software NIC stops with its process.
         if stopped == 1 {
             let answer = answer.expect("a result").answer;
-            assert!(!matches!(answer, Answer::Measured(_)), "{answer:?}");
+            assert!(!matches!(answer, TaskAnswer::Figures(_)), "{answer:?}");
         }
         assert_measured(group.measure(0, 1));
     }

@@ -4,9 +4,9 @@ use std::mem;
 use std::time::{Duration, Instant};
 
 use super::*;
-use cluster::survey::answer::{Figures, Pair, Stage};
+use cluster::survey::answer::Figures;
 use cluster::survey::ids::{NicId, TestId};
-use cluster::survey::timetable::Part;
+use cluster::timetable::Part;
 use node::machine::placement::Cpus;
 use node::service::ServiceOptions;
 use plan::testing::plan;
@@ -67,26 +67,9 @@ impl Rig {
         Self { nics, tests: tools.len(), start: Instant::now() }
     }
 
-    fn address(&self, nic: u32) -> FabricAddress {
-        self.nics.facts()[nic as usize].address.unwrap()
-    }
-
     /// Returns both tasks of a pair.
     fn pair(&self, slot: u32, test: u16, initiator: u32, target: u32) -> Vec<Task> {
-        let task = |part, peer| Task {
-            slot,
-            test: TestId(test),
-            stage: Stage::Sweep,
-            round: 7,
-            active: 1,
-            pair: Pair { initiator: NicId(10 + initiator), target: NicId(10 + target) },
-            part,
-            peer: self.address(peer),
-        };
-        if initiator == target {
-            return vec![task(Part::Alone, target)];
-        }
-        vec![task(Part::Initiator, target), task(Part::Target, initiator)]
+        pair(slot, TestId(test), [10 + initiator, 10 + target].map(NicId), false)
     }
 
     fn addresses(&self) -> Vec<Result<FabricAddress, String>> {
@@ -95,53 +78,68 @@ impl Rig {
     }
 
     /// Runs a block that begins now.
-    fn run(&mut self, slots: u32, tasks: Vec<Task>) -> BlockReport {
+    fn run(&mut self, slots: u32, tasks: Vec<Task>) -> Report {
         self.run_at(self.start.elapsed(), slots, tasks)
     }
 
     /// Measures a pair until both processes had their CPUs.
-    fn measure(&mut self, test: u16, initiator: u32, target: u32) -> PairResult {
+    fn measure(&mut self, test: u16, initiator: u32, target: u32) -> TaskResult {
         for _ in 0..ATTEMPTS {
             let tasks = self.pair(0, test, initiator, target);
             let report = self.run(1, tasks);
             let result = merged(&report, 10 + initiator, 10 + target);
-            if !is_untested(&result) {
+            if !result.is_untested() {
                 return result;
             }
         }
         panic!("{ATTEMPTS} attempts without a CPU");
     }
 
-    fn run_at(&mut self, begins: Duration, slots: u32, tasks: Vec<Task>) -> BlockReport {
+    fn run_at(&mut self, begins: Duration, slots: u32, tasks: Vec<Task>) -> Report {
         let block = Block {
             number: 5,
             begins_ns: begins.as_nanos() as u64,
             slot_ns: SLOT.as_nanos() as u64,
             slots,
+            window_bytes: None,
             tasks,
+            addresses: (0..self.nics.members.len() as u32)
+                .filter_map(|nic| Some((NicId(10 + nic), self.nics.facts()[nic as usize].address?)))
+                .collect(),
         };
         let start = self.start;
-        self.nics.run(&block, |ns| start + Duration::from_nanos(ns))
+        self.nics.run(&Arc::new(block), |ns| start + Duration::from_nanos(ns))
     }
 }
 
+/// Returns both tasks of a pair of NICs, or the task of a NIC that is alone.
+pub fn pair(
+    slot: u32,
+    test: TestId,
+    [initiator, target]: [NicId; 2],
+    reads_all_counters: bool,
+) -> Vec<Task> {
+    let measure = Part::Measure { test, target, reads_all_counters };
+    let mut tasks = vec![Task { slot, nic: initiator, part: measure }];
+    if initiator != target {
+        tasks.push(Task { slot, nic: target, part: Part::Answer { test, initiator } });
+    }
+    tasks
+}
+
 /// Returns the result of a pair: from its target, if there is one.
-fn merged(report: &BlockReport, initiator: u32, target: u32) -> PairResult {
-    let pair = Pair { initiator: NicId(initiator), target: NicId(target) };
-    let mut pair_results = report.results.iter().filter(|result| result.pair == pair);
+fn merged(report: &Report, initiator: u32, target: u32) -> TaskResult {
+    let pair = [initiator, target].map(NicId);
+    let mut pair_results = report.results.iter().filter(|result| pair.contains(&result.nic));
     let one = pair_results.next().expect("a result");
-    let other = pair_results.next().filter(|_| !is_untested(one));
+    let other = pair_results.next().filter(|_| !one.is_untested());
     other.unwrap_or(one).clone()
 }
 
-fn is_untested(result: &PairResult) -> bool {
-    matches!(result.answer, Answer::Untested(_))
-}
-
 /// Returns the figures of a pair that was measured.
-fn figures(result: &PairResult) -> Figures {
+fn figures(result: &TaskResult) -> Figures {
     match &result.answer {
-        Answer::Measured(figures) => *figures,
+        TaskAnswer::Figures(figures) => *figures,
         other => panic!("{other:?}"),
     }
 }
@@ -155,7 +153,7 @@ fn measures_pair_with_each_tool() {
     let mut rig = Rig::new(&["soft80", "soft81"], &tools);
     for (test, tool) in (0..).zip(TOOLS) {
         let result = rig.measure(test, 0, 1);
-        assert_eq!((result.test, result.round, result.active), (TestId(test), 7, 1));
+        assert_eq!((result.slot, result.nic), (0, NicId(10)));
         match figures(&result) {
             Figures::Latency { count, min_ns, p5_ns, median_ns, p99_ns, max_ns } => {
                 assert!(!tool.measures_bandwidth() && p99_ns.is_some() == (count >= 1000));
@@ -192,8 +190,12 @@ fn measures_several_pairs_at_once() {
         let report = rig.run(2, tasks.concat());
         assert_eq!((report.block, report.rank), (5, 3));
         assert_eq!(report.addresses, rig.addresses());
-        let answers = pairs.map(|(_, one, other)| merged(&report, 10 + one, 10 + other));
-        if answers.iter().all(|result| !is_untested(result)) {
+        let in_slot = |slot| Report {
+            results: report.results.iter().filter(|result| result.slot == slot).cloned().collect(),
+            ..report.clone()
+        };
+        let answers = pairs.map(|(slot, one, other)| merged(&in_slot(slot), 10 + one, 10 + other));
+        if answers.iter().all(|result| !result.is_untested()) {
             assert!(report.beyond_ns > 0);
             for result in &answers {
                 figures(result);
@@ -211,7 +213,7 @@ fn late_block_is_untested() {
     rig.start -= 2 * SLOT;
     let report = rig.run_at(Duration::ZERO, 1, tasks);
     for result in &report.results {
-        let Answer::Untested(why) = &result.answer else { panic!("{result:?}") };
+        let TaskAnswer::Untested(why) = &result.answer else { panic!("{result:?}") };
         assert_eq!(why, &Untested::Late);
     }
     assert_eq!(report.results.len(), 2);
@@ -246,7 +248,7 @@ fn gives_up_nic_that_does_not_end() {
     let (orders, ignored) = unbounded();
     let working = mem::replace(&mut worker(&mut rig).orders, orders.clone());
     let late = "soft78 did not release its resources in time";
-    let untested = |why: &str| Answer::Untested(why.into());
+    let untested = |why: &str| TaskAnswer::Untested(why.into());
     let report = rig.run(1, tasks.clone());
     assert_eq!(merged(&report, 10, 10).answer, untested(late));
     assert_ne!(merged(&report, 11, 11).answer, untested(late));
