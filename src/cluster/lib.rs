@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod campaign;
+pub mod coordinator;
 pub mod host_list;
 pub mod host_locations;
 pub mod launcher;
@@ -35,3 +36,4 @@ pub mod meeting_point;
 pub mod survey;
 pub mod timetable;
 pub mod tree;
+pub mod why;

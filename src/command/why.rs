@@ -8,13 +8,14 @@ use std::time::{Instant, SystemTime};
 
 pub use self::usage::usage;
 use super::{check, output, survey};
+use cluster::why::suspect::SuspectFindings;
 use facts::error::Failure;
 use facts::interrupt;
 use node::machine::Machine;
 use node::{backend, reading};
 use plan::outputs::Place;
 use report::documents::{Documents, Places};
-use report::why::{NicDiagnosis, SuspectFindings};
+use report::why::NicDiagnosis;
 use report::why_text;
 
 /// Runs the command with the arguments after its name.

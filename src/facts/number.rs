@@ -125,6 +125,31 @@ fn nanoseconds(text: &str, default: &str) -> Option<u64> {
     if ns.is_multiple_of(parts) { (ns / parts).try_into().ok() } else { None }
 }
 
+/// Returns a number with what it counts: `1 NIC`, `1,204 NICs`, `2 pairs of groups`.
+pub fn counted(number: u64, what: &str) -> String {
+    let number_text = grouped(number);
+    let (noun, rest) = what.split_once(' ').unwrap_or((what, ""));
+    let ending = match noun {
+        _ if number == 1 => "",
+        "switch" => "es",
+        _ => "s",
+    };
+    format!("{number_text} {noun}{ending} {rest}").trim_end().to_owned()
+}
+
+/// Returns a number with a comma before each three digits.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -10,10 +10,10 @@ use super::outcome::{self, Outcome, Side};
 use super::printed;
 use super::runs::{self, ReadRun, Source, refused};
 use super::stat::{self, read::ReadStat};
-use super::survey::why::Explanation;
 use super::survey::{self, Survey};
 use cluster::survey::findings::{Cause, Matrix, Unit};
 use cluster::survey::ids::{NicId, NodeId, TestId};
+use cluster::why::explanation::Explanation;
 use facts::error::Failure;
 use facts::text;
 

@@ -5,15 +5,15 @@ use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 
-use super::survey::why::Explanation;
 use super::survey::why_text::stated;
 use cluster::survey::ids::NicId;
 use cluster::survey::roster::Roster;
+use cluster::why::explanation::Explanation;
+use cluster::why::suspect::SuspectFindings;
 use diagnosis::causes::cause;
 use diagnosis::columns::Column;
-use diagnosis::comparison::{Compared, Comparison, Figures, Measured, compare, own_figure};
+use diagnosis::comparison::{Compared, Comparison, Figures, compare, own_figure};
 use diagnosis::evaluation::{Confidence, Why};
-use diagnosis::healthy::HealthyFigure;
 use diagnosis::procedure::{Route, Step, TESTS};
 use facts::device::DeviceName;
 use facts::error::{Failure, UNDECIDED};
@@ -72,27 +72,6 @@ pub struct TestResult {
     /// Whether it is a test, and no difference of two tests.
     #[serde(skip)]
     is_direct: bool,
-}
-
-/// What was measured and found.
-#[derive(Clone, Debug)]
-pub struct SuspectFindings {
-    /// The nodes and NICs.
-    pub roster: Roster,
-    /// The NIC.
-    pub suspect: NicId,
-    /// Its generation, such as `Cassini 1`, if it is known.
-    pub generation: Option<String>,
-    /// Good NICs, beside which it was measured; empty without any.
-    pub controls: Vec<NicId>,
-    /// The figures.
-    pub measured: Measured,
-    /// Whether measurements said nothing, because processes waited for CPUs.
-    pub is_disturbed: bool,
-    /// The figures of healthy NICs of its generation, in place of good NICs.
-    pub healthy: &'static [HealthyFigure],
-    /// The causes.
-    pub explanation: Explanation,
 }
 
 /// The diagnosis of one NIC, as `cxidiag why --json` writes it. A value that is unknown is null.

@@ -1,13 +1,17 @@
 //! Rounds of pairs -> the slots of a block, and the results of their tasks -> a result for each pair.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use super::{AnsweredBlock, Crew, Line, LostMembers, MemberWork};
 use crate::survey::answer::{Answer, CounterEvidence, Pair, PairResult, Stage};
-use crate::survey::ids::NicId;
+use crate::survey::ids::{NicId, TestId};
 use crate::survey::roster::Roster;
 use crate::survey::rounds::Round;
 use crate::survey::untested::Untested;
+use crate::timetable::blocks::by_slot;
 use crate::timetable::{Part, Slot, TaskAnswer, TaskResult};
+use facts::error::Failure;
 
 /// Returns what the NICs do in the slot of a round. `has_address` says whether a NIC can measure: a
 /// pair of which one cannot is in no slot.
@@ -25,8 +29,54 @@ pub fn slot(round: &Round, has_address: impl Fn(NicId) -> bool) -> Slot {
     parts
 }
 
-/// The members that were lost, by rank, with the reasons.
-pub type LostMembers = BTreeMap<u32, String>;
+/// What the members have answered to a block of rounds.
+pub struct MeasuredRounds {
+    pub test: TestId,
+    pub pairs: Vec<PairResult>,
+    /// Longest time that a process needed for a pair, without the time in which pairs are measured;
+    /// `None` without a report.
+    pub beyond: Option<Duration>,
+    /// Largest difference between the clocks of the processes, in nanoseconds; `None` if unknown.
+    pub clock_uncertainty_ns: Option<u64>,
+    pub work: Vec<MemberWork>,
+    pub lost: LostMembers,
+    /// NICs that cannot measure any longer, with the reasons.
+    pub failed: Vec<(NicId, String)>,
+}
+
+/// Has the members measure a block of rounds, in slots of this length. `first_round` is the number
+/// of the first round.
+///
+/// # Errors
+///
+/// The errors of [`Crew::run`].
+pub fn measure(
+    crew: &mut dyn Crew,
+    rounds: &[Round],
+    first_round: u32,
+    length: Duration,
+    line: Line,
+) -> Result<MeasuredRounds, Failure> {
+    let members = crew.members();
+    let slot = |round| slot(round, |nic| members.has_address(nic));
+    let slots: Vec<Slot> = rounds.iter().map(slot).collect();
+    let answered = crew.run(&slots, length, None, line)?;
+    let AnsweredBlock { reports, work, lost, failed } = answered;
+    let uncertainties = reports.iter().map(|report| report.clock_uncertainty_ns);
+    let clock_uncertainty_ns = uncertainties.max().flatten();
+    let beyond = reports.iter().map(|report| report.beyond_ns).max();
+    let results = by_slot(reports, slots.len());
+    let roster = &crew.members().roster;
+    Ok(MeasuredRounds {
+        test: rounds[0].test,
+        pairs: self::results((rounds, first_round), &slots, results, &lost, roster),
+        beyond: beyond.map(Duration::from_nanos),
+        clock_uncertainty_ns,
+        work,
+        lost,
+        failed,
+    })
+}
 
 /// Returns the result of each pair of `rounds`, the first of which has the number `first_round`,
 /// from the results in the `slots` of these rounds.
@@ -128,7 +178,7 @@ fn counts(answer: &Answer, other: &Answer) -> bool {
 mod tests {
     use super::*;
     use crate::survey::answer::Figures;
-    use crate::survey::ids::{NodeId, TestId};
+    use crate::survey::ids::NodeId;
     use crate::survey::roster::{Nic, Node};
 
     const PAIR: Pair = Pair { initiator: NicId(0), target: NicId(1) };

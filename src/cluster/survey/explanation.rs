@@ -74,6 +74,8 @@ fn without(
     roster: &Roster,
 ) -> Limits {
     let mut kept = results.limits(roster, &[], excluded);
+    // Retests and swaps may have pairs of a class that the sweep has not measured.
+    kept.retain(|key, _| limits.contains_key(key));
     for (key, limit) in &mut kept {
         let sweep_limit = &limits[key];
         limit.is_biased = sweep_limit.is_biased;
@@ -146,4 +148,39 @@ fn unexplained_populations(
         }
     }
     mixed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::answer::{Pair, Stage};
+    use super::super::ids::TestId;
+    use super::super::rounds::Round;
+    use super::super::testing::{Cluster, pair};
+    use super::*;
+    use crate::location::Class;
+
+    /// A swap may have the first pair between two groups.
+    #[test]
+    fn class_that_only_retests_have_has_no_limits() {
+        let mut cluster = Cluster::new([2, 1, 8, 1], &["write-lat"], 1);
+        let (roster, tests) = (cluster.roster.clone(), cluster.tests.clone());
+        let mut results = ResultStore::new(&roster, tests, Vec::new(), None, true);
+        let mut measure = |stage, pairs: Vec<Pair>, results: &mut ResultStore| {
+            let round = Round { test: TestId(0), stage, pairs };
+            cluster.measure(&round).iter().for_each(|result| results.add(result, &roster));
+        };
+        let within = |first: u32| (0..4).map(move |nic| pair(first + nic, first + nic + 4));
+        for _ in 0..4 {
+            measure(Stage::Sweep, within(0).chain(within(8)).collect(), &mut results);
+        }
+        let limits = results.limits(&roster, &[], &BTreeSet::new());
+        let own = (TestId(0), Class::Switch);
+        assert_eq!(limits.keys().collect::<Vec<_>>(), [&own]);
+        for _ in 0..4 {
+            measure(Stage::Swap, (0..8).map(|nic| pair(nic, nic + 8)).collect(), &mut results);
+        }
+        let kept = without(&[own].into(), &limits, &results, &roster);
+        assert_eq!(kept.keys().collect::<Vec<_>>(), [&own]);
+        explain(&results, &limits, &roster);
+    }
 }

@@ -25,6 +25,7 @@
 //! * `explanation`: the parts that explain the pairs outside the limits. `search`: how parts are
 //!   found whose pairs fail. `tally`, `role_counts`: counts of their pairs. `failures`: failures
 //!   that are not noise. `signs`: counters and tails that show a fault beside good figures.
+//! * `states`: the state of each NIC, from the findings.
 //! * `findings`: what the survey has found, as data and as a document. `cause`, `summary`: its
 //!   parts.
 
@@ -67,6 +68,7 @@ mod shape;
 mod signs;
 mod silence;
 mod slow_parts;
+pub mod states;
 mod summary;
 mod tally;
 mod units;

@@ -61,6 +61,12 @@ impl Roster {
         DeviceName::names(&self.nic(nic).device, |platform| platform.runs_on_cpus)
     }
 
+    /// Returns whether a NIC is not a software NIC.
+    pub fn has_hardware(&self) -> bool {
+        let mut devices = self.nics.iter().map(|nic| &nic.device);
+        devices.any(|device| !DeviceName::names(device, |platform| platform.is_simulated))
+    }
+
     /// Returns a node.
     pub fn node(&self, node: NodeId) -> &Node {
         &self.nodes[node.index()]

@@ -172,7 +172,7 @@ impl Cluster {
     }
 
     /// Returns what a pair answers to a test, and how long its processes waited for their CPUs.
-    fn answer(&mut self, test: TestId, pair: Pair) -> (Answer, u8) {
+    pub(crate) fn answer(&mut self, test: TestId, pair: Pair) -> (Answer, u8) {
         let mut ratio = (self.noise * self.normal()).exp();
         if self.rng.f64() < self.spikes {
             ratio *= 3.0;
@@ -269,7 +269,7 @@ impl Cluster {
     }
 
     /// Returns the counters of the initiator of a pair.
-    fn counters(&mut self, pair: Pair) -> Vec<CounterEvidence> {
+    pub(crate) fn counters(&mut self, pair: Pair) -> Vec<CounterEvidence> {
         let (mut resent, mut damaged) = (self.resent, 0.0);
         let own = Pair::loopback(pair.initiator);
         for fault in &self.faults {

@@ -213,6 +213,15 @@ impl TaskResult {
     }
 }
 
+/// How fast a process has copied memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryCopy {
+    /// On how many CPUs at once.
+    pub cpus: u32,
+    /// Bytes per second of all of them.
+    pub bytes_per_second: u64,
+}
+
 /// A NIC as its process introduces it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NicFacts {

@@ -20,7 +20,7 @@ use super::link::Link;
 use super::listener::{Arrival, PendingConnection};
 use super::message::{FromMember, MAX_CLAIM, MAX_MESSAGE, Message, decode, encode};
 use super::{Bounds, Event, Meeting, Order, PollSet, Relay, Root};
-use crate::campaign::pairs::{self, LostMembers};
+use crate::campaign::{LostMembers, pairs};
 use crate::load::conductor::{Cap, LoadConductor, LoadSetup, LoadSizes};
 use crate::load::foreign::foreign_traffic;
 use crate::load::pattern::Pattern;

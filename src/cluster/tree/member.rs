@@ -11,9 +11,9 @@ use rustix::event::PollFlags;
 
 use super::Meeting;
 use super::clock::{SharedClock, now_ns};
-use super::message::{FromMember, MAX_MESSAGE, MemoryCopy, Message, Order, decode, encode, frame};
+use super::message::{FromMember, MAX_MESSAGE, Message, Order, decode, encode, frame};
 use super::relay::Relay;
-use crate::timetable::{Course, Introduction, Report};
+use crate::timetable::{Course, Introduction, MemoryCopy, Report};
 use facts::error::{Context, Failure};
 use facts::net::framing::Incoming;
 use facts::threads;

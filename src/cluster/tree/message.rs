@@ -7,7 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::traffic::Traffic;
-use crate::timetable::{Block, Course, Introduction, Report};
+use crate::timetable::{Block, Course, Introduction, MemoryCopy, Report};
 use facts::net::framing;
 
 /// Maximum size of the first message of a connection, in bytes.
@@ -169,15 +169,6 @@ pub enum FromMember {
     Failed(String),
     /// It has ended, and has sent and received this much.
     Ended(Traffic),
-}
-
-/// How fast a process has copied memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemoryCopy {
-    /// On how many CPUs at once.
-    pub cpus: u32,
-    /// Bytes per second of all of them.
-    pub bytes_per_second: u64,
 }
 
 /// An order of the coordinator to a member.

@@ -47,7 +47,7 @@ pub use clock::now_ns;
 pub use knock::{KnockAnswer, knock};
 pub use link::PollSet;
 pub use member::{JOIN_LIMIT, Member};
-pub use message::{MemoryCopy, Order};
+pub use message::Order;
 pub use relay::Relay;
 pub use root::{Event, Root};
 pub use traffic::{LevelTraffic, Traffic};

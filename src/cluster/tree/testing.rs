@@ -12,10 +12,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::clock::SharedClock;
-use super::message::{MAX_MESSAGE, MemoryCopy, Message, decode};
+use super::message::{MAX_MESSAGE, Message, decode};
 use super::*;
 use crate::survey::ids::NicId;
-use crate::timetable::{Block, Course, Introduction, Report};
+use crate::timetable::{Block, Course, Introduction, MemoryCopy, Report};
 use facts::error::Failure;
 use facts::net::framing::Incoming;
 use facts::net::listener::{Listener, Reach};

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use super::diagnosis_tests::added_tests;
 use super::joined::JoinedMembers;
 use super::processes::LocalProcesses;
 use super::request::{self, RequestedTest, SurveyRequest};
-use super::why_course::added_tests;
 use cluster::host_list;
 use cluster::launcher::{self, LauncherTask};
 use cluster::meeting_point::{self, MeetingPoint, Published};

@@ -3,43 +3,35 @@
 //!
 //! * `usage`: what the command takes, and how its arguments are read. `request`: what they ask for,
 //!   and the tests of the tools. `tool_options`: what the options of the tools do in a survey.
-//! * `coordinator`: runs the survey; it measures nothing itself. `files`: what it
-//!   reads and writes. `launch`: how its members start; `joined`: which of them have joined.
-//! * `late`: members that join while the others measure.
-//! * `member`: a process that measures with the NICs of its node.
+//! * `coordinator`: starts the members, leads the campaigns (`cluster::campaign`, `cluster::why`) one
+//!   after the other, and writes what comes of them. `program`: what it does for them. `files`: what
+//!   it reads and writes. `written`: the files and the text that come of it.
+//! * `launch`: how the members start; `joined`: which of them have joined. `locations`: where their
+//!   hosts are.
+//! * `member`: a process that measures with the NICs of its node. `load_watch`: what uses its CPUs.
 //! * `processes`: members that the coordinator starts on its own machine; `served`: members that
 //!   `cxidiag serve` starts on others.
-//! * `members`: what the members have introduced -> the roster. `locations`: where their hosts are.
-//! * `pace`: how long slots are, and how many of them a block has.
-//! * `busy`: whether busy CPUs disturb it. `load_watch`: what uses the CPUs of a member.
-//! * `suspect`: the diagnosis of one NIC without a survey.
-//! * `why_culprits`: the culprits whose causes are looked for. `why_course`: the tests for that.
-//!   `why_slots`: the slots of a culprit, and what they have come to.
-//! * `load`: the load of a survey, as its options say it.
-//! * `written`: the files and the text that come of it.
+//! * `load`: the load of a survey, as its options say it. `load_setup`: what is measured for it.
+//! * `diagnosis_tests`: the tests that find out why NICs are slow. `suspect`: the diagnosis of one
+//!   NIC without a survey.
 
-mod busy;
 mod coordinator;
+mod diagnosis_tests;
 mod files;
 mod joined;
-mod late;
 mod launch;
 mod load;
+mod load_setup;
 mod load_watch;
 mod locations;
 mod member;
-mod members;
-mod pace;
 mod processes;
+mod program;
 mod request;
 mod served;
 mod suspect;
 mod tool_options;
 mod usage;
-mod why_course;
-mod why_culprits;
-mod why_links;
-mod why_slots;
 mod written;
 
 use std::ffi::OsString;

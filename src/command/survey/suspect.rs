@@ -4,15 +4,15 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::coordinator::suspect;
+use super::coordinator;
 use super::launch::Launch;
 use super::processes::Started;
 use super::request::{ProcessSource, SurveyRequest, tests};
+use cluster::why::suspect::SuspectFindings;
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::host::host_name;
 use plan::tools::TOOLS;
-use report::why::SuspectFindings;
 
 /// What a diagnosis is asked for.
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ pub fn diagnose(
         }
         Beside::Nothing => (Launch::beside(host_name(), &[], Vec::new(), arguments), 0),
     };
-    suspect::diagnose(&member_request, &launch.for_command(command), rank, report)
+    coordinator::diagnose(&member_request, &launch.for_command(command), rank, report)
 }
 
 /// Returns the request of a survey whose members measure the NIC.

@@ -3,15 +3,16 @@
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
+use cluster::campaign::quiet::Recorder;
 use cluster::survey::answer::PairResult;
-use cluster::survey::findings::Test;
+use cluster::survey::conductor::Progress;
 use cluster::survey::roster::Roster;
 use facts::error::Failure;
 use facts::interrupt;
 use report::documents::Places;
 use report::progress_line::ProgressLine;
 use report::survey::documents::SurveyDocuments;
-use report::survey::{Setup, Survey, text};
+use report::survey::{Setup, Survey, progress, text};
 
 /// Time between two drawings of the progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(1);
@@ -54,6 +55,33 @@ impl Notes {
     }
 }
 
+/// The outputs of a survey while it measures.
+pub struct SurveyRecorder<'a> {
+    pub outputs: &'a mut Outputs,
+    pub started: SystemTime,
+    pub setup: &'a Setup,
+}
+
+impl Recorder for SurveyRecorder<'_> {
+    fn begin(&mut self, roster: &Roster) -> Result<(), Failure> {
+        self.outputs.documents.begin(self.started, self.setup, roster)
+    }
+
+    fn add(&mut self, results: &[PairResult], roster: &Roster) -> Result<(), Failure> {
+        self.outputs.documents.add(results, roster, &self.setup.tests)
+    }
+
+    fn line(
+        &self,
+        progress: &Progress,
+        left: Option<Duration>,
+        roster: &Roster,
+        width: usize,
+    ) -> String {
+        progress::measuring(progress, left, roster, &self.setup.tests, width)
+    }
+}
+
 /// The outputs of a survey, all of them open.
 pub struct Outputs {
     documents: SurveyDocuments,
@@ -76,26 +104,6 @@ impl Outputs {
     /// Returns `outcome`; a failure is written to the document of `--json`, too.
     pub fn or_failure<T>(&self, outcome: Result<T, Failure>) -> Result<T, Failure> {
         outcome.inspect_err(|failure| self.documents.write_failure(failure))
-    }
-
-    /// Writes what is known before the first pair is measured.
-    pub fn begin(
-        &mut self,
-        started: SystemTime,
-        setup: &Setup,
-        roster: &Roster,
-    ) -> Result<(), Failure> {
-        self.documents.begin(started, setup, roster)
-    }
-
-    /// Writes results.
-    pub fn add(
-        &mut self,
-        results: &[PairResult],
-        roster: &Roster,
-        tests: &[Test],
-    ) -> Result<(), Failure> {
-        self.documents.add(results, roster, tests)
     }
 
     /// Writes text and documents.

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::change::{Change, ChangeVerdict, percent};
-use crate::survey::nics::{State, all_states};
+use crate::survey::nics::all_states;
 use crate::survey::{Survey, words};
 use cluster::survey::findings::{Matrix, Population, Test};
+use cluster::survey::states::State;
 use facts::host::HostIndex;
 use facts::robust::{spread, upper_median};
 

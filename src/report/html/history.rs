@@ -7,8 +7,9 @@ use maud::{Markup, html};
 
 use super::parts::time;
 use crate::survey::Survey;
-use crate::survey::nics::{State, all_states};
+use crate::survey::nics::all_states;
 use crate::survey::words;
+use cluster::survey::states::State;
 use facts::host::HostIndex;
 
 /// Most NICs of the history.

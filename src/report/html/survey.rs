@@ -11,10 +11,10 @@ use super::parts::{
 };
 use super::quantity::Quantity;
 use crate::survey::text::{UntestedGroup, untested_groups};
-use crate::survey::why::Explanation;
 use crate::survey::{Conclusion, Survey, evidence, why_text, words};
 use cluster::survey::findings::{Aggregate, Cause, Certainty, Direction, Population, Unit};
 use cluster::survey::ids::TestId;
+use cluster::why::explanation::Explanation;
 use diagnosis::evaluation::Why;
 
 /// Rows of a table of causes, of parts that were not measured, of sums.

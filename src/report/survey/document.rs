@@ -3,12 +3,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::why::Explanation;
 use crate::outcome::Problem;
 use cluster::load::findings::LoadFindings;
 use cluster::survey::busy::BusyNode;
 use cluster::survey::findings::{Findings, Test, Unit};
 use cluster::survey::roster::Roster;
+use cluster::why::explanation::Explanation;
 use diagnosis::shared::SharedValue;
 use facts::error::{Failure, INTERRUPTED, Kind, UNDECIDED};
 

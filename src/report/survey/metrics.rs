@@ -1,11 +1,12 @@
 //! A survey as metrics: the file of a fleet, with a sample for each of its NICs (jobs.md 2.5).
 
 use super::load_metrics;
-use super::nics::{State, all_states};
+use super::nics::all_states;
 use super::words;
 use super::{Scope, Survey};
 use crate::openmetrics::{self, Family, Kind, Sample};
 use cluster::survey::findings::{Certainty, Population, Test};
+use cluster::survey::states::State;
 
 /// A series without labels that all files of a survey have.
 pub const SERIES: &str = "cxidiag_survey_exit_status";
@@ -279,11 +280,11 @@ fn family(
 #[cfg(test)]
 mod tests {
     use super::super::testing::{cause, explanation, mixed, survey};
-    use super::super::why::Explanation;
     use super::*;
     use crate::openmetrics::{Dialect, text};
     use cluster::survey::findings::Unit;
     use cluster::survey::ids::NicId;
+    use cluster::why::explanation::Explanation;
 
     #[test]
     fn units_are_the_ends_of_names() {

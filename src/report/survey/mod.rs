@@ -41,7 +41,6 @@ mod summary;
 pub mod testing;
 pub mod text;
 mod ticket;
-pub mod why;
 pub mod why_text;
 pub mod words;
 

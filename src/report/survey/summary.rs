@@ -4,11 +4,12 @@ use std::collections::HashSet;
 
 use super::load_verdict::{bad_pattern, units};
 use super::mixed::{is_incomparable, is_mixed};
-use super::nics::{State, all_states};
+use super::nics::all_states;
 use super::{Conclusion, Scope, Survey, load_words, words};
 use cluster::survey::findings::{Certainty, Findings};
 use cluster::survey::ids::NodeId;
 use cluster::survey::roster::{NO_NIC, Node};
+use cluster::survey::states::State;
 
 /// Returns the first line, which fits into 80 columns except for a failure.
 pub fn summary(survey: &Survey) -> String {

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, SystemTime};
 
-use super::why::Explanation;
 use super::{Setup, Survey, SurveyJob};
 use cluster::load::findings::LoadFindings;
 use cluster::location::{Class, Location};
@@ -13,6 +12,7 @@ use cluster::survey::findings::{
 };
 use cluster::survey::ids::{NicId, NodeId, TestId};
 use cluster::survey::roster::{Nic, Node, Roster};
+use cluster::why::explanation::Explanation;
 use diagnosis::evaluation::{Confidence, Observation, Why};
 use diagnosis::majority::Difference;
 use diagnosis::shared::SharedValue;

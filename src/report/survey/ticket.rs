@@ -4,10 +4,10 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use super::load_verdict::certainty;
 use super::text::{measured, place};
-use super::why::Explanation;
 use super::{Survey, evidence, load_text, load_words, why_text, words};
 use cluster::load::findings::LoadJudgement;
 use cluster::survey::findings::{Cause, Certainty};
+use cluster::why::explanation::Explanation;
 use facts::text::markdown;
 
 /// Most parts on the page.

@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
-use super::why::Explanation;
 use super::{Survey, words};
 use crate::wrap::wrapped;
 use cluster::survey::findings::Unit;
 use cluster::survey::roster::Roster;
+use cluster::why::explanation::Explanation;
 use diagnosis::cause::SAME;
 use diagnosis::causes;
 use diagnosis::evaluation::{Confidence, Observation, Why, difference_text};

@@ -1,9 +1,10 @@
 //! The parts of a cluster, tests and figures, in words.
 
-use super::nics::members;
 use cluster::survey::answer::{Answer, Pair, PairResult};
 use cluster::survey::findings::{Test, Unit};
 use cluster::survey::roster::Roster;
+use cluster::survey::states::members;
+pub use facts::number::{counted, grouped};
 
 /// Returns the name of a part, with the number of its NICs: `switch 003.12 (16 NICs)`.
 pub fn unit(roster: &Roster, unit: &Unit) -> String {
@@ -46,31 +47,6 @@ pub fn kind(unit: &Unit) -> &'static str {
         Unit::GroupPair(..) => "pair of groups",
         Unit::Path(_) => "path",
     }
-}
-
-/// Returns a number with what it counts: `1 NIC`, `1,204 NICs`, `2 pairs of groups`.
-pub fn counted(number: u64, what: &str) -> String {
-    let number_text = grouped(number);
-    let (noun, rest) = what.split_once(' ').unwrap_or((what, ""));
-    let ending = match noun {
-        _ if number == 1 => "",
-        "switch" => "es",
-        _ => "s",
-    };
-    format!("{number_text} {noun}{ending} {rest}").trim_end().to_owned()
-}
-
-/// Returns a number with a comma before each three digits.
-pub fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 /// Returns a size as users type it: `8`, `64K`, `1M`.

@@ -236,7 +236,7 @@ pub const PLAN: Package = Package {
 pub const CLUSTER: Package = Package {
     name: "cluster",
     directory: "src/cluster",
-    uses: &["facts"],
+    uses: &["diagnosis", "facts"],
     holds: "surveys without a NIC: hosts, launchers, connections of processes, pairs, causes",
     must_not: "know libcxi",
     house: House {
@@ -254,12 +254,16 @@ pub const CLUSTER: Package = Package {
                 ("survey", "which pairs are measured when, and what results say"),
             ],
             &[("timetable", "who does what when, and what processes send each other about it")],
+            &[("load", "the fabric under load: who sends what to whom, and what that says")],
+            &[("campaign", "what the members of a survey do together, and in which order")],
             &[
-                ("campaign", "what the members of a survey do together"),
-                ("load", "the fabric under load: who sends what to whom, and what that says"),
+                ("tree", "how the processes of a survey talk"),
+                ("why", "why NICs are slow: what is measured and read for it"),
             ],
-            &[("tree", "how the processes of a survey talk")],
-            &[("meeting_point", "where processes find the coordinator of a survey")],
+            &[
+                ("coordinator", "the crew of campaigns: orders, reports and lost members"),
+                ("meeting_point", "where processes find the coordinator of a survey"),
+            ],
             &[("lib", "the list of modules")],
         ],
     },

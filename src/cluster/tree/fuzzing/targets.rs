@@ -13,12 +13,12 @@ use crate::survey::rounds::Round;
 use crate::survey::untested::Untested;
 use crate::timetable::histogram::Histogram;
 use crate::timetable::{
-    Block, Course, Introduction, NicFacts, PARTS, Part, Report, Task, TaskAnswer, TaskResult,
-    Watched,
+    Block, Course, Introduction, MemoryCopy, NicFacts, PARTS, Part, Report, Task, TaskAnswer,
+    TaskResult, Watched,
 };
 use crate::tree::Order;
 use crate::tree::listener::{CALLER, VERSION, role};
-use crate::tree::message::{FromMember, MemoryCopy, Message, ParentAddress, ParentRequest, encode};
+use crate::tree::message::{FromMember, Message, ParentAddress, ParentRequest, encode};
 use crate::tree::traffic::Traffic;
 use facts::device::FabricAddress;
 

@@ -3,7 +3,7 @@
 //! * This file: the NICs of the process, each in a thread of its own.
 //! * `nic`: one NIC, and what it does in each slot.
 //! * `load_task`: what a NIC does in a slot under load.
-//! * `slot`: the lengths of slots, and what an attempt in a slot says.
+//! * `slot`: when operations run in a slot, and what an attempt in a slot says.
 //! * `counter_watch`: the counters of a NIC that may explain an answer.
 //! * `rules`: which options of a tool a survey can measure with.
 
@@ -31,7 +31,6 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 pub use crate::targets::{NicPlan, TestPlan};
 use nic::{CurrentStep, Nic, NicOrder};
 pub use rules::{buffer_bytes, is_two_sided};
-pub use slot::{longest, most_beyond, sufficient};
 
 use cluster::survey::ids::NicId;
 use cluster::survey::untested::Untested;

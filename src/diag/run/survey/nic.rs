@@ -7,8 +7,9 @@ use crossbeam_channel::{Receiver, Sender};
 
 use super::counter_watch::{LoadWatch, Watch};
 use super::load_task::perform;
-use super::slot::{self, is_too_short, most_beyond, reason};
+use super::slot::{self, is_too_short, reason};
 use crate::targets::{Attempt, LoadTimes, NicPlan, TargetNic, TestPlan, Window};
+use cluster::campaign::lengths::most_beyond;
 use cluster::location::Location;
 use cluster::survey::ids::{NicId, TestId};
 use cluster::survey::untested::Untested;

@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::tests::{PAIR, begin, nic_plan, pair};
 use super::*;
+use cluster::campaign::lengths::{longest, most_beyond, sufficient};
 use cluster::survey::answer::{ERROR_COUNTERS, Figures, RETRIES};
 use cluster::survey::ids::{NicId, TestId};
 use facts::device::FabricAddress;

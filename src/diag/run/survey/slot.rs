@@ -1,51 +1,16 @@
-//! The slots of the timetable: their lengths, and what an attempt in a slot says.
+//! The slots of the timetable: when operations run in them, and what an attempt in a slot says.
 
 use std::time::{Duration, Instant};
 
 use crate::targets::{Attempt, NotMeasured, Window};
+use cluster::campaign::lengths::{MARGIN, longest_window};
 use cluster::survey::untested::Untested;
 use facts::error::Failure;
-
-/// One of this many parts of a slot lies before the operations, for set-up, and one after them, for
-/// release.
-const MARGIN: u32 = 8;
 
 /// Returns the window of a slot of this `length`. The set-up may begin before the slot.
 pub fn window(begins: Instant, length: Duration) -> Window {
     let margin = length / MARGIN;
     Window { ready: begins + margin, ends: begins + (length - margin) }
-}
-
-/// Returns the length of a slot whose operations may take five times as long as a pair is measured,
-/// the time `pair`.
-pub fn longest(pair: Duration) -> Duration {
-    with_window(longest_window(pair))
-}
-
-fn longest_window(pair: Duration) -> Duration {
-    pair + 2 * most_beyond(pair)
-}
-
-/// Returns the time beyond the measurement of a pair from which on [`sufficient`] returns the
-/// length of the [`longest`] slot.
-pub fn most_beyond(pair: Duration) -> Duration {
-    2 * pair
-}
-
-/// Returns the length of a slot in which a pair is measured for the time `pair`, if sides have
-/// needed the time `beyond` for other work. The window is `pair` plus the larger of `2 * beyond`
-/// and `pair / 2`. The target of a two-sided tool sets up and releases in the margins alone: the
-/// margin at the end of this slot and the margin at the begin of the next slot are together as long
-/// as `beyond`.
-pub fn sufficient(pair: Duration, beyond: Duration) -> Duration {
-    let window = pair + (2 * beyond).max(pair / 2);
-    let margins = beyond * (MARGIN / 2);
-    with_window(window).max(margins).min(longest(pair))
-}
-
-/// Returns the length of a slot with this time for operations.
-fn with_window(window: Duration) -> Duration {
-    window * MARGIN / (MARGIN - 2)
 }
 
 /// Returns whether an operation of `attempt` had no answer that it may have in a longer slot: the
@@ -67,6 +32,7 @@ pub fn reason(failure: &Failure) -> Untested {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use cluster::campaign::lengths::{longest, sufficient};
     use measure::Supervisor;
     use plan::run_options::Side;
 

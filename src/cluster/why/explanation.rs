@@ -2,14 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
-use cluster::survey::findings::Unit;
-use cluster::survey::ids::NicId;
+use crate::survey::findings::Unit;
+use crate::survey::ids::NicId;
 use diagnosis::evaluation::Why;
 use diagnosis::majority::Difference;
 
 /// What is known about the cause of a culprit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct Explanation {
     /// The part that is bad or suspect, or an untested NIC whose files show what is wrong with it.
     pub culprit: Unit,

@@ -1,13 +1,13 @@
 //! Slow switches and groups: the files of their NICs show what their nodes have in common. If that
 //! is nothing, the nodes are not the cause.
 
+use super::culprits::{FabricPart, LOOK_AT_SWITCHES, left_out};
+use super::explanation::Explanation;
 use super::investigation::{Checks, is_idle, is_same_kind};
-use crate::command::survey::why_culprits::{FabricPart, LOOK_AT_SWITCHES, left_out};
-use cluster::survey::ids::NicId;
-use cluster::survey::roster::Roster;
+use crate::survey::ids::NicId;
+use crate::survey::roster::Roster;
 use diagnosis::comparison::Measured;
 use diagnosis::evaluation::{Case, Confidence, Diagnosis, Why, evaluate};
-use report::survey::why::Explanation;
 
 /// Returns what the files of the NICs of a part say, beside the files of NICs elsewhere.
 pub fn explanation(

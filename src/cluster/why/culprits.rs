@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use cluster::survey::findings::{Cause, Certainty, Findings, LimitSource, Unit};
-use cluster::survey::ids::NicId;
-use cluster::survey::roster::Roster;
+use super::explanation::Explanation;
+use crate::survey::findings::{Cause, Certainty, Findings, LimitSource, Unit};
+use crate::survey::ids::NicId;
+use crate::survey::roster::Roster;
+use crate::survey::states;
 use diagnosis::comparison::Measured;
 use diagnosis::evaluation::Case;
 use diagnosis::majority;
 use diagnosis::readings::Readings;
-use report::survey::nics;
-use report::survey::why::Explanation;
 
 /// Most culprits whose files are read.
 const MOST_CULPRITS: usize = 64;
@@ -85,7 +85,7 @@ pub fn parts<'a>(roster: &Roster, verdict: &'a Findings) -> Parts<'a> {
         let nic = match cause.unit {
             Unit::Nic(nic) => Some(nic),
             Unit::Node(_) => {
-                let mut nics = nics::members(roster, &cause.unit).into_iter();
+                let mut nics = states::members(roster, &cause.unit).into_iter();
                 nics.find(|nic| roster.nic(*nic).failure.is_none())
             }
             _ => None,
@@ -112,7 +112,7 @@ pub fn parts<'a>(roster: &Roster, verdict: &'a Findings) -> Parts<'a> {
 /// Returns some NICs of a part, on different nodes.
 fn some_of(roster: &Roster, unit: &Unit) -> Vec<NicId> {
     let mut nodes = BTreeSet::new();
-    let mut nics = nics::members(roster, unit);
+    let mut nics = states::members(roster, unit);
     nics.retain(|nic| nodes.insert(roster.nic(*nic).node));
     nics.truncate(MOST_OF_PART);
     nics
@@ -158,17 +158,17 @@ pub fn signature_of_files(own: &Readings, others: &[Readings]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cluster::location::Location;
-    use cluster::survey::answer::Pair;
-    use cluster::survey::findings::{Direction, Evidence, Statistic};
-    use cluster::survey::ids::{NodeId, TestId};
+    use crate::location::Location;
+    use crate::survey::answer::Pair;
+    use crate::survey::findings::{Direction, Evidence, Statistic};
+    use crate::survey::ids::{NodeId, TestId};
     use diagnosis::readings::testing::reading;
     use facts::severity::Severity;
 
     fn cause(unit: Unit, source: LimitSource) -> Cause {
         let evidence = Evidence {
             test: TestId(0),
-            class: cluster::location::Class::Switch,
+            class: crate::location::Class::Switch,
             outside: 6,
             measured: 6,
             figure: Statistic::Median,
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn only_nics_nodes_and_links_between_groups_are_measured() {
-        let nic = |node| cluster::survey::roster::Nic {
+        let nic = |node| crate::survey::roster::Nic {
             node: NodeId(node),
             device: "cxi0".into(),
             nid: None,

@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::coordinator::MeasuredBlock;
-use cluster::survey::answer::{Answer, PairResult};
-use cluster::survey::ids::TestId;
-use cluster::survey::rounds::Round;
-use cluster::survey::untested::Untested;
-use diag::run::survey::{longest, most_beyond, sufficient};
+use super::lengths::{longest, most_beyond, sufficient};
+use super::pairs::MeasuredRounds;
+use crate::survey::answer::{Answer, PairResult};
+use crate::survey::ids::TestId;
+use crate::survey::rounds::Round;
+use crate::survey::untested::Untested;
 
 /// Shortest slot: clocks compared over the network are good enough for it (jobs.md 3.6).
 const SHORTEST_SLOT: Duration = Duration::from_millis(50);
@@ -66,7 +66,7 @@ impl Pace {
 
     /// Adapts the slots of a test to the results of a block. The results of earlier blocks lose
     /// weight slowly, because not every block has all NICs.
-    pub fn add(&mut self, block: &MeasuredBlock) {
+    pub fn add(&mut self, block: &MeasuredRounds) {
         if let Some(beyond) = block.beyond {
             let is_late = |pair: &&PairResult| pair.answer == Answer::Untested(Untested::Late);
             let late = block.pairs.iter().filter(is_late).count();
@@ -128,7 +128,7 @@ fn slots(slot: Duration, left: Option<Duration>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cluster::survey::answer::Stage;
+    use crate::survey::answer::Stage;
 
     fn rounds(tests: &[u16]) -> Vec<Round> {
         let round =

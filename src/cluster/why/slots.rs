@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::why_course::Tests;
-use super::why_culprits::Culprit;
-use cluster::location::Class;
-use cluster::survey::answer::{Answer, Pair, PairResult};
-use cluster::survey::busy::is_busy;
-use cluster::survey::findings::Direction;
-use cluster::survey::ids::{NicId, TestId};
-use cluster::survey::roster::Roster;
-use cluster::tree::MemoryCopy;
+use super::course::DiagnosisCourse;
+use super::culprits::Culprit;
+use crate::location::Class;
+use crate::survey::answer::{Answer, Pair, PairResult};
+use crate::survey::busy::is_busy;
+use crate::survey::findings::Direction;
+use crate::survey::ids::{NicId, TestId};
+use crate::survey::roster::Roster;
+use crate::timetable::MemoryCopy;
 use diagnosis::columns::Column;
 use diagnosis::comparison::{Compared, Figures, Floor, Measured, Tail, Waiting, compare};
 use diagnosis::counters::{self, Growth};
@@ -22,7 +22,7 @@ use facts::percentile::Percentile;
 
 /// What a slot measures.
 #[derive(Clone, Copy)]
-pub struct Slot {
+pub struct MeasuredSlot {
     /// The test of the diagnosis.
     pub code: TestCode,
     /// Between which NICs the test measures.
@@ -50,7 +50,7 @@ pub struct Places<'a> {
 
 impl Places<'_> {
     /// Returns the slots of the test of the survey that shows a culprit best.
-    pub fn survey_slots(self, culprit: &Culprit) -> Vec<Slot> {
+    pub fn survey_slots(self, culprit: &Culprit) -> Vec<MeasuredSlot> {
         let Some(evidence) = culprit.cause.evidence.first() else {
             return Vec::new();
         };
@@ -65,14 +65,14 @@ impl Places<'_> {
     pub fn step_slots(
         self,
         step: Step,
-        tests: &Tests,
+        tests: &DiagnosisCourse,
         is_wanted: impl Fn(&Test) -> bool,
-    ) -> Vec<Slot> {
+    ) -> Vec<MeasuredSlot> {
         let step_tests = TESTS.iter().filter(|test| test.step == step && is_wanted(test));
         step_tests.flat_map(|test| self.test_slots(test, tests)).collect()
     }
 
-    pub fn test_slots(self, test: &Test, tests: &Tests) -> Vec<Slot> {
+    pub fn test_slots(self, test: &Test, tests: &DiagnosisCourse) -> Vec<MeasuredSlot> {
         let place = tests.place(test.code);
         let mut slots = self.slots(test.code, place, test.route, None);
         // Time for a second good NIC is left in the tests that separate node and fabric only.
@@ -86,7 +86,13 @@ impl Places<'_> {
     /// Tests between two NICs are left out if no two good NICs are as far from each other as the
     /// culprit is from one of them, in this class if one is given, and where the culprit would send
     /// to a peer that may be parked (diagnosis.md 6.1).
-    fn slots(self, code: TestCode, test: TestId, route: Route, class: Option<Class>) -> Vec<Slot> {
+    fn slots(
+        self,
+        code: TestCode,
+        test: TestId,
+        route: Route,
+        class: Option<Class>,
+    ) -> Vec<MeasuredSlot> {
         let directed = |initiator, target| Pair { initiator, target };
         let pairs: Vec<(bool, Pair)> = if route == Route::Loopback {
             let mut controls = self.controls.iter();
@@ -107,7 +113,7 @@ impl Places<'_> {
                 _ => vec![(false, directed(good, other)), (true, directed(good, self.nic))],
             }
         };
-        let slot = |(is_culprit, pair)| Slot { code, route, is_culprit, test, pair };
+        let slot = |(is_culprit, pair)| MeasuredSlot { code, route, is_culprit, test, pair };
         pairs.into_iter().map(slot).collect()
     }
 
@@ -167,7 +173,7 @@ impl Found {
         (!notes.is_empty()).then(|| notes.join("; "))
     }
 
-    pub fn add(&mut self, slot: &Slot, result: &PairResult, is_bandwidth: bool) {
+    pub fn add(&mut self, slot: &MeasuredSlot, result: &PairResult, is_bandwidth: bool) {
         self.slots += 1;
         let is_busy = is_busy(result, is_bandwidth);
         let figures = self
@@ -256,7 +262,7 @@ impl Found {
 
     /// Adds the counters of the initiator. Good NICs that send to the culprit say nothing: their
     /// counters grow because of it.
-    fn add_counters(&mut self, slot: &Slot, result: &PairResult) {
+    fn add_counters(&mut self, slot: &MeasuredSlot, result: &PairResult) {
         let growths = match slot.route {
             Route::To if slot.is_culprit => return,
             Route::Loopback => &mut self.in_loopback,
@@ -323,11 +329,11 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cluster::location::Location;
-    use cluster::survey::answer::{CounterEvidence, Figures as Answered, RETRIES, Stage};
-    use cluster::survey::ids::NodeId;
-    use cluster::survey::roster::{Nic, Node};
-    use cluster::survey::untested::Untested;
+    use crate::location::Location;
+    use crate::survey::answer::{CounterEvidence, Figures as Answered, RETRIES, Stage};
+    use crate::survey::ids::NodeId;
+    use crate::survey::roster::{Nic, Node};
+    use crate::survey::untested::Untested;
 
     /// Returns a roster with a NIC on a node of its own at each of these switches of a group.
     fn roster(switches: &[u16]) -> Roster {
@@ -388,7 +394,7 @@ mod tests {
         let retries = |routes: &[(Route, bool, u64)]| {
             let mut found = Found::default();
             for (route, culprit, change) in routes {
-                let slot = Slot {
+                let slot = MeasuredSlot {
                     code: TestCode::P1,
                     route: *route,
                     is_culprit: *culprit,
@@ -436,7 +442,7 @@ mod tests {
 
     #[test]
     fn slots_of_waiting_processes_say_less() {
-        let slot = |is_culprit| Slot {
+        let slot = |is_culprit| MeasuredSlot {
             code: TestCode::L1,
             route: Route::Loopback,
             is_culprit,
@@ -494,7 +500,7 @@ mod tests {
     fn counters_beside_busy_cpus_count() {
         let mut found = Found::default();
         for (is_culprit, change) in [(true, 60), (false, 0)] {
-            let slot = Slot {
+            let slot = MeasuredSlot {
                 code: TestCode::B4,
                 route: Route::From,
                 is_culprit,

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use cluster::location::Location;
-use cluster::survey::ids::{NicId, NodeId};
-use cluster::survey::roster::{NO_NIC, Nic, Node, Roster};
-use cluster::timetable::{Introduction, NicFacts};
+use crate::location::Location;
+use crate::survey::ids::{NicId, NodeId};
+use crate::survey::roster::{NO_NIC, Nic, Node, Roster};
+use crate::timetable::{Introduction, NicFacts};
 use facts::device::FabricAddress;
 use facts::host::is_same_host;
 
@@ -118,6 +118,18 @@ impl Members {
                 nic.location = location(host, facts);
             }
         }
+    }
+
+    /// Returns whether a NIC can measure.
+    pub fn has_address(&self, nic: NicId) -> bool {
+        self.addresses[nic.index()].is_some()
+    }
+
+    /// Returns the ranks of the processes that have joined and are not lost, of these.
+    pub fn present(&self, ranks: &BTreeSet<u32>) -> BTreeSet<u32> {
+        let nodes = self.roster.nodes.iter();
+        let present = nodes.filter(|node| node.absent.is_none() && ranks.contains(&node.rank));
+        present.map(|node| node.rank).collect()
     }
 
     /// Returns the index of the node of a process.

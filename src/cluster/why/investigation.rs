@@ -1,33 +1,26 @@
 //! An investigation: the members read the files of culprits and good NICs, and measure both in
 //! turn (diagnosis.md 6.1).
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::collections::BTreeSet;
 
-use super::member_control::MemberControl;
-use crate::command::survey::request::SurveyRequest;
-use crate::command::survey::why_course::Tests;
-use crate::command::survey::why_culprits::Culprit;
-use crate::command::survey::why_links::Crossings;
-use crate::command::survey::why_slots::{Found, Places, Slot};
-use cluster::campaign::pairs::LostMembers;
-use cluster::survey::answer::Stage;
-use cluster::survey::ids::{NicId, TestId};
-use cluster::survey::roster::Roster;
-use cluster::survey::rounds::Round;
-use diag::run::survey::longest;
+use super::course::DiagnosisCourse;
+use super::culprits::Culprit;
+use super::explanation::Explanation;
+use super::links::Crossings;
+use super::slots::{Found, MeasuredSlot, Places};
+use super::{GENERATION, HUGE_PAGES, PARKED_PEERS};
+use crate::campaign::lengths::longest;
+use crate::campaign::{CheckedNodes, Crew, pairs};
+use crate::survey::answer::Stage;
+use crate::survey::ids::{NicId, TestId};
+use crate::survey::roster::Roster;
+use crate::survey::rounds::Round;
 use diagnosis::causes::FOREIGN;
 use diagnosis::evaluation::evaluate;
 use diagnosis::procedure::{Step, TESTS, TestCode, test};
 use diagnosis::readings::{Readings, find, number};
 use facts::error::Failure;
 use facts::severity::Severity;
-use node::nic::health::address::PARKED;
-use node::nic::health::host::HUGE_PAGES;
-use node::nic::health::identity::{CLASS_CEILING, GENERATION, ceiling_of};
-use node::traffic_class::TrafficClass;
-use report::check_fleet::NodeCheck;
-use report::survey::why::Explanation;
 
 /// Good NICs beside which a culprit is measured.
 pub const PARTNERS: usize = 2;
@@ -39,42 +32,33 @@ pub const UNTESTED: &str = "nothing is certain: the NICs beside it are untested,
 /// Free huge pages of 2 MiB that a test needs.
 const HUGE_PAGES_OF_TEST: f64 = 4.0;
 
-/// An investigation by the members of a survey.
+/// An investigation by the members of a survey. The verdict stands if some of them are lost.
 pub struct Investigation<'a> {
-    control: &'a mut MemberControl,
-    tests: Tests,
-    /// How long a test measures a NIC.
-    pair: Duration,
+    crew: &'a mut dyn Crew,
+    tests: &'a DiagnosisCourse,
 }
 
 impl<'a> Investigation<'a> {
-    /// Returns the investigation of these members, with the tests of `request` and of a diagnosis.
-    /// Each test measures a NIC for the time `pair`.
-    pub fn new(control: &'a mut MemberControl, request: &SurveyRequest, pair: Duration) -> Self {
-        Self { control, tests: Tests::new(&request.tests, &request.service), pair }
+    pub fn new(crew: &'a mut dyn Crew, tests: &'a DiagnosisCourse) -> Self {
+        Self { crew, tests }
     }
 
     /// Prints a line that is not part of the result.
     pub fn note(&mut self, line: &str) {
-        self.control.notes.add(line);
+        self.crew.note(line);
     }
 
     /// Asks these processes for checks of their NICs, except for those that are lost. A process
     /// without an answer has none.
     pub fn checks(&mut self, ranks: &BTreeSet<u32>) -> Result<Checks, Failure> {
-        let (checks, lost) = self.control.checks(self.present(ranks), line)?;
-        self.leave_out(lost);
-        let class = self.tests.class;
-        Ok(Checks { checks, class })
+        let present = self.crew.members().present(ranks);
+        self.crew.check(&present, &line).map(Checks)
     }
 
     /// Prepares these processes for the tests.
     pub fn prepare(&mut self, ranks: &BTreeSet<u32>) -> Result<(), Failure> {
-        let ranks = self.present(ranks);
-        let lost =
-            self.control.prepare(ranks, line, |first| self.tests.course(first, self.pair))?;
-        self.leave_out(lost);
-        Ok(())
+        let present = self.crew.members().present(ranks);
+        self.crew.prepare(&present, self.tests.course(), &line).map(drop)
     }
 
     /// Measures a culprit beside good NICs.
@@ -87,12 +71,12 @@ impl<'a> Investigation<'a> {
     ) -> Result<(), Failure> {
         let survey_slots = places.survey_slots(culprit);
         let mut slots = survey_slots.clone();
-        slots.extend(places.step_slots(Step::First, &self.tests, |_| true));
+        slots.extend(places.step_slots(Step::First, self.tests, |_| true));
         self.run_slots(&slots, found)?;
-        let second = places.step_slots(Step::Second, &self.tests, |_| true);
+        let second = places.step_slots(Step::Second, self.tests, |_| true);
         self.run_slots(&second, found)?;
         self.copy_memory(places, found)?;
-        let third = places.step_slots(Step::Third, &self.tests, |test| {
+        let third = places.step_slots(Step::Third, self.tests, |test| {
             let is_useful = test.repeats.is_some_and(|base| found.is_slower(base));
             is_useful && (has_huge_pages || !test.needs_huge_pages)
         });
@@ -125,11 +109,10 @@ impl<'a> Investigation<'a> {
         let mut copies = Vec::new();
         for (nic, is_culprit) in turns {
             let rank = places.roster.node_of(nic).rank;
-            if self.present(&[rank].into()).is_empty() {
+            if self.crew.members().present(&[rank].into()).is_empty() {
                 continue;
             }
-            let (copy, lost) = self.control.memory_copy(rank, line)?;
-            self.leave_out(lost);
+            let copy = self.crew.copy_memory(rank, &line)?;
             copies.extend(copy.map(|copy| (is_culprit, copy)));
         }
         found.add_memory_copies(&copies);
@@ -144,20 +127,20 @@ impl<'a> Investigation<'a> {
         found: &mut Found,
     ) -> Result<(), Failure> {
         let again = TESTS.iter().filter(|test| codes.contains(&test.code));
-        let slots: Vec<Slot> =
-            again.flat_map(|test| places.test_slots(test, &self.tests)).collect();
+        let slots: Vec<MeasuredSlot> =
+            again.flat_map(|test| places.test_slots(test, self.tests)).collect();
         self.run_slots(&slots, found)
     }
 
     /// Measures links between two groups in these directions beside links between others.
     pub fn measure_links(&mut self, links: &Crossings, evidence: TestId) -> Result<Found, Failure> {
         let mut found = Found::default();
-        self.run_slots(&links.slots(evidence, &self.tests), &mut found)?;
+        self.run_slots(&links.slots(evidence, self.tests), &mut found)?;
         Ok(found)
     }
 
     /// Measures in these slots, one pair at a time.
-    fn run_slots(&mut self, slots: &[Slot], found: &mut Found) -> Result<(), Failure> {
+    fn run_slots(&mut self, slots: &[MeasuredSlot], found: &mut Found) -> Result<(), Failure> {
         let rounds: Vec<Round> = slots
             .iter()
             .map(|slot| Round { test: slot.test, stage: Stage::Comparison, pairs: vec![slot.pair] })
@@ -165,50 +148,25 @@ impl<'a> Investigation<'a> {
         if rounds.is_empty() {
             return Ok(());
         }
-        let first = self.control.round;
-        let block = self.control.run_rounds(&rounds, longest(self.pair), line)?;
-        self.leave_out(block.answered.lost);
+        let block = pairs::measure(self.crew, &rounds, 0, longest(self.tests.pair()), &line)?;
         for result in &block.pairs {
-            let slot = result.round.checked_sub(first);
-            if let Some(slot) = slot.and_then(|slot| slots.get(slot as usize)) {
-                let is_bandwidth = self.tests.is_of_bandwidth(slot.test);
-                found.add(slot, result, is_bandwidth);
+            if let Some(slot) = slots.get(result.round as usize) {
+                found.add(slot, result, self.tests.is_of_bandwidth(slot.test));
             }
         }
         Ok(())
     }
-
-    /// Leaves out lost members. The verdict stands.
-    fn leave_out(&mut self, lost: LostMembers) {
-        for (rank, reason) in lost {
-            self.control.members.lose(rank, &reason);
-        }
-    }
-
-    /// Returns the processes of `ranks` that are not lost.
-    fn present(&self, ranks: &BTreeSet<u32>) -> BTreeSet<u32> {
-        let nodes = self.control.members.roster.nodes.iter();
-        let present = nodes.filter(|node| node.absent.is_none() && ranks.contains(&node.rank));
-        present.map(|node| node.rank).collect()
-    }
 }
 
 /// The checks of nodes.
-pub struct Checks {
-    /// By the ranks of their processes.
-    checks: BTreeMap<u32, NodeCheck>,
-    /// The traffic class of the survey.
-    class: TrafficClass,
-}
+pub struct Checks(CheckedNodes);
 
 impl Checks {
-    /// Returns what the check of its node says about a NIC; nothing without a check. The ceiling of
-    /// traffic classes is the ceiling of the class of the survey.
+    /// Returns what the check of its node says about a NIC; nothing without a check.
     pub fn readings(&self, nic: NicId, roster: &Roster) -> Readings {
-        let check = self.checks.get(&roster.node_of(nic).rank);
-        let mut all = check.map_or(Vec::new(), |check| check.readings(&roster.nic(nic).device));
-        narrow_ceilings(&mut all, self.class);
-        all
+        let node = self.0.get(&roster.node_of(nic).rank);
+        let readings = node.and_then(|node| node.get(&roster.nic(nic).device));
+        readings.cloned().unwrap_or_default()
     }
 
     /// Returns what the checks say about several NICs.
@@ -226,15 +184,6 @@ impl Checks {
         let others = before.into_iter().filter(|reading| reading.code == FOREIGN);
         let after = after.into_iter().filter(|reading| reading.code != FOREIGN);
         after.chain(others).collect()
-    }
-}
-
-/// Leaves the ceiling of a traffic class in the item about ceilings of classes.
-fn narrow_ceilings(readings: &mut Readings, class: TrafficClass) {
-    let ceilings = readings.iter_mut();
-    for reading in ceilings.filter(|reading| reading.code == CLASS_CEILING.code) {
-        let all = reading.value.take();
-        reading.value = all.and_then(|all| Some(ceiling_of(class, &all)?.to_owned()));
     }
 }
 
@@ -279,7 +228,7 @@ impl Diagnosed<'_> {
 /// Returns whether two NICs are of one generation: others differ for good reasons (diagnosis.md
 /// 4.2).
 pub fn is_same_kind(one: &Readings, other: &Readings) -> bool {
-    let [one, other] = [one, other].map(|readings| find(readings, GENERATION.code));
+    let [one, other] = [one, other].map(|readings| find(readings, GENERATION));
     one.map(|reading| &reading.value) == other.map(|reading| &reading.value)
 }
 
@@ -304,13 +253,13 @@ pub fn is_idle(readings: &Readings) -> bool {
 /// Returns whether the retry handler of a NIC regards peers as down: operations to them fail soon
 /// (libcxi.md 12.3).
 pub fn has_parked_peers(readings: &Readings) -> bool {
-    find(readings, PARKED.code).is_some_and(|reading| reading.state == Severity::Suspect)
+    find(readings, PARKED_PEERS).is_some_and(|reading| reading.state == Severity::Suspect)
 }
 
 /// Returns whether a node has enough free huge pages for a test: for the buffers of both sides in
 /// loopback.
 pub fn has_huge_pages(readings: &Readings) -> bool {
-    let sizes = find(readings, HUGE_PAGES.code).and_then(|reading| reading.value.as_deref());
+    let sizes = find(readings, HUGE_PAGES).and_then(|reading| reading.value.as_deref());
     let mut sizes = sizes.unwrap_or_default().split(", ");
     let free = sizes.find(|size| size.ends_with(" of 2M")).and_then(number);
     free >= Some(HUGE_PAGES_OF_TEST)
@@ -325,23 +274,6 @@ fn line(_: &Roster, _: usize) -> String {
 mod tests {
     use super::*;
     use diagnosis::readings::testing::reading;
-
-    #[test]
-    fn ceilings_are_those_of_the_class_of_the_survey() {
-        let text = |class| {
-            let mut all = vec![
-                reading("class-ceiling", "50 % of BULK_DATA", Severity::Shown),
-                reading("mtu", "2112", Severity::Good),
-            ];
-            narrow_ceilings(&mut all, class);
-            assert_eq!(all[1].value.as_deref(), Some("2112"));
-            all.remove(0).value
-        };
-        assert_eq!(text(TrafficClass::BestEffort).as_deref(), Some("100 %"));
-        let limited = Some("50 % of BULK_DATA");
-        assert_eq!(text(TrafficClass::BulkData).as_deref(), limited);
-        assert_eq!(text(TrafficClass::LowLatency), None);
-    }
 
     #[test]
     fn parked_peers_are_known_from_the_file() {

@@ -1,18 +1,18 @@
 //! Slow links between two groups: ordered flows show whether some of several parallel links are
 //! slow (diagnosis.md 4.3).
 
+use super::culprits::{GroupLinks, LOOK_AT_SWITCHES, left_out};
+use super::explanation::Explanation;
 use super::investigation::{Investigation, UNTESTED};
-use crate::command::survey::why_culprits::{GroupLinks, LOOK_AT_SWITCHES, left_out};
-use crate::command::survey::why_links::{Crossings, directions};
-use crate::command::survey::why_slots::Found;
-use cluster::survey::findings::{Cause, Findings};
-use cluster::survey::roster::Roster;
+use super::links::{Crossings, directions};
+use super::slots::Found;
+use crate::survey::findings::{Cause, Findings};
+use crate::survey::roster::Roster;
+use crate::survey::states::State;
 use diagnosis::evaluation::{Case, Confidence, evaluate};
 use diagnosis::procedure::TestCode;
 use diagnosis::readings::Readings;
 use facts::error::Failure;
-use report::survey::nics;
-use report::survey::why::Explanation;
 
 /// Returns the pairs of NICs across the links of two groups and others, in each direction that is
 /// slow.
@@ -20,7 +20,7 @@ pub fn crossings(
     links: &GroupLinks,
     roster: &Roster,
     verdict: &Findings,
-    states: &[nics::State],
+    states: &[State],
 ) -> Vec<Crossings> {
     let directions = directions(links.groups, links.cause.direction).into_iter();
     let crossings = directions.map(|groups| Crossings::of(roster, verdict, states, groups));

@@ -1,7 +1,7 @@
 //! Whether busy CPUs disturb a survey: a note tells its user early.
 
-use cluster::survey::answer::PairResult;
-use cluster::survey::busy::is_busy;
+use crate::survey::answer::PairResult;
+use crate::survey::busy::is_busy;
 
 /// Fewest disturbed pairs for a note.
 const FEWEST: usize = 5;
@@ -38,9 +38,9 @@ impl BusyCpus {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cluster::survey::answer::{Answer, Pair, Stage};
-    use cluster::survey::ids::{NicId, TestId};
-    use cluster::survey::untested::Untested;
+    use crate::survey::answer::{Answer, Pair, Stage};
+    use crate::survey::ids::{NicId, TestId};
+    use crate::survey::untested::Untested;
 
     /// Returns pairs that were not measured, all for this reason.
     fn block(reason: Untested, pairs: usize) -> Vec<PairResult> {

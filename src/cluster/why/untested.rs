@@ -3,16 +3,16 @@
 
 use std::collections::BTreeSet;
 
+use super::culprits::signature_of_files;
+use super::explanation::Explanation;
 use super::investigation::by_kind;
-use crate::command::survey::why_culprits::signature_of_files;
-use cluster::survey::findings::Unit;
-use cluster::survey::ids::NicId;
-use cluster::survey::roster::Roster;
+use crate::survey::findings::Unit;
+use crate::survey::ids::NicId;
+use crate::survey::roster::Roster;
+use crate::survey::states::State;
 use diagnosis::comparison::Measured;
 use diagnosis::evaluation::{Case, Confidence, Why, evaluate};
 use diagnosis::readings::Readings;
-use report::survey::nics::State;
-use report::survey::why::Explanation;
 
 /// Most nodes whose files are read.
 const MOST_NODES: usize = 64;
@@ -79,8 +79,8 @@ fn is_proved(why: &Why) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cluster::survey::ids::NodeId;
-    use cluster::survey::roster::{Nic, Node};
+    use crate::survey::ids::NodeId;
+    use crate::survey::roster::{Nic, Node};
     use diagnosis::readings::Reading;
     use diagnosis::readings::testing::reading;
     use facts::severity::Severity;

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::why_course::Tests;
-use super::why_slots::Slot;
-use cluster::survey::answer::Pair;
-use cluster::survey::findings::{Direction, Findings, Unit};
-use cluster::survey::ids::{NicId, TestId};
-use cluster::survey::roster::Roster;
+use super::course::DiagnosisCourse;
+use super::slots::MeasuredSlot;
+use crate::survey::answer::Pair;
+use crate::survey::findings::{Direction, Findings, Unit};
+use crate::survey::ids::{NicId, TestId};
+use crate::survey::roster::Roster;
+use crate::survey::states::State;
 use diagnosis::procedure::{Route, TestCode};
-use report::survey::nics::State;
 
 /// Ordered flows across the links of the culprit, and across other links.
 const FLOWS: usize = 16;
@@ -105,10 +105,10 @@ impl Crossings {
 
     /// Returns the slots: ordered flows, writes that are not ordered, and the test of the survey,
     /// with pairs between other groups in turn.
-    pub fn slots(&self, survey_test: TestId, tests: &Tests) -> Vec<Slot> {
+    pub fn slots(&self, survey_test: TestId, tests: &DiagnosisCourse) -> Vec<MeasuredSlot> {
         // A flow across other links is measured before every `each` flows across the own ones.
         let slots = |code: TestCode, test: TestId, flows: usize, each: usize| {
-            let slot = move |is_culprit: bool, pair: &Pair| Slot {
+            let slot = move |is_culprit: bool, pair: &Pair| MeasuredSlot {
                 code,
                 route: Route::From,
                 is_culprit,
@@ -146,10 +146,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use cluster::location::Location;
-    use cluster::survey::findings::{Cause, Certainty};
-    use cluster::survey::ids::NodeId;
-    use cluster::survey::roster::{Nic, Node};
+    use crate::location::Location;
+    use crate::survey::findings::{Cause, Certainty};
+    use crate::survey::ids::NodeId;
+    use crate::survey::roster::{Nic, Node};
 
     /// Returns a roster with this many NICs in each group.
     fn roster(groups: &[u16]) -> Roster {

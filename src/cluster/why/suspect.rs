@@ -1,22 +1,23 @@
 //! Why one NIC is slow that somebody suspects: no survey is measured, and no verdict is needed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::GENERATION;
+use super::course::DiagnosisCourse;
+use super::culprits::Culprit;
+use super::explanation::Explanation;
 use super::investigation::{
     Diagnosed, Investigation, PARTNERS, has_huge_pages, has_parked_peers, is_idle, is_same_kind,
 };
-use super::member_control::MemberControl;
-use super::why::controls;
-use super::{Gathered, end, gather};
-use crate::command::survey::launch::Launch;
-use crate::command::survey::request::SurveyRequest;
-use crate::command::survey::why_culprits::Culprit;
-use crate::command::survey::why_slots::{Found, Places};
-use crate::command::survey::written::Notes;
-use cluster::survey::findings::{Cause, Certainty, Direction, Unit};
-use cluster::survey::ids::NicId;
-use cluster::survey::roster::Roster;
-use cluster::timetable::Introduction;
+use super::slots::{Found, Places};
+use super::verdict::controls;
+use crate::campaign::Crew;
+use crate::campaign::members::Members;
+use crate::survey::findings::{Cause, Certainty, Direction, Unit};
+use crate::survey::ids::NicId;
+use crate::survey::roster::Roster;
+use crate::survey::states::State;
+use crate::timetable::Introduction;
 use diagnosis::comparison::Measured;
 use diagnosis::evaluation::{Confidence, Why, doubtful};
 use diagnosis::healthy::{HealthyFigure, healthy};
@@ -24,9 +25,6 @@ use diagnosis::procedure::{Route, Step, TESTS, TestCode};
 use diagnosis::readings::{Readings, find};
 use facts::error::Failure;
 use facts::host::is_same_host;
-use node::nic::health::identity::GENERATION;
-use report::survey::nics::State;
-use report::why::SuspectFindings;
 
 /// Most times that tests are measured again whose slots say nothing, or that the NIC is slower.
 const MOST_REPEATS: usize = 3;
@@ -37,36 +35,42 @@ const FEWEST_NORMAL: usize = 5;
 const ALONE: &str = "no good NIC was measured beside it, so no cause is certain, and a latency that \
                      is too long does not show: --peer names a node with a good one";
 
-/// Finds out why the NIC of the process with this `rank` is slow, and gives what was found to
-/// `report` before the members end. The NICs of the other processes are good.
+/// What was measured and found.
+#[derive(Clone, Debug)]
+pub struct SuspectFindings {
+    /// The nodes and NICs.
+    pub roster: Roster,
+    /// The NIC.
+    pub suspect: NicId,
+    /// Its generation, such as `Cassini 1`, if it is known.
+    pub generation: Option<String>,
+    /// Good NICs, beside which it was measured; empty without any.
+    pub controls: Vec<NicId>,
+    /// The figures.
+    pub measured: Measured,
+    /// Whether measurements said nothing, because processes waited for CPUs.
+    pub is_disturbed: bool,
+    /// The figures of healthy NICs of its generation, in place of good NICs.
+    pub healthy: &'static [HealthyFigure],
+    /// The causes.
+    pub explanation: Explanation,
+}
+
+/// Finds out why the NIC of the process with this `rank` is slow. The NICs of the other processes,
+/// which have introduced themselves as `joined`, are good.
 ///
 /// # Errors
 ///
-/// Processes that cannot be started, other processes of which none can measure beside the NIC, an
-/// interruption, and the errors of `report`.
+/// Other processes of which none can measure beside the NIC, and an interruption.
 pub fn diagnose(
-    request: &SurveyRequest,
-    launch: &Launch,
-    rank: u32,
-    report: impl FnOnce(SuspectFindings) -> Result<(), Failure>,
-) -> Result<(), Failure> {
-    let notes = Notes::new("why", request.is_quiet);
-    let Gathered { mut control, joining, joined } = gather(request, launch, notes)?;
-    let found = joined.and_then(|()| investigate(&mut control, request, rank));
-    control.notes.progress.hide();
-    let reported = found.and_then(report);
-    end(control, joining);
-    reported
-}
-
-/// Has the members read their files and measure.
-fn investigate(
-    control: &mut MemberControl,
-    request: &SurveyRequest,
+    crew: &mut dyn Crew,
+    joined: &BTreeMap<u32, Introduction>,
+    tests: &DiagnosisCourse,
     rank: u32,
 ) -> Result<SuspectFindings, Failure> {
-    let suspect = suspect(control, rank)?;
-    let roster = control.members.roster.clone();
+    let members = crew.members();
+    let suspect = suspect(members, rank)?;
+    let roster = members.roster.clone();
     let cause = Cause {
         unit: Unit::Nic(suspect),
         certainty: Certainty::Suspect,
@@ -75,12 +79,12 @@ fn investigate(
         counters: Vec::new(),
     };
     let culprit = Culprit { cause: &cause, nic: suspect };
-    let states = states(control, rank, suspect);
-    let mut unfit = unfit(control, &states, suspect);
-    let candidates = controls(&control.members, &states, &[], suspect);
+    let states = states(&roster, joined, rank, suspect);
+    let mut unfit = unfit(&roster, &states, suspect);
+    let candidates = controls(members, &states, &[], suspect);
     let all = [&[suspect], candidates.as_slice()].concat();
     let ranks: BTreeSet<u32> = all.iter().map(|nic| roster.node_of(*nic).rank).collect();
-    let mut investigation = Investigation::new(control, request, request.pair_time);
+    let mut investigation = Investigation::new(crew, tests);
     let first = investigation.checks(&ranks)?;
     let own = first.readings(suspect, &roster);
     let mut controls = Vec::new();
@@ -180,8 +184,7 @@ fn cannot_measure(roster: &Roster, nic: NicId, why: &str) -> Failure {
 }
 
 /// Returns the NIC of the process with this rank.
-fn suspect(control: &MemberControl, rank: u32) -> Result<NicId, Failure> {
-    let members = &control.members;
+fn suspect(members: &Members, rank: u32) -> Result<NicId, Failure> {
     let node = members.node(rank).map(|node| members.roster.node(node));
     if let Some(why) = node.and_then(|node| node.absent.as_deref()) {
         return Err(Failure::environment(format!("its process: {why}")));
@@ -191,12 +194,15 @@ fn suspect(control: &MemberControl, rank: u32) -> Result<NicId, Failure> {
 }
 
 /// Returns the state of each NIC: all but the suspect and other NICs of its node are good.
-fn states(control: &MemberControl, rank: u32, suspect: NicId) -> Vec<State> {
-    let MemberControl { members, late, .. } = control;
-    let own = late.joined.get(&rank);
-    let roster = &members.roster;
+fn states(
+    roster: &Roster,
+    joined: &BTreeMap<u32, Introduction>,
+    rank: u32,
+    suspect: NicId,
+) -> Vec<State> {
+    let own = joined.get(&rank);
     let state = |nic: NicId| {
-        let other = late.joined.get(&roster.node_of(nic).rank);
+        let other = joined.get(&roster.node_of(nic).rank);
         let is_apart = own.zip(other).is_some_and(|(own, other)| is_apart(own, other));
         if nic != suspect && is_apart { State::Good } else { State::Suspect }
     };
@@ -213,8 +219,7 @@ fn is_apart(own: &Introduction, other: &Introduction) -> bool {
 }
 
 /// Returns why NICs of other processes cannot show what is normal.
-fn unfit(control: &MemberControl, states: &[State], suspect: NicId) -> Vec<String> {
-    let roster = &control.members.roster;
+fn unfit(roster: &Roster, states: &[State], suspect: NicId) -> Vec<String> {
     let absent = roster.nodes.iter().filter_map(|node| {
         let why = node.absent.as_ref()?;
         Some(format!("{}: {why}", node.host))
@@ -234,7 +239,7 @@ fn unfit(control: &MemberControl, states: &[State], suspect: NicId) -> Vec<Strin
 
 /// Returns the generation of a NIC, such as `Cassini 1`.
 fn generation(readings: &Readings) -> Option<String> {
-    find(readings, GENERATION.code)?.value.clone()
+    find(readings, GENERATION)?.value.clone()
 }
 
 /// Returns the tests that have no figure yet of the NIC, or of one of this number of good NICs.
@@ -282,7 +287,7 @@ fn few(controls: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cluster::timetable::NicFacts;
+    use crate::timetable::NicFacts;
     use diagnosis::comparison::Figures;
 
     fn introduction(host: &str, device: &str) -> Introduction {

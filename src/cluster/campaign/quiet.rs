@@ -1,0 +1,320 @@
+//! The campaign of a survey without load: it measures pairs until the conductor has no more of them,
+//! or the time is up.
+
+use std::collections::{BTreeSet, HashSet};
+use std::time::{Duration, Instant};
+
+use super::busy_note::BusyCpus;
+use super::members::Members;
+use super::pace::{Pace, estimate};
+use super::{Crew, LostMembers, MemberWork, pairs};
+use crate::host_list::compress;
+use crate::survey::answer::{Answer, PairResult};
+use crate::survey::busy::{BusyNode, BusySlots};
+use crate::survey::conductor::{Conductor, Phase, Progress, Settings};
+use crate::survey::findings::{Findings, Test};
+use crate::survey::roster::Roster;
+use crate::survey::rounds::Round;
+use crate::timetable::Course;
+use facts::error::{Failure, invalid};
+use facts::interrupt;
+
+/// Part of the time that is kept for suspects.
+const FOR_SUSPECTS: u32 = 5;
+
+/// Largest ratio of the time that is left to the time that has passed in the line of progress.
+const LONGEST_LEFT: f64 = 1e4;
+
+/// Most results that are kept for late processes: about 200 bytes each.
+const MOST_RESULTS: usize = 1 << 20;
+
+/// Where results go while a survey measures, and what its user sees of it.
+pub trait Recorder {
+    /// Begins with these nodes and NICs; begins again if processes have joined late.
+    ///
+    /// # Errors
+    ///
+    /// An output that cannot be written.
+    fn begin(&mut self, roster: &Roster) -> Result<(), Failure>;
+
+    /// Adds results.
+    ///
+    /// # Errors
+    ///
+    /// An output that cannot be written.
+    fn add(&mut self, results: &[PairResult], roster: &Roster) -> Result<(), Failure>;
+
+    /// Returns the line of progress, which fits into `width` columns; `left` is the time that is
+    /// left, if it is known.
+    fn line(
+        &self,
+        progress: &Progress,
+        left: Option<Duration>,
+        roster: &Roster,
+        width: usize,
+    ) -> String;
+}
+
+/// The settings of a survey without load.
+#[derive(Clone, Debug)]
+pub struct QuietPlan {
+    /// The tests, and the time of a pair.
+    pub course: Course,
+    pub settings: Settings,
+    /// The pairs as typed, for messages.
+    pub pairs: String,
+    /// When the survey ends at the latest.
+    pub ends: Option<Instant>,
+    /// Whether processes are missing that may join late.
+    pub waits_for_others: bool,
+}
+
+/// A survey without load.
+#[derive(Debug)]
+pub struct QuietSurvey {
+    plan: QuietPlan,
+    conductor: Conductor,
+    pace: Pace,
+    busy: BusyCpus,
+    busy_slots: BusySlots,
+    /// When the first block began.
+    measuring: Instant,
+    /// Whether the user knows how long it takes.
+    has_estimate: bool,
+    uncertainty_ns: Option<u64>,
+    /// Number of the next round.
+    round: u32,
+    /// All results so far, for processes that join late: then the survey begins again with all
+    /// NICs, and takes over its results. None if no process is missing, or there were too many.
+    results: Option<Vec<PairResult>>,
+}
+
+impl QuietSurvey {
+    /// Creates the survey of these members.
+    ///
+    /// # Errors
+    ///
+    /// Pairs that the members do not have.
+    pub fn new(members: &Members, plan: QuietPlan) -> Result<Self, Failure> {
+        Ok(Self {
+            conductor: conductor(members, &plan)?,
+            pace: Pace::new(Duration::from_nanos(plan.course.pair_ns)),
+            busy: BusyCpus::default(),
+            busy_slots: BusySlots::default(),
+            measuring: Instant::now(),
+            has_estimate: false,
+            uncertainty_ns: None,
+            round: 0,
+            results: plan.waits_for_others.then(Vec::new),
+            plan,
+        })
+    }
+
+    pub fn roster(&self) -> &Roster {
+        self.conductor.roster()
+    }
+
+    pub fn tests(&self) -> &[Test] {
+        &self.plan.course.tests
+    }
+
+    /// Returns what the results so far say.
+    pub fn findings(&self) -> Findings {
+        self.conductor.findings()
+    }
+
+    /// Returns the nodes whose CPUs were busy.
+    pub fn busy_nodes(&self) -> Vec<BusyNode> {
+        self.busy_slots.nodes(self.roster())
+    }
+
+    /// Returns the largest difference between the clocks of the processes, in nanoseconds.
+    pub fn clock_uncertainty_ns(&self) -> Option<u64> {
+        self.uncertainty_ns
+    }
+
+    /// Adds results of an earlier survey, before the first round.
+    pub fn add_earlier(&mut self, results: &[PairResult]) {
+        for result in results {
+            self.conductor.add_earlier(result);
+            self.round = self.round.max(result.round + 1);
+        }
+        self.keep(results);
+    }
+
+    /// Measures until the survey is over.
+    ///
+    /// # Errors
+    ///
+    /// An interruption, an output that cannot be written, and members that are all lost.
+    pub fn run(&mut self, crew: &mut dyn Crew, recorder: &mut dyn Recorder) -> Result<(), Failure> {
+        let ranks = crew.members().first_nics.keys().copied().collect();
+        self.prepare(crew, recorder, &ranks)?;
+        self.measuring = Instant::now();
+        let mut rounds = Vec::new();
+        loop {
+            interrupt::check()?;
+            if self.admit_late(crew, recorder)? {
+                // The rounds so far have no meaning any longer.
+                rounds.clear();
+            }
+            // The time that is left is for the suspects.
+            let left = self.left();
+            if left.is_some_and(|left| left < self.retest_time()) {
+                self.conductor.end_sweep();
+            }
+            if rounds.is_empty() {
+                rounds = self.conductor.next_rounds(self.pace.most(left));
+            }
+            if rounds.is_empty() {
+                return Ok(());
+            }
+            let is_sweep = self.conductor.progress().phase == Phase::Sweep;
+            let (count, slot) = self.pace.block(&rounds, is_sweep, left);
+            if left.is_some_and(|left| left < slot) {
+                crew.note("the time is up");
+                self.conductor.end_sweep();
+                self.conductor.give_up("the time was up");
+                return Ok(());
+            }
+            let later = rounds.split_off(count);
+            self.measure(crew, recorder, &rounds, slot)?;
+            rounds = later;
+        }
+    }
+
+    /// Returns how much of the time is left, if there is a limit.
+    fn left(&self) -> Option<Duration> {
+        let end = self.plan.ends?;
+        Some(end.saturating_duration_since(Instant::now()))
+    }
+
+    /// Returns the time at the end of the survey in which only suspects are measured.
+    fn retest_time(&self) -> Duration {
+        let whole = self.plan.ends.map(|end| end.saturating_duration_since(self.measuring));
+        whole.unwrap_or_default() / FOR_SUSPECTS
+    }
+
+    /// Takes the processes in that have joined since the last block began. Returns whether there
+    /// are any.
+    fn admit_late(
+        &mut self,
+        crew: &mut dyn Crew,
+        recorder: &mut dyn Recorder,
+    ) -> Result<bool, Failure> {
+        let Some(results) = &self.results else {
+            return Ok(false);
+        };
+        let arrived = crew.admit();
+        if arrived.is_empty() {
+            return Ok(false);
+        }
+        let members = crew.members();
+        self.conductor = conductor(members, &self.plan)?;
+        repeat(results, &mut self.conductor);
+        recorder.begin(self.conductor.roster())?;
+        let late = members.roster.nodes.iter().rev().take(arrived.len());
+        let note = format!("joined late: {}", compress(late.map(|node| node.host.as_str())));
+        crew.note(&note);
+        let ranks = arrived.iter().map(|introduction| introduction.rank).collect();
+        self.prepare(crew, recorder, &ranks)?;
+        Ok(true)
+    }
+
+    /// Sends the processes with these ranks their course, and waits until they are prepared for it.
+    fn prepare(
+        &mut self,
+        crew: &mut dyn Crew,
+        recorder: &dyn Recorder,
+        ranks: &BTreeSet<u32>,
+    ) -> Result<(), Failure> {
+        let lost = crew.prepare(ranks, &self.plan.course, &|roster, width| {
+            self.line(recorder, roster, width)
+        })?;
+        self.lose(crew.members(), &lost);
+        Ok(())
+    }
+
+    /// Leaves the nodes of processes out of all further rounds.
+    fn lose(&mut self, members: &Members, lost: &LostMembers) {
+        for (rank, reason) in lost {
+            if let Some(node) = members.node(*rank) {
+                self.conductor.lose(node, reason);
+            }
+        }
+    }
+
+    /// Keeps results for processes that join late.
+    fn keep(&mut self, results: &[PairResult]) {
+        if let Some(known) = &mut self.results {
+            known.extend_from_slice(results);
+        }
+        self.results.take_if(|results| results.len() > MOST_RESULTS);
+    }
+
+    /// Measures a block of rounds of the same test, in slots of this length.
+    fn measure(
+        &mut self,
+        crew: &mut dyn Crew,
+        recorder: &mut dyn Recorder,
+        rounds: &[Round],
+        length: Duration,
+    ) -> Result<(), Failure> {
+        let block = pairs::measure(crew, rounds, self.round, length, &|roster, width| {
+            self.line(recorder, roster, width)
+        })?;
+        self.round += rounds.len() as u32;
+        for (nic, reason) in &block.failed {
+            self.conductor.fail_nic(*nic, reason);
+        }
+        for MemberWork { rank, tasks, busy_tasks, load } in &block.work {
+            self.busy_slots.add(*rank, *tasks, *busy_tasks, load.as_ref());
+        }
+        self.uncertainty_ns = self.uncertainty_ns.max(block.clock_uncertainty_ns);
+        self.pace.add(&block);
+        let is_bandwidth = self.tests()[block.test.index()].of_bandwidth;
+        if let Some(note) = self.busy.add(&block.pairs, is_bandwidth) {
+            crew.note(&note);
+        }
+        recorder.add(&block.pairs, self.conductor.roster())?;
+        self.keep(&block.pairs);
+        for result in &block.pairs {
+            self.conductor.add(result);
+        }
+        self.lose(crew.members(), &block.lost);
+        let state = self.conductor.progress();
+        if state.phase == Phase::Sweep && !self.has_estimate {
+            let note = estimate(state.answered, state.planned, self.measuring.elapsed());
+            self.has_estimate = note.is_some();
+            note.iter().for_each(|note| crew.note(note));
+        }
+        Ok(())
+    }
+
+    /// Returns the line of progress.
+    fn line(&self, recorder: &dyn Recorder, roster: &Roster, width: usize) -> String {
+        let state = self.conductor.progress();
+        let part = state.answered as f64 / state.planned as f64;
+        let is_known = part > 0.0 && part < 1.0;
+        let measured = self.measuring.elapsed();
+        let left = is_known.then(|| measured.mul_f64((1.0 / part - 1.0).min(LONGEST_LEFT)));
+        recorder.line(&state, left, roster, width)
+    }
+}
+
+/// Returns the conductor of a survey of these members.
+fn conductor(members: &Members, plan: &QuietPlan) -> Result<Conductor, Failure> {
+    let tests = plan.course.tests.clone();
+    Conductor::new(members.roster.clone(), tests, plan.settings.clone())
+        .map_err(|why| Failure::usage(invalid("pairs", &plan.pairs, why)))
+}
+
+/// Gives the results so far to the `conductor` of all NICs.
+fn repeat(results: &[PairResult], conductor: &mut Conductor) {
+    // If the target was too late, an operation that failed says nothing.
+    let key = |result: &PairResult| (result.test, result.pair, result.stage, result.round);
+    let untested = |result: &&PairResult| matches!(result.answer, Answer::Untested(_));
+    let explained: HashSet<_> = results.iter().filter(untested).map(key).collect();
+    let is_evidence = |result: &&PairResult| !explained.contains(&key(result));
+    results.iter().filter(is_evidence).for_each(|result| conductor.add_earlier(result));
+}

@@ -1,0 +1,177 @@
+//! Surveys without load on models of clusters.
+
+use std::time::{Duration, Instant};
+
+use super::Crew;
+use super::quiet::{QuietPlan, QuietSurvey, Recorder};
+use super::testing::ModelCrew;
+use crate::survey::answer::PairResult;
+use crate::survey::conductor::{Progress, Settings};
+use crate::survey::findings::{Certainty, Direction, Unit};
+use crate::survey::ids::NicId;
+use crate::survey::pairs;
+use crate::survey::roster::Roster;
+use crate::survey::rounds::NicOrder;
+use crate::survey::testing::{Cluster, Fault};
+use crate::timetable::Course;
+use facts::error::Failure;
+
+/// Counts what a survey writes.
+#[derive(Default)]
+struct Counter {
+    begun: usize,
+    results: usize,
+    nics: usize,
+}
+
+impl Recorder for Counter {
+    fn begin(&mut self, roster: &Roster) -> Result<(), Failure> {
+        self.begun += 1;
+        self.nics = roster.nics.len();
+        Ok(())
+    }
+
+    fn add(&mut self, results: &[PairResult], _: &Roster) -> Result<(), Failure> {
+        self.results += results.len();
+        Ok(())
+    }
+
+    fn line(&self, _: &Progress, _: Option<Duration>, _: &Roster, _: usize) -> String {
+        String::new()
+    }
+}
+
+fn plan(cluster: &Cluster, pairs: &str) -> QuietPlan {
+    QuietPlan {
+        course: Course {
+            tests: cluster.tests.clone(),
+            arguments: vec![Vec::new(); cluster.tests.len()],
+            pair_ns: 50_000_000,
+            first_nic: NicId(0),
+        },
+        settings: Settings {
+            selections: pairs::parse(pairs, |_| Err("no file".into())).unwrap(),
+            nics: NicOrder::AtOnce,
+            most_active: None,
+            seed: 1,
+            expectations: Vec::new(),
+            sensitivity: None,
+            keep_figures: Some(true),
+        },
+        pairs: pairs.into(),
+        ends: None,
+        waits_for_others: false,
+    }
+}
+
+/// Number of pairs of 16 NICs, each in one direction.
+const ALL: u64 = 16 * 15 / 2;
+
+/// Returns a cluster of 16 nodes with a NIC each, of which NIC 1 is three times as slow.
+fn cluster() -> Cluster {
+    let mut cluster = Cluster::new([2, 2, 4, 1], &["write-lat"], 1);
+    cluster.faults.push(Fault::slow(Unit::Nic(NicId(1)), Direction::Both, 3.0));
+    cluster
+}
+
+#[test]
+fn names_slow_nic() {
+    let cluster = cluster();
+    let plan = plan(&cluster, "random:4");
+    let mut crew = ModelCrew::new(cluster, &[]);
+    let mut quiet = QuietSurvey::new(crew.members(), plan).unwrap();
+    let mut counter = Counter::default();
+    quiet.run(&mut crew, &mut counter).unwrap();
+    let findings = quiet.findings();
+    let named: Vec<_> = findings.causes.iter().map(|cause| (cause.unit, cause.certainty)).collect();
+    assert_eq!(named, [(Unit::Nic(NicId(1)), Certainty::Bad)]);
+    assert_eq!(findings.answered, findings.planned);
+    assert!(counter.results as u64 > findings.planned, "no retests");
+    assert_eq!(quiet.clock_uncertainty_ns(), Some(1_000));
+    assert_eq!(crew.notes, [""; 0]);
+}
+
+#[test]
+fn goes_on_without_lost_members() {
+    let cluster = cluster();
+    let plan = plan(&cluster, "random:4");
+    let mut crew = ModelCrew::new(cluster, &[]);
+    crew.losses.insert(1, vec![5]);
+    let mut quiet = QuietSurvey::new(crew.members(), plan).unwrap();
+    quiet.run(&mut crew, &mut Counter::default()).unwrap();
+    assert_eq!(quiet.roster().nodes[5].absent.as_deref(), Some("it was killed"));
+    let findings = quiet.findings();
+    assert!(findings.answered < findings.planned);
+    let named: Vec<_> = findings.causes.iter().map(|cause| cause.unit).collect();
+    assert_eq!(named, [Unit::Nic(NicId(1))]);
+}
+
+#[test]
+fn late_process_takes_part() {
+    let cluster = cluster();
+    let plan = QuietPlan { waits_for_others: true, ..plan(&cluster, "all") };
+    let mut crew = ModelCrew::new(cluster, &[3]);
+    crew.arrivals.insert(2, vec![3]);
+    let mut quiet = QuietSurvey::new(crew.members(), plan).unwrap();
+    let mut counter = Counter::default();
+    quiet.run(&mut crew, &mut counter).unwrap();
+    let findings = quiet.findings();
+    assert_eq!(crew.notes, ["joined late: nid000003"]);
+    assert_eq!((counter.begun, counter.nics), (1, 16));
+    // Each two NICs at least once, also those with the late NIC.
+    assert!(findings.planned >= ALL && findings.answered == findings.planned, "{findings:?}");
+    let named: Vec<_> = findings.causes.iter().map(|cause| cause.unit).collect();
+    assert_eq!(named, [Unit::Nic(NicId(1))]);
+}
+
+#[test]
+fn process_that_nobody_waits_for_stays_out() {
+    let cluster = cluster();
+    let plan = plan(&cluster, "random:4");
+    let mut crew = ModelCrew::new(cluster, &[3]);
+    crew.arrivals.insert(1, vec![3]);
+    let mut quiet = QuietSurvey::new(crew.members(), plan).unwrap();
+    quiet.run(&mut crew, &mut Counter::default()).unwrap();
+    assert_eq!(quiet.roster().nodes[3].absent.as_deref(), Some("it did not join"));
+}
+
+#[test]
+fn ends_when_the_time_is_up() {
+    let cluster = cluster();
+    let plan = QuietPlan { ends: Some(Instant::now()), ..plan(&cluster, "all") };
+    let mut crew = ModelCrew::new(cluster, &[]);
+    let mut quiet = QuietSurvey::new(crew.members(), plan).unwrap();
+    quiet.run(&mut crew, &mut Counter::default()).unwrap();
+    let findings = quiet.findings();
+    assert_eq!((findings.answered, crew.block), (0, 0));
+}
+
+#[test]
+fn earlier_results_are_not_measured_again() {
+    let cluster = cluster();
+    let plan = plan(&cluster, "all");
+    let mut crew = ModelCrew::new(cluster, &[]);
+    let mut first = QuietSurvey::new(crew.members(), plan.clone()).unwrap();
+    /// Keeps all results.
+    struct Keeper(Vec<PairResult>);
+    impl Recorder for Keeper {
+        fn begin(&mut self, _: &Roster) -> Result<(), Failure> {
+            Ok(())
+        }
+        fn add(&mut self, results: &[PairResult], _: &Roster) -> Result<(), Failure> {
+            self.0.extend_from_slice(results);
+            Ok(())
+        }
+        fn line(&self, _: &Progress, _: Option<Duration>, _: &Roster, _: usize) -> String {
+            String::new()
+        }
+    }
+    let mut keeper = Keeper(Vec::new());
+    first.run(&mut crew, &mut keeper).unwrap();
+    let mut second = QuietSurvey::new(crew.members(), plan).unwrap();
+    second.add_earlier(&keeper.0);
+    let mut counter = Counter::default();
+    second.run(&mut crew, &mut counter).unwrap();
+    assert_eq!(second.findings().answered, ALL);
+    assert!((counter.results as u64) < ALL / 2, "{}", counter.results);
+}

@@ -1,0 +1,207 @@
+//! A crew of models: a cluster whose pairs answer at once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::members::Members;
+use super::{AnsweredBlock, BlockLoad, CheckedNodes, Crew, Line, LostMembers, MemberWork};
+use crate::survey::answer::{Answer, Pair};
+use crate::survey::ids::{NicId, NodeId};
+use crate::survey::testing::Cluster;
+use crate::timetable::blocks::{BlockTimes, blocks};
+use crate::timetable::{
+    Course, Introduction, MemoryCopy, NicFacts, Part, Report, Slot, Task, TaskAnswer, TaskResult,
+};
+use diagnosis::readings::Readings;
+use facts::device::FabricAddress;
+use facts::error::Failure;
+
+/// A crew that a model of a cluster plays.
+pub struct ModelCrew {
+    pub cluster: Cluster,
+    members: Members,
+    /// What has joined, by rank.
+    pub joined: BTreeMap<u32, Introduction>,
+    /// What the files of each NIC say.
+    pub files: BTreeMap<NicId, Readings>,
+    /// Bytes per second at which each node copies memory; none says nothing.
+    pub memory: BTreeMap<u32, u64>,
+    /// Ranks that are lost in the blocks with these numbers.
+    pub losses: BTreeMap<u32, Vec<u32>>,
+    /// Ranks that join after the blocks with these numbers.
+    pub arrivals: BTreeMap<u32, Vec<u32>>,
+    /// Number of blocks so far.
+    pub block: u32,
+    /// The notes that the campaigns have made.
+    pub notes: Vec<String>,
+}
+
+impl ModelCrew {
+    /// Returns the crew of a cluster. The processes with the ranks in `missing` have not joined.
+    pub fn new(cluster: Cluster, missing: &[u32]) -> Self {
+        let ranks = cluster.roster.nodes.iter().map(|node| node.rank);
+        let joined = ranks.filter(|rank| !missing.contains(rank));
+        let joined: BTreeMap<u32, Introduction> =
+            joined.map(|rank| (rank, introduction(&cluster, rank))).collect();
+        let hosts = cluster.roster.nodes.iter().map(|node| node.host.clone()).collect();
+        let mut members = Members::new(hosts, &joined, |_| "it did not join".into());
+        members.locate(&joined, |_, nic| nic.location);
+        Self {
+            cluster,
+            members,
+            joined,
+            files: BTreeMap::new(),
+            memory: BTreeMap::new(),
+            losses: BTreeMap::new(),
+            arrivals: BTreeMap::new(),
+            block: 0,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Returns the NIC of the model that the roster of the crew calls by this number: nodes that
+    /// have joined late have the last numbers.
+    fn nic_of_model(&self, nic: NicId) -> NicId {
+        let roster = &self.members.roster;
+        let (node, device) = (roster.node_of(nic), &roster.nic(nic).device);
+        let model = &self.cluster.roster;
+        let mut nics = model.nic_ids();
+        let found = nics
+            .find(|nic| model.node_of(*nic).rank == node.rank && model.nic(*nic).device == *device);
+        found.expect("a NIC of the model")
+    }
+
+    fn answer(&mut self, task: &Task) -> TaskResult {
+        let Part::Measure { test, target, .. } = task.part else {
+            return TaskResult::new(task.slot, task.nic, TaskAnswer::Present);
+        };
+        let [initiator, target] = [task.nic, target].map(|nic| self.nic_of_model(nic));
+        let pair = Pair { initiator, target };
+        let (answer, waited_percent) = self.cluster.answer(test, pair);
+        let answer = match answer {
+            Answer::Measured(figures) => TaskAnswer::Figures(figures),
+            Answer::Failed(why) => TaskAnswer::Failed(why),
+            Answer::Untested(why) => TaskAnswer::Untested(why),
+        };
+        let counters = self.cluster.counters(pair).into_iter();
+        let counters = counters.map(|evidence| (evidence.counter, evidence.change)).collect();
+        TaskResult { waited_percent, counters, ..TaskResult::new(task.slot, task.nic, answer) }
+    }
+}
+
+/// Returns what the process with this rank introduces.
+pub fn introduction(cluster: &Cluster, rank: u32) -> Introduction {
+    let roster = &cluster.roster;
+    let own = roster.nics.iter().filter(|nic| nic.node == NodeId(rank));
+    let nic_facts = own.map(|nic| NicFacts {
+        device: nic.device.clone(),
+        address: nic.nid.map(|nid| FabricAddress { nic: nid, pid: 7 }),
+        vni: 10,
+        class: "BEST_EFFORT".into(),
+        location: nic.location,
+        simulated: false,
+        failure: nic.failure.clone(),
+    });
+    Introduction {
+        rank,
+        size: roster.nodes.len() as u32,
+        host: roster.node(NodeId(rank)).host.clone(),
+        topology: None,
+        nics: nic_facts.collect(),
+    }
+}
+
+impl Crew for ModelCrew {
+    fn members(&self) -> &Members {
+        &self.members
+    }
+
+    fn admit(&mut self) -> Vec<Introduction> {
+        let arrived = self.arrivals.remove(&self.block).unwrap_or_default();
+        let arrived: Vec<Introduction> =
+            arrived.into_iter().map(|rank| introduction(&self.cluster, rank)).collect();
+        for introduction in &arrived {
+            self.members.add_late(introduction, None);
+            self.joined.insert(introduction.rank, introduction.clone());
+        }
+        self.members.locate(&self.joined, |_, nic| nic.location);
+        arrived
+    }
+
+    fn prepare(
+        &mut self,
+        _: &BTreeSet<u32>,
+        course: &Course,
+        _: Line,
+    ) -> Result<LostMembers, Failure> {
+        self.cluster.tests.clone_from(&course.tests);
+        Ok(LostMembers::new())
+    }
+
+    fn check(&mut self, ranks: &BTreeSet<u32>, _: Line) -> Result<CheckedNodes, Failure> {
+        let roster = &self.members.roster;
+        let mut nodes = CheckedNodes::new();
+        for nic in roster.nic_ids() {
+            let rank = roster.node_of(nic).rank;
+            if ranks.contains(&rank) {
+                let readings = self.files.get(&nic).cloned().unwrap_or_default();
+                let node = nodes.entry(rank).or_default();
+                node.insert(roster.nic(nic).device.clone(), readings);
+            }
+        }
+        Ok(nodes)
+    }
+
+    fn copy_memory(&mut self, rank: u32, _: Line) -> Result<Option<MemoryCopy>, Failure> {
+        let copied = self.memory.get(&rank);
+        Ok(copied
+            .map(|bytes_per_second| MemoryCopy { cpus: 8, bytes_per_second: *bytes_per_second }))
+    }
+
+    fn run(
+        &mut self,
+        slots: &[Slot],
+        length: Duration,
+        load: Option<BlockLoad>,
+        _: Line,
+    ) -> Result<AnsweredBlock, Failure> {
+        assert!(load.is_none(), "the model has no load");
+        let number = self.block;
+        let slot_ns = length.as_nanos() as u64;
+        let times = BlockTimes { number, begins_ns: 0, slot_ns, window_bytes: None };
+        let blocks = blocks(slots, times, &self.members.roster, &self.members.addresses);
+        let lost = self.losses.remove(&number).unwrap_or_default().into_iter();
+        let lost: LostMembers = lost.map(|rank| (rank, "it was killed".to_owned())).collect();
+        let (mut reports, mut work) = (Vec::new(), Vec::new());
+        for (rank, block) in blocks.iter().filter(|(rank, _)| !lost.contains_key(rank)) {
+            let addresses: Vec<_> =
+                self.joined[rank].nics.iter().map(|nic| Ok(nic.address.unwrap())).collect();
+            let results: Vec<TaskResult> =
+                block.tasks.iter().map(|task| self.answer(task)).collect();
+            work.push(MemberWork {
+                rank: *rank,
+                tasks: block.tasks.len() as u32,
+                busy_tasks: block.busy(&results, &self.cluster.tests),
+                load: None,
+            });
+            reports.push(Report {
+                block: number,
+                rank: *rank,
+                results,
+                addresses,
+                beyond_ns: 1_000_000,
+                clock_uncertainty_ns: Some(1_000),
+                load: None,
+            });
+        }
+        for (rank, reason) in &lost {
+            self.members.lose(*rank, reason);
+        }
+        self.block += 1;
+        Ok(AnsweredBlock { reports, work, lost, failed: Vec::new() })
+    }
+
+    fn note(&mut self, line: &str) {
+        self.notes.push(line.into());
+    }
+}

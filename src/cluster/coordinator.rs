@@ -1,0 +1,296 @@
+//! The coordinator of a survey: the crew of its campaigns. It sends the members orders, waits for what
+//! they report, and gives up those that are silent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+use std::time::{Duration, Instant};
+
+use crate::campaign::members::Members;
+use crate::campaign::{
+    AnsweredBlock, BlockLoad, CheckedNodes, Crew, Line, LostMembers, MemberWork,
+};
+use crate::survey::findings::Test;
+use crate::timetable::blocks::{BlockTimes, blocks};
+use crate::timetable::{Course, Introduction, MemoryCopy, Report, Slot};
+use crate::tree::{DETOUR_LIMIT, Event, Root, now_ns};
+use diagnosis::readings::Readings;
+use facts::error::Failure;
+use facts::limit;
+use facts::number::time_text;
+
+/// How long the coordinator waits until the members are prepared for the course. A NIC may take 20
+/// seconds to open its targets.
+const PREPARATION_LIMIT: Duration = Duration::from_secs(25);
+
+/// How long the coordinator waits for reports after the end of a block, and longer for each
+/// thousand members. A NIC may take two seconds to release the resources of its last pair.
+const REPORT_LIMIT: Duration = Duration::from_secs(10);
+const REPORT_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
+
+/// Time in which a block reaches the members before it begins, and longer for each thousand of
+/// them.
+const NOTICE: Duration = Duration::from_millis(20);
+const NOTICE_OF_THOUSAND: Duration = Duration::from_millis(50);
+
+/// Longest time between two drawings of the line of progress.
+const DRAWING: Duration = Duration::from_millis(500);
+
+/// What the program does for its coordinator.
+pub trait Program {
+    /// Prints a line that is not part of the result.
+    fn note(&mut self, line: &str);
+
+    /// Draws the line of progress, which fits into the number of columns that it is given.
+    fn show(&mut self, line: &dyn Fn(usize) -> String);
+
+    /// Sets the locations of all NICs, when processes have joined.
+    fn locate(&mut self, joined: &BTreeMap<u32, Introduction>, members: &mut Members);
+
+    /// Reads the document of the check of a node: what it says about these devices. `None` if it is
+    /// no such document.
+    fn readings(&self, document: &[u8], devices: &[&str]) -> Option<BTreeMap<String, Readings>>;
+}
+
+/// The members that have joined, and what they are told.
+pub struct Coordinator<P> {
+    root: Root,
+    members: Members,
+    pub program: P,
+    /// What the members have introduced, by rank.
+    joined: BTreeMap<u32, Introduction>,
+    /// Processes that have joined since the last block began.
+    arrived: BTreeMap<u32, Introduction>,
+    /// Whether the launcher knows the hosts of ranks that are missing.
+    knows_hosts: bool,
+    /// Number of the next block.
+    block: u32,
+    /// The tests of the last course.
+    tests: Vec<Test>,
+}
+
+impl<P: Program> Coordinator<P> {
+    /// Returns the coordinator of these members, which have `joined` and which `root` connects. A
+    /// process that joins late tells its host if `knows_hosts` is false.
+    pub fn new(
+        root: Root,
+        members: Members,
+        joined: BTreeMap<u32, Introduction>,
+        knows_hosts: bool,
+        program: P,
+    ) -> Self {
+        let (arrived, tests) = (BTreeMap::new(), Vec::new());
+        let mut coordinator =
+            Self { root, members, program, joined, arrived, knows_hosts, block: 0, tests };
+        coordinator.program.locate(&coordinator.joined, &mut coordinator.members);
+        coordinator
+    }
+
+    /// Returns what the members have introduced, by rank.
+    pub fn joined(&self) -> &BTreeMap<u32, Introduction> {
+        &self.joined
+    }
+
+    /// Ends the members, within this time at most. Returns the program, and a sentence about each
+    /// member that has not ended.
+    pub fn end(mut self, limit: Duration) -> (P, Vec<String>) {
+        let ended = self.root.end(limit).into_iter();
+        let sentence = |(rank, reason)| {
+            let node = self.members.node(rank)?;
+            Some(format!("{}: {reason}", self.members.roster.node(node).host))
+        };
+        let sentences = ended.filter_map(sentence).collect();
+        // Members that have not ended yet find no coordinator, and end.
+        (self.program, sentences)
+    }
+
+    fn size(&self) -> u32 {
+        self.members.roster.nodes.len() as u32
+    }
+
+    /// Waits until all members of `waiting` have answered. `answer` returns the rank of the member
+    /// that an event answers for. A member that is silent at `until` is given up, for this
+    /// `reason`; the members below it in the tree get the time to find another parent. Returns the
+    /// lost members, with the reasons.
+    fn wait_for(
+        &mut self,
+        mut waiting: BTreeSet<u32>,
+        mut until: Instant,
+        reason: &str,
+        line: Line,
+        mut answer: impl FnMut(Event) -> Option<u32>,
+    ) -> Result<LostMembers, Failure> {
+        let mut lost = BTreeMap::new();
+        while !waiting.is_empty() {
+            let roster = &self.members.roster;
+            self.program.show(&|width| line(roster, width));
+            let next = until.min(Instant::now() + DRAWING);
+            for event in self.root.poll(next)? {
+                match event {
+                    Event::Lost { rank, reason } => {
+                        self.arrived.remove(&rank);
+                        waiting.remove(&rank);
+                        if let Some(node) = self.members.node(rank) {
+                            let host = &self.members.roster.node(node).host;
+                            self.program.note(&format!("{host}: {reason}"));
+                        }
+                        lost.insert(rank, reason);
+                    }
+                    Event::Joined(introduction) => {
+                        self.arrived.insert(introduction.rank, introduction);
+                    }
+                    event => {
+                        if let Some(rank) = answer(event) {
+                            waiting.remove(&rank);
+                        }
+                    }
+                }
+            }
+            if Instant::now() >= until {
+                for rank in self.root.give_up_silent(&waiting, reason) {
+                    waiting.remove(&rank);
+                    lost.insert(rank, reason.to_owned());
+                }
+                until = Instant::now() + limit::in_effect(DETOUR_LIMIT);
+            }
+        }
+        for (rank, reason) in &lost {
+            self.members.lose(*rank, reason);
+        }
+        Ok(lost)
+    }
+}
+
+impl<P: Program> Crew for Coordinator<P> {
+    fn members(&self) -> &Members {
+        &self.members
+    }
+
+    fn admit(&mut self) -> Vec<Introduction> {
+        let arrived: Vec<Introduction> = mem::take(&mut self.arrived).into_values().collect();
+        for introduction in &arrived {
+            let host = (!self.knows_hosts).then_some(introduction.host.as_str());
+            self.members.add_late(introduction, host);
+            self.joined.insert(introduction.rank, introduction.clone());
+        }
+        if !arrived.is_empty() {
+            self.program.locate(&self.joined, &mut self.members);
+        }
+        arrived
+    }
+
+    fn prepare(
+        &mut self,
+        ranks: &BTreeSet<u32>,
+        course: &Course,
+        line: Line,
+    ) -> Result<LostMembers, Failure> {
+        self.tests.clone_from(&course.tests);
+        let firsts = self.members.first_nics.iter().filter(|(rank, _)| ranks.contains(rank));
+        let own =
+            |(rank, first): (&u32, &_)| (*rank, Course { first_nic: *first, ..course.clone() });
+        self.root.send_courses(firsts.map(own).collect());
+        let limit = by_size(PREPARATION_LIMIT, REPORT_LIMIT_OF_THOUSAND, ranks.len() as u32);
+        let reason = format!("it did not open its targets within {}", time_text(limit));
+        let until = Instant::now() + limit::in_effect(limit);
+        self.wait_for(ranks.clone(), until, &reason, line, |event| match event {
+            Event::Begun { rank } => Some(rank),
+            _ => None,
+        })
+    }
+
+    fn check(&mut self, ranks: &BTreeSet<u32>, line: Line) -> Result<CheckedNodes, Failure> {
+        self.root.send_checks(ranks.iter().copied());
+        let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, ranks.len() as u32);
+        let reason = format!("it did not check its NICs within {}", time_text(limit));
+        let until = Instant::now() + limit::in_effect(limit);
+        let mut documents = Vec::new();
+        self.wait_for(ranks.clone(), until, &reason, line, |event| match event {
+            Event::Checked { rank, document } => {
+                documents.push((rank, document));
+                Some(rank)
+            }
+            _ => None,
+        })?;
+        let roster = &self.members.roster;
+        let read = |(rank, document): (u32, Vec<u8>)| {
+            let own = roster.nics.iter().filter(|nic| roster.node(nic.node).rank == rank);
+            let devices: Vec<&str> = own.map(|nic| nic.device.as_str()).collect();
+            self.program.readings(&document, &devices).map(|readings| (rank, readings))
+        };
+        Ok(documents.into_iter().filter_map(read).collect())
+    }
+
+    fn copy_memory(&mut self, rank: u32, line: Line) -> Result<Option<MemoryCopy>, Failure> {
+        self.root.send_copy_memory(rank);
+        let reason = format!("it did not copy memory within {}", time_text(REPORT_LIMIT));
+        let until = Instant::now() + limit::in_effect(REPORT_LIMIT);
+        let mut found = None;
+        self.wait_for([rank].into(), until, &reason, line, |event| match event {
+            Event::CopiedMemory { rank: number, copy } if number == rank => {
+                found = copy;
+                Some(number)
+            }
+            _ => None,
+        })?;
+        Ok(found)
+    }
+
+    fn run(
+        &mut self,
+        slots: &[Slot],
+        length: Duration,
+        load: Option<BlockLoad>,
+        line: Line,
+    ) -> Result<AnsweredBlock, Failure> {
+        let idle = load.map_or(Duration::ZERO, |load| load.idle);
+        let notice = by_size(NOTICE, NOTICE_OF_THOUSAND, self.size()).max(idle);
+        let number = self.block;
+        self.block += 1;
+        let times = BlockTimes {
+            number,
+            begins_ns: now_ns() + notice.as_nanos() as u64,
+            slot_ns: length.as_nanos() as u64,
+            window_bytes: load.map(|load| load.window_bytes),
+        };
+        let blocks = blocks(slots, times, &self.members.roster, &self.members.addresses);
+        self.root.send_blocks(blocks.iter().map(|(rank, block)| (*rank, block.clone())).collect());
+        let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, self.size());
+        let until = Instant::now() + notice + length * slots.len() as u32 + limit::in_effect(limit);
+        let reason =
+            format!("it did not report within {} after the end of its slots", time_text(limit));
+        let mut reports = Vec::new();
+        let waiting = blocks.keys().copied().collect();
+        let lost = self.wait_for(waiting, until, &reason, line, |event| match event {
+            Event::Report(report) if report.block == number => {
+                let rank = report.rank;
+                reports.push(report);
+                Some(rank)
+            }
+            _ => None,
+        })?;
+        let mut failed = Vec::new();
+        for report in &reports {
+            failed.extend(self.members.set_addresses(report.rank, &report.addresses));
+        }
+        let member_work = |report: &Report| {
+            let block = blocks.get(&report.rank)?;
+            Some(MemberWork {
+                rank: report.rank,
+                tasks: block.tasks.len() as u32,
+                busy_tasks: block.busy(&report.results, &self.tests),
+                load: report.load.clone(),
+            })
+        };
+        let work = reports.iter().filter_map(member_work).collect();
+        Ok(AnsweredBlock { reports, work, lost, failed })
+    }
+
+    fn note(&mut self, line: &str) {
+        self.program.note(line);
+    }
+}
+
+/// Returns a limit that is longer for many members.
+pub fn by_size(limit: Duration, thousand_time: Duration, size: u32) -> Duration {
+    limit + thousand_time * (size / 1000)
+}

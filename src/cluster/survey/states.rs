@@ -1,0 +1,90 @@
+//! The state of each NIC, from the findings.
+
+use super::findings::{Certainty, Findings, Unit};
+use super::ids::NicId;
+use super::roster::{Nic, Roster};
+
+/// The state of a NIC, the worst last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum State {
+    /// The NIC and the parts that it belongs to are good.
+    Good,
+    /// The NIC is in no pair: nothing is known about it.
+    Unpaired,
+    /// The NIC or its node was left out at least once.
+    Untested,
+    /// The NIC belongs to a suspect part, or it is an end of a path that is suspect or bad.
+    Suspect,
+    /// The NIC belongs to a bad part.
+    Bad,
+}
+
+impl State {
+    /// All states, with their names.
+    pub const ALL: [(&str, Self); 5] = [
+        ("good", Self::Good),
+        ("unpaired", Self::Unpaired),
+        ("untested", Self::Untested),
+        ("suspect", Self::Suspect),
+        ("bad", Self::Bad),
+    ];
+
+    pub fn name(self) -> &'static str {
+        let named = Self::ALL.into_iter().find(|(_, state)| *state == self);
+        named.map_or("unknown", |(name, _)| name)
+    }
+}
+
+/// Returns the state of each NIC of the roster without load.
+pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
+    let nic_state = |nic: &Nic| {
+        let is_absent = roster.node(nic.node).absent.is_some();
+        if is_absent || nic.failure.is_some() || verdict.answered == 0 {
+            State::Untested
+        } else {
+            State::Good
+        }
+    };
+    let mut states: Vec<State> = roster.nics.iter().map(nic_state).collect();
+    for nic in &verdict.unpaired {
+        states[nic.index()] = State::Unpaired;
+    }
+    let untested = verdict.untested.iter().map(|part| (&part.unit, State::Untested));
+    let causes = verdict.causes.iter().filter_map(|cause| match cause.certainty {
+        Certainty::Bad => Some((&cause.unit, State::Bad)),
+        Certainty::Suspect => Some((&cause.unit, State::Suspect)),
+        Certainty::Transient => None,
+    });
+    for (unit, state) in untested.chain(causes) {
+        let state = match (unit, state) {
+            // Its ends are tested with other partners.
+            (Unit::Path(_), State::Untested) => State::Good,
+            (Unit::Path(_), _) => State::Suspect,
+            _ => state,
+        };
+        for nic in members(roster, unit) {
+            let known = &mut states[nic.index()];
+            *known = state.max(*known);
+        }
+    }
+    states
+}
+
+/// Returns the NICs of a part. A path has both of its ends. A pair of groups has none, because its
+/// links belong to no NIC.
+pub fn members(roster: &Roster, unit: &Unit) -> Vec<NicId> {
+    let with = |holds: &dyn Fn(&Nic) -> bool| {
+        let numbered = roster.nic_ids().zip(&roster.nics);
+        numbered.filter(|(_, nic)| holds(nic)).map(|(index, _)| index).collect()
+    };
+    match *unit {
+        Unit::Nic(nic) => vec![nic],
+        Unit::Node(node) => with(&|nic| nic.node == node),
+        Unit::Switch { group, switch } => {
+            with(&|nic| nic.location.is_some_and(|at| (at.group, at.switch) == (group, switch)))
+        }
+        Unit::Group(group) => with(&|nic| nic.location.is_some_and(|at| at.group == group)),
+        Unit::GroupPair(..) => Vec::new(),
+        Unit::Path(pair) => vec![pair.initiator, pair.target],
+    }
+}

@@ -1,0 +1,159 @@
+//! Diagnoses on models of clusters: figures come from the model, files are made up.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use super::course::DiagnosisCourse;
+use super::suspect;
+use super::verdict::{Explained, explain};
+use crate::campaign::Crew;
+use crate::campaign::testing::ModelCrew;
+use crate::location::Class;
+use crate::survey::findings::{
+    Cause, Certainty, Direction, Evidence, Findings, LimitSource, Statistic, Test, Unit,
+};
+use crate::survey::ids::{NicId, TestId};
+use crate::survey::testing::{Cluster, Fault};
+use diagnosis::evaluation::Confidence;
+use diagnosis::procedure::TESTS;
+use diagnosis::readings::Readings;
+use diagnosis::readings::testing::reading;
+use facts::severity::Severity;
+
+/// Returns the tests of a survey with write-bw, and those of a diagnosis.
+fn course() -> DiagnosisCourse {
+    let test = |tool: &str, size_bytes| Test {
+        tool: tool.into(),
+        size_bytes,
+        of_bandwidth: tool.ends_with("bw"),
+    };
+    let own = TESTS.iter().map(|own| {
+        // Tests that differ in their arguments only have places of their own.
+        let arguments = vec![format!("{:?}", own.code)];
+        (own.code, (test(own.tool, own.size_bytes), arguments))
+    });
+    let survey = vec![(test("write-bw", 65_536), Vec::new())];
+    DiagnosisCourse::new(survey, own.collect(), Duration::from_millis(50))
+}
+
+/// Returns what the files of a NIC with a link of this width say.
+fn files(width: &str) -> Readings {
+    let state = if width == "x16" { Severity::Good } else { Severity::Bad };
+    vec![
+        reading("generation", "Cassini 1", Severity::Shown),
+        reading("pcie-width", width, state),
+        reading("huge-pages", "512 of 2M", Severity::Shown),
+    ]
+}
+
+/// Returns a verdict that calls parts bad, because their bandwidth is half of the median.
+fn verdict(units: &[Unit]) -> Findings {
+    let evidence = Evidence {
+        test: TestId(0),
+        class: Class::Switch,
+        outside: 6,
+        measured: 6,
+        figure: Statistic::Median,
+        value: Some(12e9),
+        median: Some(24e9),
+        limit: Some(20e9),
+        source: LimitSource::Population,
+        retries: None,
+        usual_retries: None,
+        failure: None,
+    };
+    let cause = |unit: &Unit| Cause {
+        unit: *unit,
+        certainty: Certainty::Bad,
+        direction: Direction::Both,
+        evidence: vec![evidence.clone()],
+        counters: Vec::new(),
+    };
+    Findings { causes: units.iter().map(cause).collect(), answered: 1, ..Findings::default() }
+}
+
+/// Returns the crew of 12 nodes at one switch, whose NICs of these numbers have half of the
+/// bandwidth of the others. All files are good.
+fn crew(slow: &[u32]) -> ModelCrew {
+    let mut cluster = Cluster::new([1, 1, 12, 1], &["write-bw"], 3);
+    let faults = slow.iter().map(|nic| Fault::slow(Unit::Nic(NicId(*nic)), Direction::Both, 2.0));
+    cluster.faults = faults.collect();
+    let mut crew = ModelCrew::new(cluster, &[]);
+    crew.files = NicId::first(12).map(|nic| (nic, files("x16"))).collect();
+    crew
+}
+
+fn explained(crew: &mut ModelCrew, verdict: &Findings) -> Explained {
+    let roster = crew.members().roster.clone();
+    let mut found = Explained::default();
+    explain(crew, &course(), (&roster, verdict), None, &mut found).unwrap();
+    found
+}
+
+#[test]
+fn narrow_link_explains_half_of_the_bandwidth() {
+    let mut crew = crew(&[4]);
+    crew.files.insert(NicId(4), files("x8"));
+    let found = explained(&mut crew, &verdict(&[Unit::Nic(NicId(4))]));
+    let [explanation] = &found.explanations[..] else { panic!("{found:?}") };
+    let why = &explanation.causes[0];
+    assert_eq!(why.cause.as_deref(), Some("pcie-narrow"), "{why:?}");
+    assert!(why.confidence <= Confidence::Probably, "{why:?}");
+    assert_eq!(crew.notes, ["finding out why: 1 part"]);
+}
+
+#[test]
+fn nothing_is_named_without_a_sign_in_files() {
+    let mut crew = crew(&[4]);
+    let found = explained(&mut crew, &verdict(&[Unit::Nic(NicId(4))]));
+    let explanation = &found.explanations[0];
+    assert_eq!(explanation.nic, Some(NicId(4)));
+    assert!(!explanation.controls.contains(&NicId(4)) && explanation.controls.len() == 2);
+    let is_sure = explanation.causes.iter().any(|why| why.confidence == Confidence::Because);
+    assert!(!is_sure, "{explanation:?}");
+}
+
+#[test]
+fn culprits_with_the_same_files_are_measured_once() {
+    let mut crew = crew(&[4, 6]);
+    for nic in [4, 6] {
+        crew.files.insert(NicId(nic), files("x8"));
+    }
+    let units = [4, 6].map(|nic| Unit::Nic(NicId(nic)));
+    let found = explained(&mut crew, &verdict(&units));
+    let same: Vec<_> = found.explanations.iter().map(|explanation| explanation.same_as).collect();
+    assert_eq!(same, [None, Some(units[0])]);
+    assert_eq!(found.shared.len(), 1);
+}
+
+#[test]
+fn no_culprit_is_begun_without_time() {
+    let mut crew = crew(&[4]);
+    let roster = crew.members().roster.clone();
+    let mut found = Explained::default();
+    let verdict = verdict(&[Unit::Nic(NicId(4))]);
+    explain(&mut crew, &course(), (&roster, &verdict), Some(Instant::now()), &mut found).unwrap();
+    let left_out = found.explanations[0].left_out.as_deref();
+    assert_eq!((left_out, crew.block), (Some("there was no time for it"), 0));
+}
+
+#[test]
+fn lost_controls_do_not_end_a_diagnosis() {
+    let mut crew = crew(&[4]);
+    crew.files.insert(NicId(4), files("x8"));
+    crew.losses.insert(0, vec![0]);
+    let found = explained(&mut crew, &verdict(&[Unit::Nic(NicId(4))]));
+    assert_eq!(found.explanations.len(), 1);
+}
+
+#[test]
+fn suspect_is_compared_with_nics_of_other_nodes() {
+    let mut crew = crew(&[0]);
+    crew.files.insert(NicId(0), files("x8"));
+    let joined: BTreeMap<_, _> = crew.joined.clone();
+    let found = suspect::diagnose(&mut crew, &joined, &course(), 0).unwrap();
+    assert_eq!((found.suspect, found.generation.as_deref()), (NicId(0), Some("Cassini 1")));
+    assert!(found.controls.len() > 4 && !found.controls.contains(&NicId(0)));
+    let why = &found.explanation.causes[0];
+    assert_eq!(why.cause.as_deref(), Some("pcie-narrow"), "{why:?}");
+}
