@@ -107,15 +107,14 @@ pub fn devices() -> OptionDef<Vec<DeviceName>> {
         }
         Ok(())
     };
-    let mut option = OptionDef::text("device", "DEV,...", add)
+    OptionDef::text("device", "DEV,...", add)
         .letter('d')
         .completed_by(Completion::Devices)
         .explained(
             "NICs beside those that are arguments (default: none)\n\n\
              With commas between several.",
-        );
-    option.repeats = true;
-    option
+        )
+        .repeated()
 }
 
 /// Adds the NICs among the arguments to the NICs of [`devices`], each once.

@@ -191,7 +191,7 @@ fn options() -> Vec<OptionDef<SelfTestRequest>> {
     let peer_def = |option: OptionDef<Vec<String>>| -> Def {
         option.within(|request| &mut request.peer_texts)
     };
-    let mut only = Def::text("only", "GROUP|CHECK", |request, typed| {
+    let only = Def::text("only", "GROUP|CHECK", |request, typed| {
         typed.split(',').try_for_each(|name| request.add(name))
     })
     .completed_by(Completion::Words(groups))
@@ -199,8 +199,8 @@ fn options() -> Vec<OptionDef<SelfTestRequest>> {
         "Run this group or check only, such as queues or queues/wrap (default: all); may be \
          repeated\n\n\
          A list with commas names several.",
-    );
-    only.repeats = true;
+    )
+    .repeated();
     let mut options = vec![
         Def::text("device", "DEV", |request, typed| {
             request.device = Some(typed.parse()?);

@@ -1,5 +1,5 @@
-//! Counters that prove causes, if they grow on a culprit while good NICs are quiet (diagnosis.md 2,
-//! 7).
+//! Counters that prove causes, if they grow on a culprit while good NICs are quiet (diagnosis.md
+//! 2).
 
 use std::collections::BTreeMap;
 

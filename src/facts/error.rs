@@ -8,6 +8,8 @@
 //! hint: start the server first, with the same --port
 //! ```
 
+mod situation;
+
 use std::fmt::{self, Display};
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -16,6 +18,7 @@ use anyhow::Error;
 use rustix::io::Errno;
 
 use crate::text::shown_lines;
+pub use situation::Situation;
 
 /// The hint where the peer has failed.
 pub const SEE_PEER: &str = "see what the peer printed";
@@ -134,6 +137,8 @@ pub struct Failure {
     pub kind: Kind,
     /// The step at which the run failed, if it is one of those.
     step: Option<Step>,
+    /// The situation in which the run failed, if the program knows it.
+    pub situation: Option<Situation>,
     /// What failed, with its causes.
     pub error: Error,
     /// What to check and do, where the cause is known; one line.
@@ -152,6 +157,7 @@ impl Failure {
         Self {
             kind,
             step: None,
+            situation: None,
             error: error.into(),
             hint: None,
             place: None,
@@ -212,6 +218,12 @@ impl Failure {
     /// Sets the step at which the run failed, unless a cause has set it.
     pub fn in_step(mut self, step: Step) -> Self {
         self.step = self.step.or(Some(step));
+        self
+    }
+
+    /// Sets the situation in which the run failed.
+    pub fn in_situation(mut self, situation: Situation) -> Self {
+        self.situation = Some(situation);
         self
     }
 

@@ -104,17 +104,20 @@ fn distances(values: &[f64], centre: f64) -> Vec<f64> {
     values.iter().map(|value| (value - centre).abs()).collect()
 }
 
-/// Returns the 95 % interval of the median by order statistics: ranks n/2 ± 0.98 √n. `None` with
-/// fewer than 8 values.
+/// Returns the 95 % interval of the median by order statistics. `None` with fewer than 8 values.
 pub fn median_interval(values: &[f64]) -> Option<(f64, f64)> {
-    let count = values.len();
-    if count < LEAST_FOR_INTERVAL {
-        return None;
-    }
+    let (low, high) = interval_ranks(values.len())?;
     let values = sorted(values);
+    Some((values[low], values[high]))
+}
+
+/// Returns the ranks, from 0, of the ends of the 95 % interval of the median: counted from 1, they
+/// are n/2 ± 0.98 √n. `None` with fewer than 8 values.
+pub fn interval_ranks(count: usize) -> Option<(usize, usize)> {
     let (middle, width) = (count as f64 / 2.0, HALF_WIDTH * (count as f64).sqrt());
-    let value_at = |rank: f64| values[(rank as usize).clamp(1, count) - 1];
-    Some((value_at((middle - width).floor()), value_at((middle + width).ceil())))
+    let rank = |from_one: f64| (from_one as usize).clamp(1, count) - 1;
+    (count >= LEAST_FOR_INTERVAL)
+        .then(|| (rank((middle - width).floor()), rank((middle + width).ceil())))
 }
 
 #[cfg(test)]
@@ -176,6 +179,8 @@ mod tests {
         assert!((median(&values).unwrap() - 1.025).abs() < 1e-9);
         assert_eq!(median_interval(&values), Some((0.98, 1.4)));
         assert_eq!(median_interval(&values[1..]), None);
+        // 8 ± 3.92 and 50 ± 9.8: from 1, the ranks 4 and 12, 40 and 60.
+        assert_eq!([16, 100].map(interval_ranks), [Some((3, 11)), Some((39, 59))]);
     }
 
     proptest! {

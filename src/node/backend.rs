@@ -12,7 +12,7 @@ use cxi::{Device, Library};
 use crate::explain;
 use crate::machine::{Machine, resource_limit};
 use crate::nic::files::Files;
-use facts::advice::{self, Explanation, Situation};
+use facts::advice::{self, Advise, Explanation, Situation};
 use facts::device::{DEFAULT_DEVICE, DeviceName, LibraryFile};
 use facts::error::{Failure, Kind, Step, not_started};
 use facts::platform::DeviceKind;
@@ -270,7 +270,7 @@ fn load(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Library, Fai
                 } else {
                     Situation::NoLibrary
                 };
-                failure.context("no libcxi").with_hint(advice::hint(situation))
+                failure.context("no libcxi").explained(situation)
             }
         };
         failure.context(format_args!("cannot open device {device}")).in_step(Step::Device)
@@ -289,7 +289,8 @@ fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Fail
         return explain::explained(error, &what);
     }
     if hardware_is_missing() {
-        return failure(advice::hint(Situation::NoHardware));
+        let hint = advice::hint(Situation::NoHardware);
+        return failure(hint).in_situation(Situation::NoHardware);
     }
     let names: Vec<String> =
         cxi::devices(library).into_iter().flatten().map(|info| info.name).collect();
@@ -323,8 +324,8 @@ fn fabric_failure(error: impl Error + Send + Sync + 'static, errno: Option<i32>)
     match holder.flatten() {
         Some(holder) => failure
             .context(format_args!("{holder} holds the fabric"))
-            .with_hint(advice::hint(Situation::FabricHeld)),
-        None => failure.with_hint(advice::hint(Situation::NoFabric)),
+            .explained(Situation::FabricHeld),
+        None => failure.explained(Situation::NoFabric),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use cxi::{EventType, ReturnCode};
-use facts::advice::{self, Situation, call_explanation, hint};
+use facts::advice::{self, Advise, Situation, call_explanation};
 use facts::error::{Failure, Kind, Step};
 
 /// Returns the step of a run that needs this call.
@@ -42,7 +42,7 @@ pub fn explained(error: cxi::Error, what: impl fmt::Display) -> Failure {
         None => failure,
     };
     if error.is_of_gpu() && error.errno() != libc::ENOMEM {
-        return failure.with_hint(hint(Situation::GpuRuntimeFails));
+        return failure.explained(Situation::GpuRuntimeFails);
     }
     match call_explanation(error.call(), error.errno()) {
         Some(explanation) => failure.with_hint(explanation.hint()),

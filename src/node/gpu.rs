@@ -2,7 +2,7 @@
 
 use cxi::gpu::{GpuMap, GpuType, Gpus, MapWay, OpenError};
 
-use facts::advice::{self, Situation};
+use facts::advice::{self, Advise, Situation};
 use facts::error::{Failure, Kind};
 
 /// The use of a buffer.
@@ -124,7 +124,7 @@ fn open_type(kind: GpuType) -> Result<Gpus, Failure> {
             (Failure::new(Kind::Environment, error), Situation::GpuRuntimeFails)
         }
     };
-    Err(failure.context(format_args!("cannot use {kind} GPUs")).with_hint(advice::hint(situation)))
+    Err(failure.context(format_args!("cannot use {kind} GPUs")).explained(situation))
 }
 
 /// Opens the first GPUs that are found.
@@ -138,8 +138,8 @@ fn detect() -> Result<Gpus, Failure> {
     }
     // A runtime that is installed but does not work is more likely the intended one than a missing
     // one.
-    let missing = advice::hint(Situation::NoGpuRuntime);
-    let installed = failures.into_iter().find(|failure| failure.hint.as_ref() != Some(&missing));
+    let is_installed = |failure: &Failure| failure.situation != Some(Situation::NoGpuRuntime);
+    let installed = failures.into_iter().find(is_installed);
     Err(installed.unwrap_or_else(|| {
         let libraries = GpuType::ALL.map(|kind| kind.libraries()[0]).join(", ");
         advice::found(

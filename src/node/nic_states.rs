@@ -4,7 +4,7 @@
 use cxi::records::{CmdHeader, CqStatus};
 use cxi::sys::{C_CMD_TYPE_CQ, C_CMD_TYPE_CT, C_CMD_TYPE_DMA, C_CMD_TYPE_IDC, C_PTLTE_ENABLED};
 use cxi::{ObjectState, Observer, QueueKind, ReturnCode};
-use facts::advice::{self, Situation};
+use facts::advice::{Advise, Situation};
 use facts::error::{Failure, Kind, Step};
 
 /// Adds to a failure of the NIC what the NIC says about its objects: to the message what may be the
@@ -61,7 +61,7 @@ fn advise(failure: Failure, state: &ObjectState) -> Failure {
     if !state.is_refusal() {
         return failure;
     }
-    let failure = failure.with_hint(advice::hint(Situation::CommandRefused));
+    let failure = failure.explained(Situation::CommandRefused);
     let header = CmdHeader::from_bytes([status.fail_command()]);
     let is_immediate = u32::from(header.cmd_type()) == C_CMD_TYPE_IDC && header.opcode() != 0;
     if is_immediate {

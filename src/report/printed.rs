@@ -270,6 +270,7 @@ impl PrintedRun {
                 message: ended.into(),
                 hint: None,
                 step: None,
+                situation: None,
                 nic_states: Vec::new(),
             }),
             started_unix_ms: 0,

@@ -1,4 +1,4 @@
-//! What the selected checks do to the NIC, as tables for `--dry-run` and docs/hardware.md.
+//! What the selected checks do to the NIC, as tables for `--dry-run`.
 
 use std::collections::BTreeMap;
 
@@ -91,47 +91,5 @@ mod tests {
         for row in flags(&Selection::default()) {
             assert!(row.times <= MOST as u32, "{}", row.flag.full_name());
         }
-    }
-
-    /// `CXIDIAG_UPDATE_DOCS=1 cargo test -p selftest page_has_effects` writes the tables.
-    #[test]
-    fn page_has_effects() {
-        const BEGIN: &str = "<!-- From src/selftest/effects.rs -->\n";
-        const END: &str = "<!-- End of effects -->";
-        let selection = Selection::default();
-        let code = |names: &str| {
-            let names = names
-                .split(", ")
-                .map(|name| if name.contains('/') { format!("`{name}`") } else { name.to_owned() });
-            names.collect::<Vec<_>>().join(", ")
-        };
-        let mut text =
-            "\n| effect | number | what such a check does | checks |\n|---|---|---|---|\n"
-                .to_owned();
-        for row in effects(&selection) {
-            let checks = code(&row.checks);
-            text += &format!("| {} | {} | {} | {checks} |\n", row.name, row.count, row.what);
-        }
-        text += "\n| error flag | at most | line in the log | checks |\n|---|---|---|---|\n";
-        for row in flags(&selection) {
-            let (flag, checks) = (row.flag, code(&row.checks));
-            let (block, name, bit) = (flag.block.to_uppercase(), flag.name, flag.bit);
-            text += &format!(
-                "| `{}` | {} | `C_{block} error: {name} ({bit})` | {checks} |\n",
-                flag.full_name(),
-                row.times
-            );
-        }
-        text += "\n";
-        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/hardware.md");
-        let documented = std::fs::read_to_string(page).unwrap();
-        let (before, rest) = documented.split_once(BEGIN).unwrap();
-        let (_, after) = rest.split_once(END).unwrap();
-        let expected = format!("{before}{BEGIN}{text}{END}{after}");
-        if std::env::var_os("CXIDIAG_UPDATE_DOCS").is_some() {
-            std::fs::write(page, &expected).unwrap();
-        }
-        let documented = std::fs::read_to_string(page).unwrap();
-        assert!(documented == expected, "{page}: CXIDIAG_UPDATE_DOCS=1 writes it");
     }
 }

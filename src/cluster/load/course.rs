@@ -1,4 +1,4 @@
-//! The steps of a survey under load: which scenes come in which order (load.md 3.2 and 3.9).
+//! The steps of a survey under load: which scenes come in which order (load.md 3.2).
 
 use super::findings::{LeftOut, Spread};
 use super::names::pattern_name;

@@ -1,4 +1,4 @@
-//! Which pairs of NICs a survey measures, as typed after `--pairs` (jobs.md 3.1 and 3.2).
+//! Which pairs of NICs a survey measures, as typed after `--pairs` (jobs.md 3.2).
 //!
 //! ```text
 //! random:4                            the default

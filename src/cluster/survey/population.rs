@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use facts::robust::{interpolate, sigma_of_distances};
+use facts::robust::{interpolate, interval_ranks, sigma_of_distances};
 
 /// Fewest figures of a population that has limits.
 pub const LEAST_FIGURES: usize = 8;
@@ -120,11 +120,8 @@ impl Sorted {
 
     /// Returns the ends of the 95 % interval of the median, by order statistics.
     pub fn median_interval(&self) -> Option<(f64, f64)> {
-        let n = self.count as f64;
-        let half = 0.98 * n.sqrt();
-        let (low, high) = ((n / 2.0 - half).floor(), (n / 2.0 + half).ceil());
-        (self.count >= LEAST_FIGURES as u64)
-            .then(|| (self.at(low.max(0.0) as u64), self.at((high as u64).min(self.count - 1))))
+        let (low, high) = interval_ranks(self.count as usize)?;
+        Some((self.at(low as u64), self.at(high as u64)))
     }
 
     /// Returns the robust standard deviation.
@@ -181,6 +178,17 @@ mod tests {
         assert_eq!(figures.median(), 2.5);
         assert_eq!([0.0, 0.25, 1.0].map(|part| figures.quantile(part)), [1.0, 1.75, 4.0]);
         assert!(sorted(&[]).median().is_nan());
+    }
+
+    #[test]
+    fn interval_of_median_has_equal_ranks_from_both_ends() {
+        let interval =
+            |count: u32| sorted(&(1..=count).map(f64::from).collect::<Vec<_>>()).median_interval();
+        assert_eq!(interval(7), None);
+        // 4 ± 2.77, 8 ± 3.92 and 50 ± 9.8
+        assert_eq!(interval(8), Some((1.0, 7.0)));
+        assert_eq!(interval(16), Some((4.0, 12.0)));
+        assert_eq!(interval(100), Some((40.0, 60.0)));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use super::super::probe::{Probe, Starved};
-use facts::advice::{Situation, remedy};
+use facts::advice::Situation;
 use facts::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use facts::error::{Failure, Kind};
 use facts::expect::Metric;
@@ -152,7 +152,7 @@ fn is_starved(failure: &Failure) -> bool {
 
 /// Returns whether a run found wrong data, on either side.
 fn is_about_data(problem: &Problem) -> bool {
-    problem.hint.as_deref() == Some(remedy(Situation::WrongData))
+    problem.situation == Some(Situation::WrongData.name())
 }
 
 fn failed(item: &'static Item, why: &str) -> Finding {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::unbounded;
 
 use super::super::probe::Probe;
-use facts::advice::{Situation, remedy};
+use facts::advice::{Advise, Situation};
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind, Step};
 use facts::interrupt;
@@ -37,12 +37,15 @@ const STARVED: &str =
 /// What to do if another client measures.
 const BUSY: &str = "wait for the other clients ('cxidiag serve --status' on the host lists them)";
 
-/// Options of the tools that hints name and `ping` lacks, and the hints of `ping` in their place.
-const OWN_HINTS: [(&str, &str); 4] = [
-    ("--token", "give both sides the same token, in CXIDIAG_TOKEN, or none"),
-    ("--any-job", "run ping in the job of the server, or start 'cxidiag serve' with --any-job"),
-    ("--wait", BUSY),
-    ("--no-hrp", "ask the fabric administrator to enable HRP"),
+/// Situations whose hints name options of the tools that `ping` lacks, and the hints of `ping`.
+const OWN_HINTS: [(Situation, &str); 4] = [
+    (Situation::OtherToken, "give both sides the same token, in CXIDIAG_TOKEN, or none"),
+    (
+        Situation::OtherJob,
+        "run ping in the job of the server, or start 'cxidiag serve' with --any-job",
+    ),
+    (Situation::ServerBusy, BUSY),
+    (Situation::NoDiagnostic, FROZEN),
 ];
 
 /// How pairs of NICs are measured, round after round.
@@ -192,7 +195,7 @@ impl Rounds {
         match probe.run() {
             Ok(mut outcome) => {
                 if let Some(problem) = &mut outcome.error {
-                    problem.hint = own_hint(problem);
+                    problem.hint = own_hint(problem).or(problem.hint.take());
                 }
                 Ok(Answer::of(outcome))
             }
@@ -204,13 +207,11 @@ impl Rounds {
     /// Returns the failure of a run without an outcome: one that did not end in time, at its step.
     fn explain(&self, failure: Failure, host: &str) -> Failure {
         let limit = time_text(self.timeout);
-        let at = |step, message: String, hint| {
-            Failure::environment(message).in_step(step).with_hint(hint)
-        };
+        let at = |step, message: String| Failure::environment(message).in_step(step);
         match failure.step() {
             // The server is a process of this run.
             Some(_) if self.is_loopback => {
-                at(Step::Answer, failure.message(), remedy(Situation::NoAnswer))
+                at(Step::Answer, failure.message()).advised(Situation::NoAnswer)
             }
             // An address needs no name service: this machine had no time for the run.
             Some(Step::Name) if is_address(host) => {
@@ -219,33 +220,32 @@ impl Rounds {
             }
             Some(step @ Step::Name) => {
                 let message = format!("the name is not resolved within {limit}");
-                at(step, message, remedy(Situation::UnknownHost))
+                at(step, message).advised(Situation::UnknownHost)
             }
-            Some(step @ Step::Tcp) => at(step, format!("no connection within {limit}"), NO_SERVER),
+            Some(step @ Step::Tcp) => {
+                at(step, format!("no connection within {limit}")).with_hint(NO_SERVER)
+            }
             Some(step @ Step::Handshake) => {
                 let message = format!(
                     "accepts connections but does not speak within {limit}: frozen or another program"
                 );
-                at(step, message, FROZEN)
+                at(step, message).with_hint(FROZEN)
             }
             Some(Step::Turn) => failure.with_hint(BUSY),
-            Some(Step::Answer) => failure.with_hint(remedy(Situation::NoAnswer)),
+            Some(Step::Answer) => failure.advised(Situation::NoAnswer),
             _ => failure,
         }
     }
 }
 
-/// Returns the hint for a problem that a run has reported, in the terms of `ping`.
+/// Returns the hint of `ping` for a problem that a run has reported, if `ping` has its own.
 fn own_hint(problem: &Problem) -> Option<String> {
     if problem.step.as_deref() == Some(Step::Tcp.name()) {
         return Some(NO_SERVER.into());
     }
-    let hint = problem.hint.as_ref()?;
-    if hint == remedy(Situation::NoDiagnostic) {
-        return Some(FROZEN.into());
-    }
-    let own = OWN_HINTS.iter().find(|(option, _)| hint.contains(option));
-    Some(own.map_or(hint.clone(), |(_, own)| (*own).into()))
+    let situation = problem.situation.as_ref()?;
+    let own = OWN_HINTS.iter().find(|(own, _)| own.name() == *situation);
+    own.map(|(_, hint)| (*hint).into())
 }
 
 fn is_address(host: &str) -> bool {
@@ -260,6 +260,17 @@ fn print(line: &str) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn hints_follow_the_situation_and_not_the_text() {
+        let hint = |failure: Failure| own_hint(&Problem::from(&failure));
+        let wrong = || Failure::environment("tokens differ").with_hint("give --token");
+        assert_eq!(hint(wrong()), None);
+        let own = hint(wrong().in_situation(Situation::OtherToken)).unwrap();
+        assert!(own.contains("CXIDIAG_TOKEN") && !own.contains("--token"), "{own}");
+        assert_eq!(hint(wrong().in_step(Step::Tcp)).as_deref(), Some(NO_SERVER));
+        assert_eq!(hint(wrong().advised(Situation::NoDiagnostic)).as_deref(), Some(FROZEN));
+    }
 
     #[test]
     fn blames_name_service_for_names_only() {

@@ -145,8 +145,8 @@ struct ServeRequest {
 fn options() -> Vec<OptionDef<ServeRequest>> {
     type Def = OptionDef<ServeRequest>;
     let tool_defs = OF_TOOLS.iter().filter_map(|long| {
-        let option = options::all().find(|option| option.long == *long)?;
-        Some(option.of(&TOOLS[0]).within(|request: &mut ServeRequest| &mut request.typed))
+        let (_, option) = options::of(&TOOLS[0]).find(|(_, option)| option.entry.long == *long)?;
+        Some(option.within(|request: &mut ServeRequest| &mut request.typed))
     });
     let own = [
         Def::text("allow", "NETWORKS", |request, typed| {

@@ -176,12 +176,13 @@ mod tests {
     #[test]
     fn each_option_of_each_tool_is_measured_named_or_refused() {
         for tool in TOOLS {
-            for option in options::of(tool) {
-                let typed = match option.value {
+            for (option, definition) in options::of(tool) {
+                let long = definition.entry.long;
+                let typed = match definition.entry.value {
                     Some(value) if !value.is_optional => {
-                        format!("--{}{}", option.long, valid(option.long))
+                        format!("--{long}{}", valid(long))
                     }
-                    _ => format!("--{}", option.long),
+                    _ => format!("--{long}"),
                 };
                 let result = without_effect(tool, std::slice::from_ref(&typed), false);
                 let message = || result.as_ref().map_err(Failure::message);
@@ -189,12 +190,12 @@ mod tests {
                     // Rules of the tool, such as those about CSWAP, may name it as well.
                     Effect::Measured => assert!(result.is_ok(), "{typed}: {:?}", message()),
                     Effect::Nothing(reason) => {
-                        let expected = Ineffective { option: option.long, reason };
+                        let expected = Ineffective { option: long, reason };
                         assert_eq!(message(), Ok(&vec![expected]), "{typed}");
                     }
                     Effect::Refused(reason) => {
                         let message = message().unwrap_err();
-                        assert!(message.starts_with(&format!("--{} ", option.long)));
+                        assert!(message.starts_with(&format!("--{long} ")));
                         assert!(message.ends_with(reason), "{message}");
                     }
                     Effect::OfSurvey => {

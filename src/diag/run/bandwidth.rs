@@ -11,7 +11,7 @@ use super::size_loop::longest_size;
 use super::threads::Measurement;
 use super::watchdog::Notices;
 use crate::bench::api::{Bandwidth, Lists, RepeatLists};
-use facts::advice::{Situation, remedy};
+use facts::advice::{Advise, Situation};
 use facts::error::Failure;
 use facts::interrupt;
 use facts::phase::{Phase, enter};
@@ -289,7 +289,7 @@ fn refuse_above(peer: SideResult, most: u64) -> Result<(), Failure> {
         "the peer reported {} operations, at most {most} are possible",
         peer.count
     ))
-    .with_hint(remedy(Situation::NoDiagnostic)))
+    .advised(Situation::NoDiagnostic))
 }
 
 /// Returns whether a barrier follows the exchange of results (wire.md 6.3).

@@ -6,7 +6,7 @@ use std::fmt::{self, Display};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
-use facts::advice::{Situation, remedy};
+use facts::advice::{Advise, Situation};
 use facts::error::Failure;
 use facts::job::{self, Job};
 use facts::token::Token;
@@ -89,7 +89,7 @@ impl Credentials {
         };
         if let Some(differ) = differ {
             let failure = format!("tokens differ: {differ} at the peer ({peer})");
-            return Err(Failure::environment(failure).with_hint(remedy(Situation::OtherToken)));
+            return Err(Failure::environment(failure).advised(Situation::OtherToken));
         }
         match (&self.job, &theirs.job) {
             (Some(own), Some(other)) if own != other => Err(Failure::environment(format!(
@@ -97,7 +97,7 @@ impl Credentials {
                 shown(own),
                 shown(other)
             ))
-            .with_hint(remedy(Situation::OtherJob))),
+            .advised(Situation::OtherJob)),
             _ => Ok(()),
         }
     }

@@ -24,7 +24,7 @@ use super::reception::PROMPT;
 use super::refusal_log::RefusalLog;
 use super::status::STATUS;
 use super::wire::{self, BUSY, MAX_PAYLOAD};
-use facts::advice::{Situation, remedy};
+use facts::advice::{Advise, Situation};
 use facts::device::DeviceName;
 use facts::error::{Failure, cause};
 use facts::interrupt;
@@ -351,7 +351,7 @@ impl Pending {
         if self.is_prompted {
             let (name, peer) = (handshake::shown(name), self.peer);
             let failure = format!("the client ({peer}) is {name}, which waits for the server");
-            let failure = Failure::environment(failure).with_hint(remedy(Situation::OldVersion));
+            let failure = Failure::environment(failure).advised(Situation::OldVersion);
             return Err(failure.into());
         }
         let offered = rules.tools.iter().find(|tool| tool.legacy_name == name);

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use super::connection::Connection;
-use facts::advice::{Situation, remedy};
+use facts::advice::{Advise, Situation};
 use facts::error::{Failure, Kind, Step};
 use facts::interrupt;
 use facts::net::race::{connect_first, reason};
@@ -166,7 +166,7 @@ impl<'a> Search<'a> {
         let failure = Failure::environment(format!("cannot connect to {place}: {reason}{others}"))
             .in_step(Step::Tcp);
         match situation {
-            Some(situation) => failure.with_hint(remedy(situation)),
+            Some(situation) => failure.advised(situation),
             None => failure,
         }
     }
@@ -188,7 +188,7 @@ pub(super) fn resolve(
         } else if let Some(meant) = meant {
             failure.with_hint(meant)
         } else {
-            failure.with_hint(remedy(Situation::UnknownHost))
+            failure.advised(Situation::UnknownHost)
         }
     })
 }

@@ -13,7 +13,7 @@ use super::option_block::{OPTIONS_SIZE, OptionBlock};
 use super::peer_facts::{PeerFacts, announcement};
 use super::terms;
 use super::wire::{self, ADDRESS_SIZE};
-use facts::advice::{Situation, remedy};
+use facts::advice::{Advise, Situation};
 use facts::error::{self, Failure};
 use facts::phase::Phase;
 use node::gpu::OnGpus;
@@ -201,7 +201,7 @@ impl<'a> Handshake<'a> {
             shown(name),
             self.peer
         ))
-        .with_hint(remedy(Situation::OtherTool))
+        .advised(Situation::OtherTool)
         .into())
     }
 
@@ -224,14 +224,14 @@ impl<'a> Handshake<'a> {
             return Err(Failure::environment(format!(
                 "different VNIs: {vni} here, {other} at the peer ({peer}): packets cannot pass between them"
             ))
-            .with_hint(remedy(Situation::OtherVni))
+            .advised(Situation::OtherVni)
             .in_step(error::Step::Vni)
             .into());
         }
         match self.about.announced.busy {
             Some(busy) if self.us.run.is_some() => Err(Refusal::Busy(
                 Failure::environment(format!("the server ({peer}) is {busy}"))
-                    .with_hint(remedy(Situation::ServerBusy))
+                    .advised(Situation::ServerBusy)
                     .in_step(error::Step::Turn),
             )),
             _ => Ok(()),
@@ -346,7 +346,7 @@ pub fn check_version(tool: &Tool, theirs: &str, peer: SocketAddr) -> Result<(), 
         tool.wire_version,
         shown(theirs)
     ))
-    .with_hint(release(number)))
+    .advised(release(number)))
 }
 
 /// Returns the part of a peer's text that fits into a message.
@@ -361,13 +361,13 @@ fn number(version: &str) -> Option<(u32, u32)> {
     Some((major.parse().ok()?, minor.parse().ok()?))
 }
 
-/// Returns the remedy for a peer with another version (wire.md 9.1).
-pub fn release(number: Option<(u32, u32)>) -> &'static str {
-    remedy(match number {
+/// Returns the situation of a peer with another version (wire.md 9.1).
+pub fn release(number: Option<(u32, u32)>) -> Situation {
+    match number {
         Some((2, 0..=2)) => Situation::OldVersion,
         Some((2, 3)) => Situation::UnreleasedVersion,
         _ => Situation::OtherVersion,
-    })
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use super::open::Session;
 use super::turn;
 use super::wait::Wait;
 use super::wire::{BUSY, MAX_PAYLOAD, REFUSAL};
-use facts::advice::{Situation, remedy};
+use facts::advice::{Advise, Situation};
 use facts::error::{Failure, Step, cause};
 use facts::limit::ANSWER_LIMIT;
 use facts::phase::{Phase, enter};
@@ -48,7 +48,7 @@ pub fn join(plan: &Plan, host: &str, own: LocalAddress) -> Result<(Session, Agre
                 let failure = Failure::environment(format!(
                     "the peer ({peer}) did not answer as a {tool} server: {reason}"
                 ))
-                .with_hint(remedy(Situation::NoDiagnostic))
+                .advised(Situation::NoDiagnostic)
                 .in_step(Step::Handshake);
                 // A server that has just found another client closes this connection in the same
                 // way.

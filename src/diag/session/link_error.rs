@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Error;
 
-use facts::advice::{Situation, remedy};
+use facts::advice::{Advise, Situation};
 use facts::error::{Failure, Kind};
 
 /// What separates a peer from the reason why it cannot run, in messages.
@@ -67,7 +67,7 @@ impl LinkError {
                 Failure::environment(format!(
                     "the peer ({peer}) did not answer {doing} within {limit} s"
                 ))
-                .with_hint(remedy(Situation::PeerEnded))
+                .advised(Situation::PeerEnded)
             }
             Self::Stopped(silence) => {
                 let silence = silence.as_secs();
@@ -79,7 +79,7 @@ impl LinkError {
             Self::TooLong { length, most } => Failure::environment(format!(
                 "the peer ({peer}) announced {length} bytes {doing} (at most {most} allowed)"
             ))
-            .with_hint(remedy(Situation::NoDiagnostic)),
+            .advised(Situation::NoDiagnostic),
             Self::Io(error) => Failure::new(Kind::Environment, error)
                 .context(format_args!("the connection to the peer ({peer}) failed {doing}")),
         }
@@ -106,7 +106,7 @@ fn silent(peer: SocketAddr, doing: &str) -> Failure {
     Failure::environment(format!(
         "lost the connection to the peer ({peer}) {doing}: its host does not answer"
     ))
-    .with_hint(remedy(Situation::PeerGone))
+    .advised(Situation::PeerGone)
 }
 
 impl From<io::Error> for LinkError {

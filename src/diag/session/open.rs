@@ -13,6 +13,7 @@ use super::link_error::LinkError;
 use super::tick::Ticker;
 use super::wait::Wait;
 use super::wire::{self, REFUSAL};
+use facts::advice::Advise;
 use facts::error::{Context, Failure, Kind};
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
@@ -135,7 +136,7 @@ impl Session {
                 let is_unreleased = matches!(error, LinkError::TooLong { length: 1, .. });
                 let failure = self.failure(error, wait.doing);
                 Err(if is_unreleased {
-                    failure.with_hint(handshake::release(Some((2, 3))))
+                    failure.advised(handshake::release(Some((2, 3))))
                 } else {
                     failure
                 })

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use super::admission::{Announced, Credentials, Serving};
 use super::introduction::Introduction;
-use facts::advice::{Situation, remedy};
+use facts::advice::{Advise, Situation};
 use facts::device::{DeviceName, FabricAddress};
 use facts::error::{Failure, Step};
 use facts::host::host_name;
@@ -219,7 +219,7 @@ impl PeerFacts {
         Err(Failure::environment(format!(
             "--{option}: the server ({peer}) is {server}, which cannot take part"
         ))
-        .with_hint(remedy(Situation::OptionUnknownToPeer)))
+        .advised(Situation::OptionUnknownToPeer))
     }
 
     /// Checks that a server measures with the NIC that this client asks for, if it does.
@@ -241,7 +241,7 @@ impl PeerFacts {
             (None, false) => "is a legacy tool, which does not announce its NIC".into(),
         };
         let failure = format!("--peer-device={asked}: the server ({peer}) {what}");
-        Err(Failure::environment(failure).with_hint(remedy(Situation::OtherDevice)))
+        Err(Failure::environment(failure).advised(Situation::OtherDevice))
     }
 
     /// Returns `run` with barriers before each iteration unless both sides have announced that they
@@ -273,7 +273,7 @@ impl PeerFacts {
                     "different traffic classes: {own} here, {other} at the peer ({peer}), and both \
                      matter: the server issues operations in this run"
                 ))
-                .with_hint(remedy(Situation::OtherClass)))
+                .advised(Situation::OtherClass))
             }
             _ => Ok(()),
         }
@@ -338,14 +338,14 @@ impl PeerFacts {
             return Err(Failure::environment(format!(
                 "{here} here, {there} at the peer ({peer}): packets cannot pass between them"
             ))
-            .with_hint(remedy(Situation::OtherKind))
+            .advised(Situation::OtherKind)
             .in_step(Step::Address));
         }
         if own.simulated && apart {
             return Err(Failure::environment(format!(
                 "the software NIC of the peer ({peer}) is on another machine: packets cannot pass between them"
             ))
-            .with_hint(remedy(Situation::SoftwareApart))
+            .advised(Situation::SoftwareApart)
             .in_step(Step::Address));
         }
         if own.address.nic == theirs.nic && apart {
@@ -353,7 +353,7 @@ impl PeerFacts {
                 "the NICs of both sides have the address {:#x}, but the peer ({peer}) is another machine",
                 own.address.nic
             ))
-            .with_hint(remedy(Situation::SameAddress))
+            .advised(Situation::SameAddress)
             .in_step(Step::Address));
         }
         Ok(())

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::io;
 
-use super::situation::Situation;
-use crate::error::cause;
+use crate::error::{Situation, cause};
 
 /// The cause and the remedy of a problem.
 pub struct Explanation {

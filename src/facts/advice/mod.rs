@@ -4,14 +4,13 @@
 //! is generated from it.
 
 mod explanation;
-mod situation;
 mod table;
 
 use std::{fs, io};
 
+pub use crate::error::Situation;
 use crate::error::{Failure, Kind, Step, cause};
 pub use explanation::{Explanation, What};
-pub use situation::Situation;
 pub use table::EXPLANATIONS;
 
 /// Returns the explanation of a libcxi call (or mmap) that failed with an errno (libcxi.md 12.1).
@@ -45,9 +44,28 @@ pub fn hint(situation: Situation) -> String {
     of(situation).hint()
 }
 
+/// Advice on failures in a situation that the program has detected.
+pub trait Advise {
+    /// Adds the remedy: the message names the cause already.
+    fn advised(self, situation: Situation) -> Self;
+
+    /// Adds the cause and the remedy.
+    fn explained(self, situation: Situation) -> Self;
+}
+
+impl Advise for Failure {
+    fn advised(self, situation: Situation) -> Self {
+        self.with_hint(remedy(situation)).in_situation(situation)
+    }
+
+    fn explained(self, situation: Situation) -> Self {
+        self.with_hint(hint(situation)).in_situation(situation)
+    }
+}
+
 /// Returns the failure for a situation that the program has detected; `message` describes it.
 pub fn found(situation: Situation, message: impl Into<String>) -> Failure {
-    let failure = Failure::environment(message).with_hint(hint(situation));
+    let failure = Failure::environment(message).explained(situation);
     match situation {
         Situation::LinkDown => failure.in_step(Step::Link),
         Situation::ServiceDisabled => failure.in_step(Step::Service),

@@ -1,8 +1,7 @@
 //! The table of errors, causes and remedies. docs/troubleshooting.md is generated from it.
 
 use super::explanation::{Explanation, What};
-use super::situation::Situation;
-use crate::error::SEE_PEER;
+use crate::error::{SEE_PEER, Situation};
 
 use Situation::*;
 use What::{Call, Code, Found};

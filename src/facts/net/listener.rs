@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
 use super::resolver::{addresses, resolution};
-use crate::advice::{Situation, remedy};
+use crate::advice::{Advise, Situation};
 use crate::error::{Failure, cause};
 
 /// Connections that the kernel keeps until they are accepted; it may reduce this number.
@@ -68,12 +68,13 @@ impl Listener {
         let error = first_error.unwrap_or_else(|| ErrorKind::AddrNotAvailable.into());
         let failure = cannot(at, port, &cause(&error));
         Err(match error.kind() {
-            ErrorKind::AddrInUse => cannot(at, port, "another program listens on it")
-                .with_hint(remedy(Situation::PortInUse)),
-            ErrorKind::PermissionDenied if error.raw_os_error() == Some(libc::EACCES) => {
-                failure.with_hint(remedy(Situation::PortReserved))
+            ErrorKind::AddrInUse => {
+                cannot(at, port, "another program listens on it").advised(Situation::PortInUse)
             }
-            ErrorKind::AddrNotAvailable => failure.with_hint(remedy(Situation::NotOurAddress)),
+            ErrorKind::PermissionDenied if error.raw_os_error() == Some(libc::EACCES) => {
+                failure.advised(Situation::PortReserved)
+            }
+            ErrorKind::AddrNotAvailable => failure.advised(Situation::NotOurAddress),
             _ => failure,
         })
     }

@@ -20,7 +20,7 @@ use crate::explain;
 use crate::explain::Explain;
 use crate::slingshot::{self, Launcher};
 use crate::traffic_class::{self, TrafficClass};
-use facts::advice::{self, Situation};
+use facts::advice::{self, Advise, Situation};
 use facts::device::DeviceName;
 use facts::error::Failure;
 use rustix::process::geteuid;
@@ -201,17 +201,20 @@ impl ServiceRequest {
     /// Adds to a failure of the service what the launcher of the job has to do with it.
     fn located(&self, failure: Failure) -> Failure {
         match self.svc_id.map(|chosen| chosen.source) {
-            Some(Source::Slingshot) => failure
-                .context("the service of SLINGSHOT_*")
-                .with_hint(advice::hint(Situation::GrantUnusable)),
+            Some(Source::Slingshot) => {
+                failure.context("the service of SLINGSHOT_*").explained(Situation::GrantUnusable)
+            }
             Some(_) => failure,
             None => {
                 let failure = match &self.unused {
                     Some(why) => failure.context(why),
                     None => failure,
                 };
-                let hint = || advice::hint(Situation::OneNodeStep);
-                failure.with_hint_if(self.is_one_node_step.then(hint))
+                if self.is_one_node_step {
+                    failure.explained(Situation::OneNodeStep)
+                } else {
+                    failure
+                }
             }
         }
     }

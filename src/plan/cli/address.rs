@@ -34,9 +34,9 @@ pub(super) fn read<'a>(
         return Ok(());
     };
     let hint = |word: &OsStr| {
-        let optional =
-            options::of(tool).filter(|own| own.value.is_some_and(|value| value.is_optional));
-        hint_before(word, arguments, optional.map(|own| own.long))
+        let entries = options::of(tool).map(|(_, definition)| definition.entry);
+        let optional = entries.filter(|entry| entry.value.is_some_and(|value| value.is_optional));
+        hint_before(word, arguments, optional.map(|entry| entry.long))
     };
     if let Some(surplus) = words.next() {
         let failure = Failure::usage(format!(
@@ -58,7 +58,8 @@ pub(super) fn read<'a>(
     let suffix = option_of_suffix(host);
     let hint = hint(word);
     if host.contains(['/', ',']) || suffix.is_some() || hint.is_some() && Path::new(host).exists() {
-        let writer = suffix.filter(|long| options::of(tool).any(|own| own.long == *long));
+        let writer =
+            suffix.filter(|long| options::of(tool).any(|(_, own)| own.entry.long == *long));
         let failure = refused(word, "expected a host name or an IP address, not a file or a list");
         return Err(failure.with_hint_if(hint.or_else(|| Some(meant(writer?, word)))));
     }

@@ -93,6 +93,12 @@ impl<T: 'static> OptionDef<T> {
         self
     }
 
+    /// Lets each given value count, and not only the last one.
+    pub fn repeated(mut self) -> Self {
+        self.repeats = true;
+        self
+    }
+
     /// Adds the explanation ([`Entry::text`]).
     pub fn explained(mut self, text: impl Into<String>) -> Self {
         self.entry.text = text.into();

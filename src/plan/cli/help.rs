@@ -19,12 +19,12 @@ pub fn usage(tool: &Tool, program: &str) -> Usage {
     }
     let groups = options::GROUPS.iter().map(|group| {
         let own = group.options.iter().filter(|option| tool.takes(option.id));
-        let own: Vec<Entry> = own.map(|option| option.of(tool).entry).collect();
+        let own: Vec<Entry> = own.map(|option| (option.definition)(tool).entry).collect();
         (group.title, own)
     });
     let groups = groups.filter(|(_, own)| !own.is_empty());
-    let frequent = options::of(tool).filter(|option| FREQUENT.contains(&option.id));
-    let frequent = frequent.map(|option| option.long);
+    let frequent = options::of(tool).filter(|(option, _)| FREQUENT.contains(&option.id));
+    let frequent = frequent.map(|(_, definition)| definition.entry.long);
     let mut words = Vec::new();
     if tool.takes(Opt::AtomicOp) {
         words = vec![

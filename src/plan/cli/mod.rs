@@ -22,9 +22,8 @@ use clap::{Arg, ArgMatches};
 use crate::outputs::Outputs;
 use crate::tool::{Opt, Tool};
 use crate::typed::Typed;
-use definition::OptionDef;
 use facts::error::Failure;
-use options::Governs;
+use options::{Def, Governs};
 use parser::Parsed;
 
 /// What the arguments of a tool ask for.
@@ -93,18 +92,17 @@ pub fn given(tool: &Tool, arguments: &[OsString]) -> Result<Vec<(Opt, &'static s
     let Parsed::Matches(matches) = parser::read(declared(tool), arguments, unknown)? else {
         return Ok(Vec::new());
     };
-    let given = options::of(tool).filter(|option| option.of(tool).is_given(&matches));
-    Ok(given.map(|option| (option.id, option.long)).collect())
+    let given = options::of(tool).filter(|(_, definition)| definition.is_given(&matches));
+    Ok(given.map(|(option, definition)| (option.id, definition.entry.long)).collect())
 }
 
 fn read_options(tool: &Tool, matches: &ArgMatches, typed: &mut Typed) -> Result<(), Failure> {
-    let definitions: Vec<OptionDef<Typed>> = options::of(tool).map(|own| own.of(tool)).collect();
+    let (options, definitions): (Vec<_>, Vec<_>) = options::of(tool).unzip();
     let result = definition::read(&definitions, matches, typed);
-    let given = options::of(tool).zip(&definitions);
-    let run_options = given.filter(|(own, definition)| {
-        own.governs != Governs::ThisProcess && definition.is_given(matches)
+    let run_options = options.iter().zip(&definitions).filter(|(option, definition)| {
+        option.governs != Governs::ThisProcess && definition.is_given(matches)
     });
-    typed.run_given.extend(run_options.map(|(own, _)| own.long));
+    typed.run_given.extend(run_options.map(|(_, definition)| definition.entry.long));
     result
 }
 
@@ -125,9 +123,9 @@ fn outputs_of_each(tool: &Tool, arguments: &[OsString]) -> Outputs {
 /// Returns what `tool` takes. The abbreviations of the legacy tool are aliases, which take
 /// precedence over clap's inference among all options.
 fn declared(tool: &Tool) -> impl Iterator<Item = Arg> {
-    let options = options::of(tool).map(|option| {
-        let argument = option.of(tool).entry.declared();
-        if option.legacy { argument.aliases(abbreviations(option.long, tool)) } else { argument }
+    let options = options::of(tool).map(|(option, Def { entry, .. })| {
+        let argument = entry.declared();
+        if option.legacy { argument.aliases(abbreviations(entry.long, tool)) } else { argument }
     });
     options.chain([
         parser::help().aliases(abbreviations("help", tool)),
@@ -147,6 +145,6 @@ fn abbreviations(long: &'static str, tool: &Tool) -> Vec<&'static str> {
 
 /// Returns the long options of the legacy tool.
 fn legacy_options(tool: &Tool) -> impl Iterator<Item = &'static str> {
-    let own = options::of(tool).filter(|option| option.legacy);
-    own.map(|option| option.long).chain(["help", "version"])
+    let own = options::of(tool).filter(|(option, _)| option.legacy);
+    own.map(|(_, definition)| definition.entry.long).chain(["help", "version"])
 }

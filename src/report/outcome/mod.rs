@@ -33,7 +33,7 @@ pub use clock::{Clock, Distribution, MeasurementError};
 pub use counters::{Counter, CounterFinding, Counters, NicCounters};
 pub use expectation::ExpectationResult;
 pub use extent::Extent;
-use facts::error::Failure;
+use facts::error::{Failure, Situation};
 pub use latency::{Detail, LatencyResult, PercentileValue};
 pub use options::{AtomicOptions, ListOptions, Options};
 pub use side::Side;
@@ -130,6 +130,10 @@ pub struct Problem {
     /// of these.
     #[serde(default)]
     pub step: Option<String>,
+    /// The problem, where the program knows it, such as other_token, server_busy or no_answer; null
+    /// otherwise.
+    #[serde(default)]
+    pub situation: Option<String>,
     /// What the NIC said about each of its queues and portals after the failure; empty if it was
     /// not asked.
     #[serde(default)]
@@ -143,6 +147,7 @@ impl From<&Failure> for Problem {
             message: failure.message(),
             hint: failure.hint.clone(),
             step: failure.step().map(|step| step.name().into()),
+            situation: failure.situation.map(Situation::name),
             nic_states: failure.nic_states().to_vec(),
         }
     }

@@ -11,7 +11,7 @@ use super::portals::{Entry, Match, Reports};
 use super::{IdcContext, Initiator, Target};
 use crate::bench::api::{Issued, Peer};
 use crate::endpoint::Endpoint;
-use facts::advice::{Situation, remedy};
+use facts::advice::{Advise, Situation};
 use facts::atomic::Atomic;
 use facts::error::Failure;
 use node::explain::Explain;
@@ -231,7 +231,7 @@ impl Changed {
                      (expected {expected:#0width$x} after {} operations)",
                     self.count
                 ));
-                return Err(failure.with_hint(remedy(Situation::WrongData)));
+                return Err(failure.advised(Situation::WrongData));
             }
         }
         Ok(size * self.elements)

@@ -6,7 +6,7 @@ use super::operation::NotIssued;
 use super::{Initiator, TriggeredCounter};
 use crate::bench::api::Peer;
 use crate::endpoint::Endpoint;
-use facts::advice::{self, Situation};
+use facts::advice::{Advise, Situation};
 use facts::error::{Context, Failure};
 use node::explain;
 use plan::buffers::Buffer;
@@ -42,11 +42,7 @@ pub struct ListInitiator {
 fn no_high_rate(error: cxi::Error) -> Failure {
     let errno = error.errno();
     let failure = explain::explained(error, "cannot allocate a profile of High Rate Puts");
-    if errno == libc::EINVAL {
-        failure.with_hint(advice::hint(Situation::NoHighRatePuts))
-    } else {
-        failure
-    }
+    if errno == libc::EINVAL { failure.explained(Situation::NoHighRatePuts) } else { failure }
 }
 
 /// The profile of high-rate puts.

@@ -4,7 +4,7 @@ use cxi::sys::{CXI_MAP_PIN, CXI_MAP_READ, CXI_MAP_WRITE};
 use cxi::{MemoryRegion, Pages};
 
 use crate::endpoint::Endpoint;
-use facts::advice::{self, Situation};
+use facts::advice::{Advise, Situation};
 use facts::error::{Context, Failure};
 use node::explain::Explain;
 use node::gpu::Use;
@@ -35,7 +35,7 @@ pub fn map(endpoint: &Endpoint, use_: Use, buffer: Buffer) -> Result<MemoryRegio
         // Each errno of this call has the same cause: the NIC cannot access the memory of the GPU.
         let region = MemoryRegion::map(endpoint.lni(), memory, RIGHTS)
             .environment(format_args!("cannot map a buffer of {what} for the NIC"))
-            .map_err(|failure| failure.with_hint(advice::hint(Situation::NoPeerToPeer)))?;
+            .map_err(|failure| failure.explained(Situation::NoPeerToPeer))?;
         endpoint.note_gpu_map(region.gpu_map());
         return Ok(region);
     }

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use cxi::MemoryRegion;
 
-use facts::advice::{Situation, remedy};
+use facts::advice::{Advise, Situation};
 use facts::error::Failure;
 use measure::Supervisor;
 use node::explain::Explain;
@@ -126,7 +126,7 @@ impl Numbering {
             }
             let mismatch = self.mismatch(whose, offset, found);
             let failure = Failure::nic(format!("size {size}: {mismatch}"));
-            Err(failure.with_hint(remedy(Situation::WrongData)))
+            Err(failure.advised(Situation::WrongData))
         })?;
         Ok(checked)
     }

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use super::tool_option::{Governs, ToolOption};
+use super::tool_option::{Def, ToolOption, process};
 use crate::DEFAULT_CONNECT_LIMIT;
-use crate::cli::usage::{Completion, Value};
-use crate::cli::values::text;
+use crate::cli::usage::Completion;
 use crate::tool::Opt;
 use crate::typed::PeerDevice;
 use facts::number::{time, time_text};
@@ -21,64 +20,46 @@ const SHORTEST_LIMIT: Duration = Duration::from_millis(1);
 
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[ToolOption] = &[
-    ToolOption {
-        id: Opt::PeerDevice,
-        short: None,
-        long: "peer-device",
-        value: Some(Value::new("DEV|auto", Completion::Devices)),
-        governs: Governs::ThisProcess,
-        legacy: false,
-        text: |_| {
-            "NIC of the server, where cxidiag serve runs; auto: the one with the name of \
-             --device (default: the server chooses)\n\n\
-             A server of one tool has one NIC: the client fails if it is another one."
-                .into()
-        },
-        set: |typed, value| {
-            typed.peer_device = Some(match text(value)? {
+    process(Opt::PeerDevice, |_| {
+        Def::text("peer-device", "DEV|auto", |typed, value| {
+            typed.peer_device = Some(match value {
                 "auto" => PeerDevice::Auto,
                 name => PeerDevice::Named(name.parse().map_err(|_| ALLOWED)?),
             });
             Ok(())
-        },
-    },
-    ToolOption {
-        id: Opt::Wait,
-        short: None,
-        long: "wait",
-        value: Some(Value::new("TIME", Completion::Nothing)),
-        governs: Governs::ThisProcess,
-        legacy: false,
-        text: |_| {
+        })
+        .completed_by(Completion::Devices)
+        .explained(
+            "NIC of the server, where cxidiag serve runs; auto: the one with the name of \
+             --device (default: the server chooses)\n\n\
+             A server of one tool has one NIC: the client fails if it is another one.",
+        )
+    }),
+    process(Opt::Wait, |_| {
+        Def::text("wait", "TIME", |typed, value| {
+            typed.wait = Some(time(value, Duration::ZERO..=LONGEST_WAIT)?);
+            Ok(())
+        })
+        .explained(
             "Time to keep trying if no server listens or the server is busy, such as 30s \
              (default: 0)\n\n\
              TIME is in seconds without a unit. A client of 'cxidiag serve' waits for its turn \
-             without a limit, or for TIME if it is given."
-                .into()
-        },
-        set: |typed, value| {
-            typed.wait = Some(time(text(value)?, Duration::ZERO..=LONGEST_WAIT)?);
-            Ok(())
-        },
-    },
-    ToolOption {
-        id: Opt::ConnectTimeout,
-        short: None,
-        long: "connect-timeout",
-        value: Some(Value::new("TIME", Completion::Nothing)),
-        governs: Governs::ThisProcess,
-        legacy: false,
-        text: |_| {
+             without a limit, or for TIME if it is given.",
+        )
+    }),
+    process(Opt::ConnectTimeout, |_| {
+        let text = {
             let default = time_text(DEFAULT_CONNECT_LIMIT);
             format!(
                 "Time to wait for a connection to each address of the server (default: \
                  {default})\n\n\
                  TIME is in seconds without a unit."
             )
-        },
-        set: |typed, value| {
-            typed.connect_timeout = Some(time(text(value)?, SHORTEST_LIMIT..=LONGEST_WAIT)?);
+        };
+        Def::text("connect-timeout", "TIME", |typed, value| {
+            typed.connect_timeout = Some(time(value, SHORTEST_LIMIT..=LONGEST_WAIT)?);
             Ok(())
-        },
-    },
+        })
+        .explained(text)
+    }),
 ];

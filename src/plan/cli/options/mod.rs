@@ -16,7 +16,7 @@ mod tool_option;
 
 use crate::tool::{Opt, Tool};
 use crate::tools::TOOLS;
-pub use tool_option::{Governs, ToolOption};
+pub use tool_option::{Def, Governs, ToolOption};
 
 /// A group of the help text.
 #[derive(Debug)]
@@ -38,14 +38,11 @@ pub static GROUPS: [Group; 8] = [
     Group { title: "Client", options: client::OPTIONS },
 ];
 
-/// Returns the definitions of all options.
-pub fn all() -> impl Iterator<Item = &'static ToolOption> {
-    GROUPS.iter().flat_map(|group| group.options)
-}
-
-/// Returns the options of `tool`, in the order of the help text.
-pub fn of(tool: &Tool) -> impl Iterator<Item = &'static ToolOption> {
-    all().filter(|option| tool.takes(option.id))
+/// Returns the options of `tool` with their definitions, in the order of the help text.
+pub fn of(tool: &Tool) -> impl Iterator<Item = (&'static ToolOption, Def)> {
+    let all = GROUPS.iter().flat_map(|group| group.options);
+    let taken = all.filter(|option| tool.takes(option.id));
+    taken.map(|option| (option, (option.definition)(tool)))
 }
 
 /// Why a tool lacks an option, where its name does not say it.
@@ -56,11 +53,11 @@ const REASONS: [(Opt, &str); 2] = {
 
 /// Returns the message about an option, `--size` or `-s`, that only tools other than `tool` take.
 pub fn other_text(tool: &Tool, typed: &str) -> Option<String> {
-    let option = all().find(|option| {
-        let short = option.short.map(|letter| format!("-{letter}"));
-        short.as_deref() == Some(typed) || typed.strip_prefix("--") == Some(option.long)
+    let (option, definition) = TOOLS.iter().flat_map(of).find(|(_, definition)| {
+        let short = definition.entry.short.map(|letter| format!("-{letter}"));
+        short.as_deref() == Some(typed) || typed.strip_prefix("--") == Some(definition.entry.long)
     })?;
-    let (id, long, own) = (option.id, option.long, tool.name);
+    let (id, long, own) = (option.id, definition.entry.long, tool.name);
     let name =
         if typed.starts_with("--") { typed.to_owned() } else { format!("{typed} (--{long})") };
     let is_for = |bandwidth: bool| {

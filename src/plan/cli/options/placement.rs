@@ -1,8 +1,7 @@
 //! The options of where this side measures: NIC, service, port, library, CPUs.
 
-use super::tool_option::{Governs, ToolOption};
+use super::tool_option::{Def, ToolOption, process};
 use crate::cli::usage::{Completion, Value};
-use crate::cli::values::text;
 use crate::tool::Opt;
 use facts::device::{DEFAULT_DEVICE, LIBCXI_VARIABLE};
 use facts::number::within;
@@ -11,33 +10,26 @@ use node::traffic_class::TrafficClass;
 
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[ToolOption] = &[
-    ToolOption {
-        id: Opt::Device,
-        short: Some('d'),
-        long: "device",
-        value: Some(Value::new("DEV", Completion::Devices)),
-        governs: Governs::ThisProcess,
-        legacy: true,
-        text: |_| {
-            format!(
-                "Device: cxiN, or softN for the built-in software NIC (default: {DEFAULT_DEVICE})"
-            )
-        },
-        set: |typed, value| {
-            typed.device = Some(text(value)?.parse()?);
+    process(Opt::Device, |_| {
+        Def::text("device", "DEV", |typed, value| {
+            typed.device = Some(value.parse()?);
             Ok(())
-        },
-    },
-    ToolOption {
-        id: Opt::SvcId,
-        short: Some('v'),
-        long: "svc-id",
-        value: Some(Value::new("SVC_ID", Completion::Nothing)),
-        governs: Governs::ThisProcess,
-        legacy: true,
-        text: |_| {
-            format!(
-                "CXI service to work under (default: that of the job, else {DEFAULT_SVC_ID})\n\n\
+        })
+        .completed_by(Completion::Devices)
+        .letter('d')
+        .explained(format!(
+            "Device: cxiN, or softN for the built-in software NIC (default: {DEFAULT_DEVICE})"
+        ))
+    })
+    .legacy(),
+    process(Opt::SvcId, |_| {
+        Def::text("svc-id", "SVC_ID", |typed, value| {
+            typed.service.svc_id = Some(within(value, 1..=i32::MAX as u64)? as u32);
+            Ok(())
+        })
+        .letter('v')
+        .explained(format!(
+            "CXI service to work under (default: that of the job, else {DEFAULT_SVC_ID})\n\n\
                  The service determines the VNIs, traffic classes and resources of the NIC that \
                  the user may have. Users without privileges need a service that admits them. \
                  Both sides need services with the same VNI. The launcher of a job grants \
@@ -45,41 +37,30 @@ pub(super) const OPTIONS: &[ToolOption] = &[
                  SLINGSHOT_TCS. If service 1 is disabled or not for this user, the service of the \
                  NIC that is most closely meant for the user takes its place. A line on standard \
                  error names a service that is not the default."
-            )
-        },
-        set: |typed, value| {
-            typed.service.svc_id = Some(within(text(value)?, 1..=i32::MAX as u64)? as u32);
+        ))
+    })
+    .legacy(),
+    process(Opt::Vni, |_| {
+        Def::text("vni", "VNI|job", |typed, value| {
+            typed.service.vni = Some(value.parse()?);
             Ok(())
-        },
-    },
-    ToolOption {
-        id: Opt::Vni,
-        short: None,
-        long: "vni",
-        value: Some(Value::new("VNI|job", Completion::Words(|| vec!["job".into()]))),
-        governs: Governs::ThisProcess,
-        legacy: false,
-        text: |_| {
+        })
+        .completed_by(Completion::Words(|| vec!["job".into()]))
+        .explained(
             "VNI of the service; job: the one that the steps of this job share (default: that of \
              the step, else the first of the service)\n\n\
              Packets pass only between sides with the same VNI. The VNI of a step is the first \
              one in SLINGSHOT_VNIS, 'job' is the second one, if the launcher has granted it: \
-             server and client in two steps need it."
-                .into()
-        },
-        set: |typed, value| {
-            typed.service.vni = Some(text(value)?.parse()?);
+             server and client in two steps need it.",
+        )
+    }),
+    process(Opt::TrafficClass, |_| {
+        Def::text("traffic-class", "CLASS", |typed, value| {
+            typed.service.class = Some(value.parse()?);
             Ok(())
-        },
-    },
-    ToolOption {
-        id: Opt::TrafficClass,
-        short: None,
-        long: "traffic-class",
-        value: Some(Value::new("CLASS", Completion::Words(classes))),
-        governs: Governs::ThisProcess,
-        legacy: false,
-        text: |_| {
+        })
+        .completed_by(Completion::Words(classes))
+        .explained(
             "Traffic class: dedicated-access, low-latency, bulk-data or best-effort (default: \
              BEST_EFFORT, if granted)\n\n\
              This side's operations have this class. The service must grant it, and the QoS \
@@ -87,90 +68,49 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              with TC_. A job or service without BEST_EFFORT gets the first of its classes by \
              default. High Rate Puts exist in BEST_EFFORT only, and the NIC limits the bandwidth \
              of LOW_LATENCY to a few percent. A server uses its own class for the operations that \
-             it issues, so give both sides the same one."
-                .into()
-        },
-        set: |typed, value| {
-            typed.service.class = Some(text(value)?.parse()?);
-            Ok(())
-        },
-    },
-    ToolOption {
-        id: Opt::IgnoreLink,
-        short: None,
-        long: "ignore-link",
-        value: None,
-        governs: Governs::ThisProcess,
-        legacy: false,
-        text: |_| {
+             it issues, so give both sides the same one.",
+        )
+    }),
+    process(Opt::IgnoreLink, |_| {
+        Def::switch("ignore-link", |typed| typed.ignore_link = true).explained(
             "Measure although the device says that its link is down\n\n\
              The tool prints a warning. Without this option it fails, because operations would \
              fail after half a minute. It is not known whether the driver reports a link in a \
-             loopback mode as up."
-                .into()
-        },
-        set: |typed, _| {
-            typed.ignore_link = true;
-            Ok(())
-        },
-    },
-    ToolOption {
-        id: Opt::Libcxi,
-        short: None,
-        long: "libcxi",
-        value: Some(Value::new("PATH", Completion::Files)),
-        governs: Governs::ThisProcess,
-        legacy: false,
-        text: |_| {
-            format!(
-                "Library to load for cxiN devices (default: ${LIBCXI_VARIABLE}, else libcxi.so.1)"
-            )
-        },
-        set: |typed, value| {
+             loopback mode as up.",
+        )
+    }),
+    process(Opt::Libcxi, |_| {
+        Def::new("libcxi", Some(Value::new("PATH", Completion::Files)), |typed, value| {
             if value.is_empty() {
                 return Err("expected the path of a library".into());
             }
             typed.libcxi = Some(value.into());
             Ok(())
-        },
-    },
-    ToolOption {
-        id: Opt::Cpu,
-        short: None,
-        long: "cpu",
-        value: Some(Value::new("LIST|auto", Completion::Cpus)),
-        governs: Governs::ThisProcess,
-        legacy: false,
-        text: |_| {
+        })
+        .explained(format!(
+            "Library to load for cxiN devices (default: ${LIBCXI_VARIABLE}, else libcxi.so.1)"
+        ))
+    }),
+    process(Opt::Cpu, |_| {
+        Def::text("cpu", "LIST|auto", |typed, value| {
+            typed.cpus = value.parse()?;
+            Ok(())
+        })
+        .completed_by(Completion::Cpus)
+        .explained(
             "Run on these CPUs (such as 2 or 0-3,8), with the buffers on their NUMA node; auto: \
              a CPU near the NIC (default: any)\n\n\
              The measuring thread of this side runs there. 'auto' is one CPU of the node that the \
              NIC is plugged into, and not CPU 0 if there is another. Without this option the \
-             kernel chooses, and the tool prints a hint if it chose another node."
-                .into()
-        },
-        set: |typed, value| {
-            typed.cpus = text(value)?.parse()?;
-            Ok(())
-        },
-    },
-    ToolOption {
-        id: Opt::Loopback,
-        short: None,
-        long: "loopback",
-        value: None,
-        governs: Governs::ThisProcess,
-        legacy: false,
-        text: |_| {
+             kernel chooses, and the tool prints a hint if it chose another node.",
+        )
+    }),
+    process(Opt::Loopback, |_| {
+        Def::switch("loopback", |typed| typed.loopback = true).explained(
             "Run both sides on this machine, in one command\n\n\
-             Server and client share one NIC. No address may be given."
-                .into()
-        },
-        set: |typed, _| {
-            typed.loopback = true;
-            Ok(())
-        },
-    },
+             Server and client share one NIC. No address may be given.",
+        )
+    }),
 ];
 
 /// Returns the names of the traffic classes as the help text has them.

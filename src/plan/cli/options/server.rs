@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::tool_option::{Governs, ToolOption};
+use super::tool_option::{Def, ToolOption, process};
 use crate::LIMIT_IN_A_JOB;
 use crate::cli::usage::{Completion, Value};
-use crate::cli::values::{file, text};
+use crate::cli::values::file;
 use crate::tool::Opt;
 use facts::number::{self, time_text};
 
@@ -14,54 +14,29 @@ const MAX_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[ToolOption] = &[
-    ToolOption {
-        id: Opt::Bind,
-        short: None,
-        long: "bind",
-        value: Some(Value::new("ADDR", Completion::Nothing)),
-        governs: Governs::ThisProcess,
-        legacy: false,
-        text: |_| {
-            "Address or name of this machine to listen on (default: all, IPv4 and IPv6)\n\n\
-             For a server."
-                .into()
-        },
-        set: |typed, value| {
-            let host = text(value)?;
+    process(Opt::Bind, |_| {
+        Def::text("bind", "ADDR", |typed, host| {
             if host.is_empty() {
                 return Err("expected an address or a name of this machine".into());
             }
             typed.bind = Some(host.to_owned());
             Ok(())
-        },
-    },
-    ToolOption {
-        id: Opt::Persist,
-        short: None,
-        long: "persist",
-        value: None,
-        governs: Governs::ThisProcess,
-        legacy: false,
-        text: |_| {
+        })
+        .explained(
+            "Address or name of this machine to listen on (default: all, IPv4 and IPv6)\n\n\
+             For a server.",
+        )
+    }),
+    process(Opt::Persist, |_| {
+        Def::switch("persist", |typed| typed.persist = true).explained(
             "Serve one client after another, until interrupted\n\n\
              For a server. SIGTERM, which service managers send, is the regular end: exit status \
              0. A failed run is reported and does not end the server. Clients that come during a \
-             run are told that the server is busy."
-                .into()
-        },
-        set: |typed, _| {
-            typed.persist = true;
-            Ok(())
-        },
-    },
-    ToolOption {
-        id: Opt::Timeout,
-        short: None,
-        long: "timeout",
-        value: Some(Value::new("TIME", Completion::Nothing)),
-        governs: Governs::ThisProcess,
-        legacy: false,
-        text: |_| {
+             run are told that the server is busy.",
+        )
+    }),
+    process(Opt::Timeout, |_| {
+        let text = {
             let in_a_job = time_text(LIMIT_IN_A_JOB);
             format!(
                 "Fail if no client comes within this time, such as 90 (seconds) or 10m; 0: no \
@@ -71,32 +46,26 @@ pub(super) const OPTIONS: &[ToolOption] = &[
                  Slurm, PBS or Flux keeps a server without a client from holding the nodes of the \
                  job."
             )
-        },
-        set: |typed, value| {
-            let timeout = number::time(text(value)?, Duration::ZERO..=MAX_TIMEOUT)?;
+        };
+        Def::text("timeout", "TIME", |typed, value| {
+            let timeout = number::time(value, Duration::ZERO..=MAX_TIMEOUT)?;
             typed.timeout = Some(timeout);
             Ok(())
-        },
-    },
-    ToolOption {
-        id: Opt::PortFile,
-        short: None,
-        long: "port-file",
-        value: Some(Value::new("FILE", Completion::Files)),
-        governs: Governs::ThisProcess,
-        legacy: false,
-        text: |_| {
+        })
+        .explained(text)
+    }),
+    process(Opt::PortFile, |_| {
+        Def::new("port-file", Some(Value::new("FILE", Completion::Files)), |typed, value| {
+            typed.port_file = Some(file(value)?);
+            Ok(())
+        })
+        .explained(
             "Write the port to FILE, which exists while clients can connect\n\n\
              For a server, mainly with '-p 0'. The file appears complete or not at all, so that a \
              script may wait for it. A file of an earlier server is removed at the start. The \
              server removes its own when it closes the port: without --persist when it has found \
              its client, with it at the end; not if another server has replaced it since. On a \
-             shared file system, a client on another node can read it."
-                .into()
-        },
-        set: |typed, value| {
-            typed.port_file = Some(file(value)?);
-            Ok(())
-        },
-    },
+             shared file system, a client on another node can read it.",
+        )
+    }),
 ];

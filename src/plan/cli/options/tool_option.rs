@@ -1,9 +1,6 @@
 //! The definition of one option of tools.
 
-use std::ffi::OsStr;
-
 use crate::cli::definition::OptionDef;
-use crate::cli::usage::{Entry, Value};
 use crate::tool::{Opt, Tool};
 use crate::typed::Typed;
 
@@ -18,42 +15,39 @@ pub enum Governs {
     Results,
 }
 
-/// The options of which each given value counts, and not only the last one.
-const REPEATED: [Opt; 2] = [Opt::Expect, Opt::Label];
+/// The definition of an option of tools.
+pub type Def = OptionDef<Typed>;
 
-/// One option of the tools, whose explanation depends on the tool.
+/// One option of the tools.
 #[derive(Debug)]
 pub struct ToolOption {
     pub id: Opt,
-    /// Letter of the short form.
-    pub short: Option<char>,
-    /// Long form, without the dashes.
-    pub long: &'static str,
-    /// Its value; a switch has none.
-    pub value: Option<Value>,
     pub governs: Governs,
     /// Whether the legacy tools have it. An abbreviation of a legacy option never stands for an
     /// option that the legacy tools lack.
     pub legacy: bool,
-    /// Its explanation ([`Entry::text`]).
-    pub text: fn(&Tool) -> String,
-    /// Takes a value, or returns what is allowed. The value of a switch is empty, an omitted value
-    /// is [`crate::cli::values::LEFT_OUT`].
-    pub set: fn(&mut Typed, &OsStr) -> Result<(), String>,
+    /// Returns the definition for a tool that takes the option.
+    pub definition: fn(&Tool) -> Def,
 }
 
 impl ToolOption {
-    /// Returns the definition of the option for `tool`.
-    pub fn of(&self, tool: &Tool) -> OptionDef<Typed> {
-        OptionDef {
-            entry: Entry {
-                short: self.short,
-                long: self.long,
-                value: self.value,
-                text: (self.text)(tool),
-            },
-            repeats: REPEATED.contains(&self.id),
-            set: Box::new(self.set),
-        }
+    /// Returns the option that the legacy tools have as well.
+    pub const fn legacy(self) -> Self {
+        Self { legacy: true, ..self }
     }
+}
+
+/// Returns an option that governs the process that it is given to.
+pub const fn process(id: Opt, definition: fn(&Tool) -> Def) -> ToolOption {
+    ToolOption { id, governs: Governs::ThisProcess, legacy: false, definition }
+}
+
+/// Returns an option that governs the run.
+pub const fn run(id: Opt, definition: fn(&Tool) -> Def) -> ToolOption {
+    ToolOption { governs: Governs::Run, ..process(id, definition) }
+}
+
+/// Returns an option that governs the output of the results.
+pub const fn results(id: Opt, definition: fn(&Tool) -> Def) -> ToolOption {
+    ToolOption { governs: Governs::Results, ..process(id, definition) }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use Situation::*;
 
 /// A problem that the program detects itself, without a failed call or a return code of the NIC.
+/// Documents contain the names of the variants ([`Situation::name`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Situation {
     /// The machine has no NIC of this kind, or no driver for it.
@@ -106,6 +107,20 @@ pub enum Situation {
     PeerEnded,
     /// The peer's host is unreachable.
     PeerGone,
+}
+
+impl Situation {
+    /// Returns the name used in JSON, such as `other_token`.
+    pub fn name(self) -> String {
+        let mut name = String::new();
+        for letter in format!("{self:?}").chars() {
+            if letter.is_uppercase() && !name.is_empty() {
+                name.push('_');
+            }
+            name.extend(letter.to_lowercase());
+        }
+        name
+    }
 }
 
 impl fmt::Display for Situation {
