@@ -93,9 +93,9 @@ const NUMBERS: [Numbers; 12] = [
         name: "cxidiag_nic_temperature_celsius",
         kind: Kind::Gauge,
         unit: "celsius",
-        help: "Temperature of the hottest chip of the card, and of its cable.",
+        help: "Temperature of the hottest chip of the card, and of the end of its cable.",
         label: "sensor",
-        items: &[("asic-temperature", "asic"), ("cable-temperature", "cable")],
+        items: &[("asic-temperature", "asic"), ("media-temperature", "media")],
     },
     Numbers {
         name: "cxidiag_nic_memory_errors",

@@ -23,8 +23,15 @@ pub fn aer(out: &mut impl Write, files: &[Option<String>; AER.len()]) -> io::Res
     Ok(())
 }
 
-/// Writes the rates of a link whose pause mode is `mode`, counted for `seconds`. Returns what
-/// belongs on standard error.
+/// What belongs on standard error.
+#[derive(Debug)]
+pub struct Notes {
+    /// Values that cannot be read.
+    pub errors: Vec<String>,
+    pub warnings: Vec<String>,
+}
+
+/// Writes the rates of a link whose pause mode is `mode`, counted for `seconds`.
 ///
 /// cxi_stat computes with numbers of 32 bits, and its rates have that precision here, too.
 pub fn rates(
@@ -32,8 +39,8 @@ pub fn rates(
     rates: &LinkRates,
     mode: &str,
     seconds: f64,
-) -> io::Result<Vec<String>> {
-    let mut notes = Vec::new();
+) -> io::Result<Notes> {
+    let (mut errors, mut warnings) = (Vec::new(), Vec::new());
     let mut per_second = |counter: &str| {
         let rate = rates.per_second(counter);
         if rate.is_none() {
@@ -42,7 +49,7 @@ pub fn rates(
                 Some(Change::Counted { .. }) => "its time stamp stands still",
                 None => "cannot be read",
             };
-            notes.push(format!("Failed to read counter {counter}: {what}"));
+            errors.push(format!("Failed to read counter {counter}: {what}"));
         }
         rate
     };
@@ -56,7 +63,6 @@ pub fn rates(
         kinds.push((label, rate));
     }
     let smallest = exponential(rates.bit_error_rate(1.0 / seconds));
-    let mut warnings = Vec::new();
     for (label, rate) in &kinds[1..] {
         let ber = rate.map(|rate| rates.bit_error_rate(rate));
         let shown = ber.map_or(NOT_AVAILABLE.to_owned(), |ber| match ber {
@@ -89,8 +95,7 @@ pub fn rates(
         // No counter has the time in which the other side has paused this one.
         writeln!(out, "            TX Pause: {NOT_AVAILABLE}")?;
     }
-    notes.extend(warnings);
-    Ok(notes)
+    Ok(Notes { errors, warnings })
 }
 
 fn text(value: Option<f64>, form: impl Fn(f32) -> String) -> String {

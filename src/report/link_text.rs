@@ -89,7 +89,7 @@ fn row(device: &DeviceResult, link: &Link) -> Vec<String> {
     };
     let pcie: Vec<&str> =
         [&pcie::SPEED, &pcie::WIDTH].iter().filter_map(|item| value(item.code)).collect();
-    let temperatures: Vec<&str> = [&temperature::ASIC, &temperature::CABLE]
+    let temperatures: Vec<&str> = [&temperature::ASIC, &temperature::MEDIA]
         .iter()
         .filter_map(|item| value(item.code))
         .collect();

@@ -352,9 +352,9 @@ fn counters_without_rate_are_named() {
     serve(vec![others.to_vec()], |name| if name == "hni_pcs_uncorrected_cw" { 2 } else { 0 });
     let output = run(&machine, "-r -p 1");
     let errors = assert_status(&output, 1);
-    let expected = "Failed to read counter hni_pcs_good_cw: cannot be read\n\
-                    Warning: encountered unexpected Link Mode XY_300G for non-zero error rate \
-                    5.000e-01\n";
+    let expected = "Warning: encountered unexpected Link Mode XY_300G for non-zero error rate \
+                    5.000e-01\n\
+                    Failed to read counter hni_pcs_good_cw: cannot be read\n";
     assert_eq!(errors, expected);
     let text = stdout(&output);
     for line in [

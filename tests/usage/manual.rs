@@ -10,7 +10,7 @@ use clap_mangen::roff::Roff;
 
 use crate::documents::{self, File, manual, prose, roff, subcommands};
 use crate::harness::{self, Command, assert_success, stderr, stdout};
-use cxidiag::command::COMMANDS;
+use cxidiag::command::{COMMANDS, LEGACY_COMMANDS};
 use plan::cli::usage::Usage;
 
 fn pages() -> Vec<File> {
@@ -197,6 +197,7 @@ fn has_prose_for_each_subcommand_and_no_other() {
     let mut expected: BTreeSet<String> =
         ["common", "cxidiag", "overview"].map(str::to_owned).into();
     expected.extend(subcommands().iter().map(|tool| tool.name.to_owned()));
+    expected.extend(LEGACY_COMMANDS.iter().map(|legacy| legacy.command.name.to_owned()));
     let found: BTreeSet<String> = fs::read_dir(prose::directory())
         .expect("a directory")
         .map(|entry| entry.expect("an entry").path())
@@ -339,7 +340,7 @@ fn runs_examples_for_one_machine() {
     for command in commands {
         let fabric = harness::Fabric::new();
         let mut arguments: Vec<&str> = command.split(' ').collect();
-        if !["check", "devices", "ping", "selftest"].contains(&arguments[0]) {
+        if !["check", "devices", "link", "ping", "selftest"].contains(&arguments[0]) {
             arguments.extend(["-n", "20"]);
         }
         assert_success(&fabric.run(&arguments));

@@ -1,5 +1,7 @@
 //! The files of a NIC at one moment, and what its counters did until another one.
 
+use std::time::Duration;
+
 use super::usage::LinkRequest;
 use crate::command::check;
 use facts::device::DeviceName;
@@ -16,7 +18,6 @@ use node::nic::link_rates::{self, LinkRates};
 use node::nic::pcie_path::PciePath;
 use report::check::Examined;
 use report::link::Link;
-use std::time::Duration;
 
 /// A NIC at one moment.
 pub struct Counted {

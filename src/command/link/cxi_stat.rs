@@ -169,7 +169,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         let _ = writeln!(io::stderr(), "{}", shown(error));
     }
     output.print(|out| out.write_all(&text))?;
-    match errors.iter().find(|error| !error.starts_with("Warning")) {
+    match errors.first() {
         Some(error) => Err(Failure::environment(error).printed()),
         None => Ok(()),
     }
@@ -292,7 +292,10 @@ fn nic(
     if let Some(rates) = rates {
         let mode = values.pause_mode();
         let notes = cxi_stat::rates(out, rates, &mode, request.pause() as f64)?;
-        values.errors.extend(notes);
+        for warning in notes.warnings {
+            let _ = writeln!(io::stderr(), "{}", shown(&warning));
+        }
+        values.errors.extend(notes.errors);
     }
     if request.has_aer {
         cxi_stat::aer(out, &AER.map(|name| values.aer(name)))?;

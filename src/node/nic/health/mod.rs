@@ -11,7 +11,7 @@
 //! * `pcie`: lanes and speed of the connection to the host; `pcie_errors`: its errors.
 //! * `address`: fabric address and retry handler. `leak`: leaked resources.
 //! * `identity`: what is shown without a limit: generation, firmware, driver, QoS profile.
-//! * `temperature`: of the chip and of the cable.
+//! * `temperature`: of the chip and of the end of the cable.
 //! * `services`: who may use the NIC.
 //! * `host`: settings of the host. `host_state`: what makes its CPUs and memory slower.
 //! * `traffic`: a loopback write and read.
@@ -63,7 +63,7 @@ pub static ITEMS: [&Item; 57] = [
     &pcie_errors::CORRECTED,
     &identity::MEMORY_ERRORS,
     &temperature::ASIC,
-    &temperature::CABLE,
+    &temperature::MEDIA,
     &address::ALGORITHMIC,
     &address::RETRY_HANDLER,
     &address::PARKED,

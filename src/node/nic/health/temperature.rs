@@ -1,4 +1,4 @@
-//! Temperatures of the chip and of the cable. The kernel shows them to any user as sensors of the
+//! Temperatures of the chip and of the end of the cable. The kernel shows them to any user as sensors of the
 //! NIC (hwmon, health.md 2.1); each reading asks the controller of the card.
 
 use super::item::{Finding, Item};
@@ -13,10 +13,10 @@ pub static ASIC: Item = Item {
     remedy: "the chip is too hot: check fans, air flow and heat sink",
 };
 
-/// The cable, inside its connector.
-pub static CABLE: Item = Item {
-    code: "cable-temperature",
-    name: "cable temperature",
+/// The end of the cable.
+pub static MEDIA: Item = Item {
+    code: "media-temperature",
+    name: "media temperature",
     source: "cxi_heatsink_check",
     remedy: "the cable is too hot: check the air flow in front of the card, or replace the cable",
 };
@@ -33,7 +33,7 @@ struct Kind {
 
 const KINDS: [Kind; 2] = [
     Kind { item: &ASIC, label: "Cassini ", high: 85.0, critical: 90.0 },
-    Kind { item: &CABLE, label: "SFP Internal Temperature", high: 70.0, critical: 75.0 },
+    Kind { item: &MEDIA, label: "SFP Internal Temperature", high: 70.0, critical: 75.0 },
 ];
 
 /// The temperatures of a NIC, of each kind the highest.
@@ -84,7 +84,7 @@ mod tests {
             }
         }
         let findings = temperatures(&made_up.files);
-        assert!(findings.iter().map(|found| found.item).eq([&ASIC, &CABLE]));
+        assert!(findings.iter().map(|found| found.item).eq([&ASIC, &MEDIA]));
         [findings[0].verdict, findings[1].verdict]
     }
 
