@@ -26,7 +26,7 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use self::examine::{files, others, require};
+pub use self::examine::{files_with, others, require};
 pub use self::in_survey::SurveyChecks;
 pub use self::of_node::name_unreadable;
 use self::request::CheckRequest;

@@ -8,7 +8,7 @@ use super::link::{Link, LinkReport, Rates};
 use super::summary::line;
 use super::table::{self, Align};
 use facts::severity::Severity;
-use node::nic::health::{code_words, identity, link, pcie, presence, temperature};
+use node::nic::health::{Item, code_words, identity, link, pcie, presence, temperature};
 
 /// The columns of the row of a NIC.
 const COLUMNS: [(&str, Align); 11] = [
@@ -93,18 +93,20 @@ fn row(device: &DeviceResult, link: &Link) -> Vec<String> {
         .iter()
         .filter_map(|item| value(item.code))
         .collect();
-    let rates = link.rates.as_ref();
-    let bit_errors = |ratio: fn(&Rates) -> Option<f64>| {
-        rates.and_then(|rates| Some(bit_error_text(ratio(rates)?, rates.smallest_bit_error_ratio)))
+    // A link that is down has no errors to show, although its counters stand still.
+    let rates = |item: &Item| link.rates.as_ref().filter(|_| value(item.code).is_some());
+    let bit_errors = |item, ratio: fn(&Rates) -> Option<f64>| {
+        let rates = rates(item)?;
+        Some(bit_error_text(ratio(rates)?, rates.smallest_bit_error_ratio))
     };
-    let replays =
-        rates.and_then(|rates| Some(replay_text(rates.replays_sent?, rates.replays_received?)));
+    let replays = rates(&code_words::REPLAYS)
+        .and_then(|rates| Some(replay_text(rates.replays_sent?, rates.replays_received?)));
     let cells = [
         Some(device.name.clone()),
         start(link::STATE.code, ",").map(str::to_owned),
         start(link::SPEED.code, " (").map(str::to_owned),
-        bit_errors(|rates| rates.corrected_bit_error_ratio),
-        bit_errors(|rates| rates.uncorrected_bit_error_ratio),
+        bit_errors(&code_words::CORRECTED, |rates| rates.corrected_bit_error_ratio),
+        bit_errors(&code_words::UNCORRECTED, |rates| rates.uncorrected_bit_error_ratio),
         replays,
         start(link::PAUSE.code, "/").map(str::to_owned),
         Some(pcie.join(" ")).filter(|text| !text.is_empty()),
@@ -255,7 +257,8 @@ mod tests {
 
     #[test]
     fn shows_a_row_and_rates_of_each_nic() {
-        let counted = Finding::compared(&code_words::UNCORRECTED, "", "", Severity::Good);
+        let items = [&code_words::UNCORRECTED, &code_words::CORRECTED, &code_words::REPLAYS];
+        let counted = items.map(|item| Finding::compared(item, "", "", Severity::Good));
         let expected = "\
 NIC   State  Speed  BER corr.  BER uncorr.     Replays  Pause  PCIe  Temp.  Firmware  Health
 cxi0  up         -    9.4e-12     <1.2e-12  3 tx, 0 rx  -         -      -  -         good
@@ -264,7 +267,7 @@ Code words, and the priority that was paused most:
 NIC       Good/s  Corrected/s  Uncorrected/s  RX paused       TX paused
 cxi0  39062500.0          2.0            0.0      0.0 %  12.5 % (PCP 1)
 ";
-        assert_eq!(text(vec![good(), counted], false), expected);
+        assert_eq!(text([&[good()], &counted[..]].concat(), false), expected);
     }
 
     /// A link whose errors were not counted is not called good without a word about it.

@@ -192,6 +192,9 @@ fn rehearses_verdicts_on_faults_of_a_software_nic() {
         assert_status(&output, status);
         let text = stdout(&output);
         assert!(text.contains(words), "{faults}: {text}");
+        // A link that is down has no bit error rate.
+        let has_none = text.contains("  down   200 Gb/s          -            -        -  ");
+        assert_eq!(has_none, faults == "down=0ns", "{text}");
         assert!(text.contains("\nCode words, and the priority that was paused most:\n"), "{text}");
     }
 }

@@ -239,8 +239,17 @@ pub fn require(device: DeviceName, machine: &Machine) -> Result<(), Failure> {
 }
 
 /// Returns the files of a device; `None` if it does not exist.
-pub fn files(device: DeviceName, machine: &Machine) -> Result<Option<Files>, Failure> {
-    match backend::files_of_counters(device, machine, |_| true) {
+fn files(device: DeviceName, machine: &Machine) -> Result<Option<Files>, Failure> {
+    files_with(device, machine, |_| true)
+}
+
+/// Returns the files of a device with the `wanted` counters; `None` if it does not exist.
+pub fn files_with(
+    device: DeviceName,
+    machine: &Machine,
+    wanted: fn(&str) -> bool,
+) -> Result<Option<Files>, Failure> {
+    match backend::files_of_counters(device, machine, wanted) {
         Ok(files) => Ok(files.exist().then_some(files)),
         Err(failure) if is_of_no_device(&failure) => Ok(None),
         Err(failure) => Err(failure),

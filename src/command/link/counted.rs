@@ -37,8 +37,8 @@ struct Moment {
 impl Counted {
     /// Reads the files of a NIC.
     pub fn read(device: DeviceName, machine: &Machine) -> Self {
-        let files = check::files(device, machine).map_err(|failure| failure.message());
-        let read = files.map(|files| {
+        let files = check::files_with(device, machine, link_rates::is_of_link);
+        let read = files.map_err(|failure| failure.message()).map(|files| {
             files.map(|files| Moment {
                 at: since_1970(),
                 code_words: CodeWords::read(&files),

@@ -135,8 +135,11 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return output.print(|text| devices.iter().try_for_each(|name| writeln!(text, "{name}")));
     }
     let open = |device: &DeviceName| {
-        let files = check::files(*device, &machine)?;
-        files.ok_or_else(|| absent(*device, &machine))
+        let files = check::files_with(*device, &machine, link_rates::is_of_link)?;
+        files.ok_or_else(|| {
+            let others = check::others(*device, &machine);
+            Failure::environment(format!("there is no {device}: {others}"))
+        })
     };
     let nics: Vec<Files> = devices.iter().map(open).collect::<Result<_, _>>()?;
     if request.is_mac_list {
@@ -150,8 +153,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         let window = Duration::from_secs(request.pause()) + BEYOND;
         interrupt::wait_for_any(&mut Vec::new(), Some(window))?;
         for (device, before) in devices.iter().zip(&before) {
-            let files = check::files(*device, &machine)?;
-            let files = files.ok_or_else(|| absent(*device, &machine))?;
+            let files = open(device)?;
             let is_software = backend::is_software(*device, &machine);
             let nic = NicFacts::read(&files, device.to_string(), is_software);
             rates.push(LinkRates::between(nic, before, &link_rates::read(&files)));
@@ -195,10 +197,6 @@ fn devices(request: &CxiStatRequest, machine: &Machine) -> Result<Vec<DeviceName
     let mut devices = found.devices;
     devices.sort_by_cached_key(DeviceName::to_string);
     Ok(devices)
-}
-
-fn absent(device: DeviceName, machine: &Machine) -> Failure {
-    Failure::environment(format!("there is no {device}: {}", check::others(device, machine)))
 }
 
 /// The values of a NIC, and what could not be read of them.
