@@ -13,7 +13,7 @@ use clap_complete::engine::{
 };
 
 use crate::command::completion::SHELLS;
-use crate::command::{COMMANDS, summaries};
+use crate::command::{COMMANDS, LEGACY_COMMANDS, legacy_command, summaries};
 use node::machine::{Machine, shown};
 use plan::cli::help::{overview, usage};
 use plan::cli::usage::{Completion, Usage};
@@ -58,15 +58,21 @@ fn started_as(name: &OsStr) -> Command {
     if let Some(tool) = TOOLS.iter().find(|tool| name == tool.legacy_name) {
         return declared(tool.legacy_name, &usage(tool, tool.legacy_name));
     }
+    if let Some(legacy) = name.to_str().and_then(legacy_command) {
+        return declared(legacy.name, &(legacy.usage)());
+    }
     let tools = TOOLS.iter().map(|tool| {
         let own = declared(tool.name, &usage(tool, tool.name));
         own.alias(tool.legacy_name).alias(tool.legacy_name.trim_start_matches("cxi_"))
     });
     let commands = COMMANDS.iter().map(|command| declared(command.name, &(command.usage)()));
+    // As the names of legacy tools, these complete, but are not offered.
+    let legacy = LEGACY_COMMANDS.iter().map(|legacy| &legacy.command);
+    let legacy = legacy.map(|command| declared(command.name, &(command.usage)()).hide(true));
     let help = Usage { arguments: Completion::Words(subcommands), ..Usage::default() };
     declared(PROGRAM, &overview(TOOLS, summaries()))
         .disable_help_subcommand(true)
-        .subcommands(tools.chain(commands))
+        .subcommands(tools.chain(commands).chain(legacy))
         .subcommand(declared("help", &help).about("Print the help of a tool or command"))
         .subcommand(Command::new("version").about("Print the version"))
 }

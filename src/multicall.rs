@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-use crate::command::Command;
+use crate::command::{Command, LEGACY_COMMANDS, legacy_command};
 use facts::error::Failure;
 use plan::cli::nearest::{nearest, question, unknown_option};
 use plan::tool::{PROGRAM, Tool};
@@ -61,8 +61,13 @@ pub fn resolve(
     if let Some(tool) = tools.iter().find(|tool| tool.legacy_name == name) {
         return Ok(Call::Tool { tool, program: name.to_owned(), arguments: argv.collect() });
     }
+    if let Some(command) = legacy_command(name) {
+        let arguments = argv.collect();
+        return Ok(Call::Command { command, program: name.to_owned(), arguments });
+    }
     if name.starts_with(LEGACY) {
         let names = tools.iter().map(|tool| tool.legacy_name);
+        let names = names.chain(LEGACY_COMMANDS.iter().map(|legacy| legacy.command.name));
         let message = match nearest(name, names.clone()) {
             near if near.is_empty() => {
                 let names: Vec<&str> = names.collect();
@@ -125,6 +130,9 @@ fn named(
             program: format!("{PROGRAM} {}", command.name),
             arguments,
         });
+    }
+    if let Some(command) = legacy_command(&text) {
+        return Ok(Call::Command { command, program: command.name.to_owned(), arguments });
     }
     if let Some(tool) =
         tools.iter().find(|tool| tool.legacy_name == text || tool.name == text.replace('_', "-"))

@@ -6,6 +6,7 @@ use std::io;
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+use cxidiag::command::LEGACY_COMMANDS;
 use plan::cli::usage::{Entry, Usage};
 use plan::tool::PROGRAM;
 
@@ -52,6 +53,9 @@ pub fn pages() -> Result<Vec<File>, String> {
             Names::Subcommands,
         )?);
         if let Some(usage) = &subcommand.legacy_usage {
+            // A program that a command replaces differs from the command.
+            let own = LEGACY_COMMANDS.iter().any(|legacy| legacy.replaced_by == subcommand.name);
+            let prose = if own { prose::read(&usage.program)? } else { prose };
             pages.push(sources.subcommand(subcommand, &prose, usage, Names::Legacy)?);
         }
     }

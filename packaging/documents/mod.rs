@@ -11,7 +11,7 @@ use std::fs;
 use std::path::Path;
 
 use cxidiag::command::completion::{self, SHELLS};
-use cxidiag::command::{self, COMMANDS};
+use cxidiag::command::{self, COMMANDS, LEGACY_COMMANDS};
 use plan::cli::help;
 use plan::cli::usage::Usage;
 use plan::tool::PROGRAM;
@@ -37,11 +37,15 @@ pub fn subcommands() -> Vec<Subcommand> {
         usage: help::usage(tool, &format!("{PROGRAM} {}", tool.name)),
         legacy_usage: Some(help::usage(tool, tool.legacy_name)),
     });
-    let commands = COMMANDS.iter().map(|command| Subcommand {
-        name: command.name,
-        legacy_name: None,
-        usage: (command.usage)(),
-        legacy_usage: None,
+    let commands = COMMANDS.iter().map(|command| {
+        let mut legacy = LEGACY_COMMANDS.iter();
+        let legacy = legacy.find(|legacy| legacy.replaced_by == command.name);
+        Subcommand {
+            name: command.name,
+            legacy_name: legacy.map(|legacy| legacy.command.name),
+            usage: (command.usage)(),
+            legacy_usage: legacy.map(|legacy| (legacy.command.usage)()),
+        }
     });
     tools.chain(commands).collect()
 }

@@ -7,7 +7,7 @@ use ::report::print;
 use facts::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use facts::error::Failure;
 use plan::cli::definition::{self, OptionDef};
-use plan::cli::help::subcommand_version;
+use plan::cli::help::version_under;
 use plan::cli::parser::{self, Parsed, hint_before};
 use plan::cli::usage::{Completion, Entry, Usage, Value};
 
@@ -36,7 +36,10 @@ pub fn read<T>(
     let matches = match parser::read(declared, arguments, |_| None)? {
         Parsed::Matches(matches) => matches,
         Parsed::Help { is_long } => return print(&usage.text(is_long)).map(|()| None),
-        Parsed::Version => return print(&subcommand_version(&usage.program)).map(|()| None),
+        Parsed::Version => {
+            let version = version_under(&usage.program, usage.replaced_version);
+            return print(&version).map(|()| None);
+        }
     };
     definition::read(options, &matches, request)?;
     Ok(Some(match matches.try_get_many(parser::WORDS) {

@@ -26,10 +26,12 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use self::examine::require;
+pub use self::examine::{files_with, others, require};
 pub use self::in_survey::SurveyChecks;
+pub use self::of_node::name_unreadable;
 use self::request::CheckRequest;
-pub use self::usage::usage;
+pub use self::site::link_speed as site_link_speed;
+pub use self::usage::{link_speed, usage};
 use super::output;
 use cluster::launcher::LauncherTask;
 use diag::run::served::is_started_for_client;

@@ -7,6 +7,7 @@ mod compare;
 pub mod completion;
 mod devices;
 mod joining;
+mod link;
 mod output;
 mod ping;
 mod probe;
@@ -20,7 +21,7 @@ mod why;
 use std::ffi::OsString;
 
 use facts::error::Failure;
-use plan::cli::usage::Usage;
+use plan::cli::usage::{Subcommand, Usage};
 
 /// A subcommand that is not a tool. It has no peer.
 #[derive(Debug)]
@@ -33,9 +34,17 @@ pub struct Command {
     pub run: fn(Vec<OsString>) -> Result<(), Failure>,
 }
 
-/// Returns the name of each command and what it does, in one line.
-pub fn summaries() -> impl Iterator<Item = (&'static str, &'static str)> {
-    COMMANDS.iter().map(|command| (command.name, (command.usage)().about))
+/// Returns the commands, as the help of the program lists them.
+pub fn summaries() -> impl Iterator<Item = Subcommand> {
+    COMMANDS.iter().map(|command| {
+        let mut legacy = LEGACY_COMMANDS.iter();
+        let legacy = legacy.find(|legacy| legacy.replaced_by == command.name);
+        Subcommand {
+            name: command.name,
+            about: (command.usage)().about,
+            legacy_name: legacy.map(|legacy| legacy.command.name),
+        }
+    })
 }
 
 /// The name of the command that runs another program.
@@ -50,6 +59,7 @@ pub fn runs_a_program(command: &Command, arguments: &[OsString]) -> bool {
 pub static COMMANDS: &[Command] = &[
     Command { name: "devices", usage: devices::usage, run: devices::run },
     Command { name: "ping", usage: ping::usage, run: ping::run },
+    Command { name: "link", usage: link::usage, run: link::run },
     Command { name: "check", usage: check::usage, run: check::run },
     Command { name: "selftest", usage: selftest::usage, run: selftest::run },
     Command { name: "survey", usage: survey::usage, run: survey::run },
@@ -61,6 +71,32 @@ pub static COMMANDS: &[Command] = &[
     Command { name: "completion", usage: completion::usage, run: completion::run },
 ];
 
+/// A program that a command replaces. Under its name it has the options and the text of that
+/// program.
+#[derive(Debug)]
+pub struct LegacyCommand {
+    /// The command.
+    pub replaced_by: &'static str,
+    /// The program, by its own name.
+    pub command: Command,
+}
+
+/// All programs that commands replace.
+pub static LEGACY_COMMANDS: &[LegacyCommand] = &[LegacyCommand {
+    replaced_by: "link",
+    command: Command {
+        name: link::cxi_stat::NAME,
+        usage: link::cxi_stat::usage,
+        run: link::cxi_stat::run,
+    },
+}];
+
+/// Returns the program of this name that a command replaces.
+pub fn legacy_command(name: &str) -> Option<&'static Command> {
+    let mut commands = LEGACY_COMMANDS.iter().map(|legacy| &legacy.command);
+    commands.find(|command| command.name == name)
+}
+
 #[cfg(test)]
 mod tests {
     use plan::cli::help::overview;
@@ -71,7 +107,8 @@ mod tests {
 
     #[test]
     fn help_fits_and_explains_each_option() {
-        for command in COMMANDS {
+        let legacy = LEGACY_COMMANDS.iter().map(|legacy| &legacy.command);
+        for command in COMMANDS.iter().chain(legacy) {
             check_help(&(command.usage)());
         }
         check_help(&overview(TOOLS, summaries()));

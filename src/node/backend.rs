@@ -1,5 +1,6 @@
 //! Hardware library or software NIC: the only file that uses both.
 
+use std::env;
 use std::error::Error;
 use std::ffi::OsStr;
 use std::fs;
@@ -228,6 +229,13 @@ pub fn devices(
     (names.into_iter().map(open).collect(), failure)
 }
 
+/// Returns whether the user has chosen software NICs for this machine: a variable says how many
+/// there are.
+pub fn has_chosen_software() -> bool {
+    let is_set = |name| env::var_os(name).is_some_and(|value| !value.is_empty());
+    ["CXIDIAG_NICS", "CXIDIAG_NIDS", "CXIDIAG_TOPOLOGY"].into_iter().any(is_set)
+}
+
 /// Returns the devices that the driver shows and those that the library lists. The library omits
 /// devices that it cannot open (libcxi.md 2.3).
 fn hardware(libcxi: Option<&LibraryFile>, machine: &Machine) -> (Vec<DeviceName>, Option<Failure>) {
@@ -246,7 +254,8 @@ fn hardware(libcxi: Option<&LibraryFile>, machine: &Machine) -> (Vec<DeviceName>
     (names, failure)
 }
 
-fn software() -> Vec<DeviceName> {
+/// Returns the software NICs that lists show.
+pub fn software() -> Vec<DeviceName> {
     listed(&Library::from_api(softnic::api()), DeviceKind::Software)
 }
 

@@ -49,6 +49,8 @@ pub struct Check {
     host: Vec<ItemResult>,
     /// The NICs, in the order of the arguments.
     devices: Vec<DeviceResult>,
+    #[serde(skip)]
+    is_without_hardware: bool,
 }
 
 /// One NIC.
@@ -112,7 +114,7 @@ impl From<Finding> for ItemResult {
 
 impl ItemResult {
     /// Returns what is wrong with it, for the first line.
-    fn described(&self) -> String {
+    pub(super) fn described(&self) -> String {
         let [value, limit] = [&self.value, &self.limit].map(Option::as_deref);
         let [place, note] = [&self.place, &self.note].map(Option::as_deref);
         described(self.name, value, limit, place, note)
@@ -177,9 +179,26 @@ impl Check {
             summary: String::new(),
             host: host.into_iter().map(ItemResult::from).collect(),
             devices: devices.collect(),
+            is_without_hardware: false,
         };
         (check.exit_status, check.summary) = check.conclusion();
         check
+    }
+
+    /// Returns the check of software NICs that nobody has named, on a machine that may have lost
+    /// its hardware: if it is not bad, it is undecided.
+    pub fn without_hardware(mut self) -> Self {
+        if self.exit_status == 0 {
+            self.exit_status = UNDECIDED;
+            self.summary = format!("UNDECIDED {UNTESTED} host: {MISSING}");
+        }
+        self.is_without_hardware = true;
+        self
+    }
+
+    /// Returns whether the NICs are software NICs that nobody has named.
+    pub(super) fn is_without_hardware(&self) -> bool {
+        self.is_without_hardware
     }
 
     /// Returns the exit status, and the first line.

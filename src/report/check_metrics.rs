@@ -20,7 +20,7 @@ struct Numbers {
     items: &'static [(&'static str, &'static str)],
 }
 
-const NUMBERS: [Numbers; 11] = [
+const NUMBERS: [Numbers; 12] = [
     Numbers {
         name: "cxidiag_nic_link_speed_bytes_per_second",
         kind: Kind::Gauge,
@@ -90,6 +90,14 @@ const NUMBERS: [Numbers; 11] = [
         items: &[("pcie-uncorrected", "uncorrected"), ("pcie-corrected", "corrected")],
     },
     Numbers {
+        name: "cxidiag_nic_temperature_celsius",
+        kind: Kind::Gauge,
+        unit: "celsius",
+        help: "Temperature of the hottest chip of the card, and of the end of its cable.",
+        label: "sensor",
+        items: &[("asic-temperature", "asic"), ("media-temperature", "media")],
+    },
+    Numbers {
         name: "cxidiag_nic_memory_errors",
         kind: Kind::Counter,
         unit: "",
@@ -117,6 +125,11 @@ const NUMBERS: [Numbers; 11] = [
 
 /// Returns the metrics of a check.
 pub fn families(check: &Check) -> Vec<Family> {
+    families_of("check", check)
+}
+
+/// Returns the metrics of what `command` has checked.
+pub(super) fn families_of(command: &str, check: &Check) -> Vec<Family> {
     let check_family = |name, unit, help, value| Family {
         name,
         kind: Kind::Gauge,
@@ -131,7 +144,7 @@ pub fn families(check: &Check) -> Vec<Family> {
             kind: Kind::Info,
             unit: "",
             help: openmetrics::BUILD_HELP,
-            samples: vec![openmetrics::build("check")],
+            samples: vec![openmetrics::build(command)],
         },
         check_family(
             SERIES,

@@ -40,7 +40,7 @@ pub fn first_line(out: &mut impl Write, check: &Check) -> io::Result<()> {
 }
 
 /// Writes the table of one NIC, and what has no value in it.
-fn block(out: &mut impl Write, items: &[ItemResult]) -> io::Result<()> {
+pub(super) fn block(out: &mut impl Write, items: &[ItemResult]) -> io::Result<()> {
     let (with_value, without): (Vec<&ItemResult>, Vec<&ItemResult>) =
         items.iter().partition(|item| item.verdict != Severity::NotAvailable);
     if !with_value.is_empty() {
@@ -96,7 +96,7 @@ fn row(item: &ItemResult) -> Vec<String> {
 }
 
 /// Writes what to do about hardware that is not as it should be, once for each item.
-fn remedies(out: &mut impl Write, check: &Check) -> io::Result<()> {
+pub(super) fn remedies(out: &mut impl Write, check: &Check) -> io::Result<()> {
     let software = |name: &str| {
         let mut devices = check.devices().iter();
         devices.any(|device| device.name == name && device.is_software)

@@ -16,12 +16,14 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  6 | comparison_text       a comparison as text                                                |
 //!    | devices               the NICs of a machine, as text and as JSON                          |
+//!    | link_text             the links of NICs as text                                           |
 //!    | run_facts             what is known of a run before it measures                           |
 //!    | survey                a survey, as text and as documents                                  |
 //!    +-------------------------------------------------------------------------------------------+
 //!  5 | check_fleet_metrics   the health of many nodes as metrics                                 |
 //!    | check_fleet_text      the health of many nodes as text and as CSV                         |
 //!    | comparison            runs of two sides compared                                          |
+//!    | link_metrics          the links of NICs as metrics                                        |
 //!    | run_documents         the documents of a run                                              |
 //!    | sampler               the thread that prints intervals                                    |
 //!    | summary               the summary block before the results                                |
@@ -31,8 +33,10 @@
 //!    | check_record          the health of NICs, read back                                       |
 //!    | check_text            the health of NICs as text                                          |
 //!    | csv                   a run as comma-separated values                                     |
+//!    | cxi_stat              the text of HPE's cxi_stat                                          |
 //!    | differences           what makes runs differ beside their results                         |
 //!    | extra                 text after the documented table, on request                         |
+//!    | link                  the links of NICs as JSON                                           |
 //!    | ping_text             the answers of NICs as text                                         |
 //!    | selftest_text         checks of facts about a NIC as text                                 |
 //!    | stat                  what the NICs of a job did while a command ran                      |
@@ -90,6 +94,7 @@ pub mod comparison;
 pub mod comparison_text;
 mod counters;
 mod csv;
+pub mod cxi_stat;
 pub mod destination;
 pub mod devices;
 mod differences;
@@ -102,6 +107,9 @@ pub mod html;
 pub mod intervals;
 pub mod json;
 mod json_lines;
+pub mod link;
+pub mod link_metrics;
+pub mod link_text;
 mod measured_bandwidth;
 #[cfg(test)]
 mod metrics_page;

@@ -15,7 +15,7 @@ use super::stat::{JobStat, metrics as stat_metrics, testing as stat_testing};
 use super::survey::load_testing::mixed_load;
 use super::survey::metrics as survey_metrics;
 use super::survey::testing::{cause, explanation, loaded, mixed, survey};
-use super::{check_fleet_metrics, check_metrics};
+use super::{check_fleet_metrics, check_metrics, link, link_metrics};
 use cluster::survey::findings::{Certainty, Unit};
 use facts::severity::Severity;
 use node::nic::health::{Finding, ITEMS};
@@ -26,7 +26,7 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md")
 const FIRST: &str = "\n## `cxidiag check`\n";
 
 /// What the labels say, in the order of their names.
-const LABELS: [(&str, &str); 25] = [
+const LABELS: [(&str, &str); 28] = [
     ("cause", "a cause by its id in [why.md](why.md#causes), such as `pcie-narrow`"),
     ("check", "an item by its code in [check.md](check.md#items), such as `link-down`"),
     ("class", "which part both NICs of a pair share, such as `same switch`; under load also `all`"),
@@ -37,16 +37,25 @@ const LABELS: [(&str, &str); 25] = [
          `unknown`",
     ),
     ("device", "the NIC, such as `cxi0`; `host` for settings of the host"),
+    (
+        "direction",
+        "of a pause: `received` (this NIC held off its sender), `sent` (the switch stopped this NIC)",
+    ),
     ("driver", "version of the driver"),
     ("figure", "which figure is bad under load, such as `bandwidth`"),
     ("firmware", "version of the firmware"),
     ("generation", "`Cassini 1`, `Cassini 2` or `software NIC`"),
     ("host", "name of the host"),
-    ("kind", "of PCIe errors, `corrected` or `uncorrected`; of a part, such as `switch` or `node`"),
+    (
+        "kind",
+        "of code words, `good`, `corrected` or `uncorrected`; of PCIe errors, `corrected` or `uncorrected`; of a part, such as `switch` or `node`",
+    ),
     ("name", "of a part, such as `switch 003.12`; in metrics of `stat`, a counter"),
     ("node", "name of the node"),
     ("pattern", "the pattern of the load, such as `incast:8`"),
+    ("pcp", "a priority of the link, 0 to 7"),
     ("percentile", "over the pairs of a class, 0 (minimum) to 100 (maximum); under load 50 or 99"),
+    ("sensor", "`asic` or `media` (the end of the cable)"),
     ("serial", "serial number of the NIC"),
     ("severity", "of AER errors: `correctable`, `nonfatal`, `fatal`"),
     ("size", "size of the operations in bytes"),
@@ -91,6 +100,9 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
     });
     let node_check = check(each_item_findings.to_vec(), Vec::new(), None);
 
+    let mut links = link_metrics::families(&link::testing::report(Vec::new()));
+    links.retain(|family| family.name.starts_with("cxidiag_link_"));
+
     let bad = fleet_testing::item("link-down", "down", "bad");
     let node = ("nid1".to_owned(), Ok(fleet_testing::document(1, &[bad])));
     let fleet = FleetCheck::new(SystemTime::UNIX_EPOCH, Duration::ZERO, vec![node]);
@@ -115,6 +127,7 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
 
     vec![
         ("`cxidiag check`", check_metrics::families(&node_check)),
+        ("`cxidiag link`", links),
         ("`cxidiag check` of many nodes", check_fleet_metrics::families(&fleet)),
         ("`cxidiag survey`", quiet),
         ("`cxidiag survey --load`", load),

@@ -11,6 +11,7 @@ use super::check::{self, Check};
 use super::check_fleet::{self, FleetCheck};
 use super::comparison::{self, Comparison};
 use super::devices::{self, Inventory};
+use super::link::LinkReport;
 use super::outcome::{Outcome, SCHEMA_VERSION};
 use super::ping::{self, Ping};
 use super::selftest::{self, SelfTest};
@@ -191,6 +192,14 @@ fn selftest_schema() -> Value {
 }
 
 fn check_schema() -> Value {
+    health_schema::<Check>("Health of NICs that cxidiag check finds")
+}
+
+fn link_schema() -> Value {
+    health_schema::<LinkReport>("Links of NICs that cxidiag link shows")
+}
+
+fn health_schema<T: JsonSchema>(title: &str) -> Value {
     let verdicts = json!(["good", "suspect", "bad", "shown", "not_available"]);
     let codes = ITEMS.map(|item| item.code).to_vec();
     let rules = [
@@ -200,7 +209,7 @@ fn check_schema() -> Value {
         ("/$defs/ItemResult/properties/code", "enum", json!(codes)),
         ("/$defs/ItemResult/properties/verdict", "enum", verdicts),
     ];
-    let mut schema = schema::<Check>("Health of NICs that cxidiag check finds", &rules);
+    let mut schema = schema::<T>(title, &rules);
     close(&mut schema);
     schema
 }
@@ -247,6 +256,7 @@ fn matches_schemas_in_docs() {
         ("stat", stat_schema()),
         ("selftest", selftest_schema()),
         ("check", check_schema()),
+        ("link", link_schema()),
         ("check-fleet", fleet_schema()),
         ("survey", survey_schema()),
     ] {

@@ -5,10 +5,12 @@ mod harness;
 
 mod check;
 mod check_pcie;
+mod cxi_stat;
 mod devices;
 mod gpu;
 mod huge_pages;
 mod libcxi;
+mod link;
 mod memory;
 mod missing_functions;
 mod nic_states;

@@ -314,6 +314,12 @@ fn runs_examples_of_page_about_health() {
     assert!(ran >= 4 && compared == 0, "{ran} {compared}");
 }
 
+#[test]
+fn runs_examples_of_page_about_links() {
+    let (ran, compared) = run("docs/link.md");
+    assert!(ran >= 2 && compared == 0, "{ran} {compared}");
+}
+
 /// The examples of faults end with the exit status that the page states.
 #[test]
 fn runs_examples_of_page_about_software_nic() {

@@ -10,6 +10,7 @@ use clap_mangen::roff::Roff;
 
 use crate::documents::{self, File, manual, prose, roff, subcommands};
 use crate::harness::{self, Command, assert_success, stderr, stdout};
+use cxidiag::command::{COMMANDS, LEGACY_COMMANDS};
 use plan::cli::usage::Usage;
 
 fn pages() -> Vec<File> {
@@ -74,7 +75,8 @@ fn prints_usage_as_help() {
 
 #[test]
 fn accepts_each_option_that_command_lists() {
-    for command in subcommands().iter().filter(|own| own.legacy_name.is_none()) {
+    let commands: Vec<&str> = COMMANDS.iter().map(|command| command.name).collect();
+    for command in subcommands().iter().filter(|own| commands.contains(&own.name)) {
         let others = command.usage.all_options();
         for entry in others.filter(|entry| entry.long != "version") {
             let value = entry.value.map_or("", |_| "=value");
@@ -195,6 +197,7 @@ fn has_prose_for_each_subcommand_and_no_other() {
     let mut expected: BTreeSet<String> =
         ["common", "cxidiag", "overview"].map(str::to_owned).into();
     expected.extend(subcommands().iter().map(|tool| tool.name.to_owned()));
+    expected.extend(LEGACY_COMMANDS.iter().map(|legacy| legacy.command.name.to_owned()));
     let found: BTreeSet<String> = fs::read_dir(prose::directory())
         .expect("a directory")
         .map(|entry| entry.expect("an entry").path())
@@ -337,7 +340,7 @@ fn runs_examples_for_one_machine() {
     for command in commands {
         let fabric = harness::Fabric::new();
         let mut arguments: Vec<&str> = command.split(' ').collect();
-        if !["check", "devices", "ping", "selftest"].contains(&arguments[0]) {
+        if !["check", "devices", "link", "ping", "selftest"].contains(&arguments[0]) {
             arguments.extend(["-n", "20"]);
         }
         assert_success(&fabric.run(&arguments));
@@ -427,14 +430,16 @@ fn bash_completes_subcommands_options_and_values() {
 #[test]
 fn completes_each_option() {
     for tool in subcommands() {
-        let forms: Vec<String> =
-            tool.usage.all_options().map(|own| format!("--{}", own.long)).collect();
-        let names = [vec!["cxidiag", tool.name], tool.legacy_name.into_iter().collect()];
-        for name in names.iter().filter(|words| !words.is_empty()) {
+        let own = (vec!["cxidiag", tool.name], Some(&tool.usage));
+        let legacy = (tool.legacy_name.into_iter().collect(), tool.legacy_usage.as_ref());
+        for (name, usage) in [own, legacy] {
+            let Some(usage) = usage else { continue };
+            let forms: Vec<String> =
+                usage.all_options().map(|own| format!("--{}", own.long)).collect();
             let output = Command::new(harness::CXIDIAG)
                 .env("_CXIDIAG_COMPLETE", "fish")
                 .arg("--")
-                .args(name)
+                .args(&name)
                 .arg("--")
                 .output()
                 .expect("cxidiag starts");

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use crate::harness::{Command, assert_status, stdout};
-use cxidiag::command::COMMANDS;
+use cxidiag::command::{COMMANDS, LEGACY_COMMANDS};
 use plan::tools::TOOLS;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -18,6 +18,12 @@ fn root() -> &'static Path {
 
 fn read(path: &str) -> String {
     fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// The names of all programs that tools and commands replace.
+fn legacy_names() -> impl Iterator<Item = &'static str> {
+    let commands = LEGACY_COMMANDS.iter().map(|legacy| legacy.command.name);
+    TOOLS.iter().map(|tool| tool.legacy_name).chain(commands)
 }
 
 fn run(command: &mut Command) -> String {
@@ -112,8 +118,8 @@ fn spec_and_control_files_describe_the_same_packages() {
         let described: Vec<&str> = described.lines().skip(1).map(str::trim).collect();
         assert_eq!(described.join("\n"), text, "{package}");
         if package == "cxidiag-legacy-names" {
-            for tool in TOOLS {
-                assert!(text.contains(tool.legacy_name), "{}", tool.legacy_name);
+            for name in legacy_names() {
+                assert!(text.contains(name), "{name}");
             }
         }
     }
@@ -133,10 +139,8 @@ fn wheel_has_an_entry_point_for_each_legacy_name() {
     let (_, scripts) = project.split_once("\n[project.scripts]\n").expect("scripts");
     let (scripts, _) = scripts.split_once("\n\n").expect("an end");
     let scripts: BTreeSet<&str> = scripts.lines().collect();
-    let expected: Vec<String> = TOOLS
-        .iter()
-        .map(|tool| format!("{} = \"cxidiag_legacy_names:main\"", tool.legacy_name))
-        .collect();
+    let expected: Vec<String> =
+        legacy_names().map(|name| format!("{name} = \"cxidiag_legacy_names:main\"")).collect();
     assert_eq!(scripts, expected.iter().map(String::as_str).collect());
 }
 

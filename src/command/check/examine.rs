@@ -1,7 +1,6 @@
 //! The check of one NIC, from its first reading to its findings.
 
 use std::io;
-use std::time::SystemTime;
 
 use rustix::io::Errno;
 
@@ -21,7 +20,7 @@ use node::nic::health::foreign::Octets;
 use node::nic::health::leak::ResourceUse;
 use node::nic::health::pcie_errors::{self, Monitor};
 use node::nic::health::{
-    Finding, address, foreign, host, identity, link, pcie, presence, services,
+    Finding, address, foreign, host, identity, link, pcie, presence, services, temperature,
 };
 use node::nic::link_speed::LinkSpeed;
 use node::nic::pcie_path::PciePath;
@@ -174,7 +173,7 @@ impl Examination {
         // A software NIC has no generation; the one in its files is for other programs.
         let generation = Generation::of(&files).filter(|_| !is_software);
         let mut findings = vec![presence::present()];
-        findings.extend(link_findings(&files, generation, request));
+        findings.extend(link::all(&files, generation, request.link_gigabits));
         findings.extend(if request.has_window() {
             code_words::evaluate(&files, &first.code_words, &after)
         } else {
@@ -192,8 +191,9 @@ impl Examination {
         } else {
             host::iommu(&files, machine)
         };
+        findings.push(identity::memory_errors(&files));
+        findings.extend(temperature::temperatures(&files));
         findings.extend([
-            identity::memory_errors(&files),
             address::algorithmic(&files),
             address::retry_handler(&files),
             address::parked(&files),
@@ -210,26 +210,6 @@ impl Examination {
         findings.extend(self.traffic);
         Examined { device, is_software, findings, failure: self.failure }
     }
-}
-
-fn link_findings(
-    files: &Files,
-    generation: Option<Generation>,
-    request: &CheckRequest,
-) -> Vec<Finding> {
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    let now = since_1970.map_or(0, |time| time.as_secs());
-    vec![
-        link::state(files),
-        link::speed(files, generation, request.link_gigabits),
-        link::lanes(files),
-        link::layer_retry(files),
-        link::loopback(files),
-        link::pause(files),
-        link::flaps(files, now),
-        link::warnings(files),
-        link::media(files, generation),
-    ]
 }
 
 fn pcie_findings(files: &Files, generation: Option<Generation>) -> Vec<Finding> {
@@ -260,7 +240,16 @@ pub fn require(device: DeviceName, machine: &Machine) -> Result<(), Failure> {
 
 /// Returns the files of a device; `None` if it does not exist.
 fn files(device: DeviceName, machine: &Machine) -> Result<Option<Files>, Failure> {
-    match backend::files(device, machine) {
+    files_with(device, machine, |_| true)
+}
+
+/// Returns the files of a device with the `wanted` counters; `None` if it does not exist.
+pub fn files_with(
+    device: DeviceName,
+    machine: &Machine,
+    wanted: fn(&str) -> bool,
+) -> Result<Option<Files>, Failure> {
+    match backend::files_of_counters(device, machine, wanted) {
         Ok(files) => Ok(files.exist().then_some(files)),
         Err(failure) if is_of_no_device(&failure) => Ok(None),
         Err(failure) => Err(failure),
@@ -275,7 +264,7 @@ fn is_of_no_device(failure: &Failure) -> bool {
 }
 
 /// Returns which NICs there are in place of a device that does not exist.
-fn others(device: DeviceName, machine: &Machine) -> String {
+pub fn others(device: DeviceName, machine: &Machine) -> String {
     if device.platform().is_simulated {
         return "CXIDIAG_NICS does not include it".into();
     }

@@ -154,7 +154,7 @@ fn grant(request: &CheckRequest) -> Result<Option<Grant>, Failure> {
 }
 
 /// Names the files that did not answer or that failed: a NIC with such a file is not tested.
-fn name_unreadable(host: &mut [Finding], examined: &mut [Examined], machine: &Machine) {
+pub fn name_unreadable(host: &mut [Finding], examined: &mut [Examined], machine: &Machine) {
     for (file, reason) in reading::unreadable() {
         let file = file.strip_prefix(machine.root()).unwrap_or(&file);
         let is_of = |device: &Examined| {

@@ -27,6 +27,15 @@ pub fn read(machine: &Machine) -> Result<CheckRequest, Failure> {
     request(&text).map_err(|failure| failure.context(path.display()))
 }
 
+/// Returns the speed that links must have, in Gb/s, if the file names it.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn link_speed(machine: &Machine) -> Result<Option<f64>, Failure> {
+    Ok(read(machine)?.link_gigabits)
+}
+
 fn request(text: &str) -> Result<CheckRequest, Failure> {
     let lines = text.trim_start_matches('\u{feff}').lines().map(str::trim);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));

@@ -40,6 +40,20 @@ pub fn usage() -> Usage {
     }
 }
 
+/// Returns the option with the speed that links must have, in Gb/s.
+pub fn link_speed() -> OptionDef<Option<f64>> {
+    let set = |gigabits: &mut Option<f64>, typed: &str| {
+        if !matches!(typed, "50" | "100" | "200" | "400") {
+            return Err("expected 50, 100, 200 or 400 (Gb/s)".into());
+        }
+        *gigabits = typed.parse().ok();
+        Ok(())
+    };
+    OptionDef::text("link-speed", "GBPS", set).explained(
+        "Speed that links must have, in Gb/s (default: that of the hardware, 200 or 400)",
+    )
+}
+
 pub fn options() -> Vec<OptionDef<CheckRequest>> {
     type Def = OptionDef<CheckRequest>;
     let mut options = vec![
@@ -61,16 +75,7 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
                      one, lower rates show",
             time_text(WINDOW)
         )),
-        Def::text("link-speed", "GBPS", |request, typed| {
-            if !matches!(typed, "50" | "100" | "200" | "400") {
-                return Err("expected 50, 100, 200 or 400 (Gb/s)".into());
-            }
-            request.link_gigabits = typed.parse().ok();
-            Ok(())
-        })
-        .explained(
-            "Speed that links must have, in Gb/s (default: that of the hardware, 200 or 400)",
-        ),
+        link_speed().within(|request| &mut request.link_gigabits),
         Def::text("expect-nics", "COUNT", |request, typed| {
             request.expected_nics = Some(within(typed, 1..=64)? as u32);
             Ok(())

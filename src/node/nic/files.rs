@@ -102,16 +102,24 @@ impl Files {
         self.text("properties/amo_remap_to_pcie_fadd")?.parse().ok()
     }
 
+    /// Returns the directories of the NIC's network interfaces, in the order of their names.
+    pub fn interfaces(&self) -> Vec<PathBuf> {
+        let names = self.entries("net");
+        if !names.is_empty() {
+            return names.iter().map(|name| self.path(&format!("net/{name}"))).collect();
+        }
+        let all = self.root.join("sys/class/net");
+        let names = reading::names(&all).unwrap_or_default().into_iter();
+        let nic_path = Path::new("device/cxi").join(&self.device);
+        let has_nic = |path: &PathBuf| reading::exists(&path.join(&nic_path));
+        let mut paths: Vec<PathBuf> = names.map(|name| all.join(name)).filter(has_nic).collect();
+        paths.sort_unstable();
+        paths
+    }
+
     /// Returns the text of a file of the NIC's network interface, such as `address`.
     pub fn interface_text(&self, name: &str) -> Option<String> {
-        if let Some(interface) = self.entries("net").first() {
-            return self.text(&format!("net/{interface}/{name}"));
-        }
-        let interfaces = self.root.join("sys/class/net");
-        let mut paths =
-            (reading::names(&interfaces).ok()?.into_iter()).map(|name| interfaces.join(name));
-        let nic_path = Path::new("device/cxi").join(&self.device);
-        text(&paths.find(|path| reading::exists(&path.join(&nic_path)))?.join(name))
+        text(&self.interfaces().first()?.join(name))
     }
 
     /// Returns the text of a file of the host, named without the leading slash.

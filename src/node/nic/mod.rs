@@ -12,7 +12,8 @@
 //! * `findings`: what these counters explain; `evidence`: what its rules know.
 //! * `job_findings`: what the counters of all NICs of a job explain.
 //! * `outliers`: which of these NICs stand out.
-//! * `link_speed`: the modes of a link; `code_word_limits`: limits of its errors.
+//! * `link_speed`: the modes of a link; `code_word_limits`: limits of its errors;
+//!   `link_rates`: what its counters did.
 //! * `pcie_speed`: the speed of the connection to the host, with limits of its errors.
 //! * `pcie_path`: the links between the NIC and its host, one behind the other.
 //! * `health`: what the files show of the health of a NIC.
@@ -33,6 +34,7 @@ pub mod findings;
 pub mod generation;
 pub mod health;
 pub mod job_findings;
+pub mod link_rates;
 pub mod link_speed;
 pub mod outliers;
 pub mod pcie_path;

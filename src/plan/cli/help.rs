@@ -105,19 +105,16 @@ fn examples(tool: &Tool, program: &str) -> Vec<(String, String)> {
     ]
 }
 
-/// Returns what the program takes; `commands` are names and what each does.
-pub fn overview(
-    tools: &[Tool],
-    commands: impl Iterator<Item = (&'static str, &'static str)>,
-) -> Usage {
+/// Returns what the program takes.
+pub fn overview(tools: &[Tool], commands: impl Iterator<Item = Subcommand>) -> Usage {
     let tools = tools.iter().map(|tool| Subcommand {
         name: tool.name,
         about: tool.about,
         legacy_name: Some(tool.legacy_name),
     });
     let own = [("help", "Print the help of a tool or command"), ("version", "Print the version")];
-    let commands =
-        commands.chain(own).map(|(name, about)| Subcommand { name, about, legacy_name: None });
+    let own = own.map(|(name, about)| Subcommand { name, about, legacy_name: None });
+    let commands = commands.chain(own);
     Usage {
         program: PROGRAM.into(),
         about: "Latency and bandwidth diagnostics for HPE Slingshot NICs",
@@ -153,15 +150,21 @@ pub fn list(tools: &[Tool]) -> String {
 /// Returns the version of a tool. Under a legacy name it is the version of the legacy program,
 /// which the peer compares as well; the next line names this program.
 pub fn tool_version(tool: &Tool, name: &str) -> String {
-    if name == tool.legacy_name {
-        format!("{name} version: {}\n{}", tool.wire_version, version())
-    } else {
-        subcommand_version(name)
+    let replaced = (name == tool.legacy_name).then_some(tool.wire_version);
+    version_under(name, replaced)
+}
+
+/// Returns the version of what was started as `name`: of the program that it replaces, and of this
+/// program.
+pub fn version_under(name: &str, replaced: Option<&str>) -> String {
+    match replaced {
+        Some(replaced) => format!("{name} version: {replaced}\n{}", version()),
+        None => subcommand_version(name),
     }
 }
 
 /// Returns the version of a tool or a command that is a subcommand: `cxidiag compare`.
-pub fn subcommand_version(name: &str) -> String {
+fn subcommand_version(name: &str) -> String {
     format!("{name} version: {}\n", release_text())
 }
 

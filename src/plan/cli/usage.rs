@@ -192,6 +192,8 @@ pub struct Usage {
     pub statuses: &'static str,
     /// Paragraphs after the options.
     pub remarks: Vec<&'static str>,
+    /// Version of the program of HPE that has this name.
+    pub replaced_version: Option<&'static str>,
 }
 
 impl Usage {

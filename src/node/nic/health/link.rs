@@ -7,6 +7,7 @@ use crate::nic::files::Files;
 use crate::nic::generation::Generation;
 use crate::nic::link_speed::LinkSpeed;
 use facts::severity::Severity;
+use facts::time_of_day::since_1970;
 
 /// Whether the link is up.
 pub static STATE: Item = Item {
@@ -93,6 +94,21 @@ const HPC_MTU: u64 = 2112;
 
 /// Flaps in the last hour, and in the last ten hours, from which on the link is bad.
 const FLAPS_LIMIT: (usize, usize) = (5, 10);
+
+/// Returns all items of the link of a NIC. `expected` is the speed that the user expects, in Gb/s.
+pub fn all(files: &Files, generation: Option<Generation>, expected: Option<f64>) -> Vec<Finding> {
+    vec![
+        state(files),
+        speed(files, generation, expected),
+        lanes(files),
+        layer_retry(files),
+        loopback(files),
+        pause(files),
+        flaps(files, since_1970().as_secs()),
+        warnings(files),
+        media(files, generation),
+    ]
+}
 
 /// Returns the text of the first of two files that exists: of Cassini 1, and of Cassini 2.
 fn either(files: &Files, first: &str, second: &str) -> Option<String> {

@@ -11,6 +11,7 @@
 //! * `pcie`: lanes and speed of the connection to the host; `pcie_errors`: its errors.
 //! * `address`: fabric address and retry handler. `leak`: leaked resources.
 //! * `identity`: what is shown without a limit: generation, firmware, driver, QoS profile.
+//! * `temperature`: of the chip and of the end of the cable.
 //! * `services`: who may use the NIC.
 //! * `host`: settings of the host. `host_state`: what makes its CPUs and memory slower.
 //! * `traffic`: a loopback write and read.
@@ -28,12 +29,13 @@ pub mod pcie;
 pub mod pcie_errors;
 pub mod presence;
 pub mod services;
+pub mod temperature;
 pub mod traffic;
 
 pub use item::{Finding, Item};
 
 /// All items, in the order of the report: the most important first.
-pub static ITEMS: [&Item; 55] = [
+pub static ITEMS: [&Item; 57] = [
     &presence::DEVICE,
     &link::STATE,
     &link::SPEED,
@@ -60,6 +62,8 @@ pub static ITEMS: [&Item; 55] = [
     &pcie_errors::UNCORRECTED,
     &pcie_errors::CORRECTED,
     &identity::MEMORY_ERRORS,
+    &temperature::ASIC,
+    &temperature::MEDIA,
     &address::ALGORITHMIC,
     &address::RETRY_HANDLER,
     &address::PARKED,

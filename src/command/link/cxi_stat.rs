@@ -1,0 +1,337 @@
+//! HPE's cxi_stat: its options and its text (node-tools.md 2), without its defects.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::command::{arguments, check};
+use facts::device::DeviceName;
+use facts::error::Failure;
+use facts::interrupt;
+use facts::number::within;
+use facts::text::shown;
+use node::machine::Machine;
+use node::nic::counters::{NicFacts, Readings};
+use node::nic::files::Files;
+use node::nic::generation::Generation;
+use node::nic::link_rates::{self, LinkRates};
+use node::{backend, reading};
+use plan::cli::definition::OptionDef;
+use plan::cli::usage::{Completion, Usage};
+use report::cxi_stat::{self, AER, NOT_AVAILABLE};
+use report::documents::Documents;
+
+/// Its name.
+pub const NAME: &str = "cxi_stat";
+
+/// The version that is replaced.
+const VERSION: &str = "1.5.5";
+
+/// Default of `--pause`, in seconds.
+const PAUSE: u64 = 4;
+
+/// What it waits beyond the seconds of `--pause`.
+const BEYOND: Duration = Duration::from_millis(100);
+
+/// Most characters of a value.
+const MOST: usize = 255;
+
+/// The file with the largest frame.
+const MTU: &str = "properties/hpc_mtu";
+
+/// The lines of a link with their files, of Cassini 1 and of Cassini 2.
+const LINK: [(&str, &str, &str); 6] = [
+    ("Link layer retry", "port/link_layer_retry", "port/0/llr/state"),
+    ("Link loopback", "port/loopback", "port/0/link/config/loopback"),
+    ("Link media", "port/media", "port/0/media/type"),
+    ("Link MTU", MTU, MTU),
+    ("Link speed", "port/speed", "port/0/link/speed"),
+    ("Link state", "port/link", "port/0/link/state"),
+];
+
+/// What the arguments ask for.
+#[derive(Debug, Default)]
+struct CxiStatRequest {
+    device: Option<DeviceName>,
+    is_list: bool,
+    is_mac_list: bool,
+    has_aer: bool,
+    has_rates: bool,
+    pause: Option<u64>,
+}
+
+impl CxiStatRequest {
+    fn pause(&self) -> u64 {
+        self.pause.unwrap_or(PAUSE)
+    }
+}
+
+/// Returns what the program takes.
+pub fn usage() -> Usage {
+    Usage {
+        program: NAME.into(),
+        about: "Show NICs and the state of their links",
+        synopsis: vec![("cxi_stat [OPTIONS]".into(), "")],
+        options: arguments::entries(options()),
+        replaced_version: Some(VERSION),
+        remarks: vec![
+            "Exit status: 0 success, 1 a NIC does not exist or a value cannot be read,\n\
+             2 invalid arguments.",
+        ],
+        ..Usage::default()
+    }
+}
+
+fn options() -> Vec<OptionDef<CxiStatRequest>> {
+    type Def = OptionDef<CxiStatRequest>;
+    vec![
+        Def::text("device", "DEV", |request, typed| {
+            request.device = Some(typed.parse()?);
+            Ok(())
+        })
+        .letter('d')
+        .completed_by(Completion::Devices)
+        .explained("Show this NIC (default: all of this machine)"),
+        Def::switch("list", |request| request.is_list = true)
+            .letter('l')
+            .explained("Print the names of NICs only"),
+        Def::switch("mac-list", |request| request.is_mac_list = true)
+            .letter('m')
+            .explained("Print the MAC addresses of NICs only"),
+        Def::switch("aer", |request| request.has_aer = true)
+            .letter('a')
+            .explained("Show the PCIe errors that the kernel has counted"),
+        Def::switch("rates", |request| request.has_rates = true)
+            .letter('r')
+            .explained("Show rates of code words and pauses, counted on all NICs at the same time"),
+        Def::text("pause", "S", |request, typed| {
+            request.pause = Some(within(typed, 1..=86400)?);
+            Ok(())
+        })
+        .letter('p')
+        .explained(format!("Seconds in which rates are counted (default: {PAUSE})")),
+    ]
+}
+
+/// Runs the program with its arguments.
+///
+/// # Errors
+///
+/// Invalid arguments, a NIC that does not exist, a value that cannot be read.
+pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
+    let mut request = CxiStatRequest::default();
+    if arguments::read(&usage(), &options(), &arguments, &mut request)?.is_none() {
+        return Ok(());
+    }
+    let machine = Machine::this();
+    let devices = devices(&request, &machine)?;
+    devices.iter().try_for_each(|device| backend::check(*device))?;
+    interrupt::watch()?;
+    reading::limit_waits();
+    let output = Documents::default();
+    let mut errors = Vec::new();
+    if request.is_list && !request.is_mac_list {
+        return output.print(|text| devices.iter().try_for_each(|name| writeln!(text, "{name}")));
+    }
+    let open = |device: &DeviceName| {
+        let files = check::files_with(*device, &machine, link_rates::is_of_link)?;
+        files.ok_or_else(|| {
+            let others = check::others(*device, &machine);
+            Failure::environment(format!("there is no {device}: {others}"))
+        })
+    };
+    let nics: Vec<Files> = devices.iter().map(open).collect::<Result<_, _>>()?;
+    if request.is_mac_list {
+        return output.print(|text| {
+            nics.iter().try_for_each(|files| writeln!(text, "{}", interface(files).1))
+        });
+    }
+    let mut rates = Vec::new();
+    if request.has_rates {
+        let before: Vec<Readings> = nics.iter().map(link_rates::read).collect();
+        let window = Duration::from_secs(request.pause()) + BEYOND;
+        interrupt::wait_for_any(&mut Vec::new(), Some(window))?;
+        for (device, before) in devices.iter().zip(&before) {
+            let files = open(device)?;
+            let is_software = backend::is_software(*device, &machine);
+            let nic = NicFacts::read(&files, device.to_string(), is_software);
+            rates.push(LinkRates::between(nic, before, &link_rates::read(&files)));
+        }
+    }
+    let mut text = Vec::new();
+    let mut rates = rates.iter();
+    for (device, files) in devices.iter().zip(&nics) {
+        let mut values = Values { files, errors: &mut errors };
+        nic(&mut text, *device, &mut values, rates.next(), &request)
+            .map_err(interrupt::output_failed)?;
+    }
+    interrupt::check()?;
+    for error in &errors {
+        let _ = writeln!(io::stderr(), "{}", shown(error));
+    }
+    output.print(|out| out.write_all(&text))?;
+    match errors.first() {
+        Some(error) => Err(Failure::environment(error).printed()),
+        None => Ok(()),
+    }
+}
+
+/// Returns the NICs to show, in the order of cxi_stat: by the letters of their names.
+///
+/// # Errors
+///
+/// A NIC that does not exist; a machine without hardware on which nobody has chosen software NICs.
+fn devices(request: &CxiStatRequest, machine: &Machine) -> Result<Vec<DeviceName>, Failure> {
+    if let Some(device) = request.device {
+        check::require(device, machine)?;
+        return Ok(vec![device]);
+    }
+    let found = super::devices(&[], machine)?;
+    if found.is_without_hardware {
+        return Err(Failure::environment(
+            "this machine has no Cassini NIC, or its driver is not loaded",
+        )
+        .with_hint("for software NICs: CXIDIAG_NICS says how many there are, -d soft0 names one"));
+    }
+    let mut devices = found.devices;
+    devices.sort_by_cached_key(DeviceName::to_string);
+    Ok(devices)
+}
+
+/// The values of a NIC, and what could not be read of them.
+struct Values<'a> {
+    files: &'a Files,
+    errors: &'a mut Vec<String>,
+}
+
+impl Values<'_> {
+    /// Returns the text of a file. Without it, the value is empty, and the error is noted.
+    fn text(&mut self, name: &str) -> Option<String> {
+        self.text_of(self.files.path(name), "Error reading from")
+    }
+
+    fn text_of(&mut self, path: PathBuf, without_content: &str) -> Option<String> {
+        let shown = path.strip_prefix(self.files.root()).unwrap_or(&path).display();
+        match reading::text(&path) {
+            Ok(text) if !text.is_empty() => return Some(text),
+            Ok(_) => self.errors.push(format!("{without_content} /{shown}")),
+            Err(_) => self.errors.push(format!("Error opening /{shown}")),
+        }
+        None
+    }
+
+    /// Returns the first line of a file.
+    fn line(&mut self, name: &str) -> String {
+        self.text(name).map_or_else(String::new, |text| first_line(&text))
+    }
+
+    /// Returns the decimal or hexadecimal number in a file; 0 without it.
+    fn number(&mut self, name: &str) -> u64 {
+        let line = self.line(name);
+        let number = match line.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16),
+            None => line.parse(),
+        };
+        number.unwrap_or(0)
+    }
+
+    /// Returns the speed of the connection to the host: the extended one where it is in effect.
+    fn pcie_speed(&mut self) -> String {
+        let extended = self.files.text("properties/current_esm_link_speed");
+        let extended = extended.filter(|speed| !matches!(speed.as_str(), "Absent" | "Disabled"));
+        extended.unwrap_or_else(|| self.line("current_link_speed"))
+    }
+
+    fn is_cassini_2(&self) -> bool {
+        Generation::of(self.files) == Some(Generation::Cassini2)
+    }
+
+    /// Returns what pauses the link. Only newer drivers show it on Cassini 2; what others show is
+    /// what autonegotiation offers (health.md 2.1).
+    fn pause_mode(&mut self) -> String {
+        let name = match self.is_cassini_2() {
+            false => "port/pause",
+            true if reading::exists(&self.files.path("port/0/pause")) => "port/0/pause",
+            true => "port/0/link/config/pause_map",
+        };
+        self.line(name)
+    }
+
+    fn aer(&mut self, name: &str) -> Option<String> {
+        self.text_of(self.files.path(&format!("aer_dev_{name}")), "Error reading")
+    }
+}
+
+/// Returns the first line of a text, as much of it as cxi_stat prints.
+fn first_line(text: &str) -> String {
+    text.split('\n').next().unwrap_or_default().chars().take(MOST).collect()
+}
+
+/// Returns the network interface of a NIC and its MAC address. Of several, the last one counts.
+fn interface(files: &Files) -> (String, String) {
+    let Some(path) = files.interfaces().pop() else {
+        return (String::new(), String::new());
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let address = reading::text(&path.join("address")).unwrap_or_default();
+    (name, first_line(&address))
+}
+
+/// Writes what the request asks for of a NIC.
+fn nic(
+    out: &mut Vec<u8>,
+    device: DeviceName,
+    values: &mut Values,
+    rates: Option<&LinkRates>,
+    request: &CxiStatRequest,
+) -> io::Result<()> {
+    block(out, device, values)?;
+    if let Some(rates) = rates {
+        let mode = values.pause_mode();
+        let notes = cxi_stat::rates(out, rates, &mode, request.pause() as f64)?;
+        for warning in notes.warnings {
+            let _ = writeln!(io::stderr(), "{}", shown(&warning));
+        }
+        values.errors.extend(notes.errors);
+    }
+    if request.has_aer {
+        cxi_stat::aer(out, &AER.map(|name| values.aer(name)))?;
+    }
+    Ok(())
+}
+
+/// Writes the lines of a NIC.
+fn block(out: &mut Vec<u8>, device: DeviceName, values: &mut Values) -> io::Result<()> {
+    writeln!(out, "Device: {device}")?;
+    let description = values.files.path("fru/description");
+    let description =
+        reading::text(&description).map_or(NOT_AVAILABLE.into(), |text| first_line(&text));
+    writeln!(out, "    Description: {description}")?;
+    for (label, file) in [
+        ("Part Number", "fru/part_number"),
+        ("Serial Number", "fru/serial_number"),
+        ("FW Version", "uc/qspi_blob_version"),
+    ] {
+        writeln!(out, "    {label}: {}", values.line(file))?;
+    }
+    let (name, address) = interface(values.files);
+    writeln!(out, "    Network device: {name}\n    MAC: {address}")?;
+    let nid = values.number("properties/nid");
+    writeln!(out, "    NID: {nid} (0x{nid:05x})")?;
+    writeln!(out, "    PID granule: {}", values.number("properties/pid_granule"))?;
+    let (speed, width) = (values.pcie_speed(), values.line("current_link_width"));
+    writeln!(out, "    PCIE speed/width: {speed} x{width}")?;
+    let event = values.text("uevent").unwrap_or_default();
+    let slot = event.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME="));
+    writeln!(out, "    PCIE slot: {}", slot.unwrap_or_default())?;
+    let is_cassini_2 = values.is_cassini_2();
+    for (label, first, second) in LINK {
+        let value = match if is_cassini_2 { second } else { first } {
+            MTU => values.number(MTU).to_string(),
+            file => values.line(file),
+        };
+        writeln!(out, "        {label}: {value}")?;
+    }
+    Ok(())
+}

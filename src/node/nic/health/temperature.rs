@@ -1,0 +1,110 @@
+//! Temperatures of the chip and of the end of the cable. The kernel shows them to any user as sensors of the
+//! NIC (hwmon, health.md 2.1); each reading asks the controller of the card.
+
+use super::item::{Finding, Item};
+use crate::nic::files::Files;
+use facts::severity::Severity;
+
+/// The hottest chip of the card.
+pub static ASIC: Item = Item {
+    code: "asic-temperature",
+    name: "ASIC temperature",
+    source: "cxi_heatsink_check",
+    remedy: "the chip is too hot: check fans, air flow and heat sink",
+};
+
+/// The end of the cable.
+pub static MEDIA: Item = Item {
+    code: "media-temperature",
+    name: "media temperature",
+    source: "cxi_heatsink_check",
+    remedy: "the cable is too hot: check the air flow in front of the card, or replace the cable",
+};
+
+/// Sensors of one kind, by the text in their labels (node-tools.md 5.3).
+struct Kind {
+    item: &'static Item,
+    label: &'static str,
+    /// From this temperature on, in C, the criterion of cxi_heatsink_check is not met.
+    high: f64,
+    /// From this temperature on, in C, it ends its load.
+    critical: f64,
+}
+
+const KINDS: [Kind; 2] = [
+    Kind { item: &ASIC, label: "Cassini ", high: 85.0, critical: 90.0 },
+    Kind { item: &MEDIA, label: "SFP Internal Temperature", high: 70.0, critical: 75.0 },
+];
+
+/// The temperatures of a NIC, of each kind the highest.
+pub fn temperatures(files: &Files) -> Vec<Finding> {
+    let mut inputs: Vec<(String, String)> = Vec::new();
+    for chip in files.entries("hwmon") {
+        let directory = format!("hwmon/{chip}");
+        for entry in files.entries(&directory) {
+            let sensor = entry.strip_suffix("_label").filter(|name| name.starts_with("temp"));
+            let label = sensor.and_then(|_| files.text(&format!("{directory}/{entry}")));
+            if let (Some(sensor), Some(label)) = (sensor, label) {
+                inputs.push((label, format!("{directory}/{sensor}_input")));
+            }
+        }
+    }
+    KINDS.iter().map(|kind| hottest(files, &inputs, kind)).collect()
+}
+
+fn hottest(files: &Files, inputs: &[(String, String)], kind: &Kind) -> Finding {
+    let inputs = inputs.iter().filter(|(label, _)| label.contains(kind.label));
+    // Below zero, the number has a sign. A sensor without a value fails to be read.
+    let readings = inputs.filter_map(|(_, input)| files.text(input)?.parse::<f64>().ok());
+    let Some(celsius) = readings.map(|thousandths| thousandths / 1000.0).reduce(f64::max) else {
+        return Finding::absent(kind.item);
+    };
+    let verdict = match celsius {
+        celsius if celsius >= kind.critical => Severity::Bad,
+        celsius if celsius >= kind.high => Severity::Suspect,
+        _ => Severity::Good,
+    };
+    let limit = format!("<{} C (bad: {} C)", kind.high, kind.critical);
+    Finding::compared(kind.item, format!("{celsius:.0} C"), limit, verdict).with_number(celsius)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::MadeUp;
+    use super::*;
+    use facts::severity::Severity::{Bad, Good, NotAvailable, Suspect};
+
+    fn verdicts(sensors: &[(&str, &str)]) -> [Severity; 2] {
+        let made_up = MadeUp::new(&[]);
+        for (number, (label, input)) in sensors.iter().enumerate() {
+            let start = format!("hwmon/hwmon3/temp{}", number + 1);
+            made_up.write(&format!("{start}_label"), &format!("{label}\n"));
+            if !input.is_empty() {
+                made_up.write(&format!("{start}_input"), &format!("{input}\n"));
+            }
+        }
+        let findings = temperatures(&made_up.files);
+        assert!(findings.iter().map(|found| found.item).eq([&ASIC, &MEDIA]));
+        [findings[0].verdict, findings[1].verdict]
+    }
+
+    #[test]
+    fn hottest_chip_and_cable_are_compared_with_their_limits() {
+        let cable = ("QSFP Internal Temperature", "69999");
+        for (chip, verdict) in [("84999", Good), ("85000", Suspect), ("90000", Bad)] {
+            let chips = [("Cassini 0 Temperature", "40000"), ("Cassini 1 Temperature", chip)];
+            assert_eq!(verdicts(&[chips[0], chips[1], cable]), [verdict, Good]);
+        }
+        for (cable, verdict) in [("-5000", Good), ("70000", Suspect), ("75000", Bad)] {
+            let cable = ("OSFP Internal Temperature", cable);
+            assert_eq!(verdicts(&[cable]), [NotAvailable, verdict]);
+        }
+    }
+
+    #[test]
+    fn sensors_without_value_and_of_other_parts_have_no_verdict() {
+        let regulator = ("3.3V QSFP VR Temperature", "120000");
+        let cable = ("QSFP Internal Temperature", "");
+        assert_eq!(verdicts(&[regulator, cable]), [NotAvailable, NotAvailable]);
+    }
+}

@@ -1,0 +1,144 @@
+//! The text of HPE's cxi_stat (node-tools.md 2.3). Scripts search it: each character counts.
+
+use std::io::{self, Write};
+
+use node::nic::counter::Change;
+use node::nic::link_rates::{LinkRates, PRIORITIES, STANDARD_PAUSE, code_words, pause};
+
+/// The value of what cannot be read, where cxi_stat prints what was in its memory.
+pub const NOT_AVAILABLE: &str = "Not Available";
+
+/// The files of PCIe errors in the order of the text, by the end of their names.
+pub const AER: [&str; 3] = ["correctable", "fatal", "nonfatal"];
+
+/// Writes the errors of PCIe, each file of the kernel as it is; `None` for a file that cannot be
+/// read.
+pub fn aer(out: &mut impl Write, files: &[Option<String>; AER.len()]) -> io::Result<()> {
+    for (name, text) in AER.iter().zip(files) {
+        writeln!(out, "    AER {}:", name.to_uppercase())?;
+        for line in text.as_deref().unwrap_or("No data").lines() {
+            writeln!(out, "        {line}")?;
+        }
+    }
+    Ok(())
+}
+
+/// What belongs on standard error.
+#[derive(Debug)]
+pub struct Notes {
+    /// Values that cannot be read.
+    pub errors: Vec<String>,
+    pub warnings: Vec<String>,
+}
+
+/// Writes the rates of a link whose pause mode is `mode`, counted for `seconds`.
+///
+/// cxi_stat computes with numbers of 32 bits, and its rates have that precision here, too.
+pub fn rates(
+    out: &mut impl Write,
+    rates: &LinkRates,
+    mode: &str,
+    seconds: f64,
+) -> io::Result<Notes> {
+    let (mut errors, mut warnings) = (Vec::new(), Vec::new());
+    let mut per_second = |counter: &str| {
+        let rate = rates.per_second(counter);
+        if rate.is_none() {
+            let what = match rates.change(counter) {
+                Some(Change::Reset) => "it was reset",
+                Some(Change::Counted { .. }) => "its time stamp stands still",
+                None => "cannot be read",
+            };
+            errors.push(format!("Failed to read counter {counter}: {what}"));
+        }
+        rate
+    };
+    writeln!(out, "    Rates:")?;
+    let mut kinds = Vec::new();
+    for (label, kind) in
+        [("Good", "good"), ("Corrected", "corrected"), ("Uncorrected", "uncorrected")]
+    {
+        let rate = per_second(&code_words(kind));
+        writeln!(out, "        {label} CW: {}", text(rate, |rate| format!("{rate:.2}/s")))?;
+        kinds.push((label, rate));
+    }
+    let smallest = exponential(rates.bit_error_rate(1.0 / seconds));
+    for (label, rate) in &kinds[1..] {
+        let ber = rate.map(|rate| rates.bit_error_rate(rate));
+        let shown = ber.map_or(NOT_AVAILABLE.to_owned(), |ber| match ber {
+            0.0 => format!("<{smallest}"),
+            ber => exponential(ber),
+        });
+        writeln!(out, "        {label} BER: {shown}")?;
+        if let (Some(mode), Some(rate)) = (rates.unknown_mode(), rate.filter(|rate| *rate > 0.0)) {
+            warnings.push(format!(
+                "Warning: encountered unexpected Link Mode {mode} for non-zero error rate {}",
+                exponential(rate)
+            ));
+        }
+    }
+    for direction in ["TX", "RX"] {
+        writeln!(out, "        {direction} Pause state: {mode}")?;
+    }
+    let percent = |share: Option<f64>| text(share, |share| format!("{:3.1}%", 100.0 * share));
+    if mode.starts_with("pfc") {
+        for priority in 0..PRIORITIES {
+            for (label, direction) in [("RX", "rx"), ("TX", "tx")] {
+                let counter = pause(direction, priority);
+                let share = per_second(&counter).and_then(|_| rates.share(&counter));
+                writeln!(out, "            {label} Pause PCP {priority}: {}", percent(share))?;
+            }
+        }
+    } else if mode.starts_with("global") {
+        let share = per_second(STANDARD_PAUSE).and_then(|_| rates.share(STANDARD_PAUSE));
+        writeln!(out, "            RX Pause: {}", percent(share))?;
+        // No counter has the time in which the other side has paused this one.
+        writeln!(out, "            TX Pause: {NOT_AVAILABLE}")?;
+    }
+    Ok(Notes { errors, warnings })
+}
+
+fn text(value: Option<f64>, form: impl Fn(f32) -> String) -> String {
+    value.map_or(NOT_AVAILABLE.to_owned(), |value| form(value as f32))
+}
+
+/// Returns a number as `%.3e` of C prints it: its exponent has a sign and two digits at least.
+fn exponential(number: f64) -> String {
+    let text = format!("{:.3e}", number as f32);
+    match text.split_once('e') {
+        Some((digits, exponent)) => match exponent.strip_prefix('-') {
+            Some(exponent) => format!("{digits}e-{exponent:0>2}"),
+            None => format!("{digits}e+{exponent:0>2}"),
+        },
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prints_exponents_as_c_does() {
+        for (number, expected) in [
+            (2.5e-6, "2.500e-06"),
+            (1.176_470_6e-12, "1.176e-12"),
+            (0.25, "2.500e-01"),
+            (1.0, "1.000e+00"),
+            (2e11, "2.000e+11"),
+        ] {
+            assert_eq!(exponential(number), expected);
+        }
+    }
+
+    #[test]
+    fn aer_has_every_line_of_the_file_and_no_more() {
+        let files =
+            [Some("RxErr 0\nTOTAL_ERR_COR 0\n".to_owned()), Some("Undefined 0".into()), None];
+        let mut text = Vec::new();
+        aer(&mut text, &files).unwrap();
+        let expected = "    AER CORRECTABLE:\n        RxErr 0\n        TOTAL_ERR_COR 0\n    \
+                        AER FATAL:\n        Undefined 0\n    AER NONFATAL:\n        No data\n";
+        assert_eq!(String::from_utf8(text).unwrap(), expected);
+    }
+}

@@ -1,0 +1,293 @@
+//! The links of NICs as text: one row or one block for each.
+
+use std::io::{self, Write};
+
+use super::check::DeviceResult;
+use super::check_text::{block, remedies};
+use super::link::{Link, LinkReport, Rates};
+use super::summary::line;
+use super::table::{self, Align};
+use facts::severity::Severity;
+use node::nic::health::{Item, code_words, identity, link, pcie, presence, temperature};
+
+/// The columns of the row of a NIC.
+const COLUMNS: [(&str, Align); 11] = [
+    ("NIC", Align::Left),
+    ("State", Align::Left),
+    ("Speed", Align::Right),
+    ("BER corr.", Align::Right),
+    ("BER uncorr.", Align::Right),
+    ("Replays", Align::Right),
+    ("Pause", Align::Left),
+    ("PCIe", Align::Right),
+    ("Temp.", Align::Right),
+    ("Firmware", Align::Left),
+    ("Health", Align::Left),
+];
+
+/// The columns of the rates of a NIC.
+const RATE_COLUMNS: [(&str, Align); 6] = [
+    ("NIC", Align::Left),
+    ("Good/s", Align::Right),
+    ("Corrected/s", Align::Right),
+    ("Uncorrected/s", Align::Right),
+    ("RX paused", Align::Right),
+    ("TX paused", Align::Right),
+];
+
+/// Writes links: a block for each if it is `verbose`, else a row. `has_rates` asks for rates, too.
+pub fn write(
+    out: &mut impl Write,
+    report: &LinkReport,
+    is_verbose: bool,
+    has_rates: bool,
+) -> io::Result<()> {
+    let devices = report.check.devices().iter().zip(&report.links);
+    if report.check.is_without_hardware() {
+        writeln!(out, "No Cassini hardware on this machine; software NICs:\n")?;
+    }
+    if is_verbose {
+        for (number, (device, link)) in devices.enumerate() {
+            if number > 0 {
+                writeln!(out)?;
+            }
+            verbose(out, device, link, has_rates)?;
+        }
+    } else {
+        let rows = devices.clone().map(|(device, link)| row(device, link)).collect();
+        rows_of(out, &COLUMNS, rows)?;
+        if has_rates {
+            writeln!(out, "\nCode words, and the priority that was paused most:")?;
+            let rates = devices.map(|(device, link)| rate_row(device, link.rates.as_ref()));
+            rows_of(out, &RATE_COLUMNS, rates.collect())?;
+        }
+    }
+    remedies(out, &report.check)
+}
+
+fn rows_of(
+    out: &mut impl Write,
+    columns: &[(&str, Align)],
+    rows: Vec<Vec<String>>,
+) -> io::Result<()> {
+    let (titles, align): (Vec<&str>, Vec<Align>) = columns.iter().copied().unzip();
+    for line in table::lines(&titles, rows, &align) {
+        writeln!(out, "{line}")?;
+    }
+    Ok(())
+}
+
+fn row(device: &DeviceResult, link: &Link) -> Vec<String> {
+    let value = |code: &str| {
+        let mut items = device.items.iter();
+        items.find(|item| item.code == code)?.value.as_deref()
+    };
+    // What follows in a value is in the block of the NIC.
+    let start = |code: &str, end: &str| {
+        let value = value(code)?;
+        Some(value.split(end).next().unwrap_or(value))
+    };
+    let pcie: Vec<&str> =
+        [&pcie::SPEED, &pcie::WIDTH].iter().filter_map(|item| value(item.code)).collect();
+    let temperatures: Vec<&str> = [&temperature::ASIC, &temperature::MEDIA]
+        .iter()
+        .filter_map(|item| value(item.code))
+        .collect();
+    // A link that is down has no errors to show, although its counters stand still.
+    let rates = |item: &Item| link.rates.as_ref().filter(|_| value(item.code).is_some());
+    let bit_errors = |item, ratio: fn(&Rates) -> Option<f64>| {
+        let rates = rates(item)?;
+        Some(bit_error_text(ratio(rates)?, rates.smallest_bit_error_ratio))
+    };
+    let replays = rates(&code_words::REPLAYS)
+        .and_then(|rates| Some(replay_text(rates.replays_sent?, rates.replays_received?)));
+    let cells = [
+        Some(device.name.clone()),
+        start(link::STATE.code, ",").map(str::to_owned),
+        start(link::SPEED.code, " (").map(str::to_owned),
+        bit_errors(&code_words::CORRECTED, |rates| rates.corrected_bit_error_ratio),
+        bit_errors(&code_words::UNCORRECTED, |rates| rates.uncorrected_bit_error_ratio),
+        replays,
+        start(link::PAUSE.code, "/").map(str::to_owned),
+        Some(pcie.join(" ")).filter(|text| !text.is_empty()),
+        Some(temperatures.join(", ")).filter(|text| !text.is_empty()),
+        value(identity::FIRMWARE.code).map(str::to_owned),
+        Some(health(device)),
+    ];
+    cells.map(or_dash).to_vec()
+}
+
+fn or_dash(text: Option<String>) -> String {
+    text.unwrap_or_else(|| "-".to_owned())
+}
+
+fn replay_text(sent: u64, received: u64) -> String {
+    match (sent, received) {
+        (0, 0) => "0".into(),
+        (sent, received) => format!("{sent} tx, {received} rx"),
+    }
+}
+
+/// Returns a bit error rate; below the smallest one that would have been seen, that one.
+fn bit_error_text(ratio: f64, smallest: f64) -> String {
+    if ratio == 0.0 { format!("<{smallest:.1e}") } else { format!("{ratio:.1e}") }
+}
+
+/// Returns what is wrong with a NIC, the worst first, with limits; or that nothing is.
+fn health(device: &DeviceResult) -> String {
+    let mut lines = Vec::new();
+    for verdict in [Severity::Bad, Severity::Suspect] {
+        let items = device.items.iter().filter(|item| item.verdict == verdict);
+        let word = verdict.name().to_uppercase();
+        lines.extend(items.map(|item| {
+            // Which NICs there are in place of a missing one.
+            let note = item.note.as_ref().filter(|_| item.code == presence::DEVICE.code);
+            let note = note.map_or(String::new(), |note| format!("; {note}"));
+            format!("{word} {}: {}{note}", item.code, item.described())
+        }));
+    }
+    if let Some(error) = &device.error {
+        lines.push(format!("not tested: {}", error.message));
+    }
+    if lines.is_empty() {
+        let has_verdict = |code: &str| {
+            let mut items = device.items.iter();
+            items.any(|item| item.code == code && item.verdict >= Severity::Good)
+        };
+        lines.push(match [link::STATE.code, code_words::UNCORRECTED.code].map(has_verdict) {
+            [true, true] => "good".into(),
+            [true, false] => "good (errors not counted)".into(),
+            _ => "unknown: the driver does not show the link".into(),
+        });
+    }
+    if device.is_software {
+        lines[0] += "; software NIC";
+    }
+    lines.join("\n")
+}
+
+fn rate_row(device: &DeviceResult, rates: Option<&Rates>) -> Vec<String> {
+    let per_second = |rate: Option<f64>| rate.map(|rate| format!("{rate:.1}"));
+    let cells = [
+        Some(device.name.clone()),
+        rates.and_then(|rates| per_second(rates.good_code_words_per_s)),
+        rates.and_then(|rates| per_second(rates.corrected_code_words_per_s)),
+        rates.and_then(|rates| per_second(rates.uncorrected_code_words_per_s)),
+        rates.and_then(|rates| most_paused(&rates.rx_paused_ratio)),
+        rates.and_then(|rates| most_paused(&rates.tx_paused_ratio)),
+    ];
+    cells.map(or_dash).to_vec()
+}
+
+/// Returns the share of the priority that was paused most, and which one it is.
+fn most_paused(ratios: &[Option<f64>]) -> Option<String> {
+    let known = ratios.iter().enumerate().filter_map(|(pcp, ratio)| Some((pcp, (*ratio)?)));
+    let (pcp, most) = known.max_by(|one, other| one.1.total_cmp(&other.1))?;
+    let which = if most == 0.0 { String::new() } else { format!(" (PCP {pcp})") };
+    Some(format!("{:.1} %{which}", 100.0 * most))
+}
+
+/// Writes all that is known of a link.
+fn verbose(
+    out: &mut impl Write,
+    device: &DeviceResult,
+    link: &Link,
+    has_rates: bool,
+) -> io::Result<()> {
+    line(out, "Device", &device.name)?;
+    if device.is_software {
+        line(out, "Platform", "software NIC (no Cassini hardware involved)")?;
+    }
+    if let Some(error) = &device.error {
+        line(out, "Not Tested", &error.message)?;
+    }
+    let nid = link.nid.map(|nid| format!("{nid:#x}"));
+    for (label, value) in [
+        ("Description", &link.description),
+        ("Part Number", &link.part_number),
+        ("Network Device", &link.network_device),
+        ("MAC Address", &link.mac_address),
+        ("NIC Address", &nid),
+    ] {
+        if let Some(value) = value {
+            line(out, label, value)?;
+        }
+    }
+    if let Some(rates) = link.rates.as_ref().filter(|_| has_rates) {
+        rate_lines(out, rates)?;
+    }
+    if device.items.is_empty() { Ok(()) } else { block(out, &device.items) }
+}
+
+fn rate_lines(out: &mut impl Write, rates: &Rates) -> io::Result<()> {
+    line(out, "Counted for", format_args!("{:.1} s", rates.seconds))?;
+    let per_second = |rate: Option<f64>| rate.map_or("-".into(), |rate| format!("{rate:.1}/s"));
+    let with_ber = |rate, ratio: Option<f64>| {
+        let text = ratio.map(|ratio| bit_error_text(ratio, rates.smallest_bit_error_ratio));
+        format!("{} (BER {})", per_second(rate), or_dash(text))
+    };
+    line(out, "Good CW", per_second(rates.good_code_words_per_s))?;
+    let corrected = with_ber(rates.corrected_code_words_per_s, rates.corrected_bit_error_ratio);
+    line(out, "Corrected CW", corrected)?;
+    let uncorrected =
+        with_ber(rates.uncorrected_code_words_per_s, rates.uncorrected_bit_error_ratio);
+    line(out, "Uncorrected CW", uncorrected)?;
+    for (label, ratios) in
+        [("RX Paused", &rates.rx_paused_ratio), ("TX Paused", &rates.tx_paused_ratio)]
+    {
+        let percent =
+            ratios.map(|ratio| ratio.map_or("-".into(), |ratio| format!("{:.1}", 100.0 * ratio)));
+        line(out, label, format_args!("{} % (PCP 0 to 7)", percent.join(" ")))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::check::testing::good;
+    use super::super::link::testing::report;
+    use super::*;
+    use node::nic::health::Finding;
+
+    fn text(findings: Vec<Finding>, is_verbose: bool) -> String {
+        let mut out = Vec::new();
+        write(&mut out, &report(findings), is_verbose, true).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn shows_a_row_and_rates_of_each_nic() {
+        let items = [&code_words::UNCORRECTED, &code_words::CORRECTED, &code_words::REPLAYS];
+        let counted = items.map(|item| Finding::compared(item, "", "", Severity::Good));
+        let expected = "\
+NIC   State  Speed  BER corr.  BER uncorr.     Replays  Pause  PCIe  Temp.  Firmware  Health
+cxi0  up         -    9.4e-12     <1.2e-12  3 tx, 0 rx  -         -      -  -         good
+
+Code words, and the priority that was paused most:
+NIC       Good/s  Corrected/s  Uncorrected/s  RX paused       TX paused
+cxi0  39062500.0          2.0            0.0      0.0 %  12.5 % (PCP 1)
+";
+        assert_eq!(text([&[good()], &counted[..]].concat(), false), expected);
+    }
+
+    /// A link whose errors were not counted is not called good without a word about it.
+    #[test]
+    fn health_says_what_was_not_read() {
+        assert!(text(vec![good()], false).contains("  good (errors not counted)\n"));
+        let unknown = text(vec![Finding::absent(&link::STATE)], false);
+        assert!(unknown.contains("  unknown: the driver does not show the link\n"), "{unknown}");
+    }
+
+    #[test]
+    fn block_has_rates_of_each_priority() {
+        let text = text(vec![good()], true);
+        for line in [
+            "Corrected CW     : 2.0/s (BER 9.4e-12)",
+            "Uncorrected CW   : 0.0/s (BER <1.2e-12)",
+            "TX Paused        : 12.5 12.5 - - - - - - % (PCP 0 to 7)",
+            "link state  up     up     cxi_healthcheck  good",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+    }
+}
