@@ -10,6 +10,7 @@ use crate::command::Command;
 use facts::error::Failure;
 use plan::cli::nearest::{nearest, question, unknown_option};
 use plan::tool::{PROGRAM, Tool};
+use plan::tools::legacy_form;
 
 /// Beginning of all legacy names; a program started as `cxi_...` must be one of the tools.
 const LEGACY: &str = "cxi_";
@@ -59,6 +60,7 @@ pub fn resolve(
     let name = Path::new(&started).file_name().unwrap_or_default().to_string_lossy();
     let name = unwrapped(&name);
     if let Some(tool) = tools.iter().find(|tool| tool.legacy_name == name) {
+        let tool = legacy_form(tool);
         return Ok(Call::Tool { tool, program: name.to_owned(), arguments: argv.collect() });
     }
     if name.starts_with(LEGACY) {
@@ -129,7 +131,14 @@ fn named(
     if let Some(tool) =
         tools.iter().find(|tool| tool.legacy_name == text || tool.name == text.replace('_', "-"))
     {
-        return Ok(Call::Tool { tool, program: format!("{PROGRAM} {}", tool.name), arguments });
+        let (tool, name) = match legacy_form(tool) {
+            // The legacy name decides about the options.
+            form if !std::ptr::eq(form, tool) && tool.legacy_name == text => {
+                (form, tool.legacy_name)
+            }
+            _ => (tool, tool.name),
+        };
+        return Ok(Call::Tool { tool, program: format!("{PROGRAM} {name}"), arguments });
     }
     let tools = tools.iter().map(|tool| tool.name);
     let names = tools.chain(commands.iter().map(|command| command.name)).chain(["help", "version"]);

@@ -6,8 +6,29 @@ use crate::extensions::Extensions;
 use crate::run_options::{ListOptions, RunOptions, SyncPoint};
 use crate::tool::{FullBuffers, Opt, Tool};
 
-pub static TOOLS: &[Tool] =
-    &[WRITE_LAT, READ_LAT, ATOMIC_LAT, SEND_LAT, WRITE_BW, READ_BW, ATOMIC_BW, SEND_BW];
+/// The tools without a peer are the last ones.
+pub static TOOLS: &[Tool] = &[
+    WRITE_LAT,
+    READ_LAT,
+    ATOMIC_LAT,
+    SEND_LAT,
+    WRITE_BW,
+    READ_BW,
+    ATOMIC_BW,
+    SEND_BW,
+    LOOPBACK_BW,
+];
+
+/// Returns the tools that measure between two processes.
+pub fn peer_tools() -> &'static [Tool] {
+    TOOLS.split_at(TOOLS.partition_point(Tool::has_peer)).0
+}
+
+/// Returns the form that `tool` has under its legacy name: `loopback-bw` has other options there.
+pub fn legacy_form(tool: &'static Tool) -> &'static Tool {
+    static LOOPBACK: Tool = LEGACY_LOOPBACK_BW;
+    if tool.name == LOOPBACK.name { &LOOPBACK } else { tool }
+}
 
 /// `write-lat`: one-sided RDMA write latency.
 pub const WRITE_LAT: Tool = Tool {
@@ -218,6 +239,54 @@ pub const SEND_BW: Tool = Tool {
     buffers: FullBuffers::ByDirection,
 };
 
+/// `loopback-bw`: bandwidth of writes of a NIC to itself, in one process.
+pub const LOOPBACK_BW: Tool = Tool {
+    name: "loopback-bw",
+    legacy_name: "cxi_gpu_loopback_bw",
+    wire_version: "1.5.1",
+    title: "CXI Loopback Bandwidth Test",
+    about: "Bandwidth of a NIC that writes to itself, in system or GPU memory",
+    operation: "Write",
+    operations: "Writes",
+    size_column: "RDMA Size[B]",
+    own_options: &[
+        Opt::Iters,
+        Opt::ListSize,
+        Opt::TxGpu,
+        Opt::RxGpu,
+        Opt::GpuType,
+        Opt::GpuMap,
+        Opt::Size,
+        Opt::AllSizes,
+        Opt::UseHp,
+    ],
+    // As much data as the legacy tool writes in an eighth of its iterations: lists of 8192 take 4
+    // MiB of contiguous memory of the kernel (node-tools.md 4.2).
+    defaults: RunOptions { iters: 100, ..LOOPBACK },
+    buffers: FullBuffers::OneProcess,
+};
+
+/// `loopback-bw` with the options and defaults of `cxi_gpu_loopback_bw` (node-tools.md 4.1).
+const LEGACY_LOOPBACK_BW: Tool = Tool {
+    own_options: &[
+        Opt::LoopIters,
+        Opt::NumXfers,
+        Opt::TxGpu,
+        Opt::RxGpu,
+        Opt::GpuType,
+        Opt::GpuMap,
+        Opt::Size,
+        Opt::AllSizes,
+        Opt::UseHp,
+    ],
+    defaults: RunOptions {
+        iters: 25,
+        lists: Some(ListOptions { list_size: 8192, ..LISTS }),
+        ..LOOPBACK
+    },
+    ..LOOPBACK_BW
+};
+
 /// Defaults of the latency tools.
 const LATENCY: RunOptions = RunOptions {
     iters: 100,
@@ -250,6 +319,10 @@ const BANDWIDTH: RunOptions = RunOptions {
     lists: Some(LISTS),
     ..LATENCY
 };
+
+/// Defaults of the loopback tool.
+const LOOPBACK: RunOptions =
+    RunOptions { min_size: 524_288, max_size: 524_288, use_idc: false, ..BANDWIDTH };
 
 /// Default of the atomic tools.
 const SUM: Atomic = Atomic {

@@ -105,6 +105,7 @@ mod json_lines;
 mod measured_bandwidth;
 #[cfg(test)]
 mod metrics_page;
+pub mod nic_table;
 pub mod noise;
 pub mod openmetrics;
 pub mod outcome;

@@ -10,29 +10,33 @@ use facts::number::{microseconds, percent, time, time_text, within};
 use facts::rate::RATES;
 use measure::{ClockChoice, Until};
 
+/// `--iters`; its letter is `-i` under the legacy name of `loopback-bw`.
+const ITERS: ToolOption = ToolOption {
+    id: Opt::Iters,
+    short: Some('n'),
+    long: "iters",
+    value: Some(Value::new("ITERS", Completion::Nothing)),
+    governs: Governs::Run,
+    legacy: true,
+    text: |tool| {
+        let iteration = if tool.measures_bandwidth() {
+            "\n\nOne iteration issues a list of LIST_SIZE operations together and waits until all of \
+             them are acknowledged."
+        } else {
+            ""
+        };
+        format!("Iterations per size (default: {}){iteration}", tool.defaults.iters)
+    },
+    set: |typed, value| {
+        typed.run.iters = within(text(value)?, 1..=u64::MAX)?;
+        Ok(())
+    },
+};
+
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[ToolOption] = &[
-    ToolOption {
-        id: Opt::Iters,
-        short: Some('n'),
-        long: "iters",
-        value: Some(Value::new("ITERS", Completion::Nothing)),
-        governs: Governs::Run,
-        legacy: true,
-        text: |tool| {
-            let iteration = if tool.measures_bandwidth() {
-                "\n\nOne iteration issues a list of LIST_SIZE operations together and waits until all of \
-                 them are acknowledged."
-            } else {
-                ""
-            };
-            format!("Iterations per size (default: {}){iteration}", tool.defaults.iters)
-        },
-        set: |typed, value| {
-            typed.run.iters = within(text(value)?, 1..=u64::MAX)?;
-            Ok(())
-        },
-    },
+    ITERS,
+    ToolOption { id: Opt::LoopIters, short: Some('i'), ..ITERS },
     ToolOption {
         id: Opt::Duration,
         short: Some('D'),

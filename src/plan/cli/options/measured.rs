@@ -10,6 +10,27 @@ use facts::atomic::{self, Atomic};
 use facts::number::within;
 use facts::size::MAX_SIZE;
 
+/// `--list-size`; it is `--num-xfers` under the legacy name of `loopback-bw`.
+const LIST_SIZE: ToolOption = ToolOption {
+    id: Opt::ListSize,
+    short: Some('l'),
+    long: "list-size",
+    value: Some(Value::new("LIST_SIZE", Completion::Nothing)),
+    governs: Governs::Run,
+    legacy: true,
+    text: |tool| {
+        let default = tool.defaults.lists.map_or(0, |lists| lists.list_size);
+        format!(
+            "Operations per iteration, issued with one doorbell (default: {default}); at \
+             most {MAX_LIST_SIZE}"
+        )
+    },
+    set: |typed, value| {
+        let list_size = within(text(value)?, 1..=MAX_LIST_SIZE.into())? as u16;
+        set_lists(typed, |lists| lists.list_size = list_size)
+    },
+};
+
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[ToolOption] = &[
     ToolOption {
@@ -148,25 +169,8 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         },
         set: |typed, _| set_atomic(typed, |atomic| atomic.matching = true),
     },
-    ToolOption {
-        id: Opt::ListSize,
-        short: Some('l'),
-        long: "list-size",
-        value: Some(Value::new("LIST_SIZE", Completion::Nothing)),
-        governs: Governs::Run,
-        legacy: true,
-        text: |tool| {
-            let default = tool.defaults.lists.map_or(0, |lists| lists.list_size);
-            format!(
-                "Operations per iteration, issued with one doorbell (default: {default}); at \
-                 most {MAX_LIST_SIZE}"
-            )
-        },
-        set: |typed, value| {
-            let list_size = within(text(value)?, 1..=MAX_LIST_SIZE.into())? as u16;
-            set_lists(typed, |lists| lists.list_size = list_size)
-        },
-    },
+    LIST_SIZE,
+    ToolOption { id: Opt::NumXfers, short: Some('n'), long: "num-xfers", ..LIST_SIZE },
     ToolOption {
         id: Opt::Bidirectional,
         short: Some('b'),

@@ -103,12 +103,15 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         value: Some(Value::new("UNIT", Completion::Words(|| names(&BandwidthUnit::ALL)))),
         governs: Governs::ThisProcess,
         legacy: false,
-        text: |_| {
-            "Unit of bandwidths in the text: MB/s, GB/s, MiB/s or Gb/s, which are bits (default: \
-             MB/s)\n\n\
-             MB/s and GB/s are powers of 1000, MiB/s is 2^20 bytes, Gb/s is 10^9 bits; the unit \
-             stands in the title of the column. JSON and CSV always have bytes per second."
-                .into()
+        text: |tool| {
+            format!(
+                "Unit of bandwidths in the text: MB/s, GB/s, MiB/s or Gb/s, which are bits \
+                 (default: {})\n\n\
+                 MB/s and GB/s are powers of 1000, MiB/s is 2^20 bytes, Gb/s is 10^9 bits; the \
+                 unit stands in the title of the column. JSON and CSV always have bytes per \
+                 second.",
+                tool.unit()
+            )
         },
         set: |typed, value| {
             typed.outputs.unit = text(value)?.parse()?;

@@ -4,6 +4,7 @@ use super::tool_option::{Governs, ToolOption};
 use crate::cli::usage::{Completion, Value};
 use crate::cli::values::text;
 use crate::tool::Opt;
+use crate::typed::Every;
 use facts::device::{DEFAULT_DEVICE, LIBCXI_VARIABLE};
 use facts::number::within;
 use node::service::DEFAULT_SVC_ID;
@@ -25,6 +26,47 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         },
         set: |typed, value| {
             typed.device = Some(text(value)?.parse()?);
+            Ok(())
+        },
+    },
+    ToolOption {
+        id: Opt::AllNics,
+        short: None,
+        long: "all-nics",
+        value: None,
+        governs: Governs::ThisProcess,
+        legacy: false,
+        text: |_| {
+            "Measure each NIC of this machine by itself, one after the other, and print a table\n\n\
+             The hardware NICs, or the software NICs of a machine without any. --expect applies to \
+             each of them. A NIC that fails does not end the run: the table has the reason, and \
+             the exit status is 1. --json has one document a NIC, each on a line of its own. Not \
+             with --device or --interval."
+                .into()
+        },
+        set: |typed, _| {
+            typed.every = typed.every.or(Some(Every::Nic));
+            Ok(())
+        },
+    },
+    ToolOption {
+        id: Opt::AllGpus,
+        short: None,
+        long: "all-gpus",
+        value: None,
+        governs: Governs::ThisProcess,
+        legacy: false,
+        text: |_| {
+            "Measure each NIC with each GPU of this machine: first with the GPU nearest to it, \
+             then all others, and print the matrix\n\n\
+             Both buffers lie on the GPU. The nearest one shares most of the PCI path with the \
+             NIC, or its NUMA node. --expect applies to each NIC with its nearest GPU, and with \
+             all GPUs if no distance is known. With --device, only this NIC; --gpu-type chooses \
+             among several types. Otherwise as --all-nics. Not with --tx-gpu or --rx-gpu."
+                .into()
+        },
+        set: |typed, _| {
+            typed.every = Some(Every::NicAndGpu);
             Ok(())
         },
     },
