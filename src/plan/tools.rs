@@ -336,3 +336,60 @@ const SUM: Atomic = Atomic {
 /// Lists of the bandwidth tools.
 const LISTS: ListOptions =
     ListOptions { list_size: 256, bidirectional: false, max_buffer: 1 << 32, alignment: 64 };
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use super::*;
+    use crate::cli::{self, Request};
+    use crate::{Plan, Role};
+
+    fn plan(tool: &'static Tool, options: &str) -> Plan {
+        let arguments = options.split_whitespace().map(OsString::from).collect();
+        let Ok(Request::Run(typed)) = cli::parse(tool, arguments) else {
+            panic!("{options}");
+        };
+        Plan::new(tool, tool.name.into(), *typed, None).unwrap()
+    }
+
+    #[test]
+    fn tools_without_peer_are_the_last_ones() {
+        assert!(TOOLS.is_sorted_by_key(|tool| !tool.has_peer()));
+        assert!(peer_tools().iter().all(Tool::has_peer));
+        assert_eq!(peer_tools().len(), TOOLS.len() - 1);
+    }
+
+    /// node-tools.md 4.1
+    #[test]
+    fn loopback_tool_has_letters_and_defaults_of_its_name() {
+        let tool = peer_tools().len();
+        let tool = &TOOLS[tool];
+        let measured = |plan: &Plan| {
+            let lists = plan.run.lists.unwrap();
+            (plan.run.iters, lists.list_size, plan.run.max_size)
+        };
+        let legacy = plan(legacy_form(tool), "");
+        assert_eq!((legacy.role.clone(), measured(&legacy)), (Role::Alone, (25, 8192, 524_288)));
+        let legacy = plan(legacy_form(tool), "-i 3 -n 5 -s 64");
+        assert_eq!(measured(&legacy), (3, 5, 64));
+        assert_eq!(measured(&plan(tool, "-n 3 -l 5 -s 64")), (3, 5, 64));
+        // `-i` has this meaning in all other tools.
+        assert!(plan(tool, "-i 1s").outputs.interval.is_some());
+        for other in peer_tools() {
+            assert_eq!(legacy_form(other).name, other.name);
+        }
+    }
+
+    /// node-tools.md 4.2
+    #[test]
+    fn buffers_of_the_loopback_tool_hold_one_message() {
+        let tool = TOOLS.last().unwrap();
+        for sizes in ["-s 2049", "-s 1:4096"] {
+            let run = plan(tool, sizes).run;
+            let lists = run.lists.unwrap();
+            assert_eq!(lists.buffer(run.max_size), run.max_size);
+            assert!(run.sizes().all(|size| lists.step(size) == run.max_size));
+        }
+    }
+}

@@ -427,14 +427,16 @@ fn bash_completes_subcommands_options_and_values() {
 #[test]
 fn completes_each_option() {
     for tool in subcommands() {
-        let forms: Vec<String> =
-            tool.usage.all_options().map(|own| format!("--{}", own.long)).collect();
-        let names = [vec!["cxidiag", tool.name], tool.legacy_name.into_iter().collect()];
-        for name in names.iter().filter(|words| !words.is_empty()) {
+        let own = (vec!["cxidiag", tool.name], &tool.usage);
+        let legacy = tool.legacy_name.zip(tool.legacy_usage.as_ref());
+        let legacy = legacy.map(|(name, usage)| (vec![name], usage));
+        for (name, usage) in [own].into_iter().chain(legacy) {
+            let forms: Vec<String> =
+                usage.all_options().map(|own| format!("--{}", own.long)).collect();
             let output = Command::new(harness::CXIDIAG)
                 .env("_CXIDIAG_COMPLETE", "fish")
                 .arg("--")
-                .args(name)
+                .args(&name)
                 .arg("--")
                 .output()
                 .expect("cxidiag starts");

@@ -75,3 +75,21 @@ impl Bandwidth for LoopbackBandwidth {
         measure_lists(pairs, Walk::new(run, size)?, put, repeat)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plan::testing::plan;
+
+    /// node-tools.md 4.2: no BODY_RO and END_RO, but ignore_bits 1.
+    #[test]
+    fn entry_relaxes_the_last_write_only() {
+        for (options, ignored) in [(&[][..], 1), (&["--verify"], 0)] {
+            let command = entry(&plan("loopback-bw", options).run).command();
+            assert_eq!(command.ignore_bits(), ignored, "{options:?}");
+            assert!(!command.unrestricted_body_ro() && !command.unrestricted_end_ro());
+            assert!(command.event_success_disable() && command.event_comm_disable());
+            assert!(command.event_unlink_disable() && command.op_put() && !command.op_get());
+        }
+    }
+}

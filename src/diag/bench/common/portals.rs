@@ -38,7 +38,7 @@ pub struct Entry {
 
 impl Entry {
     /// Returns the command that appends the entry, without portal and buffer.
-    fn command(self) -> TargetCmd {
+    pub fn command(self) -> TargetCmd {
         let mut command = TargetCmd::new();
         command
             .set_opcode(C_CMD_TGT_APPEND as u8)
