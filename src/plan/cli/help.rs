@@ -110,10 +110,8 @@ fn examples(tool: &Tool, program: &str) -> Vec<(String, String)> {
                 "Measures on the software NIC: needs no hardware".into(),
             ),
             (
-                format!("{program} --all-gpus --expect 'bw>=23GB/s'"),
-                "Measures each NIC with each GPU; exit status 3 if a NIC is slower with its \
-                 nearest GPU"
-                    .into(),
+                format!("{program} --all-nics -D 5 --json=nics.json"),
+                "Measures each NIC of this machine for 5 seconds".into(),
             ),
         ];
     }
