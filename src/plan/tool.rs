@@ -142,7 +142,7 @@ const PEER: &[Opt] = &[
     Opt::PeerDevice,
 ];
 
-/// Options of the tools that measure in one process, in addition to those of all tools.
+/// Options of the tools that measure in one process, in addition to `PLACE`, `RUN` and `RESULTS`.
 const ALONE: &[Opt] = &[Opt::AllNics, Opt::AllGpus, Opt::Pairs, Opt::Threads, Opt::Unit];
 
 /// The definition of a tool, without its measurement.

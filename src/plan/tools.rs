@@ -340,6 +340,7 @@ const LISTS: ListOptions =
 #[cfg(test)]
 mod tests {
     use std::ffi::OsString;
+    use std::time::Duration;
 
     use super::*;
     use crate::cli::{self, Request};
@@ -379,6 +380,12 @@ mod tests {
         for other in peer_tools() {
             assert_eq!(legacy_form(other).name, other.name);
         }
+    }
+
+    #[test]
+    fn n22_keeps_durations_beyond_32_bits_of_microseconds() {
+        let run = plan(legacy_form(&LOOPBACK_BW), "-D 5000").run;
+        assert_eq!(run.duration(), Some(Duration::from_secs(5000)));
     }
 
     /// node-tools.md 4.2

@@ -22,6 +22,7 @@
 //!  5 | check_fleet_metrics   the health of many nodes as metrics                                 |
 //!    | check_fleet_text      the health of many nodes as text and as CSV                         |
 //!    | comparison            runs of two sides compared                                          |
+//!    | nic_table             NICs measured one after the other: table and documents              |
 //!    | run_documents         the documents of a run                                              |
 //!    | sampler               the thread that prints intervals                                    |
 //!    | summary               the summary block before the results                                |

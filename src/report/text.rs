@@ -301,8 +301,8 @@ Found 4 GPU(s)
         assert_eq!(text, expected);
     }
 
-    /// node-tools.md 4.3. Bandwidth and packet rate of a row fit each other, unlike those of the
-    /// sample in the manual page of the legacy tool (N23).
+    /// node-tools.md 4.3. In the sample of the legacy manual page, bandwidth and packet rate do not
+    /// fit each other.
     #[test]
     fn n23_rows_of_the_loopback_tool_have_the_figures_of_the_legacy_tool() {
         for (size, count, elapsed_us, row) in [

@@ -6,7 +6,8 @@
 use super::api::{Bandwidth, Peer, RepeatLists, Visitor};
 use super::common::lists::{ListInitiator, Words};
 use super::common::{
-    Direction, Ends, Entry, OneSided, Order, Reports, RestrictedDma, Target, Walk, measure_lists,
+    Direction, Ends, Entry, OneSided, Reports, RestrictedDma, Target, Walk, WriteOrder,
+    measure_lists,
 };
 use crate::endpoint::Endpoint;
 use facts::error::Failure;
@@ -45,15 +46,14 @@ impl OneSided for LoopbackBandwidth {
     }
 }
 
-/// Returns the list entry. Like that of the legacy tool, it relaxes the order of the last write of
-/// a message only.
+/// Returns the list entry. The legacy tool, too, relaxes the order of the last write only.
 fn entry(run: &RunOptions) -> Entry {
     Entry {
         put: true,
         get: false,
         matching: None,
         reports: Reports::Nothing,
-        order: if run.relaxes_writes() { Order::RelaxedAtEnd } else { Order::Strict },
+        order: if run.relaxes_writes() { WriteOrder::RelaxedAtEnd } else { WriteOrder::Strict },
         buffer_id: 0,
     }
 }

@@ -18,8 +18,8 @@ use super::common::lists::{FURTHER_SLOTS, ListInitiator, Words};
 use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
-    Direction, Entry, IdcContext, ImmediatePut, ListCommand, Numbering, Order, Portals, Reports,
-    TriggeredCounter, Walk, portals,
+    Direction, Entry, IdcContext, ImmediatePut, ListCommand, Numbering, Portals, Reports,
+    TriggeredCounter, Walk, WriteOrder, portals,
 };
 use crate::endpoint::Endpoint;
 use facts::error::Failure;
@@ -112,7 +112,7 @@ impl Benchmark for SendBandwidth {
             get: false,
             matching: run.rdzv.then(|| rendezvous::messages_of(endpoint, peer.address)),
             reports: Reports::Counted(arrived.number()),
-            order: Order::for_run(run),
+            order: WriteOrder::for_run(run),
             buffer_id: 0,
         };
         portals.append(&mut portal, &buffer, entry)?;

@@ -19,8 +19,8 @@ use super::api::{
 use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
-    Direction, Entry, IdcContext, Initiator, NotIssued, Numbering, Order, PORTAL_INDEX, Portals,
-    Reports, portals,
+    Direction, Entry, IdcContext, Initiator, NotIssued, Numbering, PORTAL_INDEX, Portals, Reports,
+    WriteOrder, portals,
 };
 use crate::endpoint::Endpoint;
 use facts::device::FabricAddress;
@@ -219,7 +219,7 @@ impl MessageReceiver {
             get: false,
             matching: run.rdzv.then(|| rendezvous::messages_of(endpoint, peer)),
             reports: Reports::Events,
-            order: Order::for_run(run),
+            order: WriteOrder::for_run(run),
             buffer_id: ORDINARY,
         };
         let mut ordinary = portals.open(endpoint, PORTAL_INDEX, run.rdzv)?;

@@ -32,15 +32,15 @@ use report::{Connected, Reporter};
 ///
 /// A device that cannot be opened, an error of the NIC, and an interruption.
 pub fn measure(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
-    bench::visit(plan.tool, Measure { plan, reporter })
+    bench::visit(plan.tool, MeasureAlone { plan, reporter })
 }
 
-struct Measure<'a> {
+struct MeasureAlone<'a> {
     plan: &'a Plan,
     reporter: &'a mut Reporter,
 }
 
-impl Visitor for Measure<'_> {
+impl Visitor for MeasureAlone<'_> {
     type Output = Result<(), Failure>;
 
     fn one_sided<B: OneSidedLatency>(self) -> Self::Output {

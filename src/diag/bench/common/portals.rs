@@ -31,7 +31,7 @@ pub struct Entry {
     pub matching: Option<Match>,
     /// How an operation is reported.
     pub reports: Reports,
-    pub order: Order,
+    pub order: WriteOrder,
     /// Buffer id in its events.
     pub buffer_id: u16,
 }
@@ -44,8 +44,8 @@ impl Entry {
             .set_opcode(C_CMD_TGT_APPEND as u8)
             .set_ptl_list(C_PTL_LIST_PRIORITY as u8)
             .set_event_unlink_disable(true)
-            .set_unrestricted_body_ro(self.order == Order::Relaxed)
-            .set_unrestricted_end_ro(self.order == Order::Relaxed)
+            .set_unrestricted_body_ro(self.order == WriteOrder::Relaxed)
+            .set_unrestricted_end_ro(self.order == WriteOrder::Relaxed)
             .set_op_put(self.put)
             .set_op_get(self.get)
             .set_buffer_id(self.buffer_id);
@@ -65,7 +65,7 @@ impl Entry {
                 .set_ignore_bits(matching.ignored),
             // Work-around of a hardware erratum: relaxes the order of the last write of a
             // restricted packet (nic.md 8.4).
-            None => command.set_ignore_bits((self.order != Order::Strict).into()),
+            None => command.set_ignore_bits((self.order != WriteOrder::Strict).into()),
         };
         command
     }
@@ -73,7 +73,7 @@ impl Entry {
 
 /// The order of the NIC's writes of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
+pub enum WriteOrder {
     Strict,
     /// The NIC may reorder all of them.
     Relaxed,
@@ -81,7 +81,7 @@ pub enum Order {
     RelaxedAtEnd,
 }
 
-impl Order {
+impl WriteOrder {
     /// Returns the order of the writes of `run`, in benchmarks that relax all of them.
     pub fn for_run(run: &RunOptions) -> Self {
         if run.relaxes_writes() { Self::Relaxed } else { Self::Strict }
@@ -223,7 +223,7 @@ mod tests {
                 get: false,
                 matching: None,
                 reports: Reports::Events,
-                order: Order::for_run(&run),
+                order: WriteOrder::for_run(&run),
                 buffer_id: 0,
             };
             let command = entry.command();

@@ -3,7 +3,6 @@
 use std::ffi::OsStr;
 
 use crate::cli::definition::OptionDef;
-use crate::cli::options;
 use crate::cli::usage::{Entry, Value};
 use crate::tool::{Opt, Tool};
 use crate::typed::Typed;
@@ -46,9 +45,8 @@ pub struct ToolOption {
 impl ToolOption {
     /// Returns the definition of the option for `tool`.
     pub fn of(&self, tool: &Tool) -> OptionDef<Typed> {
-        // `-i` is --iters under the legacy name of `loopback-bw`, elsewhere --interval.
-        let is_taken = !self.legacy
-            && options::of(tool).any(|other| other.legacy && other.short == self.short);
+        // `-i` is --iters under the legacy name of `loopback-bw`.
+        let is_taken = self.id == Opt::Interval && tool.takes(Opt::LoopIters);
         OptionDef {
             entry: Entry {
                 short: self.short.filter(|_| !is_taken),
