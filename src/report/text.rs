@@ -259,7 +259,7 @@ RDMA Size[B]      Writes  BW[Gb/s]  PktRate[Mpkt/s]
     /// The row of `count` writes in this time.
     fn loopback_row(size: u64, count: u64, elapsed_us: u64) -> SizeResult {
         let sides = [SideResult { elapsed_us, count }, SideResult::default()];
-        SizeResult::from_lists(size, sides, Rates::of(size, sides, true), Extent::Complete)
+        SizeResult::from_lists(size, sides, Rates::of(size, sides, false), Extent::Complete)
     }
 
     #[test]

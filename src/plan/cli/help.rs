@@ -41,8 +41,8 @@ pub fn usage(tool: &Tool, program: &str) -> Usage {
     let mut remarks = Vec::new();
     if !tool.has_peer() {
         remarks.push(
-            "The NIC writes to itself: the packets go to the switch and come back. All writes of a\n\
-             list have the same source and the same target.",
+            "The NIC writes to itself: the packets go to the switch and come back. All writes\n\
+             of a list have the same source and the same target.",
         );
     } else if tool.measures_bandwidth() {
         remarks.push(
