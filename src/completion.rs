@@ -18,7 +18,7 @@ use node::machine::{Machine, shown};
 use plan::cli::help::{overview, usage};
 use plan::cli::usage::{Completion, Usage};
 use plan::tool::PROGRAM;
-use plan::tools::TOOLS;
+use plan::tools::{TOOLS, legacy_form};
 
 /// Software NICs that are offered.
 const SOFTWARE_NICS: [&str; 4] = ["soft0", "soft1", "soft2", "soft3"];
@@ -56,7 +56,7 @@ pub fn answer(shell: &str, argv: impl IntoIterator<Item = OsString>) {
 fn started_as(name: &OsStr) -> Command {
     let name = Path::new(name).file_name().unwrap_or_default();
     if let Some(tool) = TOOLS.iter().find(|tool| name == tool.legacy_name) {
-        return declared(tool.legacy_name, &usage(tool, tool.legacy_name));
+        return declared(tool.legacy_name, &usage(legacy_form(tool), tool.legacy_name));
     }
     if let Some(legacy) = name.to_str().and_then(legacy_command) {
         return declared(legacy.name, &(legacy.usage)());

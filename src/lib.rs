@@ -156,6 +156,9 @@ fn carry_out(plan: &Plan) -> Result<(), Failure> {
     if let Some(advice) = plan.advice().filter(|_| io::stderr().is_terminal()) {
         let _ = writeln!(io::stderr(), "{}: {advice}", plan.program);
     }
+    if let Some(every) = plan.every {
+        return run::measure_every_nic(plan, every);
+    }
     let mut reporter = Reporter::new(plan, report::text_output(&plan.outputs));
     let result = reporter
         .open()

@@ -10,6 +10,7 @@ use crate::command::{Command, LEGACY_COMMANDS, legacy_command};
 use facts::error::Failure;
 use plan::cli::nearest::{nearest, question, unknown_option};
 use plan::tool::{PROGRAM, Tool};
+use plan::tools::legacy_form;
 
 /// Beginning of all legacy names; a program started as `cxi_...` must be one of the tools.
 const LEGACY: &str = "cxi_";
@@ -59,6 +60,7 @@ pub fn resolve(
     let name = Path::new(&started).file_name().unwrap_or_default().to_string_lossy();
     let name = unwrapped(&name);
     if let Some(tool) = tools.iter().find(|tool| tool.legacy_name == name) {
+        let tool = legacy_form(tool);
         return Ok(Call::Tool { tool, program: name.to_owned(), arguments: argv.collect() });
     }
     if let Some(command) = legacy_command(name) {
@@ -137,7 +139,14 @@ fn named(
     if let Some(tool) =
         tools.iter().find(|tool| tool.legacy_name == text || tool.name == text.replace('_', "-"))
     {
-        return Ok(Call::Tool { tool, program: format!("{PROGRAM} {}", tool.name), arguments });
+        let (tool, name) = match legacy_form(tool) {
+            // The legacy name decides about the options.
+            form if !std::ptr::eq(form, tool) && tool.legacy_name == text => {
+                (form, tool.legacy_name)
+            }
+            _ => (tool, tool.name),
+        };
+        return Ok(Call::Tool { tool, program: format!("{PROGRAM} {name}"), arguments });
     }
     let tools = tools.iter().map(|tool| tool.name);
     let names = tools.chain(commands.iter().map(|command| command.name)).chain(["help", "version"]);
@@ -158,6 +167,7 @@ mod tests {
 
     use super::*;
     use crate::command::COMMANDS;
+    use plan::tool::Opt;
     use plan::tools::TOOLS;
 
     fn call(argv: &[&str]) -> Result<Call, (String, Failure)> {
@@ -250,7 +260,11 @@ mod tests {
                     panic!("{name}");
                 };
                 assert_eq!(found.name, tool.name);
-                assert_eq!(program, format!("cxidiag {}", tool.name));
+                // The options of `loopback-bw` depend on the name.
+                let is_legacy = !tool.has_peer() && name == tool.legacy_name;
+                let shown = if is_legacy { tool.legacy_name } else { tool.name };
+                assert_eq!(program, format!("cxidiag {shown}"));
+                assert_eq!(found.takes(Opt::NumXfers), is_legacy);
             }
         }
     }

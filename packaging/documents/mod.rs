@@ -15,7 +15,7 @@ use cxidiag::command::{self, COMMANDS, LEGACY_COMMANDS};
 use plan::cli::help;
 use plan::cli::usage::Usage;
 use plan::tool::PROGRAM;
-use plan::tools::TOOLS;
+use plan::tools::{TOOLS, legacy_form};
 
 /// One subcommand of the program.
 pub struct Subcommand {
@@ -35,7 +35,7 @@ pub fn subcommands() -> Vec<Subcommand> {
         name: tool.name,
         legacy_name: Some(tool.legacy_name),
         usage: help::usage(tool, &format!("{PROGRAM} {}", tool.name)),
-        legacy_usage: Some(help::usage(tool, tool.legacy_name)),
+        legacy_usage: Some(help::usage(legacy_form(tool), tool.legacy_name)),
     });
     let commands = COMMANDS.iter().map(|command| {
         let mut legacy = LEGACY_COMMANDS.iter();

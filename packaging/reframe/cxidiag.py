@@ -73,18 +73,25 @@ class Cxidiag(rfm.RunOnlyRegressionTest, pin_prefix=True):
 
     def read_result(self):
         """Returns the document that the run has written, in the current directory."""
+        return self.read_results(is_one=True)[0]
+
+    def read_results(self, is_one=False):
+        """Returns the documents that the run has written: one, or one on each line."""
         try:
             with open('result.json', encoding='utf-8') as file:
-                result = json.load(file)
+                texts = [file.read()] if is_one else file.readlines()
+            results = [json.loads(text) for text in texts]
         except FileNotFoundError:
             raise SanityError(f'cxidiag wrote no result: {self.first_error()}') from None
         except ValueError as error:
             raise SanityError(f'result.json is not valid JSON: {error}') from None
-        version = result['schema_version']
+        if not results:
+            raise SanityError(f'cxidiag measured nothing: {self.first_error()}')
+        version = results[0]['schema_version']
         if version != 1:
             raise SanityError(f'result.json has schema version {version}: these checks read 1')
         self.metrics = {}
-        return result
+        return results
 
     def first_error(self):
         """Returns the first error of cxidiag on standard error, or else the last line there.
@@ -276,6 +283,44 @@ class CxidiagCheck(Cxidiag):
 
 
 @rfm.simple_test
+class CxidiagLoopback(Cxidiag):
+    """Measures each NIC of a node by itself. `reframe --distribute` runs it on each node."""
+
+    descr = 'bandwidth of each NIC of a node to itself'
+    #: Whether each NIC is measured with each GPU of the node.
+    gpus = variable(bool, value=False)
+    #: Sizes, or ranges of sizes such as 64K:1M.
+    sizes = variable(str, value='524288')
+    #: Time to measure each size.
+    duration = variable(str, value='2s')
+
+    num_tasks = 1
+    time_limit = '10m'
+
+    @run_before('run')
+    def set_command(self):
+        self.set_launcher_options()
+        self.executable = self.program
+        every = '--all-gpus' if self.gpus else '--all-nics'
+        self.set_arguments('loopback-bw', every, f'--size={self.sizes}',
+                           f'--duration={self.duration}', '--json=result.json')
+
+    @sanity_function
+    def is_good(self):
+        runs = self.read_results()
+        self.note_software_nic(any(run['device']['is_software'] for run in runs))
+        bad = [run for run in runs if run['error']]
+        if bad:
+            names = '; '.join(f'{run_name(run)}: {run["error"]["message"]}' for run in bad)
+            raise SanityError(f'loopback-bw on {runs[0]["host"]["name"]}: {names}')
+        for run in runs:
+            for size in run['results']:
+                name = identifier(run_name(run), 'loopback_bw', size['size_bytes'])
+                self.add_metric(name, size['bandwidth']['bandwidth_bytes_per_s'], 'GB/s')
+        return True
+
+
+@rfm.simple_test
 class CxidiagSurvey(Cxidiag):
     """Measures the NICs of a partition with each other, and names what is slow."""
 
@@ -328,6 +373,12 @@ class CxidiagSurvey(Cxidiag):
     def may_lack(self, name):
         """The nodes of a job determine which classes of pairs there are."""
         return name in self.possible
+
+
+def run_name(run):
+    """Returns the NIC of a run of loopback-bw, and its GPU if it has one: `cxi0 gpu1`."""
+    gpu = run['options']['tx_gpu']
+    return run['device']['name'] if gpu is None else f'{run["device"]["name"]} gpu{gpu}'
 
 
 def part_name(roster, unit):

@@ -236,6 +236,23 @@ pub fn has_chosen_software() -> bool {
     ["CXIDIAG_NICS", "CXIDIAG_NIDS", "CXIDIAG_TOPOLOGY"].into_iter().any(is_set)
 }
 
+/// Returns the names of the hardware NICs of this machine, or else of its software NICs.
+///
+/// # Errors
+///
+/// A requested library that cannot be loaded, and no NIC.
+pub fn names(libcxi: Option<&LibraryFile>, machine: &Machine) -> Result<Vec<DeviceName>, Failure> {
+    softnic::check_environment().map_err(Failure::usage)?;
+    let (hardware, failure) = hardware(libcxi, machine);
+    match (hardware.is_empty(), failure) {
+        (false, _) => Ok(hardware),
+        (true, Some(failure)) => Err(failure),
+        (true, None) => Some(software())
+            .filter(|names| !names.is_empty())
+            .ok_or_else(|| Failure::environment("this machine has no NIC")),
+    }
+}
+
 /// Returns the devices that the driver shows and those that the library lists. The library omits
 /// devices that it cannot open (libcxi.md 2.3).
 fn hardware(libcxi: Option<&LibraryFile>, machine: &Machine) -> (Vec<DeviceName>, Option<Failure>) {

@@ -89,6 +89,15 @@ pub fn open(wanted: &OnGpus) -> Result<Option<Gpus>, Failure> {
     Ok(Some(gpus))
 }
 
+/// Opens the runtime of this type, or of the first GPUs that are found.
+///
+/// # Errors
+///
+/// No GPU, and a runtime that cannot be used.
+pub fn all(kind: Option<GpuType>) -> Result<Gpus, Failure> {
+    kind.map_or_else(detect, open_type)
+}
+
 /// Description of valid ways to map memory of GPUs, for messages.
 pub const MAP_WAYS: &str = "expected auto, peer or dmabuf";
 

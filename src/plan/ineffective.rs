@@ -1,7 +1,7 @@
 //! Typed options without effect beside the others. They are named, not refused: scripts for the
 //! legacy tools may give them.
 
-use crate::typed::Typed;
+use crate::typed::{Every, Typed};
 use facts::atomic::AtomicOp;
 
 /// An option without effect.
@@ -26,6 +26,7 @@ pub fn find(typed: &Typed) -> Vec<Ineffective> {
     let given = |long| typed.run_given.contains(&long);
     let is_timed = typed.run.duration_s.is_some();
     let atomic = typed.run.atomic;
+    let has_gpus = typed.gpus.any() || typed.every == Some(Every::NicAndGpu);
     let rules = [
         ("iters", given("iters") && is_timed, "--duration replaces it"),
         ("report-all", given("report-all") && is_timed, "not with --duration"),
@@ -34,16 +35,8 @@ pub fn find(typed: &Typed) -> Vec<Ineffective> {
             given("cswap-op") && atomic.is_some_and(|atomic| atomic.op != AtomicOp::Cswap),
             "only with --atomic-op=CSWAP",
         ),
-        (
-            "gpu-type",
-            typed.gpus.kind.is_some() && !typed.gpus.any(),
-            "only with --tx-gpu or --rx-gpu",
-        ),
-        (
-            "gpu-map",
-            typed.gpus.map.is_some() && !typed.gpus.any(),
-            "only with --tx-gpu or --rx-gpu",
-        ),
+        ("gpu-type", typed.gpus.kind.is_some() && !has_gpus, "only with --tx-gpu or --rx-gpu"),
+        ("gpu-map", typed.gpus.map.is_some() && !has_gpus, "only with --tx-gpu or --rx-gpu"),
     ];
     rules
         .into_iter()

@@ -61,7 +61,7 @@ use node::machine::placement::{Cpus, Placement};
 use node::service::{ServiceOptions, ServiceRequest};
 use outputs::Outputs;
 pub use role::{Admission, DEFAULT_UNTIL_DURATION, Listening, Reaching, Role};
-use typed::{PeerDevice, Typed};
+use typed::{Every, PeerDevice, Typed};
 
 /// TCP port of the control connection (wire.md 1).
 pub const DEFAULT_PORT: u16 = 49194;
@@ -100,6 +100,10 @@ pub struct Plan {
     pub role: Role,
     /// The NIC.
     pub device: DeviceName,
+    /// What is measured one after the other, if not one NIC only.
+    pub every: Option<Every>,
+    /// Whether the user has named the NIC.
+    pub is_device_given: bool,
     /// The options about service, VNI and traffic class.
     pub service_options: ServiceOptions,
     /// The chosen service, VNI and traffic class: from these options, else from the job.
@@ -155,6 +159,7 @@ impl Plan {
         libcxi: Option<PathBuf>,
     ) -> Result<Self, Failure> {
         let role = match (typed.address.take(), typed.loopback) {
+            (None, _) if !tool.has_peer() => Role::Alone,
             (None, false) => Role::Server,
             (Some(address), false) => Role::Client { address },
             (None, true) => Role::Loopback,
@@ -166,7 +171,8 @@ impl Plan {
             }
         };
         // The server of a loopback run listens on any free port.
-        let default_port = if role == Role::Loopback { 0 } else { DEFAULT_PORT };
+        let listens = matches!(role, Role::Server | Role::Client { .. });
+        let default_port = if listens { DEFAULT_PORT } else { 0 };
         let port = typed.port.unwrap_or(default_port);
         if port == 0 && matches!(role, Role::Client { .. }) {
             let allowed = "expected the server's port, 1 to 65535";
@@ -180,6 +186,7 @@ impl Plan {
         if let Some(option) = typed.misplaced(&role) {
             return Err(Failure::usage(option));
         }
+        typed.check_every()?;
         let device = typed.device.unwrap_or(DEFAULT_DEVICE);
         if let Some(path) = typed.libcxi.as_ref().filter(|_| !device.platform().loads_library) {
             return Err(Failure::usage(format!(
@@ -199,6 +206,9 @@ impl Plan {
                 typed.limit_until()?;
                 typed.extend()?;
                 typed.replace_gap()?;
+                if role == Role::Alone {
+                    typed.use_one_place();
+                }
                 typed.run.extensions.counters = typed.outputs.counters;
                 let run = typed.run.checked().and_then(RunOptions::kept).map_err(Failure::usage)?;
                 let outputs = typed.outputs.checked(tool, &run).map_err(Failure::usage)?;
@@ -211,6 +221,8 @@ impl Plan {
             program,
             role,
             device,
+            every: typed.every,
+            is_device_given: typed.device.is_some(),
             service_options: typed.service,
             service: ServiceRequest::default(),
             port,

@@ -20,6 +20,8 @@ pub enum Role {
     },
     /// Starts a server as a second process, and measures against it.
     Loopback,
+    /// Is both sides: a tool without a peer.
+    Alone,
 }
 
 /// How a server listens.

@@ -9,7 +9,8 @@ use crate::tools::TOOLS;
 /// Returns the plan of a client of `tool` with these options.
 pub fn plan(tool: &str, options: &[&str]) -> Plan {
     let tool = TOOLS.iter().find(|other| other.name == tool).unwrap();
-    let arguments = [&["127.0.0.1", "-d", "soft90"], options].concat();
+    let address: &[&str] = if tool.has_peer() { &["127.0.0.1"] } else { &[] };
+    let arguments = [address, &["-d", "soft90"], options].concat();
     match cli::parse(tool, arguments.into_iter().map(OsString::from).collect()) {
         Ok(Request::Run(typed)) => Plan::new(tool, tool.name.into(), *typed, None).unwrap(),
         _ => panic!("options of a run"),

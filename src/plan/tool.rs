@@ -1,15 +1,19 @@
 //! A tool as plain data: names, texts, options, defaults. Each benchmark owns one.
 
 use crate::run_options::{RunOptions, Side};
+use facts::bandwidth_unit::BandwidthUnit;
 pub use facts::child::PROGRAM;
 
 /// An option of a tool. `cli::options` defines its syntax and its help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opt {
     Device,
+    AllNics,
+    AllGpus,
     SvcId,
     Port,
     Iters,
+    LoopIters,
     Duration,
     UntilStopped,
     Warmup,
@@ -27,6 +31,7 @@ pub enum Opt {
     Fetching,
     Matching,
     ListSize,
+    NumXfers,
     Bidirectional,
     BufSz,
     BufAlign,
@@ -103,10 +108,11 @@ const BANDWIDTH: &[Opt] = &[
 ];
 
 /// Options of all tools: the run.
-const RUN: &[Opt] = &[Opt::Iters, Opt::Duration, Opt::UntilStopped, Opt::Rate, Opt::Verify];
+const RUN: &[Opt] = &[Opt::Duration, Opt::UntilStopped, Opt::Rate, Opt::Verify];
 
-/// Options of all tools: NIC and port.
-const PLACE: &[Opt] = &[Opt::Device, Opt::SvcId, Opt::Port];
+/// Options of all tools: NIC and process.
+const PLACE: &[Opt] =
+    &[Opt::Device, Opt::SvcId, Opt::Cpu, Opt::Vni, Opt::TrafficClass, Opt::IgnoreLink, Opt::Libcxi];
 
 /// Options of all tools: outputs.
 const RESULTS: &[Opt] = &[
@@ -120,8 +126,10 @@ const RESULTS: &[Opt] = &[
     Opt::Quiet,
 ];
 
-/// Options of all tools: connection and process.
-const PROCESS: &[Opt] = &[
+/// Options of the tools that measure between two processes: the run and the connection.
+const PEER: &[Opt] = &[
+    Opt::Iters,
+    Opt::Port,
     Opt::Loopback,
     Opt::Bind,
     Opt::Persist,
@@ -132,12 +140,10 @@ const PROCESS: &[Opt] = &[
     Opt::Wait,
     Opt::ConnectTimeout,
     Opt::PeerDevice,
-    Opt::Cpu,
-    Opt::Vni,
-    Opt::TrafficClass,
-    Opt::IgnoreLink,
-    Opt::Libcxi,
 ];
+
+/// Options of the tools that measure in one process, in addition to `PLACE`, `RUN` and `RESULTS`.
+const ALONE: &[Opt] = &[Opt::AllNics, Opt::AllGpus, Opt::Pairs, Opt::Threads, Opt::Unit];
 
 /// The definition of a tool, without its measurement.
 #[derive(Debug)]
@@ -169,15 +175,29 @@ pub struct Tool {
 impl Tool {
     /// Returns whether the tool accepts this option.
     pub fn takes(&self, option: Opt) -> bool {
-        let kind_opts = if self.measures_bandwidth() { BANDWIDTH } else { LATENCY };
-        [PLACE, RUN, RESULTS, PROCESS, kind_opts, self.own_options]
-            .iter()
-            .any(|options| options.contains(&option))
+        let kind_opts = match (self.has_peer(), self.measures_bandwidth()) {
+            (false, _) => [ALONE, &[]],
+            (true, true) => [PEER, BANDWIDTH],
+            (true, false) => [PEER, LATENCY],
+        };
+        let common = [PLACE, RUN, RESULTS, self.own_options];
+        common.iter().chain(&kind_opts).any(|options| options.contains(&option))
+    }
+
+    /// Returns whether the tool measures between two processes. Otherwise one process is both
+    /// sides, without a control connection.
+    pub fn has_peer(&self) -> bool {
+        self.buffers != FullBuffers::OneProcess
     }
 
     /// Returns the title of the column with the rate of packets, in millions per second.
     pub fn rate_column(&self) -> &'static str {
         if self.measures_atomic_rate() { "OpRate[M/s]" } else { "PktRate[Mpkt/s]" }
+    }
+
+    /// Returns the default unit of bandwidths in the text.
+    pub fn unit(&self) -> BandwidthUnit {
+        if self.has_peer() { BandwidthUnit::default() } else { BandwidthUnit::Gigabits }
     }
 
     /// Returns the width of the labels of the summary (tools.md 9.1).
@@ -214,6 +234,8 @@ pub enum FullBuffers {
     Both,
     /// As [`Self::OneEach`] in one direction, as [`Self::Both`] in a bidirectional run.
     ByDirection,
+    /// As [`Self::OneEach`], in one process that is both sides.
+    OneProcess,
 }
 
 /// The full data buffers of one side.
@@ -232,7 +254,7 @@ impl FullBuffers {
         let both = Held { initiator: true, target: true };
         match self {
             Self::None => Held { initiator: false, target: false },
-            Self::OneEach => one,
+            Self::OneEach | Self::OneProcess => one,
             Self::Both => both,
             Self::ByDirection => Held { initiator: run.issues(side), target: run.is_target(side) },
         }

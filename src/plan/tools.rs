@@ -6,8 +6,29 @@ use crate::extensions::Extensions;
 use crate::run_options::{ListOptions, RunOptions, SyncPoint};
 use crate::tool::{FullBuffers, Opt, Tool};
 
-pub static TOOLS: &[Tool] =
-    &[WRITE_LAT, READ_LAT, ATOMIC_LAT, SEND_LAT, WRITE_BW, READ_BW, ATOMIC_BW, SEND_BW];
+/// The tools without a peer are the last ones.
+pub static TOOLS: &[Tool] = &[
+    WRITE_LAT,
+    READ_LAT,
+    ATOMIC_LAT,
+    SEND_LAT,
+    WRITE_BW,
+    READ_BW,
+    ATOMIC_BW,
+    SEND_BW,
+    LOOPBACK_BW,
+];
+
+/// Returns the tools that measure between two processes.
+pub fn peer_tools() -> &'static [Tool] {
+    TOOLS.split_at(TOOLS.partition_point(Tool::has_peer)).0
+}
+
+/// Returns the form that `tool` has under its legacy name: `loopback-bw` has other options there.
+pub fn legacy_form(tool: &'static Tool) -> &'static Tool {
+    static LOOPBACK: Tool = LEGACY_LOOPBACK_BW;
+    if tool.name == LOOPBACK.name { &LOOPBACK } else { tool }
+}
 
 /// `write-lat`: one-sided RDMA write latency.
 pub const WRITE_LAT: Tool = Tool {
@@ -218,6 +239,54 @@ pub const SEND_BW: Tool = Tool {
     buffers: FullBuffers::ByDirection,
 };
 
+/// `loopback-bw`: bandwidth of writes of a NIC to itself, in one process.
+pub const LOOPBACK_BW: Tool = Tool {
+    name: "loopback-bw",
+    legacy_name: "cxi_gpu_loopback_bw",
+    wire_version: "1.5.1",
+    title: "CXI Loopback Bandwidth Test",
+    about: "Bandwidth of a NIC that writes to itself, in system or GPU memory",
+    operation: "Write",
+    operations: "Writes",
+    size_column: "RDMA Size[B]",
+    own_options: &[
+        Opt::Iters,
+        Opt::ListSize,
+        Opt::TxGpu,
+        Opt::RxGpu,
+        Opt::GpuType,
+        Opt::GpuMap,
+        Opt::Size,
+        Opt::AllSizes,
+        Opt::UseHp,
+    ],
+    // As much data as the legacy tool writes in an eighth of its iterations: lists of 8192 take 4
+    // MiB of contiguous memory of the kernel (node-tools.md 4.2).
+    defaults: RunOptions { iters: 100, ..LOOPBACK },
+    buffers: FullBuffers::OneProcess,
+};
+
+/// `loopback-bw` with the options and defaults of `cxi_gpu_loopback_bw` (node-tools.md 4.1).
+const LEGACY_LOOPBACK_BW: Tool = Tool {
+    own_options: &[
+        Opt::LoopIters,
+        Opt::NumXfers,
+        Opt::TxGpu,
+        Opt::RxGpu,
+        Opt::GpuType,
+        Opt::GpuMap,
+        Opt::Size,
+        Opt::AllSizes,
+        Opt::UseHp,
+    ],
+    defaults: RunOptions {
+        iters: 25,
+        lists: Some(ListOptions { list_size: 8192, ..LISTS }),
+        ..LOOPBACK
+    },
+    ..LOOPBACK_BW
+};
+
 /// Defaults of the latency tools.
 const LATENCY: RunOptions = RunOptions {
     iters: 100,
@@ -251,6 +320,10 @@ const BANDWIDTH: RunOptions = RunOptions {
     ..LATENCY
 };
 
+/// Defaults of the loopback tool.
+const LOOPBACK: RunOptions =
+    RunOptions { min_size: 524_288, max_size: 524_288, use_idc: false, ..BANDWIDTH };
+
 /// Default of the atomic tools.
 const SUM: Atomic = Atomic {
     op: AtomicOp::Sum,
@@ -263,3 +336,67 @@ const SUM: Atomic = Atomic {
 /// Lists of the bandwidth tools.
 const LISTS: ListOptions =
     ListOptions { list_size: 256, bidirectional: false, max_buffer: 1 << 32, alignment: 64 };
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cli::{self, Request};
+    use crate::{Plan, Role};
+
+    fn plan(tool: &'static Tool, options: &str) -> Plan {
+        let arguments = options.split_whitespace().map(OsString::from).collect();
+        let Ok(Request::Run(typed)) = cli::parse(tool, arguments) else {
+            panic!("{options}");
+        };
+        Plan::new(tool, tool.name.into(), *typed, None).unwrap()
+    }
+
+    #[test]
+    fn tools_without_peer_are_the_last_ones() {
+        assert!(TOOLS.is_sorted_by_key(|tool| !tool.has_peer()));
+        assert!(peer_tools().iter().all(Tool::has_peer));
+        assert_eq!(peer_tools().len(), TOOLS.len() - 1);
+    }
+
+    /// node-tools.md 4.1
+    #[test]
+    fn loopback_tool_has_letters_and_defaults_of_its_name() {
+        let tool = peer_tools().len();
+        let tool = &TOOLS[tool];
+        let measured = |plan: &Plan| {
+            let lists = plan.run.lists.unwrap();
+            (plan.run.iters, lists.list_size, plan.run.max_size)
+        };
+        let legacy = plan(legacy_form(tool), "");
+        assert_eq!((legacy.role.clone(), measured(&legacy)), (Role::Alone, (25, 8192, 524_288)));
+        let legacy = plan(legacy_form(tool), "-i 3 -n 5 -s 64");
+        assert_eq!(measured(&legacy), (3, 5, 64));
+        assert_eq!(measured(&plan(tool, "-n 3 -l 5 -s 64")), (3, 5, 64));
+        // `-i` has this meaning in all other tools.
+        assert!(plan(tool, "-i 1s").outputs.interval.is_some());
+        for other in peer_tools() {
+            assert_eq!(legacy_form(other).name, other.name);
+        }
+    }
+
+    #[test]
+    fn n22_keeps_durations_beyond_32_bits_of_microseconds() {
+        let run = plan(legacy_form(&LOOPBACK_BW), "-D 5000").run;
+        assert_eq!(run.duration(), Some(Duration::from_secs(5000)));
+    }
+
+    /// node-tools.md 4.2
+    #[test]
+    fn buffers_of_the_loopback_tool_hold_one_message() {
+        let tool = TOOLS.last().unwrap();
+        for sizes in ["-s 2049", "-s 1:4096"] {
+            let run = plan(tool, sizes).run;
+            let lists = run.lists.unwrap();
+            assert_eq!(lists.buffer(run.max_size), run.max_size);
+            assert!(run.sizes().all(|size| lists.step(size) == run.max_size));
+        }
+    }
+}

@@ -22,6 +22,15 @@ pub enum PeerDevice {
     Named(DeviceName),
 }
 
+/// What a tool without a peer measures one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Every {
+    /// Each NIC of this machine.
+    Nic,
+    /// Each NIC with each GPU.
+    NicAndGpu,
+}
+
 /// The command line of one tool, option by option.
 #[derive(Clone, Debug)]
 pub struct Typed {
@@ -31,6 +40,8 @@ pub struct Typed {
     pub address_hint: Option<String>,
     pub loopback: bool,
     pub device: Option<DeviceName>,
+    /// `--all-nics`, `--all-gpus`.
+    pub every: Option<Every>,
     /// `--svc-id`, `--vni`, `--traffic-class`.
     pub service: ServiceOptions,
     pub port: Option<u16>,
@@ -70,6 +81,7 @@ impl Typed {
             address_hint: None,
             loopback: false,
             device: None,
+            every: None,
             service: ServiceOptions::default(),
             port: None,
             bind: None,
@@ -158,6 +170,42 @@ impl Typed {
             ));
         }
         Ok(())
+    }
+
+    /// Checks the options beside `--all-nics` and `--all-gpus`.
+    ///
+    /// # Errors
+    ///
+    /// An option that these exclude.
+    pub fn check_every(&self) -> Result<(), Failure> {
+        let option = match self.every {
+            None => return Ok(()),
+            Some(Every::Nic) => "--all-nics",
+            Some(Every::NicAndGpu) => "--all-gpus",
+        };
+        let is_each_nic = self.every == Some(Every::Nic);
+        let other = [
+            ("--device", is_each_nic && self.device.is_some()),
+            ("--tx-gpu", !is_each_nic && self.gpus.tx.is_some()),
+            ("--rx-gpu", !is_each_nic && self.gpus.rx.is_some()),
+            ("--interval", self.outputs.interval.is_some()),
+            ("--until-stopped", self.run.extensions.until_stopped),
+        ];
+        match other.into_iter().find(|(_, is_given)| *is_given) {
+            Some((other, _)) => {
+                Err(Failure::usage(format!("{option} and {other} exclude each other")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Lets all operations of a list read and write the same bytes, at the start of the buffers.
+    pub fn use_one_place(&mut self) {
+        let largest = self.run.max_size;
+        if let Some(lists) = &mut self.run.lists {
+            lists.max_buffer = largest;
+            lists.alignment = largest;
+        }
     }
 
     /// Leaves out the pause after each iteration if a rate determines the starts.

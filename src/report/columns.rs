@@ -52,6 +52,17 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// Returns a bandwidth as text, without the unit.
+    pub fn bandwidth(self, bytes_per_s: f64) -> String {
+        match self.unit {
+            // Two decimals, as the legacy tool has them.
+            BandwidthUnit::Gigabits if !self.tool.has_peer() => {
+                format!("{:.2}", bytes_per_s / self.unit.bytes_per_s())
+            }
+            unit => unit.text(bytes_per_s),
+        }
+    }
+
     /// Returns the layout of the documented text.
     #[cfg(test)]
     pub fn of(tool: &'static Tool) -> Self {
@@ -273,7 +284,7 @@ fn cell(
     let text = match column.value {
         Value::Count => count.map(|count| count.to_string()),
         Value::Metric(Metric::Bandwidth) => {
-            figure(Metric::Bandwidth).map(|bandwidth| layout.unit.text(bandwidth))
+            figure(Metric::Bandwidth).map(|bandwidth| layout.bandwidth(bandwidth))
         }
         Value::Metric(metric) => figure(metric).map(|figure| {
             let (_, scale) = metric.unit().readable();

@@ -24,6 +24,7 @@
 //!    | check_fleet_text      the health of many nodes as text and as CSV                         |
 //!    | comparison            runs of two sides compared                                          |
 //!    | link_metrics          the links of NICs as metrics                                        |
+//!    | nic_table             NICs measured one after the other: table and documents              |
 //!    | run_documents         the documents of a run                                              |
 //!    | sampler               the thread that prints intervals                                    |
 //!    | summary               the summary block before the results                                |
@@ -113,6 +114,7 @@ pub mod link_text;
 mod measured_bandwidth;
 #[cfg(test)]
 mod metrics_page;
+pub mod nic_table;
 pub mod noise;
 pub mod openmetrics;
 pub mod outcome;

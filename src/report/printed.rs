@@ -232,7 +232,10 @@ impl PrintedRun {
     fn size(&self, edge: &str) -> Option<u64> {
         let operation = self.tool.operation;
         let range = self.value(&format!("{edge} {operation} Size"));
-        first_number(range.or(self.value(&format!("{operation} Size")))?)
+        let single = self.value(&format!("{operation} Size"));
+        // `loopback-bw` has the unit in the label.
+        let single = single.or(self.value(&format!("{operation} Size (B)")));
+        first_number(range.or(single)?)
     }
 
     /// Returns the run as an outcome; `None` without results.
@@ -307,7 +310,7 @@ impl PrintedRun {
         let enabled = |label: &str| Some(value(label)? == "Enabled");
         let on_gpu = |label: &str| first_number(value(label)?.strip_prefix("GPU ")?);
         let sizes = || self.results.iter().map(|result| result.size_bytes);
-        let lists = number("List Size").map(|list_size| ListOptions {
+        let lists = number("List Size").or(number("Cmds per iter")).map(|list_size| ListOptions {
             list_size: list_size.min(u16::MAX.into()) as u16,
             bidirectional: enabled("Bidirectional").unwrap_or(false),
             buf_sz_bytes: number("Max RDMA Buf"),
@@ -335,9 +338,9 @@ impl PrintedRun {
             low_latency: enabled("LL Cmd Launch"),
             rdzv: enabled("Rendezvous PUTs"),
             sync: None,
-            tx_gpu: on_gpu("Client TX Mem").map(|gpu| gpu as u8),
-            rx_gpu: on_gpu("Client RX Mem").map(|gpu| gpu as u8),
-            gpu_type: value("Client GPU Type").map(str::to_owned),
+            tx_gpu: on_gpu("Client TX Mem").or(on_gpu("TX Mem")).map(|gpu| gpu as u8),
+            rx_gpu: on_gpu("Client RX Mem").or(on_gpu("RX Mem")).map(|gpu| gpu as u8),
+            gpu_type: value("Client GPU Type").or(value("GPU Type")).map(str::to_owned),
             gpu_map: None,
             peer_tx_gpu: on_gpu("Server TX Mem").map(|gpu| gpu as u8),
             peer_rx_gpu: on_gpu("Server RX Mem").map(|gpu| gpu as u8),

@@ -540,11 +540,23 @@ impl Reporter {
         self.write_documents(result)
     }
 
-    /// Writes the documents of a run that has ended with `result`, and returns the first failure.
-    fn write_documents(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
+    /// Returns the outcome of a run that has ended with `result`, and the result of the program.
+    /// The caller writes the documents.
+    pub fn into_outcome(mut self, result: Result<(), Failure>) -> (Outcome, Result<(), Failure>) {
+        let result = self.close(result);
+        (self.outcome, result)
+    }
+
+    fn close(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
         self.add_unmeasured_sizes();
         let result = self.outcome.result(result);
         self.outcome.close(result.as_ref().copied(), self.started.elapsed());
+        result
+    }
+
+    /// Writes the documents of a run that has ended with `result`, and returns the first failure.
+    fn write_documents(&mut self, result: Result<(), Failure>) -> Result<(), Failure> {
+        let result = self.close(result);
         // The first failure counts, but a missing document is worse than an unmet expectation.
         let program = &self.program;
         let failures = self.documents.write(&self.outcome).into_iter();

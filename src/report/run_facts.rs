@@ -36,9 +36,9 @@ pub struct Connected<'a> {
     pub nic: &'a DeviceInfo,
     /// The service, VNI and traffic class in use.
     pub access: &'a Access,
-    /// TCP address of the server.
-    pub server: SocketAddr,
-    pub peer: Peer,
+    /// TCP address of the server; `None` in a tool without a peer, as is `peer`.
+    pub server: Option<SocketAddr>,
+    pub peer: Option<Peer>,
 }
 
 impl Outcome {
@@ -104,10 +104,13 @@ impl Outcome {
             local: address(summary.own.address.nic, summary.own.address.pid),
             remote: address(summary.peer.nic, summary.peer.pid),
             vni: summary.own.vni,
-            server_ip: connected.server.ip().to_canonical().to_string(),
-            server_port: connected.server.port(),
+            server_ip: connected
+                .server
+                .map(|server| server.ip().to_canonical().to_string())
+                .unwrap_or_default(),
+            server_port: connected.server.map_or(0, |server| server.port()),
         });
-        self.peer = Some(connected.peer.clone());
+        self.peer = connected.peer.clone();
         let device = Device::opened(connected.plan, connected.nic, &Machine::this());
         self.device = Some(device.with_access(connected.access));
         if let Some(options) = &mut self.options {
@@ -200,7 +203,7 @@ impl Options {
                 Role::Client { address } => Some(address.clone()),
                 _ => None,
             },
-            loopback: plan.role == Role::Loopback,
+            loopback: matches!(plan.role, Role::Loopback | Role::Alone),
             port: plan.port,
             libcxi: plan.libcxi.as_ref().map(|library| library.path.to_string_lossy().into_owned()),
             iters: run.duration_s.is_none().then_some(run.iters),

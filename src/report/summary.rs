@@ -56,29 +56,19 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     let block = &mut block;
     block.line("Device", summary.device)?;
     block.line("Service ID", own.svc_id)?;
+    if !tool.has_peer() {
+        return without_peer(block, summary);
+    }
     let has_buffers = tool.takes(Opt::Size);
     if has_buffers {
         buffers(block, summary)?;
     }
-    match run.duration() {
-        Some(_) if run.extensions.until_stopped => block.line("Test Type", "Until stopped")?,
-        Some(time) => {
-            block.line("Test Type", "Duration")?;
-            block.line("Duration", format_args!("{} seconds", time.as_secs_f64()))?;
-        }
-        None => {
-            block.line("Test Type", "Iteration")?;
-            block.line("Iterations", run.iters)?;
-        }
-    }
+    extent(block, run)?;
     if tool.takes(Opt::Warmup) {
         block.line("Warmup Iters", run.warmup)?;
         block.line("Inter-Iter Gap", format_args!("{} microseconds", run.gap_us))?;
     }
-    if let Some(rate) = run.extensions.rate {
-        let from = if tool.measures_bandwidth() { "" } else { " (latency from intended start)" };
-        block.line("Rate", format_args!("{rate}{from}{}", schedule(run)))?;
-    }
+    rate(block, tool, run)?;
     if let Some(atomic) = run.atomic {
         let fetching = if atomic.fetching { "FETCHING" } else { "NON-FETCHING" };
         block.line("Atomic Op", format_args!("{fetching} {}", atomic.operation()))?;
@@ -118,14 +108,7 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         extensions(block, &run.extensions)?;
     }
     if has_buffers {
-        match need.huge_pages() {
-            // All buffers of this side lie on GPUs.
-            None if run.huge_page.is_some() => block.line("Hugepages", Setting::NotApplicable)?,
-            None => block.line("Hugepages", Setting::Disabled)?,
-            Some((size, count)) => {
-                block.line("Hugepages", format_args!("Enabled ({size} - {count} pages)"))?
-            }
-        }
+        huge_pages(block, run, &need)?;
     }
     let LocalAddress { address: FabricAddress { nic, pid }, vni, .. } = *own;
     block.line(&format!("Local ({here})"), format_args!("NIC 0x{nic:x} PID {pid} VNI {vni}"))?;
@@ -134,6 +117,66 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     block.line(&format!("Remote ({there})"), format_args!("NIC 0x{nic:x} PID {pid}{loopback}"))?;
     platform(block, summary)?;
     gpus(block, summary)
+}
+
+/// Writes the lines of a tool without a peer (node-tools.md 4.3).
+fn without_peer(block: &mut Block<impl Write>, summary: &Summary) -> io::Result<()> {
+    let Summary { layout: Layout { tool, .. }, run, own, .. } = summary;
+    block.line("TX Mem", Memory(own.gpus.tx))?;
+    block.line("RX Mem", Memory(own.gpus.rx))?;
+    if let Some(kind) = own.gpus.kind.filter(|_| own.gpus.any()) {
+        block.line("GPU Type", kind)?;
+    }
+    extent(block, run)?;
+    rate(block, tool, run)?;
+    if run.min_size == run.max_size {
+        block.line("Write Size (B)", run.min_size)?;
+    } else {
+        block.line("Min Write Size", run.min_size)?;
+        block.line("Max Write Size", run.max_size)?;
+    }
+    if let Some(lists) = run.lists {
+        block.line("Cmds per iter", lists.list_size)?;
+    }
+    extensions(block, &run.extensions)?;
+    let need = Need::of(tool, run, &[Side::Client, Side::Server], own.gpus);
+    huge_pages(block, run, &need)?;
+    platform(block, summary)?;
+    gpus(block, summary)
+}
+
+/// Writes how long each size is measured.
+fn extent(block: &mut Block<impl Write>, run: &RunOptions) -> io::Result<()> {
+    match run.duration() {
+        Some(_) if run.extensions.until_stopped => block.line("Test Type", "Until stopped"),
+        Some(time) => {
+            block.line("Test Type", "Duration")?;
+            block.line("Duration", format_args!("{} seconds", time.as_secs_f64()))
+        }
+        None => {
+            block.line("Test Type", "Iteration")?;
+            block.line("Iterations", run.iters)
+        }
+    }
+}
+
+fn rate(block: &mut Block<impl Write>, tool: &Tool, run: &RunOptions) -> io::Result<()> {
+    let Some(rate) = run.extensions.rate else {
+        return Ok(());
+    };
+    let from = if tool.measures_bandwidth() { "" } else { " (latency from intended start)" };
+    block.line("Rate", format_args!("{rate}{from}{}", schedule(run)))
+}
+
+fn huge_pages(block: &mut Block<impl Write>, run: &RunOptions, need: &Need) -> io::Result<()> {
+    match need.huge_pages() {
+        // All buffers of this side lie on GPUs.
+        None if run.huge_page.is_some() => block.line("Hugepages", Setting::NotApplicable),
+        None => block.line("Hugepages", Setting::Disabled),
+        Some((size, count)) => {
+            block.line("Hugepages", format_args!("Enabled ({size} - {count} pages)"))
+        }
+    }
 }
 
 /// Writes the only line of the summary block that results have in any case: that no hardware is

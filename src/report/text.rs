@@ -139,15 +139,16 @@ mod tests {
     use super::*;
     use crate::outcome::{Detail, Extent};
     use crate::summary::{self, Summary};
+    use cxi::gpu::GpuType;
     use facts::device::{DeviceName, FabricAddress};
     use facts::platform::DeviceKind;
-    use measure::Recorder;
+    use measure::{Rates, Recorder, SideResult};
     use node::gpu::OnGpus;
     use node::local_address::LocalAddress;
     use node::traffic_class::TrafficClass;
     use plan::run_options::{RunOptions, Setting, Side};
     use plan::tool::Tool;
-    use plan::tools::TOOLS;
+    use plan::tools::{TOOLS, legacy_form};
 
     /// The user's document.
     const SEED: &str = include_str!("../../tests/fixtures/seed-latency.txt");
@@ -228,6 +229,91 @@ mod tests {
         });
         let listening = "Listening on port 49194 for client to connect...\n";
         assert_eq!(format!("{listening}{text}"), seed("cxi_write_lat"));
+    }
+
+    /// node-tools.md 4.3
+    const LOOPBACK: &str = "\
+---------------------------------------------------
+    CXI Loopback Bandwidth Test
+Device           : cxi0
+Service ID       : 1
+TX Mem           : System
+RX Mem           : System
+Test Type        : Iteration
+Iterations       : 25
+Write Size (B)   : 524288
+Cmds per iter    : 8192
+Hugepages        : Disabled
+---------------------------------------------------
+RDMA Size[B]      Writes  BW[Gb/s]  PktRate[Mpkt/s]
+      524288      204800    186.37        11.375035
+---------------------------------------------------
+";
+
+    fn loopback() -> Layout {
+        let tool = TOOLS.iter().find(|tool| !tool.has_peer()).unwrap();
+        let tool = legacy_form(tool);
+        Layout { tool, unit: tool.unit() }
+    }
+
+    /// The row of `count` writes in this time.
+    fn loopback_row(size: u64, count: u64, elapsed_us: u64) -> SizeResult {
+        let sides = [SideResult { elapsed_us, count }, SideResult::default()];
+        SizeResult::from_lists(size, sides, Rates::of(size, sides, false), Extent::Complete)
+    }
+
+    #[test]
+    fn prints_text_of_the_legacy_loopback_tool() {
+        let layout = loopback();
+        let run = layout.tool.defaults;
+        let text = written(|out| {
+            let summary = Summary { layout, ..example(&run, Side::Client) };
+            summary::write(out, &summary)?;
+            begin(out, layout, false)?;
+            let row = loopback_row(524_288, 204_800, 4_609_111);
+            result(out, layout, &row, Some(row.count), None)?;
+            end(out, layout)
+        });
+        assert_eq!(text, LOOPBACK);
+    }
+
+    #[test]
+    fn prints_memory_and_duration_of_the_legacy_loopback_tool() {
+        let layout = loopback();
+        let mut run = layout.tool.defaults;
+        run.set_duration(std::time::Duration::from_secs(5));
+        let mut summary = Summary { layout, ..example(&run, Side::Client) };
+        summary.own.gpus = OnGpus { kind: Some(GpuType::Amd), rx: Some(3), ..OnGpus::NONE };
+        summary.gpu_count = 4;
+        let text = written(|out| summary::write(out, &summary));
+        let (_, text) = text.split_once("Service ID       : 1\n").unwrap();
+        let expected = "\
+TX Mem           : System
+RX Mem           : GPU 3
+GPU Type         : AMD
+Test Type        : Duration
+Duration         : 5 seconds
+Write Size (B)   : 524288
+Cmds per iter    : 8192
+Hugepages        : Disabled
+Found 4 GPU(s)
+";
+        assert_eq!(text, expected);
+    }
+
+    /// node-tools.md 4.3. In the sample of the legacy manual page, bandwidth and packet rate do not
+    /// fit each other.
+    #[test]
+    fn n23_rows_of_the_loopback_tool_have_the_figures_of_the_legacy_tool() {
+        for (size, count, elapsed_us, row) in [
+            (524_288, 25 * 8192, 4_609_111, "      524288      204800    186.37        11.375035"),
+            (8, 1, 1_000_000, "           8           1      0.00         0.000001"),
+            (2049, 163_820, 100_000, "        2049      163820     26.85         3.276400"),
+            (4_294_967_295, 1, 200_000_000, "  4294967295           1      0.17         0.010486"),
+        ] {
+            let result = loopback_row(size, count, elapsed_us);
+            assert_eq!(columns::row(loopback(), &result, Some(count)), row);
+        }
     }
 
     #[test]

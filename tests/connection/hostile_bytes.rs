@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use crate::harness::legacy::block;
 use diag::session::dry_run::Verdict;
-use plan::tools::TOOLS;
+use plan::tools::peer_tools;
 
 /// Inputs derived from each file of the corpus.
 const MUTANTS: u64 = 1000;
@@ -22,7 +22,7 @@ fn corpus() -> PathBuf {
 /// inputs for either side.
 fn exchanges() -> Vec<(String, Vec<u8>)> {
     let mut exchanges = Vec::new();
-    for (number, tool) in TOOLS.iter().enumerate() {
+    for (number, tool) in peer_tools().iter().enumerate() {
         for (peer, more) in [("legacy", ""), ("cxidiag", " cxidiag/0.1.0 vni=10 host=x name=node1")]
         {
             let text = |text: &str| [text.as_bytes(), b"\0"].concat();

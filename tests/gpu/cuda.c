@@ -1,4 +1,6 @@
 /* A stand-in for libcuda.so.1: the functions of the CUDA driver API that hold a buffer, with their rules. */
+#include <stdio.h>
+
 #include "device.h"
 
 #include <stdint.h>
@@ -92,6 +94,15 @@ int cuDeviceGet(int *device, int ordinal)
 	if (ordinal < 0 || ordinal >= device_count())
 		return INVALID_DEVICE;
 	*device = ordinal;
+	return SUCCESS;
+}
+
+int cuDeviceGetPCIBusId(char *text, int length, int device)
+{
+	BEGIN();
+	if (device < 0 || device >= device_count())
+		return INVALID_DEVICE;
+	snprintf(text, length, "0000:C%d:00.0", device);
 	return SUCCESS;
 }
 

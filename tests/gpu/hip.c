@@ -1,4 +1,6 @@
 /* A stand-in for libamdhip64.so. */
+#include <stdio.h>
+
 #include "device.h"
 
 enum {
@@ -50,6 +52,15 @@ int hipGetDeviceCount(int *count)
 {
 	BEGIN();
 	*count = device_count();
+	return SUCCESS;
+}
+
+int hipDeviceGetPCIBusId(char *text, int length, int device)
+{
+	BEGIN();
+	if (device < 0 || device >= device_count())
+		return INVALID_DEVICE;
+	snprintf(text, length, "0000:c%d:00.0", device);
 	return SUCCESS;
 }
 

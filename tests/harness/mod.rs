@@ -57,7 +57,7 @@ pub fn named(text: &str) -> String {
 
 /// The names of all tools.
 pub fn tools() -> impl Iterator<Item = &'static str> {
-    plan::tools::TOOLS.iter().map(|tool| tool.name)
+    plan::tools::peer_tools().iter().map(|tool| tool.name)
 }
 
 /// Returns whether a tool measures bandwidth.

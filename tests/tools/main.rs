@@ -5,6 +5,7 @@ mod harness;
 
 mod atomic_bw;
 mod atomic_lat;
+mod loopback_bw;
 mod pairs;
 mod rate;
 mod read_bw;

@@ -5,12 +5,12 @@
 use crate::harness::{
     self, Fabric, assert_killed_side_ends_the_other, assert_status, assert_success, stderr, stdout,
 };
-use plan::tools::TOOLS;
+use plan::tools::peer_tools;
 use serde_json::Value;
 
 /// The names of the bandwidth tools.
 fn bandwidth_tools() -> impl Iterator<Item = &'static str> {
-    let bandwidth = TOOLS.iter().filter(|tool| tool.measures_bandwidth());
+    let bandwidth = peer_tools().iter().filter(|tool| tool.measures_bandwidth());
     bandwidth.map(|tool| tool.name)
 }
 

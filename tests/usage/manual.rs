@@ -430,10 +430,10 @@ fn bash_completes_subcommands_options_and_values() {
 #[test]
 fn completes_each_option() {
     for tool in subcommands() {
-        let own = (vec!["cxidiag", tool.name], Some(&tool.usage));
-        let legacy = (tool.legacy_name.into_iter().collect(), tool.legacy_usage.as_ref());
-        for (name, usage) in [own, legacy] {
-            let Some(usage) = usage else { continue };
+        let own = (vec!["cxidiag", tool.name], &tool.usage);
+        let legacy = tool.legacy_name.zip(tool.legacy_usage.as_ref());
+        let legacy = legacy.map(|(name, usage)| (vec![name], usage));
+        for (name, usage) in [own].into_iter().chain(legacy) {
             let forms: Vec<String> =
                 usage.all_options().map(|own| format!("--{}", own.long)).collect();
             let output = Command::new(harness::CXIDIAG)

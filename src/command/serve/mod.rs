@@ -57,7 +57,7 @@ use node::explain::Explain;
 use plan::cli::definition::OptionDef;
 use plan::cli::options;
 use plan::cli::usage::{Completion, Usage};
-use plan::tools::TOOLS;
+use plan::tools::{TOOLS, peer_tools};
 use plan::typed::Typed;
 use plan::{Plan, Role};
 use supervisor::Supervisor;
@@ -283,7 +283,7 @@ fn serve_at(
         allowed: allowed.iter().map(IpNet::to_string).collect(),
         bind: Some(at.to_canonical()).filter(|at| !at.is_unspecified()),
     };
-    let rules = Rules::new(TOOLS, allowed, limits.surveys, plan);
+    let rules = Rules::new(peer_tools(), allowed, limits.surveys, plan);
     let (arrived, arrivals) = unbounded();
     let (wake, woken) = UnixStream::pair().environment("cannot make a socket")?;
     let (ask, asked_for_state) = UnixStream::pair().environment("cannot make a socket")?;

@@ -20,7 +20,7 @@ use node::backend;
 use node::machine::Machine;
 use node::machine::placement::{Cpus, Placement};
 use plan::tool::Tool;
-use plan::tools::TOOLS;
+use plan::tools::peer_tools;
 
 /// How long a process copies memory, and on how many CPUs at once (diagnosis.md 1, test M).
 const COPYING: Duration = Duration::from_millis(50);
@@ -220,7 +220,7 @@ pub fn tests<'a>(
     all: impl Iterator<Item = (&'a str, &'a Vec<String>)>,
 ) -> Result<Vec<TestPlan>, Failure> {
     let test = |(name, arguments): (&str, &Vec<String>)| {
-        let tool = TOOLS.iter().find(|tool| tool.name == name);
+        let tool = peer_tools().iter().find(|tool| tool.name == name);
         let tool =
             tool.ok_or_else(|| Failure::environment(format!("this version has no tool {name}")))?;
         request::test_plan(tool, arguments)

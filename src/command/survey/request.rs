@@ -18,7 +18,7 @@ use plan::cli::nearest::{nearest, question};
 use plan::cli::parser::device_hint;
 use plan::cli::{self, Request};
 use plan::tool::{Opt, PROGRAM, Tool};
-use plan::tools::TOOLS;
+use plan::tools::peer_tools;
 use report::documents::Places;
 
 /// Largest number of tests of a survey.
@@ -139,7 +139,8 @@ pub fn tools(names: &[String]) -> Result<Vec<&'static Tool>, Failure> {
     }
     let mut tools = Vec::new();
     for name in names {
-        let tool = TOOLS.iter().find(|tool| tool.name == name).ok_or_else(|| unknown_tool(name))?;
+        let tool =
+            peer_tools().iter().find(|tool| tool.name == name).ok_or_else(|| unknown_tool(name))?;
         if !tools.iter().any(|own: &&Tool| own.name == name) {
             tools.push(tool);
         }
@@ -197,7 +198,7 @@ fn own_defaults(tool: &Tool) -> impl Iterator<Item = String> {
 }
 
 fn unknown_tool(name: &str) -> Failure {
-    let names: Vec<&str> = TOOLS.iter().map(|tool| tool.name).collect();
+    let names: Vec<&str> = peer_tools().iter().map(|tool| tool.name).collect();
     let near = nearest(name, names.iter().copied());
     let meant =
         if near.is_empty() { format!("expected {}", names.join(", ")) } else { question(&near) };

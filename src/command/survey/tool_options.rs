@@ -42,6 +42,7 @@ fn effect(option: Opt) -> Effect {
         | Opt::Fetching
         | Opt::Matching
         | Opt::ListSize
+        | Opt::NumXfers
         | Opt::Bidirectional
         | Opt::Reverse
         | Opt::Pairs
@@ -66,7 +67,9 @@ fn effect(option: Opt) -> Effect {
         }
         Opt::Label => Effect::Nothing("the documents of a survey have no labels"),
         Opt::LatencyGap => Effect::Refused(NO_PAUSES),
-        Opt::Iters | Opt::Duration | Opt::Until | Opt::UntilStopped => Effect::Refused(PAIR_TIME),
+        Opt::Iters | Opt::LoopIters | Opt::Duration | Opt::Until | Opt::UntilStopped => {
+            Effect::Refused(PAIR_TIME)
+        }
         Opt::AllSizes => Effect::Refused(OWN_SIZES),
         Opt::Samples | Opt::HdrLog => Effect::Refused(NO_SAMPLES),
         Opt::TxGpu | Opt::RxGpu | Opt::GpuType | Opt::GpuMap => Effect::Refused(HOST_MEMORY),
@@ -80,6 +83,8 @@ fn effect(option: Opt) -> Effect {
         | Opt::Timeout
         | Opt::PortFile => Effect::Refused(NO_CONNECTION),
         Opt::Device
+        | Opt::AllNics
+        | Opt::AllGpus
         | Opt::SvcId
         | Opt::Vni
         | Opt::TrafficClass
@@ -146,7 +151,7 @@ pub fn without_effect(
 mod tests {
     use super::*;
     use plan::cli::options;
-    use plan::tools::TOOLS;
+    use plan::tools::{TOOLS, peer_tools};
 
     /// Returns a value that an option takes.
     fn valid(long: &str) -> &'static str {
@@ -175,7 +180,7 @@ mod tests {
 
     #[test]
     fn each_option_of_each_tool_is_measured_named_or_refused() {
-        for tool in TOOLS {
+        for tool in peer_tools() {
             for (option, definition) in options::of(tool) {
                 let long = definition.entry.long;
                 let typed = match definition.entry.value {

@@ -21,7 +21,7 @@ use plan::cli::definition::OptionDef;
 use plan::cli::usage::{Completion, Usage};
 use plan::ineffective::{self, Ineffective};
 use plan::outputs::Place;
-use plan::tools::TOOLS;
+use plan::tools::peer_tools;
 use report::documents::Places;
 use report::survey::metrics::SERIES;
 
@@ -57,7 +57,9 @@ pub fn usage() -> Usage {
             ("cxidiag survey --hosts=LIST [TOOL...] [OPTIONS]".into(), ""),
             ("cxidiag survey --loopback=COUNT [TOOL...] [OPTIONS]".into(), ""),
         ],
-        arguments: Completion::Words(|| TOOLS.iter().map(|tool| tool.name.to_owned()).collect()),
+        arguments: Completion::Words(|| {
+            peer_tools().iter().map(|tool| tool.name.to_owned()).collect()
+        }),
         about_arguments: "TOOL is write-lat, read-lat, atomic-lat, send-lat, write-bw, read-bw, atomic-bw\n\
                           or send-bw (default: write-lat and write-bw). Each measures all pairs. Options\n\
                           of the tools follow after '--'.",

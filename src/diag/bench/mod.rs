@@ -5,6 +5,7 @@ pub mod api;
 pub(crate) mod atomic_bw;
 pub(crate) mod atomic_lat;
 pub mod common;
+pub(crate) mod loopback_bw;
 pub(crate) mod read_bw;
 pub(crate) mod read_lat;
 pub(crate) mod send_bw;
@@ -43,4 +44,5 @@ benches![
     read_bw::ReadBandwidth,
     atomic_bw::AtomicBandwidth,
     send_bw::SendBandwidth,
+    loopback_bw::LoopbackBandwidth,
 ];

@@ -19,7 +19,7 @@ use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
     Direction, Entry, IdcContext, ImmediatePut, ListCommand, Numbering, Portals, Reports,
-    TriggeredCounter, Walk, portals,
+    TriggeredCounter, Walk, WriteOrder, portals,
 };
 use crate::endpoint::Endpoint;
 use facts::error::Failure;
@@ -112,7 +112,7 @@ impl Benchmark for SendBandwidth {
             get: false,
             matching: run.rdzv.then(|| rendezvous::messages_of(endpoint, peer.address)),
             reports: Reports::Counted(arrived.number()),
-            relaxed: run.relaxes_writes(),
+            order: WriteOrder::for_run(run),
             buffer_id: 0,
         };
         portals.append(&mut portal, &buffer, entry)?;

@@ -20,7 +20,7 @@ use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
     Direction, Entry, IdcContext, Initiator, NotIssued, Numbering, PORTAL_INDEX, Portals, Reports,
-    portals,
+    WriteOrder, portals,
 };
 use crate::endpoint::Endpoint;
 use facts::device::FabricAddress;
@@ -219,7 +219,7 @@ impl MessageReceiver {
             get: false,
             matching: run.rdzv.then(|| rendezvous::messages_of(endpoint, peer)),
             reports: Reports::Events,
-            relaxed: run.relaxes_writes(),
+            order: WriteOrder::for_run(run),
             buffer_id: ORDINARY,
         };
         let mut ordinary = portals.open(endpoint, PORTAL_INDEX, run.rdzv)?;

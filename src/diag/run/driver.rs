@@ -27,7 +27,7 @@ use node::machine::Machine;
 use node::nic_states;
 use plan::Plan;
 use plan::buffers::Need;
-use plan::run_options::Side;
+use plan::run_options::{RunOptions, Side};
 use report::columns::Layout;
 use report::summary::Summary;
 use report::{Connected, Reporter, outcome};
@@ -137,19 +137,7 @@ fn drive<B: Benchmark, R: Results>(
     summarize(&mut client)?;
     let ClientSession { plan, side, endpoint, session, agreed, reporter } = client;
     let run = &agreed.run;
-    let cpus = match run.extensions.threads {
-        1 => Vec::new(),
-        count => {
-            let second = second_process::is_second();
-            plan.placement.thread_cpus(count.into(), second)
-        }
-    };
-    let distinct = cpus.iter().collect::<BTreeSet<_>>().len();
-    if distinct < cpus.len() {
-        let threads = cpus.len();
-        let ending = plural(distinct);
-        reporter.warn(&format!("{threads} threads share {distinct} CPU{ending}"));
-    }
+    let cpus = thread_cpus(plan, run, reporter);
     if let Some(warning) = fetch_add_warning(plan.device, side, &endpoint, &agreed) {
         reporter.warn(&warning);
     }
@@ -173,15 +161,8 @@ fn drive<B: Benchmark, R: Results>(
         .map(set_up)
         .collect::<Result<Vec<_>, _>>()
         .map_err(|failure| route.locate(session.refuse(failure), "during set-up"))?;
-    if let (Some(map), Some(gpus)) = (endpoint.gpu_map(), endpoint.gpus()) {
-        reporter.set_gpu_map(map);
-        let note = gpu::note(map, gpus.kind()).filter(|_| !plan.outputs.quiet);
-        if let Some(note) = note {
-            // The run goes on if the line cannot be written.
-            let _ = writeln!(io::stderr(), "{}: {note}", plan.program);
-        }
-    }
-    let mut counters = NicCounters::begin(plan, side, &endpoint, &agreed);
+    note_gpu_map(plan, &endpoint, reporter);
+    let mut counters = NicCounters::begin(plan, side, &endpoint, agreed.peer, run);
     session.ready()?;
     results.begin(reporter, run)?;
     let context = Context {
@@ -234,6 +215,37 @@ fn drive<B: Benchmark, R: Results>(
     endpoint.close()?;
     // A signal that came too late to cut the run short still decides the exit status.
     interrupt::check()
+}
+
+/// Returns a CPU for each measuring thread, with a warning if threads share some; none for one
+/// thread.
+pub(super) fn thread_cpus(plan: &Plan, run: &RunOptions, reporter: &mut Reporter) -> Vec<u32> {
+    let cpus = match run.extensions.threads {
+        1 => Vec::new(),
+        count => {
+            let second = second_process::is_second();
+            plan.placement.thread_cpus(count.into(), second)
+        }
+    };
+    let distinct = cpus.iter().collect::<BTreeSet<_>>().len();
+    if distinct < cpus.len() {
+        let threads = cpus.len();
+        let ending = plural(distinct);
+        reporter.warn(&format!("{threads} threads share {distinct} CPU{ending}"));
+    }
+    cpus
+}
+
+/// Reports how the buffers of this process on GPUs are mapped, if there are any.
+pub(super) fn note_gpu_map(plan: &Plan, endpoint: &Endpoint, reporter: &mut Reporter) {
+    if let (Some(map), Some(gpus)) = (endpoint.gpu_map(), endpoint.gpus()) {
+        reporter.set_gpu_map(map);
+        let note = gpu::note(map, gpus.kind()).filter(|_| !plan.outputs.quiet);
+        if let Some(note) = note {
+            // The run goes on if the line cannot be written.
+            let _ = writeln!(io::stderr(), "{}: {note}", plan.program);
+        }
+    }
 }
 
 /// Returns the warning about an atomic operation that the target's NIC adds, or may add. A server
@@ -324,16 +336,16 @@ fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
         plan,
         nic: endpoint.device().info(),
         access: endpoint.access(),
-        server: match side {
+        server: Some(match side {
             Side::Client => session.peer(),
             Side::Server => session.local()?,
-        },
-        peer: outcome::Peer {
+        }),
+        peer: Some(outcome::Peer {
             host_name: agreed.peer_name.clone(),
             ip: session.peer().ip().to_canonical().to_string(),
             is_cxidiag: agreed.is_cxidiag,
             device: agreed.peer_device.map(|device| device.to_string()),
-        },
+        }),
     };
     reporter.connected(&summary, &connected);
     if *side == Side::Server {

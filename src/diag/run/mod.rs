@@ -21,14 +21,18 @@
 //! * `verify`: the check of the data after each size.
 //! * `watchdog`: watches the control connection while this side waits for the NIC.
 //! * `loopback`: both roles in one command.
+//! * `alone`: both roles in one process: a tool without a peer.
+//! * `every_nic`: `alone` with each NIC of this machine, one after the other.
 //! * `second_process`: what the server of a loopback run knows about its client.
 
 #[cfg(test)]
 mod allocation_test;
+mod alone;
 pub(crate) mod bandwidth;
 pub(crate) mod barriers;
 pub(crate) mod context;
 mod driver;
+mod every_nic;
 mod legacy_sync;
 mod loopback;
 mod nic_counters;
@@ -49,6 +53,7 @@ mod threads;
 pub(crate) mod verify;
 pub(crate) mod watchdog;
 
+pub use every_nic::measure as measure_every_nic;
 use facts::error::Failure;
 use node::machine::Machine;
 use node::machine::placement::Placement;
@@ -73,7 +78,7 @@ pub fn place(plan: &Plan) -> Result<Plan, Failure> {
     let sides: &[Side] = match plan.role {
         Role::Server => &[],
         Role::Client { .. } => &[Side::Client],
-        Role::Loopback => &[Side::Client, Side::Server],
+        Role::Loopback | Role::Alone => &[Side::Client, Side::Server],
     };
     Need::of(plan.tool, &plan.run, sides, plan.gpus).check(&machine, placement.node)?;
     Ok(Plan { placement, service, ..plan.clone() })
@@ -85,6 +90,7 @@ pub fn carry_out(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
         Role::Server if served::is_started_for_client() => served::client(plan, reporter),
         Role::Server => serve::clients(plan, reporter),
         Role::Client { address } => driver::measure(plan, address, reporter),
+        Role::Alone => alone::measure(plan, reporter),
         Role::Loopback => {
             loopback::run(plan, |plan, address| driver::measure(plan, address, reporter))
         }

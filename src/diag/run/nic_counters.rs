@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use crate::bench::api::Issued;
 use crate::endpoint::Endpoint;
-use crate::session::{Agreed, Session};
-use facts::device::DeviceName;
+use crate::session::Session;
+use facts::device::{DeviceName, FabricAddress};
 use facts::error::Failure;
 use node::backend;
 use node::machine::Machine;
@@ -39,11 +39,17 @@ pub struct NicCounters {
 impl NicCounters {
     /// Reads the counters that either side has asked for. Called before the first barrier, so that
     /// neither side has issued an operation.
-    pub fn begin(plan: &Plan, side: Side, endpoint: &Endpoint, agreed: &Agreed) -> Self {
-        let is_one_nic = agreed.peer.nic == endpoint.address().address.nic;
+    pub fn begin(
+        plan: &Plan,
+        side: Side,
+        endpoint: &Endpoint,
+        peer: FabricAddress,
+        run: &RunOptions,
+    ) -> Self {
+        let is_one_nic = peer.nic == endpoint.address().address.nic;
         let mut counters = Self {
             shown: plan.outputs.counters,
-            sent: (agreed.run.extensions.counters).filter(|_| !is_one_nic),
+            sent: (run.extensions.counters).filter(|_| !is_one_nic),
             side,
             device: plan.device,
             is_software: endpoint.device().info().is_simulated(),

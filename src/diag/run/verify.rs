@@ -64,6 +64,34 @@ pub fn after_size<B: Benchmark>(
     Ok(Some(checked.saturating_add(theirs)))
 }
 
+/// Checks what writes of `size` bytes from `sources` have left in `targets` of the same process,
+/// and, with `--verify`, numbers the bytes of the next size. Returns the number of checked bytes;
+/// `None` without `--verify`.
+///
+/// # Errors
+///
+/// Wrong data, and an interruption.
+pub fn own_writes<B: Benchmark>(
+    context: &Context<'_>,
+    sources: &[B::Resources],
+    targets: &[B::Resources],
+    size: u64,
+    issued: &[Issued],
+) -> Result<Option<u64>, Failure> {
+    let Context { run, supervisor, .. } = *context;
+    if !run.extensions.verify && !cfg!(debug_assertions) {
+        return Ok(None);
+    }
+    enter(Phase::Verifying);
+    let arrived = issued.iter().map(|issued| Issued { own: 0, peer: Some(issued.own) });
+    let checked = check::<B>(run, targets, size, &arrived.collect::<Vec<_>>(), supervisor)?;
+    if !run.extensions.verify {
+        return Ok(None);
+    }
+    number_next::<B>(run, sources, size, supervisor)?;
+    Ok(Some(checked))
+}
+
 /// Checks what operations of `size` bytes have left. Returns the number of bytes.
 fn check<B: Benchmark>(
     run: &RunOptions,

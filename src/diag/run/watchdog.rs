@@ -26,16 +26,7 @@ pub struct Watchdog<'a> {
 impl<'a> Watchdog<'a> {
     /// Creates the watchdog of a run of `plan`.
     pub fn new(session: &'a Session, endpoint: &'a Endpoint, plan: &'a Plan) -> Self {
-        let info = endpoint.device().info();
-        Self {
-            session,
-            notices: Notices {
-                program: &plan.program,
-                device: &info.name,
-                retry_handler_runs: info.retry_handler_eq != 0,
-                observer: Some(endpoint.lni().observer()),
-            },
-        }
+        Self { session, notices: Notices::new(endpoint, plan) }
     }
 
     /// Returns what reports long waits, in any thread.
@@ -74,7 +65,18 @@ pub struct Notices<'a> {
     observer: Option<&'a Observer>,
 }
 
-impl Notices<'_> {
+impl<'a> Notices<'a> {
+    /// Creates the notices of a run of `plan`.
+    pub fn new(endpoint: &'a Endpoint, plan: &'a Plan) -> Self {
+        let info = endpoint.device().info();
+        Self {
+            program: &plan.program,
+            device: &info.name,
+            retry_handler_runs: info.retry_handler_eq != 0,
+            observer: Some(endpoint.lni().observer()),
+        }
+    }
+
     /// Prints that an operation waits.
     pub fn slow(&self, operation: &str, waited: u64, limit: u64) {
         let handler = if self.retry_handler_runs {

@@ -12,7 +12,7 @@ use node::nic::counter_table::Preset;
 use node::traffic_class::TrafficClass;
 use plan::extensions::{self, Extensions};
 use plan::run_options::SyncPoint;
-use plan::tools::TOOLS;
+use plan::tools::{TOOLS, peer_tools};
 
 #[test]
 fn compares_versions_like_legacy_tools() {
@@ -27,9 +27,9 @@ fn compares_versions_like_legacy_tools() {
 #[test]
 fn server_runs_the_offered_tool_that_the_client_names() {
     let mut us = Introduction::new(&plan(&[]), SERVER, 1, "here".into());
-    us.tools = TOOLS.iter().collect();
+    us.tools = peer_tools().iter().collect();
     let peer = SocketAddr::from(([127, 0, 0, 1], 1));
-    for tool in TOOLS {
+    for tool in peer_tools() {
         let name = wire::string(tool.legacy_name);
         let mut handshake = Handshake::new(&us, peer);
         handshake.learn(&name);

@@ -23,6 +23,28 @@ impl Machine {
         names.filter_map(|name| name.into_string().ok()).collect()
     }
 
+    /// Returns which of these PCI devices is nearest to a NIC: the one that shares most of the path
+    /// of bridges with it, or else its NUMA node; the first of several. `None` if none shares
+    /// anything.
+    pub fn nearest(&self, nic: &str, addresses: &[Option<String>]) -> Option<usize> {
+        let path = |name: String| reading::resolved(&self.root.join(name)).ok();
+        let nic_path = path(format!("sys/class/cxi/{nic}/device"));
+        let node = self.node_of_device(nic);
+        let shared = |address: &Option<String>| {
+            let directory = format!("sys/bus/pci/devices/{}", address.as_ref()?);
+            let own = self.number(format!("{directory}/numa_node"));
+            let is_near = node.is_some_and(|node| own == Some(node.into()));
+            let path = path(directory);
+            let parts = nic_path.iter().flatten().zip(path.iter().flatten());
+            let bridges = parts.take_while(|(one, other)| one == other);
+            let bridges = bridges.filter(|(part, _)| part.to_string_lossy().contains(':')).count();
+            Some((bridges, is_near)).filter(|near| *near > (0, false))
+        };
+        let near = addresses.iter().enumerate();
+        let near = near.filter_map(|(at, address)| Some((shared(address)?, at)));
+        near.max_by_key(|(near, at)| (*near, std::cmp::Reverse(*at))).map(|(_, at)| at)
+    }
+
     /// Returns the MAC address of a NIC; `None` without its network interface.
     pub fn mac_of_device(&self, device: &str) -> Option<String> {
         let interfaces = self.root.join(format!("sys/class/cxi/{device}/device/net"));

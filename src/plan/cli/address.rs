@@ -38,6 +38,11 @@ pub(super) fn read<'a>(
         let optional = entries.filter(|entry| entry.value.is_some_and(|value| value.is_optional));
         hint_before(word, arguments, optional.map(|entry| entry.long))
     };
+    if !tool.has_peer() {
+        let message =
+            format!("unexpected argument '{}': {} has no server", word.display(), tool.name);
+        return Err(Failure::usage(message).with_hint_if(hint(word).or_else(|| device_hint(word))));
+    }
     if let Some(surplus) = words.next() {
         let failure = Failure::usage(format!(
             "unexpected argument '{}': one server address at most (see --help)",

@@ -9,14 +9,19 @@ use facts::release;
 
 /// Returns what `tool` takes; `program` is the name that the user started.
 pub fn usage(tool: &Tool, program: &str) -> Usage {
-    let mut synopsis = vec![
-        (format!("{program} [-d DEV] [-p PORT]"), "Start a server and wait for a client"),
-        (format!("{program} ADDR [OPTIONS]"), "Measure against the server at ADDR"),
-    ];
-    if tool.takes(Opt::Loopback) {
-        synopsis
-            .push((format!("{program} --loopback [OPTIONS]"), "Run both sides on this machine"));
-    }
+    let synopsis = if tool.has_peer() {
+        vec![
+            (format!("{program} [-d DEV] [-p PORT]"), "Start a server and wait for a client"),
+            (format!("{program} ADDR [OPTIONS]"), "Measure against the server at ADDR"),
+            (format!("{program} --loopback [OPTIONS]"), "Run both sides on this machine"),
+        ]
+    } else {
+        vec![
+            (format!("{program} [-d DEV] [OPTIONS]"), "Measure one NIC"),
+            (format!("{program} --all-nics [OPTIONS]"), "Measure each NIC by itself"),
+            (format!("{program} --all-gpus [OPTIONS]"), "Measure each NIC with each GPU"),
+        ]
+    };
     let groups = options::GROUPS.iter().map(|group| {
         let own = group.options.iter().filter(|option| tool.takes(option.id));
         let own: Vec<Entry> = own.map(|option| (option.definition)(tool).entry).collect();
@@ -34,18 +39,25 @@ pub fn usage(tool: &Tool, program: &str) -> Usage {
         ];
     }
     let mut remarks = Vec::new();
-    if tool.measures_bandwidth() {
+    if !tool.has_peer() {
+        remarks.push(
+            "The NIC writes to itself: the packets go to the switch and come back. All writes\n\
+             of a list have the same source and the same target.",
+        );
+    } else if tool.measures_bandwidth() {
         remarks.push(
             "A list counts when it is complete. The time of a side ends with its last list or\n\
              reply; the final barrier is not counted.",
         );
     }
-    remarks.push("The client's options apply to both sides.");
+    if tool.has_peer() {
+        remarks.push("The client's options apply to both sides.");
+    }
     Usage {
         program: program.to_owned(),
         about: tool.about,
         synopsis,
-        arguments: Completion::Hosts,
+        arguments: if tool.has_peer() { Completion::Hosts } else { Completion::Nothing },
         groups: groups.collect(),
         options: vec![
             Entry {
@@ -70,7 +82,9 @@ pub fn usage(tool: &Tool, program: &str) -> Usage {
 }
 
 /// The options that most people need.
-const FREQUENT: [Opt; 12] = [
+const FREQUENT: [Opt; 16] = [
+    Opt::AllGpus,
+    Opt::AllNics,
     Opt::AtomicOp,
     Opt::AtomicType,
     Opt::Bidirectional,
@@ -79,7 +93,9 @@ const FREQUENT: [Opt; 12] = [
     Opt::Expect,
     Opt::Iters,
     Opt::Json,
+    Opt::LoopIters,
     Opt::Loopback,
+    Opt::NumXfers,
     Opt::Percentiles,
     Opt::Port,
     Opt::Size,
@@ -87,6 +103,18 @@ const FREQUENT: [Opt; 12] = [
 
 /// Returns two commands, and what each does.
 fn examples(tool: &Tool, program: &str) -> Vec<(String, String)> {
+    if !tool.has_peer() {
+        return vec![
+            (
+                format!("{program} -d soft0"),
+                "Measures on the software NIC: needs no hardware".into(),
+            ),
+            (
+                format!("{program} --all-nics -D 5 --json=nics.json"),
+                "Measures each NIC of this machine for 5 seconds".into(),
+            ),
+        ];
+    }
     let options = match (tool.measures_bandwidth(), tool.takes(Opt::Size)) {
         (true, true) => "-b -D 5 -s 1024:65536",
         (true, false) => "-b -D 5",

@@ -71,6 +71,7 @@ pub fn parse(tool: &Tool, arguments: Vec<OsString>) -> Result<Request, Refusal> 
         }
     };
     let mut typed = Typed::nothing(tool.defaults);
+    typed.outputs.unit = tool.unit();
     let read = read_options(tool, &matches, &mut typed).and_then(|()| {
         let words = matches.get_many(parser::WORDS).unwrap_or_default();
         address::read(tool, words, &arguments, &mut typed)

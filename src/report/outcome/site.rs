@@ -84,9 +84,9 @@ pub struct Addresses {
     pub remote: FabricAddress,
     /// VNI of this side.
     pub vni: u32,
-    /// IP address of the server.
+    /// IP address of the server; empty in loopback-bw, which has none.
     pub server_ip: String,
-    /// TCP port of the server.
+    /// TCP port of the server; 0 in loopback-bw.
     pub server_port: u16,
 }
 

@@ -12,7 +12,7 @@ use node::traffic_class::TrafficClass;
 use plan::Plan;
 use plan::cli::{self, Request};
 use plan::run_options::MAX_GAP_US;
-use plan::tools::TOOLS;
+use plan::tools::peer_tools;
 
 /// This side, in all inputs.
 pub const OWN: LocalAddress = LocalAddress {
@@ -28,7 +28,7 @@ pub const OWN: LocalAddress = LocalAddress {
 /// A server and a client of each tool.
 static SIDES: LazyLock<Vec<Plan>> = LazyLock::new(|| {
     let sides = [&[][..], &["10.1.1.8"]];
-    let plans = TOOLS.iter().flat_map(|tool| {
+    let plans = peer_tools().iter().flat_map(|tool| {
         sides.iter().map(|arguments| {
             let arguments = arguments.iter().map(OsString::from).collect();
             match cli::parse(tool, arguments) {

@@ -6,6 +6,10 @@
 mod failures;
 mod machine;
 
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use crate::harness::machine::MadeUp;
 use crate::harness::{CXIDIAG, Command, assert_status, assert_success, finish, stdout};
 use machine::{ALL, Amd, Intel, Machine, Nvidia, Runtime};
 
@@ -69,6 +73,71 @@ fn moves_data_of_nvidia_gpus() {
 #[test]
 fn moves_data_of_intel_gpus() {
     assert_moves_data_of_all_tools(Intel);
+}
+
+/// Both buffers of the one process, on any GPU of any type.
+#[test]
+fn loopback_tool_writes_from_gpu_to_gpu() {
+    for runtime in ALL {
+        for (gpus, buffers) in [
+            ("-t 0", [(0, 1), (1, 0)]),
+            ("-r 1", [(0, 0), (1, 1)]),
+            ("-t 1 -r 0", [(0, 1), (1, 1)]),
+        ] {
+            let machine = Machine::with(&[runtime]);
+            let options = format!("-d soft0 -n 2 -l 3 -s 64:8192 --verify {gpus}");
+            let output = machine.run(&format!("loopback-bw {options}"));
+            assert_success(&output);
+            let text = stdout(&output);
+            assert_eq!(line(&text, "GPU Type"), Some(runtime.name()), "{text}");
+            assert!(text.contains("\nFound 2 GPU(s)\n"), "{text}");
+            machine.assert_buffers(&buffers);
+        }
+    }
+}
+
+/// The expectation applies to the GPU that shares bridges with the NIC; the matrix has all GPUs.
+#[test]
+fn measures_each_nic_with_each_gpu() {
+    let machine = Machine::with(&[Nvidia]);
+    let nodes = MadeUp::new(&[]);
+    let root = nodes.path();
+    // The stand-in has GPU 0 at 0000:c0:00.0 and GPU 1 at 0000:c1:00.0.
+    for (name, place) in [
+        ("bus/pci/devices/0000:c0:00.0", "pci0000:00/0000:00:01.1/0000:c0:00.0"),
+        ("bus/pci/devices/0000:c1:00.0", "pci0000:40/0000:40:01.1/0000:c1:00.0"),
+        ("class/cxi/soft0/device", "pci0000:40/0000:40:01.1/0000:c2:00.0"),
+        ("class/cxi/soft1/device", "pci0000:00/0000:00:03.1/0000:c3:00.0"),
+    ] {
+        let (link, target) = (root.join("sys").join(name), root.join("sys/devices").join(place));
+        fs::create_dir_all(&target).expect("a directory");
+        fs::create_dir_all(link.parent().expect("a parent")).expect("a directory");
+        symlink(target, link).expect("a link");
+    }
+    let run = |options: &str| {
+        let arguments = format!("loopback-bw --all-gpus -n 2 -l 3 -s 4096 --verify {options}");
+        finish(nodes.seen_by(machine.command(&arguments)))
+    };
+    let output = run("--expect bw>0.001MB/s");
+    assert_success(&output);
+    let text = stdout(&output);
+    let (table, matrix) = text.split_once("\n\n").expect("a matrix");
+    let nearest: Vec<Vec<&str>> =
+        table.lines().skip(2).map(|line| line.split_whitespace().take(3).collect()).collect();
+    assert_eq!(nearest, [["soft0", "-", "1"], ["soft1", "-", "0"]], "{text}");
+    let mut lines = matrix.lines();
+    let title = "BW[Gb/s] of 4096 bytes by NIC and GPU (*: the nearest GPU)";
+    assert_eq!(lines.next(), Some(title), "{text}");
+    let stars: Vec<Vec<bool>> = lines
+        .skip(1)
+        .map(|line| line.split_whitespace().skip(1).map(|cell| cell.starts_with('*')).collect())
+        .collect();
+    assert_eq!(stars, [[false, true], [true, false]], "{text}");
+    let errors = assert_status(&run("--expect bw>=9999GB/s -d soft0"), 3);
+    assert!(
+        errors.contains("1 of 2 measurements miss their expectation: soft0 with GPU 1"),
+        "{errors}"
+    );
 }
 
 #[test]

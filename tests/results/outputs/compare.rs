@@ -598,7 +598,7 @@ fn shows_control_characters_of_names() {
 /// kB/s.
 #[test]
 fn text_of_a_run_has_the_results_of_its_document() {
-    for tool in plan::tools::TOOLS {
+    for tool in plan::tools::peer_tools() {
         let directory = tempfile::tempdir().unwrap();
         let [text, json, page] = ["text", "json", "page"].map(|name| directory.path().join(name));
         let output = short(tool.name, &[&format!("--json={}", json.display())]);

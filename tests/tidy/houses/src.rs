@@ -336,6 +336,7 @@ pub const REPORT: Package = Package {
                 ("check_fleet_text", "the health of many nodes as text and as CSV"),
                 ("comparison", "runs of two sides compared"),
                 ("link_metrics", "the links of NICs as metrics"),
+                ("nic_table", "NICs measured one after the other: table and documents"),
                 ("run_documents", "the documents of a run"),
                 ("sampler", "the thread that prints intervals"),
                 ("summary", "the summary block before the results"),

@@ -70,6 +70,7 @@ super::runtime! {
         cuPointerSetAttribute: fn(*const c_void, c_int, CuPointer) -> CuResult;
     }
     optional {
+        cuDeviceGetPCIBusId: fn(*mut c_char, c_int, CuDevice) -> CuResult;
         cuMemGetHandleForAddressRange: fn(*mut c_void, CuPointer, usize, c_int, u64) -> CuResult;
     }
 }

@@ -55,7 +55,9 @@ super::runtime! {
         hipDeviceSynchronize: fn() -> HipError;
         hipPointerGetAttributes: fn(*mut HipPointerAttributes, *const c_void) -> HipError;
     }
-    optional {}
+    optional {
+        hipDeviceGetPCIBusId: fn(*mut c_char, c_int, c_int) -> HipError;
+    }
 }
 
 super::runtime! {

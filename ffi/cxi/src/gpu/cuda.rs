@@ -29,6 +29,19 @@ impl Runtime {
         Ok((Self { api }, count.max(0) as u32))
     }
 
+    /// Returns the PCI address of GPU `index`; `None` if the API does not say.
+    pub(super) fn pci_address(&self, index: u32) -> Option<String> {
+        let address = self.api.cuDeviceGetPCIBusId?;
+        let mut device = 0;
+        // SAFETY: cuInit succeeded; `device` is a valid out pointer.
+        let result = unsafe { (self.api.cuDeviceGet)(&raw mut device, index as i32) };
+        check(&self.api, "cuDeviceGet", result).ok()?;
+        interface::pci_address(|text, length| {
+            // SAFETY: cuDeviceGet returned `device`; `text` has room for `length` bytes.
+            unsafe { address(text, length, device) == CUDA_SUCCESS }
+        })
+    }
+
     /// Allocates `len` bytes on GPU `index`.
     pub(super) fn allocate(&self, index: u32, len: usize) -> Result<Memory, Error> {
         let api = self.api;

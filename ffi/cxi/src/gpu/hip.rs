@@ -34,6 +34,15 @@ impl Runtime {
         Ok((runtime, count.max(0) as u32))
     }
 
+    /// Returns the PCI address of GPU `index`; `None` if the API does not say.
+    pub(super) fn pci_address(&self, index: u32) -> Option<String> {
+        let address = self.api.hipDeviceGetPCIBusId?;
+        interface::pci_address(|text, length| {
+            // SAFETY: `text` has room for `length` bytes.
+            unsafe { address(text, length, index as i32) == HIP_SUCCESS }
+        })
+    }
+
     /// Allocates `len` bytes on GPU `index`.
     pub(super) fn allocate(&self, index: u32, len: usize) -> Result<Memory, Error> {
         let mut memory = Memory {

@@ -1,6 +1,6 @@
 //! What each runtime provides, and what they share.
 
-use std::ffi::{CStr, c_char};
+use std::ffi::{CStr, c_char, c_int};
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use cxi_sys::{cxi_md_hints, gpu as sys};
@@ -73,6 +73,16 @@ impl DmaBuf {
             dmabuf_valid: true,
         }
     }
+}
+
+/// Returns the PCI address of a GPU in the form of the kernel. `write` writes it as C text of at
+/// most this length, and returns whether it did.
+pub fn pci_address(write: impl FnOnce(*mut c_char, c_int) -> bool) -> Option<String> {
+    // 0000:c1:00.0, or more digits of the domain.
+    let mut text = [0_u8; 32];
+    let is_written = write(text.as_mut_ptr().cast(), text.len() as c_int);
+    let address = CStr::from_bytes_until_nul(&text).ok().filter(|_| is_written)?;
+    Some(address.to_str().ok()?.to_lowercase())
 }
 
 /// Returns the text at `text`, unless it is null.

@@ -127,6 +127,16 @@ impl Gpus {
         self.count
     }
 
+    /// Returns the PCI address of GPU `index`, such as `0000:c1:00.0`; `None` if the runtime does
+    /// not say: Level Zero is not asked.
+    pub fn pci_address(&self, index: u32) -> Option<String> {
+        match &self.runtime {
+            Runtime::Hip(runtime) => runtime.pci_address(index),
+            Runtime::Cuda(runtime) => runtime.pci_address(index),
+            Runtime::LevelZero(_) => None,
+        }
+    }
+
     /// Allocates `len` bytes of zeroed memory, rounded up to a multiple of [`PAGE`], on GPU
     /// `index`.
     ///

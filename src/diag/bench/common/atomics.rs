@@ -7,7 +7,7 @@ use super::atomic_model::{target_after, target_after_additions};
 use super::ends::Ends;
 use super::issuer::Issuer;
 use super::operands::{Operands, initial_target};
-use super::portals::{Entry, Match, Reports};
+use super::portals::{Entry, Match, Reports, WriteOrder};
 use super::{IdcContext, Initiator, Target};
 use crate::bench::api::{Issued, Peer};
 use crate::endpoint::Endpoint;
@@ -40,7 +40,7 @@ pub fn target(
         get: atomic.fetching,
         matching,
         reports: Reports::Nothing,
-        relaxed: run.relaxes_writes(),
+        order: WriteOrder::for_run(run),
         buffer_id: 0,
     };
     let mut element = [0; ELEMENT as usize];

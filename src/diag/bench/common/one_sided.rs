@@ -5,7 +5,7 @@ use cxi::MemoryRegion;
 
 use super::ends::Ends;
 use super::issuer::Issuer;
-use super::portals::{Entry, Reports};
+use super::portals::{Entry, Reports, WriteOrder};
 use super::{Direction, Numbering, Target, memory};
 use crate::bench::api::{Benchmark, Issued, Peer, Visitor};
 use crate::endpoint::Endpoint;
@@ -52,7 +52,7 @@ pub trait OneSided: 'static {
             get: Self::MOVES == Some(Direction::Get),
             matching: None,
             reports: Reports::Nothing,
-            relaxed: run.relaxes_writes(),
+            order: WriteOrder::for_run(run),
             buffer_id: 0,
         };
         Target::new(endpoint, peer, run, Buffer::full(run), &[], entry)

@@ -14,6 +14,7 @@ use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
 use node::explain::Explain;
 use node::{explain, nic_states};
+use plan::run_options::RunOptions;
 
 /// Slots of the target queue; the library rounds up to a page.
 const TARGET_SLOTS: u32 = 1;
@@ -30,22 +31,21 @@ pub struct Entry {
     pub matching: Option<Match>,
     /// How an operation is reported.
     pub reports: Reports,
-    /// The NIC may reorder its writes of a message.
-    pub relaxed: bool,
+    pub order: WriteOrder,
     /// Buffer id in its events.
     pub buffer_id: u16,
 }
 
 impl Entry {
     /// Returns the command that appends the entry, without portal and buffer.
-    fn command(self) -> TargetCmd {
+    pub fn command(self) -> TargetCmd {
         let mut command = TargetCmd::new();
         command
             .set_opcode(C_CMD_TGT_APPEND as u8)
             .set_ptl_list(C_PTL_LIST_PRIORITY as u8)
             .set_event_unlink_disable(true)
-            .set_unrestricted_body_ro(self.relaxed)
-            .set_unrestricted_end_ro(self.relaxed)
+            .set_unrestricted_body_ro(self.order == WriteOrder::Relaxed)
+            .set_unrestricted_end_ro(self.order == WriteOrder::Relaxed)
             .set_op_put(self.put)
             .set_op_get(self.get)
             .set_buffer_id(self.buffer_id);
@@ -65,9 +65,26 @@ impl Entry {
                 .set_ignore_bits(matching.ignored),
             // Work-around of a hardware erratum: relaxes the order of the last write of a
             // restricted packet (nic.md 8.4).
-            None => command.set_ignore_bits(self.relaxed.into()),
+            None => command.set_ignore_bits((self.order != WriteOrder::Strict).into()),
         };
         command
+    }
+}
+
+/// The order of the NIC's writes of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteOrder {
+    Strict,
+    /// The NIC may reorder all of them.
+    Relaxed,
+    /// The NIC may reorder the last write of a restricted packet.
+    RelaxedAtEnd,
+}
+
+impl WriteOrder {
+    /// Returns the order of the writes of `run`, in benchmarks that relax all of them.
+    pub fn for_run(run: &RunOptions) -> Self {
+        if run.relaxes_writes() { Self::Relaxed } else { Self::Strict }
     }
 }
 
@@ -206,7 +223,7 @@ mod tests {
                 get: false,
                 matching: None,
                 reports: Reports::Events,
-                relaxed: run.relaxes_writes(),
+                order: WriteOrder::for_run(&run),
                 buffer_id: 0,
             };
             let command = entry.command();

@@ -4,7 +4,7 @@ use cxi::records::{EventTargetLong, FullDmaCmd};
 use cxi::sys::{C_CMD_GET, C_CMD_PUT, C_CMD_RENDEZVOUS_PUT, C_PID_ANY};
 use cxi::{CommunicationProfile, MemoryRegion, PortalTableEntry, TransmitQueue, address};
 
-use super::portals::{self, Entry, Match, Portals, Reports};
+use super::portals::{self, Entry, Match, Portals, Reports, WriteOrder};
 use super::{Initiator, TriggeredCounter};
 use crate::endpoint::Endpoint;
 use facts::device::FabricAddress;
@@ -94,7 +94,7 @@ impl Source {
             get: true,
             matching: Some(matching),
             reports,
-            relaxed: false,
+            order: WriteOrder::Strict,
             buffer_id: 0,
         };
         portals.append(&mut portal, buffer, entry)?;

@@ -10,7 +10,7 @@ use cluster::timetable::Part;
 use node::machine::placement::Cpus;
 use node::service::ServiceOptions;
 use plan::testing::plan;
-use plan::tools::TOOLS;
+use plan::tools::peer_tools;
 
 /// Time for a pair.
 pub const PAIR: Duration = Duration::from_millis(20);
@@ -149,9 +149,9 @@ const ATTEMPTS: u32 = 1000;
 
 #[test]
 fn measures_pair_with_each_tool() {
-    let tools: Vec<_> = TOOLS.iter().map(|tool| tool.name).collect();
+    let tools: Vec<_> = peer_tools().iter().map(|tool| tool.name).collect();
     let mut rig = Rig::new(&["soft80", "soft81"], &tools);
-    for (test, tool) in (0..).zip(TOOLS) {
+    for (test, tool) in (0..).zip(peer_tools()) {
         let result = rig.measure(test, 0, 1);
         assert_eq!((result.slot, result.nic), (0, NicId(10)));
         match figures(&result) {
@@ -171,7 +171,7 @@ fn measures_pair_with_each_tool() {
 
 #[test]
 fn measures_nic_alone_with_one_sided_tools() {
-    let tools = TOOLS.iter().filter(|tool| !is_two_sided(tool));
+    let tools = peer_tools().iter().filter(|tool| !is_two_sided(tool));
     let tools: Vec<_> = tools.map(|tool| tool.name).collect();
     let mut rig = Rig::new(&["soft82"], &tools);
     for test in 0..rig.tests as u16 {

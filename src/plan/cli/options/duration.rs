@@ -4,40 +4,61 @@ use super::tool_option::{Def, ToolOption, results, run};
 use crate::DEFAULT_UNTIL_DURATION;
 use crate::cli::usage::Completion;
 use crate::run_options::{DURATIONS, MAX_GAP_US, SyncPoint};
-use crate::tool::Opt;
+use crate::tool::{Opt, Tool};
 use facts::number::{microseconds, percent, time, time_text, within};
 use facts::rate::RATES;
 use measure::{ClockChoice, Until};
 
+/// Returns `--iters` with this letter: `-i` under the legacy name of `loopback-bw`.
+fn iters(tool: &Tool, letter: char) -> Def {
+    let iteration = if tool.measures_bandwidth() {
+        "\n\nOne iteration issues a list of LIST_SIZE operations together and waits until all \
+         of them are acknowledged."
+    } else {
+        ""
+    };
+    Def::text("iters", "ITERS", |typed, value| {
+        typed.run.iters = within(value, 1..=u64::MAX)?;
+        Ok(())
+    })
+    .letter(letter)
+    .explained(format!("Iterations per size (default: {}){iteration}", tool.defaults.iters))
+}
+
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[ToolOption] = &[
-    run(Opt::Iters, |tool| { let text = {
-            let iteration = if tool.measures_bandwidth() {
-                "\n\nOne iteration issues a list of LIST_SIZE operations together and waits until all of \
-                 them are acknowledged."
-            } else {
-                ""
-            };
-            format!("Iterations per size (default: {}){iteration}", tool.defaults.iters)
-        }; Def::text("iters", "ITERS", |typed, value| {
-            typed.run.iters = within(value, 1..=u64::MAX)?;
-            Ok(())
-        }).letter('n').explained(text) }).legacy(),
-    run(Opt::Duration, |_| Def::text("duration", "SEC", |typed, value| {
+    run(Opt::Iters, |tool| iters(tool, 'n')).legacy(),
+    run(Opt::LoopIters, |tool| iters(tool, 'i')).legacy(),
+    run(Opt::Duration, |_| {
+        Def::text("duration", "SEC", |typed, value| {
             typed.run.set_duration(time(value, DURATIONS)?);
             Ok(())
-        }).letter('D').explained("Time per size, instead of iterations: 10 (s), 500ms\n\n\
+        })
+        .letter('D')
+        .explained(
+            "Time per size, instead of iterations: 10 (s), 500ms\n\n\
              SEC is a number, which may have a fraction, and one of the units ns, us, ms, s and m \
              (minutes); in seconds without a unit. At least 1 ms. A legacy peer that issues \
-             operations itself takes whole seconds only.")).legacy(),
-    run(Opt::UntilStopped, |_| Def::switch("until-stopped", |typed| { typed.run.extensions.until_stopped = true;
-            typed.run.set_duration(*DURATIONS.end()); }).explained("Measure one size until Ctrl-C or SIGTERM, which end it with its results and exit \
+             operations itself takes whole seconds only.",
+        )
+    })
+    .legacy(),
+    run(Opt::UntilStopped, |_| {
+        Def::switch("until-stopped", |typed| {
+            typed.run.extensions.until_stopped = true;
+            typed.run.set_duration(*DURATIONS.end());
+        })
+        .explained(
+            "Measure one size until Ctrl-C or SIGTERM, which end it with its results and exit \
              status 0\n\n\
              The signal is the regular end: the operation or list in progress is completed, and \
              both sides print the results. A second signal interrupts. Replaces --iters and \
              --duration; with --interval, the figures are shown meanwhile. 'cxidiag serve' ends \
-             the run after its --max-run. Bandwidth tools need a server that is cxidiag.")),
-    run(Opt::Until, |_| { let text = {
+             the run after its --max-run. Bandwidth tools need a server that is cxidiag.",
+        )
+    }),
+    run(Opt::Until, |_| {
+        let text = {
             let limit = time_text(DEFAULT_UNTIL_DURATION);
             format!(
                 "Measure each size until the 95% interval of the median lies within PERCENT of \
@@ -47,27 +68,42 @@ pub(super) const OPTIONS: &[ToolOption] = &[
                  takes at least 100 samples. A table shows the medians and their intervals, and \
                  which are unstable. send-lat needs a server that is a cxidiag."
             )
-        }; Def::text("until", "PERCENT", |typed, value| {
+        };
+        Def::text("until", "PERCENT", |typed, value| {
             let limit = percent(value).filter(|percent| *percent > 0.0);
             let percent = limit.ok_or("expected a percentage above 0, such as 1%")?;
             typed.until = Some(Until { percent });
             Ok(())
-        }).explained(text) }),
-    run(Opt::Warmup, |tool| Def::text("warmup", "WARMUP", |typed, value| {
+        })
+        .explained(text)
+    }),
+    run(Opt::Warmup, |tool| {
+        Def::text("warmup", "WARMUP", |typed, value| {
             typed.run.warmup = within(value, 0..=u64::MAX)?;
             Ok(())
-        }).explained(format!("Unmeasured iterations before each size (default: {})", tool.defaults.warmup))).legacy(),
-    run(Opt::LatencyGap, |tool| Def::text("latency-gap", "USEC", |typed, value| {
+        })
+        .explained(format!(
+            "Unmeasured iterations before each size (default: {})",
+            tool.defaults.warmup
+        ))
+    })
+    .legacy(),
+    run(Opt::LatencyGap, |tool| {
+        Def::text("latency-gap", "USEC", |typed, value| {
             typed.run.gap_us = microseconds(value, MAX_GAP_US)?;
             Ok(())
-        }).explained(format!(
-                "Gap after each iteration: 100 (microseconds), 0.5ms (default: {})\n\n\
+        })
+        .explained(format!(
+            "Gap after each iteration: 100 (microseconds), 0.5ms (default: {})\n\n\
                  Whole microseconds, or with a unit as in --duration. The gap is not part of the \
                  measured latency. With 0, each operation follows the previous one at once. A NIC \
                  or a CPU that saves power when it is idle shows higher latencies with a gap.",
-                tool.defaults.gap_us
-            ))).legacy(),
-    run(Opt::Rate, |tool| { let text = {
+            tool.defaults.gap_us
+        ))
+    })
+    .legacy(),
+    run(Opt::Rate, |tool| {
+        let text = {
             let (what, late) = if tool.measures_bandwidth() {
                 (
                     "list starts at its intended time, all pairs together",
@@ -75,33 +111,51 @@ pub(super) const OPTIONS: &[ToolOption] = &[
                 )
             } else {
                 (
-                    "measured operation starts at its intended time, and its latency counts from there",
+                    "measured operation starts at its intended time, and its latency counts \
+                     from there",
                     "An operation that waits behind a slow one shows this wait. The warm-up has no \
                      intended times. Excludes --latency-gap.",
                 )
             };
             format!(
-                "Issue at this rate: operations (1000, 100K) or bytes (500MB/s, 16Gb/s) per second\n\n\
+                "Issue at this rate: operations (1000, 100K) or bytes (500MB/s, 16Gb/s) per \
+                 second\n\n\
                  Each {what}. Units are also op/s, kop/s, Mop/s and GiB/s; K, M and G alone are \
-                 10^3, 10^6 and 10^9 operations. {late} A line after the table names each size whose \
+                 10^3, 10^6 and 10^9 operations. {late} A line after the table names each size \
+                 whose \
                  rate was not reached."
             )
-        }; Def::text("rate", "RATE", |typed, value| {
+        };
+        Def::text("rate", "RATE", |typed, value| {
             typed.run.extensions.rate = Some(value.parse().map_err(|()| RATES)?);
             Ok(())
-        }).explained(text) }),
-    run(Opt::LegacySync, |_| Def::switch("legacy-sync", |typed| typed.run.sync = SyncPoint::Iteration).explained("Wait for the peer over TCP before each iteration, like the legacy tools\n\n\
+        })
+        .explained(text)
+    }),
+    run(Opt::LegacySync, |_| {
+        Def::switch("legacy-sync", |typed| typed.run.sync = SyncPoint::Iteration).explained(
+            "Wait for the peer over TCP before each iteration, like the legacy tools\n\n\
              Without this option, two cxidiag processes wait for each other once for each size. \
              The wait is not measured, but the system calls before each message make it slower. \
              Use this option to compare results with older ones. With a legacy peer, both sides \
-             always wait before each iteration.")),
-    results(Opt::Clock, |_| Def::text("clock", "CLOCK", |typed, value| {
+             always wait before each iteration.",
+        )
+    }),
+    results(Opt::Clock, |_| {
+        Def::text("clock", "CLOCK", |typed, value| {
             typed.clock = value.parse()?;
             Ok(())
-        }).completed_by(Completion::Words(|| ClockChoice::NAMES.map(|(name, _)| name.to_owned()).to_vec())).explained("Clock that measures: auto, tsc (x86-64), cntvct (aarch64) or monotonic-raw \
+        })
+        .completed_by(Completion::Words(|| {
+            ClockChoice::NAMES.map(|(name, _)| name.to_owned()).to_vec()
+        }))
+        .explained(
+            "Clock that measures: auto, tsc (x86-64), cntvct (aarch64) or monotonic-raw \
              (default: auto)\n\n\
              'tsc' is the time stamp counter, 'cntvct' the generic timer, 'monotonic-raw' \
              CLOCK_MONOTONIC_RAW of Linux. 'auto' uses the counter of the CPU if its rate is \
              constant and Linux uses it as its clock source, and CLOCK_MONOTONIC_RAW otherwise. \
-             The JSON document names the clock, its frequency and its drift.")),
+             The JSON document names the clock, its frequency and its drift.",
+        )
+    }),
 ];

@@ -10,9 +10,23 @@ use facts::atomic::{self, Atomic};
 use facts::number::within;
 use facts::size::MAX_SIZE;
 
+/// Returns `--list-size`, by this name: `--num-xfers` under the legacy name of `loopback-bw`.
+fn list_size(tool: &Tool, long: &'static str) -> Def {
+    let default = tool.defaults.lists.map_or(0, |lists| lists.list_size);
+    Def::text(long, "LIST_SIZE", |typed, value| {
+        let list_size = within(value, 1..=MAX_LIST_SIZE.into())? as u16;
+        set_lists(typed, |lists| lists.list_size = list_size)
+    })
+    .explained(format!(
+        "Operations per iteration, issued with one doorbell (default: {default}); at most \
+         {MAX_LIST_SIZE}"
+    ))
+}
+
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[ToolOption] = &[
-    run(Opt::Size, |tool| { let text = {
+    run(Opt::Size, |tool| {
+        let text = {
             let range = if tool.defaults.lists.is_some() {
                 "or each power of 2 from MIN to MAX"
             } else {
@@ -20,22 +34,35 @@ pub(super) const OPTIONS: &[ToolOption] = &[
             };
             format!(
                 "{} size in bytes (default: {}), {range} (such as 1:8K); at most {MAX_SIZE}\n\n\
-                 K, M and G after a number stand for 1024 bytes, 1024 K and 1024 M; KiB, MiB and GiB \
+                 K, M and G after a number stand for 1024 bytes, 1024 K and 1024 M; KiB, MiB \
+                 and GiB \
                  are the same.",
                 tool.operation, tool.defaults.min_size
             )
-        }; Def::text("size", "MIN[:MAX]", |typed, value| {
+        };
+        Def::text("size", "MIN[:MAX]", |typed, value| {
             let is_bandwidth = typed.run.lists.is_some();
             let allowed = if is_bandwidth { RANGES } else { SIZES };
             let (min, max) = sizes(value, is_bandwidth).ok_or(allowed)?;
             typed.run.min_size = min;
             typed.run.max_size = max;
             Ok(())
-        }).letter('s').explained(text) }).legacy(),
-    run(Opt::AllSizes, |_| Def::switch("all-sizes", |typed| (typed.run.min_size, typed.run.max_size) = (1, 8 << 20)).letter('a').explained("Measure the sizes 1:8M, as with --size\n\n\
+        })
+        .letter('s')
+        .explained(text)
+    })
+    .legacy(),
+    run(Opt::AllSizes, |_| {
+        Def::switch("all-sizes", |typed| (typed.run.min_size, typed.run.max_size) = (1, 8 << 20))
+            .letter('a')
+            .explained(
+                "Measure the sizes 1:8M, as with --size\n\n\
              The sizes are the powers of two from 1 byte to 8 MiB. Excludes --size, which takes \
-             sizes of up to 4 GiB.")),
-    run(Opt::AtomicOp, |tool| { let text = {
+             sizes of up to 4 GiB.",
+            )
+    }),
+    run(Opt::AtomicOp, |tool| {
+        let text = {
             let default = atomic_default(tool, |atomic| atomic.op.to_string());
             format!(
                 "Atomic operation (default: {default}); see below\n\n\
@@ -43,76 +70,128 @@ pub(super) const OPTIONS: &[ToolOption] = &[
                  DOUBLE support MIN, MAX, SUM, SWAP and CSWAP; FLOAT_COMPLEX and DOUBLE_COMPLEX \
                  support SUM, SWAP, and CSWAP with EQ or NE; UINT128 supports CSWAP with EQ."
             )
-        }; Def::text("atomic-op", "OP", |typed, value| {
+        };
+        Def::text("atomic-op", "OP", |typed, value| {
             let op = atomic::named(&atomic::OPS, value)?;
             set_atomic(typed, |atomic| atomic.op = op)
-        }).completed_by(Completion::Words(|| words(&atomic::OPS))).letter('A').explained(text) }).legacy(),
-    run(Opt::CswapOp, |tool| { let text = {
+        })
+        .completed_by(Completion::Words(|| words(&atomic::OPS)))
+        .letter('A')
+        .explained(text)
+    })
+    .legacy(),
+    run(Opt::CswapOp, |tool| {
+        let text = {
             let default = atomic_default(tool, |atomic| atomic.cswap.to_string());
             format!(
                 "Comparison of CSWAP (default: {default})\n\n\
                  CSWAP compares operand 2 with the value at the target. With LE, for example, the \
                  value is replaced if operand 2 is less than or equal to it."
             )
-        }; Def::text("cswap-op", "CMP", |typed, value| {
+        };
+        Def::text("cswap-op", "CMP", |typed, value| {
             let cswap = atomic::named(&atomic::CSWAP_OPS, value)?;
             set_atomic(typed, |atomic| atomic.cswap = cswap)
-        }).completed_by(Completion::Words(|| words(&atomic::CSWAP_OPS))).letter('C').explained(text) }).legacy(),
-    run(Opt::AtomicType, |tool| { let text = {
+        })
+        .completed_by(Completion::Words(|| words(&atomic::CSWAP_OPS)))
+        .letter('C')
+        .explained(text)
+    })
+    .legacy(),
+    run(Opt::AtomicType, |tool| {
+        let text = {
             let default = atomic_default(tool, |atomic| atomic.ty.to_string());
             format!(
                 "Atomic type (default: {default})\n\n\
                  The value and the operands have this type, which determines the size of the \
                  operation."
             )
-        }; Def::text("atomic-type", "TYPE", |typed, value| {
+        };
+        Def::text("atomic-type", "TYPE", |typed, value| {
             let ty = atomic::named(&atomic::TYPES, value)?;
             set_atomic(typed, |atomic| atomic.ty = ty)
-        }).completed_by(Completion::Words(|| words(&atomic::TYPES))).letter('T').explained(text) }).legacy(),
-    run(Opt::Fetching, |_| Def::new("fetching", None, |typed, _| set_atomic(typed, |atomic| atomic.fetching = true)).explained("Use fetching operations, which return the previous value of the target\n\n\
-             The measured time ends when that value has arrived.")).legacy(),
-    run(Opt::Matching, |_| Def::new("matching", None, |typed, _| set_atomic(typed, |atomic| atomic.matching = true)).explained("Use matching list entries at the target; implies --unrestricted and --no-idc\n\n\
-             The target finds the memory by match bits.")).legacy(),
-    run(Opt::ListSize, |tool| { let text = {
-            let default = tool.defaults.lists.map_or(0, |lists| lists.list_size);
-            format!(
-                "Operations per iteration, issued with one doorbell (default: {default}); at \
-                 most {MAX_LIST_SIZE}"
+        })
+        .completed_by(Completion::Words(|| words(&atomic::TYPES)))
+        .letter('T')
+        .explained(text)
+    })
+    .legacy(),
+    run(Opt::Fetching, |_| {
+        Def::new("fetching", None, |typed, _| set_atomic(typed, |atomic| atomic.fetching = true))
+            .explained(
+                "Use fetching operations, which return the previous value of the target\n\n\
+                 The measured time ends when that value has arrived.",
             )
-        }; Def::text("list-size", "LIST_SIZE", |typed, value| {
-            let list_size = within(value, 1..=MAX_LIST_SIZE.into())? as u16;
-            set_lists(typed, |lists| lists.list_size = list_size)
-        }).letter('l').explained(text) }).legacy(),
-    run(Opt::Bidirectional, |_| Def::new("bidirectional", None, |typed, _| set_lists(typed, |lists| lists.bidirectional = true)).letter('b').explained("Measure both directions at the same time\n\n\
+    })
+    .legacy(),
+    run(Opt::Matching, |_| {
+        Def::new("matching", None, |typed, _| set_atomic(typed, |atomic| atomic.matching = true))
+            .explained(
+                "Use matching list entries at the target; implies --unrestricted and --no-idc\n\n\
+                 The target finds the memory by match bits.",
+            )
+    })
+    .legacy(),
+    run(Opt::ListSize, |tool| list_size(tool, "list-size").letter('l')).legacy(),
+    run(Opt::NumXfers, |tool| list_size(tool, "num-xfers").letter('n')).legacy(),
+    run(Opt::Bidirectional, |_| {
+        Def::new("bidirectional", None, |typed, _| {
+            set_lists(typed, |lists| lists.bidirectional = true)
+        })
+        .letter('b')
+        .explained(
+            "Measure both directions at the same time\n\n\
              Each side sends lists and replies to the lists of the other side. The bandwidths of \
              both sides are added, and both sides print the sum. --duration suits this option \
-             better than a number of iterations.")).legacy(),
-    run(Opt::Reverse, |_| Def::switch("reverse", |typed| typed.run.extensions.reverse = true).explained("The server issues the operations, not the client\n\n\
+             better than a number of iterations.",
+        )
+    })
+    .legacy(),
+    run(Opt::Reverse, |_| {
+        Def::switch("reverse", |typed| typed.run.extensions.reverse = true).explained(
+            "The server issues the operations, not the client\n\n\
              The client is their target, and both sides print the server's operations. The peer \
              must be cxidiag. Not with --bidirectional or --interval: the client does not see the \
-             operations while they are measured.")),
-    run(Opt::Pairs, |_| Def::text("pairs", "PAIRS", |typed, value| {
+             operations while they are measured.",
+        )
+    }),
+    run(Opt::Pairs, |_| {
+        Def::text("pairs", "PAIRS", |typed, value| {
             typed.run.extensions.pairs = within(value, 1..=MAX_PAIRS.into())? as u16;
             Ok(())
-        }).letter('P').explained(format!(
-                "Pairs of queues that work side by side, each with its own list and buffers \
+        })
+        .letter('P')
+        .explained(format!(
+            "Pairs of queues that work side by side, each with its own list and buffers \
                  (default: 1); at most {MAX_PAIRS}\n\n\
                  Each pair has its own command queues and portal, too, and issues its next list \
                  as soon as its last one is complete. Iterations, list size and buffer size are \
                  those of one pair; the results are those of all pairs together, and a line after \
                  the table names the slowest one. Pairs are numbered from 0. The peer must be \
                  cxidiag. Not with --rdzv."
-            ))),
-    run(Opt::Threads, |_| Def::text("threads", "THREADS", |typed, value| {
+        ))
+    }),
+    run(Opt::Threads, |_| {
+        Def::text("threads", "THREADS", |typed, value| {
             typed.run.extensions.threads = within(value, 1..=MAX_PAIRS.into())? as u16;
             Ok(())
-        }).explained("Threads that drive the pairs, on CPUs near the NIC (default: 1); without --pairs, \
+        })
+        .explained(
+            "Threads that drive the pairs, on CPUs near the NIC (default: 1); without --pairs, \
              one pair each\n\n\
              At most one for each pair. Each thread has a CPU of its own near the NIC, or of \
-             those that --cpu lists, as long as there are enough. The peer must be cxidiag.")),
-    run(Opt::Rdzv, |_| Def::switch("rdzv", |typed| typed.run.rdzv = true).letter('R').explained("Use rendezvous transfers; implies --no-idc\n\n\
-             The target's NIC receives a notice of the message and fetches its data.")).legacy(),
-    run(Opt::Unrestricted, |tool| { let text = {
+             those that --cpu lists, as long as there are enough. The peer must be cxidiag.",
+        )
+    }),
+    run(Opt::Rdzv, |_| {
+        Def::switch("rdzv", |typed| typed.run.rdzv = true).letter('R').explained(
+            "Use rendezvous transfers; implies --no-idc\n\n\
+             The target's NIC receives a notice of the message and fetches its data.",
+        )
+    })
+    .legacy(),
+    run(Opt::Unrestricted, |tool| {
+        let text = {
             let operations = match tool.defaults.atomic {
                 Some(_) => "AMOs".into(),
                 None => tool.operations.to_lowercase(),
@@ -121,17 +200,27 @@ pub(super) const OPTIONS: &[ToolOption] = &[
                 "Use unrestricted (ordered) {operations}\n\n\
                  The NICs deliver unrestricted operations in order and keep state for them."
             )
-        }; Def::switch("unrestricted", |typed| typed.run.unrestricted = true).explained(text) }).legacy(),
-    run(Opt::NoIdc, |tool| { let text = {
+        };
+        Def::switch("unrestricted", |typed| typed.run.unrestricted = true).explained(text)
+    })
+    .legacy(),
+    run(Opt::NoIdc, |tool| {
+        let text = {
             let data = if tool.takes(Opt::AtomicOp) {
-                "With this option, the NIC reads the first operand from memory, not from the command."
+                "With this option, the NIC reads the first operand from memory, not from the \
+                 command."
             } else {
-                "With this option, the NIC reads all data from memory. Without it, data of up to 192 \
+                "With this option, the NIC reads all data from memory. Without it, data of up \
+                 to 192 \
                  bytes is part of the command, up to 224 bytes in restricted writes."
             };
             format!("Use DMA only, no Immediate Data Commands\n\n{data}")
-        }; Def::switch("no-idc", |typed| typed.run.use_idc = false).explained(text) }).legacy(),
-    run(Opt::NoHrp, |tool| { let text = {
+        };
+        Def::switch("no-idc", |typed| typed.run.use_idc = false).explained(text)
+    })
+    .legacy(),
+    run(Opt::NoHrp, |tool| {
+        let text = {
             let carried = if tool.takes(Opt::AtomicOp) {
                 "operations that do not fetch, except UINT32 on early Cassini 1 NICs"
             } else {
@@ -142,15 +231,27 @@ pub(super) const OPTIONS: &[ToolOption] = &[
                  The switch acknowledges High Rate Puts instead of the target's NIC. Without this \
                  option, they carry all restricted {carried}."
             )
-        }; Def::switch("no-hrp", |typed| typed.run.use_hrp = false).explained(text) }).legacy(),
-    run(Opt::NoLl, |_| Def::switch("no-ll", |typed| typed.run.use_ll = false).explained("Issue commands with the doorbell, not through the low-latency path\n\n\
+        };
+        Def::switch("no-hrp", |typed| typed.run.use_hrp = false).explained(text)
+    })
+    .legacy(),
+    run(Opt::NoLl, |_| {
+        Def::switch("no-ll", |typed| typed.run.use_ll = false).explained(
+            "Issue commands with the doorbell, not through the low-latency path\n\n\
              Without this option, commands that are small enough are written to the NIC through \
-             that path.")).legacy(),
-    run(Opt::Verify, |_| Def::switch("verify", |typed| typed.run.extensions.verify = true).explained("Check the received data after each size\n\n\
+             that path.",
+        )
+    })
+    .legacy(),
+    run(Opt::Verify, |_| {
+        Def::switch("verify", |typed| typed.run.extensions.verify = true).explained(
+            "Check the received data after each size\n\n\
              The data is numbered by place and size, and must be the data of the last operations. \
              Data that a later operation has overwritten is not checked. A wrong byte ends the \
              run with exit status 1 and one line that names size, place, found and expected \
-             bytes. The check is not part of the measurement. Both sides must be cxidiag.")),
+             bytes. The check is not part of the measurement. Both sides must be cxidiag.",
+        )
+    }),
 ];
 
 fn atomic_default(tool: &Tool, text: impl FnOnce(Atomic) -> String) -> String {

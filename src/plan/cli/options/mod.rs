@@ -15,7 +15,7 @@ mod server;
 mod tool_option;
 
 use crate::tool::{Opt, Tool};
-use crate::tools::TOOLS;
+use crate::tools::{TOOLS, peer_tools};
 pub use tool_option::{Def, Governs, ToolOption};
 
 /// A group of the help text.
@@ -57,12 +57,13 @@ pub fn other_text(tool: &Tool, typed: &str) -> Option<String> {
         let short = definition.entry.short.map(|letter| format!("-{letter}"));
         short.as_deref() == Some(typed) || typed.strip_prefix("--") == Some(definition.entry.long)
     })?;
-    let (id, long, own) = (option.id, definition.entry.long, tool.name);
+    let (id, long) = (option.id, definition.entry.long);
+    let own = if tool.takes(Opt::NumXfers) { tool.legacy_name } else { tool.name };
     let name =
         if typed.starts_with("--") { typed.to_owned() } else { format!("{typed} (--{long})") };
     let is_for = |bandwidth: bool| {
         let has_all = |other: &Tool| other.takes(id) == (other.measures_bandwidth() == bandwidth);
-        TOOLS.iter().all(has_all)
+        tool.has_peer() && peer_tools().iter().all(has_all)
     };
     let reason = REASONS.iter().find(|(option, _)| *option == id);
     Some(if let Some((_, reason)) = reason {

@@ -61,18 +61,19 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              the tool.",
         )
     }),
-    process(Opt::Unit, |_| {
+    process(Opt::Unit, |tool| {
         Def::text("unit", "UNIT", |typed, value| {
             typed.outputs.unit = value.parse()?;
             Ok(())
         })
         .completed_by(Completion::Words(|| names(&BandwidthUnit::ALL)))
-        .explained(
+        .explained(format!(
             "Unit of bandwidths in the text: MB/s, GB/s, MiB/s or Gb/s, which are bits (default: \
-             MB/s)\n\n\
+             {})\n\n\
              MB/s and GB/s are powers of 1000, MiB/s is 2^20 bytes, Gb/s is 10^9 bits; the unit \
              stands in the title of the column. JSON and CSV always have bytes per second.",
-        )
+            tool.unit()
+        ))
     }),
     results(Opt::Interval, |tool| {
         let text = {
@@ -82,20 +83,25 @@ pub(super) const OPTIONS: &[ToolOption] = &[
                 "mean and p99"
             };
             format!(
-                "Print {figures} of each interval of TIME while a size is measured, such as 100ms or \
+                "Print {figures} of each interval of TIME while a size is measured, such as \
+                 100ms or \
                  1s\n\n\
                  Each row also has the number of operations. Minimum, 5th percentile and maximum \
-                 of the intervals follow. TIME is a number with one of the units ns, us, ms, s and m, \
-                 in seconds without a unit, from 1 ms to one hour. JSON and CSV have the intervals as \
+                 of the intervals follow. TIME is a number with one of the units ns, us, ms, s \
+                 and m, \
+                 in seconds without a unit, from 1 ms to one hour. JSON and CSV have the \
+                 intervals as \
                  well."
             )
         };
-        Def::text("interval", "TIME", |typed, value| {
+        let interval = Def::text("interval", "TIME", |typed, value| {
             typed.outputs.interval = Some(time(value, INTERVALS)?);
             Ok(())
-        })
-        .letter('i')
-        .explained(text)
+        });
+        // `-i` is --iters under the legacy name of `loopback-bw`.
+        let is_taken = tool.takes(Opt::LoopIters);
+        let interval = if is_taken { interval } else { interval.letter('i') };
+        interval.explained(text)
     }),
     run(Opt::BothEnds, |_| {
         Def::switch("both-ends", |typed| typed.run.extensions.both_ends = true).explained(
@@ -190,7 +196,8 @@ pub(super) const OPTIONS: &[ToolOption] = &[
                 Some(_) => (
                     "bw>=23GB/s,8:rate>1Mpkt/s",
                     "bw, rate",
-                    "bw in B/s, kB/s, MB/s, GB/s, KiB/s, MiB/s, GiB/s, Mb/s or Gb/s (bits), and rate \
+                    "bw in B/s, kB/s, MB/s, GB/s, KiB/s, MiB/s, GiB/s, Mb/s or Gb/s (bits), and \
+                     rate \
                      in pkt/s, kpkt/s, Mpkt/s or the same with op",
                 ),
                 None => (
@@ -200,10 +207,13 @@ pub(super) const OPTIONS: &[ToolOption] = &[
                 ),
             };
             format!(
-                "Check bounds of all sizes or of one, such as \"{example}\", or those in @FILE; exit \
+                "Check bounds of all sizes or of one, such as \"{example}\", or those in @FILE; \
+                 exit \
                  status 3 if any fails. Metrics: {metrics}\n\n\
-                 LIST holds bounds, separated by commas: a metric, one of <, <=, >, >=, a number, and a \
-                 unit ({units}). With a size and a colon in front, a bound applies to that size only. \
+                 LIST holds bounds, separated by commas: a metric, one of <, <=, >, >=, a \
+                 number, and a \
+                 unit ({units}). With a size and a colon in front, a bound applies to that size \
+                 only. \
                  FILE has a list on each line; # begins a comment. All lists that are given apply."
             )
         };

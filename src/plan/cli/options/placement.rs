@@ -3,6 +3,7 @@
 use super::tool_option::{Def, ToolOption, process};
 use crate::cli::usage::{Completion, Value};
 use crate::tool::Opt;
+use crate::typed::Every;
 use facts::device::{DEFAULT_DEVICE, LIBCXI_VARIABLE};
 use facts::number::within;
 use node::service::DEFAULT_SVC_ID;
@@ -22,6 +23,25 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         ))
     })
     .legacy(),
+    process(Opt::AllNics, |_| {
+        Def::switch("all-nics", |typed| typed.every = typed.every.or(Some(Every::Nic))).explained(
+            "Measure each NIC of this machine by itself, one after the other, and print a table\n\n\
+             The hardware NICs, or the software NICs of a machine without any. --expect applies to \
+             each of them. A NIC that fails does not end the run: the table has the reason, and \
+             the exit status is 1. --json has one document a NIC, each on a line of its own. Not \
+             with --device or --interval.",
+        )
+    }),
+    process(Opt::AllGpus, |_| {
+        Def::switch("all-gpus", |typed| typed.every = Some(Every::NicAndGpu)).explained(
+            "Measure each NIC with each GPU of this machine: first with the GPU nearest to it, \
+             then all others, and print the matrix\n\n\
+             Both buffers lie on the GPU. The nearest one shares most of the PCI path with the \
+             NIC, or its NUMA node. --expect applies to each NIC with its nearest GPU, and with \
+             all GPUs if no distance is known. With --device, only this NIC; --gpu-type chooses \
+             among several types. Otherwise as --all-nics. Not with --tx-gpu or --rx-gpu.",
+        )
+    }),
     process(Opt::SvcId, |_| {
         Def::text("svc-id", "SVC_ID", |typed, value| {
             typed.service.svc_id = Some(within(value, 1..=i32::MAX as u64)? as u32);

@@ -1,0 +1,95 @@
+//! `loopback-bw`: bandwidth of a NIC that writes to itself, in one process (node-tools.md 4.2).
+//!
+//! All writes of a list have the same source and the same target. The NIC counts the
+//! acknowledgements.
+
+use super::api::{Bandwidth, Peer, RepeatLists, Visitor};
+use super::common::lists::{ListInitiator, Words};
+use super::common::{
+    Direction, Ends, Entry, OneSided, Reports, RestrictedDma, Target, Walk, WriteOrder,
+    measure_lists,
+};
+use crate::endpoint::Endpoint;
+use facts::error::Failure;
+use plan::buffers::Buffer;
+use plan::run_options::RunOptions;
+use plan::tool::Tool;
+use plan::tools;
+
+/// Names of the operations, for messages.
+const WORDS: Words = Words { operation: "write", doing: "writing" };
+
+/// The benchmark.
+pub struct LoopbackBandwidth;
+
+impl OneSided for LoopbackBandwidth {
+    const TOOL: &'static Tool = &tools::LOOPBACK_BW;
+    const MOVES: Option<Direction> = Some(Direction::Put);
+
+    type Initiator = ListInitiator;
+
+    fn accept<V: Visitor>(visitor: V) -> V::Output {
+        visitor.bandwidth::<Self>()
+    }
+
+    fn initiator(
+        endpoint: &Endpoint,
+        peer: Peer<'_>,
+        run: &RunOptions,
+    ) -> Result<ListInitiator, Failure> {
+        let list_size = run.lists()?.list_size.into();
+        ListInitiator::new(endpoint, peer, Buffer::full(run), list_size, WORDS)
+    }
+
+    fn target(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<Target, Failure> {
+        Target::new(endpoint, peer, run, Buffer::full(run), &[], entry(run))
+    }
+}
+
+/// Returns the list entry. The legacy tool, too, relaxes the order of the last write only.
+fn entry(run: &RunOptions) -> Entry {
+    Entry {
+        put: true,
+        get: false,
+        matching: None,
+        reports: Reports::Nothing,
+        order: if run.relaxes_writes() { WriteOrder::RelaxedAtEnd } else { WriteOrder::Strict },
+        buffer_id: 0,
+    }
+}
+
+impl Bandwidth for LoopbackBandwidth {
+    const ANSWERS: bool = false;
+
+    fn arrived(ends: &mut Ends<ListInitiator>, _: &RunOptions) -> Result<Option<u64>, Failure> {
+        ends.arrived()
+    }
+
+    fn measure<R: RepeatLists>(
+        pairs: &mut [Ends<ListInitiator>],
+        run: &RunOptions,
+        size: u64,
+        repeat: R,
+    ) -> Result<R::Output, Failure> {
+        let put = |lists: &ListInitiator| RestrictedDma::new(lists, Direction::Put, size);
+        measure_lists(pairs, Walk::new(run, size)?, put, repeat)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use plan::testing::plan;
+
+    /// node-tools.md 4.2: no BODY_RO and END_RO, but ignore_bits 1.
+    #[test]
+    fn entry_relaxes_the_last_write_only() {
+        for (options, ignored) in [(&[][..], 1), (&["--verify"], 0)] {
+            let command = entry(&plan("loopback-bw", options).run).command();
+            assert_eq!(command.ignore_bits(), ignored, "{options:?}");
+            assert!(!command.unrestricted_body_ro() && !command.unrestricted_end_ro());
+            assert!(command.event_success_disable() && command.event_comm_disable());
+            assert!(command.event_unlink_disable() && command.op_put() && !command.op_get());
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! A run of a tool without a peer: one process is the initiator and the target, at one address.
+
+use std::time::Duration;
+
+use super::barriers::Barriers;
+use super::context::Context;
+use super::driver::{note_gpu_map, open, thread_cpus};
+use super::nic_counters::NicCounters;
+use super::results::{BandwidthResults, Results};
+use super::watchdog::Notices;
+use super::{bandwidth, verify};
+use crate::bench;
+use crate::bench::api::{Bandwidth, OneSidedLatency, Part, Peer, RoundTripLatency, Visitor};
+use crate::bench::common::PORTAL_INDEX;
+use crate::session::Look;
+use facts::error::{Failure, Kind};
+use facts::host::host_name;
+use facts::interrupt;
+use facts::phase::{Phase, enter};
+use measure::{SideResult, SideView, Supervisor};
+use node::gpu::OnGpus;
+use node::nic_states;
+use plan::Plan;
+use plan::run_options::Side;
+use report::columns::Layout;
+use report::summary::Summary;
+use report::{Connected, Reporter};
+
+/// Measures as `plan` says.
+///
+/// # Errors
+///
+/// A device that cannot be opened, an error of the NIC, and an interruption.
+pub fn measure(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
+    bench::visit(plan.tool, MeasureAlone { plan, reporter })
+}
+
+struct MeasureAlone<'a> {
+    plan: &'a Plan,
+    reporter: &'a mut Reporter,
+}
+
+impl Visitor for MeasureAlone<'_> {
+    type Output = Result<(), Failure>;
+
+    fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
+        Err(needs_peer(self.plan))
+    }
+
+    fn round_trip<B: RoundTripLatency>(self) -> Self::Output {
+        Err(needs_peer(self.plan))
+    }
+
+    fn bandwidth<B: Bandwidth>(self) -> Self::Output {
+        drive::<B>(self.plan, self.reporter)
+    }
+}
+
+fn needs_peer(plan: &Plan) -> Failure {
+    Failure::environment(format!("{} measures between two processes", plan.tool.name))
+}
+
+/// Takes the process through set-up, sizes, results and release.
+fn drive<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
+    const SIDE: Side = Side::Client;
+    let run = &plan.run;
+    let endpoint = open(plan)?;
+    let own = endpoint.address();
+    enter(Phase::SetUp);
+    let summary = Summary {
+        layout: Layout { tool: plan.tool, unit: plan.outputs.unit },
+        side: SIDE,
+        device: plan.device,
+        simulated: endpoint.device().info().is_simulated(),
+        run,
+        own,
+        peer: own.address,
+        gpu_count: endpoint.gpus().map_or(0, |gpus| gpus.count()),
+        peer_gpus: OnGpus::NONE,
+        hrp: endpoint.hrp(run),
+        cpus: &plan.placement.cpus,
+    };
+    let (nic, access) = (endpoint.device().info(), endpoint.access());
+    reporter.connected(&summary, &Connected { plan, nic, access, server: None, peer: None });
+    reporter.print_summary(&summary)?;
+    let cpus = thread_cpus(plan, run, reporter);
+    let alone = Alone(Notices::new(&endpoint, plan));
+    let set_up = |side| {
+        let pairs = (0..run.extensions.pairs).map(|pair| {
+            let portal = PORTAL_INDEX + u32::from(pair);
+            B::set_up(
+                &endpoint,
+                Peer { address: own.address, portal, supervisor: &alone },
+                run,
+                side,
+            )
+        });
+        pairs.collect::<Result<Vec<_>, _>>()
+    };
+    let mut sources = set_up(Side::Client)?;
+    let targets = set_up(Side::Server)?;
+    note_gpu_map(plan, &endpoint, reporter);
+    let mut counters = NicCounters::begin(plan, SIDE, &endpoint, own.address, run);
+    let mut results = BandwidthResults::new(Part::Active, SIDE, false, true);
+    results.begin(reporter, run)?;
+    let context = Context {
+        side: SIDE,
+        barriers: &alone,
+        run,
+        peer_is_cxidiag: true,
+        supervisor: &alone,
+        notices: alone.0,
+        cpus: &cpus,
+    };
+    if run.extensions.until_stopped {
+        interrupt::end_when_stopped();
+    }
+    let mut current = run.min_size;
+    let measured = run.sizes().try_for_each(|size| {
+        current = size;
+        results.begin_size(reporter, size);
+        bandwidth::measure::<B>(&context, &mut sources, size, &mut results)
+            .map_err(|failure| nic_states::explain(failure, endpoint.lni().observer()))?;
+        let issued = results.issued(run)?;
+        counters.add(run, size, &issued);
+        let verified = verify::own_writes::<B>(&context, &sources, &targets, size, &issued)?;
+        reporter.set_verified(verified);
+        enter(Phase::Reporting);
+        results.report(reporter, size)
+    });
+    reporter.set_counters(counters.end_alone());
+    if let Err(failure) = measured {
+        let failure = match failure.kind {
+            Kind::Nic => failure.at(format!(
+                "at {current} bytes, {}, NIC {:#x} PID {} on {} to itself",
+                results.progress().unwrap_or_default(),
+                own.address.nic,
+                own.address.pid,
+                host_name(),
+            )),
+            _ => failure,
+        };
+        results.report_cut_short(reporter, current, &failure);
+        return Err(failure);
+    }
+    enter(Phase::Releasing);
+    results.end(reporter)?;
+    targets.into_iter().chain(sources).try_for_each(B::close)?;
+    endpoint.close()?;
+    // A signal that came too late to cut the run short still decides the exit status.
+    interrupt::check()
+}
+
+/// The place of the peer in a run without one: its barriers and its result.
+struct Alone<'a>(Notices<'a>);
+
+impl Barriers for Alone<'_> {
+    fn barrier_while(&self, _: &str, _: Duration, look: &mut Look<'_>) -> Result<(), Failure> {
+        interrupt::check()?;
+        look()
+    }
+
+    fn results(&self, _: SideResult) -> Result<SideResult, Failure> {
+        Ok(SideResult::default())
+    }
+
+    fn views(&self, own: SideView) -> Result<SideView, Failure> {
+        Ok(own)
+    }
+
+    fn peer_waits(&self) -> bool {
+        false
+    }
+}
+
+impl Supervisor for Alone<'_> {
+    fn peer_is_there(&self) -> Result<(), Failure> {
+        interrupt::check()
+    }
+
+    fn refusal(&self) -> Option<Failure> {
+        self.0.refusal()
+    }
+
+    fn slow(&self, operation: &str, waited: u64, limit: u64) {
+        self.0.slow(operation, waited, limit);
+    }
+
+    fn no_answer(&self, operation: &str, waited: Duration) -> Failure {
+        self.0.no_answer(operation, waited)
+    }
+}
