@@ -31,5 +31,5 @@ pub mod launcher;
 pub mod load;
 pub mod location;
 pub mod meeting_point;
+pub mod star;
 pub mod survey;
-pub mod tree;

@@ -54,8 +54,7 @@ const LONGEST_LEFT: f64 = 1e4;
 /// How long before the end of the job the survey ends.
 const BEFORE_END_OF_JOB: Duration = Duration::from_secs(60);
 
-/// How long the members may take to end. Members below a stopped member find another way to the
-/// coordinator within [`DETOUR_LIMIT`](cluster::tree::DETOUR_LIMIT).
+/// How long the members may take to end.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// Runs a survey from the start of its processes to its last output.

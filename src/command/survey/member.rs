@@ -8,8 +8,8 @@ use crate::command::check::SurveyChecks;
 use crate::command::joining::join;
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::Coordinator;
+use cluster::star::{MemoryCopy, Order};
 use cluster::survey::timetable::{Course, Introduction};
-use cluster::tree::{Bounds, MemoryCopy, Order};
 use diag::run::survey::{self, NicPlan, Nics, TestPlan};
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
@@ -51,8 +51,6 @@ impl ProcessIdentity {
 /// What a process may do for a coordinator that it need not trust.
 #[derive(Clone, Debug, Default)]
 pub struct Grant {
-    /// Where it may connect to and listen.
-    pub bounds: Bounds,
     /// Most bytes of buffers.
     pub buffer_bytes: Option<u64>,
 }
@@ -105,7 +103,7 @@ pub fn run(
         nics: nics.facts(),
     };
     let end = Instant::now() + limit;
-    let member = join(&introduction, end, &grant.bounds, coordinator)?;
+    let member = join(&introduction, end, coordinator)?;
     let mut measured = Vec::new();
     loop {
         match member.next()? {
@@ -124,19 +122,19 @@ pub fn run(
             Order::Block(block) => {
                 let mut report = nics.run(&block, |ns| member.local(ns));
                 report.load = load.of(&report.results, &measured);
-                member.report(report)?;
+                member.report(report);
             }
             Order::Load(block) => {
                 let report = nics.run_load(&block, |ns| member.local(ns));
-                member.report_load(report)?;
+                member.report_load(report);
             }
             Order::Check => match checks.document() {
-                Ok(document) => member.send_check(document)?,
+                Ok(document) => member.send_check(document),
                 Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),
                 // The coordinator does without.
-                Err(_) => member.send_check(Vec::new())?,
+                Err(_) => member.send_check(Vec::new()),
             },
-            Order::CopyMemory => member.send_memory_copy(memory_copy(device))?,
+            Order::CopyMemory => member.send_memory_copy(memory_copy(device)),
             Order::End => break,
         }
     }

@@ -254,7 +254,7 @@ pub const CLUSTER: Package = Package {
                 ("survey", "which pairs are measured when, and what results say"),
             ],
             &[("load", "the fabric under load: who sends what to whom, and what that says")],
-            &[("tree", "how the processes of a survey talk")],
+            &[("star", "how the processes of a survey talk")],
             &[("meeting_point", "where processes find the coordinator of a survey")],
             &[("lib", "the list of modules")],
         ],

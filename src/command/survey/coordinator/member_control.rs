@@ -11,11 +11,11 @@ use crate::command::survey::results::BlockResults;
 use crate::command::survey::written::Notes;
 use cluster::load::blocks::{LoadSlots, SlotParts, by_slot, load_blocks};
 use cluster::load::timetable::{LoadPart, LoadResult};
+use cluster::star::{Event, GRACE, MemoryCopy, Root, now_ns};
 use cluster::survey::answer::Pair;
 use cluster::survey::ids::NicId;
 use cluster::survey::roster::Roster;
 use cluster::survey::timetable::{BlockReport, Course, Round};
-use cluster::tree::{DETOUR_LIMIT, Event, MemoryCopy, Root, now_ns};
 use facts::device::FabricAddress;
 use facts::error::Failure;
 use facts::limit;
@@ -277,8 +277,8 @@ impl MemberControl {
 
     /// Waits until all members of `waiting` have answered. `answer` returns the rank of the member
     /// that an event answers for. A member that is silent at `until` is given up, for this
-    /// `reason`; the members below it in the tree get the time to find another parent. Returns the
-    /// lost members, with the reasons.
+    /// `reason`; a member that has lost its connection gets the time to return. Returns the lost
+    /// members, with the reasons.
     fn wait_for(
         &mut self,
         mut waiting: BTreeSet<u32>,
@@ -316,7 +316,7 @@ impl MemberControl {
                     waiting.remove(&rank);
                     lost.insert(rank, reason.to_owned());
                 }
-                until = Instant::now() + limit::in_effect(DETOUR_LIMIT);
+                until = Instant::now() + limit::in_effect(GRACE);
             }
         }
         Ok(lost)
