@@ -1,9 +1,9 @@
 //! The clock of the coordinator in the other processes.
 //!
 //! A member exchanges messages with the coordinator, which reads its clock between receiving and
-//! answering: in the middle if both ways take the same time, and at most half of the round trip away
-//! from it. The best of the last exchanges is chosen as in NTP (RFC 5905, clock filter): the shortest
-//! round trip, with an allowance for the drift of the clocks since then.
+//! answering: in the middle if both ways take the same time, and at most half of the round trip
+//! away from it. The best of the last exchanges is chosen as in NTP (RFC 5905, clock filter): the
+//! shortest round trip, with an allowance for the drift of the clocks since then.
 
 use std::time::{Duration, Instant};
 

@@ -162,7 +162,8 @@ impl Connection {
         self.send_last(serial, &Message::Reply { serial, reply });
     }
 
-    /// Ends after [`Order::End`], or with the reason why this process cannot go on: waits, for a few seconds at most, until the coordinator has it.
+    /// Ends after [`Order::End`], or with the reason why this process cannot go on: waits, for a
+    /// few seconds at most, until the coordinator knows.
     pub fn end(mut self, failure: Option<&str>) {
         self.is_ending = true;
         let serial = self.request.received;
@@ -199,7 +200,9 @@ impl Connection {
                 Ok(Some(Message::Pong { sent_ns, here_ns })) => {
                     self.exchanges.add(sent_ns, now_ns(), here_ns);
                     self.asked = None;
-                    self.next_ping = Instant::now() + jittered(self.beat / 2);
+                    // A block may have begun since the ping.
+                    let next = Instant::now() + jittered(self.beat / 2);
+                    self.next_ping = self.next_ping.max(next);
                 }
                 Ok(Some(Message::Quiet { until_ns })) => {
                     self.asked = None;

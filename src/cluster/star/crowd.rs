@@ -1,5 +1,5 @@
-//! Members of a survey in one thread, for tests with thousands of them: they join, and reply to each
-//! order at once.
+//! Members of a survey in one thread, for tests with thousands of them: they join, and reply to
+//! each order at once.
 
 use std::collections::HashMap;
 use std::net::{SocketAddr, TcpStream};

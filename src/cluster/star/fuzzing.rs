@@ -1,6 +1,6 @@
-//! Any bytes in place of each message between members and coordinator: nothing panics, and what is accepted obeys the
-//! rules. `tests/fuzz` runs the targets under libFuzzer, a test of this package on the stable
-//! toolchain.
+//! Any bytes in place of each message between members and coordinator: nothing panics, and what is
+//! accepted obeys the rules. `tests/fuzz` runs the targets under libFuzzer, a test of this package
+//! on the stable toolchain.
 
 mod targets;
 #[cfg(test)]

@@ -66,15 +66,15 @@ fn repeats_orders_and_reports_that_were_lost_with_a_connection() {
     events(&mut root, 1, joined);
     for number in 0..3 {
         if number != 1 {
-            proxy.cut();
+            proxy.cut(0);
         }
         root.send_blocks(vec![(0, block(number))]);
         if number != 2 {
-            proxy.cut();
+            // It does not return at once.
+            proxy.cut(3);
         }
         go_on.send(()).unwrap();
         assert_eq!(events(&mut root, 1, reported), [(number, 0)]);
-        assert!(root.give_up_silent(&[0].into(), "no report").is_empty());
     }
     assert_eq!(root.end(LIMIT), []);
     member.join().unwrap();
@@ -102,47 +102,6 @@ fn sends_only_orders_that_have_not_arrived() {
         root.poll(Instant::now() + Duration::from_millis(10)).unwrap();
     }
     assert_eq!(returned.join().unwrap(), 3);
-}
-
-#[test]
-fn gives_up_member_that_does_not_return() {
-    let (mut root, meeting) = root(2);
-    let other = obedient(&meeting, 1, 2);
-    events(&mut root, 1, joined);
-    let member = Raw::join(&mut root, &meeting, 0, 2);
-    root.send_blocks(vec![(0, block(0)), (1, block(0))]);
-    let request = member.reset();
-    assert_eq!(events(&mut root, 1, reported), [(0, 1)]);
-    // It may return, and report.
-    let given_up = root.give_up_silent(&[0].into(), "no report");
-    assert!(given_up.is_empty(), "{given_up:?}");
-    let reason = "it closed its connection: it failed or was killed";
-    assert_eq!(events(&mut root, 1, lost), [(0, reason.into())]);
-    // It has returned too late.
-    let late = thread::spawn(move || Raw::enter(&meeting, request).receive());
-    let turned_away = |event| match event {
-        Event::TurnedAway { reason, .. } => Some(reason),
-        _ => None,
-    };
-    let reason = "the survey has given up rank 0".to_owned();
-    assert_eq!(events(&mut root, 1, turned_away), [&*reason]);
-    assert_eq!(late.join().unwrap(), Some(Message::Refused(reason)));
-    assert_eq!(root.end(LIMIT), []);
-    finish(vec![other]);
-}
-
-#[test]
-fn goes_on_after_member_that_returns_without_clock() {
-    let (mut root, meeting) = root(1);
-    let request = Raw::join(&mut root, &meeting, 0, 1).reset();
-    let returned = thread::spawn(move || {
-        let mut member = Raw::enter(&meeting, request);
-        (member.receive(), member)
-    });
-    let reason = "it closed its connection: it failed or was killed";
-    assert_eq!(events(&mut root, 1, lost), [(0, reason.into())]);
-    let (admitted, _member) = returned.join().unwrap();
-    assert_eq!(admitted, Some(Message::Admitted { answered: 0 }));
 }
 
 #[test]

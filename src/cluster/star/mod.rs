@@ -18,8 +18,8 @@
 //! coordinator. It then receives orders, and sends one reply to each. A member listens for nothing.
 //! While a block runs, nothing is sent but what concerns processes that come or go.
 //!
-//! A member whose connection is lost returns with another one within a limit. What was on its way is
-//! sent again: the coordinator keeps each order until it has the reply, a member its last reply.
+//! A member whose connection is lost returns with another one within a limit. What was on its way
+//! is sent again: the coordinator keeps each order until it has the reply, a member its last reply.
 
 mod clock;
 mod connection;

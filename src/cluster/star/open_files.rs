@@ -39,8 +39,8 @@ pub fn pending_connections(size: u32, most: usize) -> usize {
     (left.max(1) as usize).min(most)
 }
 
-/// Returns the limit of open files, after raising it for `size` members. getrlimit(2) may be refused:
-/// services are often filtered so.
+/// Returns the limit of open files, after raising it for `size` members. getrlimit(2) may be
+/// refused: services are often filtered so.
 fn raised_limit(size: u32) -> u64 {
     let limits = fs::read_to_string("/proc/self/limits");
     let Some((soft, hard)) = limits.ok().as_deref().and_then(limits_in) else {

@@ -49,9 +49,8 @@ const LOOK: Duration = Duration::from_secs(1);
 /// stopped.
 pub const GRACE: Duration = Duration::from_secs(8);
 
-/// How long a member that has lost its connection may take to return: longer than it tries. Unit
-/// tests do not wait so long.
-const AWAY_LIMIT: Duration = Duration::from_secs(if cfg!(test) { 4 } else { 25 });
+/// How long a member that has lost its connection may take to return: longer than it tries.
+const AWAY_LIMIT: Duration = Duration::from_secs(25);
 
 /// What happened to the processes of a survey.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,9 +1,11 @@
 //! Processes of a survey as threads, over TCP on this host, for unit tests.
 
 use std::ffi::OsStr;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -254,9 +256,9 @@ impl Raw {
         self.send_bytes(&frame(message));
     }
 
-    /// Sends bytes. The coordinator may have closed the connection.
-    pub fn send_bytes(&mut self, bytes: &[u8]) {
-        let _ = self.stream.write_all(bytes);
+    /// Sends bytes. Returns false if the coordinator has closed the connection.
+    pub fn send_bytes(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
     }
 
     /// Returns the next message; `None` at the end of the connection.
@@ -276,37 +278,44 @@ impl Raw {
     }
 }
 
-/// Carries connections to `server` and back, in threads, until it is cut.
+/// Carries connections to a coordinator and back, in threads, until they are cut.
 pub struct Proxy {
     pub address: SocketAddr,
-    streams: std::sync::Arc<std::sync::Mutex<Vec<TcpStream>>>,
+    streams: Arc<Mutex<Vec<TcpStream>>>,
+    /// Number of connections that are closed at once.
+    refused: Arc<AtomicUsize>,
 }
 
 impl Proxy {
     pub fn start(server: SocketAddr) -> Self {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let streams: std::sync::Arc<std::sync::Mutex<Vec<TcpStream>>> = Default::default();
-        let kept = streams.clone();
+        let (streams, refused) = (Arc::<Mutex<Vec<_>>>::default(), Arc::<AtomicUsize>::default());
+        let (kept, left) = (streams.clone(), refused.clone());
         thread::spawn(move || {
             for near in listener.incoming().flatten() {
+                let fewer = |left: usize| left.checked_sub(1);
+                if left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer).is_ok() {
+                    continue;
+                }
                 let Ok(far) = TcpStream::connect(server) else { return };
-                for [from, to] in [[&near, &far], [&far, &near]] {
+                for (from, to) in [(&near, &far), (&far, &near)] {
                     let [mut from, mut to] = [from, to].map(|stream| stream.try_clone().unwrap());
                     thread::spawn(move || {
-                        if std::io::copy(&mut from, &mut to).is_ok() {
-                            let _ = to.shutdown(std::net::Shutdown::Write);
+                        if io::copy(&mut from, &mut to).is_ok() {
+                            let _ = to.shutdown(Shutdown::Write);
                         }
                     });
                 }
                 kept.lock().unwrap().extend([near, far]);
             }
         });
-        Self { address, streams }
+        Self { address, streams, refused }
     }
 
-    /// Resets all connections, as a broken network may.
-    pub fn cut(&self) {
+    /// Resets all connections, as a broken network may, and closes this number of the next ones.
+    pub fn cut(&self, attempts: usize) {
+        self.refused.store(attempts, Ordering::SeqCst);
         for stream in self.streams.lock().unwrap().drain(..) {
             let _ = rustix::net::connect_unspec(&stream);
         }

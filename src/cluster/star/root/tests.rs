@@ -105,6 +105,60 @@ fn gives_up_no_member_after_it_was_stopped() {
     drop(member);
 }
 
+/// Lets the time pass in which members that are away may return.
+fn expire(root: &mut Root) {
+    for absence in root.away.values_mut() {
+        absence.since -= AWAY_LIMIT;
+    }
+    root.looked -= LOOK;
+}
+
+const CLOSED: &str = "it closed its connection: it failed or was killed";
+
+#[test]
+fn gives_up_member_that_does_not_return() {
+    let (mut root, meeting) = root(2);
+    let other = obedient(&meeting, 1, 2);
+    events(&mut root, 1, joined);
+    let member = Raw::join(&mut root, &meeting, 0, 2);
+    root.send_blocks(vec![(0, block(0)), (1, block(0))]);
+    let request = member.reset();
+    assert_eq!(events(&mut root, 1, reported), [(0, 1)]);
+    // It may return, and report.
+    let given_up = root.give_up_silent(&[0].into(), "no report");
+    assert!(given_up.is_empty(), "{given_up:?}");
+    expire(&mut root);
+    assert_eq!(events(&mut root, 1, lost), [(0, CLOSED.into())]);
+    // It has returned too late.
+    let late = thread::spawn(move || Raw::enter(&meeting, request).receive());
+    let turned_away = |event| match event {
+        Event::TurnedAway { reason, .. } => Some(reason),
+        _ => None,
+    };
+    let reason = "the survey has given up rank 0".to_owned();
+    assert_eq!(events(&mut root, 1, turned_away), [&*reason]);
+    assert_eq!(late.join().unwrap(), Some(Message::Refused(reason)));
+    assert_eq!(root.end(LIMIT), []);
+    other.join().unwrap();
+}
+
+#[test]
+fn gives_up_member_that_returns_and_is_never_ready() {
+    let (mut root, meeting) = root(1);
+    let request = Raw::join(&mut root, &meeting, 0, 1).reset();
+    let returned = thread::spawn(move || {
+        let mut member = Raw::enter(&meeting, request);
+        assert_eq!(member.receive(), Some(Message::Admitted { answered: 0 }));
+        member
+    });
+    while !returned.is_finished() {
+        root.poll(Instant::now() + Duration::from_millis(10)).unwrap();
+    }
+    expire(&mut root);
+    assert_eq!(events(&mut root, 1, lost), [(0, CLOSED.into())]);
+    drop(returned.join().unwrap());
+}
+
 #[test]
 fn tells_members_and_tasks_without_token_that_the_survey_has_failed() {
     const COUNT: u32 = 3;
