@@ -9,10 +9,10 @@ use crate::campaign::members::Members;
 use crate::campaign::{
     AnsweredBlock, BlockLoad, CheckedNodes, Crew, Line, LostMembers, MemberWork,
 };
+use crate::star::{Event, GRACE, Root, now_ns};
 use crate::survey::findings::Test;
 use crate::timetable::blocks::{BlockTimes, blocks};
 use crate::timetable::{Course, Introduction, MemoryCopy, Report, Slot};
-use crate::tree::{DETOUR_LIMIT, Event, Root, now_ns};
 use diagnosis::readings::Readings;
 use facts::error::Failure;
 use facts::limit;
@@ -109,8 +109,8 @@ impl<P: Program> Coordinator<P> {
 
     /// Waits until all members of `waiting` have answered. `answer` returns the rank of the member
     /// that an event answers for. A member that is silent at `until` is given up, for this
-    /// `reason`; the members below it in the tree get the time to find another parent. Returns the
-    /// lost members, with the reasons.
+    /// `reason`; a member that has lost its connection gets the time to return. Returns the lost
+    /// members, with the reasons.
     fn wait_for(
         &mut self,
         mut waiting: BTreeSet<u32>,
@@ -150,7 +150,7 @@ impl<P: Program> Coordinator<P> {
                     waiting.remove(&rank);
                     lost.insert(rank, reason.to_owned());
                 }
-                until = Instant::now() + limit::in_effect(DETOUR_LIMIT);
+                until = Instant::now() + limit::in_effect(GRACE);
             }
         }
         for (rank, reason) in &lost {

@@ -8,7 +8,7 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  4 | meeting_point    where processes find the coordinator of a survey                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | tree             how the processes of a survey talk                                       |
+//!  3 | star             how the processes of a survey talk                                       |
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | load             the fabric under load: who sends what to whom, and what that says        |
 //!    +-------------------------------------------------------------------------------------------+
@@ -33,7 +33,7 @@ pub mod launcher;
 pub mod load;
 pub mod location;
 pub mod meeting_point;
+pub mod star;
 pub mod survey;
 pub mod timetable;
-pub mod tree;
 pub mod why;

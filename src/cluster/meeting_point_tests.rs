@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Instant;
 
 use super::*;
-use crate::tree::JOIN_LIMIT;
+use crate::star::JOIN_LIMIT;
 
 fn task(job: &str, step: &str) -> LauncherTask {
     LauncherTask {

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use cluster::meeting_point::{Coordinator, SIGHT_LIMIT};
+use cluster::star::{Meeting, Member};
 use cluster::timetable::Introduction;
-use cluster::tree::{Bounds, Meeting, Member};
 use facts::error::{Failure, Kind};
 use facts::{interrupt, limit};
 
@@ -23,7 +23,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub fn join(
     introduction: &Introduction,
     end: Instant,
-    bounds: &Bounds,
     coordinator: impl Fn(Instant) -> Result<Coordinator, Failure>,
 ) -> Result<Member, Failure> {
     let mut unreached: Option<Failure> = None;
@@ -40,7 +39,7 @@ pub fn join(
             }
             found => found?,
         };
-        let meeting = Meeting { addresses, token, bounds: bounds.clone() };
+        let meeting = Meeting { addresses, token };
         let joined = Member::join(&meeting, introduction.clone(), ATTEMPT);
         match joined {
             Err(failure)

@@ -1,5 +1,5 @@
 //! `cargo bench --bench check_fleet`: the checks of 512 nodes (`CXIDIAG_BENCH_PROCESSES`) with four
-//! NICs each, sent through the tree of a job step over TCP of this host, and made one result.
+//! NICs each, sent by the tasks of a job step over TCP of this host, and made one result.
 //!
 //! All members are threads of this process, so one host does the work of all. Each sends the
 //! document of a real check of four software NICs.
@@ -9,8 +9,8 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use cluster::star::{Event, Meeting, Member, Order, Root};
 use cluster::timetable::Introduction;
-use cluster::tree::{Bounds, Event, Meeting, Member, Order, Root};
 use facts::net::listener::{Listener, Reach};
 use facts::token::Token;
 use report::check_fleet::{FleetCheck, NodeCheck};
@@ -28,11 +28,7 @@ fn main() {
     let token = Token::new("a token of the benchmark".as_ref()).expect("a text");
     let listener = Listener::bind(None, 0, Reach::ThisMachine).expect("a port");
     let mut root = Root::listen(listener, token.clone(), size).expect("a coordinator");
-    let meeting = Meeting {
-        addresses: vec![([127, 0, 0, 1], root.port()).into()],
-        token,
-        bounds: Bounds::default(),
-    };
+    let meeting = Meeting { addresses: vec![([127, 0, 0, 1], root.port()).into()], token };
     let began = Instant::now();
     thread::scope(|scope| {
         for rank in 0..size {
@@ -45,6 +41,7 @@ fn main() {
         while documents.len() < size as usize {
             for event in root.poll(Instant::now() + LIMIT).expect("events") {
                 match event {
+                    Event::Joined(introduction) => root.send_checks([introduction.rank]),
                     Event::Checked { rank, document } => documents.push((rank, document)),
                     Event::Lost { rank, reason } => panic!("lost rank {rank}: {reason}"),
                     _ => {}
@@ -85,7 +82,8 @@ fn take_part(meeting: &Meeting, rank: u32, size: u32, document: Vec<u8>) {
         nics: Vec::new(),
     };
     let member = Member::join(meeting, introduction, LIMIT).expect("a coordinator");
-    member.send_check(document).expect("a tree");
+    assert_eq!(member.next().expect("an order"), Order::Check);
+    member.send_check(document);
     while member.next().expect("an order") != Order::End {}
     member.end();
 }

@@ -8,6 +8,7 @@ use crate::alone;
 use crate::harness::{Command, Fabric, schema, stderr, stdout};
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::MeetingPoint;
+use cluster::star::{Meeting, Member, Order};
 use cluster::survey::answer::Figures;
 use cluster::survey::busy::HostLoad;
 use cluster::survey::ids::NicId;
@@ -15,7 +16,6 @@ use cluster::survey::untested::Untested;
 use cluster::timetable::{
     Block, Introduction, NicFacts, Part, Report, Task, TaskAnswer, TaskResult,
 };
-use cluster::tree::{Bounds, Meeting, Member, Order};
 use facts::device::FabricAddress;
 
 /// Time limit for anything that has to happen.
@@ -106,14 +106,13 @@ fn liar(file: &Path, rank: u32, size: u32, lie: fn(&mut Report)) -> JoinHandle<(
     let task = LauncherTask::numbered("Open MPI", "OMPI_COMM_WORLD_RANK", rank, size);
     thread::spawn(move || {
         let found = point.find(&task, Instant::now() + LIMIT).unwrap();
-        let meeting =
-            Meeting { addresses: found.addresses, token: found.token, bounds: Bounds::default() };
+        let meeting = Meeting { addresses: found.addresses, token: found.token };
         let member = Member::join(&meeting, introduction, LIMIT).unwrap();
         while let Ok(order) = member.next() {
             if let Order::Block(block) = order {
                 let mut report = report(rank, address, &block);
                 lie(&mut report);
-                member.report(report).unwrap();
+                member.report(report);
             }
         }
     })

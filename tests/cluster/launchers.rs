@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::MeetingPoint;
-use cluster::tree::JOIN_LIMIT;
+use cluster::star::JOIN_LIMIT;
 use facts::token::Token;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};

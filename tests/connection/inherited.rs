@@ -102,6 +102,18 @@ fn names_limits_of_the_process() {
     }
 }
 
+/// The soft limit is raised to the hard limit, which is named where it is too low for the members.
+#[test]
+fn names_limit_of_open_files_that_is_too_low_for_members() {
+    let fabric = Fabric::new();
+    let survey = ["survey", "--loopback=2"];
+    let error = assert_status(&finish(under(&fabric, "ulimit -n 33", &survey)), 1);
+    let reason =
+        "2 processes need 34 open files in the coordinator, and its hard limit is 33 (ulimit -Hn)";
+    assert!(error.contains(reason), "{error}");
+    assert_status(&finish(under(&fabric, "ulimit -Sn 33", &survey)), 4);
+}
+
 /// Runs `cxidiag` with a limit of processes and threads, as a user without privileges: root has no
 /// such limit. Returns its exit status and standard error; `None` without setpriv(1).
 fn with_processes(limit: u32, arguments: &[&str]) -> Option<(Option<i32>, String)> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::{Coordinator, MeetingPoint, SIGHT_LIMIT, absolute, port, read};
 use crate::launcher::LauncherTask;
-use crate::tree::{KnockAnswer, knock};
+use crate::star::{KnockAnswer, knock};
 use facts::error::{Failure, cause};
 use facts::net::resolver;
 use facts::number::time_text;

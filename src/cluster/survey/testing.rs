@@ -21,6 +21,8 @@ pub const fn pair(initiator: u32, target: u32) -> Pair {
 pub enum Effect {
     /// It takes this many times as long.
     Slow(f64),
+    /// Its bandwidths are this many times as small, and latencies as they were.
+    Throttles(f64),
     Fails,
     /// This part of its measurements fails.
     Loses(f64),
@@ -182,10 +184,13 @@ impl Cluster {
         for fault in self.faults.iter().filter(|fault| fault.has(&self.roster, pair)) {
             match fault.effect {
                 Effect::Slow(factor) => ratio *= factor,
+                Effect::Throttles(factor) if self.tests[test.index()].of_bandwidth => {
+                    ratio *= factor
+                }
                 Effect::Fails => return (failed(), 0),
                 Effect::Loses(part) if self.rng.f64() < part => return (failed(), 0),
                 Effect::HasTail => tail = 200,
-                Effect::Loses(_) | Effect::Resends(_) | Effect::Damages(_) => {}
+                Effect::Loses(_) | Effect::Throttles(_) | Effect::Resends(_) | Effect::Damages(_) => {}
             }
         }
         let (mut delay, mut delay_of_least, mut waited) = (1.0, 1.0, 0);

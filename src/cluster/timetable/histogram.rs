@@ -1,7 +1,7 @@
 //! Latencies in bins of 1 %, so that the samples of many processes can be added up without being
 //! sent (load.md 3.6).
 //!
-//! The processes of the tree pass them on, and only the coordinator adds them up: it leaves out the
+//! Only the coordinator adds them up: it leaves out the
 //! victims whose processes waited for a CPU, and the bins of 10,000 nodes are 2 MB/s there
 //! (`cargo bench --bench load_scale`).
 

@@ -12,8 +12,8 @@ use super::request::CheckRequest;
 use crate::command::joining::join;
 use cluster::launcher::{LauncherTask, nodes_of_tasks};
 use cluster::meeting_point::MeetingPoint;
+use cluster::star::{Event, JOIN_LIMIT, Order, Root, allow_connections};
 use cluster::timetable::Introduction;
-use cluster::tree::{Bounds, Event, JOIN_LIMIT, Order, Root};
 use facts::error::{Context, Failure, Kind};
 use facts::host::{HostIndex, host_name};
 use facts::limit;
@@ -79,15 +79,20 @@ fn take_part(
         nics: Vec::new(),
     };
     let end = Instant::now() + JOIN_LIMIT;
-    let member = join(&introduction, end, &Bounds::default(), |_| point.find(task, end))?;
-    match document(request, task) {
-        Ok(document) => member.send_check(document)?,
-        Err(failure) => {
-            member.fail(&failure.message());
-            return Err(failure);
+    let member = join(&introduction, end, |_| point.find(task, end))?;
+    loop {
+        match member.next()? {
+            Order::Check => match document(request, task) {
+                Ok(document) => member.send_check(document),
+                Err(failure) => {
+                    member.fail(&failure.message());
+                    return Err(failure);
+                }
+            },
+            Order::End => break,
+            Order::Course(_) | Order::Block(_) | Order::Load(_) | Order::CopyMemory => {}
         }
     }
-    while member.next()? != Order::End {}
     member.end();
     Ok(())
 }
@@ -98,6 +103,7 @@ fn gather(
     task: &LauncherTask,
     point: &MeetingPoint,
 ) -> Result<Answers, Failure> {
+    allow_connections(task.size)?;
     let listener = Listener::bind(None, point.port().unwrap_or(0), Reach::Everywhere)?;
     let published = point.publish(task, listener.port())?;
     let mut root = Root::listen(listener, published.token.clone(), task.size)?;
@@ -167,6 +173,7 @@ impl Others {
                 match event {
                     Event::Joined(Introduction { rank, host, .. }) => {
                         self.joined.insert(rank, (host, Instant::now()));
+                        root.send_checks([rank]);
                     }
                     Event::Checked { rank, document } => {
                         self.documents.insert(rank, Ok(document));

@@ -13,7 +13,7 @@ use super::ending::Ended;
 use super::queue::{QueueEntry, Stage};
 use super::room::{Present, Progress};
 use diag::session::arrivals::Newcomer;
-use diag::session::control_line::{Called, ControlLine, Order, Ready, ServerReach};
+use diag::session::control_line::{Called, ControlLine, Order, Ready};
 use facts::child::{self, Duty};
 use facts::device::DeviceName;
 use facts::error::{Context, Failure};
@@ -102,7 +102,7 @@ pub enum News {
 
 impl Client {
     /// Starts the process for `newcomer`, which measures with `device`, for `longest_run` at most.
-    /// `plan` is the plan of the server, and `server` what the process has to know of it.
+    /// `plan` is the plan of the server.
     ///
     /// # Errors
     ///
@@ -112,7 +112,6 @@ impl Client {
         newcomer: &Newcomer,
         device: DeviceName,
         longest_run: Duration,
-        server: ServerReach,
     ) -> Result<Self, Failure> {
         let Newcomer { peer, tool, .. } = *newcomer;
         let stream = newcomer.stream.try_clone().environment(NO_SOCKET)?;
@@ -142,7 +141,7 @@ impl Client {
         )?;
         let mut line = ControlLine::new(own);
         let version = newcomer.version.clone();
-        let order = Order::Serve { peer, version, server };
+        let order = Order::Serve { peer, version };
         if let Err(error) = line.send(&order) {
             let _ = process.kill();
             let _ = process.wait();

@@ -41,7 +41,6 @@ use signal_hook::low_level;
 
 use diag::run;
 use diag::session::arrivals::{Arrival, Rules, receive_all};
-use diag::session::control_line::ServerReach;
 use diag::session::{RefusalLog, Totals, status};
 use facts::device::LIBCXI_VARIABLE;
 use facts::error::{Context, Failure, Kind};
@@ -277,12 +276,6 @@ fn serve_at(
 ) -> Result<(), Failure> {
     let is_open = allowed.is_empty();
     let port = listener.port();
-    let at = listener.socket().local_addr();
-    let at = at.environment("cannot read the address of the port")?.ip();
-    let reach = ServerReach {
-        allowed: allowed.iter().map(IpNet::to_string).collect(),
-        bind: Some(at.to_canonical()).filter(|at| !at.is_unspecified()),
-    };
     let rules = Rules::new(peer_tools(), allowed, limits.surveys, plan);
     let (arrived, arrivals) = unbounded();
     let (wake, woken) = UnixStream::pair().environment("cannot make a socket")?;
@@ -302,7 +295,7 @@ fn serve_at(
     announcement::print(log, plan, port, is_open, limits);
     // Does nothing without a service manager.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
-    let mut supervisor = Supervisor::new(plan, port, limits, reach, log.clone(), totals);
+    let mut supervisor = Supervisor::new(plan, port, limits, log.clone(), totals);
     supervisor.run(&arrivals, &woken, &asked_for_state)?;
     // Without an interruption, the other thread has failed.
     match thread.join() {

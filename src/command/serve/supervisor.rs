@@ -21,7 +21,6 @@ use super::room::{Arrived, Present, Progress, Room, SILENCE, TURN, Unfinished};
 use super::run_log::RunLog;
 use diag::session::arrivals::{Arrival, Newcomer};
 use diag::session::check_order::{self, CHECK_INTERVAL};
-use diag::session::control_line::ServerReach;
 use diag::session::{LineLimit, Totals, status};
 use facts::device::DeviceName;
 use facts::error::Failure;
@@ -40,8 +39,6 @@ pub struct Supervisor<'a> {
     pub port: u16,
     /// What clients may ask for.
     pub limits: Limits,
-    /// What processes have to know of the server.
-    reach: ServerReach,
     /// Where events are written.
     pub log: Log,
     /// Limits the lines about runs.
@@ -78,19 +75,11 @@ struct Counts {
 impl<'a> Supervisor<'a> {
     /// Creates the supervisor of a server that listens on `port`; another thread counts its
     /// refusals in `totals`.
-    pub fn new(
-        plan: &'a Plan,
-        port: u16,
-        limits: Limits,
-        reach: ServerReach,
-        log: Log,
-        totals: Arc<Totals>,
-    ) -> Self {
+    pub fn new(plan: &'a Plan, port: u16, limits: Limits, log: Log, totals: Arc<Totals>) -> Self {
         Self {
             plan,
             port,
             limits,
-            reach,
             log,
             runs: RunLog::default(),
             clients: Vec::new(),
@@ -305,8 +294,7 @@ impl<'a> Supervisor<'a> {
         while let Some(index) = self.room(&self.present()).next()
             && let Some((newcomer, device)) = self.arrived.remove(index - self.clients.len())
         {
-            let reach = self.reach.clone();
-            match Client::start(self.plan, &newcomer, device, self.limits.run, reach) {
+            match Client::start(self.plan, &newcomer, device, self.limits.run) {
                 Ok(client) => self.clients.push(client),
                 Err(failure) => {
                     let is_at_limit = failure.is_at_limit();

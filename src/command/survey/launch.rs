@@ -8,8 +8,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use ipnet::IpNet;
-
 use super::diagnosis_tests::added_tests;
 use super::joined::JoinedMembers;
 use super::processes::LocalProcesses;
@@ -17,8 +15,8 @@ use super::request::{self, RequestedTest, SurveyRequest};
 use cluster::host_list;
 use cluster::launcher::{self, LauncherTask};
 use cluster::meeting_point::{self, MeetingPoint, Published};
+use cluster::star::{Root, allow_connections};
 use cluster::timetable::Introduction;
-use cluster::tree::Root;
 use diag::session::invitation::{self, Invitation, Invited};
 use facts::device::DeviceName;
 use facts::error::{Failure, Step, invalid};
@@ -163,9 +161,6 @@ impl<'a> Launch<'a> {
         let text = |token: &Token| token.text().to_string_lossy().into_owned();
         let (addresses, mut lost) =
             self.at_each(&self.invited, |_, host| invitation::addresses(&plan, host))?;
-        let networks = addresses.values().flatten();
-        let networks = networks.map(|address| IpNet::from(address.ip().to_canonical()));
-        let networks = IpNet::aggregate(&networks.collect());
         let devices = self.invited_devices.as_ref().unwrap_or(&request.devices);
         let test = |own: &RequestedTest| (own.test.tool.clone(), own.arguments.clone());
         let invitation = |rank| Invitation {
@@ -174,7 +169,6 @@ impl<'a> Launch<'a> {
             port,
             token: own.is_none().then(|| text(token)),
             devices: devices.iter().map(DeviceName::to_string).collect(),
-            hosts: networks.iter().map(IpNet::to_string).collect(),
             tests: (request.tests.iter().map(test))
                 .chain(added_tests(request))
                 .chain(request.load.iter().flat_map(|request| request.tests.iter().map(test)))
@@ -278,14 +272,17 @@ impl<'a> Launch<'a> {
     ///
     /// # Errors
     ///
-    /// A port that cannot be used, a meeting point that cannot be written, processes that cannot be
-    /// started, two names of one server, and an interruption.
+    /// Too few open files, a port that cannot be used, a meeting point that cannot be written,
+    /// processes that cannot be started, two names of one server, and an interruption.
     pub fn start(
         &self,
         request: &SurveyRequest,
         limit: Duration,
     ) -> Result<(Root, JoinedMembers), Failure> {
-        let Listening { mut root, token, published } = self.listen(request)?;
+        if let Err(failure) = allow_connections(self.size) {
+            return Err(self.fail(request, failure, limit));
+        }
+        let Listening { root, token, published } = self.listen(request)?;
         let published = match published {
             Ok(published) => published,
             Err(failure) => return Err(self.abort(root, failure, limit)),
@@ -305,8 +302,6 @@ impl<'a> Launch<'a> {
         if !self.invited.is_empty() {
             (members.invited, members.lost) = self.invite(request, root.port(), &token)?;
             self.check_servers(&members.invited)?;
-            let invited = members.invited.iter();
-            root.expect_at(invited.map(|(rank, invited)| (*rank, invited.peer().ip())));
         }
         Ok((root, members))
     }

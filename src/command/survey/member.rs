@@ -9,8 +9,8 @@ use crate::command::check::SurveyChecks;
 use crate::command::joining::join;
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::Coordinator;
+use cluster::star::Order;
 use cluster::timetable::{Course, Introduction, MemoryCopy};
-use cluster::tree::{Bounds, Order};
 use diag::run::survey::{self, NicPlan, Nics, TestPlan};
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
@@ -52,8 +52,6 @@ impl ProcessIdentity {
 /// What a process may do for a coordinator that it need not trust.
 #[derive(Clone, Debug, Default)]
 pub struct Grant {
-    /// Where it may connect to and listen.
-    pub bounds: Bounds,
     /// Most bytes of buffers.
     pub buffer_bytes: Option<u64>,
 }
@@ -106,7 +104,7 @@ pub fn run(
         nics: nics.facts(),
     };
     let end = Instant::now() + limit;
-    let member = join(&introduction, end, &grant.bounds, coordinator)?;
+    let member = join(&introduction, end, coordinator)?;
     let mut measured = Vec::new();
     loop {
         match member.next()? {
@@ -129,15 +127,15 @@ pub fn run(
                 if is_quiet && block.busy(&report.results, &measured) > 0 {
                     report.load = load.now();
                 }
-                member.report(report)?;
+                member.report(report);
             }
             Order::Check => match checks.document() {
-                Ok(document) => member.send_check(document)?,
+                Ok(document) => member.send_check(document),
                 Err(failure) if failure.kind == Kind::Interrupted => return Err(failure),
                 // The coordinator does without.
-                Err(_) => member.send_check(Vec::new())?,
+                Err(_) => member.send_check(Vec::new()),
             },
-            Order::CopyMemory => member.send_memory_copy(memory_copy(device))?,
+            Order::CopyMemory => member.send_memory_copy(memory_copy(device)),
             Order::End => break,
         }
     }

@@ -48,7 +48,7 @@ use crate::command::check::{self, Nodes};
 use crate::command::output;
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::{Coordinator, MeetingPoint};
-use cluster::tree::JOIN_LIMIT;
+use cluster::star::JOIN_LIMIT;
 use diag::run::served::is_started_for_client;
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind};

@@ -11,7 +11,7 @@ use rustix::event::PollFlags;
 use rustix::net::sockopt;
 
 use super::driver::{self, ClientSession, open};
-use crate::session::control_line::{Called, ControlLine, Order, Ready, ServerReach};
+use crate::session::control_line::{Called, ControlLine, Order, Ready};
 use crate::session::{Agreed, Caller, Calls, Session};
 use facts::child::Duty;
 use facts::error::{Context, Failure};
@@ -41,8 +41,6 @@ pub struct Taken {
     pub line: ControlLine,
     /// TCP address of the client.
     pub peer: SocketAddr,
-    /// What this process has to know of `cxidiag serve`.
-    pub server: ServerReach,
     /// Its connection.
     pub caller: Caller,
 }
@@ -56,12 +54,12 @@ pub fn take_client() -> Result<Taken, Failure> {
     let socket = UnixStream::from(copy(io::stdout()).environment(LOST)?);
     let mut line = ControlLine::new(socket);
     let wait = |line: &ControlLine| interrupt::wait(line, PollFlags::IN, None).map(|_| ());
-    let Order::Serve { peer, version, server } = next(&mut line, wait)? else {
+    let Order::Serve { peer, version } = next(&mut line, wait)? else {
         return Err(Failure::environment("cxidiag serve has sent no client"));
     };
     let stream = TcpStream::from(copy(io::stdin()).environment(LOST)?);
     let caller = Caller::new(stream, peer, version)?;
-    Ok(Taken { line, peer, server, caller })
+    Ok(Taken { line, peer, caller })
 }
 
 /// Serves the client of this process.

@@ -2,7 +2,7 @@
 //! socket that is the standard output of the process. The document of the run follows on it.
 
 use std::io::{self, ErrorKind, Read};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 
@@ -21,8 +21,6 @@ pub enum Order {
         peer: SocketAddr,
         /// Its version, with the words behind it.
         version: String,
-        /// What the process has to know of the server.
-        server: ServerReach,
     },
     /// The place of the client in the queue of its NICs has changed.
     Place(u32),
@@ -30,15 +28,6 @@ pub enum Order {
     Begin,
     /// The client may not measure, or no longer, for this reason.
     Refuse(String),
-}
-
-/// Whom a server serves, and where.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ServerReach {
-    /// The networks of `--allow`; empty for all.
-    pub allowed: Vec<String>,
-    /// The address that it listens at, unless it listens at all.
-    pub bind: Option<IpAddr>,
 }
 
 /// From a process to the server: the handshake is complete.

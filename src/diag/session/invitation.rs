@@ -42,9 +42,6 @@ pub struct Invitation {
     pub token: Option<String>,
     /// The NICs to measure with; empty for all hardware.
     pub devices: Vec<String>,
-    /// The networks of the hosts of the survey, among which its processes find their parents.
-    #[serde(default)]
-    pub hosts: Vec<String>,
     /// The tests, each with its tool and the arguments of the tool: their buffers need memory.
     #[serde(default)]
     pub tests: Vec<(String, Vec<String>)>,

@@ -56,7 +56,9 @@ impl Incoming {
                 return Ok(None);
             }
         }
-        let payload = self.bytes.split_off(HEADER_SIZE);
+        // A long message leaves no memory behind: a process may have thousands of connections.
+        let mut payload = std::mem::replace(&mut self.bytes, vec![0; HEADER_SIZE]);
+        payload.drain(..HEADER_SIZE);
         self.filled = 0;
         Ok(Some(payload))
     }

@@ -73,6 +73,26 @@ fn tasks_of_a_launcher_find_each_other() {
     }
 }
 
+#[test]
+fn tasks_end_after_their_coordinator_was_killed() {
+    let _alone = alone();
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let lines = directory.path().join("lines");
+    let more = format!("--pairs=all --jsonl={} write-lat read-lat", lines.display());
+    let tasks = [0, 1, 2].map(|rank| start(task(&fabric, directory.path(), rank, 3, &more)));
+    let [mut first, others @ ..] = tasks;
+    wait_for_lines(&mut first, &lines, 2);
+    first.kill();
+    first.wait();
+    for other in others {
+        let output = other.finish();
+        assert_success(&output);
+        let error = stderr(&output);
+        assert!(error.contains("the coordinator of the survey is not there"), "{error}");
+    }
+}
+
 /// The launcher merges what its tasks print: only the first one prints why the survey has failed.
 #[test]
 fn tasks_end_silently_with_coordinator_that_fails_at_start() {

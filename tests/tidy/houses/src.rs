@@ -257,7 +257,7 @@ pub const CLUSTER: Package = Package {
             &[("load", "the fabric under load: who sends what to whom, and what that says")],
             &[("campaign", "what the members of a survey do together, and in which order")],
             &[
-                ("tree", "how the processes of a survey talk"),
+                ("star", "how the processes of a survey talk"),
                 ("why", "why NICs are slow: what is measured and read for it"),
             ],
             &[

@@ -1,0 +1,113 @@
+//! Members of a survey in one thread, for tests with thousands of them: they join, and reply to
+//! each order at once.
+
+use std::collections::HashMap;
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use super::clock::{EXCHANGES, Exchanges, now_ns};
+use super::link::{Link, PollSet};
+use super::listener::{CALLER, VERSION, role};
+use super::message::{JoinRequest, MAX_MESSAGE, Message, Order, Reply};
+use crate::timetable::Introduction;
+use facts::token::Token;
+
+/// Longest wait for any message.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Members that connect before others have a turn.
+const AT_ONCE: usize = 64;
+
+/// One of the members.
+struct CrowdMember {
+    link: Link,
+    exchanges: Exchanges,
+    pings: usize,
+}
+
+/// Joins as the members with these introductions, and replies to their orders: `reply` returns the
+/// reply of a rank, none for the death of the member. `joined` receives how far the clock of a
+/// member may be off when it has joined, in nanoseconds. Returns when all members have ended.
+///
+/// # Panics
+///
+/// If the coordinator refuses a member.
+pub fn take_part(
+    address: SocketAddr,
+    token: &Token,
+    introductions: impl Iterator<Item = Introduction>,
+    mut joined: impl FnMut(u64),
+    mut reply: impl FnMut(u32, Order) -> Option<Reply>,
+) {
+    let set = PollSet::new().expect("a set");
+    let mut introductions = introductions.fuse();
+    let mut waiting: HashMap<u64, Introduction> = HashMap::new();
+    let mut members: HashMap<u64, CrowdMember> = HashMap::new();
+    let mut keys = Vec::new();
+    loop {
+        // The coordinator leaves no connection without an answer for long.
+        let mut within = LONGEST;
+        for introduction in introductions.by_ref().take(AT_ONCE) {
+            within = Duration::ZERO;
+            let key = u64::from(introduction.rank);
+            let stream = TcpStream::connect(address).expect("a coordinator");
+            let mut link = Link::from_stream(stream, &set, key).expect("a connection");
+            link.allow(MAX_MESSAGE);
+            link.send(&Message::Hello { version: VERSION.into(), nonce: [0; 16] });
+            members.insert(key, CrowdMember { link, exchanges: Exchanges::default(), pings: 0 });
+            waiting.insert(key, introduction);
+        }
+        if members.is_empty() {
+            return;
+        }
+        keys.clear();
+        set.ready(within, &mut keys);
+        for key in &keys {
+            let Some(member) = members.get_mut(key) else {
+                continue;
+            };
+            member.link.flush();
+            let is_over = loop {
+                match member.link.receive() {
+                    Ok(None) => break false,
+                    Err(_) => break true,
+                    Ok(Some(Message::Challenge { nonce })) => {
+                        let introduction = waiting.remove(key).expect("one challenge");
+                        let request = JoinRequest { id: *key, received: 0, introduction };
+                        let (proof, request) =
+                            (token.proof(&role(CALLER, &nonce)), Box::new(request));
+                        member.link.send(&Message::Join { proof, request });
+                    }
+                    Ok(Some(Message::Admitted { .. })) => member.ping(),
+                    Ok(Some(Message::Pong { sent_ns, here_ns })) => {
+                        let now_ns = now_ns();
+                        member.exchanges.add(sent_ns, now_ns, here_ns);
+                        if member.pings < EXCHANGES {
+                            member.ping();
+                        } else {
+                            let best = member.exchanges.best(now_ns).unwrap_or_default();
+                            joined(best.uncertainty_ns(now_ns));
+                            member.link.send(&Message::Ready);
+                        }
+                    }
+                    Ok(Some(Message::Order { serial, order })) => match reply(*key as u32, order) {
+                        Some(reply) => member.link.send(&Message::Reply { serial, reply }),
+                        None => break true,
+                    },
+                    Ok(Some(Message::Welcome { .. } | Message::Quiet { .. })) => {}
+                    Ok(Some(other)) => panic!("rank {key}: {other:?}"),
+                }
+            };
+            if is_over {
+                members.remove(key);
+            }
+        }
+    }
+}
+
+impl CrowdMember {
+    fn ping(&mut self) {
+        self.pings += 1;
+        self.link.send(&Message::Ping { sent_ns: now_ns() });
+    }
+}

@@ -1,0 +1,277 @@
+//! Accepts connections of members. Member and coordinator prove that they have the token.
+//!
+//! The process that connects sends a hello, receives a challenge, answers with its proof and its
+//! claim, and receives the proof of this process. Each proof contains a random number of the other
+//! process, so that a proof that was overheard is of no use. No connection gets a byte before it
+//! has sent a hello, and none delays another.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use super::link::{Link, PollSet};
+use super::message::{JoinRequest, MAX_CLAIM, MAX_MESSAGE, Message, Nonce};
+use facts::limit::ANSWER_LIMIT;
+use facts::net::listener::{Listener, out_of};
+use facts::text;
+use facts::token::{Token, random};
+
+/// Maximum number of connections without a proof. More stay with the kernel, which has 4096 places.
+pub const MOST_PENDING: usize = 4096;
+
+/// Connections that are accepted before others have a turn.
+const MOST_AT_ONCE: usize = 256;
+
+/// The key of the first connection without a proof; the others follow.
+const FIRST_KEY: u64 = 1 << 32;
+
+/// How long a connection without a proof keeps its place while others wait.
+const TURN: Duration = Duration::from_secs(1);
+
+/// How long no connection is accepted where there is no room for one.
+const CLOSED: Duration = Duration::from_millis(10);
+
+/// The role in the proof of the process that connects.
+pub const CALLER: &str = "survey caller";
+
+/// The role in the proof of the process that answers.
+pub const ANSWERER: &str = "survey answerer";
+
+/// The version that all processes of a survey have in common: messages have no versions of their
+/// own.
+pub const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Returns the role in a proof that answers a challenge.
+pub fn role(role: &str, nonce: &Nonce) -> String {
+    format!("{role} {:032x}", u128::from_le_bytes(*nonce))
+}
+
+/// What a process wants: with the token, except for a knock.
+#[derive(Debug)]
+pub enum Claim {
+    /// It wants to join.
+    Join(Box<JoinRequest>),
+    /// It has no token, and asks whether the coordinator is there. This is its rank.
+    Knock(u32),
+}
+
+/// A connection of a process with a claim.
+#[derive(Debug)]
+pub struct Arrival {
+    /// The connection.
+    pub link: Link,
+    /// The address of the process.
+    pub peer: SocketAddr,
+    /// The claim of the process.
+    pub claim: Claim,
+}
+
+/// A connection that was turned away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// Its address.
+    pub peer: SocketAddr,
+    /// Why.
+    pub reason: String,
+}
+
+/// A connection without a proof.
+#[derive(Debug)]
+pub(super) struct PendingConnection {
+    pub(super) link: Link,
+    pub(super) peer: SocketAddr,
+    pub(super) since: Instant,
+    pub(super) ours: Nonce,
+    pub(super) theirs: Option<Nonce>,
+}
+
+/// The listening socket of the coordinator, and the connections without a proof.
+#[derive(Debug)]
+pub struct SurveyListener {
+    listener: Listener,
+    token: Token,
+    set: PollSet,
+    key: u64,
+    next_key: u64,
+    /// Maximum number of connections without a proof.
+    most: usize,
+    /// By key: the oldest first.
+    pending: BTreeMap<u64, PendingConnection>,
+    /// Accepts no connection before this moment: there was no room for one.
+    closed: Option<Instant>,
+}
+
+impl SurveyListener {
+    /// Listens with `listener`, whose key in `set` is `key`, for `most` connections without a proof
+    /// at a time.
+    pub fn new(
+        listener: Listener,
+        token: Token,
+        set: &PollSet,
+        key: u64,
+        most: usize,
+    ) -> std::io::Result<Self> {
+        set.add(listener.socket(), key, false)?;
+        Ok(Self {
+            listener,
+            token,
+            set: set.clone(),
+            key,
+            next_key: FIRST_KEY,
+            most,
+            pending: BTreeMap::new(),
+            closed: None,
+        })
+    }
+
+    /// Returns the port listened on.
+    pub fn port(&self) -> u16 {
+        self.listener.port()
+    }
+
+    /// Accepts new connections while there is room.
+    pub fn admit(&mut self) {
+        for _ in 0..MOST_AT_ONCE {
+            if self.pending.len() >= self.most && !self.drop_oldest() {
+                return self.close();
+            }
+            match self.listener.accept() {
+                Ok(Some((stream, peer))) => {
+                    let key = self.next_key;
+                    self.next_key += 1;
+                    // An error means that the connection has ended.
+                    if let Ok(link) = Link::from_stream(stream, &self.set, key) {
+                        let since = Instant::now();
+                        let connection =
+                            PendingConnection { link, peer, since, ours: random(), theirs: None };
+                        self.pending.insert(key, connection);
+                    }
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    // Other errors are errors of the new connection.
+                    if out_of(&error).is_some() && !self.drop_oldest() {
+                        return self.close();
+                    }
+                }
+            }
+        }
+    }
+
+    /// Drops the oldest connection without a proof if it has had its turn.
+    fn drop_oldest(&mut self) -> bool {
+        let oldest = self.pending.first_entry();
+        let oldest = oldest.filter(|oldest| oldest.get().since.elapsed() >= TURN);
+        oldest.map(|oldest| oldest.remove()).is_some()
+    }
+
+    /// Accepts no connections for a while.
+    fn close(&mut self) {
+        if self.set.remove(self.listener.socket()).is_ok() {
+            self.closed = Some(Instant::now() + CLOSED);
+        }
+    }
+
+    /// Continues with the connection with this key. Returns it when it has proved that it has the
+    /// token, or why it was turned away.
+    pub fn advance(&mut self, key: u64) -> Option<Result<Arrival, Rejection>> {
+        let connection = self.pending.get_mut(&key)?;
+        connection.link.flush();
+        loop {
+            let answered = match connection.link.receive() {
+                Ok(None) => return None,
+                Ok(Some(message)) => connection.answer(message, &self.token),
+                Err(loss) => Err(loss.to_string()),
+            };
+            if let Ok(None) = answered {
+                continue;
+            }
+            let connection = self.pending.remove(&key)?;
+            let PendingConnection { mut link, peer, .. } = connection;
+            return Some(match answered {
+                Ok(Some(claim)) => Ok(Arrival { link, peer, claim }),
+                Ok(None) => return None,
+                Err(reason) => {
+                    link.flush();
+                    Err(Rejection { peer, reason })
+                }
+            });
+        }
+    }
+
+    /// Closes the connections that have sent no proof within [`ANSWER_LIMIT`], and returns them.
+    pub fn tick(&mut self, now: Instant) -> Vec<Rejection> {
+        if self.closed.is_some_and(|until| now >= until)
+            && self.set.add(self.listener.socket(), self.key, false).is_ok()
+        {
+            self.closed = None;
+        }
+        let late = |connection: &PendingConnection| {
+            now.saturating_duration_since(connection.since) >= ANSWER_LIMIT
+        };
+        let mut rejected = Vec::new();
+        while let Some(oldest) = self.pending.first_entry()
+            && late(oldest.get())
+        {
+            let peer = oldest.remove().peer;
+            let reason = format!("it sent no proof within {} s", ANSWER_LIMIT.as_secs());
+            rejected.push(Rejection { peer, reason });
+        }
+        rejected
+    }
+
+    /// Returns when [`Self::tick`] has something to do, if ever.
+    pub fn due(&self) -> Option<Instant> {
+        let oldest = self.pending.values().next();
+        let end = oldest.map(|connection| connection.since + ANSWER_LIMIT);
+        end.into_iter().chain(self.closed).min()
+    }
+}
+
+impl PendingConnection {
+    /// Answers a message. Returns the claim after a valid proof. The error says
+    /// why the connection is refused.
+    pub(super) fn answer(
+        &mut self,
+        message: Message,
+        token: &Token,
+    ) -> Result<Option<Claim>, String> {
+        let (proof, claim) = match (message, self.theirs) {
+            (Message::Hello { mut version, nonce }, None) => {
+                text::accept(&mut version);
+                if version != VERSION {
+                    return self.refuse(format!(
+                        "it is cxidiag {version}, and this is {VERSION}: install the same on all nodes"
+                    ));
+                }
+                self.theirs = Some(nonce);
+                self.link.allow(MAX_CLAIM);
+                self.link.send(&Message::Challenge { nonce: self.ours });
+                return Ok(None);
+            }
+            (Message::Knock { rank }, None) => return Ok(Some(Claim::Knock(rank))),
+            (Message::Join { proof, request }, Some(_)) => (proof, Claim::Join(request)),
+            _ => return Err("it sent a message out of turn".into()),
+        };
+        let theirs = self.theirs.unwrap_or_default();
+        if !token.confirms(&proof, &role(CALLER, &self.ours)) {
+            return self.refuse("its token is not that of this survey".into());
+        }
+        let proof = token.proof(&role(ANSWERER, &theirs));
+        self.link.allow(MAX_MESSAGE);
+        self.link.send(&Message::Welcome { proof });
+        Ok(Some(claim))
+    }
+
+    fn refuse(&mut self, reason: String) -> Result<Option<Claim>, String> {
+        self.link.send(&Message::Refused(reason.clone()));
+        Err(reason)
+    }
+}
+
+/// Returns `time` with a random part of up to the same length added, so that many processes do not
+/// try again at the same moment.
+pub fn jittered(time: Duration) -> Duration {
+    let [part] = random::<1>();
+    time + time * u32::from(part) / 256
+}

@@ -1,0 +1,126 @@
+//! A process of a survey that measures: the interface of its measuring thread.
+
+use std::cell::{Cell, RefCell};
+use std::time::{Duration, Instant};
+
+use super::Meeting;
+use super::clock::now_ns;
+use super::connection::Connection;
+use super::message::{Order, Reply};
+use crate::timetable::{Course, Introduction, MemoryCopy, Report};
+use facts::error::Failure;
+use facts::limit;
+
+/// How long a process looks for the coordinator at its start, unless its user wants otherwise:
+/// tasks of a launcher start seconds apart (jobs.md 3.6).
+pub const JOIN_LIMIT: Duration = Duration::from_secs(60);
+
+/// A process that takes part in a survey. It has no thread of its own: it answers nothing while
+/// another order is carried out.
+#[derive(Debug)]
+pub struct Member {
+    connection: RefCell<Connection>,
+    /// What each block is about.
+    course: RefCell<Option<Course>>,
+    /// The last order was a course, and the coordinator does not know yet that the process is
+    /// prepared.
+    prepares: Cell<bool>,
+}
+
+impl Member {
+    /// Finds the coordinator at one of the addresses of `meeting`, within `limit`.
+    ///
+    /// # Errors
+    ///
+    /// A coordinator that does not exist or refuses this process, and an interruption.
+    pub fn join(
+        meeting: &Meeting,
+        introduction: Introduction,
+        limit: Duration,
+    ) -> Result<Self, Failure> {
+        if meeting.addresses.is_empty() {
+            let message = "cannot join the survey: its coordinator has no address";
+            return Err(Failure::environment(message));
+        }
+        let limit = limit::in_effect(limit);
+        let connection = Connection::open(meeting.clone(), introduction, limit)?;
+        Ok(Self {
+            connection: RefCell::new(connection),
+            course: RefCell::new(None),
+            prepares: Cell::new(false),
+        })
+    }
+
+    /// Waits for the next order. If the last one was a course, this call reports that the process
+    /// is prepared for it. If the connection is lost, the process returns with another one.
+    ///
+    /// # Errors
+    ///
+    /// A coordinator that is lost or has given this process up, and an interruption.
+    pub fn next(&self) -> Result<Order, Failure> {
+        if self.prepares.take() {
+            self.reply(Reply::Begun);
+        }
+        let order = self.connection.borrow_mut().next()?;
+        if !self.accepts(&order) {
+            return Err(Failure::peer("the coordinator sent an order that is not valid"));
+        }
+        if let Order::Course(course) = &order {
+            self.course.replace(Some(course.clone()));
+            self.prepares.set(true);
+        }
+        Ok(order)
+    }
+
+    fn accepts(&self, order: &Order) -> bool {
+        let nics = self.connection.borrow().nics();
+        match order {
+            Order::Course(course) => course.is_valid(),
+            Order::Block(block) => block.is_valid(nics, self.course.borrow().as_ref()),
+            Order::Check | Order::CopyMemory | Order::End => true,
+        }
+    }
+
+    /// Sends what this process has done in a block, and how far its clock may be off.
+    pub fn report(&self, report: Report) {
+        let clock_uncertainty_ns = self.uncertainty_ns();
+        self.reply(Reply::Report(Report { clock_uncertainty_ns, ..report }));
+    }
+
+    /// Sends the document of the check of this node; an empty one if another process of the node
+    /// sends it.
+    pub fn send_check(&self, document: Vec<u8>) {
+        self.reply(Reply::Checked(document));
+    }
+
+    /// Sends how fast this process has copied memory; nothing if that says nothing about the memory
+    /// of its node.
+    pub fn send_memory_copy(&self, copy: Option<MemoryCopy>) {
+        self.reply(Reply::CopiedMemory(copy));
+    }
+
+    /// Leaves the survey, because this process cannot go on.
+    pub fn fail(self, reason: &str) {
+        self.connection.into_inner().end(Some(reason));
+    }
+
+    /// Ends after [`Order::End`].
+    pub fn end(self) {
+        self.connection.into_inner().end(None);
+    }
+
+    /// Returns the instant at which the clock of the coordinator is `coordinator_ns`.
+    pub fn local(&self, coordinator_ns: u64) -> Instant {
+        self.connection.borrow().clock().local(coordinator_ns)
+    }
+
+    fn uncertainty_ns(&self) -> Option<u64> {
+        let now_ns = now_ns();
+        let best = self.connection.borrow().clock().best(now_ns);
+        best.map(|offset| offset.uncertainty_ns(now_ns))
+    }
+
+    fn reply(&self, reply: Reply) {
+        self.connection.borrow_mut().reply(reply);
+    }
+}

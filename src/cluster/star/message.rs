@@ -1,0 +1,162 @@
+//! The messages between members and coordinator, and their bytes: a length of four bytes, then a
+//! message in the format of postcard.
+
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::timetable::{Block, Course, Introduction, MemoryCopy, Report};
+use facts::net::framing;
+
+/// Maximum size of the first message of a connection, in bytes.
+pub const MAX_HELLO: usize = 256;
+
+/// Maximum size of a message with a proof, in bytes: the introduction of a process with many NICs.
+pub const MAX_CLAIM: usize = 1 << 16;
+
+/// Maximum size of any other message, in bytes: a block of a process with many NICs.
+pub const MAX_MESSAGE: usize = 1 << 24;
+
+/// A random number that a proof of the token has to contain.
+pub type Nonce = [u8; 16];
+
+/// A message on the connection of a member to the coordinator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Message {
+    /// The first message of the process that connects.
+    Hello {
+        /// Its version of cxidiag.
+        version: String,
+        /// A random number, which the proof of the coordinator has to contain.
+        nonce: Nonce,
+    },
+    /// The first message of a task that does not see the meeting point, and has no token.
+    Knock { rank: u32 },
+    /// The answer to a knock: the coordinator waits for tasks at the meeting point.
+    Waits,
+    /// The answer to a hello.
+    Challenge {
+        /// A random number, which the proof of the process that connects has to contain.
+        nonce: Nonce,
+    },
+    /// A process joins the survey, or returns to it.
+    Join {
+        /// Its proof of the token.
+        proof: String,
+        /// The process.
+        request: Box<JoinRequest>,
+    },
+    /// The proof of the process is valid. It is refused or admitted by the next message.
+    Welcome {
+        /// The proof of the coordinator.
+        proof: String,
+    },
+    /// The process is admitted.
+    Admitted {
+        /// The last order to which the coordinator has its reply; 0 before the first.
+        answered: u32,
+    },
+    /// The process is refused or expelled, with the reason.
+    Refused(String),
+    /// The member has the clock of the coordinator, and can receive orders.
+    Ready,
+    /// A reading of the clock of a member.
+    Ping {
+        /// When it was sent, on the clock of the member, in nanoseconds.
+        sent_ns: u64,
+    },
+    /// The answer to a ping.
+    Pong {
+        /// When the ping was sent, on the clock of the member.
+        sent_ns: u64,
+        /// The clock of the coordinator.
+        here_ns: u64,
+    },
+    /// The member closes this connection, and returns with another one.
+    Leave,
+    /// For a member: what to do.
+    Order {
+        /// Number of the order for this member, from 1.
+        serial: u32,
+        order: Order,
+    },
+    /// From a member: what has come of an order.
+    Reply {
+        /// Number of the order.
+        serial: u32,
+        reply: Reply,
+    },
+    /// The member cannot go on, for this reason.
+    Failed(String),
+    /// For all members: a block runs, so send no pings.
+    Quiet {
+        /// When it ends, on the clock of the coordinator, in nanoseconds.
+        until_ns: u64,
+    },
+    /// For all members, and the answer to a knock: the survey has failed, for this reason.
+    Abort(String),
+}
+
+/// A process that joins, or returns.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct JoinRequest {
+    /// A random number of this process, which distinguishes it from others with its rank.
+    pub id: u64,
+    /// The last order that it has received; 0 before the first.
+    pub received: u32,
+    /// The process and its NICs.
+    pub introduction: Introduction,
+}
+
+/// The reply of a member to an order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Reply {
+    /// It is prepared for its course.
+    Begun,
+    /// Its results of a block.
+    Report(Report),
+    /// The document of the check of its node; empty if another process of the node sends it.
+    Checked(Vec<u8>),
+    /// How fast it has copied memory; none if that says nothing about the memory of its node.
+    CopiedMemory(Option<MemoryCopy>),
+    /// It ends.
+    Ended,
+}
+
+/// An order of the coordinator to a member.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Order {
+    /// To prepare for these tests.
+    Course(Course),
+    /// To measure in these slots, or to load the fabric, and to report.
+    Block(Block),
+    End,
+    /// To check its NICs by their files, and to send the document. The second check of a process
+    /// says what has changed since the first one.
+    Check,
+    /// To copy memory near its first NIC, and to send how fast it was.
+    CopyMemory,
+}
+
+/// Returns the bytes of a value.
+///
+/// # Panics
+///
+/// Never: the types of this module have no values without bytes.
+pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
+    postcard::to_stdvec(value).expect("a value of known length")
+}
+
+/// Returns the value of these bytes, all of them; `None` if they are not valid.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Option<T> {
+    match postcard::take_from_bytes(bytes) {
+        Ok((value, [])) => Some(value),
+        _ => None,
+    }
+}
+
+/// Returns a message with its length in front.
+pub fn frame(message: &Message) -> Arc<[u8]> {
+    framing::message(&encode(message)).into()
+}

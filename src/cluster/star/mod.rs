@@ -1,0 +1,69 @@
+//! How the processes of a survey talk: each member has one TCP connection to the coordinator, and
+//! no other one.
+//!
+//! * `message`: what they send each other.
+//! * `traffic`: how much the coordinator has sent and received.
+//! * `link`: a connection on which nothing waits.
+//! * `clock`: the clock of the coordinator in a member.
+//! * `listener`: where the coordinator lets members in, which prove that they have the token.
+//! * `root`: the coordinator.
+//! * `connection`: the way of a member to the coordinator.
+//! * `member`: a member as its measuring thread sees it.
+//! * `knock`: how a task that does not see the meeting point learns why.
+//! * `open_files`: the limit of connections.
+//! * `fuzzing`: any bytes in place of each message, for tests.
+//! * `crowd`: thousands of members in one thread, for tests.
+//!
+//! A member connects to the coordinator, introduces itself, and takes over the clock of the
+//! coordinator. It then receives orders, and sends one reply to each. A member listens for nothing.
+//! While a block runs, nothing is sent but what concerns processes that come or go.
+//!
+//! A member whose connection is lost returns with another one within a limit. What was on its way
+//! is sent again: the coordinator keeps each order until it has the reply, a member its last reply.
+
+mod clock;
+mod connection;
+#[cfg(any(test, feature = "testing"))]
+pub mod crowd;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzzing;
+mod knock;
+mod link;
+mod listener;
+mod member;
+mod message;
+mod open_files;
+mod root;
+mod traffic;
+
+use std::net::SocketAddr;
+
+pub use clock::now_ns;
+pub use knock::{KnockAnswer, knock};
+pub use member::{JOIN_LIMIT, Member};
+#[cfg(any(test, feature = "testing"))]
+pub use message::Reply;
+pub use message::Order;
+pub use open_files::allow_connections;
+pub use root::{Event, GRACE, Root};
+pub use traffic::Traffic;
+
+use facts::token::Token;
+
+/// What a process knows of the coordinator before it connects.
+#[derive(Clone, Debug)]
+pub struct Meeting {
+    /// Addresses of the coordinator, tried in turn.
+    pub addresses: Vec<SocketAddr>,
+    /// The token of the survey.
+    pub token: Token,
+}
+
+#[cfg(test)]
+mod hostile_tests;
+#[cfg(test)]
+mod loss_tests;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,283 @@
+//! The coordinator of a survey, as its thread sees it: all processes by their ranks.
+//!
+//! * `arrivals`: processes that join, return or leave.
+//! * `ending`: the end of all processes.
+//! * `messages`: what members send.
+//! * `orders`: what it sends.
+//! * `record`: what the coordinator knows of a process.
+//! * `stalls`: when the coordinator itself was stopped.
+
+mod arrivals;
+mod ending;
+#[cfg(any(test, feature = "testing"))]
+mod fuzzing;
+mod messages;
+mod orders;
+mod record;
+mod stalls;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use rustix::event::PollFlags;
+
+use super::link::PollSet;
+use super::listener::{MOST_PENDING, Rejection, SurveyListener};
+use super::message::Message;
+use super::open_files::pending_connections;
+use super::traffic::Traffic;
+use crate::survey::findings::Test;
+use crate::timetable::{Introduction, MemoryCopy, Report};
+use facts::error::{Context, Failure};
+use facts::net::listener::Listener;
+use facts::token::Token;
+use facts::{interrupt, limit};
+use record::MemberRecord;
+use stalls::StallWatch;
+
+/// Key of the listening socket in the poll set. The key of a member is its rank and one.
+const LISTENER: u64 = 0;
+
+/// Interval at which the coordinator looks for members that have not returned.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How long members may take to answer after they have returned, or after the coordinator was
+/// stopped.
+pub const GRACE: Duration = Duration::from_secs(8);
+
+/// How long a member that has lost its connection may take to return: longer than it tries.
+const AWAY_LIMIT: Duration = Duration::from_secs(25);
+
+/// What happened to the processes of a survey.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// A process has joined.
+    Joined(Introduction),
+    /// A process is prepared for its course.
+    Begun { rank: u32 },
+    /// A process has measured a block.
+    Report(Report),
+    /// A process has checked its node.
+    Checked {
+        rank: u32,
+        /// The document of the check; empty if another process of the node sends it.
+        document: Vec<u8>,
+    },
+    /// A process has copied memory.
+    CopiedMemory {
+        rank: u32,
+        /// How fast; none if that says nothing about the memory of its node.
+        copy: Option<MemoryCopy>,
+    },
+    /// A process has ended, or cannot be reached. It may not return.
+    Lost {
+        rank: u32,
+        /// Why, as a sentence about it.
+        reason: String,
+    },
+    /// A process does not see the meeting point. It has not proved that it is one of the survey.
+    Knocked { rank: u32 },
+    /// A connection was turned away, which is not one of a process of this survey, or is of a rank
+    /// that has joined already.
+    TurnedAway {
+        /// Its address.
+        peer: SocketAddr,
+        /// Why, as a sentence about it.
+        reason: String,
+    },
+}
+
+impl Event {
+    /// Returns the rank of the process that has answered an order, or is lost.
+    fn answerer(&self) -> Option<u32> {
+        match self {
+            Self::Begun { rank }
+            | Self::Checked { rank, .. }
+            | Self::CopiedMemory { rank, .. }
+            | Self::Lost { rank, .. } => Some(*rank),
+            Self::Report(report) => Some(report.rank),
+            Self::Joined(_) | Self::Knocked { .. } | Self::TurnedAway { .. } => None,
+        }
+    }
+}
+
+/// A member that has lost its connection.
+#[derive(Clone, Debug)]
+struct Absence {
+    since: Instant,
+    /// Why, as a sentence about it.
+    reason: String,
+}
+
+/// The coordinator. Its thread calls [`Self::poll`] often: members in want of an answer for 30
+/// seconds give up.
+#[derive(Debug)]
+pub struct Root {
+    set: PollSet,
+    listener: SurveyListener,
+    members: Vec<MemberRecord>,
+    /// Members that have joined and may return, by rank.
+    away: BTreeMap<u32, Absence>,
+    events: Vec<Event>,
+    traffic: Traffic,
+    /// The tests of all courses.
+    tests: Vec<Test>,
+    /// When the last block ends, on the clock of this process, in nanoseconds.
+    quiet_until_ns: u64,
+    is_ending: bool,
+    /// Why the survey has failed before its start, and the processes that know it.
+    failure: Option<String>,
+    told: BTreeSet<u32>,
+    looked: Instant,
+    stalls: StallWatch,
+}
+
+impl Root {
+    /// Lets the processes with ranks below `size` in at `listener`.
+    ///
+    /// # Errors
+    ///
+    /// A process without free file descriptors.
+    pub fn listen(listener: Listener, token: Token, size: u32) -> Result<Self, Failure> {
+        const WHAT: &str = "cannot coordinate a survey";
+        let set = PollSet::new().environment(WHAT)?;
+        let most = pending_connections(size, MOST_PENDING);
+        let listener = SurveyListener::new(listener, token, &set, LISTENER, most);
+        let mut members = Vec::new();
+        members.resize_with(size as usize, MemberRecord::default);
+        Ok(Self {
+            set,
+            listener: listener.environment(WHAT)?,
+            members,
+            away: BTreeMap::new(),
+            events: Vec::new(),
+            traffic: Traffic::default(),
+            tests: Vec::new(),
+            quiet_until_ns: 0,
+            is_ending: false,
+            failure: None,
+            told: BTreeSet::new(),
+            looked: Instant::now(),
+            stalls: StallWatch::new(Instant::now()),
+        })
+    }
+
+    /// Returns the port listened on.
+    pub fn port(&self) -> u16 {
+        self.listener.port()
+    }
+
+    /// Waits for events. Returns the first ones, or none at `until`.
+    pub fn poll(&mut self, until: Instant) -> Result<Vec<Event>, Failure> {
+        while self.events.is_empty() {
+            let now = self.note_stall();
+            let wakes = until.min(self.due(now));
+            let within = wakes.saturating_duration_since(now);
+            self.stalls.sleep(wakes);
+            interrupt::wait(self.set.socket(), PollFlags::IN, Some(within))?;
+            self.turn(Duration::ZERO);
+            if Instant::now() >= until {
+                break;
+            }
+        }
+        Ok(std::mem::take(&mut self.events))
+    }
+
+    /// Gives up the members among `silent` that do not answer because of themselves, and returns
+    /// them. Members that have lost their connection may return, and may answer within [`GRACE`]
+    /// then. The same is true of all if this process itself was stopped. The next [`Self::poll`]
+    /// returns what has arrived in the meantime.
+    pub fn give_up_silent(&mut self, silent: &BTreeSet<u32>, reason: &str) -> Vec<u32> {
+        self.turn(Duration::ZERO);
+        let (grace, now) = (limit::in_effect(GRACE), Instant::now());
+        if self.stalls.has_returned_within(grace, now) {
+            return Vec::new();
+        }
+        let answered: BTreeSet<u32> = self.events.iter().filter_map(Event::answerer).collect();
+        let may_answer = |rank: &u32| {
+            answered.contains(rank)
+                || self.away.contains_key(rank)
+                || self.members[*rank as usize].has_returned_within(grace, now)
+        };
+        let given_up: Vec<u32> = silent.iter().copied().filter(|rank| !may_answer(rank)).collect();
+        for &rank in &given_up {
+            self.lose(rank, reason.to_owned());
+        }
+        given_up
+    }
+
+    /// Returns how much the coordinator has sent and received.
+    pub fn traffic(&mut self) -> Traffic {
+        for member in &mut self.members {
+            self.traffic += member.take_traffic();
+        }
+        self.traffic
+    }
+
+    fn due(&self, now: Instant) -> Instant {
+        let look =
+            if self.away.is_empty() { now + Duration::from_secs(3600) } else { self.looked + LOOK };
+        self.listener.due().map_or(look, |due| due.min(look))
+    }
+
+    /// Notes that this process runs, and returns the time. Members that are away get the time in
+    /// which it did not.
+    fn note_stall(&mut self) -> Instant {
+        let now = Instant::now();
+        if let Some(stopped) = self.stalls.note(now) {
+            for absence in self.away.values_mut() {
+                absence.since += stopped;
+            }
+        }
+        now
+    }
+
+    /// Waits until something arrives, for `within` at most, and handles what has arrived.
+    fn turn(&mut self, within: Duration) {
+        let mut keys = Vec::new();
+        self.set.ready(within, &mut keys);
+        self.note_stall();
+        for key in keys {
+            let rank = key.wrapping_sub(1);
+            if key == LISTENER {
+                self.listener.admit();
+            } else if rank < self.members.len() as u64 {
+                self.receive_from(rank as u32);
+            } else {
+                match self.listener.advance(key) {
+                    None => {}
+                    Some(Ok(arrival)) => self.accept(arrival),
+                    Some(Err(rejected)) => self.turned_away(rejected),
+                }
+            }
+        }
+        let now = self.note_stall();
+        for rejected in self.listener.tick(now) {
+            self.turned_away(rejected);
+        }
+        if now.saturating_duration_since(self.looked) >= LOOK {
+            self.looked = now;
+            self.lose_overdue(now);
+        }
+    }
+
+    fn turned_away(&mut self, rejected: Rejection) {
+        let Rejection { peer, reason } = rejected;
+        self.events.push(Event::TurnedAway { peer, reason });
+    }
+
+    fn member(&mut self, rank: u32) -> &mut MemberRecord {
+        &mut self.members[rank as usize]
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        if !self.is_ending {
+            self.send_to_all(&Message::Abort("the coordinator of the survey has ended".into()));
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Processes that join the coordinator, return to it, or leave it.
+
+use std::time::Instant;
+
+use super::{AWAY_LIMIT, Absence, Event, Root};
+use crate::star::clock::now_ns;
+use crate::star::link::{Link, Loss};
+use crate::star::listener::{Arrival, Claim, Rejection};
+use crate::star::message::{JoinRequest, Message};
+use facts::limit;
+
+impl Root {
+    /// Admits a process that joins or returns.
+    pub(super) fn accept(&mut self, arrival: Arrival) {
+        let Arrival { mut link, peer, claim } = arrival;
+        let mut request = match claim {
+            Claim::Join(request) => request,
+            Claim::Knock(rank) => return self.answer_knock(link, rank),
+        };
+        let accepted = request.introduction.accept();
+        if let Err(reason) = accepted.and_then(|()| self.register(&request)) {
+            link.send(&Message::Refused(reason.clone()));
+            return self.turned_away(Rejection { peer, reason });
+        }
+        let rank = request.introduction.rank;
+        if let Some(reason) = &self.failure {
+            link.send(&Message::Abort(reason.clone()));
+            self.told.insert(rank);
+            return;
+        }
+        // The process returns with a new connection. The old connection has no meaning any longer.
+        self.close(rank);
+        link.set_key(u64::from(rank) + 1);
+        let member = self.member(rank);
+        link.send(&Message::Admitted { answered: member.answered() });
+        member.link = Some(link);
+        if member.has_joined() {
+            self.note_absence(rank, "it has returned, and does not go on".into());
+        }
+    }
+
+    /// Answers a task that does not see the meeting point.
+    fn answer_knock(&mut self, mut link: Link, rank: u32) {
+        if rank as usize >= self.members.len() {
+            return;
+        }
+        match &self.failure {
+            Some(reason) => {
+                link.send(&Message::Abort(reason.clone()));
+                self.told.insert(rank);
+            }
+            None => {
+                link.send(&Message::Waits);
+                self.events.push(Event::Knocked { rank });
+            }
+        }
+    }
+
+    /// Checks and stores the introduction of a process.
+    pub(super) fn register(&mut self, request: &JoinRequest) -> Result<(), String> {
+        let rank = request.introduction.rank;
+        let size = self.members.len();
+        let Some(member) = self.members.get_mut(rank as usize) else {
+            return Err(format!("its rank is {rank}, and the survey has {size} processes"));
+        };
+        if member.is_lost {
+            return Err(format!("the survey has given up rank {rank}"));
+        }
+        member.register(request)
+    }
+
+    /// A member has the clock, and can receive orders.
+    pub(super) fn ready(&mut self, rank: u32) {
+        self.away.remove(&rank);
+        let until_ns = self.quiet_until_ns;
+        let member = self.member(rank);
+        let joined = member.ready(Instant::now());
+        if until_ns > now_ns() {
+            member.send(&Message::Quiet { until_ns });
+        }
+        member.send_orders();
+        self.events.extend(joined.map(Event::Joined));
+    }
+
+    /// The connection of a member has ended. A process that ends closes its connection; any other
+    /// end may be one of the network, and the member may return.
+    pub(super) fn gone(&mut self, rank: u32, loss: &Loss) {
+        self.close(rank);
+        let member = self.member(rank);
+        if !member.has_joined() {
+            // The process may begin again.
+            return;
+        }
+        let is_over = member.is_lost || member.has_ended;
+        match loss {
+            _ if is_over => {}
+            _ if self.is_ending => self.member(rank).has_ended = true,
+            Loss::Closed | Loss::Unread => self.lose(rank, loss.to_string()),
+            Loss::Malformed => self.lose(rank, format!("expelled: {loss}")),
+            Loss::Reset | Loss::Silent | Loss::Io(_) => self.note_absence(rank, loss.to_string()),
+        }
+    }
+
+    /// Notes that a member has to return. Its time does not begin again while it is away.
+    pub(super) fn note_absence(&mut self, rank: u32, reason: String) {
+        self.away.entry(rank).or_insert(Absence { since: Instant::now(), reason });
+    }
+
+    /// Gives up the members that have not returned within their time.
+    pub(super) fn lose_overdue(&mut self, now: Instant) {
+        let limit = limit::in_effect(AWAY_LIMIT);
+        let is_over =
+            |_: &u32, absence: &mut Absence| now.saturating_duration_since(absence.since) >= limit;
+        let overdue: Vec<(u32, Absence)> = self.away.extract_if(.., is_over).collect();
+        for (rank, absence) in overdue {
+            self.lose(rank, absence.reason);
+        }
+    }
+
+    /// Removes a process from the survey.
+    pub(super) fn lose(&mut self, rank: u32, reason: String) {
+        let member = self.member(rank);
+        if member.is_lost {
+            return;
+        }
+        member.send(&Message::Refused(format!("the survey has given it up: {reason}")));
+        member.lose();
+        self.close(rank);
+        self.away.remove(&rank);
+        self.events.push(Event::Lost { rank, reason });
+    }
+
+    pub(super) fn close(&mut self, rank: u32) {
+        let member = self.member(rank);
+        let traffic = member.take_traffic();
+        member.close();
+        self.traffic += traffic;
+    }
+}

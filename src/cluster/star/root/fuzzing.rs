@@ -1,0 +1,51 @@
+//! The coordinator of two members, for any bytes in place of a message.
+
+use super::{Event, Root};
+use crate::star::link::Link;
+use crate::star::listener::Arrival;
+use crate::star::message::{JoinRequest, Order};
+use crate::timetable::{Block, Course, Introduction};
+
+impl Root {
+    /// Begins again with these members. The first one has one order of each kind, and two `blocks`,
+    /// numbered as in the seeds of the fuzzer.
+    pub(in crate::star) fn restart(
+        &mut self,
+        members: &[Introduction],
+        course: &Course,
+        blocks: [Block; 2],
+    ) {
+        self.events.clear();
+        self.away.clear();
+        self.members.clear();
+        self.members.resize_with(members.len() + 1, Default::default);
+        for introduction in members {
+            let rank = introduction.rank;
+            let request = JoinRequest { id: 1, received: 0, introduction: introduction.clone() };
+            self.register(&request).expect("a member");
+            self.ready(rank);
+        }
+        self.events.clear();
+        self.send_courses(vec![(0, course.clone())]);
+        blocks.into_iter().for_each(|block| self.send_blocks(vec![(0, block)]));
+        self.send_checks([0]);
+        self.send_copy_memory(0);
+        self.order(0, Order::End);
+    }
+
+    /// Receives what has arrived from the member with rank 0, ready or not, and returns what
+    /// follows.
+    pub(in crate::star) fn receive_by(&mut self, link: Link, is_ready: bool) -> Vec<Event> {
+        let member = self.member(0);
+        (member.link, member.is_ready) = (Some(link), is_ready);
+        self.receive_from(0);
+        self.member(0).close();
+        std::mem::take(&mut self.events)
+    }
+
+    /// Accepts a process with a claim, and returns what follows.
+    pub(in crate::star) fn receive_claim(&mut self, arrival: Arrival) -> Vec<Event> {
+        self.accept(arrival);
+        std::mem::take(&mut self.events)
+    }
+}

@@ -1,0 +1,63 @@
+//! The orders of the coordinator to the members.
+
+use super::Root;
+use crate::star::message::{Message, Order, frame};
+use crate::timetable::{Block, Course};
+
+impl Root {
+    /// Sends each of these processes its course.
+    pub fn send_courses(&mut self, courses: Vec<(u32, Course)>) {
+        for (rank, course) in courses {
+            self.tests.clone_from(&course.tests);
+            self.order(rank, Order::Course(course));
+        }
+    }
+
+    /// Sends each of these processes its block. Until the end of the last one, no member sends
+    /// pings.
+    pub fn send_blocks(&mut self, blocks: Vec<(u32, Block)>) {
+        let ends = blocks.iter().map(|(_, block)| end(block.begins_ns, block.slot_ns, block.slots));
+        self.be_quiet(ends.max());
+        for (rank, block) in blocks {
+            self.order(rank, Order::Block(block));
+        }
+    }
+
+    /// Members receive this before their blocks, so that nothing arrives while they measure.
+    fn be_quiet(&mut self, until_ns: Option<u64>) {
+        if let Some(until_ns) = until_ns {
+            self.quiet_until_ns = until_ns;
+            self.send_to_all(&Message::Quiet { until_ns });
+        }
+    }
+
+    /// Asks each of these processes for a check of its NICs.
+    pub fn send_checks(&mut self, ranks: impl IntoIterator<Item = u32>) {
+        for rank in ranks {
+            self.order(rank, Order::Check);
+        }
+    }
+
+    /// Asks a process how fast it copies memory.
+    pub fn send_copy_memory(&mut self, rank: u32) {
+        self.order(rank, Order::CopyMemory);
+    }
+
+    pub(super) fn order(&mut self, rank: u32, order: Order) {
+        if let Some(member) = self.members.get_mut(rank as usize) {
+            member.keep(order);
+        }
+    }
+
+    pub(super) fn send_to_all(&mut self, message: &Message) {
+        let frame = frame(message);
+        for link in self.members.iter_mut().filter_map(|member| member.link.as_mut()) {
+            link.send_frame(frame.clone());
+        }
+    }
+}
+
+/// Returns when a block ends, in nanoseconds.
+fn end(begins_ns: u64, slot_ns: u64, slots: u32) -> u64 {
+    begins_ns.saturating_add(slot_ns.saturating_mul(slots.into()))
+}

@@ -1,0 +1,305 @@
+//! Processes of a survey as threads, over TCP on this host, for unit tests.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use super::listener::{CALLER, VERSION, role};
+use super::message::{JoinRequest, MAX_MESSAGE, Message, decode, frame};
+use super::*;
+use crate::survey::ids::NicId;
+use crate::timetable::{Block, Course, Introduction, MemoryCopy, Report};
+use facts::error::Failure;
+use facts::net::framing::Incoming;
+use facts::net::listener::{Listener, Reach};
+
+/// Time limit for anything that has to happen.
+pub const LIMIT: Duration = Duration::from_secs(60);
+
+pub fn token(text: &str) -> Token {
+    Token::new(OsStr::new(text)).unwrap()
+}
+
+/// A coordinator, and its events that no test has asked for: several may come at once.
+pub struct Observed {
+    root: Root,
+    others: Vec<Event>,
+}
+
+impl Observed {
+    pub fn into_inner(self) -> Root {
+        self.root
+    }
+}
+
+impl Deref for Observed {
+    type Target = Root;
+
+    fn deref(&self) -> &Root {
+        &self.root
+    }
+}
+
+impl DerefMut for Observed {
+    fn deref_mut(&mut self) -> &mut Root {
+        &mut self.root
+    }
+}
+
+pub fn root(size: u32) -> (Observed, Meeting) {
+    let listener = Listener::bind(None, 0, Reach::ThisMachine).unwrap();
+    let root = Root::listen(listener, token("secret"), size).unwrap();
+    let meeting = Meeting {
+        addresses: vec![SocketAddr::from(([127, 0, 0, 1], root.port()))],
+        token: token("secret"),
+    };
+    let others = Vec::new();
+    (Observed { root, others }, meeting)
+}
+
+pub fn introduction(rank: u32, size: u32) -> Introduction {
+    Introduction { rank, size, host: format!("node{rank}"), topology: None, nics: Vec::new() }
+}
+
+pub fn course() -> Course {
+    Course { tests: Vec::new(), arguments: Vec::new(), pair_ns: 1, first_nic: NicId(0) }
+}
+
+pub fn block(number: u32) -> Block {
+    Block {
+        number,
+        begins_ns: now_ns(),
+        slot_ns: 1,
+        slots: 1,
+        window_bytes: None,
+        tasks: Vec::new(),
+        addresses: BTreeMap::new(),
+    }
+}
+
+pub fn report(rank: u32, block: u32) -> Report {
+    Report {
+        block,
+        rank,
+        results: Vec::new(),
+        addresses: Vec::new(),
+        beyond_ns: 0,
+        clock_uncertainty_ns: None,
+        load: None,
+    }
+}
+
+pub fn join(meeting: &Meeting, rank: u32, size: u32) -> Result<Member, Failure> {
+    Member::join(meeting, introduction(rank, size), LIMIT)
+}
+
+/// A member in a thread of its own that reports each block at once, and sends its rank as the
+/// document of each check and as the CPUs on which it has copied memory. Returns the number of
+/// orders.
+pub fn obedient(meeting: &Meeting, rank: u32, size: u32) -> JoinHandle<usize> {
+    let meeting = meeting.clone();
+    let body = move || {
+        let member = join(&meeting, rank, size).unwrap();
+        let mut orders = 0;
+        loop {
+            orders += 1;
+            match member.next().unwrap() {
+                Order::Course(_) => {}
+                Order::Block(block) => member.report(report(rank, block.number)),
+                Order::Check => member.send_check(vec![rank as u8]),
+                Order::CopyMemory => {
+                    let copy = MemoryCopy { cpus: rank, bytes_per_second: 1 };
+                    member.send_memory_copy(Some(copy));
+                }
+                Order::End => {
+                    member.end();
+                    return orders;
+                }
+            }
+        }
+    };
+    thread::spawn(body)
+}
+
+/// Waits for members that have received their end.
+pub fn finish(members: Vec<JoinHandle<usize>>) {
+    for member in members {
+        member.join().unwrap();
+    }
+}
+
+/// Returns the first `count` events for which `wanted` is something. The others stay for later
+/// calls.
+pub fn events<T>(
+    root: &mut Observed,
+    count: usize,
+    mut wanted: impl FnMut(Event) -> Option<T>,
+) -> Vec<T> {
+    let until = Instant::now() + LIMIT;
+    let mut found = Vec::new();
+    let mut others = Vec::new();
+    let mut arrived = std::mem::take(&mut root.others);
+    loop {
+        for event in arrived {
+            match wanted(event.clone()).filter(|_| found.len() < count) {
+                Some(one) => found.push(one),
+                None => others.push(event),
+            }
+        }
+        if found.len() == count {
+            root.others = others;
+            return found;
+        }
+        assert!(Instant::now() < until, "{} of {count} events; others: {others:?}", found.len());
+        arrived = root.poll(until).unwrap();
+    }
+}
+
+pub fn joined(event: Event) -> Option<u32> {
+    match event {
+        Event::Joined(introduction) => Some(introduction.rank),
+        _ => None,
+    }
+}
+
+pub fn begun(event: Event) -> Option<u32> {
+    match event {
+        Event::Begun { rank } => Some(rank),
+        _ => None,
+    }
+}
+
+pub fn reported(event: Event) -> Option<(u32, u32)> {
+    match event {
+        Event::Report(report) => Some((report.block, report.rank)),
+        _ => None,
+    }
+}
+
+pub fn lost(event: Event) -> Option<(u32, String)> {
+    match event {
+        Event::Lost { rank, reason } => Some((rank, reason)),
+        _ => None,
+    }
+}
+
+/// Returns a member that has joined, and does nothing: one that is stopped.
+pub fn stopped(root: &mut Observed, meeting: &Meeting, rank: u32, size: u32) -> Member {
+    let meeting = meeting.clone();
+    let member = thread::spawn(move || join(&meeting, rank, size).unwrap());
+    assert_eq!(events(root, 1, joined), [rank]);
+    member.join().unwrap()
+}
+
+/// A process that sends what a test wants.
+pub struct Raw {
+    stream: TcpStream,
+    incoming: Incoming,
+    /// Its request to join: its introduction, and the last order that it has received.
+    pub request: JoinRequest,
+}
+
+impl Raw {
+    /// Connects, and has itself admitted with this `request`.
+    pub fn enter(meeting: &Meeting, request: JoinRequest) -> Self {
+        let stream = TcpStream::connect(meeting.addresses[0]).unwrap();
+        let mut raw = Self { stream, incoming: Incoming::new(MAX_MESSAGE), request };
+        raw.send(&Message::Hello { version: VERSION.into(), nonce: [0; 16] });
+        let Some(Message::Challenge { nonce }) = raw.receive() else { panic!("no challenge") };
+        let proof = meeting.token.proof(&role(CALLER, &nonce));
+        let request = Box::new(raw.request.clone());
+        raw.send(&Message::Join { proof, request });
+        assert!(matches!(raw.receive(), Some(Message::Welcome { .. })));
+        raw
+    }
+
+    /// Joins `root`, which runs in this thread.
+    pub fn join(root: &mut Observed, meeting: &Meeting, rank: u32, size: u32) -> Self {
+        let introduction = introduction(rank, size);
+        let request = JoinRequest { id: rank.into(), received: 0, introduction };
+        let meeting = meeting.clone();
+        let raw = thread::spawn(move || {
+            let mut raw = Self::enter(&meeting, request);
+            assert_eq!(raw.receive(), Some(Message::Admitted { answered: 0 }));
+            raw.send(&Message::Ready);
+            raw
+        });
+        assert_eq!(events(root, 1, joined), [rank]);
+        raw.join().unwrap()
+    }
+
+    pub fn send(&mut self, message: &Message) {
+        self.send_bytes(&frame(message));
+    }
+
+    /// Sends bytes. Returns false if the coordinator has closed the connection.
+    pub fn send_bytes(&mut self, bytes: &[u8]) -> bool {
+        self.stream.write_all(bytes).is_ok()
+    }
+
+    /// Returns the next message; `None` at the end of the connection.
+    pub fn receive(&mut self) -> Option<Message> {
+        loop {
+            let count = self.stream.read(self.incoming.room()).ok().filter(|&count| count > 0)?;
+            if let Some(bytes) = self.incoming.advance(count).unwrap() {
+                return Some(decode(&bytes).unwrap());
+            }
+        }
+    }
+
+    /// Resets the connection, as a broken network may.
+    pub fn reset(self) -> JoinRequest {
+        rustix::net::connect_unspec(&self.stream).unwrap();
+        self.request
+    }
+}
+
+/// Carries connections to a coordinator and back, in threads, until they are cut.
+pub struct Proxy {
+    pub address: SocketAddr,
+    streams: Arc<Mutex<Vec<TcpStream>>>,
+    /// Number of connections that are closed at once.
+    refused: Arc<AtomicUsize>,
+}
+
+impl Proxy {
+    pub fn start(server: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (streams, refused) = (Arc::<Mutex<Vec<_>>>::default(), Arc::<AtomicUsize>::default());
+        let (kept, left) = (streams.clone(), refused.clone());
+        thread::spawn(move || {
+            for near in listener.incoming().flatten() {
+                let fewer = |left: usize| left.checked_sub(1);
+                if left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, fewer).is_ok() {
+                    continue;
+                }
+                let Ok(far) = TcpStream::connect(server) else { return };
+                for (from, to) in [(&near, &far), (&far, &near)] {
+                    let [mut from, mut to] = [from, to].map(|stream| stream.try_clone().unwrap());
+                    thread::spawn(move || {
+                        if io::copy(&mut from, &mut to).is_ok() {
+                            let _ = to.shutdown(Shutdown::Write);
+                        }
+                    });
+                }
+                kept.lock().unwrap().extend([near, far]);
+            }
+        });
+        Self { address, streams, refused }
+    }
+
+    /// Resets all connections, as a broken network may, and closes this number of the next ones.
+    pub fn cut(&self, attempts: usize) {
+        self.refused.store(attempts, Ordering::SeqCst);
+        for stream in self.streams.lock().unwrap().drain(..) {
+            let _ = rustix::net::connect_unspec(&stream);
+        }
+    }
+}
