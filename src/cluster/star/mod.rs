@@ -41,9 +41,9 @@ use std::net::SocketAddr;
 pub use clock::now_ns;
 pub use knock::{KnockAnswer, knock};
 pub use member::{JOIN_LIMIT, Member};
+pub use message::Order;
 #[cfg(any(test, feature = "testing"))]
 pub use message::Reply;
-pub use message::Order;
 pub use open_files::allow_connections;
 pub use root::{Event, GRACE, Root};
 pub use traffic::Traffic;

@@ -190,7 +190,10 @@ impl Cluster {
                 Effect::Fails => return (failed(), 0),
                 Effect::Loses(part) if self.rng.f64() < part => return (failed(), 0),
                 Effect::HasTail => tail = 200,
-                Effect::Loses(_) | Effect::Throttles(_) | Effect::Resends(_) | Effect::Damages(_) => {}
+                Effect::Loses(_)
+                | Effect::Throttles(_)
+                | Effect::Resends(_)
+                | Effect::Damages(_) => {}
             }
         }
         let (mut delay, mut delay_of_least, mut waited) = (1.0, 1.0, 0);

@@ -90,7 +90,7 @@ fn take_part(
                 }
             },
             Order::End => break,
-            Order::Course(_) | Order::Block(_) | Order::Load(_) | Order::CopyMemory => {}
+            Order::Course(_) | Order::Block(_) | Order::CopyMemory => {}
         }
     }
     member.end();
