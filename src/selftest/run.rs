@@ -213,7 +213,6 @@ mod tests {
     use super::*;
     use crate::provoked::MOST;
     use crate::testing::{nic, numbered};
-    use report::selftest::Certainty;
 
     fn results(nic: &Nic, names: &[&str], with_names: bool) -> Vec<FactResult> {
         let mut results = Vec::new();
