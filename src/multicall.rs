@@ -218,6 +218,26 @@ mod tests {
     }
 
     #[test]
+    fn finds_programs_that_commands_replace_by_their_names() {
+        for legacy in LEGACY_COMMANDS {
+            let name = legacy.command.name;
+            assert!(COMMANDS.iter().any(|command| command.name == legacy.replaced_by));
+            for argv in [&[&*format!("/opt/bin/{name}"), "-l"][..], &["cxidiag", name, "-l"]] {
+                let Ok(Call::Command { command, program, arguments }) = call(argv) else {
+                    panic!("{argv:?}");
+                };
+                assert_eq!((command.name, &*program), (name, name));
+                assert_eq!(arguments, ["-l"]);
+            }
+        }
+        let (program, message) = refusal(&["/opt/cxi_stats"]);
+        assert_eq!(
+            (&*program, &*message),
+            ("cxi_stats", "no tool has this name: did you mean cxi_stat?",)
+        );
+    }
+
+    #[test]
     fn finds_each_command() {
         for command in COMMANDS {
             let Ok(Call::Command { command: found, program, arguments }) =

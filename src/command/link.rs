@@ -106,14 +106,18 @@ fn show(
     };
     let (mut started, mut clock) = (SystemTime::now(), Instant::now());
     let mut before = read();
-    let first = request.rates.unwrap_or(WINDOW);
-    let mut window = if request.is_quick { Duration::ZERO } else { first };
+    let mut window = request.rates.unwrap_or(WINDOW);
     loop {
-        wait(window)?;
-        let after = read();
+        let latest = if request.is_quick {
+            None
+        } else {
+            wait(window)?;
+            Some(read())
+        };
         // A file without an answer is not the reason then.
         interrupt::check()?;
-        let links = before.iter().zip(&after);
+        let after = latest.as_ref().unwrap_or(&before);
+        let links = before.iter().zip(after);
         let links = links.map(|(before, after)| before.until(after, request, machine));
         let (mut examined, links): (Vec<_>, Vec<_>) = links.unzip();
         check::name_unreadable(&mut [], &mut examined, machine);
@@ -123,11 +127,12 @@ fn show(
         }
         let report = LinkReport::new(check, links);
         print(&report, request, documents)?;
-        let Some(interval) = request.watch.filter(|_| !interrupt::is_stopped()) else {
+        let interval = request.watch.filter(|_| !interrupt::is_stopped());
+        let (Some(interval), Some(latest)) = (interval, latest) else {
             documents.write_json(&report)?;
             return Ok(report);
         };
-        (before, window) = (after, interval);
+        (before, window) = (latest, interval);
         (started, clock) = (SystemTime::now(), Instant::now());
     }
 }
