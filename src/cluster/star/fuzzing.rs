@@ -108,7 +108,7 @@ impl Fuzzer {
             Receiver::Coordinator => self.coordinate(state, bytes),
             Receiver::Member => {
                 let messages: &[&[u8]] = match state % 6 {
-                    0 | 1 | 2 => &[bytes],
+                    0..=2 => &[bytes],
                     3 => &[&encode(&Message::Challenge { nonce: [1; 16] }), bytes],
                     4 => &[&encode(&Message::Admitted { answered: 0 }), bytes],
                     _ => &[bytes, bytes],

@@ -27,10 +27,10 @@ fn reply(serial: u32, reply: Reply) -> Message {
 const ATTACKS: [Attack; 15] = [
     (|_| {}, None),
     // It has announced more than it sends.
-    (|member| drop(member.send_bytes(&[0, 0, 16, 0, 7])), None),
-    (|member| drop(member.send_bytes(&framing::message(&[0xff]))), Some(NO_MESSAGE)),
-    (|member| drop(member.send_bytes(&(MAX_MESSAGE as u32 + 1).to_le_bytes())), Some(NO_MESSAGE)),
-    (|member| drop(member.send_bytes(&framing::message(&[]))), Some(NO_MESSAGE)),
+    (|member| member.send_bytes(&[0, 0, 16, 0, 7]), None),
+    (|member| member.send_bytes(&framing::message(&[0xff])), Some(NO_MESSAGE)),
+    (|member| member.send_bytes(&(MAX_MESSAGE as u32 + 1).to_le_bytes()), Some(NO_MESSAGE)),
+    (|member| member.send_bytes(&framing::message(&[])), Some(NO_MESSAGE)),
     (|member| member.send(&Message::Ready), Some(OUT_OF_TURN)),
     (|member| member.send(&Message::Abort("a lie".into())), Some(OUT_OF_TURN)),
     (|member| member.send(&Message::Knock { rank: 0 }), Some(OUT_OF_TURN)),
@@ -50,7 +50,7 @@ const ATTACKS: [Attack; 15] = [
         Some(NO_ORDER),
     ),
     (
-        |member| while member.send_bytes(&frame(&Message::Ping { sent_ns: 0 })) {},
+        |member| while member.can_send(&frame(&Message::Ping { sent_ns: 0 })) {},
         Some("expelled: it sent more than 1000 messages within 1 s"),
     ),
     (|member| member.send(&Message::Failed("\x1b[2J".repeat(1000))), Some("[2J")),

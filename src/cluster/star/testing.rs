@@ -238,8 +238,13 @@ impl Raw {
         self.send_bytes(&frame(message));
     }
 
+    /// Sends bytes. The coordinator may have closed the connection.
+    pub fn send_bytes(&mut self, bytes: &[u8]) {
+        self.can_send(bytes);
+    }
+
     /// Sends bytes. Returns false if the coordinator has closed the connection.
-    pub fn send_bytes(&mut self, bytes: &[u8]) -> bool {
+    pub fn can_send(&mut self, bytes: &[u8]) -> bool {
         self.stream.write_all(bytes).is_ok()
     }
 

@@ -109,11 +109,13 @@ impl Root {
     /// Gives up the members that have not returned within their time.
     pub(super) fn lose_overdue(&mut self, now: Instant) {
         let limit = limit::in_effect(AWAY_LIMIT);
-        let is_over =
-            |_: &u32, absence: &mut Absence| now.saturating_duration_since(absence.since) >= limit;
-        let overdue: Vec<(u32, Absence)> = self.away.extract_if(.., is_over).collect();
-        for (rank, absence) in overdue {
-            self.lose(rank, absence.reason);
+        let is_over = |absence: &Absence| now.saturating_duration_since(absence.since) >= limit;
+        let overdue = self.away.iter().filter(|(_, absence)| is_over(absence));
+        let overdue: Vec<u32> = overdue.map(|(&rank, _)| rank).collect();
+        for rank in overdue {
+            if let Some(absence) = self.away.remove(&rank) {
+                self.lose(rank, absence.reason);
+            }
         }
     }
 
