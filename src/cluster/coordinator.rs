@@ -120,10 +120,13 @@ impl<P: Program> Coordinator<P> {
         mut answer: impl FnMut(Event) -> Option<u32>,
     ) -> Result<LostMembers, Failure> {
         let mut lost = BTreeMap::new();
-        while !waiting.is_empty() {
+        // The events of members that were given up come at once, and have notes.
+        let mut has_given_up = false;
+        while !waiting.is_empty() || mem::take(&mut has_given_up) {
             let roster = &self.members.roster;
             self.program.show(&|width| line(roster, width));
-            let next = until.min(Instant::now() + DRAWING);
+            let wait = if waiting.is_empty() { Duration::ZERO } else { DRAWING };
+            let next = until.min(Instant::now() + wait);
             for event in self.root.poll(next)? {
                 match event {
                     Event::Lost { rank, reason } => {
@@ -145,10 +148,11 @@ impl<P: Program> Coordinator<P> {
                     }
                 }
             }
-            if Instant::now() >= until {
+            if !waiting.is_empty() && Instant::now() >= until {
                 for rank in self.root.give_up_silent(&waiting, reason) {
                     waiting.remove(&rank);
                     lost.insert(rank, reason.to_owned());
+                    has_given_up = true;
                 }
                 until = Instant::now() + limit::in_effect(GRACE);
             }

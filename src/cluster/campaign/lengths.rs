@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+/// Shortest slot: clocks compared over the network are good enough for it (jobs.md 3.6).
+pub const SHORTEST_SLOT: Duration = Duration::from_millis(50);
+
 /// One of this many parts of a slot lies before the operations, for set-up, and one after them, for
 /// release.
 pub const MARGIN: u32 = 8;
 
 /// Returns the length of a slot whose operations may take five times as long as a pair is measured,
-/// the time `pair`.
+/// the time `pair`; at least the shortest slot.
 pub fn longest(pair: Duration) -> Duration {
-    with_window(longest_window(pair))
+    with_window(longest_window(pair)).max(SHORTEST_SLOT)
 }
 
 /// Returns the time for operations in the [`longest`] slot.

@@ -48,6 +48,9 @@ pub fn begin(
         if let Some(why) = foreign_traffic(&results, WATCHED.as_secs_f64()) {
             conductor.set_busy(why);
         }
+        for (nic, reason) in &watched.failed {
+            conductor.lose(*nic, reason);
+        }
         lose(crew.members(), conductor, &watched.lost);
     }
     let plan = conductor.preview();

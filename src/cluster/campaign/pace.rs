@@ -5,15 +5,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::lengths::{longest, most_beyond, sufficient};
+use super::lengths::{SHORTEST_SLOT, longest, most_beyond, sufficient};
 use super::pairs::MeasuredRounds;
 use crate::survey::answer::{Answer, PairResult};
 use crate::survey::ids::TestId;
 use crate::survey::rounds::Round;
 use crate::survey::untested::Untested;
-
-/// Shortest slot: clocks compared over the network are good enough for it (jobs.md 3.6).
-const SHORTEST_SLOT: Duration = Duration::from_millis(50);
 
 /// Most slots of a block, and its longest time. A survey that ends within a block loses the block.
 const MOST_SLOTS: usize = 100;
@@ -112,7 +109,7 @@ impl Pace {
     ) -> (usize, Duration) {
         let test = rounds[0].test;
         let same = rounds.iter().take_while(|round| round.test == test).count();
-        let slot = if is_sweep { self.slot(test) } else { longest(self.pair).max(SHORTEST_SLOT) };
+        let slot = if is_sweep { self.slot(test) } else { longest(self.pair) };
         self.last = Some(test);
         (same.min(self.most_of(test, slot, left)), slot)
     }

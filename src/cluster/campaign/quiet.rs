@@ -79,6 +79,8 @@ pub struct QuietSurvey {
     busy_slots: BusySlots,
     /// When the first block began.
     measuring: Instant,
+    /// Pairs of an earlier survey that this one takes over: they took no time.
+    earlier: u64,
     /// Whether the user knows how long it takes.
     has_estimate: bool,
     uncertainty_ns: Option<u64>,
@@ -102,6 +104,7 @@ impl QuietSurvey {
             busy: BusyCpus::default(),
             busy_slots: BusySlots::default(),
             measuring: Instant::now(),
+            earlier: 0,
             has_estimate: false,
             uncertainty_ns: None,
             round: 0,
@@ -139,6 +142,7 @@ impl QuietSurvey {
             self.conductor.add_earlier(result);
             self.round = self.round.max(result.round + 1);
         }
+        self.earlier = self.conductor.progress().answered;
         self.keep(results);
     }
 
@@ -284,17 +288,24 @@ impl QuietSurvey {
         self.lose(crew.members(), &block.lost);
         let state = self.conductor.progress();
         if state.phase == Phase::Sweep && !self.has_estimate {
-            let note = estimate(state.answered, state.planned, self.measuring.elapsed());
+            let [answered, planned] = self.without_earlier(&state);
+            let note = estimate(answered, planned, self.measuring.elapsed());
             self.has_estimate = note.is_some();
             note.iter().for_each(|note| crew.note(note));
         }
         Ok(())
     }
 
+    /// Returns the numbers of pairs that this survey has measured, and that it measures in all.
+    fn without_earlier(&self, progress: &Progress) -> [u64; 2] {
+        [progress.answered, progress.planned].map(|pairs| pairs.saturating_sub(self.earlier))
+    }
+
     /// Returns the line of progress.
     fn line(&self, recorder: &dyn Recorder, roster: &Roster, width: usize) -> String {
         let state = self.conductor.progress();
-        let part = state.answered as f64 / state.planned as f64;
+        let [answered, planned] = self.without_earlier(&state);
+        let part = answered as f64 / planned as f64;
         let is_known = part > 0.0 && part < 1.0;
         let measured = self.measuring.elapsed();
         let left = is_known.then(|| measured.mul_f64((1.0 / part - 1.0).min(LONGEST_LEFT)));

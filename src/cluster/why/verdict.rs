@@ -80,7 +80,8 @@ struct Surroundings<'a> {
 }
 
 /// Finds out why the culprits of a verdict are slow; the survey ends at `ends` at the latest. Adds
-/// what is known about each of them to `found`, also before an error.
+/// what is known about each of them to `found`. After an error, culprits that were measured are
+/// missing there.
 ///
 /// # Errors
 ///
