@@ -2,7 +2,7 @@
 //! the same items, and the rates.
 
 use super::check_metrics;
-use super::link::{LinkReport, Rates};
+use super::link::LinkReport;
 use super::openmetrics::{Family, Kind, Sample};
 
 /// Returns the metrics of links.
@@ -13,7 +13,11 @@ pub fn families(report: &LinkReport) -> Vec<Family> {
     let mut code_words = Vec::new();
     let mut paused = Vec::new();
     for (name, rates) in known {
-        for (kind, value) in kinds(rates) {
+        for (kind, value) in [
+            ("good", rates.good_code_words_per_s),
+            ("corrected", rates.corrected_code_words_per_s),
+            ("uncorrected", rates.uncorrected_code_words_per_s),
+        ] {
             let labels = vec![("device", name.clone()), ("kind", kind.to_owned())];
             code_words.extend(value.map(|value| Sample { labels, value }));
         }
@@ -47,14 +51,6 @@ pub fn families(report: &LinkReport) -> Vec<Family> {
         },
     ]);
     families
-}
-
-fn kinds(rates: &Rates) -> [(&'static str, Option<f64>); 3] {
-    [
-        ("good", rates.good_code_words_per_s),
-        ("corrected", rates.corrected_code_words_per_s),
-        ("uncorrected", rates.uncorrected_code_words_per_s),
-    ]
 }
 
 #[cfg(test)]

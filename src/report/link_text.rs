@@ -47,20 +47,20 @@ pub fn write(
         writeln!(out, "No Cassini hardware on this machine; software NICs:\n")?;
     }
     if is_verbose {
-        for (number, (device, link)) in devices.enumerate() {
+        for (number, (device, link)) in devices.clone().enumerate() {
             if number > 0 {
                 writeln!(out)?;
             }
-            verbose(out, device, link, has_rates)?;
+            verbose(out, device, link)?;
         }
     } else {
         let rows = devices.clone().map(|(device, link)| row(device, link)).collect();
         rows_of(out, &COLUMNS, rows)?;
-        if has_rates {
-            writeln!(out, "\nCode words, and the priority that was paused most:")?;
-            let rates = devices.map(|(device, link)| rate_row(device, link.rates.as_ref()));
-            rows_of(out, &RATE_COLUMNS, rates.collect())?;
-        }
+    }
+    if has_rates {
+        writeln!(out, "\nCode words, and the priority that was paused most:")?;
+        let rates = devices.map(|(device, link)| rate_row(device, link.rates.as_ref()));
+        rows_of(out, &RATE_COLUMNS, rates.collect())?;
     }
     remedies(out, &report.check)
 }
@@ -188,12 +188,7 @@ fn most_paused(ratios: &[Option<f64>]) -> Option<String> {
 }
 
 /// Writes all that is known of a link.
-fn verbose(
-    out: &mut impl Write,
-    device: &DeviceResult,
-    link: &Link,
-    has_rates: bool,
-) -> io::Result<()> {
+fn verbose(out: &mut impl Write, device: &DeviceResult, link: &Link) -> io::Result<()> {
     line(out, "Device", &device.name)?;
     if device.is_software {
         line(out, "Platform", "software NIC (no Cassini hardware involved)")?;
@@ -213,33 +208,7 @@ fn verbose(
             line(out, label, value)?;
         }
     }
-    if let Some(rates) = link.rates.as_ref().filter(|_| has_rates) {
-        rate_lines(out, rates)?;
-    }
     if device.items.is_empty() { Ok(()) } else { block(out, &device.items) }
-}
-
-fn rate_lines(out: &mut impl Write, rates: &Rates) -> io::Result<()> {
-    line(out, "Counted for", format_args!("{:.1} s", rates.seconds))?;
-    let per_second = |rate: Option<f64>| rate.map_or("-".into(), |rate| format!("{rate:.1}/s"));
-    let with_ber = |rate, ratio: Option<f64>| {
-        let text = ratio.map(|ratio| bit_error_text(ratio, rates.smallest_bit_error_ratio));
-        format!("{} (BER {})", per_second(rate), or_dash(text))
-    };
-    line(out, "Good CW", per_second(rates.good_code_words_per_s))?;
-    let corrected = with_ber(rates.corrected_code_words_per_s, rates.corrected_bit_error_ratio);
-    line(out, "Corrected CW", corrected)?;
-    let uncorrected =
-        with_ber(rates.uncorrected_code_words_per_s, rates.uncorrected_bit_error_ratio);
-    line(out, "Uncorrected CW", uncorrected)?;
-    for (label, ratios) in
-        [("RX Paused", &rates.rx_paused_ratio), ("TX Paused", &rates.tx_paused_ratio)]
-    {
-        let percent =
-            ratios.map(|ratio| ratio.map_or("-".into(), |ratio| format!("{:.1}", 100.0 * ratio)));
-        line(out, label, format_args!("{} % (PCP 0 to 7)", percent.join(" ")))?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -279,13 +248,12 @@ cxi0  39062500.0          2.0            0.0      0.0 %  12.5 % (PCP 1)
     }
 
     #[test]
-    fn block_has_rates_of_each_priority() {
+    fn block_has_items_and_then_rates() {
         let text = text(vec![good()], true);
+        assert!(text.starts_with("Device           : cxi0\nItem "), "{text}");
         for line in [
-            "Corrected CW     : 2.0/s (BER 9.4e-12)",
-            "Uncorrected CW   : 0.0/s (BER <1.2e-12)",
-            "TX Paused        : 12.5 12.5 - - - - - - % (PCP 0 to 7)",
             "link state  up     up     cxi_healthcheck  good",
+            "cxi0  39062500.0          2.0            0.0      0.0 %  12.5 % (PCP 1)",
         ] {
             assert!(text.lines().any(|found| found == line), "{line}\n{text}");
         }

@@ -1,5 +1,5 @@
-//! Temperatures of the chip and of the end of the cable. The kernel shows them to any user as sensors of the
-//! NIC (hwmon, health.md 2.1); each reading asks the controller of the card.
+//! Temperatures of the chip and of the end of the cable. The kernel shows them to any user as
+//! sensors of the NIC (hwmon, health.md 2.1); each reading asks the controller of the card.
 
 use super::item::{Finding, Item};
 use crate::nic::files::Files;
