@@ -79,8 +79,8 @@ pub struct QuietSurvey {
     busy_slots: BusySlots,
     /// When the first block began.
     measuring: Instant,
-    /// Pairs of an earlier survey that this one takes over: they took no time.
-    earlier: u64,
+    /// Since when the conductor counts the pairs that it measures.
+    counted_since: Instant,
     /// Whether the user knows how long it takes.
     has_estimate: bool,
     uncertainty_ns: Option<u64>,
@@ -104,7 +104,7 @@ impl QuietSurvey {
             busy: BusyCpus::default(),
             busy_slots: BusySlots::default(),
             measuring: Instant::now(),
-            earlier: 0,
+            counted_since: Instant::now(),
             has_estimate: false,
             uncertainty_ns: None,
             round: 0,
@@ -115,6 +115,13 @@ impl QuietSurvey {
 
     pub fn roster(&self) -> &Roster {
         self.conductor.roster()
+    }
+
+    /// Returns the number of pairs of the sweep that the survey has measured itself, and the number
+    /// that it has still to measure.
+    #[cfg(test)]
+    pub fn measured_and_left(&self) -> (u64, u64) {
+        self.conductor.measured_and_left()
     }
 
     pub fn tests(&self) -> &[Test] {
@@ -142,7 +149,6 @@ impl QuietSurvey {
             self.conductor.add_earlier(result);
             self.round = self.round.max(result.round + 1);
         }
-        self.earlier = self.conductor.progress().answered;
         self.keep(results);
     }
 
@@ -154,7 +160,7 @@ impl QuietSurvey {
     pub fn run(&mut self, crew: &mut dyn Crew, recorder: &mut dyn Recorder) -> Result<(), Failure> {
         let ranks = crew.members().first_nics.keys().copied().collect();
         self.prepare(crew, recorder, &ranks)?;
-        self.measuring = Instant::now();
+        (self.measuring, self.counted_since) = (Instant::now(), Instant::now());
         let mut rounds = Vec::new();
         loop {
             interrupt::check()?;
@@ -215,6 +221,7 @@ impl QuietSurvey {
         }
         let members = crew.members();
         self.conductor = conductor(members, &self.plan)?;
+        self.counted_since = Instant::now();
         repeat(results, &mut self.conductor);
         recorder.begin(self.conductor.roster())?;
         let late = members.roster.nodes.iter().rev().take(arrived.len());
@@ -288,27 +295,21 @@ impl QuietSurvey {
         self.lose(crew.members(), &block.lost);
         let state = self.conductor.progress();
         if state.phase == Phase::Sweep && !self.has_estimate {
-            let [answered, planned] = self.without_earlier(&state);
-            let note = estimate(answered, planned, self.measuring.elapsed());
+            let (measured, left) = self.conductor.measured_and_left();
+            let note = estimate(measured, measured + left, self.counted_since.elapsed());
             self.has_estimate = note.is_some();
             note.iter().for_each(|note| crew.note(note));
         }
         Ok(())
     }
 
-    /// Returns the numbers of pairs that this survey has measured, and that it measures in all.
-    fn without_earlier(&self, progress: &Progress) -> [u64; 2] {
-        [progress.answered, progress.planned].map(|pairs| pairs.saturating_sub(self.earlier))
-    }
-
     /// Returns the line of progress.
     fn line(&self, recorder: &dyn Recorder, roster: &Roster, width: usize) -> String {
         let state = self.conductor.progress();
-        let [answered, planned] = self.without_earlier(&state);
-        let part = answered as f64 / planned as f64;
-        let is_known = part > 0.0 && part < 1.0;
-        let measured = self.measuring.elapsed();
-        let left = is_known.then(|| measured.mul_f64((1.0 / part - 1.0).min(LONGEST_LEFT)));
+        let (measured, left) = self.conductor.measured_and_left();
+        let ratio = (left as f64 / measured as f64).min(LONGEST_LEFT);
+        let is_known = measured > 0 && left > 0;
+        let left = is_known.then(|| self.counted_since.elapsed().mul_f64(ratio));
         recorder.line(&state, left, roster, width)
     }
 }

@@ -170,6 +170,7 @@ fn earlier_results_are_not_measured_again() {
     first.run(&mut crew, &mut keeper).unwrap();
     let mut second = QuietSurvey::new(crew.members(), plan).unwrap();
     second.add_earlier(&keeper.0);
+    assert_eq!(second.measured_and_left(), (0, 0));
     let mut counter = Counter::default();
     second.run(&mut crew, &mut counter).unwrap();
     assert_eq!(second.findings().answered, ALL);

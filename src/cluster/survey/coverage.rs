@@ -33,6 +33,8 @@ pub struct Coverage {
     /// The pairs of each test with an answer of an earlier survey, which the sweep has not reached
     /// yet.
     earlier: Vec<PairSet>,
+    /// Number of pairs of the sweep that were answered by an earlier survey.
+    taken_over: u64,
 }
 
 impl Coverage {
@@ -47,12 +49,21 @@ impl Coverage {
             outstanding: HashMap::new(),
             unmeasured: Unmeasured::new(Missing::new(tests, nics)),
             earlier: vec![PairSet::default(); tests],
+            taken_over: 0,
         }
     }
 
     /// Returns the number of pairs that the user has asked for.
     pub fn planned(&self) -> u64 {
         self.planned
+    }
+
+    /// Returns the number of pairs of the sweep that this survey has measured itself, and the number
+    /// that it has still to measure, as far as is known.
+    pub fn measured_and_left(&self) -> (u64, u64) {
+        let pending: u64 = self.earlier.iter().map(PairSet::len).sum();
+        let left = self.planned.saturating_sub(self.answered + pending);
+        (self.answered.saturating_sub(self.taken_over), left)
     }
 
     /// Returns the number of pairs of the sweep that were measured or failed.
@@ -121,6 +132,7 @@ impl Coverage {
     pub fn take_earlier(&mut self, test: TestId, pair: Pair) -> bool {
         let had = self.earlier[test.index()].remove(pair);
         self.answered += u64::from(had);
+        self.taken_over += u64::from(had);
         had
     }
 
