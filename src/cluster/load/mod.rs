@@ -80,8 +80,8 @@ mod conductor_tests;
 mod course_tests;
 #[cfg(test)]
 mod flows_tests;
-#[cfg(test)]
-mod model;
+#[cfg(any(test, feature = "testing"))]
+pub mod model;
 #[cfg(test)]
 mod roles_tests;
 #[cfg(test)]
@@ -92,5 +92,7 @@ mod scale_tests;
 pub mod testing;
 #[cfg(test)]
 mod timing_tests;
+#[cfg(any(test, feature = "testing"))]
+pub mod trials;
 #[cfg(test)]
 mod verdict_tests;

@@ -58,6 +58,8 @@ pub struct Fabric {
     pub faults: Vec<(SlowLinks, f64)>,
     /// Standard deviation of a rate, as a part of it.
     pub noise: f64,
+    /// Part of the results that busy CPUs spoil.
+    pub silent: f64,
     pub rng: Rng,
 }
 
@@ -83,6 +85,7 @@ impl Fabric {
             roster: Cluster::new(sizes, &[], 1).roster,
             faults: Vec::new(),
             noise: 0.0,
+            silent: 0.0,
             rng: Rng::with_seed(1),
         }
     }
@@ -225,7 +228,11 @@ impl Fabric {
                 slot: 0,
                 nic: flow.source,
                 answer: LoadAnswer::Sent { bytes: [bytes as u64; PARTS], unreached: Vec::new() },
-                waited_percent: 0,
+                waited_percent: if self.silent > 0.0 && self.rng.f64() < self.silent {
+                    100
+                } else {
+                    0
+                },
                 counters: Vec::new(),
             }
         };

@@ -88,3 +88,5 @@ mod fabric_tests;
 pub mod testing;
 #[cfg(test)]
 mod trial_tests;
+#[cfg(any(test, feature = "testing"))]
+pub mod trials;

@@ -179,10 +179,9 @@ fn found_with(pairs: usize, selected: &Selected) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::explanation_tests::{named, survey};
     use super::super::findings::{Cause, Certainty, Direction, Findings, Statistic, Unit};
     use super::super::ids::NicId;
-    use super::super::testing::{Cluster, Fault, Load};
+    use super::super::testing::{Cluster, Fault, Load, named, survey};
     use super::super::units::crossing;
 
     fn cluster(tool: &str, factor: f64) -> Cluster {

@@ -234,9 +234,8 @@ fn long_tails(
 
 #[cfg(test)]
 mod tests {
-    use super::super::explanation_tests::{named, survey};
     use super::super::findings::{Certainty, Direction, Evidence, Findings};
-    use super::super::testing::{Cluster, Effect, Fault};
+    use super::super::testing::{Cluster, Effect, Fault, named, survey};
     use super::*;
 
     const SHAPES: [([u16; 4], &str); 4] = [

@@ -143,11 +143,10 @@ impl Judgement {
 #[cfg(test)]
 mod tests {
     use super::super::answer::{Answer, Figures, PairResult, Stage};
-    use super::super::explanation_tests::{named, settings, survey, survey_with};
     use super::super::findings::{Certainty, Direction, Unit};
     use super::super::ids::NodeId;
     use super::super::settings::Settings;
-    use super::super::testing::{Cluster, Fault, Load, pair};
+    use super::super::testing::{Cluster, Fault, Load, named, pair, settings, survey, survey_with};
     use super::*;
 
     /// Returns busy CPUs of all nodes that disturb this part of the fast pairs.

@@ -392,9 +392,8 @@ fn certainty(
 
 #[cfg(test)]
 mod tests {
-    use super::super::explanation_tests::{named, survey};
     use super::super::findings::Direction;
-    use super::super::testing::{Cluster, Fault};
+    use super::super::testing::{Cluster, Fault, named, survey};
     use super::*;
 
     #[test]

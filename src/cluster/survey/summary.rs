@@ -217,10 +217,9 @@ fn has_one_way(roster: &Roster, class: Class) -> bool {
 mod tests {
     use super::super::answer::{Answer, Figures, Stage};
     use super::super::conductor::Conductor;
-    use super::super::explanation_tests::{run, settings, survey, survey_with};
     use super::super::findings::{Direction, Unit};
     use super::super::ids::NicId;
-    use super::super::testing::{Cluster, Effect, Fault};
+    use super::super::testing::{Cluster, Effect, Fault, run, settings, survey, survey_with};
     use super::has_one_way;
     use crate::location::Class;
     use facts::expect;

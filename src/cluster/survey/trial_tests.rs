@@ -5,69 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::Pair;
 use super::conductor::Conductor;
-use super::explanation_tests::{run, settings};
-use super::findings::{Certainty, Direction, Findings, Population, Unit};
-use super::ids::{NicId, NodeId};
+use super::findings::{Certainty, Findings, Population, Unit};
+use super::ids::NicId;
 use super::population::LEAST_FIGURES;
-use super::testing::{Cluster, Effect, Fault, Load};
+use super::testing::{Cluster, Effect, run, settings};
+use super::trials::busy::{LOADS, SHAPES, Truth};
 use super::units::members;
-
-/// What is wrong with a cluster.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Truth {
-    Nothing,
-    Switch,
-    Nic,
-    NicAsInitiator,
-    HalfBandwidth,
-    FivePercent,
-    ThirtyPercent,
-    BusyNode,
-    DeadNode,
-    TwoNics,
-}
-
-impl Truth {
-    const ALL: [Self; 10] = [
-        Self::Nothing,
-        Self::Switch,
-        Self::Nic,
-        Self::NicAsInitiator,
-        Self::HalfBandwidth,
-        Self::FivePercent,
-        Self::ThirtyPercent,
-        Self::BusyNode,
-        Self::DeadNode,
-        Self::TwoNics,
-    ];
-
-    /// Returns the test that meets the fault.
-    fn tool(self) -> &'static str {
-        if self == Self::HalfBandwidth { "write-bw" } else { "write-lat" }
-    }
-
-    fn faults(self) -> Vec<Fault> {
-        let nic = |nic, factor| Fault::slow(Unit::Nic(NicId(nic)), Direction::Both, factor);
-        let switch = Unit::Switch { group: 1, switch: 1 };
-        match self {
-            Self::Nothing | Self::BusyNode => Vec::new(),
-            Self::Switch => vec![Fault::slow(switch, Direction::Both, 4.0)],
-            Self::Nic => vec![nic(1, 3.0)],
-            Self::NicAsInitiator => {
-                vec![Fault::slow(Unit::Nic(NicId(1)), Direction::Initiator, 3.0)]
-            }
-            Self::HalfBandwidth => vec![nic(1, 2.0)],
-            Self::FivePercent => vec![nic(1, 1.05)],
-            Self::ThirtyPercent => vec![nic(1, 1.35)],
-            Self::DeadNode => vec![Fault {
-                unit: Unit::Node(NodeId(1)),
-                direction: Direction::Both,
-                effect: Effect::Fails,
-            }],
-            Self::TwoNics => vec![nic(1, 3.0), nic(6, 2.0)],
-        }
-    }
-}
 
 /// How right a verdict is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -148,29 +91,8 @@ fn outcome(truth: Truth, cluster: &Cluster, findings: &Findings) -> Outcome {
     }
 }
 
-/// A cluster, and the pairs of its survey.
-const SHAPES: [([u16; 4], &str); 13] = [
-    ([0, 0, 4, 1], "all,random:4"),
-    ([0, 0, 8, 1], "random:4"),
-    ([0, 0, 8, 1], "all"),
-    ([0, 0, 12, 1], "all"),
-    ([2, 2, 4, 1], "all"),
-    ([0, 0, 32, 1], "random:4"),
-    ([0, 0, 16, 2], "all"),
-    ([3, 3, 4, 1], "random:4"),
-    ([4, 4, 8, 1], "random:4"),
-    ([0, 0, 128, 1], "random:4"),
-    ([8, 8, 8, 1], "random:4"),
-    ([0, 0, 512, 1], "random:6"),
-    ([2, 4, 16, 1], "all"),
-];
-
 /// The shapes of the short form.
 const FEW_SHAPES: usize = 9;
-
-/// Busy CPUs: their names, parts of the pairs that are disturbed and untested.
-const LOADS: [(&str, f64, f64); 4] =
-    [("idle", 0.0, 0.0), ("some", 0.05, 0.02), ("busy", 0.4, 0.1), ("very busy", 0.9, 0.5)];
 
 #[test]
 fn names_what_is_planted_and_calls_nothing_else_bad() {
@@ -184,26 +106,11 @@ fn names_what_is_planted_and_calls_nothing_else_bad() {
     for truth in Truth::ALL {
         for (number, (load, disturbed, untested)) in LOADS.into_iter().enumerate() {
             for (shape, pairs) in shapes {
-                if truth == Truth::Switch && shape[0] == 0
-                    || truth == Truth::TwoNics && shape[2] * shape[3] < 8 && shape[0] == 0
-                {
+                if !truth.fits(*shape) {
                     continue;
                 }
                 for seed in 0..seeds {
-                    let mut cluster = Cluster::new(*shape, &[truth.tool()], seed);
-                    cluster.faults = truth.faults();
-                    cluster.load = (disturbed > 0.0 || truth == Truth::BusyNode).then(|| Load {
-                        node: (truth == Truth::BusyNode).then_some(NodeId(2)),
-                        disturbed: disturbed.max(0.3),
-                        untested,
-                        discards,
-                        is_harmless: false,
-                    });
-                    if disturbed > 0.0
-                        && let Some(load) = &mut cluster.load
-                    {
-                        load.disturbed = disturbed;
-                    }
+                    let mut cluster = truth.cluster(*shape, (disturbed, untested), discards, seed);
                     let (roster, tests) = (cluster.roster.clone(), cluster.tests.clone());
                     let mut conductor =
                         Conductor::new(roster, tests, settings(pairs, seed)).unwrap();
