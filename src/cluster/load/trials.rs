@@ -125,11 +125,11 @@ fn judge(
         }
         [] if truth.is_none() => Outcome::Right,
         [] => Outcome::Undecided,
-        [(unit, is_suspect)] if Some(*unit) == truth => {
-            if *is_suspect {
-                Outcome::Suspect
-            } else {
+        [(unit, is_bad)] if Some(*unit) == truth => {
+            if *is_bad {
                 Outcome::Right
+            } else {
+                Outcome::Suspect
             }
         }
         [(unit, _)] if is_related(*unit) => Outcome::Partly,
