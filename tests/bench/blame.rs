@@ -7,15 +7,15 @@
 //! target/release/examples/blame --seeds=2000 --threads=16
 //! ```
 //!
-//! Arguments: texts, of which the name of each trial must contain one (without any, all trials), and
+//! Arguments: texts, one of which the name of a trial must contain (without any, all trials), and
 //!
 //! * `--seeds=COUNT`: clusters of each trial, by default 100;
 //! * `--first=SEED`: the first seed, by default 0;
 //! * `--threads=COUNT`: by default one for each CPU;
 //! * `--wrong`: prints each verdict that names a wrong part.
 //!
-//! The table counts outcomes. Its last column is a hash of all that the verdicts say: it is equal
-//! for two builds whose verdicts are equal. 1,000 clusters of each trial take about 1,700 CPU seconds.
+//! The table counts outcomes. Its hash is of all that the verdicts say: it is equal for two builds
+//! whose verdicts are equal. 1,000 clusters of each trial take about 1,700 CPU seconds.
 
 use std::env;
 use std::sync::Mutex;

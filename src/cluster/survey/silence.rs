@@ -6,10 +6,10 @@ use super::answer::TestPair;
 use super::findings::Statistic;
 use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::observation::Observation;
-use super::population::LEAST_FIGURES;
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::slow_parts::Judgement;
+use crate::blame::limits::LEAST_FIGURES;
 use crate::location::Class;
 
 /// Why the measured pairs of a NIC say nothing.

@@ -1,5 +1,5 @@
-//! Dragonflies with one slow part: packets pass switches and cables, so the part also slows pairs of
-//! NICs that are not at it.
+//! Dragonflies with one slow part: packets pass switches and cables, so the part also slows pairs
+//! of NICs that are not at it.
 
 use fastrand::Rng;
 

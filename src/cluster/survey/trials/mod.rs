@@ -1,6 +1,6 @@
 //! Trials: surveys of model clusters with planted faults, counted by how right their verdicts are.
-//! The seed of a cluster decides about its noise and about the place of its fault, so two builds with
-//! equal verdicts print equal tables.
+//! The seed of a cluster decides about its noise and about the place of its fault, so two builds
+//! with equal verdicts print equal tables.
 
 pub mod busy;
 pub mod dragonfly;
@@ -13,10 +13,10 @@ use fastrand::Rng;
 use super::answer::Pair;
 use super::findings::{Certainty, Direction, Findings, Unit};
 use super::ids::NicId;
-use super::population::LEAST_FIGURES;
 use super::roster::Roster;
 use super::testing::{Cluster, Effect, Fault, Load, named, survey_of_some};
 use super::units::members;
+use crate::blame::limits::LEAST_FIGURES;
 use busy::Truth;
 use dragonfly::Dragonfly;
 

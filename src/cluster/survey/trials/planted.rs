@@ -62,14 +62,14 @@ pub fn signs() -> Vec<Plan> {
     let links = Unit::GroupPair(0, 2);
     let groups = ([3, 2, 3, 1], "all");
     let shapes = [([0, 0, 5, 1], "random:4"), ([0, 0, 24, 1], "random:4"), groups];
-    let of_nic = [
+    let nic_faults = [
         ("nic that damages packets", Effect::Damages(60.0)),
         ("nic that loses few packets", Effect::Resends(4.0)),
         ("nic that sends packets again", Effect::Resends(20.0)),
         ("nic with tails", Effect::HasTail),
         ("nic that fails now and then", Effect::Loses(0.3)),
     ];
-    let of_larger = [
+    let larger_faults = [
         ("switch that damages packets", switch, Effect::Damages(60.0)),
         ("switch that fails", switch, Effect::Fails),
         ("links with tails", links, Effect::HasTail),
@@ -81,9 +81,9 @@ pub fn signs() -> Vec<Plan> {
         pairs,
         fault: Fault { unit, direction: Direction::Both, effect },
     };
-    let larger = of_larger.map(|(name, unit, effect)| plan(name, groups, unit, effect));
+    let larger = larger_faults.map(|(name, unit, effect)| plan(name, groups, unit, effect));
     let nics = shapes
         .into_iter()
-        .flat_map(|shape| of_nic.map(|(name, effect)| plan(name, shape, nic, effect)));
+        .flat_map(|shape| nic_faults.map(|(name, effect)| plan(name, shape, nic, effect)));
     nics.chain(larger).collect()
 }
