@@ -7,7 +7,6 @@ use super::model::{Fabric, SlowLinks, bisect, d4, flows};
 use super::names::pattern_name;
 use super::pattern::{Distance, Pattern, Set};
 use super::testing::VECTOR_9;
-use super::trials::{is_related, random_fabric};
 use crate::survey::ids::NicId;
 
 /// Number of slots of each pattern.
@@ -189,45 +188,4 @@ fn slow_group_is_found_by_shifts_alone_only_with_two_neighbours() {
         assert_eq!(found, [expected]);
         assert_eq!(judgements[0].pattern, pattern_name(pattern));
     }
-}
-
-/// Number of fabrics of the blind trial.
-const FABRICS: u64 = 40;
-
-/// The table of the trial says "found" if the part with the fault is named alone, and "related" for
-/// a part that the fault is in, or that is in it.
-#[test]
-fn blind_trial_names_no_innocent_part() {
-    let (mut found, mut faults) = (0, 0);
-    let mut innocents: Vec<u64> = Vec::new();
-    for seed in 0..FABRICS {
-        let (fabric, truth) = random_fabric(seed);
-        let (shape, faulty) = (fabric.shape, fabric.faults.first().copied());
-        let named: Vec<LoadUnit> = blamed(fabric).into_iter().map(|entry| entry.0).collect();
-        faults += usize::from(truth.is_some());
-        let is_found = truth.is_some_and(|truth| named == [truth]);
-        found += usize::from(is_found);
-        let word = match (truth, &named[..]) {
-            (None, []) => "good",
-            (_, []) => "missed",
-            _ if is_found => "found",
-            (Some(truth), [named]) if is_related(truth, *named, shape.switches) => "related",
-            _ => "INNOCENT",
-        };
-        println!(
-            "{seed:2} {}x{}x{} c{} {:3.0}/{:3.0} {word:8} {faulty:?} -> {named:?}",
-            shape.groups,
-            shape.switches,
-            shape.nics,
-            shape.links,
-            shape.local_rate / 1e6,
-            shape.global_rate / 1e6,
-        );
-        if word == "INNOCENT" {
-            innocents.push(seed);
-        }
-    }
-    println!("{found} of {faults} found");
-    assert!(innocents.is_empty(), "seeds with an innocent part: {innocents:?}");
-    assert!(5 * found >= 4 * faults, "{found} of {faults} found");
 }

@@ -92,6 +92,8 @@ mod scale_tests;
 pub mod testing;
 #[cfg(test)]
 mod timing_tests;
+#[cfg(test)]
+mod trial_tests;
 #[cfg(any(test, feature = "testing"))]
 pub mod trials;
 #[cfg(test)]

@@ -141,7 +141,7 @@ fn judge(
 }
 
 /// Returns a fabric from a seed, with one fault or none, and the part that it is in.
-pub fn random_fabric(seed: u64) -> (Fabric, Option<LoadUnit>) {
+fn random_fabric(seed: u64) -> (Fabric, Option<LoadUnit>) {
     let mut rng = Rng::with_seed(seed);
     let (groups, switches, nics) = (rng.u32(3..8), rng.u32(2..5), rng.u32(2..5));
     let mut fabric = Fabric::new(FabricShape {
@@ -199,7 +199,7 @@ pub fn random_fabric(seed: u64) -> (Fabric, Option<LoadUnit>) {
 /// Returns whether the named part is one direction of slow links, or whether one of both parts is
 /// a group of two switches and the other one all of its local links: narrow local links hide slow
 /// links to other groups, and slow ones slow the flows to other groups.
-pub fn is_related(truth: LoadUnit, named: LoadUnit, switches: u32) -> bool {
+fn is_related(truth: LoadUnit, named: LoadUnit, switches: u32) -> bool {
     use LoadUnit::{Group, GroupLinks, SwitchLinks};
     match (truth, named) {
         (GroupLinks { from: one, to: other, both: true }, GroupLinks { from, to, .. }) => {
