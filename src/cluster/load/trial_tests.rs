@@ -1,5 +1,5 @@
-//! The verdicts about the first clusters of each trial. `tests/bench/blame.rs` counts those of many
-//! more.
+//! The verdicts about the first clusters of each trial. `tests/bench/blame.rs` counts the verdicts
+//! about thousands of clusters.
 
 use std::thread;
 
@@ -12,7 +12,7 @@ const SEEDS: u64 = 5;
 /// The verdicts, as `CXIDIAG_UPDATE_DOCS=1 cargo test -p cluster trial` writes them.
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/load/trials.txt");
 
-/// Returns the letters of an outcome.
+/// Returns the word of an outcome in the file.
 fn word(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Right => "right",
