@@ -16,7 +16,8 @@
 //!    | launcher         rank and size of a process, from its launcher                            |
 //!    | survey           which pairs are measured when, and what results say                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | host_list        lists of hosts as Slurm and Flux write them                              |
+//!  0 | blame            what all searches for a cause have in common                             |
+//!    | host_list        lists of hosts as Slurm and Flux write them                              |
 //!    | location         where a NIC is: group, switch and port                                   |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
@@ -25,6 +26,7 @@
 
 #![forbid(unsafe_code)]
 
+mod blame;
 pub mod campaign;
 pub mod coordinator;
 pub mod host_list;

@@ -4,19 +4,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cells::{self, Cell, CellCause};
-use super::culprit::{Culprit, direction};
+use super::cells::{self, Cell};
+use super::culprit::Culprit;
 use super::findings::LoadUnit;
-use super::limits::SET;
 use super::pattern::{Distance, Pattern, Set};
 use super::rates::SlotRates;
 use super::slow_nics;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
-
-const OF_GROUPS: Pattern = Pattern::Bisect { of: Set::Group, both_ways: false };
-
-const OF_SYSTEM: Pattern = Pattern::Bisect { of: Set::System, both_ways: false };
 
 /// Returns the slow parts of the fabric: each cause once, without its parts.
 ///
@@ -72,30 +67,10 @@ fn local_causes(
     let cell_of = |source: NicId, target: NicId| {
         let (from, to) = roster.location(source).zip(roster.location(target))?;
         let is_local = from.group == to.group && from.switch != to.switch;
-        is_local.then_some(Cell { group: from.group, from: from.switch, to: to.switch })
+        is_local.then_some(Cell { group: Some(from.group), from: from.switch, to: to.switch })
     };
     // A group is slow with all of its cells.
-    let ratios = cells::ratios(&patterns, cell_of, left_out, 1.0 / groups(roster));
-    let causes = cells::explain(&ratios).into_iter();
-    let culprit =
-        |unit, ratio, evidence| Culprit { unit, pattern: OF_GROUPS, ratio, limits: SET, evidence };
-    causes
-        .map(|cause| match cause {
-            CellCause::Part { group, part: switch, role, ratio } => {
-                culprit(LoadUnit::Switch { group, switch }, ratio, vec![direction(role)])
-            }
-            CellCause::All { group, ratio } => culprit(
-                LoadUnit::Group(group),
-                ratio,
-                vec!["The links between its switches are slow.".into()],
-            ),
-            CellCause::Links { cell, both, ratio } => {
-                let Cell { group, from, to } = cell;
-                let unit = LoadUnit::SwitchLinks { group, from, to, both };
-                culprit(unit, ratio, Vec::new())
-            }
-        })
-        .collect()
+    cells::explain(&cells::ratios(&patterns, cell_of, left_out, 1.0 / groups(roster)))
 }
 
 /// Returns the causes among the links between groups, and leaves out groups with a slow switch:
@@ -112,31 +87,11 @@ fn global_causes(
     let cell_of = |source: NicId, target: NicId| {
         let (from, to) = roster.location(source).zip(roster.location(target))?;
         let is_known = [from.group, to.group].iter().any(|group| with_switch.contains(group));
-        (from.group != to.group && !is_known).then_some(Cell {
-            group: 0,
-            from: from.group,
-            to: to.group,
-        })
+        let is_global = from.group != to.group && !is_known;
+        is_global.then_some(Cell { group: None, from: from.group, to: to.group })
     };
     // A group is slow with its cells to and from all others.
-    let ratios = cells::ratios(&patterns, cell_of, left_out, 2.0 / groups(roster).max(2.0));
-    let causes = cells::explain(&ratios).into_iter();
-    let culprit =
-        |unit, ratio, evidence| Culprit { unit, pattern: OF_SYSTEM, ratio, limits: SET, evidence };
-    causes
-        .filter_map(|cause| match cause {
-            CellCause::Part { part, role, ratio, .. } => {
-                Some(culprit(LoadUnit::Group(part), ratio, vec![direction(role)]))
-            }
-            // All links between groups are slow: there are no others to compare them with.
-            CellCause::All { .. } => None,
-            CellCause::Links { cell, both, ratio } => {
-                let (from, to) = (cell.from, cell.to);
-                let unit = LoadUnit::GroupLinks { from, to, both };
-                Some(culprit(unit, ratio, Vec::new()))
-            }
-        })
-        .collect()
+    cells::explain(&cells::ratios(&patterns, cell_of, left_out, 2.0 / groups(roster).max(2.0)))
 }
 
 /// Returns the number of groups; at least 1.

@@ -2,14 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use fastrand::Rng;
-
 use super::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
 use super::model::{Fabric, SlowLinks, bisect, d4, flows};
 use super::names::pattern_name;
 use super::pattern::{Distance, Pattern, Set};
 use super::testing::VECTOR_9;
-use super::theory::FabricShape;
 use crate::survey::ids::NicId;
 
 /// Number of slots of each pattern.
@@ -191,117 +188,4 @@ fn slow_group_is_found_by_shifts_alone_only_with_two_neighbours() {
         assert_eq!(found, [expected]);
         assert_eq!(judgements[0].pattern, pattern_name(pattern));
     }
-}
-
-/// Returns a fabric from a seed, with one fault or none, and the part that it is in.
-fn random_fabric(seed: u64) -> (Fabric, Option<LoadUnit>) {
-    let mut rng = Rng::with_seed(seed);
-    let (groups, switches, nics) = (rng.u32(3..8), rng.u32(2..5), rng.u32(2..5));
-    let mut fabric = Fabric::new(FabricShape {
-        groups,
-        switches,
-        nics,
-        links: rng.u32(1..3),
-        nic_rate: 50e6,
-        local_rate: [50e6, 100e6][rng.usize(..2)],
-        global_rate: [50e6, 100e6][rng.usize(..2)],
-        is_minimal: true,
-    });
-    let number = |rng: &mut Rng, below: u32| rng.u32(..below) as u16;
-    let (group, switch) = (number(&mut rng, groups), number(&mut rng, switches));
-    let other_group = (group + 1 + number(&mut rng, groups - 1)) % groups as u16;
-    let other_switch = (switch + 1 + number(&mut rng, switches - 1)) % switches as u16;
-    let nic = NicId(rng.u32(..groups * switches * nics));
-    let both = rng.bool();
-    let ordered = |one: u16, other: u16| {
-        if both { (one.min(other), one.max(other)) } else { (one, other) }
-    };
-    let planted = match seed % 8 {
-        0 => None,
-        1 => Some((
-            SlowLinks::Global(group, other_group, both),
-            LoadUnit::GroupLinks {
-                from: ordered(group, other_group).0,
-                to: ordered(group, other_group).1,
-                both,
-            },
-        )),
-        2 => Some((
-            SlowLinks::Local(group, switch, other_switch, both),
-            LoadUnit::SwitchLinks {
-                group,
-                from: ordered(switch, other_switch).0,
-                to: ordered(switch, other_switch).1,
-                both,
-            },
-        )),
-        3 => Some((SlowLinks::Switch(group, switch), LoadUnit::Switch { group, switch })),
-        4 => Some((SlowLinks::Group(group), LoadUnit::Group(group))),
-        5 => Some((SlowLinks::Nic(nic), LoadUnit::Nic(nic))),
-        6 => Some((SlowLinks::Receive(nic), LoadUnit::Nic(nic))),
-        _ => Some((SlowLinks::Transmit(nic), LoadUnit::Nic(nic))),
-    };
-    fabric.noise = 0.015;
-    fabric.rng = rng.fork();
-    if let Some((slow, _)) = planted {
-        fabric.faults.push((slow, 0.25 + 0.4 * rng.f64()));
-    }
-    (fabric, planted.map(|(_, unit)| unit))
-}
-
-/// Number of fabrics of the blind trial.
-const FABRICS: u64 = 40;
-
-/// Returns whether the named part is one direction of slow links, or whether one of both parts is
-/// a group of two switches and the other one all of its local links: narrow local links hide slow
-/// links to other groups, and slow ones slow the flows to other groups.
-fn is_related(truth: LoadUnit, named: LoadUnit, switches: u32) -> bool {
-    use LoadUnit::{Group, GroupLinks, SwitchLinks};
-    match (truth, named) {
-        (GroupLinks { from: one, to: other, both: true }, GroupLinks { from, to, .. }) => {
-            (from, to) == (one, other) || (to, from) == (one, other)
-        }
-        (Group(other), SwitchLinks { group, .. }) | (SwitchLinks { group, .. }, Group(other)) => {
-            group == other && switches == 2
-        }
-        _ => false,
-    }
-}
-
-/// The table of the trial says "found" if the part with the fault is named alone, and "related" for
-/// a part that the fault is in, or that is in it.
-#[test]
-fn blind_trial_names_no_innocent_part() {
-    let (mut found, mut faults) = (0, 0);
-    let mut innocents: Vec<u64> = Vec::new();
-    for seed in 0..FABRICS {
-        let (fabric, truth) = random_fabric(seed);
-        let (shape, faulty) = (fabric.shape, fabric.faults.first().copied());
-        let named: Vec<LoadUnit> = blamed(fabric).into_iter().map(|entry| entry.0).collect();
-        faults += usize::from(truth.is_some());
-        let is_found = truth.is_some_and(|truth| named == [truth]);
-        found += usize::from(is_found);
-        let word = match (truth, &named[..]) {
-            (None, []) => "good",
-            (_, []) => "missed",
-            _ if is_found => "found",
-            (Some(truth), [named]) if is_related(truth, *named, shape.switches) => "related",
-            _ => "INNOCENT",
-        };
-        println!(
-            "{seed:2} {}x{}x{} c{} {:3.0}/{:3.0} {word:8} {faulty:?} -> {named:?}",
-            shape.groups,
-            shape.switches,
-            shape.nics,
-            shape.links,
-            shape.local_rate / 1e6,
-            shape.global_rate / 1e6,
-        );
-        if word == "INNOCENT" {
-            innocents.push(seed);
-        }
-    }
-    println!("{found} of {faults} found");
-    assert!(innocents.is_empty(), "seeds with an innocent part: {innocents:?}");
-    assert!(5 * found >= 4 * faults, "{found} of {faults} found");
 }

@@ -2,33 +2,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::limits::{EqualParts, LEAST_SETS, SET};
+use super::culprit::{Culprit, direction};
+use super::findings::LoadUnit;
+use super::limits::{EqualParts, SET};
+use super::pattern::{Pattern, Set};
 use super::rates::SlotRates;
+use crate::blame::count::{Share, Shares};
+use crate::blame::limits::{EQUAL_FLOWS, FALSE_ALARM, KINDS, LEAST_EQUAL, LEAST_PARTNERS};
 use crate::survey::ids::{NicId, Role};
 use facts::robust::{median, quantile, sorted};
-
-/// Slots have equal flows in two cells if their numbers differ by at most this part.
-const TOLERANCE: f64 = 0.25;
 
 /// Fewest slots of a cell that can be slow: in a single one, its flows may be slow for a reason
 /// outside of it.
 const LEAST_SLOTS: usize = 3;
 
-/// Probability with which slots that are slow by chance make any cell slow.
-const FALSE_ALARM: f64 = 0.01;
-
-/// Part of the cells of a part that are slow if it is the cause.
-const MOST: f64 = 2.0 / 3.0;
-
 /// Part of the cells of a part from which on its slow cells may have one cause that hides in the
 /// others: then no link is named.
 const MANY: f64 = 0.5;
 
-/// The links from one part to another one, with the group of both parts; groups are in group 0.
+/// The links from one part to another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cell {
-    /// The group of both switches.
-    pub group: u16,
+    /// The group of both parts, two switches; `None` if the parts are groups.
+    pub group: Option<u16>,
     /// The switch or the group at which the links begin.
     pub from: u16,
     /// The switch or the group at which they end.
@@ -41,46 +37,15 @@ impl Cell {
         Self { from: self.to, to: self.from, ..self }
     }
 
-    /// Returns the part at the end with this role.
-    fn end(self, role: Role) -> u16 {
-        match role {
-            Role::Initiator => self.from,
-            Role::Target => self.to,
-        }
+    /// Returns the parts at both ends, in both roles and in their role.
+    fn parts(self) -> [(u16, Option<Role>); 4] {
+        let (initiator, target) = (Some(Role::Initiator), Some(Role::Target));
+        [(self.from, None), (self.from, initiator), (self.to, None), (self.to, target)]
     }
 
     fn touches(self, part: u16) -> bool {
         self.from == part || self.to == part
     }
-}
-
-/// What explains slow cells.
-#[derive(Clone, Debug, PartialEq)]
-pub enum CellCause {
-    /// A switch or a group, slow in this role, or in both.
-    Part {
-        /// Its group; 0 for a group.
-        group: u16,
-        /// Its number.
-        part: u16,
-        role: Option<Role>,
-        /// Median ratio of its cells.
-        ratio: f64,
-    },
-    /// All links of a group of at least three switches.
-    All {
-        group: u16,
-        /// Median ratio of the cells.
-        ratio: f64,
-    },
-    Links {
-        /// The links; the smaller number first if both directions are slow.
-        cell: Cell,
-        /// Whether both directions are slow.
-        both: bool,
-        /// Ratio of the slower direction.
-        ratio: f64,
-    },
 }
 
 /// The rates of the cells in the slots of a pattern: number of flows, rate of the fastest flow, and
@@ -125,7 +90,7 @@ pub fn ratios(
     let count = cell_lists.len() as f64;
     let is_known = |values: &[f64]| {
         let by_chance = count * chance.powi(values.len() as i32);
-        best(values) >= SET.good || values.len() >= LEAST_SLOTS && by_chance < FALSE_ALARM
+        best(values) >= SET.good || values.len() >= LEAST_SLOTS && by_chance < FALSE_ALARM / KINDS
     };
     let known = cell_lists.into_iter().filter(|(_, ratios)| is_known(ratios));
     known.map(|(cell, values)| (cell, best(&values))).collect()
@@ -166,8 +131,8 @@ fn observe(
 /// this number of flows; `None` for fewer than three cells.
 fn fast_rate(observed: &Observed, flows: u32, usual: f64) -> Option<f64> {
     let flows = f64::from(flows);
-    let first = observed.partition_point(|entry| f64::from(entry.0) < (1.0 - TOLERANCE) * flows);
-    let end = observed.partition_point(|entry| f64::from(entry.0) <= (1.0 + TOLERANCE) * flows);
+    let first = observed.partition_point(|entry| f64::from(entry.0) < (1.0 - EQUAL_FLOWS) * flows);
+    let end = observed.partition_point(|entry| f64::from(entry.0) <= (1.0 + EQUAL_FLOWS) * flows);
     let mut fastest: BTreeMap<Cell, f64> = BTreeMap::new();
     for (_, rate, cell) in &observed[first..end] {
         let best = fastest.entry(*cell).or_default();
@@ -175,12 +140,12 @@ fn fast_rate(observed: &Observed, flows: u32, usual: f64) -> Option<f64> {
     }
     let rates: Vec<f64> = fastest.into_values().collect();
     let fast = quantile(&sorted(&rates), usual);
-    (rates.len() >= LEAST_SETS && fast > 0.0).then_some(fast)
+    (rates.len() >= LEAST_EQUAL && fast > 0.0).then_some(fast)
 }
 
 /// Returns what explains the slow ones of these cells. Nobody is named rather than an innocent
 /// part.
-pub fn explain(cells: &BTreeMap<Cell, f64>) -> Vec<CellCause> {
+pub fn explain(cells: &BTreeMap<Cell, f64>) -> Vec<Culprit> {
     let is_good = |ratio: f64| ratio >= SET.good;
     let good: Vec<f64> = cells.values().copied().filter(|ratio| is_good(*ratio)).collect();
     let usual = EqualParts::new(&good);
@@ -189,32 +154,43 @@ pub fn explain(cells: &BTreeMap<Cell, f64>) -> Vec<CellCause> {
         .filter(|(_, ratio)| !is_good(**ratio) && usual.is_far_below(**ratio))
         .map(|(cell, _)| *cell)
         .collect();
-    let groups: BTreeSet<u16> = cells.keys().map(|cell| cell.group).collect();
-    let mut causes = Vec::new();
+    let groups: BTreeSet<Option<u16>> = cells.keys().map(|cell| cell.group).collect();
+    let mut culprits = Vec::new();
     let mut remaining: BTreeSet<Cell> = BTreeSet::new();
     for group in groups {
         let group_cells = cells.iter().filter(|(cell, _)| cell.group == group);
         let mut open: BTreeMap<Cell, f64> =
             group_cells.map(|(cell, ratio)| (*cell, *ratio)).collect();
         while let Some((part, role)) = slow_part(&open, &slow) {
-            let ratio = median_of(&open, |cell| is_of(cell, part, role) && slow.contains(&cell));
-            causes.push(CellCause::Part { group, part, role, ratio });
+            let ratio = median_of(&open, |cell| {
+                cell.parts().contains(&(part, role)) && slow.contains(&cell)
+            });
+            let unit = match group {
+                Some(group) => LoadUnit::Switch { group, switch: part },
+                None => LoadUnit::Group(part),
+            };
+            culprits.push(culprit(group, unit, ratio, vec![direction(role)]));
             open.retain(|cell, _| !cell.touches(part));
         }
         let is_slow = |cell: &Cell| slow.contains(cell);
         let slow_here = open.keys().filter(|cell| is_slow(cell)).count();
         let parts: BTreeSet<u16> = open.keys().map(|cell| cell.from).collect();
-        if parts.len() >= LEAST_SETS && slow_here as f64 >= 0.9 * open.len() as f64 {
-            let ratio = median_of(&open, |cell| slow.contains(&cell));
-            causes.push(CellCause::All { group, ratio });
+        if parts.len() >= LEAST_EQUAL && slow_here as f64 >= 0.9 * open.len() as f64 {
+            // If all links between groups are slow, there are no others to compare them with.
+            culprits.extend(group.map(|number| {
+                let ratio = median_of(&open, |cell| slow.contains(&cell));
+                let evidence = vec!["The links between its switches are slow.".into()];
+                culprit(group, LoadUnit::Group(number), ratio, evidence)
+            }));
             continue;
         }
-        let named = open.keys().filter(|cell| is_slow(cell) && !hides_cause(&open, &slow, **cell));
+        let shares = shares(&open, &slow);
+        let named = open.keys().filter(|cell| is_slow(cell) && !hides_cause(&shares, **cell));
         remaining.extend(named);
     }
     // Where a third of all cells is slow, the pattern is uneven, not the links.
     if 3 * remaining.len() > cells.len() {
-        return causes;
+        return culprits;
     }
     for cell in &remaining {
         let other = cell.reversed();
@@ -223,13 +199,21 @@ pub fn explain(cells: &BTreeMap<Cell, f64>) -> Vec<CellCause> {
             continue;
         }
         let ratio = if both { cells[cell].min(cells[&other]) } else { cells[cell] };
-        causes.push(CellCause::Links { cell: *cell, both, ratio });
+        let Cell { group, from, to } = *cell;
+        let unit = match group {
+            Some(group) => LoadUnit::SwitchLinks { group, from, to, both },
+            None => LoadUnit::GroupLinks { from, to, both },
+        };
+        culprits.push(culprit(group, unit, ratio, Vec::new()));
     }
-    causes
+    culprits
 }
 
-fn is_of(cell: Cell, part: u16, role: Option<Role>) -> bool {
-    role.map_or(cell.touches(part), |role| cell.end(role) == part)
+/// Returns a culprit among the links of a group, or among the links between groups.
+fn culprit(group: Option<u16>, unit: LoadUnit, ratio: f64, evidence: Vec<String>) -> Culprit {
+    let set = if group.is_some() { Set::Group } else { Set::System };
+    let pattern = Pattern::Bisect { of: set, both_ways: false };
+    Culprit { unit, pattern, ratio, limits: SET, evidence }
 }
 
 fn median_of(cells: &BTreeMap<Cell, f64>, is_counted: impl Fn(Cell) -> bool) -> f64 {
@@ -238,47 +222,41 @@ fn median_of(cells: &BTreeMap<Cell, f64>, is_counted: impl Fn(Cell) -> bool) -> 
     median(&ratios).unwrap_or(f64::NAN)
 }
 
+/// Counts the slow cells of each part in each role.
+fn shares(cells: &BTreeMap<Cell, f64>, slow: &BTreeSet<Cell>) -> Shares<(u16, Option<Role>)> {
+    Shares::new(cells.keys().map(|cell| (cell.parts(), slow.contains(cell))))
+}
+
 /// Returns the part that explains most slow cells: at least two thirds of its own, with at least
 /// two others, while the cells without it are good.
 fn slow_part(cells: &BTreeMap<Cell, f64>, slow: &BTreeSet<Cell>) -> Option<(u16, Option<Role>)> {
-    let parts: BTreeSet<u16> = cells.keys().flat_map(|cell| [cell.from, cell.to]).collect();
-    let mut found: Option<(usize, u16, Option<Role>)> = None;
-    for part in parts {
-        for role in [None, Some(Role::Initiator), Some(Role::Target)] {
-            let own = || cells.keys().filter(|cell| is_of(**cell, part, role));
-            let own_slow: Vec<&Cell> = own().filter(|cell| slow.contains(cell)).collect();
-            let partners: BTreeSet<u16> = own_slow
-                .iter()
-                .map(|cell| if cell.from == part { cell.to } else { cell.from })
-                .collect();
-            let others = || cells.keys().filter(|cell| !cell.touches(part));
-            let slow_others = others().filter(|cell| slow.contains(cell)).count();
-            let explains = own_slow.len() as f64 >= MOST * own().count() as f64
-                && partners.len() >= 2
-                && 3 * slow_others < others().count();
-            // Both roles only if each of them is slow.
-            let is_whole = role.is_some()
-                || Role::BOTH.into_iter().all(|role| {
-                    let role_cells = || own().filter(|cell| cell.end(role) == part);
-                    let slow_ones = role_cells().filter(|cell| slow.contains(cell)).count();
-                    slow_ones as f64 >= MOST * role_cells().count() as f64
-                });
-            let is_more = found.is_none_or(|(most, ..)| own_slow.len() > most);
-            if explains && is_whole && is_more {
-                found = Some((own_slow.len(), part, role));
-            }
-        }
-    }
-    found.map(|(_, part, role)| (part, role))
+    let shares = shares(cells, slow);
+    let rows: Vec<&Cell> = cells.keys().collect();
+    let all_slow = rows.iter().filter(|cell| slow.contains(cell)).count();
+    let best = shares.best(|(part, role), share| {
+        let partners: BTreeSet<u16> = share
+            .outside
+            .iter()
+            .map(|row| if rows[*row].from == part { rows[*row].to } else { rows[*row].from })
+            .collect();
+        let are_others_good = shares.get((part, None)).is_some_and(|touched| {
+            3 * (all_slow - touched.outside.len()) < rows.len() - touched.rows.len()
+        });
+        // Both roles only if each of them is slow.
+        let is_whole = role.is_some()
+            || Role::BOTH
+                .into_iter()
+                .all(|role| shares.get((part, Some(role))).is_none_or(Share::is_of_larger));
+        share.is_of_larger() && partners.len() >= LEAST_PARTNERS && are_others_good && is_whole
+    });
+    best.map(|(part, _)| part)
 }
 
 /// Returns whether the slow cells of an end of this one may have one cause that hides in others: a
 /// link of it would be an innocent part.
-fn hides_cause(cells: &BTreeMap<Cell, f64>, slow: &BTreeSet<Cell>, cell: Cell) -> bool {
-    Role::BOTH.into_iter().any(|role| {
-        let part = cell.end(role);
-        let own = || cells.keys().filter(|cell| cell.end(role) == part);
-        let slow_ones = own().filter(|cell| slow.contains(cell)).count();
-        slow_ones >= 2 && slow_ones as f64 >= MANY * own().count() as f64
+fn hides_cause(shares: &Shares<(u16, Option<Role>)>, cell: Cell) -> bool {
+    cell.parts().into_iter().filter(|(_, role)| role.is_some()).any(|end| {
+        let share = shares.get(end);
+        share.is_some_and(|share| share.outside.len() >= LEAST_PARTNERS && share.is_at_least(MANY))
     })
 }

@@ -241,16 +241,7 @@ mod tests {
     }
 
     fn judgement(unit: LoadUnit, figure: LoadFigure) -> LoadJudgement {
-        LoadJudgement {
-            unit,
-            grade: Grade::Bad,
-            certainty: None,
-            pattern: PATTERN.into(),
-            figure,
-            value: 0.3,
-            limit: 0.9,
-            evidence: Vec::new(),
-        }
+        LoadJudgement::new(figure, unit, PATTERN, (Grade::Bad, 0.3, 0.9), Vec::new())
     }
 
     /// Returns how sure a judgement is after two retests with these judgements.

@@ -134,16 +134,13 @@ impl CounterSums {
         let judgement = |unit, timeouts: &BTreeMap<NicId, u64>| {
             let sum = timeouts.values().fold(0, |sum: u64, timeout| sum.saturating_add(*timeout));
             let names = names(roster, timeouts.keys().copied());
-            LoadJudgement {
+            LoadJudgement::new(
+                LoadFigure::Timeouts,
                 unit,
-                grade: Grade::Bad,
-                certainty: None,
-                pattern: pattern.clone(),
-                figure: LoadFigure::Timeouts,
-                value: sum as f64,
-                limit: 0.0,
-                evidence: vec![format!("Senders without an answer: {names}.")],
-            }
+                pattern.clone(),
+                (Grade::Bad, sum as f64, 0.0),
+                vec![format!("Senders without an answer: {names}.")],
+            )
         };
         let nodes = self.timeouts.keys().map(|nic| roster.nic(*nic).node);
         if nodes.collect::<BTreeSet<_>>().len() > 1 {
@@ -167,18 +164,15 @@ impl CounterSums {
         let (pattern, paused, value) = patterns.max_by(|one, other| one.2.total_cmp(&other.2))?;
         let count = paused.len();
         let names = names(roster, paused.into_iter().map(|paused| paused.0));
-        Some(LoadJudgement {
-            unit: LoadUnit::System,
-            grade: Grade::Bad,
-            certainty: None,
+        Some(LoadJudgement::new(
+            LoadFigure::VictimsPaused,
+            LoadUnit::System,
             pattern,
-            figure: LoadFigure::VictimsPaused,
-            value,
-            limit: MOST_PAUSED,
-            evidence: vec![format!(
+            (Grade::Bad, value, MOST_PAUSED),
+            vec![format!(
                 "Congestion spreads: switches paused {count} victims, whose targets were idle: {names}."
             )],
-        })
+        ))
     }
 
     fn slow_targets(&self) -> Vec<LoadJudgement> {
@@ -191,15 +185,14 @@ impl CounterSums {
                 }
             }
         }
-        let judgement = |unit, pattern: &str, value, evidence: String| LoadJudgement {
-            unit,
-            grade: Grade::Slow,
-            certainty: None,
-            pattern: pattern.to_owned(),
-            figure: LoadFigure::TargetPauses,
-            value,
-            limit: MOST_PAUSED,
-            evidence: vec![evidence],
+        let judgement = |unit, pattern: &str, value, evidence: String| {
+            LoadJudgement::new(
+                LoadFigure::TargetPauses,
+                unit,
+                pattern,
+                (Grade::Slow, value, MOST_PAUSED),
+                vec![evidence],
+            )
         };
         let targets = longest_pauses.len();
         let mut slow = longest_pauses;

@@ -24,16 +24,13 @@ impl Culprit {
     /// Returns the judgement. A part inside the limits is slow at least: it explains flows that
     /// are.
     pub fn judgement(&self) -> LoadJudgement {
-        LoadJudgement {
-            unit: self.unit,
-            grade: self.limits.grade(self.ratio).max(Grade::Slow),
-            certainty: None,
-            pattern: pattern_name(self.pattern),
-            figure: LoadFigure::Bandwidth,
-            value: self.ratio,
-            limit: self.limits.good,
-            evidence: self.evidence.clone(),
-        }
+        LoadJudgement::new(
+            LoadFigure::Bandwidth,
+            self.unit,
+            pattern_name(self.pattern),
+            (self.limits.grade(self.ratio).max(Grade::Slow), self.ratio, self.limits.good),
+            self.evidence.clone(),
+        )
     }
 }
 

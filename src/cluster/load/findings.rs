@@ -136,6 +136,20 @@ pub struct LoadJudgement {
     pub evidence: Vec<String>,
 }
 
+impl LoadJudgement {
+    /// Creates a judgement that no retest has confirmed. `value` is outside `limit` by this grade.
+    pub fn new(
+        figure: LoadFigure,
+        unit: LoadUnit,
+        pattern: impl Into<String>,
+        (grade, value, limit): (Grade, f64, f64),
+        evidence: Vec<String>,
+    ) -> Self {
+        let pattern = pattern.into();
+        Self { unit, grade, certainty: None, pattern, figure, value, limit, evidence }
+    }
+}
+
 /// How one pattern of bandwidths went.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]

@@ -77,19 +77,16 @@ fn isolation(same: f64, other: f64) -> f64 {
 pub fn judgement(isolation: &IsolationFigures) -> Option<LoadJudgement> {
     let is_judged = matches!(isolation.grade, Grade::Slow | Grade::Bad);
     let value = isolation.isolation.filter(|_| is_judged)?;
-    Some(LoadJudgement {
-        unit: LoadUnit::TrafficClass,
-        grade: isolation.grade,
-        certainty: None,
-        pattern: isolation.under.clone(),
-        figure: LoadFigure::Isolation,
-        value,
-        limit: ISOLATION.good,
-        evidence: vec![format!(
+    Some(LoadJudgement::new(
+        LoadFigure::Isolation,
+        LoadUnit::TrafficClass,
+        isolation.under.clone(),
+        (isolation.grade, value, ISOLATION.good),
+        vec![format!(
             "Traffic class {}: impact factor {:.2}, and {:.2} in the class of the load.",
             isolation.traffic_class, isolation.other, isolation.same
         )],
-    })
+    ))
 }
 
 #[cfg(test)]

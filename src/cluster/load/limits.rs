@@ -1,6 +1,7 @@
 //! The limits of figures under load (load.md 3.7).
 
 use super::findings::Grade;
+use crate::blame::limits::{LEAST_EQUAL, LEAST_FIGURES};
 use facts::figures::LEAST_BANDWIDTH;
 use facts::robust::{median, sigma};
 
@@ -38,12 +39,6 @@ pub const IMPACT: GradeLimits = limits(1.2, 2.0);
 /// Impact factor of the 99th percentile. Larger values are worse.
 pub const IMPACT_P99: GradeLimits = limits(1.5, 5.0);
 
-/// Fewest equal sets whose distribution decides with the ratio.
-const LEAST_FOR_SCORE: usize = 8;
-
-/// Fewest equal sets of which any is judged.
-pub const LEAST_SETS: usize = 3;
-
 /// From this number of sets on, chance alone makes larger scores (jobs.md 3.4).
 const MANY_SETS: usize = 1000;
 
@@ -65,7 +60,7 @@ impl GradeLimits {
     pub fn grade_among(self, value: f64, equal: &EqualParts) -> (f64, Grade) {
         let ratio = if equal.median > 0.0 { value / equal.median } else { 1.0 };
         let grade = match self.grade(ratio) {
-            _ if equal.count < LEAST_SETS => Grade::Unjudged,
+            _ if equal.count < LEAST_EQUAL => Grade::Unjudged,
             Grade::Bad if !equal.is_far_below(value) && self.good == self.slow => Grade::Good,
             Grade::Bad if !equal.is_far_below(value) => Grade::Slow,
             grade => grade,
@@ -93,7 +88,7 @@ impl EqualParts {
     /// distribution: then each figure does.
     pub fn is_far_below(&self, value: f64) -> bool {
         let most = if self.count < MANY_SETS { 3.5 } else { 4.5 };
-        self.count < LEAST_FOR_SCORE || self.median - value > most * self.deviation
+        self.count < LEAST_FIGURES || self.median - value > most * self.deviation
     }
 }
 

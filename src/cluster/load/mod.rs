@@ -74,8 +74,8 @@ mod conductor_tests;
 mod course_tests;
 #[cfg(test)]
 mod flows_tests;
-#[cfg(test)]
-mod model;
+#[cfg(any(test, feature = "testing"))]
+pub mod model;
 #[cfg(test)]
 mod roles_tests;
 #[cfg(test)]
@@ -86,5 +86,9 @@ mod scale_tests;
 pub mod testing;
 #[cfg(test)]
 mod timing_tests;
+#[cfg(test)]
+mod trial_tests;
+#[cfg(any(test, feature = "testing"))]
+pub mod trials;
 #[cfg(test)]
 mod verdict_tests;

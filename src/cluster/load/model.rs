@@ -58,6 +58,8 @@ pub struct Fabric {
     pub faults: Vec<(SlowLinks, f64)>,
     /// Standard deviation of a rate, as a part of it.
     pub noise: f64,
+    /// Part of the results that busy CPUs spoil.
+    pub silent: f64,
     pub rng: Rng,
 }
 
@@ -83,6 +85,7 @@ impl Fabric {
             roster: Cluster::new(sizes, &[], 1).roster,
             faults: Vec::new(),
             noise: 0.0,
+            silent: 0.0,
             rng: Rng::with_seed(1),
         }
     }
@@ -221,8 +224,13 @@ impl Fabric {
         let result = |(flow, rate): (&Flow, f64)| {
             let noise = (0..12).map(|_| self.rng.f64()).sum::<f64>() - 6.0;
             let bytes = rate * (1.0 + self.noise * noise) * counted_s / PARTS as f64;
-            let bytes = [bytes as u64; PARTS];
-            TaskResult::new(0, flow.source, TaskAnswer::Sent { bytes, unreached: Vec::new() })
+            let answer =
+                TaskAnswer::Sent { bytes: [bytes as u64; PARTS], unreached: Vec::new() };
+            let is_silent = self.silent > 0.0 && self.rng.f64() < self.silent;
+            TaskResult {
+                waited_percent: if is_silent { 100 } else { 0 },
+                ..TaskResult::new(0, flow.source, answer)
+            }
         };
         scene.flows.iter().zip(rates).map(result).collect()
     }

@@ -6,13 +6,11 @@ use super::findings::{Grade, LoadUnit, SetFigures};
 use super::limits::{EqualParts, NIC, SET};
 use super::pattern::{Distance, Pattern, Set};
 use super::rates::SlotRates;
+use crate::blame::limits::EQUAL_FLOWS;
 use crate::location::Location;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
 use facts::robust::median;
-
-/// Sets are equal if their numbers of flows in a slot differ by at most this part.
-const TOLERANCE: f64 = 0.25;
 
 /// Fewest flows of a set with a verdict: on busy machines most of them may be left out.
 const LEAST_FLOWS: usize = 3;
@@ -131,8 +129,8 @@ fn figures_of_kind(sets: &[(LoadUnit, SetRates)], theory: Option<f64>) -> Vec<Se
         sets.iter().filter_map(|(_, set)| Some((in_slot(set), median(&set.rates)?))).collect();
     values.sort_by(|one, other| one.0.total_cmp(&other.0));
     let equal_to = |flows: f64| {
-        let first = values.partition_point(|value| value.0 < (1.0 - TOLERANCE) * flows);
-        let end = values.partition_point(|value| value.0 <= (1.0 + TOLERANCE) * flows);
+        let first = values.partition_point(|value| value.0 < (1.0 - EQUAL_FLOWS) * flows);
+        let end = values.partition_point(|value| value.0 <= (1.0 + EQUAL_FLOWS) * flows);
         (first, end)
     };
     let mut known: BTreeMap<(usize, usize), EqualParts> = BTreeMap::new();

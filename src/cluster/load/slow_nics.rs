@@ -7,9 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::culprit::{Culprit, direction};
 use super::findings::LoadUnit;
-use super::limits::{EqualParts, LEAST_SETS, NIC, SET};
+use super::limits::{EqualParts, GradeLimits, NIC, SET};
 use super::pattern::{Pattern, Set};
 use super::rates::SlotRates;
+use crate::blame::limits::{LARGER_SHARE, LEAST_EQUAL, LEAST_PARTNERS};
 use crate::survey::answer::Pair;
 use crate::survey::ids::{NicId, Role};
 use crate::survey::roster::Roster;
@@ -17,9 +18,6 @@ use facts::robust::{median, quantile, sorted};
 
 /// The quantile of rates that other rates are compared with: a fault may slow two thirds of them.
 const FAST: f64 = 0.75;
-
-/// Fewest partners of a NIC that shows its fault only slightly, or counts as a part of its switch.
-const LEAST_PARTNERS: usize = 2;
 
 type NicRole = (NicId, Role);
 
@@ -51,7 +49,7 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
         .iter()
         .filter_map(|(pair, ratios)| Some((*pair, median(ratios)?)))
         .collect();
-    if pairs.len() < LEAST_SETS {
+    if pairs.len() < LEAST_EQUAL {
         return SlowNics::default();
     }
     let is_fast = |ratio: f64| ratio >= NIC.good;
@@ -72,8 +70,7 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
     }
     for pair in slow.keys() {
         for (role, nic) in pair.roles() {
-            let other = pair.nics()[role.other().index()];
-            partners.entry((nic, role)).or_default().insert(other);
+            partners.entry((nic, role)).or_default().insert(pair.partner(nic));
         }
     }
     let is_suspect = |role: NicRole| !is_fast(best.get(&role).copied().unwrap_or(0.0));
@@ -121,26 +118,28 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
     });
     let nics: BTreeSet<NicId> = named.keys().map(|(nic, _)| *nic).collect();
     for nic in nics {
-        let roles = Role::BOTH.map(|role| named.get(&(nic, role)));
-        let ratios: Vec<f64> = roles.into_iter().flatten().flatten().copied().collect();
-        let role = match roles {
-            [Some(_), None] => Some(Role::Initiator),
-            [None, Some(_)] => Some(Role::Target),
-            _ => None,
-        };
-        found.culprits.push(Culprit {
-            unit: LoadUnit::Nic(nic),
-            pattern: WITHIN,
-            ratio: median(&ratios).unwrap_or(0.0),
-            limits: NIC,
-            evidence: vec![direction(role)],
-        });
+        let roles = Role::BOTH.map(|role| named.get(&(nic, role)).cloned());
+        found.culprits.extend(culprit(LoadUnit::Nic(nic), roles, NIC));
     }
     found
 }
 
 /// The pattern that shows slow NICs.
 const WITHIN: Pattern = Pattern::Bisect { of: Set::Switch, both_ways: false };
+
+/// Returns a slow part, with the ratios of its flows in each role in which it is slow; `None` if it
+/// is slow in none.
+fn culprit(unit: LoadUnit, roles: [Option<Vec<f64>>; 2], limits: GradeLimits) -> Option<Culprit> {
+    let role = match roles {
+        [None, None] => return None,
+        [Some(_), None] => Some(Role::Initiator),
+        [None, Some(_)] => Some(Role::Target),
+        _ => None,
+    };
+    let ratios: Vec<f64> = roles.into_iter().flatten().flatten().collect();
+    let ratio = median(&ratios).unwrap_or(0.0);
+    Some(Culprit { unit, pattern: WITHIN, ratio, limits, evidence: vec![direction(role)] })
+}
 
 fn switch_of(roster: &Roster, nic: NicId) -> Option<LoadUnit> {
     let place = roster.location(nic)?;
@@ -167,24 +166,11 @@ fn slow_switches(
             let nic_rows = nics.iter().filter_map(|nic| suspects.get(&(*nic, role)));
             let ratios: Vec<&Vec<f64>> = nic_rows.collect();
             // Flows inside a switch have two NICs of it, so two thirds of them are two at least.
-            let is_most = 3 * ratios.len() >= 2 * nics.len();
+            let is_most = ratios.len() as f64 >= LARGER_SHARE * nics.len() as f64;
             is_most.then(|| ratios.into_iter().flatten().copied().collect::<Vec<f64>>())
         };
         let roles = Role::BOTH.map(role_values);
-        let role = match &roles {
-            [None, None] => continue,
-            [Some(_), None] => Some(Role::Initiator),
-            [None, Some(_)] => Some(Role::Target),
-            _ => None,
-        };
-        let ratios: Vec<f64> = roles.into_iter().flatten().flatten().collect();
-        culprits.push(Culprit {
-            unit: switch,
-            pattern: WITHIN,
-            ratio: median(&ratios).unwrap_or(0.0),
-            limits: SET,
-            evidence: vec![direction(role)],
-        });
+        culprits.extend(culprit(switch, roles, SET));
     }
     culprits
 }
@@ -205,7 +191,7 @@ fn gather(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> NicRate
         let flows = slots.iter().flat_map(SlotRates::flows);
         let within = flows.filter(|(source, target, _)| is_within(*source, *target));
         let rates: Vec<f64> = within.map(|(.., rate)| rate).collect();
-        let is_enough = rates.len() >= LEAST_SETS;
+        let is_enough = rates.len() >= LEAST_EQUAL;
         let fast = is_enough.then(|| quantile(&sorted(&rates), FAST));
         fast.filter(|fast| *fast > 0.0)
     };
@@ -241,9 +227,8 @@ fn gather(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> NicRate
     if quantile(&sorted(&ratios), FAST) >= NIC.good {
         for (pair, _) in alone.iter().filter(|(_, ratio)| *ratio < NIC.good) {
             for (role, nic) in pair.roles() {
-                let other = pair.nics()[role.other().index()];
                 let partners = nic_rates.slow_alone.entry((nic, role)).or_default();
-                partners.insert(other);
+                partners.insert(pair.partner(nic));
             }
         }
     }

@@ -213,15 +213,14 @@ fn tails_of_hardware_alone_have_a_verdict() {
 
 #[test]
 fn slow_part_explains_slow_shares_only() {
-    let judgement = |grade| LoadJudgement {
-        unit: LoadUnit::System,
-        grade,
-        certainty: None,
-        pattern: "all2all".into(),
-        figure: LoadFigure::ShareOfTheory,
-        value: 0.4,
-        limit: 0.8,
-        evidence: Vec::new(),
+    let judgement = |grade| {
+        LoadJudgement::new(
+            LoadFigure::ShareOfTheory,
+            LoadUnit::System,
+            "all2all",
+            (grade, 0.4, 0.8),
+            Vec::new(),
+        )
     };
     for (part, system_grade, count) in
         [(Grade::Slow, Grade::Slow, 0), (Grade::Slow, Grade::Bad, 1), (Grade::Bad, Grade::Bad, 0)]

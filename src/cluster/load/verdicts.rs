@@ -8,11 +8,12 @@ use super::findings::{
     LoadUnit, Spread, StarFigures,
 };
 use super::impacts::MOST_FAR;
-use super::limits::{FAIRNESS, IMPACT, IMPACT_P99, INCAST_SUM, LEAST_SETS, SHARE, SMALLEST_SHARE};
+use super::limits::{FAIRNESS, IMPACT, IMPACT_P99, INCAST_SUM, SHARE, SMALLEST_SHARE};
 use super::names::{pattern_name, under_name};
 use super::pattern::Pattern;
 use super::rates::SlotRates;
 use super::victims::{VictimKey, Victims};
+use crate::blame::limits::LEAST_EQUAL;
 use crate::survey::findings::Certainty;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
@@ -71,15 +72,14 @@ pub fn share_judgements(figures: &BTreeMap<Pattern, BandwidthFigures>) -> Vec<Lo
     let judged = figures.iter().filter(|(pattern, _)| is_judged_by_share(**pattern));
     let shares = judged.filter_map(|(_, bandwidth)| Some((bandwidth, bandwidth.share_of_theory?)));
     let slow = shares.filter(|share| is_judged(SHARE.grade(share.1)));
-    let judgement = |(bandwidth, value): (&BandwidthFigures, f64)| LoadJudgement {
-        unit: LoadUnit::System,
-        grade: SHARE.grade(value),
-        certainty: None,
-        pattern: bandwidth.pattern.clone(),
-        figure: LoadFigure::ShareOfTheory,
-        value,
-        limit: SHARE.good,
-        evidence: Vec::new(),
+    let judgement = |(bandwidth, value): (&BandwidthFigures, f64)| {
+        LoadJudgement::new(
+            LoadFigure::ShareOfTheory,
+            LoadUnit::System,
+            bandwidth.pattern.clone(),
+            (SHARE.grade(value), value, SHARE.good),
+            Vec::new(),
+        )
     };
     slow.map(judgement).collect()
 }
@@ -95,15 +95,8 @@ pub fn star_judgements(
         .values()
         .flat_map(|figure| figure.stars.iter().map(|star| (figure.pattern.as_str(), star)))
         .collect();
-    let judgement = |unit, pattern: &str, figure, (grade, value, limit), evidence| LoadJudgement {
-        unit,
-        grade,
-        certainty: None,
-        pattern: pattern.to_owned(),
-        figure,
-        value,
-        limit,
-        evidence,
+    let judgement = |unit, pattern: &str, figure, (grade, value, limit), evidence| {
+        LoadJudgement::new(figure, unit, pattern, (grade, value, limit), evidence)
     };
     let mut judgements = Vec::new();
     let sum = |star: &StarFigures| star.ratio_to_quiet.unwrap_or(1.0);
@@ -118,7 +111,7 @@ pub fn star_judgements(
     }
     let targets: BTreeSet<NicId> = stars.iter().map(|star| star.1.target).collect();
     let graded = |value: f64| (INCAST_SUM.grade(value), value, INCAST_SUM.good);
-    if targets.len() >= LEAST_SETS && 3 * low.len() < targets.len() {
+    if targets.len() >= LEAST_EQUAL && 3 * low.len() < targets.len() {
         judgements.extend(low.iter().map(|(target, (pattern, value))| {
             let unit = LoadUnit::Nic(*target);
             judgement(unit, pattern, LoadFigure::IncastSum, graded(*value), Vec::new())
@@ -231,16 +224,13 @@ fn impact_judgement(
     let mut far: Vec<&FarVictim> = same.flat_map(|(_, impact)| &impact.far_above).collect();
     far.sort_by(|one, other| other.impact.total_cmp(&one.impact));
     evidence.extend(far.iter().take(MOST_FAR).map(|victim| victim.sentence(roster)));
-    Some(LoadJudgement {
-        unit: LoadUnit::System,
-        grade: worst.grade,
-        certainty: None,
-        pattern: worst.under.clone(),
+    Some(LoadJudgement::new(
         figure,
-        value,
-        limit,
+        LoadUnit::System,
+        worst.under.clone(),
+        (worst.grade, value, limit),
         evidence,
-    })
+    ))
 }
 
 /// Returns the sentence that says where interference arises (load.md 3.5): `spread_of` returns
@@ -266,15 +256,14 @@ pub fn unanswered_judgement(victims: &BTreeMap<VictimKey, Victims>) -> Option<Lo
         .filter(|(key, _)| !key.at_target)
         .map(|(key, victims)| (key, victims.unanswered()));
     let (key, value) = parts.max_by(|one, other| one.1.total_cmp(&other.1))?;
-    (value > MOST_UNANSWERED).then(|| LoadJudgement {
-        unit: LoadUnit::System,
-        grade: Grade::Bad,
-        certainty: None,
-        pattern: under_name(key.under, key.at_target),
-        figure: LoadFigure::Unanswered,
-        value,
-        limit: MOST_UNANSWERED,
-        evidence: Vec::new(),
+    (value > MOST_UNANSWERED).then(|| {
+        LoadJudgement::new(
+            LoadFigure::Unanswered,
+            LoadUnit::System,
+            under_name(key.under, key.at_target),
+            (Grade::Bad, value, MOST_UNANSWERED),
+            Vec::new(),
+        )
     })
 }
 
@@ -303,14 +292,11 @@ pub fn dead_path_judgement(
         let [source, target] = [source, target].map(|nic| roster.name(*nic));
         format!("Operations from {source} to {target} failed in {slots} slots.")
     };
-    Some(LoadJudgement {
-        unit: unit.unwrap_or(LoadUnit::System),
-        grade: Grade::Bad,
-        certainty: None,
-        pattern: pattern_name(pattern),
-        figure: LoadFigure::DeadPaths,
-        value: failures.len() as f64,
-        limit: 0.0,
-        evidence: failures.iter().take(MOST_PATHS).map(text).collect(),
-    })
+    Some(LoadJudgement::new(
+        LoadFigure::DeadPaths,
+        unit.unwrap_or(LoadUnit::System),
+        pattern_name(pattern),
+        (Grade::Bad, failures.len() as f64, 0.0),
+        failures.iter().take(MOST_PATHS).map(text).collect(),
+    ))
 }

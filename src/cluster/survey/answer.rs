@@ -44,6 +44,11 @@ impl Pair {
         [(Role::Initiator, self.initiator), (Role::Target, self.target)]
     }
 
+    /// Returns the other NIC.
+    pub fn partner(self, nic: NicId) -> NicId {
+        if self.initiator == nic { self.target } else { self.initiator }
+    }
+
     /// Returns the pair in the other direction.
     pub fn reversed(self) -> Self {
         Self { initiator: self.target, target: self.initiator }

@@ -181,11 +181,10 @@ fn severity(cause: &Cause) -> Reverse<(Certainty, bool, u32)> {
 mod tests {
     use super::super::answer::{Answer, Pair, PairResult};
     use super::super::conductor::Conductor;
-    use super::super::explanation_tests::settings;
     use super::super::findings::{Findings, Unit};
     use super::super::ids::NicId;
     use super::super::settings::Settings;
-    use super::super::testing::Cluster;
+    use super::super::testing::{Cluster, settings};
     use facts::expect::{self, Expectation};
 
     /// Returns the findings of a survey of a group of two switches, the second of which has one

@@ -5,10 +5,9 @@ use std::collections::BTreeSet;
 use super::answer::{Answer, Pair, PairResult, Stage};
 use super::conductor::{Conductor, Settings};
 use super::coverage::MOST_REPEATS;
-use super::explanation_tests::{named, run, settings, survey};
 use super::findings::{Cause, Certainty, Direction, Findings, LimitSource, Unit, UntestedPart};
 use super::ids::{NicId, NodeId, TestId};
-use super::testing::{Cluster, Effect, Fault, pair};
+use super::testing::{Cluster, Effect, Fault, named, pair, run, settings, survey};
 
 fn conductor(cluster: &Cluster, settings: Settings) -> Conductor {
     Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).unwrap()

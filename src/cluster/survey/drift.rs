@@ -37,11 +37,10 @@ fn drift(results: &ResultStore, key: PopulationKey, round: u32, limit: &Limit) -
 #[cfg(test)]
 mod tests {
     use super::super::answer::{Answer, Figures, Stage};
-    use super::super::explanation_tests::{named, settings, survey_with};
     use super::super::findings::{Direction, Findings, Unit};
     use super::super::ids::NicId;
     use super::super::settings::Settings;
-    use super::super::testing::{Cluster, Fault, pair};
+    use super::super::testing::{Cluster, Fault, named, pair, settings, survey_with};
 
     /// Measures a survey of five NICs on a machine that is slower by a factor at times.
     fn survey_of_slow_times(

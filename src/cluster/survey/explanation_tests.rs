@@ -2,83 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::answer::{Answer, Figures, PairResult};
-use super::conductor::{Conductor, Settings};
-use super::findings::{Certainty, Direction, Findings, LimitSource, Unit};
-use super::ids::{NicId, NodeId};
-use super::pairs::parse;
-use super::rounds::{NicOrder, Round};
-use super::testing::{Cluster, Effect, Fault, pair};
+use super::answer::{Answer, Figures};
+use super::conductor::Conductor;
+use super::findings::{Certainty, Direction, LimitSource, Unit};
+use super::ids::NicId;
+use super::testing::{
+    Cluster, Effect, Fault, named, run, settings, survey, survey_of_some, survey_with,
+};
+use super::trials::planted::{Plan, plans};
 use crate::location::Class;
-
-/// Returns the settings of a survey of these pairs.
-pub fn settings(pairs: &str, seed: u64) -> Settings {
-    Settings {
-        selections: parse(pairs, |path| Err(path.to_owned())).unwrap(),
-        nics: NicOrder::InTurn,
-        most_active: None,
-        seed,
-        expectations: Vec::new(),
-        sensitivity: None,
-        keep_figures: None,
-    }
-}
-
-/// Answers rounds until the survey is over.
-pub fn run(cluster: &mut Cluster, conductor: &mut Conductor) {
-    run_with(cluster, conductor, Cluster::measure);
-}
-
-/// Answers rounds as `measure` does until the survey is over.
-fn run_with(
-    cluster: &mut Cluster,
-    conductor: &mut Conductor,
-    mut measure: impl FnMut(&mut Cluster, &Round) -> Vec<PairResult>,
-) {
-    while !conductor.is_over() {
-        for round in conductor.next_rounds(100) {
-            for result in measure(cluster, &round) {
-                conductor.add(&result);
-            }
-        }
-    }
-}
-
-/// Returns the findings of a survey whose rounds `measure` answers.
-pub fn survey_with(
-    cluster: &mut Cluster,
-    settings: Settings,
-    measure: impl FnMut(&mut Cluster, &Round) -> Vec<PairResult>,
-) -> Findings {
-    let (roster, tests) = (cluster.roster.clone(), cluster.tests.clone());
-    let mut conductor = Conductor::new(roster, tests, settings).unwrap();
-    run_with(cluster, &mut conductor, measure);
-    conductor.findings()
-}
-
-pub fn survey(cluster: &mut Cluster, pairs: &str, seed: u64) -> Findings {
-    let findings = survey_of_some(cluster, pairs, seed);
-    assert_eq!(findings.answered, findings.planned);
-    findings
-}
-
-/// Returns the findings of a survey that NICs may leave.
-pub fn survey_of_some(cluster: &mut Cluster, pairs: &str, seed: u64) -> Findings {
-    survey_with(cluster, settings(pairs, seed), Cluster::measure)
-}
-
-/// Returns the parts that are bad or suspect.
-pub fn named(findings: &Findings) -> Vec<(Unit, Certainty, Direction)> {
-    let lasting = findings.causes.iter().filter(|cause| cause.certainty != Certainty::Transient);
-    lasting.map(|cause| (cause.unit, cause.certainty, cause.direction)).collect()
-}
-
-struct Plan {
-    name: &'static str,
-    shape: [u16; 4],
-    pairs: &'static str,
-    fault: Fault,
-}
 
 /// Checks that exactly the planted part is named for each plan and seed, except that nothing is
 /// named in `most_missed` surveys.
@@ -105,49 +37,6 @@ fn check(plans: &[Plan], noise: f64, spikes: f64, factor: f64, seeds: u64, most_
         }
     }
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
-}
-
-fn plans() -> Vec<Plan> {
-    use Direction::{Both, Initiator, Target};
-    let slow = |unit, direction| Fault::slow(unit, direction, 2.0);
-    let nic = Unit::Nic(NicId(1));
-    let fails = Fault { unit: nic, direction: Both, effect: Effect::Fails };
-    let plan = |name, shape, pairs, fault| Plan { name, shape, pairs, fault };
-    let small = [0, 0, 4, 1];
-    let racks = [4, 4, 8, 1];
-    let (from, to) = (3, 5);
-    let path = Unit::Path(pair(from, to));
-    vec![
-        plan("nic", small, "random:3", slow(nic, Both)),
-        plan("nic", [0, 0, 5, 1], "random:3", slow(nic, Both)),
-        plan("nic", [0, 0, 6, 1], "random:3", slow(nic, Both)),
-        plan("nic", [0, 0, 7, 1], "random:4", slow(nic, Both)),
-        plan("nic", [0, 0, 8, 1], "random:3", slow(nic, Both)),
-        plan("nic", racks, "random:4", slow(nic, Both)),
-        plan("nic", racks, "halves", slow(nic, Both)),
-        plan("nic as initiator", [0, 0, 4, 1], "random:4", slow(nic, Initiator)),
-        plan("nic as initiator", [0, 0, 8, 1], "random:4", slow(nic, Initiator)),
-        plan("nic as initiator", racks, "random:4", slow(nic, Initiator)),
-        plan("nic as target", [0, 0, 8, 1], "random:4", slow(nic, Target)),
-        plan("nic as target", racks, "random:4", slow(nic, Target)),
-        plan("failing nic", small, "random:4", fails),
-        plan("failing nic", [0, 0, 8, 1], "random:4", fails),
-        plan("failing nic", racks, "random:4", fails),
-        plan("one nic of four", [0, 0, 8, 4], "random:4", slow(nic, Both)),
-        plan("node", [0, 0, 8, 2], "random:4", slow(Unit::Node(NodeId(2)), Both)),
-        plan("node", [2, 2, 4, 4], "random:4", slow(Unit::Node(NodeId(2)), Both)),
-        plan("switch", racks, "random:4", slow(Unit::Switch { group: 1, switch: 2 }, Both)),
-        plan(
-            "switch",
-            racks,
-            "within-switch,switches",
-            slow(Unit::Switch { group: 1, switch: 2 }, Both),
-        ),
-        plan("group", [6, 2, 8, 1], "random:4", slow(Unit::Group(3), Both)),
-        plan("group pair", [4, 2, 8, 1], "random:4", slow(Unit::GroupPair(1, 3), Both)),
-        plan("group pair", [5, 2, 8, 1], "groups", slow(Unit::GroupPair(1, 3), Both)),
-        plan("path", [0, 0, 8, 1], "all", slow(path, Both)),
-    ]
 }
 
 #[test]

@@ -3,78 +3,15 @@
 
 use fastrand::Rng;
 
-use super::answer::Pair;
-use super::explanation_tests::{named, survey_of_some};
 use super::findings::{Certainty, Direction, Unit};
-use super::ids::NicId;
-use super::roster::Roster;
-use super::testing::{Cluster, Fault, Load};
-use crate::location::Location;
+use super::testing::{Cluster, Load, named, survey_of_some};
+use super::trials::dragonfly::{Dragonfly, Planted, TRIALS, Trial};
 
 /// Surveys of each dragonfly with each fault.
 const SEEDS: u64 = 8;
 
 /// The most surveys of a trial that name something that is not slow.
 const MOST_WRONG: usize = 1;
-
-/// What is slow.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Planted {
-    /// A NIC as target.
-    Receiver(NicId),
-    /// A switch: all of its ports and cables.
-    Switch(u16, u16),
-    /// All cables of a group to others.
-    Group(u16),
-    /// The cables between two groups.
-    Links(u16, u16),
-    /// The same in the direction from the first group to the second one.
-    OneWay(u16, u16),
-}
-
-/// A group and a switch of it.
-type Switch = (u16, u16);
-
-/// A dragonfly with one cable between each two groups.
-#[derive(Clone, Copy, Debug)]
-struct Dragonfly {
-    groups: u16,
-    switches: u16,
-}
-
-impl Dragonfly {
-    /// Returns the switch of group `from` at which its cable to group `to` ends.
-    fn gateway(self, from: u16, to: u16) -> Switch {
-        let distance = (to + self.groups - from) % self.groups;
-        (from, (distance - 1) % self.switches)
-    }
-
-    /// Returns the switches on the shortest path.
-    fn path(self, from: Switch, to: Switch) -> Vec<Switch> {
-        let mut path = vec![from];
-        if from.0 != to.0 {
-            path.extend([self.gateway(from.0, to.0), self.gateway(to.0, from.0)]);
-        }
-        path.push(to);
-        path.dedup();
-        path
-    }
-
-    fn is_slow(self, planted: Planted, pair: Pair, roster: &Roster) -> bool {
-        let place = |nic: NicId| {
-            let Location { group, switch, .. } = roster.location(nic).expect("a location");
-            (group, switch)
-        };
-        let [from, to] = pair.nics().map(place);
-        match planted {
-            Planted::Receiver(nic) => pair.target == nic,
-            Planted::Switch(group, switch) => self.path(from, to).contains(&(group, switch)),
-            Planted::Group(group) => from.0 != to.0 && (from.0 == group || to.0 == group),
-            Planted::Links(one, other) => [(one, other), (other, one)].contains(&(from.0, to.0)),
-            Planted::OneWay(one, other) => (one, other) == (from.0, to.0),
-        }
-    }
-}
 
 /// Returns what a survey names, without what is transient.
 fn survey_with_fault(
@@ -87,91 +24,9 @@ fn survey_with_fault(
     let mut cluster = Cluster::new(shape, &[tool], seed);
     cluster.load = load;
     let dragonfly = Dragonfly { groups: shape[0], switches: shape[1] };
-    let nics: Vec<NicId> = cluster.roster.nic_ids().collect();
-    let pairs_of = |initiator| nics.iter().map(move |target| Pair { initiator, target: *target });
-    let slow = nics.iter().flat_map(|nic| pairs_of(*nic));
-    let slow = slow.filter(|pair| dragonfly.is_slow(planted, *pair, &cluster.roster));
-    cluster.faults =
-        slow.map(|pair| Fault::slow(Unit::Path(pair), Direction::Initiator, 2.5)).collect();
+    cluster.faults = dragonfly.faults(planted, 2.5, &cluster.roster);
     named(&survey_of_some(&mut cluster, pairs, seed))
 }
-
-/// Surveys of one kind of fault.
-struct Trial {
-    name: &'static str,
-    shapes: &'static [[u16; 4]],
-    plant: fn(&mut Rng, [u16; 4]) -> (Planted, Unit, Direction),
-    /// Surveys of 100 that must name the fault and nothing else, with 4 random partners of each
-    /// NIC, with 8, and with all pairs.
-    right: [usize; 3],
-}
-
-/// Dragonflies in which a switch is a part of its own, and slows less than half of all pairs.
-const SWITCHES: &[[u16; 4]] = &[[4, 2, 4, 1], [5, 2, 3, 1], [3, 3, 3, 1]];
-
-/// Dragonflies of which one group has less than half of the links.
-const GROUPS: &[[u16; 4]] = &[[8, 2, 2, 1], [5, 2, 3, 1], [6, 2, 2, 1], [5, 3, 2, 1]];
-
-/// Dragonflies in which two groups have less than a third of the pairs of groups.
-const LINKS: &[[u16; 4]] = &[[4, 2, 4, 1], [5, 2, 3, 1], [6, 2, 2, 1]];
-
-/// Draws two groups.
-fn link(random: &mut Rng, shape: [u16; 4]) -> (u16, u16) {
-    let one = random.u16(0..shape[0]);
-    (one, (one + random.u16(1..shape[0])) % shape[0])
-}
-
-const TRIALS: [Trial; 5] = [
-    Trial {
-        name: "receiver",
-        shapes: SWITCHES,
-        plant: |random, shape| {
-            let nic = NicId(random.u32(0..u32::from(shape[0] * shape[1] * shape[2])));
-            (Planted::Receiver(nic), Unit::Nic(nic), Direction::Target)
-        },
-        right: [100, 100, 100],
-    },
-    Trial {
-        name: "switch",
-        shapes: SWITCHES,
-        plant: |random, shape| {
-            let (group, switch) = (random.u16(0..shape[0]), random.u16(0..shape[1]));
-            let unit = Unit::Switch { group, switch };
-            (Planted::Switch(group, switch), unit, Direction::Both)
-        },
-        right: [45, 85, 98],
-    },
-    Trial {
-        name: "group",
-        shapes: GROUPS,
-        plant: |random, shape| {
-            let group = random.u16(0..shape[0]);
-            (Planted::Group(group), Unit::Group(group), Direction::Both)
-        },
-        right: [95, 98, 98],
-    },
-    Trial {
-        name: "links",
-        shapes: LINKS,
-        plant: |random, shape| {
-            let (one, other) = link(random, shape);
-            let unit = Unit::GroupPair(one.min(other), one.max(other));
-            (Planted::Links(one, other), unit, Direction::Both)
-        },
-        right: [80, 95, 98],
-    },
-    Trial {
-        name: "links, one way",
-        shapes: LINKS,
-        plant: |random, shape| {
-            let (one, other) = link(random, shape);
-            let unit = Unit::GroupPair(one.min(other), one.max(other));
-            let direction = if one < other { Direction::Initiator } else { Direction::Target };
-            (Planted::OneWay(one, other), unit, direction)
-        },
-        right: [50, 80, 98],
-    },
-];
 
 /// Whether each survey of a trial is right, and what those name that name something that is not
 /// slow. A path through what is slow is slow.

@@ -7,9 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::answer::Pair;
 use super::ids::NicId;
 use super::outside::{Outside, RetestOutcome};
-
-/// Number of partners with which operations fail from which the NIC, not a partner, is the cause.
-pub const FAILING_PARTNERS: usize = 2;
+use crate::blame::limits::LEAST_PARTNERS;
 
 /// Returns each NIC that failed with at least two partners and more than any of these partners did,
 /// with the indices of its failures. Ties: the NIC with the fewest `answers`.
@@ -29,7 +27,7 @@ pub fn most_failing<'a>(
             indices.push(index);
         }
     }
-    failures.retain(|_, (partners, _)| partners.len() >= FAILING_PARTNERS);
+    failures.retain(|_, (partners, _)| partners.len() >= LEAST_PARTNERS);
     let mut ranked: Vec<_> = failures.into_iter().collect();
     ranked.sort_by_key(|(nic, (partners, _))| {
         (Reverse(partners.len()), answers(*nic), Reverse(*nic))

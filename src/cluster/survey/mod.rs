@@ -84,5 +84,5 @@ mod explanation_tests;
 mod fabric_tests;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-#[cfg(test)]
-mod trial_tests;
+#[cfg(any(test, feature = "testing"))]
+pub mod trials;

@@ -175,9 +175,8 @@ fn decisive_passes(pair: Pair, roster: &Roster) -> usize {
 #[cfg(test)]
 mod tests {
     use super::super::answer::Figures;
-    use super::super::explanation_tests::{named, settings, survey_with};
     use super::super::findings::{Certainty, Unit};
-    use super::super::testing::{Cluster, pair};
+    use super::super::testing::{Cluster, named, pair, settings, survey_with};
     use super::*;
 
     /// Returns how certain the survey is of a path whose measurements with these numbers fail.

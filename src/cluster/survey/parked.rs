@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::Pair;
-use super::failures::FAILING_PARTNERS;
 use super::ids::NicId;
+use crate::blame::limits::LEAST_PARTNERS;
 
 /// NICs that the sweep leaves out.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl ParkedNics {
         self.partners.entry(initiator).or_default().insert(target);
         self.partners.entry(target).or_default().insert(initiator);
         let [one, other] = pair.nics().map(|nic| self.partners[&nic].len());
-        if one.max(other) >= FAILING_PARTNERS && one != other {
+        if one.max(other) >= LEAST_PARTNERS && one != other {
             let nic = if one > other { initiator } else { target };
             self.parked.insert(nic);
             for partner in self.partners.remove(&nic).unwrap_or_default() {

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::blame::limits::LEAST_FIGURES;
 use facts::robust::{interpolate, interval_ranks, sigma_of_distances};
-
-/// Fewest figures of a population that has limits.
-pub const LEAST_FIGURES: usize = 8;
 
 /// Most figures that a distribution keeps exactly. A larger distribution counts figures in bins.
 pub const MOST_EXACT: usize = 65_536;

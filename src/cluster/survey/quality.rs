@@ -7,11 +7,12 @@ use super::answer::Pair;
 use super::findings::{Outlier, Statistic, Unit};
 use super::ids::{NicId, PopulationKey, TestId};
 use super::limits::Limit;
-use super::robust::{FALSE_ALARM, error_of_median, score_limit};
 use super::roster::Roster;
 use super::selection::{Selected, are_enough_of_links};
 use super::slow_parts::{Domain, Judgement};
 use super::units::{crossing, members};
+use crate::blame::chance::{error_of_median, score_limit};
+use crate::blame::limits::FALSE_ALARM;
 use crate::location::Class;
 use facts::robust::{at_rank, lower_median};
 
@@ -179,10 +180,9 @@ fn found_with(pairs: usize, selected: &Selected) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::explanation_tests::{named, survey};
     use super::super::findings::{Cause, Certainty, Direction, Findings, Statistic, Unit};
     use super::super::ids::NicId;
-    use super::super::testing::{Cluster, Fault, Load};
+    use super::super::testing::{Cluster, Fault, Load, named, survey};
     use super::super::units::crossing;
 
     fn cluster(tool: &str, factor: f64) -> Cluster {

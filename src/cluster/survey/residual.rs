@@ -2,9 +2,6 @@
 
 use super::answer::Pair;
 
-/// Part of the pairs of a larger part that must have its effect.
-pub const LARGER_SHARE: f64 = 2.0 / 3.0;
-
 /// A pair and the part of its cost that its class does not explain.
 #[derive(Clone, Copy, Debug)]
 pub struct PairResidual {

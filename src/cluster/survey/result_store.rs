@@ -9,10 +9,11 @@ use super::error_counts::ErrorCounts;
 use super::findings::{Test, Unit};
 use super::ids::{NicId, PopulationKey, TestId};
 use super::observation::Observation;
-use super::population::{Distribution, LEAST_FIGURES, MOST_EXACT, cost};
+use super::population::{Distribution, MOST_EXACT, cost};
 use super::role_counts::RoleCounts;
 use super::roster::Roster;
 use super::units::parts_of_pair;
+use crate::blame::limits::LEAST_FIGURES;
 use crate::location::Class;
 use facts::expect::Expectation;
 

@@ -2,7 +2,6 @@
 
 use super::answer::Stage;
 use super::coverage::Coverage;
-use super::failures::FAILING_PARTNERS;
 use super::findings::Unit;
 use super::parked::ParkedNics;
 use super::retest::Queue;
@@ -10,6 +9,7 @@ use super::roster::Roster;
 use super::rounds::{NicOrder, Round, Sweep};
 use super::settings::Phase;
 use super::unmeasured::why_unusable;
+use crate::blame::limits::LEAST_PARTNERS;
 
 /// The rounds that come next.
 #[derive(Debug)]
@@ -90,9 +90,8 @@ impl RoundPlan {
                 return false;
             }
             if let Some(nic) = parked.find(pair) {
-                let reason = format!(
-                    "left out after operations with {FAILING_PARTNERS} partners had failed"
-                );
+                let reason =
+                    format!("left out after operations with {LEAST_PARTNERS} partners had failed");
                 coverage.leave_out(Unit::Nic(nic), reason);
                 return false;
             }

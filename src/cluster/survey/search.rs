@@ -17,15 +17,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use super::answer::{Pair, TestPair};
 use super::failures::most_failing;
 use super::findings::{Certainty, Direction, LimitSource, Unit};
-use super::ids::{NicId, PopulationKey, Role, TestId};
+use super::ids::{NicId, Role, TestId};
 use super::outside::{Outside, RetestOutcome};
 use super::result_store::ResultStore;
 use super::role_counts::RoleCounts;
 use super::roster::Roster;
-use super::selection::LEAST_MEMBERS;
+use super::selection::are_enough_of_links;
 use super::slow_parts::{Judgement, SlowPart};
 use super::tally::PartTally;
 use super::units::{crossing, group_pair, members, parts_of_nic};
+use crate::blame::limits::{LEAST_MEMBERS, LEAST_PARTNERS};
 use crate::location::Class;
 
 /// Share of its pairs outside the limits above which a part explains them, in the first search.
@@ -81,31 +82,11 @@ struct Candidate {
     good: u32,
 }
 
-struct PopulationSet(Vec<[bool; Class::ALL.len()]>);
-
-impl PopulationSet {
-    /// Creates a set with all classes of the tests that `has_test` accepts.
-    fn new(tests: usize, has_test: impl Fn(TestId) -> bool) -> Self {
-        Self(TestId::first(tests).map(|test| [has_test(test); Class::ALL.len()]).collect())
-    }
-
-    fn insert(&mut self, (test, class): PopulationKey) {
-        self.0[test.index()][class as usize] = true;
-    }
-
-    fn has(&self, test: TestId, class: Class) -> bool {
-        self.0[test.index()][class as usize]
-    }
-}
-
 /// The search for causes among pairs outside the limits.
 struct Search<'a> {
     roster: &'a Roster,
     results: &'a ResultStore,
-    /// Populations in which a pair can miss --expect.
-    with_figure_limit: PopulationSet,
-    /// Populations in which a pair with many retries can be outside the limits.
-    with_retry_limit: PopulationSet,
+    judgement: &'a Judgement,
     outside: Vec<Outside>,
     /// Whether a pair has no cause yet.
     is_open: Vec<bool>,
@@ -123,19 +104,10 @@ pub fn search(
     roster: &Roster,
     outside: Vec<Outside>,
 ) -> Vec<Explanation> {
-    let tests = results.tests().len();
-    let with_figure_limit = PopulationSet::new(tests, |test| results.expected(test).is_some());
-    let mut with_retry_limit = PopulationSet::new(tests, |_| false);
-    for (population, limit) in &judgement.limits {
-        if limit.retries.is_finite() {
-            with_retry_limit.insert(*population);
-        }
-    }
     let mut search = Search {
         roster,
         results,
-        with_figure_limit,
-        with_retry_limit,
+        judgement,
         is_open: vec![true; outside.len()],
         outside,
         explained: HashMap::new(),
@@ -143,9 +115,9 @@ pub fn search(
         positions: HashMap::new(),
     };
     for (index, part) in judgement.parts.iter().enumerate() {
-        search.explain_slow(index, part, judgement);
+        search.explain_slow(index, part);
     }
-    for (share, partners) in [(MOST, 2), (MANY, LEAST_MEMBERS)] {
+    for (share, partners) in [(MOST, LEAST_PARTNERS), (MANY, LEAST_MEMBERS)] {
         loop {
             let best = search.best(share, partners);
             if best.is_empty() {
@@ -226,13 +198,9 @@ impl Search<'_> {
         let mut nic_tallies: BTreeMap<NicId, PartTally> = BTreeMap::new();
         for (_, one) in self.with_faults() {
             for (role, nic) in one.pair.roles() {
-                let [initiator, target] = one.pair.nics();
                 let tally = nic_tallies.entry(nic).or_default();
                 tally.outside.entry(one.test).or_default()[(role, one.class)] += 1;
-                tally.partners.insert(match role {
-                    Role::Initiator => target,
-                    Role::Target => initiator,
-                });
+                tally.partners.insert(one.pair.partner(nic));
             }
         }
         // All NICs of a part count as its members: the good ones too.
@@ -269,14 +237,18 @@ impl Search<'_> {
                 counts.subtract(explained);
             }
             let outside = tally.outside.get(&test).copied().unwrap_or_default();
+            // Any pair can miss --expect.
+            if self.results.expected(test).is_some() {
+                tally.measured.insert(test, counts);
+                continue;
+            }
             for class in Class::ALL {
-                if self.with_figure_limit.has(test, class) {
-                    continue;
-                }
+                let limit = self.judgement.limits.get(&(test, class));
+                let has_retry_limit = limit.is_some_and(|limit| limit.retries.is_finite());
                 for role in Role::BOTH {
                     // A NIC is no cause of the retries of few of its many pairs.
                     let outside = outside[(role, class)];
-                    if outside == 0 || !self.with_retry_limit.has(test, class) {
+                    if outside == 0 || !has_retry_limit {
                         counts[(role, class)] = outside;
                     }
                 }
@@ -301,13 +273,8 @@ impl Search<'_> {
             let failed = outside().filter(|one| one.value.is_none()).count() as u64;
             let with_figures = tests.iter().map(|test| self.results.crossings(*test, unit));
             let measured = with_figures.sum::<u64>() + failed;
-            let initiators: BTreeSet<NicId> = outside().map(|one| one.pair.initiator).collect();
-            let targets: BTreeSet<NicId> = outside().map(|one| one.pair.target).collect();
-            let has_several_nics = initiators.len() >= 2 && targets.len() >= 2;
-            if has_several_nics
-                && pairs.len() >= LEAST_MEMBERS
-                && pairs.len() as f64 > share * measured as f64
-            {
+            let slow: Vec<Pair> = outside().map(|one| one.pair).collect();
+            if are_enough_of_links(&slow) && slow.len() as f64 > share * measured as f64 {
                 let candidate = Candidate {
                     good: measured.saturating_sub(pairs.len() as u64) as u32,
                     pairs,
@@ -372,13 +339,13 @@ impl Search<'_> {
 
     /// Makes a slow part the cause of its measured pairs outside the limits. A transient part is
     /// not the cause of pairs that retests have not found inside them.
-    fn explain_slow(&mut self, index: usize, part: &SlowPart, judgement: &Judgement) {
+    fn explain_slow(&mut self, index: usize, part: &SlowPart) {
         let is_own = |one: &Outside| {
             let is_transient = one.outcome == RetestOutcome::Transient;
             one.test == part.test
                 && (part.certainty != Certainty::Transient || is_transient)
                 && one.value.is_some()
-                && judgement.covering(one.test, one.pair, self.roster).contains(&index)
+                && self.judgement.covering(one.test, one.pair, self.roster).contains(&index)
         };
         let all = 0..self.outside.len();
         let candidate = Candidate {

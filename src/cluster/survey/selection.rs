@@ -11,18 +11,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::answer::Pair;
 use super::findings::Unit;
 use super::ids::{NicId, Role};
-use super::residual::{LARGER_SHARE, PairResidual, has_effect};
-use super::robust::{
-    FALSE_ALARM, LEAST_ERROR, binomial_tail, error_of_median, score_limit, spread,
-};
+use super::residual::{PairResidual, has_effect};
+use super::robust::spread;
 use super::roster::Roster;
 use super::units::{self, crossing, parts_of_nic};
 use super::ways::{Switch, Ways};
+use crate::blame::chance::{LEAST_ERROR, binomial_tail, error_of_median, score_limit};
+use crate::blame::limits::{FALSE_ALARM, LARGER_SHARE, LEAST_MEMBERS, LEAST_PARTNERS};
 use facts::robust::{lower_median, sorted};
-
-/// Fewest members of a larger part that is a cause, and fewest pairs between two groups (jobs.md
-/// 3.3).
-pub const LEAST_MEMBERS: usize = 3;
 
 /// Members of a switch that is a cause only if all of its pairs have its effect and no other pair
 /// has.
@@ -50,6 +46,13 @@ pub struct PartEffect {
     pub pairs: Vec<u32>,
     /// The pairs of groups whose links end at the part, a switch, and have its effect.
     pub links: Vec<Unit>,
+}
+
+impl PartEffect {
+    /// Creates a candidate, whose effect is not known yet.
+    fn new(unit: Unit, role: Option<Role>, pairs: Vec<u32>, links: Vec<Unit>) -> Self {
+        Self { unit, role, value: 0.0, error: 0.0, pairs, links }
+    }
 }
 
 /// The result of the selection.
@@ -91,22 +94,13 @@ impl PartCandidate {
     }
 }
 
-/// A candidate whose pairs differ by enough.
-struct OpenCandidate {
-    unit: Unit,
-    role: Option<Role>,
-    pairs: Vec<u32>,
-    /// The pairs of groups whose links end at it.
-    links: Vec<Unit>,
-}
-
 /// Selects the parts that explain residuals of at least about `limit`.
 pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
     let mut rest: Vec<f64> = pairs.iter().map(|one| one.value).collect();
     let candidates = candidates(pairs, roster);
     let ways = Ways::new(pairs, roster);
     let roles = [None, Some(Role::Initiator), Some(Role::Target)];
-    let mut open: Vec<OpenCandidate> = Vec::new();
+    let mut open: Vec<PartEffect> = Vec::new();
     for candidate in &candidates {
         for role in roles {
             let own = candidate.pair_indices(role);
@@ -118,9 +112,9 @@ pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
             if let (Unit::Switch { group, switch }, None) = (unit, role)
                 && let Some(gateway) = ways.gateway((group, switch), &own, value, &rest)
             {
-                open.push(OpenCandidate { unit, role, pairs: gateway.pairs, links: gateway.links });
+                open.push(PartEffect::new(unit, role, gateway.pairs, gateway.links));
             }
-            open.push(OpenCandidate { unit, role, pairs: own, links: Vec::new() });
+            open.push(PartEffect::new(unit, role, own, Vec::new()));
         }
     }
     let mut selected: Vec<PartEffect> = Vec::new();
@@ -146,7 +140,7 @@ pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
         });
         let mut is_touched = vec![false; pairs.len()];
         for (_, index, value) in best {
-            let OpenCandidate { unit, role, pairs: own, links } = &open[index];
+            let PartEffect { unit, pairs: own, .. } = &open[index];
             let touched = own.iter().filter(|pair| is_touched[**pair as usize]).count();
             let is_shared = touched as f64 > MOST_SHARED * own.len() as f64;
             if is_shared || !is_told_apart(&open[index], value, &rest, &ways, &selected) {
@@ -162,14 +156,7 @@ pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
                 switch.links.push(*unit);
                 continue;
             }
-            selected.push(PartEffect {
-                unit: *unit,
-                role: *role,
-                value,
-                error: 0.0,
-                pairs: own.clone(),
-                links: links.clone(),
-            });
+            selected.push(PartEffect { value, ..open[index].clone() });
         }
     }
     let nics: BTreeSet<NicId> = pairs.iter().flat_map(|one| one.pair.nics()).collect();
@@ -231,7 +218,7 @@ fn effect(own: &[u32], rest: &[f64]) -> (f64, f64) {
 
 /// Returns whether enough pairs and members of a part have its effect (jobs.md 3.3).
 fn is_possible(
-    candidate: &OpenCandidate,
+    candidate: &PartEffect,
     value: f64,
     pairs: &[PairResidual],
     rest: &[f64],
@@ -252,11 +239,7 @@ fn is_possible(
     match unit {
         Unit::Path(_) => return false,
         Unit::Nic(nic) => {
-            let partner = |pair: Pair| {
-                let [initiator, target] = pair.nics();
-                if initiator == nic { target } else { initiator }
-            };
-            return count(&partner) >= 2;
+            return count(&|pair| pair.partner(nic)) >= LEAST_PARTNERS;
         }
         Unit::GroupPair(..) => {
             let slow: Vec<Pair> = with_effect().map(|index| pairs[index].pair).collect();
@@ -304,13 +287,13 @@ pub fn are_enough_of_links(pairs: &[Pair]) -> bool {
 fn have_several_ends(pairs: &[Pair]) -> bool {
     Role::BOTH.into_iter().all(|role| {
         let ends = pairs.iter().map(|pair| pair.nics()[role.index()]);
-        ends.collect::<BTreeSet<NicId>>().len() >= 2
+        ends.collect::<BTreeSet<NicId>>().len() >= LEAST_PARTNERS
     })
 }
 
 /// Returns whether the pairs of a candidate tell it apart from what they pass on their way.
 fn is_told_apart(
-    candidate: &OpenCandidate,
+    candidate: &PartEffect,
     value: f64,
     rest: &[f64],
     ways: &Ways<'_>,

@@ -7,8 +7,8 @@ use fastrand::Rng;
 use super::answer::Pair;
 use super::ids::{NicId, NodeId};
 use super::pairs::{Line, Selection};
-use super::population::LEAST_FIGURES;
 use super::roster::Roster;
+use crate::blame::limits::LEAST_FIGURES;
 use crate::location::Location;
 use facts::host::HostIndex;
 

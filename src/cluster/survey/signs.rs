@@ -4,21 +4,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::answer::{FEW_RETRIES, Pair, TestPair};
+use super::answer::{FEW_RETRIES, TestPair};
 use super::findings::{LimitSource, Unit};
 use super::ids::{NicId, Role, TestId};
 use super::observation::Observation;
 use super::result_store::ResultStore;
-use super::robust::{FALSE_ALARM, binomial_tail};
 use super::roster::Roster;
 use super::units::{crossing, members, parts_of_nic};
+use crate::blame::chance::binomial_tail;
+use crate::blame::count::{Share, Shares};
+use crate::blame::limits::{FALSE_ALARM, LEAST_PARTNERS};
 
 /// A NIC has a sign if its counts are larger than [`FEW_RETRIES`], and than this many times the
 /// counts of the median NIC.
 const MANY: u64 = 10;
-
-/// Fewest partners with which a NIC has a sign.
-const LEAST_PARTNERS: usize = 2;
 
 /// Nothing follows from losses and tails at more than one of this many NICs: they are usual here.
 const FEW_NICS: usize = 3;
@@ -100,11 +99,7 @@ fn limit(results: &ResultStore, sums: &BTreeMap<NicId, u64>) -> u64 {
 }
 
 fn partners(nic: NicId, pairs: &[TestPair]) -> BTreeSet<NicId> {
-    let nics = pairs.iter().map(|(_, pair)| {
-        let [initiator, target] = pair.nics();
-        if initiator == nic { target } else { initiator }
-    });
-    nics.collect()
+    pairs.iter().map(|(_, pair)| pair.partner(nic)).collect()
 }
 
 /// Returns the NICs on whose own link packets were damaged: only the NICs at the ends of a link
@@ -175,68 +170,48 @@ fn tail_signs(results: &ResultStore, test: TestId, roster: &Roster) -> Vec<Sign>
     let mut found: Vec<Sign> = Vec::new();
     loop {
         let slow = open.iter().filter(|one| one.has_long_tail()).count();
-        let mut parts: BTreeMap<(Unit, Option<Role>), Vec<&Observation>> = BTreeMap::new();
-        for one in &open {
-            for (unit, role) in parts_of(one, roster) {
-                parts.entry((unit, None)).or_default().push(one);
-                parts.entry((unit, Some(role))).or_default().push(one);
-            }
-        }
-        let signs = parts.iter().filter_map(|((unit, role), own)| {
-            let pairs = long_tails(own, (slow, open.len()), parts.len())?;
-            Some(Sign {
-                unit: *unit,
-                source: LimitSource::Tail,
-                role: *role,
-                pairs: pairs.into_iter().map(|pair| (test, pair)).collect(),
-            })
-        });
-        // Of equal signs, the smaller part in both roles is first.
-        let Some(sign) = signs.rev().max_by_key(|sign| sign.pairs.len()) else {
+        let rows = open.iter().map(|one| (parts_of(one, roster), one.has_long_tail()));
+        let shares = Shares::new(rows);
+        let best = shares.best(|_, share| is_sign(share, &open, slow, shares.len()));
+        let Some(((unit, role), share)) = best else {
             break;
         };
-        open.retain(|one| !sign.pairs.contains(&(test, one.pair)));
-        found.push(sign);
+        let pairs: Vec<TestPair> =
+            share.outside.iter().map(|row| (test, open[*row].pair)).collect();
+        open.retain(|one| !pairs.contains(&(test, one.pair)));
+        found.push(Sign { unit, source: LimitSource::Tail, role, pairs });
     }
     unless_usual(results, found, FEW_NICS)
 }
 
-/// Returns the parts of a pair that may have long tails, with their roles.
-fn parts_of(one: &Observation, roster: &Roster) -> Vec<(Unit, Role)> {
+/// Returns the parts of a pair that may have long tails, in both roles and in their role.
+fn parts_of(one: &Observation, roster: &Roster) -> Vec<(Unit, Option<Role>)> {
     let mut parts: Vec<(Unit, Role)> = Vec::new();
     for (role, nic) in one.pair.roles() {
         parts.push((Unit::Nic(nic), role));
         parts.extend(switch(roster, nic).map(|switch| (switch, role)));
     }
     parts.extend(crossing(roster, one.pair));
-    parts
+    let parts = parts.into_iter();
+    parts.flat_map(|(unit, role)| [(unit, None), (unit, Some(role))]).collect()
 }
 
-/// Returns the pairs of a part with long tails, if most of its pairs have them, and more of them
-/// than chance allows: `slow` of `all` pairs have long tails. The part is one of `parts`.
-fn long_tails(
-    own: &[&Observation],
-    (slow, all): (usize, usize),
-    parts: usize,
-) -> Option<Vec<Pair>> {
-    let count: BTreeSet<Pair> = own.iter().map(|one| one.pair).collect();
-    let own = own.iter().filter(|one| one.has_long_tail());
-    let hits: BTreeSet<Pair> = own.map(|one| one.pair).collect();
-    let others = all.saturating_sub(count.len()) as f64;
-    let usual = slow.saturating_sub(hits.len()) as f64;
-    let usual = ((usual + 0.5) / (others + 1.0)).min(0.999);
-    let nics: BTreeSet<NicId> = hits.iter().flat_map(|pair| pair.nics()).collect();
-    let is_sign = 2 * hits.len() > count.len()
+/// Returns whether most pairs of a part have long tails, and more of them than chance allows, by
+/// the tails of all other pairs: `slow` of all pairs have them. The part is one of `parts`.
+fn is_sign(share: &Share, all: &[&Observation], slow: usize, parts: usize) -> bool {
+    let (count, hits) = (share.rows.len(), share.outside.len());
+    let usual = ((slow - hits) as f64 + 0.5) / ((all.len() - count) as f64 + 1.0);
+    let nics: BTreeSet<NicId> =
+        share.outside.iter().flat_map(|row| all[*row].pair.nics()).collect();
+    2 * hits > count
         && nics.len() > LEAST_PARTNERS
-        && binomial_tail(count.len(), hits.len(), usual) * (parts as f64) < FALSE_ALARM;
-    is_sign.then(|| hits.into_iter().collect())
+        && binomial_tail(count, hits, usual.min(0.999)) * (parts as f64) < FALSE_ALARM
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::explanation_tests::{named, survey};
     use super::super::findings::{Certainty, Direction, Evidence, Findings};
-    use super::super::testing::{Cluster, Effect, Fault};
+    use super::super::testing::{Cluster, Effect, Fault, named, survey};
     use super::*;
 
     const SHAPES: [([u16; 4], &str); 4] = [

@@ -6,10 +6,10 @@ use super::answer::TestPair;
 use super::findings::Statistic;
 use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::observation::Observation;
-use super::population::LEAST_FIGURES;
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::slow_parts::Judgement;
+use crate::blame::limits::LEAST_FIGURES;
 use crate::location::Class;
 
 /// Why the measured pairs of a NIC say nothing.
@@ -143,11 +143,10 @@ impl Judgement {
 #[cfg(test)]
 mod tests {
     use super::super::answer::{Answer, Figures, PairResult, Stage};
-    use super::super::explanation_tests::{named, settings, survey, survey_with};
     use super::super::findings::{Certainty, Direction, Unit};
     use super::super::ids::NodeId;
     use super::super::settings::Settings;
-    use super::super::testing::{Cluster, Fault, Load, pair};
+    use super::super::testing::{Cluster, Fault, Load, named, pair, settings, survey, survey_with};
     use super::*;
 
     /// Returns busy CPUs of all nodes that disturb this part of the fast pairs.

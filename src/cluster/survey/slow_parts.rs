@@ -9,10 +9,10 @@ use super::limits::{Limit, Limits};
 use super::observation::Observation;
 use super::residual::PairResidual;
 use super::result_store::ResultStore;
-use super::robust::{LEAST_ERROR, error_of_median};
 use super::roster::Roster;
 use super::selection::{Selected, select};
 use super::units::{crossing, members, parts_of_nic};
+use crate::blame::chance::{LEAST_ERROR, error_of_median};
 use crate::location::Class;
 use facts::robust::lower_median;
 
@@ -392,9 +392,8 @@ fn certainty(
 
 #[cfg(test)]
 mod tests {
-    use super::super::explanation_tests::{named, survey};
     use super::super::findings::Direction;
-    use super::super::testing::{Cluster, Fault};
+    use super::super::testing::{Cluster, Fault, named, survey};
     use super::*;
 
     #[test]

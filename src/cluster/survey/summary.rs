@@ -8,12 +8,13 @@ use super::ids::{PopulationKey, TestId};
 use super::observation::Observation;
 use super::observation::figure;
 use super::outside::{Outside, RetestOutcome};
-use super::population::{Distribution, LEAST_FIGURES, Sorted, cost};
+use super::population::{Distribution, Sorted, cost};
 use super::result_store::{PopulationData, ResultStore};
 use super::roster::Roster;
 use super::slow_parts::Judgement;
 use super::units::parts_of_pair;
 use super::ways::{Way, way};
+use crate::blame::limits::LEAST_FIGURES;
 use crate::location::Class;
 use facts::expect::{Expectation, Metric};
 use facts::percentile::Percentile;
@@ -217,10 +218,9 @@ fn has_one_way(roster: &Roster, class: Class) -> bool {
 mod tests {
     use super::super::answer::{Answer, Figures, Stage};
     use super::super::conductor::Conductor;
-    use super::super::explanation_tests::{run, settings, survey, survey_with};
     use super::super::findings::{Direction, Unit};
     use super::super::ids::NicId;
-    use super::super::testing::{Cluster, Effect, Fault};
+    use super::super::testing::{Cluster, Effect, Fault, run, settings, survey, survey_with};
     use super::has_one_way;
     use crate::location::Class;
     use facts::expect;

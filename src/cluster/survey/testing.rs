@@ -4,10 +4,12 @@
 use fastrand::Rng;
 
 use super::answer::{Answer, CounterEvidence, Figures, LINK_ERRORS, Pair, PairResult, RETRIES};
-use super::findings::{Direction, Test, Unit};
+use super::conductor::{Conductor, Settings};
+use super::findings::{Certainty, Direction, Findings, Test, Unit};
 use super::ids::{NicId, NodeId, TestId};
+use super::pairs::parse;
 use super::roster::{Nic, Node, Roster};
-use super::rounds::Round;
+use super::rounds::{NicOrder, Round};
 use super::untested::Untested;
 use crate::location::{Class, Location};
 
@@ -52,7 +54,8 @@ impl Fault {
         Self { unit, direction, effect: Effect::Slow(factor) }
     }
 
-    fn has(&self, roster: &Roster, pair: Pair) -> bool {
+    /// Returns whether the fault meets a pair.
+    pub fn has(&self, roster: &Roster, pair: Pair) -> bool {
         let is_match = |nic: NicId| {
             let own = roster.nic(nic);
             match self.unit {
@@ -296,4 +299,67 @@ impl Cluster {
         });
         evidence.collect()
     }
+}
+
+/// Returns the settings of a survey of these pairs.
+pub fn settings(pairs: &str, seed: u64) -> Settings {
+    Settings {
+        selections: parse(pairs, |path| Err(path.to_owned())).unwrap(),
+        nics: NicOrder::InTurn,
+        most_active: None,
+        seed,
+        expectations: Vec::new(),
+        sensitivity: None,
+        keep_figures: None,
+    }
+}
+
+/// Answers rounds until the survey is over.
+pub fn run(cluster: &mut Cluster, conductor: &mut Conductor) {
+    run_with(cluster, conductor, Cluster::measure);
+}
+
+/// Answers rounds as `measure` does until the survey is over.
+fn run_with(
+    cluster: &mut Cluster,
+    conductor: &mut Conductor,
+    mut measure: impl FnMut(&mut Cluster, &Round) -> Vec<PairResult>,
+) {
+    while !conductor.is_over() {
+        for round in conductor.next_rounds(100) {
+            for result in measure(cluster, &round) {
+                conductor.add(&result);
+            }
+        }
+    }
+}
+
+/// Returns the findings of a survey whose rounds `measure` answers.
+pub fn survey_with(
+    cluster: &mut Cluster,
+    settings: Settings,
+    measure: impl FnMut(&mut Cluster, &Round) -> Vec<PairResult>,
+) -> Findings {
+    let (roster, tests) = (cluster.roster.clone(), cluster.tests.clone());
+    let mut conductor = Conductor::new(roster, tests, settings).unwrap();
+    run_with(cluster, &mut conductor, measure);
+    conductor.findings()
+}
+
+/// Returns the findings of a survey of these pairs, all of which are measured.
+pub fn survey(cluster: &mut Cluster, pairs: &str, seed: u64) -> Findings {
+    let findings = survey_of_some(cluster, pairs, seed);
+    assert_eq!(findings.answered, findings.planned);
+    findings
+}
+
+/// Returns the findings of a survey that NICs may leave.
+pub fn survey_of_some(cluster: &mut Cluster, pairs: &str, seed: u64) -> Findings {
+    survey_with(cluster, settings(pairs, seed), Cluster::measure)
+}
+
+/// Returns the parts that are bad or suspect.
+pub fn named(findings: &Findings) -> Vec<(Unit, Certainty, Direction)> {
+    let lasting = findings.causes.iter().filter(|cause| cause.certainty != Certainty::Transient);
+    lasting.map(|cause| (cause.unit, cause.certainty, cause.direction)).collect()
 }

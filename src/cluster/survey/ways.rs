@@ -9,9 +9,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use super::answer::Pair;
 use super::findings::Unit;
 use super::ids::{NicId, Role};
-use super::residual::{LARGER_SHARE, PairResidual, has_effect};
+use super::residual::{PairResidual, has_effect};
 use super::roster::Roster;
 use super::units::group_pair;
+use crate::blame::limits::LARGER_SHARE;
 
 /// Fewest pairs on a way that tell whether it is slow, and the part of the ways of a group from
 /// which ways without the effect show that the group does not have it.

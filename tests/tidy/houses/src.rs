@@ -245,6 +245,7 @@ pub const CLUSTER: Package = Package {
         shown_in: &["src/cluster/lib.rs"],
         floors: &[
             &[
+                ("blame", "what all searches for a cause have in common"),
                 ("host_list", "lists of hosts as Slurm and Flux write them"),
                 ("location", "where a NIC is: group, switch and port"),
             ],
