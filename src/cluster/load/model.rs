@@ -224,8 +224,7 @@ impl Fabric {
         let result = |(flow, rate): (&Flow, f64)| {
             let noise = (0..12).map(|_| self.rng.f64()).sum::<f64>() - 6.0;
             let bytes = rate * (1.0 + self.noise * noise) * counted_s / PARTS as f64;
-            let answer =
-                TaskAnswer::Sent { bytes: [bytes as u64; PARTS], unreached: Vec::new() };
+            let answer = TaskAnswer::Sent { bytes: [bytes as u64; PARTS], unreached: Vec::new() };
             let is_silent = self.silent > 0.0 && self.rng.f64() < self.silent;
             TaskResult {
                 waited_percent: if is_silent { 100 } else { 0 },

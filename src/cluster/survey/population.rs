@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use crate::blame::limits::LEAST_FIGURES;
 use facts::robust::{interpolate, interval_ranks, sigma_of_distances};
 
 /// Most figures that a distribution keeps exactly. A larger distribution counts figures in bins.
