@@ -26,7 +26,7 @@
 
 #![forbid(unsafe_code)]
 
-mod blame;
+pub mod blame;
 pub mod campaign;
 pub mod coordinator;
 pub mod host_list;

@@ -46,7 +46,7 @@ impl<P: Copy + Ord> Shares<P> {
     }
 
     /// Returns the number of parts.
-    pub fn len(&self) -> usize {
+    pub fn parts(&self) -> usize {
         self.0.len()
     }
 

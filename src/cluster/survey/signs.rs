@@ -172,7 +172,7 @@ fn tail_signs(results: &ResultStore, test: TestId, roster: &Roster) -> Vec<Sign>
         let slow = open.iter().filter(|one| one.has_long_tail()).count();
         let rows = open.iter().map(|one| (parts_of(one, roster), one.has_long_tail()));
         let shares = Shares::new(rows);
-        let best = shares.best(|_, share| is_sign(share, &open, slow, shares.len()));
+        let best = shares.best(|_, share| is_sign(share, &open, slow, shares.parts()));
         let Some(((unit, role), share)) = best else {
             break;
         };

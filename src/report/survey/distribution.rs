@@ -5,9 +5,9 @@ use super::Survey;
 use super::mixed::{has_few_figures, is_incomparable};
 use super::words;
 use crate::table::{self, Align};
+use cluster::blame::limits::LEAST_FIGURES;
 use cluster::survey::findings::{Aggregate, Population, Statistic, Test};
 use cluster::survey::ids::TestId;
-use cluster::survey::population::LEAST_FIGURES;
 
 /// Switches and groups that the text shows.
 const SHOWN_AGGREGATES: usize = 5;

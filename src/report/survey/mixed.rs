@@ -1,7 +1,7 @@
 //! Classes without a limit.
 
+use cluster::blame::limits::LEAST_FIGURES;
 use cluster::survey::findings::{Findings, Population};
-use cluster::survey::population::LEAST_FIGURES;
 
 /// Returns whether a class has too few pairs whose figures say something.
 pub fn has_few_figures(population: &Population) -> bool {
