@@ -1,5 +1,5 @@
-//! The coordinator of a survey: the crew of its campaigns. It sends the members orders, waits for what
-//! they report, and gives up those that are silent.
+//! The coordinator of a survey: the crew of its campaigns. It sends the members orders, waits for
+//! what they report, and gives up those that are silent.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::campaign::members::Members;
 use crate::campaign::{
-    AnsweredBlock, BlockLoad, CheckedNodes, Crew, Line, LostMembers, MemberWork,
+    AnsweredBlock, BlockLoad, CheckedNodes, Crew, LostMembers, MemberWork, ProgressText,
 };
 use crate::star::{Event, GRACE, Root, now_ns};
 use crate::survey::findings::Test;
@@ -52,7 +52,7 @@ pub trait Program {
 }
 
 /// The members that have joined, and what they are told.
-pub struct Coordinator<P> {
+pub struct SurveyCoordinator<P> {
     root: Root,
     members: Members,
     pub program: P,
@@ -68,7 +68,7 @@ pub struct Coordinator<P> {
     tests: Vec<Test>,
 }
 
-impl<P: Program> Coordinator<P> {
+impl<P: Program> SurveyCoordinator<P> {
     /// Returns the coordinator of these members, which have `joined` and which `root` connects. A
     /// process that joins late tells its host if `knows_hosts` is false.
     pub fn new(
@@ -116,7 +116,7 @@ impl<P: Program> Coordinator<P> {
         mut waiting: BTreeSet<u32>,
         mut until: Instant,
         reason: &str,
-        line: Line,
+        line: ProgressText,
         mut answer: impl FnMut(Event) -> Option<u32>,
     ) -> Result<LostMembers, Failure> {
         let mut lost = BTreeMap::new();
@@ -164,7 +164,7 @@ impl<P: Program> Coordinator<P> {
     }
 }
 
-impl<P: Program> Crew for Coordinator<P> {
+impl<P: Program> Crew for SurveyCoordinator<P> {
     fn members(&self) -> &Members {
         &self.members
     }
@@ -186,7 +186,7 @@ impl<P: Program> Crew for Coordinator<P> {
         &mut self,
         ranks: &BTreeSet<u32>,
         course: &Course,
-        line: Line,
+        line: ProgressText,
     ) -> Result<LostMembers, Failure> {
         self.tests.clone_from(&course.tests);
         let firsts = self.members.first_nics.iter().filter(|(rank, _)| ranks.contains(rank));
@@ -202,7 +202,11 @@ impl<P: Program> Crew for Coordinator<P> {
         })
     }
 
-    fn check(&mut self, ranks: &BTreeSet<u32>, line: Line) -> Result<CheckedNodes, Failure> {
+    fn check(
+        &mut self,
+        ranks: &BTreeSet<u32>,
+        line: ProgressText,
+    ) -> Result<CheckedNodes, Failure> {
         self.root.send_checks(ranks.iter().copied());
         let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, ranks.len() as u32);
         let reason = format!("it did not check its NICs within {}", time_text(limit));
@@ -224,7 +228,11 @@ impl<P: Program> Crew for Coordinator<P> {
         Ok(documents.into_iter().filter_map(read).collect())
     }
 
-    fn copy_memory(&mut self, rank: u32, line: Line) -> Result<Option<MemoryCopy>, Failure> {
+    fn copy_memory(
+        &mut self,
+        rank: u32,
+        line: ProgressText,
+    ) -> Result<Option<MemoryCopy>, Failure> {
         self.root.send_copy_memory(rank);
         let reason = format!("it did not copy memory within {}", time_text(REPORT_LIMIT));
         let until = Instant::now() + limit::in_effect(REPORT_LIMIT);
@@ -244,7 +252,7 @@ impl<P: Program> Crew for Coordinator<P> {
         slots: &[Slot],
         length: Duration,
         load: Option<BlockLoad>,
-        line: Line,
+        line: ProgressText,
     ) -> Result<AnsweredBlock, Failure> {
         let idle = load.map_or(Duration::ZERO, |load| load.idle);
         let notice = by_size(NOTICE, NOTICE_OF_THOUSAND, self.size()).max(idle);

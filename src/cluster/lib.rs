@@ -4,13 +4,19 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | lib              the list of modules                                                      |
+//!  7 | lib              the list of modules                                                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | meeting_point    where processes find the coordinator of a survey                         |
+//!  6 | coordinator      the crew of campaigns: orders, reports and lost members                  |
+//!    | meeting_point    where processes find the coordinator of a survey                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | star             how the processes of a survey talk                                       |
+//!  5 | star             how the processes of a survey talk                                       |
+//!    | why              why NICs are slow: what is measured and read for it                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | load             the fabric under load: who sends what to whom, and what that says        |
+//!  4 | campaign         what the members of a survey do together, and in which order             |
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | load             the fabric under load: who sends what to whom, and what that says        |
+//!    +-------------------------------------------------------------------------------------------+
+//!  2 | timetable        who does what when, and what processes send each other about it          |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | host_locations   where hosts are, by a file or by Slurm                                   |
 //!    | launcher         rank and size of a process, from its launcher                            |

@@ -41,7 +41,7 @@ use members::Members;
 pub type LostMembers = BTreeMap<u32, String>;
 
 /// Returns the line of progress, which fits into this number of columns.
-pub type Line<'a> = &'a dyn Fn(&Roster, usize) -> String;
+pub type ProgressText<'a> = &'a dyn Fn(&Roster, usize) -> String;
 
 /// The members of a survey, as a campaign sees them. A member that is lost is absent in the roster
 /// from then on.
@@ -61,15 +61,17 @@ pub trait Crew {
         &mut self,
         ranks: &BTreeSet<u32>,
         course: &Course,
-        line: Line,
+        line: ProgressText,
     ) -> Result<LostMembers, Failure>;
 
     /// Has these processes check their NICs by their files.
-    fn check(&mut self, ranks: &BTreeSet<u32>, line: Line) -> Result<CheckedNodes, Failure>;
+    fn check(&mut self, ranks: &BTreeSet<u32>, line: ProgressText)
+    -> Result<CheckedNodes, Failure>;
 
     /// Asks a process how fast it copies memory; `None` if it does not answer, or if that says
     /// nothing about the memory of its node.
-    fn copy_memory(&mut self, rank: u32, line: Line) -> Result<Option<MemoryCopy>, Failure>;
+    fn copy_memory(&mut self, rank: u32, line: ProgressText)
+    -> Result<Option<MemoryCopy>, Failure>;
 
     /// Has the members do what `slots` of this length say, under this load if there is one.
     fn run(
@@ -77,7 +79,7 @@ pub trait Crew {
         slots: &[Slot],
         length: Duration,
         load: Option<BlockLoad>,
-        line: Line,
+        line: ProgressText,
     ) -> Result<AnsweredBlock, Failure>;
 
     /// Prints a line that is not part of the result.

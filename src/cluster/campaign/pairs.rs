@@ -1,9 +1,10 @@
-//! Rounds of pairs -> the slots of a block, and the results of their tasks -> a result for each pair.
+//! Rounds of pairs -> the slots of a block, and the results of their tasks -> a result for each
+//! pair.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{AnsweredBlock, Crew, Line, LostMembers, MemberWork};
+use super::{AnsweredBlock, Crew, LostMembers, MemberWork, ProgressText};
 use crate::survey::answer::{Answer, CounterEvidence, Pair, PairResult, Stage};
 use crate::survey::ids::{NicId, TestId};
 use crate::survey::roster::Roster;
@@ -55,7 +56,7 @@ pub fn measure(
     rounds: &[Round],
     first_round: u32,
     length: Duration,
-    line: Line,
+    line: ProgressText,
 ) -> Result<MeasuredRounds, Failure> {
     let members = crew.members();
     let slot = |round| slot(round, |nic| members.has_address(nic));

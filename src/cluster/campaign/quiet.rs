@@ -1,5 +1,5 @@
-//! The campaign of a survey without load: it measures pairs until the conductor has no more of them,
-//! or the time is up.
+//! The campaign of a survey without load: it measures pairs until the conductor has no more of
+//! them, or the time is up.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::{Duration, Instant};

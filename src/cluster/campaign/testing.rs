@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::members::Members;
-use super::{AnsweredBlock, BlockLoad, CheckedNodes, Crew, Line, LostMembers, MemberWork};
+use super::{AnsweredBlock, BlockLoad, CheckedNodes, Crew, LostMembers, MemberWork, ProgressText};
 use crate::survey::answer::{Answer, Pair};
 use crate::survey::ids::{NicId, NodeId};
 use crate::survey::testing::Cluster;
@@ -132,13 +132,13 @@ impl Crew for ModelCrew {
         &mut self,
         _: &BTreeSet<u32>,
         course: &Course,
-        _: Line,
+        _: ProgressText,
     ) -> Result<LostMembers, Failure> {
         self.cluster.tests.clone_from(&course.tests);
         Ok(LostMembers::new())
     }
 
-    fn check(&mut self, ranks: &BTreeSet<u32>, _: Line) -> Result<CheckedNodes, Failure> {
+    fn check(&mut self, ranks: &BTreeSet<u32>, _: ProgressText) -> Result<CheckedNodes, Failure> {
         let roster = &self.members.roster;
         let mut nodes = CheckedNodes::new();
         for nic in roster.nic_ids() {
@@ -152,7 +152,7 @@ impl Crew for ModelCrew {
         Ok(nodes)
     }
 
-    fn copy_memory(&mut self, rank: u32, _: Line) -> Result<Option<MemoryCopy>, Failure> {
+    fn copy_memory(&mut self, rank: u32, _: ProgressText) -> Result<Option<MemoryCopy>, Failure> {
         let copied = self.memory.get(&rank);
         Ok(copied
             .map(|bytes_per_second| MemoryCopy { cpus: 8, bytes_per_second: *bytes_per_second }))
@@ -163,7 +163,7 @@ impl Crew for ModelCrew {
         slots: &[Slot],
         length: Duration,
         load: Option<BlockLoad>,
-        _: Line,
+        _: ProgressText,
     ) -> Result<AnsweredBlock, Failure> {
         assert!(load.is_none(), "the model has no load");
         let number = self.block;

@@ -13,7 +13,7 @@ use super::outside::Outside;
 use super::population::Sorted;
 use super::result_store::ResultStore;
 use super::roster::Roster;
-use super::search::Explanation;
+use super::search::PartExplanation;
 use super::signs::{Sign, signs};
 use super::slow_parts::Judgement;
 use super::units::{crossing, members};
@@ -47,7 +47,7 @@ impl CauseFacts<'_> {
 }
 
 /// Returns the cause that an explanation stands for.
-pub fn cause(explanation: &Explanation, facts: &CauseFacts<'_>) -> Cause {
+pub fn cause(explanation: &PartExplanation, facts: &CauseFacts<'_>) -> Cause {
     let mut populations: BTreeMap<PopulationKey, Vec<&Outside>> = BTreeMap::new();
     for one in &explanation.pairs {
         let pairs = populations.entry((one.test, one.class)).or_default();
@@ -175,7 +175,7 @@ fn counters(nics: &BTreeSet<NicId>, facts: &CauseFacts<'_>) -> Vec<CounterEviden
 
 /// Returns what the pairs of a population say about a part with these NICs.
 fn evidence_of(
-    explanation: &Explanation,
+    explanation: &PartExplanation,
     (test, class): PopulationKey,
     pairs: &[&Outside],
     facts: &CauseFacts<'_>,
@@ -238,7 +238,7 @@ fn strongest_source(pairs: &[&Outside]) -> LimitSource {
 /// Returns the numbers of pairs outside the limits and of measured pairs. A path has the numbers of
 /// its measurements, with retests.
 fn counts(
-    explanation: &Explanation,
+    explanation: &PartExplanation,
     (test, class): PopulationKey,
     pairs: &[&Outside],
     facts: &CauseFacts<'_>,

@@ -293,8 +293,8 @@ impl Conductor {
         self.rounds.phase() == Phase::Over
     }
 
-    /// Returns the number of pairs of the sweep that this survey has measured itself, without those
-    /// of an earlier survey, and the number that it has still to measure.
+    /// Returns the number of pairs of the sweep that this survey has measured itself, not an
+    /// earlier one, and the number that it has still to measure.
     pub fn measured_and_left(&self) -> (u64, u64) {
         self.coverage.measured_and_left()
     }

@@ -58,8 +58,8 @@ impl Coverage {
         self.planned
     }
 
-    /// Returns the number of pairs of the sweep that this survey has measured itself, and the number
-    /// that it has still to measure, as far as is known.
+    /// Returns the number of pairs of the sweep that this survey has measured itself, and the
+    /// number that it has still to measure, as far as is known.
     pub fn measured_and_left(&self) -> (u64, u64) {
         let pending: u64 = self.earlier.iter().map(PairSet::len).sum();
         let left = self.planned.saturating_sub(self.answered + pending);

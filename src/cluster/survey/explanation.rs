@@ -10,7 +10,7 @@ use super::limits::Limits;
 use super::outside::{Outside, RetestOutcome};
 use super::result_store::ResultStore;
 use super::roster::Roster;
-use super::search::{Explanation, search};
+use super::search::{PartExplanation, search};
 use super::slow_parts::Judgement;
 use super::units::members;
 
@@ -36,7 +36,7 @@ pub struct Explained {
     /// The limits and the slow parts. Mixed populations have no limit for their costs.
     pub judgement: Judgement,
     /// The parts with the pairs that they explain.
-    pub explanations: Vec<Explanation>,
+    pub explanations: Vec<PartExplanation>,
     /// The pairs outside the limits.
     pub outside: Vec<Outside>,
 }

@@ -13,7 +13,7 @@ use super::outside::Outside;
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::rounds::{NicOrder, Round};
-use super::search::Explanation;
+use super::search::PartExplanation;
 use super::slow_parts::Judgement;
 use super::units::members;
 use crate::location::Class;
@@ -113,7 +113,7 @@ impl Queue {
 /// Returns the suspect pairs whose retests decide about causes: some pairs of each cause that
 /// retests have not confirmed yet, with different partners.
 pub fn suspects(
-    explanations: &[Explanation],
+    explanations: &[PartExplanation],
     results: &ResultStore,
     judgement: &Judgement,
     roster: &Roster,
@@ -173,7 +173,7 @@ struct Swaps<'a> {
 /// comes first. It has the same class as the partner of the suspect pair, but another switch or
 /// group, so that the results say something about switches and groups too.
 pub fn swaps(
-    explanations: &[Explanation],
+    explanations: &[PartExplanation],
     results: &ResultStore,
     roster: &Roster,
     is_usable: impl Fn(NicId) -> bool,

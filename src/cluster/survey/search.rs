@@ -38,7 +38,7 @@ const MANY: f64 = 0.2;
 
 /// A part of the cluster with the pairs that it explains.
 #[derive(Clone, Debug)]
-pub struct Explanation {
+pub struct PartExplanation {
     /// The part.
     pub unit: Unit,
     /// The role of the part in these pairs.
@@ -49,7 +49,7 @@ pub struct Explanation {
     pub pairs: Vec<Outside>,
 }
 
-impl Explanation {
+impl PartExplanation {
     /// Adds the pairs of another explanation with the same part.
     fn extend(&mut self, other: Self) {
         if self.direction != other.direction {
@@ -92,7 +92,7 @@ struct Search<'a> {
     is_open: Vec<bool>,
     /// Number of pairs with a cause, by test and NIC.
     explained: HashMap<(TestId, NicId), RoleCounts>,
-    explanations: Vec<Explanation>,
+    explanations: Vec<PartExplanation>,
     /// Index of each part in `explanations`.
     positions: HashMap<Unit, usize>,
 }
@@ -103,7 +103,7 @@ pub fn search(
     judgement: &Judgement,
     roster: &Roster,
     outside: Vec<Outside>,
-) -> Vec<Explanation> {
+) -> Vec<PartExplanation> {
     let mut search = Search {
         roster,
         results,
@@ -306,7 +306,7 @@ impl Search<'_> {
         };
         let pairs = candidate.pairs.iter().map(|index| self.outside[*index]);
         let pairs: Vec<Outside> = pairs.collect();
-        self.add(Explanation {
+        self.add(PartExplanation {
             unit,
             direction,
             certainty: certainty.unwrap_or_else(|| certainty_of(&pairs)),
@@ -315,7 +315,7 @@ impl Search<'_> {
     }
 
     /// Adds an explanation to an earlier one of the same part.
-    fn add(&mut self, explanation: Explanation) {
+    fn add(&mut self, explanation: PartExplanation) {
         let unit = explanation.unit;
         match self.positions.get(&unit) {
             Some(position) => self.explanations[*position].extend(explanation),
@@ -407,10 +407,10 @@ impl Search<'_> {
     /// Returns the links between two groups as the suspect of a path that has not failed, if every
     /// measured pair in its direction between these groups is slow: then nothing tells the path
     /// from the links, and its NICs are not to blame.
-    fn links_of_path(&self, pairs: &[Outside]) -> Option<Explanation> {
+    fn links_of_path(&self, pairs: &[Outside]) -> Option<PartExplanation> {
         let (unit, role) = crossing(self.roster, pairs[0].pair)?;
         // Packets between groups may pass a slow switch of theirs.
-        let is_end = |one: &Explanation| match (one.unit, unit) {
+        let is_end = |one: &PartExplanation| match (one.unit, unit) {
             (Unit::Switch { group, .. } | Unit::Group(group), Unit::GroupPair(first, second)) => {
                 group == first || group == second
             }
@@ -434,7 +434,7 @@ impl Search<'_> {
         };
         let has_reverse = across(role.other()).next().is_some();
         let is_whole = across(role).all(|one| slow.contains(&one.pair));
-        is_whole.then(|| Explanation {
+        is_whole.then(|| PartExplanation {
             unit,
             direction: match role {
                 Role::Initiator if has_reverse => Direction::Initiator,
@@ -464,7 +464,7 @@ impl Search<'_> {
                 self.add(links);
                 continue;
             }
-            self.explanations.push(Explanation {
+            self.explanations.push(PartExplanation {
                 certainty: certainty_of(&pairs),
                 unit: if pair.is_loopback() { Unit::Nic(pair.initiator) } else { Unit::Path(pair) },
                 direction: if reverse_is_good { Direction::Initiator } else { Direction::Both },

@@ -1,5 +1,5 @@
-//! Which orders and reports are accepted. Each number is checked here before anything else reads it,
-//! and each text is cut. A process may speak about itself only: its NICs and its slots.
+//! Which orders and reports are accepted. Each number is checked here before anything else reads
+//! it, and each text is cut. A process may speak about itself only: its NICs and its slots.
 //!
 //! The limits of times and rates are far beyond what any NIC or host can reach, so that no honest
 //! process is expelled for a bad measurement.

@@ -1,5 +1,5 @@
-//! The slots of a block -> the order of each process, and the reports of the processes -> the results
-//! of each slot.
+//! The slots of a block -> the order of each process, and the reports of the processes -> the
+//! results of each slot.
 
 use std::collections::BTreeMap;
 

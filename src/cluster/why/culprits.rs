@@ -22,14 +22,14 @@ const MOST_OF_PART: usize = 8;
 pub const LOOK_AT_SWITCHES: &str = "look at the counters of the switch ports (fabric manager)";
 
 /// A culprit of the survey.
-pub struct Culprit<'a> {
+pub struct CulpritNic<'a> {
     /// What the verdict says.
     pub cause: &'a Cause,
     /// The NIC that is measured for it.
     pub nic: NicId,
 }
 
-impl Culprit<'_> {
+impl CulpritNic<'_> {
     /// Returns what is known about it: its items, the items of good NICs, and its figures.
     pub fn case<'a>(
         &self,
@@ -66,7 +66,7 @@ pub struct GroupLinks<'a> {
 #[derive(Default)]
 pub struct Parts<'a> {
     /// Those that can be measured.
-    pub culprits: Vec<Culprit<'a>>,
+    pub culprits: Vec<CulpritNic<'a>>,
     /// Switches and groups.
     pub fabric_parts: Vec<FabricPart<'a>>,
     /// Links between groups.
@@ -92,7 +92,7 @@ pub fn parts<'a>(roster: &Roster, verdict: &'a Findings) -> Parts<'a> {
         };
         match (nic, cause.unit) {
             (Some(nic), _) if parts.culprits.len() < MOST_CULPRITS => {
-                parts.culprits.push(Culprit { cause, nic });
+                parts.culprits.push(CulpritNic { cause, nic });
             }
             (Some(_), _) => (parts.left_out).push(left_out(cause, "there are too many culprits")),
             (None, Unit::Switch { .. } | Unit::Group(_)) => {
@@ -126,7 +126,7 @@ pub fn left_out(cause: &Cause, why: &str) -> Explanation {
 /// Returns what culprits have in common that have the same cause: the kind of part, the tests in
 /// which it is outside the limits, and what is wrong or different in its files. `None` if nothing
 /// is: then each culprit may have a cause of its own.
-pub fn signature(culprit: &Culprit, own: &Readings, others: &[Readings]) -> Option<Vec<String>> {
+pub fn signature(culprit: &CulpritNic, own: &Readings, others: &[Readings]) -> Option<Vec<String>> {
     let kind = match culprit.cause.unit {
         Unit::Nic(_) => "NIC",
         _ => "node",
@@ -199,7 +199,7 @@ mod tests {
         let texts = |unit, source, own: &Readings| {
             let cause = cause(unit, source);
             let nic = NicId(0);
-            signature(&Culprit { cause: &cause, nic }, own, &others)
+            signature(&CulpritNic { cause: &cause, nic }, own, &others)
         };
         let slow = LimitSource::Population;
         let narrow = readings("x8", Severity::Bad);

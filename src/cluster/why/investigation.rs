@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::course::DiagnosisCourse;
-use super::culprits::Culprit;
+use super::culprits::CulpritNic;
 use super::explanation::Explanation;
 use super::links::Crossings;
 use super::slots::{Found, MeasuredSlot, Places};
@@ -64,7 +64,7 @@ impl<'a> Investigation<'a> {
     /// Measures a culprit beside good NICs.
     pub fn measure_culprit(
         &mut self,
-        culprit: &Culprit,
+        culprit: &CulpritNic,
         places: Places,
         has_huge_pages: bool,
         found: &mut Found,
@@ -189,7 +189,7 @@ impl Checks {
 
 /// A culprit that was measured, or whose files explain it.
 pub struct Diagnosed<'a> {
-    pub culprit: &'a Culprit<'a>,
+    pub culprit: &'a CulpritNic<'a>,
     /// What culprits with the same cause have in common.
     pub signature: Option<Vec<String>>,
     /// Good NICs.

@@ -7,8 +7,8 @@
 //! * `culprits`: the culprits of a verdict. `slots`: what is measured for a culprit, and what that
 //!   has come to. `links`: the pairs that show why links between two groups are slow.
 //! * `investigation`: the members read files and measure.
-//! * `fabric_parts`, `group_links`, `untested`: switches and groups; links between groups; NICs that
-//!   the verdict calls neither good nor bad.
+//! * `fabric_parts`, `group_links`, `untested`: switches and groups; links between groups; NICs
+//!   that the verdict calls neither good nor bad.
 //! * `verdict`: the campaign after a survey. `suspect`: the campaign about one NIC.
 
 pub mod course;

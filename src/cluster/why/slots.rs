@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::course::DiagnosisCourse;
-use super::culprits::Culprit;
+use super::culprits::CulpritNic;
 use crate::location::Class;
 use crate::survey::answer::{Answer, Pair, PairResult};
 use crate::survey::busy::is_busy;
@@ -50,7 +50,7 @@ pub struct Places<'a> {
 
 impl Places<'_> {
     /// Returns the slots of the test of the survey that shows a culprit best.
-    pub fn survey_slots(self, culprit: &Culprit) -> Vec<MeasuredSlot> {
+    pub fn survey_slots(self, culprit: &CulpritNic) -> Vec<MeasuredSlot> {
         let Some(evidence) = culprit.cause.evidence.first() else {
             return Vec::new();
         };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::GENERATION;
 use super::course::DiagnosisCourse;
-use super::culprits::Culprit;
+use super::culprits::CulpritNic;
 use super::explanation::Explanation;
 use super::investigation::{
     Diagnosed, Investigation, PARTNERS, has_huge_pages, has_parked_peers, is_idle, is_same_kind,
@@ -78,7 +78,7 @@ pub fn diagnose(
         evidence: Vec::new(),
         counters: Vec::new(),
     };
-    let culprit = Culprit { cause: &cause, nic: suspect };
+    let culprit = CulpritNic { cause: &cause, nic: suspect };
     let states = states(&roster, joined, rank, suspect);
     let mut unfit = unfit(&roster, &states, suspect);
     let candidates = controls(members, &states, &[], suspect);

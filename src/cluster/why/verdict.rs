@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::course::DiagnosisCourse;
-use super::culprits::{Culprit, FabricPart, Parts, left_out, parts, signature};
+use super::culprits::{CulpritNic, FabricPart, Parts, left_out, parts, signature};
 use super::explanation::Explanation;
 use super::investigation::{
     Checks, Diagnosed, Investigation, PARTNERS, UNTESTED, by_kind, has_huge_pages,
@@ -49,7 +49,7 @@ const NO_CONTROL: &str = "there is no good and idle NIC of its kind to compare w
 
 /// What is known about the culprits of a verdict.
 #[derive(Debug, Default)]
-pub struct Explained {
+pub struct Diagnoses {
     pub explanations: Vec<Explanation>,
     /// The values that several culprits share.
     pub shared: Vec<SharedValue<Unit>>,
@@ -91,7 +91,7 @@ pub fn explain(
     tests: &DiagnosisCourse,
     (roster, verdict): (&Roster, &Findings),
     ends: Option<Instant>,
-    found: &mut Explained,
+    found: &mut Diagnoses,
 ) -> Result<(), Failure> {
     let deadline = Deadline { began: Instant::now(), ends };
     let explanations = &mut found.explanations;
@@ -173,7 +173,7 @@ pub fn explain(
 fn diagnose<'a>(
     investigation: &mut Investigation,
     surroundings: &Surroundings,
-    culprits: Vec<(&'a Culprit<'a>, Vec<NicId>)>,
+    culprits: Vec<(&'a CulpritNic<'a>, Vec<NicId>)>,
     deadline: Deadline,
     explanations: &mut Vec<Explanation>,
 ) -> Result<(), Failure> {
@@ -182,7 +182,7 @@ fn diagnose<'a>(
         culprits.iter().flat_map(|(culprit, controls)| [&culprit.nic].into_iter().chain(controls));
     let ranks: BTreeSet<u32> = ranks.map(|nic| roster.node_of(*nic).rank).collect();
     let mut diagnosed: Vec<Diagnosed> = Vec::new();
-    let mut same: Vec<(&Culprit, usize)> = Vec::new();
+    let mut same: Vec<(&CulpritNic, usize)> = Vec::new();
     for (culprit, controls) in culprits {
         let own = first.readings(culprit.nic, roster);
         let is_usable = |nic: &NicId| {
@@ -235,7 +235,7 @@ fn diagnose<'a>(
 fn measure<'a>(
     investigation: &mut Investigation,
     surroundings: &Surroundings,
-    culprit: &'a Culprit<'a>,
+    culprit: &'a CulpritNic<'a>,
     controls: Vec<NicId>,
     (own, others): (&Readings, &[Readings]),
 ) -> Result<Diagnosed<'a>, Failure> {
@@ -264,7 +264,7 @@ fn measure<'a>(
 /// Returns the values that culprits of one kind share and hardly any good NIC of this kind has. A
 /// node with several culprits counts once: they have the same host.
 fn shared_by_kind(
-    culprits: &[Culprit],
+    culprits: &[CulpritNic],
     controls: &[Vec<NicId>],
     checks: &Checks,
     roster: &Roster,
@@ -290,7 +290,7 @@ fn shared_by_kind(
 pub fn controls(
     members: &Members,
     states: &[State],
-    culprits: &[Culprit],
+    culprits: &[CulpritNic],
     culprit: NicId,
 ) -> Vec<NicId> {
     let roster = &members.roster;

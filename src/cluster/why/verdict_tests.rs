@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::course::DiagnosisCourse;
 use super::suspect;
-use super::verdict::{Explained, explain};
+use super::verdict::{Diagnoses, explain};
 use crate::campaign::Crew;
 use crate::campaign::testing::ModelCrew;
 use crate::location::Class;
@@ -20,7 +20,7 @@ use diagnosis::readings::Readings;
 use diagnosis::readings::testing::reading;
 use facts::severity::Severity;
 
-/// Returns the tests of a survey with write-bw, and those of a diagnosis.
+/// Returns the test of a survey with write-bw, and the tests of a diagnosis.
 fn course() -> DiagnosisCourse {
     let test = |tool: &str, size_bytes| Test {
         tool: tool.into(),
@@ -87,9 +87,9 @@ fn crew(slow: &[u32]) -> ModelCrew {
     crew
 }
 
-fn explained(crew: &mut ModelCrew, verdict: &Findings) -> Explained {
+fn explained(crew: &mut ModelCrew, verdict: &Findings) -> Diagnoses {
     let roster = crew.members().roster.clone();
-    let mut found = Explained::default();
+    let mut found = Diagnoses::default();
     explain(crew, &course(), (&roster, verdict), None, &mut found).unwrap();
     found
 }
@@ -133,7 +133,7 @@ fn culprits_with_the_same_files_are_measured_once() {
 fn no_culprit_is_begun_without_time() {
     let mut crew = crew(&[4]);
     let roster = crew.members().roster.clone();
-    let mut found = Explained::default();
+    let mut found = Diagnoses::default();
     let verdict = verdict(&[Unit::Nic(NicId(4))]);
     explain(&mut crew, &course(), (&roster, &verdict), Some(Instant::now()), &mut found).unwrap();
     let left_out = found.explanations[0].left_out.as_deref();

@@ -4,7 +4,7 @@
 use std::mem;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use super::diagnosis_tests::diagnosis_course;
+use super::diagnosis_course::diagnosis_course;
 use super::files::Files;
 use super::joined::JoinedMembers;
 use super::launch::Launch;
@@ -17,7 +17,7 @@ use crate::command::output::or_early_failure;
 use cluster::campaign::members::Members;
 use cluster::campaign::quiet::{QuietPlan, QuietSurvey, Recorder};
 use cluster::campaign::{Crew, load};
-use cluster::coordinator::{Coordinator, by_size};
+use cluster::coordinator::{SurveyCoordinator, by_size};
 use cluster::load::findings::LoadFindings;
 use cluster::survey::conductor::Settings;
 use cluster::survey::findings::Findings;
@@ -26,7 +26,7 @@ use cluster::survey::rounds::NicOrder;
 use cluster::timetable::Course;
 use cluster::why::suspect;
 use cluster::why::suspect::SuspectFindings;
-use cluster::why::verdict::{Explained, LONGEST_PAIR, explain};
+use cluster::why::verdict::{Diagnoses, LONGEST_PAIR, explain};
 use facts::error::Failure;
 use facts::job::Job;
 use facts::limit;
@@ -117,7 +117,7 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
     });
     let verdict = quiet.findings();
     let elapsed = clock.elapsed();
-    let mut explained = Explained::default();
+    let mut explained = Diagnoses::default();
     if request.explains && ended.is_ok() {
         let tests = diagnosis_course(request, request.pair_time.min(LONGEST_PAIR));
         let surveyed = (quiet.roster(), &verdict);
@@ -170,7 +170,7 @@ fn course(request: &SurveyRequest) -> Course {
 ///
 /// A load that is not possible with these NICs, and an interruption before it.
 fn run_load(
-    crew: &mut Coordinator<SurveyProgram>,
+    crew: &mut SurveyCoordinator<SurveyProgram>,
     request: &SurveyRequest,
     verdict: &Findings,
     ends: Option<Instant>,
@@ -212,7 +212,7 @@ pub fn diagnose(
 
 /// The members that have joined, or why none has.
 struct Gathered {
-    crew: Coordinator<SurveyProgram>,
+    crew: SurveyCoordinator<SurveyProgram>,
     joining: JoinedMembers,
     joined: Result<(), Failure>,
 }
@@ -232,11 +232,11 @@ fn gather(
     let members = Members::new(hosts, &introduced, |rank| joining.absent(rank));
     let program = SurveyProgram::new(notes, locations, &request.tests);
     let knows_hosts = !launch.has_launcher();
-    let crew = Coordinator::new(root, members, introduced, knows_hosts, program);
+    let crew = SurveyCoordinator::new(root, members, introduced, knows_hosts, program);
     Ok(Gathered { crew, joining, joined })
 }
 
-fn end(crew: Coordinator<SurveyProgram>, mut joining: JoinedMembers) {
+fn end(crew: SurveyCoordinator<SurveyProgram>, mut joining: JoinedMembers) {
     let (mut program, late) = crew.end(END_LIMIT);
     late.iter().for_each(|sentence| program.notes.warn(sentence));
     joining.finish();

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::program::SurveyProgram;
 use super::request::{LoadRequest, SurveyRequest};
 use cluster::campaign::Crew;
-use cluster::coordinator::Coordinator;
+use cluster::coordinator::SurveyCoordinator;
 use cluster::load::conductor::{LoadConductor, LoadSetup, LoadSizes};
 use cluster::survey::findings::Findings;
 use cluster::survey::ids::NicId;
@@ -66,7 +66,7 @@ pub fn load_limit(limit: Option<Duration>, ends: Option<Instant>) -> (Instant, S
 ///
 /// A load that is not possible with these NICs.
 pub fn load_conductor(
-    crew: &mut Coordinator<SurveyProgram>,
+    crew: &mut SurveyCoordinator<SurveyProgram>,
     request: &SurveyRequest,
     load: &LoadRequest,
     verdict: &Findings,
@@ -106,7 +106,7 @@ pub fn load_conductor(
 ///
 /// An output that cannot be written.
 pub fn print_plan(
-    crew: &mut Coordinator<SurveyProgram>,
+    crew: &mut SurveyCoordinator<SurveyProgram>,
     conductor: &LoadConductor,
 ) -> Result<(), Failure> {
     let lines = plan_text(&conductor.preview()).into_iter();

@@ -3,20 +3,20 @@
 //!
 //! * `usage`: what the command takes, and how its arguments are read. `request`: what they ask for,
 //!   and the tests of the tools. `tool_options`: what the options of the tools do in a survey.
-//! * `coordinator`: starts the members, leads the campaigns (`cluster::campaign`, `cluster::why`) one
-//!   after the other, and writes what comes of them. `program`: what it does for them. `files`: what
-//!   it reads and writes. `written`: the files and the text that come of it.
+//! * `coordinator`: starts the members, leads the campaigns (`cluster::campaign`, `cluster::why`)
+//!   one after the other, and writes what comes of them. `program`: what it does for them. `files`:
+//!   what it reads and writes. `written`: the files and the text that come of it.
 //! * `launch`: how the members start; `joined`: which of them have joined. `locations`: where their
 //!   hosts are.
 //! * `member`: a process that measures with the NICs of its node. `load_watch`: what uses its CPUs.
 //! * `processes`: members that the coordinator starts on its own machine; `served`: members that
 //!   `cxidiag serve` starts on others.
 //! * `load`: the load of a survey, as its options say it. `load_setup`: what is measured for it.
-//! * `diagnosis_tests`: the tests that find out why NICs are slow. `suspect`: the diagnosis of one
+//! * `diagnosis_course`: the tests that find out why NICs are slow. `suspect`: the diagnosis of one
 //!   NIC without a survey.
 
 mod coordinator;
-mod diagnosis_tests;
+mod diagnosis_course;
 mod files;
 mod joined;
 mod launch;

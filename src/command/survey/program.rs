@@ -1,9 +1,9 @@
-//! What the program does for the coordinator of a survey: it prints notes, knows where NICs are, and
-//! reads checks.
+//! What the program does for the coordinator of a survey: it prints notes, knows where NICs are,
+//! and reads checks.
 
 use std::collections::BTreeMap;
 
-use super::diagnosis_tests::class;
+use super::diagnosis_course::class;
 use super::locations::Locations;
 use super::request::RequestedTest;
 use super::written::Notes;

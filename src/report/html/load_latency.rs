@@ -15,8 +15,8 @@ const MOST_PICTURES: usize = 24;
 /// Most bins with samples of a picture.
 const MOST_BINS: usize = 60;
 
-/// The bins of `cluster::timetable::histogram`: the lower edge of bin 0, and the ratio of the edges of a
-/// bin.
+/// The bins of `cluster::timetable::histogram`: the lower edge of bin 0, and the ratio of the edges
+/// of a bin.
 const FIRST_EDGE: f64 = 100.0;
 const RATIO: f64 = 1.01;
 

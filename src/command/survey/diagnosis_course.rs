@@ -44,7 +44,7 @@ fn other_class(wanted: Class, class: TrafficClass) -> Option<TrafficClass> {
 
 const CLASS: &str = "--traffic-class";
 
-/// Returns the tests of a survey, and those of a diagnosis. A test measures a NIC for the time
+/// Returns the tests of a survey, and the tests of a diagnosis. One measures a NIC for the time
 /// `pair`.
 pub fn diagnosis_course(request: &SurveyRequest, pair: Duration) -> DiagnosisCourse {
     let known = request.tests.iter();
