@@ -255,7 +255,7 @@ fn writes_metrics_and_documents_that_compare_reads() {
         fs::rename(path.with_extension("json"), file(if faults.is_empty() { "a" } else { "b" }))
             .expect("a file");
     }
-    metrics::assert_accepted(&prom, &open, 20);
+    metrics::assert_accepted(&prom, &open, 13);
     let text = fs::read_to_string(&prom).expect("metrics");
     for start in [
         "cxidiag_build_info{command=\"link\",",

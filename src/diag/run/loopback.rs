@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal, getpid, kill_process};
 
 use super::driver;
 use crate::session::{LISTENING, is_reason_of_peer};
+use facts::advice;
 use facts::child::{self, Duty};
 use facts::error::{Context, Failure, Kind, SEE_PEER};
 use facts::interrupt;
@@ -183,12 +184,17 @@ fn said(messages: &str, status: ExitStatus) -> Option<Failure> {
     let message = last.split_once(": ").map_or(last, |(_program, message)| message);
     let message = message.strip_prefix("error: ").unwrap_or(message);
     let hint = messages.lines().find_map(|line| line.strip_prefix("hint: "));
-    Some(Failure::environment(message).with_hint_if(hint.map(str::to_owned)))
+    let failure = Failure::environment(message).with_hint_if(hint.map(str::to_owned));
+    Some(match hint.and_then(advice::situation_with) {
+        Some(situation) => failure.in_situation(situation),
+        None => failure,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use facts::advice::Situation;
 
     #[test]
     fn reads_port_from_line_of_server() {
@@ -199,11 +205,15 @@ mod tests {
 
     #[test]
     fn passes_on_failure_of_server() {
-        let failed = |messages| server_failed(messages, ExitStatus::from_raw(1 << 8));
+        let failed = |messages: &str| server_failed(messages, ExitStatus::from_raw(1 << 8));
         let failure =
             failed("cxidiag write-lat: error: cannot open device soft0: full\nhint: look\n");
         assert_eq!(failure.message(), "cannot open device soft0: full");
-        assert_eq!(failure.hint.as_deref(), Some("look"));
+        assert_eq!((failure.hint.as_deref(), failure.situation), (Some("look"), None));
+        for hint in [advice::remedy(Situation::WrongData), &advice::hint(Situation::WrongData)] {
+            let failure = failed(&format!("cxidiag write-lat: error: byte 6\nhint: {hint}\n"));
+            assert_eq!(failure.situation, Some(Situation::WrongData));
+        }
         let failure = failed("x: warning: slow\nx: full\n");
         assert_eq!(failure.message(), "full");
         assert_eq!(failed("").message(), "its process ended without a message (exit status 1)");

@@ -44,6 +44,15 @@ pub fn hint(situation: Situation) -> String {
     of(situation).hint()
 }
 
+/// Returns the situation in which another process has given this hint: its messages are all that
+/// it says.
+pub fn situation_with(hint: &str) -> Option<Situation> {
+    EXPLANATIONS.iter().find_map(|row| match row.what {
+        What::Found(situation) if row.remedy == hint || row.hint() == hint => Some(situation),
+        _ => None,
+    })
+}
+
 /// Advice on failures in a situation that the program has detected.
 pub trait Advise {
     /// Adds the remedy: the message names the cause already.
