@@ -107,11 +107,11 @@ fn names_limits_of_the_process() {
 fn names_limit_of_open_files_that_is_too_low_for_members() {
     let fabric = Fabric::new();
     let survey = ["survey", "--loopback=2"];
-    let error = assert_status(&finish(under(&fabric, "ulimit -n 33", &survey)), 1);
+    let error = assert_status(&finish(under(&fabric, "ulimit -n 29", &survey)), 1);
     let reason =
-        "2 processes need 34 open files in the coordinator, and its hard limit is 33 (ulimit -Hn)";
+        "2 processes need 30 open files in the coordinator, and its hard limit is 29 (ulimit -Hn)";
     assert!(error.contains(reason), "{error}");
-    assert_status(&finish(under(&fabric, "ulimit -Sn 33", &survey)), 4);
+    assert_status(&finish(under(&fabric, "ulimit -Sn 29", &survey)), 4);
 }
 
 /// Runs `cxidiag` with a limit of processes and threads, as a user without privileges: root has no
