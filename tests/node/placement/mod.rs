@@ -25,9 +25,9 @@ fn allowed_to_measure(process: u32) -> String {
     allowed(process, &process.to_string()).expect("a process")
 }
 
-/// The names of the threads of a process that may use only `cpu`. Two threads of a run are left out:
-/// the kernel shows the one that turns clients away for a moment after it was joined, and the one
-/// that sends ticks ends by itself, with the CPUs that it was started with.
+/// The names of the threads of a process that may use only `cpu`. Two threads of a run are left
+/// out: the kernel shows the one that turns clients away for a moment after it was joined, and the
+/// one that sends ticks ends by itself, with the CPUs that it was started with.
 fn confined(process: u32, cpu: u32) -> Vec<String> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).expect("a process");
     threads
