@@ -260,8 +260,8 @@ pub const LOOPBACK_BW: Tool = Tool {
         Opt::AllSizes,
         Opt::UseHp,
     ],
-    // As much data as the legacy tool writes in an eighth of its iterations: lists of 8192 take 4
-    // MiB of contiguous memory of the kernel (node-tools.md 4.2).
+    // An eighth of the writes of the legacy tool, in short lists: the queue of lists of 8192 takes
+    // 4 MiB of contiguous memory of the kernel (node-tools.md 4.2).
     defaults: RunOptions { iters: 100, ..LOOPBACK },
     buffers: FullBuffers::OneProcess,
 };

@@ -164,8 +164,8 @@ fn rate(block: &mut Block<impl Write>, tool: &Tool, run: &RunOptions) -> io::Res
     let Some(rate) = run.extensions.rate else {
         return Ok(());
     };
-    let from = if tool.measures_bandwidth() { "" } else { " (latency from intended start)" };
-    block.line("Rate", format_args!("{rate}{from}{}", schedule(run)))
+    let origin = if tool.measures_bandwidth() { "" } else { " (latency from intended start)" };
+    block.line("Rate", format_args!("{rate}{origin}{}", schedule(run)))
 }
 
 fn huge_pages(block: &mut Block<impl Write>, run: &RunOptions, need: &Need) -> io::Result<()> {

@@ -105,7 +105,7 @@ fn agrees_with_check() {
     };
     let (check, link) = (read("check"), read("link"));
     assert_eq!((&link["exit_status"], &check["exit_status"]), (&json!(3), &json!(3)));
-    for (device, checked) in [0, 1].map(|at| (&link["devices"][at], &check["devices"][at])) {
+    for (device, checked) in [0, 1].map(|nic| (&link["devices"][nic], &check["devices"][nic])) {
         let items = device["items"].as_array().expect("items");
         assert!(items.len() > 20, "{device:#}");
         let checked = checked["items"].as_array().expect("items");

@@ -179,21 +179,12 @@ fn counts(answer: &Answer, other: &Answer) -> bool {
 mod tests {
     use super::*;
     use crate::survey::answer::Figures;
-    use crate::survey::ids::NodeId;
-    use crate::survey::roster::{Nic, Node};
+    use crate::survey::testing::Cluster;
 
     const PAIR: Pair = Pair { initiator: NicId(0), target: NicId(1) };
 
     fn roster() -> Roster {
-        let node = |rank| Node { host: format!("n{rank}"), rank, absent: None };
-        let nic = |node| Nic {
-            node: NodeId(node),
-            device: "cxi0".into(),
-            nid: Some(node),
-            location: None,
-            failure: None,
-        };
-        Roster { nodes: [0, 1].map(node).into(), nics: [0, 1].map(nic).into() }
+        Cluster::new([0, 0, 2, 1], &[], 0).roster
     }
 
     fn round(stage: Stage, pairs: &[Pair]) -> Round {
@@ -298,7 +289,7 @@ mod tests {
         let untested = |why: &str| Answer::Untested(why.into());
         assert_eq!(result(&[], false, &[]), Answer::Untested(Untested::NoReport));
         assert_eq!(result(&[], true, &[]), Answer::Untested(Untested::NoAddress));
-        let why = "n1: it ended";
+        let why = "nid000001: it ended";
         assert_eq!(result(&[TaskAnswer::Failed("no answer".into())], false, &[1]), untested(why));
     }
 }

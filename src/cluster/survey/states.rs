@@ -3,6 +3,7 @@
 use super::findings::{Certainty, Findings, Unit};
 use super::ids::NicId;
 use super::roster::{Nic, Roster};
+use super::units;
 
 /// The state of a NIC, the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,18 +74,8 @@ pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
 /// Returns the NICs of a part. A path has both of its ends. A pair of groups has none, because its
 /// links belong to no NIC.
 pub fn members(roster: &Roster, unit: &Unit) -> Vec<NicId> {
-    let with = |holds: &dyn Fn(&Nic) -> bool| {
-        let numbered = roster.nic_ids().zip(&roster.nics);
-        numbered.filter(|(_, nic)| holds(nic)).map(|(index, _)| index).collect()
-    };
     match *unit {
-        Unit::Nic(nic) => vec![nic],
-        Unit::Node(node) => with(&|nic| nic.node == node),
-        Unit::Switch { group, switch } => {
-            with(&|nic| nic.location.is_some_and(|at| (at.group, at.switch) == (group, switch)))
-        }
-        Unit::Group(group) => with(&|nic| nic.location.is_some_and(|at| at.group == group)),
-        Unit::GroupPair(..) => Vec::new(),
         Unit::Path(pair) => vec![pair.initiator, pair.target],
+        unit => units::members(unit, roster),
     }
 }

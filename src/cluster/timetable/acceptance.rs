@@ -76,7 +76,7 @@ impl NicFacts {
         }
         let is_valid = self.address.is_none_or(FabricAddress::is_valid);
         let located = self.address.map(|address| Location::from_nid(address.nic));
-        if !is_valid || self.location.is_some_and(|at| Some(at) != located) {
+        if !is_valid || self.location.is_some_and(|location| Some(location) != located) {
             return Err(format!("{device} has an address that no NIC has"));
         }
         if self.vni > LARGEST_VNI {

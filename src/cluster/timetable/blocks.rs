@@ -64,20 +64,14 @@ pub fn by_slot(reports: Vec<Report>, slots: usize) -> Vec<Vec<TaskResult>> {
 mod tests {
     use super::super::{Part, TaskAnswer};
     use super::*;
-    use crate::survey::ids::{NicId, NodeId, TestId};
-    use crate::survey::roster::{Nic, Node};
+    use crate::survey::ids::{NicId, TestId};
+    use crate::survey::testing::Cluster;
 
     /// Returns three nodes with a NIC each. The ranks of the nodes differ from their indices.
     fn roster() -> Roster {
-        let node = |rank| Node { host: format!("n{rank}"), rank, absent: None };
-        let nic = |node| Nic {
-            node: NodeId(node),
-            device: "cxi0".into(),
-            nid: Some(node),
-            location: None,
-            failure: None,
-        };
-        Roster { nodes: [7, 5, 6].map(node).into(), nics: [0, 1, 2].map(nic).into() }
+        let mut roster = Cluster::new([0, 0, 3, 1], &[], 0).roster;
+        roster.nodes.iter_mut().zip([7, 5, 6]).for_each(|(node, rank)| node.rank = rank);
+        roster
     }
 
     #[test]

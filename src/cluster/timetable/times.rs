@@ -22,12 +22,12 @@ impl Times {
     /// Returns the parts of a slot of this length: 30, 40, 130, 20 and 30 of 250 ms, or in these
     /// proportions.
     pub fn from_slot(slot_ns: u64) -> Self {
-        let at = |ms: u64| slot_ns * ms / 250;
+        let scaled = |ms: u64| slot_ns * ms / 250;
         Self {
-            start_ns: at(30),
-            count_ns: at(70),
-            counted_ns: at(200),
-            stop_ns: at(220),
+            start_ns: scaled(30),
+            count_ns: scaled(70),
+            counted_ns: scaled(200),
+            stop_ns: scaled(220),
             end_ns: slot_ns,
         }
     }

@@ -207,11 +207,11 @@ impl Rounds {
     /// Returns the failure of a run without an outcome: one that did not end in time, at its step.
     fn explain(&self, failure: Failure, host: &str) -> Failure {
         let limit = time_text(self.timeout);
-        let at = |step, message: String| Failure::environment(message).in_step(step);
+        let failed_in = |step, message: String| Failure::environment(message).in_step(step);
         match failure.step() {
             // The server is a process of this run.
             Some(_) if self.is_loopback => {
-                at(Step::Answer, failure.message()).advised(Situation::NoAnswer)
+                failed_in(Step::Answer, failure.message()).advised(Situation::NoAnswer)
             }
             // An address needs no name service: this machine had no time for the run.
             Some(Step::Name) if is_address(host) => {
@@ -220,16 +220,16 @@ impl Rounds {
             }
             Some(step @ Step::Name) => {
                 let message = format!("the name is not resolved within {limit}");
-                at(step, message).advised(Situation::UnknownHost)
+                failed_in(step, message).advised(Situation::UnknownHost)
             }
             Some(step @ Step::Tcp) => {
-                at(step, format!("no connection within {limit}")).with_hint(NO_SERVER)
+                failed_in(step, format!("no connection within {limit}")).with_hint(NO_SERVER)
             }
             Some(step @ Step::Handshake) => {
                 let message = format!(
                     "accepts connections but does not speak within {limit}: frozen or another program"
                 );
-                at(step, message).with_hint(FROZEN)
+                failed_in(step, message).with_hint(FROZEN)
             }
             Some(Step::Turn) => failure.with_hint(BUSY),
             Some(Step::Answer) => failure.advised(Situation::NoAnswer),
