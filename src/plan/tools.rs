@@ -26,8 +26,8 @@ pub fn peer_tools() -> &'static [Tool] {
 
 /// Returns the form that `tool` has under its legacy name: `loopback-bw` has other options there.
 pub fn legacy_form(tool: &'static Tool) -> &'static Tool {
-    static LOOPBACK: Tool = LEGACY_LOOPBACK_BW;
-    if tool.name == LOOPBACK.name { &LOOPBACK } else { tool }
+    static LEGACY: Tool = LEGACY_LOOPBACK_BW;
+    if tool.name == LEGACY.name { &LEGACY } else { tool }
 }
 
 /// `write-lat`: one-sided RDMA write latency.
@@ -262,7 +262,7 @@ pub const LOOPBACK_BW: Tool = Tool {
     ],
     // An eighth of the writes of the legacy tool, in short lists: the queue of lists of 8192 takes
     // 4 MiB of contiguous memory of the kernel (node-tools.md 4.2).
-    defaults: RunOptions { iters: 100, ..LOOPBACK },
+    defaults: RunOptions { iters: 100, ..LOOPBACK_DEFAULTS },
     buffers: FullBuffers::OneProcess,
 };
 
@@ -282,7 +282,7 @@ const LEGACY_LOOPBACK_BW: Tool = Tool {
     defaults: RunOptions {
         iters: 25,
         lists: Some(ListOptions { list_size: 8192, ..LISTS }),
-        ..LOOPBACK
+        ..LOOPBACK_DEFAULTS
     },
     ..LOOPBACK_BW
 };
@@ -321,7 +321,7 @@ const BANDWIDTH: RunOptions = RunOptions {
 };
 
 /// Defaults of the loopback tool.
-const LOOPBACK: RunOptions =
+const LOOPBACK_DEFAULTS: RunOptions =
     RunOptions { min_size: 524_288, max_size: 524_288, use_idc: false, ..BANDWIDTH };
 
 /// Default of the atomic tools.
@@ -364,8 +364,7 @@ mod tests {
     /// node-tools.md 4.1
     #[test]
     fn loopback_tool_has_letters_and_defaults_of_its_name() {
-        let tool = peer_tools().len();
-        let tool = &TOOLS[tool];
+        let tool = &TOOLS[peer_tools().len()];
         let measured = |plan: &Plan| {
             let lists = plan.run.lists.unwrap();
             (plan.run.iters, lists.list_size, plan.run.max_size)

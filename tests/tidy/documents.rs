@@ -79,15 +79,20 @@ fn troubleshooting_shows_the_table_of_explanations() {
     for (title, column, belongs) in [
         (
             "What the program finds out",
-            "message",
+            "`situation` and message",
             (|what| matches!(what, What::Found(_))) as fn(&What) -> bool,
         ),
         ("What libcxi refuses", "call and error", |what| matches!(what, What::Call(..))),
         ("What the NIC reports", "return code", |what| matches!(what, What::Code(_))),
     ] {
-        made += &format!("\n## {title}\n\n| {column} | cause; what to check and do |\n|---|---|\n");
+        made += &format!("\n## {title}\n\n| {column} | cause | what to check and do |\n");
+        made += "|---|---|---|\n";
         for row in EXPLANATIONS.iter().filter(|row| belongs(&row.what)) {
-            made += &format!("| {} | {} |\n", row.what, row.hint());
+            let name = match row.what {
+                What::Found(situation) => format!("`{}`: ", situation.name()),
+                _ => String::new(),
+            };
+            made += &format!("| {name}{} | {} | {} |\n", row.what, row.cause, row.remedy);
         }
     }
     if std::env::var_os("CXIDIAG_UPDATE_DOCS").is_some() {

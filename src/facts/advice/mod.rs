@@ -44,8 +44,8 @@ pub fn hint(situation: Situation) -> String {
     of(situation).hint()
 }
 
-/// Returns the situation in which another process has given this hint: its messages are all that
-/// it says.
+/// Returns the situation with this hint or remedy. The server of a loopback run is another process,
+/// which reports a failure as text only.
 pub fn situation_with(hint: &str) -> Option<Situation> {
     EXPLANATIONS.iter().find_map(|row| match row.what {
         What::Found(situation) if row.remedy == hint || row.hint() == hint => Some(situation),
@@ -142,6 +142,16 @@ mod tests {
             assert_eq!(may_be_filter(&failure(errno)), may_be, "{errno}");
         }
         assert!(!may_be_filter(&Failure::peer("Operation not permitted")));
+    }
+
+    #[test]
+    fn hints_and_remedies_tell_situations_apart() {
+        for row in EXPLANATIONS {
+            if let What::Found(situation) = row.what {
+                assert_eq!(situation_with(row.remedy), Some(situation));
+                assert_eq!(situation_with(&row.hint()), Some(situation));
+            }
+        }
     }
 
     #[test]

@@ -43,22 +43,26 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         .explained(text)
     })
     .legacy(),
-    run(Opt::UseHp, |_| {
+    run(Opt::UseHp, |tool| {
+        let nodes = if tool.has_peer() {
+            "Both sides use them. The pages must have been reserved on both nodes; before"
+        } else {
+            "The pages must have been reserved; before"
+        };
         Def::text("use-hp", "SIZE", |typed, value| {
             typed.run.huge_page = Some(huge_page(value).ok_or("expected 2M or 1G")?);
             Ok(())
         })
         .completed_by(Completion::Words(|| names(&HUGE_PAGES)))
-        .explained(
+        .explained(format!(
             "Huge pages for the data buffers: 2M or 1G (default: ordinary pages)\n\n\
-             Both sides use them. The pages must have been reserved on both nodes; before \
-             anything is allocated, the tool compares the number of pages that it needs with the \
-             number that is free.",
-        )
+             {nodes} anything is allocated, the tool compares the number of pages that it needs \
+             with the number that is free."
+        ))
     })
     .legacy(),
     process(Opt::TxGpu, |tool| {
-        let text = {
+        let text = if tool.has_peer() {
             let implied = if tool.takes(Opt::NoIdc) { "; implies --no-idc" } else { "" };
             format!(
                 "GPU that holds the transmit buffer of this side (default: system \
@@ -66,6 +70,10 @@ pub(super) const OPTIONS: &[ToolOption] = &[
                  0 is the first GPU of its type. The other side chooses its own buffers. Data in \
                  GPU memory is never part of the command itself."
             )
+        } else {
+            "GPU that holds the source of the writes (default: system memory)\n\n\
+             0 is the first GPU of its type."
+                .into()
         };
         Def::new("tx-gpu", Some(Value::new("GPU", Completion::Nothing)), |typed, value| {
             typed.gpus.tx = Some(gpu_index(value)?);
@@ -77,16 +85,18 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         .explained(text)
     })
     .legacy(),
-    process(Opt::RxGpu, |_| {
+    process(Opt::RxGpu, |tool| {
+        let buffer =
+            if tool.has_peer() { "receive buffer of this side" } else { "target of the writes" };
         Def::new("rx-gpu", Some(Value::new("GPU", Completion::Nothing)), |typed, value| {
             typed.gpus.rx = Some(gpu_index(value)?);
             Ok(())
         })
         .letter('r')
-        .explained(
-            "GPU that holds the receive buffer of this side (default: system memory)\n\n\
-             0 is the first GPU of its type.",
-        )
+        .explained(format!(
+            "GPU that holds the {buffer} (default: system memory)\n\n\
+             0 is the first GPU of its type."
+        ))
     })
     .legacy(),
     process(Opt::GpuType, |_| {

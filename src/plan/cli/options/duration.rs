@@ -43,19 +43,27 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         )
     })
     .legacy(),
-    run(Opt::UntilStopped, |_| {
+    run(Opt::UntilStopped, |tool| {
+        let (printed, served) = if tool.has_peer() {
+            (
+                "both sides print the results",
+                " 'cxidiag serve' ends the run after its --max-run. Bandwidth tools need a server \
+                 that is cxidiag.",
+            )
+        } else {
+            ("the results are printed", "")
+        };
         Def::switch("until-stopped", |typed| {
             typed.run.extensions.until_stopped = true;
             typed.run.set_duration(*DURATIONS.end());
         })
-        .explained(
+        .explained(format!(
             "Measure one size until Ctrl-C or SIGTERM, which end it with its results and exit \
              status 0\n\n\
              The signal is the regular end: the operation or list in progress is completed, and \
-             both sides print the results. A second signal interrupts. Replaces --iters and \
-             --duration; with --interval, the figures are shown meanwhile. 'cxidiag serve' ends \
-             the run after its --max-run. Bandwidth tools need a server that is cxidiag.",
-        )
+             {printed}. A second signal interrupts. Replaces --iters and --duration; with \
+             --interval, the figures are shown meanwhile.{served}"
+        ))
     }),
     run(Opt::Until, |_| {
         let text = {
@@ -122,8 +130,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
                  second\n\n\
                  Each {what}. Units are also op/s, kop/s, Mop/s and GiB/s; K, M and G alone are \
                  10^3, 10^6 and 10^9 operations. {late} A line after the table names each size \
-                 whose \
-                 rate was not reached."
+                 whose rate was not reached."
             )
         };
         Def::text("rate", "RATE", |typed, value| {

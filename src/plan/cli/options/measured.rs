@@ -34,9 +34,8 @@ pub(super) const OPTIONS: &[ToolOption] = &[
             };
             format!(
                 "{} size in bytes (default: {}), {range} (such as 1:8K); at most {MAX_SIZE}\n\n\
-                 K, M and G after a number stand for 1024 bytes, 1024 K and 1024 M; KiB, MiB \
-                 and GiB \
-                 are the same.",
+                 K, M and G after a number stand for 1024 bytes, 1024 K and 1024 M; KiB, MiB and \
+                 GiB are the same.",
                 tool.operation, tool.defaults.min_size
             )
         };
@@ -155,7 +154,9 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              operations while they are measured.",
         )
     }),
-    run(Opt::Pairs, |_| {
+    run(Opt::Pairs, |tool| {
+        let peer = needs_cxidiag(tool);
+        let rendezvous = if tool.takes(Opt::Rdzv) { " Not with --rdzv." } else { "" };
         Def::text("pairs", "PAIRS", |typed, value| {
             typed.run.extensions.pairs = within(value, 1..=MAX_PAIRS.into())? as u16;
             Ok(())
@@ -167,21 +168,21 @@ pub(super) const OPTIONS: &[ToolOption] = &[
                  Each pair has its own command queues and portal, too, and issues its next list \
                  as soon as its last one is complete. Iterations, list size and buffer size are \
                  those of one pair; the results are those of all pairs together, and a line after \
-                 the table names the slowest one. Pairs are numbered from 0. The peer must be \
-                 cxidiag. Not with --rdzv."
+                 the table names the slowest one. Pairs are numbered from 0.{peer}{rendezvous}"
         ))
     }),
-    run(Opt::Threads, |_| {
+    run(Opt::Threads, |tool| {
+        let peer = needs_cxidiag(tool);
         Def::text("threads", "THREADS", |typed, value| {
             typed.run.extensions.threads = within(value, 1..=MAX_PAIRS.into())? as u16;
             Ok(())
         })
-        .explained(
+        .explained(format!(
             "Threads that drive the pairs, on CPUs near the NIC (default: 1); without --pairs, \
              one pair each\n\n\
              At most one for each pair. Each thread has a CPU of its own near the NIC, or of \
-             those that --cpu lists, as long as there are enough. The peer must be cxidiag.",
-        )
+             those that --cpu lists, as long as there are enough.{peer}"
+        ))
     }),
     run(Opt::Rdzv, |_| {
         Def::switch("rdzv", |typed| typed.run.rdzv = true).letter('R').explained(
@@ -210,9 +211,8 @@ pub(super) const OPTIONS: &[ToolOption] = &[
                 "With this option, the NIC reads the first operand from memory, not from the \
                  command."
             } else {
-                "With this option, the NIC reads all data from memory. Without it, data of up \
-                 to 192 \
-                 bytes is part of the command, up to 224 bytes in restricted writes."
+                "With this option, the NIC reads all data from memory. Without it, data of up to \
+                 192 bytes is part of the command, up to 224 bytes in restricted writes."
             };
             format!("Use DMA only, no Immediate Data Commands\n\n{data}")
         };
@@ -243,16 +243,22 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         )
     })
     .legacy(),
-    run(Opt::Verify, |_| {
-        Def::switch("verify", |typed| typed.run.extensions.verify = true).explained(
+    run(Opt::Verify, |tool| {
+        let peer = needs_cxidiag(tool);
+        Def::switch("verify", |typed| typed.run.extensions.verify = true).explained(format!(
             "Check the received data after each size\n\n\
              The data is numbered by place and size, and must be the data of the last operations. \
              Data that a later operation has overwritten is not checked. A wrong byte ends the \
              run with exit status 1 and one line that names size, place, found and expected \
-             bytes. The check is not part of the measurement. Both sides must be cxidiag.",
-        )
+             bytes. The check is not part of the measurement.{peer}"
+        ))
     }),
 ];
+
+/// Returns the sentence of an option that legacy tools lack, for tools with a peer.
+fn needs_cxidiag(tool: &Tool) -> &'static str {
+    if tool.has_peer() { " The peer must be cxidiag." } else { "" }
+}
 
 fn atomic_default(tool: &Tool, text: impl FnOnce(Atomic) -> String) -> String {
     tool.defaults.atomic.map(text).unwrap_or_default()

@@ -29,7 +29,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              The hardware NICs, or the software NICs of a machine without any. --expect applies to \
              each of them. A NIC that fails does not end the run: the table has the reason, and \
              the exit status is 1. --json has one document a NIC, each on a line of its own. Not \
-             with --device or --interval.",
+             with --device, --interval or --until-stopped.",
         )
     }),
     process(Opt::AllGpus, |_| {
@@ -39,10 +39,16 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              Both buffers lie on the GPU. The nearest one shares most of the PCI path with the \
              NIC, or its NUMA node. --expect applies to each NIC with its nearest GPU, and with \
              all GPUs if no distance is known. With --device, only this NIC; --gpu-type chooses \
-             among several types. Otherwise as --all-nics. Not with --tx-gpu or --rx-gpu.",
+             among several types. Otherwise as --all-nics. Not with --tx-gpu, --rx-gpu, \
+             --interval or --until-stopped.",
         )
     }),
-    process(Opt::SvcId, |_| {
+    process(Opt::SvcId, |tool| {
+        let both = if tool.has_peer() {
+            " Both sides need services with the same VNI."
+        } else {
+            ""
+        };
         Def::text("svc-id", "SVC_ID", |typed, value| {
             typed.service.svc_id = Some(within(value, 1..=i32::MAX as u64)? as u32);
             Ok(())
@@ -51,8 +57,8 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         .explained(format!(
             "CXI service to work under (default: that of the job, else {DEFAULT_SVC_ID})\n\n\
                  The service determines the VNIs, traffic classes and resources of the NIC that \
-                 the user may have. Users without privileges need a service that admits them. \
-                 Both sides need services with the same VNI. The launcher of a job grants \
+                 the user may have. Users without privileges need a service that admits them.{both} \
+                 The launcher of a job grants \
                  services in SLINGSHOT_DEVICES, SLINGSHOT_SVC_IDS, SLINGSHOT_VNIS and \
                  SLINGSHOT_TCS. If service 1 is disabled or not for this user, the service of the \
                  NIC that is most closely meant for the user takes its place. A line on standard \
