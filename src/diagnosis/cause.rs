@@ -1,5 +1,5 @@
-//! What a row of the table of causes consists of: signs that prove a cause, cells that say how it
-//! shows, and who can do something about it.
+//! What a row of the table of causes consists of: signs that prove a cause, what is expected in each
+//! column, and who can do something about it.
 
 use crate::columns::Column;
 
@@ -14,7 +14,7 @@ pub struct Cause {
     /// What proves it: one sign is enough.
     pub signs: &'static [Sign],
     /// How it shows.
-    pub cells: &'static [(Column, Cell)],
+    pub expected: &'static [(Column, Expected)],
     /// Whether it makes operations fail, so that figures cannot show it.
     pub fails: bool,
     /// Whether figures say nothing about the NIC meanwhile, so that nothing else is known about it.
@@ -87,7 +87,7 @@ pub const SAME: &str = "as good NICs";
 
 /// What is expected of a culprit in a column.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cell {
+pub enum Expected {
     /// As good NICs.
     Same,
     Slower,
@@ -99,43 +99,40 @@ pub enum Cell {
     /// bandwidth.
     AsSign,
     /// The same; without it, the cause is never certain.
-    CertainlyAsSign,
+    MustBeAsSign,
     /// A bandwidth of at least this share of the bandwidth of good NICs.
     AtLeast(f64),
     /// As the column of good NICs; without it, the cause is never certain.
-    CertainlySame,
+    MustBeSame,
     /// Slower; without it, the cause is never certain.
-    CertainlySlower,
+    MustBeSlower,
     /// A share of a bandwidth; without it, the cause is never certain.
-    Certainly(f64, f64),
+    MustBeShare(f64, f64),
 }
 
-impl Cell {
+impl Expected {
     /// Returns whether the cause is never certain without it.
     pub fn is_decisive(self) -> bool {
         matches!(
             self,
-            Self::CertainlySame
-                | Self::CertainlySlower
-                | Self::Certainly(..)
-                | Self::CertainlyAsSign
+            Self::MustBeSame | Self::MustBeSlower | Self::MustBeShare(..) | Self::MustBeAsSign
         )
     }
 
     /// Returns whether the culprit is as good NICs in the column.
     pub fn is_same(self) -> bool {
-        matches!(self, Self::Same | Self::CertainlySame)
+        matches!(self, Self::Same | Self::MustBeSame)
     }
 
     pub fn words(self) -> String {
         match self {
-            Self::Same | Self::CertainlySame => SAME.into(),
-            Self::Slower | Self::CertainlySlower => "slower".into(),
+            Self::Same | Self::MustBeSame => SAME.into(),
+            Self::Slower | Self::MustBeSlower => "slower".into(),
             Self::Varies => "slower or not".into(),
-            Self::Share(low, high) | Self::Certainly(low, high) => {
+            Self::Share(low, high) | Self::MustBeShare(low, high) => {
                 format!("{low} to {high} of good NICs")
             }
-            Self::AsSign | Self::CertainlyAsSign => "about the share of the sign".into(),
+            Self::AsSign | Self::MustBeAsSign => "about the share of the sign".into(),
             Self::AtLeast(share) => format!("at least {share} of good NICs"),
         }
     }

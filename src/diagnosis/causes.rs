@@ -3,12 +3,12 @@
 //!
 //! A new cause is a new row. Cells that the matrix leaves open are left out.
 
-use crate::cause::Cell::{
-    AsSign, AtLeast, Certainly, CertainlyAsSign, CertainlySame, CertainlySlower, Same, Share,
-    Slower, Varies,
+use crate::cause::Expected::{
+    AsSign, AtLeast, MustBeAsSign, MustBeSame, MustBeShare, MustBeSlower, Same, Share, Slower,
+    Varies,
 };
 use crate::cause::Sign::{Bad, Cures, Differs, Less, More, Wrong};
-use crate::cause::{By, Cause, Cell};
+use crate::cause::{By, Cause, Expected};
 use crate::columns::Column;
 use crate::columns::Column::{
     CommandRead, FastFlows, HostRead, HugePages, Memory, OtherClass, Pause, Read, ReadBandwidth,
@@ -18,9 +18,9 @@ use crate::columns::Column::{
 use crate::flows::FLOW_HEAPS;
 
 /// How a PCIe link shows that is slower than the links of good NICs.
-const SLOW_PCIE: &[(Column, Cell)] = &[
+const SLOW_PCIE: &[(Column, Expected)] = &[
     (Write, Same),
-    (WriteBandwidth, CertainlyAsSign),
+    (WriteBandwidth, MustBeAsSign),
     (ReadBandwidth, AsSign),
     (Sent, AsSign),
     (Received, AsSign),
@@ -32,7 +32,7 @@ const SLOW_PCIE: &[(Column, Cell)] = &[
 pub const FOREIGN: &str = "foreign-traffic";
 
 /// Without tests that show it.
-const NOTHING: &[(Column, Cell)] = &[];
+const NOTHING: &[(Column, Expected)] = &[];
 
 pub const CAUSES: &[Cause] = &[
     Cause {
@@ -40,7 +40,7 @@ pub const CAUSES: &[Cause] = &[
         what: "no retry handler runs for the NIC",
         subject: "retry handler",
         signs: &[Wrong("retry-handler")],
-        cells: NOTHING,
+        expected: NOTHING,
         fails: true,
         voids: false,
         files_exclude: true,
@@ -52,7 +52,7 @@ pub const CAUSES: &[Cause] = &[
         what: "the retry handler regards peers as down, because they did not answer",
         subject: "parked peers",
         signs: &[Wrong("parked-peers")],
-        cells: NOTHING,
+        expected: NOTHING,
         fails: true,
         voids: false,
         files_exclude: true,
@@ -64,7 +64,7 @@ pub const CAUSES: &[Cause] = &[
         what: "the NIC has no algorithmic MAC address",
         subject: "address",
         signs: &[Wrong("ama")],
-        cells: NOTHING,
+        expected: NOTHING,
         fails: true,
         voids: false,
         files_exclude: true,
@@ -76,7 +76,7 @@ pub const CAUSES: &[Cause] = &[
         what: "the NIC is in internal loopback and never reaches the cable",
         subject: "loopback mode",
         signs: &[Wrong("loopback-on")],
-        cells: NOTHING,
+        expected: NOTHING,
         fails: true,
         voids: false,
         files_exclude: true,
@@ -88,7 +88,7 @@ pub const CAUSES: &[Cause] = &[
         what: "the link is down",
         subject: "link state",
         signs: &[Wrong("link-down")],
-        cells: NOTHING,
+        expected: NOTHING,
         fails: true,
         voids: false,
         files_exclude: true,
@@ -100,7 +100,7 @@ pub const CAUSES: &[Cause] = &[
         what: "memory of the NIC has uncorrectable errors",
         subject: "memory of the NIC",
         signs: &[Wrong("memory-errors")],
-        cells: NOTHING,
+        expected: NOTHING,
         fails: false,
         voids: false,
         files_exclude: true,
@@ -112,7 +112,7 @@ pub const CAUSES: &[Cause] = &[
         what: "a PCIe link runs with fewer lanes than both of its ends have",
         subject: "PCIe width",
         signs: &[Bad("pcie-width")],
-        cells: SLOW_PCIE,
+        expected: SLOW_PCIE,
         fails: false,
         voids: false,
         files_exclude: true,
@@ -124,7 +124,7 @@ pub const CAUSES: &[Cause] = &[
         what: "a PCIe link is slower than both of its ends can be",
         subject: "PCIe speed",
         signs: &[Bad("pcie-speed")],
-        cells: SLOW_PCIE,
+        expected: SLOW_PCIE,
         fails: false,
         voids: false,
         files_exclude: true,
@@ -136,7 +136,7 @@ pub const CAUSES: &[Cause] = &[
         what: "the slot or a PCIe switch can do less than the slots of other nodes",
         subject: "slot",
         signs: &[Less("pcie-width"), Less("pcie-speed")],
-        cells: SLOW_PCIE,
+        expected: SLOW_PCIE,
         fails: false,
         voids: false,
         files_exclude: true,
@@ -148,9 +148,9 @@ pub const CAUSES: &[Cause] = &[
         what: "PCIe packets are corrupted and sent again",
         subject: "PCIe errors",
         signs: &[Wrong("pcie-corrected"), Wrong("pcie-uncorrected")],
-        cells: &[
+        expected: &[
             (Write, Same),
-            (Tail, CertainlySlower),
+            (Tail, MustBeSlower),
             (WriteBandwidth, AtLeast(0.8)),
             (HugePages, Varies),
             (OtherClass, Varies),
@@ -166,9 +166,9 @@ pub const CAUSES: &[Cause] = &[
         what: "the link is slower than the NIC can be",
         subject: "link speed",
         signs: &[Wrong("link-speed"), Less("link-speed")],
-        cells: &[
+        expected: &[
             (Write, Same),
-            (WriteBandwidth, Certainly(0.35, 0.65)),
+            (WriteBandwidth, MustBeShare(0.35, 0.65)),
             (ReadBandwidth, Share(0.35, 0.7)),
             (Sent, Share(0.35, 0.65)),
             (Received, Share(0.35, 0.65)),
@@ -186,12 +186,12 @@ pub const CAUSES: &[Cause] = &[
         what: "the receiving side of the link has lost lanes",
         subject: "link lanes",
         signs: &[Wrong("link-degraded")],
-        cells: &[
+        expected: &[
             (Write, Same),
             (WriteBandwidth, Share(0.35, 0.65)),
             (ReadBandwidth, Share(0.35, 0.65)),
-            (Sent, CertainlySame),
-            (Received, Certainly(0.35, 0.65)),
+            (Sent, MustBeSame),
+            (Received, MustBeShare(0.35, 0.65)),
             (HugePages, Slower),
             (OtherClass, Slower),
         ],
@@ -212,10 +212,10 @@ pub const CAUSES: &[Cause] = &[
             Wrong("link-replays"),
             Wrong("link-interrupted"),
         ],
-        cells: &[
+        expected: &[
             (Write, Same),
             (HostRead, Same),
-            (Tail, CertainlySlower),
+            (Tail, MustBeSlower),
             (WriteBandwidth, AtLeast(0.9)),
             (HugePages, Varies),
             (OtherClass, Varies),
@@ -231,7 +231,7 @@ pub const CAUSES: &[Cause] = &[
         what: "the link went down and came back, which takes half a minute each time",
         subject: "link flaps",
         signs: &[Wrong("link-flaps")],
-        cells: &[(Write, Same), (HostRead, Same), (Read, Same)],
+        expected: &[(Write, Same), (HostRead, Same), (Read, Same)],
         fails: false,
         voids: false,
         files_exclude: true,
@@ -243,9 +243,9 @@ pub const CAUSES: &[Cause] = &[
         what: "the IOMMU translates the addresses of the NIC",
         subject: "IOMMU",
         signs: &[Wrong("iommu")],
-        cells: &[
+        expected: &[
             (Write, Varies),
-            (HostRead, CertainlySlower),
+            (HostRead, MustBeSlower),
             (Read, Slower),
             (WriteBandwidth, Share(0.4, 0.95)),
             (ReadBandwidth, Share(0.4, 0.95)),
@@ -269,8 +269,8 @@ pub const CAUSES: &[Cause] = &[
         what: "the process runs far from the NIC",
         subject: "NUMA",
         signs: &[Wrong("numa")],
-        cells: &[
-            (Write, CertainlySlower),
+        expected: &[
+            (Write, MustBeSlower),
             (HostRead, Slower),
             (CommandRead, Varies),
             (Read, Same),
@@ -295,8 +295,8 @@ pub const CAUSES: &[Cause] = &[
         what: "the CPUs of the node are slow",
         subject: "CPU clock",
         signs: &[Wrong("governor"), Wrong("cpu-throttling")],
-        cells: &[
-            (Write, CertainlySlower),
+        expected: &[
+            (Write, MustBeSlower),
             (HostRead, Same),
             (Read, Varies),
             (WriteBandwidth, Same),
@@ -318,10 +318,10 @@ pub const CAUSES: &[Cause] = &[
         what: "the CPUs sleep deeply between operations",
         subject: "idle states",
         signs: &[More("idle-states", 10.0)],
-        cells: &[
+        expected: &[
             (Write, Same),
             (HostRead, Same),
-            (Pause, CertainlySlower),
+            (Pause, MustBeSlower),
             (WriteBandwidth, Same),
             (ReadBandwidth, Same),
         ],
@@ -336,7 +336,7 @@ pub const CAUSES: &[Cause] = &[
         what: "other processes use the CPUs of the node",
         subject: "busy CPUs",
         signs: &[],
-        cells: &[(Write, CertainlySame), (Waiting, CertainlySlower), (HostRead, Same)],
+        expected: &[(Write, MustBeSame), (Waiting, MustBeSlower), (HostRead, Same)],
         fails: false,
         voids: false,
         files_exclude: false,
@@ -348,7 +348,7 @@ pub const CAUSES: &[Cause] = &[
         what: "other processes use the NIC",
         subject: "use by others",
         signs: &[Wrong(FOREIGN)],
-        cells: NOTHING,
+        expected: NOTHING,
         fails: false,
         voids: true,
         files_exclude: true,
@@ -360,12 +360,12 @@ pub const CAUSES: &[Cause] = &[
         what: "the memory of the node is slow",
         subject: "memory",
         signs: &[Less("memory-size"), Wrong("host-memory-errors")],
-        cells: &[
+        expected: &[
             (Write, Same),
             (HostRead, Same),
             (Read, Same),
             (WriteBandwidth, Share(0.4, 0.95)),
-            (ReadBandwidth, CertainlySlower),
+            (ReadBandwidth, MustBeSlower),
             (Sent, Varies),
             (Received, Slower),
             (Memory, Slower),
@@ -383,13 +383,13 @@ pub const CAUSES: &[Cause] = &[
         what: "the NIC translates the addresses of many small pages",
         subject: "page size",
         signs: &[Cures(HugePages)],
-        cells: &[
+        expected: &[
             // A translation that the NIC does not know yet makes small operations slow, too.
             (Write, Varies),
             (HostRead, Varies),
             (CommandRead, Varies),
             (Read, Varies),
-            (WriteBandwidth, CertainlySlower),
+            (WriteBandwidth, MustBeSlower),
             (ReadBandwidth, Slower),
             (Sent, Varies),
             (Received, Varies),
@@ -409,15 +409,15 @@ pub const CAUSES: &[Cause] = &[
         what: "the traffic class has a ceiling",
         subject: "traffic class",
         signs: &[Less("class-ceiling")],
-        cells: &[
+        expected: &[
             (Write, Same),
             (HostRead, Same),
-            (WriteBandwidth, CertainlySlower),
+            (WriteBandwidth, MustBeSlower),
             (ReadBandwidth, Varies),
             (Sent, Slower),
             (Received, Same),
             (HugePages, Slower),
-            (OtherClass, CertainlySame),
+            (OtherClass, MustBeSame),
         ],
         fails: false,
         voids: false,
@@ -430,7 +430,7 @@ pub const CAUSES: &[Cause] = &[
         what: "the NIC has another QoS profile than the others",
         subject: "QoS profile",
         signs: &[Wrong("qos-profile"), Differs("qos-profile")],
-        cells: NOTHING,
+        expected: NOTHING,
         fails: false,
         voids: false,
         files_exclude: true,
@@ -442,7 +442,7 @@ pub const CAUSES: &[Cause] = &[
         what: "the link pauses as a whole, or not at all, in place of each class",
         subject: "pause mode",
         signs: &[Wrong("pause-mode"), Differs("pause-mode")],
-        cells: NOTHING,
+        expected: NOTHING,
         fails: false,
         voids: false,
         files_exclude: true,
@@ -454,7 +454,7 @@ pub const CAUSES: &[Cause] = &[
         what: "the NIC has another MTU than the others",
         subject: "MTU",
         signs: &[Wrong("mtu"), Differs("mtu")],
-        cells: NOTHING,
+        expected: NOTHING,
         fails: false,
         voids: false,
         files_exclude: true,
@@ -466,7 +466,7 @@ pub const CAUSES: &[Cause] = &[
         what: "the PCIe link of the NIC lacks the extended speed of the others",
         subject: "extended PCIe speed",
         signs: &[Less("esm")],
-        cells: NOTHING,
+        expected: NOTHING,
         fails: false,
         voids: false,
         files_exclude: true,
@@ -479,7 +479,7 @@ pub const CAUSES: &[Cause] = &[
         what: "the NIC has other firmware than the others",
         subject: "firmware",
         signs: &[Differs("firmware")],
-        cells: NOTHING,
+        expected: NOTHING,
         fails: false,
         voids: false,
         files_exclude: true,
@@ -491,7 +491,7 @@ pub const CAUSES: &[Cause] = &[
         what: "the node has another driver than the others",
         subject: "driver",
         signs: &[Differs("driver")],
-        cells: NOTHING,
+        expected: NOTHING,
         fails: false,
         voids: false,
         files_exclude: true,
@@ -503,7 +503,7 @@ pub const CAUSES: &[Cause] = &[
         what: "the node has another libcxi than the others",
         subject: "libcxi",
         signs: &[Differs("libcxi")],
-        cells: NOTHING,
+        expected: NOTHING,
         fails: false,
         voids: false,
         files_exclude: true,
@@ -515,7 +515,7 @@ pub const CAUSES: &[Cause] = &[
         what: "the node has another kernel than the others",
         subject: "kernel",
         signs: &[Differs("kernel")],
-        cells: NOTHING,
+        expected: NOTHING,
         fails: false,
         voids: false,
         files_exclude: true,
@@ -527,15 +527,15 @@ pub const CAUSES: &[Cause] = &[
         what: "the port of the switch, or what is behind it, is slow",
         subject: "switch port",
         signs: &[],
-        cells: &[
+        expected: &[
             (Write, Same),
             (HostRead, Same),
             (Read, Same),
-            (WriteBandwidth, CertainlySame),
+            (WriteBandwidth, MustBeSame),
             (ReadBandwidth, Same),
             (Sent, Varies),
             (Received, Varies),
-            (WriteTo, CertainlySlower),
+            (WriteTo, MustBeSlower),
             (WriteFrom, Varies),
             (WriteToInOtherClass, Slower),
         ],
@@ -550,17 +550,17 @@ pub const CAUSES: &[Cause] = &[
         what: "other traffic uses the path",
         subject: "congestion",
         signs: &[Wrong("congestion-marks")],
-        cells: &[
+        expected: &[
             (Write, Same),
             (HostRead, Same),
             (Read, Same),
-            (WriteBandwidth, CertainlySame),
+            (WriteBandwidth, MustBeSame),
             (ReadBandwidth, Same),
             (Sent, Varies),
             (Received, Varies),
-            (WriteTo, CertainlySlower),
+            (WriteTo, MustBeSlower),
             (WriteFrom, Varies),
-            (WriteToInOtherClass, CertainlySame),
+            (WriteToInOtherClass, MustBeSame),
         ],
         fails: false,
         voids: false,
@@ -573,7 +573,7 @@ pub const CAUSES: &[Cause] = &[
         what: "packets are lost on the way",
         subject: "lost packets",
         signs: &[Wrong("packets-lost")],
-        cells: NOTHING,
+        expected: NOTHING,
         fails: false,
         voids: false,
         files_exclude: true,
@@ -585,11 +585,11 @@ pub const CAUSES: &[Cause] = &[
         what: "the fabric holds this NIC back",
         subject: "flow control of the fabric",
         signs: &[Wrong("fabric-stall")],
-        cells: &[
+        expected: &[
             (Write, Same),
-            (WriteBandwidth, CertainlySame),
-            (Sent, Certainly(0.1, 0.9)),
-            (Received, CertainlySame),
+            (WriteBandwidth, MustBeSame),
+            (Sent, MustBeShare(0.1, 0.9)),
+            (Received, MustBeSame),
             (WriteTo, Varies),
             (WriteFrom, Varies),
             (WriteToInOtherClass, Varies),
@@ -605,9 +605,9 @@ pub const CAUSES: &[Cause] = &[
         what: "some of the parallel links between the groups are slow",
         subject: "parallel links",
         signs: &[Wrong(FLOW_HEAPS)],
-        cells: &[
-            (FastFlows, CertainlySame),
-            (SlowFlows, CertainlySlower),
+        expected: &[
+            (FastFlows, MustBeSame),
+            (SlowFlows, MustBeSlower),
             (Survey, Slower),
             // What is not ordered spreads over the other links, too.
             (Sent, AtLeast(0.4)),
@@ -635,10 +635,11 @@ mod tests {
         let ids: BTreeSet<&str> = CAUSES.iter().map(|cause| cause.id).collect();
         assert_eq!(ids.len(), CAUSES.len());
         for cause in CAUSES {
-            let columns: BTreeSet<Column> = cause.cells.iter().map(|(column, _)| *column).collect();
-            assert_eq!(columns.len(), cause.cells.len(), "{}", cause.id);
+            let columns: BTreeSet<Column> =
+                cause.expected.iter().map(|(column, _)| *column).collect();
+            assert_eq!(columns.len(), cause.expected.len(), "{}", cause.id);
             assert!(
-                !cause.signs.is_empty() || !cause.cells.is_empty(),
+                !cause.signs.is_empty() || !cause.expected.is_empty(),
                 "{} can never be found",
                 cause.id
             );
@@ -647,9 +648,9 @@ mod tests {
 
     #[test]
     fn shares_are_between_nothing_and_good() {
-        let cells = CAUSES.iter().flat_map(|cause| cause.cells);
-        for (_, cell) in cells {
-            if let Share(low, high) | Certainly(low, high) = cell {
+        let expected = CAUSES.iter().flat_map(|cause| cause.expected);
+        for (_, expected) in expected {
+            if let Share(low, high) | MustBeShare(low, high) = expected {
                 assert!(0.0 < *low && low < high && *high < 1.0);
             }
         }

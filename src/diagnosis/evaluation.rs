@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::cause::{Cause, Cell, Sign};
+use crate::cause::{Cause, Expected, Sign};
 use crate::causes::{CAUSES, cause};
 use crate::ceilings;
 use crate::columns::Column;
@@ -321,8 +321,8 @@ struct Assessment {
     only_differs: bool,
     /// Whether each of its signs can be read, and none other than a sign shows it.
     is_readable: bool,
-    matched: Vec<(Comparison, Cell)>,
-    contradicted: Vec<(Comparison, Cell)>,
+    matched: Vec<(Comparison, Expected)>,
+    contradicted: Vec<(Comparison, Expected)>,
 }
 
 impl Assessment {
@@ -400,14 +400,14 @@ impl Assessment {
             matched: Vec::new(),
             contradicted: Vec::new(),
         };
-        for (column, cell) in cause.cells {
+        for (column, expected) in cause.expected {
             let Some(measured) = comparisons.iter().find(|comparison| comparison.column == *column)
             else {
                 continue;
             };
-            match holds(*cell, measured, share) {
-                Some(true) => found.matched.push((*measured, *cell)),
-                Some(false) => found.contradicted.push((*measured, *cell)),
+            match holds(*expected, measured, share) {
+                Some(true) => found.matched.push((*measured, *expected)),
+                Some(false) => found.contradicted.push((*measured, *expected)),
                 None => {}
             }
         }
@@ -457,32 +457,35 @@ impl Assessment {
     /// Returns whether a bandwidth is as low as it makes it, and all that contradicts it are
     /// latencies that it does not make longer: another cause does.
     fn is_beside_another(&self) -> bool {
-        let is_share = |cell: &Cell| matches!(cell, Cell::CertainlyAsSign | Cell::Certainly(..));
-        let has_share = self.matched.iter().any(|(_, cell)| is_share(cell));
+        let is_share = |expected: &Expected| {
+            matches!(expected, Expected::MustBeAsSign | Expected::MustBeShare(..))
+        };
+        let has_share = self.matched.iter().any(|(_, expected)| is_share(expected));
         let mut contradicted = self.contradicted.iter();
         has_share
-            && contradicted.all(|(comparison, cell)| !comparison.is_bandwidth && cell.is_same())
+            && contradicted
+                .all(|(comparison, expected)| !comparison.is_bandwidth && expected.is_same())
     }
 
-    /// Returns whether the tests show what the cause makes slow: all decisive cells hold, and
+    /// Returns whether the tests show what the cause makes slow: all that is decisive holds, and
     /// further ones.
     fn is_shown(&self) -> bool {
-        self.has_decisive_cells() && self.matched.len() >= self.decisive() + FURTHER
+        self.has_all_decisive() && self.matched.len() >= self.decisive_count() + FURTHER
     }
 
-    fn has_decisive_cells(&self) -> bool {
-        let held = self.matched.iter().filter(|(_, cell)| cell.is_decisive());
-        self.decisive() > 0 && held.count() == self.decisive()
+    fn has_all_decisive(&self) -> bool {
+        let held = self.matched.iter().filter(|(_, expected)| expected.is_decisive());
+        self.decisive_count() > 0 && held.count() == self.decisive_count()
     }
 
-    /// Returns whether something is slow as the cause makes it, and all decisive cells hold.
+    /// Returns whether something is slow as the cause makes it, and all that is decisive holds.
     fn shows_decisive_slowness(&self) -> bool {
-        self.has_decisive_cells() && self.matched.iter().any(|(_, cell)| !cell.is_same())
+        self.has_all_decisive() && self.matched.iter().any(|(_, expected)| !expected.is_same())
     }
 
-    fn decisive(&self) -> usize {
-        let cells = self.cause.cells.iter();
-        cells.filter(|(_, cell)| cell.is_decisive()).count()
+    fn decisive_count(&self) -> usize {
+        let expected = self.cause.expected.iter();
+        expected.filter(|(_, expected)| expected.is_decisive()).count()
     }
 
     /// Returns whether the tests alone permit the cause: everything that is slow is slow because of
@@ -494,14 +497,14 @@ impl Assessment {
             comparison.outcome == Compared::Slower && !beside.contains(&comparison.column)
         });
         let is_explained = |comparison: &Comparison| {
-            let mut cells = self.cause.cells.iter();
-            cells.any(|(column, cell)| *column == comparison.column && !cell.is_same())
+            let mut expected = self.cause.expected.iter();
+            expected.any(|(column, expected)| *column == comparison.column && !expected.is_same())
         };
         self.signs.is_empty()
             && !self.is_readable
             && self.contradicted.is_empty()
-            && self.has_decisive_cells()
-            && self.matched.iter().any(|(_, cell)| !cell.is_same())
+            && self.has_all_decisive()
+            && self.matched.iter().any(|(_, expected)| !expected.is_same())
             && self.matched.len() >= FURTHER
             && slow.into_iter().all(is_explained)
     }
@@ -509,19 +512,20 @@ impl Assessment {
     /// Returns whether files or tests exclude the cause: only a test that would have shown it can.
     fn is_excluded(&self) -> bool {
         let mut contradicted = self.contradicted.iter();
-        let is_shown_not = |(comparison, cell): &(Comparison, Cell)| match comparison.outcome {
-            // It would have been slow.
-            Compared::Same => !cell.is_same(),
-            // It would have been fast in the other way.
-            Compared::Slower => cell.is_same() && comparison.column.repeats().is_some(),
-            Compared::Unclear => false,
-        };
+        let is_shown_not =
+            |(comparison, expected): &(Comparison, Expected)| match comparison.outcome {
+                // It would have been slow.
+                Compared::Same => !expected.is_same(),
+                // It would have been fast in the other way.
+                Compared::Slower => expected.is_same() && comparison.column.repeats().is_some(),
+                Compared::Unclear => false,
+            };
         self.signs.is_empty() && (self.is_readable || contradicted.any(is_shown_not))
     }
 
     /// Returns the columns that are slow because of it.
     fn slows(&self) -> Vec<Column> {
-        let slow = self.matched.iter().filter(|(_, cell)| !cell.is_same());
+        let slow = self.matched.iter().filter(|(_, expected)| !expected.is_same());
         slow.map(|(comparison, _)| comparison.column).collect()
     }
 
@@ -535,10 +539,10 @@ impl Assessment {
         let matched = self
             .matched
             .iter()
-            .map(|(comparison, cell)| evidence(comparison, Some((*cell, false))));
+            .map(|(comparison, expected)| evidence(comparison, Some((*expected, false))));
         let contradicted = self.contradicted.iter();
-        let contradicted =
-            contradicted.map(|(comparison, cell)| evidence(comparison, Some((*cell, true))));
+        let contradicted = contradicted
+            .map(|(comparison, expected)| evidence(comparison, Some((*expected, true))));
         Why {
             cause: Some(self.cause.id.into()),
             confidence,
@@ -565,7 +569,7 @@ const ABOUT: (f64, f64) = (0.75, 1.4);
 
 /// Returns whether a column is as expected; `None` if the figures do not say. `share` is the share
 /// of the sign of the cause.
-fn holds(cell: Cell, comparison: &Comparison, share: Option<f64>) -> Option<bool> {
+fn holds(expected: Expected, comparison: &Comparison, share: Option<f64>) -> Option<bool> {
     let (least, most) = comparison.shares;
     let is_between = |low: f64, high: f64| {
         if comparison.outcome == Compared::Slower && least >= low && most <= high {
@@ -574,17 +578,17 @@ fn holds(cell: Cell, comparison: &Comparison, share: Option<f64>) -> Option<bool
             (least > high || most < low).then_some(false)
         }
     };
-    match (cell, comparison.outcome) {
-        (Cell::Varies, _) => None,
-        (Cell::AtLeast(share), _) if least >= share => Some(true),
-        (Cell::AtLeast(share), _) => (most < share).then_some(false),
-        (Cell::Share(low, high) | Cell::Certainly(low, high), _) => is_between(low, high),
-        (Cell::AsSign | Cell::CertainlyAsSign, _) => {
+    match (expected, comparison.outcome) {
+        (Expected::Varies, _) => None,
+        (Expected::AtLeast(share), _) if least >= share => Some(true),
+        (Expected::AtLeast(share), _) => (most < share).then_some(false),
+        (Expected::Share(low, high) | Expected::MustBeShare(low, high), _) => is_between(low, high),
+        (Expected::AsSign | Expected::MustBeAsSign, _) => {
             let share = share?;
             is_between(share * ABOUT.0, share * ABOUT.1)
         }
         (_, Compared::Unclear) => None,
-        (_, outcome) => Some(cell.is_same() == (outcome == Compared::Same)),
+        (_, outcome) => Some(expected.is_same() == (outcome == Compared::Same)),
     }
 }
 
@@ -602,12 +606,12 @@ fn item(code: &str, text: &str) -> Observation {
 
 /// Returns a column as evidence, with what a cause makes of it and whether it contradicts the
 /// cause.
-fn evidence(comparison: &Comparison, expected: Option<(Cell, bool)>) -> Observation {
+fn evidence(comparison: &Comparison, expected: Option<(Expected, bool)>) -> Observation {
     Observation {
         own: Some(comparison.own),
         others: Some(comparison.others),
         unit: Some(if comparison.is_bandwidth { "B/s" } else { "ns" }.into()),
-        expected: expected.map(|(cell, _)| cell.words()),
+        expected: expected.map(|(expected, _)| expected.words()),
         contradicts: expected.is_some_and(|(_, contradicts)| contradicts),
         ..item(&comparison.column.code(), &comparison.name())
     }

@@ -12,7 +12,7 @@
 //!  3 | ceilings     what PCIe links carry, as a hint                                             |
 //!    | next_steps   where to look if no cause is known                                           |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | cause        what a cause consists of: signs, cells, advice                               |
+//!  2 | cause        what a cause consists of: signs, columns, advice                             |
 //!    | causes       the causes, as data                                                          |
 //!    | comparison   the figures of a culprit beside good NICs                                    |
 //!    | shared       what several culprits have and good NICs do not                              |
