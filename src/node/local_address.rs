@@ -1,7 +1,10 @@
 //! The address of this process on the fabric, as its peer and the results name it.
 
+use std::time::Duration;
+
 use facts::device::FabricAddress;
 
+use crate::backend::{self, LinksDelay};
 use crate::gpu::OnGpus;
 use crate::traffic_class::TrafficClass;
 
@@ -22,4 +25,24 @@ pub struct LocalAddress {
     pub simulated: bool,
     /// The buffers that lie on GPUs, with the detected type of these GPUs.
     pub gpus: OnGpus,
+}
+
+impl LocalAddress {
+    /// Returns the name of the threads of this process that do the work of the NIC while nothing
+    /// in it polls them; `None` if the NIC works by itself.
+    pub fn thread(&self) -> Option<&'static str> {
+        self.simulated.then_some(backend::SOFTWARE_NIC_THREAD)
+    }
+
+    /// Returns the delays of all messages of a NIC of the same fabric so far, and of the answers
+    /// to them. `None` if no model makes these delays.
+    pub fn modelled_delay(&self, nic: u32) -> Option<LinksDelay> {
+        if self.simulated { backend::links_delay(nic) } else { None }
+    }
+
+    /// Returns for how long data of a NIC of the same fabric has filled a link of a model so far.
+    /// `None` without such a model.
+    pub fn modelled_filling(&self, nic: u32) -> Option<Duration> {
+        if self.simulated { backend::links_filled(nic) } else { None }
+    }
 }

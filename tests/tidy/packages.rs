@@ -35,6 +35,18 @@ fn only_the_backend_names_the_software_nic() {
     }
 }
 
+/// Benchmarks and targets treat all NICs alike: what differs, `LocalAddress` and `Platform` say.
+#[test]
+fn benchmarks_do_not_know_kinds_of_nics() {
+    let rooms = ["src/diag/bench", "src/diag/targets"];
+    for path in rooms.into_iter().flat_map(|room| files(room, "rs")) {
+        let text = fs::read_to_string(&path).expect("text");
+        for name in ["simulated", "SOFTWARE_NIC", "backend::links"] {
+            assert!(!text.contains(name), "{}: {name}", path.display());
+        }
+    }
+}
+
 #[test]
 fn packages_use_what_the_list_says() {
     let names: Vec<&str> = PACKAGES.iter().map(|package| package.name).collect();

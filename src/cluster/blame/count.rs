@@ -20,7 +20,7 @@ impl Share {
     }
 
     /// Returns whether enough rows are outside for a part with members.
-    pub fn is_of_larger(&self) -> bool {
+    pub fn explains_larger_part(&self) -> bool {
         self.is_at_least(LARGER_SHARE)
     }
 }

@@ -291,5 +291,7 @@ mod tests {
         assert_eq!(result(&[], true, &[]), Answer::Untested(Untested::NoAddress));
         let why = "nid000001: it ended";
         assert_eq!(result(&[TaskAnswer::Failed("no answer".into())], false, &[1]), untested(why));
+        // The figure was known before the partner was lost.
+        assert_eq!(result(&[measured()], false, &[1]), result(&[measured()], false, &[]));
     }
 }

@@ -1,7 +1,7 @@
 //! The campaign of a survey without load: it measures pairs until the conductor has no more of
 //! them, or the time is up.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::busy_note::BusyCpus;
@@ -9,7 +9,7 @@ use super::members::Members;
 use super::pace::{Pace, estimate};
 use super::{Crew, LostMembers, MemberWork, pairs};
 use crate::host_list::compress;
-use crate::survey::answer::{Answer, PairResult};
+use crate::survey::answer::PairResult;
 use crate::survey::busy::{BusyNode, BusySlots};
 use crate::survey::conductor::{Conductor, Phase, Progress, Settings};
 use crate::survey::findings::{Findings, Test};
@@ -222,7 +222,7 @@ impl QuietSurvey {
         let members = crew.members();
         self.conductor = conductor(members, &self.plan)?;
         self.counted_since = Instant::now();
-        repeat(results, &mut self.conductor);
+        results.iter().for_each(|result| self.conductor.add_earlier(result));
         recorder.begin(self.conductor.roster())?;
         let late = members.roster.nodes.iter().rev().take(arrived.len());
         let note = format!("joined late: {}", compress(late.map(|node| node.host.as_str())));
@@ -319,14 +319,4 @@ fn conductor(members: &Members, plan: &QuietPlan) -> Result<Conductor, Failure> 
     let tests = plan.course.tests.clone();
     Conductor::new(members.roster.clone(), tests, plan.settings.clone())
         .map_err(|why| Failure::usage(invalid("pairs", &plan.pairs, why)))
-}
-
-/// Gives the results so far to the `conductor` of all NICs.
-fn repeat(results: &[PairResult], conductor: &mut Conductor) {
-    // If the target was too late, an operation that failed says nothing.
-    let key = |result: &PairResult| (result.test, result.pair, result.stage, result.round);
-    let untested = |result: &&PairResult| matches!(result.answer, Answer::Untested(_));
-    let explained: HashSet<_> = results.iter().filter(untested).map(key).collect();
-    let is_evidence = |result: &&PairResult| !explained.contains(&key(result));
-    results.iter().filter(is_evidence).for_each(|result| conductor.add_earlier(result));
 }

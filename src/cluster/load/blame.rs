@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::cells::{self, Cell};
+use super::bundles::{self, Bundle};
 use super::culprit::Culprit;
 use super::findings::LoadUnit;
 use super::pattern::{Distance, Pattern, Set};
@@ -64,13 +64,13 @@ fn local_causes(
 ) -> Vec<Culprit> {
     let patterns =
         slots_of(rates, |pattern| matches!(pattern, Pattern::Bisect { of: Set::Group, .. }));
-    let cell_of = |source: NicId, target: NicId| {
+    let bundle_of = |source: NicId, target: NicId| {
         let (from, to) = roster.location(source).zip(roster.location(target))?;
         let is_local = from.group == to.group && from.switch != to.switch;
-        is_local.then_some(Cell { group: Some(from.group), from: from.switch, to: to.switch })
+        is_local.then_some(Bundle { group: Some(from.group), from: from.switch, to: to.switch })
     };
-    // A group is slow with all of its cells.
-    cells::explain(&cells::ratios(&patterns, cell_of, left_out, 1.0 / groups(roster)))
+    // A group is slow with all of its bundles.
+    bundles::explain(&bundles::ratios(&patterns, bundle_of, left_out, 1.0 / groups(roster)))
 }
 
 /// Returns the causes among the links between groups, and leaves out groups with a slow switch:
@@ -84,14 +84,19 @@ fn global_causes(
     let patterns = slots_of(rates, |pattern| {
         matches!(pattern, Pattern::Bisect { of: Set::System, .. } | Pattern::Shift(Distance::Group))
     });
-    let cell_of = |source: NicId, target: NicId| {
+    let bundle_of = |source: NicId, target: NicId| {
         let (from, to) = roster.location(source).zip(roster.location(target))?;
         let is_known = [from.group, to.group].iter().any(|group| with_switch.contains(group));
         let is_global = from.group != to.group && !is_known;
-        is_global.then_some(Cell { group: None, from: from.group, to: to.group })
+        is_global.then_some(Bundle { group: None, from: from.group, to: to.group })
     };
-    // A group is slow with its cells to and from all others.
-    cells::explain(&cells::ratios(&patterns, cell_of, left_out, 2.0 / groups(roster).max(2.0)))
+    // A group is slow with its bundles to and from all others.
+    bundles::explain(&bundles::ratios(
+        &patterns,
+        bundle_of,
+        left_out,
+        2.0 / groups(roster).max(2.0),
+    ))
 }
 
 /// Returns the number of groups; at least 1.

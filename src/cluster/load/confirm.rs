@@ -157,31 +157,9 @@ fn is_good(judgement: &LoadJudgement, found: &BandwidthFigures) -> bool {
     if judgement.evidence.contains(&direction(Some(Role::Target))) {
         return false;
     }
-    let own = found.sets.iter().filter(|set| covers(judgement.unit, set.unit));
+    let own = found.sets.iter().filter(|set| judgement.unit.covers(set.unit));
     let grades: Vec<Grade> = own.map(|set| set.grade).collect();
     !grades.is_empty() && grades.iter().all(|grade| *grade == Grade::Good)
-}
-
-/// Returns whether a set is a part, or one direction of it, or links at it.
-fn covers(part: LoadUnit, set: LoadUnit) -> bool {
-    match (part, set) {
-        (
-            LoadUnit::GroupLinks { from, to, both },
-            LoadUnit::GroupLinks { from: start, to: end, .. },
-        ) => (from, to) == (start, end) || both && (to, from) == (start, end),
-        (
-            LoadUnit::SwitchLinks { group, from, to, both },
-            LoadUnit::SwitchLinks { group: number, from: start, to: end, .. },
-        ) => group == number && ((from, to) == (start, end) || both && (to, from) == (start, end)),
-        (
-            LoadUnit::Switch { group, switch },
-            LoadUnit::SwitchLinks { group: number, from, to, .. },
-        ) => group == number && [from, to].contains(&switch),
-        (LoadUnit::Group(group), LoadUnit::GroupLinks { from, to, .. }) => {
-            [from, to].contains(&group)
-        }
-        (part, set) => part == set,
-    }
 }
 
 /// Removes all verdicts: the figures stay.

@@ -2,6 +2,8 @@
 //! comments are the descriptions in the schema. Bandwidths are in bytes per second, latencies in
 //! nanoseconds.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::location::Class;
@@ -50,6 +52,30 @@ pub enum LoadUnit {
     },
     /// The NICs of a traffic class: its name is in the judgement.
     TrafficClass,
+}
+
+impl LoadUnit {
+    /// Returns whether a set is this part, or one direction of it, or links at it.
+    pub fn covers(self, set: Self) -> bool {
+        match (self, set) {
+            (
+                Self::GroupLinks { from, to, both },
+                Self::GroupLinks { from: start, to: end, .. },
+            ) => (from, to) == (start, end) || both && (to, from) == (start, end),
+            (
+                Self::SwitchLinks { group, from, to, both },
+                Self::SwitchLinks { group: number, from: start, to: end, .. },
+            ) => {
+                group == number
+                    && ((from, to) == (start, end) || both && (to, from) == (start, end))
+            }
+            (Self::Switch { group, switch }, Self::SwitchLinks { group: number, from, to, .. }) => {
+                group == number && [from, to].contains(&switch)
+            }
+            (Self::Group(group), Self::GroupLinks { from, to, .. }) => [from, to].contains(&group),
+            (part, set) => part == set,
+        }
+    }
 }
 
 /// How aggressors and victims are dealt (load.md 3.5).
@@ -380,4 +406,41 @@ pub struct LoadFindings {
     pub unjudged: Option<String>,
     /// Why the load ended early; null if it did not.
     pub aborted: Option<String>,
+}
+
+impl LoadFindings {
+    /// Returns whether all patterns were measured and judged, and nothing is bad without a name.
+    pub fn is_complete(&self) -> bool {
+        self.unjudged.is_none()
+            && self.unmeasured.is_empty()
+            && self.bad_pattern().is_none()
+            && self.bad_links().is_empty()
+    }
+
+    /// Returns the links between groups that were bad under each pattern that loads them, of which
+    /// there are several, although no judgement names them. Links within groups may be so without a
+    /// fault: where a group has few links, the flows of a pattern share them unevenly.
+    pub fn bad_links(&self) -> Vec<LoadUnit> {
+        let mut grades: BTreeMap<LoadUnit, Vec<Grade>> = BTreeMap::new();
+        for set in self.bandwidths.iter().flat_map(|bandwidth| &bandwidth.sets) {
+            if matches!(set.unit, LoadUnit::GroupLinks { .. }) {
+                grades.entry(set.unit).or_default().push(set.grade);
+            }
+        }
+        let is_bad = |grades: &Vec<Grade>| {
+            grades.len() > 1 && grades.iter().all(|grade| *grade == Grade::Bad)
+        };
+        let is_named =
+            |links: LoadUnit| self.judgements.iter().any(|judgement| judgement.unit.covers(links));
+        let bad = grades.iter().filter(|(_, grades)| is_bad(grades)).map(|(links, _)| *links);
+        bad.filter(|links| !is_named(*links)).collect()
+    }
+
+    /// Returns the name of a pattern that is bad, although nothing explains that or retests have
+    /// not confirmed it.
+    pub fn bad_pattern(&self) -> Option<&str> {
+        let mut patterns = self.bandwidths.iter();
+        let bad = patterns.find(|bandwidth| bandwidth.grade == Grade::Bad);
+        bad.map(|bandwidth| bandwidth.pattern.as_str())
+    }
 }

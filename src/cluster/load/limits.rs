@@ -1,7 +1,7 @@
 //! The limits of figures under load (load.md 3.7).
 
 use super::findings::Grade;
-use crate::blame::limits::{LEAST_EQUAL, LEAST_FIGURES};
+use crate::blame::limits::LEAST_FIGURES;
 use facts::figures::LEAST_BANDWIDTH;
 use facts::robust::{median, sigma};
 
@@ -38,6 +38,12 @@ pub const ISOLATION: GradeLimits = limits(0.8, 0.5);
 pub const IMPACT: GradeLimits = limits(1.2, 2.0);
 /// Impact factor of the 99th percentile. Larger values are worse.
 pub const IMPACT_P99: GradeLimits = limits(1.5, 5.0);
+
+/// Fewest equal parts that are compared with each other.
+pub const LEAST_EQUAL: usize = 3;
+
+/// Parts have equal flows if their numbers differ by at most this part.
+pub const EQUAL_FLOWS: f64 = 0.25;
 
 /// From this number of sets on, chance alone makes larger scores (jobs.md 3.4).
 const MANY_SETS: usize = 1000;

@@ -21,12 +21,12 @@
 //!   with many sources. `impacts`: what load does to latencies. `tails`: their high percentiles.
 //!   `isolation`: traffic classes.
 //! * `blame`: the part that slow flows have in common (`culprit`). Its parts: `slow_nics`, NICs and
-//!   switches; `cells`, links among switches or groups.
+//!   switches; `bundles`, links among switches or groups.
 //! * `verdicts`: judgements on figures. `limits`: the limits. `names`: the names of patterns.
 
 mod bandwidths;
 mod blame;
-mod cells;
+mod bundles;
 pub mod conductor;
 mod confirm;
 mod counters;

@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::findings::{Grade, LoadUnit, SetFigures};
-use super::limits::{EqualParts, NIC, SET};
+use super::limits::{EQUAL_FLOWS, EqualParts, NIC, SET};
 use super::pattern::{Distance, Pattern, Set};
 use super::rates::SlotRates;
-use crate::blame::limits::EQUAL_FLOWS;
 use crate::location::Location;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;

@@ -7,10 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::culprit::{Culprit, direction};
 use super::findings::LoadUnit;
-use super::limits::{EqualParts, GradeLimits, NIC, SET};
+use super::limits::{EqualParts, GradeLimits, LEAST_EQUAL, NIC, SET};
 use super::pattern::{Pattern, Set};
 use super::rates::SlotRates;
-use crate::blame::limits::{LARGER_SHARE, LEAST_EQUAL, LEAST_PARTNERS};
+use crate::blame::limits::{LARGER_SHARE, LEAST_PARTNERS};
 use crate::survey::answer::Pair;
 use crate::survey::ids::{NicId, Role};
 use crate::survey::roster::Roster;

@@ -31,7 +31,7 @@ fn line(trial: &Trial) -> String {
     format!("{}: {}\n", trial.name, words.collect::<Vec<_>>().join(" "))
 }
 
-/// A change for the better is written to the file: no line may get worse.
+/// A change for the better is written to the file; read the difference, no line may be worse.
 #[test]
 fn verdicts_of_trials_are_as_right_as_they_were() {
     let trials: Vec<Trial> = survey_trials::trials().into_iter().chain(trials::trials()).collect();

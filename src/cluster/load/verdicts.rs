@@ -8,12 +8,11 @@ use super::findings::{
     LoadUnit, Spread, StarFigures,
 };
 use super::impacts::MOST_FAR;
-use super::limits::{FAIRNESS, IMPACT, IMPACT_P99, INCAST_SUM, SHARE, SMALLEST_SHARE};
+use super::limits::{FAIRNESS, IMPACT, IMPACT_P99, INCAST_SUM, LEAST_EQUAL, SHARE, SMALLEST_SHARE};
 use super::names::{pattern_name, under_name};
 use super::pattern::Pattern;
 use super::rates::SlotRates;
 use super::victims::{VictimKey, Victims};
-use crate::blame::limits::LEAST_EQUAL;
 use crate::survey::findings::Certainty;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;

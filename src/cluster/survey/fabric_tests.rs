@@ -84,13 +84,7 @@ fn names_what_is_slow_in_a_dragonfly() {
 /// Surveys in which other parts than the slow one look slow as well.
 #[test]
 fn names_nothing_beside_what_is_slow() {
-    let busy = Some(Load {
-        node: None,
-        disturbed: 0.4,
-        untested: 0.1,
-        discards: false,
-        is_harmless: false,
-    });
+    let busy = Some(Load { node: None, disturbed: 0.4, untested: 0.1, is_harmless: false });
     let (large, small) = ([4, 2, 4, 1], [5, 2, 3, 1]);
     let switch = Planted::Switch;
     for (shape, planted, pairs, load, seed) in [

@@ -16,7 +16,7 @@
 //!   them. `population`: distributions of figures. `unmeasured`: pairs that were not measured.
 //!   `missing`: whether a NIC has enough of its pairs for a verdict.
 //! * `fit`: the robust additive fit of a test. `limits`: what follows from it. `selection`: parts
-//!   that explain what the fit leaves (`residual`); `ways`: what their pairs pass on their way.
+//!   that explain what the fit leaves (`residual`); `routes`: what their pairs pass on their route.
 //!   `slow_parts`: these parts with their retests. `quality`:
 //!   what the survey could have found. `silence`: pairs that say nothing. `robust`: the statistics.
 //! * `outside`: the pairs outside the limits. `retest`: suspect pairs again, and with other
@@ -61,6 +61,7 @@ mod role_counts;
 pub mod roster;
 mod round_plan;
 pub mod rounds;
+mod routes;
 mod search;
 mod selection;
 pub mod settings;
@@ -74,7 +75,6 @@ mod tally;
 mod units;
 mod unmeasured;
 pub mod untested;
-mod ways;
 
 #[cfg(test)]
 mod conductor_tests;

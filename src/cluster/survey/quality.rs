@@ -265,13 +265,7 @@ mod tests {
         ] {
             let mut cluster = cluster("write-lat", 2.0);
             cluster.noise_of_least = noise_of_least;
-            cluster.load = Some(Load {
-                node: None,
-                disturbed,
-                untested: 0.0,
-                discards: false,
-                is_harmless: false,
-            });
+            cluster.load = Some(Load { node: None, disturbed, untested: 0.0, is_harmless: false });
             let findings = survey(&mut cluster, "all", 1);
             assert_eq!(findings.populations[0].figure, expected);
             let stated = findings.populations[0].sensitivity.expect("a limit");

@@ -22,11 +22,12 @@ use super::outside::{Outside, RetestOutcome};
 use super::result_store::ResultStore;
 use super::role_counts::RoleCounts;
 use super::roster::Roster;
+use super::selection::LEAST_MEMBERS;
 use super::selection::are_enough_of_links;
 use super::slow_parts::{Judgement, SlowPart};
 use super::tally::PartTally;
 use super::units::{crossing, group_pair, members, parts_of_nic};
-use crate::blame::limits::{LEAST_MEMBERS, LEAST_PARTNERS};
+use crate::blame::limits::LEAST_PARTNERS;
 use crate::location::Class;
 
 /// Share of its pairs outside the limits above which a part explains them, in the first search.
@@ -34,7 +35,7 @@ const MOST: f64 = 0.5;
 
 /// The same share in the second search, which asks for more partners: it finds a part that is bad
 /// now and then, or a little.
-const MANY: f64 = 0.2;
+const OFTEN: f64 = 0.2;
 
 /// A part of the cluster with the pairs that it explains.
 #[derive(Clone, Debug)]
@@ -117,7 +118,7 @@ pub fn search(
     for (index, part) in judgement.parts.iter().enumerate() {
         search.explain_slow(index, part);
     }
-    for (share, partners) in [(MOST, LEAST_PARTNERS), (MANY, LEAST_MEMBERS)] {
+    for (share, partners) in [(MOST, LEAST_PARTNERS), (OFTEN, LEAST_MEMBERS)] {
         loop {
             let best = search.best(share, partners);
             if best.is_empty() {

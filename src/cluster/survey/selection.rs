@@ -14,11 +14,14 @@ use super::ids::{NicId, Role};
 use super::residual::{PairResidual, has_effect};
 use super::robust::spread;
 use super::roster::Roster;
+use super::routes::{Routes, Switch};
 use super::units::{self, crossing, parts_of_nic};
-use super::ways::{Switch, Ways};
 use crate::blame::chance::{LEAST_ERROR, binomial_tail, error_of_median, score_limit};
-use crate::blame::limits::{FALSE_ALARM, LARGER_SHARE, LEAST_MEMBERS, LEAST_PARTNERS};
+use crate::blame::limits::{FALSE_ALARM, LARGER_SHARE, LEAST_PARTNERS};
 use facts::robust::{lower_median, sorted};
+
+/// Fewest members of a larger part that is a cause, and fewest pairs between two groups.
+pub const LEAST_MEMBERS: usize = 3;
 
 /// Members of a switch that is a cause only if all of its pairs have its effect and no other pair
 /// has.
@@ -98,7 +101,7 @@ impl PartCandidate {
 pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
     let mut rest: Vec<f64> = pairs.iter().map(|one| one.value).collect();
     let candidates = candidates(pairs, roster);
-    let ways = Ways::new(pairs, roster);
+    let routes = Routes::new(pairs, roster);
     let roles = [None, Some(Role::Initiator), Some(Role::Target)];
     let mut open: Vec<PartEffect> = Vec::new();
     for candidate in &candidates {
@@ -110,7 +113,7 @@ pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
             }
             let unit = candidate.unit;
             if let (Unit::Switch { group, switch }, None) = (unit, role)
-                && let Some(gateway) = ways.gateway((group, switch), &own, value, &rest)
+                && let Some(gateway) = routes.gateway((group, switch), &own, value, &rest)
             {
                 open.push(PartEffect::new(unit, role, gateway.pairs, gateway.links));
             }
@@ -125,7 +128,7 @@ pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
             if gain > 0.0
                 && value.abs() >= SELECTED * limit
                 && is_possible(one, value, pairs, &rest, roster)
-                && is_told_apart(one, value, &rest, &ways, &selected)
+                && is_told_apart(one, value, &rest, &routes, &selected)
             {
                 best.push((gain, index, value));
             }
@@ -143,7 +146,7 @@ pub fn select(pairs: &[PairResidual], limit: f64, roster: &Roster) -> Selected {
             let PartEffect { unit, pairs: own, .. } = &open[index];
             let touched = own.iter().filter(|pair| is_touched[**pair as usize]).count();
             let is_shared = touched as f64 > MOST_SHARED * own.len() as f64;
-            if is_shared || !is_told_apart(&open[index], value, &rest, &ways, &selected) {
+            if is_shared || !is_told_apart(&open[index], value, &rest, &routes, &selected) {
                 continue;
             }
             for pair in own {
@@ -291,12 +294,12 @@ fn have_several_ends(pairs: &[Pair]) -> bool {
     })
 }
 
-/// Returns whether the pairs of a candidate tell it apart from what they pass on their way.
+/// Returns whether the pairs of a candidate tell it apart from what they pass on their route.
 fn is_told_apart(
     candidate: &PartEffect,
     value: f64,
     rest: &[f64],
-    ways: &Ways<'_>,
+    routes: &Routes<'_>,
     selected: &[PartEffect],
 ) -> bool {
     let own = &candidate.pairs;
@@ -308,13 +311,15 @@ fn is_told_apart(
         switches.collect::<Vec<Switch>>()
     };
     match candidate.unit {
-        Unit::Nic(nic) => ways.is_of_nic((nic, candidate.role), own, value, rest, &slow_switches()),
+        Unit::Nic(nic) => {
+            routes.is_of_nic((nic, candidate.role), own, value, rest, &slow_switches())
+        }
         Unit::Switch { group, switch } => {
             let own_name = (group, switch);
-            !ways.is_mirrored(own_name, own, value, rest)
-                && !ways.is_behind(own_name, own, value, rest, &slow_switches())
+            !routes.is_mirrored(own_name, own, value, rest)
+                && !routes.is_behind(own_name, own, value, rest, &slow_switches())
         }
-        Unit::Group(group) => ways.is_of_group(group, own, value, rest),
+        Unit::Group(group) => routes.is_of_group(group, own, value, rest),
         Unit::Node(_) | Unit::GroupPair(..) | Unit::Path(_) => true,
     }
 }

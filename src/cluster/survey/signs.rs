@@ -17,7 +17,7 @@ use crate::blame::limits::{FALSE_ALARM, LEAST_PARTNERS};
 
 /// A NIC has a sign if its counts are larger than [`FEW_RETRIES`], and than this many times the
 /// counts of the median NIC.
-const MANY: u64 = 10;
+const TIMES_MEDIAN: u64 = 10;
 
 /// Nothing follows from losses and tails at more than one of this many NICs: they are usual here.
 const FEW_NICS: usize = 3;
@@ -95,7 +95,7 @@ fn limit(results: &ResultStore, sums: &BTreeMap<NicId, u64>) -> u64 {
     let mut all: Vec<u64> = measured(results).map(sum).collect();
     all.sort_unstable();
     let median = all.get(all.len().saturating_sub(1) / 2).copied();
-    FEW_RETRIES.max(MANY.saturating_mul(median.unwrap_or(0)))
+    FEW_RETRIES.max(TIMES_MEDIAN.saturating_mul(median.unwrap_or(0)))
 }
 
 fn partners(nic: NicId, pairs: &[TestPair]) -> BTreeSet<NicId> {

@@ -151,7 +151,7 @@ mod tests {
 
     /// Returns busy CPUs of all nodes that disturb this part of the fast pairs.
     fn load(disturbed: f64) -> Load {
-        Load { node: None, disturbed, untested: 0.0, discards: false, is_harmless: false }
+        Load { node: None, disturbed, untested: 0.0, is_harmless: false }
     }
 
     #[test]

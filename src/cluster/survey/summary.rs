@@ -11,9 +11,9 @@ use super::outside::{Outside, RetestOutcome};
 use super::population::{Distribution, Sorted, cost};
 use super::result_store::{PopulationData, ResultStore};
 use super::roster::Roster;
+use super::routes::{Route, route};
 use super::slow_parts::Judgement;
 use super::units::parts_of_pair;
-use super::ways::{Way, way};
 use crate::blame::limits::LEAST_FIGURES;
 use crate::location::Class;
 use facts::expect::{Expectation, Metric};
@@ -63,8 +63,8 @@ impl ResultStore {
         }
         let class_observations =
             self.observations(one.test).iter().filter(|pair| pair.class == one.class);
-        let ways: HashSet<Option<Way>> =
-            class_observations.map(|pair| way(roster, pair.pair)).collect();
+        let routes: HashSet<Option<Route>> =
+            class_observations.map(|pair| route(roster, pair.pair)).collect();
         let smaller = all.iter().filter(|other| {
             other.test == one.test && [Class::Switch, Class::Group].contains(&other.class)
         });
@@ -74,8 +74,8 @@ impl ResultStore {
         let is_as_fast = |other: &Population| {
             cost(one.median(), is_bandwidth) <= limit * cost(other.median(), is_bandwidth)
         };
-        let is_by_chance = one.count < LEAST_FIGURES as u64 && !has_one_way(roster, one.class);
-        ways.len() == 1 && !is_by_chance && !smaller.any(is_as_fast)
+        let is_by_chance = one.count < LEAST_FIGURES as u64 && !has_one_route(roster, one.class);
+        routes.len() == 1 && !is_by_chance && !smaller.any(is_as_fast)
     }
 
     /// Returns the populations with their limits.
@@ -195,9 +195,9 @@ impl ResultStore {
     }
 }
 
-/// Returns whether all pairs of a class have the same way: between the only two groups, or between
+/// Returns whether all pairs of a class have the same route: between the only two groups, or between
 /// the only two switches of a group.
-fn has_one_way(roster: &Roster, class: Class) -> bool {
+fn has_one_route(roster: &Roster, class: Class) -> bool {
     let locations = roster.nics.iter().filter_map(|nic| nic.location);
     let switches: BTreeSet<(u16, u16)> =
         locations.map(|place| (place.group, place.switch)).collect();
@@ -221,7 +221,7 @@ mod tests {
     use super::super::findings::{Direction, Unit};
     use super::super::ids::NicId;
     use super::super::testing::{Cluster, Effect, Fault, run, settings, survey, survey_with};
-    use super::has_one_way;
+    use super::has_one_route;
     use crate::location::Class;
     use facts::expect;
 
@@ -255,14 +255,14 @@ mod tests {
     }
 
     #[test]
-    fn knows_fabrics_with_one_way() {
-        let ways = |shape| {
+    fn knows_fabrics_with_one_route() {
+        let routes = |shape| {
             let roster = Cluster::new(shape, &["write-lat"], 1).roster;
-            [Class::Group, Class::Fabric].map(|class| has_one_way(&roster, class))
+            [Class::Group, Class::Fabric].map(|class| has_one_route(&roster, class))
         };
-        assert_eq!(ways([2, 2, 4, 1]), [false, true]);
-        assert_eq!(ways([1, 2, 4, 1]), [true, false]);
-        assert_eq!(ways([4, 2, 2, 1]), [false, false]);
+        assert_eq!(routes([2, 2, 4, 1]), [false, true]);
+        assert_eq!(routes([1, 2, 4, 1]), [true, false]);
+        assert_eq!(routes([4, 2, 2, 1]), [false, false]);
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::findings::Unit;
 use super::ids::{NicId, Role, TestId};
 use super::role_counts::RoleCounts;
-use crate::blame::limits::LEAST_MEMBERS;
+use super::selection::LEAST_MEMBERS;
 use crate::location::Class;
 
 /// The pairs of a part so far, counted by test, role and class.

@@ -95,8 +95,6 @@ pub struct Load {
     /// Part of the fast pairs that stay untested. Slow pairs are disturbed and untested
     /// [`LESS_OFTEN`] as often: their processes sleep, and a process that spins waits for its CPU.
     pub untested: f64,
-    /// Whether pairs whose processes waited stay untested.
-    pub discards: bool,
     /// Whether waiting leaves bandwidths as they are, because links limit them.
     pub is_harmless: bool,
 }
@@ -206,9 +204,6 @@ impl Cluster {
                 return (Answer::Untested(Untested::Late), 0);
             }
             if self.rng.f64() < part * load.disturbed {
-                if load.discards {
-                    return (Answer::Untested(Untested::NoCpu), 0);
-                }
                 waited = self.rng.u8(30..95);
                 delay = 1.0 + (1.5 * self.normal()).exp();
                 delay_of_least = 1.0 + 0.02 * self.normal().abs();

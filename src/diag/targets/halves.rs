@@ -1,7 +1,7 @@
-//! The CPUs of the two sides of a pair of software NICs on one machine. The kernel tends to run the
-//! thread of the target's NIC on the CPU of the initiator, which spins, and leaves it there for
-//! longer than a pair is measured. So initiators keep to one half of the CPUs, targets to the
-//! other.
+//! The CPUs of the two sides of a pair on one machine, if threads do the work of the NICs. The
+//! kernel tends to run the thread of the target's NIC on the CPU of the initiator, which spins, and
+//! leaves it there for longer than a pair is measured. So initiators keep to one half of the CPUs,
+//! targets to the other.
 
 use cxi::placement::{self, Confined};
 

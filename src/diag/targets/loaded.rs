@@ -15,7 +15,7 @@ use cluster::timetable::histogram::Histogram;
 use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
 use measure::{CpuShare, Supervisor};
-use node::{backend, nic_states};
+use node::nic_states;
 use plan::buffers::Buffer;
 
 /// An aggressor says nothing about the fabric if its process did not run for one of this many parts
@@ -40,8 +40,7 @@ impl TargetNic {
         attempt: &Attempt,
     ) -> Done<Histogram> {
         let own = self.endpoint().ok().map(Endpoint::address);
-        let own = own.filter(|own| own.simulated);
-        let model = own.and_then(|own| ModelWatch::begin([own.address.nic, peer.nic]));
+        let model = own.and_then(|own| ModelWatch::begin(own, peer));
         let time = PairTime { pair: times.counted_time(), warms_up: false, attempt };
         let done = self.measure_in(number, peer, time);
         let result = done.result.and_then(|_| self.latencies());
@@ -95,15 +94,15 @@ impl TargetNic {
         }
     }
 
-    /// Waits while others send to this NIC, and notes for which part of the counted time the thread
-    /// of a software NIC waited for its CPU.
+    /// Waits while others send to this NIC, and notes for which part of the counted time the
+    /// threads that do its work waited for their CPUs.
     ///
     /// # Errors
     ///
     /// A slot whose counted time is nearly over, and an interruption.
     pub fn watch(&self, times: LoadTimes, attempt: &Attempt) -> Result<(), Failure> {
         attempt.begin(times.counted_time() / SHORTEST)?;
-        let threads = Waiting::from_software_nic(self.endpoint().ok());
+        let threads = Waiting::from_nic(self.endpoint().ok());
         attempt.wait_for_last()?;
         attempt.note_waited(threads.percent());
         attempt.pause(times.stop.saturating_duration_since(Instant::now()))
@@ -120,13 +119,12 @@ fn send(endpoint: &Endpoint, load: &Load<'_>, times: LoadTimes, attempt: &Attemp
         Err(failure) => return Done::nothing(failure),
     };
     let own = endpoint.address();
-    let is_software = own.simulated;
-    let model = is_software.then(|| ModelWatch::begin([own.address.nic; 2]));
+    let model = ModelWatch::begin(own, own.address);
     let begun = attempt.begin(Duration::ZERO);
-    let threads = [Waiting::from_this_thread(), Waiting::from_software_nic(Some(endpoint))];
+    let threads = [Waiting::from_this_thread(), Waiting::from_nic(Some(endpoint))];
     let sent = begun.and_then(|()| aggressor.run(times));
     let waited = threads.map(|threads| threads.percent());
-    let delays = model.flatten().and_then(|model| model.end());
+    let delays = model.and_then(|model| model.end());
     let is_released = attempt.beyond(Duration::ZERO, || aggressor.close());
     let judged = sent.and_then(|sent| {
         let rate = sent.bytes_per_second(times.counted_time());
@@ -170,26 +168,22 @@ const MOST_WAITED: u8 = 50;
 struct Waiting {
     began: Instant,
     before: Option<CpuShare>,
-    read: fn() -> Option<CpuShare>,
+    read: Box<dyn Fn() -> Option<CpuShare>>,
 }
 
 impl Waiting {
-    fn of(read: fn() -> Option<CpuShare>) -> Self {
-        Self { began: Instant::now(), before: read(), read }
+    fn of(read: impl Fn() -> Option<CpuShare> + 'static) -> Self {
+        Self { began: Instant::now(), before: read(), read: Box::new(read) }
     }
 
     fn from_this_thread() -> Self {
         Self::of(CpuShare::from_this_thread)
     }
 
-    /// Begins to watch the thread of software NICs, if the NIC is one.
-    fn from_software_nic(endpoint: Option<&Endpoint>) -> Self {
-        let is_software = endpoint.is_some_and(|endpoint| endpoint.address().simulated);
-        if is_software {
-            Self::of(|| CpuShare::from_threads(backend::SOFTWARE_NIC_THREAD))
-        } else {
-            Self::of(|| None)
-        }
+    /// Begins to watch the threads that do the work of the NIC, if it does not work by itself.
+    fn from_nic(endpoint: Option<&Endpoint>) -> Self {
+        let thread = endpoint.and_then(|endpoint| endpoint.address().thread());
+        Self::of(move || CpuShare::from_threads(thread?))
     }
 
     /// Returns for which part of the time since then the threads have waited, in percent.

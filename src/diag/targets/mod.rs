@@ -10,11 +10,11 @@
 //! * `loaded`: the parts of a NIC in a slot under load.
 //! * `aggressor`: a NIC that puts to others in turn.
 //! * `load_times`: the parts of a slot under load.
-//! * `model`: whether the model of a fabric of software NICs explains a figure.
+//! * `model`: whether the model of a fabric explains a figure.
 //! * `by_tool`: the code of a tool that measures a pair.
 //! * `instruments`: figures of a pair, with the definitions of the tools.
-//! * `full_links`: whether a link between software NICs was full.
-//! * `halves`: the CPUs of the sides of a pair of software NICs.
+//! * `full_links`: whether a link of a modelled fabric was full.
+//! * `halves`: the CPUs of the sides of a pair.
 //! * `window`: the time window, in place of the control connection.
 
 mod aggressor;

@@ -1,9 +1,11 @@
-//! Whether the model of a fabric of software NICs explains a figure, so that the CPUs for which
-//! processes waited did not change it (load.md 4.6).
+//! Whether the model of a fabric explains a figure, if the fabric has one, so that the CPUs for
+//! which processes waited did not change it (load.md 4.6).
 
 use std::time::Duration;
 
-use node::backend::{self, LinksDelay};
+use facts::device::FabricAddress;
+use node::backend::LinksDelay;
+use node::local_address::LocalAddress;
 
 /// A latency is explained by delays that are shorter by at most this part of them, and by the time
 /// that the software of two NICs takes.
@@ -13,8 +15,9 @@ const SOFTWARE_NS: f64 = 20_000.0;
 /// The fabric limited a flow if at least this part of its window was under way.
 const LEAST_UNDER_WAY: f64 = 0.5;
 
-/// The delays of two software NICs since a moment.
+/// The delays of two NICs since a moment.
 pub struct ModelWatch {
+    own: LocalAddress,
     /// Each NIC, with its delays before.
     nics: [(u32, LinksDelay); 2],
 }
@@ -31,17 +34,18 @@ pub struct MeanDelays {
 }
 
 impl ModelWatch {
-    /// Begins to watch the messages of two NICs; both may be the same one. `None` if their fabric
-    /// has no switches.
-    pub fn begin(nics: [u32; 2]) -> Option<Self> {
-        let [first, other] = nics.map(backend::links_delay);
-        Some(Self { nics: [(nics[0], first?), (nics[1], other?)] })
+    /// Begins to watch the messages of a NIC and of its peer, which may be itself. `None` if no
+    /// model delays them.
+    pub fn begin(own: LocalAddress, peer: FabricAddress) -> Option<Self> {
+        let nics = [own.address.nic, peer.nic];
+        let [first, other] = nics.map(|nic| own.modelled_delay(nic));
+        Some(Self { own, nics: [(nics[0], first?), (nics[1], other?)] })
     }
 
     /// Returns the mean delays since the begin; `None` if the first NIC sent nothing.
     pub fn end(&self) -> Option<MeanDelays> {
         let since = |(nic, before): (u32, LinksDelay)| {
-            let after = backend::links_delay(nic)?;
+            let after = self.own.modelled_delay(nic)?;
             Some(difference(after, before))
         };
         let [first, other] = self.nics.map(since);

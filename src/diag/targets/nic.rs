@@ -41,7 +41,7 @@ pub struct TargetNic {
     plan: NicPlan,
     service: ServiceRequest,
     placement: Placement,
-    /// CPUs of a software NIC, unless the user has chosen some.
+    /// CPUs of the sides of a pair, if CPUs do the work of the NIC and the user has chosen none.
     halves: Option<Halves>,
     /// The reason why it is not open, if it is not.
     endpoint: Result<Endpoint, String>,
@@ -75,7 +75,7 @@ impl TargetNic {
         }
         let has_choice = plan.device.platform().runs_on_cpus && plan.cpus == Cpus::Any;
         let halves = has_choice.then(Halves::from_this_process).flatten();
-        // The thread of a software NIC starts with it.
+        // The thread that does the work of the NIC starts here.
         let confined = halves.as_ref().and_then(|halves| halves.confine(Side::Server));
         let endpoint = allocate(&plan, &service, &placement, C_PID_ANY)?;
         drop(confined);
@@ -156,7 +156,7 @@ impl TargetNic {
         failures.flatten().next()
     }
 
-    /// Confines the calling thread to the CPUs of a side, if the NIC is a software NIC.
+    /// Confines the calling thread to the CPUs of a side, if CPUs do the work of the NIC.
     pub fn confine(&self, side: Side) -> Option<Confined> {
         self.halves.as_ref()?.confine(side)
     }

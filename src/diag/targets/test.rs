@@ -14,8 +14,8 @@ use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
 use facts::figures::Figures;
 use measure::{CpuShare, Supervisor};
+use node::nic_states;
 use node::traffic_class::TrafficClass;
-use node::{backend, nic_states};
 use plan::run_options::{RunOptions, Side};
 use plan::tool::Tool;
 
@@ -140,21 +140,19 @@ impl<B: Benchmark> TestOf<B> {
 
     /// Begins to watch links, if they should be full.
     fn watch_links(&self, endpoint: &Endpoint, peer: FabricAddress) -> Option<FullLinks> {
-        let own = endpoint.address();
-        let is_known = self.fills_links && own.simulated;
-        is_known.then(|| FullLinks::watch([own.address.nic, peer.nic]))?
+        self.fills_links.then(|| FullLinks::watch(endpoint.address(), peer))?
     }
 
-    /// Watches, while the peer measures, the thread that is the target of a software NIC.
-    fn watch_software_nic(
+    /// Watches, while the peer measures, the threads of this process that are the target.
+    fn watch_target(
         &self,
         endpoint: &Endpoint,
-        peer: FabricAddress,
+        (peer, thread): (FabricAddress, &str),
         attempt: &Attempt,
     ) -> Result<(), Failure> {
         attempt.begin(self.pair)?;
         let links = self.watch_links(endpoint, peer);
-        let share = || CpuShare::from_threads(backend::SOFTWARE_NIC_THREAD);
+        let share = || CpuShare::from_threads(thread);
         let before = share();
         attempt.pause(self.pair)?;
         let Some((before, after)) = before.zip(share()) else {
@@ -324,10 +322,9 @@ impl<B: Benchmark> Test for TestOf<B> {
             return Done::nothing(NotMeasured::Late.into());
         }
         let Some(serve) = self.serve else {
-            let result = if endpoint.address().simulated {
-                self.watch_software_nic(endpoint, peer, attempt)
-            } else {
-                Ok(())
+            let result = match endpoint.address().thread() {
+                Some(thread) => self.watch_target(endpoint, (peer, thread), attempt),
+                None => Ok(()),
             };
             let is_released = true;
             return Done { result, is_released };

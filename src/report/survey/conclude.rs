@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use super::document::{COMMAND, Conclusion, SCHEMA_VERSION, Scope, Setup, Survey};
-use super::load_verdict::{bad_pattern, certainties};
+use super::load_verdict::certainties;
 use super::mixed::{is_incomparable, is_mixed};
 use super::next::next;
 use super::summary::summary;
@@ -76,11 +76,7 @@ fn conclusion(
         verdict.causes.iter().any(|cause| cause.certainty == word)
             || certainties(load).any(|(_, certainty)| certainty == word)
     };
-    let has_load_verdict = load.is_none_or(|findings| {
-        findings.unjudged.is_none()
-            && findings.unmeasured.is_empty()
-            && bad_pattern(findings).is_none()
-    });
+    let is_load_complete = load.is_none_or(LoadFindings::is_complete);
     // The NICs of a path are tested with other partners.
     let is_path = |part: &UntestedPart| matches!(part.unit, Unit::Path(_));
     let missing = verdict.planned.saturating_sub(verdict.answered);
@@ -96,7 +92,7 @@ fn conclusion(
                 || !is_complete
                 || is_mixed(verdict)
                 || verdict.populations.iter().any(is_incomparable)
-                || !has_load_verdict =>
+                || !is_load_complete =>
         {
             Conclusion::Undecided
         }

@@ -17,14 +17,6 @@ pub fn certainties(
     judgements.filter_map(|judgement| Some((judgement.unit, certainty(judgement)?)))
 }
 
-/// Returns the name of a pattern that is bad, although nothing explains that or retests have not
-/// confirmed it.
-pub fn bad_pattern(load: &LoadFindings) -> Option<&str> {
-    let mut patterns = load.bandwidths.iter();
-    let bad = patterns.find(|bandwidth| bandwidth.grade == Grade::Bad);
-    bad.map(|bandwidth| bandwidth.pattern.as_str())
-}
-
 /// Returns the parts whose most certain bad figure has this certainty, each once.
 pub fn units(load: Option<&LoadFindings>, word: Certainty) -> Vec<LoadUnit> {
     let mut units = Vec::new();

@@ -2,10 +2,11 @@
 
 use std::collections::HashSet;
 
-use super::load_verdict::{bad_pattern, units};
+use super::load_verdict::units;
 use super::mixed::{is_incomparable, is_mixed};
 use super::nics::all_states;
 use super::{Conclusion, Scope, Survey, load_words, words};
+use cluster::load::findings::LoadFindings;
 use cluster::survey::findings::{Certainty, Findings};
 use cluster::survey::ids::NodeId;
 use cluster::survey::roster::{NO_NIC, Node};
@@ -68,10 +69,18 @@ pub fn summary(survey: &Survey) -> String {
             )
         }
         Conclusion::Undecided
-            if survey.load.as_ref().is_some_and(|findings| bad_pattern(findings).is_some()) =>
+            if survey.load.as_ref().is_some_and(|findings| findings.bad_pattern().is_some()) =>
         {
-            let name = survey.load.as_ref().and_then(bad_pattern).unwrap_or_default();
+            let name = survey.load.as_ref().and_then(LoadFindings::bad_pattern).unwrap_or_default();
             format!("undecided: {name} is bad, retests do not confirm it; {}", nics(survey))
+        }
+        Conclusion::Undecided
+            if survey.load.as_ref().is_some_and(|findings| !findings.bad_links().is_empty()) =>
+        {
+            let links = survey.load.iter().flat_map(LoadFindings::bad_links).next();
+            let links = links.map(|links| load_words::name(&survey.roster, &links));
+            let links = links.unwrap_or_default();
+            format!("undecided: {links} slow under each pattern; {}", nics(survey))
         }
         Conclusion::Undecided => format!("undecided: {pairs} measured; {}", nics(survey)),
         Conclusion::Interrupted => {

@@ -1,9 +1,11 @@
 //! Tests of the first line.
 
 use super::*;
-use crate::survey::load_testing::{SWITCH, good_load, judgement, mixed_load};
+use crate::survey::load_testing::{SWITCH, bandwidth, good_load, judgement, links, mixed_load};
 use crate::survey::testing::{cause, good, loaded, mixed, survey};
-use cluster::load::findings::{Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit};
+use cluster::load::findings::{
+    BandwidthFigures, Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit,
+};
 use cluster::survey::findings::Unit;
 use cluster::survey::ids::NicId;
 use facts::error::{Failure, Kind};
@@ -115,7 +117,7 @@ fn concludes_under_load() {
     let bad = |unit| judgement_for(unit, Some(Certainty::Bad));
     let nic = LoadUnit::Nic(NicId(5));
     let slow = judgement(nic, LoadFigure::TargetPauses, Grade::Slow, None);
-    let links = LoadUnit::GroupLinks { from: 0, to: 2, both: false };
+    let group_links = LoadUnit::GroupLinks { from: 0, to: 2, both: false };
     let aborted =
         LoadFindings { aborted: Some("timeouts at 2 of 8 NICs".into()), ..with(vec![bad(nic)]) };
     let unconfirmed =
@@ -124,7 +126,27 @@ fn concludes_under_load() {
         LoadFindings { unjudged: Some("traffic of others at 3 of 8 NICs".into()), ..good_load() };
     let unmeasured =
         LoadFindings { unmeasured: vec!["victims under incast:8".into()], ..good_load() };
+    // The links from group 2 to group 0 were good under one of both patterns.
+    let under = |ratios: [f64; 2]| BandwidthFigures {
+        sets: vec![links(0, 2, ratios[0]), links(2, 0, ratios[1])],
+        ..bandwidth("bisect:system")
+    };
+    let bad_links =
+        LoadFindings { bandwidths: vec![under([0.5, 0.5]), under([0.6, 1.0])], ..good_load() };
+    let named = LoadFindings {
+        judgements: vec![judgement_for(group_links, Some(Certainty::Transient))],
+        ..bad_links.clone()
+    };
+    let once = LoadFindings { bandwidths: vec![under([0.5, 1.0])], ..good_load() };
     for (load, status, line) in [
+        (
+            bad_links,
+            4,
+            "undecided: links from group 000 to group 002 slow under each pattern; \
+             8 of 8 NICs are good",
+        ),
+        (named, 0, "good: 8 NICs, 84 pairs measured"),
+        (once, 0, "good: 8 NICs, 84 pairs measured"),
         (
             unmeasured,
             4,
@@ -143,13 +165,13 @@ fn concludes_under_load() {
             "bad: switch 003.12 under load; 4 of 8 NICs are good",
         ),
         (
-            with(vec![bad(nic), bad(links), bad(LoadUnit::Nic(NicId(1)))]),
+            with(vec![bad(nic), bad(group_links), bad(LoadUnit::Nic(NicId(1)))]),
             3,
             "bad: 2 NICs, 1 pair of groups under load; 6 of 8 NICs are good",
         ),
         (mixed_load(), 3, "bad: switch 003.12 under load; 4 of 8 NICs are good"),
         (
-            with(vec![judgement_for(links, Some(Certainty::Suspect))]),
+            with(vec![judgement_for(group_links, Some(Certainty::Suspect))]),
             4,
             "undecided: links from group 000 to group 002 suspect under load; \
              8 of 8 NICs are good",

@@ -72,20 +72,13 @@ impl Truth {
 
     /// Returns a cluster with the fault, and with CPUs that disturb a part of its pairs and leave
     /// another part untested.
-    pub fn cluster(
-        self,
-        shape: [u16; 4],
-        (disturbed, untested): (f64, f64),
-        discards: bool,
-        seed: u64,
-    ) -> Cluster {
+    pub fn cluster(self, shape: [u16; 4], (disturbed, untested): (f64, f64), seed: u64) -> Cluster {
         let mut cluster = Cluster::new(shape, &[self.tool()], seed);
         cluster.faults = self.faults();
         cluster.load = (disturbed > 0.0 || self == Self::BusyNode).then(|| Load {
             node: (self == Self::BusyNode).then_some(NodeId(2)),
             disturbed: if disturbed > 0.0 { disturbed } else { 0.3 },
             untested,
-            discards,
             is_harmless: false,
         });
         cluster

@@ -215,8 +215,7 @@ fn planted_trials() -> Vec<Trial> {
 /// Returns the trials of slow parts of dragonflies, idle and with busy CPUs.
 fn dragonfly_trials() -> Vec<Trial> {
     const FACTOR: f64 = 2.5;
-    let busy =
-        Load { node: None, disturbed: 0.4, untested: 0.1, discards: false, is_harmless: false };
+    let busy = Load { node: None, disturbed: 0.4, untested: 0.1, is_harmless: false };
     let mut trials = Vec::new();
     for trial in &dragonfly::TRIALS {
         for (tool, pairs, load) in [
@@ -253,7 +252,7 @@ fn busy_trials() -> Vec<Trial> {
                 busy::SHAPES.into_iter().filter(|(shape, _)| truth.fits(*shape)).collect();
             trials.push(Trial::new(format!("{load}: {truth:?}"), move |seed| {
                 let (shape, pairs) = shapes[seed as usize % shapes.len()];
-                let cluster = truth.cluster(shape, (disturbed, untested), false, seed);
+                let cluster = truth.cluster(shape, (disturbed, untested), seed);
                 let faults = cluster.faults.iter();
                 let mut parts: Vec<_> = faults.map(|fault| (fault.unit, fault.direction)).collect();
                 // A node of one NIC is its NIC.

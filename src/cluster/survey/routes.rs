@@ -1,7 +1,7 @@
-//! What pairs pass on their way, as far as their locations tell it: two NICs of different groups
+//! What pairs pass on their route, as far as their locations tell it: two NICs of different groups
 //! a link between these groups, two NICs of different switches of a group a link between these
 //! switches. A slow link looks like a slow NIC, and a slow switch at which links to other groups
-//! end like a slow group, unless other pairs on the same way, or the same part on other ways,
+//! end like a slow group, unless other pairs on the same route, or the same part on other routes,
 //! tell them apart.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -14,17 +14,17 @@ use super::roster::Roster;
 use super::units::group_pair;
 use crate::blame::limits::LARGER_SHARE;
 
-/// Fewest pairs on a way that tell whether it is slow, and the part of the ways of a group from
-/// which ways without the effect show that the group does not have it.
+/// Fewest pairs on a route that tell whether it is slow, and the part of the routes of a group from
+/// which routes without the effect show that the group does not have it.
 const LEAST_PAIRS: usize = 2;
 const MOST_CLEAN: f64 = 0.25;
 
 /// A group, and a switch of it.
 pub type Switch = (u16, u16);
 
-/// The way between two NICs.
+/// The route between two NICs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Way {
+pub enum Route {
     /// Within a switch.
     Switch(Switch),
     /// Between two switches of a group, the smaller one first.
@@ -33,11 +33,11 @@ pub enum Way {
     Global(u16, u16),
 }
 
-/// The pairs of a test by their ways.
-pub struct Ways<'a> {
+/// The pairs of a test by their routes.
+pub struct Routes<'a> {
     pairs: &'a [PairResidual],
     roster: &'a Roster,
-    by_way: HashMap<Way, Vec<u32>>,
+    by_route: HashMap<Route, Vec<u32>>,
     /// The pairs of each group with others, by the other group.
     group_lists: HashMap<u16, BTreeMap<u16, Vec<u32>>>,
 }
@@ -56,43 +56,44 @@ fn switch(roster: &Roster, nic: NicId) -> Option<Switch> {
     Some((location.group, location.switch))
 }
 
-/// Returns the way of a pair, if the locations of its NICs are known.
-pub fn way(roster: &Roster, pair: Pair) -> Option<Way> {
+/// Returns the route of a pair, if the locations of its NICs are known.
+pub fn route(roster: &Roster, pair: Pair) -> Option<Route> {
     let (one, other) = (switch(roster, pair.initiator)?, switch(roster, pair.target)?);
     Some(if one.0 != other.0 {
-        Way::Global(one.0.min(other.0), one.0.max(other.0))
+        Route::Global(one.0.min(other.0), one.0.max(other.0))
     } else if one != other {
-        Way::Local(one.min(other), one.max(other))
+        Route::Local(one.min(other), one.max(other))
     } else {
-        Way::Switch(one)
+        Route::Switch(one)
     })
 }
 
-impl<'a> Ways<'a> {
-    /// Returns the ways of these pairs.
+impl<'a> Routes<'a> {
+    /// Returns the routes of these pairs.
     pub fn new(pairs: &'a [PairResidual], roster: &'a Roster) -> Self {
-        let mut ways = Self { pairs, roster, by_way: HashMap::new(), group_lists: HashMap::new() };
+        let mut routes =
+            Self { pairs, roster, by_route: HashMap::new(), group_lists: HashMap::new() };
         for (index, one) in (0..).zip(pairs) {
-            let Some(way) = ways.way(one.pair) else {
+            let Some(route) = routes.route(one.pair) else {
                 continue;
             };
-            ways.by_way.entry(way).or_default().push(index);
-            if let Way::Global(one, other) = way {
+            routes.by_route.entry(route).or_default().push(index);
+            if let Route::Global(one, other) = route {
                 for (own, other) in [(one, other), (other, one)] {
-                    let group_lists = ways.group_lists.entry(own).or_default();
+                    let group_lists = routes.group_lists.entry(own).or_default();
                     group_lists.entry(other).or_default().push(index);
                 }
             }
         }
-        ways
+        routes
     }
 
     fn switch(&self, nic: NicId) -> Option<Switch> {
         switch(self.roster, nic)
     }
 
-    fn way(&self, pair: Pair) -> Option<Way> {
-        way(self.roster, pair)
+    fn route(&self, pair: Pair) -> Option<Route> {
+        route(self.roster, pair)
     }
 
     fn pair(&self, index: u32) -> Pair {
@@ -105,9 +106,9 @@ impl<'a> Ways<'a> {
     }
 
     /// Returns whether a NIC with the effect in these pairs, `own`, is likelier to have it than
-    /// the way of the pairs. It is if they have several ways, or if other pairs on their only way
-    /// do not have the effect, whatever explains them. Beside a slow switch of its group, some of
-    /// its pairs are within the group: others may pass the switch.
+    /// the route of the pairs. It is if they have several routes, or if other pairs on their only
+    /// route do not have the effect, whatever explains them. Beside a slow switch of its group, some
+    /// of its pairs are within the group: others may pass the switch.
     pub fn is_of_nic(
         &self,
         (nic, role): (NicId, Option<Role>),
@@ -118,20 +119,21 @@ impl<'a> Ways<'a> {
     ) -> bool {
         let has = |index: &u32| has_effect(rest[*index as usize], effect);
         let slow = own.iter().filter(|index| has(index));
-        let ways: BTreeSet<Option<Way>> = slow.map(|index| self.way(self.pair(*index))).collect();
+        let routes: BTreeSet<Option<Route>> =
+            slow.map(|index| self.route(self.pair(*index))).collect();
         let is_beside = |(group, switch): &Switch| {
             let own = self.switch(nic);
             own.is_some_and(|own| own.0 == *group && own.1 != *switch)
         };
-        let is_global = |way: &Option<Way>| matches!(way, Some(Way::Global(..)));
-        if slow_switches.iter().any(is_beside) && ways.iter().all(is_global) {
+        let is_global = |route: &Option<Route>| matches!(route, Some(Route::Global(..)));
+        if slow_switches.iter().any(is_beside) && routes.iter().all(is_global) {
             return false;
         }
-        let mut ways = ways.into_iter();
-        let (Some(Some(way)), None) = (ways.next(), ways.next()) else {
+        let mut routes = routes.into_iter();
+        let (Some(Some(route)), None) = (routes.next(), routes.next()) else {
             return true;
         };
-        if matches!(way, Way::Switch(_)) {
+        if matches!(route, Route::Switch(_)) {
             return true;
         }
         let group = self.switch(nic).map(|(group, _)| group);
@@ -141,14 +143,14 @@ impl<'a> Ways<'a> {
             // In one role, pairs in the other direction have another link.
             let is_same_way = role.is_none_or(|role| {
                 let own = pair.nics()[role.index()];
-                match way {
-                    Way::Global(..) => self.switch(own).map(|(group, _)| group) == group,
+                match route {
+                    Route::Global(..) => self.switch(own).map(|(group, _)| group) == group,
                     _ => self.switch(own) == self.switch(nic),
                 }
             });
             is_other && is_same_way
         };
-        let beside: Vec<&u32> = self.by_way[&way].iter().filter(is_beside).collect();
+        let beside: Vec<&u32> = self.by_route[&route].iter().filter(is_beside).collect();
         if beside.is_empty() {
             return own.iter().all(has);
         }
