@@ -6,7 +6,7 @@ use std::thread;
 use super::*;
 use crate::star::message::JoinRequest;
 use crate::star::testing::*;
-use crate::star::{KnockAnswer, knock};
+use crate::star::{KnockAnswer, Meeting, Reply, knock};
 use crate::timetable::Block;
 
 impl Root {
@@ -25,22 +25,27 @@ fn long_block() -> Block {
     Block { slot_ns: 2 * LIMIT.as_nanos() as u64, ..block(0) }
 }
 
+/// Returns a process that joins or returns, and is not ready yet.
+fn admitted(root: &mut Observed, meeting: &Meeting, request: JoinRequest) -> Raw {
+    let meeting = meeting.clone();
+    let member = thread::spawn(move || {
+        let mut member = Raw::enter(&meeting, request);
+        assert_eq!(member.receive(), Some(Message::Admitted { answered: 0 }));
+        member
+    });
+    while !member.is_finished() {
+        assert_eq!(root.poll(Instant::now() + Duration::from_millis(10)).unwrap(), []);
+    }
+    member.join().unwrap()
+}
+
 /// A member may return at any moment of its arrival: by a new connection, in place of the old one.
 #[test]
 fn lets_process_begin_again_until_it_has_joined() {
     let (mut root, meeting) = root(1);
     for id in 0..3 {
         let request = JoinRequest { id, received: 0, introduction: introduction(0, 1) };
-        let meeting = meeting.clone();
-        let member = thread::spawn(move || {
-            let mut member = Raw::enter(&meeting, request);
-            assert_eq!(member.receive(), Some(Message::Admitted { answered: 0 }));
-            member
-        });
-        while !member.is_finished() {
-            assert_eq!(root.poll(Instant::now() + Duration::from_millis(10)).unwrap(), []);
-        }
-        let mut member = member.join().unwrap();
+        let mut member = admitted(&mut root, &meeting, request);
         if id == 2 {
             member.send(&Message::Ready);
             assert_eq!(events(&mut root, 1, joined), [0]);
@@ -146,17 +151,32 @@ fn gives_up_member_that_does_not_return() {
 fn gives_up_member_that_returns_and_is_never_ready() {
     let (mut root, meeting) = root(1);
     let request = Raw::join(&mut root, &meeting, 0, 1).reset();
-    let returned = thread::spawn(move || {
-        let mut member = Raw::enter(&meeting, request);
-        assert_eq!(member.receive(), Some(Message::Admitted { answered: 0 }));
-        member
-    });
-    while !returned.is_finished() {
-        root.poll(Instant::now() + Duration::from_millis(10)).unwrap();
-    }
+    let member = admitted(&mut root, &meeting, request);
     expire(&mut root);
     assert_eq!(events(&mut root, 1, lost), [(0, CLOSED.into())]);
-    drop(returned.join().unwrap());
+    drop(member);
+}
+
+/// A coordinator that was stalled reads a request whose process has tried again meanwhile.
+#[test]
+fn member_that_closes_before_it_is_ready_may_return() {
+    let (mut root, meeting) = root(1);
+    let request = Raw::join(&mut root, &meeting, 0, 1).reset();
+    drop(admitted(&mut root, &meeting, request.clone()));
+    while root.members[0].link.is_some() {
+        assert_eq!(root.poll(Instant::now() + Duration::from_millis(10)).unwrap(), []);
+    }
+    let mut member = admitted(&mut root, &meeting, request.clone());
+    member.send(&Message::Ready);
+    root.send_checks([0]);
+    member.send(&Message::Reply { serial: 1, reply: Reply::Checked(vec![7]) });
+    let checked = Event::Checked { rank: 0, document: vec![7] };
+    assert_eq!(events(&mut root, 1, Some), [checked]);
+    // A member that is ready and closes its connection has ended.
+    let order = member.receive();
+    assert!(matches!(order, Some(Message::Order { serial: 1, .. })), "{order:?}");
+    drop(member);
+    assert_eq!(events(&mut root, 1, lost), [(0, CLOSED.into())]);
 }
 
 #[test]
