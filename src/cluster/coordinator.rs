@@ -12,7 +12,7 @@ use crate::campaign::{
 use crate::star::{Event, GRACE, Root, now_ns};
 use crate::survey::findings::Test;
 use crate::timetable::blocks::{BlockTimes, blocks};
-use crate::timetable::{Course, Introduction, MemoryCopy, Report, Slot};
+use crate::timetable::{Block, Course, Introduction, MemoryCopy, Report, Slot};
 use diagnosis::readings::Readings;
 use facts::error::Failure;
 use facts::limit;
@@ -27,10 +27,9 @@ const PREPARATION_LIMIT: Duration = Duration::from_secs(25);
 const REPORT_LIMIT: Duration = Duration::from_secs(10);
 const REPORT_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
 
-/// Time in which a block reaches the members before it begins, and longer for each thousand of
-/// them.
+/// Time in which a block reaches the members before it begins, and longer for each of them.
 const NOTICE: Duration = Duration::from_millis(20);
-const NOTICE_OF_THOUSAND: Duration = Duration::from_millis(50);
+const NOTICE_PER_MEMBER: Duration = Duration::from_micros(50);
 
 /// Longest time between two drawings of the line of progress.
 const DRAWING: Duration = Duration::from_millis(500);
@@ -255,17 +254,21 @@ impl<P: Program> Crew for SurveyCoordinator<P> {
         line: ProgressText,
     ) -> Result<AnsweredBlock, Failure> {
         let idle = load.map_or(Duration::ZERO, |load| load.idle);
-        let notice = by_size(NOTICE, NOTICE_OF_THOUSAND, self.size()).max(idle);
+        let notice = notice(self.size()).max(idle);
         let number = self.block;
         self.block += 1;
         let times = BlockTimes {
             number,
-            begins_ns: now_ns() + notice.as_nanos() as u64,
             slot_ns: length.as_nanos() as u64,
             window_bytes: load.map(|load| load.window_bytes),
         };
         let blocks = blocks(slots, times, &self.members.roster, &self.members.addresses);
-        self.root.send_blocks(blocks.iter().map(|(rank, block)| (*rank, block.clone())).collect());
+        let mut orders: Vec<(u32, Block)> =
+            blocks.iter().map(|(rank, block)| (*rank, block.clone())).collect();
+        // The notice does not include the time in which the blocks were built.
+        let begins_ns = now_ns() + notice.as_nanos() as u64;
+        orders.iter_mut().for_each(|(_, block)| block.begins_ns = begins_ns);
+        self.root.send_blocks(orders);
         let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, self.size());
         let until = Instant::now() + notice + length * slots.len() as u32 + limit::in_effect(limit);
         let reason =
@@ -302,7 +305,23 @@ impl<P: Program> Crew for SurveyCoordinator<P> {
     }
 }
 
+/// Returns how long before its beginning a block is sent to this number of members.
+fn notice(size: u32) -> Duration {
+    NOTICE + NOTICE_PER_MEMBER * size
+}
+
 /// Returns a limit that is longer for many members.
 pub fn by_size(limit: Duration, thousand_time: Duration, size: u32) -> Duration {
     limit + thousand_time * (size / 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notice_grows_with_each_member() {
+        let notices = [0, 500, 999, 1000, 10_000].map(|size| notice(size).as_micros());
+        assert_eq!(notices, [20_000, 45_000, 69_950, 70_000, 520_000]);
+    }
 }

@@ -130,7 +130,6 @@ fn run(
     let slots: Vec<Slot> = scenes.iter_mut().map(|scene| slot(scene, false, |_| true)).collect();
     let times = BlockTimes {
         number: 1,
-        begins_ns: 0,
         slot_ns: scenes[0].slot_ns,
         window_bytes: Some(scenes[0].window_bytes),
     };
