@@ -1,12 +1,15 @@
 //! The coordinator and members whose steps the tests choose.
 
+use std::io::Write;
 use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
 use std::thread;
 
 use super::*;
-use crate::star::message::JoinRequest;
+use crate::star::link::Link;
+use crate::star::message::{JoinRequest, frame};
 use crate::star::testing::*;
-use crate::star::{KnockAnswer, Meeting, Reply, knock};
+use crate::star::{KnockAnswer, Meeting, Reply, allow_connections, knock};
 use crate::timetable::Block;
 
 impl Root {
@@ -91,6 +94,29 @@ fn accepts_arrived_reports_before_giving_up() {
     assert_eq!(events(&mut root, 1, reported), [(0, 0)]);
     assert_eq!(root.end(LIMIT), []);
     member.join().unwrap();
+}
+
+/// One turn sees 512 sockets at most.
+#[test]
+fn accepts_answers_of_all_members_before_giving_up() {
+    const COUNT: u32 = 600;
+    allow_connections(COUNT).unwrap();
+    let (mut root, _) = root(COUNT);
+    for rank in 0..COUNT {
+        let request = JoinRequest { id: 1, received: 0, introduction: introduction(rank, COUNT) };
+        root.register(&request).unwrap();
+        root.ready(rank);
+    }
+    root.send_checks(0..COUNT);
+    let answer = frame(&Message::Reply { serial: 1, reply: Reply::Checked(Vec::new()) });
+    for rank in 0..COUNT {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        far.write_all(&answer).unwrap();
+        let mut link = Link::from_pair(near, &root.set).unwrap();
+        link.set_key(u64::from(rank) + 1);
+        root.member(rank).link = Some(link);
+    }
+    assert_eq!(root.give_up_silent(&(0..COUNT).collect(), "no answer"), [0u32; 0]);
 }
 
 #[test]
