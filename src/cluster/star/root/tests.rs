@@ -145,6 +145,7 @@ fn expire(root: &mut Root) {
 }
 
 const CLOSED: &str = "it closed its connection: it failed or was killed";
+const RESET: &str = "its connection was reset: it was killed, or the network failed";
 
 #[test]
 fn gives_up_member_that_does_not_return() {
@@ -159,7 +160,7 @@ fn gives_up_member_that_does_not_return() {
     let given_up = root.give_up_silent(&[0].into(), "no report");
     assert!(given_up.is_empty(), "{given_up:?}");
     expire(&mut root);
-    assert_eq!(events(&mut root, 1, lost), [(0, CLOSED.into())]);
+    assert_eq!(events(&mut root, 1, lost), [(0, RESET.into())]);
     // It has returned too late.
     let late = thread::spawn(move || Raw::enter(&meeting, request).receive());
     let turned_away = |event| match event {
@@ -179,7 +180,7 @@ fn gives_up_member_that_returns_and_is_never_ready() {
     let request = Raw::join(&mut root, &meeting, 0, 1).reset();
     let member = admitted(&mut root, &meeting, request);
     expire(&mut root);
-    assert_eq!(events(&mut root, 1, lost), [(0, CLOSED.into())]);
+    assert_eq!(events(&mut root, 1, lost), [(0, RESET.into())]);
     drop(member);
 }
 
