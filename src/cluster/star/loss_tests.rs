@@ -28,7 +28,7 @@ fn goes_on_without_member_that_has_died() {
 #[test]
 fn gives_up_stopped_member_which_learns_it_later() {
     let (mut root, meeting) = root(2);
-    let first = stopped(&mut root, &meeting, 0, 2);
+    let mut first = stopped(&mut root, &meeting, 0, 2);
     let other = obedient(&meeting, 1, 2);
     events(&mut root, 1, joined);
     root.send_blocks(vec![(0, block(0)), (1, block(0))]);
@@ -53,7 +53,7 @@ fn repeats_orders_and_reports_that_were_lost_with_a_connection() {
     meeting.addresses = vec![proxy.address];
     let (go_on, may_go_on) = channel();
     let member = thread::spawn(move || {
-        let member = join(&meeting, 0, 1).unwrap();
+        let mut member = join(&meeting, 0, 1).unwrap();
         for number in 0..3 {
             let order = member.next().unwrap();
             assert!(matches!(order, Order::Block(block) if block.number == number));
@@ -120,7 +120,7 @@ fn reports_members_that_do_not_end() {
 #[test]
 fn member_ends_without_its_coordinator() {
     let (mut root, meeting) = root(1);
-    let member = stopped(&mut root, &meeting, 0, 1);
+    let mut member = stopped(&mut root, &meeting, 0, 1);
     root.end(Duration::ZERO);
     drop(root);
     assert_eq!(member.next().unwrap(), Order::End);
@@ -139,7 +139,7 @@ fn member_gives_the_reason_of_its_failure() {
 fn members_end_with_their_coordinator() {
     let (mut root, meeting) = root(1);
     let member = thread::spawn(move || {
-        let member = join(&meeting, 0, 1).unwrap();
+        let mut member = join(&meeting, 0, 1).unwrap();
         member.next().unwrap_err().message()
     });
     events(&mut root, 1, joined);
@@ -151,7 +151,7 @@ fn members_end_with_their_coordinator() {
 #[test]
 fn members_end_after_their_coordinator_was_killed() {
     let (mut root, meeting) = root(1);
-    let member = stopped(&mut root, &meeting, 0, 1);
+    let mut member = stopped(&mut root, &meeting, 0, 1);
     root.kill();
     let failure = member.next().unwrap_err().message();
     assert!(

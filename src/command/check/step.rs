@@ -79,7 +79,7 @@ fn take_part(
         nics: Vec::new(),
     };
     let end = Instant::now() + JOIN_LIMIT;
-    let member = join(&introduction, end, |_| point.find(task, end))?;
+    let mut member = join(&introduction, end, |_| point.find(task, end))?;
     loop {
         match member.next()? {
             Order::Check => match document(request, task) {

@@ -104,7 +104,7 @@ pub fn run(
         nics: nics.facts(),
     };
     let end = Instant::now() + limit;
-    let member = join(&introduction, end, coordinator)?;
+    let mut member = join(&introduction, end, coordinator)?;
     let mut measured = Vec::new();
     loop {
         match member.next()? {
