@@ -131,7 +131,7 @@ impl<P: Program> SurveyCoordinator<P> {
                     Event::Lost { rank, reason } => {
                         self.arrived.remove(&rank);
                         waiting.remove(&rank);
-                        if let Some(node) = self.members.node(rank) {
+                        if let Some(node) = self.members.lose(rank, &reason) {
                             let host = &self.members.roster.node(node).host;
                             self.program.note(&format!("{host}: {reason}"));
                         }
@@ -155,9 +155,6 @@ impl<P: Program> SurveyCoordinator<P> {
                 }
                 until = Instant::now() + limit::in_effect(GRACE);
             }
-        }
-        for (rank, reason) in &lost {
-            self.members.lose(*rank, reason);
         }
         Ok(lost)
     }
@@ -317,7 +314,71 @@ pub fn by_size(limit: Duration, thousand_time: Duration, size: u32) -> Duration 
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
     use super::*;
+    use crate::star::Order;
+    use crate::star::testing::*;
+    use crate::survey::roster::Roster;
+
+    /// A program without a terminal and without locations.
+    struct SilentProgram;
+
+    impl Program for SilentProgram {
+        fn note(&mut self, _: &str) {}
+
+        fn show(&mut self, line: &dyn Fn(usize) -> String) {
+            line(80);
+        }
+
+        fn locate(&mut self, _: &BTreeMap<u32, Introduction>, _: &mut Members) {}
+
+        fn readings(&self, _: &[u8], _: &[&str]) -> Option<BTreeMap<String, Readings>> {
+            None
+        }
+    }
+
+    /// The line of progress says so while others are still waited for.
+    #[test]
+    fn member_that_is_lost_is_absent_at_once() {
+        let (mut root, meeting) = root(2);
+        let other_meeting = meeting.clone();
+        let failing = thread::spawn(move || {
+            let mut member = join(&meeting, 0, 2).unwrap();
+            assert_eq!(member.next().unwrap(), Order::Check);
+            member.fail("no NIC is left");
+        });
+        let (sender, receiver) = mpsc::channel();
+        let waiting = thread::spawn(move || {
+            let mut member = join(&other_meeting, 1, 2).unwrap();
+            assert_eq!(member.next().unwrap(), Order::Check);
+            receiver.recv().unwrap();
+            member.send_check(Vec::new());
+            assert_eq!(member.next().unwrap(), Order::End);
+            member.end();
+        });
+        events(&mut root, 2, joined);
+        let joined = [0, 1].map(|rank| (rank, introduction(rank, 2))).into();
+        let hosts = vec!["node0".into(), "node1".into()];
+        let members = Members::new(hosts, &joined, |_| unreachable!("both have joined"));
+        let root = root.into_inner();
+        let mut crew = SurveyCoordinator::new(root, members, joined, true, SilentProgram);
+        let line = |roster: &Roster, _| {
+            if roster.nodes[0].absent.is_some() {
+                // It may have answered already.
+                let _ = sender.send(());
+            }
+            String::new()
+        };
+        crew.check(&[0, 1].into(), &line).unwrap();
+        let absent = crew.members().roster.nodes.iter().map(|node| node.absent.as_deref());
+        assert_eq!(absent.collect::<Vec<_>>(), [Some("no NIC is left"), None]);
+        assert_eq!(crew.end(LIMIT).1, [""; 0]);
+        for member in [failing, waiting] {
+            member.join().unwrap();
+        }
+    }
 
     #[test]
     fn notice_grows_with_each_member() {

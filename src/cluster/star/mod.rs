@@ -64,6 +64,6 @@ mod hostile_tests;
 #[cfg(test)]
 mod loss_tests;
 #[cfg(test)]
-mod testing;
+pub mod testing;
 #[cfg(test)]
 mod tests;
