@@ -11,7 +11,7 @@ use super::launch::Launch;
 use super::load_setup::{load_conductor, load_course, load_limit, print_plan};
 use super::locations::Locations;
 use super::program::SurveyProgram;
-use super::request::SurveyRequest;
+use super::request::{LoadRequest, SurveyRequest};
 use super::written::{Notes, SurveyRecorder};
 use crate::command::output::or_early_failure;
 use cluster::campaign::members::Members;
@@ -127,8 +127,8 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         }
     }
     let mut load = None;
-    if request.load.is_some() && ended.is_ok() {
-        match run_load(&mut crew, request, &verdict, ends) {
+    if let (Some(wanted), Ok(())) = (&request.load, &ended) {
+        match run_load(&mut crew, request, wanted, &verdict, ends) {
             Ok((found, interrupted)) => (load, ended) = (Some(found), interrupted),
             Err(failure) => ended = Err(failure),
         }
@@ -172,12 +172,10 @@ fn course(request: &SurveyRequest) -> Course {
 fn run_load(
     crew: &mut SurveyCoordinator<SurveyProgram>,
     request: &SurveyRequest,
+    wanted: &LoadRequest,
     verdict: &Findings,
     ends: Option<Instant>,
 ) -> Result<(LoadFindings, Result<(), Failure>), Failure> {
-    let Some(wanted) = &request.load else {
-        return Err(Failure::environment("no load was wanted"));
-    };
     let mut conductor = load_conductor(crew, request, wanted, verdict)?;
     load::begin(crew, &mut conductor, &load_course(wanted))?;
     let (until, why) = load_limit(request.time_limit, ends);
