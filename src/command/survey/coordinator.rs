@@ -34,8 +34,8 @@ use report::survey::{Setup, Survey, SurveyJob};
 
 /// How long the coordinator waits for all members to join (jobs.md 3.6), and longer for each
 /// thousand.
-const JOIN_LIMIT: Duration = Duration::from_secs(30);
-const JOIN_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
+const ASSEMBLY_LIMIT: Duration = Duration::from_secs(30);
+const ASSEMBLY_LIMIT_PER_THOUSAND: Duration = Duration::from_secs(1);
 
 /// How long before the end of the job the survey ends.
 const BEFORE_END_OF_JOB: Duration = Duration::from_secs(60);
@@ -280,6 +280,7 @@ fn ends(request: &SurveyRequest, launch: &Launch) -> Option<Instant> {
 
 /// Returns how long the coordinator waits for processes that are missing.
 fn join_limit(request: &SurveyRequest, launch: &Launch) -> Duration {
-    let usual = || limit::in_effect(by_size(JOIN_LIMIT, JOIN_LIMIT_OF_THOUSAND, launch.size));
+    let usual =
+        || limit::in_effect(by_size(ASSEMBLY_LIMIT, ASSEMBLY_LIMIT_PER_THOUSAND, launch.size));
     request.join_limit.unwrap_or_else(usual)
 }
