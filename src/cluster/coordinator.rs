@@ -34,7 +34,8 @@ const NOTICE_PER_MEMBER: Duration = Duration::from_micros(50);
 /// Longest time between two drawings of the line of progress.
 const DRAWING: Duration = Duration::from_millis(500);
 
-/// What the program does for its coordinator.
+/// What the coordinator needs of the program: an output, the locations of NICs, and a reader of
+/// checks.
 pub trait Program {
     /// Prints a line that is not part of the result.
     fn note(&mut self, line: &str);
@@ -50,7 +51,7 @@ pub trait Program {
     fn readings(&self, document: &[u8], devices: &[&str]) -> Option<BTreeMap<String, Readings>>;
 }
 
-/// The members that have joined, and what they are told.
+/// The coordinator, with the members that have joined.
 pub struct SurveyCoordinator<P> {
     root: Root,
     members: Members,
