@@ -319,9 +319,11 @@ mod tests {
     use std::thread;
 
     use super::*;
+    use crate::campaign::testing;
     use crate::star::Order;
     use crate::star::testing::*;
     use crate::survey::roster::Roster;
+    use crate::survey::testing::Cluster;
 
     /// A program without a terminal and without locations.
     struct SilentProgram;
@@ -360,7 +362,8 @@ mod tests {
             member.end();
         });
         events(&mut root, 2, joined);
-        let joined = [0, 1].map(|rank| (rank, introduction(rank, 2))).into();
+        let cluster = Cluster::new([0, 0, 2, 1], &[], 0);
+        let joined = [0, 1].map(|rank| (rank, testing::introduction(&cluster, rank))).into();
         let hosts = vec!["node0".into(), "node1".into()];
         let members = Members::new(hosts, &joined, |_| unreachable!("both have joined"));
         let root = root.into_inner();
