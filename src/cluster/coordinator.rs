@@ -349,16 +349,16 @@ mod tests {
         let other_meeting = meeting.clone();
         let failing = thread::spawn(move || {
             let mut member = join(&meeting, 0, 2).unwrap();
-            assert_eq!(member.next().unwrap(), Order::Check);
+            assert_eq!(member.next_order().unwrap(), Order::Check);
             member.fail("no NIC is left");
         });
         let (sender, receiver) = mpsc::channel();
         let waiting = thread::spawn(move || {
             let mut member = join(&other_meeting, 1, 2).unwrap();
-            assert_eq!(member.next().unwrap(), Order::Check);
+            assert_eq!(member.next_order().unwrap(), Order::Check);
             receiver.recv().unwrap();
             member.send_check(Vec::new());
-            assert_eq!(member.next().unwrap(), Order::End);
+            assert_eq!(member.next_order().unwrap(), Order::End);
             member.end();
         });
         events(&mut root, 2, joined);

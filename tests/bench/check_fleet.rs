@@ -82,8 +82,8 @@ fn take_part(meeting: &Meeting, rank: u32, size: u32, document: Vec<u8>) {
         nics: Vec::new(),
     };
     let mut member = Member::join(meeting, introduction, LIMIT).expect("a coordinator");
-    assert_eq!(member.next().expect("an order"), Order::Check);
+    assert_eq!(member.next_order().expect("an order"), Order::Check);
     member.send_check(document);
-    while member.next().expect("an order") != Order::End {}
+    while member.next_order().expect("an order") != Order::End {}
     member.end();
 }

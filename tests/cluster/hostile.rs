@@ -108,7 +108,7 @@ fn liar(file: &Path, rank: u32, size: u32, lie: fn(&mut Report)) -> JoinHandle<(
         let found = point.find(&task, Instant::now() + LIMIT).unwrap();
         let meeting = Meeting { addresses: found.addresses, token: found.token };
         let mut member = Member::join(&meeting, introduction, LIMIT).unwrap();
-        while let Ok(order) = member.next() {
+        while let Ok(order) = member.next_order() {
             if let Order::Block(block) = order {
                 let mut report = report(rank, address, &block);
                 lie(&mut report);

@@ -53,7 +53,7 @@ impl Member {
     /// # Errors
     ///
     /// A coordinator that is lost or has given this process up, and an interruption.
-    pub fn next(&mut self) -> Result<Order, Failure> {
+    pub fn next_order(&mut self) -> Result<Order, Failure> {
         if mem::take(&mut self.prepares) {
             self.reply(Reply::Begun);
         }

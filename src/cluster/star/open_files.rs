@@ -15,7 +15,7 @@ const FILES: u64 = 24;
 
 /// The limit of open files that counts.
 #[derive(Clone, Copy)]
-struct Limit {
+struct FileLimit {
     most: u64,
     /// No process may raise it without privileges.
     is_hard: bool,
@@ -30,7 +30,7 @@ pub fn allow_connections(size: u32) -> Result<(), Failure> {
     check(size, raised_limit(size))
 }
 
-fn check(size: u32, Limit { most, is_hard }: Limit) -> Result<(), Failure> {
+fn check(size: u32, FileLimit { most, is_hard }: FileLimit) -> Result<(), Failure> {
     let needed = u64::from(size) + RESERVE;
     if most >= needed {
         return Ok(());
@@ -53,16 +53,16 @@ pub fn pending_connections(size: u32, most: usize) -> usize {
 
 /// Returns the limit of open files, after raising it for `size` members. getrlimit(2) may be
 /// refused: services are often filtered so.
-fn raised_limit(size: u32) -> Limit {
+fn raised_limit(size: u32) -> FileLimit {
     let limits = fs::read_to_string("/proc/self/limits");
     let Some((soft, hard)) = limits.ok().as_deref().and_then(limits_in) else {
-        return Limit { most: u64::MAX, is_hard: true };
+        return FileLimit { most: u64::MAX, is_hard: true };
     };
     // Some programs take longer with a high limit: surveys of few processes keep theirs.
     let is_enough = soft >= 2 * (u64::from(size) + RESERVE);
     let raised = Rlimit { current: Some(hard), maximum: Some(hard) };
     let is_hard = !is_enough && setrlimit(Resource::Nofile, raised).is_ok();
-    Limit { most: if is_hard { hard } else { soft }, is_hard }
+    FileLimit { most: if is_hard { hard } else { soft }, is_hard }
 }
 
 /// Returns the soft and the hard limit of open files in the text of `/proc/self/limits`.
@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn names_limit_that_is_too_low() {
         let checked = |most, is_hard| {
-            let checked = check(10_000, Limit { most, is_hard });
+            let checked = check(10_000, FileLimit { most, is_hard });
             checked.map_err(|failure| failure.message())
         };
         assert_eq!([true, false].map(|is_hard| checked(10_028, is_hard)), [Ok(()), Ok(())]);

@@ -109,7 +109,7 @@ pub fn obedient(meeting: &Meeting, rank: u32, size: u32) -> JoinHandle<usize> {
         let mut orders = 0;
         loop {
             orders += 1;
-            match member.next().unwrap() {
+            match member.next_order().unwrap() {
                 Order::Course(_) => {}
                 Order::Block(block) => member.report(report(rank, block.number)),
                 Order::Check => member.send_check(vec![rank as u8]),

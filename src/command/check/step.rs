@@ -81,7 +81,7 @@ fn take_part(
     let end = Instant::now() + JOIN_LIMIT;
     let mut member = join(&introduction, end, |_| point.find(task, end))?;
     loop {
-        match member.next()? {
+        match member.next_order()? {
             Order::Check => match document(request, task) {
                 Ok(document) => member.send_check(document),
                 Err(failure) => {

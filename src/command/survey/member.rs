@@ -107,7 +107,7 @@ pub fn run(
     let mut member = join(&introduction, end, coordinator)?;
     let mut measured = Vec::new();
     loop {
-        match member.next()? {
+        match member.next_order()? {
             Order::Course(course) => match course_tests(&course)
                 .and_then(|tests| grant.check(&tests, count).map(|()| tests))
             {
