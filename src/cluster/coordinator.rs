@@ -12,7 +12,7 @@ use crate::campaign::{
 use crate::star::{Event, GRACE, Root, now_ns};
 use crate::survey::findings::Test;
 use crate::timetable::blocks::{BlockTimes, blocks};
-use crate::timetable::{Course, Introduction, MemoryCopy, Report, Slot};
+use crate::timetable::{Block, Course, Introduction, MemoryCopy, Report, Slot};
 use diagnosis::readings::Readings;
 use facts::error::Failure;
 use facts::limit;
@@ -27,15 +27,15 @@ const PREPARATION_LIMIT: Duration = Duration::from_secs(25);
 const REPORT_LIMIT: Duration = Duration::from_secs(10);
 const REPORT_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
 
-/// Time in which a block reaches the members before it begins, and longer for each thousand of
-/// them.
+/// Time in which a block reaches the members before it begins, and longer for each of them.
 const NOTICE: Duration = Duration::from_millis(20);
-const NOTICE_OF_THOUSAND: Duration = Duration::from_millis(50);
+const NOTICE_PER_MEMBER: Duration = Duration::from_micros(50);
 
 /// Longest time between two drawings of the line of progress.
 const DRAWING: Duration = Duration::from_millis(500);
 
-/// What the program does for its coordinator.
+/// What the coordinator needs of the program: an output, the locations of NICs, and a reader of
+/// checks.
 pub trait Program {
     /// Prints a line that is not part of the result.
     fn note(&mut self, line: &str);
@@ -51,7 +51,7 @@ pub trait Program {
     fn readings(&self, document: &[u8], devices: &[&str]) -> Option<BTreeMap<String, Readings>>;
 }
 
-/// The members that have joined, and what they are told.
+/// The coordinator, with the members that have joined.
 pub struct SurveyCoordinator<P> {
     root: Root,
     members: Members,
@@ -132,7 +132,7 @@ impl<P: Program> SurveyCoordinator<P> {
                     Event::Lost { rank, reason } => {
                         self.arrived.remove(&rank);
                         waiting.remove(&rank);
-                        if let Some(node) = self.members.node(rank) {
+                        if let Some(node) = self.members.lose(rank, &reason) {
                             let host = &self.members.roster.node(node).host;
                             self.program.note(&format!("{host}: {reason}"));
                         }
@@ -156,9 +156,6 @@ impl<P: Program> SurveyCoordinator<P> {
                 }
                 until = Instant::now() + limit::in_effect(GRACE);
             }
-        }
-        for (rank, reason) in &lost {
-            self.members.lose(*rank, reason);
         }
         Ok(lost)
     }
@@ -255,17 +252,21 @@ impl<P: Program> Crew for SurveyCoordinator<P> {
         line: ProgressText,
     ) -> Result<AnsweredBlock, Failure> {
         let idle = load.map_or(Duration::ZERO, |load| load.idle);
-        let notice = by_size(NOTICE, NOTICE_OF_THOUSAND, self.size()).max(idle);
+        let notice = notice(self.size()).max(idle);
         let number = self.block;
         self.block += 1;
         let times = BlockTimes {
             number,
-            begins_ns: now_ns() + notice.as_nanos() as u64,
             slot_ns: length.as_nanos() as u64,
             window_bytes: load.map(|load| load.window_bytes),
         };
         let blocks = blocks(slots, times, &self.members.roster, &self.members.addresses);
-        self.root.send_blocks(blocks.iter().map(|(rank, block)| (*rank, block.clone())).collect());
+        let mut orders: Vec<(u32, Block)> =
+            blocks.iter().map(|(rank, block)| (*rank, block.clone())).collect();
+        // The notice does not include the time in which the blocks were built.
+        let begins_ns = now_ns() + notice.as_nanos() as u64;
+        orders.iter_mut().for_each(|(_, block)| block.begins_ns = begins_ns);
+        self.root.send_blocks(orders);
         let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, self.size());
         let until = Instant::now() + notice + length * slots.len() as u32 + limit::in_effect(limit);
         let reason =
@@ -302,7 +303,90 @@ impl<P: Program> Crew for SurveyCoordinator<P> {
     }
 }
 
+/// Returns how long before its beginning a block is sent to this number of members.
+fn notice(size: u32) -> Duration {
+    NOTICE + NOTICE_PER_MEMBER * size
+}
+
 /// Returns a limit that is longer for many members.
 pub fn by_size(limit: Duration, thousand_time: Duration, size: u32) -> Duration {
     limit + thousand_time * (size / 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
+    use super::*;
+    use crate::campaign::testing;
+    use crate::star::Order;
+    use crate::star::testing::*;
+    use crate::survey::roster::Roster;
+    use crate::survey::testing::Cluster;
+
+    /// A program without a terminal and without locations.
+    struct SilentProgram;
+
+    impl Program for SilentProgram {
+        fn note(&mut self, _: &str) {}
+
+        fn show(&mut self, line: &dyn Fn(usize) -> String) {
+            line(80);
+        }
+
+        fn locate(&mut self, _: &BTreeMap<u32, Introduction>, _: &mut Members) {}
+
+        fn readings(&self, _: &[u8], _: &[&str]) -> Option<BTreeMap<String, Readings>> {
+            None
+        }
+    }
+
+    /// The line of progress says so while others are still waited for.
+    #[test]
+    fn member_that_is_lost_is_absent_at_once() {
+        let (mut root, meeting) = root(2);
+        let other_meeting = meeting.clone();
+        let failing = thread::spawn(move || {
+            let mut member = join(&meeting, 0, 2).unwrap();
+            assert_eq!(member.next_order().unwrap(), Order::Check);
+            member.fail("no NIC is left");
+        });
+        let (sender, receiver) = mpsc::channel();
+        let waiting = thread::spawn(move || {
+            let mut member = join(&other_meeting, 1, 2).unwrap();
+            assert_eq!(member.next_order().unwrap(), Order::Check);
+            receiver.recv().unwrap();
+            member.send_check(Vec::new());
+            assert_eq!(member.next_order().unwrap(), Order::End);
+            member.end();
+        });
+        events(&mut root, 2, joined);
+        let cluster = Cluster::new([0, 0, 2, 1], &[], 0);
+        let joined = [0, 1].map(|rank| (rank, testing::introduction(&cluster, rank))).into();
+        let hosts = vec!["node0".into(), "node1".into()];
+        let members = Members::new(hosts, &joined, |_| unreachable!("both have joined"));
+        let root = root.into_inner();
+        let mut crew = SurveyCoordinator::new(root, members, joined, true, SilentProgram);
+        let line = |roster: &Roster, _| {
+            if roster.nodes[0].absent.is_some() {
+                // It may have answered already.
+                let _ = sender.send(());
+            }
+            String::new()
+        };
+        crew.check(&[0, 1].into(), &line).unwrap();
+        let absent = crew.members().roster.nodes.iter().map(|node| node.absent.as_deref());
+        assert_eq!(absent.collect::<Vec<_>>(), [Some("no NIC is left"), None]);
+        assert_eq!(crew.end(LIMIT).1, [""; 0]);
+        for member in [failing, waiting] {
+            member.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn notice_grows_with_each_member() {
+        let notices = [0, 500, 999, 1000, 10_000].map(|size| notice(size).as_micros());
+        assert_eq!(notices, [20_000, 45_000, 69_950, 70_000, 520_000]);
+    }
 }

@@ -81,9 +81,9 @@ fn take_part(meeting: &Meeting, rank: u32, size: u32, document: Vec<u8>) {
         topology: None,
         nics: Vec::new(),
     };
-    let member = Member::join(meeting, introduction, LIMIT).expect("a coordinator");
-    assert_eq!(member.next().expect("an order"), Order::Check);
+    let mut member = Member::join(meeting, introduction, LIMIT).expect("a coordinator");
+    assert_eq!(member.next_order().expect("an order"), Order::Check);
     member.send_check(document);
-    while member.next().expect("an order") != Order::End {}
+    while member.next_order().expect("an order") != Order::End {}
     member.end();
 }

@@ -130,7 +130,6 @@ fn run(
     let slots: Vec<Slot> = scenes.iter_mut().map(|scene| slot(scene, false, |_| true)).collect();
     let times = BlockTimes {
         number: 1,
-        begins_ns: 0,
         slot_ns: scenes[0].slot_ns,
         window_bytes: Some(scenes[0].window_bytes),
     };
@@ -147,7 +146,7 @@ fn run(
         received += bytes.len();
         let began = Instant::now();
         let mut report: Report = from_bytes(&bytes).expect("a report");
-        let expected = Expected { rank: *rank, nics: 1, tests: &[], block: Some(block) };
+        let expected = Expected { rank: *rank, nics: 1, tests: &[], block };
         report.accept(expected).expect("an acceptable report");
         reports.push(report);
         costs.read += began.elapsed();

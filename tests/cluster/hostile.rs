@@ -107,8 +107,8 @@ fn liar(file: &Path, rank: u32, size: u32, lie: fn(&mut Report)) -> JoinHandle<(
     thread::spawn(move || {
         let found = point.find(&task, Instant::now() + LIMIT).unwrap();
         let meeting = Meeting { addresses: found.addresses, token: found.token };
-        let member = Member::join(&meeting, introduction, LIMIT).unwrap();
-        while let Ok(order) = member.next() {
+        let mut member = Member::join(&meeting, introduction, LIMIT).unwrap();
+        while let Ok(order) = member.next_order() {
             if let Order::Block(block) = order {
                 let mut report = report(rank, address, &block);
                 lie(&mut report);

@@ -168,7 +168,7 @@ impl Crew for ModelCrew {
         assert!(load.is_none(), "the model has no load");
         let number = self.block;
         let slot_ns = length.as_nanos() as u64;
-        let times = BlockTimes { number, begins_ns: 0, slot_ns, window_bytes: None };
+        let times = BlockTimes { number, slot_ns, window_bytes: None };
         let blocks = blocks(slots, times, &self.members.roster, &self.members.addresses);
         let lost = self.losses.remove(&number).unwrap_or_default().into_iter();
         let lost: LostMembers = lost.map(|rank| (rank, "it was killed".to_owned())).collect();

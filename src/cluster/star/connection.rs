@@ -26,7 +26,7 @@ use facts::{interrupt, limit, text};
 
 /// Longest interval of pings while no block runs, for surveys of up to [`FEW`] processes. More
 /// processes send pings less often, so that the coordinator has as many pings to answer.
-const BEAT: Duration = Duration::from_secs(1);
+const PING_INTERVAL: Duration = Duration::from_secs(1);
 const FEW: u32 = 1000;
 
 /// How long the coordinator may leave a ping unanswered.
@@ -84,7 +84,7 @@ pub struct Connection {
     /// The last reply and its order: the coordinator may not have it.
     last_reply: Option<(u32, Arc<[u8]>)>,
     exchanges: Exchanges,
-    beat: Duration,
+    ping_interval: Duration,
     /// Since when a ping is unanswered.
     asked: Option<Instant>,
     next_ping: Instant,
@@ -108,7 +108,7 @@ impl Connection {
     }
 
     fn begin(meeting: Meeting, introduction: Introduction) -> Result<Self, Failure> {
-        let beat = BEAT * (introduction.size / FEW).max(1);
+        let ping_interval = PING_INTERVAL * (introduction.size / FEW).max(1);
         let id = u64::from_le_bytes(random());
         Ok(Self {
             meeting,
@@ -120,7 +120,7 @@ impl Connection {
             last_error: String::new(),
             last_reply: None,
             exchanges: Exchanges::default(),
-            beat,
+            ping_interval,
             asked: None,
             next_ping: Instant::now(),
             is_ending: false,
@@ -201,12 +201,13 @@ impl Connection {
                     self.exchanges.add(sent_ns, now_ns(), here_ns);
                     self.asked = None;
                     // A block may have begun since the ping.
-                    let next = Instant::now() + jittered(self.beat / 2);
+                    let next = Instant::now() + jittered(self.ping_interval / 2);
                     self.next_ping = self.next_ping.max(next);
                 }
                 Ok(Some(Message::Quiet { until_ns })) => {
                     self.asked = None;
-                    self.next_ping = self.exchanges.local(until_ns) + part(self.beat - BEAT);
+                    self.next_ping = self.exchanges.local(until_ns)
+                        + random_part(self.ping_interval - PING_INTERVAL);
                 }
                 Ok(Some(message)) => {
                     // Any message shows that the coordinator is not stopped.
@@ -379,7 +380,7 @@ impl Connection {
             link.send_frame(frame.clone());
         }
         self.asked = None;
-        self.next_ping = Instant::now() + jittered(self.beat / 2);
+        self.next_ping = Instant::now() + jittered(self.ping_interval / 2);
         Ok(())
     }
 
@@ -420,7 +421,7 @@ impl Connection {
 }
 
 /// Returns a random part of `time`.
-fn part(time: Duration) -> Duration {
+fn random_part(time: Duration) -> Duration {
     let [part] = random::<1>();
     time * u32::from(part) / 256
 }

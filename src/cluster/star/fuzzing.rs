@@ -127,8 +127,8 @@ impl Fuzzer {
             link,
             peer,
             since: Instant::now(),
-            ours: [0; 16],
-            theirs: state.is_multiple_of(2).then_some([1; 16]),
+            own_nonce: [0; 16],
+            peer_nonce: state.is_multiple_of(2).then_some([1; 16]),
         };
         let Some(message) = decode(bytes).filter(|_| bytes.len() <= MAX_CLAIM) else {
             return;

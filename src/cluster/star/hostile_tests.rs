@@ -133,7 +133,7 @@ fn mutated_messages_disturb_no_other_member() {
     finish(vec![member]);
 }
 
-/// It sends pings, and reads no answer: others get their turns, and its connection ends.
+/// It reads no orders: others get their turns, and its connection ends.
 #[test]
 fn stalled_member_costs_bounded_memory() {
     let (mut root, meeting) = root(2);

@@ -54,8 +54,9 @@ impl fmt::Display for Loss {
     /// Writes a sentence about the other process.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Closed | Self::Reset => {
-                f.write_str("it closed its connection: it failed or was killed")
+            Self::Closed => f.write_str("it closed its connection: it failed or was killed"),
+            Self::Reset => {
+                f.write_str("its connection was reset: it was killed, or the network failed")
             }
             Self::Silent => f.write_str("its host does not answer"),
             Self::Malformed => f.write_str("it sent bytes that are not a message of a survey"),

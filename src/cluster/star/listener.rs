@@ -26,7 +26,7 @@ const MOST_AT_ONCE: usize = 256;
 const FIRST_KEY: u64 = 1 << 32;
 
 /// How long a connection without a proof keeps its place while others wait.
-const TURN: Duration = Duration::from_secs(1);
+const PLACE_TIME: Duration = Duration::from_secs(1);
 
 /// How long no connection is accepted where there is no room for one.
 const CLOSED: Duration = Duration::from_millis(10);
@@ -81,8 +81,8 @@ pub(super) struct PendingConnection {
     pub(super) link: Link,
     pub(super) peer: SocketAddr,
     pub(super) since: Instant,
-    pub(super) ours: Nonce,
-    pub(super) theirs: Option<Nonce>,
+    pub(super) own_nonce: Nonce,
+    pub(super) peer_nonce: Option<Nonce>,
 }
 
 /// The listening socket of the coordinator, and the connections without a proof.
@@ -142,8 +142,13 @@ impl SurveyListener {
                     // An error means that the connection has ended.
                     if let Ok(link) = Link::from_stream(stream, &self.set, key) {
                         let since = Instant::now();
-                        let connection =
-                            PendingConnection { link, peer, since, ours: random(), theirs: None };
+                        let connection = PendingConnection {
+                            link,
+                            peer,
+                            since,
+                            own_nonce: random(),
+                            peer_nonce: None,
+                        };
                         self.pending.insert(key, connection);
                     }
                 }
@@ -158,10 +163,10 @@ impl SurveyListener {
         }
     }
 
-    /// Drops the oldest connection without a proof if it has had its turn.
+    /// Drops the oldest connection without a proof if it has kept its place for [`PLACE_TIME`].
     fn drop_oldest(&mut self) -> bool {
         let oldest = self.pending.first_entry();
-        let oldest = oldest.filter(|oldest| oldest.get().since.elapsed() >= TURN);
+        let oldest = oldest.filter(|oldest| oldest.get().since.elapsed() >= PLACE_TIME);
         oldest.map(|oldest| oldest.remove()).is_some()
     }
 
@@ -236,7 +241,7 @@ impl PendingConnection {
         message: Message,
         token: &Token,
     ) -> Result<Option<Claim>, String> {
-        let (proof, claim) = match (message, self.theirs) {
+        let (proof, claim) = match (message, self.peer_nonce) {
             (Message::Hello { mut version, nonce }, None) => {
                 text::accept(&mut version);
                 if version != VERSION {
@@ -244,20 +249,20 @@ impl PendingConnection {
                         "it is cxidiag {version}, and this is {VERSION}: install the same on all nodes"
                     ));
                 }
-                self.theirs = Some(nonce);
+                self.peer_nonce = Some(nonce);
                 self.link.allow(MAX_CLAIM);
-                self.link.send(&Message::Challenge { nonce: self.ours });
+                self.link.send(&Message::Challenge { nonce: self.own_nonce });
                 return Ok(None);
             }
             (Message::Knock { rank }, None) => return Ok(Some(Claim::Knock(rank))),
             (Message::Join { proof, request }, Some(_)) => (proof, Claim::Join(request)),
             _ => return Err("it sent a message out of turn".into()),
         };
-        let theirs = self.theirs.unwrap_or_default();
-        if !token.confirms(&proof, &role(CALLER, &self.ours)) {
+        let peer_nonce = self.peer_nonce.unwrap_or_default();
+        if !token.confirms(&proof, &role(CALLER, &self.own_nonce)) {
             return self.refuse("its token is not that of this survey".into());
         }
-        let proof = token.proof(&role(ANSWERER, &theirs));
+        let proof = token.proof(&role(ANSWERER, &peer_nonce));
         self.link.allow(MAX_MESSAGE);
         self.link.send(&Message::Welcome { proof });
         Ok(Some(claim))

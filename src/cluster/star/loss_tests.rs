@@ -28,16 +28,16 @@ fn goes_on_without_member_that_has_died() {
 #[test]
 fn gives_up_stopped_member_which_learns_it_later() {
     let (mut root, meeting) = root(2);
-    let first = stopped(&mut root, &meeting, 0, 2);
+    let mut first = stopped(&mut root, &meeting, 0, 2);
     let other = obedient(&meeting, 1, 2);
     events(&mut root, 1, joined);
     root.send_blocks(vec![(0, block(0)), (1, block(0))]);
     assert_eq!(events(&mut root, 1, reported), [(0, 1)]);
     assert_eq!(root.give_up_silent(&[0].into(), "it is stopped"), [0]);
     assert_eq!(events(&mut root, 1, lost), [(0, "it is stopped".into())]);
-    assert!(matches!(first.next().unwrap(), Order::Block(_)));
+    assert!(matches!(first.next_order().unwrap(), Order::Block(_)));
     first.report(report(0, 0));
-    let failure = first.next().unwrap_err().message();
+    let failure = first.next_order().unwrap_err().message();
     assert_eq!(failure, "the survey has given it up: it is stopped");
     root.send_blocks(vec![(1, block(1))]);
     assert_eq!(events(&mut root, 1, reported), [(1, 1)]);
@@ -53,14 +53,14 @@ fn repeats_orders_and_reports_that_were_lost_with_a_connection() {
     meeting.addresses = vec![proxy.address];
     let (go_on, may_go_on) = channel();
     let member = thread::spawn(move || {
-        let member = join(&meeting, 0, 1).unwrap();
+        let mut member = join(&meeting, 0, 1).unwrap();
         for number in 0..3 {
-            let order = member.next().unwrap();
+            let order = member.next_order().unwrap();
             assert!(matches!(order, Order::Block(block) if block.number == number));
             may_go_on.recv().unwrap();
             member.report(report(0, number));
         }
-        assert_eq!(member.next().unwrap(), Order::End);
+        assert_eq!(member.next_order().unwrap(), Order::End);
         member.end();
     });
     events(&mut root, 1, joined);
@@ -120,10 +120,10 @@ fn reports_members_that_do_not_end() {
 #[test]
 fn member_ends_without_its_coordinator() {
     let (mut root, meeting) = root(1);
-    let member = stopped(&mut root, &meeting, 0, 1);
+    let mut member = stopped(&mut root, &meeting, 0, 1);
     root.end(Duration::ZERO);
     drop(root);
-    assert_eq!(member.next().unwrap(), Order::End);
+    assert_eq!(member.next_order().unwrap(), Order::End);
     member.end();
 }
 
@@ -139,8 +139,8 @@ fn member_gives_the_reason_of_its_failure() {
 fn members_end_with_their_coordinator() {
     let (mut root, meeting) = root(1);
     let member = thread::spawn(move || {
-        let member = join(&meeting, 0, 1).unwrap();
-        member.next().unwrap_err().message()
+        let mut member = join(&meeting, 0, 1).unwrap();
+        member.next_order().unwrap_err().message()
     });
     events(&mut root, 1, joined);
     drop(root);
@@ -151,9 +151,9 @@ fn members_end_with_their_coordinator() {
 #[test]
 fn members_end_after_their_coordinator_was_killed() {
     let (mut root, meeting) = root(1);
-    let member = stopped(&mut root, &meeting, 0, 1);
+    let mut member = stopped(&mut root, &meeting, 0, 1);
     root.kill();
-    let failure = member.next().unwrap_err().message();
+    let failure = member.next_order().unwrap_err().message();
     assert!(
         failure.starts_with("the coordinator of the survey is not there: 127.0.0.1"),
         "{failure}"

@@ -1,6 +1,6 @@
 //! A process of a survey that measures: the interface of its measuring thread.
 
-use std::cell::{Cell, RefCell};
+use std::mem;
 use std::time::{Duration, Instant};
 
 use super::Meeting;
@@ -19,12 +19,12 @@ pub const JOIN_LIMIT: Duration = Duration::from_secs(60);
 /// another order is carried out.
 #[derive(Debug)]
 pub struct Member {
-    connection: RefCell<Connection>,
+    connection: Connection,
     /// What each block is about.
-    course: RefCell<Option<Course>>,
+    course: Option<Course>,
     /// The last order was a course, and the coordinator does not know yet that the process is
     /// prepared.
-    prepares: Cell<bool>,
+    prepares: bool,
 }
 
 impl Member {
@@ -44,11 +44,7 @@ impl Member {
         }
         let limit = limit::in_effect(limit);
         let connection = Connection::open(meeting.clone(), introduction, limit)?;
-        Ok(Self {
-            connection: RefCell::new(connection),
-            course: RefCell::new(None),
-            prepares: Cell::new(false),
-        })
+        Ok(Self { connection, course: None, prepares: false })
     }
 
     /// Waits for the next order. If the last one was a course, this call reports that the process
@@ -57,70 +53,70 @@ impl Member {
     /// # Errors
     ///
     /// A coordinator that is lost or has given this process up, and an interruption.
-    pub fn next(&self) -> Result<Order, Failure> {
-        if self.prepares.take() {
+    pub fn next_order(&mut self) -> Result<Order, Failure> {
+        if mem::take(&mut self.prepares) {
             self.reply(Reply::Begun);
         }
-        let order = self.connection.borrow_mut().next()?;
+        let order = self.connection.next()?;
         if !self.accepts(&order) {
             return Err(Failure::peer("the coordinator sent an order that is not valid"));
         }
         if let Order::Course(course) = &order {
-            self.course.replace(Some(course.clone()));
-            self.prepares.set(true);
+            self.course = Some(course.clone());
+            self.prepares = true;
         }
         Ok(order)
     }
 
     fn accepts(&self, order: &Order) -> bool {
-        let nics = self.connection.borrow().nics();
+        let nics = self.connection.nics();
         match order {
             Order::Course(course) => course.is_valid(),
-            Order::Block(block) => block.is_valid(nics, self.course.borrow().as_ref()),
+            Order::Block(block) => block.is_valid(nics, self.course.as_ref()),
             Order::Check | Order::CopyMemory | Order::End => true,
         }
     }
 
     /// Sends what this process has done in a block, and how far its clock may be off.
-    pub fn report(&self, report: Report) {
+    pub fn report(&mut self, report: Report) {
         let clock_uncertainty_ns = self.uncertainty_ns();
         self.reply(Reply::Report(Report { clock_uncertainty_ns, ..report }));
     }
 
     /// Sends the document of the check of this node; an empty one if another process of the node
     /// sends it.
-    pub fn send_check(&self, document: Vec<u8>) {
+    pub fn send_check(&mut self, document: Vec<u8>) {
         self.reply(Reply::Checked(document));
     }
 
     /// Sends how fast this process has copied memory; nothing if that says nothing about the memory
     /// of its node.
-    pub fn send_memory_copy(&self, copy: Option<MemoryCopy>) {
+    pub fn send_memory_copy(&mut self, copy: Option<MemoryCopy>) {
         self.reply(Reply::CopiedMemory(copy));
     }
 
     /// Leaves the survey, because this process cannot go on.
     pub fn fail(self, reason: &str) {
-        self.connection.into_inner().end(Some(reason));
+        self.connection.end(Some(reason));
     }
 
     /// Ends after [`Order::End`].
     pub fn end(self) {
-        self.connection.into_inner().end(None);
+        self.connection.end(None);
     }
 
     /// Returns the instant at which the clock of the coordinator is `coordinator_ns`.
     pub fn local(&self, coordinator_ns: u64) -> Instant {
-        self.connection.borrow().clock().local(coordinator_ns)
+        self.connection.clock().local(coordinator_ns)
     }
 
     fn uncertainty_ns(&self) -> Option<u64> {
         let now_ns = now_ns();
-        let best = self.connection.borrow().clock().best(now_ns);
+        let best = self.connection.clock().best(now_ns);
         best.map(|offset| offset.uncertainty_ns(now_ns))
     }
 
-    fn reply(&self, reply: Reply) {
-        self.connection.borrow_mut().reply(reply);
+    fn reply(&mut self, reply: Reply) {
+        self.connection.reply(reply);
     }
 }

@@ -10,7 +10,7 @@
 //! * `connection`: the way of a member to the coordinator.
 //! * `member`: a member as its measuring thread sees it.
 //! * `knock`: how a task that does not see the meeting point learns why.
-//! * `open_files`: the limit of connections.
+//! * `open_files`: the limit of open files, and so of members.
 //! * `fuzzing`: any bytes in place of each message, for tests.
 //! * `crowd`: thousands of members in one thread, for tests.
 //!
@@ -64,6 +64,6 @@ mod hostile_tests;
 #[cfg(test)]
 mod loss_tests;
 #[cfg(test)]
-mod testing;
+pub mod testing;
 #[cfg(test)]
 mod tests;

@@ -192,6 +192,10 @@ impl Root {
     /// returns what has arrived in the meantime.
     pub fn give_up_silent(&mut self, silent: &BTreeSet<u32>, reason: &str) -> Vec<u32> {
         self.turn(Duration::ZERO);
+        // A turn does not see all sockets if many are ready.
+        for &rank in silent {
+            self.receive_from(rank);
+        }
         let (grace, now) = (limit::in_effect(GRACE), Instant::now());
         if self.stalls.has_returned_within(grace, now) {
             return Vec::new();

@@ -105,11 +105,11 @@ pub fn join(meeting: &Meeting, rank: u32, size: u32) -> Result<Member, Failure> 
 pub fn obedient(meeting: &Meeting, rank: u32, size: u32) -> JoinHandle<usize> {
     let meeting = meeting.clone();
     let body = move || {
-        let member = join(&meeting, rank, size).unwrap();
+        let mut member = join(&meeting, rank, size).unwrap();
         let mut orders = 0;
         loop {
             orders += 1;
-            match member.next().unwrap() {
+            match member.next_order().unwrap() {
                 Order::Course(_) => {}
                 Order::Block(block) => member.report(report(rank, block.number)),
                 Order::Check => member.send_check(vec![rank as u8]),

@@ -188,13 +188,13 @@ fn offset_of_clock_is_within_its_uncertainty() {
     let order = block(0);
     let sent = order.clone();
     let member = thread::spawn(move || {
-        let member = join(&meeting, 0, 1).unwrap();
-        assert_eq!(member.next().unwrap(), Order::Block(sent));
+        let mut member = join(&meeting, 0, 1).unwrap();
+        assert_eq!(member.next_order().unwrap(), Order::Block(sent));
         let before = Instant::now();
         let local = member.local(now_ns());
         let after = Instant::now();
         member.report(report(0, 0));
-        assert_eq!(member.next().unwrap(), Order::End);
+        assert_eq!(member.next_order().unwrap(), Order::End);
         member.end();
         (before, local, after)
     });

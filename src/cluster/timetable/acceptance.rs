@@ -94,8 +94,8 @@ pub struct Expected<'a> {
     /// Number of its NICs.
     pub nics: usize,
     pub tests: &'a [Test],
-    /// Its last block; none before the first one.
-    pub block: Option<&'a Block>,
+    /// The block that it answers.
+    pub block: &'a Block,
 }
 
 impl Report {
@@ -108,8 +108,10 @@ impl Report {
         if self.rank != expected.rank {
             return Err(format!("its report is about rank {}", self.rank));
         }
-        let block = expected.block.filter(|block| block.number == self.block);
-        let block = block.ok_or_else(|| format!("it has reported block {}", self.block))?;
+        let block = expected.block;
+        if self.block != block.number {
+            return Err(format!("it has reported block {}", self.block));
+        }
         accept_addresses(&mut self.addresses, expected.nics)?;
         accept_time(self.beyond_ns.max(self.clock_uncertainty_ns.unwrap_or(0)))?;
         self.load.as_mut().map_or(Ok(()), HostLoad::accept)?;
@@ -400,7 +402,7 @@ mod tests {
     fn accepted(block: &Block, result: TaskResult) -> Result<(), String> {
         let mut report = report(vec![result]);
         let tests = tests();
-        report.accept(Expected { rank: 1, nics: 2, tests: &tests, block: Some(block) })
+        report.accept(Expected { rank: 1, nics: 2, tests: &tests, block })
     }
 
     fn report(results: Vec<TaskResult>) -> Report {
@@ -508,7 +510,7 @@ mod tests {
         let result = TaskResult::new(0, NicId(5), TaskAnswer::Present);
         let mut report = report(vec![result.clone(), result]);
         let tests = tests();
-        let expected = Expected { rank: 1, nics: 2, tests: &tests, block: Some(&block) };
+        let expected = Expected { rank: 1, nics: 2, tests: &tests, block: &block };
         assert!(report.accept(expected).is_err());
         report.results.pop();
         assert_eq!(report.accept(expected), Ok(()));

@@ -7,21 +7,19 @@ use super::{Block, Report, Slot, Task, TaskResult};
 use crate::survey::roster::Roster;
 use facts::device::FabricAddress;
 
-/// When the slots of a block are, and how much is under way in them.
+/// How long the slots of a block are, and how much is under way in them.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockTimes {
     /// Number of the block in the survey.
     pub number: u32,
-    /// When the first slot begins, on the clock of the coordinator, in nanoseconds.
-    pub begins_ns: u64,
     /// Length of a slot, in nanoseconds.
     pub slot_ns: u64,
     /// Bytes that a NIC that sends has under way at most; none if nobody sends.
     pub window_bytes: Option<u64>,
 }
 
-/// Returns the block of each process whose NICs take part, by its rank. `addresses` has the address
-/// of each NIC; those in `slots` have one.
+/// Returns the block of each process whose NICs take part, by its rank. When it begins is not known
+/// yet. `addresses` has the address of each NIC; those in `slots` have one.
 pub fn blocks(
     slots: &[Slot],
     times: BlockTimes,
@@ -34,7 +32,7 @@ pub fn blocks(
             let block = blocks.entry(roster.node_of(*nic).rank);
             let block = block.or_insert_with(|| Block {
                 number: times.number,
-                begins_ns: times.begins_ns,
+                begins_ns: 0,
                 slot_ns: times.slot_ns,
                 slots: slots.len() as u32,
                 window_bytes: times.window_bytes,
@@ -84,7 +82,7 @@ mod tests {
             Slot::from([(NicId(2), answer.clone())]),
         ];
         let address = |nic| FabricAddress { nic, pid: 3 };
-        let times = BlockTimes { number: 3, begins_ns: 1000, slot_ns: 100, window_bytes: Some(7) };
+        let times = BlockTimes { number: 3, slot_ns: 100, window_bytes: Some(7) };
         let addresses = [10, 11, 12].map(|nic| Some(address(nic)));
         let blocks = blocks(&slots, times, &roster(), &addresses);
         let task = |slot, nic, part| vec![Task { slot, nic: NicId(nic), part }];
@@ -95,7 +93,7 @@ mod tests {
         let sender = &blocks[&7];
         let peers = [(NicId(1), address(11)), (NicId(2), address(12))];
         assert_eq!(sender.addresses, BTreeMap::from(peers));
-        assert_eq!((sender.number, sender.begins_ns, sender.slots), (3, 1000, 2));
+        assert_eq!((sender.number, sender.begins_ns, sender.slots), (3, 0, 2));
         assert_eq!((sender.slot_ns, sender.window_bytes), (100, Some(7)));
     }
 

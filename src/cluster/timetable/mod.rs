@@ -145,7 +145,7 @@ pub struct Report {
     /// nanoseconds; 0 under load.
     pub beyond_ns: u64,
     /// How far the coordinator's clock may be off in the process, in nanoseconds: half of the round
-    /// trips up to the coordinator, and the drift since then. None before it is sent.
+    /// trip to the coordinator, and the drift since then. None before the report is sent.
     pub clock_uncertainty_ns: Option<u64>,
     /// What used the CPUs of its host, if it waited for one without load.
     pub load: Option<HostLoad>,

@@ -25,7 +25,7 @@ pub fn explanation(
         let others: Vec<NicId> = controls.iter().filter(is_usable).copied().collect();
         evaluate(Case {
             own: &own,
-            others: &checks.readings_of(&others, roster),
+            others: &checks.all_readings(&others, roster),
             measured: &Measured::new(),
             fails: false,
             has_good_controls: true,

@@ -170,13 +170,13 @@ impl Checks {
     }
 
     /// Returns what the checks say about several NICs.
-    pub fn readings_of(&self, nics: &[NicId], roster: &Roster) -> Vec<Readings> {
+    pub fn all_readings(&self, nics: &[NicId], roster: &Roster) -> Vec<Readings> {
         nics.iter().map(|nic: &NicId| self.readings(*nic, roster)).collect()
     }
 
     /// Returns what these checks say about a NIC, or else what the `earlier` ones did. The traffic
     /// of others is known from the earlier ones only: from the time before the tests.
-    pub fn readings_or(&self, earlier: &Self, nic: NicId, roster: &Roster) -> Readings {
+    pub fn latest_readings(&self, earlier: &Self, nic: NicId, roster: &Roster) -> Readings {
         let [before, after] = [earlier, self].map(|checks| checks.readings(nic, roster));
         if after.is_empty() {
             return before;

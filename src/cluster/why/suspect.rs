@@ -129,13 +129,13 @@ pub fn diagnose(
             controls: &controls,
             has_parked_peers: has_parked_peers(&own),
         };
-        let others = first.readings_of(&controls, &roster);
+        let others = first.all_readings(&controls, &roster);
         let has_huge_pages = others.iter().take(PARTNERS).chain([&own]).all(has_huge_pages);
         investigation.measure_culprit(&culprit, places, has_huge_pages, &mut found)?;
         for _ in 0..MOST_REPEATS {
-            let void = void(&found.measured, controls.len()).into_iter();
+            let unmeasured = unmeasured_tests(&found.measured, controls.len()).into_iter();
             // What makes the NIC bad is measured several times: one may be an accident.
-            let again: BTreeSet<TestCode> = void.chain(found.slower_tests()).collect();
+            let again: BTreeSet<TestCode> = unmeasured.chain(found.slower_tests()).collect();
             let again: Vec<TestCode> = again.into_iter().collect();
             investigation.measure_again(&again, places, &mut found)?;
         }
@@ -145,7 +145,7 @@ pub fn diagnose(
     }
     add_healthy(&mut found.measured, healthy);
     let second = investigation.checks(&ranks)?;
-    let latest = |nic| second.readings_or(&first, nic, &roster);
+    let latest = |nic| second.latest_readings(&first, nic, &roster);
     let diagnosed = Diagnosed {
         culprit: &culprit,
         signature: None,
@@ -162,7 +162,7 @@ pub fn diagnose(
         return Err(cannot_measure(&roster, suspect, why));
     }
     let notes = explanation.left_out.into_iter();
-    let notes: Vec<String> = notes.chain(few(diagnosed.controls.len())).collect();
+    let notes: Vec<String> = notes.chain(few_controls_note(diagnosed.controls.len())).collect();
     explanation.left_out = (!notes.is_empty()).then(|| notes.join("; "));
     Ok(SuspectFindings {
         roster,
@@ -243,8 +243,8 @@ fn generation(readings: &Readings) -> Option<String> {
 }
 
 /// Returns the tests that have no figure yet of the NIC, or of one of this number of good NICs.
-fn void(measured: &Measured, controls: usize) -> Vec<TestCode> {
-    let is_void = |code| {
+fn unmeasured_tests(measured: &Measured, controls: usize) -> Vec<TestCode> {
+    let is_unmeasured = |code| {
         let Some(figures) = measured.get(&code) else {
             return true;
         };
@@ -256,7 +256,7 @@ fn void(measured: &Measured, controls: usize) -> Vec<TestCode> {
         let is_of_nic = test.step != Step::OfLinks && test.repeats.is_none();
         is_of_nic && is_planned(test.route)
     });
-    planned.map(|test| test.code).filter(|code| is_void(*code)).collect()
+    planned.map(|test| test.code).filter(|code| is_unmeasured(*code)).collect()
 }
 
 /// Adds the figures of healthy NICs in place of good ones.
@@ -269,7 +269,7 @@ fn add_healthy(measured: &mut Measured, healthy: &[HealthyFigure]) {
 }
 
 /// Returns what this number of good NICs leaves out.
-fn few(controls: usize) -> Option<String> {
+fn few_controls_note(controls: usize) -> Option<String> {
     let normal = format!(
         "files are not compared with most good NICs, because that needs {FEWEST_NORMAL} of them"
     );
@@ -331,16 +331,16 @@ mod tests {
         let nic_tests = TESTS.iter().filter(|test| test.step != Step::OfLinks);
         let all = nic_tests.map(|test| test.code);
         let mut measured: Measured = all.map(|code| (code, figures(&[1.0], &[1.0]))).collect();
-        assert_eq!(void(&measured, 2), []);
+        assert_eq!(unmeasured_tests(&measured, 2), []);
         measured.insert(TestCode::L1, figures(&[], &[1.0]));
         measured.insert(TestCode::L2, figures(&[1.0], &[]));
         measured.remove(&TestCode::B4);
         let failed = Figures { failure: Some("no answer".into()), ..Figures::default() };
         measured.insert(TestCode::B1, failed);
         let [l1, l2, b1, b4] = [TestCode::L1, TestCode::L2, TestCode::B1, TestCode::B4];
-        assert_eq!(void(&measured, 2), [l1, l2, b1, b4]);
-        assert_eq!(void(&measured, 1), [l1, l2, b1]);
-        assert_eq!(void(&measured, 0), [l1, b1]);
+        assert_eq!(unmeasured_tests(&measured, 2), [l1, l2, b1, b4]);
+        assert_eq!(unmeasured_tests(&measured, 1), [l1, l2, b1]);
+        assert_eq!(unmeasured_tests(&measured, 0), [l1, b1]);
     }
 
     #[test]
@@ -356,8 +356,10 @@ mod tests {
 
     #[test]
     fn says_what_few_good_nics_leave_out() {
-        assert!(few(1).is_some_and(|note| note.starts_with("one peer: ")));
-        assert!(few(4).is_some_and(|note| note.starts_with("files are not compared")));
-        assert_eq!((few(0), few(5)), (None, None));
+        assert!(few_controls_note(1).is_some_and(|note| note.starts_with("one peer: ")));
+        assert!(
+            few_controls_note(4).is_some_and(|note| note.starts_with("files are not compared"))
+        );
+        assert_eq!((few_controls_note(0), few_controls_note(5)), (None, None));
     }
 }

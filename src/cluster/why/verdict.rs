@@ -32,10 +32,10 @@ use facts::number::counted;
 pub const LONGEST_PAIR: Duration = Duration::from_millis(50);
 
 /// Time for all culprits (diagnosis.md 6.1).
-const TIME: Duration = Duration::from_secs(60);
+const WHOLE_TIME: Duration = Duration::from_secs(60);
 
 /// Longest diagnosis of a culprit: one is not begun with less time.
-const OF_CULPRIT: Duration = Duration::from_secs(10);
+const CULPRIT_TIME: Duration = Duration::from_secs(10);
 
 /// Most kinds of culprits that are measured.
 const MOST_SIGNATURES: usize = 8;
@@ -66,8 +66,8 @@ struct Deadline {
 impl Deadline {
     fn is_near(self) -> bool {
         let left = |end: Instant| end.saturating_duration_since(Instant::now());
-        let is_over = self.began.elapsed() + OF_CULPRIT > TIME;
-        is_over || self.ends.is_some_and(|end| left(end) < OF_CULPRIT)
+        let is_over = self.began.elapsed() + CULPRIT_TIME > WHOLE_TIME;
+        is_over || self.ends.is_some_and(|end| left(end) < CULPRIT_TIME)
     }
 }
 
@@ -190,7 +190,7 @@ fn diagnose<'a>(
             is_same_kind(&own, &control) && is_idle(&control) && !has_parked_peers(&control)
         };
         let controls: Vec<NicId> = controls.into_iter().filter(is_usable).collect();
-        let others = first.readings_of(&controls, roster);
+        let others = first.all_readings(&controls, roster);
         let signature = signature(culprit, &own, &others);
         let is_known =
             |diagnosed: &Diagnosed| signature.is_some() && diagnosed.signature == signature;
@@ -206,7 +206,7 @@ fn diagnose<'a>(
         }
     }
     let second = investigation.checks(&ranks)?;
-    let latest = |nic| second.readings_or(first, nic, roster);
+    let latest = |nic| second.latest_readings(first, nic, roster);
     for culprit in &diagnosed {
         let others: Vec<Readings> = culprit.controls.iter().map(|nic| latest(*nic)).collect();
         explanations.push(culprit.explanation(latest(culprit.culprit.nic), &others));
@@ -276,7 +276,7 @@ fn shared_by_kind(
         node_culprits.map(|culprit| (culprit.cause.unit, checks.readings(culprit.nic, roster)));
     let controls: BTreeSet<NicId> = controls.iter().flatten().copied().collect();
     let controls: Vec<NicId> = controls.into_iter().collect();
-    let others = checks.readings_of(&controls, roster);
+    let others = checks.all_readings(&controls, roster);
     let groups = by_kind(read.collect()).into_iter();
     let values = groups.flat_map(|group| {
         let alike = others.iter().filter(|other| is_same_kind(&group[0].1, other));

@@ -79,9 +79,9 @@ fn take_part(
         nics: Vec::new(),
     };
     let end = Instant::now() + JOIN_LIMIT;
-    let member = join(&introduction, end, |_| point.find(task, end))?;
+    let mut member = join(&introduction, end, |_| point.find(task, end))?;
     loop {
-        match member.next()? {
+        match member.next_order()? {
             Order::Check => match document(request, task) {
                 Ok(document) => member.send_check(document),
                 Err(failure) => {

@@ -11,7 +11,7 @@ use super::launch::Launch;
 use super::load_setup::{load_conductor, load_course, load_limit, print_plan};
 use super::locations::Locations;
 use super::program::SurveyProgram;
-use super::request::SurveyRequest;
+use super::request::{LoadRequest, SurveyRequest};
 use super::written::{Notes, SurveyRecorder};
 use crate::command::output::or_early_failure;
 use cluster::campaign::members::Members;
@@ -34,8 +34,8 @@ use report::survey::{Setup, Survey, SurveyJob};
 
 /// How long the coordinator waits for all members to join (jobs.md 3.6), and longer for each
 /// thousand.
-const JOIN_LIMIT: Duration = Duration::from_secs(30);
-const JOIN_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
+const ASSEMBLY_LIMIT: Duration = Duration::from_secs(30);
+const ASSEMBLY_LIMIT_PER_THOUSAND: Duration = Duration::from_secs(1);
 
 /// How long before the end of the job the survey ends.
 const BEFORE_END_OF_JOB: Duration = Duration::from_secs(60);
@@ -127,8 +127,8 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         }
     }
     let mut load = None;
-    if request.load.is_some() && ended.is_ok() {
-        match run_load(&mut crew, request, &verdict, ends) {
+    if let (Some(wanted), Ok(())) = (&request.load, &ended) {
+        match run_load(&mut crew, request, wanted, &verdict, ends) {
             Ok((found, interrupted)) => (load, ended) = (Some(found), interrupted),
             Err(failure) => ended = Err(failure),
         }
@@ -172,12 +172,10 @@ fn course(request: &SurveyRequest) -> Course {
 fn run_load(
     crew: &mut SurveyCoordinator<SurveyProgram>,
     request: &SurveyRequest,
+    wanted: &LoadRequest,
     verdict: &Findings,
     ends: Option<Instant>,
 ) -> Result<(LoadFindings, Result<(), Failure>), Failure> {
-    let Some(wanted) = &request.load else {
-        return Err(Failure::environment("no load was wanted"));
-    };
     let mut conductor = load_conductor(crew, request, wanted, verdict)?;
     load::begin(crew, &mut conductor, &load_course(wanted))?;
     let (until, why) = load_limit(request.time_limit, ends);
@@ -282,6 +280,7 @@ fn ends(request: &SurveyRequest, launch: &Launch) -> Option<Instant> {
 
 /// Returns how long the coordinator waits for processes that are missing.
 fn join_limit(request: &SurveyRequest, launch: &Launch) -> Duration {
-    let usual = || limit::in_effect(by_size(JOIN_LIMIT, JOIN_LIMIT_OF_THOUSAND, launch.size));
+    let usual =
+        || limit::in_effect(by_size(ASSEMBLY_LIMIT, ASSEMBLY_LIMIT_PER_THOUSAND, launch.size));
     request.join_limit.unwrap_or_else(usual)
 }

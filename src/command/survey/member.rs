@@ -104,10 +104,10 @@ pub fn run(
         nics: nics.facts(),
     };
     let end = Instant::now() + limit;
-    let member = join(&introduction, end, coordinator)?;
+    let mut member = join(&introduction, end, coordinator)?;
     let mut measured = Vec::new();
     loop {
-        match member.next()? {
+        match member.next_order()? {
             Order::Course(course) => match course_tests(&course)
                 .and_then(|tests| grant.check(&tests, count).map(|()| tests))
             {

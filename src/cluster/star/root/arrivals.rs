@@ -83,8 +83,10 @@ impl Root {
     }
 
     /// The connection of a member has ended. A process that ends closes its connection; any other
-    /// end may be one of the network, and the member may return.
+    /// end may be one of the network, and the member may return. A member that returns closes its
+    /// connection as well if it waits too long for the coordinator, and tries again.
     pub(super) fn gone(&mut self, rank: u32, loss: &Loss) {
+        let was_ready = self.member(rank).is_ready;
         self.close(rank);
         let member = self.member(rank);
         if !member.has_joined() {
@@ -95,6 +97,7 @@ impl Root {
         match loss {
             _ if is_over => {}
             _ if self.is_ending => self.member(rank).has_ended = true,
+            Loss::Closed if !was_ready => self.note_absence(rank, loss.to_string()),
             Loss::Closed | Loss::Unread => self.lose(rank, loss.to_string()),
             Loss::Malformed => self.lose(rank, format!("expelled: {loss}")),
             Loss::Reset | Loss::Silent | Loss::Io(_) => self.note_absence(rank, loss.to_string()),

@@ -6,7 +6,7 @@ use super::Root;
 use crate::star::message::Order;
 
 /// Interval at which the coordinator checks whether all processes know that the survey has failed.
-const TURN: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl Root {
     /// Ends all processes, and waits for them, for `limit` at most. Returns those that have not
@@ -41,7 +41,7 @@ impl Root {
         self.failure = Some(reason.to_owned());
         let until = Instant::now() + limit;
         while self.told.len() < count as usize && Instant::now() < until {
-            let next = until.min(Instant::now() + TURN);
+            let next = until.min(Instant::now() + CHECK_INTERVAL);
             if self.poll(next).is_err() {
                 break;
             }

@@ -69,7 +69,7 @@ impl Root {
         let event = match (order, reply) {
             (Order::Course(_), Reply::Begun) => Event::Begun { rank },
             (Order::Block(block), Reply::Report(mut report)) => {
-                report.accept(member.expected(rank, tests, Some(&block)))?;
+                report.accept(member.expected(rank, tests, &block))?;
                 Event::Report(report)
             }
             (Order::Check, Reply::Checked(document)) if document.len() > MOST_DOCUMENT => {

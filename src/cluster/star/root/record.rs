@@ -150,12 +150,7 @@ impl MemberRecord {
     }
 
     /// Returns what the report of the process with this `rank` about `block` may say.
-    pub fn expected<'a>(
-        &self,
-        rank: u32,
-        tests: &'a [Test],
-        block: Option<&'a Block>,
-    ) -> Expected<'a> {
+    pub fn expected<'a>(&self, rank: u32, tests: &'a [Test], block: &'a Block) -> Expected<'a> {
         Expected { rank, nics: self.nics, tests, block }
     }
 

@@ -1,12 +1,15 @@
 //! The coordinator and members whose steps the tests choose.
 
+use std::io::Write;
 use std::net::TcpListener;
+use std::os::unix::net::UnixStream;
 use std::thread;
 
 use super::*;
-use crate::star::message::JoinRequest;
+use crate::star::link::Link;
+use crate::star::message::{JoinRequest, frame};
 use crate::star::testing::*;
-use crate::star::{KnockAnswer, knock};
+use crate::star::{KnockAnswer, Meeting, Reply, allow_connections, knock};
 use crate::timetable::Block;
 
 impl Root {
@@ -25,22 +28,27 @@ fn long_block() -> Block {
     Block { slot_ns: 2 * LIMIT.as_nanos() as u64, ..block(0) }
 }
 
+/// Returns a process that joins or returns, and is not ready yet.
+fn admitted(root: &mut Observed, meeting: &Meeting, request: JoinRequest) -> Raw {
+    let meeting = meeting.clone();
+    let member = thread::spawn(move || {
+        let mut member = Raw::enter(&meeting, request);
+        assert_eq!(member.receive(), Some(Message::Admitted { answered: 0 }));
+        member
+    });
+    while !member.is_finished() {
+        assert_eq!(root.poll(Instant::now() + Duration::from_millis(10)).unwrap(), []);
+    }
+    member.join().unwrap()
+}
+
 /// A member may return at any moment of its arrival: by a new connection, in place of the old one.
 #[test]
 fn lets_process_begin_again_until_it_has_joined() {
     let (mut root, meeting) = root(1);
     for id in 0..3 {
         let request = JoinRequest { id, received: 0, introduction: introduction(0, 1) };
-        let meeting = meeting.clone();
-        let member = thread::spawn(move || {
-            let mut member = Raw::enter(&meeting, request);
-            assert_eq!(member.receive(), Some(Message::Admitted { answered: 0 }));
-            member
-        });
-        while !member.is_finished() {
-            assert_eq!(root.poll(Instant::now() + Duration::from_millis(10)).unwrap(), []);
-        }
-        let mut member = member.join().unwrap();
+        let mut member = admitted(&mut root, &meeting, request);
         if id == 2 {
             member.send(&Message::Ready);
             assert_eq!(events(&mut root, 1, joined), [0]);
@@ -88,6 +96,29 @@ fn accepts_arrived_reports_before_giving_up() {
     member.join().unwrap();
 }
 
+/// One turn sees 512 sockets at most.
+#[test]
+fn accepts_answers_of_all_members_before_giving_up() {
+    const COUNT: u32 = 600;
+    allow_connections(COUNT).unwrap();
+    let (mut root, _) = root(COUNT);
+    for rank in 0..COUNT {
+        let request = JoinRequest { id: 1, received: 0, introduction: introduction(rank, COUNT) };
+        root.register(&request).unwrap();
+        root.ready(rank);
+    }
+    root.send_checks(0..COUNT);
+    let answer = frame(&Message::Reply { serial: 1, reply: Reply::Checked(Vec::new()) });
+    for rank in 0..COUNT {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        far.write_all(&answer).unwrap();
+        let mut link = Link::from_pair(near, &root.set).unwrap();
+        link.set_key(u64::from(rank) + 1);
+        root.member(rank).link = Some(link);
+    }
+    assert_eq!(root.give_up_silent(&(0..COUNT).collect(), "no answer"), [0u32; 0]);
+}
+
 #[test]
 fn gives_up_no_member_after_it_was_stopped() {
     let (mut root, meeting) = root(1);
@@ -114,6 +145,7 @@ fn expire(root: &mut Root) {
 }
 
 const CLOSED: &str = "it closed its connection: it failed or was killed";
+const RESET: &str = "its connection was reset: it was killed, or the network failed";
 
 #[test]
 fn gives_up_member_that_does_not_return() {
@@ -128,7 +160,7 @@ fn gives_up_member_that_does_not_return() {
     let given_up = root.give_up_silent(&[0].into(), "no report");
     assert!(given_up.is_empty(), "{given_up:?}");
     expire(&mut root);
-    assert_eq!(events(&mut root, 1, lost), [(0, CLOSED.into())]);
+    assert_eq!(events(&mut root, 1, lost), [(0, RESET.into())]);
     // It has returned too late.
     let late = thread::spawn(move || Raw::enter(&meeting, request).receive());
     let turned_away = |event| match event {
@@ -146,17 +178,32 @@ fn gives_up_member_that_does_not_return() {
 fn gives_up_member_that_returns_and_is_never_ready() {
     let (mut root, meeting) = root(1);
     let request = Raw::join(&mut root, &meeting, 0, 1).reset();
-    let returned = thread::spawn(move || {
-        let mut member = Raw::enter(&meeting, request);
-        assert_eq!(member.receive(), Some(Message::Admitted { answered: 0 }));
-        member
-    });
-    while !returned.is_finished() {
-        root.poll(Instant::now() + Duration::from_millis(10)).unwrap();
-    }
+    let member = admitted(&mut root, &meeting, request);
     expire(&mut root);
+    assert_eq!(events(&mut root, 1, lost), [(0, RESET.into())]);
+    drop(member);
+}
+
+/// A coordinator that was stalled reads a request whose process has tried again meanwhile.
+#[test]
+fn member_that_closes_before_it_is_ready_may_return() {
+    let (mut root, meeting) = root(1);
+    let request = Raw::join(&mut root, &meeting, 0, 1).reset();
+    drop(admitted(&mut root, &meeting, request.clone()));
+    while root.members[0].link.is_some() {
+        assert_eq!(root.poll(Instant::now() + Duration::from_millis(10)).unwrap(), []);
+    }
+    let mut member = admitted(&mut root, &meeting, request.clone());
+    member.send(&Message::Ready);
+    root.send_checks([0]);
+    member.send(&Message::Reply { serial: 1, reply: Reply::Checked(vec![7]) });
+    let checked = Event::Checked { rank: 0, document: vec![7] };
+    assert_eq!(events(&mut root, 1, Some), [checked]);
+    // A member that is ready and closes its connection has ended.
+    let order = member.receive();
+    assert!(matches!(order, Some(Message::Order { serial: 1, .. })), "{order:?}");
+    drop(member);
     assert_eq!(events(&mut root, 1, lost), [(0, CLOSED.into())]);
-    drop(returned.join().unwrap());
 }
 
 #[test]
