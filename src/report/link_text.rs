@@ -89,10 +89,11 @@ fn row(device: &DeviceResult, link: &Link) -> Vec<String> {
     };
     let pcie: Vec<&str> =
         [&pcie::SPEED, &pcie::WIDTH].iter().filter_map(|item| value(item.code)).collect();
-    let temperatures: Vec<&str> = [&temperature::ASIC, &temperature::MEDIA]
-        .iter()
-        .filter_map(|item| value(item.code))
-        .collect();
+    let temperatures = match [&temperature::ASIC, &temperature::MEDIA].map(|item| value(item.code)) {
+        [Some(chip), Some(cable)] => Some(format!("{chip}, {cable}")),
+        [None, Some(cable)] => Some(format!("cable {cable}")),
+        [chip, None] => chip.map(str::to_owned),
+    };
     // A link that is down has no errors to show, although its counters stand still.
     let rates = |item: &Item| link.rates.as_ref().filter(|_| value(item.code).is_some());
     let bit_errors = |item, ratio: fn(&Rates) -> Option<f64>| {
@@ -110,7 +111,7 @@ fn row(device: &DeviceResult, link: &Link) -> Vec<String> {
         replays,
         start(link::PAUSE.code, "/").map(str::to_owned),
         Some(pcie.join(" ")).filter(|text| !text.is_empty()),
-        Some(temperatures.join(", ")).filter(|text| !text.is_empty()),
+        temperatures,
         value(identity::FIRMWARE.code).map(str::to_owned),
         Some(health(device)),
     ];
@@ -245,6 +246,22 @@ cxi0  39062500.0          2.0            0.0      0.0 %  12.5 % (PCP 1)
         assert!(text(vec![good()], false).contains("  good (errors not counted)\n"));
         let unknown = text(vec![Finding::absent(&link::STATE)], false);
         assert!(unknown.contains("  unknown: the driver does not show the link\n"), "{unknown}");
+    }
+
+    /// The temperature of a cable is not taken for the temperature of a chip.
+    #[test]
+    fn names_temperature_of_cable_without_chip() {
+        let [chip, cable] = [(&temperature::ASIC, "51 C"), (&temperature::MEDIA, "38 C")]
+            .map(|(item, value)| Finding::compared(item, value, "", Severity::Good));
+        for (findings, cell) in [
+            (vec![chip.clone(), cable.clone()], "51 C, 38 C"),
+            (vec![chip], "51 C"),
+            (vec![cable], "cable 38 C"),
+            (vec![], "-"),
+        ] {
+            let report = report(findings);
+            assert_eq!(row(&report.check.devices()[0], &report.links[0])[8], cell);
+        }
     }
 
     #[test]
