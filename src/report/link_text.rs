@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::check::DeviceResult;
 use super::check_text::{block, remedies};
-use super::link::{Link, LinkReport, Rates};
+use super::link::{Link, LinkReport, Rates, UNKNOWN};
 use super::summary::line;
 use super::table::{self, Align};
 use facts::severity::Severity;
@@ -150,16 +150,16 @@ fn health(device: &DeviceResult) -> String {
     if let Some(error) = &device.error {
         lines.push(format!("not tested: {}", error.message));
     }
-    if lines.is_empty() {
-        let has_verdict = |code: &str| {
-            let mut items = device.items.iter();
-            items.any(|item| item.code == code && item.verdict >= Severity::Good)
-        };
-        lines.push(match [link::STATE.code, code_words::UNCORRECTED.code].map(has_verdict) {
-            [true, true] => "good".into(),
-            [true, false] => "good (errors not counted)".into(),
-            _ => "unknown: the driver does not show the link".into(),
-        });
+    let has_verdict = |item: &Item| {
+        let mut items = device.items.iter();
+        items.any(|found| found.item == item && found.verdict >= Severity::Good)
+    };
+    let is_bad = device.items.iter().any(|item| item.verdict == Severity::Bad);
+    if !is_bad && device.error.is_none() && !has_verdict(&link::STATE) {
+        lines.push(format!("unknown: {UNKNOWN}"));
+    } else if lines.is_empty() {
+        let is_counted = has_verdict(&code_words::UNCORRECTED);
+        lines.push(if is_counted { "good" } else { "good (errors not counted)" }.into());
     }
     if device.is_software {
         lines[0] += "; software NIC";

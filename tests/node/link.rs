@@ -222,6 +222,32 @@ fn machine_without_hardware_is_undecided() {
     }
 }
 
+/// Nothing is known of a link whose state no file shows: it is not good.
+#[test]
+fn unknown_state_of_a_link_is_undecided() {
+    let machine = MadeUp::described_by(CASSINI_1);
+    let remove = |name: &str| {
+        let path = machine.path().join("sys/class/cxi/cxi0/device").join(name);
+        fs::remove_file(path).expect("a file");
+    };
+    remove("port/link");
+    remove("properties/link");
+    let output = link(&machine, "--quick");
+    assert_eq!(assert_status(&output, 4), "");
+    let words = "  unknown: the driver does not show the link\n";
+    assert!(stdout(&output).contains(words), "{}", stdout(&output));
+    machine.write("sys/class/cxi/cxi0/device/port/media", "unknown");
+    let output = link(&machine, "--quick");
+    assert_status(&output, 4);
+    assert!(stdout(&output).contains("SUSPECT media-unknown: "), "{}", stdout(&output));
+    assert!(stdout(&output).contains(words.trim_start()), "{}", stdout(&output));
+    let output = link(&machine, "--quick --json");
+    let summary = "UNDECIDED untested cxi0: the driver does not show the link";
+    assert_eq!(assert_status(&output, 4), format!("cxidiag link: {summary}\n"));
+    let document = document(&stdout(&output));
+    assert_eq!((&document["exit_status"], &document["summary"]), (&json!(4), &json!(summary)));
+}
+
 #[test]
 fn missing_nic_and_file_without_answer_decide() {
     let machine = MadeUp::described_by(CASSINI_1);
