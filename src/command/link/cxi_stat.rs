@@ -189,10 +189,7 @@ fn devices(request: &CxiStatRequest, machine: &Machine) -> Result<Vec<DeviceName
     }
     let found = super::devices(&[], machine)?;
     if found.is_without_hardware {
-        return Err(Failure::environment(
-            "this machine has no Cassini NIC, or its driver is not loaded",
-        )
-        .with_hint("for software NICs: CXIDIAG_NICS says how many there are, -d soft0 names one"));
+        return Err(backend::no_hardware());
     }
     let mut devices = found.devices;
     devices.sort_by_cached_key(DeviceName::to_string);
