@@ -97,7 +97,7 @@ impl Link {
     /// Returns what the files of a NIC show, and what its counters did in this number of seconds.
     pub fn new(name: String, files: Option<&Files>, rates: Option<(&LinkRates, f64)>) -> Self {
         let text = |file| files?.text(file);
-        let interface = files.and_then(|files| files.interfaces().into_iter().next());
+        let interface = files.and_then(Files::interface);
         Self {
             name,
             description: text("fru/description"),

@@ -37,7 +37,7 @@ struct Moment {
 impl Counted {
     /// Reads the files of a NIC.
     pub fn read(device: DeviceName, machine: &Machine) -> Self {
-        let files = check::files_with(device, machine, link_rates::is_of_link);
+        let files = check::files_with(device, machine, link_rates::is_link_counter);
         let read = files.map_err(|failure| failure.message()).map(|files| {
             files.map(|files| Moment {
                 at: since_1970(),

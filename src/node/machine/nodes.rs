@@ -45,11 +45,11 @@ impl Machine {
         near.max_by_key(|(near, at)| (*near, std::cmp::Reverse(*at))).map(|(_, at)| at)
     }
 
-    /// Returns the MAC address of a NIC; `None` without its network interface.
+    /// Returns the MAC address of a NIC, of its last network interface by name; `None` without one.
     pub fn mac_of_device(&self, device: &str) -> Option<String> {
         let interfaces = self.root.join(format!("sys/class/cxi/{device}/device/net"));
         let names = reading::names(&interfaces).ok()?;
-        let address = reading::text(&interfaces.join(names.first()?).join("address")).ok()?;
+        let address = reading::text(&interfaces.join(names.iter().max()?).join("address")).ok()?;
         Some(address.trim().to_owned())
     }
 
@@ -128,7 +128,9 @@ mod tests {
         let made_up = MadeUp::new(&[
             ("sys/class/cxi/cxi0/device/numa_node", "1\n"),
             ("sys/class/cxi/cxi1/device/numa_node", "-1\n"),
-            ("sys/class/cxi/cxi0/device/net/hsn0/address", "02:00:00:00:00:12\n"),
+            ("sys/class/cxi/cxi0/device/net/hsn0/address", "02:00:00:00:00:11\n"),
+            ("sys/class/cxi/cxi0/device/net/hsn1/address", "02:00:00:00:00:12\n"),
+            ("sys/class/cxi/cxi0/device/net/hsn00/address", "02:00:00:00:00:10\n"),
             ("sys/class/cxi/cxi0/device/properties/driver_rev", "1a2b3c\n"),
             ("sys/class/cxi/cxi0/device/uc/qspi_blob_version", "1.5.53\n"),
             ("sys/class/cxi/cxi1/device/uc/qspi_blob_version", "\n"),
