@@ -20,11 +20,11 @@ pub(super) const UNKNOWN: &str = "the driver does not show the link";
 pub struct LinkReport {
     #[serde(flatten)]
     pub(super) check: Check,
-    /// What the items do not have of each NIC, in the order of `devices`.
+    /// Names and rates of each NIC, in the order of `devices`.
     pub(super) links: Vec<Link>,
 }
 
-/// What the items do not have of one NIC.
+/// Names and rates of one NIC.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Link {
@@ -61,8 +61,9 @@ pub(super) struct Rates {
     pub(super) corrected_bit_error_ratio: Option<f64>,
     /// Uncorrected code words per bit.
     pub(super) uncorrected_bit_error_ratio: Option<f64>,
-    /// The bit error rate of one code word in this time: below it, the rate is unknown.
-    pub(super) smallest_bit_error_ratio: f64,
+    /// One code word in this time, per bit: a lower ratio cannot be seen. Null if no
+    /// errors were counted, and for a mode of the link whose bit rate is not known.
+    pub(super) smallest_bit_error_ratio: Option<f64>,
     /// Packets that this side of the link has sent again.
     pub(super) replays_sent: Option<u64>,
     /// Packets that the other side has sent again.
@@ -84,8 +85,8 @@ impl LinkReport {
     ///
     /// # Errors
     ///
-    /// What is, in one line, which the text has said already if the NICs are what the user asked
-    /// for.
+    /// The summary, if a link is bad or untested. It is not printed again if the report was printed
+    /// as text (`has_text`) and the NICs are those that the user asked for.
     pub fn result(&self, has_text: bool) -> Result<(), Failure> {
         let is_printed = has_text && !self.check.is_without_hardware();
         let result = self.check.result();
@@ -119,6 +120,7 @@ impl Rates {
         let paused =
             |direction| std::array::from_fn(|priority| rates.share(&pause(direction, priority)));
         let replays = rates.replays();
+        let is_known = corrected.or(uncorrected).is_some() && rates.unknown_mode().is_none();
         Self {
             seconds,
             good_code_words_per_s: good,
@@ -126,7 +128,7 @@ impl Rates {
             uncorrected_code_words_per_s: uncorrected,
             corrected_bit_error_ratio: bit_errors(corrected),
             uncorrected_bit_error_ratio: bit_errors(uncorrected),
-            smallest_bit_error_ratio: rates.bit_error_rate(1.0 / seconds),
+            smallest_bit_error_ratio: is_known.then(|| rates.bit_error_rate(1.0 / seconds)),
             replays_sent: replays.map(|[sent, _]| sent),
             replays_received: replays.map(|[_, received]| received),
             rx_paused_ratio: paused("rx"),
@@ -152,7 +154,7 @@ pub mod testing {
             uncorrected_code_words_per_s: Some(0.0),
             corrected_bit_error_ratio: Some(9.412e-12),
             uncorrected_bit_error_ratio: Some(0.0),
-            smallest_bit_error_ratio: 1.176e-12,
+            smallest_bit_error_ratio: Some(1.176e-12),
             replays_sent: Some(3),
             replays_received: Some(0),
             rx_paused_ratio: [Some(0.0); PRIORITIES],

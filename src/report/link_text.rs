@@ -98,7 +98,7 @@ fn row(device: &DeviceResult, link: &Link) -> Vec<String> {
     let rates = |item: &Item| link.rates.as_ref().filter(|_| value(item.code).is_some());
     let bit_errors = |item, ratio: fn(&Rates) -> Option<f64>| {
         let rates = rates(item)?;
-        Some(bit_error_text(ratio(rates)?, rates.smallest_bit_error_ratio))
+        bit_error_text(ratio(rates)?, rates.smallest_bit_error_ratio)
     };
     let replays = rates(&code_words::REPLAYS)
         .and_then(|rates| Some(replay_text(rates.replays_sent?, rates.replays_received?)));
@@ -129,9 +129,10 @@ fn replay_text(sent: u64, received: u64) -> String {
     }
 }
 
-/// Returns a bit error rate; below the smallest one that would have been seen, that one.
-fn bit_error_text(ratio: f64, smallest: f64) -> String {
-    if ratio == 0.0 { format!("<{smallest:.1e}") } else { format!("{ratio:.1e}") }
+/// Returns a bit error rate. For none, it is below the smallest one that would have been seen, if
+/// that is known.
+fn bit_error_text(ratio: f64, smallest: Option<f64>) -> Option<String> {
+    if ratio == 0.0 { Some(format!("<{:.1e}", smallest?)) } else { Some(format!("{ratio:.1e}")) }
 }
 
 /// Returns what is wrong with a NIC, the worst first, with limits; or that nothing is.
