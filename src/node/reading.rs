@@ -41,7 +41,7 @@ const COUNTERS: &str = "telemetry";
 
 /// Errors of the counters of a device that is in reset, failed or was removed. A sensor that a
 /// board lacks may give them too.
-const OF_DEVICE: [Errno; 4] = [Errno::IO, Errno::NXIO, Errno::NODEV, Errno::REMOTEIO];
+const DEVICE_ERRORS: [Errno; 4] = [Errno::IO, Errno::NXIO, Errno::NODEV, Errno::REMOTEIO];
 
 static IS_LIMITED: AtomicBool = AtomicBool::new(false);
 static UNREADABLE: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
@@ -114,7 +114,7 @@ fn within_limit<T: Send + 'static>(path: &Path, read: fn(&Path) -> io::Result<T>
     let result = if IS_LIMITED.load(Ordering::Relaxed) { limited(path, read) } else { read(path) };
     if let Err(error) = &result
         && path.iter().any(|part| part == COUNTERS)
-        && Errno::from_io_error(error).is_some_and(|errno| OF_DEVICE.contains(&errno))
+        && Errno::from_io_error(error).is_some_and(|errno| DEVICE_ERRORS.contains(&errno))
     {
         remember(path, cause(error));
     }

@@ -55,17 +55,17 @@ pub fn write(
         }
     } else {
         let rows = devices.clone().map(|(device, link)| row(device, link)).collect();
-        rows_of(out, &COLUMNS, rows)?;
+        write_rows(out, &COLUMNS, rows)?;
     }
     if has_rates {
         writeln!(out, "\nCode words, and the priority that was paused most:")?;
         let rates = devices.map(|(device, link)| rate_row(device, link.rates.as_ref()));
-        rows_of(out, &RATE_COLUMNS, rates.collect())?;
+        write_rows(out, &RATE_COLUMNS, rates.collect())?;
     }
     remedies(out, &report.check)
 }
 
-fn rows_of(
+fn write_rows(
     out: &mut impl Write,
     columns: &[(&str, Align)],
     rows: Vec<Vec<String>>,
@@ -89,7 +89,8 @@ fn row(device: &DeviceResult, link: &Link) -> Vec<String> {
     };
     let pcie: Vec<&str> =
         [&pcie::SPEED, &pcie::WIDTH].iter().filter_map(|item| value(item.code)).collect();
-    let temperatures = match [&temperature::ASIC, &temperature::MEDIA].map(|item| value(item.code)) {
+    let temperatures = match [&temperature::ASIC, &temperature::MEDIA].map(|item| value(item.code))
+    {
         [Some(chip), Some(cable)] => Some(format!("{chip}, {cable}")),
         [None, Some(cable)] => Some(format!("cable {cable}")),
         [chip, None] => chip.map(str::to_owned),

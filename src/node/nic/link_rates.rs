@@ -86,8 +86,8 @@ impl LinkRates {
         Some(self.per_second(counter)? / self.changes.nic.cycles_per_s())
     }
 
-    /// Returns the replays that this side has sent and received, unless the readings are the same
-    /// one.
+    /// Returns the numbers of replays that this side has sent and received; `None` if the NIC does
+    /// not have both counters, or if the stamp of one stands still.
     pub fn replays(&self) -> Option<[u64; 2]> {
         let [received, sent] = DIRECTIONS.map(|direction| {
             let change = self.change(&replays(direction))?;
