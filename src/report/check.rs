@@ -196,7 +196,8 @@ impl Check {
         self
     }
 
-    /// Returns the check, undecided if nothing is bad but `item` of a NIC has no verdict, for `why`.
+    /// Returns the check, undecided for the reason `why` if nothing is bad but `item` of a NIC has
+    /// no verdict.
     pub(super) fn requiring(mut self, item: &Item, why: &str) -> Self {
         let is_judged = |found: &ItemResult| found.item == item && found.verdict >= Severity::Good;
         let unknown = self.devices.iter().find(|device| !device.items.iter().any(is_judged));
