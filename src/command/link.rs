@@ -90,7 +90,8 @@ fn devices(named: &[DeviceName], machine: &Machine) -> Result<ChosenNics, Failur
     Ok(ChosenNics { devices: backend::software(), is_without_hardware })
 }
 
-/// Shows the links once, or again and again. Returns the last report.
+/// Shows the links once, or again and again. Returns the last report whose window was not cut
+/// short.
 ///
 /// # Errors
 ///
@@ -107,11 +108,18 @@ fn show(
     let (mut started, mut clock) = (SystemTime::now(), Instant::now());
     let mut before = read();
     let mut window = request.rates.unwrap_or(WINDOW);
+    let mut last = None;
     loop {
         let latest = if request.is_quick {
             None
         } else {
             wait(window)?;
+            // A shorter window could miss errors.
+            if interrupt::is_stopped()
+                && let Some(report) = last
+            {
+                return Ok(report);
+            }
             Some(read())
         };
         // A file without an answer is not the reason then.
@@ -134,6 +142,8 @@ fn show(
         };
         (before, window) = (latest, interval);
         (started, clock) = (SystemTime::now(), Instant::now());
+        last = Some(report);
+        reading::begin();
     }
 }
 

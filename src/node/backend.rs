@@ -236,6 +236,12 @@ pub fn has_chosen_software() -> bool {
     ["CXIDIAG_NICS", "CXIDIAG_NIDS", "CXIDIAG_TOPOLOGY"].into_iter().any(is_set)
 }
 
+/// Returns why nothing is said about software NICs that the user has not chosen.
+pub fn no_hardware() -> Failure {
+    Failure::environment("this machine has no Cassini NIC, or its driver is not loaded")
+        .with_hint("for software NICs: CXIDIAG_NICS says how many there are, -d soft0 names one")
+}
+
 /// Returns the names of the hardware NICs of this machine, or else of its software NICs.
 ///
 /// # Errors

@@ -14,7 +14,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use facts::error::cause;
@@ -41,11 +41,20 @@ const COUNTERS: &str = "telemetry";
 
 /// Errors of the counters of a device that is in reset, failed or was removed. A sensor that a
 /// board lacks may give them too.
-const OF_DEVICE: [Errno; 4] = [Errno::IO, Errno::NXIO, Errno::NODEV, Errno::REMOTEIO];
+const DEVICE_ERRORS: [Errno; 4] = [Errno::IO, Errno::NXIO, Errno::NODEV, Errno::REMOTEIO];
 
 static IS_LIMITED: AtomicBool = AtomicBool::new(false);
 static UNREADABLE: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
 static UNANSWERED: AtomicUsize = AtomicUsize::new(0);
+
+/// The files that have not answered, each with what its thread holds while it reads.
+static GIVEN_UP: Mutex<BTreeMap<PathBuf, Weak<()>>> = Mutex::new(BTreeMap::new());
+
+/// Begins another report: what could not be read for the one before may answer now.
+pub fn begin() {
+    unreadable_files().clear();
+    UNANSWERED.store(0, Ordering::Relaxed);
+}
 
 /// Limits the time of each further reading in this process.
 pub fn limit_waits() {
@@ -60,6 +69,10 @@ pub fn unreadable() -> BTreeMap<PathBuf, String> {
 
 fn unreadable_files() -> MutexGuard<'static, BTreeMap<PathBuf, String>> {
     UNREADABLE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn given_up() -> MutexGuard<'static, BTreeMap<PathBuf, Weak<()>>> {
+    GIVEN_UP.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Remembers a file that cannot be read.
@@ -101,7 +114,7 @@ fn within_limit<T: Send + 'static>(path: &Path, read: fn(&Path) -> io::Result<T>
     let result = if IS_LIMITED.load(Ordering::Relaxed) { limited(path, read) } else { read(path) };
     if let Err(error) = &result
         && path.iter().any(|part| part == COUNTERS)
-        && Errno::from_io_error(error).is_some_and(|errno| OF_DEVICE.contains(&errno))
+        && Errno::from_io_error(error).is_some_and(|errno| DEVICE_ERRORS.contains(&errno))
     {
         remember(path, cause(error));
     }
@@ -110,6 +123,11 @@ fn within_limit<T: Send + 'static>(path: &Path, read: fn(&Path) -> io::Result<T>
 
 fn limited<T: Send + 'static>(path: &Path, read: fn(&Path) -> io::Result<T>) -> io::Result<T> {
     let no_answer = || io::Error::new(ErrorKind::TimedOut, NO_ANSWER);
+    // Each further thread would be given up, too.
+    if given_up().get(path).is_some_and(|thread| thread.strong_count() > 0) {
+        remember(path, NO_ANSWER.into());
+        return Err(no_answer());
+    }
     let limit = match UNANSWERED.load(Ordering::Relaxed) {
         0 => limit::in_effect(LIMIT),
         1..MOST_UNANSWERED => LATER_LIMIT,
@@ -117,8 +135,13 @@ fn limited<T: Send + 'static>(path: &Path, read: fn(&Path) -> io::Result<T>) -> 
     };
     let (sender, answer) = sync_channel(1);
     let file = path.to_owned();
-    // The receiver is gone if this thread was given up.
-    let work = move || drop(sender.send(read(&file)));
+    let held = Arc::new(());
+    let thread = Arc::downgrade(&held);
+    let work = move || {
+        // The receiver is gone if this thread was given up.
+        drop(sender.send(read(&file)));
+        drop(held);
+    };
     if threads::start("reading", work).is_err() {
         // A limit of this process says nothing about the file.
         return read(path);
@@ -136,6 +159,7 @@ fn limited<T: Send + 'static>(path: &Path, read: fn(&Path) -> io::Result<T>) -> 
         }
     }
     UNANSWERED.fetch_add(1, Ordering::Relaxed);
+    given_up().insert(path.to_owned(), thread);
     remember(path, NO_ANSWER.into());
     Err(no_answer())
 }

@@ -196,6 +196,18 @@ impl Check {
         self
     }
 
+    /// Returns the check, undecided for the reason `why` if nothing is bad but `item` of a NIC has
+    /// no verdict.
+    pub(super) fn requiring(mut self, item: &Item, why: &str) -> Self {
+        let is_judged = |found: &ItemResult| found.item == item && found.verdict >= Severity::Good;
+        let unknown = self.devices.iter().find(|device| !device.items.iter().any(is_judged));
+        if let Some(device) = unknown.filter(|_| self.exit_status == 0) {
+            self.summary = format!("UNDECIDED {UNTESTED} {}: {why}", device.name);
+            self.exit_status = UNDECIDED;
+        }
+        self
+    }
+
     /// Returns whether the NICs are software NICs that nobody has named.
     pub(super) fn is_without_hardware(&self) -> bool {
         self.is_without_hardware

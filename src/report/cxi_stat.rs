@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use node::nic::counter::Change;
 use node::nic::link_rates::{LinkRates, PRIORITIES, STANDARD_PAUSE, code_words, pause};
 
-/// The value of what cannot be read, where cxi_stat prints what was in its memory.
+/// The text of a value that cannot be read. HPE's program prints memory contents there.
 pub const NOT_AVAILABLE: &str = "Not Available";
 
 /// The files of PCIe errors in the order of the text, by the end of their names.
@@ -23,7 +23,7 @@ pub fn aer(out: &mut impl Write, files: &[Option<String>; AER.len()]) -> io::Res
     Ok(())
 }
 
-/// What belongs on standard error.
+/// The lines for standard error.
 #[derive(Debug)]
 pub struct Notes {
     /// Values that cannot be read.

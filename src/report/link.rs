@@ -7,7 +7,11 @@ use serde::Serialize;
 use super::check::Check;
 use facts::error::Failure;
 use node::nic::files::Files;
+use node::nic::health::link;
 use node::nic::link_rates::{LinkRates, PRIORITIES, code_words, pause};
+
+/// Why the state of a link is unknown.
+pub(super) const UNKNOWN: &str = "the driver does not show the link";
 
 /// The links of the NICs of a machine, as `cxidiag link --json` writes them: the document of
 /// `cxidiag check`, with the items of the link, and `links`. A value that is unknown is null.
@@ -16,11 +20,11 @@ use node::nic::link_rates::{LinkRates, PRIORITIES, code_words, pause};
 pub struct LinkReport {
     #[serde(flatten)]
     pub(super) check: Check,
-    /// What the items do not have of each NIC, in the order of `devices`.
+    /// Names and rates of each NIC, in the order of `devices`.
     pub(super) links: Vec<Link>,
 }
 
-/// What the items do not have of one NIC.
+/// Names and rates of one NIC.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Link {
@@ -57,8 +61,9 @@ pub(super) struct Rates {
     pub(super) corrected_bit_error_ratio: Option<f64>,
     /// Uncorrected code words per bit.
     pub(super) uncorrected_bit_error_ratio: Option<f64>,
-    /// The bit error rate of one code word in this time: below it, the rate is unknown.
-    pub(super) smallest_bit_error_ratio: f64,
+    /// One code word in this time, per bit: a lower ratio cannot be seen. Null if no
+    /// errors were counted, and for a mode of the link whose bit rate is not known.
+    pub(super) smallest_bit_error_ratio: Option<f64>,
     /// Packets that this side of the link has sent again.
     pub(super) replays_sent: Option<u64>,
     /// Packets that the other side has sent again.
@@ -70,17 +75,18 @@ pub(super) struct Rates {
 }
 
 impl LinkReport {
-    /// Returns the health of links, with what the items do not have of each NIC.
+    /// Returns the health of links, with names and rates of each NIC. A link whose state is unknown
+    /// leaves it undecided.
     pub fn new(check: Check, links: Vec<Link>) -> Self {
-        Self { check, links }
+        Self { check: check.requiring(&link::STATE, UNKNOWN), links }
     }
 
     /// Returns whether no link is bad or untested.
     ///
     /// # Errors
     ///
-    /// What is, in one line, which the text has said already if the NICs are what the user asked
-    /// for.
+    /// The summary, if a link is bad or untested. It is not printed again if the report was printed
+    /// as text (`has_text`) and the NICs are those that the user asked for.
     pub fn result(&self, has_text: bool) -> Result<(), Failure> {
         let is_printed = has_text && !self.check.is_without_hardware();
         let result = self.check.result();
@@ -92,7 +98,7 @@ impl Link {
     /// Returns what the files of a NIC show, and what its counters did in this number of seconds.
     pub fn new(name: String, files: Option<&Files>, rates: Option<(&LinkRates, f64)>) -> Self {
         let text = |file| files?.text(file);
-        let interface = files.and_then(|files| files.interfaces().into_iter().next());
+        let interface = files.and_then(Files::interface);
         Self {
             name,
             description: text("fru/description"),
@@ -114,6 +120,7 @@ impl Rates {
         let paused =
             |direction| std::array::from_fn(|priority| rates.share(&pause(direction, priority)));
         let replays = rates.replays();
+        let is_known = corrected.or(uncorrected).is_some() && rates.unknown_mode().is_none();
         Self {
             seconds,
             good_code_words_per_s: good,
@@ -121,7 +128,7 @@ impl Rates {
             uncorrected_code_words_per_s: uncorrected,
             corrected_bit_error_ratio: bit_errors(corrected),
             uncorrected_bit_error_ratio: bit_errors(uncorrected),
-            smallest_bit_error_ratio: rates.bit_error_rate(1.0 / seconds),
+            smallest_bit_error_ratio: is_known.then(|| rates.bit_error_rate(1.0 / seconds)),
             replays_sent: replays.map(|[sent, _]| sent),
             replays_received: replays.map(|[_, received]| received),
             rx_paused_ratio: paused("rx"),
@@ -147,7 +154,7 @@ pub mod testing {
             uncorrected_code_words_per_s: Some(0.0),
             corrected_bit_error_ratio: Some(9.412e-12),
             uncorrected_bit_error_ratio: Some(0.0),
-            smallest_bit_error_ratio: 1.176e-12,
+            smallest_bit_error_ratio: Some(1.176e-12),
             replays_sent: Some(3),
             replays_received: Some(0),
             rx_paused_ratio: [Some(0.0); PRIORITIES],

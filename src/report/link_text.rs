@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::check::DeviceResult;
 use super::check_text::{block, remedies};
-use super::link::{Link, LinkReport, Rates};
+use super::link::{Link, LinkReport, Rates, UNKNOWN};
 use super::summary::line;
 use super::table::{self, Align};
 use facts::severity::Severity;
@@ -55,17 +55,17 @@ pub fn write(
         }
     } else {
         let rows = devices.clone().map(|(device, link)| row(device, link)).collect();
-        rows_of(out, &COLUMNS, rows)?;
+        write_rows(out, &COLUMNS, rows)?;
     }
     if has_rates {
         writeln!(out, "\nCode words, and the priority that was paused most:")?;
         let rates = devices.map(|(device, link)| rate_row(device, link.rates.as_ref()));
-        rows_of(out, &RATE_COLUMNS, rates.collect())?;
+        write_rows(out, &RATE_COLUMNS, rates.collect())?;
     }
     remedies(out, &report.check)
 }
 
-fn rows_of(
+fn write_rows(
     out: &mut impl Write,
     columns: &[(&str, Align)],
     rows: Vec<Vec<String>>,
@@ -89,15 +89,17 @@ fn row(device: &DeviceResult, link: &Link) -> Vec<String> {
     };
     let pcie: Vec<&str> =
         [&pcie::SPEED, &pcie::WIDTH].iter().filter_map(|item| value(item.code)).collect();
-    let temperatures: Vec<&str> = [&temperature::ASIC, &temperature::MEDIA]
-        .iter()
-        .filter_map(|item| value(item.code))
-        .collect();
+    let temperatures = match [&temperature::ASIC, &temperature::MEDIA].map(|item| value(item.code))
+    {
+        [Some(chip), Some(cable)] => Some(format!("{chip}, {cable}")),
+        [None, Some(cable)] => Some(format!("cable {cable}")),
+        [chip, None] => chip.map(str::to_owned),
+    };
     // A link that is down has no errors to show, although its counters stand still.
     let rates = |item: &Item| link.rates.as_ref().filter(|_| value(item.code).is_some());
     let bit_errors = |item, ratio: fn(&Rates) -> Option<f64>| {
         let rates = rates(item)?;
-        Some(bit_error_text(ratio(rates)?, rates.smallest_bit_error_ratio))
+        bit_error_text(ratio(rates)?, rates.smallest_bit_error_ratio)
     };
     let replays = rates(&code_words::REPLAYS)
         .and_then(|rates| Some(replay_text(rates.replays_sent?, rates.replays_received?)));
@@ -110,7 +112,7 @@ fn row(device: &DeviceResult, link: &Link) -> Vec<String> {
         replays,
         start(link::PAUSE.code, "/").map(str::to_owned),
         Some(pcie.join(" ")).filter(|text| !text.is_empty()),
-        Some(temperatures.join(", ")).filter(|text| !text.is_empty()),
+        temperatures,
         value(identity::FIRMWARE.code).map(str::to_owned),
         Some(health(device)),
     ];
@@ -128,9 +130,10 @@ fn replay_text(sent: u64, received: u64) -> String {
     }
 }
 
-/// Returns a bit error rate; below the smallest one that would have been seen, that one.
-fn bit_error_text(ratio: f64, smallest: f64) -> String {
-    if ratio == 0.0 { format!("<{smallest:.1e}") } else { format!("{ratio:.1e}") }
+/// Returns a bit error rate. For none, it is below the smallest one that would have been seen, if
+/// that is known.
+fn bit_error_text(ratio: f64, smallest: Option<f64>) -> Option<String> {
+    if ratio == 0.0 { Some(format!("<{:.1e}", smallest?)) } else { Some(format!("{ratio:.1e}")) }
 }
 
 /// Returns what is wrong with a NIC, the worst first, with limits; or that nothing is.
@@ -149,16 +152,16 @@ fn health(device: &DeviceResult) -> String {
     if let Some(error) = &device.error {
         lines.push(format!("not tested: {}", error.message));
     }
-    if lines.is_empty() {
-        let has_verdict = |code: &str| {
-            let mut items = device.items.iter();
-            items.any(|item| item.code == code && item.verdict >= Severity::Good)
-        };
-        lines.push(match [link::STATE.code, code_words::UNCORRECTED.code].map(has_verdict) {
-            [true, true] => "good".into(),
-            [true, false] => "good (errors not counted)".into(),
-            _ => "unknown: the driver does not show the link".into(),
-        });
+    let has_verdict = |item: &Item| {
+        let mut items = device.items.iter();
+        items.any(|found| found.item == item && found.verdict >= Severity::Good)
+    };
+    let is_bad = device.items.iter().any(|item| item.verdict == Severity::Bad);
+    if !is_bad && device.error.is_none() && !has_verdict(&link::STATE) {
+        lines.push(format!("unknown: {UNKNOWN}"));
+    } else if lines.is_empty() {
+        let is_counted = has_verdict(&code_words::UNCORRECTED);
+        lines.push(if is_counted { "good" } else { "good (errors not counted)" }.into());
     }
     if device.is_software {
         lines[0] += "; software NIC";
@@ -245,6 +248,22 @@ cxi0  39062500.0          2.0            0.0      0.0 %  12.5 % (PCP 1)
         assert!(text(vec![good()], false).contains("  good (errors not counted)\n"));
         let unknown = text(vec![Finding::absent(&link::STATE)], false);
         assert!(unknown.contains("  unknown: the driver does not show the link\n"), "{unknown}");
+    }
+
+    /// The temperature of a cable is not taken for the temperature of a chip.
+    #[test]
+    fn names_temperature_of_cable_without_chip() {
+        let [chip, cable] = [(&temperature::ASIC, "51 C"), (&temperature::MEDIA, "38 C")]
+            .map(|(item, value)| Finding::compared(item, value, "", Severity::Good));
+        for (findings, cell) in [
+            (vec![chip.clone(), cable.clone()], "51 C, 38 C"),
+            (vec![chip], "51 C"),
+            (vec![cable], "cable 38 C"),
+            (vec![], "-"),
+        ] {
+            let report = report(findings);
+            assert_eq!(row(&report.check.devices()[0], &report.links[0])[8], cell);
+        }
     }
 
     #[test]

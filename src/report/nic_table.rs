@@ -7,25 +7,38 @@ use super::columns::{self, Layout, Table};
 use super::documents::{Documents, Places};
 use super::outcome::{Outcome, SizeResult, Status};
 use super::table::{self, Align};
-use super::{csv, json};
+use super::{counters, csv, extra, json};
 use facts::error::Failure;
 use facts::expect::Metric;
 use facts::interrupt;
 use plan::Plan;
+use plan::run_options::Side;
 
 /// One NIC that was measured.
 #[derive(Debug)]
 pub struct NicRun {
     pub nic: String,
+    pub is_software: bool,
     /// NUMA node of the NIC.
     pub node: Option<u32>,
     /// The GPU that holds both buffers, if one does.
     pub gpu: Option<u8>,
     /// Whether this GPU is known to be the nearest one to the NIC.
     pub has_nearest_gpu: bool,
-    /// Whether the run has a row in the table: not if another GPU is the nearest one.
-    pub is_in_table: bool,
+    /// Whether the run has a row in the table, and expectations apply to it: not if another GPU is
+    /// the nearest one.
+    pub is_judged: bool,
     pub outcome: Outcome,
+}
+
+impl NicRun {
+    /// Returns the NIC, and its GPU if there is one.
+    fn name(&self) -> String {
+        match self.gpu {
+            Some(gpu) => format!("{} with GPU {gpu}", self.nic),
+            None => self.nic.clone(),
+        }
+    }
 }
 
 /// The runs, and where they are written.
@@ -65,15 +78,14 @@ impl NicTable {
     ///
     /// The text cannot be written.
     pub fn add(&mut self, run: NicRun) -> Result<(), Failure> {
-        let printed = if run.is_in_table { self.print(&run) } else { Ok(()) };
+        let printed = if run.is_judged { self.print(&run) } else { Ok(()) };
         self.runs.push(run);
         printed.map_err(interrupt::output_failed)
     }
 
     fn print(&mut self, run: &NicRun) -> io::Result<()> {
-        let device = run.outcome.device.as_ref();
         if !self.is_begun {
-            if device.is_some_and(|device| device.is_software == Some(true)) {
+            if run.is_software {
                 writeln!(self.out, "Software NICs (no Cassini hardware involved)")?;
             }
             let gpu = if self.has_gpus { "  GPU" } else { "" };
@@ -103,12 +115,27 @@ impl NicTable {
             lines.extend(failures(&self.runs));
         }
         let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
-        let printed = self.out.write_all(text.as_bytes()).and_then(|()| self.out.flush());
+        let printed = self.out.write_all(text.as_bytes());
+        let printed = printed.and_then(|()| self.extra()).and_then(|()| self.out.flush());
         let written = self.write_documents();
         match failure {
             Some(failure) => Err(failure),
             None => printed.map_err(interrupt::output_failed).and(written).and(result(&self.runs)),
         }
+    }
+
+    /// Prints how many sizes were verified, and the counters of each run, if requested.
+    fn extra(&mut self) -> io::Result<()> {
+        let results = self.runs.iter().flat_map(|run| &run.outcome.results);
+        let verified = results.filter(|result| result.verified_bytes.is_some()).count();
+        extra::verified(&mut self.out, verified)?;
+        for run in &self.runs {
+            if let Some(counters) = &run.outcome.counters {
+                writeln!(self.out, "\n{}:", run.name())?;
+                counters::write(&mut self.out, Side::Client, counters)?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes one document for each run.
@@ -176,7 +203,8 @@ fn matrix(layout: Layout, runs: &[NicRun], size: u64) -> Vec<String> {
             nics.push(&run.nic);
         }
     }
-    let gpus = runs.iter().filter_map(|run| run.gpu).max().map_or(0, |last| last + 1);
+    let last = runs.iter().filter_map(|run| run.gpu).max();
+    let gpus: Vec<u8> = last.into_iter().flat_map(|last| 0..=last).collect();
     let cell = |nic: &str, gpu: u8| {
         let run = runs.iter().find(|run| run.nic == nic && run.gpu == Some(gpu))?;
         let result = run.outcome.results.iter().find(|result| result.size_bytes == size);
@@ -185,10 +213,10 @@ fn matrix(layout: Layout, runs: &[NicRun], size: u64) -> Vec<String> {
         Some(if run.has_nearest_gpu { format!("*{text}") } else { text })
     };
     let rows = nics.iter().map(|nic| {
-        let cells = (0..gpus).map(|gpu| cell(nic, gpu).unwrap_or_else(|| "-".into()));
+        let cells = gpus.iter().map(|gpu| cell(nic, *gpu).unwrap_or_else(|| "-".into()));
         [(*nic).to_owned()].into_iter().chain(cells).collect()
     });
-    let titles: Vec<String> = (0..gpus).map(|gpu| format!("GPU {gpu}")).collect();
+    let titles: Vec<String> = gpus.iter().map(|gpu| format!("GPU {gpu}")).collect();
     let titles: Vec<&str> = ["NIC"].into_iter().chain(titles.iter().map(String::as_str)).collect();
     let align: Vec<Align> = (0..titles.len())
         .map(|column| if column == 0 { Align::Left } else { Align::Right })
@@ -202,7 +230,7 @@ fn matrix(layout: Layout, runs: &[NicRun], size: u64) -> Vec<String> {
 
 /// Returns why runs failed that have no row.
 fn failures(runs: &[NicRun]) -> Vec<String> {
-    let others = runs.iter().filter(|run| !run.is_in_table);
+    let others = runs.iter().filter(|run| !run.is_judged);
     let line = |run: &NicRun| {
         let gpu = run.gpu.map_or(String::new(), |gpu| format!(" GPU {gpu}"));
         Some(format!("{}{gpu}: {}", run.nic, failure(run)?))
@@ -214,11 +242,7 @@ fn failures(runs: &[NicRun]) -> Vec<String> {
 fn result(runs: &[NicRun]) -> Result<(), Failure> {
     let having = |is_wanted: fn(&Status) -> bool| {
         let found = runs.iter().filter(|run| is_wanted(&run.outcome.status));
-        let names = found.map(|run| match run.gpu {
-            Some(gpu) => format!("{} with GPU {gpu}", run.nic),
-            None => run.nic.clone(),
-        });
-        names.collect::<Vec<_>>()
+        found.map(NicRun::name).collect::<Vec<_>>()
     };
     let (failed, unmet) = (
         having(|status| matches!(status, Status::Failed | Status::Interrupted)),
@@ -234,5 +258,33 @@ fn result(runs: &[NicRun]) -> Result<(), Failure> {
         Err(Failure::unmet(message(&unmet, "miss their expectation")))
     } else {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Reporter;
+    use plan::testing::plan;
+
+    #[test]
+    fn matrix_has_a_column_for_each_gpu() {
+        let plan = plan("loopback-bw", &["-s", "8"]);
+        let run = |gpu: u8| NicRun {
+            nic: "soft0".into(),
+            is_software: true,
+            node: None,
+            gpu: Some(gpu),
+            has_nearest_gpu: false,
+            is_judged: true,
+            outcome: Reporter::new(&plan, Box::new(io::sink())).into_outcome(Ok(())).0,
+        };
+        let layout = Layout { tool: plan.tool, unit: plan.outputs.unit };
+        for last in [1, u8::MAX] {
+            let runs: Vec<NicRun> = (0..=last).map(run).collect();
+            let lines = matrix(layout, &runs, 8);
+            assert!(lines[2].ends_with(&format!("  GPU {last}")), "{}", lines[2]);
+            assert_eq!(lines[3].matches("failed").count(), runs.len());
+        }
     }
 }

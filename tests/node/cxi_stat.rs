@@ -197,6 +197,50 @@ fn n1_fails_for_unknown_nic_and_for_unreadable_values() {
     assert_eq!(printed(&machine, "-l"), "cxi0\n");
 }
 
+/// N1: a file that can be opened has an error of its own, and so has one without its value.
+#[test]
+fn n1_fails_for_files_without_their_value() {
+    let [description, mac] = ["fru/description", "net/hsn0/address"];
+    for (name, content, lines) in [
+        (description, None, ["200Gb 1P SA220Q", ""]),
+        (description, Some(""), ["200Gb 1P SA220Q", ""]),
+        ("port/speed", None, ["BS_200G", ""]),
+        (mac, None, ["02:00:00:00:07:ea", ""]),
+        (mac, Some(""), ["02:00:00:00:07:ea", ""]),
+        ("properties/nid", Some("zz\n"), ["2026 (0x007ea)", "0 (0x00000)"]),
+        ("uevent", Some("DRIVER=cxi_ss1\n"), ["0000:21:00.0", ""]),
+        ("properties/current_esm_link_speed", None, ["16.0 GT/s PCIe x", " x"]),
+    ] {
+        let machine = MadeUp::described_by(CASSINI_1);
+        let path = machine.path().join(DEVICE).join(name);
+        match content {
+            Some(content) => fs::write(path, content).expect("a file"),
+            // It can be opened, but not be read.
+            None => {
+                let _ = fs::remove_file(&path);
+                fs::create_dir(path).expect("a directory");
+            }
+        }
+        let lists: &[&str] = if name == mac { &["-m -r", ""] } else { &[""] };
+        for arguments in lists {
+            let output = run(&machine, arguments);
+            let errors = assert_status(&output, 1);
+            assert_eq!(errors, format!("Error reading from /{DEVICE}/{name}\n"));
+            let [from, to] = lines;
+            let text =
+                if arguments.is_empty() { TEXT_1.replacen(from, to, 1) } else { "\n".into() };
+            assert_eq!(stdout(&output), text);
+        }
+    }
+    let machine = MadeUp::described_by(CASSINI_1);
+    fs::remove_file(machine.path().join(DEVICE).join(mac)).expect("a file");
+    let output = run(&machine, "--mac-list");
+    assert_eq!(assert_status(&output, 1), format!("Error opening /{DEVICE}/{mac}\n"));
+    fs::create_dir_all(machine.path().join("sys/class/net/hsn0")).expect("a directory");
+    let output = run(&machine, "--mac-list");
+    assert_eq!(assert_status(&output, 1), "Error opening /sys/class/net/hsn0/address\n");
+}
+
 /// N2: a time that cannot be counted is refused.
 #[test]
 fn n2_checks_the_pause() {
@@ -219,7 +263,7 @@ fn n2_checks_the_pause() {
 }
 
 /// Puts FIFOs in the place of the counters of a NIC: reading one waits for a value.
-fn put_fifos(machine: &MadeUp, device: &str) -> Vec<PathBuf> {
+pub fn put_fifos(machine: &MadeUp, device: &str) -> Vec<PathBuf> {
     let directory = machine.path().join(format!("sys/class/cxi/{device}/device/telemetry"));
     fs::remove_dir_all(&directory).expect("a directory");
     fs::create_dir(&directory).expect("a directory");
@@ -233,7 +277,7 @@ fn put_fifos(machine: &MadeUp, device: &str) -> Vec<PathBuf> {
 
 /// Writes what the counters of these NICs show, twice: of all NICs before any of them again.
 /// In the 4 s between, they count what `by` returns for a name.
-fn serve(nics: Vec<Vec<PathBuf>>, by: fn(&str) -> u64) {
+pub fn serve(nics: Vec<Vec<PathBuf>>, by: fn(&str) -> u64) {
     thread::spawn(move || {
         for has_counted in [false, true] {
             for path in nics.iter().flatten() {
@@ -387,6 +431,9 @@ fn n5_prints_the_files_of_aer_and_no_more() {
     fs::remove_file(machine.path().join(&path)).expect("a file");
     let output = run(&machine, "--aer");
     assert_eq!(assert_status(&output, 1), format!("Error opening /{path}\n"));
+    fs::create_dir(machine.path().join(&path)).expect("a directory");
+    let output = run(&machine, "--aer");
+    assert_eq!(assert_status(&output, 1), format!("Error reading /{path}\n"));
     let aer = aer.replace("    AER FATAL:\n        Undefined 0\n        TOTAL_ERR_FATAL 0\n", "");
     let aer = aer.replace("    AER NON", "    AER FATAL:\n        No data\n    AER NON");
     assert_eq!(stdout(&output), format!("{TEXT_1}{aer}"));

@@ -1,6 +1,6 @@
 //! `cxidiag link`: the links of NICs, on machines described by files and on software NICs.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader};
 use std::process::Output;
 
@@ -8,6 +8,7 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+use crate::cxi_stat::{put_fifos, serve};
 use crate::harness::machine::MadeUp;
 use crate::harness::{
     Command, Fabric, assert_status, assert_success, finish, metrics, schema, stderr, stdout,
@@ -74,15 +75,20 @@ cxi1  up     400 Gb/s          -            -        -  -      32.0 GT/s x16  62
     let output = link(&machine, "-d cxi1 cxi0 --quick");
     assert_eq!(assert_status(&output, 3), "");
     let text = stdout(&output);
-    let rows: Vec<&str> = text.lines().take(4).collect();
-    for (row, end) in rows.iter().zip([
-        "Health",
-        "SUSPECT asic-temperature: ASIC temperature 88 C, expected <85 C (bad: 90 C)",
-        "BAD link-down: link state down, expected up",
-        "BAD pcie-width: PCIe width x8, expected x16",
-    ]) {
-        assert!(row.ends_with(end), "{end}: {text}");
+    let mut rows = text.lines();
+    for (start, end) in [
+        ("NIC ", "  Health"),
+        (
+            "cxi1  up ",
+            "  SUSPECT asic-temperature: ASIC temperature 88 C, expected <85 C (bad: 90 C)",
+        ),
+        ("cxi0  down ", "  BAD link-down: link state down, expected up"),
+        ("    ", "  BAD pcie-width: PCIe width x8, expected x16"),
+    ] {
+        let row = rows.next().expect("a row");
+        assert!(row.starts_with(start) && row.ends_with(end), "{end}: {text}");
     }
+    assert_eq!(rows.next(), Some(""), "{text}");
     let what = "\nlink-down cxi0: check the cable and the switch port";
     assert!(text.contains(what), "{text}");
 }
@@ -141,7 +147,7 @@ fn block_has_all_that_is_known() {
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
-    assert!(!text.contains("Good CW"), "{text}");
+    assert!(!text.contains("Code words, and the priority"), "{text}");
 }
 
 /// Eight NICs are counted in one time, not one after the other.
@@ -222,6 +228,32 @@ fn machine_without_hardware_is_undecided() {
     }
 }
 
+/// Nothing is known of a link whose state no file shows: it is not good.
+#[test]
+fn unknown_state_of_a_link_is_undecided() {
+    let machine = MadeUp::described_by(CASSINI_1);
+    let remove = |name: &str| {
+        let path = machine.path().join("sys/class/cxi/cxi0/device").join(name);
+        fs::remove_file(path).expect("a file");
+    };
+    remove("port/link");
+    remove("properties/link");
+    let output = link(&machine, "--quick");
+    assert_eq!(assert_status(&output, 4), "");
+    let words = "  unknown: the driver does not show the link\n";
+    assert!(stdout(&output).contains(words), "{}", stdout(&output));
+    machine.write("sys/class/cxi/cxi0/device/port/media", "unknown");
+    let output = link(&machine, "--quick");
+    assert_status(&output, 4);
+    assert!(stdout(&output).contains("SUSPECT media-unknown: "), "{}", stdout(&output));
+    assert!(stdout(&output).contains(words.trim_start()), "{}", stdout(&output));
+    let output = link(&machine, "--quick --json");
+    let summary = "UNDECIDED untested cxi0: the driver does not show the link";
+    assert_eq!(assert_status(&output, 4), format!("cxidiag link: {summary}\n"));
+    let document = document(&stdout(&output));
+    assert_eq!((&document["exit_status"], &document["summary"]), (&json!(4), &json!(summary)));
+}
+
 #[test]
 fn missing_nic_and_file_without_answer_decide() {
     let machine = MadeUp::described_by(CASSINI_1);
@@ -243,14 +275,14 @@ fn writes_metrics_and_documents_that_compare_reads() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let file = |name: &str| directory.path().join(name);
     let [prom, open] = ["link.prom", "link.txt"].map(file);
-    for (path, faults) in [(&prom, ""), (&open, "down=0ns")] {
+    for (path, faults, status) in [(&prom, "", 0), (&open, "down=0ns", 3)] {
         let json = path.with_extension("json");
         let arguments = format!(
             "soft0 --rates=200ms --json={} --openmetrics={}",
             json.display(),
             path.display()
         );
-        software(&arguments, faults);
+        assert_status(&software(&arguments, faults), status);
         document(&fs::read_to_string(json).expect("a document"));
         fs::rename(path.with_extension("json"), file(if faults.is_empty() { "a" } else { "b" }))
             .expect("a file");
@@ -268,6 +300,7 @@ fn writes_metrics_and_documents_that_compare_reads() {
     }
     let [a, b] = ["a", "b"].map(|name| file(name).display().to_string());
     let compared = Fabric::new().run(&["compare", &a, &b]);
+    assert_status(&compared, 3);
     assert!(stdout(&compared).contains("link-down"), "{}", stdout(&compared) + &stderr(&compared));
 }
 
@@ -294,6 +327,93 @@ fn watch_shows_links_until_it_is_stopped() {
     assert_eq!(stderr(&output), "", "{rest:?}");
     let text = fs::read_to_string(metrics).expect("metrics");
     assert!(text.contains("cxidiag_check_exit_status 0\n"), "{text}");
+}
+
+/// The window that Ctrl-C cuts short is too short for a verdict: what the last report says counts.
+#[test]
+fn watch_ends_with_the_status_of_the_last_whole_report() {
+    let machine = MadeUp::described_by(CASSINI_1);
+    let fabric = Fabric::new();
+    let mut process =
+        command_on(&machine, &fabric, "--rates=100ms --watch=60m").spawn().expect("a start");
+    let mut lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
+    let mut line = || lines.next().expect("a line").expect("text");
+    while !line().starts_with("cxi0  up ") {}
+    machine.write("sys/class/cxi/cxi0/device/port/link", "down");
+    // The blank line ends the report.
+    while !line().is_empty() {}
+    while !line().is_empty() {}
+    kill_process(Pid::from_raw(process.id() as i32).expect("a process"), Signal::INT)
+        .expect("a signal");
+    let rest: Vec<String> = lines.map(|line| line.expect("text")).collect();
+    assert_eq!(rest, [""; 0]);
+    assert_success(&process.finish());
+}
+
+/// A file that answers again is not unreadable any more.
+#[test]
+fn watch_forgets_what_could_not_be_read_before() {
+    let machine = MadeUp::described_by(CASSINI_1);
+    let path = machine.path().join("sys/class/cxi/cxi0/device/port/link");
+    fs::remove_file(&path).expect("a file");
+    mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO");
+    let fabric = Fabric::new();
+    let mut command = command_on(&machine, &fabric, "--rates=100ms --watch=100ms");
+    command.env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "5");
+    let mut process = command.spawn().expect("a start");
+    let mut lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
+    let mut wait_for =
+        |words: &str| while !lines.next().expect("a line").expect("text").contains(words) {};
+    let unreadable = "  not tested: /sys/class/cxi/cxi0/device/port/link: unreadable: no answer";
+    for _ in 0..4 {
+        wait_for(unreadable);
+    }
+    // One thread waits for the file; another one may read a file at this moment.
+    let names = fs::read_dir(format!("/proc/{}/task", process.id())).expect("a process");
+    let names = names.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
+    let count = names.filter(|name| name.trim() == "reading").count();
+    assert!((1..=2).contains(&count), "{count} threads");
+    // The reading that waits ends, and others find the file.
+    let waiting = OpenOptions::new().write(true).open(&path).expect("a reader");
+    let file = path.with_extension("new");
+    fs::write(&file, "up\n").expect("a file");
+    fs::rename(&file, &path).expect("a file");
+    drop(waiting);
+    wait_for("cxi0  up ");
+    wait_for("cxi0  up ");
+    kill_process(Pid::from_raw(process.id() as i32).expect("a process"), Signal::INT)
+        .expect("a signal");
+    lines.for_each(drop);
+    assert_success(&process.finish());
+}
+
+/// A reading of a counter serves a row and its verdict: a second one would wait for ever here. What
+/// is not known of bit errors has no limit.
+#[test]
+fn counts_errors_once_for_row_and_verdict() {
+    let machine = MadeUp::described_by(CASSINI_1);
+    for (mode, uncorrected, smallest) in [("BS_200G", "  <", true), ("XY_300G", "  -  ", false)] {
+        machine.write("sys/class/cxi/cxi0/device/port/speed", mode);
+        let counters = put_fifos(&machine, "cxi0");
+        serve(vec![counters], |name| if name == "hni_pcs_corrected_cw" { 8 } else { 0 });
+        let json = machine.path().join("link.json");
+        let output = link(&machine, &format!("--rates=100ms --json={}", json.display()));
+        let text = stdout(&output);
+        assert!(text.contains("  9.4e-12  "), "{text}");
+        let document = document(&fs::read_to_string(json).expect("a document"));
+        let rates = &document["links"][0]["rates"];
+        assert_eq!(rates["corrected_code_words_per_s"], 2.0, "{rates:#}");
+        let items = document["devices"][0]["items"].as_array().expect("items");
+        let item = items.iter().find(|item| item["code"] == "fec-corrected").expect("an item");
+        assert_eq!(item["value"], "BER 9.412e-12 (2.0/s)");
+        assert_eq!(rates["smallest_bit_error_ratio"].is_null(), !smallest, "{rates:#}");
+        assert!(text.contains(uncorrected), "{text}");
+    }
+    fs::remove_dir_all(machine.path().join("sys/class/cxi/cxi0/device/telemetry"))
+        .expect("a directory");
+    let document = document(&stdout(&link(&machine, "--rates=100ms --json")));
+    let rates = &document["links"][0]["rates"];
+    assert!(rates["smallest_bit_error_ratio"].is_null(), "{rates:#}");
 }
 
 #[test]

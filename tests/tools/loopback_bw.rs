@@ -7,10 +7,10 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Output;
 
+use crate::harness::machine::MadeUp;
 use crate::harness::schema::document;
 use crate::harness::{
-    CXIDIAG, Fabric, assert_has_form_of, assert_status, assert_success, finish, rows, stderr,
-    stdout,
+    CXIDIAG, Fabric, assert_has_form_of, assert_status, assert_success, finish, rows, stdout,
 };
 
 /// node-tools.md 4.3, with fewer iterations.
@@ -78,26 +78,31 @@ fn moves_all_sizes_of_a_range_with_pairs_and_threads() {
 #[test]
 fn holds_one_message_in_each_buffer() {
     let page = "2097152";
+    let machine = MadeUp::with_huge_pages([1, 0]);
     for list in ["1", "64"] {
         let arguments = format!("cxi_gpu_loopback_bw -d soft0 -n {list} -s {page} --use-hp=2M");
-        let output = Fabric::new().run(&arguments);
-        let text = format!("{}{}", stdout(&output), stderr(&output));
-        let is_enough = text.contains("Hugepages        : Enabled (2M - 2 pages)");
-        assert!(
-            is_enough || text.contains("need 2 of 2M") || text.contains("no huge pages"),
-            "{text}"
-        );
+        let output = finish(machine.seen_by(Fabric::new().command(&arguments)));
+        let errors = assert_status(&output, 1);
+        let words = "the buffers need 2 of 2M, 1 are available on this machine (";
+        assert!(errors.contains(words), "{errors}");
     }
 }
 
 #[test]
 fn measures_for_a_duration() {
-    let text = stdout(&Fabric::new().run("cxi_gpu_loopback_bw -d soft0 -D 1 -n 4 -s 4096"));
+    let output = Fabric::new().run("cxi_gpu_loopback_bw -d soft0 -D 1 -n 4 -s 4096");
+    assert_success(&output);
+    let text = stdout(&output);
     assert!(
         text.contains("\nTest Type        : Duration\nDuration         : 1 seconds\n"),
         "{text}"
     );
-    assert_eq!(rows(&text).len(), 1, "{text}");
+    let rows = rows(&text);
+    assert_eq!(rows.len(), 1, "{text}");
+    let [size, writes, ..] = rows[0][..] else { panic!("{text}") };
+    // Whole lists of four writes.
+    let writes: u64 = writes.parse().expect("a number");
+    assert!(size == "4096" && writes > 0 && writes.is_multiple_of(4), "{text}");
 }
 
 #[test]
@@ -147,11 +152,46 @@ fn expectation_decides_exit_status() {
         let arguments = format!("loopback-bw -d soft0 -n 2 -l 4 -s 4096 --expect {bound}");
         assert_status(&fabric.run(&arguments), status);
         let arguments = format!("loopback-bw --all-nics -n 2 -l 4 -s 4096 --expect {bound}");
-        let output = fabric.run(&arguments);
+        let mut command = fabric.command(&arguments);
+        command.env("CXIDIAG_NICS", "4");
+        let output = finish(command);
         assert_status(&output, status);
         let verdict = if status == 0 { "  met" } else { "  NOT MET: bw>=9999GB/s" };
         let lines = stdout(&output).lines().filter(|line| line.ends_with(verdict)).count();
         assert_eq!(lines, 4, "{}", stdout(&output));
+    }
+}
+
+/// A node that has lost its NICs meets no expectation.
+#[test]
+fn expectation_of_all_nics_is_not_met_without_hardware() {
+    let mut command = Fabric::new().command("loopback-bw --all-nics -n 1 -l 1 --expect bw>1B/s");
+    for variable in ["CXIDIAG_NICS", "CXIDIAG_NIDS", "CXIDIAG_TOPOLOGY"] {
+        command.env_remove(variable);
+    }
+    let output = finish(MadeUp::new(&[]).seen_by(command));
+    let errors = assert_status(&output, 1);
+    let words = "error: this machine has no Cassini NIC, or its driver is not loaded\n\
+                 hint: for software NICs: CXIDIAG_NICS says how many there are";
+    assert!(errors.contains(words), "{errors}");
+    assert_eq!(stdout(&output), "");
+}
+
+#[test]
+fn text_of_all_nics_has_verified_sizes_and_counters() {
+    let fabric = Fabric::new();
+    let mut command =
+        fabric.command("loopback-bw --all-nics -n 1 -l 2 -s 8:16 --verify --counters");
+    command.env("CXIDIAG_NICS", "2");
+    let output = finish(command);
+    assert_success(&output);
+    let text = stdout(&output);
+    let (results, counters) = text.split_once("\n\nsoft0:\nCounter ").expect(&text);
+    let words = "\nVerified: 4 sizes, data of the last operations correct";
+    assert!(results.ends_with(words), "{text}");
+    let (first, second) = counters.split_once("\n\nsoft1:\nCounter ").expect(&text);
+    for counters in [first, second] {
+        assert!(counters.contains("\nhni_tx_ok_opt "), "{text}");
     }
 }
 
@@ -195,13 +235,22 @@ fn measures_each_nic_and_writes_a_document_for_each() {
 
 #[test]
 fn nic_that_fails_does_not_keep_the_others_from_being_measured() {
-    let output = run_with("nic=1,down=0ns", "loopback-bw --all-nics -n 2 -l 4 -s 4096");
-    let errors = assert_status(&output, 1);
-    assert!(errors.contains("1 of 4 measurements failed: soft1"), "{errors}");
-    let text = stdout(&output);
-    let failed = text.lines().find(|line| line.starts_with("soft1")).expect("a row");
-    assert!(failed.contains("failed: the link of soft1 is down"), "{text}");
-    assert!(text.lines().any(|line| line.starts_with("soft3") && line.contains("4096")), "{text}");
+    for nic in [0, 1] {
+        let faults = format!("nic={nic},down=0ns");
+        let output = run_with(&faults, "loopback-bw --all-nics -n 2 -l 4 -s 4096");
+        let errors = assert_status(&output, 1);
+        let words = format!("1 of 4 measurements failed: soft{nic}");
+        assert!(errors.contains(&words), "{errors}");
+        let text = stdout(&output);
+        assert!(text.starts_with("Software NICs (no Cassini hardware involved)\nNIC "), "{text}");
+        let failed = text.lines().nth(2 + nic).expect("a row");
+        let words = format!("failed: the link of soft{nic} is down");
+        assert!(failed.starts_with(&format!("soft{nic} ")) && failed.contains(&words), "{text}");
+        assert!(
+            text.lines().any(|line| line.starts_with("soft3") && line.contains("4096")),
+            "{text}"
+        );
+    }
 }
 
 #[test]

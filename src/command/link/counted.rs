@@ -34,16 +34,26 @@ struct Moment {
     at: Duration,
 }
 
+/// Returns the counters of rates and of verdicts, each once: both are about one reading.
+fn names() -> Vec<String> {
+    let mut names: Vec<String> = link_rates::names().collect();
+    for name in code_words::names() {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
 impl Counted {
     /// Reads the files of a NIC.
     pub fn read(device: DeviceName, machine: &Machine) -> Self {
-        let files = check::files_with(device, machine, link_rates::is_of_link);
+        let files = check::files_with(device, machine, link_rates::is_link_counter);
         let read = files.map_err(|failure| failure.message()).map(|files| {
-            files.map(|files| Moment {
-                at: since_1970(),
-                code_words: CodeWords::read(&files),
-                readings: link_rates::read(&files),
-                files,
+            files.map(|files| {
+                let at = since_1970();
+                let readings = Readings::of(&files, names(), at);
+                Moment { at, code_words: CodeWords::of(&readings), readings, files }
             })
         });
         Self { device, is_software: backend::is_software(device, machine), read }

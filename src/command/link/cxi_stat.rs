@@ -1,8 +1,8 @@
 //! HPE's cxi_stat: its options and its text (node-tools.md 2), without its defects.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::command::{arguments, check};
@@ -31,11 +31,14 @@ const VERSION: &str = "1.5.5";
 /// Default of `--pause`, in seconds.
 const PAUSE: u64 = 4;
 
-/// What it waits beyond the seconds of `--pause`.
-const BEYOND: Duration = Duration::from_millis(100);
+/// The time that it waits in addition to the seconds of `--pause`.
+const ADDED_PAUSE: Duration = Duration::from_millis(100);
 
 /// Most characters of a value.
-const MOST: usize = 255;
+const MAX_CHARACTERS: usize = 255;
+
+/// What is said of a file without the value that it should have.
+const READING_FAILED: &str = "Error reading from";
 
 /// The file with the largest frame.
 const MTU: &str = "properties/hpc_mtu";
@@ -135,22 +138,17 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return output.print(|text| devices.iter().try_for_each(|name| writeln!(text, "{name}")));
     }
     let open = |device: &DeviceName| {
-        let files = check::files_with(*device, &machine, link_rates::is_of_link)?;
+        let files = check::files_with(*device, &machine, link_rates::is_link_counter)?;
         files.ok_or_else(|| {
             let others = check::others(*device, &machine);
             Failure::environment(format!("there is no {device}: {others}"))
         })
     };
     let nics: Vec<Files> = devices.iter().map(open).collect::<Result<_, _>>()?;
-    if request.is_mac_list {
-        return output.print(|text| {
-            nics.iter().try_for_each(|files| writeln!(text, "{}", interface(files).1))
-        });
-    }
     let mut rates = Vec::new();
-    if request.has_rates {
+    if request.has_rates && !request.is_mac_list {
         let before: Vec<Readings> = nics.iter().map(link_rates::read).collect();
-        let window = Duration::from_secs(request.pause()) + BEYOND;
+        let window = Duration::from_secs(request.pause()) + ADDED_PAUSE;
         interrupt::wait_for_any(&mut Vec::new(), Some(window))?;
         for (device, before) in devices.iter().zip(&before) {
             let files = open(device)?;
@@ -163,8 +161,12 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let mut rates = rates.iter();
     for (device, files) in devices.iter().zip(&nics) {
         let mut values = Values { files, errors: &mut errors };
-        nic(&mut text, *device, &mut values, rates.next(), &request)
-            .map_err(interrupt::output_failed)?;
+        let written = if request.is_mac_list {
+            writeln!(text, "{}", values.interface().1)
+        } else {
+            nic(&mut text, *device, &mut values, rates.next(), &request)
+        };
+        written.map_err(interrupt::output_failed)?;
     }
     interrupt::check()?;
     for error in &errors {
@@ -189,10 +191,7 @@ fn devices(request: &CxiStatRequest, machine: &Machine) -> Result<Vec<DeviceName
     }
     let found = super::devices(&[], machine)?;
     if found.is_without_hardware {
-        return Err(Failure::environment(
-            "this machine has no Cassini NIC, or its driver is not loaded",
-        )
-        .with_hint("for software NICs: CXIDIAG_NICS says how many there are, -d soft0 names one"));
+        return Err(backend::no_hardware());
     }
     let mut devices = found.devices;
     devices.sort_by_cached_key(DeviceName::to_string);
@@ -208,17 +207,21 @@ struct Values<'a> {
 impl Values<'_> {
     /// Returns the text of a file. Without it, the value is empty, and the error is noted.
     fn text(&mut self, name: &str) -> Option<String> {
-        self.text_of(self.files.path(name), "Error reading from")
+        self.read(self.files.path(name), READING_FAILED)
     }
 
-    fn text_of(&mut self, path: PathBuf, without_content: &str) -> Option<String> {
-        let shown = path.strip_prefix(self.files.root()).unwrap_or(&path).display();
+    fn read(&mut self, path: PathBuf, reading_failed: &str) -> Option<String> {
         match reading::text(&path) {
             Ok(text) if !text.is_empty() => return Some(text),
-            Ok(_) => self.errors.push(format!("{without_content} /{shown}")),
-            Err(_) => self.errors.push(format!("Error opening /{shown}")),
+            Err(error) if has_not_opened(&error) => self.note("Error opening", &path),
+            Ok(_) | Err(_) => self.note(reading_failed, &path),
         }
         None
+    }
+
+    fn note(&mut self, what: &str, path: &Path) {
+        let shown = path.strip_prefix(self.files.root()).unwrap_or(path).display();
+        self.errors.push(format!("{what} /{shown}"));
     }
 
     /// Returns the first line of a file.
@@ -228,19 +231,55 @@ impl Values<'_> {
 
     /// Returns the decimal or hexadecimal number in a file; 0 without it.
     fn number(&mut self, name: &str) -> u64 {
-        let line = self.line(name);
+        let Some(text) = self.text(name) else { return 0 };
+        let line = first_line(&text);
         let number = match line.strip_prefix("0x") {
             Some(digits) => u64::from_str_radix(digits, 16),
             None => line.parse(),
         };
-        number.unwrap_or(0)
+        number.unwrap_or_else(|_| {
+            self.note(READING_FAILED, &self.files.path(name));
+            0
+        })
     }
 
     /// Returns the speed of the connection to the host: the extended one where it is in effect.
     fn pcie_speed(&mut self) -> String {
-        let extended = self.files.text("properties/current_esm_link_speed");
-        let extended = extended.filter(|speed| !matches!(speed.as_str(), "Absent" | "Disabled"));
-        extended.unwrap_or_else(|| self.line("current_link_speed"))
+        let extended = "properties/current_esm_link_speed";
+        if self.exists(extended) {
+            let speed = self.line(extended);
+            if !matches!(speed.as_str(), "Absent" | "Disabled") {
+                return speed;
+            }
+        }
+        self.line("current_link_speed")
+    }
+
+    /// Returns the network interface and its MAC address; both are empty without one.
+    fn interface(&mut self) -> (String, String) {
+        let Some(path) = self.files.interface() else {
+            return (String::new(), String::new());
+        };
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // Errors name the file that cxi_stat reads (node-tools.md 2.3).
+        let by_name = self.files.root().join("sys/class/net").join(&name);
+        let path = if reading::exists(&by_name) { by_name } else { path };
+        let address = self.read(path.join("address"), READING_FAILED);
+        (name, first_line(&address.unwrap_or_default()))
+    }
+
+    /// Returns the address of the NIC on the PCI bus.
+    fn slot(&mut self) -> String {
+        let Some(event) = self.text("uevent") else { return String::new() };
+        let slot = event.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME="));
+        if slot.is_none() {
+            self.note(READING_FAILED, &self.files.path("uevent"));
+        }
+        slot.unwrap_or_default().to_owned()
+    }
+
+    fn exists(&self, name: &str) -> bool {
+        reading::exists(&self.files.path(name))
     }
 
     fn is_cassini_2(&self) -> bool {
@@ -252,30 +291,26 @@ impl Values<'_> {
     fn pause_mode(&mut self) -> String {
         let name = match self.is_cassini_2() {
             false => "port/pause",
-            true if reading::exists(&self.files.path("port/0/pause")) => "port/0/pause",
+            true if self.exists("port/0/pause") => "port/0/pause",
             true => "port/0/link/config/pause_map",
         };
         self.line(name)
     }
 
     fn aer(&mut self, name: &str) -> Option<String> {
-        self.text_of(self.files.path(&format!("aer_dev_{name}")), "Error reading")
+        self.read(self.files.path(&format!("aer_dev_{name}")), "Error reading")
     }
+}
+
+/// Returns whether a file could not even be opened.
+fn has_not_opened(error: &io::Error) -> bool {
+    use ErrorKind::{NotADirectory, NotFound, PermissionDenied};
+    matches!(error.kind(), NotADirectory | NotFound | PermissionDenied)
 }
 
 /// Returns the first line of a text, as much of it as cxi_stat prints.
 fn first_line(text: &str) -> String {
-    text.split('\n').next().unwrap_or_default().chars().take(MOST).collect()
-}
-
-/// Returns the network interface of a NIC and its MAC address. Of several, the last one counts.
-fn interface(files: &Files) -> (String, String) {
-    let Some(path) = files.interfaces().pop() else {
-        return (String::new(), String::new());
-    };
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let address = reading::text(&path.join("address")).unwrap_or_default();
-    (name, first_line(&address))
+    text.split('\n').next().unwrap_or_default().chars().take(MAX_CHARACTERS).collect()
 }
 
 /// Writes what the request asks for of a NIC.
@@ -304,9 +339,11 @@ fn nic(
 /// Writes the lines of a NIC.
 fn block(out: &mut Vec<u8>, device: DeviceName, values: &mut Values) -> io::Result<()> {
     writeln!(out, "Device: {device}")?;
-    let description = values.files.path("fru/description");
-    let description =
-        reading::text(&description).map_or(NOT_AVAILABLE.into(), |text| first_line(&text));
+    let description = if values.exists("fru/description") {
+        values.line("fru/description")
+    } else {
+        NOT_AVAILABLE.to_owned()
+    };
     writeln!(out, "    Description: {description}")?;
     for (label, file) in [
         ("Part Number", "fru/part_number"),
@@ -315,16 +352,14 @@ fn block(out: &mut Vec<u8>, device: DeviceName, values: &mut Values) -> io::Resu
     ] {
         writeln!(out, "    {label}: {}", values.line(file))?;
     }
-    let (name, address) = interface(values.files);
+    let (name, address) = values.interface();
     writeln!(out, "    Network device: {name}\n    MAC: {address}")?;
     let nid = values.number("properties/nid");
     writeln!(out, "    NID: {nid} (0x{nid:05x})")?;
     writeln!(out, "    PID granule: {}", values.number("properties/pid_granule"))?;
     let (speed, width) = (values.pcie_speed(), values.line("current_link_width"));
     writeln!(out, "    PCIE speed/width: {speed} x{width}")?;
-    let event = values.text("uevent").unwrap_or_default();
-    let slot = event.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME="));
-    writeln!(out, "    PCIE slot: {}", slot.unwrap_or_default())?;
+    writeln!(out, "    PCIE slot: {}", values.slot())?;
     let is_cassini_2 = values.is_cassini_2();
     for (label, first, second) in LINK {
         let value = match if is_cassini_2 { second } else { first } {

@@ -65,9 +65,9 @@ fn options() -> Vec<OptionDef<LinkRequest>> {
     let mut options = vec![
         arguments::devices().within(|request: &mut LinkRequest| &mut request.devices),
         Def::switch("verbose", |request| request.is_verbose = true)
-            .explained("Print all that is known of each link, with all limits"),
+            .explained("Print a block for each NIC: all items, with their limits and sources"),
         Def::switch("quick", |request| request.is_quick = true)
-            .explained("Read files once: no error rates"),
+            .explained("Read files once, and count no errors"),
         period("rates", RATES, |request, time| request.rates = Some(time)).explained(format!(
             "Show rates of code words and pauses, counted on all NICs at the same time (default: \
              {})\n\nWithout this option, errors are counted for {}.",
@@ -109,13 +109,13 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<LinkRequest>, Failure> {
         return Ok(None);
     };
     arguments::add_devices(&mut request.devices, words, arguments)?;
-    let refused = |one: &str, other: &str, why: &str| {
-        Err(Failure::usage(format!("--{one}: not allowed with --{other}, {why}")))
+    let refused = |option: &str, other: &str, why: &str| {
+        Err(Failure::usage(format!("--{option}: not allowed with --{other}, {why}")))
     };
     match (request.is_quick, request.rates, request.watch, &request.json) {
-        (true, Some(_), _, _) => refused("quick", "rates", "which counts"),
+        (true, Some(_), _, _) => refused("quick", "rates", "which counts errors for a time"),
         (true, _, Some(_), _) => {
-            refused("quick", "watch", "which counts from one report to the next")
+            refused("quick", "watch", "which counts errors from one report to the next")
         }
         (_, _, Some(_), Some(_)) => refused("json", "watch", "which has many reports"),
         _ => {

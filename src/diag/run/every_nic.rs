@@ -29,6 +29,13 @@ pub fn measure(plan: &Plan, every: Every) -> Result<(), Failure> {
     } else {
         backend::names(plan.libcxi.as_ref(), &machine)?
     };
+    let is_chosen = plan.is_device_given || backend::has_chosen_software();
+    let has_hardware =
+        !machine.cxi_devices().is_empty() || nics.iter().any(|nic| !nic.platform().is_simulated);
+    // Software NICs say nothing about a node that has lost its NICs.
+    if !has_hardware && !is_chosen && !plan.outputs.expectations.is_empty() {
+        return Err(backend::no_hardware());
+    }
     let runs = if has_gpus {
         runs_with_gpus(plan, &nics, &machine)?
     } else {
@@ -73,10 +80,11 @@ impl Run {
         let node = machine.node_of_device(&nic);
         let run = NicRun {
             nic,
+            is_software: backend::is_software(self.nic, machine),
             node,
             gpu: self.gpus.tx,
             has_nearest_gpu: self.has_nearest_gpu,
-            is_in_table: self.is_judged,
+            is_judged: self.is_judged,
             outcome,
         };
         (run, result)

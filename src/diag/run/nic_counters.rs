@@ -88,7 +88,7 @@ impl NicCounters {
         Ok(self.shown(own, peer))
     }
 
-    /// Reads the counters after a run that has failed, without the peer's.
+    /// Reads the counters of this side only: after a run that has failed or that has no peer.
     pub fn end_alone(self) -> Option<RunCounters> {
         self.shown(self.changes(), self.not_received())
     }

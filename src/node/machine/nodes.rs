@@ -1,5 +1,7 @@
 //! CPUs, NUMA nodes, and the NUMA node of a NIC.
 
+use std::cmp::Reverse;
+
 use super::memory::kilobytes;
 use super::{Machine, list};
 use crate::reading;
@@ -30,26 +32,27 @@ impl Machine {
         let path = |name: String| reading::resolved(&self.root.join(name)).ok();
         let nic_path = path(format!("sys/class/cxi/{nic}/device"));
         let node = self.node_of_device(nic);
-        let shared = |address: &Option<String>| {
+        let closeness = |address: &Option<String>| {
             let directory = format!("sys/bus/pci/devices/{}", address.as_ref()?);
-            let own = self.number(format!("{directory}/numa_node"));
-            let is_near = node.is_some_and(|node| own == Some(node.into()));
-            let path = path(directory);
-            let parts = nic_path.iter().flatten().zip(path.iter().flatten());
-            let bridges = parts.take_while(|(one, other)| one == other);
-            let bridges = bridges.filter(|(part, _)| part.to_string_lossy().contains(':')).count();
-            Some((bridges, is_near)).filter(|near| *near > (0, false))
+            let device_node = self.number(format!("{directory}/numa_node"));
+            let has_same_node = node.is_some_and(|node| device_node == Some(node.into()));
+            let device_path = path(directory);
+            let parts = nic_path.iter().flatten().zip(device_path.iter().flatten());
+            let shared = parts.take_while(|(nic_part, device_part)| nic_part == device_part);
+            let bridges = shared.filter(|(part, _)| part.to_string_lossy().contains(':')).count();
+            Some((bridges, has_same_node)).filter(|closeness| *closeness > (0, false))
         };
-        let near = addresses.iter().enumerate();
-        let near = near.filter_map(|(at, address)| Some((shared(address)?, at)));
-        near.max_by_key(|(near, at)| (*near, std::cmp::Reverse(*at))).map(|(_, at)| at)
+        let devices = addresses.iter().enumerate();
+        let close =
+            devices.filter_map(|(index, address)| Some((closeness(address)?, Reverse(index))));
+        close.max().map(|(_, Reverse(index))| index)
     }
 
-    /// Returns the MAC address of a NIC; `None` without its network interface.
+    /// Returns the MAC address of a NIC, of its last network interface by name; `None` without one.
     pub fn mac_of_device(&self, device: &str) -> Option<String> {
         let interfaces = self.root.join(format!("sys/class/cxi/{device}/device/net"));
         let names = reading::names(&interfaces).ok()?;
-        let address = reading::text(&interfaces.join(names.first()?).join("address")).ok()?;
+        let address = reading::text(&interfaces.join(names.iter().max()?).join("address")).ok()?;
         Some(address.trim().to_owned())
     }
 
@@ -128,7 +131,9 @@ mod tests {
         let made_up = MadeUp::new(&[
             ("sys/class/cxi/cxi0/device/numa_node", "1\n"),
             ("sys/class/cxi/cxi1/device/numa_node", "-1\n"),
-            ("sys/class/cxi/cxi0/device/net/hsn0/address", "02:00:00:00:00:12\n"),
+            ("sys/class/cxi/cxi0/device/net/hsn0/address", "02:00:00:00:00:11\n"),
+            ("sys/class/cxi/cxi0/device/net/hsn1/address", "02:00:00:00:00:12\n"),
+            ("sys/class/cxi/cxi0/device/net/hsn00/address", "02:00:00:00:00:10\n"),
             ("sys/class/cxi/cxi0/device/properties/driver_rev", "1a2b3c\n"),
             ("sys/class/cxi/cxi0/device/uc/qspi_blob_version", "1.5.53\n"),
             ("sys/class/cxi/cxi1/device/uc/qspi_blob_version", "\n"),

@@ -102,24 +102,22 @@ impl Files {
         self.text("properties/amo_remap_to_pcie_fadd")?.parse().ok()
     }
 
-    /// Returns the directories of the NIC's network interfaces, in the order of their names.
-    pub fn interfaces(&self) -> Vec<PathBuf> {
-        let names = self.entries("net");
-        if !names.is_empty() {
-            return names.iter().map(|name| self.path(&format!("net/{name}"))).collect();
+    /// Returns the directory of the NIC's network interface: of several, the last one by name, as
+    /// cxi_stat does (node-tools.md 2.4).
+    pub fn interface(&self) -> Option<PathBuf> {
+        if let Some(name) = self.entries("net").pop() {
+            return Some(self.path(&format!("net/{name}")));
         }
         let all = self.root.join("sys/class/net");
         let names = reading::names(&all).unwrap_or_default().into_iter();
         let nic_path = Path::new("device/cxi").join(&self.device);
         let has_nic = |path: &PathBuf| reading::exists(&path.join(&nic_path));
-        let mut paths: Vec<PathBuf> = names.map(|name| all.join(name)).filter(has_nic).collect();
-        paths.sort_unstable();
-        paths
+        names.map(|name| all.join(name)).filter(has_nic).max()
     }
 
     /// Returns the text of a file of the NIC's network interface, such as `address`.
     pub fn interface_text(&self, name: &str) -> Option<String> {
-        text(&self.interfaces().first()?.join(name))
+        text(&self.interface()?.join(name))
     }
 
     /// Returns the text of a file of the host, named without the leading slash.
@@ -185,16 +183,20 @@ mod tests {
     }
 
     #[test]
-    fn finds_network_interface_from_either_side() {
+    fn finds_last_network_interface_from_either_side() {
         for path in ["sys/class/cxi/cxi0/device/net/hsn0", "sys/class/net/hsn0"] {
             let root = tempfile::tempdir().unwrap();
             let files = Files::new(root.path(), "cxi0");
             assert_eq!(files.interface_text("address"), None);
-            let path = root.path().join(path);
-            fs::create_dir_all(path.join("device/cxi/cxi0")).unwrap();
-            fs::write(path.join("address"), "02:00:00:00:00:12\n").unwrap();
+            for (path, address) in
+                [(path.to_owned() + "1", "02:00:00:00:00:13"), (path.into(), "02:00:00:00:00:12")]
+            {
+                let path = root.path().join(path);
+                fs::create_dir_all(path.join("device/cxi/cxi0")).unwrap();
+                fs::write(path.join("address"), format!("{address}\n")).unwrap();
+            }
             let address = files.interface_text("address");
-            assert_eq!(address.as_deref(), Some("02:00:00:00:00:12"));
+            assert_eq!(address.as_deref(), Some("02:00:00:00:00:13"), "the last by name");
         }
     }
 }

@@ -53,7 +53,7 @@ pub fn names() -> impl Iterator<Item = String> {
 }
 
 /// Returns whether a counter belongs to the errors and pauses of a link.
-pub fn is_of_link(counter: &str) -> bool {
+pub fn is_link_counter(counter: &str) -> bool {
     ["hni_pcs_", "hni_llr_", "hni_rx_paused_", "hni_tx_paused_"]
         .iter()
         .any(|start| counter.starts_with(start))
@@ -86,8 +86,8 @@ impl LinkRates {
         Some(self.per_second(counter)? / self.changes.nic.cycles_per_s())
     }
 
-    /// Returns the replays that this side has sent and received, unless the readings are the same
-    /// one.
+    /// Returns the numbers of replays that this side has sent and received; `None` if the NIC does
+    /// not have both counters, or if the stamp of one stands still.
     pub fn replays(&self) -> Option<[u64; 2]> {
         let [received, sent] = DIRECTIONS.map(|direction| {
             let change = self.change(&replays(direction))?;
@@ -168,6 +168,6 @@ mod tests {
         assert_eq!(names.len(), 20 + 2);
         let known = |name: &String| crate::nic::counter_table::Row::of(name).is_some();
         assert!(names.iter().all(known), "{names:?}");
-        assert!(names.iter().all(|name| is_of_link(name)), "{names:?}");
+        assert!(names.iter().all(|name| is_link_counter(name)), "{names:?}");
     }
 }

@@ -122,6 +122,8 @@ fn measures_each_nic_with_each_gpu() {
     assert_success(&output);
     let text = stdout(&output);
     let (table, matrix) = text.split_once("\n\n").expect("a matrix");
+    let (matrix, verified) = matrix.split_once("\nVerified: ").expect("a line after the matrix");
+    assert_eq!(verified, "4 sizes, data of the last operations correct\n");
     let nearest: Vec<Vec<&str>> =
         table.lines().skip(2).map(|line| line.split_whitespace().take(3).collect()).collect();
     assert_eq!(nearest, [["soft0", "-", "1"], ["soft1", "-", "0"]], "{text}");

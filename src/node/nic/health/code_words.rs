@@ -48,7 +48,7 @@ pub static REPLAYS: Item = Item {
     code: "link-replays",
     name: "link replays",
     source: "HPE",
-    remedy: "packets were repeated on the link: look at its error rates with a longer --window",
+    remedy: "packets were repeated on the link: look at its error rates over a longer time",
 };
 
 /// Part of the code words of a healthy link below which the link was down.
@@ -76,12 +76,20 @@ pub struct CodeWords {
     replays: [Option<Reading>; 2],
 }
 
+/// Returns the names of all counters of [`CodeWords`].
+pub fn names() -> impl Iterator<Item = String> {
+    let lanes = (0..MAX_LANES).map(|lane| format!("hni_pcs_fecl_errors_{lane}"));
+    COUNTERS.into_iter().map(str::to_owned).chain(lanes)
+}
+
 impl CodeWords {
     /// Reads the counters of a NIC.
     pub fn read(files: &Files) -> Self {
-        let lanes = (0..MAX_LANES).map(|lane| format!("hni_pcs_fecl_errors_{lane}"));
-        let names = COUNTERS.into_iter().map(str::to_owned).chain(lanes);
-        let readings = Readings::of(files, names, since_1970());
+        Self::of(&Readings::of(files, names(), since_1970()))
+    }
+
+    /// Returns the counters of a NIC that were read.
+    pub fn of(readings: &Readings) -> Self {
         let counter = |name: &str| readings.get(name);
         Self {
             good: counter("hni_pcs_good_cw"),

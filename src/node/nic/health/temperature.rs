@@ -65,7 +65,15 @@ fn hottest(files: &Files, inputs: &[(String, String)], kind: &Kind) -> Finding {
         _ => Severity::Good,
     };
     let limit = format!("<{} C (bad: {} C)", kind.high, kind.critical);
-    Finding::compared(kind.item, format!("{celsius:.0} C"), limit, verdict).with_number(celsius)
+    // Rounded, but not up to a limit that it does not reach.
+    let rounds_up_to = |limit: f64| celsius < limit && celsius.round() >= limit;
+    let shown = if rounds_up_to(kind.high) || rounds_up_to(kind.critical) {
+        celsius.floor()
+    } else {
+        celsius
+    };
+    let text = format!("{shown:.0} C");
+    Finding::compared(kind.item, text, limit, verdict).with_number(celsius)
 }
 
 #[cfg(test)]
@@ -74,7 +82,7 @@ mod tests {
     use super::*;
     use facts::severity::Severity::{Bad, Good, NotAvailable, Suspect};
 
-    fn verdicts(sensors: &[(&str, &str)]) -> [Severity; 2] {
+    fn findings(sensors: &[(&str, &str)]) -> Vec<Finding> {
         let made_up = MadeUp::new(&[]);
         for (number, (label, input)) in sensors.iter().enumerate() {
             let start = format!("hwmon/hwmon3/temp{}", number + 1);
@@ -83,7 +91,11 @@ mod tests {
                 made_up.write(&format!("{start}_input"), &format!("{input}\n"));
             }
         }
-        let findings = temperatures(&made_up.files);
+        temperatures(&made_up.files)
+    }
+
+    fn verdicts(sensors: &[(&str, &str)]) -> [Severity; 2] {
+        let findings = findings(sensors);
         assert!(findings.iter().map(|found| found.item).eq([&ASIC, &MEDIA]));
         [findings[0].verdict, findings[1].verdict]
     }
@@ -98,6 +110,21 @@ mod tests {
         for (cable, verdict) in [("-5000", Good), ("70000", Suspect), ("75000", Bad)] {
             let cable = ("OSFP Internal Temperature", cable);
             assert_eq!(verdicts(&[cable]), [NotAvailable, verdict]);
+        }
+    }
+
+    #[test]
+    fn does_not_round_up_to_a_limit() {
+        for (sensor, text) in [
+            ("61700", "62 C"),
+            ("84999", "84 C"),
+            ("85000", "85 C"),
+            ("85700", "86 C"),
+            ("89999", "89 C"),
+            ("90000", "90 C"),
+        ] {
+            let findings = findings(&[("Cassini 0 Temperature", sensor)]);
+            assert_eq!(findings[0].value.as_deref(), Some(text));
         }
     }
 
