@@ -40,17 +40,17 @@ pub enum Destination {
 pub struct Target {
     path: PathBuf,
     permissions: Permissions,
-    way: Way,
+    writing: Writing,
 }
 
 /// How a document gets into its file.
 #[derive(Clone, Copy)]
-enum Way {
+enum Writing {
     /// A new file takes the name, and the owner of the earlier file.
-    Replace(Option<(Uid, Gid)>),
+    NewFile(Option<(Uid, Gid)>),
     /// The earlier file gets new bytes: it has further names, or an owner that this user cannot
     /// give to a new file.
-    Rewrite,
+    InPlace,
 }
 
 impl Destination {
@@ -164,7 +164,7 @@ impl Target {
         let target = Self {
             path: resolved(path)?,
             permissions: Permissions::from_mode(0o666),
-            way: Way::Replace(None),
+            writing: Writing::NewFile(None),
         };
         // Removed at once: a run that is killed must leave nothing behind.
         target.temporary()?;
@@ -173,7 +173,7 @@ impl Target {
 
     /// Checks that a regular file, which can be written now, can get its document at the end.
     fn existing(path: PathBuf, found: &Metadata) -> io::Result<Self> {
-        let mut target = Self { path, permissions: found.permissions(), way: Way::Rewrite };
+        let mut target = Self { path, permissions: found.permissions(), writing: Writing::InPlace };
         // Its further names must keep naming this file.
         if found.nlink() > 1 {
             return Ok(target);
@@ -186,10 +186,10 @@ impl Target {
             return Err(Errno::PERM.into());
         }
         let owner = (Uid::from_raw(found.uid()), Gid::from_raw(found.gid()));
-        target.way = Way::Replace(Some(owner));
+        target.writing = Writing::NewFile(Some(owner));
         match target.temporary() {
             Err(error) if Errno::from_io_error(&error) == Some(Errno::PERM) => {
-                target.way = Way::Rewrite
+                target.writing = Writing::InPlace
             }
             made => drop(made?),
         }
@@ -205,7 +205,7 @@ impl Target {
             .tempfile_in(directory(&self.path))
             // Without the name of the temporary file, which the user does not know.
             .map_err(|error| bare(&error))?;
-        if let Way::Replace(Some((user, group))) = self.way {
+        if let Writing::NewFile(Some((user, group))) = self.writing {
             let made = file.as_file().metadata()?;
             if (made.uid(), made.gid()) != (user.as_raw(), group.as_raw()) {
                 fchown(file.as_file(), Some(user), Some(group))?;
@@ -223,8 +223,8 @@ impl Target {
         permissions: Option<Permissions>,
         write: impl FnOnce(&File) -> io::Result<()>,
     ) -> io::Result<File> {
-        match self.way {
-            Way::Replace(_) => {
+        match self.writing {
+            Writing::NewFile(_) => {
                 let file = self.temporary()?;
                 write(file.as_file())?;
                 if let Some(permissions) = permissions {
@@ -232,7 +232,7 @@ impl Target {
                 }
                 Ok(file.persist(&self.path)?)
             }
-            Way::Rewrite => {
+            Writing::InPlace => {
                 let mut options = File::options();
                 let file = options.write(true).truncate(true).open(&self.path)?;
                 write(&file)?;

@@ -42,8 +42,8 @@ pub trait Benchmark: 'static {
     /// What one side holds during a run.
     type Resources;
 
-    /// Calls the method of `visitor` for the sub-trait that this benchmark implements.
-    fn accept<V: Visitor>(visitor: V) -> V::Output;
+    /// Calls the method of `task` for the sub-trait that this benchmark implements.
+    fn perform<T: BenchmarkTask>(task: T) -> T::Output;
 
     /// Allocates the resources of `side`, for all sizes of the run, and opens them to the peer.
     ///
@@ -99,17 +99,17 @@ pub trait Benchmark: 'static {
 }
 
 /// Code that is generic over benchmarks, with one method for each sub-trait of [`Benchmark`].
-pub trait Visitor {
+pub trait BenchmarkTask {
     /// Result of each method.
     type Output;
 
-    /// Visits a benchmark of one-sided latency.
+    /// Is called for a benchmark of one-sided latency.
     fn one_sided<B: OneSidedLatency>(self) -> Self::Output;
 
-    /// Visits a benchmark of round trips.
+    /// Is called for a benchmark of round trips.
     fn round_trip<B: RoundTripLatency>(self) -> Self::Output;
 
-    /// Visits a benchmark of bandwidth.
+    /// Is called for a benchmark of bandwidth.
     fn bandwidth<B: Bandwidth>(self) -> Self::Output;
 }
 

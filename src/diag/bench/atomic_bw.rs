@@ -7,11 +7,11 @@
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use cxi::{EmitError, MemoryRegion, TransmitBatch};
 
-use super::api::{Bandwidth, Issued, Peer, RepeatLists, Visitor};
+use super::api::{Bandwidth, BenchmarkTask, Issued, Peer, RepeatLists};
 use super::common::atomics;
 use super::common::lists::{ListInitiator, Words};
 use super::common::{
-    Direction, Ends, ListCommand, OneSided, Operands, Target, Walk, measure_lists,
+    Direction, ListCommand, OneSided, Operands, SideResources, Target, Walk, measure_lists,
 };
 use crate::endpoint::Endpoint;
 use facts::atomic::Atomic;
@@ -33,8 +33,8 @@ impl OneSided for AtomicBandwidth {
 
     type Initiator = ListInitiator;
 
-    fn accept<V: Visitor>(visitor: V) -> V::Output {
-        visitor.bandwidth::<Self>()
+    fn perform<T: BenchmarkTask>(task: T) -> T::Output {
+        task.bandwidth::<Self>()
     }
 
     fn initiator(
@@ -67,33 +67,36 @@ impl OneSided for AtomicBandwidth {
     }
 
     fn verify(
-        ends: &Ends<ListInitiator>,
+        resources: &SideResources<ListInitiator>,
         run: &RunOptions,
         _: u64,
         issued: Issued,
         _: &dyn Supervisor,
     ) -> Result<u64, Failure> {
-        atomics::check(ends, run, run.lists()?.list_size.into(), issued)
+        atomics::check(resources, run, run.lists()?.list_size.into(), issued)
     }
 }
 
 impl Bandwidth for AtomicBandwidth {
     const ANSWERS: bool = false;
 
-    fn arrived(ends: &mut Ends<ListInitiator>, _: &RunOptions) -> Result<Option<u64>, Failure> {
-        ends.arrived()
+    fn arrived(
+        resources: &mut SideResources<ListInitiator>,
+        _: &RunOptions,
+    ) -> Result<Option<u64>, Failure> {
+        resources.arrived()
     }
 
     fn measure<R: RepeatLists>(
-        pairs: &mut [Ends<ListInitiator>],
+        pairs: &mut [SideResources<ListInitiator>],
         run: &RunOptions,
         size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure> {
         let walk = Walk::new(run, size)?;
         let atomic = run.atomic()?;
-        for ends in &mut *pairs {
-            ends.initiator()?.select_profile(size)?;
+        for resources in &mut *pairs {
+            resources.initiator()?.select_profile(size)?;
         }
         if run.idc().is_on() {
             let command = |lists: &ListInitiator| ListIdcAmo::new(lists, walk, atomic);

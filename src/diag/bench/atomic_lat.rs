@@ -8,10 +8,11 @@
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 use cxi::{EventType, MemoryRegion, Prepared, TransmitQueue, idc_amo_words};
 
-use super::api::{Issued, OneSidedLatency, Peer, RepeatTransaction, Visitor};
+use super::api::{BenchmarkTask, Issued, OneSidedLatency, Peer, RepeatTransaction};
 use super::common::atomics::{self, ELEMENT};
 use super::common::{
-    Command, Completion, Direction, Ends, Initiator, NotIssued, OneSided, Operands, Target, measure,
+    Command, Completion, Direction, Initiator, NotIssued, OneSided, Operands, SideResources,
+    Target, measure,
 };
 use crate::endpoint::Endpoint;
 use facts::atomic::Atomic;
@@ -33,8 +34,8 @@ impl OneSided for AtomicLatency {
 
     type Initiator = Initiator;
 
-    fn accept<V: Visitor>(visitor: V) -> V::Output {
-        visitor.one_sided::<Self>()
+    fn perform<T: BenchmarkTask>(task: T) -> T::Output {
+        task.one_sided::<Self>()
     }
 
     fn initiator(
@@ -56,24 +57,24 @@ impl OneSided for AtomicLatency {
     }
 
     fn verify(
-        ends: &Ends<Initiator>,
+        resources: &SideResources<Initiator>,
         run: &RunOptions,
         _: u64,
         issued: Issued,
         _: &dyn Supervisor,
     ) -> Result<u64, Failure> {
-        atomics::check(ends, run, 1, issued)
+        atomics::check(resources, run, 1, issued)
     }
 }
 
 impl OneSidedLatency for AtomicLatency {
     fn measure<R: RepeatTransaction>(
-        ends: &mut Ends<Initiator>,
+        resources: &mut SideResources<Initiator>,
         run: &RunOptions,
         _size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure> {
-        let initiator = ends.initiator()?;
+        let initiator = resources.initiator()?;
         let atomic = run.atomic()?;
         let completion = Completion {
             event: if atomic.fetching { EventType::REPLY } else { EventType::ACK },

@@ -3,10 +3,10 @@
 //! All writes of a list have the same source and the same target. The NIC counts the
 //! acknowledgements.
 
-use super::api::{Bandwidth, Peer, RepeatLists, Visitor};
+use super::api::{Bandwidth, BenchmarkTask, Peer, RepeatLists};
 use super::common::lists::{ListInitiator, Words};
 use super::common::{
-    Direction, Ends, Entry, OneSided, Reports, RestrictedDma, Target, Walk, WriteOrder,
+    Direction, Entry, OneSided, Reports, RestrictedDma, SideResources, Target, Walk, WriteOrder,
     measure_lists,
 };
 use crate::endpoint::Endpoint;
@@ -28,8 +28,8 @@ impl OneSided for LoopbackBandwidth {
 
     type Initiator = ListInitiator;
 
-    fn accept<V: Visitor>(visitor: V) -> V::Output {
-        visitor.bandwidth::<Self>()
+    fn perform<T: BenchmarkTask>(task: T) -> T::Output {
+        task.bandwidth::<Self>()
     }
 
     fn initiator(
@@ -61,12 +61,15 @@ fn entry(run: &RunOptions) -> Entry {
 impl Bandwidth for LoopbackBandwidth {
     const ANSWERS: bool = false;
 
-    fn arrived(ends: &mut Ends<ListInitiator>, _: &RunOptions) -> Result<Option<u64>, Failure> {
-        ends.arrived()
+    fn arrived(
+        resources: &mut SideResources<ListInitiator>,
+        _: &RunOptions,
+    ) -> Result<Option<u64>, Failure> {
+        resources.arrived()
     }
 
     fn measure<R: RepeatLists>(
-        pairs: &mut [Ends<ListInitiator>],
+        pairs: &mut [SideResources<ListInitiator>],
         run: &RunOptions,
         size: u64,
         repeat: R,

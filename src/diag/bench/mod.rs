@@ -15,20 +15,20 @@ pub(crate) mod testing;
 pub(crate) mod write_bw;
 pub(crate) mod write_lat;
 
-use api::{Benchmark, Visitor};
+use api::{Benchmark, BenchmarkTask};
 use plan::tool::Tool;
 
-/// Defines `visit` for the named benchmarks.
+/// Defines `perform` for the named benchmarks.
 macro_rules! benches {
     ($($module:ident::$bench:ident),* $(,)?) => {
-        /// Calls the method of `visitor` for the benchmark of `tool`.
+        /// Calls the method of `task` for the benchmark of `tool`.
         ///
         /// # Panics
         ///
         /// If `tool` is not one of [`plan::tools::TOOLS`].
-        pub fn visit<V: Visitor>(tool: &Tool, visitor: V) -> V::Output {
+        pub fn perform<T: BenchmarkTask>(tool: &Tool, task: T) -> T::Output {
             $(if tool.name == $module::$bench::TOOL.name {
-                return $module::$bench::accept(visitor);
+                return $module::$bench::perform(task);
             })*
             panic!("{} has no benchmark", tool.name)
         }

@@ -3,10 +3,11 @@
 //! A side gets lists from an entry of the peer; its NIC counts the replies, which report the data
 //! in its buffer. The target's NIC raises no events: its software takes no part.
 
-use super::api::{Bandwidth, Peer, RepeatLists, Visitor};
+use super::api::{Bandwidth, BenchmarkTask, Peer, RepeatLists};
 use super::common::lists::{ListInitiator, Words};
 use super::common::{
-    Direction, Ends, OneSided, RestrictedDma, UnrestrictedDma, Walk, failed_full_get, measure_lists,
+    Direction, OneSided, RestrictedDma, SideResources, UnrestrictedDma, Walk, failed_full_get,
+    measure_lists,
 };
 use crate::endpoint::Endpoint;
 use facts::error::Failure;
@@ -27,8 +28,8 @@ impl OneSided for ReadBandwidth {
 
     type Initiator = ListInitiator;
 
-    fn accept<V: Visitor>(visitor: V) -> V::Output {
-        visitor.bandwidth::<Self>()
+    fn perform<T: BenchmarkTask>(task: T) -> T::Output {
+        task.bandwidth::<Self>()
     }
 
     fn initiator(
@@ -44,12 +45,15 @@ impl OneSided for ReadBandwidth {
 impl Bandwidth for ReadBandwidth {
     const ANSWERS: bool = false;
 
-    fn arrived(ends: &mut Ends<ListInitiator>, _: &RunOptions) -> Result<Option<u64>, Failure> {
-        ends.arrived()
+    fn arrived(
+        resources: &mut SideResources<ListInitiator>,
+        _: &RunOptions,
+    ) -> Result<Option<u64>, Failure> {
+        resources.arrived()
     }
 
     fn measure<R: RepeatLists>(
-        pairs: &mut [Ends<ListInitiator>],
+        pairs: &mut [SideResources<ListInitiator>],
         run: &RunOptions,
         size: u64,
         repeat: R,

@@ -5,9 +5,9 @@
 
 use cxi::EventType;
 
-use super::api::{OneSidedLatency, Peer, RepeatTransaction, Visitor};
+use super::api::{BenchmarkTask, OneSidedLatency, Peer, RepeatTransaction};
 use super::common::{
-    Completion, Direction, Ends, Initiator, NotIssued, OneSided, failed_full_get, measure,
+    Completion, Direction, Initiator, NotIssued, OneSided, SideResources, failed_full_get, measure,
 };
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
@@ -29,8 +29,8 @@ impl OneSided for ReadLatency {
 
     type Initiator = Initiator;
 
-    fn accept<V: Visitor>(visitor: V) -> V::Output {
-        visitor.one_sided::<Self>()
+    fn perform<T: BenchmarkTask>(task: T) -> T::Output {
+        task.one_sided::<Self>()
     }
 
     fn initiator(
@@ -44,12 +44,12 @@ impl OneSided for ReadLatency {
 
 impl OneSidedLatency for ReadLatency {
     fn measure<R: RepeatTransaction>(
-        ends: &mut Ends<Initiator>,
+        resources: &mut SideResources<Initiator>,
         run: &RunOptions,
         size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure> {
-        let initiator = ends.initiator()?;
+        let initiator = resources.initiator()?;
         if run.unrestricted {
             // A full DMA command: a NOMATCH command is always restricted (nic.md 3.8), and clearing
             // its bit may have no effect (defect T4 of tools.md).

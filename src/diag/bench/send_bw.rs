@@ -13,7 +13,9 @@ use cxi::{
     TransmitBatch,
 };
 
-use super::api::{Bandwidth, Benchmark, Issued, Lists, Part, Peer, RepeatLists, Step, Visitor};
+use super::api::{
+    Bandwidth, Benchmark, BenchmarkTask, Issued, Lists, Part, Peer, RepeatLists, Step,
+};
 use super::common::lists::{FURTHER_SLOTS, ListInitiator, Words};
 use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
@@ -77,8 +79,8 @@ impl Benchmark for SendBandwidth {
 
     type Resources = ListResources;
 
-    fn accept<V: Visitor>(visitor: V) -> V::Output {
-        visitor.bandwidth::<Self>()
+    fn perform<T: BenchmarkTask>(task: T) -> T::Output {
+        task.bandwidth::<Self>()
     }
 
     fn set_up(

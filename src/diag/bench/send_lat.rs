@@ -14,7 +14,7 @@ use cxi::{
 };
 
 use super::api::{
-    Benchmark, Issued, Message, Peer, RepeatRoundTrip, RoundTrip, RoundTripLatency, Visitor,
+    Benchmark, BenchmarkTask, Issued, Message, Peer, RepeatRoundTrip, RoundTrip, RoundTripLatency,
 };
 use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
@@ -81,8 +81,8 @@ impl Benchmark for SendLatency {
 
     type Resources = MessageResources;
 
-    fn accept<V: Visitor>(visitor: V) -> V::Output {
-        visitor.round_trip::<Self>()
+    fn perform<T: BenchmarkTask>(task: T) -> T::Output {
+        task.round_trip::<Self>()
     }
 
     fn set_up(

@@ -3,11 +3,11 @@
 //! A side puts lists to an entry of the peer; its NIC counts the acknowledgements. The target's NIC
 //! raises no events: its software takes no part.
 
-use super::api::{Bandwidth, Peer, RepeatLists, Visitor};
+use super::api::{Bandwidth, BenchmarkTask, Peer, RepeatLists};
 use super::common::lists::{ListInitiator, Words};
 use super::common::{
-    Direction, Ends, IdcContext, ImmediatePut, Numbering, OneSided, PutKind, RestrictedDma,
-    UnrestrictedDma, Walk, measure_lists,
+    Direction, IdcContext, ImmediatePut, Numbering, OneSided, PutKind, RestrictedDma,
+    SideResources, UnrestrictedDma, Walk, measure_lists,
 };
 use crate::endpoint::Endpoint;
 use facts::error::Failure;
@@ -28,8 +28,8 @@ impl OneSided for WriteBandwidth {
 
     type Initiator = ListInitiator;
 
-    fn accept<V: Visitor>(visitor: V) -> V::Output {
-        visitor.bandwidth::<Self>()
+    fn perform<T: BenchmarkTask>(task: T) -> T::Output {
+        task.bandwidth::<Self>()
     }
 
     fn initiator(
@@ -58,19 +58,22 @@ impl OneSided for WriteBandwidth {
 impl Bandwidth for WriteBandwidth {
     const ANSWERS: bool = false;
 
-    fn arrived(ends: &mut Ends<ListInitiator>, _: &RunOptions) -> Result<Option<u64>, Failure> {
-        ends.arrived()
+    fn arrived(
+        resources: &mut SideResources<ListInitiator>,
+        _: &RunOptions,
+    ) -> Result<Option<u64>, Failure> {
+        resources.arrived()
     }
 
     fn measure<R: RepeatLists>(
-        pairs: &mut [Ends<ListInitiator>],
+        pairs: &mut [SideResources<ListInitiator>],
         run: &RunOptions,
         size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure> {
         let walk = Walk::new(run, size)?;
-        for ends in &mut *pairs {
-            ends.initiator()?.select_profile(size)?;
+        for resources in &mut *pairs {
+            resources.initiator()?.select_profile(size)?;
         }
         match PutKind::of(run, size) {
             PutKind::Immediate => {

@@ -5,10 +5,10 @@
 
 use cxi::{EventType, idc_put_words};
 
-use super::api::{OneSidedLatency, Peer, RepeatTransaction, Visitor};
+use super::api::{BenchmarkTask, OneSidedLatency, Peer, RepeatTransaction};
 use super::common::{
-    Completion, Direction, Ends, IdcContext, Initiator, NotIssued, Numbering, OneSided, PutKind,
-    measure,
+    Completion, Direction, IdcContext, Initiator, NotIssued, Numbering, OneSided, PutKind,
+    SideResources, measure,
 };
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
@@ -30,8 +30,8 @@ impl OneSided for WriteLatency {
 
     type Initiator = Initiator;
 
-    fn accept<V: Visitor>(visitor: V) -> V::Output {
-        visitor.one_sided::<Self>()
+    fn perform<T: BenchmarkTask>(task: T) -> T::Output {
+        task.one_sided::<Self>()
     }
 
     fn initiator(
@@ -54,12 +54,12 @@ impl OneSided for WriteLatency {
 
 impl OneSidedLatency for WriteLatency {
     fn measure<R: RepeatTransaction>(
-        ends: &mut Ends<Initiator>,
+        resources: &mut SideResources<Initiator>,
         run: &RunOptions,
         size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure> {
-        let initiator = ends.initiator()?;
+        let initiator = resources.initiator()?;
         match PutKind::of(run, size) {
             // The size of the command is part of the type of the loop.
             PutKind::Immediate => match idc_put_words(size as usize) {

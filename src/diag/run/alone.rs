@@ -10,7 +10,7 @@ use super::results::{BandwidthResults, Results};
 use super::watchdog::Notices;
 use super::{bandwidth, verify};
 use crate::bench;
-use crate::bench::api::{Bandwidth, OneSidedLatency, Part, Peer, RoundTripLatency, Visitor};
+use crate::bench::api::{Bandwidth, BenchmarkTask, OneSidedLatency, Part, Peer, RoundTripLatency};
 use crate::bench::common::PORTAL_INDEX;
 use crate::session::Look;
 use facts::error::{Failure, Kind};
@@ -32,7 +32,7 @@ use report::{Connected, Reporter};
 ///
 /// A device that cannot be opened, an error of the NIC, and an interruption.
 pub fn measure(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
-    bench::visit(plan.tool, MeasureAlone { plan, reporter })
+    bench::perform(plan.tool, MeasureAlone { plan, reporter })
 }
 
 struct MeasureAlone<'a> {
@@ -40,7 +40,7 @@ struct MeasureAlone<'a> {
     reporter: &'a mut Reporter,
 }
 
-impl Visitor for MeasureAlone<'_> {
+impl BenchmarkTask for MeasureAlone<'_> {
     type Output = Result<(), Failure>;
 
     fn one_sided<B: OneSidedLatency>(self) -> Self::Output {

@@ -10,7 +10,9 @@ use super::route::Route;
 use super::watchdog::{MID_RUN, Watchdog};
 use super::{bandwidth, one_sided, round_trip, second_process, verify};
 use crate::bench;
-use crate::bench::api::{Bandwidth, Benchmark, OneSidedLatency, Peer, RoundTripLatency, Visitor};
+use crate::bench::api::{
+    Bandwidth, Benchmark, BenchmarkTask, OneSidedLatency, Peer, RoundTripLatency,
+};
 use crate::bench::common::PORTAL_INDEX;
 use crate::endpoint::Endpoint;
 use crate::session::{self, Agreed, Session};
@@ -50,18 +52,18 @@ pub struct ClientSession<'a> {
 
 /// Serves one client, with the tool that the client has named.
 pub fn serve(client: ClientSession) -> Result<(), Failure> {
-    bench::visit(client.agreed.tool, Serve(client))
+    bench::perform(client.agreed.tool, Serve(client))
 }
 
 /// Measures against the server at `address`.
 pub fn measure(plan: &Plan, address: &str, reporter: &mut Reporter) -> Result<(), Failure> {
-    let visitor = Measure { plan, address, reporter };
-    bench::visit(plan.tool, visitor)
+    let task = Measure { plan, address, reporter };
+    bench::perform(plan.tool, task)
 }
 
 struct Serve<'a>(ClientSession<'a>);
 
-impl Visitor for Serve<'_> {
+impl BenchmarkTask for Serve<'_> {
     type Output = Result<(), Failure>;
 
     fn one_sided<B: OneSidedLatency>(self) -> Self::Output {
@@ -94,7 +96,7 @@ impl<'a> Measure<'a> {
     }
 }
 
-impl Visitor for Measure<'_> {
+impl BenchmarkTask for Measure<'_> {
     type Output = Result<(), Failure>;
 
     fn one_sided<B: OneSidedLatency>(self) -> Self::Output {

@@ -155,7 +155,7 @@ mod tests {
 
     use super::super::watchdog::Watchdog;
     use super::*;
-    use crate::bench::api::{Peer, Visitor};
+    use crate::bench::api::{BenchmarkTask, Peer};
     use crate::bench::testing::{ISSUED, endpoint};
     use crate::bench::write_lat;
     use crate::endpoint::Endpoint;
@@ -175,8 +175,8 @@ mod tests {
 
         type Resources = ();
 
-        fn accept<V: Visitor>(visitor: V) -> V::Output {
-            visitor.one_sided::<write_lat::WriteLatency>()
+        fn perform<T: BenchmarkTask>(task: T) -> T::Output {
+            task.one_sided::<write_lat::WriteLatency>()
         }
 
         fn set_up(_: &Endpoint, _: Peer<'_>, _: &RunOptions, _: Side) -> Result<(), Failure> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::instruments::{latency, rates};
 use super::test::{MeasurePair, ServePair, Test, TestOf, TestPlan};
 use crate::bench;
-use crate::bench::api::{Bandwidth, Benchmark, OneSidedLatency, RoundTripLatency, Visitor};
+use crate::bench::api::{Bandwidth, Benchmark, BenchmarkTask, OneSidedLatency, RoundTripLatency};
 use crate::run::context::Context;
 use crate::run::results::BandwidthResults;
 use crate::run::{bandwidth, one_sided, round_trip};
@@ -25,7 +25,7 @@ pub fn portal(index: usize) -> u32 {
 pub fn test(index: usize, plan: TestPlan, pair: Duration) -> Box<dyn Test> {
     let mut run = plan.run;
     run.set_duration(pair);
-    bench::visit(
+    bench::perform(
         plan.tool,
         Make {
             run,
@@ -65,7 +65,7 @@ impl Make {
     }
 }
 
-impl Visitor for Make {
+impl BenchmarkTask for Make {
     type Output = Box<dyn Test>;
 
     fn one_sided<B: OneSidedLatency>(self) -> Self::Output {

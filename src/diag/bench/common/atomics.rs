@@ -4,10 +4,10 @@ use cxi::MemoryRegion;
 use cxi::records::{DmaAmoCmd, IdcAmoCmd};
 
 use super::atomic_model::{target_after, target_after_additions};
-use super::ends::Ends;
 use super::issuer::Issuer;
 use super::operands::{Operands, initial_target};
 use super::portals::{Entry, Match, Reports, WriteOrder};
+use super::side_resources::SideResources;
 use super::{IdcContext, Initiator, Target};
 use crate::bench::api::{Issued, Peer};
 use crate::endpoint::Endpoint;
@@ -163,7 +163,7 @@ pub fn set_first_operand(
 ///
 /// Another value than the one of the model, and a copy that fails.
 pub fn check<I: Issuer>(
-    ends: &Ends<I>,
+    resources: &SideResources<I>,
     run: &RunOptions,
     elements: u64,
     issued: Issued,
@@ -171,10 +171,10 @@ pub fn check<I: Issuer>(
     let atomic = run.atomic()?;
     let changed = |count| Changed { atomic, elements, count };
     let mut checked = 0;
-    if let Some(issuer) = &ends.initiator {
+    if let Some(issuer) = &resources.initiator {
         checked += changed(issued.own).check_fetched(issuer.initiator())?;
     }
-    if let (Some(target), Some(peer)) = (&ends.target, issued.peer) {
+    if let (Some(target), Some(peer)) = (&resources.target, issued.peer) {
         checked += changed(peer).check_target(target)?;
     }
     Ok(checked)

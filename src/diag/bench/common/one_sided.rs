@@ -3,11 +3,11 @@
 
 use cxi::MemoryRegion;
 
-use super::ends::Ends;
 use super::issuer::Issuer;
 use super::portals::{Entry, Reports, WriteOrder};
+use super::side_resources::SideResources;
 use super::{Direction, Numbering, Target, memory};
-use crate::bench::api::{Benchmark, Issued, Peer, Visitor};
+use crate::bench::api::{Benchmark, BenchmarkTask, Issued, Peer};
 use crate::endpoint::Endpoint;
 use facts::error::Failure;
 use measure::Supervisor;
@@ -26,9 +26,9 @@ pub trait OneSided: 'static {
     /// Issues the operations.
     type Initiator: Issuer;
 
-    /// Calls the method of `visitor` for the sub-trait of [`Benchmark`] that this benchmark
+    /// Calls the method of `task` for the sub-trait of [`Benchmark`] that this benchmark
     /// implements.
-    fn accept<V: Visitor>(visitor: V) -> V::Output;
+    fn perform<T: BenchmarkTask>(task: T) -> T::Output;
 
     /// Allocates the initiator.
     ///
@@ -64,13 +64,13 @@ pub trait OneSided: 'static {
     ///
     /// A byte that is not numbered, a peer that ends meanwhile, and a copy that fails.
     fn verify(
-        ends: &Ends<Self::Initiator>,
+        resources: &SideResources<Self::Initiator>,
         run: &RunOptions,
         size: u64,
         issued: Issued,
         supervisor: &dyn Supervisor,
     ) -> Result<u64, Failure> {
-        let (buffer, whose) = match (Self::MOVES, &ends.initiator, &ends.target) {
+        let (buffer, whose) = match (Self::MOVES, &resources.initiator, &resources.target) {
             (Some(Direction::Put), _, Some(target)) if issued.peer != Some(0) => {
                 (&target.buffer, "the target buffer")
             }
@@ -89,20 +89,20 @@ pub trait OneSided: 'static {
 }
 
 /// Returns the buffer of this side whose bytes operations move, if there is one.
-fn source<B: OneSided>(ends: &Ends<B::Initiator>) -> Option<&MemoryRegion> {
+fn source<B: OneSided>(resources: &SideResources<B::Initiator>) -> Option<&MemoryRegion> {
     match B::MOVES? {
-        Direction::Put => Some(&ends.initiator.as_ref()?.initiator().buffer),
-        Direction::Get => Some(&ends.target.as_ref()?.buffer),
+        Direction::Put => Some(&resources.initiator.as_ref()?.initiator().buffer),
+        Direction::Get => Some(&resources.target.as_ref()?.buffer),
     }
 }
 
 impl<B: OneSided> Benchmark for B {
     const TOOL: &'static Tool = <B as OneSided>::TOOL;
 
-    type Resources = Ends<B::Initiator>;
+    type Resources = SideResources<B::Initiator>;
 
-    fn accept<V: Visitor>(visitor: V) -> V::Output {
-        <B as OneSided>::accept(visitor)
+    fn perform<T: BenchmarkTask>(task: T) -> T::Output {
+        <B as OneSided>::perform(task)
     }
 
     fn set_up(
@@ -114,36 +114,37 @@ impl<B: OneSided> Benchmark for B {
         let part = B::Initiator::part(run, side);
         let initiator = part.issues().then(|| B::initiator(endpoint, peer, run));
         let target = part.is_target().then(|| B::target(endpoint, peer, run));
-        let ends = Ends { initiator: initiator.transpose()?, target: target.transpose()? };
-        if let Some(buffer) = source::<B>(&ends) {
+        let resources =
+            SideResources { initiator: initiator.transpose()?, target: target.transpose()? };
+        if let Some(buffer) = source::<B>(&resources) {
             Numbering::of(run, run.min_size).fill_all(buffer, peer.supervisor)?;
         }
-        Ok(ends)
+        Ok(resources)
     }
 
     fn fill(
-        ends: &Self::Resources,
+        resources: &Self::Resources,
         run: &RunOptions,
         size: u64,
         supervisor: &dyn Supervisor,
     ) -> Result<(), Failure> {
-        match source::<B>(ends) {
+        match source::<B>(resources) {
             Some(buffer) => B::Initiator::walk(run, size)?.fill(buffer, run, size, supervisor),
             None => Ok(()),
         }
     }
 
     fn check(
-        ends: &Self::Resources,
+        resources: &Self::Resources,
         run: &RunOptions,
         size: u64,
         issued: Issued,
         supervisor: &dyn Supervisor,
     ) -> Result<u64, Failure> {
-        B::verify(ends, run, size, issued, supervisor)
+        B::verify(resources, run, size, issued, supervisor)
     }
 
-    fn close(ends: Self::Resources) -> Result<(), Failure> {
-        ends.close()
+    fn close(resources: Self::Resources) -> Result<(), Failure> {
+        resources.close()
     }
 }

@@ -1,8 +1,8 @@
 //! Lists in which the peer's software takes no part.
 
-use super::ends::Ends;
 use super::list_commands::ListCommand;
 use super::lists::ListInitiator;
+use super::side_resources::SideResources;
 use super::walk::Walk;
 use crate::bench::api::{Lists, RepeatLists, Step};
 use facts::error::Failure;
@@ -13,13 +13,13 @@ use facts::error::Failure;
 ///
 /// A side that issues no lists, and the failure of `repeat`.
 pub fn measure_lists<C: ListCommand, R: RepeatLists>(
-    pairs: &mut [Ends<ListInitiator>],
+    pairs: &mut [SideResources<ListInitiator>],
     walk: Walk,
     command: impl Fn(&ListInitiator) -> C,
     repeat: R,
 ) -> Result<R::Output, Failure> {
-    let lists = pairs.iter_mut().map(|ends| {
-        let initiator = ends.initiator()?;
+    let lists = pairs.iter_mut().map(|resources| {
+        let initiator = resources.initiator()?;
         Ok(OneSidedLists {
             command: command(initiator),
             initiator,

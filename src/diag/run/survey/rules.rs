@@ -1,7 +1,7 @@
 //! Which options of a tool a survey can measure with.
 
 use crate::bench;
-use crate::bench::api::{Bandwidth, OneSidedLatency, RoundTripLatency, Visitor};
+use crate::bench::api::{Bandwidth, BenchmarkTask, OneSidedLatency, RoundTripLatency};
 use crate::targets::TestPlan;
 use cluster::survey::busy::most_waited_percent;
 use facts::error::Failure;
@@ -83,7 +83,7 @@ pub fn buffer_bytes(tests: &[TestPlan]) -> u64 {
 pub fn is_two_sided(tool: &Tool) -> bool {
     struct IsTwoSided;
 
-    impl Visitor for IsTwoSided {
+    impl BenchmarkTask for IsTwoSided {
         type Output = bool;
 
         fn one_sided<B: OneSidedLatency>(self) -> bool {
@@ -99,7 +99,7 @@ pub fn is_two_sided(tool: &Tool) -> bool {
         }
     }
 
-    bench::visit(tool, IsTwoSided)
+    bench::perform(tool, IsTwoSided)
 }
 
 #[cfg(test)]

@@ -5,14 +5,14 @@ use super::issuer::Issuer;
 use facts::error::Failure;
 
 /// The resources of one side of a one-sided benchmark.
-pub struct Ends<I> {
+pub struct SideResources<I> {
     /// Issues operations; none if this side is only their target.
     pub initiator: Option<I>,
     /// Is the target of the peer's operations; none if the peer issues none.
     pub target: Option<Target>,
 }
 
-impl<I: Issuer> Ends<I> {
+impl<I: Issuer> SideResources<I> {
     /// Returns the initiator.
     ///
     /// # Errors
