@@ -8,14 +8,15 @@ use std::path::Path;
 
 use super::arguments;
 use super::output;
-use facts::error::{Failure, invalid};
-use facts::expect::Metric;
+use facts::error::{Context, Failure, invalid};
+use facts::expect::{self, Expectation, Metric};
 use facts::number::percent;
 use facts::percentile::Percentile;
 use facts::text::shown;
 use plan::cli::definition::OptionDef;
 use plan::cli::parser::hint_before;
 use plan::cli::usage::{Completion, Usage};
+use plan::cli::values;
 use plan::outputs::Place;
 use plan::tool::Tool;
 use plan::tools::TOOLS;
@@ -25,6 +26,7 @@ use report::columns::{COLUMNS, Column};
 use report::comparison::Comparison;
 use report::comparison_text;
 use report::documents::Documents;
+use report::expected::StoredVerdicts;
 use report::results::{self, ComparedResult};
 use report::runs::{self, ReadRun, Source};
 use report::survey::Survey;
@@ -44,6 +46,7 @@ pub fn usage() -> Usage {
         synopsis: vec![
             ("cxidiag compare BASE NEW [OPTIONS]".into(), ""),
             ("cxidiag compare BASE... -- NEW... [OPTIONS]".into(), ""),
+            ("cxidiag compare --expect=LIST FILE...".into(), "Check stored runs against bounds"),
         ],
         arguments: Completion::Files,
         about_arguments: "BASE and NEW are files that tools wrote with --json=FILE or --jsonl=FILE, with\n\
@@ -60,7 +63,8 @@ pub fn usage() -> Usage {
             "Exit status 3 if a size has regressed: its metric is worse in NEW by more than\n\
              PERCENT and by more than the noise, or NEW did not measure it completely; or if\n\
              a NIC, a class of pairs or an item of a check got worse. Exit status 4 if the\n\
-             noise hides a change of PERCENT.",
+             noise hides a change of PERCENT. With --expect: 3 if a bound is not met, or if a\n\
+             size that it names was not measured completely.",
         ],
         ..Usage::default()
     }
@@ -88,12 +92,15 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(request) = output::or_refusal(&arguments, parsed)? else {
         return Ok(());
     };
+    if !request.expectations.is_empty() {
+        return check_expectations(&request);
+    }
     check_output(&request)?;
     let documents = Documents::open_json(request.json.as_ref())?;
     let read = |files| output::or_failure(&documents, read(files, &request.arguments));
     let (base, new) = (read(&request.base)?, read(&request.new)?);
     output::or_failure(&documents, check_kinds(&base, &new))?;
-    let limit = request.max_regress;
+    let limit = request.max_regress.unwrap_or(MAX_REGRESS);
     let changes = match (base.runs.is_empty(), &*base.surveys, &*new.surveys) {
         (false, ..) => return compare_runs(&request, &documents, &base.runs, &new.runs),
         (true, [], []) => Changes::from_checks(&base.checks, &new.checks, limit),
@@ -117,6 +124,31 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     changes.result()
 }
 
+/// Checks stored runs against the expectations that were typed.
+fn check_expectations(request: &ComparisonRequest) -> Result<(), Failure> {
+    let read = read(&request.base, &request.arguments)?;
+    if let Some((kind, file)) = read.kinds().find(|(kind, _)| *kind != RUN) {
+        let allowed = format!("{file} is {kind}; bounds are for runs of tools");
+        return Err(Failure::usage(invalid("expect", &request.expectations[0].text, allowed)));
+    }
+    for run in &read.runs {
+        let tool = common_tool([run].into_iter())?;
+        for Expectation { metric, text, .. } in &request.expectations {
+            check_metric(("expect", text), *metric, tool, &[run])?;
+        }
+    }
+    if read.runs.is_empty() {
+        return Err(Failure::environment("nothing to check: no runs"));
+    }
+    let verdicts = StoredVerdicts::new(&read.runs, &request.expectations);
+    let mut text = Vec::new();
+    verdicts
+        .write(&mut text, request.form)
+        .and_then(|()| io::stdout().write_all(&text))
+        .environment("cannot write the verdicts")?;
+    verdicts.result()
+}
+
 fn compare_runs(
     request: &ComparisonRequest,
     documents: &Documents,
@@ -127,12 +159,16 @@ fn compare_runs(
     let tool = output::or_failure(documents, tool)?;
     let metric = deciding(request.figure, tool, base.iter().chain(new));
     let metric = output::or_failure(documents, metric)?;
-    let comparison = Comparison::new(tool, base, new, metric, request.max_regress);
+    let limit = request.max_regress.unwrap_or(MAX_REGRESS);
+    let comparison = Comparison::new(tool, base, new, metric, limit);
     output::write(documents, &comparison, |out, comparison| {
         comparison_text::write(out, comparison, request.form)
     })?;
     comparison.result()
 }
+
+/// What a file with a run holds.
+const RUN: &str = "a run of a tool";
 
 /// The results of one side.
 #[derive(Default)]
@@ -154,7 +190,7 @@ impl ReadSide {
 
     /// Returns the first file of each kind of result that the side has.
     fn kinds(&self) -> impl Iterator<Item = (&'static str, &str)> {
-        let run = self.runs.first().map(|run| ("a run of a tool", run.file.as_str()));
+        let run = self.runs.first().map(|run| (RUN, run.file.as_str()));
         let survey = self.surveys.first().map(|(file, _)| ("a survey", file.as_str()));
         let check = self.checks.first().map(|(file, _)| ("a check", file.as_str()));
         [run, survey, check].into_iter().flatten()
@@ -223,34 +259,46 @@ fn deciding<'a>(
         (None, Some(_)) => Metric::Mean,
         (None, None) => Metric::Percentile(Percentile::MEDIAN),
     });
-    if deciding.is_of_bandwidth() != tool.measures_bandwidth() {
-        let allowed =
-            format!("{} measures {}", tool.name, Metric::names(tool.measures_bandwidth()));
-        return Err(Failure::usage(invalid("figure", deciding, allowed)));
+    check_metric(("figure", &deciding.to_string()), deciding, tool, &runs)?;
+    Ok(deciding)
+}
+
+/// Checks that runs of a tool have the metric that an option with this name and value asks for.
+fn check_metric(
+    (option, typed): (&'static str, &str),
+    metric: Metric,
+    tool: &Tool,
+    runs: &[&ReadRun],
+) -> Result<(), Failure> {
+    let refused = |allowed: String| Err(Failure::usage(invalid(option, typed, allowed)));
+    if metric.is_of_bandwidth() != tool.measures_bandwidth() {
+        let measured = Metric::names(tool.measures_bandwidth());
+        return refused(format!("{} measures {measured}", tool.name));
     }
-    if let (Metric::Percentile(_), Some(printed)) = (deciding, printed) {
+    let printed = runs.iter().find(|run| run.outcome.is_printed());
+    if let (Metric::Percentile(_), Some(printed)) = (metric, printed) {
         let file = &printed.file;
-        let allowed = format!("{file} is the text of a run, which has min, max, mean and stddev");
-        return Err(Failure::usage(invalid("figure", deciding, allowed)));
+        return refused(format!(
+            "{file} is the text of a run, which has min, max, mean and stddev"
+        ));
     }
     let has = |run: &ReadRun, percent| {
         let options = run.outcome.options.as_ref();
         options.is_some_and(|options| options.percentiles.contains(&percent))
     };
-    if let Metric::Percentile(percentile) = deciding
+    if let Metric::Percentile(percentile) = metric
         && !Percentile::STANDARD.contains(&percentile)
         && let Some(without) = runs.iter().find(|run| !has(run, percentile.percent()))
     {
         let names = Percentile::STANDARD.map(|percentile| percentile.to_string());
         let percent = percentile.percent();
-        let allowed = format!(
+        return refused(format!(
             "{} has only {} (see --percentiles={percent} of the tool)",
             without.file,
             names.join(", ")
-        );
-        return Err(Failure::usage(invalid("figure", deciding, allowed)));
+        ));
     }
-    Ok(deciding)
+    Ok(())
 }
 
 /// Reads the results of one side. Prints a warning for each line and for the documents of servers
@@ -297,8 +345,10 @@ struct ComparisonRequest {
     arguments: Vec<OsString>,
     base: Vec<Source>,
     new: Vec<Source>,
-    max_regress: f64,
+    max_regress: Option<f64>,
     figure: Option<Metric>,
+    /// Bounds that the files of one side are checked against, in place of a comparison.
+    expectations: Vec<Expectation>,
     form: TextStyle,
     json: Option<Place>,
 }
@@ -309,7 +359,7 @@ fn options() -> Vec<OptionDef<ComparisonRequest>> {
     vec![
         Def::text("max-regress", "PERCENT", |request, typed| {
             let percent = percent(typed).ok_or("expected a percentage such as 5%")?;
-            request.max_regress = percent;
+            request.max_regress = Some(percent);
             Ok(())
         })
         .explained(format!(
@@ -327,6 +377,26 @@ fn options() -> Vec<OptionDef<ComparisonRequest>> {
         .explained(format!(
             "Metric that decides (default: p50 for latencies, mean if a file is text, bw for bandwidths): {metrics}"
         )),
+        Def::text("expect", "LIST", |request, typed| {
+            // The metrics of bandwidth tools are bw and rate.
+            let is_bandwidth = |text: &str| text.contains("bw") || text.contains("rate");
+            request.expectations.extend(match typed.strip_prefix('@') {
+                Some(path) => {
+                    let text = values::contents(path)?;
+                    expect::parse_lines(&text, is_bandwidth(&text))?
+                }
+                None => expect::parse(typed, is_bandwidth(typed))?,
+            });
+            Ok(())
+        })
+        .repeated()
+        .explained(
+            "Check the files against bounds instead, such as \"bw>=23GB/s\" or \"64K:mean<9us\", or \
+             those in @FILE; exit status 3 if any is not met\n\n\
+             LIST is that of --expect of the tools. The files may be logs of several tools, and \
+             text that they printed, also the legacy ones. Text has no percentiles. Not with \
+             --figure, --max-regress or --json.",
+        ),
         Def::switch("markdown", |request| request.form = TextStyle::Markdown).explained(
             "Print the text as Markdown\n\n\
              The text and its table suit issues, wikis and summaries of jobs.",
@@ -341,8 +411,9 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<ComparisonRequest>, Failure>
         arguments,
         base: Vec::new(),
         new: Vec::new(),
-        max_regress: MAX_REGRESS,
+        max_regress: None,
         figure: None,
+        expectations: Vec::new(),
         form: TextStyle::Plain,
         json: None,
     };
@@ -355,6 +426,9 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<ComparisonRequest>, Failure>
     let Some(new) = read_side(after.unwrap_or_default(), &mut request)? else {
         return Ok(None);
     };
+    if !request.expectations.is_empty() {
+        return checked_side(request, base, after.is_some()).map(Some);
+    }
     if after.is_some() {
         (request.base, request.new) = (base, new);
     } else {
@@ -374,11 +448,37 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<ComparisonRequest>, Failure>
     if request.base.is_empty() || request.new.is_empty() {
         return Err(misplaced("there are no files on one side of --"));
     }
-    let sources = request.base.iter().chain(&request.new);
-    if sources.filter(|source| **source == Source::Stdin).count() > 1 {
-        return Err(misplaced("standard input (-) can be read only once"));
-    }
+    check_stdin(request.base.iter().chain(&request.new))?;
     Ok(Some(request))
+}
+
+/// Returns the request to check the files of the only side against bounds.
+fn checked_side(
+    mut request: ComparisonRequest,
+    files: Vec<Source>,
+    has_separator: bool,
+) -> Result<ComparisonRequest, Failure> {
+    let other_options = [
+        ("--max-regress", request.max_regress.is_some()),
+        ("--figure", request.figure.is_some()),
+        ("--json", request.json.is_some()),
+    ];
+    if let Some((other, _)) = other_options.iter().find(|(_, is_typed)| *is_typed) {
+        return Err(misplaced(&format!("--expect compares nothing and goes without {other}")));
+    }
+    if has_separator || files.is_empty() {
+        return Err(misplaced("--expect takes the files of one side, one or more"));
+    }
+    check_stdin(files.iter())?;
+    request.base = files;
+    Ok(request)
+}
+
+fn check_stdin<'a>(sources: impl Iterator<Item = &'a Source>) -> Result<(), Failure> {
+    match sources.filter(|source| **source == Source::Stdin).count() {
+        0 | 1 => Ok(()),
+        _ => Err(misplaced("standard input (-) can be read only once")),
+    }
 }
 
 /// Reads the arguments on one side of the separator, and returns its files. Returns `None` if the

@@ -101,6 +101,7 @@ pub mod devices;
 mod differences;
 pub mod documents;
 mod ending;
+pub mod expected;
 mod extra;
 mod hdr_log;
 pub mod histogram;

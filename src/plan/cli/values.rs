@@ -58,7 +58,7 @@ pub(super) fn file(value: &OsStr) -> Result<PathBuf, String> {
 }
 
 /// Returns the text of the file at `path`.
-pub(super) fn contents(path: &str) -> Result<String, String> {
+pub fn contents(path: &str) -> Result<String, String> {
     user_file::text(path.as_ref())
         .map_err(|error| format!("cannot read the file: {}", cause(&error)))
 }

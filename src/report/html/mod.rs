@@ -13,6 +13,7 @@
 
 mod chart;
 mod comparison;
+mod curve_words;
 mod history;
 mod load;
 mod load_latency;

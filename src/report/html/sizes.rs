@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve, Mark};
+use super::curve_words;
 use super::parts::{PageColumn, cell, figure, table};
 use super::quantity::Quantity;
 use crate::bins::{bins, joined};
@@ -88,7 +89,12 @@ pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
     let points = || curves.iter().flat_map(|curve| &curve.points);
     let x = Axis::log("Size", Quantity::Size, &mut points().map(|(size, _)| *size))?;
     let y = Axis::log(axis_title(quantity), quantity, &mut points().map(|(_, value)| *value))?;
-    Some(figure(what, &chart::curves(what, &x, &y, &curves)))
+    let main = |result: &&SizeResult| Some((result.size_bytes, main_metric(result)?));
+    let main: Vec<(u64, f64)> = measured.iter().filter_map(main).collect();
+    Some(html! {
+        (figure(what, &chart::curves(what, &x, &y, &curves)))
+        @if let Some(remark) = curve_words::remark(&main, quantity) { p { (remark) } }
+    })
 }
 
 /// Returns the distribution of the latencies of a size, from its histogram or from its samples.

@@ -55,10 +55,8 @@ fn changes(survey: &Survey) -> Vec<(&'static str, String)> {
         changes.push(("expect", limits.join(",")));
         return changes;
     }
-    let is_of_load = |load: &cluster::load::findings::LoadFindings| {
-        load.unjudged.is_some() || !load.unmeasured.is_empty()
-    };
-    if verdict.untested.is_empty() && survey.load.as_ref().is_some_and(is_of_load) {
+    let is_of_load = survey.load.as_ref().is_some_and(|load| !load.is_complete());
+    if verdict.untested.is_empty() && is_of_load {
         return changes;
     }
     let has_all = verdict.widened || setup.pairs.split(',').any(|name| name == "all");

@@ -465,6 +465,41 @@ fn reads_lines_and_standard_input() {
 }
 
 #[test]
+fn checks_stored_runs_against_bounds() {
+    let mut pair = with_medians([2_000, 1_000], [2_000, 1_000]);
+    pair.new["results"][1]["extent"] = "partial".into();
+    let (base, new) = (pair.base.to_string(), pair.new.to_string());
+    let both = pair.file("both", &format!("{base}\n{new}\n"));
+    let text = pair.file("text", &stdout(&short("write-lat", &[])));
+    let bounds = pair.file("bounds", "# of an acceptance\np50<=2us\n8:p50>1us # both\n");
+    let [both, text] = [&both, &text].map(|file| file.to_str().unwrap());
+    let check = |arguments: &[&str]| Fabric::new().run(&[&["compare"], arguments].concat());
+    let file_of_bounds = format!("--expect=@{}", bounds.display());
+    let output = check(&[&file_of_bounds, both]);
+    assert_status(&output, 3);
+    let table = stdout(&output);
+    let verdicts: Vec<&str> =
+        table.lines().skip(1).filter_map(|line| line.rsplit("  ").next()).collect();
+    let expected = ["met", "met", "met", "met", "not measured completely", "met"];
+    assert_eq!(verdicts, expected, "{table}");
+    assert!(stderr(&output).contains("not met: 1 of 6 bounds"), "{}", stderr(&output));
+
+    // Text has no percentiles.
+    assert_status(&check(&["--expect=mean<1000s", text]), 0);
+    for arguments in [
+        &["--expect=p99<1000s", text][..],
+        &["--expect=bw>1MB/s", text],
+        &["--expect=p50<1us"],
+        &["--expect=p50<1us", both, "--", both],
+        &["--expect=p50<1us", "--figure=mean", both],
+        &["--expect=p50<1us", "--json", both],
+        &["--expect=p50<1GB/s", both],
+    ] {
+        assert_status(&check(arguments), 2);
+    }
+}
+
+#[test]
 fn compares_checks_and_writes_markdown() {
     let pair = Pair::of("write-lat");
     let fabric = Fabric::new();

@@ -1,0 +1,150 @@
+//! Stored runs against expectations, as `compare --expect` shows them.
+
+use std::io::{self, Write};
+
+use super::outcome::{ExpectationResult, Extent};
+use super::runs::ReadRun;
+use super::table::{self, Align, TextStyle};
+use facts::error::Failure;
+use facts::expect::Expectation;
+
+/// What stored runs say about expectations.
+#[derive(Debug)]
+pub struct StoredVerdicts {
+    rows: Vec<Row>,
+}
+
+/// What a run says about an expectation.
+#[derive(Debug)]
+struct Row {
+    file: String,
+    expectation: Expectation,
+    /// `None` if the run has no size to which the expectation applies.
+    result: Option<(Extent, ExpectationResult)>,
+}
+
+impl StoredVerdicts {
+    /// Checks each run against all expectations.
+    pub fn new(runs: &[ReadRun], expectations: &[Expectation]) -> Self {
+        let mut rows = Vec::new();
+        for ReadRun { file, outcome } in runs {
+            for expectation in expectations {
+                let sizes = outcome.results.iter();
+                let sizes = sizes.filter(|size| expectation.applies_to(size.size_bytes));
+                let before = rows.len();
+                let row =
+                    |result| Row { file: file.clone(), expectation: expectation.clone(), result };
+                rows.extend(sizes.map(|size| {
+                    let figure = size.figure(expectation.metric);
+                    let result =
+                        ExpectationResult::new(size.size_bytes, expectation, size.extent, figure);
+                    row(Some((size.extent, result)))
+                }));
+                if rows.len() == before {
+                    rows.push(row(None));
+                }
+            }
+        }
+        Self { rows }
+    }
+
+    /// Writes a table with a row for each size and expectation of each run.
+    ///
+    /// # Errors
+    ///
+    /// An output that cannot be written.
+    pub fn write(&self, out: &mut impl Write, form: TextStyle) -> io::Result<()> {
+        let titles = ["File", "Size[B]", "Expected", "Measured", "Verdict"];
+        let align = [Align::Left, Align::Right, Align::Left, Align::Right, Align::Left];
+        let rows = self.rows.iter().map(Row::cells).collect();
+        table::lines_in(form, &titles, rows, &align)
+            .iter()
+            .try_for_each(|line| writeln!(out, "{line}"))
+    }
+
+    /// Returns whether each run has measured and met everything.
+    ///
+    /// # Errors
+    ///
+    /// The number of verdicts that are not "met".
+    pub fn result(&self) -> Result<(), Failure> {
+        let unmet = self.rows.iter().filter(|row| row.verdict() != "met").count();
+        match unmet {
+            0 => Ok(()),
+            _ => Err(Failure::unmet(format!("not met: {unmet} of {} bounds", self.rows.len()))),
+        }
+    }
+}
+
+impl Row {
+    fn verdict(&self) -> &'static str {
+        match &self.result {
+            Some((_, result)) if result.met => "met",
+            Some((Extent::Complete, ExpectationResult { measured: Some(_), .. })) => "not met",
+            Some((_, ExpectationResult { measured: Some(_), .. })) => "not measured completely",
+            Some((_, ExpectationResult { measured: None, .. })) | None => "not measured",
+        }
+    }
+
+    fn cells(&self) -> Vec<String> {
+        let result = self.result.as_ref().map(|(_, result)| result);
+        let size = result.map(|result| result.size_bytes).or(self.expectation.size);
+        let measured = result.map(|result| result.measured_text(self.expectation.metric));
+        vec![
+            self.file.clone(),
+            size.map_or_else(|| "-".into(), |size| size.to_string()),
+            self.expectation.text.clone(),
+            measured.unwrap_or_else(|| "-".into()),
+            self.verdict().into(),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::printed;
+    use facts::error::Kind;
+    use facts::expect;
+
+    const LOG: &str = "\
+--------------------------------------------------
+    CXI RDMA Write Bandwidth Test
+Device           : cxi1
+--------------------------------------------------
+RDMA Size[B]      Writes  BW[MB/s]  PktRate[Mpkt/s]
+        4096      256000  20433.31         9.977201
+        8192      256000  23000.00        10.835864
+--------------------------------------------------
+";
+
+    fn verdicts(list: &str) -> StoredVerdicts {
+        let run = |outcome| ReadRun { file: "log".into(), outcome };
+        let runs: Vec<ReadRun> = printed::runs(LOG).0.into_iter().map(run).collect();
+        assert_eq!(runs.len(), 1);
+        StoredVerdicts::new(&runs, &expect::parse(list, true).unwrap())
+    }
+
+    #[test]
+    fn has_a_row_for_each_size_and_bound() {
+        let checked = verdicts("bw>=23GB/s, 4K:bw>20GB/s, 16K:bw>1GB/s");
+        let mut text = Vec::new();
+        checked.write(&mut text, TextStyle::Plain).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let rows: Vec<Vec<&str>> =
+            text.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(rows[0], ["File", "Size[B]", "Expected", "Measured", "Verdict"]);
+        let expected = [
+            "log 4096 bw>=23GB/s 20433.310MB/s not met",
+            "log 8192 bw>=23GB/s 23000.000MB/s met",
+            "log 4096 4K:bw>20GB/s 20433.310MB/s met",
+            "log 16384 16K:bw>1GB/s - not measured",
+        ];
+        let rows: Vec<String> = rows[1..].iter().map(|row| row.join(" ")).collect();
+        assert_eq!(rows, expected);
+        let failure = checked.result().unwrap_err();
+        assert_eq!(failure.kind, Kind::Unmet);
+        assert_eq!(failure.to_string(), "not met: 2 of 4 bounds");
+        verdicts("bw>=20GB/s").result().unwrap();
+    }
+}
