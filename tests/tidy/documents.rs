@@ -124,8 +124,9 @@ fn why_shows_the_tables_of_tests_and_causes() {
             Sign::More(code, least) => format!("`{code}` more, above {least}"),
             Sign::Cures(column) => format!("{} cures", column.code()),
         });
-        let decisive = cause.cells.iter().filter(|(_, cell)| cell.is_decisive());
-        let decisive = decisive.map(|(column, cell)| format!("{} {}", column.code(), cell.words()));
+        let decisive = cause.expected.iter().filter(|(_, expected)| expected.is_decisive());
+        let decisive =
+            decisive.map(|(column, expected)| format!("{} {}", column.code(), expected.words()));
         let mut tests: Vec<String> = decisive.collect();
         if cause.fails {
             tests.push("operations fail".into());
