@@ -1,5 +1,5 @@
-//! What a row of the table of causes consists of: signs that prove a cause, what is expected in each
-//! column, and who can do something about it.
+//! What a row of the table of causes consists of: signs that prove a cause, what is expected in
+//! each column, and who can do something about it.
 
 use crate::columns::Column;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::alone;
+use crate::cpus::{Work, cpus};
 use crate::harness::{Command, Fabric, schema, stderr, stdout};
 use cluster::launcher::LauncherTask;
 use cluster::meeting_point::MeetingPoint;
@@ -131,7 +131,7 @@ fn task(fabric: &Fabric, file: &Path, rank: u32, size: u32) -> Command {
 
 #[test]
 fn expels_members_whose_reports_cannot_be_true() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("meeting");

@@ -9,7 +9,6 @@ use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::MutexGuard;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,7 +17,7 @@ use rustix::process::{
 };
 use tempfile::TempDir;
 
-use crate::alone;
+use crate::cpus::{Tokens, Work, cpus};
 use crate::harness::{Command, Process, finish, stdout};
 
 /// What a cluster needs, from the packages slurmctld, slurmd, slurm-client and munge of Debian.
@@ -38,7 +37,7 @@ const LAUNCHERS: [&str; 8] =
 pub struct Slurm {
     directory: TempDir,
     daemons: Vec<Process>,
-    _alone: MutexGuard<'static, ()>,
+    _cpus: Tokens,
     /// Number of the first job. Other clusters on this machine have other numbers.
     pub first_job: u32,
 }
@@ -59,7 +58,7 @@ impl Slurm {
     }
 
     fn try_start(nodes: usize) -> Option<Self> {
-        let alone = alone();
+        let cpus = cpus(Work::Waits);
         let directory = tempfile::tempdir().expect("a temporary directory");
         let at = |name: &str| directory.path().join(name);
         let mut key = [0; 128];
@@ -85,7 +84,7 @@ impl Slurm {
             option("log-file", "munged.log"),
             option("seed-file", "munged.seed"),
         ];
-        let mut slurm = Self { directory, daemons: Vec::new(), _alone: alone, first_job };
+        let mut slurm = Self { directory, daemons: Vec::new(), _cpus: cpus, first_job };
         slurm.start_daemon("munged", &munged);
         slurm.start_daemon("slurmctld", &["-D".into(), "-i".into()]);
         for node in (1..=nodes).map(node) {

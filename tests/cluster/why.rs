@@ -7,7 +7,7 @@ use std::thread;
 
 use serde_json::Value;
 
-use crate::alone;
+use crate::cpus::{Work, cpus};
 use crate::harness::{Fabric, Server, assert_status, finish, schema, stderr, stdout};
 use crate::survey::server_command;
 
@@ -74,7 +74,7 @@ fn assert_diagnosed(
     variables: &[(&str, &str)],
     expected: impl Fn(&Value, Option<i32>) -> bool,
 ) {
-    let _alone = alone();
+    let _cpus = cpus(Work::Measures);
     for pair_time in PAIR_TIMES {
         let fabric = Fabric::new();
         let arguments = format!("{arguments} --pair-time={pair_time}ms --json");
@@ -199,7 +199,7 @@ fn slow_copies_point_to_memory() {
 
 #[test]
 fn text_has_verdict_table_and_cause() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Measures);
     let fabric = Fabric::new();
     let faults = [("CXIDIAG_FAULTS", "pcie-path=16@16;nic=1,pcie-path=8@16")];
     let output = why(&fabric, "soft1 --loopback=2 --pair-time=20ms", &faults);
@@ -215,7 +215,7 @@ fn text_has_verdict_table_and_cause() {
 
 #[test]
 fn servers_have_the_good_nics() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Measures);
     let fabric = Fabric::new();
     let server = |host, port: &str| {
         let mut command = server_command(&fabric, host, port);
@@ -254,7 +254,7 @@ fn servers_have_the_good_nics() {
 
 #[test]
 fn one_peer_leaves_out_what_passes_between_nics() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Measures);
     let fabric = Fabric::new();
     let server = Server::start(server_command(&fabric, 1, "0"));
     let arguments = format!("soft2 --peer=127.0.0.1 --port={} --json", server.port);

@@ -107,8 +107,8 @@ impl<'a> Routes<'a> {
 
     /// Returns whether a NIC with the effect in these pairs, `own`, is likelier to have it than
     /// the route of the pairs. It is if they have several routes, or if other pairs on their only
-    /// route do not have the effect, whatever explains them. Beside a slow switch of its group, some
-    /// of its pairs are within the group: others may pass the switch.
+    /// route do not have the effect, whatever explains them. Beside a slow switch of its group,
+    /// some of its pairs are within the group: others may pass the switch.
     pub fn is_of_nic(
         &self,
         (nic, role): (NicId, Option<Role>),

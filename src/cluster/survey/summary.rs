@@ -195,8 +195,8 @@ impl ResultStore {
     }
 }
 
-/// Returns whether all pairs of a class have the same route: between the only two groups, or between
-/// the only two switches of a group.
+/// Returns whether all pairs of a class have the same route: between the only two groups, or
+/// between the only two switches of a group.
 fn has_one_route(roster: &Roster, class: Class) -> bool {
     let locations = roster.nics.iter().filter_map(|nic| nic.location);
     let switches: BTreeSet<(u16, u16)> =

@@ -1,11 +1,11 @@
 //! The arguments of `survey`.
 
-use crate::alone;
+use crate::cpus::{Work, cpus};
 use crate::harness::{Fabric, stderr, stdout};
 
 #[test]
 fn quiet_survey_with_a_table_on_standard_output_has_its_verdict_on_standard_error() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     // On a busy machine, pairs may be untested.
     let survey = || {
         Fabric::new()

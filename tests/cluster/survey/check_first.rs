@@ -4,13 +4,13 @@ use std::fs;
 
 use super::servers::server_command;
 use super::tasks::task_of_slurm;
-use crate::alone;
+use crate::cpus::{Work, cpus};
 use crate::harness::machine::MadeUp;
 use crate::harness::{Fabric, Server, assert_status, assert_success, stderr, stdout};
 
 #[test]
 fn tasks_check_their_nodes_first() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let (fabric, directory) = (Fabric::new(), tempfile::tempdir().unwrap());
     let options = "--check --expect=p50<1s --pairs=all --json=found.json write-lat";
     let start = |rank: u32| {
@@ -46,7 +46,7 @@ fn tasks_check_their_nodes_first() {
 /// Each process has the same faults, and the host of one NIC has less memory.
 #[test]
 fn planted_files_of_the_host_are_of_the_nic_with_the_fault() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let (fabric, directory) = (Fabric::new(), tempfile::tempdir().unwrap());
     let memory = "sys/devices/system/node/node0/meminfo";
     let machine = MadeUp::new(&[(memory, "Node 0 MemTotal: 536870912 kB\n")]);
@@ -71,7 +71,7 @@ fn planted_files_of_the_host_are_of_the_nic_with_the_fault() {
 
 #[test]
 fn servers_check_their_nodes_first() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let fabric = Fabric::new();
     let server = |host, port: &str| {
         let mut command = server_command(&fabric, host, port);

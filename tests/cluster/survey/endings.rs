@@ -8,7 +8,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use super::{absent, bad, document, wait_for_lines};
-use crate::alone;
+use crate::cpus::{Work, cpus};
 use crate::harness::planted::member;
 use crate::harness::{Fabric, Process, assert_status, stderr};
 
@@ -38,24 +38,33 @@ fn with_signal(rank: u32, signal: Signal) -> Value {
     document(&output)
 }
 
+/// Where the CPUs are busy, a member may be killed before it has read an order. Then its end resets
+/// its connection, and the survey is repeated.
+const RESET: &str = "its connection was reset: it was killed, or the network failed";
+
 #[test]
 fn names_killed_and_stopped_processes() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     for (signal, reason) in
         [(Signal::KILL, "closed its connection"), (Signal::STOP, "did not report")]
     {
-        let document = with_signal(2, signal);
-        let absent = absent(&document);
-        assert_eq!(absent.len(), 1, "{absent:?}");
-        assert_eq!(absent[0].0, 2, "{absent:?}");
-        assert!(absent[0].1.contains(reason), "{absent:?}");
-        assert_eq!(bad(&document), (vec![], 0), "{signal:?}: {document}");
+        let is_named = |_| {
+            let document = with_signal(2, signal);
+            let absent = absent(&document);
+            assert_eq!(absent.len(), 1, "{absent:?}");
+            assert_eq!(absent[0].0, 2, "{absent:?}");
+            let is_named = absent[0].1.contains(reason);
+            assert!(is_named || signal == Signal::KILL && absent[0].1 == RESET, "{absent:?}");
+            assert_eq!(bad(&document), (vec![], 0), "{signal:?}: {document}");
+            is_named
+        };
+        assert!((0..10).any(is_named), "{signal:?}: {reason}");
     }
 }
 
 #[test]
 fn interrupted_survey_writes_its_results_and_is_resumed() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().unwrap();
     let lines = directory.path().join("lines");

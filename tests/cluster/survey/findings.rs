@@ -6,7 +6,7 @@ use std::process::Output;
 use serde_json::Value;
 
 use super::{SHORT, bad, device, document};
-use crate::alone;
+use crate::cpus::{Work, cpus};
 use crate::harness::{Fabric, assert_status, finish, schema, stderr, stdout};
 
 /// Runs a survey with variables of the environment. Returns its output and document.
@@ -53,7 +53,7 @@ fn operation_that_began_late_does_not_lack_its_answer() {
 
 #[test]
 fn measures_all_pairs_with_each_tool() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Measures);
     let (output, document) =
         survey(&format!("--loopback=4 --pairs=all {SHORT} write-lat send-lat write-bw"), &[]);
     // A process may have waited for its CPU: such a pair is untested, and nothing is bad.
@@ -79,7 +79,7 @@ fn measures_all_pairs_with_each_tool() {
 
 #[test]
 fn names_slow_nic() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Measures);
     let (output, directory) = bad_one_of_ten(|options| {
         let fabric = Fabric::new();
         let directory = tempfile::tempdir().unwrap();
@@ -104,7 +104,7 @@ fn names_slow_nic() {
 
 #[test]
 fn names_nic_whose_operations_fail() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Measures);
     let failing = ("CXIDIAG_FAULTS", "nic=1,error=PT_DISABLED:0.9");
     let (output, document) =
         bad_one_of_ten(|options| survey(&format!("--loopback=5 {options} write-lat"), &[failing]));
@@ -117,7 +117,7 @@ fn names_nic_whose_operations_fail() {
 /// A virtual function is at the place of its NIC (libcxi.md 2.2).
 #[test]
 fn measures_with_virtual_functions_and_says_so() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let variables = [("CXIDIAG_SHS", "next"), ("CXIDIAG_NIDS", "0x12,0x200012,0x13")];
     let (_, document) = survey(&format!("--loopback=3 {SHORT} write-lat"), &variables);
     assert_eq!(document["roster"]["nics"][1]["nid"], 0x20_0012);
@@ -129,7 +129,7 @@ fn measures_with_virtual_functions_and_says_so() {
 /// A NIC that cannot be opened was not measured, so it is not bad.
 #[test]
 fn nic_without_link_is_untested() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let (output, document) = survey(
         &format!("--loopback=4 {SHORT} write-lat"),
         &[("CXIDIAG_FAULTS", "nic=1,up-fail=unsupported-cable")],

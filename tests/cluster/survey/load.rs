@@ -7,7 +7,7 @@ use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use super::document;
-use crate::alone;
+use crate::cpus::{Work, cpus};
 use crate::harness::planted::member;
 use crate::harness::{Fabric, Process, assert_status, finish, stderr, stdout};
 
@@ -78,7 +78,7 @@ fn plan_names_patterns_and_sends_nothing() {
 /// need partners at another switch: otherwise each of two slow NICs may be the cause.
 #[test]
 fn small_stage_finds_the_switch_that_a_tapered_system_hides() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Measures);
     let unit = serde_json::json!({"switch": {"group": 1, "switch": 0}});
     let faults = ";fault nic 4 rate=50%;fault nic 5 rate=50%";
     assert_found("bisect:switch,bisect:group", faults, &unit);
@@ -86,14 +86,14 @@ fn small_stage_finds_the_switch_that_a_tapered_system_hides() {
 
 #[test]
 fn slow_nic_is_found_under_load() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Measures);
     let unit = serde_json::json!({"nic": 3});
     assert_found("bisect:switch", ";fault nic 3 rate=40%", &unit);
 }
 
 #[test]
 fn good_fabric_has_no_culprit_and_shares_of_theory() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Measures);
     let fabric = Fabric::new();
     let load = arguments(8, "bisect:switch,incast:4");
     let mut command = fabric.command(&format!("{load} --json"));
@@ -115,7 +115,7 @@ fn good_fabric_has_no_culprit_and_shares_of_theory() {
 
 #[test]
 fn cap_makes_the_load_partial() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Measures);
     let fabric = Fabric::new();
     let load = arguments(8, "bisect:switch --load-cap=4");
     let mut command = fabric.command(&format!("{load} --json"));
@@ -178,7 +178,7 @@ fn sends(fabric: &Fabric) -> bool {
 /// load.md 3.8: load ends without orders when the coordinator is gone.
 #[test]
 fn members_end_when_their_coordinator_is_killed_under_load() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let fabric = Fabric::new();
     let mut survey = start_load(&fabric);
     survey.kill();
@@ -188,7 +188,7 @@ fn members_end_when_their_coordinator_is_killed_under_load() {
 
 #[test]
 fn load_ends_while_the_coordinator_is_stopped() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let fabric = Fabric::new();
     let survey = start_load(&fabric);
     survey.signal("STOP");
@@ -200,7 +200,7 @@ fn load_ends_while_the_coordinator_is_stopped() {
 /// A member that is killed is left out, and the load goes on; a second one ends it.
 #[test]
 fn second_lost_node_ends_the_load() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let fabric = Fabric::new();
     let survey = start_load(&fabric);
     for rank in [2, 5] {
@@ -214,7 +214,7 @@ fn second_lost_node_ends_the_load() {
 
 #[test]
 fn interrupted_load_shows_the_figures_so_far() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let fabric = Fabric::new();
     let survey = start_load(&fabric);
     survey.signal("INT");

@@ -1,7 +1,7 @@
 //! Surveys whose members are processes of `serve`.
 
 use super::{SHORT, absent, document};
-use crate::alone;
+use crate::cpus::{Work, cpus};
 use crate::harness::{Command, Fabric, Server, assert_status, stderr, stdout};
 
 /// A server at an address of its own, `127.0.0.HOST`, so that servers can have the same port.
@@ -11,7 +11,7 @@ pub fn server_command(fabric: &Fabric, host: u32, port: &str) -> Command {
 
 #[test]
 fn members_of_servers_take_part() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let fabric = Fabric::new();
     let server = |host, port: &str| Server::start(server_command(&fabric, host, port));
     let first = server(1, "0");
@@ -35,7 +35,7 @@ fn members_of_servers_take_part() {
 
 #[test]
 fn members_that_their_servers_end_leave_nothing() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let fabric = Fabric::new();
     let server = |host, port: &str| {
         let mut command = server_command(&fabric, host, port);
@@ -56,7 +56,7 @@ fn members_that_their_servers_end_leave_nothing() {
 /// The second process would wait for the first one.
 #[test]
 fn refuses_two_names_of_one_server() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let fabric = Fabric::new();
     let server = fabric.server("serve", "--device=soft1");
     let port = &server.port;
@@ -68,7 +68,7 @@ fn refuses_two_names_of_one_server() {
 
 #[test]
 fn member_of_server_takes_turn_at_all_its_nics() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let fabric = Fabric::new();
     let mut server = fabric.server("serve", "--device=soft1");
     let port = &server.port;
@@ -95,7 +95,7 @@ fn server_refuses_survey_with_large_buffers() {
 /// A member connects to its coordinator alone, whatever other hosts the survey has.
 #[test]
 fn server_serves_allowed_coordinator_with_any_hosts() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let fabric = Fabric::new();
     let mut command = server_command(&fabric, 1, "0");
     command.arg("--allow=127.0.0.1");

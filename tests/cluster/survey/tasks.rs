@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{SHORT, absent, bad, document, start, wait_for_lines};
-use crate::alone;
+use crate::cpus::{Work, cpus};
 use crate::harness::hosts::{Hosts, ip};
 use crate::harness::{Command, Fabric, Process, assert_status, assert_success, stderr, stdout};
 
@@ -53,7 +53,7 @@ fn host(rank: u32) -> String {
 
 #[test]
 fn tasks_of_a_launcher_find_each_other() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().unwrap();
     let first = start(task(&fabric, directory.path(), 0, 3, "--pairs=all --json write-lat"));
@@ -75,7 +75,7 @@ fn tasks_of_a_launcher_find_each_other() {
 
 #[test]
 fn tasks_end_after_their_coordinator_was_killed() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().unwrap();
     let lines = directory.path().join("lines");
@@ -116,7 +116,7 @@ fn tasks_end_silently_with_coordinator_that_fails_at_start() {
 
 #[test]
 fn names_nodes_that_do_not_share_the_meeting_point() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let fabric = Fabric::new();
     let directories = [0, 1, 2].map(|_| tempfile::tempdir().unwrap());
     let tasks = [0, 1, 2].map(|rank| {
@@ -147,7 +147,7 @@ fn names_nodes_that_do_not_share_the_meeting_point() {
 
 #[test]
 fn late_task_takes_part_and_absent_task_has_the_name_of_its_node() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().unwrap();
     let arguments =
@@ -178,7 +178,7 @@ fn late_task_takes_part_and_absent_task_has_the_name_of_its_node() {
 /// Its packets would not arrive: it is named before anything is measured.
 #[test]
 fn names_task_with_another_vni() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().unwrap();
     let first = start(task(&fabric, directory.path(), 0, 4, &format!("{SHORT} --json")));

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::{SHORT, document};
-use crate::alone;
+use crate::cpus::{Work, cpus};
 use crate::harness::{CXIDIAG, Fabric, finish, stderr, stdout};
 
 const FORM: &str = "dragonfly:groups=2,switches=2,nics=1";
@@ -33,7 +33,7 @@ fn locations(arguments: &str, variable: Option<&str>) -> (Vec<Option<(u64, u64)>
 
 #[test]
 fn topology_has_the_locations_of_nics() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let expected = [(0, 0), (0, 1), (1, 0), (1, 1)].map(Some);
     let (found, messages) = locations(&format!("--topology={FORM}"), None);
     assert_eq!(found, expected, "{messages}");
@@ -50,7 +50,7 @@ fn topology_has_the_locations_of_nics() {
 
 #[test]
 fn survey_names_a_nic_that_the_topology_lacks() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Waits);
     let form = "dragonfly:groups=3,switches=1,nics=1";
     let (found, messages) = locations(&format!("--topology={form}"), None);
     assert_eq!(found, [Some((0, 0)), Some((1, 0)), Some((2, 0)), None]);
@@ -62,7 +62,7 @@ fn survey_names_a_nic_that_the_topology_lacks() {
 /// wait for their CPUs.
 #[test]
 fn full_link_makes_a_bandwidth_valid_on_busy_cpus() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Measures);
     let status = fs::read_to_string("/proc/self/status").expect("proc");
     let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let first = cpus.expect("a line of Linux").trim().split([',', '-']).next();

@@ -6,7 +6,7 @@ use rustix::process::{Signal, kill_process};
 use serde_json::Value;
 
 use super::{bad, document, start};
-use crate::alone;
+use crate::cpus::{Work, cpus};
 use crate::harness::planted::member;
 use crate::harness::{Fabric, assert_status, finish, stdout};
 
@@ -36,7 +36,7 @@ fn assert_cause_beside(
     faults: &str,
     expected: (Option<&str>, &str),
 ) {
-    let _alone = alone();
+    let _cpus = cpus(Work::Measures);
     for pair_time in PAIR_TIMES {
         let fabric = Fabric::new();
         let other = other.map(|arguments| {
@@ -110,7 +110,7 @@ fn narrow_pcie_link_with_low_bandwidth_is_the_cause() {
 /// what is known about the culprit is told.
 #[test]
 fn verdict_stands_if_a_good_nic_is_lost_in_the_diagnosis() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Measures);
     let mut is_busy = false;
     for pair_time in PAIR_TIMES {
         let fabric = Fabric::new();
@@ -152,7 +152,7 @@ const SENSITIVE: f64 = 1.15;
 /// each ordered flow is as fast as its cable.
 #[test]
 fn slow_parallel_link_between_groups_is_the_cause() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Measures);
     let mut is_busy = false;
     let mut verdicts = Vec::new();
     for pair_time in PAIR_TIMES {
@@ -208,7 +208,7 @@ fn is_disturbed(document: &Value) -> bool {
 /// Vector 29: three NICs have another driver than the good ones.
 #[test]
 fn driver_of_all_culprits_is_possibly_their_cause() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Measures);
     let mut is_busy = false;
     let culprits = ["soft1", "soft4", "soft6"];
     let each = |items: &str| ["1", "4", "6"].map(|nic| format!(";nic={nic},{items}")).concat();
@@ -253,7 +253,7 @@ fn driver_of_all_culprits_is_possibly_their_cause() {
 /// Vector 33, smaller: no figure says which NICs are good, but their files do.
 #[test]
 fn narrow_links_of_untested_nics_are_found() {
-    let _alone = alone();
+    let _cpus = cpus(Work::Measures);
     let fabric = Fabric::new();
     let mut command = fabric.command(
         "survey --loopback=8 --pairs=all --max-active=1 --pair-time=10ms --json write-lat",

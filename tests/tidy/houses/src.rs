@@ -110,7 +110,7 @@ pub const DIAGNOSIS: Package = Package {
                 ("majority", "what most good NICs have"),
             ],
             &[
-                ("cause", "what a cause consists of: signs, cells, advice"),
+                ("cause", "what a cause consists of: signs, columns, advice"),
                 ("causes", "the causes, as data"),
                 ("comparison", "the figures of a culprit beside good NICs"),
                 ("shared", "what several culprits have and good NICs do not"),
