@@ -7,6 +7,7 @@ use crate::command::output::MetricsRequest;
 use facts::device::{DeviceName, LibraryFile};
 use facts::error::Failure;
 use node::machine::Machine;
+use node::machine::placement::Cpus;
 use node::slingshot::Grant;
 use plan::outputs::Place;
 
@@ -24,6 +25,12 @@ pub struct CheckRequest {
     pub no_traffic: bool,
     pub busy_ok: bool,
     pub is_quiet: bool,
+    /// The NICs are loaded for this time, instead of being checked.
+    pub stress: Option<Duration>,
+    /// Time between two readings of sensors.
+    pub interval: Option<Duration>,
+    /// The CPUs that load the NICs.
+    pub cpus: Cpus,
     pub window: Option<Duration>,
     pub link_gigabits: Option<f64>,
     /// Number of NICs that the machine must have.
