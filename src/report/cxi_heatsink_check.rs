@@ -297,10 +297,9 @@ Time[s]  Rate[GB/s]  VDD[W]  AVDD[W]  TRVDD[W]  ASIC_0[°C]  ASIC_1[°C]  OSFP_I
     /// node-tools.md 5.5
     #[test]
     fn rates_agree_with_vectors() {
-        for (seconds, bytes, shown) in [
-            (10.0, 429_687_500 * 512, "     22.00"),
-            (1.0, 10_000_000 / 2 * 4096, "     20.48"),
-        ] {
+        for (seconds, bytes, shown) in
+            [(10.0, 429_687_500 * 512, "     22.00"), (1.0, 10_000_000 / 2 * 4096, "     20.48")]
+        {
             let mut nic = nic("P43012-001");
             nic.add(seconds, bytes, vec![None; 4]);
             assert!(text(|out| row(out, &nic, 10)).contains(&format!("  {shown}  ")));

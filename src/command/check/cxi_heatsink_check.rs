@@ -121,9 +121,7 @@ fn options() -> Vec<OptionDef<HeatsinkRequest>> {
             Ok(())
         })
         .letter('g')
-        .completed_by(Completion::Words(|| {
-            GpuType::ALL.iter().map(GpuType::to_string).collect()
-        }))
+        .completed_by(Completion::Words(|| GpuType::ALL.iter().map(GpuType::to_string).collect()))
         .explained("AMD, NVIDIA or INTEL (default: first type found)"),
         Def::text("procs", "N", |request, typed| {
             request.processes = Some(within(typed, 1..=u16::MAX.into())? as usize);
@@ -198,9 +196,11 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
             reading::limit_waits();
             load(request)
         })
-        .map_err(|failure| {
-            if failure.kind == Kind::Usage { failure.with_status(ERROR) } else { failure }
-        })
+        .map_err(
+            |failure| {
+                if failure.kind == Kind::Usage { failure.with_status(ERROR) } else { failure }
+            },
+        )
 }
 
 fn load(mut request: HeatsinkRequest) -> Result<(), Failure> {

@@ -15,7 +15,7 @@ use facts::error::Failure;
 use facts::interrupt;
 use node::backend;
 use node::machine::Machine;
-use node::machine::placement::{Cpus, Placement};
+use node::machine::placement::Placement;
 use node::nic::files::Files;
 use node::nic::health::link;
 use node::nic::sensors::{Sensors, board, part_number};
@@ -134,8 +134,7 @@ fn cpus(
     (place, count): (usize, usize),
     machine: &Machine,
 ) -> Result<Vec<u32>, Failure> {
-    let cpus = Cpus::clone(&request.cpus);
-    let choice = Placement::choose(&cpus, device, machine, false)?.for_threads;
+    let choice = Placement::choose(&request.cpus, device, machine, false)?.for_threads;
     let own = choice.iter().skip(place).step_by(count).take(MAX_THREADS);
     let own: Vec<u32> = own.copied().collect();
     if !own.is_empty() {

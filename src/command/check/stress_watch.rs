@@ -46,7 +46,7 @@ pub fn watch(
         due = (due + times.interval).min(times.time);
         has_failed = wait_until(load, nics, begin + due)?;
         if has_failed {
-            break;
+            continue;
         }
         // What has not answered may answer now.
         reading::begin();

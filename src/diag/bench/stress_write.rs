@@ -97,11 +97,7 @@ impl StressWriter {
         let entry = |bits| Entry {
             put: true,
             get: false,
-            matching: is_matching.then(|| Match {
-                initiator: CXI_MATCH_ID_ANY,
-                bits,
-                ignored: 0,
-            }),
+            matching: is_matching.then(|| Match { initiator: CXI_MATCH_ID_ANY, bits, ignored: 0 }),
             reports: Reports::Nothing,
             order: WriteOrder::for_run(run),
             buffer_id: 0,
@@ -164,10 +160,7 @@ impl StressWriter {
             return repeat.run(slice::from_mut(&mut StressLists::new(self, walk, put)));
         }
         let mut command = lists.initiator.full(Direction::Put, size);
-        command
-            .set_event_success_disable(true)
-            .set_event_ct_ack(true)
-            .set_ct(lists.counter());
+        command.set_event_success_disable(true).set_event_ct_ack(true).set_ct(lists.counter());
         let local = lists.initiator.buffer.iova(0);
         let put = MatchedDma { local, command, places: Places::new(next) };
         repeat.run(slice::from_mut(&mut StressLists::new(self, walk, put)))

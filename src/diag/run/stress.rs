@@ -163,18 +163,21 @@ pub fn under_load<T>(
     };
     thread::scope(|scope| {
         let _stop = StopOnDrop(&load);
-        let mut count = 0;
+        let mut writers = Vec::new();
         for nic in &load.nics {
-            for cpu in &nic.options.cpus {
-                let (load, is_first) = (&load, *cpu == nic.options.cpus[0]);
-                threads::start_in(scope, move || nic.work(*cpu, is_first, load))?;
-                count += 1;
+            for (place, cpu) in nic.options.cpus.iter().enumerate() {
+                let (load, is_first) = (&load, place == 0);
+                writers.push(threads::start_in(scope, move || nic.work(*cpu, is_first, load))?);
             }
         }
-        while load.ready.load(Acquire) < count {
+        while load.ready.load(Acquire) < writers.len() {
             interrupt::wait_for_any(&mut Vec::new(), Some(LOOK))?;
+            let has_ended = writers.iter().any(|writer| writer.is_finished());
             if let Some(failure) = load.nics.iter().find_map(NicLoad::take_failure) {
                 return Err(failure);
+            }
+            if has_ended {
+                return Err(Failure::environment("a thread of the load has ended"));
             }
         }
         watch(&load)

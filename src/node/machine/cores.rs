@@ -12,7 +12,9 @@ impl Machine {
             .nodes()
             .into_iter()
             .map(|node| self.cpus_of_node(node))
-            .filter(|cpus| socket.is_none() || cpus.first().and_then(|cpu| self.socket(*cpu)) == socket)
+            .filter(|cpus| {
+                socket.is_none() || cpus.first().and_then(|cpu| self.socket(*cpu)) == socket
+            })
             .collect();
         if nodes.is_empty() {
             nodes.push(allowed.to_vec());

@@ -145,7 +145,8 @@ pub fn part_number(files: &Files) -> Option<String> {
 
 /// Returns the kind of card with this part number.
 pub fn board(part_number: &str) -> Option<&'static Board> {
-    let has = |board: &&Board| board.part_numbers.iter().any(|start| part_number.starts_with(start));
+    let has =
+        |board: &&Board| board.part_numbers.iter().any(|start| part_number.starts_with(start));
     BOARDS.iter().find(has)
 }
 

@@ -56,11 +56,8 @@ fn hottest(files: &Files, inputs: &[(String, String)], kind: &Kind) -> Finding {
     let limit = format!("<{high} C (bad: {critical} C)");
     // Rounded, but not up to a limit that it does not reach.
     let rounds_up_to = |limit: f64| celsius < limit && celsius.round() >= limit;
-    let shown = if rounds_up_to(high) || rounds_up_to(critical) {
-        celsius.floor()
-    } else {
-        celsius
-    };
+    let shown =
+        if rounds_up_to(high) || rounds_up_to(critical) { celsius.floor() } else { celsius };
     let text = format!("{shown:.0} C");
     Finding::compared(kind.item, text, limit, verdict).with_number(celsius)
 }
