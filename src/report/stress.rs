@@ -11,7 +11,7 @@ use facts::error::{Failure, UNDECIDED};
 use facts::host::host_name;
 use facts::severity::Severity;
 use facts::time_of_day::{milliseconds, unix_ms};
-use node::nic::sensors::{Limits, Sensor};
+use node::nic::sensors::{Sensor, TemperatureLimits};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
@@ -73,7 +73,7 @@ pub struct StressedNic {
     /// The sensors that the card has.
     pub(super) sensors: Vec<SensorResult>,
     /// What was read at each interval.
-    pub(super) samples: Vec<Sample>,
+    pub(super) samples: Vec<StressSample>,
 }
 
 /// A sensor of a card.
@@ -100,7 +100,7 @@ pub struct SensorResult {
 /// What was read at one time.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-pub struct Sample {
+pub struct StressSample {
     /// Seconds since the count began.
     pub(super) seconds: f64,
     /// Bytes per second since the sample before.
@@ -164,7 +164,7 @@ impl StressedNic {
             rate if rate >= LEAST_RATE => Severity::Good,
             _ => Severity::Bad,
         };
-        self.samples.push(Sample { seconds, bytes_per_s, values });
+        self.samples.push(StressSample { seconds, bytes_per_s, values });
         for (place, result) in self.sensors.iter_mut().enumerate() {
             let values = || self.samples.iter().map(|sample| sample.values[place]);
             result.max = values().flatten().reduce(f64::max);
@@ -191,7 +191,7 @@ impl StressedNic {
     pub fn critical(&self) -> Option<&'static Sensor> {
         let last = self.samples.last()?;
         let mut sensors = self.sensors.iter().zip(&last.values);
-        let is_critical = |limits: Limits, value: &Option<f64>| {
+        let is_critical = |limits: TemperatureLimits, value: &Option<f64>| {
             value.is_some_and(|value| value >= limits.critical)
         };
         let found = sensors.find(|(result, value)| {
@@ -214,7 +214,7 @@ impl StressedNic {
     fn bad(&self) -> Option<(&'static str, String)> {
         let temperature = |result: &SensorResult| {
             let (limits, max) = (result.sensor.limits()?, result.max?);
-            let Limits { code, high, .. } = limits;
+            let TemperatureLimits { code, high, .. } = limits;
             let shown = shown(max, limits);
             (result.verdict == Severity::Bad)
                 .then(|| (code, format!("{} {shown} C, expected <{high} C", result.label)))
@@ -260,7 +260,7 @@ impl StressedNic {
 }
 
 /// Returns a temperature rounded, but not up to a limit that it does not reach.
-pub(super) fn shown(celsius: f64, limits: Limits) -> f64 {
+pub(super) fn shown(celsius: f64, limits: TemperatureLimits) -> f64 {
     let reaches = |limit: f64| celsius < limit && celsius.round() >= limit;
     if reaches(limits.high) || reaches(limits.critical) { celsius.floor() } else { celsius.round() }
 }

@@ -114,7 +114,7 @@ fn ends_with_each_signal() {
         let output = side.finish();
         let error = assert_status(&output, 130);
         assert_eq!(error, format!("cxidiag check: interrupted by SIG{signal}\n"));
-        assert!(!stdout(&output).contains("cxi0 ("), "no verdict");
+        assert!(!stdout(&output).contains("OK "), "no verdict");
         fabric.assert_nothing_left();
     }
 }
@@ -148,18 +148,16 @@ fn judges_each_nic_and_writes_a_document() {
 
 #[test]
 fn is_undecided_without_temperatures() {
-    for (arguments, why) in [
-        ("check soft0 --stress=1s --quiet", "the driver shows no temperature"),
-        ("check cxi0 --stress=1s --quiet", "Cassini 0 Temperature has no value"),
-    ] {
+    for device in ["soft0", "cxi0"] {
         let machine = single_board();
         fs::remove_file(machine.path().join(SENSORS).join("temp1_input")).expect("a file");
-        let output = run(&machine, arguments);
+        let output = run(&machine, &format!("check {device} --stress=1s --quiet"));
         assert_eq!(assert_status(&output, 4), "");
-        let device = if arguments.contains("soft0") { named("soft0") } else { "cxi0".into() };
-        if device == "soft0" || why.starts_with("Cassini") {
-            assert_eq!(stdout(&output), format!("UNDECIDED untested {device}: {why}\n"));
-        }
+        let why = match named(device).as_str() {
+            "cxi0" => "cxi0: Cassini 0 Temperature has no value",
+            _ => "soft0: the driver shows no temperature",
+        };
+        assert_eq!(stdout(&output), format!("UNDECIDED untested {why}\n"));
     }
     let output = finish(MadeUp::new(&[]).seen_by(Fabric::new().command("check --stress=1s")));
     let error = assert_status(&output, 4);

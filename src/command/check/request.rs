@@ -14,6 +14,12 @@ use plan::outputs::Place;
 /// Default of `--window`.
 pub const WINDOW: Duration = Duration::from_secs(2);
 
+/// Default of `--stress`: heat sinks are warm after some minutes.
+pub const STRESS_TIME: Duration = Duration::from_secs(300);
+
+/// Default of `--interval`.
+pub const STRESS_INTERVAL: Duration = Duration::from_secs(10);
+
 /// The file with the settings of the site, named without the leading slash.
 pub const SITE_FILE: &str = "etc/cxidiag/check.conf";
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use super::examine::{files_with, require};
 use super::of_node::grant;
-use super::request::CheckRequest;
+use super::request::{CheckRequest, STRESS_INTERVAL};
 use super::stress_watch::{Times, watch};
 use super::uses::Uses;
 use crate::command::output;
@@ -25,12 +25,6 @@ use report::stress_text::{StressTable, last_line};
 
 /// Name of the program in messages.
 const PROGRAM: &str = "cxidiag check";
-
-/// Default of `--stress`: heat sinks are warm after some minutes.
-pub const TIME: Duration = Duration::from_secs(300);
-
-/// Default of `--interval`.
-pub const INTERVAL: Duration = Duration::from_secs(10);
 
 /// Most threads for a NIC: more do not make it warmer.
 const MAX_THREADS: usize = 64;
@@ -97,7 +91,7 @@ fn load(
             if request.is_quiet { Ok(()) } else { documents.print(text) }
         };
         print(&|out| table.titles(out))?;
-        let times = Times { time, interval: request.interval.unwrap_or(INTERVAL).min(time) };
+        let times = Times { time, interval: request.interval.unwrap_or(STRESS_INTERVAL).min(time) };
         watch(load, &mut nics, &sensors, times, |nics, _| {
             print(&|out| nics.iter().try_for_each(|nic| table.row(out, nic)))
         })?;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use diag::run::stress::Load;
+use diag::run::stress::RunningLoad;
 use facts::error::{Failure, Kind};
 use facts::interrupt;
 use node::nic::sensors::Sensors;
@@ -31,7 +31,7 @@ pub struct Times {
 ///
 /// A failure of the load that is not the NIC's, the failure of `on_sample`, and an interruption.
 pub fn watch(
-    load: &Load,
+    load: &RunningLoad,
     nics: &mut [StressedNic],
     sensors: &[Sensors],
     times: Times,
@@ -71,7 +71,7 @@ pub fn watch(
 }
 
 /// Waits until `end`. Returns whether an error of a NIC has ended the load before.
-fn wait_until(load: &Load, nics: &mut [StressedNic], end: Instant) -> Result<bool, Failure> {
+fn wait_until(load: &RunningLoad, nics: &mut [StressedNic], end: Instant) -> Result<bool, Failure> {
     loop {
         for (place, nic) in nics.iter_mut().enumerate() {
             match load.take_failure(place) {

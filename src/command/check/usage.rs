@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::request::{CheckRequest, SITE_FILE, WINDOW};
-use super::stress;
+use super::request::{CheckRequest, SITE_FILE, STRESS_INTERVAL, STRESS_TIME, WINDOW};
 use crate::command::{arguments, output};
 use cluster::host_list;
 use facts::error::{Failure, invalid};
@@ -91,7 +90,7 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
             Some(Value::optional("TIME", Completion::Nothing)),
             |request: &mut CheckRequest, typed| {
                 request.stress = Some(match typed.to_str() {
-                    Some(LEFT_OUT) => stress::TIME,
+                    Some(LEFT_OUT) => STRESS_TIME,
                     _ => time(text(typed)?, STRESS_TIMES)?,
                 });
                 Ok(())
@@ -103,7 +102,7 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
              shows rate, temperatures and power at each interval. A temperature at its limit and \
              a rate below 19 GB/s are bad; the load ends at once if a temperature is 5 C above \
              its limit.",
-            time_text(stress::TIME)
+            time_text(STRESS_TIME)
         )),
         Def::text("interval", "TIME", |request, typed| {
             request.interval = Some(time(typed, INTERVALS)?);
@@ -111,7 +110,7 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
         })
         .explained(format!(
             "Time between two readings of sensors with --stress (default: {})",
-            time_text(stress::INTERVAL)
+            time_text(STRESS_INTERVAL)
         )),
         Def::text("cpu", "CPUS", |request, typed| {
             request.cpus = typed.parse()?;

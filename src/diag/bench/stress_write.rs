@@ -97,7 +97,11 @@ impl StressWriter {
         let entry = |bits| Entry {
             put: true,
             get: false,
-            matching: is_matching.then(|| Match { initiator: CXI_MATCH_ID_ANY, bits, ignored: 0 }),
+            matching: is_matching.then_some(Match {
+                initiator: CXI_MATCH_ID_ANY,
+                bits,
+                ignored: 0,
+            }),
             reports: Reports::Nothing,
             order: WriteOrder::for_run(run),
             buffer_id: 0,
@@ -151,18 +155,18 @@ impl StressWriter {
                 }
             };
         }
-        let next = u64::from(self.entries.is_some());
+        let step = u64::from(self.entries.is_some());
         if run.use_idc && size <= IDC_MAX_UNRESTRICTED as u64 {
             let mut header = IdcMsgHdr::new();
             header.set_dfa(lists.initiator.dfa());
             let payload = Numbering::of(run, size).bytes(size);
-            let put = MatchedMessage { header, payload, places: Places::new(next) };
+            let put = MatchedMessage { header, payload, bits: MatchBits::new(step) };
             return repeat.run(slice::from_mut(&mut StressLists::new(self, walk, put)));
         }
         let mut command = lists.initiator.full(Direction::Put, size);
         command.set_event_success_disable(true).set_event_ct_ack(true).set_ct(lists.counter());
         let local = lists.initiator.buffer.iova(0);
-        let put = MatchedDma { local, command, places: Places::new(next) };
+        let put = MatchedDma { local, command, bits: MatchBits::new(step) };
         repeat.run(slice::from_mut(&mut StressLists::new(self, walk, put)))
     }
 
@@ -183,21 +187,26 @@ impl StressWriter {
 }
 
 /// Match bits of the writes of a list.
-struct Places {
+struct MatchBits {
     bits: u64,
-    /// What the bits of the next write have more.
-    next: u64,
+    /// Difference between two writes.
+    step: u64,
 }
 
-impl Places {
-    fn new(next: u64) -> Self {
-        Self { bits: FIRST_BITS, next }
+impl MatchBits {
+    fn new(step: u64) -> Self {
+        Self { bits: FIRST_BITS, step }
     }
 
-    /// Returns the match bits of the write at `offset`, which is 0 for the first one.
-    fn bits(&mut self) -> u64 {
+    /// Returns to the first write.
+    fn restart(&mut self) {
+        self.bits = FIRST_BITS;
+    }
+
+    /// Returns the match bits of the next write.
+    fn next(&mut self) -> u64 {
         let bits = self.bits;
-        self.bits += self.next;
+        self.bits += self.step;
         bits
     }
 }
@@ -206,7 +215,7 @@ impl Places {
 struct MatchedDma {
     local: u64,
     command: FullDmaCmd,
-    places: Places,
+    bits: MatchBits,
 }
 
 impl ListCommand for MatchedDma {
@@ -215,12 +224,12 @@ impl ListCommand for MatchedDma {
         self.command
             .set_local_addr(self.local + offset)
             .set_remote_offset(offset)
-            .set_match_bits(self.places.bits());
+            .set_match_bits(self.bits.next());
         batch.emit_dma(&self.command)
     }
 
     fn advance(&mut self, _: &MemoryRegion) -> Result<(), Failure> {
-        self.places.bits = FIRST_BITS;
+        self.bits.restart();
         Ok(())
     }
 }
@@ -229,18 +238,18 @@ impl ListCommand for MatchedDma {
 struct MatchedMessage {
     header: IdcMsgHdr,
     payload: Vec<u8>,
-    places: Places,
+    bits: MatchBits,
 }
 
 impl ListCommand for MatchedMessage {
     #[inline(always)]
     fn emit(&mut self, batch: &mut TransmitBatch<'_>, _: u64) -> Result<(), EmitError> {
-        self.header.set_match_bits(self.places.bits());
+        self.header.set_match_bits(self.bits.next());
         batch.emit_idc_msg(&self.header, &self.payload)
     }
 
     fn advance(&mut self, _: &MemoryRegion) -> Result<(), Failure> {
-        self.places.bits = FIRST_BITS;
+        self.bits.restart();
         Ok(())
     }
 }

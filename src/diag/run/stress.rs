@@ -123,7 +123,7 @@ pub struct LoadedNic {
 }
 
 /// The load on NICs while it runs.
-pub struct Load<'a> {
+pub struct RunningLoad<'a> {
     nics: Vec<NicLoad<'a>>,
     ready: AtomicUsize,
     is_begun: AtomicBool,
@@ -149,13 +149,13 @@ struct NicLoad<'a> {
 pub fn under_load<T>(
     program: &str,
     loads: &[LoadOptions],
-    watch: impl FnOnce(&Load<'_>) -> Result<T, Failure>,
+    watch: impl FnOnce(&RunningLoad<'_>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     let nics = loads.iter().map(|options| {
         let (plan, failure) = (options.plan(program)?, Mutex::default());
         Ok(NicLoad { options, plan, nic: OnceLock::new(), gauge: Gauge::default(), failure })
     });
-    let load = Load {
+    let load = RunningLoad {
         nics: nics.collect::<Result<_, Failure>>()?,
         ready: AtomicUsize::new(0),
         is_begun: AtomicBool::new(false),
@@ -184,7 +184,7 @@ pub fn under_load<T>(
     })
 }
 
-impl Load<'_> {
+impl RunningLoad<'_> {
     /// Returns what is known of a NIC, by its place in the list of loads.
     ///
     /// # Errors
@@ -227,7 +227,7 @@ impl NicLoad<'_> {
     }
 
     /// The work of the thread on `cpu`.
-    fn work(&self, cpu: u32, is_first: bool, load: &Load<'_>) {
+    fn work(&self, cpu: u32, is_first: bool, load: &RunningLoad<'_>) {
         let Err(failure) = self.write(cpu, is_first, load) else { return };
         // An interruption ends the caller, too.
         if !load.is_stopped() && failure.kind != Kind::Interrupted {
@@ -237,7 +237,7 @@ impl NicLoad<'_> {
     }
 
     /// Writes until the load is stopped.
-    fn write(&self, cpu: u32, is_first: bool, load: &Load<'_>) -> Result<(), Failure> {
+    fn write(&self, cpu: u32, is_first: bool, load: &RunningLoad<'_>) -> Result<(), Failure> {
         let placement = Placement { cpus: vec![cpu], ..self.plan.placement.clone() };
         let plan = Plan { placement, ..self.plan.clone() };
         let endpoint = if is_first { driver::open(&plan)? } else { open_quietly(&plan)? };
@@ -304,7 +304,7 @@ impl RepeatLists for Writing<'_> {
 
 /// Supervises the waits of a thread.
 struct Waits<'a> {
-    load: &'a Load<'a>,
+    load: &'a RunningLoad<'a>,
     notices: Notices<'a>,
 }
 
@@ -330,7 +330,7 @@ impl Supervisor for Waits<'_> {
 }
 
 /// Ends the load, also if its caller fails or panics.
-struct StopOnDrop<'a>(&'a Load<'a>);
+struct StopOnDrop<'a>(&'a RunningLoad<'a>);
 
 impl Drop for StopOnDrop<'_> {
     fn drop(&mut self) {

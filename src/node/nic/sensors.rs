@@ -8,7 +8,7 @@ use crate::reading;
 
 /// Temperatures that are too high, in C.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Limits {
+pub struct TemperatureLimits {
     /// What scripts recognize a temperature with these limits by.
     pub code: &'static str,
     /// From this one on, the criterion of cxi_heatsink_check is not met.
@@ -17,20 +17,22 @@ pub struct Limits {
     pub critical: f64,
 }
 
-/// Limits of chips.
-pub const ASIC: Limits = Limits { code: "asic-temperature", high: 85.0, critical: 90.0 };
+/// TemperatureLimits of chips.
+pub const ASIC: TemperatureLimits =
+    TemperatureLimits { code: "asic-temperature", high: 85.0, critical: 90.0 };
 
-/// Limits of the end of a cable.
-pub const MEDIA: Limits = Limits { code: "media-temperature", high: 70.0, critical: 75.0 };
+/// TemperatureLimits of the end of a cable.
+pub const MEDIA: TemperatureLimits =
+    TemperatureLimits { code: "media-temperature", high: 70.0, critical: 75.0 };
 
-/// Limits of voltage regulators.
-pub const REGULATOR: Limits =
-    Limits { code: "regulator-temperature", high: 125.0, critical: 130.0 };
+/// TemperatureLimits of voltage regulators.
+pub const REGULATOR: TemperatureLimits =
+    TemperatureLimits { code: "regulator-temperature", high: 125.0, critical: 130.0 };
 
 /// What a sensor measures.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Quantity {
-    Temperature(Limits),
+pub enum Measured {
+    Temperature(TemperatureLimits),
     Power,
 }
 
@@ -41,15 +43,19 @@ pub struct Sensor {
     pub label: &'static str,
     /// Name of its column.
     pub column: &'static str,
-    pub quantity: Quantity,
+    pub measured: Measured,
     /// Whether a sensor without a value is no error: not every cable has one.
     pub may_lack_value: bool,
 }
 
 impl Sensor {
-    const fn temperature(label: &'static str, column: &'static str, limits: Limits) -> Self {
-        let quantity = Quantity::Temperature(limits);
-        Self { label, column, quantity, may_lack_value: false }
+    const fn temperature(
+        label: &'static str,
+        column: &'static str,
+        limits: TemperatureLimits,
+    ) -> Self {
+        let measured = Measured::Temperature(limits);
+        Self { label, column, measured, may_lack_value: false }
     }
 
     const fn cable(label: &'static str, column: &'static str) -> Self {
@@ -57,14 +63,14 @@ impl Sensor {
     }
 
     const fn power(label: &'static str, column: &'static str) -> Self {
-        Self { label, column, quantity: Quantity::Power, may_lack_value: false }
+        Self { label, column, measured: Measured::Power, may_lack_value: false }
     }
 
     /// Returns the limits of a temperature; `None` of a power.
-    pub fn limits(&self) -> Option<Limits> {
-        match self.quantity {
-            Quantity::Temperature(limits) => Some(limits),
-            Quantity::Power => None,
+    pub fn limits(&self) -> Option<TemperatureLimits> {
+        match self.measured {
+            Measured::Temperature(limits) => Some(limits),
+            Measured::Power => None,
         }
     }
 
@@ -266,14 +272,14 @@ mod tests {
             ("hwmon/hwmon3/power1_label", "0.765V Power\n"),
             ("hwmon/hwmon3/power1_input", "16250000\n"),
         ]);
-        let of_board = Sensors::find(&made_up.files, board("P52930-001"));
+        let shown = Sensors::find(&made_up.files, board("P52930-001"));
         let expected = [Some(16.25), None, None, Some(-5.5), None];
-        assert_eq!(of_board.read(), expected);
-        assert!(of_board.absent().is_none(), "only powers");
-        let of_dual_board = Sensors::find(&made_up.files, board("P48765-001"));
-        assert_eq!(of_dual_board.absent().map(|sensor| sensor.column), Some("ASIC_1"));
-        let of_unknown = Sensors::find(&made_up.files, None);
-        assert_eq!(columns(&of_unknown), "VDD ASIC_0 QSFP_INT");
-        assert_eq!(of_unknown.read(), [Some(16.25), Some(-5.5), None]);
+        assert_eq!(shown.read(), expected);
+        assert!(shown.absent().is_none(), "only powers");
+        let dual = Sensors::find(&made_up.files, board("P48765-001"));
+        assert_eq!(dual.absent().map(|sensor| sensor.column), Some("ASIC_1"));
+        let all_shown = Sensors::find(&made_up.files, None);
+        assert_eq!(columns(&all_shown), "VDD ASIC_0 QSFP_INT");
+        assert_eq!(all_shown.read(), [Some(16.25), Some(-5.5), None]);
     }
 }

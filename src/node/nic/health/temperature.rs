@@ -3,7 +3,7 @@
 
 use super::item::{Finding, Item};
 use crate::nic::files::Files;
-use crate::nic::sensors::{self, Limits};
+use crate::nic::sensors::{self, TemperatureLimits};
 use facts::severity::Severity;
 
 /// The hottest chip of the card.
@@ -26,7 +26,7 @@ pub static MEDIA: Item = Item {
 struct Kind {
     item: &'static Item,
     label: &'static str,
-    limits: Limits,
+    limits: TemperatureLimits,
 }
 
 const KINDS: [Kind; 2] = [
@@ -47,7 +47,7 @@ fn hottest(files: &Files, inputs: &[(String, String)], kind: &Kind) -> Finding {
     let Some(celsius) = readings.map(|thousandths| thousandths / 1000.0).reduce(f64::max) else {
         return Finding::absent(kind.item);
     };
-    let Limits { high, critical, .. } = kind.limits;
+    let TemperatureLimits { high, critical, .. } = kind.limits;
     let verdict = match celsius {
         celsius if celsius >= critical => Severity::Bad,
         celsius if celsius >= high => Severity::Suspect,
