@@ -86,9 +86,10 @@ fn children(process: u32) -> String {
     lists.collect()
 }
 
-/// The row that shows the temperature is the last one, and nothing is left of the load.
+/// The row that shows the temperature is the last one. N31, N37: the load has one process, and
+/// nothing is left of it.
 #[test]
-fn ends_at_once_if_a_temperature_becomes_critical() {
+fn n31_n37_ends_at_once_if_a_temperature_becomes_critical() {
     let (machine, fabric) = (single_board(), Fabric::new());
     let side = loaded(&machine, &fabric);
     assert_eq!(children(side.id()), "", "one process");
@@ -131,7 +132,9 @@ fn judges_each_nic_and_writes_a_document() {
     assert!(text.ends_with(verdict), "{text}");
 
     set(&machine, "temp4_input", "70000");
-    let output = run(&machine, "check cxi0 --stress=1s --interval=1s --cpu=0 --json");
+    let cpu = usable_cpu();
+    let options = format!("--stress=1s --interval=1s --cpu={cpu} --json");
+    let output = run(&machine, &format!("check cxi0 {options}"));
     let verdict = "FAIL media-temperature cxi0: QSFP Internal Temperature 70 C, expected <70 C";
     assert_eq!(assert_status(&output, 3), format!("cxidiag check: {verdict}\n"));
     let schema = include_str!("../../docs/stress.schema.json");
@@ -181,6 +184,11 @@ fn refuses_options_without_effect() {
     }
 }
 
+/// Returns a CPU that this process may use.
+fn usable_cpu() -> u32 {
+    cxi::placement::cpus().expect("CPUs")[0]
+}
+
 /// Runs the program of HPE under its name.
 fn heatsink(machine: &MadeUp, arguments: &str) -> Output {
     let (fabric, directory) = (Fabric::new(), tempfile::tempdir().expect("a directory"));
@@ -205,7 +213,8 @@ fn rates(text: &str) -> [String; 2] {
 /// node-tools.md 5.6; a software NIC does not carry 19 GB/s. N35: no root.
 #[test]
 fn prints_hpe_text() {
-    let output = heatsink(&dual_board("58900"), "-D 1 -i 10 -c 0");
+    let cpu = usable_cpu();
+    let output = heatsink(&dual_board("58900"), &format!("-D 1 -i 10 -c {cpu}"));
     assert_eq!(assert_status(&output, 2), "");
     let text = stdout(&output);
     let [rate, mean] = rates(&text);
@@ -221,7 +230,7 @@ RX Mem          : System
 Duration        : 1 seconds
 Sensor Interval : 1 seconds
 TX/RX Processes : 1
-Processor List  : 0
+Processor List  : {cpu}
 RDMA Write Size : 512
 List Size       : 256
 HRP             : Enabled
@@ -275,10 +284,12 @@ fn loads_with_each_kind_of_write() {
             "-s 4096 -l 3",
             ["HRP             : Disabled - Not Applicable\n", "List Size       : 3\n"],
         ),
-        ("-s 64 -P 2", ["IDC             : Enabled\n", "RDMA Write Size : 64\n"]),
+        ("-s 64", ["IDC             : Enabled\n", "RDMA Write Size : 64\n"]),
         ("-s 64 --no-idc", ["IDC             : Disabled\n", "Local Address   : NIC 0x12 VNI 1\n"]),
     ] {
-        let output = heatsink(&dual_board("50000"), &format!("-D 1 -i 1 -c 0,0 {options}"));
+        let cpu = usable_cpu();
+        let arguments = format!("-D 1 -i 1 -c {cpu},{cpu} {options}");
+        let output = heatsink(&dual_board("50000"), &arguments);
         assert_eq!(assert_status(&output, 2), "", "{options}");
         let text = stdout(&output);
         assert!(lines.iter().all(|line| text.contains(line)), "{options}: {text}");
