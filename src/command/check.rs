@@ -4,9 +4,12 @@
 //! * `of_node`: the check of this node; `site`: settings of the site.
 //! * `note`: lines on standard error.
 //! * `examine`: the check of one NIC; `traffic`, `uses`, `lock`: writing and reading through it.
+//! * `stress`: NICs under load, with their temperatures, which `stress_watch` reads.
+//!   `cxi_heatsink_check`: the program of HPE.
 //! * `fleet`: the checks of many nodes in one. `hosts`: through `cxidiag serve`, whose process is
 //!   `served`. `step`: by the tasks of a launcher. `in_survey`: by the members of a survey.
 
+pub mod cxi_heatsink_check;
 mod examine;
 mod fleet;
 mod hosts;
@@ -18,6 +21,8 @@ mod request;
 mod served;
 mod site;
 mod step;
+mod stress;
+mod stress_watch;
 mod traffic;
 mod usage;
 mod uses;
@@ -59,6 +64,9 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     reading::limit_waits();
     if is_started_for_client() {
         return served::run(request);
+    }
+    if let Some(time) = request.stress {
+        return stress::run(&request, time);
     }
     if let Some(hosts) = &request.hosts {
         return fleet::report(&request, || hosts::ask_all(hosts, &request));

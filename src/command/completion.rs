@@ -8,6 +8,7 @@ use std::path::{MAIN_SEPARATOR, absolute};
 use clap_complete::env::{Bash, EnvCompleter, Fish, Shells, Zsh};
 
 use super::arguments;
+use super::check::cxi_heatsink_check;
 use super::link::cxi_stat;
 use facts::error::Failure;
 use plan::cli::usage::{Completion, Usage};
@@ -85,7 +86,8 @@ pub fn script(shell: &dyn EnvCompleter, completer: &str) -> String {
     let mut bytes = Vec::new();
     let written = shell.write_registration(VARIABLE, PROGRAM, NAMES, completer, &mut bytes);
     written.expect("memory takes any text");
-    let names = TOOLS.iter().map(|tool| tool.legacy_name).chain([cxi_stat::NAME]);
+    let names = TOOLS.iter().map(|tool| tool.legacy_name);
+    let names = names.chain([cxi_stat::NAME, cxi_heatsink_check::NAME]);
     let names = [PROGRAM].into_iter().chain(names);
     let between = if shell.is("fish") { " --command " } else { " " };
     let names = names.collect::<Vec<_>>().join(between);

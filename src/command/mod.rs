@@ -82,14 +82,24 @@ pub struct LegacyCommand {
 }
 
 /// All programs that commands replace.
-pub static LEGACY_COMMANDS: &[LegacyCommand] = &[LegacyCommand {
-    replaced_by: "link",
-    command: Command {
-        name: link::cxi_stat::NAME,
-        usage: link::cxi_stat::usage,
-        run: link::cxi_stat::run,
+pub static LEGACY_COMMANDS: &[LegacyCommand] = &[
+    LegacyCommand {
+        replaced_by: "link",
+        command: Command {
+            name: link::cxi_stat::NAME,
+            usage: link::cxi_stat::usage,
+            run: link::cxi_stat::run,
+        },
     },
-}];
+    LegacyCommand {
+        replaced_by: "check",
+        command: Command {
+            name: check::cxi_heatsink_check::NAME,
+            usage: check::cxi_heatsink_check::usage,
+            run: check::cxi_heatsink_check::run,
+        },
+    },
+];
 
 /// Returns the program of this name that a command replaces.
 pub fn legacy_command(name: &str) -> Option<&'static Command> {

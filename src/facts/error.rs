@@ -149,6 +149,8 @@ pub struct Failure {
     nic_states: Vec<String>,
     /// Whether the user has read it elsewhere.
     is_printed: bool,
+    /// The exit status in place of the one of its kind.
+    status: Option<u8>,
 }
 
 impl Failure {
@@ -163,6 +165,7 @@ impl Failure {
             place: None,
             nic_states: Vec::new(),
             is_printed: false,
+            status: None,
         }
     }
 
@@ -270,6 +273,12 @@ impl Failure {
         self.is_printed
     }
 
+    /// Ends the program with this exit status: the one of the program that it replaces.
+    pub fn with_status(mut self, status: u8) -> Self {
+        self.status = Some(status);
+        self
+    }
+
     /// Adds advice.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
@@ -335,13 +344,13 @@ impl Failure {
 
     /// Returns the exit status of the program as a number.
     pub fn status(&self) -> u8 {
-        match self.kind {
+        self.status.unwrap_or(match self.kind {
             Kind::Environment | Kind::Nic | Kind::Peer | Kind::OutputClosed => 1,
             Kind::Usage => 2,
             Kind::Unmet => 3,
             Kind::Undecided => UNDECIDED,
             Kind::Interrupted => INTERRUPTED,
-        }
+        })
     }
 }
 

@@ -34,6 +34,7 @@
 //!    | check_record          the health of NICs, read back                                       |
 //!    | check_text            the health of NICs as text                                          |
 //!    | csv                   a run as comma-separated values                                     |
+//!    | cxi_heatsink_check    the text of HPE's cxi_heatsink_check                                |
 //!    | cxi_stat              the text of HPE's cxi_stat                                          |
 //!    | differences           what makes runs differ beside their results                         |
 //!    | extra                 text after the documented table, on request                         |
@@ -41,6 +42,7 @@
 //!    | ping_text             the answers of NICs as text                                         |
 //!    | selftest_text         checks of facts about a NIC as text                                 |
 //!    | stat                  what the NICs of a job did while a command ran                      |
+//!    | stress_text           NICs under load as text                                             |
 //!    | text                  the table of results                                                |
 //!    +-------------------------------------------------------------------------------------------+
 //!  3 | check                 the health of NICs as JSON                                          |
@@ -54,6 +56,7 @@
 //!    | percentiles           the block of percentiles after the table                            |
 //!    | ping                  the answers of NICs, as data and as JSON                            |
 //!    | selftest              checks of facts about a NIC, as data and as JSON                    |
+//!    | stress                NICs under load, as data and as JSON                                |
 //!    | run_columns           the columns of CSV about the run                                    |
 //!    | printed               runs that tools printed, read back                                  |
 //!    | runs                  runs that tools wrote, read back                                    |
@@ -95,6 +98,7 @@ pub mod comparison;
 pub mod comparison_text;
 mod counters;
 mod csv;
+pub mod cxi_heatsink_check;
 pub mod cxi_stat;
 pub mod destination;
 pub mod devices;
@@ -139,6 +143,8 @@ pub mod selftest;
 pub mod selftest_text;
 pub mod stat;
 mod stream;
+pub mod stress;
+pub mod stress_text;
 pub mod summary;
 pub mod survey;
 pub mod table;

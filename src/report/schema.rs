@@ -16,6 +16,7 @@ use super::outcome::{Outcome, SCHEMA_VERSION};
 use super::ping::{self, Ping};
 use super::selftest::{self, SelfTest};
 use super::stat::document::{self as stat_document, StatDocument};
+use super::stress::{self, StressReport};
 use super::survey::{self, Survey};
 use super::why::{self, NicDiagnosis};
 use facts::error::Kind;
@@ -214,6 +215,22 @@ fn health_schema<T: JsonSchema>(title: &str) -> Value {
     schema
 }
 
+fn stress_schema() -> Value {
+    let verdicts = json!(["good", "bad", "shown", "not_available"]);
+    let rules = [
+        ("/properties/schema_version", "const", json!(stress::SCHEMA_VERSION)),
+        ("/properties/command", "const", json!("stress")),
+        ("/properties/exit_status", "enum", json!([0, 3, 4])),
+        ("/$defs/Problem/properties/kind", "enum", kinds()),
+        ("/$defs/StressedNic/properties/rate_verdict", "enum", verdicts.clone()),
+        ("/$defs/SensorResult/properties/verdict", "enum", verdicts),
+        ("/$defs/SensorResult/properties/unit", "enum", json!(["celsius", "watts"])),
+    ];
+    let mut schema = schema::<StressReport>("NICs under load", &rules);
+    close(&mut schema);
+    schema
+}
+
 fn changes_schema() -> Value {
     let version = json!(changes::SCHEMA_VERSION);
     let rules = [("/properties/schema_version", "const", version)];
@@ -257,6 +274,7 @@ fn matches_schemas_in_docs() {
         ("selftest", selftest_schema()),
         ("check", check_schema()),
         ("link", link_schema()),
+        ("stress", stress_schema()),
         ("check-fleet", fleet_schema()),
         ("survey", survey_schema()),
     ] {

@@ -18,5 +18,6 @@ mod one_cpu;
 mod placement;
 mod recorded;
 mod selftest;
+mod stress;
 mod sys;
 mod traps;

@@ -137,7 +137,7 @@ impl OngoingCheck {
 ///
 /// Invalid variables, if they choose the NICs. For NICs that are arguments a note is enough:
 /// the variables only show which of their services are the job's.
-fn grant(request: &CheckRequest) -> Result<Option<Grant>, Failure> {
+pub fn grant(request: &CheckRequest) -> Result<Option<Grant>, Failure> {
     let value = |name: &str| env::var(name).ok();
     match Launcher::find(value) {
         Ok(Launcher::Granted(grant)) => Ok(Some(grant)),

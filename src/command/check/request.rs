@@ -7,11 +7,18 @@ use crate::command::output::MetricsRequest;
 use facts::device::{DeviceName, LibraryFile};
 use facts::error::Failure;
 use node::machine::Machine;
+use node::machine::placement::Cpus;
 use node::slingshot::Grant;
 use plan::outputs::Place;
 
 /// Default of `--window`.
 pub const WINDOW: Duration = Duration::from_secs(2);
+
+/// Default of `--stress`: heat sinks are warm after some minutes.
+pub const STRESS_TIME: Duration = Duration::from_secs(300);
+
+/// Default of `--interval`.
+pub const STRESS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The file with the settings of the site, named without the leading slash.
 pub const SITE_FILE: &str = "etc/cxidiag/check.conf";
@@ -24,6 +31,12 @@ pub struct CheckRequest {
     pub no_traffic: bool,
     pub busy_ok: bool,
     pub is_quiet: bool,
+    /// The NICs are loaded for this time, instead of being checked.
+    pub stress: Option<Duration>,
+    /// Time between two readings of sensors.
+    pub interval: Option<Duration>,
+    /// The CPUs that load the NICs.
+    pub cpus: Cpus,
     pub window: Option<Duration>,
     pub link_gigabits: Option<f64>,
     /// Number of NICs that the machine must have.

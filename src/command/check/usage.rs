@@ -4,18 +4,28 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::time::Duration;
 
-use super::request::{CheckRequest, SITE_FILE, WINDOW};
+use super::request::{CheckRequest, SITE_FILE, STRESS_INTERVAL, STRESS_TIME, WINDOW};
 use crate::command::{arguments, output};
 use cluster::host_list;
 use facts::error::{Failure, invalid};
 use facts::number::{time, time_text, within};
+use node::machine::placement::Cpus;
 use plan::DEFAULT_PORT;
 use plan::cli::definition::OptionDef;
-use plan::cli::usage::{Completion, Usage};
+use plan::cli::usage::{Completion, Usage, Value};
+use plan::cli::values::{LEFT_OUT, text};
 
 /// Bounds of `--window`.
 const WINDOWS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(10)..=Duration::from_secs(120);
+
+/// Bounds of `--stress`.
+const STRESS_TIMES: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(86400);
+
+/// Bounds of `--interval`.
+const INTERVALS: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(100)..=Duration::from_secs(3600);
 
 /// Returns what the command takes.
 pub fn usage() -> Usage {
@@ -75,6 +85,39 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
                      one, lower rates show",
             time_text(WINDOW)
         )),
+        Def::new(
+            "stress",
+            Some(Value::optional("TIME", Completion::Nothing)),
+            |request: &mut CheckRequest, typed| {
+                request.stress = Some(match typed.to_str() {
+                    Some(LEFT_OUT) => STRESS_TIME,
+                    _ => time(text(typed)?, STRESS_TIMES)?,
+                });
+                Ok(())
+            },
+        )
+        .explained(format!(
+            "Load the NICs for TIME instead, and watch their temperatures (default: {})\n\n\
+             Each NIC writes to itself from all CPUs near it, all NICs at the same time. A row \
+             shows rate, temperatures and power at each interval. A temperature at its limit and \
+             a rate below 19 GB/s are bad; the load ends at once if a temperature is 5 C above \
+             its limit.",
+            time_text(STRESS_TIME)
+        )),
+        Def::text("interval", "TIME", |request, typed| {
+            request.interval = Some(time(typed, INTERVALS)?);
+            Ok(())
+        })
+        .explained(format!(
+            "Time between two readings of sensors with --stress (default: {})",
+            time_text(STRESS_INTERVAL)
+        )),
+        Def::text("cpu", "CPUS", |request, typed| {
+            request.cpus = typed.parse()?;
+            Ok(())
+        })
+        .completed_by(Completion::Cpus)
+        .explained("CPUs that load the NICs with --stress, such as 0-3,8 (default: near each NIC)"),
         link_speed().within(|request| &mut request.link_gigabits),
         Def::text("expect-nics", "COUNT", |request, typed| {
             request.expected_nics = Some(within(typed, 1..=64)? as u32);
@@ -145,6 +188,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<CheckRequest>, Failure> {
     if request.is_quick && request.window.is_some() {
         return Err(Failure::usage("--window has no effect with --quick, which counts no errors"));
     }
+    check_stress(&request)?;
     if request.hosts.is_some() {
         let on_servers = [
             ("window", request.window.is_some()),
@@ -162,4 +206,37 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<CheckRequest>, Failure> {
         return Err(Failure::usage(invalid("port", port, "it is for --hosts")));
     }
     Ok(Some(request))
+}
+
+/// Checks the options of `--stress`, and those that have no effect beside it.
+///
+/// # Errors
+///
+/// The first option without effect.
+fn check_stress(request: &CheckRequest) -> Result<(), Failure> {
+    let (of_stress, of_check) = (
+        [("interval", request.interval.is_some()), ("cpu", request.cpus != Cpus::Any)],
+        [
+            ("no-traffic", request.no_traffic),
+            ("quick", request.is_quick),
+            ("window", request.window.is_some()),
+            ("link-speed", request.link_gigabits.is_some()),
+            ("expect-nics", request.expected_nics.is_some()),
+            ("hosts", request.hosts.is_some()),
+            ("meeting-point", request.meeting_point.is_some()),
+            ("bad-nodes", request.bad_nodes.is_some()),
+            ("csv", request.csv.is_some()),
+            ("openmetrics", request.metrics.is_asked_for()),
+        ],
+    );
+    let given = |options: &[(&'static str, bool)]| {
+        options.iter().find(|(_, is_given)| *is_given).map(|(option, _)| *option)
+    };
+    let message = match request.stress {
+        Some(_) => given(&of_check).map(|option| {
+            format!("--{option} has no effect with --stress, which loads the NICs of this machine")
+        }),
+        None => given(&of_stress).map(|option| format!("--{option} needs --stress")),
+    };
+    message.map_or(Ok(()), |message| Err(Failure::usage(message)))
 }

@@ -1,5 +1,5 @@
 //! The benchmarks: one file for each transaction type. `plan::tools` has their names, options and
-//! defaults.
+//! defaults. `stress_write` is a load that measures nothing.
 
 pub mod api;
 pub(crate) mod atomic_bw;
@@ -10,6 +10,7 @@ pub(crate) mod read_bw;
 pub(crate) mod read_lat;
 pub(crate) mod send_bw;
 pub(crate) mod send_lat;
+pub(crate) mod stress_write;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod write_bw;

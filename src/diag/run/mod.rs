@@ -23,6 +23,7 @@
 //! * `loopback`: both roles in one command.
 //! * `alone`: both roles in one process: a tool without a peer.
 //! * `every_nic`: `alone` with each NIC of this machine, one after the other.
+//! * [`stress`]: the load of `check --stress`.
 //! * `second_process`: what the server of a loopback run knows about its client.
 
 #[cfg(test)]
@@ -48,6 +49,7 @@ mod second_process;
 mod serve;
 pub mod served;
 mod size_loop;
+pub mod stress;
 pub mod survey;
 mod threads;
 pub(crate) mod verify;

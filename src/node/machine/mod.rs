@@ -9,6 +9,7 @@
 //! [`Machine::root`], [`Machine::is_empty_directory`], and what other modules read below the root.
 
 mod condition;
+mod cores;
 mod groups;
 mod huge_pages;
 mod load;

@@ -16,6 +16,7 @@
 //!   `link_rates`: what its counters did.
 //! * `pcie_speed`: the speed of the connection to the host, with limits of its errors.
 //! * `pcie_path`: the links between the NIC and its host, one behind the other.
+//! * `sensors`: the sensors of a card, with their limits.
 //! * `health`: what the files show of the health of a NIC.
 //!
 //! Hardware and software NICs have the same files; only the root directory differs
@@ -39,3 +40,4 @@ pub mod link_speed;
 pub mod outliers;
 pub mod pcie_path;
 pub mod pcie_speed;
+pub mod sensors;

@@ -313,6 +313,7 @@ pub const REPORT: Package = Package {
                 ("percentiles", "the block of percentiles after the table"),
                 ("ping", "the answers of NICs, as data and as JSON"),
                 ("selftest", "checks of facts about a NIC, as data and as JSON"),
+                ("stress", "NICs under load, as data and as JSON"),
                 ("run_columns", "the columns of CSV about the run"),
                 ("printed", "runs that tools printed, read back"),
                 ("runs", "runs that tools wrote, read back"),
@@ -323,6 +324,7 @@ pub const REPORT: Package = Package {
                 ("check_record", "the health of NICs, read back"),
                 ("check_text", "the health of NICs as text"),
                 ("csv", "a run as comma-separated values"),
+                ("cxi_heatsink_check", "the text of HPE's cxi_heatsink_check"),
                 ("cxi_stat", "the text of HPE's cxi_stat"),
                 ("differences", "what makes runs differ beside their results"),
                 ("expected", "stored runs against expectations"),
@@ -331,6 +333,7 @@ pub const REPORT: Package = Package {
                 ("ping_text", "the answers of NICs as text"),
                 ("selftest_text", "checks of facts about a NIC as text"),
                 ("stat", "what the NICs of a job did while a command ran"),
+                ("stress_text", "NICs under load as text"),
                 ("text", "the table of results"),
             ],
             &[

@@ -3,11 +3,12 @@
 
 use super::item::{Finding, Item};
 use crate::nic::files::Files;
+use crate::nic::sensors::{self, TemperatureLimits};
 use facts::severity::Severity;
 
 /// The hottest chip of the card.
 pub static ASIC: Item = Item {
-    code: "asic-temperature",
+    code: sensors::ASIC.code,
     name: "ASIC temperature",
     source: "cxi_heatsink_check",
     remedy: "the chip is too hot: check fans, air flow and heat sink",
@@ -15,7 +16,7 @@ pub static ASIC: Item = Item {
 
 /// The end of the cable.
 pub static MEDIA: Item = Item {
-    code: "media-temperature",
+    code: sensors::MEDIA.code,
     name: "media temperature",
     source: "cxi_heatsink_check",
     remedy: "the cable is too hot: check the air flow in front of the card, or replace the cable",
@@ -25,30 +26,17 @@ pub static MEDIA: Item = Item {
 struct Kind {
     item: &'static Item,
     label: &'static str,
-    /// From this temperature on, in C, the criterion of cxi_heatsink_check is not met.
-    high: f64,
-    /// From this temperature on, in C, it ends its load.
-    critical: f64,
+    limits: TemperatureLimits,
 }
 
 const KINDS: [Kind; 2] = [
-    Kind { item: &ASIC, label: "Cassini ", high: 85.0, critical: 90.0 },
-    Kind { item: &MEDIA, label: "SFP Internal Temperature", high: 70.0, critical: 75.0 },
+    Kind { item: &ASIC, label: "Cassini ", limits: sensors::ASIC },
+    Kind { item: &MEDIA, label: "SFP Internal Temperature", limits: sensors::MEDIA },
 ];
 
 /// The temperatures of a NIC, of each kind the highest.
 pub fn temperatures(files: &Files) -> Vec<Finding> {
-    let mut inputs: Vec<(String, String)> = Vec::new();
-    for chip in files.entries("hwmon") {
-        let directory = format!("hwmon/{chip}");
-        for entry in files.entries(&directory) {
-            let sensor = entry.strip_suffix("_label").filter(|name| name.starts_with("temp"));
-            let label = sensor.and_then(|_| files.text(&format!("{directory}/{entry}")));
-            if let (Some(sensor), Some(label)) = (sensor, label) {
-                inputs.push((label, format!("{directory}/{sensor}_input")));
-            }
-        }
-    }
+    let inputs = sensors::inputs(files, "temp");
     KINDS.iter().map(|kind| hottest(files, &inputs, kind)).collect()
 }
 
@@ -59,19 +47,17 @@ fn hottest(files: &Files, inputs: &[(String, String)], kind: &Kind) -> Finding {
     let Some(celsius) = readings.map(|thousandths| thousandths / 1000.0).reduce(f64::max) else {
         return Finding::absent(kind.item);
     };
+    let TemperatureLimits { high, critical, .. } = kind.limits;
     let verdict = match celsius {
-        celsius if celsius >= kind.critical => Severity::Bad,
-        celsius if celsius >= kind.high => Severity::Suspect,
+        celsius if celsius >= critical => Severity::Bad,
+        celsius if celsius >= high => Severity::Suspect,
         _ => Severity::Good,
     };
-    let limit = format!("<{} C (bad: {} C)", kind.high, kind.critical);
+    let limit = format!("<{high} C (bad: {critical} C)");
     // Rounded, but not up to a limit that it does not reach.
     let rounds_up_to = |limit: f64| celsius < limit && celsius.round() >= limit;
-    let shown = if rounds_up_to(kind.high) || rounds_up_to(kind.critical) {
-        celsius.floor()
-    } else {
-        celsius
-    };
+    let shown =
+        if rounds_up_to(high) || rounds_up_to(critical) { celsius.floor() } else { celsius };
     let text = format!("{shown:.0} C");
     Finding::compared(kind.item, text, limit, verdict).with_number(celsius)
 }

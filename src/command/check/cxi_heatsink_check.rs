@@ -1,0 +1,327 @@
+//! HPE's cxi_heatsink_check: its options and its text (node-tools.md 5), without its defects.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use super::examine::{files_with, require};
+use super::stress_watch::{Times, watch};
+use crate::command::arguments;
+use cxi::gpu::GpuType;
+use cxi::{IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED, placement};
+use diag::run::stress::{LoadOptions, LoadedNic, under_load};
+use facts::device::DEFAULT_DEVICE;
+use facts::error::{Failure, Kind};
+use facts::interrupt;
+use facts::number::within;
+use node::explain::Explain;
+use node::machine::{self, Machine};
+use node::nic::sensors::{Board, Sensors, board, part_number};
+use node::{backend, gpu, reading};
+use plan::cli::definition::OptionDef;
+use plan::cli::usage::{Completion, Usage};
+use plan::run_options::{MAX_LIST_SIZE, Setting};
+use report::cxi_heatsink_check::{self as text, HeatsinkSummary};
+use report::documents::Documents;
+use report::stress::StressedNic;
+
+/// Its name.
+pub const NAME: &str = "cxi_heatsink_check";
+
+/// The version that is replaced.
+const VERSION: &str = "1.5.5";
+
+/// Exit status if a criterion is not met.
+const NOT_MET: u8 = 2;
+
+/// Exit status of an error.
+const ERROR: u8 = 1;
+
+/// Default of `--procs`: this part of the CPUs.
+const CPUS_PER_PROCESS: usize = 4;
+
+/// Default of `--duration`, in seconds.
+const DURATION: u64 = 600;
+
+/// Default of `--interval`, in seconds.
+const INTERVAL: u64 = 10;
+
+/// Largest value of `--size`.
+const MAX_SIZE: u64 = 262_144;
+
+/// What the arguments ask for.
+struct HeatsinkRequest {
+    load: LoadOptions,
+    processes: Option<usize>,
+    /// The CPUs of `--cpu-list`, and the list as typed.
+    cpu_list: Option<(Vec<u32>, String)>,
+    duration: u64,
+    interval: u64,
+}
+
+impl Default for HeatsinkRequest {
+    fn default() -> Self {
+        Self {
+            load: LoadOptions::new(DEFAULT_DEVICE),
+            processes: None,
+            cpu_list: None,
+            duration: DURATION,
+            interval: INTERVAL,
+        }
+    }
+}
+
+/// Returns what the program takes.
+pub fn usage() -> Usage {
+    Usage {
+        program: NAME.into(),
+        about: "Load a NIC and watch its temperatures",
+        synopsis: vec![("cxi_heatsink_check [OPTIONS]".into(), "")],
+        options: arguments::entries(options()),
+        replaced_version: Some(VERSION),
+        remarks: vec![
+            "Exit status: 0 all criteria are met, 2 one is not, 1 error or invalid\n\
+             arguments, 130 interrupted.",
+        ],
+        ..Usage::default()
+    }
+}
+
+fn options() -> Vec<OptionDef<HeatsinkRequest>> {
+    type Def = OptionDef<HeatsinkRequest>;
+    let gpu_index = |typed: &str| within(typed, 0..=u8::MAX.into()).map(|index| index as u8);
+    let defaults = LoadOptions::new(DEFAULT_DEVICE);
+    vec![
+        Def::text("device", "DEV", |request, typed| {
+            request.load.device = typed.parse()?;
+            Ok(())
+        })
+        .letter('d')
+        .completed_by(Completion::Devices)
+        .explained(format!("NIC to load (default: {DEFAULT_DEVICE})")),
+        Def::text("svc-id", "SVC_ID", |request, typed| {
+            request.load.service.svc_id = Some(within(typed, 1..=i32::MAX as u64)? as u32);
+            Ok(())
+        })
+        .letter('v')
+        .explained("CXI service (default: as for the tools)"),
+        Def::text("tx-gpu", "GPU", move |request, typed| {
+            request.load.gpus.tx = Some(gpu_index(typed)?);
+            Ok(())
+        })
+        .letter('t')
+        .explained("GPU that holds the source of the writes (default: system memory)"),
+        Def::text("rx-gpu", "GPU", move |request, typed| {
+            request.load.gpus.rx = Some(gpu_index(typed)?);
+            Ok(())
+        })
+        .letter('r')
+        .explained("GPU that holds the target of the writes (default: system memory)"),
+        Def::text("gpu-type", "TYPE", |request, typed| {
+            request.load.gpus.kind = Some(gpu::named(typed).ok_or(gpu::GPU_TYPES)?);
+            Ok(())
+        })
+        .letter('g')
+        .completed_by(Completion::Words(|| GpuType::ALL.iter().map(GpuType::to_string).collect()))
+        .explained("AMD, NVIDIA or INTEL (default: first type found)"),
+        Def::text("procs", "N", |request, typed| {
+            request.processes = Some(within(typed, 1..=u16::MAX.into())? as usize);
+            Ok(())
+        })
+        .letter('P')
+        .explained("Number of writers (default: a quarter of the CPUs, at least 1)"),
+        Def::text("cpu-list", "LIST", |request, typed| {
+            let cpus = cpu_list(typed).ok_or("expected CPU numbers such as 0-3,8")?;
+            request.cpu_list = Some((cpus, typed.to_owned()));
+            Ok(())
+        })
+        .letter('c')
+        .completed_by(Completion::Cpus)
+        .explained("CPUs of the writers, one each (default: near the NIC)"),
+        Def::text("duration", "S", |request, typed| {
+            request.duration = within(typed, 1..=86400)?;
+            Ok(())
+        })
+        .letter('D')
+        .explained(format!("Seconds of load (default: {DURATION})")),
+        Def::text("interval", "S", |request, typed| {
+            request.interval = within(typed, 1..=86400)?;
+            Ok(())
+        })
+        .letter('i')
+        .explained(format!("Seconds between two readings of sensors (default: {INTERVAL})")),
+        Def::text("size", "B", |request, typed| {
+            request.load.size = within(typed, 1..=MAX_SIZE)?;
+            Ok(())
+        })
+        .letter('s')
+        .explained(format!("Bytes of a write (default: {})", defaults.size)),
+        Def::text("list-size", "N", |request, typed| {
+            request.load.list_size = within(typed, 1..=MAX_LIST_SIZE.into())? as u16;
+            Ok(())
+        })
+        .letter('l')
+        .explained(format!("Writes that are issued at once (default: {})", defaults.list_size)),
+        Def::switch("no-hrp", |request| request.load.use_hrp = false)
+            .explained("Do not use High Rate Puts"),
+        Def::switch("no-idc", |request| request.load.use_idc = false)
+            .explained("Do not use Immediate Data Commands"),
+        Def::switch("no-ple", |request| request.load.persistent_entries = false)
+            .explained("Append a list entry for each write"),
+    ]
+}
+
+/// Returns the CPUs of a list in its order.
+fn cpu_list(typed: &str) -> Option<Vec<u32>> {
+    let parts = typed.split(',').map(machine::list);
+    Some(parts.collect::<Option<Vec<_>>>()?.concat())
+}
+
+/// Runs the program with its arguments.
+///
+/// # Errors
+///
+/// Invalid arguments, a NIC that cannot be loaded, a sensor without a value, a criterion that is
+/// not met.
+pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
+    let mut request = HeatsinkRequest::default();
+    let read = arguments::read(&usage(), &options(), &arguments, &mut request);
+    if read.map_err(|failure| failure.with_status(ERROR))?.is_none() {
+        return Ok(());
+    }
+    request.load.libcxi = arguments::library_of_environment();
+    request.interval = request.interval.min(request.duration);
+    backend::check(request.load.device)
+        .and_then(|()| {
+            interrupt::watch()?;
+            reading::limit_waits();
+            load(request)
+        })
+        .map_err(
+            |failure| {
+                if failure.kind == Kind::Usage { failure.with_status(ERROR) } else { failure }
+            },
+        )
+}
+
+fn load(mut request: HeatsinkRequest) -> Result<(), Failure> {
+    let (machine, device) = (Machine::this(), request.load.device);
+    require(device, &machine)?;
+    let files = files_with(device, &machine, |_| false)?;
+    let files = files.ok_or_else(|| Failure::environment(format!("there is no {device}")))?;
+    let number = part_number(&files);
+    let undetermined = || Failure::environment(undetermined(number.as_deref()));
+    let board = board(number.as_deref().unwrap_or_default()).ok_or_else(undetermined)?;
+    let sensors = Sensors::find(&files, Some(board));
+    if let Some(sensor) = sensors.absent() {
+        let message = format!("{device} has no sensor '{}'", sensor.label);
+        return Err(Failure::environment(message));
+    }
+    request.load.cpus = cpus(&request, &machine)?;
+    let name = device.to_string();
+    let threads = request.load.cpus.len();
+    let mut nics = vec![StressedNic::new(name, false, number.clone(), threads, sensors.list())];
+    let output = Documents::default();
+    let loads = [request.load.clone()];
+    under_load(NAME, &loads, |load| {
+        let shown = summary(&request, load.nic(0)?, board);
+        output.print(|out| text::summary(out, &nics[0], &shown))?;
+        // Rows are due at whole intervals: no load follows the last one.
+        let time = Duration::from_secs(request.duration / request.interval * request.interval);
+        let times = Times { time, interval: Duration::from_secs(request.interval) };
+        let sensors = [sensors];
+        watch(load, &mut nics, &sensors, times, |nics, due| {
+            output.print(|out| text::row(out, &nics[0], due.as_secs()))
+        })
+    })?;
+    let nic = &nics[0];
+    if let Some(error) = nic.error() {
+        return Err(Failure::nic(error));
+    }
+    if let Some(sensor) = nic.critical() {
+        output.print(|out| text::too_hot(out, sensor))?;
+    }
+    output.print(|out| text::criteria(out, nic))?;
+    if nic.is_bad() {
+        return Err(Failure::unmet("a criterion is not met").with_status(NOT_MET).printed());
+    }
+    nic.unjudged().map_or(Ok(()), |why| Err(Failure::environment(why)))
+}
+
+fn undetermined(part_number: Option<&str>) -> String {
+    match part_number {
+        Some(number) => format!("Unable to determine board type: part number {number}"),
+        None => "Unable to determine board type: fru/part_number cannot be read".into(),
+    }
+}
+
+/// Returns the CPUs of the writers.
+fn cpus(request: &HeatsinkRequest, machine: &Machine) -> Result<Vec<u32>, Failure> {
+    if let Some((cpus, typed)) = &request.cpu_list {
+        let online = machine.online_cpus();
+        let is_missing = |cpu: &&u32| !online.is_empty() && !online.contains(cpu);
+        return match cpus.iter().find(is_missing) {
+            Some(cpu) => {
+                let online = machine::shown(&online);
+                Err(Failure::usage(format!(
+                    "Invalid CPU list: {typed}: CPU {cpu} is not online (online: {online})"
+                )))
+            }
+            None => Ok(cpus.clone()),
+        };
+    }
+    let allowed = placement::cpus().explain("cannot read the CPUs that this process may use")?;
+    let count = match machine.online_cpus().len() {
+        0 => allowed.len(),
+        online => online,
+    };
+    let processes = request.processes.unwrap_or((count / CPUS_PER_PROCESS).max(1));
+    let cpus = machine.load_cpus(&request.load.device.to_string(), processes, &allowed);
+    if cpus.is_empty() {
+        let failure = Failure::environment("Unable to pick cores to use.");
+        return Err(failure.with_hint("Use '-c' to pick them manually"));
+    }
+    Ok(cpus)
+}
+
+fn summary(request: &HeatsinkRequest, nic: &LoadedNic, board: &Board) -> HeatsinkSummary {
+    let LoadOptions { size, list_size, gpus, cpus, persistent_entries, .. } = &request.load;
+    let memory = |gpu: Option<u8>| gpu.map_or("System".into(), |gpu| format!("GPU {gpu}"));
+    let largest = if nic.hrp.is_on() { IDC_MAX_RESTRICTED } else { IDC_MAX_UNRESTRICTED };
+    let idc = if !request.load.use_idc {
+        Setting::Disabled
+    } else if gpus.tx.is_some() || *size > largest as u64 {
+        Setting::NotApplicable
+    } else {
+        Setting::Enabled
+    };
+    let typed = request.cpu_list.as_ref().map(|(_, typed)| typed.clone());
+    HeatsinkSummary {
+        memory: [memory(gpus.tx), memory(gpus.rx)],
+        gpu_type: nic.own.gpus.kind.filter(|_| gpus.any()).map(|kind| kind.to_string()),
+        duration: request.duration,
+        interval: request.interval,
+        processes: cpus.len(),
+        processors: typed.unwrap_or_else(|| machine::shown(cpus)),
+        size: *size,
+        list_size: *list_size,
+        hrp: nic.hrp,
+        idc,
+        has_persistent_entries: *persistent_entries,
+        own: nic.own,
+        is_dual: board.is_dual,
+        gpu_count: gpus.any().then_some(nic.gpu_count),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_list_keeps_its_order() {
+        assert_eq!(cpu_list("8,0-2,8"), Some(vec![8, 0, 1, 2, 8]));
+        for typed in ["", "1,", "a", "2-1"] {
+            assert_eq!(cpu_list(typed), None, "{typed}");
+        }
+    }
+}
