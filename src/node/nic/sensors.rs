@@ -31,7 +31,7 @@ pub const REGULATOR: TemperatureLimits =
 
 /// What a sensor measures.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Measured {
+pub enum SensorKind {
     Temperature(TemperatureLimits),
     Power,
 }
@@ -43,7 +43,7 @@ pub struct Sensor {
     pub label: &'static str,
     /// Name of its column.
     pub column: &'static str,
-    pub measured: Measured,
+    pub kind: SensorKind,
     /// Whether a sensor without a value is no error: not every cable has one.
     pub may_lack_value: bool,
 }
@@ -54,8 +54,8 @@ impl Sensor {
         column: &'static str,
         limits: TemperatureLimits,
     ) -> Self {
-        let measured = Measured::Temperature(limits);
-        Self { label, column, measured, may_lack_value: false }
+        let kind = SensorKind::Temperature(limits);
+        Self { label, column, kind, may_lack_value: false }
     }
 
     const fn cable(label: &'static str, column: &'static str) -> Self {
@@ -63,14 +63,14 @@ impl Sensor {
     }
 
     const fn power(label: &'static str, column: &'static str) -> Self {
-        Self { label, column, measured: Measured::Power, may_lack_value: false }
+        Self { label, column, kind: SensorKind::Power, may_lack_value: false }
     }
 
     /// Returns the limits of a temperature; `None` of a power.
     pub fn limits(&self) -> Option<TemperatureLimits> {
-        match self.measured {
-            Measured::Temperature(limits) => Some(limits),
-            Measured::Power => None,
+        match self.kind {
+            SensorKind::Temperature(limits) => Some(limits),
+            SensorKind::Power => None,
         }
     }
 
