@@ -257,7 +257,9 @@ fn durations_do_not_follow_steps_of_the_clock() {
             assert_status(&output, good);
         }
         let check = ["check", "soft0", "--window=300ms"];
-        let output = finish(failing(&Fabric::new(), "STEP", step, &check));
+        // Beside busy CPUs, a check has no figures of the traffic, and is undecided.
+        let mut outputs = (0..20).map(|_| finish(failing(&Fabric::new(), "STEP", step, &check)));
+        let output = outputs.find(|output| output.status.code() != Some(4)).expect("a verdict");
         assert_success(&output);
         assert!(stdout(&output).starts_with("OK soft0\n"), "{}", stdout(&output));
         let stat = ["stat", "soft0", &to_json, "--interval=200ms", "--", "sleep", "0.3"];
