@@ -393,7 +393,7 @@ fn options() -> Vec<OptionDef<ComparisonRequest>> {
         .explained(
             "Check the files against bounds instead, such as \"bw>=23GB/s\" or \"64K:mean<9us\", or \
              those in @FILE; exit status 3 if any is not met\n\n\
-             LIST is that of --expect of the tools. The files may be logs of several tools, and \
+             LIST has the form of --expect of the tools. The files may be logs of several tools, and \
              text that they printed, also the legacy ones. Text has no percentiles. Not with \
              --figure, --max-regress or --json.",
         ),

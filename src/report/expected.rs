@@ -11,12 +11,12 @@ use facts::expect::Expectation;
 /// What stored runs say about expectations.
 #[derive(Debug)]
 pub struct StoredVerdicts {
-    rows: Vec<Row>,
+    rows: Vec<StoredVerdict>,
 }
 
 /// What a run says about an expectation.
 #[derive(Debug)]
-struct Row {
+struct StoredVerdict {
     file: String,
     expectation: Expectation,
     /// `None` if the run has no size to which the expectation applies.
@@ -32,8 +32,11 @@ impl StoredVerdicts {
                 let sizes = outcome.results.iter();
                 let sizes = sizes.filter(|size| expectation.applies_to(size.size_bytes));
                 let before = rows.len();
-                let row =
-                    |result| Row { file: file.clone(), expectation: expectation.clone(), result };
+                let row = |result| StoredVerdict {
+                    file: file.clone(),
+                    expectation: expectation.clone(),
+                    result,
+                };
                 rows.extend(sizes.map(|size| {
                     let figure = size.figure(expectation.metric);
                     let result =
@@ -56,7 +59,7 @@ impl StoredVerdicts {
     pub fn write(&self, out: &mut impl Write, form: TextStyle) -> io::Result<()> {
         let titles = ["File", "Size[B]", "Expected", "Measured", "Verdict"];
         let align = [Align::Left, Align::Right, Align::Left, Align::Right, Align::Left];
-        let rows = self.rows.iter().map(Row::cells).collect();
+        let rows = self.rows.iter().map(StoredVerdict::cells).collect();
         table::lines_in(form, &titles, rows, &align)
             .iter()
             .try_for_each(|line| writeln!(out, "{line}"))
@@ -76,7 +79,7 @@ impl StoredVerdicts {
     }
 }
 
-impl Row {
+impl StoredVerdict {
     fn verdict(&self) -> &'static str {
         match &self.result {
             Some((_, result)) if result.met => "met",

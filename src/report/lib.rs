@@ -37,6 +37,7 @@
 //!    | cxi_heatsink_check    the text of HPE's cxi_heatsink_check                                |
 //!    | cxi_stat              the text of HPE's cxi_stat                                          |
 //!    | differences           what makes runs differ beside their results                         |
+//!    | expected              stored runs against expectations                                    |
 //!    | extra                 text after the documented table, on request                         |
 //!    | link                  the links of NICs as JSON                                           |
 //!    | ping_text             the answers of NICs as text                                         |

@@ -65,6 +65,24 @@ pub static MEDIA: Item = Item {
     remedy: "the cable is not recognized: reseat it",
 };
 
+/// Settings of the driver by which a link does or does not come up.
+pub static SETTINGS: Item = Item {
+    code: "link-settings",
+    name: "link settings",
+    source: "-",
+    remedy: "shown only: compare them with other nodes (ethtool --show-priv-flags)",
+};
+
+/// The private flags of Cassini 2 that decide whether and how its link comes up, with their files
+/// in `port/0` (health.md 2.1.1). Cassini 1 shows none as files.
+const FLAGS: [(&str, &str); 5] = [
+    ("use-unsupported-cable", "link/policies/use_unsupported_cable"),
+    ("use-supported-ss200-cable", "link/policies/use_supported_ss200_cable"),
+    ("ignore-media-error", "link/policies/ignore_media_error"),
+    ("auto-lane-degrade", "link/config/auto_lane_degrade"),
+    ("r1-link-partner", "config/r1_partner"),
+];
+
 /// How often the link went down.
 pub static FLAPS: Item = Item {
     code: "link-flaps",
@@ -107,6 +125,7 @@ pub fn all(files: &Files, generation: Option<Generation>, expected: Option<f64>)
         flaps(files, since_1970().as_secs()),
         warnings(files),
         media(files, generation),
+        settings(files),
     ]
 }
 
@@ -263,6 +282,19 @@ pub fn media(files: &Files, generation: Option<Generation>) -> Finding {
     let is_unknown = matches!(media.as_str(), "unknown" | "NA" | "invalid");
     let verdict = unless_good(is_unknown, Severity::Suspect);
     Finding::compared(&MEDIA, media, "known", verdict)
+}
+
+/// The flags of Cassini 2 that are set.
+pub fn settings(files: &Files) -> Finding {
+    let states =
+        FLAGS.map(|(flag, file)| files.text(&format!("port/0/{file}")).map(|state| (flag, state)));
+    let states: Vec<(&str, String)> = states.into_iter().flatten().collect();
+    if states.is_empty() {
+        return Finding::absent(&SETTINGS);
+    }
+    let set = states.iter().filter(|(_, state)| state == "enabled").map(|(flag, _)| *flag);
+    let set: Vec<&str> = set.collect();
+    Finding::shown(&SETTINGS, if set.is_empty() { "none".into() } else { set.join(", ") })
 }
 
 /// How often the link was restarted before `now`, in seconds since 1970.
@@ -422,6 +454,20 @@ mod tests {
         assert_eq!(value(), "down, went down: rlink-down");
         made_up.write("port/0/link/state", "up\n");
         assert_eq!((state(&made_up.files).verdict, value()), (Good, "up".into()));
+    }
+
+    #[test]
+    fn shows_flags_that_are_set() {
+        let value = |made_up: &MadeUp| settings(&made_up.files).value;
+        let made_up = MadeUp::new(&[]);
+        assert_eq!(settings(&made_up.files).verdict, NotAvailable);
+        made_up.write("port/0/link/policies/use_unsupported_cable", "disabled\n");
+        assert_eq!(value(&made_up).as_deref(), Some("none"));
+        made_up.write("port/0/config/r1_partner", "enabled\n");
+        made_up.write("port/0/link/policies/ignore_media_error", "enabled\n");
+        let both = "ignore-media-error, r1-link-partner";
+        assert_eq!(value(&made_up).as_deref(), Some(both));
+        assert_eq!(settings(&made_up.files).verdict, Shown);
     }
 
     #[test]

@@ -35,7 +35,7 @@ pub mod traffic;
 pub use item::{Finding, Item};
 
 /// All items, in the order of the report: the most important first.
-pub static ITEMS: [&Item; 57] = [
+pub static ITEMS: [&Item; 58] = [
     &presence::DEVICE,
     &link::STATE,
     &link::SPEED,
@@ -46,6 +46,7 @@ pub static ITEMS: [&Item; 57] = [
     &link::FLAPS,
     &link::WARNINGS,
     &link::MEDIA,
+    &link::SETTINGS,
     &code_words::FLOW,
     &code_words::UNCORRECTED,
     &code_words::CORRECTED,
