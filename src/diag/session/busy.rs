@@ -10,8 +10,8 @@ use std::thread::{self, Builder};
 
 use cxi::placement::Confined;
 
+use super::first_client;
 use super::introduction::Introduction;
-use super::reception::Reception;
 use super::refusal_log::RefusalLog;
 use facts::error::Failure;
 use facts::net::listener::Listener;
@@ -44,7 +44,7 @@ pub fn turn_away_during(
         // Clients see in the answer why they are turned away: nothing is printed.
         let log = &mut io::sink();
         // An interruption ends `serve` as well. Without file descriptors, clients wait.
-        let _ = Reception::new(listener, us, RefusalLog::new("", log)).turn_away(&end);
+        let _ = first_client::turn_away(listener, us, RefusalLog::new("", log), &end);
     };
     let thread = Builder::new().name(NAME.into());
     beside(thread, turn_away, || serve(Some(running)))

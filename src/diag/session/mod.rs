@@ -10,8 +10,9 @@
 //! * `counters`: the counters of a server's NIC as messages.
 //! * `connection`: a connection, the exchange of one message in each direction, detection of a lost
 //!   peer. `link_error`: why an exchange failed.
-//! * `reception`, `refusal_log`: how a server finds its client among unrelated
-//!   connections.
+//! * `reception`, `refusal_log`: the connections to a server in their handshake, among unrelated
+//!   ones.
+//! * `first_client`: how a server of one tool finds its client.
 //! * `server`: a server's socket, from client to client.
 //! * `busy`: how a server answers clients while it measures with another one.
 //! * `arrivals`, `caller`: how a server of all tools receives its clients, and how another process
@@ -41,6 +42,7 @@ mod connection;
 pub mod control_line;
 mod counters;
 pub mod dry_run;
+mod first_client;
 mod handshake;
 mod introduction;
 pub mod invitation;

@@ -1,352 +1,326 @@
-//! A server's wait for its client, among unrelated connections (defect T16 of tools.md).
+//! The connections to a server in their handshake, among unrelated ones (defect T16 of tools.md).
 //!
-//! One thread performs the handshakes of all connections at the same time: a silent connection does
-//! not delay the others. No connection ends the wait unless it becomes the client.
+//! One thread reads the messages of all connections at the same time: a silent one delays no other,
+//! and costs a file descriptor for [`ANSWER_LIMIT`] at most. What the server says to each is its
+//! [`Dialogue`]: `first_client` for a server of one tool, `arrivals` for one of all tools.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::collections::HashMap;
+use std::io::{ErrorKind, Read, Write};
 use std::mem;
-use std::net::{SocketAddr, TcpStream};
+use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use super::agreed::Agreed;
-use super::connection::Connection;
-use super::handshake::{Handshake, Refusal};
-use super::introduction::Introduction;
+use super::handshake::Refusal;
 use super::refusal_log::RefusalLog;
 use super::wire::MAX_PAYLOAD;
-use facts::error::{Context, Failure, cause};
+use facts::error::{Failure, cause};
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
 use facts::net::framing::{Incoming, TooLong, message};
-use facts::net::listener::Listener;
-use facts::phase::enter;
+use facts::net::listener::{Listener, out_of};
 
-/// Maximum number of connections in a handshake. A new one replaces an old one, if possible one
-/// that has not sent the name of a tool.
+/// Maximum number of connections in the handshake. A new one replaces an old one.
 const MOST: usize = 256;
 
 /// Time after which a server sends its name first. The clients of SHS 12 and before wait for it
 /// (wire.md 9.1); newer ones have sent theirs by then.
-pub const PROMPT: Duration = Duration::from_secs(2);
+const PROMPT: Duration = Duration::from_secs(2);
 
-/// Time limit for the answers to clients that have connected when a busy server becomes free, or
-/// when the time limit of a server ends.
-const LAST_ANSWERS: Duration = Duration::from_millis(100);
+/// Why a peer that has ended is refused.
+pub const CLOSED: &str = "it closed the connection";
 
-/// How long a busy server leaves a new client without an answer: the run may be over by then.
-const NEARLY_FREE: Duration = Duration::from_secs(1);
+/// What a server says to one connection.
+pub trait Dialogue: Sized {
+    /// What a connection becomes when the dialogue is over.
+    type End;
 
-/// The connections to a server that have not become its client.
-pub struct Reception<'a> {
-    listener: &'a Listener,
-    us: &'a Introduction,
-    refusals: RefusalLog<'a>,
-    candidates: Vec<Candidate<'a>>,
-}
+    /// Returns whether the peer has sent the name of a tool.
+    fn is_named(&self) -> bool;
 
-impl<'a> Reception<'a> {
-    /// Creates the reception for the connections of `listener`. It logs to `refusals`.
-    pub fn new(listener: &'a Listener, us: &'a Introduction, refusals: RefusalLog<'a>) -> Self {
-        Self { listener, us, refusals, candidates: Vec::new() }
+    /// Answers what has arrived.
+    fn answer(self, line: Line) -> Result<Progress<Self>, Refusal>;
+
+    /// Sends a name first, for a client that waits for it.
+    fn prompt(&mut self, line: &mut Line) -> Result<(), Refusal>;
+
+    /// Returns the failure of a client for this `reason`.
+    fn failure(&mut self, line: &Line, reason: &str) -> Failure;
+
+    /// Returns the refusal for this `reason`: of an unrelated connection until it has sent the name
+    /// of a tool, of a client afterwards.
+    fn refusal(&mut self, line: &Line, reason: &str) -> Refusal {
+        match self.is_named() {
+            true => self.failure(line, reason).into(),
+            false => Refusal::Unrelated(reason.to_owned()),
+        }
     }
 
-    /// Waits for the first connection whose handshake succeeds. Returns `None` if there is none by
-    /// the time limit, after which the connections of that moment have [`LAST_ANSWERS`] to finish.
+    /// Returns the next message, if it has arrived whole.
+    fn receive(&mut self, line: &mut Line) -> Result<Option<Vec<u8>>, Refusal> {
+        line.receive(self.is_named()).map_err(|reason| self.refusal(line, &reason))
+    }
+
+    /// Sends a payload, which always fits into the socket's buffer.
+    fn send(&mut self, line: &mut Line, payload: &[u8]) -> Result<(), Refusal> {
+        let sent = line.stream.write_all(&message(payload));
+        sent.map_err(|error| self.refusal(line, &cause(&error)))
+    }
+}
+
+/// How far a dialogue is.
+pub enum Progress<D: Dialogue> {
+    /// The next message has not arrived.
+    Waits(D, Line),
+    /// It is over.
+    Over(D::End),
+}
+
+/// A connection in the handshake.
+pub struct Line {
+    pub stream: TcpStream,
+    pub peer: SocketAddr,
+    /// This side has sent a name first, for clients that wait for it.
+    pub is_prompted: bool,
+    incoming: Incoming,
+    /// When the current exchange began.
+    since: Instant,
+}
+
+impl Line {
+    fn receive(&mut self, is_named: bool) -> Result<Option<Vec<u8>>, String> {
+        // After a signal, nothing is answered.
+        while !interrupt::requested() {
+            let received = match self.stream.read(self.incoming.room()) {
+                Ok(0) if is_named => return Err(CLOSED.into()),
+                Ok(0) => return Err(format!("{CLOSED} without sending the name of a tool")),
+                Ok(received) => received,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Err(cause(&error)),
+            };
+            let payload = self.incoming.advance(received);
+            let payload = payload.map_err(|TooLong(_)| "it speaks another protocol")?;
+            if payload.is_some() {
+                self.since = Instant::now();
+                return Ok(payload);
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// How a server begins the dialogue with a new connection, unless it refuses it at once.
+type Begin<'a, D> = dyn Fn(&mut Line) -> Result<D, Refusal> + 'a;
+
+/// The connections to a server in their handshake.
+pub struct Reception<'a, D> {
+    listener: &'a Listener,
+    begin: Box<Begin<'a, D>>,
+    refusals: RefusalLog<'a>,
+    callers: Vec<InHandshake<D>>,
+}
+
+struct InHandshake<D> {
+    line: Line,
+    dialogue: D,
+}
+
+/// What is ready after a wait.
+#[derive(Debug, Default)]
+pub struct ReadySockets {
+    /// For each connection, whether there is something to read.
+    callers: Vec<bool>,
+    /// Whether there are new connections.
+    pub newcomers: bool,
+    /// Whether the end was requested.
+    pub end: bool,
+}
+
+impl<'a, D: Dialogue> Reception<'a, D> {
+    /// Creates the reception for the connections of `listener`. It logs to `refusals`.
+    pub fn new(
+        listener: &'a Listener,
+        refusals: RefusalLog<'a>,
+        begin: impl Fn(&mut Line) -> Result<D, Refusal> + 'a,
+    ) -> Self {
+        Self { listener, begin: Box::new(begin), refusals, callers: Vec::new() }
+    }
+
+    /// Waits for a new connection, for bytes of one, for `end` to be readable or closed, or for the
+    /// earliest time limit: a connection's, or `until`.
     ///
     /// # Errors
     ///
-    /// An interruption, and a process without free file descriptors.
-    pub fn first_client(
-        mut self,
-        limit: Option<Duration>,
-    ) -> Result<Option<(Connection, Agreed)>, Failure> {
-        let end = limit.map(|limit| Instant::now() + limit);
-        loop {
-            let ready = wait(Some(self.listener), &self.candidates, None, end)?;
-            if let Some(client) = self.answer(ready)? {
-                self.refusals.served();
-                return Ok(Some(client));
-            }
-            if end.is_some_and(|end| Instant::now() >= end) {
-                break;
-            }
-        }
-        let client = self.last_answers(|_| false)?;
-        if client.is_some() {
-            self.refusals.served();
-        }
-        Ok(client)
+    /// An interruption.
+    pub fn wait(
+        &self,
+        end: Option<&UnixStream>,
+        until: Option<Instant>,
+    ) -> Result<ReadySockets, Failure> {
+        self.wait_at(Some(self.listener), end, until)
     }
 
-    /// Tells each client that the server is busy, until `end` is readable or closed. The connection
-    /// of a client that waits for its turn stays open until then, or until [`ANSWER_LIMIT`].
-    /// Connections that come later stay with the listener.
-    pub fn turn_away(mut self, end: &UnixStream) -> Result<(), Failure> {
-        loop {
-            let ready = wait(Some(self.listener), &self.candidates, Some(end), None)?;
-            // A client that comes at the end of a run, perhaps after the client of that run has
-            // ended, stays with the listener and is served next.
-            let is_over = || {
-                let until = Instant::now() + NEARLY_FREE;
-                wait(None, &[], Some(end), Some(until)).map(|ready| ready.end)
-            };
-            if ready.end || ready.newcomers && is_over()? {
-                break;
-            }
-            self.answer(ready)?;
-        }
-        // A client whose handshake has begun gets its answer, not a closed connection.
-        self.last_answers(|candidate| candidate.handshake.turns_away())?;
-        Ok(())
+    /// The same, but leaves new connections to the listener.
+    pub fn wait_for_present(&self, until: Option<Instant>) -> Result<ReadySockets, Failure> {
+        self.wait_at(None, None, until)
     }
 
-    /// Continues the handshakes that have begun, until all are answered, for [`LAST_ANSWERS`] at
-    /// most. Returns the client, if there is one.
-    fn last_answers(
-        &mut self,
-        is_answered: impl Fn(&Candidate) -> bool,
-    ) -> Result<Option<(Connection, Agreed)>, Failure> {
-        let until = Instant::now() + LAST_ANSWERS;
-        while !self.candidates.iter().all(&is_answered) && Instant::now() < until {
-            let ready = wait(None, &self.candidates, None, Some(until))?;
-            if let Some(client) = self.answer(ready)? {
-                return Ok(Some(client));
-            }
-        }
-        Ok(None)
+    fn wait_at(
+        &self,
+        listener: Option<&Listener>,
+        end: Option<&UnixStream>,
+        until: Option<Instant>,
+    ) -> Result<ReadySockets, Failure> {
+        let due = self.callers.iter().map(InHandshake::due).chain(until).min();
+        let within = due.map(|due| due.saturating_duration_since(Instant::now()));
+        let streams = self.callers.iter().map(|caller| &caller.line.stream);
+        let mut polled: Vec<PollFd> = streams
+            .map(|stream| PollFd::new(stream, PollFlags::IN))
+            .chain(listener.map(|listener| PollFd::new(listener.socket(), PollFlags::IN)))
+            .chain(end.map(|end| PollFd::new(end, PollFlags::IN)))
+            .collect();
+        interrupt::wait_for_any(&mut polled, within)?;
+        let mut ready = polled.iter().map(|polled| !polled.revents().is_empty());
+        Ok(ReadySockets {
+            callers: ready.by_ref().take(self.callers.len()).collect(),
+            newcomers: listener.is_some() && ready.next() == Some(true),
+            end: end.is_some() && ready.next() == Some(true),
+        })
     }
 
-    /// Continues the handshakes of the connections that are ready. Returns the client, once there
-    /// is one.
-    fn answer(&mut self, ready: ReadySockets) -> Result<Option<(Connection, Agreed)>, Failure> {
-        let candidates = mem::take(&mut self.candidates);
-        for (mut candidate, is_ready) in candidates.into_iter().zip(ready.candidates) {
-            match candidate.advance(is_ready) {
-                Ok(None) => self.candidates.push(candidate),
-                Ok(Some(agreed)) => match candidate.into_connection() {
-                    Ok(connection) => return Ok(Some((connection, agreed))),
-                    Err((peer, error)) => self.refusals.refused(peer, &lost(&error)),
-                },
-                Err(refusal) => self.refusals.refused(candidate.peer, &refusal),
+    /// Answers the connections that are ready, and accepts new ones. Returns the first one whose
+    /// dialogue is over; the next call answers those behind it.
+    ///
+    /// # Errors
+    ///
+    /// A process without resources for a new connection that has none to replace.
+    pub fn answer(&mut self, ready: &ReadySockets) -> Result<Option<D::End>, Errno> {
+        let mut callers = mem::take(&mut self.callers).into_iter();
+        for (caller, is_ready) in callers.by_ref().zip(&ready.callers) {
+            let peer = caller.line.peer;
+            match caller.advance(*is_ready) {
+                Ok(Progress::Waits(dialogue, line)) => {
+                    self.callers.push(InHandshake { line, dialogue })
+                }
+                Ok(Progress::Over(end)) => {
+                    self.callers.extend(callers);
+                    return Ok(Some(end));
+                }
+                Err(refusal) => self.refusals.refused(peer, &refusal),
             }
         }
         if ready.newcomers {
-            self.admit()?;
+            self.accept()?;
         }
         Ok(None)
     }
 
+    /// Notes that a client is served.
+    pub fn served(&mut self) {
+        self.refusals.served();
+    }
+
+    /// Returns the dialogues that go on.
+    pub fn dialogues(&self) -> impl Iterator<Item = &D> {
+        self.callers.iter().map(|caller| &caller.dialogue)
+    }
+
     /// Accepts the new connections.
-    fn admit(&mut self) -> Result<(), Failure> {
-        // Not more than MOST at once, so that the accepted ones are served in between.
+    fn accept(&mut self) -> Result<(), Errno> {
+        // Not more than MOST at once, so that the accepted ones are answered in between.
         for _ in 0..MOST {
             match self.listener.accept() {
                 Ok(None) => return Ok(()),
-                Ok(Some((stream, peer))) => {
-                    if self.candidates.len() == MOST {
-                        self.drop_oldest();
-                    }
-                    self.candidates.push(Candidate::new(stream, peer, self.us));
-                }
-                Err(error) => match Errno::from_io_error(&error) {
-                    Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM)
-                        if !self.candidates.is_empty() =>
-                    {
-                        self.drop_oldest();
-                    }
-                    Some(
-                        fatal @ (Errno::MFILE
-                        | Errno::NFILE
-                        | Errno::NOBUFS
-                        | Errno::NOMEM
-                        | Errno::BADF
-                        | Errno::INVAL),
-                    ) => {
-                        return Err(fatal).environment(format_args!(
-                            "cannot accept a connection on TCP port {}",
-                            self.listener.port()
-                        ));
-                    }
+                Ok(Some((stream, peer))) => self.greet(stream, peer),
+                Err(error) => match out_of(&error) {
+                    Some(_) if !self.callers.is_empty() => self.replace_oldest(&cause(&error)),
+                    Some(errno) => return Err(errno),
                     // Linux reports errors of the new connection here.
-                    _ => {}
+                    None => {}
                 },
             }
         }
         Ok(())
     }
 
-    /// Drops the oldest connection that has not sent the name of a tool, or else the oldest.
-    fn drop_oldest(&mut self) {
-        let nameless = self.candidates.iter().position(|candidate| !candidate.handshake.is_named());
-        let gone = self.candidates.remove(nameless.unwrap_or(0));
-        let reason = format!("replaced by newer connections (at most {MOST} at a time)");
-        self.refusals.refused(gone.peer, &Refusal::Unrelated(reason));
+    fn greet(&mut self, stream: TcpStream, peer: SocketAddr) {
+        let mut line = Line {
+            stream,
+            peer,
+            is_prompted: false,
+            incoming: Incoming::new(MAX_PAYLOAD),
+            since: Instant::now(),
+        };
+        match (self.begin)(&mut line) {
+            Ok(dialogue) => {
+                if self.callers.len() == MOST {
+                    self.replace_oldest(&format!("at most {MOST} at a time"));
+                }
+                self.callers.push(InHandshake { line, dialogue });
+            }
+            Err(refusal) => self.refusals.refused(peer, &refusal),
+        }
+    }
+
+    /// Closes the connection that has sent nothing for the longest time, of the address with most
+    /// connections, for this reason. Many connections of one address do not replace the connection
+    /// of another one, and silent ones do not replace a client in its handshake.
+    fn replace_oldest(&mut self, reason: &str) {
+        let mut crowds: HashMap<IpAddr, usize> = HashMap::new();
+        let host = |caller: &InHandshake<D>| caller.line.peer.ip();
+        for caller in &self.callers {
+            *crowds.entry(host(caller)).or_default() += 1;
+        }
+        let most = crowds.values().max().copied();
+        let is_of_crowd = |caller: &InHandshake<D>| crowds.get(&host(caller)).copied() == most;
+        let candidates = self.callers.iter().enumerate().filter(|(_, caller)| is_of_crowd(caller));
+        let Some((oldest, _)) = candidates.min_by_key(|(_, caller)| caller.line.since) else {
+            return;
+        };
+        let gone = self.callers.remove(oldest);
+        let reason = format!("replaced by newer connections ({reason})");
+        self.refusals.refused(gone.line.peer, &Refusal::Unrelated(reason));
     }
 }
 
-/// What is ready after [`wait`].
-struct ReadySockets {
-    /// For each candidate, whether there is something to read.
-    candidates: Vec<bool>,
-    /// Whether there are new connections.
-    newcomers: bool,
-    /// Whether the end was requested.
-    end: bool,
-}
-
-/// Waits for a connection to `listener`, for bytes of a candidate, for `end` to be readable or
-/// closed, or for the earliest time limit: a candidate's, or `until`.
-fn wait(
-    listener: Option<&Listener>,
-    candidates: &[Candidate],
-    end: Option<&UnixStream>,
-    until: Option<Instant>,
-) -> Result<ReadySockets, Failure> {
-    let now = Instant::now();
-    let due = candidates.iter().map(Candidate::due).chain(until).min();
-    let within = due.map(|due| due.saturating_duration_since(now));
-    let streams = candidates.iter().map(|candidate| &candidate.stream);
-    let mut polled: Vec<PollFd> = streams
-        .map(|stream| PollFd::new(stream, PollFlags::IN))
-        .chain(listener.map(|listener| PollFd::new(listener.socket(), PollFlags::IN)))
-        .chain(end.map(|end| PollFd::new(end, PollFlags::IN)))
-        .collect();
-    interrupt::wait_for_any(&mut polled, within)?;
-    let mut ready = polled.iter().map(|polled| !polled.revents().is_empty());
-    Ok(ReadySockets {
-        candidates: ready.by_ref().take(candidates.len()).collect(),
-        newcomers: listener.is_some() && ready.next() == Some(true),
-        end: end.is_some() && ready.next() == Some(true),
-    })
-}
-
-/// A connection that may become the client.
-struct Candidate<'a> {
-    stream: TcpStream,
-    peer: SocketAddr,
-    incoming: Incoming,
-    handshake: Handshake<'a>,
-    /// When the current exchange began.
-    since: Instant,
-    /// Whether this side sends first, for clients that wait for it.
-    prompts: bool,
-}
-
-impl<'a> Candidate<'a> {
-    fn new(stream: TcpStream, peer: SocketAddr, us: &'a Introduction) -> Self {
-        Self {
-            stream,
-            peer,
-            incoming: Incoming::new(MAX_PAYLOAD),
-            handshake: Handshake::new(us, peer),
-            since: Instant::now(),
-            prompts: false,
-        }
+impl<D: Dialogue> InHandshake<D> {
+    /// Returns whether this side is to send a name first if the client does not send its own.
+    fn may_wait(&self) -> bool {
+        !self.line.is_prompted && !self.dialogue.is_named()
     }
 
     /// Returns the time limit of the current exchange.
     fn due(&self) -> Instant {
-        let limit = if self.prompts || self.handshake.is_named() { ANSWER_LIMIT } else { PROMPT };
-        self.since + limit
+        self.line.since + if self.may_wait() { PROMPT } else { ANSWER_LIMIT }
     }
 
-    /// Continues the handshake; returns what was agreed at its end.
-    fn advance(&mut self, is_ready: bool) -> Result<Option<Agreed>, Refusal> {
-        if is_ready && let Some(agreed) = self.receive()? {
-            return Ok(Some(agreed));
+    /// Continues the dialogue.
+    fn advance(self, is_ready: bool) -> Result<Progress<D>, Refusal> {
+        if !is_ready {
+            return self.look_at_clock();
         }
-        if Instant::now() < self.due() {
-            return Ok(None);
-        }
-        if !self.prompts && !self.handshake.is_named() {
-            self.prompts = true;
-            self.answer()?;
-            return Ok(None);
-        }
-        let silence = format!("it sent nothing for {} s", ANSWER_LIMIT.as_secs());
-        Err(self.refusal(&silence))
-    }
-
-    fn receive(&mut self) -> Result<Option<Agreed>, Refusal> {
-        // After a signal, nothing is answered.
-        while !interrupt::requested() {
-            let received = match self.stream.read(self.incoming.room()) {
-                Ok(0) if self.handshake.is_named() => {
-                    return Err(self.refusal("it closed the connection"));
-                }
-                Ok(0) => {
-                    let reason = "it closed the connection without sending the name of a tool";
-                    return Err(self.refusal(reason));
-                }
-                Ok(received) => received,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(None),
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Err(self.refusal(&cause(&error))),
-            };
-            let Some(payload) = self
-                .incoming
-                .advance(received)
-                .map_err(|TooLong(_)| self.refusal("it speaks another protocol"))?
-            else {
-                continue;
-            };
-            // A legacy client that waits for an answer sees the connection close. SIGPIPE would end
-            // it without a message if it received one and sent the next (wire.md 10).
-            if self.handshake.turns_away() {
-                return Err(self.refusal("the server is busy"));
-            }
-            // A prompted client has already received this side's half of the exchange.
-            if !self.prompts {
-                self.handshake.learn(&payload);
-                self.answer()?;
-            }
-            if let Some(agreed) = self.handshake.accept(&payload)? {
-                return Ok(Some(agreed));
-            }
-            if self.prompts {
-                self.answer()?;
-            }
-            self.since = Instant::now();
-        }
-        Ok(None)
-    }
-
-    /// Sends this side's half of an exchange, which always fits into the socket's buffer.
-    fn answer(&mut self) -> Result<(), Refusal> {
-        // The answers of a busy server are no phase of its run.
-        if !self.handshake.is_busy() {
-            enter(self.handshake.phase());
-        }
-        match self.stream.write_all(&message(&self.handshake.mine())) {
-            Ok(()) => Ok(()),
-            Err(error) => Err(self.refusal(&cause(&error))),
+        match self.dialogue.answer(self.line)? {
+            Progress::Waits(dialogue, line) => Self { line, dialogue }.look_at_clock(),
+            over => Ok(over),
         }
     }
 
-    /// Returns a refusal: of an unrelated connection until it has sent the name of a tool, of a
-    /// client afterwards.
-    fn refusal(&mut self, reason: &str) -> Refusal {
-        if !self.handshake.is_named() {
-            return Refusal::Unrelated(reason.to_owned());
+    /// Acts if the time limit of the current exchange is over.
+    fn look_at_clock(self) -> Result<Progress<D>, Refusal> {
+        let (is_due, may_wait) = (Instant::now() >= self.due(), self.may_wait());
+        let Self { mut line, mut dialogue } = self;
+        if is_due && !may_wait {
+            let silence = format!("it sent nothing for {} s", ANSWER_LIMIT.as_secs());
+            return Err(dialogue.refusal(&line, &silence));
         }
-        let failure = Failure::environment(format!(
-            "the client ({}) failed {}: {reason}",
-            self.peer,
-            self.handshake.doing()
-        ));
-        Refusal::Failed(self.handshake.failure(failure))
+        if is_due {
+            line.is_prompted = true;
+            dialogue.prompt(&mut line)?;
+        }
+        Ok(Progress::Waits(dialogue, line))
     }
-
-    fn into_connection(self) -> Result<Connection, (SocketAddr, io::Error)> {
-        Connection::new(self.stream, self.peer, false).map_err(|error| (self.peer, error))
-    }
-}
-
-/// Returns the refusal of a client that was lost after the handshake.
-fn lost(error: &io::Error) -> Refusal {
-    Refusal::Unrelated(cause(error))
 }

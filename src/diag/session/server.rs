@@ -6,9 +6,9 @@ use std::time::Instant;
 use super::admission::Serving;
 use super::agreed::Agreed;
 use super::busy;
+use super::first_client::first_client;
 use super::introduction::{Introduction, machine};
 use super::open::Session;
-use super::reception::Reception;
 use super::refusal_log::RefusalLog;
 use facts::error::Failure;
 use facts::interrupt;
@@ -67,7 +67,7 @@ impl Server {
         let us = Introduction::new(plan, own, self.port(), machine());
         let refusals = RefusalLog::new(&plan.program, err);
         let limit = plan.listening.timeout.filter(|limit| !limit.is_zero());
-        let found = Reception::new(&self.listener, &us, refusals).first_client(limit)?;
+        let found = first_client(&self.listener, &us, refusals, limit)?;
         let (connection, agreed) = found.ok_or_else(|| {
             let limit = time_text(limit.unwrap_or_default());
             let port = self.port();
