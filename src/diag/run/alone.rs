@@ -4,26 +4,25 @@ use std::time::Duration;
 
 use super::barriers::Barriers;
 use super::context::Context;
-use super::driver::{note_gpu_map, open, thread_cpus};
+use super::driver::{note_gpu_map, open, summary_to_itself, thread_cpus};
 use super::nic_counters::NicCounters;
 use super::results::{BandwidthResults, Results};
+use super::sizes::Sizes;
 use super::watchdog::Notices;
 use super::{bandwidth, verify};
 use crate::bench;
 use crate::bench::api::{Bandwidth, BenchmarkTask, OneSidedLatency, Part, Peer, RoundTripLatency};
 use crate::bench::common::PORTAL_INDEX;
 use crate::session::Look;
+use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
 use facts::host::host_name;
 use facts::interrupt;
 use facts::phase::{Phase, enter};
 use measure::{SideResult, SideView, Supervisor};
-use node::gpu::OnGpus;
 use node::nic_states;
 use plan::Plan;
 use plan::run_options::Side;
-use report::columns::Layout;
-use report::summary::Summary;
 use report::{Connected, Reporter};
 
 /// Measures as `plan` says.
@@ -67,19 +66,7 @@ fn drive<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failu
     let endpoint = open(plan)?;
     let own = endpoint.address();
     enter(Phase::SetUp);
-    let summary = Summary {
-        layout: Layout { tool: plan.tool, unit: plan.outputs.unit },
-        side: SIDE,
-        device: plan.device,
-        simulated: endpoint.device().info().is_simulated(),
-        run,
-        own,
-        peer: own.address,
-        gpu_count: endpoint.gpus().map_or(0, |gpus| gpus.count()),
-        peer_gpus: OnGpus::NONE,
-        hrp: endpoint.hrp(run),
-        cpus: &plan.placement.cpus,
-    };
+    let summary = summary_to_itself(plan, run, &endpoint);
     let (nic, access) = (endpoint.device().info(), endpoint.access());
     reporter.connected(&summary, &Connected { plan, nic, access, server: None, peer: None });
     reporter.print_summary(&summary)?;
@@ -100,9 +87,9 @@ fn drive<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failu
     let mut sources = set_up(Side::Client)?;
     let targets = set_up(Side::Server)?;
     note_gpu_map(plan, &endpoint, reporter);
-    let mut counters = NicCounters::begin(plan, SIDE, &endpoint, own.address, run);
-    let mut results = BandwidthResults::new(Part::Active, SIDE, false, true);
-    results.begin(reporter, run)?;
+    let counters = NicCounters::begin(plan, SIDE, &endpoint, own.address, run);
+    let results = BandwidthResults::new(Part::Active, SIDE, false, true);
+    let mut sizes = Sizes::begin(run, SIDE, reporter, results, counters)?;
     let context = Context {
         side: SIDE,
         barriers: &alone,
@@ -112,37 +99,26 @@ fn drive<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failu
         notices: alone.0,
         cpus: &cpus,
     };
-    if run.extensions.until_stopped {
-        interrupt::end_when_stopped();
-    }
-    let mut current = run.min_size;
-    let measured = run.sizes().try_for_each(|size| {
-        current = size;
-        results.begin_size(reporter, size);
-        bandwidth::measure::<B>(&context, &mut sources, size, &mut results)
+    let measured = sizes.measure(|size, results, counters| {
+        bandwidth::measure::<B>(&context, &mut sources, size, results)
             .map_err(|failure| nic_states::explain(failure, endpoint.lni().observer()))?;
         let issued = results.issued(run)?;
         counters.add(run, size, &issued);
-        let verified = verify::own_writes::<B>(&context, &sources, &targets, size, &issued)?;
-        reporter.set_verified(verified);
-        enter(Phase::Reporting);
-        results.report(reporter, size)
+        verify::own_writes::<B>(&context, &sources, &targets, size, &issued)
     });
-    reporter.set_counters(counters.end_alone());
-    if let Err(failure) = measured {
+    if let Err((size, failure)) = measured {
         let failure = match failure.kind {
-            Kind::Nic => failure.at(format!(
-                "at {current} bytes, {}, NIC {:#x} PID {} on {} to itself",
-                results.progress().unwrap_or_default(),
-                own.address.nic,
-                own.address.pid,
-                host_name(),
-            )),
+            Kind::Nic => {
+                let (place, host) = (sizes.place(size), host_name());
+                let FabricAddress { nic, pid } = own.address;
+                failure.at(format!("{place}, NIC {nic:#x} PID {pid} on {host} to itself"))
+            }
             _ => failure,
         };
-        results.report_cut_short(reporter, current, &failure);
-        return Err(failure);
+        return Err(sizes.cut_short(size, failure));
     }
+    let Sizes { reporter, mut results, counters, .. } = sizes;
+    reporter.set_counters(counters.end_alone());
     enter(Phase::Releasing);
     results.end(reporter)?;
     targets.into_iter().chain(sources).try_for_each(B::close)?;

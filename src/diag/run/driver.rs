@@ -7,6 +7,7 @@ use super::context::Context;
 use super::nic_counters::NicCounters;
 use super::results::{BandwidthResults, Latencies, Results, ServerResults};
 use super::route::Route;
+use super::sizes::Sizes;
 use super::watchdog::{MID_RUN, Watchdog};
 use super::{bandwidth, one_sided, round_trip, second_process, verify};
 use crate::bench;
@@ -24,7 +25,7 @@ use facts::interrupt;
 use facts::phase::{Phase, enter};
 use facts::text::plural;
 use node::backend;
-use node::gpu;
+use node::gpu::{self, OnGpus};
 use node::machine::Machine;
 use node::nic_states;
 use plan::Plan;
@@ -133,7 +134,7 @@ fn drive_bandwidth<B: Bandwidth>(client: ClientSession) -> Result<(), Failure> {
 /// barrier to its last.
 fn drive<B: Benchmark, R: Results>(
     mut client: ClientSession,
-    mut results: R,
+    results: R,
     mut measure: impl FnMut(&Context<'_>, &mut [B::Resources], u64, &mut R) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     summarize(&mut client)?;
@@ -164,9 +165,8 @@ fn drive<B: Benchmark, R: Results>(
         .collect::<Result<Vec<_>, _>>()
         .map_err(|failure| route.locate(session.refuse(failure), "during set-up"))?;
     note_gpu_map(plan, &endpoint, reporter);
-    let mut counters = NicCounters::begin(plan, side, &endpoint, agreed.peer, run);
+    let counters = NicCounters::begin(plan, side, &endpoint, agreed.peer, run);
     session.ready()?;
-    results.begin(reporter, run)?;
     let context = Context {
         side,
         barriers: &session,
@@ -176,39 +176,26 @@ fn drive<B: Benchmark, R: Results>(
         notices: watchdog.notices(),
         cpus: &cpus,
     };
-    if side == Side::Client && run.extensions.until_stopped {
-        interrupt::end_when_stopped();
-    }
-    let mut current = run.min_size;
-    let measured = run.sizes().try_for_each(|size| {
-        current = size;
-        results.begin_size(reporter, size);
+    let mut sizes = Sizes::begin(run, side, reporter, results, counters)?;
+    let measured = sizes.measure(|size, results, counters| {
         // The NIC may report an error because the peer has ended.
-        measure(&context, &mut pairs, size, &mut results)
+        measure(&context, &mut pairs, size, results)
             .map_err(|failure| nic_states::explain(failure, endpoint.lni().observer()))
             .map_err(|failure| session.cause(failure, MID_RUN))?;
         let issued = results.issued(run)?;
         counters.add(run, size, &issued);
-        let verified = verify::after_size::<B>(&context, &session, &pairs, size, &issued)?;
-        reporter.set_verified(verified);
-        enter(Phase::Reporting);
-        results.report(reporter, size)
+        verify::after_size::<B>(&context, &session, &pairs, size, &issued)
     });
-    if let Err(failure) = measured {
-        let place = match results.progress() {
-            Some(progress) => format!("at {current} bytes, {progress}"),
-            None => format!("at {current} bytes"),
-        };
-        let failure = route.locate(failure, place);
+    if let Err((size, failure)) = measured {
+        let failure = route.locate(failure, sizes.place(size));
         // Before anything is released or printed: the peer receives the notice before it sees the
         // consequences.
         if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {
             session.send_interrupt_notice();
         }
-        reporter.set_counters(counters.end_alone());
-        results.report_cut_short(reporter, current, &failure);
-        return Err(failure);
+        return Err(sizes.cut_short(size, failure));
     }
+    let Sizes { reporter, mut results, counters, .. } = sizes;
     reporter.set_counters(counters.end(&session)?);
     session.finish();
     enter(Phase::Releasing);
@@ -316,6 +303,28 @@ pub fn open(plan: &Plan) -> Result<Endpoint, Failure> {
     Ok(endpoint)
 }
 
+/// Returns the summary of a run of the plan's tool from an endpoint to itself.
+pub(super) fn summary_to_itself<'a>(
+    plan: &'a Plan,
+    run: &'a RunOptions,
+    endpoint: &Endpoint,
+) -> Summary<'a> {
+    let own = endpoint.address();
+    Summary {
+        layout: Layout { tool: plan.tool, unit: plan.outputs.unit },
+        side: Side::Client,
+        device: plan.device,
+        simulated: endpoint.device().info().is_simulated(),
+        run,
+        own,
+        peer: own.address,
+        gpu_count: endpoint.gpus().map_or(0, |gpus| gpus.count()),
+        peer_gpus: OnGpus::NONE,
+        hrp: endpoint.hrp(run),
+        cpus: &plan.placement.cpus,
+    }
+}
+
 /// Reports the summary of the run. A server first checks that it has memory for the client's
 /// options.
 fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
@@ -324,15 +333,9 @@ fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
     let summary = Summary {
         layout: Layout { tool: agreed.tool, unit: plan.outputs.unit },
         side: *side,
-        device: plan.device,
-        simulated: endpoint.device().info().is_simulated(),
-        run: &agreed.run,
-        own: endpoint.address(),
         peer: agreed.peer,
-        gpu_count: endpoint.gpus().map_or(0, |gpus| gpus.count()),
         peer_gpus: agreed.peer_gpus,
-        hrp: endpoint.hrp(&agreed.run),
-        cpus: &plan.placement.cpus,
+        ..summary_to_itself(plan, &agreed.run, endpoint)
     };
     let connected = Connected {
         plan,

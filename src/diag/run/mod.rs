@@ -3,6 +3,7 @@
 //! * This file: the part of a process by its role: serve, measure, or both.
 //! * `context`: what the measurement of one size needs.
 //! * `driver`: takes one side through set-up, barriers, sizes, results and release, for all tools.
+//! * `sizes`: the sizes of a run, one after the other.
 //! * `one_sided`, `round_trip`, `bandwidth`: the measurement of one size, one file for each
 //!   sub-trait of `Benchmark`.
 //! * `barriers`: how both sides of a measurement keep in step.
@@ -49,6 +50,7 @@ mod second_process;
 mod serve;
 pub mod served;
 mod size_loop;
+mod sizes;
 pub mod stress;
 pub mod survey;
 mod threads;
