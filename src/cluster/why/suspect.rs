@@ -80,29 +80,15 @@ pub fn diagnose(
     };
     let culprit = CulpritNic { cause: &cause, nic: suspect };
     let states = states(&roster, joined, rank, suspect);
-    let mut unfit = unfit(&roster, &states, suspect);
     let candidates = controls(members, &states, &[], suspect);
     let all = [&[suspect], candidates.as_slice()].concat();
     let ranks: BTreeSet<u32> = all.iter().map(|nic| roster.node_of(*nic).rank).collect();
     let mut investigation = Investigation::new(crew, tests);
     let first = investigation.checks(&ranks)?;
     let own = first.readings(suspect, &roster);
-    let mut controls = Vec::new();
-    for nic in candidates {
-        let readings = first.readings(nic, &roster);
-        let name = roster.name(nic);
-        if !is_same_kind(&own, &readings) {
-            let generation = generation(&readings);
-            let generation = generation.unwrap_or_else(|| "its generation is unknown".into());
-            unfit.push(format!("{name}: {generation}"));
-        } else if !is_idle(&readings) {
-            unfit.push(format!("{name}: other processes use it"));
-        } else if has_parked_peers(&readings) {
-            unfit.push(format!("{name}: its retry handler regards peers as down"));
-        } else {
-            controls.push(nic);
-        }
-    }
+    let (controls, left_out) = fit(candidates, &own, |nic| first.readings(nic, &roster));
+    let left_out = left_out.into_iter().map(|(nic, why)| format!("{}: {why}", roster.name(nic)));
+    let unfit: Vec<String> = unfit(&roster, &states, suspect).into_iter().chain(left_out).collect();
     if controls.is_empty() && !unfit.is_empty() {
         if let Some(why) = &roster.nic(suspect).failure {
             return Err(cannot_measure(&roster, suspect, why));
@@ -130,18 +116,7 @@ pub fn diagnose(
             has_parked_peers: has_parked_peers(&own),
         };
         let others = first.all_readings(&controls, &roster);
-        let has_huge_pages = others.iter().take(PARTNERS).chain([&own]).all(has_huge_pages);
-        investigation.measure_culprit(&culprit, places, has_huge_pages, &mut found)?;
-        for _ in 0..MOST_REPEATS {
-            let unmeasured = unmeasured_tests(&found.measured, controls.len()).into_iter();
-            // What makes the NIC bad is measured several times: one may be an accident.
-            let again: BTreeSet<TestCode> = unmeasured.chain(found.slower_tests()).collect();
-            let again: Vec<TestCode> = again.into_iter().collect();
-            investigation.measure_again(&again, places, &mut found)?;
-        }
-        let known = [own.clone(), found.counters()].concat();
-        let case = culprit.case(&known, &others, &found.measured, true);
-        investigation.measure_again(&doubtful(case), places, &mut found)?;
+        measure(&mut investigation, &culprit, places, (&own, &others), &mut found)?;
     }
     add_healthy(&mut found.measured, healthy);
     let second = investigation.checks(&ranks)?;
@@ -174,6 +149,54 @@ pub fn diagnose(
         healthy,
         explanation,
     })
+}
+
+/// Returns the `candidates` that show what is normal for a NIC with its `own` readings, and why
+/// others do not.
+fn fit(
+    candidates: Vec<NicId>,
+    own: &Readings,
+    readings: impl Fn(NicId) -> Readings,
+) -> (Vec<NicId>, Vec<(NicId, String)>) {
+    let (mut controls, mut left_out) = (Vec::new(), Vec::new());
+    for nic in candidates {
+        let readings = readings(nic);
+        if !is_same_kind(own, &readings) {
+            let generation = generation(&readings);
+            let generation = generation.unwrap_or_else(|| "its generation is unknown".into());
+            left_out.push((nic, generation));
+        } else if !is_idle(&readings) {
+            left_out.push((nic, "other processes use it".into()));
+        } else if has_parked_peers(&readings) {
+            left_out.push((nic, "its retry handler regards peers as down".into()));
+        } else {
+            controls.push(nic);
+        }
+    }
+    (controls, left_out)
+}
+
+/// Measures the NIC, and again what says nothing, what shows that it is slower, and what decides
+/// between causes. The readings are its own, then the good NICs'.
+fn measure(
+    investigation: &mut Investigation,
+    culprit: &CulpritNic,
+    places: Places,
+    (own, others): (&Readings, &[Readings]),
+    found: &mut Found,
+) -> Result<(), Failure> {
+    let has_huge_pages = others.iter().take(PARTNERS).chain([own]).all(has_huge_pages);
+    investigation.measure_culprit(culprit, places, has_huge_pages, found)?;
+    for _ in 0..MOST_REPEATS {
+        let unmeasured = unmeasured_tests(&found.measured, places.controls.len()).into_iter();
+        // What makes the NIC bad is measured several times: one may be an accident.
+        let again: BTreeSet<TestCode> = unmeasured.chain(found.slower_tests()).collect();
+        let again: Vec<TestCode> = again.into_iter().collect();
+        investigation.measure_again(&again, places, found)?;
+    }
+    let known = [own.clone(), found.counters()].concat();
+    let case = culprit.case(&known, others, &found.measured, true);
+    investigation.measure_again(&doubtful(case), places, found)
 }
 
 /// Returns the failure of a NIC that cannot be opened: its service or its library may refuse it,

@@ -80,8 +80,8 @@ struct Surroundings<'a> {
 }
 
 /// Finds out why the culprits of a verdict are slow; the survey ends at `ends` at the latest. Adds
-/// what is known about each of them to `found`. After an error, culprits that were measured are
-/// missing there.
+/// what is known about each of them to `found`, in the order of the verdict. After an error,
+/// culprits that were measured are missing there.
 ///
 /// # Errors
 ///
@@ -94,6 +94,23 @@ pub fn explain(
     found: &mut Diagnoses,
 ) -> Result<(), Failure> {
     let deadline = Deadline { began: Instant::now(), ends };
+    let explained = explain_parts(crew, tests, (roster, verdict), deadline, found);
+    let place = |explanation: &Explanation| {
+        let mut causes = verdict.causes.iter();
+        let place = causes.position(|cause| cause.unit == explanation.culprit);
+        place.unwrap_or(usize::MAX)
+    };
+    found.explanations.sort_by_key(place);
+    explained
+}
+
+fn explain_parts(
+    crew: &mut dyn Crew,
+    tests: &DiagnosisCourse,
+    (roster, verdict): (&Roster, &Findings),
+    deadline: Deadline,
+    found: &mut Diagnoses,
+) -> Result<(), Failure> {
     let explanations = &mut found.explanations;
     let Parts { culprits, fabric_parts, links, left_out: others } = parts(roster, verdict);
     explanations.extend(others);
@@ -158,14 +175,7 @@ pub fn explain(
     }
     let surroundings = Surroundings { roster, states: &states, first: &first };
     let all = culprits.iter().zip(controls).collect();
-    diagnose(&mut investigation, &surroundings, all, deadline, explanations)?;
-    let place = |explanation: &Explanation| {
-        let mut causes = verdict.causes.iter();
-        let place = causes.position(|cause| cause.unit == explanation.culprit);
-        place.unwrap_or(usize::MAX)
-    };
-    explanations.sort_by_key(place);
-    Ok(())
+    diagnose(&mut investigation, &surroundings, all, deadline, explanations)
 }
 
 /// Diagnoses culprits that can be measured, one of each kind, each beside the NICs that are listed
