@@ -35,7 +35,7 @@ pub const WRAPPER: Package = Package {
     directory: "ffi/cxi",
     uses: &["cxi-sys"],
     holds: "one owner type for each object of libcxi, command batches, events, memory, fences; all \
-            `unsafe` code of the program",
+            `unsafe` code above `cxi-sys` but the software NIC's",
     must_not: "print, or decide what to do",
     house: House {
         directory: "ffi/cxi/src",
