@@ -158,26 +158,8 @@ impl Plan {
         mut typed: Typed,
         libcxi: Option<PathBuf>,
     ) -> Result<Self, Failure> {
-        let role = match (typed.address.take(), typed.loopback) {
-            (None, _) if !tool.has_peer() => Role::Alone,
-            (None, false) => Role::Server,
-            (Some(address), false) => Role::Client { address },
-            (None, true) => Role::Loopback,
-            (Some(address), true) => {
-                let failure = Failure::usage(format!(
-                    "--loopback starts its own server: leave out the address '{address}'"
-                ));
-                return Err(failure.with_hint_if(typed.address_hint));
-            }
-        };
-        // The server of a loopback run listens on any free port.
-        let listens = matches!(role, Role::Server | Role::Client { .. });
-        let default_port = if listens { DEFAULT_PORT } else { 0 };
-        let port = typed.port.unwrap_or(default_port);
-        if port == 0 && matches!(role, Role::Client { .. }) {
-            let allowed = "expected the server's port, 1 to 65535";
-            return Err(Failure::usage(invalid("port", "0", allowed)));
-        }
+        let role = role(tool, &mut typed)?;
+        let port = port(&role, typed.port)?;
         if typed.is_token_new {
             return Err(Failure::usage(
                 "--token=auto is for 'cxidiag serve', which prints the token for its clients",
@@ -198,19 +180,10 @@ impl Plan {
         let (run, outputs, ignored) = match role {
             Role::Server => {
                 let outputs = typed.outputs.server().checked(tool, &tool.defaults);
-                let outputs = outputs.map_err(Failure::usage)?;
-                (tool.defaults, outputs, typed.run_given)
+                (tool.defaults, outputs.map_err(Failure::usage)?, typed.run_given)
             }
             _ => {
-                typed.check_exclusions()?;
-                typed.limit_until()?;
-                typed.extend()?;
-                typed.replace_gap()?;
-                if role == Role::Alone {
-                    typed.use_one_place();
-                }
-                typed.run.extensions.counters = typed.outputs.counters;
-                let run = typed.run.checked().and_then(RunOptions::kept).map_err(Failure::usage)?;
+                let run = run_options(&mut typed, &role)?;
                 let outputs = typed.outputs.checked(tool, &run).map_err(Failure::usage)?;
                 (run, outputs, Vec::new())
             }
@@ -330,6 +303,47 @@ impl Plan {
         }
         arguments
     }
+}
+
+/// Returns the role of a process with these options, and takes the address out of them.
+fn role(tool: &Tool, typed: &mut Typed) -> Result<Role, Failure> {
+    match (typed.address.take(), typed.loopback) {
+        (None, _) if !tool.has_peer() => Ok(Role::Alone),
+        (None, false) => Ok(Role::Server),
+        (Some(address), false) => Ok(Role::Client { address }),
+        (None, true) => Ok(Role::Loopback),
+        (Some(address), true) => {
+            let failure = Failure::usage(format!(
+                "--loopback starts its own server: leave out the address '{address}'"
+            ));
+            Err(failure.with_hint_if(typed.address_hint.take()))
+        }
+    }
+}
+
+/// Returns the port of a process with this role, if `typed` was.
+fn port(role: &Role, typed: Option<u16>) -> Result<u16, Failure> {
+    // The server of a loopback run listens on any free port.
+    let listens = matches!(role, Role::Server | Role::Client { .. });
+    let port = typed.unwrap_or(if listens { DEFAULT_PORT } else { 0 });
+    if port == 0 && matches!(role, Role::Client { .. }) {
+        let allowed = "expected the server's port, 1 to 65535";
+        return Err(Failure::usage(invalid("port", "0", allowed)));
+    }
+    Ok(port)
+}
+
+/// Returns the options of a run that a process with this role begins.
+fn run_options(typed: &mut Typed, role: &Role) -> Result<RunOptions, Failure> {
+    typed.check_exclusions()?;
+    typed.limit_until()?;
+    typed.extend()?;
+    typed.replace_gap()?;
+    if *role == Role::Alone {
+        typed.use_one_place();
+    }
+    typed.run.extensions.counters = typed.outputs.counters;
+    typed.run.checked().and_then(RunOptions::kept).map_err(Failure::usage)
 }
 
 #[cfg(test)]

@@ -57,6 +57,26 @@ pub enum Alarm {
     Spare(NicId, String),
 }
 
+/// Notes whether all operations of a flow have failed. Returns the alarm if they had in its last
+/// scene as well.
+fn failed_twice(
+    result: &TaskResult,
+    failed: &mut BTreeSet<NicId>,
+    roster: &Roster,
+) -> Option<Alarm> {
+    let Some(why) = failed_entirely(&result.answer) else {
+        failed.remove(&result.nic);
+        return None;
+    };
+    if failed.insert(result.nic) {
+        return None;
+    }
+    let name = roster.name(result.nic);
+    Some(Alarm::Stop(format!(
+        "all operations of {name} failed twice ({why}): the NIC or its targets may be down"
+    )))
+}
+
 /// Returns what the results of a scene demand. Flows and pairs with NICs in `lost` say nothing:
 /// their operations fail because a process has ended. `failed` has the NICs all of whose operations
 /// failed in their last scene: once may be the target, which a busy machine opens again.
@@ -77,24 +97,13 @@ pub fn alarms(
         let Some(result) = result.filter(|_| !flow.peers.iter().any(is_lost)) else {
             continue;
         };
-        if let Some(why) = failed_entirely(&result.answer) {
-            if !failed.insert(flow.source) {
-                let name = roster.name(flow.source);
-                alarms.push(Alarm::Stop(format!(
-                    "all operations of {name} failed twice ({why}): the NIC or its targets may be \
-                     down"
-                )));
-            }
-        } else {
-            failed.remove(&flow.source);
-        }
+        alarms.extend(failed_twice(result, failed, roster));
         if changed(result, Watched::Timeouts) > 0 {
             timeouts.insert(flow.source);
         }
     }
-    let pairs = scene.victims.iter();
     let is_absent = |result: &NicId| by_nic.get(result).is_some_and(|nic| nic.is_untested());
-    let pairs = pairs.filter(|pair| !pair.nics().iter().any(is_lost));
+    let pairs = scene.victims.iter().filter(|pair| !pair.nics().iter().any(is_lost));
     let (mut answered, mut unanswered, mut reasons) = (0, BTreeSet::new(), Vec::new());
     for pair in pairs {
         let Some(result) = by_nic.get(&pair.initiator) else {

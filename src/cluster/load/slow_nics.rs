@@ -74,22 +74,10 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
         }
     }
     let is_suspect = |role: NicRole| !is_fast(best.get(&role).copied().unwrap_or(0.0));
+    let (mut suspects, mut named) = accused(&slow, is_suspect);
     let several = |nic_role: NicRole| {
         partners.get(&nic_role).is_some_and(|partner| partner.len() >= LEAST_PARTNERS)
     };
-    let mut suspects: BTreeMap<NicRole, Vec<f64>> = BTreeMap::new();
-    let mut named: BTreeMap<NicRole, Vec<f64>> = BTreeMap::new();
-    for (pair, ratio) in &slow {
-        let ends = pair.roles().map(|(role, nic)| (nic, role));
-        for end in ends.into_iter().filter(|end| is_suspect(*end)) {
-            suspects.entry(end).or_default().push(*ratio);
-        }
-        match ends.map(is_suspect) {
-            [true, false] => named.entry(ends[0]).or_default().push(*ratio),
-            [false, true] => named.entry(ends[1]).or_default().push(*ratio),
-            _ => {}
-        }
-    }
     named.retain(|entry, ratios| {
         several(*entry) || median(ratios).is_some_and(|ratio| ratio < SET.slow)
     });
@@ -122,6 +110,27 @@ pub fn find(roster: &Roster, rates: &BTreeMap<Pattern, Vec<SlotRates>>) -> SlowN
         found.culprits.extend(culprit(LoadUnit::Nic(nic), roles, NIC));
     }
     found
+}
+
+/// The ratios of slow pairs, by the NIC and its role that may explain them.
+type Accused = BTreeMap<NicRole, Vec<f64>>;
+
+/// Returns which NICs the `slow` pairs may be due to, and which of them alone: the partner is no
+/// suspect.
+fn accused(slow: &BTreeMap<Pair, f64>, is_suspect: impl Fn(NicRole) -> bool) -> (Accused, Accused) {
+    let (mut suspects, mut named) = (Accused::new(), Accused::new());
+    for (pair, ratio) in slow {
+        let ends = pair.roles().map(|(role, nic)| (nic, role));
+        let are_suspect = ends.map(&is_suspect);
+        let is_one = are_suspect[0] != are_suspect[1];
+        for (end, _) in ends.into_iter().zip(are_suspect).filter(|(_, is_suspect)| *is_suspect) {
+            suspects.entry(end).or_default().push(*ratio);
+            if is_one {
+                named.entry(end).or_default().push(*ratio);
+            }
+        }
+    }
+    (suspects, named)
 }
 
 /// The pattern that shows slow NICs.

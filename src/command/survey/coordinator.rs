@@ -22,6 +22,7 @@ use cluster::load::findings::LoadFindings;
 use cluster::survey::conductor::Settings;
 use cluster::survey::findings::Findings;
 use cluster::survey::ids::NicId;
+use cluster::survey::pairs::Selection;
 use cluster::survey::rounds::NicOrder;
 use cluster::timetable::Course;
 use cluster::why::suspect;
@@ -75,19 +76,8 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         crew.note(&note);
     }
     let plan = QuietPlan {
-        course: course(request),
-        settings: Settings {
-            selections,
-            nics: if request.at_once { NicOrder::AtOnce } else { NicOrder::InTurn },
-            most_active: launch.most_active(request),
-            seed: request.seed,
-            expectations: request.tests.iter().map(|test| test.expectations.clone()).collect(),
-            sensitivity: request.sensitivity,
-            keep_figures: request.keeps_matrix.then_some(true),
-        },
-        pairs: request.pairs.clone(),
-        ends,
         waits_for_others: crew.joined().len() < launch.size as usize,
+        ..quiet_plan(request, launch, selections, ends)
     };
     let mut quiet = outputs.or_failure(QuietSurvey::new(crew.members(), plan))?;
     if let (Some(load), Ok(())) = (&request.load, &joined) {
@@ -150,6 +140,30 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
     let found = outputs.end(&document);
     end(crew, joining);
     found
+}
+
+/// Returns what the quiet part measures, with all nodes present.
+fn quiet_plan(
+    request: &SurveyRequest,
+    launch: &Launch,
+    selections: Vec<Selection>,
+    ends: Option<Instant>,
+) -> QuietPlan {
+    QuietPlan {
+        course: course(request),
+        settings: Settings {
+            selections,
+            nics: if request.at_once { NicOrder::AtOnce } else { NicOrder::InTurn },
+            most_active: launch.most_active(request),
+            seed: request.seed,
+            expectations: request.tests.iter().map(|test| test.expectations.clone()).collect(),
+            sensitivity: request.sensitivity,
+            keep_figures: request.keeps_matrix.then_some(true),
+        },
+        pairs: request.pairs.clone(),
+        ends,
+        waits_for_others: false,
+    }
 }
 
 /// Returns the course of a survey without load.

@@ -6,7 +6,6 @@ use super::load_verdict::units;
 use super::mixed::{is_incomparable, is_mixed};
 use super::nics::all_states;
 use super::{Conclusion, Scope, Survey, load_words, words};
-use cluster::load::findings::LoadFindings;
 use cluster::survey::findings::{Certainty, Findings};
 use cluster::survey::ids::NodeId;
 use cluster::survey::roster::{NO_NIC, Node};
@@ -40,49 +39,7 @@ pub fn summary(survey: &Survey) -> String {
             format!("good{scope}: {nics}, {pairs} measured")
         }
         Conclusion::Bad => format!("bad: {bad}; {}", nics(survey)),
-        Conclusion::Undecided if !suspect.is_empty() => {
-            format!("undecided: {suspect}; {}", nics(survey))
-        }
-        Conclusion::Undecided if verdict.populations.iter().any(|population| population.biased) => {
-            format!("undecided: the missing pairs of a class are unevenly spread; {pairs} measured")
-        }
-        Conclusion::Undecided if is_mixed(verdict) => {
-            format!("undecided: the pairs of a class differ too much; {pairs} measured")
-        }
-        Conclusion::Undecided if verdict.populations.iter().any(is_incomparable) => {
-            let mut populations = verdict.populations.iter();
-            let class = populations
-                .find(|population| is_incomparable(population))
-                .map_or("", |population| population.class.name());
-            format!("undecided: class {class} unjudged (--expect judges it); {pairs} measured")
-        }
-        Conclusion::Undecided
-            if survey.load.as_ref().is_some_and(|findings| findings.unjudged.is_some()) =>
-        {
-            format!("undecided: the fabric was busy, no verdict under load; {pairs} measured")
-        }
-        Conclusion::Undecided
-            if survey.load.as_ref().is_some_and(|findings| !findings.unmeasured.is_empty()) =>
-        {
-            format!(
-                "undecided: most measurements of a part of the load do not count; {pairs} measured"
-            )
-        }
-        Conclusion::Undecided
-            if survey.load.as_ref().is_some_and(|findings| findings.bad_pattern().is_some()) =>
-        {
-            let name = survey.load.as_ref().and_then(LoadFindings::bad_pattern).unwrap_or_default();
-            format!("undecided: {name} is bad, retests do not confirm it; {}", nics(survey))
-        }
-        Conclusion::Undecided
-            if survey.load.as_ref().is_some_and(|findings| !findings.bad_links().is_empty()) =>
-        {
-            let links = survey.load.iter().flat_map(LoadFindings::bad_links).next();
-            let links = links.map(|links| load_words::name(&survey.roster, &links));
-            let links = links.unwrap_or_default();
-            format!("undecided: {links} slow under each pattern; {}", nics(survey))
-        }
-        Conclusion::Undecided => format!("undecided: {pairs} measured; {}", nics(survey)),
+        Conclusion::Undecided => format!("undecided: {}", undecided(survey, &suspect, &pairs)),
         Conclusion::Interrupted => {
             format!("interrupted: {pairs} measured; {}", so_far(&bad, &suspect))
         }
@@ -91,6 +48,42 @@ pub fn summary(survey: &Survey) -> String {
             format!("failed: {why}; {pairs} measured; {}", so_far(&bad, &suspect))
         }
     }
+}
+
+/// Returns why a survey of these `pairs` is undecided, and what was measured.
+fn undecided(survey: &Survey, suspect: &str, pairs: &str) -> String {
+    let populations = &survey.verdict.populations;
+    if !suspect.is_empty() {
+        return format!("{suspect}; {}", nics(survey));
+    }
+    if populations.iter().any(|population| population.biased) {
+        return format!("the missing pairs of a class are unevenly spread; {pairs} measured");
+    }
+    if is_mixed(&survey.verdict) {
+        return format!("the pairs of a class differ too much; {pairs} measured");
+    }
+    if let Some(population) = populations.iter().find(|population| is_incomparable(population)) {
+        let class = population.class.name();
+        return format!("class {class} unjudged (--expect judges it); {pairs} measured");
+    }
+    if let Some(load) = &survey.load {
+        if load.unjudged.is_some() {
+            return format!("the fabric was busy, no verdict under load; {pairs} measured");
+        }
+        if !load.unmeasured.is_empty() {
+            return format!(
+                "most measurements of a part of the load do not count; {pairs} measured"
+            );
+        }
+        if let Some(name) = load.bad_pattern() {
+            return format!("{name} is bad, retests do not confirm it; {}", nics(survey));
+        }
+        if let Some(links) = load.bad_links().first() {
+            let links = load_words::name(&survey.roster, links);
+            return format!("{links} slow under each pattern; {}", nics(survey));
+        }
+    }
+    format!("{pairs} measured; {}", nics(survey))
 }
 
 /// Returns the parts that are outside the limits under load alone: the name of one, or how many
