@@ -9,6 +9,7 @@ use super::verdict::{Diagnoses, explain};
 use crate::campaign::Crew;
 use crate::campaign::testing::ModelCrew;
 use crate::location::Class;
+use crate::survey::answer::Pair;
 use crate::survey::findings::{
     Cause, Certainty, Direction, Evidence, Findings, LimitSource, Statistic, Test, Unit,
 };
@@ -127,6 +128,16 @@ fn culprits_with_the_same_files_are_measured_once() {
     let found = explained(&mut crew, &verdict(&units));
     let same: Vec<_> = found.explanations.iter().map(|explanation| explanation.same_as).collect();
     assert_eq!(same, [None, Some(units[0])]);
+}
+
+#[test]
+fn explanations_have_the_order_of_the_verdict() {
+    let path = Pair { initiator: NicId(1), target: NicId(2) };
+    let units = [Unit::Switch { group: 0, switch: 0 }, Unit::Path(path)];
+    let found = explained(&mut crew(&[]), &verdict(&units));
+    let order: Vec<Unit> =
+        found.explanations.iter().map(|explanation| explanation.culprit).collect();
+    assert_eq!(order, units);
 }
 
 #[test]
