@@ -4,6 +4,7 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, SocketAddrV4, TcpStream};
 use std::os::fd::OwnedFd;
+use std::path::Path;
 use std::process::Stdio;
 
 use rustix::net::sockopt::set_socket_reuseaddr;
@@ -12,7 +13,7 @@ use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use crate::harness::hosts::Hosts;
 use crate::harness::relay::start_echo;
 use crate::harness::{
-    Command, Fabric, Server, assert_status, assert_success, finish, stderr, stdout,
+    CXIDIAG, Command, Fabric, Server, assert_status, assert_success, finish, stderr, stdout,
 };
 
 /// A message of the control connection.
@@ -88,6 +89,21 @@ fn t16_serves_a_client_among_unrelated_connections() {
     }
     assert!(notes.lines().count() < 60, "{notes}");
     fabric.assert_nothing_left();
+}
+
+/// Silent connections take all descriptors of the server, and one of them is closed for the client.
+#[test]
+fn serves_a_client_without_free_descriptors() {
+    let fabric = Fabric::new();
+    let args = format!("--nofile=64 {CXIDIAG} write-lat -d soft0 -p 0");
+    let server = Server::start(fabric.command_of(Path::new("prlimit"), &args));
+    let address = format!("127.0.0.1:{}", server.port);
+    let silent = (0..80).map(|_| TcpStream::connect(&address).expect("a connection"));
+    let silent: Vec<TcpStream> = silent.collect();
+    assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 5"));
+    let notes = assert_status(&server.finish(), 0);
+    assert!(notes.contains("replaced by newer connections (too many open files)"), "{notes}");
+    drop(silent);
 }
 
 /// A port that echoes what it receives is no peer, and no command blames a NIC.
