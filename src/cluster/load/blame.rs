@@ -62,13 +62,8 @@ fn local_causes(
     rates: &BTreeMap<Pattern, Vec<SlotRates>>,
     left_out: &BTreeSet<NicId>,
 ) -> Vec<Culprit> {
-    let patterns =
-        slots_of(rates, |pattern| matches!(pattern, Pattern::Bisect { of: Set::Group, .. }));
-    let bundle_of = |source: NicId, target: NicId| {
-        let (from, to) = roster.location(source).zip(roster.location(target))?;
-        let is_local = from.group == to.group && from.switch != to.switch;
-        is_local.then_some(Bundle { group: Some(from.group), from: from.switch, to: to.switch })
-    };
+    let patterns = slots_of(rates, crosses_switches);
+    let bundle_of = |source: NicId, target: NicId| Bundle::of_switches(roster, source, target);
     // A group is slow with all of its bundles.
     bundles::explain(&bundles::ratios(&patterns, bundle_of, left_out, 1.0 / groups(roster)))
 }
@@ -81,14 +76,11 @@ fn global_causes(
     left_out: &BTreeSet<NicId>,
     with_switch: &BTreeSet<u16>,
 ) -> Vec<Culprit> {
-    let patterns = slots_of(rates, |pattern| {
-        matches!(pattern, Pattern::Bisect { of: Set::System, .. } | Pattern::Shift(Distance::Group))
-    });
+    let patterns = slots_of(rates, crosses_groups);
+    let is_known = |group: u16| with_switch.contains(&group);
     let bundle_of = |source: NicId, target: NicId| {
-        let (from, to) = roster.location(source).zip(roster.location(target))?;
-        let is_known = [from.group, to.group].iter().any(|group| with_switch.contains(group));
-        let is_global = from.group != to.group && !is_known;
-        is_global.then_some(Bundle { group: None, from: from.group, to: to.group })
+        let bundle = Bundle::of_groups(roster, source, target);
+        bundle.filter(|bundle| !is_known(bundle.from) && !is_known(bundle.to))
     };
     // A group is slow with its bundles to and from all others.
     bundles::explain(&bundles::ratios(
@@ -106,8 +98,18 @@ fn groups(roster: &Roster) -> f64 {
     groups.len().max(1) as f64
 }
 
+/// Returns whether the flows of a pattern judge the links between switches of a group.
+pub fn crosses_switches(pattern: &Pattern) -> bool {
+    matches!(pattern, Pattern::Bisect { of: Set::Group, .. })
+}
+
+/// Returns whether the flows of a pattern judge the links between groups.
+pub fn crosses_groups(pattern: &Pattern) -> bool {
+    matches!(pattern, Pattern::Bisect { of: Set::System, .. } | Pattern::Shift(Distance::Group))
+}
+
 /// Returns the slots of some patterns.
-fn slots_of(
+pub fn slots_of(
     rates: &BTreeMap<Pattern, Vec<SlotRates>>,
     is_taken: impl Fn(&Pattern) -> bool,
 ) -> Vec<&[SlotRates]> {

@@ -10,6 +10,7 @@ use super::rates::SlotRates;
 use crate::blame::count::{Share, Shares};
 use crate::blame::limits::{FALSE_ALARM, LEAST_PARTNERS};
 use crate::survey::ids::{NicId, Role};
+use crate::survey::roster::Roster;
 use facts::robust::{median, quantile, sorted};
 
 /// Fewest slots of a bundle that can be slow: in a single one, its flows may be slow for a reason
@@ -39,6 +40,20 @@ pub struct Bundle {
 }
 
 impl Bundle {
+    /// Returns the links between two switches of a group that a flow crosses, if it does.
+    pub fn of_switches(roster: &Roster, source: NicId, target: NicId) -> Option<Self> {
+        let (from, to) = roster.location(source).zip(roster.location(target))?;
+        let is_local = from.group == to.group && from.switch != to.switch;
+        is_local.then_some(Self { group: Some(from.group), from: from.switch, to: to.switch })
+    }
+
+    /// Returns the links between two groups that a flow crosses, if it does.
+    pub fn of_groups(roster: &Roster, source: NicId, target: NicId) -> Option<Self> {
+        let (from, to) = roster.location(source).zip(roster.location(target))?;
+        let is_global = from.group != to.group;
+        is_global.then_some(Self { group: None, from: from.group, to: to.group })
+    }
+
     /// Returns the other direction.
     pub fn reversed(self) -> Self {
         Self { from: self.to, to: self.from, ..self }

@@ -378,6 +378,35 @@ pub struct LoadSettings {
     pub seed: u64,
 }
 
+/// What links connect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum LinkKind {
+    /// Two switches of a group.
+    Switches,
+    /// Two groups.
+    Groups,
+}
+
+/// What flows carried over the links of one kind, under the patterns that judge it. A link that can
+/// carry no less looks good.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+pub struct CrossedLinks {
+    /// What they connect.
+    pub kind: LinkKind,
+    /// Number of links, each direction by itself; all links from one switch or group to another one
+    /// are one.
+    pub links: u32,
+    /// Number of links that flows crossed.
+    pub crossed: u32,
+    /// Bytes per second in the best slot of a link, where they are least.
+    pub least: f64,
+    /// Bytes per second in the best slot of a link, the median of the crossed links.
+    pub median: f64,
+}
+
 /// What the survey has found under load.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
@@ -396,6 +425,9 @@ pub struct LoadFindings {
     pub isolations: Vec<IsolationFigures>,
     /// Counters, by pattern.
     pub counters: Vec<CounterFigures>,
+    /// How much of the links the load has seen.
+    #[serde(default)]
+    pub crossed: Vec<CrossedLinks>,
     /// Patterns of which most measurements do not count: processes waited for CPUs, or did not
     /// measure.
     #[serde(default)]

@@ -21,7 +21,8 @@
 //!   with many sources. `impacts`: what load does to latencies. `tails`: their high percentiles.
 //!   `isolation`: traffic classes.
 //! * `blame`: the part that slow flows have in common (`culprit`). Its parts: `slow_nics`, NICs and
-//!   switches; `bundles`, links among switches or groups.
+//!   switches; `bundles`, links among switches or groups. `crossed`: how much of the links the load
+//!   has seen.
 //! * `verdicts`: judgements on figures. `limits`: the limits. `names`: the names of patterns.
 
 mod bandwidths;
@@ -31,6 +32,7 @@ pub mod conductor;
 mod confirm;
 mod counters;
 mod course;
+mod crossed;
 mod culprit;
 mod dice;
 pub mod findings;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::bandwidths::{self, Yardstick};
 use super::blame;
 use super::counters::CounterSums;
+use super::crossed::crossed_links;
 use super::culprit::Culprit;
 use super::findings::{BandwidthFigures, Grade, ImpactFigures, LoadFindings, LoadJudgement};
 use super::impacts::{self, ImpactFacts};
@@ -166,6 +167,7 @@ impl Tally {
             impacts,
             isolations,
             counters: self.counters.figures(),
+            crossed: crossed_links(&self.roster, &self.rates),
             unmeasured: self.unmeasured(),
             ..LoadFindings::default()
         }

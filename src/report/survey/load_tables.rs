@@ -106,7 +106,7 @@ fn is_worse(grade: Grade) -> bool {
 }
 
 /// Returns the largest unit in which each mean is at least 1.
-fn scale(all: &[BandwidthFigures]) -> BandwidthScale {
+pub fn scale(all: &[BandwidthFigures]) -> BandwidthScale {
     let least = all.iter().map(|bandwidth| bandwidth.mean).fold(f64::INFINITY, f64::min);
     let units = [(1e9, "GB/s"), (1e6, "MB/s")];
     let fitting = units.into_iter().find(|(factor, _)| least >= *factor);

@@ -81,6 +81,10 @@ pub fn remarks(load: &LoadFindings) -> Vec<String> {
         );
     }
     remarks.push(load_words::CLOSED_LOOP.into());
+    let crossed = load.crossed.iter();
+    remarks.extend(
+        crossed.map(|links| load_words::crossed(links, load_tables::scale(&load.bandwidths))),
+    );
     let is_of_system = |pattern: &str| pattern.starts_with("bisect:system");
     if load.bandwidths.iter().any(|bandwidth| is_of_system(&bandwidth.pattern)) {
         remarks.push(load_words::UNSEEN.into());

@@ -3,7 +3,7 @@
 use super::*;
 use crate::survey::load_testing::{SWITCH, good_load, judgement, links, mixed_load};
 use crate::survey::testing::{good, loaded, survey};
-use cluster::load::findings::{LoadFigure, LoadUnit};
+use cluster::load::findings::{CrossedLinks, LinkKind, LoadFigure, LoadUnit};
 use cluster::survey::ids::NicId;
 
 #[test]
@@ -29,6 +29,24 @@ mixed   all       24   1.90  2.09   1.10  1.06-1.15  1.30   1.80  good
 Ratios of latencies, load / quiet: median with its 95 % interval, p99, p99.9.
     Quiet medians repeat within a ratio of 1.04.";
     assert_eq!(lines(&loaded(good_load())).join("\n"), expected);
+}
+
+#[test]
+fn says_how_much_of_the_links_was_seen() {
+    let links = CrossedLinks {
+        kind: LinkKind::Switches,
+        links: 56,
+        crossed: 54,
+        least: 20.1e9,
+        median: 49.8e9,
+    };
+    let text = lines(&loaded(LoadFindings { crossed: vec![links], ..good_load() })).join("\n");
+    let expected = "
+Links between switches of a group: flows crossed 54 of 56, with up to 49.8 GB/s
+  in the median and 20.1 GB/s at least. A slow link that carries as much looks
+  good.
+";
+    assert!(text.contains(expected), "{text}");
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use super::load_verdict::unit_of;
 use super::words;
-use cluster::load::findings::{Grade, LoadFigure, LoadJudgement, LoadUnit, Spread};
+use cluster::load::findings::{
+    CrossedLinks, Grade, LinkKind, LoadFigure, LoadJudgement, LoadUnit, Spread,
+};
 use cluster::survey::roster::Roster;
 
 /// Says that the load depends on the fabric.
@@ -12,6 +14,20 @@ pub const CLOSED_LOOP: &str =
 /// Says what bisections of the system cannot show.
 pub const UNSEEN: &str = "NICs cannot see one bad cable of a bundle while adaptive routing has \
                           room on the others: the counters of the switches show it.";
+
+/// Says how much of the links of one kind the load has seen, in this unit.
+pub fn crossed(links: &CrossedLinks, (scale, unit): (f64, &str)) -> String {
+    let kind = match links.kind {
+        LinkKind::Switches => "switches of a group",
+        LinkKind::Groups => "groups",
+    };
+    let [least, median] = [links.least, links.median].map(|rate| ratio(rate / scale));
+    let (crossed, all) = (words::grouped(links.crossed.into()), words::grouped(links.links.into()));
+    format!(
+        "Links between {kind}: flows crossed {crossed} of {all}, with up to {median} {unit} in the \
+         median and {least} {unit} at least. A slow link that carries as much looks good."
+    )
+}
 
 /// Returns the name of a part, with the number of its NICs: `switch 002.00 (16 NICs)`.
 pub fn unit(roster: &Roster, unit: &LoadUnit) -> String {
