@@ -55,7 +55,11 @@ const LABELS: [(&str, &str); 28] = [
     ("pattern", "the pattern of the load, such as `incast:8`"),
     ("pcp", "a priority of the link, 0 to 7"),
     ("percentile", "over the pairs of a class, 0 (minimum) to 100 (maximum); under load 50 or 99"),
-    ("sensor", "`asic` or `media` (the end of the cable)"),
+    (
+        "sensor",
+        "`asic`, `media` (the end of the cable), `regulator`; a supply of the card, such as `vdd`; \
+         under load a column of the table, such as `ASIC_0`",
+    ),
     ("serial", "serial number of the NIC"),
     ("severity", "of AER errors: `correctable`, `nonfatal`, `fatal`"),
     ("size", "size of the operations in bytes"),
