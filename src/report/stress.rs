@@ -189,8 +189,13 @@ impl StressedNic {
 
     /// Returns the first sensor whose last value is too high for the load to go on.
     pub fn critical(&self) -> Option<&'static Sensor> {
-        let last = self.samples.last()?;
-        let mut sensors = self.sensors.iter().zip(&last.values);
+        self.critical_of(&self.samples.last()?.values)
+    }
+
+    /// Returns the first sensor whose value, among these of all its sensors, is too high for the
+    /// load to go on.
+    pub fn critical_of(&self, values: &[Option<f64>]) -> Option<&'static Sensor> {
+        let mut sensors = self.sensors.iter().zip(values);
         let is_critical = |limits: TemperatureLimits, value: &Option<f64>| {
             value.is_some_and(|value| value >= limits.critical)
         };

@@ -109,6 +109,24 @@ fn n31_n37_ends_at_once_if_a_temperature_becomes_critical() {
 #[test]
 fn ends_with_each_signal() {
     for signal in ["INT", "TERM", "HUP"] {
+/// A critical temperature does not wait for its sample.
+#[test]
+fn ends_long_before_the_sample_if_a_temperature_becomes_critical() {
+    let (machine, fabric) = (single_board(), Fabric::new());
+    let arguments = "check cxi0 --stress=60m --interval=60m";
+    let mut side = Side::start(command_on(&machine, &fabric, arguments), None);
+    assert!(side.next_line().starts_with("Time[s] "));
+    set(&machine, "temp4_input", "75000");
+    let output = side.finish();
+    assert_eq!(assert_status(&output, 3), "");
+    let text = stdout(&output);
+    let [row, verdict] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+    assert!(row.ends_with("         62           75"), "{text}");
+    let expected = "FAIL media-temperature cxi0: QSFP Internal Temperature 75 C, expected <70 C";
+    assert_eq!(verdict, expected);
+    fabric.assert_nothing_left();
+}
+
         let (machine, fabric) = (single_board(), Fabric::new());
         let side = loaded(&machine, &fabric);
         side.signal(signal);

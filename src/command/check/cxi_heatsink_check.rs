@@ -148,7 +148,7 @@ fn options() -> Vec<OptionDef<HeatsinkRequest>> {
             Ok(())
         })
         .letter('i')
-        .explained(format!("Seconds between two readings of sensors (default: {INTERVAL})")),
+        .explained(format!("Seconds between two rows (default: {INTERVAL})")),
         Def::text("size", "B", |request, typed| {
             request.load.size = within(typed, 1..=MAX_SIZE)?;
             Ok(())

@@ -109,7 +109,7 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
             Ok(())
         })
         .explained(format!(
-            "Time between two readings of sensors with --stress (default: {})",
+            "Time between two rows with --stress (default: {})",
             time_text(STRESS_INTERVAL)
         )),
         Def::text("cpu", "CPUS", |request, typed| {
