@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::harness::machine::MadeUp;
 use crate::harness::paused::Side;
 use crate::harness::schema::document;
+use crate::harness::metrics;
 use crate::harness::{
     CXIDIAG, Command, Fabric, LIBCXI, assert_status, assert_success, finish, named, stderr, stdout,
 };
@@ -169,6 +170,29 @@ fn judges_each_nic_and_writes_a_document() {
 
 #[test]
 fn is_undecided_without_temperatures() {
+#[test]
+fn writes_metrics() {
+    let machine = dual_board("85000");
+    let directory = tempfile::tempdir().expect("a directory");
+    let [prom, open] = ["stress.prom", "stress.txt"].map(|name| directory.path().join(name));
+    for file in [&prom, &open] {
+        let options = format!("--stress=200ms --quiet --openmetrics={}", file.display());
+        assert_status(&run(&machine, &format!("check cxi0 {options}")), 3);
+    }
+    metrics::assert_accepted(&prom, &open, 8);
+    let text = fs::read_to_string(prom).expect("metrics");
+    for start in [
+        "cxidiag_build_info{command=\"stress\",",
+        "cxidiag_stress_exit_status 3\n",
+        "cxidiag_stress_ok{device=\"cxi0\",check=\"asic-temperature\"} 0\n",
+        "cxidiag_stress_temperature_celsius{device=\"cxi0\",sensor=\"ASIC_1\"} 85\n",
+        "cxidiag_stress_power_watts{device=\"cxi0\",sensor=\"VDD\"} 16.9\n",
+        "cxidiag_stress_bandwidth_bytes_per_second{device=\"cxi0\"} ",
+    ] {
+        assert!(text.contains(start), "{start}: {text}");
+    }
+}
+
     for device in ["soft0", "cxi0"] {
         let machine = single_board();
         fs::remove_file(machine.path().join(SENSORS).join("temp1_input")).expect("a file");

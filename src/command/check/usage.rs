@@ -226,7 +226,6 @@ fn check_stress(request: &CheckRequest) -> Result<(), Failure> {
             ("meeting-point", request.meeting_point.is_some()),
             ("bad-nodes", request.bad_nodes.is_some()),
             ("csv", request.csv.is_some()),
-            ("openmetrics", request.metrics.is_asked_for()),
         ],
     );
     let given = |options: &[(&'static str, bool)]| {
