@@ -106,11 +106,6 @@ fn formats() -> Vec<String> {
 }
 
 impl MetricsRequest {
-    /// Returns whether metrics are asked for.
-    pub fn is_asked_for(&self) -> bool {
-        self.file.is_some() || self.dialect.is_some()
-    }
-
     /// Returns where metrics go that have this series without labels; `None` if they are not asked
     /// for.
     ///

@@ -58,6 +58,9 @@ pub enum Sign {
     Wrong(&'static str),
     /// The item with this code is bad, whatever good NICs have.
     Bad(&'static str),
+    /// The item with this code is bad, and is not so on many good NICs. It is a difference: that it
+    /// makes a NIC slower is not known.
+    BadAlone(&'static str),
     /// The item with this code is not bad, but hardly any good NIC has its value.
     Differs(&'static str),
     /// The same, with a smaller number than most good NICs have.
@@ -74,6 +77,7 @@ impl Sign {
         match self {
             Self::Wrong(code)
             | Self::Bad(code)
+            | Self::BadAlone(code)
             | Self::Differs(code)
             | Self::Less(code)
             | Self::More(code, _) => Some(code),

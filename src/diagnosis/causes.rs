@@ -7,7 +7,7 @@ use crate::cause::Expected::{
     AsSign, AtLeast, MustBeAsSign, MustBeSame, MustBeShare, MustBeSlower, Same, Share, Slower,
     Varies,
 };
-use crate::cause::Sign::{Bad, Cures, Differs, Less, More, Wrong};
+use crate::cause::Sign::{Bad, BadAlone, Cures, Differs, Less, More, Wrong};
 use crate::cause::{By, Cause, Expected};
 use crate::columns::Column;
 use crate::columns::Column::{
@@ -105,6 +105,22 @@ pub const CAUSES: &[Cause] = &[
         voids: false,
         files_exclude: true,
         advice: "reset the NIC; if the errors return, replace it",
+        by: By::Hands,
+    },
+    Cause {
+        id: "over-temperature",
+        what: "the card or the end of its cable is too hot",
+        subject: "temperature",
+        signs: &[
+            BadAlone("asic-temperature"),
+            BadAlone("media-temperature"),
+            BadAlone("regulator-temperature"),
+        ],
+        expected: NOTHING,
+        fails: false,
+        voids: false,
+        files_exclude: true,
+        advice: "look at fans, air flow and heat sink; then see 'cxidiag check --stress'",
         by: By::Hands,
     },
     Cause {

@@ -349,10 +349,11 @@ impl Assessment {
                 case.own.iter().find(|reading| Some(reading.code.as_str()) == sign.code())?;
             let text = match sign {
                 Sign::Bad(_) => (reading.state == Severity::Bad).then(|| reading.text.clone()),
-                Sign::Wrong(code) => {
-                    let is_wrong = reading.state.is_wrong();
+                Sign::Wrong(code) | Sign::BadAlone(code) => {
+                    let is_wrong = matches!(sign, Sign::Wrong(_)) && reading.state.is_wrong();
                     let is_common = majority::is_common(code, reading.state, case.others);
-                    (is_wrong && !is_common).then(|| reading.text.clone())
+                    let holds = is_wrong || reading.state == Severity::Bad;
+                    (holds && !is_common).then(|| reading.text.clone())
                 }
                 Sign::Differs(code) | Sign::Less(code) | Sign::More(code, _) => {
                     let own = differs.iter().find(|differ| differ.attribute == *code)?;
@@ -382,6 +383,9 @@ impl Assessment {
             Sign::Wrong(code) | Sign::Bad(code) => {
                 find(case.own, code).is_some_and(|reading| reading.state >= Severity::Good)
             }
+            Sign::BadAlone(code) => {
+                find(case.own, code).is_some_and(|reading| reading.state == Severity::Good)
+            }
             Sign::Differs(code) | Sign::Less(code) | Sign::More(code, _) => {
                 find(case.own, code).is_some() && normals.contains_key(code)
             }
@@ -392,7 +396,7 @@ impl Assessment {
             is_bad: has_bad,
             only_differs: held
                 .iter()
-                .all(|(sign, _)| matches!(sign, Sign::Differs(_) | Sign::Less(_) | Sign::More(..))),
+                .all(|(sign, _)| !matches!(sign, Sign::Wrong(_) | Sign::Bad(_) | Sign::Cures(_))),
             signs: held,
             is_readable: cause.files_exclude
                 && !cause.signs.is_empty()

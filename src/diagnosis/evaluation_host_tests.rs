@@ -122,3 +122,40 @@ fn difference_without_its_slowness_is_only_possible() {
     });
     assert!(names(&found, "cpu-sleep", Confidence::Possibly), "{found:?}");
 }
+
+/// That heat makes a NIC slower is not known: it is no more than possible, and no cause beside one.
+#[test]
+fn heat_is_possible_if_good_nics_are_cooler() {
+    let hot = |state| with("asic-temperature", "91 C", state);
+    let diagnosis = |own: &Readings, others: Readings, factors: &[(TestCode, f64)]| {
+        evaluate(Case {
+            own,
+            others: &vec![others; 7],
+            measured: &measured(factors),
+            fails: false,
+            has_good_controls: true,
+        })
+    };
+    let is_named = |found: &Diagnosis, how| names(found, "over-temperature", how);
+    let slow = [(TestCode::S, 0.5), (TestCode::B4, 0.5)];
+    let found = diagnosis(&hot(Severity::Bad), hot(Severity::Good), &slow);
+    assert_eq!(causes(&found), [(Some("over-temperature"), Confidence::Possibly)]);
+    assert_eq!(found.whys[0].evidence[0].text, "asic-temperature 91 C");
+    // As hot good NICs are not slow.
+    let found = diagnosis(&hot(Severity::Bad), hot(Severity::Bad), &slow);
+    assert!(!is_named(&found, Confidence::Possibly), "{found:?}");
+    let mut suspect = hot(Severity::Suspect);
+    suspect.extend(
+        ["media", "regulator"]
+            .map(|part| reading(&format!("{part}-temperature"), "40 C", Severity::Good)),
+    );
+    let found = diagnosis(&suspect, healthy(), &slow);
+    assert!(!is_named(&found, Confidence::Possibly), "{found:?}");
+    assert!(!found.excluded.contains(&"over-temperature".to_owned()), "{found:?}");
+    let mut narrow = hot(Severity::Bad);
+    narrow.retain(|reading| reading.code != "pcie-width");
+    narrow.push(reading("pcie-width", "x8", Severity::Bad));
+    let found = diagnosis(&narrow, hot(Severity::Good), &bandwidths(0.55));
+    assert!(names(&found, "pcie-narrow", Confidence::Because), "{found:?}");
+    assert!(is_named(&found, Confidence::AlsoFound), "{found:?}");
+}

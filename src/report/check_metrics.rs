@@ -20,7 +20,7 @@ struct Numbers {
     items: &'static [(&'static str, &'static str)],
 }
 
-const NUMBERS: [Numbers; 12] = [
+const NUMBERS: [Numbers; 13] = [
     Numbers {
         name: "cxidiag_nic_link_speed_bytes_per_second",
         kind: Kind::Gauge,
@@ -93,9 +93,26 @@ const NUMBERS: [Numbers; 12] = [
         name: "cxidiag_nic_temperature_celsius",
         kind: Kind::Gauge,
         unit: "celsius",
-        help: "Temperature of the hottest chip of the card, and of the end of its cable.",
+        help: "Temperature of the hottest chip and voltage regulator of the card, and of the end of its cable.",
         label: "sensor",
-        items: &[("asic-temperature", "asic"), ("media-temperature", "media")],
+        items: &[
+            ("asic-temperature", "asic"),
+            ("media-temperature", "media"),
+            ("regulator-temperature", "regulator"),
+        ],
+    },
+    Numbers {
+        name: "cxidiag_nic_power_watts",
+        kind: Kind::Gauge,
+        unit: "watts",
+        help: "Power of supplies of the card.",
+        label: "sensor",
+        items: &[
+            ("vdd-power", "vdd"),
+            ("avdd-power", "avdd"),
+            ("trvdd-power", "trvdd"),
+            ("qsfp-power", "qsfp"),
+        ],
     },
     Numbers {
         name: "cxidiag_nic_memory_errors",

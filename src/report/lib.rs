@@ -43,6 +43,7 @@
 //!    | ping_text             the answers of NICs as text                                         |
 //!    | selftest_text         checks of facts about a NIC as text                                 |
 //!    | stat                  what the NICs of a job did while a command ran                      |
+//!    | stress_metrics        NICs under load as metrics                                          |
 //!    | stress_text           NICs under load as text                                             |
 //!    | text                  the table of results                                                |
 //!    +-------------------------------------------------------------------------------------------+
@@ -145,6 +146,7 @@ pub mod selftest_text;
 pub mod stat;
 mod stream;
 pub mod stress;
+pub mod stress_metrics;
 pub mod stress_text;
 pub mod summary;
 pub mod survey;

@@ -12,10 +12,11 @@ use super::check_fleet::{FleetCheck, testing as fleet_testing};
 use super::openmetrics::{Family, Kind, Sample};
 use super::schema::assert_documented;
 use super::stat::{JobStat, metrics as stat_metrics, testing as stat_testing};
+use super::stress::testing as stress_testing;
 use super::survey::load_testing::mixed_load;
 use super::survey::metrics as survey_metrics;
 use super::survey::testing::{cause, explanation, loaded, mixed, survey};
-use super::{check_fleet_metrics, check_metrics, link, link_metrics};
+use super::{check_fleet_metrics, check_metrics, link, link_metrics, stress_metrics};
 use cluster::survey::findings::{Certainty, Unit};
 use facts::severity::Severity;
 use node::nic::health::{Finding, ITEMS};
@@ -55,7 +56,11 @@ const LABELS: [(&str, &str); 28] = [
     ("pattern", "the pattern of the load, such as `incast:8`"),
     ("pcp", "a priority of the link, 0 to 7"),
     ("percentile", "over the pairs of a class, 0 (minimum) to 100 (maximum); under load 50 or 99"),
-    ("sensor", "`asic` or `media` (the end of the cable)"),
+    (
+        "sensor",
+        "`asic`, `media` (the end of the cable), `regulator`; a supply of the card, such as `vdd`; \
+         under load a column of the table, such as `ASIC_0`",
+    ),
     ("serial", "serial number of the NIC"),
     ("severity", "of AER errors: `correctable`, `nonfatal`, `fatal`"),
     ("size", "size of the operations in bytes"),
@@ -103,6 +108,10 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
     let mut links = link_metrics::families(&link::testing::report(Vec::new()));
     links.retain(|family| family.name.starts_with("cxidiag_link_"));
 
+    let mut nic = stress_testing::nic("P52930-001");
+    stress_testing::add(&mut nic, 21.0, &[Some(16.0); 5]);
+    let stress = stress_metrics::families(&stress_testing::report(vec![nic]));
+
     let bad = fleet_testing::item("link-down", "down", "bad");
     let node = ("nid1".to_owned(), Ok(fleet_testing::document(1, &[bad])));
     let fleet = FleetCheck::new(SystemTime::UNIX_EPOCH, Duration::ZERO, vec![node]);
@@ -128,6 +137,7 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
     vec![
         ("`cxidiag check`", check_metrics::families(&node_check)),
         ("`cxidiag link`", links),
+        ("`cxidiag check --stress`", stress),
         ("`cxidiag check` of many nodes", check_fleet_metrics::families(&fleet)),
         ("`cxidiag survey`", quiet),
         ("`cxidiag survey --load`", load),

@@ -36,16 +36,16 @@ pub struct StressReport {
     /// Name of the host.
     host_name: String,
     /// Start, in milliseconds since 1970-01-01 (UTC).
-    started_unix_ms: u64,
+    pub(super) started_unix_ms: u64,
     /// Duration with set-up, in milliseconds.
-    elapsed_ms: u64,
+    pub(super) elapsed_ms: u64,
     /// Exit status of the program: 0 if all criteria are met, 3 if one is not, 4 if one could not
     /// be judged and the others are met.
-    exit_status: u8,
+    pub(super) exit_status: u8,
     /// The last line of the text.
     summary: String,
     /// The NICs, in the order of the arguments.
-    devices: Vec<StressedNic>,
+    pub(super) devices: Vec<StressedNic>,
 }
 
 /// A NIC under load.
@@ -189,8 +189,13 @@ impl StressedNic {
 
     /// Returns the first sensor whose last value is too high for the load to go on.
     pub fn critical(&self) -> Option<&'static Sensor> {
-        let last = self.samples.last()?;
-        let mut sensors = self.sensors.iter().zip(&last.values);
+        self.critical_of(&self.samples.last()?.values)
+    }
+
+    /// Returns the first sensor whose value, among these of all its sensors, is too high for the
+    /// load to go on.
+    pub fn critical_of(&self, values: &[Option<f64>]) -> Option<&'static Sensor> {
+        let mut sensors = self.sensors.iter().zip(values);
         let is_critical = |limits: TemperatureLimits, value: &Option<f64>| {
             value.is_some_and(|value| value >= limits.critical)
         };
@@ -203,6 +208,28 @@ impl StressedNic {
     /// Returns the bytes per second over the time of all samples (defect N33 of node-tools.md).
     pub fn mean_rate(&self) -> f64 {
         if self.seconds > 0.0 { self.bytes as f64 / self.seconds } else { 0.0 }
+    }
+
+    /// Returns the codes of the criteria that could be judged, and whether they are met.
+    pub(super) fn judged(&self) -> Vec<(&'static str, bool)> {
+        let mut verdicts: Vec<(&'static str, Severity)> = Vec::new();
+        for result in &self.sensors {
+            let Some(TemperatureLimits { code, .. }) = result.sensor.limits() else { continue };
+            match verdicts.iter_mut().find(|(other, _)| *other == code) {
+                // One that could not be judged leaves good ones unjudged.
+                Some((_, verdict)) if *verdict != Severity::Bad => {
+                    let is_bad = result.verdict == Severity::Bad;
+                    *verdict = if is_bad { Severity::Bad } else { result.verdict.min(*verdict) };
+                }
+                Some(_) => {}
+                None => verdicts.push((code, result.verdict)),
+            }
+        }
+        verdicts.push((RATE, self.rate_verdict));
+        let load = if self.error.is_some() { Severity::Bad } else { Severity::Good };
+        verdicts.push((LOAD, load));
+        let judged = verdicts.into_iter().filter(|(_, verdict)| *verdict >= Severity::Good);
+        judged.map(|(code, verdict)| (code, verdict == Severity::Good)).collect()
     }
 
     /// Returns whether a criterion is not met.
@@ -341,6 +368,11 @@ pub mod testing {
         StressedNic::new("cxi0".into(), false, Some(part_number.into()), 4, sensors)
     }
 
+    /// Returns the report about these NICs.
+    pub fn report(nics: Vec<StressedNic>) -> StressReport {
+        StressReport::new(SystemTime::UNIX_EPOCH, Duration::ZERO, nics)
+    }
+
     /// Adds samples 10 s apart with this rate in GB/s, and these values.
     pub fn add(nic: &mut StressedNic, gigabytes: f64, values: &[Option<f64>]) {
         let seconds = 10.0 * (nic.samples.len() + 1) as f64;
@@ -357,7 +389,7 @@ mod tests {
     const K: &str = "P52930-001";
 
     fn report(nics: Vec<StressedNic>) -> (u8, String) {
-        let report = StressReport::new(SystemTime::UNIX_EPOCH, Duration::ZERO, nics);
+        let report = testing::report(nics);
         (report.exit_status, report.summary)
     }
 

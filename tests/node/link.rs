@@ -102,6 +102,8 @@ fn agrees_with_check() {
         ("port/loopback", "internal"),
         ("aer_dev_correctable", "TOTAL_ERR_COR 12\n"),
         ("hwmon/hwmon3/temp2_input", "75000\n"),
+        ("hwmon/hwmon3/power1_label", "0.85V S0 Power\n"),
+        ("hwmon/hwmon3/power1_input", "12500000\n"),
     ] {
         machine.write(&format!("sys/class/cxi/cxi0/device/{name}"), content);
     }
@@ -114,6 +116,9 @@ fn agrees_with_check() {
     for (device, checked) in [0, 1].map(|nic| (&link["devices"][nic], &check["devices"][nic])) {
         let items = device["items"].as_array().expect("items");
         assert!(items.len() > 20, "{device:#}");
+        let power = items.iter().find(|item| item["code"] == "vdd-power").expect("a power");
+        let number = if device["name"] == "cxi0" { json!(12.5) } else { json!(null) };
+        assert_eq!(power["number"], number);
         let checked = checked["items"].as_array().expect("items");
         for item in items {
             assert!(checked.contains(item), "{item:#}");
@@ -368,11 +373,17 @@ fn watch_forgets_what_could_not_be_read_before() {
     for _ in 0..4 {
         wait_for(unreadable);
     }
-    // One thread waits for the file; another one may read a file at this moment.
-    let names = fs::read_dir(format!("/proc/{}/task", process.id())).expect("a process");
-    let names = names.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
-    let count = names.filter(|name| name.trim() == "reading").count();
-    assert!((1..=2).contains(&count), "{count} threads");
+    // One thread waits for the file. Another one may read a file at this moment, and further ones
+    // may be about to end.
+    let count = || {
+        let names = fs::read_dir(format!("/proc/{}/task", process.id())).expect("a process");
+        let names =
+            names.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
+        names.filter(|name| name.trim() == "reading").count()
+    };
+    while !(1..=2).contains(&count()) {
+        std::thread::yield_now();
+    }
     // The reading that waits ends, and others find the file.
     let waiting = OpenOptions::new().write(true).open(&path).expect("a reader");
     let file = path.with_extension("new");

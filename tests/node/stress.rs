@@ -3,12 +3,15 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use serde_json::json;
+use tempfile::TempDir;
 
+use crate::gpu::machine::{ALL, Intel, Machine, Nvidia};
 use crate::harness::machine::MadeUp;
+use crate::harness::metrics;
 use crate::harness::paused::Side;
 use crate::harness::schema::document;
 use crate::harness::{
@@ -106,6 +109,24 @@ fn n31_n37_ends_at_once_if_a_temperature_becomes_critical() {
     fabric.assert_nothing_left();
 }
 
+/// A critical temperature does not wait for its sample.
+#[test]
+fn ends_long_before_the_sample_if_a_temperature_becomes_critical() {
+    let (machine, fabric) = (single_board(), Fabric::new());
+    let arguments = "check cxi0 --stress=60m --interval=60m";
+    let mut side = Side::start(command_on(&machine, &fabric, arguments), None);
+    assert!(side.next_line().starts_with("Time[s] "));
+    set(&machine, "temp4_input", "75000");
+    let output = side.finish();
+    assert_eq!(assert_status(&output, 3), "");
+    let text = stdout(&output);
+    let [row, verdict] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
+    assert!(row.ends_with("         62           75"), "{text}");
+    let expected = "FAIL media-temperature cxi0: QSFP Internal Temperature 75 C, expected <70 C";
+    assert_eq!(verdict, expected);
+    fabric.assert_nothing_left();
+}
+
 #[test]
 fn ends_with_each_signal() {
     for signal in ["INT", "TERM", "HUP"] {
@@ -150,6 +171,29 @@ fn judges_each_nic_and_writes_a_document() {
 }
 
 #[test]
+fn writes_metrics() {
+    let machine = dual_board("85000");
+    let directory = tempfile::tempdir().expect("a directory");
+    let [prom, open] = ["stress.prom", "stress.txt"].map(|name| directory.path().join(name));
+    for file in [&prom, &open] {
+        let options = format!("--stress=200ms --quiet --openmetrics={}", file.display());
+        assert_status(&run(&machine, &format!("check cxi0 {options}")), 3);
+    }
+    metrics::assert_accepted(&prom, &open, 8);
+    let text = fs::read_to_string(prom).expect("metrics");
+    for start in [
+        "cxidiag_build_info{command=\"stress\",",
+        "cxidiag_stress_exit_status 3\n",
+        "cxidiag_stress_ok{device=\"cxi0\",check=\"asic-temperature\"} 0\n",
+        "cxidiag_stress_temperature_celsius{device=\"cxi0\",sensor=\"ASIC_1\"} 85\n",
+        "cxidiag_stress_power_watts{device=\"cxi0\",sensor=\"VDD\"} 16.9\n",
+        "cxidiag_stress_bandwidth_bytes_per_second{device=\"cxi0\"} ",
+    ] {
+        assert!(text.contains(start), "{start}: {text}");
+    }
+}
+
+#[test]
 fn is_undecided_without_temperatures() {
     for device in ["soft0", "cxi0"] {
         let machine = single_board();
@@ -189,14 +233,38 @@ fn usable_cpu() -> u32 {
     cxi::placement::cpus().expect("CPUs")[0]
 }
 
+/// The program of HPE under its name, on a fabric of its own.
+struct Heatsink {
+    fabric: Fabric,
+    links: TempDir,
+}
+
+impl Heatsink {
+    fn new() -> Self {
+        let links = tempfile::tempdir().expect("a directory");
+        symlink(Path::new(CXIDIAG), links.path().join("cxi_heatsink_check")).expect("a symlink");
+        Self { fabric: Fabric::new(), links }
+    }
+
+    fn name(&self) -> PathBuf {
+        self.links.path().join("cxi_heatsink_check")
+    }
+
+    fn command(&self, machine: &MadeUp, arguments: &str) -> Command {
+        seen_by(machine, self.fabric.command_of(&self.name(), arguments))
+    }
+
+    fn finish(&self, command: Command) -> Output {
+        let output = finish(command);
+        self.fabric.assert_nothing_left();
+        output
+    }
+}
+
 /// Runs the program of HPE under its name.
 fn heatsink(machine: &MadeUp, arguments: &str) -> Output {
-    let (fabric, directory) = (Fabric::new(), tempfile::tempdir().expect("a directory"));
-    let name = directory.path().join("cxi_heatsink_check");
-    symlink(Path::new(CXIDIAG), &name).expect("a symlink");
-    let output = finish(seen_by(machine, fabric.command_of(&name, arguments)));
-    fabric.assert_nothing_left();
-    output
+    let program = Heatsink::new();
+    program.finish(program.command(machine, arguments))
 }
 
 /// Returns the rate of the only row, and of the end.
@@ -210,9 +278,12 @@ fn rates(text: &str) -> [String; 2] {
     [token(row, 1), token(mean, 5)]
 }
 
-/// node-tools.md 5.6; a software NIC does not carry 19 GB/s. N35: no root.
+/// node-tools.md 5.6; a software NIC does not carry 19 GB/s. N38: the text of the current version,
+/// whose last row is at the duration.
 #[test]
-fn prints_hpe_text() {
+fn n38_prints_hpe_text() {
+    let version = stdout(&heatsink(&single_board(), "-V -d bad"));
+    assert!(version.starts_with("cxi_heatsink_check version: 2.2.2\n"), "{version}");
     let cpu = usable_cpu();
     let output = heatsink(&dual_board("58900"), &format!("-D 1 -i 10 -c {cpu}"));
     assert_eq!(assert_status(&output, 2), "");
@@ -250,6 +321,99 @@ Average BW over 19 GB/s:                     {mean:<12}FAIL
 "
     );
     assert_eq!(text, expected);
+}
+
+/// N35: without the privilege that only root has, the load and its exit status are the same.
+#[test]
+fn n35_needs_no_root() {
+    let (program, machine) = (Heatsink::new(), dual_board("50000"));
+    let name = program.name();
+    let is_root = rustix::process::geteuid().is_root();
+    let without = "--bounding-set=-sys_admin --inh-caps=-all";
+    let line = format!("{without} {} -D 1 -i 1 -P 1", name.display());
+    let command = if is_root {
+        seen_by(&machine, program.fabric.command_of(Path::new("setpriv"), &line))
+    } else {
+        program.command(&machine, "-D 1 -i 1 -P 1")
+    };
+    let output = program.finish(command);
+    assert_eq!(assert_status(&output, 2), "");
+    let text = stdout(&output);
+    assert!(text.contains("\nCassini 1 Temperature (ASIC_1) under 85 °C:  50 °C       PASS\n"));
+}
+
+/// Returns a line of the status of a thread.
+fn status_of(thread: u32, label: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{thread}/task/{thread}/status"));
+    let status = status.expect("a thread");
+    let line = status.lines().find_map(|line| line.strip_prefix(label)).expect("a line");
+    line.trim().to_owned()
+}
+
+/// N36: the thread that watches gives up its CPU again and again, and is bound to none. N31, N37:
+/// Ctrl-C ends all writers of the one process.
+#[test]
+fn n36_n37_watches_without_a_cpu_of_its_own() {
+    let (program, machine) = (Heatsink::new(), dual_board("50000"));
+    let mut side = Side::start(program.command(&machine, "-D 3600 -i 3600 -P 1"), None);
+    while !side.next_line().starts_with("Time[s] ") {}
+    let waits = || -> u64 {
+        let count = status_of(side.id(), "voluntary_ctxt_switches:");
+        count.parse().expect("a number")
+    };
+    let before = waits();
+    while waits() < before + 20 {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let own = status_of(std::process::id(), "Cpus_allowed_list:");
+    assert_eq!(status_of(side.id(), "Cpus_allowed_list:"), own);
+    assert_eq!(children(side.id()), "", "one process");
+    side.signal("INT");
+    let error = assert_status(&side.finish(), 130);
+    assert_eq!(error, "cxi_heatsink_check: interrupted by SIGINT\n");
+    program.fabric.assert_nothing_left();
+}
+
+/// Buffers on the GPUs of stand-ins (tests/gpu).
+#[test]
+fn writes_from_gpu_to_gpu() {
+    for runtime in ALL {
+        let (program, machine) = (Heatsink::new(), dual_board("50000"));
+        let gpus = Machine::with(&[runtime]);
+        let arguments = format!("-D 1 -i 1 -P 1 -t 0 -r 1 -g {}", runtime.name());
+        let mut command = program.command(&machine, &arguments);
+        command.env("LD_LIBRARY_PATH", gpus.directory.path()).env("STANDIN_LOG", gpus.log());
+        let output = program.finish(command);
+        assert_eq!(assert_status(&output, 2), "", "{runtime:?}");
+        let text = stdout(&output);
+        let kind = format!("GPU Type        : {}\n", runtime.name());
+        for line in
+            ["TX Mem          : GPU 0\n", "RX Mem          : GPU 1\n", &kind, "Found 2 GPU(s)\n"]
+        {
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        gpus.assert_buffers(&[(0, 1), (1, 1)]);
+    }
+}
+
+#[test]
+fn refuses_gpus_that_are_not_there() {
+    for (installed, options, message) in [
+        (&[][..], "-t 0", "no GPU found: none of "),
+        (&[Nvidia], "-r 0 -g INTEL", "cannot use INTEL GPUs: "),
+        (&[Intel], "-t 7", "no GPU 7: there are 2 INTEL GPUs"),
+        (&[], "-t 256", "invalid value '256' for --tx-gpu: "),
+        (&[], "-t 0 -g FOO", "invalid value 'FOO' for --gpu-type: "),
+    ] {
+        let (program, machine) = (Heatsink::new(), dual_board("50000"));
+        let gpus = Machine::with(installed);
+        let mut command = program.command(&machine, options);
+        command.env("LD_LIBRARY_PATH", gpus.directory.path()).env("STANDIN_LOG", gpus.log());
+        let output = program.finish(command);
+        let error = assert_status(&output, 1);
+        assert!(error.contains(message), "{options}: {error}");
+        assert_eq!(stdout(&output), "", "{options}");
+    }
 }
 
 /// N30: the first row ends the load, and counts.

@@ -119,6 +119,7 @@ fn why_shows_the_tables_of_tests_and_causes() {
         let signs = cause.signs.iter().map(|sign| match sign {
             Sign::Wrong(code) => format!("`{code}`"),
             Sign::Bad(code) => format!("`{code}` bad"),
+            Sign::BadAlone(code) => format!("`{code}` bad, unlike most"),
             Sign::Differs(code) => format!("`{code}` differs"),
             Sign::Less(code) => format!("`{code}` less"),
             Sign::More(code, least) => format!("`{code}` more, above {least}"),

@@ -28,7 +28,7 @@ use report::stress::StressedNic;
 pub const NAME: &str = "cxi_heatsink_check";
 
 /// The version that is replaced.
-const VERSION: &str = "1.5.5";
+const VERSION: &str = "2.2.2";
 
 /// Exit status if a criterion is not met.
 const NOT_MET: u8 = 2;
@@ -148,7 +148,7 @@ fn options() -> Vec<OptionDef<HeatsinkRequest>> {
             Ok(())
         })
         .letter('i')
-        .explained(format!("Seconds between two readings of sensors (default: {INTERVAL})")),
+        .explained(format!("Seconds between two rows (default: {INTERVAL})")),
         Def::text("size", "B", |request, typed| {
             request.load.size = within(typed, 1..=MAX_SIZE)?;
             Ok(())
@@ -209,7 +209,10 @@ fn load(mut request: HeatsinkRequest) -> Result<(), Failure> {
     let files = files_with(device, &machine, |_| false)?;
     let files = files.ok_or_else(|| Failure::environment(format!("there is no {device}")))?;
     let number = part_number(&files);
-    let undetermined = || Failure::environment(undetermined(number.as_deref()));
+    let undetermined = || {
+        let hint = "'cxidiag check --stress' reads all sensors that the driver shows";
+        Failure::environment(undetermined(number.as_deref())).with_hint(hint)
+    };
     let board = board(number.as_deref().unwrap_or_default()).ok_or_else(undetermined)?;
     let sensors = Sensors::find(&files, Some(board));
     if let Some(sensor) = sensors.absent() {

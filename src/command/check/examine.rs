@@ -20,7 +20,7 @@ use node::nic::health::foreign::Octets;
 use node::nic::health::leak::ResourceUse;
 use node::nic::health::pcie_errors::{self, Monitor};
 use node::nic::health::{
-    Finding, address, foreign, host, identity, link, pcie, presence, services, temperature,
+    Finding, address, foreign, host, identity, link, pcie, power, presence, services, temperature,
 };
 use node::nic::link_speed::LinkSpeed;
 use node::nic::pcie_path::PciePath;
@@ -207,6 +207,7 @@ impl Examination {
         ]);
         findings.extend(identity::versions(&files, generation, is_software));
         findings.push(identity::extended_speed(&files));
+        findings.extend(power::supplies(&files));
         findings.extend(self.traffic);
         Examined { device, is_software, findings, failure: self.failure }
     }

@@ -33,7 +33,7 @@ pub struct CheckRequest {
     pub is_quiet: bool,
     /// The NICs are loaded for this time, instead of being checked.
     pub stress: Option<Duration>,
-    /// Time between two readings of sensors.
+    /// Time between two samples.
     pub interval: Option<Duration>,
     /// The CPUs that load the NICs.
     pub cpus: Cpus,

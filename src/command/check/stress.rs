@@ -19,8 +19,9 @@ use node::machine::placement::Placement;
 use node::nic::files::Files;
 use node::nic::health::link;
 use node::nic::sensors::{Sensors, board, part_number};
-use report::documents::Documents;
+use report::documents::{Documents, Places};
 use report::stress::{StressReport, StressedNic};
+use report::stress_metrics;
 use report::stress_text::{StressTable, last_line};
 
 /// Name of the program in messages.
@@ -35,11 +36,16 @@ const MAX_THREADS: usize = 64;
 ///
 /// A NIC that cannot be loaded, a criterion that is not met or cannot be judged, an interruption.
 pub fn run(request: &CheckRequest, time: Duration) -> Result<(), Failure> {
-    let documents = Documents::open_json(request.json.as_ref());
+    let documents = Documents::open(&Places {
+        json: request.json.clone(),
+        metrics: request.metrics.file_with(stress_metrics::SERIES)?,
+        ..Places::default()
+    });
     let documents = output::or_early_failure(request.json.as_ref(), documents)?;
     let report = output::or_failure(&documents, load(request, time, &documents))?;
     // A signal that came too late to cut the load short still decides the exit status.
     interrupt::check()?;
+    documents.write_metrics(|| stress_metrics::families(&report))?;
     output::write(&documents, &report, |out: &mut Vec<u8>, report| last_line(out, report))?;
     report.result().map_err(
         |failure| {

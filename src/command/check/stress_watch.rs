@@ -12,10 +12,14 @@ use report::stress::StressedNic;
 /// Time of load before the count begins (node-tools.md 5.5).
 const WARM_UP: Duration = Duration::from_secs(1);
 
+/// Longest time between two readings of the sensors: a critical temperature ends the load before
+/// its sample is due.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// Interval at which a wait looks for failures of the load.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// When sensors are read.
+/// When there are samples.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
     /// For how long the load is counted.
@@ -25,7 +29,8 @@ pub struct Times {
 
 /// Lets the load run for its time, and adds a sample to `nics` at each interval; `on_sample` gets
 /// them, and the time at which the sample was due. The load ends with the first temperature that is
-/// critical, and with the first error of a NIC, which its NIC notes. It is stopped afterwards.
+/// critical, which makes a sample at once, and with the first error of a NIC, which its NIC notes.
+/// It is stopped afterwards.
 ///
 /// # Errors
 ///
@@ -41,30 +46,40 @@ pub fn watch(
     let mut has_failed = wait_until(load, nics, Instant::now() + WARM_UP)?;
     let begin = Instant::now();
     let before: Vec<u64> = (0..nics.len()).map(|place| load.bytes(place)).collect();
-    let mut due = Duration::ZERO;
-    while due < times.time && !has_failed {
-        due = (due + times.interval).min(times.time);
-        has_failed = wait_until(load, nics, begin + due)?;
+    let mut due = times.interval.min(times.time);
+    while !has_failed {
+        let next = (begin.elapsed() + LOOK).min(due);
+        has_failed = wait_until(load, nics, begin + next)?;
         if has_failed {
             continue;
         }
-        // What has not answered may answer now.
-        reading::begin();
-        for (place, nic) in nics.iter_mut().enumerate() {
-            let (elapsed, bytes) = (begin.elapsed(), load.bytes(place) - before[place]);
-            nic.add(elapsed.as_secs_f64(), bytes, sensors[place].read());
+        let is_due = next == due;
+        if is_due {
+            // What has not answered may answer now.
+            reading::begin();
         }
+        let values: Vec<_> = sensors.iter().map(Sensors::read).collect();
         // A sensor without an answer is not the reason then.
         interrupt::check()?;
-        // The load ends before anything is printed: a reader may let that wait.
-        let is_critical = nics.iter().any(|nic| nic.critical().is_some());
-        if is_critical || due == times.time {
+        let mut read = nics.iter().zip(&values);
+        let is_critical = read.any(|(nic, values)| nic.critical_of(values).is_some());
+        if !is_due && !is_critical {
+            continue;
+        }
+        for (place, (nic, values)) in nics.iter_mut().zip(values).enumerate() {
+            let (elapsed, bytes) = (begin.elapsed(), load.bytes(place) - before[place]);
+            nic.add(elapsed.as_secs_f64(), bytes, values);
+        }
+        let is_last = is_critical || due == times.time;
+        if is_last {
+            // The load ends before anything is printed: a reader may let that wait.
             load.stop();
         }
-        on_sample(nics, due)?;
-        if is_critical {
+        on_sample(nics, next)?;
+        if is_last {
             break;
         }
+        due = (due + times.interval).min(times.time);
     }
     load.stop();
     Ok(())

@@ -109,7 +109,7 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
             Ok(())
         })
         .explained(format!(
-            "Time between two readings of sensors with --stress (default: {})",
+            "Time between two rows with --stress (default: {})",
             time_text(STRESS_INTERVAL)
         )),
         Def::text("cpu", "CPUS", |request, typed| {
@@ -226,7 +226,6 @@ fn check_stress(request: &CheckRequest) -> Result<(), Failure> {
             ("meeting-point", request.meeting_point.is_some()),
             ("bad-nodes", request.bad_nodes.is_some()),
             ("csv", request.csv.is_some()),
-            ("openmetrics", request.metrics.is_asked_for()),
         ],
     );
     let given = |options: &[(&'static str, bool)]| {

@@ -13,7 +13,7 @@ use node::nic::counters::{NicFacts, Readings};
 use node::nic::files::Files;
 use node::nic::generation::Generation;
 use node::nic::health::code_words::{self, CodeWords};
-use node::nic::health::{identity, link, pcie, pcie_errors, presence, temperature};
+use node::nic::health::{identity, link, pcie, pcie_errors, power, presence, temperature};
 use node::nic::link_rates::{self, LinkRates};
 use node::nic::pcie_path::PciePath;
 use report::check::Examined;
@@ -96,6 +96,7 @@ impl Counted {
         findings.extend(pcie_errors::aer(files));
         findings.extend(temperature::temperatures(files));
         findings.extend(identity::versions(files, generation, is_software));
+        findings.extend(power::supplies(files));
         let nic = NicFacts::read(files, name.clone(), is_software);
         let rates = LinkRates::between(nic, &before.readings, &after.readings);
         let seconds = after.at.saturating_sub(before.at).as_secs_f64();

@@ -156,6 +156,12 @@ pub fn board(part_number: &str) -> Option<&'static Board> {
     BOARDS.iter().find(has)
 }
 
+/// Returns the column of the power whose sensor has this label.
+pub fn power_column(label: &str) -> Option<&'static str> {
+    let mut powers = SENSORS.iter().filter(|sensor| sensor.limits().is_none());
+    powers.find(|sensor| label.starts_with(sensor.label)).map(|sensor| sensor.column)
+}
+
 /// Returns label and input of each sensor whose file name begins with `kind`, such as `temp`.
 pub fn inputs(files: &Files, kind: &str) -> Vec<(String, String)> {
     let mut inputs = Vec::new();

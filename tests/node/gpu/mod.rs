@@ -4,7 +4,7 @@
 //! builds, which tests run, a receiver fails unless every byte is the one that belongs there.
 
 mod failures;
-mod machine;
+pub mod machine;
 
 use std::fs;
 use std::os::unix::fs::symlink;

@@ -333,6 +333,7 @@ pub const REPORT: Package = Package {
                 ("ping_text", "the answers of NICs as text"),
                 ("selftest_text", "checks of facts about a NIC as text"),
                 ("stat", "what the NICs of a job did while a command ran"),
+                ("stress_metrics", "NICs under load as metrics"),
                 ("stress_text", "NICs under load as text"),
                 ("text", "the table of results"),
             ],

@@ -11,7 +11,7 @@
 //! * `pcie`: lanes and speed of the connection to the host; `pcie_errors`: its errors.
 //! * `address`: fabric address and retry handler. `leak`: leaked resources.
 //! * `identity`: what is shown without a limit: generation, firmware, driver, QoS profile.
-//! * `temperature`: of the chip and of the end of the cable.
+//! * `temperature`: of the chip, the end of the cable and voltage regulators. `power`: of supplies.
 //! * `services`: who may use the NIC.
 //! * `host`: settings of the host. `host_state`: what makes its CPUs and memory slower.
 //! * `traffic`: a loopback write and read.
@@ -27,6 +27,7 @@ pub mod leak;
 pub mod link;
 pub mod pcie;
 pub mod pcie_errors;
+pub mod power;
 pub mod presence;
 pub mod services;
 pub mod temperature;
@@ -35,7 +36,7 @@ pub mod traffic;
 pub use item::{Finding, Item};
 
 /// All items, in the order of the report: the most important first.
-pub static ITEMS: [&Item; 58] = [
+pub static ITEMS: [&Item; 64] = [
     &presence::DEVICE,
     &link::STATE,
     &link::SPEED,
@@ -65,6 +66,7 @@ pub static ITEMS: [&Item; 58] = [
     &identity::MEMORY_ERRORS,
     &temperature::ASIC,
     &temperature::MEDIA,
+    &temperature::REGULATOR,
     &address::ALGORITHMIC,
     &address::RETRY_HANDLER,
     &address::PARKED,
@@ -80,6 +82,11 @@ pub static ITEMS: [&Item; 58] = [
     &identity::FIRMWARE,
     &identity::DRIVER,
     &identity::ESM,
+    &power::POWERS[0].1,
+    &power::POWERS[1].1,
+    &power::POWERS[2].1,
+    &power::POWERS[3].1,
+    &power::VOLTAGES,
     &traffic::WRITE,
     &traffic::READ,
     &traffic::WRITE_BANDWIDTH,

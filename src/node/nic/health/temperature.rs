@@ -1,5 +1,6 @@
-//! Temperatures of the chip and of the end of the cable. The kernel shows them to any user as
-//! sensors of the NIC (hwmon, health.md 2.1); each reading asks the controller of the card.
+//! Temperatures of the chip, of the end of the cable and of voltage regulators. The kernel shows
+//! them to any user as sensors of the NIC (hwmon, health.md 2.1); each reading asks the controller
+//! of the card.
 
 use super::item::{Finding, Item};
 use crate::nic::files::Files;
@@ -22,6 +23,14 @@ pub static MEDIA: Item = Item {
     remedy: "the cable is too hot: check the air flow in front of the card, or replace the cable",
 };
 
+/// The hottest voltage regulator of the card.
+pub static REGULATOR: Item = Item {
+    code: sensors::REGULATOR.code,
+    name: "regulator temperature",
+    source: "cxi_heatsink_check",
+    remedy: "a voltage regulator is too hot: check fans, air flow and heat sink",
+};
+
 /// Sensors of one kind, by the text in their labels (node-tools.md 5.3).
 struct Kind {
     item: &'static Item,
@@ -29,9 +38,13 @@ struct Kind {
     limits: TemperatureLimits,
 }
 
-const KINDS: [Kind; 2] = [
+/// The temperature of the cable of a Cassini 2 in whole C (health.md 2.1).
+const CABLE: &str = "port/0/media/temperature_celsius";
+
+const KINDS: [Kind; 3] = [
     Kind { item: &ASIC, label: "Cassini ", limits: sensors::ASIC },
     Kind { item: &MEDIA, label: "SFP Internal Temperature", limits: sensors::MEDIA },
+    Kind { item: &REGULATOR, label: " VR Temperature", limits: sensors::REGULATOR },
 ];
 
 /// The temperatures of a NIC, of each kind the highest.
@@ -44,7 +57,10 @@ fn hottest(files: &Files, inputs: &[(String, String)], kind: &Kind) -> Finding {
     let inputs = inputs.iter().filter(|(label, _)| label.contains(kind.label));
     // Below zero, the number has a sign. A sensor without a value fails to be read.
     let readings = inputs.filter_map(|(_, input)| files.text(input)?.parse::<f64>().ok());
-    let Some(celsius) = readings.map(|thousandths| thousandths / 1000.0).reduce(f64::max) else {
+    let hottest = readings.map(|thousandths| thousandths / 1000.0).reduce(f64::max);
+    // Cards with two NICs have no sensor for it.
+    let at_link = || files.text(CABLE).filter(|_| *kind.item == MEDIA)?.parse().ok();
+    let Some(celsius) = hottest.or_else(at_link) else {
         return Finding::absent(kind.item);
     };
     let TemperatureLimits { high, critical, .. } = kind.limits;
@@ -80,23 +96,37 @@ mod tests {
         temperatures(&made_up.files)
     }
 
-    fn verdicts(sensors: &[(&str, &str)]) -> [Severity; 2] {
+    fn verdicts(sensors: &[(&str, &str)]) -> [Severity; 3] {
         let findings = findings(sensors);
-        assert!(findings.iter().map(|found| found.item).eq([&ASIC, &MEDIA]));
-        [findings[0].verdict, findings[1].verdict]
+        assert!(findings.iter().map(|found| found.item).eq([&ASIC, &MEDIA, &REGULATOR]));
+        [0, 1, 2].map(|place: usize| findings[place].verdict)
     }
 
     #[test]
-    fn hottest_chip_and_cable_are_compared_with_their_limits() {
+    fn hottest_of_each_kind_is_compared_with_its_limits() {
         let cable = ("QSFP Internal Temperature", "69999");
         for (chip, verdict) in [("84999", Good), ("85000", Suspect), ("90000", Bad)] {
             let chips = [("Cassini 0 Temperature", "40000"), ("Cassini 1 Temperature", chip)];
-            assert_eq!(verdicts(&[chips[0], chips[1], cable]), [verdict, Good]);
+            assert_eq!(verdicts(&[chips[0], chips[1], cable]), [verdict, Good, NotAvailable]);
         }
         for (cable, verdict) in [("-5000", Good), ("70000", Suspect), ("75000", Bad)] {
             let cable = ("OSFP Internal Temperature", cable);
-            assert_eq!(verdicts(&[cable]), [NotAvailable, verdict]);
+            assert_eq!(verdicts(&[cable]), [NotAvailable, verdict, NotAvailable]);
         }
+        for (regulator, verdict) in [("124999", Good), ("125000", Suspect), ("130000", Bad)] {
+            let regulator = ("3.3V QSFP VR Temperature", regulator);
+            assert_eq!(verdicts(&[regulator]), [NotAvailable, NotAvailable, verdict]);
+        }
+    }
+
+    #[test]
+    fn link_shows_temperature_of_a_cable_without_sensor() {
+        let made_up = MadeUp::new(&[(CABLE, "71\n")]);
+        let values = || temperatures(&made_up.files).into_iter().map(|found| found.value);
+        assert!(values().eq([None, Some("71 C".into()), None]));
+        made_up.write("hwmon/hwmon3/temp1_label", "OSFP Internal Temperature\n");
+        made_up.write("hwmon/hwmon3/temp1_input", "44000\n");
+        assert!(values().eq([None, Some("44 C".into()), None]));
     }
 
     #[test]
@@ -116,8 +146,8 @@ mod tests {
 
     #[test]
     fn sensors_without_value_and_of_other_parts_have_no_verdict() {
-        let regulator = ("3.3V QSFP VR Temperature", "120000");
+        let other = ("Inlet Temperature", "120000");
         let cable = ("QSFP Internal Temperature", "");
-        assert_eq!(verdicts(&[regulator, cable]), [NotAvailable, NotAvailable]);
+        assert_eq!(verdicts(&[other, cable]), [NotAvailable; 3]);
     }
 }
