@@ -21,7 +21,7 @@ use plan::outputs::Place;
 use plan::tool::Tool;
 use plan::tools::TOOLS;
 use report::changes::{self, Changes};
-use report::check_record::CheckRecord;
+use report::check::Check;
 use report::columns::{COLUMNS, Column};
 use report::comparison::Comparison;
 use report::comparison_text;
@@ -176,7 +176,7 @@ struct ReadSide {
     runs: Vec<ReadRun>,
     /// Each with the name of its file.
     surveys: Vec<(String, Box<Survey>)>,
-    checks: Vec<(String, CheckRecord)>,
+    checks: Vec<(String, Check)>,
 }
 
 impl ReadSide {

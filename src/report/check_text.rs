@@ -6,6 +6,7 @@ use super::check::{Check, ItemResult};
 use super::table::{self, Align};
 use super::wrap::wrapped;
 use facts::severity::Severity;
+use node::nic::health::{ITEMS, Item};
 
 /// Width of lines of words.
 const WIDTH: usize = 100;
@@ -14,7 +15,7 @@ const WIDTH: usize = 100;
 pub fn write(out: &mut impl Write, check: &Check) -> io::Result<()> {
     first_line(out, check)?;
     for (name, items) in check.blocks() {
-        let device = check.devices().iter().find(|device| device.name == name);
+        let device = check.device(name);
         if items.is_empty() && device.is_none_or(|device| device.error.is_none()) {
             continue;
         }
@@ -36,7 +37,7 @@ pub fn write(out: &mut impl Write, check: &Check) -> io::Result<()> {
 
 /// Writes the line that callers read.
 pub fn first_line(out: &mut impl Write, check: &Check) -> io::Result<()> {
-    writeln!(out, "{}", check.summary())
+    writeln!(out, "{}", check.summary)
 }
 
 /// Writes the table of one NIC, and what has no value in it.
@@ -63,7 +64,7 @@ pub(super) fn block(out: &mut impl Write, items: &[ItemResult]) -> io::Result<()
     }
     for note in notes {
         let note_results = without.iter().filter(|item| item.note.as_deref() == note);
-        let names: Vec<&str> = note_results.map(|item| item.name).collect();
+        let names: Vec<&str> = note_results.map(|item| item.name.as_str()).collect();
         let why = note.map_or(String::new(), |note| format!(" ({note})"));
         let text = format!("Not available{why}: {}", names.join(", "));
         for line in wrapped(&text, WIDTH, "  ") {
@@ -90,27 +91,26 @@ fn row(item: &ItemResult) -> Vec<String> {
         item.name.to_owned(),
         or_dash(item.value.as_deref().or(without_value)),
         or_dash(item.limit.as_deref()),
-        or_dash(item.source),
+        or_dash(item.source.as_deref()),
         verdict,
     ]
 }
 
 /// Writes what to do about hardware that is not as it should be, once for each item.
 pub(super) fn remedies(out: &mut impl Write, check: &Check) -> io::Result<()> {
-    let software = |name: &str| {
-        let mut devices = check.devices().iter();
-        devices.any(|device| device.name == name && device.is_software)
-    };
+    let software = |name: &str| check.device(name).is_some_and(|device| device.is_software);
     let mut seen = Vec::new();
     for (name, items) in check.blocks().filter(|(name, _)| !software(name)) {
-        for item in items {
-            let is_wrong = item.verdict.is_wrong();
-            if is_wrong && !seen.contains(&item.code) {
+        for item in items.iter().filter(|item| item.verdict.is_wrong()) {
+            let known = ITEMS.iter().find(|known| known.code == item.code);
+            if let Some(Item { code, remedy, .. }) = known
+                && !seen.contains(code)
+            {
                 if seen.is_empty() {
                     writeln!(out)?;
                 }
-                seen.push(item.code);
-                writeln!(out, "{} {name}: {}", item.code, item.item.remedy)?;
+                seen.push(*code);
+                writeln!(out, "{code} {name}: {remedy}")?;
             }
         }
     }

@@ -31,7 +31,6 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  4 | check_fleet           the health of many nodes as JSON                                    |
 //!    | check_metrics         the health of NICs as metrics                                       |
-//!    | check_record          the health of NICs, read back                                       |
 //!    | check_text            the health of NICs as text                                          |
 //!    | csv                   a run as comma-separated values                                     |
 //!    | cxi_heatsink_check    the text of HPE's cxi_heatsink_check                                |
@@ -92,7 +91,6 @@ pub mod check_fleet;
 pub mod check_fleet_metrics;
 pub mod check_fleet_text;
 pub mod check_metrics;
-pub mod check_record;
 pub mod check_text;
 pub mod columns;
 pub mod comparison;

@@ -42,7 +42,7 @@ pub fn write(
     is_verbose: bool,
     has_rates: bool,
 ) -> io::Result<()> {
-    let devices = report.check.devices().iter().zip(&report.links);
+    let devices = report.check.devices.iter().zip(&report.links);
     if report.check.is_without_hardware() {
         writeln!(out, "No Cassini hardware on this machine; software NICs:\n")?;
     }
@@ -78,10 +78,7 @@ fn write_rows(
 }
 
 fn row(device: &DeviceResult, link: &Link) -> Vec<String> {
-    let value = |code: &str| {
-        let mut items = device.items.iter();
-        items.find(|item| item.code == code)?.value.as_deref()
-    };
+    let value = |code: &str| device.value(code);
     // What follows in a value is in the block of the NIC.
     let start = |code: &str, end: &str| {
         let value = value(code)?;
@@ -152,15 +149,11 @@ fn health(device: &DeviceResult) -> String {
     if let Some(error) = &device.error {
         lines.push(format!("not tested: {}", error.message));
     }
-    let has_verdict = |item: &Item| {
-        let mut items = device.items.iter();
-        items.any(|found| found.item == item && found.verdict >= Severity::Good)
-    };
     let is_bad = device.items.iter().any(|item| item.verdict == Severity::Bad);
-    if !is_bad && device.error.is_none() && !has_verdict(&link::STATE) {
+    if !is_bad && device.error.is_none() && !device.has_verdict(&link::STATE) {
         lines.push(format!("unknown: {UNKNOWN}"));
     } else if lines.is_empty() {
-        let is_counted = has_verdict(&code_words::UNCORRECTED);
+        let is_counted = device.has_verdict(&code_words::UNCORRECTED);
         lines.push(if is_counted { "good" } else { "good (errors not counted)" }.into());
     }
     if device.is_software {
@@ -262,7 +255,7 @@ cxi0  39062500.0          2.0            0.0      0.0 %  12.5 % (PCP 1)
             (vec![], "-"),
         ] {
             let report = report(findings);
-            assert_eq!(row(&report.check.devices()[0], &report.links[0])[8], cell);
+            assert_eq!(row(&report.check.devices[0], &report.links[0])[8], cell);
         }
     }
 

@@ -3,8 +3,7 @@
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use super::check;
-use super::check_record::CheckRecord;
+use super::check::{self, Check};
 use super::comparison::{self, Comparison};
 use super::outcome::{self, Outcome, Side};
 use super::printed;
@@ -44,7 +43,7 @@ pub enum ComparedResult {
     /// A run of a tool.
     Run(Box<ReadRun>),
     Survey(String, Box<Survey>),
-    Check(String, Box<CheckRecord>),
+    Check(String, Box<Check>),
 }
 
 /// The fields by which documents differ.

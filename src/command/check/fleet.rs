@@ -7,12 +7,13 @@ use super::request::CheckRequest;
 use crate::command::output;
 use facts::error::{Context, Failure};
 use plan::outputs::Place;
-use report::check_fleet::{FleetCheck, NodeCheck};
+use report::check::Check;
+use report::check_fleet::FleetCheck;
 use report::documents::{Documents, Places};
 use report::{check_fleet_metrics, check_fleet_text};
 
 /// The name of each node, and its check or why there is none.
-pub type Answers = Vec<(String, Result<NodeCheck, String>)>;
+pub type Answers = Vec<(String, Result<Check, String>)>;
 
 /// Gathers checks by `gather`, prints what they amount to, and writes the documents.
 ///

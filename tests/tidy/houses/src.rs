@@ -321,7 +321,6 @@ pub const REPORT: Package = Package {
             &[
                 ("check_fleet", "the health of many nodes as JSON"),
                 ("check_metrics", "the health of NICs as metrics"),
-                ("check_record", "the health of NICs, read back"),
                 ("check_text", "the health of NICs as text"),
                 ("csv", "a run as comma-separated values"),
                 ("cxi_heatsink_check", "the text of HPE's cxi_heatsink_check"),
