@@ -8,7 +8,7 @@ use super::comparison::{self, Comparison};
 use super::outcome::{self, Outcome, Side};
 use super::printed;
 use super::runs::{self, ReadRun, Source, refused};
-use super::stat::{self, read::ReadStat};
+use super::stat::document::{self as stat_document, StatDocument};
 use super::survey::{self, Survey};
 use cluster::survey::findings::{Cause, Matrix, Unit};
 use cluster::survey::ids::{NicId, NodeId, TestId};
@@ -34,7 +34,7 @@ pub enum Content {
     Comparison(Box<Comparison>),
     Survey(Box<Survey>),
     /// What NICs did while a command ran.
-    Stat(Box<ReadStat>),
+    Stat(Box<StatDocument<'static>>),
 }
 
 /// A document that can be compared, and the file that it was read from.
@@ -182,7 +182,7 @@ fn content(document: &[u8], shown: &str) -> Result<Option<Content>, Failure> {
     } else if marks.results.is_some() {
         typed(document, shown, version, outcome::SCHEMA_VERSION).map(Content::Run)?
     } else if marks.missing_nodes.is_some() {
-        typed(document, shown, version, stat::document::SCHEMA_VERSION).map(Content::Stat)?
+        typed(document, shown, version, stat_document::SCHEMA_VERSION).map(Content::Stat)?
     } else {
         return Ok(None);
     };
