@@ -47,16 +47,17 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let machine = Machine::this();
     let (found, failure) = backend::devices(&request.devices, request.libcxi.as_ref(), &machine);
     let inventory = Inventory::of(found, failure, &machine);
-    output::write(&documents, &inventory, |text, inventory| {
+    documents.print(|text| {
         if request.devices.is_empty() && inventory.has_software_alone() {
             text.extend(b"No Cassini hardware on this machine; software NICs:\n\n");
         }
         if request.verbose || !request.devices.is_empty() {
-            devices::blocks(text, inventory)
+            devices::blocks(text, &inventory)
         } else {
-            devices::overview(text, inventory)
+            devices::overview(text, &inventory)
         }
     })?;
+    documents.write_json(&inventory)?;
     inventory.result()
 }
 

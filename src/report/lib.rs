@@ -122,6 +122,7 @@ pub mod nic_table;
 pub mod noise;
 pub mod openmetrics;
 pub mod outcome;
+pub mod page;
 mod percentiles;
 pub mod ping;
 pub mod ping_text;

@@ -21,7 +21,7 @@ use node::nic::health::link;
 use node::nic::sensors::{Sensors, board, part_number};
 use report::documents::Documents;
 use report::stress::{StressReport, StressedNic};
-use report::stress_text::{StressTable, last_line};
+use report::stress_text::StressTable;
 
 /// Name of the program in messages.
 const PROGRAM: &str = "cxidiag check";
@@ -40,7 +40,7 @@ pub fn run(request: &CheckRequest, time: Duration) -> Result<(), Failure> {
     let report = output::or_failure(&documents, load(request, time, &documents))?;
     // A signal that came too late to cut the load short still decides the exit status.
     interrupt::check()?;
-    output::write(&documents, &report, |out: &mut Vec<u8>, report| last_line(out, report))?;
+    output::write(&documents, &report, StressReport::headline)?;
     report.result().map_err(
         |failure| {
             if documents.has_stdout() { failure } else { failure.printed() }

@@ -4,6 +4,7 @@ use super::super::{check_fleet_metrics, check_fleet_text};
 use super::testing::{document, item, mutated};
 use super::*;
 use crate::openmetrics::{Dialect, text};
+use crate::table::TextStyle;
 
 type FleetAnswer = (String, Result<Check, String>);
 
@@ -22,9 +23,7 @@ fn firmware(version: &str) -> Check {
 }
 
 fn lines(check: &FleetCheck) -> String {
-    let mut bytes = Vec::new();
-    check_fleet_text::write(&mut bytes, check).unwrap();
-    String::from_utf8(bytes).unwrap()
+    check_fleet_text::page(check).text(TextStyle::Plain)
 }
 
 /// A node changes each value of its check in turn.

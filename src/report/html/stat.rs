@@ -4,11 +4,12 @@
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve};
-use super::parts::{Badge, Grade, PageColumn, badge, cell, charts, facts, figure, table, time};
+use super::parts::{Badge, PageColumn, badge, cell, charts, facts, figure, table, time};
 use super::quantity::Quantity;
 use crate::stat::document::StatDocument;
 use crate::stat::nic_row::{TITLES, nic_row};
 use crate::stat::series::NodeSeries;
+use facts::severity::Severity;
 
 /// NICs of the table that are shown at once, and curves of a picture.
 const MOST_NICS: usize = 64;
@@ -62,12 +63,12 @@ const TIME_LINES: [TimeLine; 4] = [
 /// Returns the verdict on a job.
 pub fn status(stat: &StatDocument) -> Badge {
     if stat.findings.iter().any(|finding| finding.code != SHORT) {
-        (Grade::Bad, "unusual")
+        (Severity::Bad, "unusual")
     } else if !stat.missing_nodes.is_empty() || !stat.nodes.iter().all(|node| node.has_end) {
         // The node that is missing may be the slow one.
-        (Grade::Unsure, "readings missing")
+        (Severity::Suspect, "readings missing")
     } else {
-        (Grade::Good, "nothing unusual")
+        (Severity::Good, "nothing unusual")
     }
 }
 

@@ -294,7 +294,10 @@ pub const REPORT: Package = Package {
                 ("table", "tables without a documented form"),
                 ("wrap", "text in lines of a limited width"),
             ],
-            &[("destination", "where documents go")],
+            &[
+                ("destination", "where documents go"),
+                ("page", "what people read of a result: data -> terminals, Markdown"),
+            ],
             &[
                 ("json_lines", "one line for each run, appended to a file"),
                 ("openmetrics", "metrics as text"),
