@@ -67,6 +67,7 @@
 //!    | samples               the samples of a run as comma-separated values                      |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | destination           where documents go                                                  |
+//!    | page                  what people read of a result: data -> terminals, Markdown           |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | bins                  latencies in bins of equal ratio                                    |
 //!    | hdr_log               latencies as an HdrHistogram log                                    |

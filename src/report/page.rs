@@ -96,6 +96,12 @@ impl Page {
         page
     }
 
+    /// Returns this page with another one behind it.
+    pub fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
     /// Adds a line, however long it is.
     pub fn line(&mut self, words: impl Into<Words>) {
         self.0.push(Block::Line(words.into()));
@@ -171,10 +177,10 @@ impl Block {
             Self::Line(words) => vec![words.text(style)],
             Self::Paragraph(words, width, indent) => {
                 let mut lines = wrapped(&words.text(TextStyle::Plain), *width, indent);
-                if let Some((severity, verdict)) = words.0.first() {
-                    let first = &mut lines[0];
-                    let rest = first.split_off(verdict.len().min(first.len()));
-                    *first = painted(*severity, first, style) + &rest;
+                if let Some((severity, verdict)) = words.0.first()
+                    && let Some(rest) = lines[0].strip_prefix(verdict)
+                {
+                    lines[0] = painted(*severity, verdict, style) + rest;
                 }
                 lines
             }
@@ -240,10 +246,10 @@ bcdefg  good
     fn shows_control_characters_of_names() {
         let mut page = Page::default();
         page.line("a\x1b[31m");
-        page.paragraph("b\x07", 80, "");
+        page.paragraph("\x07üüü", 80, "");
         page.fact("c", "\x1b");
         page.table(&[("d", Align::Left)], [vec!["e\x1b"]]);
-        let expected = "a\\x1b[31m\nb\\x07\nc                : \\x1b\nd\ne\\x1b\n";
+        let expected = "a\\x1b[31m\n\\x07üüü\nc                : \\x1b\nd\ne\\x1b\n";
         assert_eq!(page.text(TextStyle::Colored), expected);
     }
 

@@ -298,12 +298,3 @@ impl<W: Write> Block<'_, W> {
         writeln!(self.out, "{label:width$}: {value}", width = self.label_width)
     }
 }
-
-/// Writes one line of a block: a label and its value.
-pub(super) fn line(
-    out: &mut impl Write,
-    label: &str,
-    value: impl std::fmt::Display,
-) -> io::Result<()> {
-    writeln!(out, "{label:17}: {value}")
-}
