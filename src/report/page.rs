@@ -68,7 +68,7 @@ fn painted(severity: Severity, text: &str, style: TextStyle) -> String {
 }
 
 #[derive(Clone, Debug)]
-enum Block {
+enum PageBlock {
     Line(Words),
     /// Words in lines of at most this width, and what the lines behind the first one begin with.
     Paragraph(Words, usize, &'static str),
@@ -80,7 +80,7 @@ enum Block {
 
 /// What people read of a result.
 #[derive(Clone, Debug, Default)]
-pub struct Page(Vec<Block>);
+pub struct Page(Vec<PageBlock>);
 
 impl Page {
     /// Returns a page with the first line of a result, whose first word is the verdict that the
@@ -104,11 +104,11 @@ impl Page {
 
     /// Adds a line, however long it is.
     pub fn line(&mut self, words: impl Into<Words>) {
-        self.0.push(Block::Line(words.into()));
+        self.0.push(PageBlock::Line(words.into()));
     }
 
     pub fn lines(&mut self, lines: impl IntoIterator<Item = impl Into<Words>>) {
-        self.0.extend(lines.into_iter().map(|line| Block::Line(line.into())));
+        self.0.extend(lines.into_iter().map(|line| PageBlock::Line(line.into())));
     }
 
     pub fn empty_line(&mut self) {
@@ -118,7 +118,7 @@ impl Page {
     /// Adds words in lines of at most `width` columns, as [`wrapped`] makes them. Only their
     /// beginning is a verdict.
     pub fn paragraph(&mut self, words: impl Into<Words>, width: usize, indent: &'static str) {
-        self.0.push(Block::Paragraph(words.into(), width, indent));
+        self.0.push(PageBlock::Paragraph(words.into(), width, indent));
     }
 
     /// Adds a paragraph two columns to the right.
@@ -129,7 +129,7 @@ impl Page {
 
     /// Adds a label and its value.
     pub fn fact(&mut self, label: &str, value: impl ToString) {
-        self.0.push(Block::Fact(label.to_owned(), value.to_string()));
+        self.0.push(PageBlock::Fact(label.to_owned(), value.to_string()));
     }
 
     /// Adds a table of titles, each with the side of its column, and rows. Only the last column has
@@ -142,12 +142,12 @@ impl Page {
         let (titles, align) =
             columns.iter().map(|(title, side)| ((*title).to_owned(), side)).unzip();
         let rows = rows.into_iter().map(|row| row.into_iter().map(W::into).collect());
-        self.0.push(Block::Table(titles, align, rows.collect()));
+        self.0.push(PageBlock::Table(titles, align, rows.collect()));
     }
 
     /// Separates a table from the line behind it in Markdown.
     pub fn end_table(&mut self) {
-        self.0.push(Block::EndOfTable);
+        self.0.push(PageBlock::EndOfTable);
     }
 
     /// Returns the text of the page.
@@ -171,7 +171,7 @@ impl Page {
     }
 }
 
-impl Block {
+impl PageBlock {
     fn lines(&self, style: TextStyle) -> Vec<String> {
         match self {
             Self::Line(words) => vec![words.text(style)],
