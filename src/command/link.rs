@@ -173,7 +173,7 @@ fn print(report: &LinkReport, request: &LinkRequest, documents: &Documents) -> R
     documents.write_metrics(|| link_metrics::families(report))?;
     let mut page = link_text::page(report, request.is_verbose, request.rates.is_some());
     if request.watch.is_some() {
-        if io::stdout().is_terminal() && has_cursor() && !documents.has_stdout() {
+        if io::stdout().is_terminal() && has_cursor() {
             io::stdout().write_all(CLEAR.as_bytes()).map_err(interrupt::output_failed)?;
         } else {
             page.empty_line();
