@@ -28,7 +28,6 @@ mod usage;
 mod uses;
 
 use std::ffi::OsString;
-use std::io;
 use std::path::{Path, PathBuf};
 
 pub use self::examine::{files_with, others, require};
@@ -147,9 +146,8 @@ fn check_this_node(request: CheckRequest) -> Result<(), Failure> {
     let is_quiet = request.is_quiet;
     let check = output::or_failure(&documents, of_node::check(request))?;
     documents.write_metrics(|| check_metrics::families(&check))?;
-    output::write(&documents, &check, |text: &mut Vec<u8>, check| -> io::Result<()> {
-        if is_quiet { check_text::first_line(text, check) } else { check_text::write(text, check) }
-    })?;
+    let page = if is_quiet { check_text::first_line } else { check_text::page };
+    output::write(&documents, &check, page)?;
     check.result().map_err(
         |failure| {
             if documents.has_stdout() { failure } else { failure.printed() }

@@ -21,12 +21,13 @@ use plan::outputs::Place;
 use plan::tool::Tool;
 use plan::tools::TOOLS;
 use report::changes::{self, Changes};
-use report::check_record::CheckRecord;
+use report::check::Check;
 use report::columns::{COLUMNS, Column};
 use report::comparison::Comparison;
 use report::comparison_text;
 use report::documents::Documents;
 use report::expected::StoredVerdicts;
+use report::page::style_of_stdout;
 use report::results::{self, ComparedResult};
 use report::runs::{self, ReadRun, Source};
 use report::survey::Survey;
@@ -118,9 +119,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         let failure = Failure::usage(invalid("figure", figure, allowed));
         return output::or_failure(&documents, Err(failure));
     }
-    output::write(&documents, &changes, |out, changes| {
-        changes::text::write(out, changes, request.form)
-    })?;
+    documents.print_page(request.form, &changes::text::page(&changes))?;
+    documents.write_json(&changes)?;
     changes.result()
 }
 
@@ -141,11 +141,8 @@ fn check_expectations(request: &ComparisonRequest) -> Result<(), Failure> {
         return Err(Failure::environment("nothing to check: no runs"));
     }
     let verdicts = StoredVerdicts::new(&read.runs, &request.expectations);
-    let mut text = Vec::new();
-    verdicts
-        .write(&mut text, request.form)
-        .and_then(|()| io::stdout().write_all(&text))
-        .environment("cannot write the verdicts")?;
+    let text = verdicts.page().text(request.form);
+    io::stdout().write_all(text.as_bytes()).environment("cannot write the verdicts")?;
     verdicts.result()
 }
 
@@ -161,9 +158,8 @@ fn compare_runs(
     let metric = output::or_failure(documents, metric)?;
     let limit = request.max_regress.unwrap_or(MAX_REGRESS);
     let comparison = Comparison::new(tool, base, new, metric, limit);
-    output::write(documents, &comparison, |out, comparison| {
-        comparison_text::write(out, comparison, request.form)
-    })?;
+    documents.print_page(request.form, &comparison_text::page(&comparison))?;
+    documents.write_json(&comparison)?;
     comparison.result()
 }
 
@@ -176,7 +172,7 @@ struct ReadSide {
     runs: Vec<ReadRun>,
     /// Each with the name of its file.
     surveys: Vec<(String, Box<Survey>)>,
-    checks: Vec<(String, CheckRecord)>,
+    checks: Vec<(String, Check)>,
 }
 
 impl ReadSide {
@@ -414,7 +410,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<ComparisonRequest>, Failure>
         max_regress: None,
         figure: None,
         expectations: Vec::new(),
-        form: TextStyle::Plain,
+        form: style_of_stdout(),
         json: None,
     };
     let all = request.arguments.clone();

@@ -14,6 +14,7 @@ use plan::cli::usage::{Completion, Usage};
 use plan::outputs::Place;
 use report::devices::{self, Inventory};
 use report::documents::Documents;
+use report::page::Page;
 use topology::Topology;
 
 /// Returns what the command takes.
@@ -47,15 +48,14 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let machine = Machine::this();
     let (found, failure) = backend::devices(&request.devices, request.libcxi.as_ref(), &machine);
     let inventory = Inventory::of(found, failure, &machine);
-    output::write(&documents, &inventory, |text, inventory| {
-        if request.devices.is_empty() && inventory.has_software_alone() {
-            text.extend(b"No Cassini hardware on this machine; software NICs:\n\n");
+    let has_blocks = request.verbose || !request.devices.is_empty();
+    let is_remarkable = request.devices.is_empty() && inventory.has_software_alone();
+    output::write(&documents, &inventory, |inventory| {
+        let mut page = Page::default();
+        if is_remarkable {
+            page.line("No Cassini hardware on this machine; software NICs:\n");
         }
-        if request.verbose || !request.devices.is_empty() {
-            devices::blocks(text, inventory)
-        } else {
-            devices::overview(text, inventory)
-        }
+        page.and(if has_blocks { devices::blocks(inventory) } else { devices::overview(inventory) })
     })?;
     inventory.result()
 }

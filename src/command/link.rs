@@ -25,6 +25,8 @@ use node::{backend, reading};
 use report::check::Check;
 use report::documents::{Documents, Places};
 use report::link::LinkReport;
+use report::page::style_of_stdout;
+use report::progress_line::has_cursor;
 use report::{check_metrics, link_metrics, link_text};
 
 /// What clears a terminal and puts the cursor to its beginning.
@@ -169,14 +171,13 @@ fn wait(window: Duration) -> Result<(), Failure> {
 /// Prints a report, and writes its metrics.
 fn print(report: &LinkReport, request: &LinkRequest, documents: &Documents) -> Result<(), Failure> {
     documents.write_metrics(|| link_metrics::families(report))?;
-    documents.print(|text: &mut Vec<u8>| -> io::Result<()> {
-        if request.watch.is_some() && io::stdout().is_terminal() {
-            text.write_all(CLEAR.as_bytes())?;
+    let mut page = link_text::page(report, request.is_verbose, request.rates.is_some());
+    if request.watch.is_some() {
+        if io::stdout().is_terminal() && has_cursor() {
+            io::stdout().write_all(CLEAR.as_bytes()).map_err(interrupt::output_failed)?;
+        } else {
+            page.empty_line();
         }
-        link_text::write(text, report, request.is_verbose, request.rates.is_some())?;
-        if request.watch.is_some() && !io::stdout().is_terminal() {
-            writeln!(text)?;
-        }
-        Ok(())
-    })
+    }
+    documents.print_page(style_of_stdout(), &page)
 }

@@ -2,7 +2,6 @@
 //! `--openmetrics`.
 
 use std::ffi::OsString;
-use std::io;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -13,13 +12,14 @@ use plan::cli::usage::Completion;
 use plan::outputs::Place;
 use report::documents::Documents;
 use report::openmetrics::{Dialect, MetricsFile};
+use report::page::{Page, style_of_stdout};
 
 pub fn json() -> OptionDef<Option<Place>> {
     OptionDef::document("json", |place| place)
         .explained("Print one JSON document instead of the text, or write it to FILE")
 }
 
-/// Prints what `text` writes, unless the document has standard output, and writes the document.
+/// Prints the page of a document, unless the document has standard output, and writes the document.
 ///
 /// # Errors
 ///
@@ -27,9 +27,9 @@ pub fn json() -> OptionDef<Option<Place>> {
 pub fn write<T: Serialize>(
     documents: &Documents,
     document: &T,
-    text: impl FnOnce(&mut Vec<u8>, &T) -> io::Result<()>,
+    page: impl FnOnce(&T) -> Page,
 ) -> Result<(), Failure> {
-    documents.print(|bytes| text(bytes, document))?;
+    documents.print_page(style_of_stdout(), &page(document))?;
     documents.write_json(document)
 }
 

@@ -27,7 +27,7 @@ use report::Destination;
 use report::documents::Documents;
 use report::selftest::{Certainty, SelfTest, TestedNic};
 use report::selftest_text;
-use report::table::{self, Align};
+use report::table::{self, Align, TextStyle};
 use selftest::{Effect, GROUPS, Nic, Selection};
 
 /// Returns what the command takes.
@@ -88,12 +88,9 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         output::or_failure(&documents, ended)?;
     }
     if let Some(file) = file {
-        let mut text = Vec::new();
-        let written = selftest_text::write_report(&mut text, &results);
-        written.map_err(interrupt::output_failed)?;
-        file.write(&text)?;
+        file.write(selftest_text::report_page(&results).text(TextStyle::Plain).as_bytes())?;
     }
-    output::write(&documents, &results, selftest_text::write)?;
+    output::write(&documents, &results, selftest_text::page)?;
     results.result().map_err(
         |failure| {
             if documents.has_stdout() { failure } else { failure.printed() }

@@ -3,7 +3,6 @@
 mod usage;
 
 use std::ffi::OsString;
-use std::io::Write;
 use std::time::{Instant, SystemTime};
 
 pub use self::usage::usage;
@@ -49,15 +48,10 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         has_results = true;
         let typed = arguments.iter().map(|word| word.to_string_lossy().into_owned());
         let diagnosis = NicDiagnosis::new(typed.collect(), started, clock.elapsed(), found);
-        output::write(&documents, &diagnosis, |text: &mut Vec<u8>, diagnosis| {
-            if request.is_quiet() {
-                writeln!(text, "{}", diagnosis.summary)
-            } else {
-                why_text::write(text, diagnosis)
-            }
-        })?;
+        let page = if request.is_quiet() { why_text::first_line } else { why_text::page };
+        output::write(&documents, &diagnosis, page)?;
         if let Some(ticket) = &documents.ticket {
-            ticket.write(why_text::page(&diagnosis).as_bytes())?;
+            ticket.write(why_text::ticket(&diagnosis).as_bytes())?;
         }
         diagnosis
             .result()

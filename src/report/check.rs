@@ -3,7 +3,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::outcome::Problem;
 use facts::device::DeviceName;
@@ -17,7 +17,7 @@ use node::nic::health::{Finding, Item};
 pub(super) const SCHEMA_VERSION: u32 = 1;
 
 /// The code of what could not be checked.
-const UNTESTED: &str = "untested";
+pub(super) const UNTESTED: &str = "untested";
 
 /// What is untested on a machine without NICs.
 pub(super) const MISSING: &str = "no Cassini NIC on this machine";
@@ -27,34 +27,34 @@ const NAMED_SUSPECTS: usize = 3;
 
 /// The health of the NICs of a machine, as `cxidiag check --json` writes it. A value that is
 /// unknown is null.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Check {
     /// Version of this layout.
     schema_version: u32,
     /// Version of cxidiag.
-    cxidiag_version: &'static str,
+    pub(super) cxidiag_version: String,
     /// Name of the host.
-    host_name: String,
+    pub host_name: String,
     /// Start of the check, in milliseconds since 1970-01-01 (UTC).
-    started_unix_ms: u64,
+    pub(super) started_unix_ms: u64,
     /// Duration of the check, in milliseconds.
     elapsed_ms: u64,
     /// Exit status of the program: 0 if nothing is bad, 3 if an item is, 4 if a NIC could not be
     /// checked and no item is bad.
-    exit_status: u8,
+    pub(super) exit_status: u8,
     /// The first line of the text.
-    summary: String,
+    pub summary: String,
     /// Settings of the host.
-    host: Vec<ItemResult>,
+    pub(super) host: Vec<ItemResult>,
     /// The NICs, in the order of the arguments.
-    devices: Vec<DeviceResult>,
+    pub(super) devices: Vec<DeviceResult>,
     #[serde(skip)]
     is_without_hardware: bool,
 }
 
 /// One NIC.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct DeviceResult {
     /// Name of the device: cxiN, or softN for a software NIC.
@@ -68,14 +68,14 @@ pub(super) struct DeviceResult {
 }
 
 /// One item.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(super) struct ItemResult {
     /// What scripts recognize the item by; it is also the code of its failure.
-    pub(super) code: &'static str,
+    pub(super) code: String,
     /// Name of the item.
     #[serde(rename = "item")]
-    pub(super) name: &'static str,
+    pub(super) name: String,
     /// The value, as the text shows it; null if it is not available.
     pub(super) value: Option<String>,
     /// The value in base units (bytes, seconds), or as a count or ratio; null if it has none.
@@ -85,29 +85,26 @@ pub(super) struct ItemResult {
     /// Where it is, such as between two PCI devices; null if it is about all of the NIC or host.
     pub(super) place: Option<String>,
     /// Where the limit comes from; null if there is no limit.
-    pub(super) source: Option<&'static str>,
+    pub(super) source: Option<String>,
     /// good, suspect, bad, shown (without a limit), or not_available.
     #[cfg_attr(test, schemars(with = "String"))]
     pub(super) verdict: Severity,
     /// What explains the value, or why there is none; null if nothing does.
     pub(super) note: Option<String>,
-    #[serde(skip)]
-    pub(super) item: &'static Item,
 }
 
 impl From<Finding> for ItemResult {
     fn from(found: Finding) -> Self {
         Self {
-            code: found.item.code,
-            name: found.item.name,
-            source: found.limit.as_ref().map(|_| found.item.source),
+            code: found.item.code.to_owned(),
+            name: found.item.name.to_owned(),
+            source: found.limit.as_ref().map(|_| found.item.source.to_owned()),
             value: found.value,
             number: found.number,
             limit: found.limit,
             place: found.place,
             verdict: found.verdict,
             note: found.note,
-            item: found.item,
         }
     }
 }
@@ -115,29 +112,32 @@ impl From<Finding> for ItemResult {
 impl ItemResult {
     /// Returns what is wrong with it, for the first line.
     pub(super) fn described(&self) -> String {
-        let [value, limit] = [&self.value, &self.limit].map(Option::as_deref);
-        let [place, note] = [&self.place, &self.note].map(Option::as_deref);
-        described(self.name, value, limit, place, note)
+        let Self { name, value, limit, note, .. } = self;
+        let place = self.place.as_ref().map_or(String::new(), |place| format!(" {place}"));
+        match (value, limit, note) {
+            (Some(value), Some(limit), _) => format!("{name} {value}{place}, expected {limit}"),
+            (Some(value), None, _) => format!("{name} {value}"),
+            // Reasons for draining a node are short.
+            (None, _, Some(note)) => note.split(';').next().unwrap_or(note).to_owned(),
+            (None, _, None) => format!("{name} not available"),
+        }
     }
 }
 
-/// Returns what is wrong with the item of this `name`.
-pub(super) fn described(
-    name: &str,
-    value: Option<&str>,
-    limit: Option<&str>,
-    place: Option<&str>,
-    note: Option<&str>,
-) -> String {
-    let place = place.map_or(String::new(), |place| format!(" {place}"));
-    match (value, limit, note) {
-        (Some(value), Some(limit), _) => {
-            format!("{name} {value}{place}, expected {limit}")
-        }
-        (Some(value), None, _) => format!("{name} {value}"),
-        // Reasons for draining a node are short.
-        (None, _, Some(note)) => note.split(';').next().unwrap_or(note).to_owned(),
-        (None, _, None) => format!("{name} not available"),
+impl DeviceResult {
+    /// Returns the item with this code, if there is one.
+    pub(super) fn item(&self, code: &str) -> Option<&ItemResult> {
+        self.items.iter().find(|item| item.code == code)
+    }
+
+    /// Returns the value of the item with this code, if there is one.
+    pub(super) fn value(&self, code: &str) -> Option<&str> {
+        self.item(code)?.value.as_deref()
+    }
+
+    /// Returns whether the item has a limit and a value.
+    pub(super) fn has_verdict(&self, item: &Item) -> bool {
+        self.item(item.code).is_some_and(|found| found.verdict >= Severity::Good)
     }
 }
 
@@ -171,7 +171,7 @@ impl Check {
         });
         let mut check = Self {
             schema_version: SCHEMA_VERSION,
-            cxidiag_version: env!("CARGO_PKG_VERSION"),
+            cxidiag_version: env!("CARGO_PKG_VERSION").to_owned(),
             host_name: host_name(),
             started_unix_ms: unix_ms(started),
             elapsed_ms: milliseconds(elapsed),
@@ -199,8 +199,7 @@ impl Check {
     /// Returns the check, undecided for the reason `why` if nothing is bad but `item` of a NIC has
     /// no verdict.
     pub(super) fn requiring(mut self, item: &Item, why: &str) -> Self {
-        let is_judged = |found: &ItemResult| found.item == item && found.verdict >= Severity::Good;
-        let unknown = self.devices.iter().find(|device| !device.items.iter().any(is_judged));
+        let unknown = self.devices.iter().find(|device| !device.has_verdict(item));
         if let Some(device) = unknown.filter(|_| self.exit_status == 0) {
             self.summary = format!("UNDECIDED {UNTESTED} {}: {why}", device.name);
             self.exit_status = UNDECIDED;
@@ -253,7 +252,10 @@ impl Check {
     }
 
     /// Returns the items with this verdict, each with the name of its device or `host`.
-    fn with_verdict(&self, verdict: Severity) -> impl Iterator<Item = (&str, &ItemResult)> {
+    pub(super) fn with_verdict(
+        &self,
+        verdict: Severity,
+    ) -> impl Iterator<Item = (&str, &ItemResult)> {
         self.blocks()
             .flat_map(|(name, items)| items.iter().map(move |item| (name, item)))
             .filter(move |(_, item)| item.verdict == verdict)
@@ -267,19 +269,9 @@ impl Check {
             .chain([("host", self.host.as_slice())])
     }
 
-    /// Returns the NICs.
-    pub(super) fn devices(&self) -> &[DeviceResult] {
-        &self.devices
-    }
-
-    /// Returns the first line.
-    pub fn summary(&self) -> &str {
-        &self.summary
-    }
-
-    /// Returns the exit status of the program.
-    pub(super) fn exit_status(&self) -> u8 {
-        self.exit_status
+    /// Returns the NIC of this name.
+    pub(super) fn device(&self, name: &str) -> Option<&DeviceResult> {
+        self.devices.iter().find(|device| device.name == name)
     }
 
     /// Returns start and duration, in seconds.
@@ -363,7 +355,7 @@ mod tests {
                 "UNDECIDED untested cxi0: no device",
             ),
         ] {
-            assert_eq!((check.exit_status, check.summary()), (status, line));
+            assert_eq!((check.exit_status, check.summary.as_str()), (status, line));
             let result = check.result().map_err(|failure| failure.status());
             assert_eq!(result.err().unwrap_or(0), status);
         }
@@ -374,6 +366,6 @@ mod tests {
         let many = vec![suspect(), suspect(), suspect(), suspect(), suspect()];
         let check = check(vec![good()], many, None);
         let line = "OK cxi0 (suspect: governor host, governor host, governor host, 2 more)";
-        assert_eq!(check.summary(), line);
+        assert_eq!(check.summary, line);
     }
 }

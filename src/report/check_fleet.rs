@@ -22,10 +22,9 @@ use serde::Serialize;
 
 pub use self::agreement::Majority;
 use self::agreement::agree;
-use self::finding::UNTESTED;
 pub use self::finding::{NodeFinding, NodeVerdict};
-pub use self::node_check::NodeCheck;
 use self::node_check::findings;
+use super::check::{Check, UNTESTED};
 use cluster::host_list;
 use facts::error::{Failure, UNDECIDED};
 use facts::text::plural;
@@ -144,13 +143,13 @@ impl FleetCheck {
     pub fn new(
         started: SystemTime,
         elapsed: Duration,
-        answers: Vec<(String, Result<NodeCheck, String>)>,
+        answers: Vec<(String, Result<Check, String>)>,
     ) -> Self {
         let mut by_name = BTreeMap::new();
         for (name, answer) in answers {
             by_name.entry(name).or_insert(answer);
         }
-        let checks: Vec<(&str, &NodeCheck)> = by_name
+        let checks: Vec<(&str, &Check)> = by_name
             .iter()
             .filter_map(|(name, answer)| Some((name.as_str(), answer.as_ref().ok()?)))
             .collect();

@@ -1,44 +1,55 @@
 //! The checks of many nodes as text: the verdict, the groups of nodes, what most nodes have; and as
 //! comma-separated values.
 
-use std::io::{self, Write};
-
 use super::check_fleet::{FleetCheck, Majority, NodeVerdict};
-use super::table::{self, Align};
-use super::wrap::wrapped;
+use super::page::{Page, Words};
+use super::table::Align;
 use diagnosis::majority::common_text;
 use facts::error::{Context, Failure};
+use facts::severity::Severity;
 use facts::text::{cell, plural};
 use node::nic::health::ITEMS;
 
 /// Width of lines of words. Host lists may be longer, to be copied.
 const WIDTH: usize = 100;
 
-/// Writes the check of many nodes.
-pub fn write(out: &mut impl Write, check: &FleetCheck) -> io::Result<()> {
-    writeln!(out, "{}", check.summary)?;
+/// Returns the page of the check of many nodes.
+pub fn page(check: &FleetCheck) -> Page {
+    let mut page = first_line(check);
     for group in &check.groups {
-        let mut title = group.verdict.text().to_uppercase();
-        if group.verdict != NodeVerdict::NoAnswer {
-            title += &format!(" {} {}", group.code, group.devices);
-        }
-        let text = format!("{title} ({} node{}): {}", group.count, plural(group.count), group.what);
-        writeln!(out)?;
-        for line in wrapped(&text, WIDTH, "  ") {
-            writeln!(out, "{line}")?;
-        }
-        writeln!(out, "  {}", group.nodes)?;
+        let severity = match group.verdict {
+            NodeVerdict::Bad => Severity::Bad,
+            NodeVerdict::Suspect | NodeVerdict::Untested | NodeVerdict::NoAnswer => {
+                Severity::Suspect
+            }
+            NodeVerdict::Good => Severity::Good,
+        };
+        let title = Words::verdict(severity, group.verdict.text().to_uppercase());
+        let place = match group.verdict {
+            NodeVerdict::NoAnswer => String::new(),
+            _ => format!(" {} {}", group.code, group.devices),
+        };
+        let count = format!("({} node{})", group.count, plural(group.count));
+        page.empty_line();
+        page.paragraph(title.and(format!("{place} {count}: {}", group.what)), WIDTH, "  ");
+        page.line(format!("  {}", group.nodes));
     }
-    majority(out, &check.majority)?;
-    remedies(out, check)
+    majority(&mut page, &check.majority);
+    remedies(&mut page, check);
+    page
 }
 
-/// Writes what most nodes have, where others have something else.
-fn majority(out: &mut impl Write, all: &[Majority]) -> io::Result<()> {
+/// Returns the line that callers read.
+pub fn first_line(check: &FleetCheck) -> Page {
+    Page::headline(&check.summary, check.exit_status())
+}
+
+/// Adds what most nodes have, where others have something else.
+fn majority(page: &mut Page, all: &[Majority]) {
     let differs = |majority: &&Majority| majority.value.is_none() || majority.count < majority.of;
     let different: Vec<&Majority> = all.iter().filter(differs).collect();
     if different.is_empty() {
-        return Ok(());
+        return;
     }
     let has_several = {
         let mut generations = all.iter().filter_map(|majority| majority.generation.as_deref());
@@ -60,27 +71,21 @@ fn majority(out: &mut impl Write, all: &[Majority]) -> io::Result<()> {
             },
         ]
     };
-    writeln!(out)?;
-    let rows = different.iter().map(row).collect();
-    for line in table::lines(&["Most have", "Value", "Count"], rows, &[Align::Left; 3]) {
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
+    page.empty_line();
+    let titles = ["Most have", "Value", "Count"].map(|title| (title, Align::Left));
+    page.table(&titles, different.iter().map(row));
 }
 
-/// Writes what to do about each code that is bad or suspect.
-fn remedies(out: &mut impl Write, check: &FleetCheck) -> io::Result<()> {
+/// Adds what to do about each code that is bad or suspect.
+fn remedies(page: &mut Page, check: &FleetCheck) {
     let found = |code: &str| check.groups.iter().any(|group| group.code == code);
     let items = ITEMS.iter().filter(|item| item.source != "-" && found(item.code));
     for (index, item) in items.enumerate() {
         if index == 0 {
-            writeln!(out)?;
+            page.empty_line();
         }
-        for line in wrapped(&format!("{}: {}", item.code, item.remedy), WIDTH, "  ") {
-            writeln!(out, "{line}")?;
-        }
+        page.paragraph(format!("{}: {}", item.code, item.remedy), WIDTH, "  ");
     }
-    Ok(())
 }
 
 /// Returns a table with a row for each finding, and one for each node without findings.

@@ -167,7 +167,7 @@ pub(super) fn families_of(command: &str, check: &Check) -> Vec<Family> {
             SERIES,
             "",
             "Exit status of the check: 0 good, 3 an item is bad, 4 nothing is bad but a NIC was not tested.",
-            check.exit_status().into(),
+            check.exit_status.into(),
         ),
         check_family(
             "cxidiag_check_timestamp_seconds",
@@ -217,20 +217,16 @@ fn verdicts(
         items.iter().filter(has_verdict).map(move |item| (device, item))
     });
     let samples = samples.map(|(device, item)| Sample {
-        labels: vec![("device", device.to_owned()), ("check", item.code.to_owned())],
+        labels: vec![("device", device.to_owned()), ("check", item.code.clone())],
         value: f64::from(u8::from(holds(item.verdict))),
     });
     Family { name, kind: Kind::Gauge, unit: "", help, samples: samples.collect() }
 }
 
 fn nic_info(check: &Check) -> Family {
-    let samples = check.devices().iter().filter(|device| !device.items.is_empty());
+    let samples = check.devices.iter().filter(|device| !device.items.is_empty());
     let samples = samples.map(|device| {
-        let value = |code| {
-            let mut items = device.items.iter();
-            let found = items.find(|item| item.code == code);
-            found.and_then(|item| item.value.clone()).unwrap_or_default()
-        };
+        let value = |code| device.value(code).unwrap_or_default().to_owned();
         Sample {
             labels: vec![
                 ("device", device.name.clone()),

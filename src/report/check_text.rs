@@ -1,20 +1,19 @@
 //! The health of NICs as text: the line that callers read, a table for each NIC, what to do.
 
-use std::io::{self, Write};
-
 use super::check::{Check, ItemResult};
-use super::table::{self, Align};
-use super::wrap::wrapped;
+use super::page::{Page, Words};
+use super::table::Align;
 use facts::severity::Severity;
+use node::nic::health::{ITEMS, Item};
 
 /// Width of lines of words.
 const WIDTH: usize = 100;
 
-/// Writes a check.
-pub fn write(out: &mut impl Write, check: &Check) -> io::Result<()> {
-    first_line(out, check)?;
+/// Returns the page of a check.
+pub fn page(check: &Check) -> Page {
+    let mut page = first_line(check);
     for (name, items) in check.blocks() {
-        let device = check.devices().iter().find(|device| device.name == name);
+        let device = check.device(name);
         if items.is_empty() && device.is_none_or(|device| device.error.is_none()) {
             continue;
         }
@@ -22,38 +21,34 @@ pub fn write(out: &mut impl Write, check: &Check) -> io::Result<()> {
             Some(device) if device.is_software => " (software NIC: no Cassini hardware involved)",
             _ => "",
         };
-        writeln!(out, "\n{name}{software}")?;
+        page.empty_line();
+        page.line(format!("{name}{software}"));
         if let Some(error) = device.and_then(|device| device.error.as_ref()) {
-            writeln!(out, "Not tested: {}", error.message)?;
-            if let Some(hint) = &error.hint {
-                writeln!(out, "hint: {hint}")?;
-            }
+            page.line(format!("Not tested: {}", error.message));
+            page.lines(error.hint.as_ref().map(|hint| format!("hint: {hint}")));
         }
-        block(out, items)?;
+        block(&mut page, items);
     }
-    remedies(out, check)
+    remedies(&mut page, check);
+    page
 }
 
-/// Writes the line that callers read.
-pub fn first_line(out: &mut impl Write, check: &Check) -> io::Result<()> {
-    writeln!(out, "{}", check.summary())
+/// Returns the line that callers read.
+pub fn first_line(check: &Check) -> Page {
+    Page::headline(&check.summary, check.exit_status)
 }
 
-/// Writes the table of one NIC, and what has no value in it.
-pub(super) fn block(out: &mut impl Write, items: &[ItemResult]) -> io::Result<()> {
+/// Adds the table of one NIC, and what has no value in it.
+pub(super) fn block(page: &mut Page, items: &[ItemResult]) {
     let (with_value, without): (Vec<&ItemResult>, Vec<&ItemResult>) =
         items.iter().partition(|item| item.verdict != Severity::NotAvailable);
     if !with_value.is_empty() {
         let titles = ["Item", "Value", "Limit", "Source", "Verdict"];
-        let rows = with_value.iter().map(|item| row(item)).collect();
-        for line in table::lines(&titles, rows, &[Align::Left; 5]) {
-            writeln!(out, "{line}")?;
-        }
+        let rows = with_value.iter().map(|item| row(item));
+        page.table(&titles.map(|title| (title, Align::Left)), rows);
     }
     for item in &with_value {
-        if let Some(note) = &item.note {
-            writeln!(out, "{}: {note}", item.name)?;
-        }
+        page.lines(item.note.as_ref().map(|note| format!("{}: {note}", item.name)));
     }
     let mut notes: Vec<Option<&str>> = Vec::new();
     for item in &without {
@@ -63,23 +58,19 @@ pub(super) fn block(out: &mut impl Write, items: &[ItemResult]) -> io::Result<()
     }
     for note in notes {
         let note_results = without.iter().filter(|item| item.note.as_deref() == note);
-        let names: Vec<&str> = note_results.map(|item| item.name).collect();
+        let names: Vec<&str> = note_results.map(|item| item.name.as_str()).collect();
         let why = note.map_or(String::new(), |note| format!(" ({note})"));
-        let text = format!("Not available{why}: {}", names.join(", "));
-        for line in wrapped(&text, WIDTH, "  ") {
-            writeln!(out, "{line}")?;
-        }
+        page.paragraph(format!("Not available{why}: {}", names.join(", ")), WIDTH, "  ");
     }
-    Ok(())
 }
 
-fn row(item: &ItemResult) -> Vec<String> {
-    let or_dash = |text: Option<&str>| text.unwrap_or("-").to_owned();
+fn row(item: &ItemResult) -> Vec<Words> {
+    let or_dash = |text: Option<&str>| text.unwrap_or("-").into();
     let verdict = match item.verdict {
         Severity::Shown => "-".into(),
         Severity::NotAvailable => "not available".into(),
         Severity::Good => "good".into(),
-        wrong => format!("{} {}", wrong.name().to_uppercase(), item.code),
+        wrong => wrong_item(wrong, item),
     };
     let without_value = match item.verdict {
         Severity::Bad => Some("failed"),
@@ -87,47 +78,49 @@ fn row(item: &ItemResult) -> Vec<String> {
         Severity::Shown | Severity::NotAvailable | Severity::Good => None,
     };
     vec![
-        item.name.to_owned(),
+        item.name.as_str().into(),
         or_dash(item.value.as_deref().or(without_value)),
         or_dash(item.limit.as_deref()),
-        or_dash(item.source),
+        or_dash(item.source.as_deref()),
         verdict,
     ]
 }
 
-/// Writes what to do about hardware that is not as it should be, once for each item.
-pub(super) fn remedies(out: &mut impl Write, check: &Check) -> io::Result<()> {
-    let software = |name: &str| {
-        let mut devices = check.devices().iter();
-        devices.any(|device| device.name == name && device.is_software)
-    };
+/// Returns the verdict on an item that is not as it should be, with its code.
+pub(super) fn wrong_item(verdict: Severity, item: &ItemResult) -> Words {
+    Words::verdict(verdict, verdict.name().to_uppercase()).and(format!(" {}", item.code))
+}
+
+/// Adds what to do about hardware that is not as it should be, once for each item.
+pub(super) fn remedies(page: &mut Page, check: &Check) {
+    let software = |name: &str| check.device(name).is_some_and(|device| device.is_software);
     let mut seen = Vec::new();
     for (name, items) in check.blocks().filter(|(name, _)| !software(name)) {
-        for item in items {
-            let is_wrong = item.verdict.is_wrong();
-            if is_wrong && !seen.contains(&item.code) {
+        for item in items.iter().filter(|item| item.verdict.is_wrong()) {
+            let known = ITEMS.iter().find(|known| known.code == item.code);
+            if let Some(Item { code, remedy, .. }) = known
+                && !seen.contains(code)
+            {
                 if seen.is_empty() {
-                    writeln!(out)?;
+                    page.empty_line();
                 }
-                seen.push(item.code);
-                writeln!(out, "{} {name}: {}", item.code, item.item.remedy)?;
+                seen.push(*code);
+                page.line(format!("{code} {name}: {remedy}"));
             }
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::check::testing::{bad, check, good, suspect};
     use super::*;
+    use crate::table::TextStyle;
     use facts::error::Failure;
     use node::nic::health::{Finding, link, traffic};
 
     fn text(check: &Check) -> String {
-        let mut out = Vec::new();
-        write(&mut out, check).unwrap();
-        String::from_utf8(out).unwrap()
+        page(check).text(TextStyle::Plain)
     }
 
     #[test]

@@ -12,6 +12,7 @@ use facts::error::Failure;
 use facts::expect::{Metric, Unit};
 use facts::percentile::Percentile;
 use facts::robust::{median, sorted};
+use facts::severity::Severity;
 use measure::rank_test::{probability_of_shift, smallest_probability};
 use plan::tool::Tool;
 
@@ -129,6 +130,15 @@ impl Verdict {
             Self::Regressed => "regressed",
             Self::NotMeasured => "not measured",
             Self::NoBase => "no base",
+        }
+    }
+
+    /// Returns how good it is.
+    pub fn severity(self) -> Severity {
+        match self {
+            Self::Ok | Self::Improved => Severity::Good,
+            Self::WithinNoise | Self::Unclear | Self::NoBase => Severity::Suspect,
+            Self::Regressed | Self::NotMeasured => Severity::Bad,
         }
     }
 

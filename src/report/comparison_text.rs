@@ -1,41 +1,37 @@
 //! A comparison as text: what was compared, a table, and what its verdicts mean.
 
-use std::io::{self, Write};
-
 use super::comparison::{Comparison, Figure, MetricComparison, Run, SizeComparison, Test, Verdict};
 use super::noise::DISTURBED_PERCENT;
-use super::summary::line_in;
-use super::table::{self, Align, TextStyle};
+use super::page::{Page, Words};
+use super::table::Align;
 use facts::expect::{Metric, Unit};
 
 /// Differences between runs that are shown.
 const SHOWN_DIFFERENCES: usize = 10;
 
-/// Writes a comparison.
-pub fn write(out: &mut impl Write, comparison: &Comparison, form: TextStyle) -> io::Result<()> {
-    line_in(form, out, "Base", described(&comparison.base))?;
-    line_in(form, out, "New", described(&comparison.new))?;
-    line_in(form, out, "Tool", &comparison.tool)?;
+/// Returns the page of a comparison.
+pub fn page(comparison: &Comparison) -> Page {
+    let mut page = Page::default();
+    page.fact("Base", described(&comparison.base));
+    page.fact("New", described(&comparison.new));
+    page.fact("Tool", &comparison.tool);
     let (metric, limit) = (comparison.metric, comparison.max_regress_percent);
-    line_in(form, out, "Metric", format_args!("{metric}, at most {limit}% worse"))?;
+    page.fact("Metric", format!("{metric}, at most {limit}% worse"));
     for test in tests(comparison) {
-        line_in(form, out, "Test", test)?;
+        page.fact("Test", test);
     }
     let differences = &comparison.differences;
     for difference in differences.iter().take(SHOWN_DIFFERENCES) {
-        line_in(form, out, "Difference", difference)?;
+        page.fact("Difference", difference);
     }
     if let more @ 1.. = differences.len().saturating_sub(SHOWN_DIFFERENCES) {
-        line_in(form, out, "Difference", format_args!("and {more} more"))?;
+        page.fact("Difference", format!("and {more} more"));
     }
-    writeln!(out)?;
-    for line in rows(comparison, form) {
-        writeln!(out, "{line}")?;
-    }
-    if form == TextStyle::Markdown {
-        writeln!(out)?;
-    }
-    remarks(out, comparison)
+    page.empty_line();
+    table(&mut page, comparison);
+    page.end_table();
+    remarks(&mut page, comparison);
+    page
 }
 
 /// Returns the files, host and device of the runs of a side.
@@ -76,39 +72,41 @@ fn tests(comparison: &Comparison) -> Vec<String> {
     tests
 }
 
-/// Returns the lines of the table.
-fn rows(comparison: &Comparison, form: TextStyle) -> Vec<String> {
-    let titles = ["Size[B]", "Metric", "Base", "Noise", "New", "Noise", "Change", "Verdict"];
-    let align = [
-        Align::Right,
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Right,
-        Align::Left,
+fn table(page: &mut Page, comparison: &Comparison) {
+    let columns = [
+        ("Size[B]", Align::Right),
+        ("Metric", Align::Left),
+        ("Base", Align::Right),
+        ("Noise", Align::Right),
+        ("New", Align::Right),
+        ("Noise", Align::Right),
+        ("Change", Align::Right),
+        ("Verdict", Align::Left),
     ];
     let rows = comparison
         .sizes
         .iter()
         .flat_map(|size| size.metrics.iter().map(|metric| row(comparison, size, metric)));
-    table::lines_in(form, &titles, rows.collect(), &align)
+    page.table(&columns, rows);
 }
 
-fn row(comparison: &Comparison, size: &SizeComparison, metric: &MetricComparison) -> Vec<String> {
+fn row(comparison: &Comparison, size: &SizeComparison, metric: &MetricComparison) -> Vec<Words> {
     let (unit, _) = metric.metric.unit().readable();
     let decides = metric.metric == comparison.metric;
     let [base, new] = [&metric.base, &metric.new].map(Option::as_ref);
     vec![
-        size.size_bytes.to_string(),
-        format!("{}[{unit}]", metric.metric),
-        value(metric.metric, base),
-        noise(base),
-        value(metric.metric, new),
-        noise(new),
-        metric.change_percent.map_or("-".into(), |change| format!("{change:+.2}%")),
-        if decides { size.verdict.text().into() } else { String::new() },
+        size.size_bytes.to_string().into(),
+        format!("{}[{unit}]", metric.metric).into(),
+        value(metric.metric, base).into(),
+        noise(base).into(),
+        value(metric.metric, new).into(),
+        noise(new).into(),
+        metric.change_percent.map_or("-".into(), |change| format!("{change:+.2}%").into()),
+        if decides {
+            Words::verdict(size.verdict.severity(), size.verdict.text())
+        } else {
+            Words::default()
+        },
     ]
 }
 
@@ -130,31 +128,29 @@ fn noise(figure: Option<&Figure>) -> String {
     }
 }
 
-/// Writes what verdicts that decide nothing mean, and what to do.
-fn remarks(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
+/// Adds what verdicts that decide nothing mean, and what to do.
+fn remarks(page: &mut Page, comparison: &Comparison) {
     let (metric, limit) = (comparison.metric, comparison.max_regress_percent);
     let undecided = comparison.undecided();
     if let Some(sizes) = comparison.sizes_that_are(Verdict::WithinNoise) {
-        writeln!(
-            out,
+        page.line(format!(
             "Within noise: {sizes}. Worse by more than {limit}%, but not by more than the noise."
-        )?;
+        ));
     }
     if let Some(sizes) = comparison.sizes_that_are(Verdict::Unclear) {
-        writeln!(
-            out,
+        page.line(format!(
             "Unclear: {sizes}. The noise hides a change of {limit}%, or is unknown: a run\n\
              waited for its CPU for more than {DISTURBED_PERCENT}% of the time, or has no range of\n\
              {metric}."
-        )?;
+        ));
     }
     let has_few_runs = comparison.sizes.iter().any(|size| size.test == Some(Test::Ranges));
     match undecided {
         None => {}
         Some(_) if has_few_runs => {
-            writeln!(out, "To decide, measure 5 runs or more for each side, in turns.")?;
+            page.line("To decide, measure 5 runs or more for each side, in turns.");
         }
-        Some(_) => writeln!(out, "To decide, measure more runs, or on a machine with less load.")?,
+        Some(_) => page.line("To decide, measure more runs, or on a machine with less load."),
     }
     let is_assumed = comparison.sizes.iter().any(|size| {
         let deciding = size.metrics.iter().filter(|comparison| comparison.metric == metric);
@@ -163,7 +159,6 @@ fn remarks(out: &mut impl Write, comparison: &Comparison) -> io::Result<()> {
         figures.any(|figure| figure.noise_is_assumed)
     });
     if is_assumed {
-        writeln!(out, "Noise of 33% is assumed where a run has no intervals (--interval=100ms).")?;
+        page.line("Noise of 33% is assumed where a run has no intervals (--interval=100ms).");
     }
-    Ok(())
 }

@@ -1,15 +1,13 @@
 //! The NICs of a machine, as text and as JSON (docs/devices.md). The doc comments of the types are
 //! the descriptions in their schema, docs/devices.schema.json.
 
-use std::io::{self, Write};
-
 use cxi::address::{sent_nid, virtual_function};
 use cxi::{Member, RESOURCES, Service};
 use serde::Serialize;
 
 use super::outcome::Problem;
-use super::summary::line;
-use super::table::{self, Align};
+use super::page::Page;
+use super::table::Align;
 use facts::device::DeviceName;
 use facts::error::Failure;
 use node::backend::Found;
@@ -270,23 +268,20 @@ fn service_entry(
     }
 }
 
-/// Writes one row for each NIC: what shows at a glance whether it can be used.
-pub fn overview(out: &mut impl Write, inventory: &Inventory) -> io::Result<()> {
-    let titles = ["Device", "Address", "Link", "Speed", "NUMA", "Services", "Notes"];
-    let rows = inventory.devices.iter().map(row).collect();
-    let align = [
-        Align::Left,
-        Align::Right,
-        Align::Left,
-        Align::Right,
-        Align::Right,
-        Align::Left,
-        Align::Left,
+/// Returns a table with one row for each NIC: what shows at a glance whether it can be used.
+pub fn overview(inventory: &Inventory) -> Page {
+    let columns = [
+        ("Device", Align::Left),
+        ("Address", Align::Right),
+        ("Link", Align::Left),
+        ("Speed", Align::Right),
+        ("NUMA", Align::Right),
+        ("Services", Align::Left),
+        ("Notes", Align::Left),
     ];
-    for line in table::lines(&titles, rows, &align) {
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
+    let mut page = Page::default();
+    page.table(&columns, inventory.devices.iter().map(row));
+    page
 }
 
 fn row(entry: &Entry) -> Vec<String> {
@@ -331,49 +326,50 @@ fn link_state(nic: &Nic) -> &'static str {
     if nic.link_is_up { "up" } else { "DOWN" }
 }
 
-/// Writes a block of lines for each NIC: all that is known of it.
-pub fn blocks(out: &mut impl Write, inventory: &Inventory) -> io::Result<()> {
+/// Returns a block of lines for each NIC: all that is known of it.
+pub fn blocks(inventory: &Inventory) -> Page {
+    let mut page = Page::default();
     for (number, entry) in inventory.devices.iter().enumerate() {
         if number > 0 {
-            writeln!(out)?;
+            page.empty_line();
         }
-        block(out, entry)?;
+        block(&mut page, entry);
     }
-    Ok(())
+    page
 }
 
-fn block(out: &mut impl Write, entry: &Entry) -> io::Result<()> {
-    line(out, "Device", &entry.name)?;
+fn block(page: &mut Page, entry: &Entry) {
+    page.fact("Device", &entry.name);
     if entry.is_software {
-        line(out, "Platform", "software NIC (no Cassini hardware involved)")?;
+        page.fact("Platform", "software NIC (no Cassini hardware involved)");
     }
     if let Some(error) = &entry.error {
-        line(out, "Error", &error.message)?;
+        page.fact("Error", &error.message);
         if let Some(hint) = &error.hint {
-            line(out, "Hint", hint)?;
+            page.fact("Hint", hint);
         }
     }
     if let Some(nic) = &entry.nic {
         let part = virtual_function(nic.address).map_or(String::new(), |number| {
             format!(" (virtual function {number} of {:#x})", sent_nid(nic.address))
         });
-        line(out, "NIC Address", format_args!("{:#x}{part}", nic.address))?;
-        line(out, "PID Bits", format_args!("{} ({} PIDs)", nic.pid_bits, nic.pid_count))?;
+        page.fact("NIC Address", format!("{:#x}{part}", nic.address));
+        page.fact("PID Bits", format!("{} ({} PIDs)", nic.pid_bits, nic.pid_count));
         let speed = nic.link_speed.map_or(String::new(), |speed| format!(", speed {speed}"));
-        line(out, "Link", format_args!("{}{speed}", link_state(nic)))?;
-        line(out, "Link MTU", format_args!("{} bytes", nic.link_mtu_bytes))?;
+        page.fact("Link", format!("{}{speed}", link_state(nic)));
+        page.fact("Link MTU", format!("{} bytes", nic.link_mtu_bytes));
         let handler = if nic.retry_handler_runs {
             "running".to_owned()
         } else {
             format!("NOT running (service cxi_rh@{})", entry.name)
         };
-        line(out, "Retry Handler", handler)?;
+        page.fact("Retry Handler", handler);
         if !entry.is_software {
             let kind = if nic.is_virtual_function { ", virtual function" } else { "" };
-            line(out, "PCI Address", format_args!("{}{kind}", nic.pci_address))?;
+            page.fact("PCI Address", format!("{}{kind}", nic.pci_address));
         }
         if let Some(board) = &nic.board {
-            line(out, "Board", board)?;
+            page.fact("Board", board);
         }
     }
     if let Some(mac) = &entry.mac_address {
@@ -382,26 +378,25 @@ fn block(out: &mut impl Write, entry: &Entry) -> io::Result<()> {
         } else {
             " (NOT algorithmic: switches do not route to it)"
         };
-        line(out, "MAC Address", format_args!("{mac}{note}"))?;
+        page.fact("MAC Address", format!("{mac}{note}"));
     }
     if let Some(node) = entry.numa_node {
         let cpus = match entry.numa_cpus.as_slice() {
             [] => "no CPUs".to_owned(),
             cpus => format!("CPUs {}", shown(cpus)),
         };
-        line(out, "NUMA Node", format_args!("{node} ({cpus})"))?;
+        page.fact("NUMA Node", format!("{node} ({cpus})"));
     }
     for service in &entry.services {
         let mut state = summary(service);
         if entry.default_svc_id == Some(service.id) && service.id != DEFAULT_SVC_ID {
             state += "; used by default";
         }
-        line(out, &format!("Service {}", service.id), state)?;
+        page.fact(&format!("Service {}", service.id), state);
         for (number, four) in resources(service).iter().enumerate() {
-            line(out, if number == 0 { "  In Use/Limit" } else { "" }, four)?;
+            page.fact(if number == 0 { "  In Use/Limit" } else { "" }, four);
         }
     }
-    Ok(())
 }
 
 fn summary(service: &ServiceEntry) -> String {

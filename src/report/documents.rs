@@ -11,6 +11,8 @@ use super::json;
 use super::json_lines::JsonLines;
 use super::openmetrics::{self, Dialect, Family, MetricsFile};
 use super::outcome::Problem;
+use super::page::Page;
+use super::table::TextStyle;
 use facts::error::Failure;
 use facts::interrupt;
 use plan::outputs::Place;
@@ -145,6 +147,15 @@ impl Documents {
     /// Returns whether a document has standard output, in place of the text.
     pub fn has_stdout(&self) -> bool {
         self.destinations().any(|destination| matches!(destination, Destination::Stdout))
+    }
+
+    /// Prints a page, unless a document has standard output.
+    ///
+    /// # Errors
+    ///
+    /// Standard output that cannot be written.
+    pub fn print_page(&self, style: TextStyle, page: &Page) -> Result<(), Failure> {
+        if self.has_stdout() { Ok(()) } else { page.print(style) }
     }
 
     /// Prints what `text` writes, unless a document has standard output.

@@ -1,12 +1,12 @@
 //! Stored runs against expectations, as `compare --expect` shows them.
 
-use std::io::{self, Write};
-
 use super::outcome::{ExpectationResult, Extent};
+use super::page::{Page, Words};
 use super::runs::ReadRun;
-use super::table::{self, Align, TextStyle};
+use super::table::Align;
 use facts::error::Failure;
 use facts::expect::Expectation;
+use facts::severity::Severity;
 
 /// What stored runs say about expectations.
 #[derive(Debug)]
@@ -51,18 +51,18 @@ impl StoredVerdicts {
         Self { rows }
     }
 
-    /// Writes a table with a row for each size and expectation of each run.
-    ///
-    /// # Errors
-    ///
-    /// An output that cannot be written.
-    pub fn write(&self, out: &mut impl Write, form: TextStyle) -> io::Result<()> {
-        let titles = ["File", "Size[B]", "Expected", "Measured", "Verdict"];
-        let align = [Align::Left, Align::Right, Align::Left, Align::Right, Align::Left];
-        let rows = self.rows.iter().map(StoredVerdict::cells).collect();
-        table::lines_in(form, &titles, rows, &align)
-            .iter()
-            .try_for_each(|line| writeln!(out, "{line}"))
+    /// Returns a table with a row for each size and expectation of each run.
+    pub fn page(&self) -> Page {
+        let columns = [
+            ("File", Align::Left),
+            ("Size[B]", Align::Right),
+            ("Expected", Align::Left),
+            ("Measured", Align::Right),
+            ("Verdict", Align::Left),
+        ];
+        let mut page = Page::default();
+        page.table(&columns, self.rows.iter().map(StoredVerdict::cells));
+        page
     }
 
     /// Returns whether each run has measured and met everything.
@@ -89,16 +89,17 @@ impl StoredVerdict {
         }
     }
 
-    fn cells(&self) -> Vec<String> {
+    fn cells(&self) -> Vec<Words> {
         let result = self.result.as_ref().map(|(_, result)| result);
         let size = result.map(|result| result.size_bytes).or(self.expectation.size);
         let measured = result.map(|result| result.measured_text(self.expectation.metric));
+        let severity = if self.verdict() == "met" { Severity::Good } else { Severity::Bad };
         vec![
-            self.file.clone(),
-            size.map_or_else(|| "-".into(), |size| size.to_string()),
-            self.expectation.text.clone(),
-            measured.unwrap_or_else(|| "-".into()),
-            self.verdict().into(),
+            self.file.as_str().into(),
+            size.map_or_else(|| "-".into(), |size| size.to_string().into()),
+            self.expectation.text.as_str().into(),
+            measured.map_or_else(|| "-".into(), Words::from),
+            Words::verdict(severity, self.verdict()),
         ]
     }
 }
@@ -107,6 +108,7 @@ impl StoredVerdict {
 mod tests {
     use super::*;
     use crate::printed;
+    use crate::table::TextStyle;
     use facts::error::Kind;
     use facts::expect;
 
@@ -131,9 +133,7 @@ RDMA Size[B]      Writes  BW[MB/s]  PktRate[Mpkt/s]
     #[test]
     fn has_a_row_for_each_size_and_bound() {
         let checked = verdicts("bw>=23GB/s, 4K:bw>20GB/s, 16K:bw>1GB/s");
-        let mut text = Vec::new();
-        checked.write(&mut text, TextStyle::Plain).unwrap();
-        let text = String::from_utf8(text).unwrap();
+        let text = checked.page().text(TextStyle::Plain);
         let rows: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert_eq!(rows[0], ["File", "Size[B]", "Expected", "Measured", "Verdict"]);

@@ -31,7 +31,6 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  4 | check_fleet           the health of many nodes as JSON                                    |
 //!    | check_metrics         the health of NICs as metrics                                       |
-//!    | check_record          the health of NICs, read back                                       |
 //!    | check_text            the health of NICs as text                                          |
 //!    | csv                   a run as comma-separated values                                     |
 //!    | cxi_heatsink_check    the text of HPE's cxi_heatsink_check                                |
@@ -69,6 +68,7 @@
 //!    | samples               the samples of a run as comma-separated values                      |
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | destination           where documents go                                                  |
+//!    | page                  what people read of a result: data -> terminals, Markdown           |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | bins                  latencies in bins of equal ratio                                    |
 //!    | hdr_log               latencies as an HdrHistogram log                                    |
@@ -93,7 +93,6 @@ pub mod check_fleet;
 pub mod check_fleet_metrics;
 pub mod check_fleet_text;
 pub mod check_metrics;
-pub mod check_record;
 pub mod check_text;
 pub mod columns;
 pub mod comparison;
@@ -125,6 +124,7 @@ pub mod nic_table;
 pub mod noise;
 pub mod openmetrics;
 pub mod outcome;
+pub mod page;
 mod percentiles;
 pub mod ping;
 pub mod ping_text;

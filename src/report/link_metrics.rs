@@ -8,7 +8,7 @@ use super::openmetrics::{Family, Kind, Sample};
 /// Returns the metrics of links.
 pub fn families(report: &LinkReport) -> Vec<Family> {
     let mut families = check_metrics::families_of("link", &report.check);
-    let devices = report.check.devices().iter().zip(&report.links);
+    let devices = report.check.devices.iter().zip(&report.links);
     let known = devices.filter_map(|(device, link)| Some((&device.name, link.rates.as_ref()?)));
     let mut code_words = Vec::new();
     let mut paused = Vec::new();

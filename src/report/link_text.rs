@@ -1,12 +1,10 @@
 //! The links of NICs as text: one row or one block for each.
 
-use std::io::{self, Write};
-
 use super::check::DeviceResult;
-use super::check_text::{block, remedies};
+use super::check_text::{block, remedies, wrong_item};
 use super::link::{Link, LinkReport, Rates, UNKNOWN};
-use super::summary::line;
-use super::table::{self, Align};
+use super::page::{Page, Words};
+use super::table::Align;
 use facts::severity::Severity;
 use node::nic::health::{Item, code_words, identity, link, pcie, presence, temperature};
 
@@ -35,53 +33,35 @@ const RATE_COLUMNS: [(&str, Align); 6] = [
     ("TX paused", Align::Right),
 ];
 
-/// Writes links: a block for each if it is `verbose`, else a row. `has_rates` asks for rates, too.
-pub fn write(
-    out: &mut impl Write,
-    report: &LinkReport,
-    is_verbose: bool,
-    has_rates: bool,
-) -> io::Result<()> {
-    let devices = report.check.devices().iter().zip(&report.links);
+/// Returns the page of links: a block for each if it is `verbose`, else a row. `has_rates` asks for
+/// rates, too.
+pub fn page(report: &LinkReport, is_verbose: bool, has_rates: bool) -> Page {
+    let mut page = Page::default();
+    let devices = report.check.devices.iter().zip(&report.links);
     if report.check.is_without_hardware() {
-        writeln!(out, "No Cassini hardware on this machine; software NICs:\n")?;
+        page.line("No Cassini hardware on this machine; software NICs:\n");
     }
     if is_verbose {
         for (number, (device, link)) in devices.clone().enumerate() {
             if number > 0 {
-                writeln!(out)?;
+                page.empty_line();
             }
-            verbose(out, device, link)?;
+            verbose(&mut page, device, link);
         }
     } else {
-        let rows = devices.clone().map(|(device, link)| row(device, link)).collect();
-        write_rows(out, &COLUMNS, rows)?;
+        page.table(&COLUMNS, devices.clone().map(|(device, link)| row(device, link)));
     }
     if has_rates {
-        writeln!(out, "\nCode words, and the priority that was paused most:")?;
+        page.line("\nCode words, and the priority that was paused most:");
         let rates = devices.map(|(device, link)| rate_row(device, link.rates.as_ref()));
-        write_rows(out, &RATE_COLUMNS, rates.collect())?;
+        page.table(&RATE_COLUMNS, rates);
     }
-    remedies(out, &report.check)
+    remedies(&mut page, &report.check);
+    page
 }
 
-fn write_rows(
-    out: &mut impl Write,
-    columns: &[(&str, Align)],
-    rows: Vec<Vec<String>>,
-) -> io::Result<()> {
-    let (titles, align): (Vec<&str>, Vec<Align>) = columns.iter().copied().unzip();
-    for line in table::lines(&titles, rows, &align) {
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
-}
-
-fn row(device: &DeviceResult, link: &Link) -> Vec<String> {
-    let value = |code: &str| {
-        let mut items = device.items.iter();
-        items.find(|item| item.code == code)?.value.as_deref()
-    };
+fn row(device: &DeviceResult, link: &Link) -> Vec<Words> {
+    let value = |code: &str| device.value(code);
     // What follows in a value is in the block of the NIC.
     let start = |code: &str, end: &str| {
         let value = value(code)?;
@@ -114,9 +94,8 @@ fn row(device: &DeviceResult, link: &Link) -> Vec<String> {
         Some(pcie.join(" ")).filter(|text| !text.is_empty()),
         temperatures,
         value(identity::FIRMWARE.code).map(str::to_owned),
-        Some(health(device)),
     ];
-    cells.map(or_dash).to_vec()
+    cells.map(|cell| or_dash(cell).into()).into_iter().chain([health(device)]).collect()
 }
 
 fn or_dash(text: Option<String>) -> String {
@@ -137,36 +116,32 @@ fn bit_error_text(ratio: f64, smallest: Option<f64>) -> Option<String> {
 }
 
 /// Returns what is wrong with a NIC, the worst first, with limits; or that nothing is.
-fn health(device: &DeviceResult) -> String {
-    let mut lines = Vec::new();
+fn health(device: &DeviceResult) -> Words {
+    let mut lines: Vec<Words> = Vec::new();
     for verdict in [Severity::Bad, Severity::Suspect] {
         let items = device.items.iter().filter(|item| item.verdict == verdict);
-        let word = verdict.name().to_uppercase();
         lines.extend(items.map(|item| {
             // Which NICs there are in place of a missing one.
             let note = item.note.as_ref().filter(|_| item.code == presence::DEVICE.code);
             let note = note.map_or(String::new(), |note| format!("; {note}"));
-            format!("{word} {}: {}{note}", item.code, item.described())
+            wrong_item(verdict, item).and(format!(": {}{note}", item.described()))
         }));
     }
     if let Some(error) = &device.error {
-        lines.push(format!("not tested: {}", error.message));
+        let untested = Words::verdict(Severity::Suspect, "not tested");
+        lines.push(untested.and(format!(": {}", error.message)));
     }
-    let has_verdict = |item: &Item| {
-        let mut items = device.items.iter();
-        items.any(|found| found.item == item && found.verdict >= Severity::Good)
-    };
     let is_bad = device.items.iter().any(|item| item.verdict == Severity::Bad);
-    if !is_bad && device.error.is_none() && !has_verdict(&link::STATE) {
-        lines.push(format!("unknown: {UNKNOWN}"));
+    if !is_bad && device.error.is_none() && !device.has_verdict(&link::STATE) {
+        lines.push(Words::verdict(Severity::Suspect, "unknown").and(format!(": {UNKNOWN}")));
     } else if lines.is_empty() {
-        let is_counted = has_verdict(&code_words::UNCORRECTED);
+        let is_counted = device.has_verdict(&code_words::UNCORRECTED);
         lines.push(if is_counted { "good" } else { "good (errors not counted)" }.into());
     }
-    if device.is_software {
-        lines[0] += "; software NIC";
-    }
-    lines.join("\n")
+    let mut lines = lines.into_iter();
+    let first = lines.next().unwrap_or_default();
+    let software = if device.is_software { "; software NIC" } else { "" };
+    lines.fold(first.and(software), |all, line| all.and("\n").and(line))
 }
 
 fn rate_row(device: &DeviceResult, rates: Option<&Rates>) -> Vec<String> {
@@ -190,14 +165,14 @@ fn most_paused(ratios: &[Option<f64>]) -> Option<String> {
     Some(format!("{:.1} %{which}", 100.0 * most))
 }
 
-/// Writes all that is known of a link.
-fn verbose(out: &mut impl Write, device: &DeviceResult, link: &Link) -> io::Result<()> {
-    line(out, "Device", &device.name)?;
+/// Adds all that is known of a link.
+fn verbose(page: &mut Page, device: &DeviceResult, link: &Link) {
+    page.fact("Device", &device.name);
     if device.is_software {
-        line(out, "Platform", "software NIC (no Cassini hardware involved)")?;
+        page.fact("Platform", "software NIC (no Cassini hardware involved)");
     }
     if let Some(error) = &device.error {
-        line(out, "Not Tested", &error.message)?;
+        page.fact("Not Tested", &error.message);
     }
     let nid = link.nid.map(|nid| format!("{nid:#x}"));
     for (label, value) in [
@@ -208,10 +183,10 @@ fn verbose(out: &mut impl Write, device: &DeviceResult, link: &Link) -> io::Resu
         ("NIC Address", &nid),
     ] {
         if let Some(value) = value {
-            line(out, label, value)?;
+            page.fact(label, value);
         }
     }
-    if device.items.is_empty() { Ok(()) } else { block(out, &device.items) }
+    block(page, &device.items);
 }
 
 #[cfg(test)]
@@ -219,12 +194,11 @@ mod tests {
     use super::super::check::testing::good;
     use super::super::link::testing::report;
     use super::*;
+    use crate::table::TextStyle;
     use node::nic::health::Finding;
 
     fn text(findings: Vec<Finding>, is_verbose: bool) -> String {
-        let mut out = Vec::new();
-        write(&mut out, &report(findings), is_verbose, true).unwrap();
-        String::from_utf8(out).unwrap()
+        page(&report(findings), is_verbose, true).text(TextStyle::Plain)
     }
 
     #[test]
@@ -262,7 +236,7 @@ cxi0  39062500.0          2.0            0.0      0.0 %  12.5 % (PCP 1)
             (vec![], "-"),
         ] {
             let report = report(findings);
-            assert_eq!(row(&report.check.devices()[0], &report.links[0])[8], cell);
+            assert_eq!(row(&report.check.devices[0], &report.links[0])[8], Words::from(cell));
         }
     }
 

@@ -1,10 +1,10 @@
 //! The text of `ping`: a line for each round of a pair, and the table at the end.
 
-use std::io::{self, Write};
-
+use super::page::{Page, Words};
 use super::ping::{DIRECTION, OPERATIONS, Pair, Ping};
-use super::table::{self, Align};
+use super::table::Align;
 use facts::error::Kind;
+use facts::severity::Severity;
 
 /// Returns the line before the first round.
 pub fn title(report: &Ping) -> String {
@@ -14,36 +14,40 @@ pub fn title(report: &Ping) -> String {
 }
 
 /// Returns the line of the last round of a pair.
-pub fn line(report: &Ping, index: usize) -> String {
+pub fn line(report: &Ping, index: usize) -> Words {
     let pair = &report.pairs[index];
     let width = |text: fn(&Pair) -> usize| report.pairs.iter().map(text).max().unwrap_or(0);
     let host = width(|pair| pair.host.len());
     let device = width(|pair| pair.device.to_string().len());
     let peer = pair.peer();
-    let mut line = format!("{:host$}  {:device$} -> {peer:7}", pair.host, pair.device.to_string());
+    let device_name = pair.device.to_string();
+    let mut line = Words::from(format!("{:host$}  {device_name:device$} -> {peer}", pair.host));
+    // The end of a cell is written with the cell behind it: no line ends in spaces.
+    let mut end = 7_usize.saturating_sub(peer.len());
     let mut reason = None;
     for (operation, answer) in OPERATIONS.iter().zip(&pair.last) {
-        let name = operation.name;
-        match &answer.latencies {
+        let (severity, cell) = match &answer.latencies {
             Ok(latencies) => {
                 let times = format!("{}/{}", us(latencies.min_ns), us(latencies.median_ns));
-                line += &format!("  {name} {times:11}");
+                (Severity::Good, times)
             }
             Err(problem) => {
-                line += &format!("  {name} {:11}", "FAILED");
                 reason.get_or_insert(problem);
+                (Severity::Bad, "FAILED".to_owned())
             }
-        }
+        };
+        line = line.and(format!("{:end$}  {} ", "", operation.name));
+        end = 11_usize.saturating_sub(cell.len());
+        line = line.and(Words::verdict(severity, cell));
     }
-    let line = line.trim_end();
     match reason {
-        None => line.to_owned(),
+        None => line,
         Some(problem) => {
             let side = if problem.kind == Kind::Peer.name() { "server: " } else { "" };
             let step = at(problem.step.as_deref());
             // The place of the error follows in the table at the end.
             let message = problem.message.split("; ").next().unwrap_or_default();
-            format!("{line}  {side}{step}{message}")
+            line.and(format!("  {side}{step}{message}"))
         }
     }
 }
@@ -67,8 +71,8 @@ fn us(ns: u64) -> String {
     format!("{:.2}", ns as f64 / 1000.0)
 }
 
-/// Writes the table of all rounds, and what failed.
-pub fn summary(out: &mut Vec<u8>, report: &Ping) -> io::Result<()> {
+/// Returns the table of all rounds, and what failed.
+pub fn summary(report: &Ping) -> Page {
     let titles =
         ["Host", "NIC", "Peer", "Ping", "Sent", "Lost", "Loss", "Min[us]", "Median", "Max"];
     let mut rows = Vec::new();
@@ -90,10 +94,10 @@ pub fn summary(out: &mut Vec<u8>, report: &Ping) -> io::Result<()> {
         }
     }
     let align = [[Align::Left; 4].as_slice(), &[Align::Right; 6]].concat();
-    writeln!(out)?;
-    for line in table::lines(&titles, rows, &align) {
-        writeln!(out, "{line}")?;
-    }
+    let columns: Vec<(&str, Align)> = titles.into_iter().zip(align).collect();
+    let mut page = Page::default();
+    page.empty_line();
+    page.table(&columns, rows);
     for pair in &report.pairs {
         let mut failures = pair.failures.iter().peekable();
         while let Some(failure) = failures.next() {
@@ -104,21 +108,22 @@ pub fn summary(out: &mut Vec<u8>, report: &Ping) -> io::Result<()> {
                 1 => "once".into(),
                 count => format!("{count} times"),
             };
-            writeln!(out, "\n{host} {device} {operation} ({times}): {step}{message}")?;
+            page.line(format!("\n{host} {device} {operation} ({times}): {step}{message}"));
             // One hint for all kinds of operation that have the same one.
             let next = failures.peek().and_then(|next| next.hint.as_ref());
             if let Some(hint) = failure.hint.as_ref().filter(|hint| next != Some(*hint)) {
-                writeln!(out, "hint: {hint}")?;
+                page.line(format!("hint: {hint}"));
             }
         }
     }
-    Ok(())
+    page
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::ping::tests::{answered, pair, unanswered};
     use super::*;
+    use crate::table::TextStyle;
 
     #[test]
     fn shows_each_round_in_one_line() {
@@ -127,11 +132,16 @@ mod tests {
             pair([vec![ok(), ok(), ok(), ok()]]),
             pair([vec![ok(), ok(), ok(), unanswered()]]),
         ]);
+        let line = |index| {
+            let mut page = Page::default();
+            page.line(line(&report, index));
+            page.text(TextStyle::Plain).trim_end_matches('\n').to_owned()
+        };
         assert_eq!(
-            line(&report, 0),
+            line(0),
             "node7  cxi1 -> 0x13     write 1.90/2.01    read 1.90/2.01    atomic 1.90/2.01    send 1.90/2.01"
         );
-        let failed = line(&report, 1);
+        let failed = line(1);
         assert!(
             failed.ends_with(
                 "send FAILED  one direction only, the peer's operations do not arrive here: no answer to a send within 5 s"

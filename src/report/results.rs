@@ -3,13 +3,12 @@
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-use super::check;
-use super::check_record::CheckRecord;
+use super::check::{self, Check};
 use super::comparison::{self, Comparison};
 use super::outcome::{self, Outcome, Side};
 use super::printed;
 use super::runs::{self, ReadRun, Source, refused};
-use super::stat::{self, read::ReadStat};
+use super::stat::document::{self as stat_document, StatDocument};
 use super::survey::{self, Survey};
 use cluster::survey::findings::{Cause, Matrix, Unit};
 use cluster::survey::ids::{NicId, NodeId, TestId};
@@ -35,7 +34,7 @@ pub enum Content {
     Comparison(Box<Comparison>),
     Survey(Box<Survey>),
     /// What NICs did while a command ran.
-    Stat(Box<ReadStat>),
+    Stat(Box<StatDocument<'static>>),
 }
 
 /// A document that can be compared, and the file that it was read from.
@@ -44,7 +43,7 @@ pub enum ComparedResult {
     /// A run of a tool.
     Run(Box<ReadRun>),
     Survey(String, Box<Survey>),
-    Check(String, Box<CheckRecord>),
+    Check(String, Box<Check>),
 }
 
 /// The fields by which documents differ.
@@ -183,7 +182,7 @@ fn content(document: &[u8], shown: &str) -> Result<Option<Content>, Failure> {
     } else if marks.results.is_some() {
         typed(document, shown, version, outcome::SCHEMA_VERSION).map(Content::Run)?
     } else if marks.missing_nodes.is_some() {
-        typed(document, shown, version, stat::document::SCHEMA_VERSION).map(Content::Stat)?
+        typed(document, shown, version, stat_document::SCHEMA_VERSION).map(Content::Stat)?
     } else {
         return Ok(None);
     };

@@ -1,10 +1,10 @@
 //! The text of `selftest`: what does not hold, a line for each group, and the file of `--report`.
 
-use std::io::{self, Write};
-
+use super::page::{Page, Words};
 use super::selftest::{FactResult, FactVerdict, SelfTest};
-use super::table::{self, Align};
+use super::table::Align;
 use super::wrap::wrapped;
+use facts::severity::Severity;
 
 /// Width of a sentence beside its name.
 const WIDTH: usize = 88;
@@ -15,9 +15,10 @@ const ROW: usize = 47;
 /// Rows of bytes that a terminal shows.
 const FEW_ROWS: usize = 4;
 
-/// Writes what a terminal shows.
-pub fn write(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
-    groups(out, report)?;
+/// Returns what a terminal shows.
+pub fn page(report: &SelfTest) -> Page {
+    let mut page = Page::default();
+    groups(&mut page, report);
     for verdict in [FactVerdict::Skipped, FactVerdict::Refused] {
         let checks: Vec<&FactResult> = report.with(verdict).collect();
         for alike in checks.chunk_by(|one, next| one.reason == next.reason) {
@@ -29,34 +30,35 @@ pub fn write(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
                 count => format!(" and {count} more"),
             };
             let reason = first.reason.as_deref().unwrap_or_default();
-            writeln!(out, "{} {}{more}: {reason}", verdict.name(), first.full_name())?;
+            page.line(format!("{} {}{more}: {reason}", verdict.name(), first.full_name()));
         }
     }
     for check in report.with(FactVerdict::Differs) {
-        writeln!(out)?;
-        difference(out, check, FEW_ROWS)?;
+        page.empty_line();
+        difference(&mut page, check, FEW_ROWS);
     }
-    aftermath(out, report)?;
-    writeln!(out, "\n{}", report.summary())
+    aftermath(&mut page, report);
+    page.line(format!("\n{}", report.summary()));
+    page
 }
 
-/// Writes what the checks have changed for other users of the NIC.
-fn aftermath(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
+/// Adds what the checks have changed for other users of the NIC.
+fn aftermath(page: &mut Page, report: &SelfTest) {
     for sentence in report.aftermath.sentences() {
-        let lines = wrapped(&format!("WARNING: {sentence}"), WIDTH, "");
-        writeln!(out, "\n{}", lines.join("\n"))?;
+        page.empty_line();
+        page.paragraph(Words::first(Severity::Suspect, &format!("WARNING: {sentence}")), WIDTH, "");
     }
-    Ok(())
 }
 
-/// Writes the file of `--report`: the NIC and its software, and each check.
-pub fn write_report(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
+/// Returns the file of `--report`: the NIC and its software, and each check.
+pub fn report_page(report: &SelfTest) -> Page {
     let nic = &report.nic;
     let optional = |value: &Option<String>| value.clone().unwrap_or_else(|| "unknown".to_owned());
     let kind =
         if nic.is_software { "software NIC (no Cassini hardware involved)" } else { "hardware" };
     let yes = |is: bool| if is { "yes" } else { "no" };
-    writeln!(out, "Report of cxidiag selftest\n")?;
+    let mut page = Page::default();
+    page.line("Report of cxidiag selftest\n");
     let mut lines = vec![
         ("cxidiag", report.release()),
         ("NIC", format!("{}, {kind}", nic.device)),
@@ -83,28 +85,26 @@ pub fn write_report(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
         lines.push(("Names", "left out; the NIC address is 0 in all bytes".into()));
     }
     for (name, value) in lines {
-        writeln!(out, "{name:17}: {value}")?;
+        page.fact(name, value);
     }
-    writeln!(out)?;
-    groups(out, report)?;
-    aftermath(out, report)?;
-    writeln!(out, "\n{}\n", report.summary())?;
+    page.empty_line();
+    groups(&mut page, report);
+    aftermath(&mut page, report);
+    page.line(format!("\n{}\n", report.summary()));
     for verdict in FactVerdict::ALL {
         for check in report.with(verdict) {
             match verdict {
-                FactVerdict::Differs => difference(out, check, usize::MAX)?,
-                _ => writeln!(out, "{}", title(check))?,
+                FactVerdict::Differs => difference(&mut page, check, usize::MAX),
+                _ => page.line(title(check)),
             }
-            if let Some(reason) = &check.reason {
-                writeln!(out, "  {reason}")?;
-            }
+            page.lines(check.reason.as_ref().map(|reason| format!("  {reason}")));
         }
     }
-    Ok(())
+    page
 }
 
-/// Writes how many checks of each group have which verdict.
-fn groups(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
+/// Adds how many checks of each group have which verdict.
+fn groups(page: &mut Page, report: &SelfTest) {
     let mut names: Vec<&str> = report.checks.iter().map(|check| check.group).collect();
     names.dedup();
     let rows = names.iter().map(|name| {
@@ -119,12 +119,8 @@ fn groups(out: &mut Vec<u8>, report: &SelfTest) -> io::Result<()> {
         let counts = [Holds, Differs, Refused, Skipped].map(count);
         [vec![(*name).to_owned()], counts.to_vec()].concat()
     });
-    let titles = ["Group", "Hold", "Differ", "Refused", "Skipped"];
-    let align = [[Align::Left].as_slice(), &[Align::Right; 4]].concat();
-    for line in table::lines(&titles, rows.collect(), &align) {
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
+    let counts = ["Hold", "Differ", "Refused", "Skipped"].map(|title| (title, Align::Right));
+    page.table(&[&[("Group", Align::Left)], &counts[..]].concat(), rows);
 }
 
 fn title(check: &FactResult) -> String {
@@ -133,16 +129,16 @@ fn title(check: &FactResult) -> String {
     format!("{verdict:7} {} ({fact}, {certainty})", check.full_name())
 }
 
-/// Writes what a check has seen, with at most `rows` rows of each command and event.
-fn difference(out: &mut Vec<u8>, check: &FactResult, rows: usize) -> io::Result<()> {
-    writeln!(out, "{}", title(check).replacen("differs", "DIFFERS", 1))?;
+/// Adds what a check has seen, with at most `rows` rows of each command and event.
+fn difference(page: &mut Page, check: &FactResult, rows: usize) {
+    page.line(Words::first(Severity::Bad, &title(check).replacen("differs", "DIFFERS", 1)));
     let sentences = [
         ("fact", Some(check.statement)),
         ("expected", check.expected.as_deref()),
         ("seen", check.seen.as_deref()),
     ];
     for (name, text) in sentences {
-        named(out, name, wrapped(text.unwrap_or_default(), WIDTH, ""))?;
+        named(page, name, wrapped(text.unwrap_or_default(), WIDTH, ""));
     }
     for (name, bytes) in [("command", &check.command), ("event", &check.event)] {
         let Some(bytes) = bytes else { continue };
@@ -151,18 +147,14 @@ fn difference(out: &mut Vec<u8>, check: &FactResult, rows: usize) -> io::Result<
             lines.truncate(rows);
             lines.push("... (--report and --json have all bytes)".into());
         }
-        named(out, name, lines)?;
+        named(page, name, lines);
     }
-    Ok(())
 }
 
-/// Writes lines beside a name.
-fn named(out: &mut Vec<u8>, name: &str, lines: Vec<String>) -> io::Result<()> {
+/// Adds lines beside a name.
+fn named(page: &mut Page, name: &str, lines: Vec<String>) {
     let names = std::iter::once(format!("{name}:")).chain(std::iter::repeat(String::new()));
-    for (line, name) in lines.iter().zip(names) {
-        writeln!(out, "  {name:9} {line}")?;
-    }
-    Ok(())
+    page.lines(lines.iter().zip(names).map(|(line, name)| format!("  {name:9} {line}")));
 }
 
 #[cfg(test)]
@@ -170,12 +162,12 @@ mod tests {
     use super::super::selftest::tests::report;
     use super::super::selftest::{Aftermath, MaskedFlag};
     use super::*;
+    use crate::table::TextStyle;
 
     #[test]
     fn ends_with_number_of_facts_that_hold() {
         use FactVerdict::{Differs, Holds, Skipped};
-        let mut text = Vec::new();
-        write(&mut text, &report(&[Holds, Differs, Skipped])).unwrap();
+        let text = page(&report(&[Holds, Differs, Skipped])).text(TextStyle::Plain);
         let expected = "\
 Group  Hold  Differ  Refused  Skipped
 moves     1       1        -        1
@@ -189,7 +181,7 @@ DIFFERS moves/ack (nic.md 6.4, stated)
 
 1 of 2 facts hold, 1 skipped
 ";
-        assert_eq!(String::from_utf8(text).unwrap(), expected);
+        assert_eq!(text, expected);
     }
 
     #[test]
@@ -202,9 +194,7 @@ DIFFERS moves/ack (nic.md 6.4, stated)
             ],
             lost_rgids: 1,
         };
-        let mut text = Vec::new();
-        write(&mut text, &results).unwrap();
-        let text = String::from_utf8(text).unwrap();
+        let text = page(&results).text(TextStyle::Plain);
         for words in [
             "\nWARNING: error flag lpe.no_space was switched off after too many interrupts: ",
             "\nWARNING: error flag oxe.bit 3 was switched off",
@@ -218,11 +208,7 @@ DIFFERS moves/ack (nic.md 6.4, stated)
     #[test]
     fn report_leaves_out_names_unless_they_are_given() {
         let mut report = report(&[FactVerdict::Holds]);
-        let text = |report: &SelfTest| {
-            let mut text = Vec::new();
-            write_report(&mut text, report).unwrap();
-            String::from_utf8(text).unwrap()
-        };
+        let text = |report: &SelfTest| report_page(report).text(TextStyle::Plain);
         assert!(text(&report).contains("left out"));
         report.nic.host = Some("node7".into());
         report.nic.nic_address = Some(0x123);

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use super::outcome::Problem;
+use super::page::Page;
 use facts::error::{Failure, UNDECIDED};
 use facts::host::host_name;
 use facts::severity::Severity;
@@ -310,8 +311,8 @@ impl StressReport {
     }
 
     /// Returns the line that callers read.
-    pub fn summary(&self) -> &str {
-        &self.summary
+    pub fn headline(&self) -> Page {
+        Page::headline(&self.summary, self.exit_status)
     }
 
     /// Returns whether all criteria are met.

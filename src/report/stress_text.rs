@@ -1,8 +1,8 @@
-//! NICs under load as text: a row for each NIC at each interval, and the line that callers read.
+//! NICs under load as text: a row for each NIC at each interval.
 
 use std::io::{self, Write};
 
-use super::stress::{StressReport, StressedNic, shown};
+use super::stress::{StressedNic, shown};
 use node::nic::sensors::Sensor;
 
 /// Least width of a column of values.
@@ -65,11 +65,6 @@ impl StressTable {
         }
         writeln!(out)
     }
-}
-
-/// Writes the line that callers read.
-pub fn last_line(out: &mut impl Write, report: &StressReport) -> io::Result<()> {
-    writeln!(out, "{}", report.summary())
 }
 
 #[cfg(test)]

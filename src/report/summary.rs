@@ -5,7 +5,6 @@ use std::fmt;
 use std::io::{self, Write};
 
 use super::columns::Layout;
-use super::table::TextStyle;
 use super::text::separator;
 use facts::device::{DeviceName, FabricAddress};
 use node::gpu::{OnGpus, Use};
@@ -297,27 +296,5 @@ struct Block<'a, W> {
 impl<W: Write> Block<'_, W> {
     fn line(&mut self, label: &str, value: impl fmt::Display) -> io::Result<()> {
         writeln!(self.out, "{label:width$}: {value}", width = self.label_width)
-    }
-}
-
-/// Writes one line of a block: a label and its value.
-pub(super) fn line(
-    out: &mut impl Write,
-    label: &str,
-    value: impl std::fmt::Display,
-) -> io::Result<()> {
-    line_in(TextStyle::Plain, out, label, value)
-}
-
-/// Writes one line of a block in this form: an item of a list in Markdown.
-pub(super) fn line_in(
-    form: TextStyle,
-    out: &mut impl Write,
-    label: &str,
-    value: impl std::fmt::Display,
-) -> io::Result<()> {
-    match form {
-        TextStyle::Plain => writeln!(out, "{label:17}: {value}"),
-        TextStyle::Markdown => writeln!(out, "* {label}: {value}"),
     }
 }

@@ -17,9 +17,11 @@ pub enum Align {
 /// The form of a text with tables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TextStyle {
-    /// For terminals.
+    /// For files, and for programs.
     #[default]
     Plain,
+    /// For terminals: verdicts have colours.
+    Colored,
     /// For issues and wikis.
     Markdown,
 }
@@ -49,7 +51,9 @@ pub fn lines_in(
     }
     let mut table = builder.build();
     match form {
-        TextStyle::Plain => table.with(Style::empty()).with(Padding::new(0, 2, 0, 0)),
+        TextStyle::Plain | TextStyle::Colored => {
+            table.with(Style::empty()).with(Padding::new(0, 2, 0, 0))
+        }
         TextStyle::Markdown => table.with(Style::markdown()),
     };
     for (column, align) in align.iter().enumerate() {

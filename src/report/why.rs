@@ -88,7 +88,7 @@ pub struct NicDiagnosis {
     /// What it amounts to.
     pub conclusion: DiagnosisConclusion,
     /// Exit status of the program: 0 good, 3 bad, 4 undecided.
-    exit_status: u8,
+    pub(super) exit_status: u8,
     /// The first line of the text.
     pub summary: String,
     /// Start of the diagnosis, in milliseconds since 1970-01-01 (UTC).

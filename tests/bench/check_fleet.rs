@@ -13,7 +13,8 @@ use cluster::star::{Event, Meeting, Member, Order, Root};
 use cluster::timetable::Introduction;
 use facts::net::listener::{Listener, Reach};
 use facts::token::Token;
-use report::check_fleet::{FleetCheck, NodeCheck};
+use report::check::Check;
+use report::check_fleet::FleetCheck;
 use serde_json::Value;
 
 const LIMIT: Duration = Duration::from_secs(120);
@@ -51,7 +52,7 @@ fn main() {
         println!("{size} checks have arrived after {:.2?}", began.elapsed());
         let merging = Instant::now();
         let answer = |(rank, document): (u32, Vec<u8>)| {
-            let check = NodeCheck::read(&document).map_err(|failure| failure.message());
+            let check = Check::read(&document).map_err(|failure| failure.message());
             (format!("nid{rank:06}"), check)
         };
         let answers = documents.into_iter().map(answer).collect();

@@ -2,7 +2,8 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader};
-use std::process::Output;
+use std::path::Path;
+use std::process::{Output, Stdio};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,7 +12,8 @@ use serde_json::{Value, json};
 use crate::cxi_stat::{put_fifos, serve};
 use crate::harness::machine::MadeUp;
 use crate::harness::{
-    Command, Fabric, assert_status, assert_success, finish, metrics, schema, stderr, stdout,
+    CXIDIAG, Command, Fabric, assert_status, assert_success, finish, metrics, schema, stderr,
+    stdout,
 };
 
 const CASSINI_1: &str = include_str!("../fixtures/nics/cassini1");
@@ -332,6 +334,22 @@ fn watch_shows_links_until_it_is_stopped() {
     assert_eq!(stderr(&output), "", "{rest:?}");
     let text = fs::read_to_string(metrics).expect("metrics");
     assert!(text.contains("cxidiag_check_exit_status 0\n"), "{text}");
+}
+
+#[test]
+fn watch_clears_a_terminal() {
+    let mut python = Command::new("python3");
+    python.arg("--version").stdout(Stdio::null());
+    if !python.status().is_ok_and(|status| status.success()) {
+        println!("not tested: no python3");
+        return;
+    }
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/harness/terminal.py");
+    let link = format!("exec env TERM=xterm {CXIDIAG} link soft0 --watch=60m");
+    let arguments = [script, "interrupt", "soft0", &link];
+    let output = finish(Fabric::new().command_of(Path::new("python3"), &arguments));
+    assert_success(&output);
+    assert!(stdout(&output).starts_with("\u{1b}[H\u{1b}[2JNIC "), "{:?}", stdout(&output));
 }
 
 /// The window that Ctrl-C cuts short is too short for a verdict: what the last report says counts.

@@ -5,14 +5,16 @@ use std::time::{Instant, SystemTime};
 
 use super::request::CheckRequest;
 use crate::command::output;
-use facts::error::{Context, Failure};
+use facts::error::Failure;
 use plan::outputs::Place;
-use report::check_fleet::{FleetCheck, NodeCheck};
+use report::check::Check;
+use report::check_fleet::FleetCheck;
 use report::documents::{Documents, Places};
+use report::table::TextStyle;
 use report::{check_fleet_metrics, check_fleet_text};
 
 /// The name of each node, and its check or why there is none.
-pub type Answers = Vec<(String, Result<NodeCheck, String>)>;
+pub type Answers = Vec<(String, Result<Check, String>)>;
 
 /// Gathers checks by `gather`, prints what they amount to, and writes the documents.
 ///
@@ -34,20 +36,12 @@ pub fn report(
     let (started, clock) = (SystemTime::now(), Instant::now());
     let answers = output::or_failure(&documents, gather())?;
     let check = FleetCheck::new(started, clock.elapsed(), answers);
-    let write = |text: &mut Vec<u8>, check: &FleetCheck| -> io::Result<()> {
-        if request.is_quiet {
-            writeln!(text, "{}", check.summary)
-        } else {
-            check_fleet_text::write(text, check)
-        }
-    };
+    let page = if request.is_quiet { check_fleet_text::first_line } else { check_fleet_text::page };
     if request.is_before_survey {
-        let mut text = b"cxidiag survey: check: ".to_vec();
-        write(&mut text, &check).environment("cannot write the check")?;
-        text.push(b'\n');
-        let _ = io::stderr().write_all(&text);
+        let text = page(&check).text(TextStyle::Plain);
+        let _ = writeln!(io::stderr(), "cxidiag survey: check: {text}");
     } else {
-        output::write(&documents, &check, write)?;
+        output::write(&documents, &check, page)?;
     }
     documents.write_metrics(|| check_fleet_metrics::families(&check))?;
     let has_text = !documents.has_stdout();

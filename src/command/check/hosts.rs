@@ -17,7 +17,7 @@ use plan::tool::PROGRAM;
 use plan::tools::TOOLS;
 use plan::typed::Typed;
 use plan::{DEFAULT_PORT, Plan};
-use report::check_fleet::NodeCheck;
+use report::check::Check;
 
 /// Number of servers that are asked at the same time.
 const MOST_AT_ONCE: usize = 128;
@@ -44,7 +44,7 @@ pub fn ask_all(hosts: &[String], request: &CheckRequest) -> Result<Answers, Fail
     threads::share(MOST_AT_ONCE.min(hosts.len()), || {
         while let Some(host) = hosts.get(next.fetch_add(1, Ordering::Relaxed)) {
             let document = order.ask(&plan, host);
-            let check = document.and_then(|document| NodeCheck::read(&document));
+            let check = document.and_then(|document| Check::read(&document));
             let check = check.map_err(|failure| unanswered(&failure, host));
             let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
             answers.push((host.clone(), check));

@@ -21,7 +21,7 @@ use facts::net::listener::{Listener, Reach};
 use facts::number::time_text;
 use facts::threads;
 use facts::token::Token;
-use report::check_fleet::NodeCheck;
+use report::check::Check;
 
 /// How long the coordinator waits for tasks that have not joined.
 const JOIN_WAIT: Duration = Duration::from_secs(30);
@@ -125,8 +125,8 @@ fn gather(
     Ok(answers)
 }
 
-fn read(document: &[u8]) -> Result<NodeCheck, String> {
-    NodeCheck::read(document).map_err(|failure| failure.message())
+fn read(document: &[u8]) -> Result<Check, String> {
+    Check::read(document).map_err(|failure| failure.message())
 }
 
 /// The other tasks, by rank.

@@ -22,7 +22,7 @@ use node::nic::sensors::{Sensors, board, part_number};
 use report::documents::{Documents, Places};
 use report::stress::{StressReport, StressedNic};
 use report::stress_metrics;
-use report::stress_text::{StressTable, last_line};
+use report::stress_text::StressTable;
 
 /// Name of the program in messages.
 const PROGRAM: &str = "cxidiag check";
@@ -46,7 +46,7 @@ pub fn run(request: &CheckRequest, time: Duration) -> Result<(), Failure> {
     // A signal that came too late to cut the load short still decides the exit status.
     interrupt::check()?;
     documents.write_metrics(|| stress_metrics::families(&report))?;
-    output::write(&documents, &report, |out: &mut Vec<u8>, report| last_line(out, report))?;
+    output::write(&documents, &report, StressReport::headline)?;
     report.result().map_err(
         |failure| {
             if documents.has_stdout() { failure } else { failure.printed() }

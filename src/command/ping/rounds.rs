@@ -17,6 +17,7 @@ use facts::interrupt;
 use facts::number::time_text;
 use facts::threads;
 use report::outcome::Problem;
+use report::page::{Page, Words, style_of_stdout};
 use report::ping::{Answer, OPERATIONS, Operation, Ping};
 use report::ping_text;
 
@@ -73,7 +74,7 @@ impl Rounds {
     /// An interruption, and standard output that cannot be written.
     pub fn run(&self, report: &mut Ping, has_text: bool) -> Result<(), Failure> {
         if has_text {
-            print(&ping_text::title(report))?;
+            print(ping_text::title(report))?;
         }
         let mut round = 0;
         loop {
@@ -124,7 +125,7 @@ impl Rounds {
                     report.pairs[index].add(answers);
                     is_known[index] = true;
                     while has_text && is_known.get(printed) == Some(&true) {
-                        print(&ping_text::line(report, printed))?;
+                        print(ping_text::line(report, printed))?;
                         printed += 1;
                     }
                     Ok(())
@@ -252,9 +253,10 @@ fn is_address(host: &str) -> bool {
     host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
 }
 
-fn print(line: &str) -> Result<(), Failure> {
-    report::destination::write_text(format!("{line}\n").as_bytes())
-        .map_err(interrupt::output_failed)
+fn print(line: impl Into<Words>) -> Result<(), Failure> {
+    let mut page = Page::default();
+    page.line(line);
+    page.print(style_of_stdout())
 }
 
 #[cfg(test)]

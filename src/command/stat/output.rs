@@ -16,6 +16,7 @@ use report::stat::document::StatDocument;
 use report::stat::record::NodeRecord;
 use report::stat::series::NodeSeries;
 use report::stat::{JobStat, csv, metrics, text};
+use report::table::TextStyle;
 
 /// The documents of a report, opened before the command starts. The default has none: the report
 /// goes to standard error.
@@ -112,9 +113,9 @@ pub fn report(request: &StatRequest, job: &JobStat, outputs: &ReportFiles) {
     if !has_place || request.is_quiet && !job.is_unusual() {
         return;
     }
-    let text = text_of(request, job);
+    let text = text::page(job, request.level).text(TextStyle::Plain);
     if let Some(to) = &outputs.text {
-        if let Err(failure) = to.write(&text) {
+        if let Err(failure) = to.write(text.as_bytes()) {
             note(&failure.message());
         }
         return;
@@ -124,7 +125,7 @@ pub fn report(request: &StatRequest, job: &JobStat, outputs: &ReportFiles) {
     if stderr.is_terminal() {
         let _ = writeln!(stderr);
     }
-    let _ = stderr.write_all(&text);
+    let _ = stderr.write_all(text.as_bytes());
 }
 
 /// Prints a report on standard output, or writes it to the file of `--output`.
@@ -137,18 +138,11 @@ pub fn print(request: &StatRequest, job: &JobStat, outputs: &ReportFiles) -> Res
     if request.is_quiet && !job.is_unusual() {
         return Ok(());
     }
-    let text = text_of(request, job);
+    let text = text::page(job, request.level).text(TextStyle::Plain);
     match &outputs.text {
-        Some(to) => to.write(&text),
-        None => outputs.documents.print(|bytes| bytes.write_all(&text)),
+        Some(to) => to.write(text.as_bytes()),
+        None => outputs.documents.print(|bytes| bytes.write_all(text.as_bytes())),
     }
-}
-
-fn text_of(request: &StatRequest, job: &JobStat) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    // Writing to memory does not fail.
-    let _ = text::write(&mut bytes, job, request.level);
-    bytes
 }
 
 impl ReportFiles {

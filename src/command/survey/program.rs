@@ -13,7 +13,7 @@ use cluster::timetable::Introduction;
 use diagnosis::readings::Readings;
 use node::nic::health::identity::{CLASS_CEILING, ceiling_of};
 use node::traffic_class::TrafficClass;
-use report::check_fleet::NodeCheck;
+use report::check::Check;
 
 /// What the program does for the coordinator of a survey.
 pub struct SurveyProgram {
@@ -45,7 +45,7 @@ impl Program for SurveyProgram {
     }
 
     fn readings(&self, document: &[u8], devices: &[&str]) -> Option<BTreeMap<String, Readings>> {
-        let check = NodeCheck::read(document).ok()?;
+        let check = Check::read(document).ok()?;
         let readings = |device: &&str| {
             let mut readings = check.readings(device);
             narrow_ceilings(&mut readings, self.class);

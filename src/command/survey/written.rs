@@ -8,8 +8,8 @@ use cluster::survey::answer::PairResult;
 use cluster::survey::conductor::Progress;
 use cluster::survey::roster::Roster;
 use facts::error::Failure;
-use facts::interrupt;
 use report::documents::Places;
+use report::page::style_of_stdout;
 use report::progress_line::ProgressLine;
 use report::survey::documents::SurveyDocuments;
 use report::survey::{Setup, Survey, progress, text};
@@ -114,15 +114,8 @@ impl Outputs {
     pub fn end(self, survey: &Survey) -> Result<(), Failure> {
         let mut failures = self.documents.end(survey).into_iter();
         if self.has_text {
-            let mut bytes = Vec::new();
-            let written = if self.is_quiet {
-                writeln!(bytes, "{}", survey.summary)
-            } else {
-                text::write(&mut bytes, survey)
-            };
-            written
-                .and_then(|()| report::destination::write_text(&bytes))
-                .map_err(interrupt::output_failed)?;
+            let page = if self.is_quiet { text::first_line(survey) } else { text::page(survey) };
+            page.print(style_of_stdout())?;
         } else if survey.result().is_ok() {
             // A verdict that is not good is the message of the failure.
             let _ = writeln!(io::stderr(), "cxidiag survey: {}", survey.summary);

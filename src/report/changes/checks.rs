@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::change::{Change, ChangeVerdict, percent};
-use crate::check_record::{CheckRecord, DeviceRecord, ItemRecord};
+use crate::check::{Check, ItemResult};
 use facts::host::{HostIndex, is_same_host};
 use facts::severity::Severity;
 
@@ -13,8 +13,8 @@ const COUNTERS: [&str; 5] =
 
 /// Returns the changes of the checks of all hosts, and remarks.
 pub(super) fn changes(
-    base: &[(String, CheckRecord)],
-    new: &[(String, CheckRecord)],
+    base: &[(String, Check)],
+    new: &[(String, Check)],
     limit_percent: f64,
 ) -> (Vec<Change>, Vec<String>) {
     let (base, new) = (latest(base), latest(new));
@@ -47,8 +47,8 @@ pub(super) fn changes(
 }
 
 /// Returns the latest check of each host.
-fn latest(checks: &[(String, CheckRecord)]) -> Vec<(&str, &CheckRecord)> {
-    let mut latest: BTreeMap<&str, &CheckRecord> = BTreeMap::new();
+fn latest(checks: &[(String, Check)]) -> Vec<(&str, &Check)> {
+    let mut latest: BTreeMap<&str, &Check> = BTreeMap::new();
     for (_, check) in checks {
         let known = latest.entry(&check.host_name).or_insert(check);
         if check.started_unix_ms >= known.started_unix_ms {
@@ -58,15 +58,12 @@ fn latest(checks: &[(String, CheckRecord)]) -> Vec<(&str, &CheckRecord)> {
     latest.into_iter().collect()
 }
 
-fn host_changes(base: &CheckRecord, new: &CheckRecord, limit_percent: f64) -> Vec<Change> {
+fn host_changes(base: &Check, new: &Check, limit_percent: f64) -> Vec<Change> {
     let host = &new.host_name;
     let mut changes = Vec::new();
-    let find = |check: &CheckRecord, name: &str| -> Option<DeviceRecord> {
-        check.devices.iter().find(|device| device.name == name).cloned()
-    };
     for old in &base.devices {
         let part = format!("{host} {}", old.name);
-        let Some(device) = find(new, &old.name) else {
+        let Some(device) = new.device(&old.name) else {
             let words = [Some("checked"), Some("not checked")];
             changes.push(Change::from_words(&part, "NIC", words, ChangeVerdict::Worse));
             continue;
@@ -85,7 +82,7 @@ fn host_changes(base: &CheckRecord, new: &CheckRecord, limit_percent: f64) -> Ve
         }
         changes.extend(item_changes(&part, [&old.items, &device.items], limit_percent));
     }
-    for device in new.devices.iter().filter(|device| find(base, &device.name).is_none()) {
+    for device in new.devices.iter().filter(|device| base.device(&device.name).is_none()) {
         let part = format!("{host} {}", device.name);
         let words = [None, Some("checked")];
         changes.push(Change::from_words(&part, "NIC", words, ChangeVerdict::Changed));
@@ -95,8 +92,8 @@ fn host_changes(base: &CheckRecord, new: &CheckRecord, limit_percent: f64) -> Ve
 }
 
 /// Returns the changes of the items that both checks have.
-fn item_changes(part: &str, [base, new]: [&[ItemRecord]; 2], limit_percent: f64) -> Vec<Change> {
-    let change = |new: &ItemRecord| {
+fn item_changes(part: &str, [base, new]: [&[ItemResult]; 2], limit_percent: f64) -> Vec<Change> {
+    let change = |new: &ItemResult| {
         let old = base.iter().find(|item| item.code == new.code && item.name == new.name)?;
         item_change(part, old, new, limit_percent)
     };
@@ -107,8 +104,8 @@ fn item_changes(part: &str, [base, new]: [&[ItemRecord]; 2], limit_percent: f64)
 /// numbers may change by the limit.
 fn item_change(
     part: &str,
-    base: &ItemRecord,
-    new: &ItemRecord,
+    base: &ItemResult,
+    new: &ItemResult,
     limit_percent: f64,
 ) -> Option<Change> {
     let [old, now] = [base, new].map(|item| item.verdict.max(Severity::Good));
@@ -129,7 +126,7 @@ fn item_change(
     if !value_changed && old == now {
         return None;
     }
-    let shown = |item: &ItemRecord| {
+    let shown = |item: &ItemResult| {
         let value = item.value.as_deref().unwrap_or("not available");
         if item.verdict.is_wrong() {
             format!("{value} ({})", item.verdict.name())
@@ -149,35 +146,34 @@ fn item_change(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::{DeviceResult, testing};
     use ChangeVerdict::{Better, Changed, Worse};
 
-    fn item(code: &str, value: &str, number: Option<f64>, verdict: &str) -> ItemRecord {
-        ItemRecord {
+    fn item(code: &str, value: &str, number: Option<f64>, verdict: &str) -> ItemResult {
+        ItemResult {
             code: code.into(),
             name: code.into(),
             value: Some(value.into()),
             number,
             verdict: Severity::from(verdict.to_owned()),
+            limit: None,
+            place: None,
+            source: None,
+            note: None,
         }
     }
 
-    fn check(
-        host: &str,
-        started_unix_ms: u64,
-        devices: &[(&str, ItemRecord)],
-    ) -> (String, CheckRecord) {
-        let device = |(name, item): &(&str, ItemRecord)| DeviceRecord {
+    fn check(host: &str, started_unix_ms: u64, devices: &[(&str, ItemResult)]) -> (String, Check) {
+        let device = |(name, item): &(&str, ItemResult)| DeviceResult {
             name: (*name).into(),
+            is_software: false,
             error: None,
             items: vec![item.clone()],
         };
-        let check = CheckRecord {
-            host_name: host.into(),
-            started_unix_ms,
-            summary: "OK".into(),
-            host: Vec::new(),
-            devices: devices.iter().map(device).collect(),
-        };
+        let mut check = testing::check(Vec::new(), Vec::new(), None);
+        check.host_name = host.into();
+        check.started_unix_ms = started_unix_ms;
+        check.devices = devices.iter().map(device).collect();
         ("file".into(), check)
     }
 

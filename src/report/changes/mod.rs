@@ -15,7 +15,7 @@ pub mod text;
 use serde::Serialize;
 
 use self::change::{Change, ChangeVerdict};
-use super::check_record::CheckRecord;
+use super::check::Check;
 use super::survey::Survey;
 use facts::error::Failure;
 
@@ -89,11 +89,11 @@ impl Changes {
 
     /// Compares the latest check of each host of both sides. Each has the name of its file.
     pub fn from_checks(
-        base: &[(String, CheckRecord)],
-        new: &[(String, CheckRecord)],
+        base: &[(String, Check)],
+        new: &[(String, Check)],
         limit_percent: f64,
     ) -> Self {
-        let document = |(file, check): &(String, CheckRecord)| ComparedDocument {
+        let document = |(file, check): &(String, Check)| ComparedDocument {
             file: file.clone(),
             started_unix_ms: check.started_unix_ms,
             summary: check.summary.clone(),

@@ -1,12 +1,12 @@
 //! Changes as text: what was compared, a table, remarks.
 
-use std::io::{self, Write};
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::change::Change;
+use super::change::{Change, ChangeVerdict};
 use super::{Changes, ComparedDocument, ComparedKind};
-use crate::summary::line_in;
-use crate::table::{self, Align, TextStyle};
+use crate::page::{Page, Words};
+use crate::table::Align;
+use facts::severity::Severity;
 
 /// Rows of the table.
 const MOST_ROWS: usize = 100;
@@ -14,14 +14,15 @@ const MOST_ROWS: usize = 100;
 /// Documents of a side that are described.
 const MOST_DOCUMENTS: usize = 3;
 
-/// Writes changes.
-pub fn write(out: &mut impl Write, changes: &Changes, form: TextStyle) -> io::Result<()> {
+/// Returns the page of changes.
+pub fn page(changes: &Changes) -> Page {
+    let mut page = Page::default();
     for (label, side) in [("Base", &changes.base), ("New", &changes.new)] {
         for compared in side.iter().take(MOST_DOCUMENTS) {
-            line_in(form, out, label, described(compared))?;
+            page.fact(label, described(compared));
         }
         if let more @ 1.. = side.len().saturating_sub(MOST_DOCUMENTS) {
-            line_in(form, out, label, format_args!("and {more} more"))?;
+            page.fact(label, format!("and {more} more"));
         }
     }
     let noise = match changes.kind {
@@ -29,26 +30,26 @@ pub fn write(out: &mut impl Write, changes: &Changes, form: TextStyle) -> io::Re
         ComparedKind::Check => "",
     };
     let limit = format!("figures may change by {}%{noise}", changes.limit_percent);
-    line_in(form, out, "Limit", limit)?;
-    writeln!(out)?;
+    page.fact("Limit", limit);
+    page.empty_line();
     if changes.changes.is_empty() {
-        writeln!(out, "No change.")?;
+        page.line("No change.");
     } else {
-        let titles = ["Part", "What", "Base", "New", "Change", "Verdict"];
-        let left = Align::Left;
-        let align = [left, left, Align::Right, Align::Right, Align::Right, left];
-        let rows = changes.changes.iter().take(MOST_ROWS).map(row).collect();
-        for line in table::lines_in(form, &titles, rows, &align) {
-            writeln!(out, "{line}")?;
-        }
+        let columns = [
+            ("Part", Align::Left),
+            ("What", Align::Left),
+            ("Base", Align::Right),
+            ("New", Align::Right),
+            ("Change", Align::Right),
+            ("Verdict", Align::Left),
+        ];
+        page.table(&columns, changes.changes.iter().take(MOST_ROWS).map(row));
         if let more @ 1.. = changes.changes.len().saturating_sub(MOST_ROWS) {
-            writeln!(out, "\nand {more} more")?;
+            page.line(format!("\nand {more} more"));
         }
     }
-    for remark in &changes.remarks {
-        writeln!(out, "\n{remark}")?;
-    }
-    Ok(())
+    page.lines(changes.remarks.iter().map(|remark| format!("\n{remark}")));
+    page
 }
 
 fn described(document: &ComparedDocument) -> String {
@@ -58,19 +59,24 @@ fn described(document: &ComparedDocument) -> String {
     format!("{} ({time}): {}", document.file, document.summary)
 }
 
-fn row(item: &Change) -> Vec<String> {
-    let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".into());
+fn row(item: &Change) -> Vec<Words> {
+    let or_dash = |text: &Option<String>| text.as_deref().unwrap_or("-").into();
+    let severity = match item.verdict {
+        ChangeVerdict::Worse => Severity::Bad,
+        ChangeVerdict::Unclear => Severity::Suspect,
+        ChangeVerdict::Better | ChangeVerdict::Changed | ChangeVerdict::Ok => Severity::Good,
+    };
     let change = match (item.increase, item.change_percent) {
         (Some(increase), _) => format!("{increase:+}"),
         (None, Some(percent)) => format!("{percent:+.1}%"),
         (None, None) => "-".into(),
     };
     vec![
-        item.part.clone(),
-        item.what.clone(),
+        item.part.as_str().into(),
+        item.what.as_str().into(),
         or_dash(&item.base),
         or_dash(&item.new),
-        change,
-        item.verdict.text().into(),
+        change.into(),
+        Words::verdict(severity, item.verdict.text()),
     ]
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::compared::COMPARED;
 use super::finding::{NodeFinding, NodeVerdict};
-use super::node_check::NodeCheck;
+use crate::check::Check;
 use diagnosis::majority::{common_text, is_same};
 use diagnosis::readings::number;
 use node::nic::health::{identity, presence};
@@ -40,13 +40,12 @@ type ComparedKey<'a> = (usize, &'a str, &'a str, Option<&'a str>);
 
 /// Returns what most have, and the findings about the others by node.
 pub(super) fn agree<'a>(
-    checks: &[(&'a str, &'a NodeCheck)],
+    checks: &[(&'a str, &'a Check)],
 ) -> (Vec<Majority>, BTreeMap<&'a str, Vec<NodeFinding>>) {
     let mut values: BTreeMap<ComparedKey, Vec<(&str, &str, &str)>> = BTreeMap::new();
     for (node, check) in checks {
         for (device, items) in check.blocks() {
-            let mut devices = check.devices.iter();
-            let nic = devices.find(|nic| nic.name == device);
+            let nic = check.device(device);
             for item in items {
                 let place = COMPARED.iter().position(|candidate| candidate.code == item.code);
                 let (Some(place), Some(value)) = (place, &item.value) else {

@@ -2,9 +2,6 @@
 
 use serde::Serialize;
 
-/// The code of a NIC or node that could not be checked.
-pub const UNTESTED: &str = "untested";
-
 /// What a node, or a finding about it, amounts to: the worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

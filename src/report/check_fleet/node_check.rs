@@ -1,10 +1,9 @@
-//! The check of one node, as `cxidiag check --json` writes it there.
-
-use serde::Deserialize;
+//! The check of one node, as `cxidiag check --json` writes it there, and what is found in it.
 
 use super::compared::is_compared;
-use super::finding::{NodeFinding, NodeVerdict, UNTESTED};
-use crate::check::MISSING;
+use super::finding::{NodeFinding, NodeVerdict};
+use crate::check::{Check, ItemResult, MISSING, UNTESTED};
+use crate::outcome::Problem;
 use diagnosis::readings::{Reading, Readings, number};
 use facts::error::Failure;
 use facts::severity::Severity;
@@ -15,45 +14,9 @@ use facts::text;
 const MOST_DEVICES: usize = 128;
 const MOST_ITEMS: usize = 256;
 
-/// The check of a node. Fields that later releases add do not matter.
-#[derive(Clone, Debug, Deserialize)]
-pub struct NodeCheck {
-    pub(super) cxidiag_version: String,
-    pub host_name: String,
-    pub(super) host: Vec<NodeItem>,
-    pub(super) devices: Vec<NodeDevice>,
-}
-
-/// A NIC of a node.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct NodeDevice {
-    pub(super) name: String,
-    pub(super) error: Option<NodeProblem>,
-    pub(super) items: Vec<NodeItem>,
-}
-
-/// Why a NIC could not be checked.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct NodeProblem {
-    pub(super) message: String,
-}
-
-/// An item of a NIC or of the host.
-#[derive(Clone, Debug, Deserialize)]
-pub(super) struct NodeItem {
-    pub(super) code: String,
-    #[serde(rename = "item")]
-    pub(super) name: String,
-    pub(super) value: Option<String>,
-    limit: Option<String>,
-    /// Earlier releases do not send it.
-    place: Option<String>,
-    verdict: Severity,
-    note: Option<String>,
-}
-
-impl NodeCheck {
-    /// Reads the document of a check, and cuts its texts.
+impl Check {
+    /// Reads the document of another node, and cuts its texts. Fields that later releases add do
+    /// not matter.
     ///
     /// # Errors
     ///
@@ -74,14 +37,14 @@ impl NodeCheck {
     }
 
     fn texts(&mut self) -> impl Iterator<Item = &mut String> {
-        let names = [&mut self.cxidiag_version, &mut self.host_name];
+        let own = [&mut self.cxidiag_version, &mut self.host_name, &mut self.summary];
         let device_texts = self.devices.iter_mut().flat_map(|device| {
-            let error = device.error.as_mut().map(|error| &mut error.message);
-            let items = device.items.iter_mut().flat_map(NodeItem::texts);
+            let error = device.error.iter_mut().flat_map(problem_texts);
+            let items = device.items.iter_mut().flat_map(item_texts);
             [&mut device.name].into_iter().chain(error).chain(items)
         });
-        let host_texts = self.host.iter_mut().flat_map(NodeItem::texts);
-        names.into_iter().chain(device_texts).chain(host_texts)
+        let host_texts = self.host.iter_mut().flat_map(item_texts);
+        own.into_iter().chain(device_texts).chain(host_texts)
     }
 
     /// Returns what the check says about the NIC `device` and its host.
@@ -90,33 +53,21 @@ impl NodeCheck {
         let own = blocks.filter(|(name, _)| *name == device || *name == "host");
         own.flat_map(|(_, items)| items).map(reading).collect()
     }
-
-    /// Returns the items of each device and of the host, with its name.
-    pub(super) fn blocks(&self) -> impl Iterator<Item = (&str, &[NodeItem])> {
-        let devices = self.devices.iter();
-        let devices = devices.map(|device| (device.name.as_str(), device.items.as_slice()));
-        devices.chain([("host", self.host.as_slice())])
-    }
 }
 
-impl NodeItem {
-    fn texts(&mut self) -> impl Iterator<Item = &mut String> {
-        let known = [&mut self.code, &mut self.name];
-        let [value, limit] = [&mut self.value, &mut self.limit];
-        let others = [value, limit, &mut self.place, &mut self.note];
-        known.into_iter().chain(others.into_iter().flatten())
-    }
+fn item_texts(item: &mut ItemResult) -> impl Iterator<Item = &mut String> {
+    let ItemResult { code, name, value, limit, place, source, note, .. } = item;
+    let others = [value, limit, place, source, note];
+    [code, name].into_iter().chain(others.into_iter().flatten())
 }
 
-impl NodeDevice {
-    /// Returns the value of the item with this code, if there is one.
-    pub(super) fn value(&self, code: &str) -> Option<&str> {
-        let mut items = self.items.iter();
-        items.find(|item| item.code == code)?.value.as_deref()
-    }
+fn problem_texts(problem: &mut Problem) -> impl Iterator<Item = &mut String> {
+    let Problem { kind, message, hint, step, situation, nic_states } = problem;
+    let others = [hint, step, situation].into_iter().flatten();
+    [kind, message].into_iter().chain(others).chain(nic_states)
 }
 
-fn reading(item: &NodeItem) -> Reading {
+fn reading(item: &ItemResult) -> Reading {
     let share_of_limit = |limit: &str| {
         let share = number(item.value.as_deref()?)? / number(limit)?;
         Some(share).filter(|share| share.is_finite())
@@ -127,53 +78,32 @@ fn reading(item: &NodeItem) -> Reading {
         name: item.name.clone(),
         value: item.value.clone(),
         state: item.verdict,
-        text: described(item),
+        text: item.described(),
         is_attribute: is_compared(&item.code),
     }
 }
 
 /// Returns what a check has found.
-pub(super) fn findings(check: &NodeCheck) -> Vec<NodeFinding> {
-    let mut found = Vec::new();
-    for (device, items) in check.blocks() {
-        for item in items {
-            let verdict = match item.verdict {
-                Severity::Bad => NodeVerdict::Bad,
-                Severity::Suspect => NodeVerdict::Suspect,
-                _ => continue,
-            };
-            found.push(NodeFinding {
-                verdict,
-                code: item.code.clone(),
-                device: device.to_owned(),
-                what: described(item),
-            });
-        }
-    }
+pub(super) fn findings(check: &Check) -> Vec<NodeFinding> {
+    let verdicts = [(Severity::Bad, NodeVerdict::Bad), (Severity::Suspect, NodeVerdict::Suspect)];
+    let wrong = verdicts.into_iter().flat_map(|(severity, verdict)| {
+        check.with_verdict(severity).map(move |(device, item)| NodeFinding {
+            verdict,
+            code: item.code.clone(),
+            device: device.to_owned(),
+            what: item.described(),
+        })
+    });
     let untested = |device: &str, what: &str| NodeFinding {
         verdict: NodeVerdict::Untested,
         code: UNTESTED.into(),
         device: device.to_owned(),
         what: what.to_owned(),
     };
-    for device in &check.devices {
-        if let Some(error) = &device.error {
-            found.push(untested(&device.name, &error.message));
-        }
-    }
-    if check.devices.is_empty() {
-        found.push(untested("host", MISSING));
-    }
-    found
-}
-
-/// Returns what is wrong with an item, as in the first line of a check.
-fn described(item: &NodeItem) -> String {
-    crate::check::described(
-        &item.name,
-        item.value.as_deref(),
-        item.limit.as_deref(),
-        item.place.as_deref(),
-        item.note.as_deref(),
-    )
+    let errors = check.devices.iter().filter_map(|device| {
+        let error = device.error.as_ref()?;
+        Some(untested(&device.name, &error.message))
+    });
+    let missing = check.devices.is_empty().then(|| untested("host", MISSING));
+    wrong.chain(errors).chain(missing).collect()
 }

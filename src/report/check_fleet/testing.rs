@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::node_check::NodeCheck;
+use crate::check::Check;
 
 /// Returns an item of a document.
 pub fn item(code: &str, value: &str, verdict: &str) -> Value {
@@ -64,16 +64,22 @@ fn add_places(value: &Value, at: String, all: &mut Vec<String>) {
 }
 
 /// Returns the document of a node: its number of NICs, and further items of each of them.
-pub fn document(nics: usize, items: &[Value]) -> NodeCheck {
+pub fn document(nics: usize, items: &[Value]) -> Check {
     let shown = |code, value: &str| item(code, value, "shown");
     let device = |index: usize| {
         let mut all = vec![shown("generation", "Cassini 1")];
         all.extend(items.to_vec());
-        json!({"name": format!("cxi{index}"), "error": null, "items": all})
+        let name = format!("cxi{index}");
+        json!({"name": name, "is_software": false, "error": null, "items": all})
     };
     let document = json!({
+        "schema_version": 1,
         "cxidiag_version": "0.1.0",
         "host_name": "n",
+        "started_unix_ms": 1,
+        "elapsed_ms": 1,
+        "exit_status": 0,
+        "summary": "OK",
         "host": [shown("nic-count", &nics.to_string())],
         "devices": (0..nics).map(device).collect::<Vec<_>>(),
         "later_field": 1,

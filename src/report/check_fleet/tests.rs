@@ -4,27 +4,26 @@ use super::super::{check_fleet_metrics, check_fleet_text};
 use super::testing::{document, item, mutated};
 use super::*;
 use crate::openmetrics::{Dialect, text};
+use crate::table::TextStyle;
 
-type FleetAnswer = (String, Result<NodeCheck, String>);
+type FleetAnswer = (String, Result<Check, String>);
 
 fn fleet(answers: Vec<FleetAnswer>) -> FleetCheck {
     let elapsed = Duration::from_millis(1500);
     FleetCheck::new(SystemTime::UNIX_EPOCH, elapsed, answers)
 }
 
-fn nodes(range: std::ops::Range<u32>, check: &NodeCheck) -> Vec<FleetAnswer> {
+fn nodes(range: std::ops::Range<u32>, check: &Check) -> Vec<FleetAnswer> {
     let named = range.map(|number| (format!("nid{number:04}"), Ok(check.clone())));
     named.collect()
 }
 
-fn firmware(version: &str) -> NodeCheck {
+fn firmware(version: &str) -> Check {
     document(4, &[item("firmware", version, "shown")])
 }
 
 fn lines(check: &FleetCheck) -> String {
-    let mut bytes = Vec::new();
-    check_fleet_text::write(&mut bytes, check).unwrap();
-    String::from_utf8(bytes).unwrap()
+    check_fleet_text::page(check).text(TextStyle::Plain)
 }
 
 /// A node changes each value of its check in turn.
@@ -36,7 +35,7 @@ fn node_that_lies_changes_no_other_node() {
     let honest = nodes(0..3, &firmware("1.5"));
     for (place, document) in mutated(&whole, "") {
         let document = serde_json::to_vec(&document).unwrap();
-        let answer = NodeCheck::read(&document).map_err(|failure| failure.message());
+        let answer = Check::read(&document).map_err(|failure| failure.message());
         if let Err(message) = &answer {
             let is_short = message.len() < 2000 && !message.contains(char::is_control);
             assert!(is_short, "{place}: {message}");

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve};
-use super::parts::{Badge, Grade, PageColumn, badge, cell, facts, figure, table, time};
+use super::parts::{Badge, PageColumn, badge, cell, facts, figure, table, time};
 use super::quantity::Quantity;
 use crate::comparison::{Comparison, Figure, MetricComparison, Run, Verdict};
 
@@ -35,12 +35,7 @@ pub fn finding(comparison: &Comparison) -> String {
 }
 
 fn status_of(verdict: Verdict) -> Badge {
-    let grade = match verdict {
-        Verdict::Ok | Verdict::Improved => Grade::Good,
-        Verdict::WithinNoise | Verdict::Unclear | Verdict::NoBase => Grade::Unsure,
-        Verdict::Regressed | Verdict::NotMeasured => Grade::Bad,
-    };
-    (grade, verdict.text())
+    (verdict.severity(), verdict.text())
 }
 
 /// Returns the section below its title.

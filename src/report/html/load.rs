@@ -3,7 +3,7 @@
 
 use maud::{Markup, html};
 
-use super::parts::{Badge, Grade, PageColumn, badge, cell, charts, stacked_table, table};
+use super::parts::{Badge, PageColumn, badge, cell, charts, stacked_table, table};
 use super::quantity::Quantity;
 use super::{load_latency, load_matrix};
 use crate::survey::load_verdict::{certainty, units};
@@ -15,6 +15,7 @@ use cluster::load::findings::{
 use cluster::load::limits::{FAIRNESS, INCAST_SUM, SMALLEST_SHARE};
 use cluster::location::Class;
 use cluster::survey::findings::Certainty;
+use facts::severity::Severity;
 
 /// Rows of a table of judgements or of impact factors.
 const MOST_ROWS: usize = 200;
@@ -67,19 +68,19 @@ pub fn section(survey: &Survey, load: &LoadFindings) -> Markup {
 
 fn grade(grade: findings::Grade) -> Badge {
     match grade {
-        findings::Grade::Good => (Grade::Good, "good"),
-        findings::Grade::Slow => (Grade::Unsure, "slow"),
-        findings::Grade::Bad => (Grade::Bad, "bad"),
-        findings::Grade::Unjudged => (Grade::Unsure, "no verdict"),
+        findings::Grade::Good => (Severity::Good, "good"),
+        findings::Grade::Slow => (Severity::Suspect, "slow"),
+        findings::Grade::Bad => (Severity::Bad, "bad"),
+        findings::Grade::Unjudged => (Severity::Suspect, "no verdict"),
     }
 }
 
 fn judgements(survey: &Survey, load: &LoadFindings) -> Markup {
     let row = |judgement: &LoadJudgement| {
         let verdict = match certainty(judgement) {
-            Some(Certainty::Bad) => (Grade::Bad, "bad"),
-            Some(Certainty::Suspect) => (Grade::Unsure, "suspect"),
-            Some(Certainty::Transient) => (Grade::Unsure, "transient"),
+            Some(Certainty::Bad) => (Severity::Bad, "bad"),
+            Some(Certainty::Suspect) => (Severity::Suspect, "suspect"),
+            Some(Certainty::Transient) => (Severity::Suspect, "transient"),
             None => grade(judgement.grade),
         };
         vec![

@@ -27,6 +27,7 @@ mod sizes;
 mod stat;
 mod survey;
 
+use std::cmp::Reverse;
 use std::time::SystemTime;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -100,7 +101,8 @@ fn is_software(result: &ReadResult) -> bool {
 /// Returns the verdict on the worst result as the title of the page.
 fn headline(results: &[ReadResult]) -> Markup {
     let verdicts = results.iter().map(|result| verdict(&result.content));
-    let Some((status, finding)) = verdicts.min_by_key(|((grade, _), _)| *grade) else {
+    let Some((status, finding)) = verdicts.min_by_key(|((severity, _), _)| Reverse(*severity))
+    else {
         return html! { h1 { "cxidiag report" } };
     };
     html! { h1 { (badge(status)) @if !finding.is_empty() { ": " (finding) } } }
@@ -122,7 +124,7 @@ fn verdict(content: &Content) -> (Badge, String) {
 fn summary(results: &[ReadResult]) -> Markup {
     let mut lines: Vec<(Badge, Vec<Markup>)> =
         (1..).zip(results).map(|(number, result)| line(number, result)).collect();
-    lines.sort_by_key(|((grade, _), _)| *grade);
+    lines.sort_by_key(|((severity, _), _)| Reverse(*severity));
     let rows: Vec<Vec<Markup>> = lines.into_iter().map(|(_, row)| row).collect();
     let (first, others) = rows.split_at(rows.len().min(MOST_LINES));
     let columns = ["Result", "Verdict", "Finding", "Where", "Started"].map(PageColumn::Words);
@@ -176,7 +178,7 @@ fn sections(results: &[ReadResult]) -> Markup {
             _ => None,
         })
         .collect();
-    surveys.sort_by_key(|(_, _, survey)| survey::status(survey).0);
+    surveys.sort_by_key(|(_, _, survey)| Reverse(survey::status(survey).0));
     let all_surveys: Vec<&Survey> = surveys.iter().map(|(_, _, survey)| *survey).collect();
     let runs: Vec<(usize, &str, &Outcome)> = (1..)
         .zip(results)

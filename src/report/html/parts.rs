@@ -2,28 +2,18 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use facts::severity::Severity;
 use maud::{Markup, html};
 
-/// How good a verdict is, the worst first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Grade {
-    /// Not as it should be.
-    Bad,
-    /// Neither good nor bad.
-    Unsure,
-    /// As it should be.
-    Good,
-}
-
 /// A verdict: how good it is, and its words.
-pub type Badge = (Grade, &'static str);
+pub type Badge = (Severity, &'static str);
 
-/// Returns a verdict with the sign of its grade, so that it does not depend on its colour.
-pub fn badge((grade, text): Badge) -> Markup {
-    let (class, sign) = match grade {
-        Grade::Good => ("badge good", "✓"),
-        Grade::Unsure => ("badge unsure", "?"),
-        Grade::Bad => ("badge bad", "✗"),
+/// Returns a verdict with the sign of its severity, so that it does not depend on its colour.
+pub fn badge((severity, text): Badge) -> Markup {
+    let (class, sign) = match severity {
+        Severity::Good => ("badge good", "✓"),
+        Severity::Shown | Severity::NotAvailable | Severity::Suspect => ("badge unsure", "?"),
+        Severity::Bad => ("badge bad", "✗"),
     };
     html! { span class=(class) { span aria-hidden="true" { (sign) " " } (text) } }
 }

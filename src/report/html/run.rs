@@ -3,12 +3,11 @@
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve};
-use super::parts::{
-    Badge, Grade, PageColumn, badge, cell, charts, facts, figure, seconds, table, time,
-};
+use super::parts::{Badge, PageColumn, badge, cell, charts, facts, figure, seconds, table, time};
 use super::quantity::Quantity;
 use super::sizes;
 use crate::outcome::{ExpectationResult, Outcome, SizeResult, Status};
+use facts::severity::Severity;
 
 /// Histograms and intervals of a run that are shown at once. Others unfold.
 const MOST_OPEN: usize = 2;
@@ -16,10 +15,10 @@ const MOST_OPEN: usize = 2;
 /// Returns how a run ended.
 pub fn status(run: &Outcome) -> Badge {
     match run.status {
-        Status::Complete => (Grade::Good, "complete"),
-        Status::Unmet => (Grade::Bad, "expectation not met"),
-        Status::Interrupted => (Grade::Unsure, "interrupted"),
-        Status::Failed => (Grade::Bad, "failed"),
+        Status::Complete => (Severity::Good, "complete"),
+        Status::Unmet => (Severity::Bad, "expectation not met"),
+        Status::Interrupted => (Severity::Suspect, "interrupted"),
+        Status::Failed => (Severity::Bad, "failed"),
     }
 }
 
@@ -201,15 +200,15 @@ fn main_quantity(run: &Outcome) -> Quantity {
 /// Returns the table of expectations.
 fn expectations(verdicts: &[ExpectationResult]) -> Markup {
     let row = |verdict: &ExpectationResult| {
-        let (grade, text) =
-            if verdict.met { (Grade::Good, "met") } else { (Grade::Bad, "not met") };
+        let (severity, text) =
+            if verdict.met { (Severity::Good, "met") } else { (Severity::Bad, "not met") };
         let quantity = Quantity::from_unit(&verdict.unit);
         let measured = verdict.measured.map_or("not measured".into(), |value| quantity.text(value));
         vec![
             cell(Quantity::Size.text(verdict.size_bytes as f64)),
             cell(&verdict.expectation),
             cell(measured),
-            badge((grade, text)),
+            badge((severity, text)),
         ]
     };
     let rows: Vec<Vec<Markup>> = verdicts.iter().map(row).collect();

@@ -4,11 +4,12 @@
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve};
-use super::parts::{Badge, Grade, PageColumn, badge, cell, charts, facts, figure, table, time};
+use super::parts::{Badge, PageColumn, badge, cell, charts, facts, figure, table, time};
 use super::quantity::Quantity;
+use crate::stat::document::StatDocument;
 use crate::stat::nic_row::{TITLES, nic_row};
-use crate::stat::read::ReadStat;
 use crate::stat::series::NodeSeries;
+use facts::severity::Severity;
 
 /// NICs of the table that are shown at once, and curves of a picture.
 const MOST_NICS: usize = 64;
@@ -60,25 +61,25 @@ const TIME_LINES: [TimeLine; 4] = [
 ];
 
 /// Returns the verdict on a job.
-pub fn status(stat: &ReadStat) -> Badge {
+pub fn status(stat: &StatDocument) -> Badge {
     if stat.findings.iter().any(|finding| finding.code != SHORT) {
-        (Grade::Bad, "unusual")
+        (Severity::Bad, "unusual")
     } else if !stat.missing_nodes.is_empty() || !stat.nodes.iter().all(|node| node.has_end) {
         // The node that is missing may be the slow one.
-        (Grade::Unsure, "readings missing")
+        (Severity::Suspect, "readings missing")
     } else {
-        (Grade::Good, "nothing unusual")
+        (Severity::Good, "nothing unusual")
     }
 }
 
 /// Returns the most important sentence.
-pub fn finding(stat: &ReadStat) -> String {
+pub fn finding(stat: &StatDocument) -> String {
     let first = stat.findings.first();
     first.map_or(String::new(), |finding| finding.text.clone())
 }
 
 /// Returns where the command ran.
-pub fn place(stat: &ReadStat) -> String {
+pub fn place(stat: &StatDocument) -> String {
     match &*stat.nodes {
         [node] => node.host.clone(),
         nodes => format!("{} nodes", nodes.len()),
@@ -86,7 +87,7 @@ pub fn place(stat: &ReadStat) -> String {
 }
 
 /// Returns the section below its title.
-pub fn section(stat: &ReadStat) -> Markup {
+pub fn section(stat: &StatDocument) -> Markup {
     let without: Vec<&str> =
         (stat.nodes.iter()).filter(|node| !node.has_end).map(|node| node.host.as_str()).collect();
     let series = stat.series();
@@ -112,7 +113,7 @@ pub fn section(stat: &ReadStat) -> Markup {
 }
 
 /// Returns what was run.
-pub fn circumstances(file: &str, stat: &ReadStat) -> Markup {
+pub fn circumstances(file: &str, stat: &StatDocument) -> Markup {
     let end = match (stat.exit_status, stat.signal) {
         (Some(status), _) => Some(format!("exit status {status}")),
         (None, signal) => signal.map(|signal| format!("ended by signal {signal}")),
@@ -131,7 +132,7 @@ pub fn circumstances(file: &str, stat: &ReadStat) -> Markup {
 }
 
 /// Returns the table of NICs. More than a screen of them unfold.
-fn nics(stat: &ReadStat) -> Markup {
+fn nics(stat: &StatDocument) -> Markup {
     let nics = stat.nics();
     let rows: Vec<Vec<Markup>> =
         (nics.iter()).map(|nic| nic_row(nic).iter().map(cell).collect()).collect();
@@ -152,7 +153,7 @@ fn nics(stat: &ReadStat) -> Markup {
 
 /// Returns a picture of some counters over time, of the NICs on which they have counted most.
 /// `None` if they have not counted.
-fn over_time(line: &TimeLine, stat: &ReadStat, series: &[NodeSeries]) -> Option<Markup> {
+fn over_time(line: &TimeLine, stat: &StatDocument, series: &[NodeSeries]) -> Option<Markup> {
     let start = series.iter().map(|series| series.head.started_unix_ms).min()?;
     let mut curves: Vec<(f64, Curve)> = Vec::new();
     for node_series in series {

@@ -6,8 +6,7 @@ use super::chart::{self, Axis, Mark};
 use super::load;
 use super::map;
 use super::parts::{
-    Badge, Grade, PageColumn, badge, cell, charts, facts, figure, seconds, stacked_table, table,
-    time,
+    Badge, PageColumn, badge, cell, charts, facts, figure, seconds, stacked_table, table, time,
 };
 use super::quantity::Quantity;
 use crate::survey::text::{UntestedGroup, untested_groups};
@@ -16,6 +15,7 @@ use cluster::survey::findings::{Aggregate, Cause, Certainty, Direction, Populati
 use cluster::survey::ids::TestId;
 use cluster::why::explanation::Explanation;
 use diagnosis::evaluation::Why;
+use facts::severity::Severity;
 
 /// Rows of a table of causes, of parts that were not measured, of sums.
 const MOST_ROWS: usize = 500;
@@ -29,11 +29,11 @@ const MOST_GROUPS: usize = 40;
 /// Returns what a survey has come to.
 pub fn status(survey: &Survey) -> Badge {
     match survey.conclusion {
-        Conclusion::Good => (Grade::Good, "good"),
-        Conclusion::Bad => (Grade::Bad, "bad"),
-        Conclusion::Undecided => (Grade::Unsure, "undecided"),
-        Conclusion::Interrupted => (Grade::Unsure, "interrupted"),
-        Conclusion::Failed => (Grade::Bad, "failed"),
+        Conclusion::Good => (Severity::Good, "good"),
+        Conclusion::Bad => (Severity::Bad, "bad"),
+        Conclusion::Undecided => (Severity::Suspect, "undecided"),
+        Conclusion::Interrupted => (Severity::Suspect, "interrupted"),
+        Conclusion::Failed => (Severity::Bad, "failed"),
     }
 }
 
@@ -110,9 +110,9 @@ fn first_why<'a>(survey: &'a Survey, unit: &Unit) -> Option<&'a Why> {
 /// Returns the verdict on a part.
 fn certainty(cause: &Cause) -> Badge {
     match cause.certainty {
-        Certainty::Bad => (Grade::Bad, "bad"),
-        Certainty::Suspect => (Grade::Unsure, "suspect"),
-        Certainty::Transient => (Grade::Unsure, "transient"),
+        Certainty::Bad => (Severity::Bad, "bad"),
+        Certainty::Suspect => (Severity::Suspect, "suspect"),
+        Certainty::Transient => (Severity::Suspect, "transient"),
     }
 }
 

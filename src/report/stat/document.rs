@@ -1,59 +1,63 @@
 //! The report as JSON. The doc comments of the types are the descriptions in their schema,
 //! docs/stat.schema.json.
 
-#[cfg(test)]
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::job::JobStat;
+use super::job::{JobStat, nic_name};
 use super::record::{EndStatus, NicRecord, NodeRecord};
-use super::series::{NodeSeries, SeriesInterval};
+use super::series::{NodeSeries, SeriesHead, SeriesInterval};
 use cluster::location::Location;
+use facts::host::HostIndex;
 use node::nic::counter::Change;
 use node::nic::counter_table::Row;
+use node::nic::counters::{Changes, NicFacts};
+use node::nic::generation::Generation;
+use node::nic::job_findings::JobNic;
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// What the NICs of a job did while a command ran, as `cxidiag stat --json` writes it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct StatDocument<'a> {
     /// Version of this layout.
     schema_version: u32,
     /// Version of cxidiag.
-    cxidiag_version: &'static str,
+    pub cxidiag_version: String,
     /// Always stat.
-    command: &'static str,
+    command: String,
     /// The command that ran: its name, and its arguments with --with-arguments.
-    program: Vec<String>,
+    pub program: Vec<String>,
     /// How the command ended; null if that is unknown.
-    exit_status: Option<i32>,
+    pub exit_status: Option<i32>,
     /// The signal that ended the command; null if none did.
-    signal: Option<i32>,
+    pub signal: Option<i32>,
     /// The parallel program, as reports name it; null without a launcher.
-    job: Option<String>,
+    pub job: Option<String>,
     /// Name of the set of counters.
-    set: String,
+    pub set: String,
     /// Start of the first reading, in milliseconds since 1970-01-01 (UTC).
-    started_unix_ms: u64,
+    pub started_unix_ms: u64,
     /// The longest time between the readings of a node, in seconds; null without an end reading.
-    seconds: Option<f64>,
+    pub seconds: Option<f64>,
     /// The nodes with readings.
-    nodes: Vec<StatNode>,
+    pub nodes: Vec<StatNode>,
     /// Nodes of the job from which there is nothing.
-    missing_nodes: Vec<String>,
+    pub missing_nodes: Vec<String>,
     /// The NICs of all nodes.
     nics: Vec<StatNic<'a>>,
     /// What the counters explain, the most important first.
-    findings: Vec<StatFinding>,
+    pub findings: Vec<StatFinding>,
     /// What some counters did over time, of each node; empty without --interval.
     series: Vec<StatSeries>,
 }
 
 /// What some counters of a node did over time.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StatSeries {
     /// Name of the node.
@@ -82,19 +86,19 @@ impl From<&NodeSeries> for StatSeries {
 }
 
 /// One node.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct StatNode {
+pub struct StatNode {
     /// Its name.
-    host: String,
+    pub host: String,
     /// Whether its counters were read after the end of the command.
-    has_end: bool,
+    pub has_end: bool,
     /// Processes of the program that were still running then.
     still_running: u32,
 }
 
 /// One NIC.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StatNic<'a> {
     /// Name of its node.
@@ -114,27 +118,40 @@ struct StatNic<'a> {
     counters: StatCounters<'a>,
 }
 
-/// The counters of a NIC, made while they are written: a document of 1,000 nodes has a million.
+/// The counters of a NIC.
 #[derive(Debug)]
-struct StatCounters<'a> {
-    names: &'a [String],
-    nic: &'a NicRecord,
+enum StatCounters<'a> {
+    /// To be made while they are written: a document of 1,000 nodes has a million.
+    Recorded { names: &'a [String], nic: &'a NicRecord },
+    /// Read back.
+    Read(BTreeMap<String, Option<StatCounter>>),
 }
 
 impl Serialize for StatCounters<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let names = self.names.iter().enumerate();
-        to.collect_map(names.map(|(position, name)| (name, self.counter(position, name))))
+        match self {
+            Self::Recorded { names, nic } => {
+                let names = names.iter().enumerate();
+                to.collect_map(names.map(|(at, name)| (name, StatCounter::of(nic, at, name))))
+            }
+            Self::Read(counters) => counters.serialize(to),
+        }
     }
 }
 
-impl StatCounters<'_> {
-    fn counter(&self, position: usize, name: &str) -> Option<StatCounter> {
-        let before = self.nic.before.reading(position)?;
-        let after = (self.nic.after.as_ref()).and_then(|after| after.reading(position));
-        let change = self.nic.change(position);
+impl<'de> Deserialize<'de> for StatCounters<'_> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        BTreeMap::deserialize(from).map(Self::Read)
+    }
+}
+
+impl StatCounter {
+    fn of(nic: &NicRecord, position: usize, name: &str) -> Option<Self> {
+        let before = nic.before.reading(position)?;
+        let after = nic.after.as_ref().and_then(|after| after.reading(position));
+        let change = nic.change(position);
         let is_gauge = Row::of(name).is_some_and(|row| row.is_gauge);
-        Some(StatCounter {
+        Some(Self {
             before: before.value,
             after: after.map(|after| after.value),
             delta: change.filter(|_| !is_gauge).and_then(Change::count),
@@ -144,7 +161,7 @@ impl StatCounters<'_> {
 }
 
 /// One counter.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StatCounter {
     /// Its value before the command.
@@ -159,11 +176,11 @@ struct StatCounter {
 }
 
 /// What counters explain.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct StatFinding {
+pub struct StatFinding {
     /// Name of the rule.
-    code: &'static str,
+    pub code: String,
     /// The NICs that it is about, the most affected first; empty for the whole job.
     nics: Vec<StatPlace>,
     /// What is compared with the limit, of the most affected NIC.
@@ -171,13 +188,13 @@ struct StatFinding {
     /// The value above which it is reported.
     limit: String,
     /// Where the limit comes from.
-    source: &'static str,
+    source: String,
     /// What happened, in a sentence.
-    text: String,
+    pub text: String,
 }
 
 /// A NIC in a finding.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StatPlace {
     /// Name of its node.
@@ -197,8 +214,8 @@ impl<'a> From<&'a JobStat> for StatDocument<'a> {
         let started = job.nodes.iter().map(|node| node.started_unix_ns).min();
         Self {
             schema_version: SCHEMA_VERSION,
-            cxidiag_version: env!("CARGO_PKG_VERSION"),
-            command: "stat",
+            cxidiag_version: env!("CARGO_PKG_VERSION").to_owned(),
+            command: "stat".to_owned(),
             program: first.map_or(Vec::new(), |node| node.command.clone()),
             exit_status,
             signal,
@@ -239,7 +256,7 @@ impl<'a> StatNic<'a> {
             generation: nic.generation,
             serial: nic.serial.clone(),
             location: nic.nid.map(Location::from_nid),
-            counters: StatCounters { names: &node.counters, nic },
+            counters: StatCounters::Recorded { names: &node.counters, nic },
         }
     }
 }
@@ -251,12 +268,117 @@ fn findings(job: &JobStat) -> Vec<StatFinding> {
         Some(StatPlace { host: node.node.clone(), device: nic.device.clone() })
     };
     let finding = |finding: &node::nic::job_findings::JobFinding| StatFinding {
-        code: finding.code,
+        code: finding.code.to_owned(),
         nics: finding.nics.iter().filter_map(place).collect(),
         value: finding.value,
         limit: finding.limit.clone(),
-        source: finding.source,
+        source: finding.source.to_owned(),
         text: finding.text.clone(),
     };
     job.findings.iter().map(finding).collect()
+}
+
+impl StatDocument<'_> {
+    /// Returns whether any NIC is a software NIC.
+    pub fn is_software(&self) -> bool {
+        self.nics.iter().any(|nic| nic.is_software)
+    }
+
+    /// Returns the NICs with what their counters did.
+    pub fn nics(&self) -> Vec<JobNic> {
+        let has_others = self.nodes.len() > 1;
+        let nodes = HostIndex::new(self.nodes.iter().map(|node| node.host.as_str()));
+        let nic = |nic: &StatNic| {
+            let facts = NicFacts {
+                device: nic.device.clone(),
+                is_software: nic.is_software,
+                generation: nic.generation.and_then(Generation::from_number),
+                ..NicFacts::default()
+            };
+            let changes = match &nic.counters {
+                StatCounters::Read(counters) => counters.iter().filter_map(change).collect(),
+                StatCounters::Recorded { .. } => BTreeMap::new(),
+            };
+            JobNic {
+                name: nic_name(has_others, &nic.host, &nic.device),
+                node: nodes.find(&nic.host).unwrap_or_default(),
+                changes: Changes::new(facts, changes),
+            }
+        };
+        self.nics.iter().map(nic).collect()
+    }
+
+    /// Returns what some counters did over time, of each node. Intervals that do not fit the names
+    /// of counters and NICs are left out.
+    pub fn series(&self) -> Vec<NodeSeries> {
+        let series = |series: &StatSeries| {
+            let head = SeriesHead {
+                node: series.host.clone(),
+                counters: series.counters.clone(),
+                devices: series.devices.clone(),
+                started_unix_ms: series.started_unix_ms,
+            };
+            NodeSeries::of(head, series.intervals.iter().cloned())
+        };
+        self.series.iter().map(series).collect()
+    }
+
+    /// Returns the name of a NIC as the table of NICs has it.
+    pub fn name(&self, host: &str, device: &str) -> String {
+        nic_name(self.nodes.len() > 1, host, device)
+    }
+}
+
+fn change((name, counter): (&String, &Option<StatCounter>)) -> Option<(String, Change)> {
+    let counter = counter.as_ref()?;
+    let within = counter.seconds;
+    let change = Change::Counted {
+        by: counter.delta?,
+        within: within.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()),
+    };
+    Some((name.clone(), change))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stat::testing;
+
+    #[test]
+    fn reads_what_the_document_has() {
+        let counts: &[(&str, u64)] = &[("hni_sts_tx_ok_octets", 20_000), ("hni_fgfc_port", 0)];
+        let nodes = ["nid1", "nid2"].map(|name| testing::node(name, &[("cxi0", counts)]));
+        let job = JobStat::of(nodes.into(), vec!["nid3".into()]);
+        let text = serde_json::to_string(&StatDocument::from(&job)).unwrap();
+        let read: StatDocument = serde_json::from_str(&text).unwrap();
+        assert_eq!((&*read.missing_nodes, read.exit_status), (&["nid3".to_owned()][..], Some(0)));
+        let nics = read.nics();
+        for (read, nic) in nics.iter().zip(&job.nics) {
+            assert_eq!((&read.name, read.node), (&nic.name, nic.node));
+            assert!(read.changes.iter().eq(nic.changes.iter()));
+        }
+        assert_eq!(nics.len(), job.nics.len());
+        assert!(!read.is_software());
+    }
+
+    #[test]
+    fn leaves_out_what_does_not_fit() {
+        let text = r#"{"host": "a", "counters": ["x", "y"], "devices": ["cxi0"],
+            "started_unix_ms": 1, "intervals": [
+            {"unix_ms": 2, "counts": [[1, null]]}, {"unix_ms": 3, "counts": [[1]]},
+            {"unix_ms": 4, "counts": []}]}"#;
+        let document = format!(
+            r#"{{"schema_version": 1, "cxidiag_version": "1", "command": "stat", "program": [], "exit_status": null, "signal": null,
+            "job": null, "set": "job", "started_unix_ms": 0, "seconds": null, "nodes": [],
+            "missing_nodes": [], "nics": [{{"host": "a", "device": "cxi0", "is_software": true,
+            "counters": {{"x": {{"before": 0, "delta": 1, "seconds": -1e300}}, "y": null}}}}],
+            "findings": [],
+            "series": [{text}]}}"#
+        );
+        let read: StatDocument = serde_json::from_str(&document).unwrap();
+        assert_eq!(read.series()[0].intervals.len(), 1);
+        let changes = &read.nics()[0].changes;
+        assert_eq!(changes.of("x"), Some(Change::Counted { by: 1, within: None }));
+        assert_eq!(changes.of("y"), None);
+    }
 }

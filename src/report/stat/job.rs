@@ -46,11 +46,7 @@ impl JobStat {
             }
             for nic in &node.nics {
                 nics.push(JobNic {
-                    name: if has_others {
-                        format!("{} {}", node.node, nic.device)
-                    } else {
-                        nic.device.clone()
-                    },
+                    name: nic_name(has_others, &node.node, &nic.device),
                     node: number,
                     changes: nic.changes(&names),
                 });
@@ -110,4 +106,9 @@ impl JobStat {
         let counts = self.nodes.iter().filter_map(|node| node.end.as_ref());
         counts.map(|end| end.still_running).sum()
     }
+}
+
+/// Returns the name of a NIC of a job that `has_others` on other nodes, or not.
+pub(super) fn nic_name(has_others: bool, host: &str, device: &str) -> String {
+    if has_others { format!("{host} {device}") } else { device.to_owned() }
 }

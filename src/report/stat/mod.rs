@@ -4,7 +4,7 @@
 //! * `record`: what one node has read, as a file.
 //! * `job`: the records of all nodes, and what they explain.
 //! * `series`: what some counters of a node did over time.
-//! * `nic_row`: one NIC as a row of a table; `read`: a document, read back for a page.
+//! * `nic_row`: one NIC as a row of a table.
 //! * `text`, `document`, `csv`, `metrics`: the report, in each form; `top`: a screen.
 
 pub mod csv;
@@ -12,7 +12,6 @@ pub mod document;
 pub mod job;
 pub mod metrics;
 pub mod nic_row;
-pub mod read;
 pub mod record;
 pub mod series;
 #[cfg(test)]

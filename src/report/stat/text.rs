@@ -1,15 +1,15 @@
 //! The report as text.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::str::FromStr;
 
 use super::job::{JobStat, SHORT};
 use super::nic_row::{TITLES, nic_row, scaled};
 use super::record::EndStatus;
 use super::series::NodeSeries;
-use crate::table::{self, Align};
-use facts::text::{plural, shown_lines};
+use crate::page::Page;
+use crate::table::Align;
+use facts::text::plural;
 use node::nic::counter::Change;
 use node::nic::counter_table::Row;
 use node::nic::counters::Changes;
@@ -54,46 +54,30 @@ const LITTLE: f64 = 0.01;
 /// Findings that the sentence before them has already.
 const IN_OTHERS: [&str; 1] = ["never_answered"];
 
-/// Writes the report.
-pub fn write(out: &mut impl Write, job: &JobStat, level: Level) -> io::Result<()> {
-    let mut text = Vec::new();
-    write_lines(&mut text, job, level)?;
-    // Names of nodes and NICs come from files that others may have written.
-    let text = String::from_utf8_lossy(&text);
-    out.write_all(shown_lines(&text).as_bytes())
-}
-
-fn write_lines(out: &mut impl Write, job: &JobStat, level: Level) -> io::Result<()> {
+/// Returns the page of the report.
+pub fn page(job: &JobStat, level: Level) -> Page {
+    let mut page = Page::default();
     if level == Level::Line {
-        return writeln!(out, "{}: {}", heading(job), in_one_line(job));
+        page.line(format!("{}: {}", heading(job), in_one_line(job)));
+        return page;
     }
-    writeln!(out, "{}", heading(job))?;
-    for line in notes(job) {
-        writeln!(out, "{line}")?;
-    }
-    let shown = job.findings.iter();
-    for finding in shown.filter(|finding| !IN_OTHERS.contains(&finding.code)) {
-        writeln!(out, "{}", finding.text)?;
-    }
-    for peak in job.series.iter().flat_map(NodeSeries::peaks) {
-        writeln!(out, "{peak}")?;
-    }
+    page.line(heading(job));
+    page.lines(notes(job));
+    let shown = job.findings.iter().filter(|finding| !IN_OTHERS.contains(&finding.code));
+    page.lines(shown.map(|finding| finding.text.as_str()));
+    page.lines(job.series.iter().flat_map(NodeSeries::peaks));
     if !job.is_unusual() {
-        writeln!(out, "nothing unusual")?;
+        page.line("nothing unusual");
     }
-    if let Some(line) = messages_line(&job.nics) {
-        writeln!(out, "{line}")?;
-    }
-    if let Some(line) = traffic_line(job) {
-        writeln!(out, "{line}")?;
-    }
+    page.lines(messages_line(&job.nics));
+    page.lines(traffic_line(job));
     if level >= Level::Nics {
-        write_nics(out, job)?;
+        nics(&mut page, job);
     }
     if level == Level::All {
-        write_counters(out, job)?;
+        counters(&mut page, job);
     }
-    Ok(())
+    page
 }
 
 /// Returns the most important sentence, and what is missing.
@@ -225,15 +209,15 @@ fn unused(job: &JobStat) -> Vec<&str> {
     unused.map(|(device, _)| *device).collect()
 }
 
-fn write_nics(out: &mut impl Write, job: &JobStat) -> io::Result<()> {
-    let mut align = [Align::Right; TITLES.len()];
-    align[0] = Align::Left;
+fn nics(page: &mut Page, job: &JobStat) {
+    let [first, others @ ..] = TITLES;
+    let others = others.map(|title| (title, Align::Right));
     let rows = job.nics.iter().map(|nic| nic_row(nic).to_vec());
-    write_table(out, &TITLES, rows.collect(), &align)
+    table(page, &[&[(first, Align::Left)], &others[..]].concat(), rows.collect());
 }
 
-/// Writes the counters that have counted.
-fn write_counters(out: &mut impl Write, job: &JobStat) -> io::Result<()> {
+/// Adds the counters that have counted.
+fn counters(page: &mut Page, job: &JobStat) {
     let mut rows = Vec::new();
     for nic in &job.nics {
         for (name, change) in nic.changes.iter() {
@@ -250,26 +234,22 @@ fn write_counters(out: &mut impl Write, job: &JobStat) -> io::Result<()> {
             rows.push(words.map(str::to_owned).to_vec());
         }
     }
-    let titles = ["NIC", "Counter", "Count", "Per second", "Unit", "Meaning"];
-    let mut align = [Align::Left; 6];
-    align[2..4].fill(Align::Right);
-    write_table(out, &titles, rows, &align)
+    let columns = [
+        ("NIC", Align::Left),
+        ("Counter", Align::Left),
+        ("Count", Align::Right),
+        ("Per second", Align::Right),
+        ("Unit", Align::Left),
+        ("Meaning", Align::Left),
+    ];
+    table(page, &columns, rows);
 }
 
-fn write_table(
-    out: &mut impl Write,
-    titles: &[&str],
-    rows: Vec<Vec<String>>,
-    align: &[Align],
-) -> io::Result<()> {
-    if rows.is_empty() {
-        return Ok(());
+fn table(page: &mut Page, columns: &[(&str, Align)], rows: Vec<Vec<String>>) {
+    if !rows.is_empty() {
+        page.empty_line();
+        page.table(columns, rows);
     }
-    writeln!(out)?;
-    for line in table::lines(titles, rows, align) {
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -277,11 +257,10 @@ mod tests {
     use super::*;
     use crate::stat::record::StepRecord;
     use crate::stat::testing;
+    use crate::table::TextStyle;
 
     fn text(job: &JobStat, level: Level) -> String {
-        let mut out = Vec::new();
-        write(&mut out, job, level).unwrap();
-        String::from_utf8(out).unwrap()
+        page(job, level).text(TextStyle::Plain)
     }
 
     /// Four nodes with four NICs, of which one has timeouts and is held back.

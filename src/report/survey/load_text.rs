@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use super::load_verdict::certainty;
 use super::{Survey, load_tables, load_words, words};
-use crate::wrap::wrapped;
+use crate::page::{Page, Words};
 use cluster::load::findings::{
     CounterFigures, Grade, IsolationFigures, LoadFindings, LoadJudgement, LoadSettings,
 };
 use cluster::survey::findings::Certainty;
 use cluster::timetable::Watched;
+use facts::severity::Severity;
 
 /// Width of lines of words.
 const WIDTH: usize = 80;
@@ -23,17 +24,17 @@ const MOST_EVIDENCE: usize = 3;
 /// Most patterns that were left out.
 const MOST_LEFT_OUT: usize = 20;
 
-/// Returns the section of a survey under load; empty without load.
-pub fn lines(survey: &Survey) -> Vec<String> {
+/// Adds the section of a survey under load; nothing without load.
+pub fn add(page: &mut Page, survey: &Survey) {
     let Some(load) = &survey.load else {
-        return Vec::new();
+        return;
     };
-    let mut lines = vec!["Under load".to_owned()];
+    page.line("\nUnder load");
     for text in remarks(load) {
-        lines.extend(wrapped(&text, WIDTH, "  "));
+        page.paragraph(text, WIDTH, "  ");
     }
-    for (title, is_shown) in kinds() {
-        lines.extend(judgements(survey, load, title, is_shown));
+    for kind in kinds() {
+        judgements(page, survey, load, kind);
     }
     for table in [
         load_tables::bandwidths(&survey.roster, load),
@@ -43,18 +44,17 @@ pub fn lines(survey: &Survey) -> Vec<String> {
         left_out(load),
     ] {
         if !table.is_empty() {
-            lines.push(String::new());
+            page.empty_line();
         }
         for line in table {
-            lines.extend(wrapped_notes(&line));
+            // Rows of a table have spaces side by side.
+            if line.contains("  ") {
+                page.line(line);
+            } else {
+                page.paragraph(line, WIDTH, "    ");
+            }
         }
     }
-    lines
-}
-
-/// Wraps a line unless it is a row of a table, which has spaces side by side.
-fn wrapped_notes(line: &str) -> Vec<String> {
-    if line.contains("  ") { vec![line.to_owned()] } else { wrapped(line, WIDTH, "    ") }
 }
 
 /// Returns what the load was, and what limits its figures.
@@ -106,47 +106,47 @@ fn settings(load_settings: &LoadSettings) -> String {
     )
 }
 
-type JudgementKind = (&'static str, fn(&LoadJudgement) -> bool);
+type JudgementKind = (&'static str, Severity, fn(&LoadJudgement) -> bool);
 
 /// Returns the titles of the kinds of judgements, and what belongs to them.
 fn kinds() -> [JudgementKind; 4] {
     [
-        ("Bad under load", |judgement| certainty(judgement) == Some(Certainty::Bad)),
-        ("Suspect under load: not confirmed by retests with other roles", |judgement| {
-            certainty(judgement) == Some(Certainty::Suspect)
-        }),
-        ("Transient under load: inside the limits in retests", |judgement| {
+        ("Bad under load", Severity::Bad, |judgement| certainty(judgement) == Some(Certainty::Bad)),
+        (
+            "Suspect under load: not confirmed by retests with other roles",
+            Severity::Suspect,
+            |judgement| certainty(judgement) == Some(Certainty::Suspect),
+        ),
+        ("Transient under load: inside the limits in retests", Severity::Good, |judgement| {
             certainty(judgement) == Some(Certainty::Transient)
         }),
-        ("Slow under load, no fault", |judgement| judgement.grade == Grade::Slow),
+        ("Slow under load, no fault", Severity::Good, |judgement| judgement.grade == Grade::Slow),
     ]
 }
 
 fn judgements(
+    page: &mut Page,
     survey: &Survey,
     load: &LoadFindings,
-    title: &str,
-    is_shown: fn(&LoadJudgement) -> bool,
-) -> Vec<String> {
+    (title, severity, is_shown): JudgementKind,
+) {
     let all: Vec<&LoadJudgement> =
         load.judgements.iter().filter(|judgement| is_shown(judgement)).collect();
     if all.is_empty() {
-        return Vec::new();
+        return;
     }
-    let mut lines = vec![String::new(), title.to_owned()];
+    page.empty_line();
+    page.line(Words::first(severity, title));
     for finding in all.iter().take(MOST) {
         let name = load_words::unit(&survey.roster, &finding.unit);
-        let first = format!("{name}: {}", load_words::sentence(finding));
-        lines.extend(wrapped(&first, WIDTH, "    "));
+        page.paragraph(format!("{name}: {}", load_words::sentence(finding)), WIDTH, "    ");
         for further in further(survey, finding) {
-            let further = wrapped(&further, WIDTH - 2, "  ");
-            lines.extend(further.iter().map(|line| format!("  {line}")));
+            page.indented(&further, WIDTH, "  ");
         }
     }
     if let more @ 1.. = all.len().saturating_sub(MOST) {
-        lines.push(format!("and {more} more"));
+        page.line(format!("and {more} more"));
     }
-    lines
 }
 
 /// Returns the evidence of a judgement, and for a bad figure what to do next.

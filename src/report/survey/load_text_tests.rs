@@ -3,12 +3,20 @@
 use super::*;
 use crate::survey::load_testing::{SWITCH, good_load, judgement, links, mixed_load};
 use crate::survey::testing::{good, loaded, survey};
+use crate::table::TextStyle;
 use cluster::load::findings::{CrossedLinks, LinkKind, LoadFigure, LoadUnit};
 use cluster::survey::ids::NicId;
 
+/// Returns the lines of the section.
+fn section(survey: &Survey) -> String {
+    let mut page = Page::default();
+    add(&mut page, survey);
+    page.text(TextStyle::Plain).trim().to_owned()
+}
+
 #[test]
 fn is_empty_without_load() {
-    assert!(lines(&survey(good(), Ok(()))).is_empty());
+    assert_eq!(section(&survey(good(), Ok(()))), "");
 }
 
 #[test]
@@ -28,7 +36,7 @@ Spread  Class  Pairs  Quiet  Load  Ratio       95 %   p99  p99.9  Grade
 mixed   all       24   1.90  2.09   1.10  1.06-1.15  1.30   1.80  good
 Ratios of latencies, load / quiet: median with its 95 % interval, p99, p99.9.
     Quiet medians repeat within a ratio of 1.04.";
-    assert_eq!(lines(&loaded(good_load())).join("\n"), expected);
+    assert_eq!(section(&loaded(good_load())), expected);
 }
 
 #[test]
@@ -40,7 +48,7 @@ fn says_how_much_of_the_links_was_seen() {
         least: 20.1e9,
         median: 49.8e9,
     };
-    let text = lines(&loaded(LoadFindings { crossed: vec![links], ..good_load() })).join("\n");
+    let text = section(&loaded(LoadFindings { crossed: vec![links], ..good_load() }));
     let expected = "
 Links between switches of a group: flows crossed 54 of 56, with up to 49.8 GB/s
   in the median and 20.1 GB/s at least. A slow link that carries as much looks
@@ -116,7 +124,8 @@ incast:8: senders and targets paused by the switch for 1.20 s, 1,204 requests
 
 Left out
 incast:32: only 8 NICs";
-    let lines = lines(&loaded(mixed_load()));
+    let text = section(&loaded(mixed_load()));
+    let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.join("\n"), expected);
     assert!(lines.iter().all(|line| line.len() <= WIDTH), "{lines:?}");
 }
@@ -148,7 +157,7 @@ fn limits_the_number_of_judgements() {
     let mut load = good_load();
     load.judgements = (0..8).cycle().take(23).map(judgement_for).collect();
     load.judgements.push(judgement(SWITCH, LoadFigure::Impact, Grade::Slow, None));
-    let text = lines(&loaded(load)).join("\n");
+    let text = section(&loaded(load));
     assert_eq!(text.matches("times the median of equal parts").count(), MOST);
     assert!(text.contains("\nand 3 more\n\nSlow under load"), "{text}");
 }
@@ -156,11 +165,8 @@ fn limits_the_number_of_judgements() {
 #[test]
 fn ends_the_text_of_a_survey() {
     let survey = loaded(mixed_load());
-    let mut out = Vec::new();
-    crate::survey::text::write(&mut out, &survey).unwrap();
-    let text = String::from_utf8(out).unwrap();
-    let section = format!("\n\n{}\n", lines(&survey).join("\n"));
-    assert!(text.ends_with(&section), "{text}");
+    let text = crate::survey::text::page(&survey).text(TextStyle::Plain);
+    assert!(text.ends_with(&format!("\n\n{}\n", section(&survey))), "{text}");
 }
 
 #[test]
@@ -170,7 +176,7 @@ fn shows_figures_of_slow_fabrics_in_their_unit() {
         (bandwidth.mean, bandwidth.min, bandwidth.sum) = (24.24e6, 6.06e6, 193.9e6);
     }
     load.quiet_bandwidth = Some(48.48e6);
-    let text = lines(&loaded(load)).join("\n");
+    let text = section(&loaded(load));
     let row = "bisect:switch      8  24.2  6.06  194  theory 0.94  good";
     assert!(text.contains("Pattern (MB/s)") && text.contains(row), "{text}");
     assert!(text.contains("reaches 48.5 MB/s."), "{text}");
@@ -179,7 +185,7 @@ fn shows_figures_of_slow_fabrics_in_their_unit() {
 #[test]
 fn names_slowest_part_only_if_it_is_not_good() {
     let mut load = good_load();
-    let has_part = |load| lines(&loaded(load)).join("\n").contains(": slowest links");
+    let has_part = |load| section(&loaded(load)).contains(": slowest links");
     load.bandwidths[0].sets = vec![links(0, 1, 0.95)];
     assert!(!has_part(load.clone()));
     load.bandwidths[0].sets = vec![links(0, 1, 0.85)];

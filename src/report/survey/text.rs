@@ -2,14 +2,13 @@
 //! parts that were not measured, the figures of all pairs, and what was found under load.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write};
 use std::time::Duration;
 
 use super::nics::bad_hosts;
 use super::progress::time;
 use super::summary::pairs;
 use super::{Survey, distribution, evidence, load_text, why_text, words};
-use crate::wrap::wrapped;
+use crate::page::{Page, Words};
 use cluster::host_list::compress;
 use cluster::survey::busy::{BusyNode, HostLoad};
 use cluster::survey::findings::{Cause, Certainty, Unit, UntestedPart};
@@ -17,6 +16,7 @@ use cluster::survey::ids::NodeId;
 use cluster::survey::roster::Nic;
 use cxi::address::virtual_function;
 use facts::job;
+use facts::severity::Severity;
 
 /// Width of lines of words.
 const WIDTH: usize = 80;
@@ -36,66 +36,56 @@ const MOST_UNTESTED: usize = 20;
 /// Most sentences about a bad part.
 const MOST_SENTENCES: usize = 3;
 
-/// Writes the text of a survey.
-pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
+/// Returns the page of a survey.
+pub fn page(survey: &Survey) -> Page {
     // Programs take the verdict from the first line, however long the reason for a failure is.
-    writeln!(out, "{}", survey.summary)?;
+    let mut page = first_line(survey);
     for line in [place(survey), measured(survey)] {
-        paragraph(out, &line, "  ")?;
+        page.paragraph(line, WIDTH, "  ");
     }
     if survey.is_software {
-        writeln!(out, "software NICs: no Cassini hardware involved")?;
+        page.line("software NICs: no Cassini hardware involved");
     }
     if let Some(line) = virtual_functions(survey) {
-        paragraph(out, &line, "  ")?;
+        page.paragraph(line, WIDTH, "  ");
     }
-    let sections = [
-        ("Bad", Certainty::Bad, MOST_BAD, MOST_SENTENCES),
-        (
-            "Suspect: outside the limits, not confirmed by retests",
-            Certainty::Suspect,
-            MOST_OTHERS,
-            1,
-        ),
-        (
-            "Transient: outside the limits once, inside them in retests",
-            Certainty::Transient,
-            MOST_OTHERS,
-            1,
-        ),
-    ];
-    for (title, certainty, most, sentences) in sections {
-        section(out, survey, title, certainty, most, sentences)?;
+    let bad = Words::verdict(Severity::Bad, "Bad");
+    let suspect =
+        Words::first(Severity::Suspect, "Suspect: outside the limits, not confirmed by retests");
+    let transient = "Transient: outside the limits once, inside them in retests".into();
+    for (title, certainty, most, sentences) in [
+        (bad, Certainty::Bad, MOST_BAD, MOST_SENTENCES),
+        (suspect, Certainty::Suspect, MOST_OTHERS, 1),
+        (transient, Certainty::Transient, MOST_OTHERS, 1),
+    ] {
+        section(&mut page, survey, title, certainty, most, sentences);
     }
-    why_text::write(out, survey)?;
+    why_text::add(&mut page, survey);
     let hosts = bad_hosts(survey);
     if !hosts.is_empty() && !survey.is_software {
         let advice = format!("Next: run 'cxidiag check' on {}.", compress(hosts));
-        writeln!(out)?;
-        paragraph(out, &advice, "  ")?;
+        page.empty_line();
+        page.paragraph(advice, WIDTH, "  ");
     }
     if let Some(command) = &survey.next {
-        writeln!(out, "\nNext: this command decides\n  {command}")?;
+        page.line(format!("\nNext: this command decides\n  {command}"));
     }
-    outliers(out, survey)?;
-    busy(out, survey)?;
-    untested(out, survey)?;
-    for lines in
-        [distribution::lines(survey), distribution::worst_places(survey), load_text::lines(survey)]
-    {
+    outliers(&mut page, survey);
+    busy(&mut page, survey);
+    untested(&mut page, survey);
+    for lines in [distribution::lines(survey), distribution::worst_places(survey)] {
         if !lines.is_empty() {
-            writeln!(out)?;
+            page.empty_line();
         }
-        for line in lines {
-            writeln!(out, "{line}")?;
-        }
+        page.lines(lines);
     }
-    Ok(())
+    load_text::add(&mut page, survey);
+    page
 }
 
-fn paragraph(out: &mut impl Write, text: &str, indent: &str) -> io::Result<()> {
-    let lines = wrapped(text, WIDTH, indent);
-    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+/// Returns the line that callers read.
+pub fn first_line(survey: &Survey) -> Page {
+    Page::headline(&survey.summary, survey.exit_status)
 }
 
 /// Returns where and how long the survey has measured.
@@ -131,50 +121,48 @@ pub(super) fn measured(survey: &Survey) -> String {
     format!("{}; pairs {pairs}{seed}{widened}", tests.join(", "))
 }
 
-/// Writes the causes with this certainty.
+/// Adds the causes with this certainty.
 fn section(
-    out: &mut impl Write,
+    page: &mut Page,
     survey: &Survey,
-    title: &str,
+    title: Words,
     certainty: Certainty,
     most: usize,
     sentences: usize,
-) -> io::Result<()> {
+) {
     let listed = survey.verdict.causes.iter().filter(|cause| cause.certainty == certainty);
     let listed: Vec<&Cause> = listed.collect();
     if listed.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(out, "\n{title}")?;
+    page.empty_line();
+    page.line(title);
     for cause in listed.iter().take(most) {
         let name = words::unit(&survey.roster, &cause.unit);
         let all = evidence::sentences(survey, cause);
         let mut shown = all.iter().take(sentences);
         let first = shown.next().map_or(String::new(), |text| format!(": {text}"));
-        paragraph(out, &format!("{name}{first}"), "    ")?;
+        page.paragraph(format!("{name}{first}"), WIDTH, "    ");
         for further in shown {
-            for line in wrapped(further, WIDTH - 2, "  ") {
-                writeln!(out, "  {line}")?;
-            }
+            page.indented(further, WIDTH, "  ");
         }
     }
-    and_more(out, listed.len().saturating_sub(most))
+    and_more(page, listed.len().saturating_sub(most));
 }
 
-fn and_more(out: &mut impl Write, more: usize) -> io::Result<()> {
-    match more {
-        0 => Ok(()),
-        more => writeln!(out, "and {more} more"),
+fn and_more(page: &mut Page, more: usize) {
+    if more > 0 {
+        page.line(format!("and {more} more"));
     }
 }
 
-/// Writes which NICs are slower than the others of their class, within the limits.
-fn outliers(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
+/// Adds which NICs are slower than the others of their class, within the limits.
+fn outliers(page: &mut Page, survey: &Survey) {
     let outliers = &survey.verdict.outliers;
     if outliers.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(out, "\nSlower than others, within the limits")?;
+    page.line("\nSlower than others, within the limits");
     for outlier in outliers.iter().take(MOST_OTHERS) {
         let test = &survey.setup.tests[outlier.test.index()];
         let text = format!(
@@ -185,21 +173,21 @@ fn outliers(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
             words::test(test),
             outlier.score,
         );
-        paragraph(out, &text, "    ")?;
+        page.paragraph(text, WIDTH, "    ");
     }
-    and_more(out, outliers.len().saturating_sub(MOST_OTHERS))
+    and_more(page, outliers.len().saturating_sub(MOST_OTHERS));
 }
 
-/// Writes which nodes had busy CPUs. The nodes of `--loopback` are this machine.
-fn busy(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
+/// Adds which nodes had busy CPUs. The nodes of `--loopback` are this machine.
+fn busy(page: &mut Page, survey: &Survey) {
     let nodes = &survey.busy_nodes;
     let is_here = survey.setup.launcher == "loopback";
     if nodes.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(out, "\nBusy CPUs: latencies are upper bounds, bandwidths lower ones")?;
+    page.line("\nBusy CPUs: latencies are upper bounds, bandwidths lower ones");
     if !is_here && nodes.len() > MOST_BUSY {
-        return paragraph(out, &busy_together(survey), "    ");
+        return page.paragraph(busy_together(survey), WIDTH, "    ");
     }
     let shown = if is_here { 1 } else { MOST_BUSY };
     for node in nodes.iter().take(shown) {
@@ -211,9 +199,8 @@ fn busy(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
         let BusyNode { slots, busy_slots, .. } = node;
         let load = node.load.as_ref().map_or(String::new(), load_text);
         let text = format!("{name}: waited for CPUs in {busy_slots} of {slots} slots{load}");
-        paragraph(out, &text, "    ")?;
+        page.paragraph(text, WIDTH, "    ");
     }
-    Ok(())
 }
 
 /// Returns one line about many nodes with busy CPUs.
@@ -292,11 +279,11 @@ pub fn untested_groups(survey: &Survey) -> Vec<UntestedGroup> {
     groups.iter().map(group).collect()
 }
 
-/// Writes what was not measured.
-fn untested(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
+/// Adds what was not measured.
+fn untested(page: &mut Page, survey: &Survey) {
     let groups = untested_groups(survey);
     if !groups.is_empty() {
-        writeln!(out, "\nUntested")?;
+        page.line("\nUntested");
     }
     for group in groups.iter().take(MOST_UNTESTED) {
         // The pairs of a process that never joined were not even planned.
@@ -305,9 +292,9 @@ fn untested(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
             count => format!(" ({})", words::counted(count, "pair")),
         };
         let text = format!("{}: {}{pairs}", group.names, group.reason);
-        paragraph(out, &text, "    ")?;
+        page.paragraph(text, WIDTH, "    ");
     }
-    and_more(out, groups.len().saturating_sub(MOST_UNTESTED))
+    and_more(page, groups.len().saturating_sub(MOST_UNTESTED));
 }
 
 /// Returns the names of parts of one kind, and of NICs with one device name.
@@ -338,6 +325,7 @@ fn names(survey: &Survey, parts: &[&UntestedPart]) -> String {
 mod tests {
     use super::super::testing::{cause, good, mixed, survey};
     use super::*;
+    use crate::table::TextStyle;
     use cluster::location::Class;
     use cluster::survey::answer::Pair;
     use cluster::survey::findings::{Aggregate, Findings, Outlier};
@@ -345,9 +333,7 @@ mod tests {
     use facts::error::Failure;
 
     fn text(verdict: Findings) -> String {
-        let mut out = Vec::new();
-        write(&mut out, &survey(verdict, Ok(()))).unwrap();
-        String::from_utf8(out).unwrap()
+        page(&survey(verdict, Ok(()))).text(TextStyle::Plain)
     }
 
     #[test]
@@ -398,11 +384,7 @@ nid000417 cxi1: 0.80 times the bandwidth of good pairs, write-bw 1M (score 6.1)
             most: vec![("stress-ng".into(), 1.9), ("python3".into(), 0.1)],
         };
         survey.busy_nodes = vec![busy(1, Some(load)), busy(2, None)];
-        let text = |survey: &Survey| {
-            let mut out = Vec::new();
-            write(&mut out, survey).unwrap();
-            String::from_utf8(out).unwrap()
-        };
+        let text = |survey: &Survey| page(survey).text(TextStyle::Plain);
         let expected = "
 Busy CPUs: latencies are upper bounds, bandwidths lower ones
 nid000417: waited for CPUs in 13 of 14 slots; load 4.0 on 2 CPUs (CPUs used:
@@ -486,9 +468,7 @@ switch 003.12 (4 NICs)  write-lat 8 (us)     20    1.90   3.95        6
     fn has_the_verdict_in_one_line() {
         let failure = Failure::environment(format!("cannot write /{}", "long ".repeat(20)));
         let survey = survey(good(), Err(&failure));
-        let mut out = Vec::new();
-        write(&mut out, &survey).unwrap();
-        let text = String::from_utf8(out).unwrap();
+        let text = page(&survey).text(TextStyle::Plain);
         assert_eq!(text.lines().next(), Some(survey.summary.as_str()));
     }
 

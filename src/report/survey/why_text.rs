@@ -1,9 +1,7 @@
 //! Why culprits are slow, as text.
 
-use std::io::{self, Write};
-
 use super::{Survey, words};
-use crate::wrap::wrapped;
+use crate::page::Page;
 use cluster::survey::findings::Unit;
 use cluster::survey::roster::Roster;
 use cluster::why::explanation::Explanation;
@@ -22,28 +20,22 @@ const MOST: usize = 20;
 /// Most names of culprits in one sentence.
 const MOST_NAMES: usize = 4;
 
-/// Writes the section about causes; nothing without any.
-pub fn write(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
+/// Adds the section about causes; nothing without any.
+pub fn add(page: &mut Page, survey: &Survey) {
     if survey.why.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(out, "\nWhy")?;
+    page.line("\nWhy");
     let diagnosed = || survey.why.iter().filter(|explanation| !explanation.causes.is_empty());
     for explanation in diagnosed().take(MOST) {
-        for line in lines(&survey.roster, explanation) {
-            writeln!(out, "{line}")?;
-        }
+        add_lines(page, &survey.roster, explanation);
     }
-    let more = diagnosed().count().saturating_sub(MOST);
-    if more > 0 {
-        writeln!(out, "and {more} more")?;
+    if let more @ 1.. = diagnosed().count().saturating_sub(MOST) {
+        page.line(format!("and {more} more"));
     }
-    for sentence in same(survey).into_iter().chain(shared(survey)) {
-        for line in wrapped(&sentence, WIDTH, "    ") {
-            writeln!(out, "{line}")?;
-        }
+    for sentence in same(survey).into_iter().chain(shared(survey)).chain(left_out(survey)) {
+        page.paragraph(sentence, WIDTH, "    ");
     }
-    left_out(out, survey)
 }
 
 /// Returns which culprits are the same as others, in sentences: one for each of these others.
@@ -119,8 +111,8 @@ fn is_left_out(explanation: &Explanation) -> bool {
     explanation.causes.is_empty() && explanation.same_as.is_none()
 }
 
-/// Writes which culprits were not diagnosed, by the reason.
-fn left_out(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
+/// Returns which culprits were not diagnosed, in sentences: one for each reason.
+fn left_out(survey: &Survey) -> Vec<String> {
     let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
     for explanation in survey.why.iter().filter(|explanation| is_left_out(explanation)) {
         let name = words::name(&survey.roster, &explanation.culprit);
@@ -130,32 +122,24 @@ fn left_out(out: &mut impl Write, survey: &Survey) -> io::Result<()> {
             None => reasons.push((reason, vec![name])),
         }
     }
-    for (reason, names) in reasons {
-        let text = format!("not diagnosed: {}: {reason}", some(&names));
-        for line in wrapped(&text, WIDTH, "    ") {
-            writeln!(out, "{line}")?;
-        }
-    }
-    Ok(())
+    let reasons = reasons.iter();
+    reasons.map(|(reason, names)| format!("not diagnosed: {}: {reason}", some(names))).collect()
 }
 
-/// Returns what is known about a culprit in lines: each sentence begins with its name, and evidence
-/// is indented.
-pub fn lines(roster: &Roster, explanation: &Explanation) -> Vec<String> {
+/// Adds what is known about a culprit in lines: each sentence begins with its name, and evidence is
+/// indented.
+pub fn add_lines(page: &mut Page, roster: &Roster, explanation: &Explanation) {
     let mut name = words::name(roster, &explanation.culprit);
     if is_untested(explanation) {
         name += ", untested";
     }
-    let paragraphs = statements(roster, explanation).into_iter();
-    paragraphs
-        .flat_map(|(is_sentence, text)| {
-            if is_sentence {
-                return wrapped(&format!("{name}: {text}"), WIDTH, "    ");
-            }
-            let lines = wrapped(&text, WIDTH - 2, "    ");
-            lines.into_iter().map(|line| format!("  {line}")).collect()
-        })
-        .collect()
+    for (is_sentence, text) in statements(roster, explanation) {
+        if is_sentence {
+            page.paragraph(format!("{name}: {text}"), WIDTH, "    ");
+        } else {
+            page.indented(&text, WIDTH, "    ");
+        }
+    }
 }
 
 /// Returns whether the survey has left a NIC untested, of which files prove something.
@@ -303,6 +287,7 @@ pub fn shown(value: f64, is_bandwidth: bool) -> String {
 mod tests {
     use super::super::testing::{figures, item, mixed, shared_value, survey, why};
     use super::*;
+    use crate::table::TextStyle;
     use cluster::survey::ids::NicId;
 
     fn explanation(nic: u32, causes: Vec<Why>) -> Explanation {
@@ -316,6 +301,12 @@ mod tests {
             same_as: None,
             left_out: None,
         }
+    }
+
+    fn lines(survey: &Survey, explanation: &Explanation) -> String {
+        let mut page = Page::default();
+        add_lines(&mut page, &survey.roster, explanation);
+        page.text(TextStyle::Plain)
     }
 
     #[test]
@@ -348,8 +339,8 @@ mod tests {
             Explanation { left_out: Some("the time was up".into()), ..explanation(6, Vec::new()) },
         ];
         survey.why_shared = vec![shared_value()];
-        let mut out = Vec::new();
-        write(&mut out, &survey).unwrap();
+        let mut page = Page::default();
+        add(&mut page, &survey);
         let expected = "
 Why
 nid000417 cxi1: because a PCIe link runs with fewer lanes than both of its ends
@@ -368,7 +359,7 @@ nid000417 cxi1, nid000418 cxi0, nid000418 cxi1: possibly one cause: driver 1.9
     on 3 of 3 culprits and 0 of 5 others (by chance: 1.8 %)
 not diagnosed: nid000419 cxi0: the time was up
 ";
-        assert_eq!(String::from_utf8(out).unwrap(), expected);
+        assert_eq!(page.text(TextStyle::Plain), expected);
     }
 
     #[test]
@@ -379,7 +370,7 @@ not diagnosed: nid000419 cxi0: the time was up
             controls: Vec::new(),
             ..explanation(3, vec![why(Confidence::Probably, Vec::new())])
         };
-        let first = &lines(&survey.roster, &file_explanation)[0];
+        let first = lines(&survey, &file_explanation);
         let start = "nid000417 cxi1, untested: probably a PCIe link";
         assert!(first.starts_with(start), "{first}");
     }
@@ -393,12 +384,11 @@ not diagnosed: nid000419 cxi0: the time was up
             advice: Some("look at the switch".into()),
             ..why(Confidence::Unknown, vec![figures(2e9, 4e9, "B/s", false)])
         };
-        let expected = [
-            "nid000417 cxi1: unknown; loopback is fast",
-            "  evidence: large writes in loopback 2.00 GB/s, good NICs 4.00",
-            "  do: look at the switch",
-        ];
-        assert_eq!(lines(&survey.roster, &explanation(3, vec![unknown])), expected);
+        let expected = "\
+nid000417 cxi1: unknown; loopback is fast
+  evidence: large writes in loopback 2.00 GB/s, good NICs 4.00
+  do: look at the switch\n";
+        assert_eq!(lines(&survey, &explanation(3, vec![unknown])), expected);
     }
 
     #[test]
@@ -444,10 +434,9 @@ not diagnosed: nid000419 cxi0: the time was up
             ..why(Confidence::Possibly, Vec::new())
         };
         let causes = vec![why(Confidence::Possibly, Vec::new()), memory];
-        let expected = [
-            "nid000417 cxi1: possibly a PCIe link runs with fewer lanes than both of its ends",
-            "    have; or the memory of the node is slow",
-        ];
-        assert_eq!(lines(&survey.roster, &explanation(3, causes)), expected);
+        let expected = "\
+nid000417 cxi1: possibly a PCIe link runs with fewer lanes than both of its ends
+    have; or the memory of the node is slow\n";
+        assert_eq!(lines(&survey, &explanation(3, causes)), expected);
     }
 }

@@ -294,7 +294,10 @@ pub const REPORT: Package = Package {
                 ("table", "tables without a documented form"),
                 ("wrap", "text in lines of a limited width"),
             ],
-            &[("destination", "where documents go")],
+            &[
+                ("destination", "where documents go"),
+                ("page", "what people read of a result: data -> terminals, Markdown"),
+            ],
             &[
                 ("json_lines", "one line for each run, appended to a file"),
                 ("openmetrics", "metrics as text"),
@@ -321,7 +324,6 @@ pub const REPORT: Package = Package {
             &[
                 ("check_fleet", "the health of many nodes as JSON"),
                 ("check_metrics", "the health of NICs as metrics"),
-                ("check_record", "the health of NICs, read back"),
                 ("check_text", "the health of NICs as text"),
                 ("csv", "a run as comma-separated values"),
                 ("cxi_heatsink_check", "the text of HPE's cxi_heatsink_check"),

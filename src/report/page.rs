@@ -1,0 +1,271 @@
+//! What people read of a result: lines, paragraphs, facts and tables, as data. It becomes a text
+//! for terminals, with its verdicts in colour, or Markdown. Names in it may come from files or from
+//! other hosts: control characters are shown.
+
+use std::env;
+use std::io::{self, IsTerminal, Write};
+
+use anstyle::{AnsiColor, Style};
+
+use super::progress_line::has_cursor;
+use super::table::{self, Align, TextStyle};
+use super::wrap::wrapped;
+use facts::error::{Failure, UNDECIDED};
+use facts::interrupt;
+use facts::severity::Severity;
+use facts::text::shown_lines;
+
+/// A text with the severity of each of its verdicts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Words(Vec<(Severity, String)>);
+
+impl<T: Into<String>> From<T> for Words {
+    fn from(text: T) -> Self {
+        Self(vec![(Severity::Shown, text.into())])
+    }
+}
+
+impl Words {
+    /// Returns a verdict.
+    pub fn verdict(severity: Severity, text: impl Into<String>) -> Self {
+        Self(vec![(severity, text.into())])
+    }
+
+    /// Returns a text whose first word is a verdict.
+    pub fn first(severity: Severity, text: &str) -> Self {
+        let end = text.find([' ', ':', ',']).unwrap_or(text.len());
+        Self::verdict(severity, &text[..end]).and(&text[end..])
+    }
+
+    /// Returns these words with others behind them.
+    pub fn and(mut self, others: impl Into<Self>) -> Self {
+        self.0.extend(others.into().0);
+        self
+    }
+
+    fn text(&self, style: TextStyle) -> String {
+        self.0
+            .iter()
+            .map(|(severity, text)| painted(*severity, &shown_lines(text), style))
+            .collect()
+    }
+}
+
+/// Returns a verdict in the colour of its severity, if the style has colours.
+fn painted(severity: Severity, text: &str, style: TextStyle) -> String {
+    let color = match severity {
+        Severity::Bad => AnsiColor::Red,
+        Severity::Suspect => AnsiColor::Yellow,
+        Severity::Shown | Severity::NotAvailable | Severity::Good => return text.to_owned(),
+    };
+    match style {
+        TextStyle::Colored => {
+            let style: Style = color.on_default();
+            format!("{style}{text}{style:#}")
+        }
+        TextStyle::Plain | TextStyle::Markdown => text.to_owned(),
+    }
+}
+
+#[derive(Clone, Debug)]
+enum PageBlock {
+    Line(Words),
+    /// Words in lines of at most this width, and what the lines behind the first one begin with.
+    Paragraph(Words, usize, &'static str),
+    Fact(String, String),
+    Table(Vec<String>, Vec<Align>, Vec<Vec<Words>>),
+    /// An empty line in Markdown, without which the next line is a row of the table before it.
+    EndOfTable,
+}
+
+/// What people read of a result.
+#[derive(Clone, Debug, Default)]
+pub struct Page(Vec<PageBlock>);
+
+impl Page {
+    /// Returns a page with the first line of a result, whose first word is the verdict that the
+    /// program ends with.
+    pub fn headline(summary: &str, exit_status: u8) -> Self {
+        let severity = match exit_status {
+            0 => Severity::Good,
+            UNDECIDED | 130 => Severity::Suspect,
+            _ => Severity::Bad,
+        };
+        let mut page = Self::default();
+        page.line(Words::first(severity, summary));
+        page
+    }
+
+    /// Returns this page with another one behind it.
+    pub fn and(mut self, other: Self) -> Self {
+        self.0.extend(other.0);
+        self
+    }
+
+    /// Adds a line, however long it is.
+    pub fn line(&mut self, words: impl Into<Words>) {
+        self.0.push(PageBlock::Line(words.into()));
+    }
+
+    pub fn lines(&mut self, lines: impl IntoIterator<Item = impl Into<Words>>) {
+        self.0.extend(lines.into_iter().map(|line| PageBlock::Line(line.into())));
+    }
+
+    pub fn empty_line(&mut self) {
+        self.line("");
+    }
+
+    /// Adds words in lines of at most `width` columns, as [`wrapped`] makes them. Only their
+    /// beginning is a verdict.
+    pub fn paragraph(&mut self, words: impl Into<Words>, width: usize, indent: &'static str) {
+        self.0.push(PageBlock::Paragraph(words.into(), width, indent));
+    }
+
+    /// Adds a paragraph two columns to the right.
+    pub fn indented(&mut self, text: &str, width: usize, indent: &str) {
+        let lines = wrapped(text, width - 2, indent);
+        self.lines(lines.iter().map(|line| format!("  {line}")));
+    }
+
+    /// Adds a label and its value.
+    pub fn fact(&mut self, label: &str, value: impl ToString) {
+        self.0.push(PageBlock::Fact(label.to_owned(), value.to_string()));
+    }
+
+    /// Adds a table of titles, each with the side of its column, and rows. Only the last column has
+    /// verdicts: its colours need no space.
+    pub fn table<W: Into<Words>>(
+        &mut self,
+        columns: &[(&str, Align)],
+        rows: impl IntoIterator<Item = Vec<W>>,
+    ) {
+        let (titles, align) =
+            columns.iter().map(|(title, side)| ((*title).to_owned(), side)).unzip();
+        let rows = rows.into_iter().map(|row| row.into_iter().map(W::into).collect());
+        self.0.push(PageBlock::Table(titles, align, rows.collect()));
+    }
+
+    /// Separates a table from the line behind it in Markdown.
+    pub fn end_table(&mut self) {
+        self.0.push(PageBlock::EndOfTable);
+    }
+
+    /// Returns the text of the page.
+    pub fn text(&self, style: TextStyle) -> String {
+        let mut text = String::new();
+        for line in self.0.iter().flat_map(|block| block.lines(style)) {
+            text += &line;
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Prints the page.
+    ///
+    /// # Errors
+    ///
+    /// Standard output that cannot be written.
+    pub fn print(&self, style: TextStyle) -> Result<(), Failure> {
+        let text = self.text(style);
+        io::stdout().write_all(text.as_bytes()).map_err(interrupt::output_failed)
+    }
+}
+
+impl PageBlock {
+    fn lines(&self, style: TextStyle) -> Vec<String> {
+        match self {
+            Self::Line(words) => vec![words.text(style)],
+            Self::Paragraph(words, width, indent) => {
+                let mut lines = wrapped(&words.text(TextStyle::Plain), *width, indent);
+                if let Some((severity, verdict)) = words.0.first()
+                    && let Some(rest) = lines[0].strip_prefix(verdict)
+                {
+                    lines[0] = painted(*severity, verdict, style) + rest;
+                }
+                lines
+            }
+            Self::Fact(label, value) => {
+                let value = shown_lines(value);
+                vec![match style {
+                    TextStyle::Plain | TextStyle::Colored => format!("{label:17}: {value}"),
+                    TextStyle::Markdown => format!("* {label}: {value}"),
+                }]
+            }
+            Self::EndOfTable if style == TextStyle::Markdown => vec![String::new()],
+            Self::EndOfTable => Vec::new(),
+            Self::Table(titles, align, rows) => {
+                let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+                let cells = |row: &Vec<Words>| row.iter().map(|words| words.text(style)).collect();
+                table::lines_in(style, &titles, rows.iter().map(cells).collect(), align)
+            }
+        }
+    }
+}
+
+/// Returns the style of texts on standard output: in colour on a terminal, unless the user's
+/// environment rules it out (`NO_COLOR`, `TERM=dumb`).
+pub fn style_of_stdout() -> TextStyle {
+    let is_refused = env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    if io::stdout().is_terminal() && has_cursor() && !is_refused {
+        TextStyle::Colored
+    } else {
+        TextStyle::Plain
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn colors_verdicts_alone() {
+        let mut page = Page::headline("bad: 1 of 2 NICs", 3);
+        page.paragraph(Words::first(Severity::Suspect, "SUSPECT a b (1 node): c d"), 16, "  ");
+        let verdict = Words::verdict(Severity::Bad, "BAD").and(" x\n").and("good");
+        let row = |name: &str, verdict| vec![name.into(), verdict];
+        let rows = [row("a", verdict), row("bcdefg", Words::verdict(Severity::Good, "good"))];
+        page.table(&[("Item", Align::Right), ("Verdict", Align::Left)], rows);
+        let plain = "\
+bad: 1 of 2 NICs
+SUSPECT a b (1
+  node): c d
+  Item  Verdict
+     a  BAD x
+        good
+bcdefg  good
+";
+        assert_eq!(page.text(TextStyle::Plain), plain);
+        let colored = plain
+            .replace("bad:", "\x1b[31mbad\x1b[0m:")
+            .replace("SUSPECT", "\x1b[33mSUSPECT\x1b[0m")
+            .replace("BAD", "\x1b[31mBAD\x1b[0m");
+        assert_eq!(page.text(TextStyle::Colored), colored);
+    }
+
+    #[test]
+    fn shows_control_characters_of_names() {
+        let mut page = Page::default();
+        page.line("a\x1b[31m");
+        page.paragraph("\x07üüü", 80, "");
+        page.fact("c", "\x1b");
+        page.table(&[("d", Align::Left)], [vec!["e\x1b"]]);
+        let expected = "a\\x1b[31m\n\\x07üüü\nc                : \\x1b\nd\ne\\x1b\n";
+        assert_eq!(page.text(TextStyle::Colored), expected);
+    }
+
+    #[test]
+    fn colors_headline_by_exit_status() {
+        for (status, first) in [(0, "OK"), (3, "\x1b[31mOK\x1b[0m"), (4, "\x1b[33mOK\x1b[0m")] {
+            let text = Page::headline("OK cxi0", status).text(TextStyle::Colored);
+            assert_eq!(text, format!("{first} cxi0\n"));
+        }
+    }
+
+    #[test]
+    fn writes_facts_as_lists_of_markdown() {
+        let mut page = Page::default();
+        page.fact("Base", 5);
+        assert_eq!(page.text(TextStyle::Plain), "Base             : 5\n");
+        assert_eq!(page.text(TextStyle::Markdown), "* Base: 5\n");
+    }
+}
