@@ -9,10 +9,7 @@ use serde_json::Value;
 
 use crate::cpus::{Work, cpus};
 use crate::harness::{Fabric, Server, assert_status, finish, schema, stderr, stdout};
-use crate::survey::server_command;
-
-/// Times of a test in milliseconds: longer ones where CPUs are busy.
-const PAIR_TIMES: [u32; 4] = [20, 40, 60, 80];
+use crate::survey::{SHORT, server_command};
 
 /// A narrow PCIe link of `soft2`, and what it makes slow (vector 1 of diagnosis.md 8).
 const NARROW: [(&str, &str); 2] = [
@@ -66,8 +63,9 @@ fn is_disturbed(document: &Value) -> bool {
     note.is_some_and(|note| note.contains("waited"))
 }
 
-/// Diagnoses a NIC on fabrics of its own until the document and the exit status are as `expected`.
-/// On a machine whose CPUs are busy in each of them, the documents say so.
+/// Diagnoses a NIC. On a machine whose CPUs are busy, document and exit status may differ from
+/// `expected`: then the document says so, and names nothing with certainty. Models of clusters show
+/// each verdict on any machine (`src/cluster/why/verdict_tests.rs`).
 #[track_caller]
 fn assert_diagnosed(
     arguments: &str,
@@ -75,16 +73,13 @@ fn assert_diagnosed(
     expected: impl Fn(&Value, Option<i32>) -> bool,
 ) {
     let _cpus = cpus(Work::Measures);
-    for pair_time in PAIR_TIMES {
-        let fabric = Fabric::new();
-        let arguments = format!("{arguments} --pair-time={pair_time}ms --json");
-        let output = why(&fabric, &arguments, variables);
-        let document = document(&output);
-        fabric.assert_nothing_left();
-        assert_eq!(document["exit_status"], output.status.code().unwrap());
-        if expected(&document, output.status.code()) {
-            return;
-        }
+    let fabric = Fabric::new();
+    let output = why(&fabric, &format!("{arguments} {SHORT} --json"), variables);
+    let document = document(&output);
+    fabric.assert_nothing_left();
+    let status = output.status.code();
+    assert_eq!(document["exit_status"], status.unwrap());
+    if !expected(&document, status) {
         let is_certain = first(&document).is_some_and(|(_, confidence)| confidence == "because");
         let is_unclear = document["summary"].as_str().unwrap().contains("unclear");
         let may_differ = is_disturbed(&document) || is_unclear;
@@ -100,10 +95,10 @@ fn begins(document: &Value, expected: &str) -> bool {
 
 #[test]
 fn names_cause_beside_good_nics() {
-    assert_diagnosed("soft2 --loopback=4", &NARROW, |document, status| {
+    assert_diagnosed("soft2 --loopback=3", &NARROW, |document, status| {
         let suspect = document["suspect"].as_u64().expect("a NIC") as usize;
         assert_eq!(document["roster"]["nics"][suspect]["device"], "soft2");
-        assert_eq!(document["controls"].as_array().unwrap().len(), 3);
+        assert_eq!(document["controls"].as_array().unwrap().len(), 2);
         // Flows between groups say nothing about a NIC.
         let codes = codes(document);
         assert!(!codes.iter().any(|code| code.starts_with('O')), "{codes:?}");
@@ -202,14 +197,14 @@ fn text_has_verdict_table_and_cause() {
     let _cpus = cpus(Work::Measures);
     let fabric = Fabric::new();
     let faults = [("CXIDIAG_FAULTS", "pcie-path=16@16;nic=1,pcie-path=8@16")];
-    let output = why(&fabric, "soft1 --loopback=2 --pair-time=20ms", &faults);
+    let output = why(&fabric, &format!("soft1 --loopback=2 {SHORT}"), &faults);
     let text = stdout(&output);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[1], "software NIC: no Cassini hardware involved");
     assert!(lines[3].ends_with("soft1  good NICs"), "{text}");
     assert!(text.contains("\nL1 "), "{text}");
     assert!(text.contains("\nWhy\nnode1 soft1: "), "{text}");
-    let quiet = why(&fabric, "soft1 --loopback=2 --pair-time=20ms -q", &faults);
+    let quiet = why(&fabric, &format!("soft1 {SHORT} -q"), &[]);
     assert_eq!(stdout(&quiet).lines().count(), 1);
 }
 
@@ -230,7 +225,7 @@ fn servers_have_the_good_nics() {
     let directory = tempfile::tempdir().expect("a directory");
     let ticket = directory.path().join("ticket.md");
     let arguments = format!(
-        "soft2 --peer=127.0.0.[1,3-4,9] --port={port} --pair-time=20ms --json --ticket={}",
+        "soft2 --peer=127.0.0.[1,3-4,9] --port={port} {SHORT} --json --ticket={}",
         ticket.display()
     );
     let output = why(&fabric, &arguments, &NARROW);
@@ -257,7 +252,7 @@ fn one_peer_leaves_out_what_passes_between_nics() {
     let _cpus = cpus(Work::Measures);
     let fabric = Fabric::new();
     let server = Server::start(server_command(&fabric, 1, "0"));
-    let arguments = format!("soft2 --peer=127.0.0.1 --port={} --json", server.port);
+    let arguments = format!("soft2 --peer=127.0.0.1 --port={} {SHORT} --json", server.port);
     let output = why(&fabric, &arguments, &[]);
     let document = document(&output);
     let tests = document["tests"].as_array().unwrap();

@@ -109,7 +109,7 @@ fn warns_once_of_swap_that_adds_and_verifies_its_sums() {
     let fabric = Fabric::new();
     for tool in ["atomic-lat --fetching", "atomic-bw -b", "atomic-bw --matching --fetching"] {
         for (ty, expected) in [("UINT32", 1), ("UINT64", 1), ("INT64", 0)] {
-            let args = format!("{tool} --loopback -d soft0 -n 100 --verify -A SWAP -T {ty}");
+            let args = format!("{tool} --loopback -d soft0 -n 10 --verify -A SWAP -T {ty}");
             let mut command = fabric.command(&args);
             command.env("CXIDIAG_FAULTS", FETCH_ADD);
             let errors = assert_status(&finish(command), 0);

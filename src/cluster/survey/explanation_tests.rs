@@ -7,17 +7,17 @@ use super::conductor::Conductor;
 use super::findings::{Certainty, Direction, LimitSource, Unit};
 use super::ids::NicId;
 use super::testing::{
-    Cluster, Effect, Fault, named, run, settings, survey, survey_of_some, survey_with,
+    Cluster, Effect, Fault, named, run, seeds, settings, survey, survey_of_some, survey_with,
 };
 use super::trials::planted::{Plan, plans};
 use crate::location::Class;
 
 /// Checks that exactly the planted part is named for each plan and seed, except that nothing is
 /// named in `most_missed` surveys.
-fn check(plans: &[Plan], noise: f64, spikes: f64, factor: f64, seeds: u64, most_missed: usize) {
+fn check(plans: &[Plan], noise: f64, spikes: f64, factor: f64, most_missed: usize) {
     let (mut wrong, mut missed) = (Vec::new(), 0);
     for plan in plans {
-        for seed in 0..seeds {
+        for seed in seeds(20) {
             let mut cluster = Cluster::new(plan.shape, &["write-lat"], seed);
             (cluster.noise, cluster.spikes) = (noise, spikes);
             let mut fault = plan.fault;
@@ -41,14 +41,14 @@ fn check(plans: &[Plan], noise: f64, spikes: f64, factor: f64, seeds: u64, most_
 
 #[test]
 fn names_planted_fault_on_quiet_cluster() {
-    check(&plans(), 0.03, 0.0, 1.6, 20, 0);
+    check(&plans(), 0.03, 0.0, 1.6, 0);
 }
 
 #[test]
 fn names_planted_fault_on_noisy_cluster() {
     // A node of two NICs has so many pairs of eight nodes that they may look like a mixed
     // population.
-    check(&plans(), 0.2, 0.01, 6.0, 20, 1);
+    check(&plans(), 0.2, 0.01, 6.0, 1);
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn names_nothing_on_clean_cluster() {
         ([4, 4, 8, 1], "random:4"),
     ] {
         for (noise, spikes) in [(0.03, 0.0), (0.03, 0.01), (0.3, 0.02)] {
-            for seed in 0..20 {
+            for seed in seeds(20) {
                 let mut cluster = Cluster::new(shape, &["write-lat", "write-bw"], seed);
                 (cluster.noise, cluster.spikes) = (noise, spikes);
                 let found = named(&survey(&mut cluster, pairs, seed));
@@ -167,7 +167,7 @@ fn names_no_part_if_half_of_few_nics_are_slow() {
             .into_iter()
             .flat_map(|nics| [(nics, "random:4"), (nics, "all")])
         {
-            for seed in 0..20 {
+            for seed in seeds(20) {
                 let mut cluster = Cluster::new([0, 0, nics, 1], &[tool], seed);
                 let slow = |nic| Fault::slow(Unit::Nic(NicId(2 * nic)), Direction::Both, factor);
                 cluster.faults = (0..u32::from(nics) / 2).map(slow).collect();

@@ -4,11 +4,11 @@
 use fastrand::Rng;
 
 use super::findings::{Certainty, Direction, Unit};
-use super::testing::{Cluster, Load, named, survey_of_some};
+use super::testing::{Cluster, Load, named, seeds, survey_of_some};
 use super::trials::dragonfly::{Dragonfly, Planted, TRIALS, Trial};
 
 /// Surveys of each dragonfly with each fault.
-const SEEDS: u64 = 8;
+const SEEDS: u64 = 16;
 
 /// The most surveys of a trial that name something that is not slow.
 const MOST_WRONG: usize = 1;
@@ -33,7 +33,7 @@ fn survey_with_fault(
 fn run(trial: &Trial, tool: &str, pairs: &str) -> (Vec<bool>, Vec<String>) {
     let (mut right, mut wrong) = (Vec::new(), Vec::new());
     for shape in trial.shapes {
-        for seed in 0..SEEDS {
+        for seed in seeds(SEEDS) {
             let mut random = Rng::with_seed(seed);
             let (planted, unit, direction) = (trial.plant)(&mut random, *shape);
             let found = survey_with_fault(*shape, planted, (tool, pairs), None, seed);

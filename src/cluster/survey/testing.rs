@@ -18,6 +18,14 @@ pub const fn pair(initiator: u32, target: u32) -> Pair {
     Pair { initiator: NicId(initiator), target: NicId(target) }
 }
 
+/// Returns how many seeds a test tries: all of them with `CXIDIAG_LONG_TESTS`, which `tests/long`
+/// sets, otherwise the first quarter.
+#[cfg(test)]
+pub fn seeds(all: u64) -> std::ops::Range<u64> {
+    let is_long = std::env::var_os("CXIDIAG_LONG_TESTS").is_some();
+    0..if is_long { all } else { all.div_ceil(4) }
+}
+
 /// What a fault does to a pair.
 #[derive(Clone, Copy, Debug)]
 pub enum Effect {

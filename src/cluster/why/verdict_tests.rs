@@ -14,7 +14,7 @@ use crate::survey::findings::{
     Cause, Certainty, Direction, Evidence, Findings, LimitSource, Statistic, Test, Unit,
 };
 use crate::survey::ids::{NicId, TestId};
-use crate::survey::testing::{Cluster, Effect, Fault};
+use crate::survey::testing::{Cluster, Effect, Fault, pair};
 use diagnosis::evaluation::Confidence;
 use diagnosis::procedure::TESTS;
 use diagnosis::readings::Readings;
@@ -170,4 +170,54 @@ fn suspect_is_compared_with_nics_of_other_nodes() {
     assert!(found.controls.len() > 4 && !found.controls.contains(&NicId(0)));
     let why = &found.explanation.causes[0];
     assert_eq!(why.cause.as_deref(), Some("pcie-narrow"), "{why:?}");
+}
+
+#[test]
+fn healthy_suspect_has_no_cause() {
+    let mut crew = crew(&[]);
+    let joined: BTreeMap<_, _> = crew.joined.clone();
+    let found = suspect::diagnose(&mut crew, &joined, &course(), 0).unwrap();
+    assert!(found.controls.len() > 4);
+    assert!(!found.is_disturbed && !found.measured.is_empty());
+    let explanation = &found.explanation;
+    assert!(explanation.causes.iter().all(|why| why.cause.is_none()), "{explanation:?}");
+    assert_eq!(explanation.left_out, None);
+}
+
+/// Vector 29 of diagnosis.md 8.
+#[test]
+fn driver_of_all_culprits_is_shared() {
+    let slow = [1, 4, 6];
+    let mut crew = crew(&slow);
+    for (nic, files) in &mut crew.files {
+        let version = if slow.contains(&nic.0) { "1.9" } else { "1.8" };
+        files.push(reading("driver", version, Severity::Shown));
+    }
+    let units = slow.map(|nic| Unit::Nic(NicId(nic)));
+    let found = explained(&mut crew, &verdict(&units));
+    let [shared] = &found.shared[..] else { panic!("{found:?}") };
+    assert_eq!((shared.value.as_str(), shared.normal.as_str()), ("1.9", "1.8"));
+    assert_eq!((&shared.culprits[..], shared.of_culprits, shared.others), (&units[..], 3, 0));
+}
+
+/// Vector 25: one of two cables between two groups is slow. Of the flows between two NICs of one
+/// group and two of the other, half are on this cable; so are writes that are not ordered, which a
+/// fabric spreads over both cables. So the survey's figure is no proof.
+#[test]
+fn slow_parallel_link_between_groups_is_the_cause() {
+    let mut cluster = Cluster::new([4, 1, 2, 1], &["write-bw"], 3);
+    let slow = [(0, 2), (1, 3)].map(|(initiator, target)| Fault {
+        unit: Unit::Path(pair(initiator, target)),
+        direction: Direction::Both,
+        effect: Effect::Throttles(2.5),
+    });
+    cluster.faults = slow.into();
+    let mut crew = ModelCrew::new(cluster, &[]);
+    let links = Unit::GroupPair(0, 1);
+    let found = explained(&mut crew, &verdict(&[links]));
+    let [explanation] = &found.explanations[..] else { panic!("{found:?}") };
+    assert_eq!(explanation.culprit, links);
+    let why = &explanation.causes[0];
+    let named = (why.cause.as_deref(), why.confidence);
+    assert_eq!(named, (Some("global-link"), Confidence::Probably), "{why:?}");
 }

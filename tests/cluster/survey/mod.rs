@@ -15,13 +15,15 @@ pub use servers::server_command;
 use std::fs;
 use std::path::Path;
 use std::process::Output;
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::harness::{Command, Process, schema, stdout};
 
 /// Arguments of surveys that are not interrupted: the longest slots take 133 ms instead of 333 ms.
-const SHORT: &str = "--pair-time=20ms";
+pub const SHORT: &str = "--pair-time=20ms";
 
 /// The document of a survey, which is valid by its schema.
 fn document(output: &Output) -> Value {
@@ -67,6 +69,6 @@ fn wait_for_lines(survey: &mut Process, path: &Path, count: usize) {
     while fs::read_to_string(path).map_or(0, |text| text.lines().count()) < count {
         let ended = survey.try_wait();
         assert!(ended.is_none(), "the survey has ended before {count} lines");
-        std::thread::yield_now();
+        thread::sleep(Duration::from_millis(1));
     }
 }

@@ -21,17 +21,12 @@ const PAIR_TIMES: [u32; 6] = [20, 20, 40, 40, 80, 80];
 /// say nothing, and the surveys say so.
 ///
 /// `expected` is the first cause with its confidence.
+///
+/// With `other`, another process runs with these arguments.
 #[track_caller]
-fn assert_cause(tools: &str, link: &str, faults: &str, expected: (Option<&str>, &str)) {
-    assert_cause_beside(None, 4, tools, link, faults, expected);
-}
-
-/// The same with this number of NICs, while another process runs with these arguments.
-#[track_caller]
-fn assert_cause_beside(
+fn assert_cause(
     other: Option<&str>,
-    nics: u32,
-    tools: &str,
+    tool: &str,
     link: &str,
     faults: &str,
     expected: (Option<&str>, &str),
@@ -49,8 +44,7 @@ fn assert_cause_beside(
             other
         });
         let arguments = format!(
-            "survey --loopback={nics} --pairs=all --max-active=1 --pair-time={pair_time}ms --json \
-             {tools}"
+            "survey --loopback=4 --pairs=all --max-active=1 --pair-time={pair_time}ms --json {tool}"
         );
         let mut command = fabric.command(&arguments);
         command.env("CXIDIAG_LINK", link);
@@ -99,6 +93,7 @@ fn explanation(document: &Value) -> Option<&Value> {
 #[test]
 fn narrow_pcie_link_with_low_bandwidth_is_the_cause() {
     assert_cause(
+        None,
         "write-bw",
         "latency=20us,bandwidth=200MB/s;nic=2,latency=20us,bandwidth=110MB/s",
         "pcie-path=16@16;nic=2,pcie-path=8@16,rx-bandwidth=110MB/s",
@@ -151,6 +146,7 @@ const SENSITIVE: f64 = 1.15;
 /// Vector 25: one of two cables between two groups is slow. What is not ordered is slower by both,
 /// each ordered flow is as fast as its cable.
 #[test]
+#[ignore = "needs a minute of CPU time: tests/long runs it, and a model shows the verdict"]
 fn slow_parallel_link_between_groups_is_the_cause() {
     let _cpus = cpus(Work::Measures);
     let mut is_busy = false;
@@ -205,51 +201,6 @@ fn is_disturbed(document: &Value) -> bool {
     busy.is_some_and(|nodes| !nodes.is_empty())
 }
 
-/// Vector 29: three NICs have another driver than the good ones.
-#[test]
-fn driver_of_all_culprits_is_possibly_their_cause() {
-    let _cpus = cpus(Work::Measures);
-    let mut is_busy = false;
-    let culprits = ["soft1", "soft4", "soft6"];
-    let each = |items: &str| ["1", "4", "6"].map(|nic| format!(";nic={nic},{items}")).concat();
-    for pair_time in PAIR_TIMES {
-        let fabric = Fabric::new();
-        let mut command = fabric.command(&format!(
-            "survey --loopback=16 --pairs=random:6 --max-active=1 --pair-time={pair_time}ms --json \
-             write-lat"
-        ));
-        let link = format!("latency=20us{}", each("latency=80us"));
-        command.env("CXIDIAG_LINK", link);
-        let faults = format!("pcie-path=16@16{}", each("set=properties/driver_rev:1.9"));
-        command.env("CXIDIAG_FAULTS", faults);
-        let document = document(&finish(command));
-        fabric.assert_nothing_left();
-        let nodes = document["roster"]["nodes"].as_array().unwrap();
-        let nics = document["roster"]["nics"].as_array().unwrap();
-        let device = |unit: &Value| {
-            let nic_of_node = |node: usize| nics.iter().position(|nic| nic["node"] == node);
-            let nic = unit["nic"].as_u64().map(|nic| nic as usize);
-            let nic = nic.or_else(|| nic_of_node(unit["node"].as_u64()? as usize));
-            nics[nic.expect("a NIC or a node")]["device"].clone()
-        };
-        assert_eq!(nodes.len(), 16);
-        let shared = document["why_shared"].as_array().unwrap();
-        for entry in shared {
-            assert_eq!(entry["attribute"], "driver", "{entry:#}");
-            assert_eq!((&entry["value"], &entry["others"]), (&"1.9".into(), &0.into()));
-            let named = entry["culprits"].as_array().unwrap();
-            assert!(named.iter().all(|unit| culprits.contains(&device(unit).as_str().unwrap())));
-        }
-        let is_of = |value: &Value| value["of_culprits"] == 3 && value["of_others"] == 8;
-        if shared.iter().any(is_of) {
-            return;
-        }
-        // It has found other culprits or fewer good NICs: other processes may have disturbed it.
-        is_busy |= is_disturbed(&document);
-    }
-    assert!(is_busy, "no survey has found the driver on an idle machine");
-}
-
 /// Vector 33, smaller: no figure says which NICs are good, but their files do.
 #[test]
 fn narrow_links_of_untested_nics_are_found() {
@@ -282,58 +233,10 @@ fn narrow_links_of_untested_nics_are_found() {
     assert_eq!(narrow, ["soft1", "soft2", "soft3", "soft4", "soft6", "soft7"]);
 }
 
-/// Vector 3: the files are good.
-#[test]
-fn low_bandwidth_alone_has_possible_causes() {
-    assert_cause(
-        "write-bw",
-        "latency=20us,bandwidth=200MB/s;nic=2,latency=20us,bandwidth=110MB/s",
-        "pcie-path=16@16;nic=2,pcie-path=16@16,rx-bandwidth=110MB/s",
-        (Some("memory-bw"), "possibly"),
-    );
-}
-
-/// A narrow link, and a link that is slow for another reason.
-#[test]
-fn narrow_pcie_link_is_also_found_beside_another_fault() {
-    assert_cause(
-        "write-lat",
-        "latency=20us;nic=2,latency=60us",
-        "pcie-path=16@16;nic=2,pcie-path=8@16",
-        (None, "unknown"),
-    );
-}
-
-/// Vector 12: a file of the host of this NIC, beside five good ones.
-#[test]
-fn less_memory_with_low_bandwidth_is_the_cause() {
-    let meminfo = "set=/sys/devices/system/node/node0/meminfo:MemTotal: 2048000 kB";
-    assert_cause_beside(
-        None,
-        6,
-        "write-bw",
-        "latency=20us,bandwidth=200MB/s;nic=2,latency=20us,bandwidth=140MB/s",
-        &format!("nic=2,rx-bandwidth=140MB/s,{meminfo}"),
-        (Some("memory-bw"), "because"),
-    );
-}
-
-/// Vector 23: the packets of one class wait in switches, which mark them.
-#[test]
-fn queue_of_a_traffic_class_is_congestion() {
-    assert_cause(
-        "write-lat",
-        "latency=20us",
-        "pcie-path=16@16;nic=2,class-delay=BEST_EFFORT:30us",
-        (Some("congestion"), "because"),
-    );
-}
-
 #[test]
 fn nic_in_use_by_others_is_not_judged() {
-    assert_cause_beside(
+    assert_cause(
         Some("write-bw --loopback -d soft2 -s 64K --duration=100"),
-        4,
         "write-lat",
         "latency=20us;nic=2,latency=60us",
         "pcie-path=16@16;nic=2,pcie-path=8@16",
