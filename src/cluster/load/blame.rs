@@ -63,7 +63,7 @@ fn local_causes(
     left_out: &BTreeSet<NicId>,
 ) -> Vec<Culprit> {
     let patterns = slots_of(rates, crosses_switches);
-    let bundle_of = |source: NicId, target: NicId| Bundle::of_switches(roster, source, target);
+    let bundle_of = |source: NicId, target: NicId| Bundle::switch_links(roster, source, target);
     // A group is slow with all of its bundles.
     bundles::explain(&bundles::ratios(&patterns, bundle_of, left_out, 1.0 / groups(roster)))
 }
@@ -79,7 +79,7 @@ fn global_causes(
     let patterns = slots_of(rates, crosses_groups);
     let is_known = |group: u16| with_switch.contains(&group);
     let bundle_of = |source: NicId, target: NicId| {
-        let bundle = Bundle::of_groups(roster, source, target);
+        let bundle = Bundle::group_links(roster, source, target);
         bundle.filter(|bundle| !is_known(bundle.from) && !is_known(bundle.to))
     };
     // A group is slow with its bundles to and from all others.

@@ -41,14 +41,14 @@ pub struct Bundle {
 
 impl Bundle {
     /// Returns the links between two switches of a group that a flow crosses, if it does.
-    pub fn of_switches(roster: &Roster, source: NicId, target: NicId) -> Option<Self> {
+    pub fn switch_links(roster: &Roster, source: NicId, target: NicId) -> Option<Self> {
         let (from, to) = roster.location(source).zip(roster.location(target))?;
         let is_local = from.group == to.group && from.switch != to.switch;
         is_local.then_some(Self { group: Some(from.group), from: from.switch, to: to.switch })
     }
 
     /// Returns the links between two groups that a flow crosses, if it does.
-    pub fn of_groups(roster: &Roster, source: NicId, target: NicId) -> Option<Self> {
+    pub fn group_links(roster: &Roster, source: NicId, target: NicId) -> Option<Self> {
         let (from, to) = roster.location(source).zip(roster.location(target))?;
         let is_global = from.group != to.group;
         is_global.then_some(Self { group: None, from: from.group, to: to.group })

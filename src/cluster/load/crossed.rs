@@ -18,8 +18,8 @@ pub fn crossed_links(
     rates: &BTreeMap<Pattern, Vec<SlotRates>>,
 ) -> Vec<CrossedLinks> {
     let kinds: [(_, fn(&Pattern) -> bool, fn(&Roster, NicId, NicId) -> Option<Bundle>); 2] = [
-        (LinkKind::Switches, crosses_switches, Bundle::of_switches),
-        (LinkKind::Groups, crosses_groups, Bundle::of_groups),
+        (LinkKind::Switches, crosses_switches, Bundle::switch_links),
+        (LinkKind::Groups, crosses_groups, Bundle::group_links),
     ];
     let kinds = kinds.into_iter().filter_map(|(kind, is_taken, bundle_of)| {
         let slots = slots_of(rates, is_taken);
