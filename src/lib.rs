@@ -44,6 +44,7 @@ use facts::device::LIBCXI_VARIABLE;
 use facts::error::Failure;
 use facts::interrupt;
 use facts::release::{self, Sources};
+use facts::time_of_day;
 use facts::token::Token;
 use multicall::Call;
 use node::backend;
@@ -57,6 +58,7 @@ use report::Reporter;
 /// Does what `argv` asks for. Nothing is opened before all of it has proved valid.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
     cxi::signals::set_needed_dispositions();
+    time_of_day::start();
     release::record(Sources {
         revision: option_env!("CXIDIAG_REVISION"),
         date: option_env!("CXIDIAG_DATE"),

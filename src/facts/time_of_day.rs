@@ -10,6 +10,12 @@ const STEP: Duration = Duration::from_secs(1);
 /// The first reading of both clocks.
 static FIRST: LazyLock<(Duration, Instant)> = LazyLock::new(|| (shown_by_clock(), Instant::now()));
 
+/// Reads both clocks for the first time. Called at the start of the program: a step before that
+/// would make stamps from before and after it differ.
+pub fn start() {
+    LazyLock::force(&FIRST);
+}
+
 /// Returns a time in whole milliseconds.
 pub fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)

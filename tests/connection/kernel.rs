@@ -256,12 +256,21 @@ fn durations_do_not_follow_steps_of_the_clock() {
             let output = finish(failing(&fabric, "STEP", step, &arguments));
             assert_status(&output, good);
         }
-        let check = ["check", "soft0", "--window=300ms"];
-        // Beside busy CPUs, a check has no figures of the traffic, and is undecided.
-        let mut outputs = (0..20).map(|_| finish(failing(&Fabric::new(), "STEP", step, &check)));
-        let output = outputs.find(|output| output.status.code() != Some(4)).expect("a verdict");
-        assert_success(&output);
-        assert!(stdout(&output).starts_with("OK soft0\n"), "{}", stdout(&output));
+        // Stamps from just before the step and just after it, whatever the process has read first.
+        for after in [None, Some("1"), Some("2"), Some("4"), Some("30")] {
+            let check = || {
+                let fabric = Fabric::new();
+                let mut check =
+                    failing(&fabric, "STEP", step, &["check", "soft0", "--window=300ms"]);
+                check.envs(after.map(|after| ("STEP_AFTER", after)));
+                finish(check)
+            };
+            // Beside busy CPUs, a check has no figures of the traffic, and is undecided.
+            let mut outputs = (0..20).map(|_| check());
+            let output = outputs.find(|output| output.status.code() != Some(4)).expect("a verdict");
+            assert!(stdout(&output).starts_with("OK soft0\n"), "{after:?}: {}", stdout(&output));
+            assert_success(&output);
+        }
         let stat = ["stat", "soft0", &to_json, "--interval=200ms", "--", "sleep", "0.3"];
         assert_status(&finish(failing(&Fabric::new(), "STEP", step, &stat)), 0);
         let text = fs::read_to_string(&json).expect("a document");

@@ -4,6 +4,7 @@
  *     FAILING_READS=TEXT    reading a file whose path contains TEXT gives EIO
  *     FAILING_WRITES=TEXT   writing it does
  *     STEP=SECONDS          the time of day steps so 100 ms after its first reading
+ *     STEP_AFTER=COUNT      it steps after this many readings instead
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -76,8 +77,9 @@ ssize_t sendfile64(int to, int from, off64_t *at, size_t size)
 
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
-	static atomic_long first;
+	static atomic_long first, readings;
 	const char *step = getenv("STEP");
+	const char *after = getenv("STEP_AFTER");
 	int result = syscall(SYS_clock_gettime, clock, time);
 
 	if (!result && step && clock == CLOCK_REALTIME) {
@@ -87,7 +89,7 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 		syscall(SYS_clock_gettime, CLOCK_MONOTONIC, &passed);
 		long now = passed.tv_sec * 1000 + passed.tv_nsec / 1000000;
 		atomic_compare_exchange_strong(&first, &none, now);
-		if (now - first >= 100)
+		if (after ? atomic_fetch_add(&readings, 1) >= atol(after) : now - first >= 100)
 			time->tv_sec += atol(step);
 	}
 	return result;
