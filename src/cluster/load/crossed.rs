@@ -17,18 +17,17 @@ pub fn crossed_links(
     roster: &Roster,
     rates: &BTreeMap<Pattern, Vec<SlotRates>>,
 ) -> Vec<CrossedLinks> {
-    let kinds: [(_, fn(&Pattern) -> bool, fn(&Roster, NicId, NicId) -> Option<Bundle>); 2] = [
-        (LinkKind::Switches, crosses_switches, Bundle::switch_links),
-        (LinkKind::Groups, crosses_groups, Bundle::group_links),
+    let switches = slots_of(rates, crosses_switches);
+    let groups = slots_of(rates, crosses_groups);
+    let kinds = [
+        crossed(&switches, LinkKind::Switches, roster, |source, target| {
+            Bundle::switch_links(roster, source, target)
+        }),
+        crossed(&groups, LinkKind::Groups, roster, |source, target| {
+            Bundle::group_links(roster, source, target)
+        }),
     ];
-    let kinds = kinds.into_iter().filter_map(|(kind, is_taken, bundle_of)| {
-        let slots = slots_of(rates, is_taken);
-        let slots = slots.into_iter().flatten();
-        crossed(slots, kind, all_links(roster, kind), |source, target| {
-            bundle_of(roster, source, target)
-        })
-    });
-    kinds.collect()
+    kinds.into_iter().flatten().collect()
 }
 
 /// Returns the number of links of a kind, each direction by itself.
@@ -44,16 +43,15 @@ fn all_links(roster: &Roster, kind: LinkKind) -> usize {
     }
 }
 
-/// Returns what the flows of `slots` carried over `all` links of a kind; `None` if they crossed
-/// none.
-fn crossed<'a>(
-    slots: impl Iterator<Item = &'a SlotRates>,
+/// Returns what the flows of patterns carried over the links of a kind; `None` if they crossed none.
+fn crossed(
+    patterns: &[&[SlotRates]],
     kind: LinkKind,
-    all: usize,
+    roster: &Roster,
     bundle_of: impl Fn(NicId, NicId) -> Option<Bundle>,
 ) -> Option<CrossedLinks> {
     let mut most: BTreeMap<Bundle, f64> = BTreeMap::new();
-    for slot in slots {
+    for slot in patterns.iter().copied().flatten() {
         let mut in_slot: BTreeMap<Bundle, f64> = BTreeMap::new();
         for (source, target, rate) in slot.flows() {
             if let Some(bundle) = bundle_of(source, target) {
@@ -68,7 +66,7 @@ fn crossed<'a>(
     let rates = sorted(&most.into_values().collect::<Vec<_>>());
     Some(CrossedLinks {
         kind,
-        links: all as u32,
+        links: all_links(roster, kind) as u32,
         crossed: rates.len() as u32,
         least: *rates.first()?,
         median: median(&rates)?,

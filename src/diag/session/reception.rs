@@ -53,9 +53,10 @@ pub trait Dialogue: Sized {
     /// Returns the refusal for this `reason`: of an unrelated connection until it has sent the name
     /// of a tool, of a client afterwards.
     fn refusal(&mut self, line: &Line, reason: &str) -> Refusal {
-        match self.is_named() {
-            true => self.failure(line, reason).into(),
-            false => Refusal::Unrelated(reason.to_owned()),
+        if self.is_named() {
+            self.failure(line, reason).into()
+        } else {
+            Refusal::Unrelated(reason.to_owned())
         }
     }
 
