@@ -167,6 +167,8 @@ pub fn evaluate(case: Case) -> Diagnosis {
     for candidate in &mut all {
         candidate.leave_out_slow(&explained);
     }
+    let has_slow = comparisons.iter().any(|comparison| comparison.outcome == Compared::Slower);
+    let is_as_fast = !has_slow && !comparisons.is_empty() && !case.fails;
     let mut found: Vec<(Confidence, usize, &Assessment)> = Vec::new();
     for candidate in &all {
         let confidence = match candidate.confidence(case.fails, loses) {
@@ -174,6 +176,10 @@ pub fn evaluate(case: Case) -> Diagnosis {
             Some(Confidence::Probably | Confidence::Possibly)
                 if has_certain && candidate.matched.is_empty() =>
             {
+                Some(Confidence::AlsoFound)
+            }
+            // There is nothing that it explains.
+            Some(Confidence::Possibly) if is_as_fast && candidate.has_no_known_effect() => {
                 Some(Confidence::AlsoFound)
             }
             // Failures need no comparison.
@@ -186,9 +192,10 @@ pub fn evaluate(case: Case) -> Diagnosis {
     }
     let is_known = |(confidence, _, assessment): &(Confidence, usize, &Assessment)| {
         *confidence < Confidence::Possibly
-            || *confidence == Confidence::Possibly && !assessment.signs.is_empty()
+            || *confidence == Confidence::Possibly
+                && !assessment.signs.is_empty()
+                && !assessment.has_no_known_effect()
     };
-    let has_slow = comparisons.iter().any(|comparison| comparison.outcome == Compared::Slower);
     if has_slow && !found.iter().any(is_known) {
         let mut possible: Vec<_> =
             all.iter().filter(|assessment| assessment.fits(&comparisons)).collect();
@@ -456,6 +463,13 @@ impl Assessment {
     fn has_bad_sign(&self) -> bool {
         let mut signs = self.signs.iter();
         signs.any(|(sign, _)| matches!(sign, Sign::Bad(_)))
+    }
+
+    /// Returns whether all that speaks for the cause is a state of which nobody knows what it makes
+    /// slow.
+    fn has_no_known_effect(&self) -> bool {
+        let mut signs = self.signs.iter();
+        !self.signs.is_empty() && signs.all(|(sign, _)| matches!(sign, Sign::BadAlone(_)))
     }
 
     /// Returns whether a bandwidth is as low as it makes it, and all that contradicts it are

@@ -139,8 +139,18 @@ fn heat_is_possible_if_good_nics_are_cooler() {
     let is_named = |found: &Diagnosis, how| names(found, "over-temperature", how);
     let slow = [(TestCode::S, 0.5), (TestCode::B4, 0.5)];
     let found = diagnosis(&hot(Severity::Bad), hot(Severity::Good), &slow);
-    assert_eq!(causes(&found), [(Some("over-temperature"), Confidence::Possibly)]);
+    assert_eq!(causes(&found)[0], (Some("over-temperature"), Confidence::Possibly));
     assert_eq!(found.whys[0].evidence[0].text, "asic-temperature 91 C");
+    // A NIC that is as fast as the others is not slow because it is hot.
+    let found = diagnosis(&hot(Severity::Bad), hot(Severity::Good), &bandwidths(1.0));
+    assert!(is_named(&found, Confidence::AlsoFound), "{found:?}");
+    assert_eq!(found.whys[0].cause, None, "{found:?}");
+    // It hides no cause that fits the figures.
+    let [cool, heated] = [Severity::Good, Severity::Bad]
+        .map(|state| diagnosis(&hot(state), hot(Severity::Good), &bandwidths(0.5)));
+    for why in &cool.whys {
+        assert!(causes(&heated).contains(&(why.cause.as_deref(), why.confidence)), "{heated:?}");
+    }
     // As hot good NICs are not slow.
     let found = diagnosis(&hot(Severity::Bad), hot(Severity::Bad), &slow);
     assert!(!is_named(&found, Confidence::Possibly), "{found:?}");
