@@ -73,7 +73,7 @@ pub struct StressedNic {
     rate_verdict: Severity,
     /// The sensors that the card has.
     pub(super) sensors: Vec<SensorResult>,
-    /// What was read at each interval.
+    /// What was read at each interval, and with a critical temperature.
     pub(super) samples: Vec<StressSample>,
 }
 
@@ -85,7 +85,7 @@ pub struct SensorResult {
     label: &'static str,
     /// Unit of its values: celsius or watts.
     unit: &'static str,
-    /// Its highest value; null if it had none.
+    /// Its highest value, between the samples as well; null if it had none.
     pub(super) max: Option<f64>,
     /// From this value on it is bad; null if it has no limit.
     limit: Option<f64>,
@@ -165,14 +165,20 @@ impl StressedNic {
             rate if rate >= LEAST_RATE => Severity::Good,
             _ => Severity::Bad,
         };
-        self.samples.push(StressSample { seconds, bytes_per_s, values });
-        for (place, result) in self.sensors.iter_mut().enumerate() {
-            let values = || self.samples.iter().map(|sample| sample.values[place]);
-            result.max = values().flatten().reduce(f64::max);
+        self.samples.push(StressSample { seconds, bytes_per_s, values: values.clone() });
+        self.look(&values);
+    }
+
+    /// Counts what was read, perhaps between two samples, in the maxima.
+    pub fn look(&mut self, values: &[Option<f64>]) {
+        for (place, (result, value)) in self.sensors.iter_mut().zip(values).enumerate() {
+            let mut samples = self.samples.iter().map(|sample| sample.values[place]);
+            let has_all = !self.samples.is_empty() && samples.all(|value| value.is_some());
+            result.max = result.max.into_iter().chain(*value).reduce(f64::max);
             result.verdict = match (result.sensor.limits(), result.max) {
                 (None, _) => Severity::Shown,
                 (Some(limits), Some(max)) if max >= limits.high => Severity::Bad,
-                (Some(_), Some(_)) if values().all(|value| value.is_some()) => Severity::Good,
+                (Some(_), Some(_)) if has_all => Severity::Good,
                 _ => Severity::NotAvailable,
             };
         }
@@ -227,8 +233,10 @@ impl StressedNic {
             }
         }
         verdicts.push((RATE, self.rate_verdict));
-        let load = if self.error.is_some() { Severity::Bad } else { Severity::Good };
-        verdicts.push((LOAD, load));
+        if self.error.is_some() || !self.samples.is_empty() {
+            let load = if self.error.is_some() { Severity::Bad } else { Severity::Good };
+            verdicts.push((LOAD, load));
+        }
         let judged = verdicts.into_iter().filter(|(_, verdict)| *verdict >= Severity::Good);
         judged.map(|(code, verdict)| (code, verdict == Severity::Good)).collect()
     }
@@ -426,6 +434,20 @@ mod tests {
             add(&mut nic, gigabytes, &temperatures(asic, cable));
             assert_eq!(report(vec![nic]), (status, line.to_owned()));
         }
+    }
+
+    #[test]
+    fn heat_between_samples_counts() {
+        let mut nic = nic(K);
+        nic.look(&temperatures(Some(60.0), None));
+        assert_eq!(nic.judged(), [], "there is no sample");
+        add(&mut nic, 21.0, &temperatures(Some(84.0), Some(60.0)));
+        // The value of a cable may lack between samples.
+        nic.look(&temperatures(Some(88.0), None));
+        add(&mut nic, 21.0, &temperatures(Some(84.0), Some(60.0)));
+        assert_eq!((nic.sensors[3].max, nic.samples.len()), (Some(88.0), 2));
+        let hot = "FAIL asic-temperature cxi0: Cassini 0 Temperature 88 C, expected <85 C";
+        assert_eq!(report(vec![nic]), (3, hot.to_owned()));
     }
 
     /// N30: the sample that ends the load counts.

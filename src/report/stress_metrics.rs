@@ -102,7 +102,6 @@ cxidiag_stress_ok{device=\"cxi0\",check=\"asic-temperature\"} 0
 cxidiag_stress_ok{device=\"cxi0\",check=\"media-temperature\"} 0
 cxidiag_stress_ok{device=\"cxi0\",check=\"stress-rate\"} 1
 cxidiag_stress_ok{device=\"cxi0\",check=\"stress-load\"} 1
-cxidiag_stress_ok{device=\"cxi1\",check=\"stress-load\"} 1
 cxidiag_stress_temperature_celsius{device=\"cxi0\",sensor=\"ASIC_0\"} 86.5
 cxidiag_stress_temperature_celsius{device=\"cxi0\",sensor=\"QSFP_INT\"} 70
 cxidiag_stress_power_watts{device=\"cxi0\",sensor=\"VDD\"} 16.5

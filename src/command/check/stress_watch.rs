@@ -64,6 +64,7 @@ pub fn watch(
         let mut read = nics.iter().zip(&values);
         let is_critical = read.any(|(nic, values)| nic.critical_of(values).is_some());
         if !is_due && !is_critical {
+            nics.iter_mut().zip(&values).for_each(|(nic, values)| nic.look(values));
             continue;
         }
         for (place, (nic, values)) in nics.iter_mut().zip(values).enumerate() {

@@ -233,6 +233,19 @@ fn narrow_links_of_untested_nics_are_found() {
     assert_eq!(narrow, ["soft1", "soft2", "soft3", "soft4", "soft6", "soft7"]);
 }
 
+/// Vector 23: the packets of one class wait in switches, which mark them.
+#[test]
+#[ignore = "needs idle CPUs: tests/long runs it"]
+fn queue_of_a_traffic_class_is_congestion() {
+    assert_cause(
+        None,
+        "write-lat",
+        "latency=20us",
+        "pcie-path=16@16;nic=2,class-delay=BEST_EFFORT:30us",
+        (Some("congestion"), "because"),
+    );
+}
+
 #[test]
 fn nic_in_use_by_others_is_not_judged() {
     assert_cause(
