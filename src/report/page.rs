@@ -194,7 +194,8 @@ impl PageBlock {
             Self::EndOfTable if style == TextStyle::Markdown => vec![String::new()],
             Self::EndOfTable => Vec::new(),
             Self::Table(titles, align, rows) => {
-                let titles: Vec<&str> = titles.iter().map(String::as_str).collect();
+                let titles: Vec<_> = titles.iter().map(|title| shown_lines(title)).collect();
+                let titles: Vec<&str> = titles.iter().map(AsRef::as_ref).collect();
                 let cells = |row: &Vec<Words>| row.iter().map(|words| words.text(style)).collect();
                 table::lines_in(style, &titles, rows.iter().map(cells).collect(), align)
             }
@@ -248,8 +249,8 @@ bcdefg  good
         page.line("a\x1b[31m");
         page.paragraph("\x07üüü", 80, "");
         page.fact("c", "\x1b");
-        page.table(&[("d", Align::Left)], [vec!["e\x1b"]]);
-        let expected = "a\\x1b[31m\n\\x07üüü\nc                : \\x1b\nd\ne\\x1b\n";
+        page.table(&[("d\x1b", Align::Left)], [vec!["e\x1b"]]);
+        let expected = "a\\x1b[31m\n\\x07üüü\nc                : \\x1b\nd\\x1b\ne\\x1b\n";
         assert_eq!(page.text(TextStyle::Colored), expected);
     }
 

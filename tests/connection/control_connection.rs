@@ -102,7 +102,10 @@ fn serves_a_client_without_free_descriptors() {
     let silent: Vec<TcpStream> = silent.collect();
     assert_success(&fabric.client("write-lat", &server, "-d soft1 -n 5"));
     let notes = assert_status(&server.finish(), 0);
-    assert!(notes.contains("replaced by newer connections (too many open files)"), "{notes}");
+    assert!(
+        notes.contains("replaced by newer connections (limit of open files (ulimit -n))"),
+        "{notes}"
+    );
     drop(silent);
 }
 

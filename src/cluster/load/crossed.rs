@@ -43,7 +43,8 @@ fn all_links(roster: &Roster, kind: LinkKind) -> usize {
     }
 }
 
-/// Returns what the flows of patterns carried over the links of a kind; `None` if they crossed none.
+/// Returns what the flows of patterns carried over the links of a kind; `None` if they crossed no
+/// link.
 fn crossed(
     patterns: &[&[SlotRates]],
     kind: LinkKind,
@@ -53,7 +54,9 @@ fn crossed(
     let mut most: BTreeMap<Bundle, f64> = BTreeMap::new();
     for slot in patterns.iter().copied().flatten() {
         let mut in_slot: BTreeMap<Bundle, f64> = BTreeMap::new();
-        for (source, target, rate) in slot.flows() {
+        // No byte of the other flows has crossed a link.
+        let sent = slot.flows().filter(|(.., rate)| *rate > 0.0);
+        for (source, target, rate) in sent {
             if let Some(bundle) = bundle_of(source, target) {
                 *in_slot.entry(bundle).or_default() += rate;
             }
@@ -91,7 +94,7 @@ mod tests {
         };
         let slot = |sent: Vec<SentRate>| SlotRates { sent, ..SlotRates::default() };
         let slots = vec![
-            slot(vec![sent(0, 2, 3e8), sent(1, 3, 4e8), sent(6, 4, 1e8)]),
+            slot(vec![sent(0, 2, 3e8), sent(1, 3, 4e8), sent(6, 4, 1e8), sent(4, 6, 0.0)]),
             slot(vec![sent(0, 2, 5e8), sent(2, 0, 9e8)]),
         ];
         let group = Pattern::Bisect { of: Set::Group, both_ways: true };

@@ -198,7 +198,8 @@ impl<'a, D: Dialogue> Reception<'a, D> {
     ///
     /// # Errors
     ///
-    /// A process without resources for a new connection that has none to replace.
+    /// A process without resources for a new connection that has none to replace, and a socket that
+    /// does not listen.
     pub fn answer(&mut self, ready: &ReadySockets) -> Result<Option<D::End>, Errno> {
         let mut callers = mem::take(&mut self.callers).into_iter();
         for (caller, is_ready) in callers.by_ref().zip(&ready.callers) {
@@ -237,11 +238,14 @@ impl<'a, D: Dialogue> Reception<'a, D> {
             match self.listener.accept() {
                 Ok(None) => return Ok(()),
                 Ok(Some((stream, peer))) => self.greet(stream, peer),
-                Err(error) => match out_of(&error) {
-                    Some(_) if !self.callers.is_empty() => self.replace_oldest(&cause(&error)),
-                    Some(errno) => return Err(errno),
+                Err(error) if out_of(&error).is_some() && !self.callers.is_empty() => {
+                    self.replace_oldest(&cause(&error));
+                }
+                Err(error) => match Errno::from_io_error(&error) {
+                    Some(errno @ (Errno::BADF | Errno::INVAL)) => return Err(errno),
+                    Some(errno) if out_of(&error).is_some() => return Err(errno),
                     // Linux reports errors of the new connection here.
-                    None => {}
+                    _ => {}
                 },
             }
         }
@@ -268,8 +272,8 @@ impl<'a, D: Dialogue> Reception<'a, D> {
     }
 
     /// Closes the connection that has sent nothing for the longest time, of the address with most
-    /// connections, for this reason. Many connections of one address do not replace the connection
-    /// of another one, and silent ones do not replace a client in its handshake.
+    /// connections, for this reason: if possible, one that has not sent the name of a tool. Many
+    /// connections of one address do not replace the connection of another one.
     fn replace_oldest(&mut self, reason: &str) {
         let mut crowds: HashMap<IpAddr, usize> = HashMap::new();
         let host = |caller: &InHandshake<D>| caller.line.peer.ip();
@@ -279,7 +283,9 @@ impl<'a, D: Dialogue> Reception<'a, D> {
         let most = crowds.values().max().copied();
         let is_of_crowd = |caller: &InHandshake<D>| crowds.get(&host(caller)).copied() == most;
         let candidates = self.callers.iter().enumerate().filter(|(_, caller)| is_of_crowd(caller));
-        let Some((oldest, _)) = candidates.min_by_key(|(_, caller)| caller.line.since) else {
+        let Some((oldest, _)) =
+            candidates.min_by_key(|(_, caller)| (caller.dialogue.is_named(), caller.line.since))
+        else {
             return;
         };
         let gone = self.callers.remove(oldest);

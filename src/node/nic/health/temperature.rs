@@ -1,4 +1,4 @@
-//! Temperatures of the chip, of the end of the cable and of voltage regulators. The kernel shows
+//! Temperatures of the chip, of the end of the cable and of its voltage regulator. The kernel shows
 //! them to any user as sensors of the NIC (hwmon, health.md 2.1); each reading asks the controller
 //! of the card.
 
@@ -23,7 +23,7 @@ pub static MEDIA: Item = Item {
     remedy: "the cable is too hot: check the air flow in front of the card, or replace the cable",
 };
 
-/// The hottest voltage regulator of the card.
+/// The voltage regulator of the cable, the only one whose limits are known.
 pub static REGULATOR: Item = Item {
     code: sensors::REGULATOR.code,
     name: "regulator temperature",
@@ -44,7 +44,7 @@ const CABLE: &str = "port/0/media/temperature_celsius";
 const KINDS: [Kind; 3] = [
     Kind { item: &ASIC, label: "Cassini ", limits: sensors::ASIC },
     Kind { item: &MEDIA, label: "SFP Internal Temperature", limits: sensors::MEDIA },
-    Kind { item: &REGULATOR, label: " VR Temperature", limits: sensors::REGULATOR },
+    Kind { item: &REGULATOR, label: "3.3V QSFP VR Temperature", limits: sensors::REGULATOR },
 ];
 
 /// The temperatures of a NIC, of each kind the highest.
@@ -58,7 +58,7 @@ fn hottest(files: &Files, inputs: &[(String, String)], kind: &Kind) -> Finding {
     // Below zero, the number has a sign. A sensor without a value fails to be read.
     let readings = inputs.filter_map(|(_, input)| files.text(input)?.parse::<f64>().ok());
     let hottest = readings.map(|thousandths| thousandths / 1000.0).reduce(f64::max);
-    // Cards with two NICs have no sensor for it.
+    // Some cards have no sensor for it.
     let at_link = || files.text(CABLE).filter(|_| *kind.item == MEDIA)?.parse().ok();
     let Some(celsius) = hottest.or_else(at_link) else {
         return Finding::absent(kind.item);
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn sensors_without_value_and_of_other_parts_have_no_verdict() {
-        let other = ("Inlet Temperature", "120000");
+        let other = ("Core VR Temperature", "120000");
         let cable = ("QSFP Internal Temperature", "");
         assert_eq!(verdicts(&[other, cable]), [NotAvailable; 3]);
     }
