@@ -269,7 +269,7 @@ impl<'a> Gate<'a> {
         }
     }
 
-    /// SideResources all threads because of `failure`.
+    /// Ends all threads because of `failure`.
     fn stop(&self, failure: Failure) {
         let mut first = self.failure.lock().unwrap_or_else(PoisonError::into_inner);
         first.get_or_insert(failure);
@@ -304,7 +304,7 @@ impl Supervisor for Gate<'_> {
     }
 }
 
-/// SideResources all threads if the thread that holds this value panics.
+/// Ends all threads if the thread that holds this value panics.
 struct StopOnPanic<'a>(&'a Gate<'a>);
 
 impl Drop for StopOnPanic<'_> {

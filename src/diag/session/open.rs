@@ -293,7 +293,7 @@ impl Session {
         }
     }
 
-    /// SideResources the protocol: no interrupt notice or refusal follows.
+    /// Ends the protocol: no interrupt notice or refusal follows.
     pub fn finish(&self) {
         self.owes_interrupt_notice.set(false);
         self.running.take();

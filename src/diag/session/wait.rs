@@ -17,7 +17,7 @@ const UNLIMITED: Duration = Duration::from_secs(365 * 24 * 3600);
 pub struct Wait<'a> {
     /// The purpose of the message, in messages for the user.
     pub doing: &'a str,
-    /// SideResources the wait.
+    /// Ends the wait.
     pub limit: Duration,
     /// Time that the peer needs before it sends the message, as far as it is known; `None` if it
     /// has nothing else to do. The user is informed of a longer wait: of a peer that sends ticks
