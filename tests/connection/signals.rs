@@ -4,11 +4,10 @@
 use std::path::Path;
 
 use crate::harness::paused::{Side, port};
+use crate::harness::terminal::on_terminal;
 use crate::harness::{
     CXIDIAG, Command, Fabric, assert_status, assert_success, finish, named, rows, stderr, stdout,
 };
-
-const TERMINAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/harness/terminal.py");
 
 /// Starts a server of `tool` and a client with `options`, which stops at `pause`.
 fn pair(fabric: &Fabric, tool: &str, options: &str, pause: Option<&str>) -> (Side, Side) {
@@ -242,8 +241,8 @@ fn ends_both_sides_of_a_loopback_run_with_the_terminal() {
             "exec '{CXIDIAG}' write-lat -d soft0 --loopback -D 3600 2>'{}'",
             errors.display()
         );
-        let args = [TERMINAL, deed, "StdDev[us]\r\n", &run];
-        let output = finish(fabric.command_of(Path::new("python3"), &args));
+        let command = on_terminal(&fabric, deed, "StdDev[us]\r\n", &run).expect("python3");
+        let output = finish(command);
         assert_status(&output, 130);
         let errors = std::fs::read_to_string(errors).expect("text");
         assert_eq!(errors, format!("cxidiag write-lat: interrupted by {name}\n"));

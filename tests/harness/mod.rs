@@ -12,6 +12,7 @@ pub mod planted;
 mod process;
 pub mod relay;
 pub mod schema;
+pub mod terminal;
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

@@ -3,8 +3,8 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::path::PathBuf;
+use std::process::Output;
 
 use node::nic::health::ITEMS;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use crate::harness::machine::MadeUp;
+use crate::harness::terminal::on_terminal;
 use crate::harness::{
     self, CXIDIAG, Command, Fabric, assert_status, assert_success, finish, metrics, schema, stdout,
 };
@@ -566,21 +567,17 @@ fn page_lists_each_item() {
 /// Output to files and pipes has no colours: the other tests compare it.
 #[test]
 fn colors_verdicts_on_a_terminal_unless_it_is_refused() {
-    let mut python = Command::new("python3");
-    python.arg("--version").stdout(Stdio::null());
-    if !python.status().is_ok_and(|status| status.success()) {
-        println!("not tested: no python3");
-        return;
-    }
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/harness/terminal.py");
     for (environment, is_colored) in [
         ("TERM=xterm NO_COLOR=", true),
         ("TERM=xterm NO_COLOR=1", false),
         ("TERM=dumb NO_COLOR=", false),
     ] {
         let check = format!("exec env {environment} {CXIDIAG} check soft0 --quick --expect-nics=9");
-        let arguments = [script, "quit", "FAIL", &check];
-        let output = finish(Fabric::new().command_of(Path::new("python3"), &arguments));
+        let fabric = Fabric::new();
+        let Some(command) = on_terminal(&fabric, "quit", "FAIL", &check) else {
+            return;
+        };
+        let output = finish(command);
         assert_status(&output, 3);
         let shown = stdout(&output);
         let start = if is_colored { "\x1b[31mFAIL\x1b[0m nic-count" } else { "FAIL nic-count" };

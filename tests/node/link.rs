@@ -2,8 +2,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader};
-use std::path::Path;
-use std::process::{Output, Stdio};
+use std::process::Output;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::cxi_stat::{put_fifos, serve};
 use crate::harness::machine::MadeUp;
+use crate::harness::terminal::on_terminal;
 use crate::harness::{
     CXIDIAG, Command, Fabric, assert_status, assert_success, finish, metrics, schema, stderr,
     stdout,
@@ -338,16 +338,12 @@ fn watch_shows_links_until_it_is_stopped() {
 
 #[test]
 fn watch_clears_a_terminal() {
-    let mut python = Command::new("python3");
-    python.arg("--version").stdout(Stdio::null());
-    if !python.status().is_ok_and(|status| status.success()) {
-        println!("not tested: no python3");
-        return;
-    }
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/harness/terminal.py");
     let link = format!("exec env TERM=xterm {CXIDIAG} link soft0 --watch=60m");
-    let arguments = [script, "interrupt", "soft0", &link];
-    let output = finish(Fabric::new().command_of(Path::new("python3"), &arguments));
+    let fabric = Fabric::new();
+    let Some(command) = on_terminal(&fabric, "interrupt", "soft0", &link) else {
+        return;
+    };
+    let output = finish(command);
     assert_success(&output);
     assert!(stdout(&output).starts_with("\u{1b}[H\u{1b}[2JNIC "), "{:?}", stdout(&output));
 }

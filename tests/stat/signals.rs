@@ -6,6 +6,7 @@ use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
+use crate::harness::terminal::{has_python, on_terminal};
 use crate::harness::{CXIDIAG, Command, Process, assert_status, finish, stdout};
 use crate::{Place, wait_for};
 
@@ -53,18 +54,6 @@ while not os.path.exists('ready'):
 os.close(terminal)
 sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 ";
-
-const TERMINAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/harness/terminal.py");
-
-fn has_python() -> bool {
-    let mut python = Command::new("python3");
-    python.arg("-c").arg("import signal").stdout(Stdio::null());
-    let is_there = python.status().is_ok_and(|status| status.success());
-    if !is_there {
-        println!("not tested: no python3");
-    }
-    is_there
-}
 
 /// Starts the command below a leader that is the first of its process group.
 fn start(place: &Place, options: &[&str], last: &str) -> (Process, Pid) {
@@ -132,15 +121,13 @@ fn command_gets_a_signal_to_leader_and_group_once() {
 
 #[test]
 fn command_gets_ctrl_c_of_the_terminal_once() {
-    if !has_python() {
-        return;
-    }
     let place = Place::new();
     let script = place.write("script.py", SCRIPT);
-    let stat = format!("exec {} stat soft0 -- python3 {script} SIGTERM", CXIDIAG);
-    let mut terminal = Command::new("python3");
-    terminal.args([TERMINAL, "interrupt", "ready", &stat]);
-    terminal.current_dir(place.path()).env("CXIDIAG_FABRIC_DIR", place.fabric.path());
+    let stat = format!("exec {CXIDIAG} stat soft0 -- python3 {script} SIGTERM");
+    let Some(mut terminal) = on_terminal(&place.fabric, "interrupt", "ready", &stat) else {
+        return;
+    };
+    terminal.current_dir(place.path());
     assert_status(&finish(terminal), 0);
     assert_eq!(log(place.path()), "SIGINT SIGTERM ");
 }

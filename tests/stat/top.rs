@@ -1,26 +1,16 @@
 //! `stat --top`: the NICs of this node on a terminal.
 
-use std::process::{Output, Stdio};
+use std::process::Output;
 
 use crate::Place;
-use crate::harness::{CXIDIAG, Command, assert_status, finish, stderr, stdout};
-
-const TERMINAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/harness/terminal.py");
+use crate::harness::terminal::on_terminal;
+use crate::harness::{CXIDIAG, Fabric, assert_status, finish, stderr, stdout};
 
 /// Runs `stat --top` on a terminal that gets a key when it shows this text.
-fn on_terminal(key: &str, text: &str) -> Option<Output> {
-    let place = Place::new();
-    let mut python = Command::new("python3");
-    python.arg("--version").stdout(Stdio::null());
-    if !python.status().is_ok_and(|status| status.success()) {
-        println!("not tested: no python3");
-        return None;
-    }
+fn top(key: &str, text: &str) -> Option<Output> {
+    let fabric = Fabric::new();
     let stat = format!("stty rows 20 cols 70; exec {CXIDIAG} stat soft0 --top");
-    let mut terminal = Command::new("python3");
-    terminal.args([TERMINAL, key, text, &stat]);
-    terminal.env("CXIDIAG_FABRIC_DIR", place.fabric.path());
-    Some(finish(terminal))
+    on_terminal(&fabric, key, text, &stat).map(finish)
 }
 
 /// The sequences that show the cursor and the screen from before.
@@ -28,7 +18,7 @@ const RESTORED: &str = "\x1b[?25h\x1b[?1049l";
 
 #[test]
 fn shows_each_nic_until_the_key_q() {
-    let Some(output) = on_terminal("quit", "Received") else {
+    let Some(output) = top("quit", "Received") else {
         return;
     };
     assert_status(&output, 0);
@@ -40,7 +30,7 @@ fn shows_each_nic_until_the_key_q() {
 
 #[test]
 fn restores_the_terminal_after_ctrl_c() {
-    let Some(output) = on_terminal("interrupt", "reading the counters") else {
+    let Some(output) = top("interrupt", "reading the counters") else {
         return;
     };
     assert_status(&output, 130);
