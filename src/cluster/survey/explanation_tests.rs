@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use super::answer::{Answer, Figures};
+use super::answer::{Answer, Figures, Pair};
 use super::conductor::Conductor;
 use super::findings::{Certainty, Direction, LimitSource, Unit};
 use super::ids::NicId;
 use super::testing::{
-    Cluster, Effect, Fault, named, run, seeds, settings, survey, survey_of_some, survey_with,
+    Cluster, Effect, Fault, Load, named, run, seeds, settings, survey, survey_of_some, survey_with,
 };
 use super::trials::planted::{Plan, plans};
 use crate::location::Class;
@@ -346,4 +346,35 @@ fn nics_are_good_beside_a_named_fault_in_a_test_that_shows_it() {
     let expected = [(nic, Certainty::Bad, Direction::Both)];
     assert_eq!(named(&findings), expected);
     assert_eq!(findings.untested, []);
+}
+
+/// The NIC is slow in both tests. With busy CPUs, few of its bandwidths are outside the wide limits,
+/// so nothing but its latencies shows that the NIC is the cause.
+#[test]
+fn path_from_a_bad_nic_that_is_as_slow_elsewhere_is_no_cause() {
+    for seed in [45, 123, 184] {
+        let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat", "write-bw"], seed);
+        (cluster.noise, cluster.spikes) = (0.3, 0.02);
+        cluster.faults = vec![Fault::slow(Unit::Nic(NicId(2)), Direction::Initiator, 8.0)];
+        let (disturbed, untested) = (0.5, 0.2);
+        cluster.load = Some(Load { node: None, disturbed, untested, is_harmless: false });
+        let found = named(&survey_of_some(&mut cluster, "random:4", seed));
+        let nic = (Unit::Nic(NicId(2)), Certainty::Bad, Direction::Initiator);
+        assert_eq!(found, [nic], "{seed}");
+    }
+}
+
+/// Bandwidths show that the NIC is bad. Its latencies are good but one.
+#[test]
+fn slow_path_from_a_nic_with_fast_pairs_is_a_cause() {
+    let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat", "write-bw"], 1);
+    let path = Pair { initiator: NicId(2), target: NicId(5) };
+    let fault = |unit, effect| Fault { unit, direction: Direction::Initiator, effect };
+    cluster.faults = vec![
+        fault(Unit::Nic(NicId(2)), Effect::Throttles(4.0)),
+        fault(Unit::Path(path), Effect::Slow(3.0)),
+    ];
+    let found = named(&survey(&mut cluster, "all", 1));
+    let units: Vec<Unit> = found.iter().map(|(unit, ..)| *unit).collect();
+    assert_eq!(units, [Unit::Nic(NicId(2)), Unit::Path(path)], "{found:?}");
 }

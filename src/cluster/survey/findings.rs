@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::answer::{CounterEvidence, Pair, PairResult};
-use super::ids::{NicId, NodeId, TestId};
+use super::ids::{NicId, NodeId, Role, TestId};
 use crate::location::Class;
 
 /// A test: what is measured between two NICs.
@@ -69,6 +69,17 @@ pub enum Direction {
     Target,
     /// In both roles, or in one without a measurement of the other.
     Both,
+}
+
+impl Direction {
+    /// Returns whether it is about this role.
+    pub fn has(self, role: Role) -> bool {
+        match self {
+            Self::Initiator => role == Role::Initiator,
+            Self::Target => role == Role::Target,
+            Self::Both => true,
+        }
+    }
 }
 
 /// Which limit a figure did not meet.

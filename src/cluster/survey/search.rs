@@ -5,7 +5,8 @@
 //! A part explains pairs in a role if more than half of its pairs in this role are outside. The
 //! part that explains most pairs is a cause. The search sets the pairs of this cause aside, because
 //! they say nothing about the partners of the part, and begins again. A pair that no part explains
-//! has the path between its two NICs as its cause.
+//! has the path between its two NICs as its cause, unless one of them is bad and nothing tells the
+//! path from it.
 //!
 //! Each pass finds all parts that explain more pairs than any other part that their pairs touch:
 //! the order among these parts does not matter. So the number of passes hardly grows with the
@@ -18,7 +19,9 @@ use super::answer::{Pair, TestPair};
 use super::failures::most_failing;
 use super::findings::{Certainty, Direction, LimitSource, Unit};
 use super::ids::{NicId, Role, TestId};
+use super::observation::Observation;
 use super::outside::{Outside, RetestOutcome};
+use super::residual::has_effect;
 use super::result_store::ResultStore;
 use super::role_counts::RoleCounts;
 use super::roster::Roster;
@@ -447,6 +450,40 @@ impl Search<'_> {
         })
     }
 
+    /// Returns the explanation of a NIC at an end of a path that explains its slow pairs as well: the
+    /// NIC is bad because of other pairs, and all pairs like these that say something are about as
+    /// slow. Then nothing tells the path from the NIC.
+    fn bad_end(&self, pairs: &[Outside]) -> Option<usize> {
+        pairs[0].pair.nics().into_iter().find_map(|nic| {
+            let position = *self.positions.get(&Unit::Nic(nic))?;
+            let PartExplanation { certainty, direction, .. } = self.explanations[position];
+            let are_own = certainty == Certainty::Bad
+                && pairs.iter().all(|one| self.are_all_as_slow(nic, direction, one));
+            are_own.then_some(position)
+        })
+    }
+
+    /// Returns whether all pairs of a NIC in its role in a slow pair, of the test and class of this
+    /// pair, are about as slow. `direction` has the roles that count.
+    fn are_all_as_slow(&self, nic: NicId, direction: Direction, one: &Outside) -> bool {
+        let mut roles = one.pair.roles().into_iter();
+        let own = roles.find(|(role, end)| *end == nic && direction.has(*role));
+        let limit = self.judgement.limits.get(&(one.test, one.class));
+        let (Some(own), Some(limit)) = (own, limit.filter(|limit| limit.has_costs())) else {
+            return false;
+        };
+        let is_like = |observed: &&Observation| {
+            observed.class == one.class && observed.pair.roles().contains(&own)
+        };
+        let like = || self.results.observations(one.test).iter().filter(is_like);
+        let residual = |observed: &Observation| Some((observed.pair, limit.residual(observed)?));
+        let effect = like().filter_map(residual).find(|(pair, _)| *pair == one.pair);
+        effect.is_some_and(|(_, effect)| {
+            one.source == LimitSource::Population
+                && like().filter_map(residual).all(|(_, value)| has_effect(value, effect))
+        })
+    }
+
     /// Explains the remaining pairs by their paths. Both directions of a pair are one path.
     fn explain_paths(&mut self) {
         let mut paths: BTreeMap<(NicId, NicId), Vec<Outside>> = BTreeMap::new();
@@ -463,6 +500,10 @@ impl Search<'_> {
                 && measured.contains(&(test, pair.reversed()));
             if let Some(links) = self.links_of_path(&pairs) {
                 self.add(links);
+                continue;
+            }
+            if let Some(nic) = self.bad_end(&pairs) {
+                self.explanations[nic].pairs.extend(pairs);
                 continue;
             }
             self.explanations.push(PartExplanation {
