@@ -465,8 +465,7 @@ impl Assessment {
         signs.any(|(sign, _)| matches!(sign, Sign::Bad(_)))
     }
 
-    /// Returns whether all that speaks for the cause is a state of which nobody knows what it makes
-    /// slow.
+    /// Returns whether every sign of the cause is a state whose effect on figures is unknown.
     fn has_no_known_effect(&self) -> bool {
         let mut signs = self.signs.iter();
         !self.signs.is_empty() && signs.all(|(sign, _)| matches!(sign, Sign::BadAlone(_)))

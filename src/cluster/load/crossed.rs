@@ -1,4 +1,4 @@
-//! How much of the links the load has seen: slow links that flows do not fill look like good ones.
+//! What flows carried over links: slow links that flows do not fill look like good ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -425,7 +425,7 @@ pub struct LoadFindings {
     pub isolations: Vec<IsolationFigures>,
     /// Counters, by pattern.
     pub counters: Vec<CounterFigures>,
-    /// How much of the links the load has seen.
+    /// What flows carried over links.
     #[serde(default)]
     pub crossed: Vec<CrossedLinks>,
     /// Patterns of which most measurements do not count: processes waited for CPUs, or did not

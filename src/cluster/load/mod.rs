@@ -21,8 +21,8 @@
 //!   with many sources. `impacts`: what load does to latencies. `tails`: their high percentiles.
 //!   `isolation`: traffic classes.
 //! * `blame`: the part that slow flows have in common (`culprit`). Its parts: `slow_nics`, NICs and
-//!   switches; `bundles`, links among switches or groups. `crossed`: how much of the links the load
-//!   has seen.
+//!   switches; `bundles`, links among switches or groups. `crossed`: what flows carried over
+//!   links.
 //! * `verdicts`: judgements on figures. `limits`: the limits. `names`: the names of patterns.
 
 mod bandwidths;

@@ -15,7 +15,7 @@ pub const CLOSED_LOOP: &str =
 pub const UNSEEN: &str = "NICs cannot see one bad cable of a bundle while adaptive routing has \
                           room on the others: the counters of the switches show it.";
 
-/// Says how much of the links of one kind the load has seen, in this unit.
+/// Says what flows carried over the links of one kind, in this unit.
 pub fn crossed(links: &CrossedLinks, (scale, unit): (f64, &str)) -> String {
     let kind = match links.kind {
         LinkKind::Switches => "switches of a group",
