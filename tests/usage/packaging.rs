@@ -486,12 +486,18 @@ fn pool_of_test_programs_prints_each_with_its_result() {
         .output()
         .expect("python3 starts");
     assert_status(&output, 101);
+    let printed = stdout(&output);
+    let (times, lines): (Vec<&str>, Vec<&str>) =
+        printed.lines().partition(|line| line.starts_with("        Took "));
+    assert_eq!(times.len(), 2, "{printed}");
     assert_eq!(
-        stdout(&output),
-        "     Running tests/main.rs (bin/echo)\n\
-         --show-output\n\
-         \x20    Running tests/main.rs (bin/false)\n\
-         error: test failed, to rerun pass `-p cxi --test false`\n"
+        lines,
+        [
+            "     Running tests/main.rs (bin/echo)",
+            "--show-output",
+            "     Running tests/main.rs (bin/false)",
+            "error: test failed, to rerun pass `-p cxi --test false`",
+        ]
     );
 }
 
