@@ -8,8 +8,9 @@ mod links;
 mod other_ways;
 
 use super::*;
-use crate::comparison::{Figures, Floor, Tail, Waiting};
-use crate::readings::{Reading, testing};
+use crate::comparison::{Floor, Measured, Tail, Waiting};
+use crate::readings::{Reading, Readings, testing};
+use facts::severity::Severity;
 
 /// Figures of a healthy NIC: latencies in nanoseconds, bandwidths in bytes per second.
 const HEALTHY: [(TestCode, bool, f64); 16] = [

@@ -34,6 +34,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod assessment;
 pub mod cause;
 pub mod causes;
 pub mod ceilings;
@@ -48,3 +49,4 @@ pub mod next_steps;
 pub mod procedure;
 pub mod readings;
 pub mod shared;
+pub mod why;

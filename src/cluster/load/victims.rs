@@ -113,28 +113,17 @@ impl Victims {
                     block: (*number - 1) % MOST_BLOCKS,
                 }
             });
-            let [initiator, target] = pair.nics().map(|nic| nic_results.get(&nic));
-            let Some(result) = initiator else {
+            let [initiator, target] = pair.nics().map(|nic| nic_results.get(&nic).copied());
+            let Some(result) = initiator.filter(|own| counts(own, target, is_bandwidth)) else {
                 continue;
             };
-            // The initiator has not waited, or a model explains its latencies: the target counts in
-            // them.
-            let waited = match result.waited_percent {
-                0 => 0,
-                own => own.max(target.map_or(0, |target| target.waited_percent)),
-            };
-            if waited > most_waited_percent(is_bandwidth) {
-                continue;
-            }
             let is_loaded = !scene.is_quiet();
             let samples = match &result.answer {
-                TaskAnswer::Latencies(_) if is_idle => continue,
-                TaskAnswer::Latencies(samples) => samples,
+                TaskAnswer::Latencies(samples) if !is_idle => samples,
                 // A target that came late does not answer.
-                TaskAnswer::Failed(_) if target.is_some_and(|target| target.is_untested()) => {
-                    continue;
-                }
-                TaskAnswer::Failed(_) if is_loaded => {
+                TaskAnswer::Failed(_)
+                    if is_loaded && !target.is_some_and(TaskResult::is_untested) =>
+                {
                     self.unanswered.0 += 1;
                     self.unanswered.1 += 1;
                     continue;
@@ -193,6 +182,16 @@ impl Victims {
         let (failed, all) = self.unanswered;
         f64::from(failed) / f64::from(all.max(1))
     }
+}
+
+/// Returns whether a victim's result counts: neither side has waited long for a CPU. If the
+/// initiator has not waited, or a model explains its latencies, the target counts in them.
+fn counts(own: &TaskResult, target: Option<&TaskResult>, is_bandwidth: bool) -> bool {
+    let waited = match own.waited_percent {
+        0 => 0,
+        own => own.max(target.map_or(0, |target| target.waited_percent)),
+    };
+    waited <= most_waited_percent(is_bandwidth)
 }
 
 impl PairMedians {

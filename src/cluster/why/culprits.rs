@@ -7,8 +7,8 @@ use crate::survey::findings::{Cause, Certainty, Findings, LimitSource, Unit};
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
 use crate::survey::states;
+use diagnosis::assessment::Case;
 use diagnosis::comparison::Measured;
-use diagnosis::evaluation::Case;
 use diagnosis::majority;
 use diagnosis::readings::Readings;
 

@@ -6,8 +6,10 @@ use super::explanation::Explanation;
 use super::investigation::{Checks, is_idle, is_same_kind};
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
+use diagnosis::assessment::Case;
 use diagnosis::comparison::Measured;
-use diagnosis::evaluation::{Case, Confidence, Diagnosis, Why, evaluate};
+use diagnosis::evaluation::{Diagnosis, evaluate};
+use diagnosis::why::{Confidence, Why};
 
 /// Returns what the files of the NICs of a part say, beside the files of NICs elsewhere.
 pub fn explanation(

@@ -9,9 +9,11 @@ use super::slots::Found;
 use crate::survey::findings::{Cause, Findings};
 use crate::survey::roster::Roster;
 use crate::survey::states::State;
-use diagnosis::evaluation::{Case, Confidence, evaluate};
+use diagnosis::assessment::Case;
+use diagnosis::evaluation::evaluate;
 use diagnosis::procedure::TestCode;
 use diagnosis::readings::Readings;
+use diagnosis::why::Confidence;
 use facts::error::Failure;
 
 /// Returns the pairs of NICs across the links of two groups and others, in each direction that is

@@ -19,10 +19,11 @@ use crate::survey::roster::Roster;
 use crate::survey::states::State;
 use crate::timetable::Introduction;
 use diagnosis::comparison::Measured;
-use diagnosis::evaluation::{Confidence, Why, doubtful};
+use diagnosis::evaluation::doubtful;
 use diagnosis::healthy::{HealthyFigure, healthy};
 use diagnosis::procedure::{Route, Step, TESTS, TestCode};
 use diagnosis::readings::{Readings, find};
+use diagnosis::why::{Confidence, Why};
 use facts::error::Failure;
 use facts::host::is_same_host;
 
@@ -89,13 +90,7 @@ pub fn diagnose(
     let (controls, left_out) = fit(candidates, &own, |nic| first.readings(nic, &roster));
     let left_out = left_out.into_iter().map(|(nic, why)| format!("{}: {why}", roster.name(nic)));
     let unfit: Vec<String> = unfit(&roster, &states, suspect).into_iter().chain(left_out).collect();
-    if controls.is_empty() && !unfit.is_empty() {
-        if let Some(why) = &roster.nic(suspect).failure {
-            return Err(cannot_measure(&roster, suspect, why));
-        }
-        let why = unfit.join("; ");
-        return Err(Failure::environment(format!("no good NIC to compare with: {why}")));
-    }
+    check_controls(&roster, suspect, &controls, &unfit)?;
     for why in unfit {
         investigation.note(&format!("left out: {why}"));
     }
@@ -129,16 +124,8 @@ pub fn diagnose(
         found,
     };
     let others: Vec<_> = diagnosed.controls.iter().map(|nic| latest(*nic)).collect();
-    let mut explanation = diagnosed.explanation(latest(suspect), &others);
-    let is_known = |why: &Why| why.confidence <= Confidence::Probably;
-    if let Some(why) = &roster.nic(suspect).failure
-        && !explanation.causes.iter().any(is_known)
-    {
-        return Err(cannot_measure(&roster, suspect, why));
-    }
-    let notes = explanation.left_out.into_iter();
-    let notes: Vec<String> = notes.chain(few_controls_note(diagnosed.controls.len())).collect();
-    explanation.left_out = (!notes.is_empty()).then(|| notes.join("; "));
+    let explanation = diagnosed.explanation(latest(suspect), &others);
+    let explanation = with_limits(explanation, &roster, suspect, diagnosed.controls.len())?;
     Ok(SuspectFindings {
         roster,
         suspect,
@@ -149,6 +136,44 @@ pub fn diagnose(
         healthy,
         explanation,
     })
+}
+
+/// Checks that there is a good NIC to compare with, unless there are no other NICs at all. `unfit`
+/// says why others are none.
+fn check_controls(
+    roster: &Roster,
+    suspect: NicId,
+    controls: &[NicId],
+    unfit: &[String],
+) -> Result<(), Failure> {
+    if !controls.is_empty() || unfit.is_empty() {
+        return Ok(());
+    }
+    if let Some(why) = &roster.nic(suspect).failure {
+        return Err(cannot_measure(roster, suspect, why));
+    }
+    let why = unfit.join("; ");
+    Err(Failure::environment(format!("no good NIC to compare with: {why}")))
+}
+
+/// Adds to an explanation what this number of good NICs leaves out. Without a cause that is known,
+/// a NIC that cannot be opened is a failure.
+fn with_limits(
+    explanation: Explanation,
+    roster: &Roster,
+    suspect: NicId,
+    controls: usize,
+) -> Result<Explanation, Failure> {
+    let is_known = |why: &Why| why.confidence <= Confidence::Probably;
+    if let Some(why) = &roster.nic(suspect).failure
+        && !explanation.causes.iter().any(is_known)
+    {
+        return Err(cannot_measure(roster, suspect, why));
+    }
+    let notes = explanation.left_out.into_iter();
+    let notes: Vec<String> = notes.chain(few_controls_note(controls)).collect();
+    let left_out = (!notes.is_empty()).then(|| notes.join("; "));
+    Ok(Explanation { left_out, ..explanation })
 }
 
 /// Returns the `candidates` that show what is normal for a NIC with its `own` readings, and why

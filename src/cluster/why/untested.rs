@@ -10,9 +10,11 @@ use crate::survey::findings::Unit;
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
 use crate::survey::states::State;
+use diagnosis::assessment::Case;
 use diagnosis::comparison::Measured;
-use diagnosis::evaluation::{Case, Confidence, Why, evaluate};
+use diagnosis::evaluation::evaluate;
 use diagnosis::readings::Readings;
+use diagnosis::why::{Confidence, Why};
 
 /// Most nodes whose files are read.
 const MOST_NODES: usize = 64;

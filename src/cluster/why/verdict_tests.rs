@@ -15,10 +15,10 @@ use crate::survey::findings::{
 };
 use crate::survey::ids::{NicId, TestId};
 use crate::survey::testing::{Cluster, Effect, Fault, pair};
-use diagnosis::evaluation::Confidence;
 use diagnosis::procedure::TESTS;
 use diagnosis::readings::Readings;
 use diagnosis::readings::testing::reading;
+use diagnosis::why::Confidence;
 use facts::severity::Severity;
 
 /// Returns the test of a survey with write-bw, and the tests of a diagnosis.

@@ -8,7 +8,7 @@ use super::diagnosis_course::diagnosis_course;
 use super::files::Files;
 use super::joined::JoinedMembers;
 use super::launch::Launch;
-use super::load_setup::{load_conductor, load_course, load_limit, print_plan};
+use super::load_setup::{load_conductor, load_course, load_limit, plan_load};
 use super::locations::Locations;
 use super::program::SurveyProgram;
 use super::request::{LoadRequest, SurveyRequest};
@@ -81,13 +81,7 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
     };
     let mut quiet = outputs.or_failure(QuietSurvey::new(crew.members(), plan))?;
     if let (Some(load), Ok(())) = (&request.load, &joined) {
-        // What is not possible is known before the quiet part.
-        let planned = load_conductor(&mut crew, request, load, &Findings::default());
-        let planned = if load.wanted.is_plan {
-            planned.and_then(|conductor| print_plan(&mut crew, &conductor))
-        } else {
-            planned.map(drop)
-        };
+        let planned = plan_load(&mut crew, request, load);
         if load.wanted.is_plan || planned.is_err() {
             end(crew, joining);
             return outputs.or_failure(planned);

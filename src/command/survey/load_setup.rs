@@ -100,12 +100,23 @@ pub fn load_conductor(
     LoadConductor::new(&members.roster, usable, setup).map_err(Failure::usage)
 }
 
+/// Checks before the quiet part of a survey that the load is possible, and prints its plan if that
+/// is all that is asked for.
+pub fn plan_load(
+    crew: &mut SurveyCoordinator<SurveyProgram>,
+    request: &SurveyRequest,
+    load: &LoadRequest,
+) -> Result<(), Failure> {
+    let conductor = load_conductor(crew, request, load, &Findings::default())?;
+    if load.wanted.is_plan { print_plan(crew, &conductor) } else { Ok(()) }
+}
+
 /// Prints what the load would be. Nothing is sent.
 ///
 /// # Errors
 ///
 /// An output that cannot be written.
-pub fn print_plan(
+fn print_plan(
     crew: &mut SurveyCoordinator<SurveyProgram>,
     conductor: &LoadConductor,
 ) -> Result<(), Failure> {

@@ -373,7 +373,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
     };
     let names = shared::texts(names)?;
     let tool_texts = shared::texts(tool_texts.unwrap_or_default().to_vec())?;
-    let processes = match (wishes.loopback, wishes.hosts) {
+    let processes = match (wishes.loopback, wishes.hosts.take()) {
         (Some(_), Some(_)) => {
             return Err(Failure::usage("--loopback and --hosts exclude each other"));
         }
@@ -383,17 +383,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
     };
     let is_loopback = matches!(processes, ProcessSource::Loopback(_));
     let by_servers = matches!(processes, ProcessSource::Hosts(_));
-    if is_loopback && !wishes.devices.is_empty() {
-        let message = "--loopback uses soft0 and the following NICs: leave out --device";
-        return Err(Failure::usage(message));
-    }
-    if by_servers && wishes.port == Some(0) {
-        let allowed = "expected the port of the servers, 1 to 65535";
-        return Err(Failure::usage(invalid("port", 0, allowed)));
-    }
-    if wishes.locations.is_some() && wishes.topology.is_some() {
-        return Err(Failure::usage("--locations and --topology exclude each other"));
-    }
+    check_combinations(&wishes, &processes)?;
     let tools = tools(&names)?;
     let mut without_effect: Vec<Ineffective> = Vec::new();
     for tool in &tools {
@@ -402,13 +392,6 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
                 without_effect.push(option);
             }
         }
-    }
-    if is_loopback && wishes.checks_nodes {
-        return Err(Failure::usage("--check checks nodes: those of a launcher, or of --hosts"));
-    }
-    if let Some(file) = wishes.ticket.as_ref().filter(|_| wishes.leaves_out_why) {
-        let allowed = "the page says why parts are bad, so it is not possible with --no-why";
-        return Err(Failure::usage(invalid("ticket", file.display(), allowed)));
     }
     if is_loopback && wishes.bad_nodes.is_some() {
         without_effect.push(Ineffective {
@@ -455,6 +438,30 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
         is_quiet: wishes.is_quiet,
         without_effect: ineffective::note(&without_effect),
     }))
+}
+
+/// Checks that options which exclude each other are not given together.
+fn check_combinations(wishes: &Wishes, processes: &ProcessSource) -> Result<(), Failure> {
+    let is_loopback = matches!(processes, ProcessSource::Loopback(_));
+    if is_loopback && !wishes.devices.is_empty() {
+        let message = "--loopback uses soft0 and the following NICs: leave out --device";
+        return Err(Failure::usage(message));
+    }
+    if matches!(processes, ProcessSource::Hosts(_)) && wishes.port == Some(0) {
+        let allowed = "expected the port of the servers, 1 to 65535";
+        return Err(Failure::usage(invalid("port", 0, allowed)));
+    }
+    if wishes.locations.is_some() && wishes.topology.is_some() {
+        return Err(Failure::usage("--locations and --topology exclude each other"));
+    }
+    if is_loopback && wishes.checks_nodes {
+        return Err(Failure::usage("--check checks nodes: those of a launcher, or of --hosts"));
+    }
+    if let Some(file) = wishes.ticket.as_ref().filter(|_| wishes.leaves_out_why) {
+        let allowed = "the page says why parts are bad, so it is not possible with --no-why";
+        return Err(Failure::usage(invalid("ticket", file.display(), allowed)));
+    }
+    Ok(())
 }
 
 /// Returns the NICs of a list, in order.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::barriers::{Barriers, CLEANUP, POST_RUN, PRE_RUN};
 use super::context::Context;
-use super::pairs::{End, Pair, PairsLoop, settle};
+use super::pairs::{End, Pair, PairProgress, PairsLoop, settle};
 use super::results::BandwidthResults;
 use super::size_loop::longest_size;
 use super::threads::Measurement;
@@ -223,14 +223,29 @@ impl RepeatLists for Measuring<'_> {
             }
             results.peer.push(peer);
         }
+        self.settle_pairs(lists, measured.start, &measured.progress)
+    }
+}
+
+impl Measuring<'_> {
+    /// Completes, unmeasured, the lists that either side has begun.
+    fn settle_pairs(
+        self,
+        lists: &mut [impl Lists],
+        start: u64,
+        progress: &[PairProgress],
+    ) -> Result<(), Failure> {
         enter(Phase::Settling);
+        let Self { barriers, run, results, .. } = self;
+        let clock = &MonotonicRaw;
+        let peer_waits = || barriers.peer_waits();
         for (at, lists) in lists.iter_mut().enumerate() {
-            let mut pair = Pair::new(lists, measured.progress[at], self.policy);
+            let mut pair = Pair::new(lists, progress[at], self.policy);
             if self.answers && self.peer_ends_in_step {
                 let begun = results.own[at].count.max(results.peer[at].count) / self.list_size;
                 let rest = PairsLoop {
                     clock,
-                    start: measured.start,
+                    start,
                     end: End::Iterations(begun),
                     is_asked_to_end: &peer_waits,
                     check: &interrupt::check,
@@ -244,7 +259,7 @@ impl RepeatLists for Measuring<'_> {
             }
         }
         if cleans_up(run) {
-            barriers.barrier(CLEANUP, limit)?;
+            barriers.barrier(CLEANUP, self.limit)?;
         }
         let issued = lists.iter().map(|lists| lists.issued()).sum::<u64>();
         results.issued = issued * self.list_size;

@@ -14,7 +14,7 @@ use crate::survey::{Conclusion, Survey, evidence, why_text, words};
 use cluster::survey::findings::{Aggregate, Cause, Certainty, Direction, Population, Unit};
 use cluster::survey::ids::TestId;
 use cluster::why::explanation::Explanation;
-use diagnosis::evaluation::Why;
+use diagnosis::why::Why;
 use facts::severity::Severity;
 
 /// Rows of a table of causes, of parts that were not measured, of sums.

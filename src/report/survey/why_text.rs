@@ -5,11 +5,12 @@ use crate::page::Page;
 use cluster::survey::findings::Unit;
 use cluster::survey::roster::Roster;
 use cluster::why::explanation::Explanation;
+use diagnosis::assessment::difference_text;
 use diagnosis::cause::SAME;
 use diagnosis::causes;
-use diagnosis::evaluation::{Confidence, Observation, Why, difference_text};
 use diagnosis::majority::common_text;
 use diagnosis::shared::SharedValue;
+use diagnosis::why::{Confidence, Observation, Why};
 
 /// Width of lines.
 const WIDTH: usize = 80;

@@ -115,7 +115,9 @@ pub const DIAGNOSIS: Package = Package {
                 ("comparison", "the figures of a culprit beside good NICs"),
                 ("shared", "what several culprits have and good NICs do not"),
             ],
+            &[("why", "a cause in documents")],
             &[
+                ("assessment", "how each cause fits"),
                 ("ceilings", "what PCIe links carry, as a hint"),
                 ("next_steps", "where to look if no cause is known"),
             ],
