@@ -1,5 +1,5 @@
-//! How each cause fits what is known about a culprit: the signs that hold, and the figures that match
-//! or contradict it.
+//! How each cause fits what is known about a culprit: the signs that hold, and the figures that
+//! match or contradict it.
 
 use std::collections::BTreeMap;
 

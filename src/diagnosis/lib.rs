@@ -5,12 +5,15 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | lib          the list of modules                                                          |
+//!  6 | lib          the list of modules                                                          |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | evaluation   readings and figures -> causes                                               |
+//!  5 | evaluation   readings and figures -> causes                                               |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | ceilings     what PCIe links carry, as a hint                                             |
+//!  4 | assessment   how each cause fits                                                          |
+//!    | ceilings     what PCIe links carry, as a hint                                             |
 //!    | next_steps   where to look if no cause is known                                           |
+//!    +-------------------------------------------------------------------------------------------+
+//!  3 | why          a cause in documents                                                         |
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | cause        what a cause consists of: signs, columns, advice                             |
 //!    | causes       the causes, as data                                                          |

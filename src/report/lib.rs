@@ -4,15 +4,17 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  9 | lib                   the list of modules                                                 |
+//! 10 | lib                   the list of modules                                                 |
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | html                  the page of `report`                                                |
+//!  9 | html                  the page of `report`                                                |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | why                   the diagnosis of one NIC, as data and as JSON                       |
+//!  8 | why                   the diagnosis of one NIC, as data and as JSON                       |
 //!    | reporter              receives the results of a run and passes them on                    |
 //!    | changes               surveys or checks of two sides compared                             |
 //!    | results               any results of ours, read back                                      |
 //!    | why_text              the diagnosis of one NIC as text                                    |
+//!    +-------------------------------------------------------------------------------------------+
+//!  7 | live                  what is shown while a size is measured                              |
 //!    +-------------------------------------------------------------------------------------------+
 //!  6 | comparison_text       a comparison as text                                                |
 //!    | devices               the NICs of a machine, as text and as JSON                          |
@@ -25,6 +27,7 @@
 //!    | comparison            runs of two sides compared                                          |
 //!    | link_metrics          the links of NICs as metrics                                        |
 //!    | nic_table             NICs measured one after the other: table and documents              |
+//!    | current_size          what was set about the size that is measured                        |
 //!    | run_documents         the documents of a run                                              |
 //!    | sampler               the thread that prints intervals                                    |
 //!    | summary               the summary block before the results                                |
@@ -99,6 +102,7 @@ pub mod comparison;
 pub mod comparison_text;
 mod counters;
 mod csv;
+mod current_size;
 pub mod cxi_heatsink_check;
 pub mod cxi_stat;
 pub mod destination;
@@ -117,6 +121,7 @@ mod json_lines;
 pub mod link;
 pub mod link_metrics;
 pub mod link_text;
+mod live;
 mod measured_bandwidth;
 #[cfg(test)]
 mod metrics_page;

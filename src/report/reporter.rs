@@ -2,39 +2,35 @@
 
 use std::io::{self, Write};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cxi::gpu::GpuMap;
 
 use super::columns::Layout;
 use super::counters::{self, RunCounters};
+use super::current_size::CurrentSize;
 use super::histogram::{self, Style};
 use super::intervals::Intervals;
+use super::live::Live;
 use super::measured_bandwidth::MeasuredBandwidth;
-use super::noise::DISTURBED_PERCENT;
 use super::outcome::{Detail, ExpectationResult, Extent, Outcome, SizeResult};
-use super::progress::{Current, Progress};
 use super::run_documents::RunDocuments;
 use super::run_facts::Connected;
-use super::sampler::{Sampled, Sampler};
+use super::sampler::Sampled;
 use super::stream::{BestEffort, SharedOutput, Stream};
 use super::summary::{self, Summary};
 use super::{extra, percentiles, text};
 use facts::error::{Failure, Kind};
 use facts::expect::Metric;
 use facts::interrupt;
-use facts::rate::{Kept, Rate};
-use measure::{ClockFacts, CpuShare, Gauge, OwnError, Recorder, Until};
+use facts::rate::Kept;
+use measure::{ClockFacts, Gauge, OwnError, Recorder, Until};
 use plan::outputs::Outputs;
 use plan::run_options::Side;
 use plan::{Plan, Role};
 
 /// Largest number of samples of a size in JSON, which is made in memory.
 const MAX_JSON_SAMPLES: usize = 1_000_000;
-
-/// The shortest wait for a CPU in a size that is told after the table: a run of some milliseconds
-/// shares its CPU with whatever started it.
-const SHORTEST_WAIT: Duration = Duration::from_millis(500);
 
 /// The text and the documents of one run.
 pub struct Reporter {
@@ -55,37 +51,21 @@ pub struct Reporter {
     out: SharedOutput,
     /// Both sides issue operations.
     bidirectional: bool,
-    /// Prints the intervals of each size, with [`Outputs::interval`].
-    sampler: Option<Sampler>,
-    progress: Option<Progress>,
+    live: Live,
     documents: RunDocuments,
     /// The outcome of a run that has not begun.
     not_begun: Outcome,
     outcome: Outcome,
     started: Instant,
-    /// When the current size was begun, from the start of the run.
-    size_started: Duration,
-    /// The CPU time of this thread when the current size was begun.
-    size_cpu: Option<CpuShare>,
-    /// Sizes during which this thread waited long for a CPU, and for how much of their time in
-    /// percent.
-    cpu_waits: Vec<(u64, f64)>,
-    /// Bytes of the current size that were checked.
-    verified_bytes: Option<u64>,
+    current: CurrentSize,
     /// Number of sizes whose bytes were checked.
     verified_sizes: usize,
-    /// The rate to keep, and the operations in each start.
-    rate: Option<(Rate, u64)>,
-    /// How the rate was kept with the current size.
-    kept: Option<Kept>,
 }
 
 impl Reporter {
     /// Returns a reporter for `plan` that writes its text to `out`. It opens nothing.
     pub fn new(plan: &Plan, out: Box<dyn Write + Send>) -> Self {
         let outputs = plan.outputs.clone();
-        // The rows of intervals show the progress as well.
-        let no_progress = outputs.quiet || outputs.interval.is_some();
         let not_begun = Outcome::of(plan);
         Self {
             layout: Layout { tool: plan.tool, unit: outputs.unit },
@@ -105,22 +85,13 @@ impl Reporter {
             },
             out: SharedOutput::new(out),
             bidirectional: plan.run.lists.is_some_and(|lists| lists.bidirectional),
-            sampler: None,
-            progress: match (&plan.role, no_progress) {
-                (Role::Server, _) | (_, true) => None,
-                _ => Progress::start(plan.run),
-            },
+            live: Live::start(plan),
             documents: RunDocuments::default(),
             outcome: not_begun.clone(),
             not_begun,
             started: Instant::now(),
-            size_started: Duration::ZERO,
-            size_cpu: None,
-            cpu_waits: Vec::new(),
-            verified_bytes: None,
+            current: CurrentSize::default(),
             verified_sizes: 0,
-            rate: None,
-            kept: None,
         }
     }
 
@@ -142,9 +113,7 @@ impl Reporter {
         }
         if let Some(length) = self.outputs.interval {
             let out = self.out.clone();
-            // Before this thread moves to its CPUs, which the other one would inherit.
-            let sampler = Sampler::start(self.layout, length, self.bidirectional, out)?;
-            self.sampler = Some(sampler);
+            self.live.start_intervals(self.layout, length, self.bidirectional, out)?;
         }
         Ok(())
     }
@@ -163,7 +132,7 @@ impl Reporter {
             self.sizes = summary.run.sizes().collect();
         }
         self.outcome.connect(summary, connected);
-        self.rate = summary.run.extensions.rate.map(|rate| {
+        self.current.rate = summary.run.extensions.rate.map(|rate| {
             let list_size = summary.run.lists.map_or(1, |lists| lists.list_size);
             (rate, list_size.into())
         });
@@ -182,13 +151,13 @@ impl Reporter {
 
     /// Prints what precedes the latencies of the first size.
     pub fn begin_latencies(&mut self, report_all: bool) -> Result<(), Failure> {
-        let each_has_titles = report_all || self.sampler.is_some();
+        let each_has_titles = report_all || self.live.has_intervals();
         text::begin(&mut self.out, self.layout, each_has_titles).map_err(interrupt::output_failed)
     }
 
     /// Prints what precedes the bandwidth of the first size.
     pub fn begin_bandwidth(&mut self) -> Result<(), Failure> {
-        let each_has_titles = self.sampler.is_some();
+        let each_has_titles = self.live.has_intervals();
         text::begin(&mut self.out, self.layout, each_has_titles).map_err(interrupt::output_failed)
     }
 
@@ -209,13 +178,13 @@ impl Reporter {
 
     /// Sets the number of bytes of the current size that were checked, if they were.
     pub fn set_verified(&mut self, bytes: Option<u64>) {
-        self.verified_bytes = bytes;
+        self.current.verified_bytes = bytes;
         self.verified_sizes += usize::from(bytes.is_some());
     }
 
     /// Sets how the rate was kept with the current size, if there is one.
     pub fn set_kept(&mut self, kept: Option<Kept>) {
-        self.kept = kept;
+        self.current.kept = kept;
     }
 
     /// Sets what the counters of the NICs did during the run, if they are to be shown.
@@ -223,37 +192,9 @@ impl Reporter {
         self.outcome.counters = counters.as_ref().map(Into::into);
     }
 
-    /// Returns the part of the time of the current size, of operations of `size_bytes`, in which
-    /// this thread waited for a CPU.
-    fn cpu_wait_percent(&mut self, size_bytes: u64) -> Option<f64> {
-        let earlier = self.size_cpu.take()?;
-        let now = CpuShare::from_this_thread()?;
-        let percent = now.waited_percent_since(earlier)?;
-        if percent > DISTURBED_PERCENT && now.waited_since(earlier) >= SHORTEST_WAIT {
-            self.cpu_waits.push((size_bytes, percent));
-        }
-        Some(percent)
-    }
-
-    /// Returns the result of a size with what was set about it.
-    fn complete(&mut self, result: SizeResult) -> SizeResult {
-        let mut result = SizeResult {
-            verified_bytes: self.verified_bytes.take(),
-            cpu_wait_percent: self.cpu_wait_percent(result.size_bytes),
-            ..result
-        };
-        if let (Some(_), Some(latency)) = (self.rate, &mut result.latency) {
-            latency.latency_from = Some("intended_start".into());
-        }
-        match (self.rate, self.kept.take()) {
-            (Some((rate, operations)), Some(kept)) => result.with_rate(rate, operations, kept),
-            _ => result,
-        }
-    }
-
     /// Prints a warning on standard error. The run continues if it cannot be written.
     pub fn warn(&mut self, warning: &str) {
-        self.hide_progress();
+        self.live.hide();
         let _ = writeln!(io::stderr(), "{}: warning: {warning}", self.program);
     }
 
@@ -266,32 +207,9 @@ impl Reporter {
 
     /// Shows the progress of a size, which the measuring loop sets in `gauge`.
     pub fn begin_size(&mut self, size: u64, gauge: &Arc<Gauge>) {
-        self.size_started = self.started.elapsed();
-        self.size_cpu = CpuShare::from_this_thread();
-        if let Some(sampler) = &mut self.sampler {
-            sampler.begin(size, gauge);
-        }
-        if let Some(progress) = &mut self.progress {
-            progress.show(Current {
-                size,
-                place: (self.outcome.results.len() + 1, self.sizes.len()),
-                gauge: Arc::clone(gauge),
-                started: Instant::now(),
-            });
-        }
-    }
-
-    /// Ends the intervals of a size, in which this side has counted this number of operations.
-    fn end_intervals(&mut self, count: u64) -> Sampled {
-        let sampled = self.sampler.as_mut().and_then(|sampler| sampler.end(count));
-        sampled.unwrap_or_default()
-    }
-
-    /// Erases the progress line, because text follows.
-    fn hide_progress(&mut self) {
-        if let Some(progress) = &mut self.progress {
-            progress.hide();
-        }
+        self.current.begin(self.started.elapsed());
+        let place = (self.outcome.results.len() + 1, self.sizes.len());
+        self.live.begin(size, place, gauge);
     }
 
     /// Reports the latencies of a size.
@@ -300,7 +218,7 @@ impl Reporter {
     ///
     /// The text or the histogram log cannot be written.
     pub fn latencies(&mut self, size: u64, recorder: &Recorder) -> Result<(), Failure> {
-        let Sampled { intervals, written } = self.end_intervals(recorder.statistics().count());
+        let Sampled { intervals, written } = self.live.end_intervals(recorder.statistics().count());
         self.keep_latencies(size, recorder, intervals, Extent::Complete)?;
         written
             .and_then(|()| self.row_of_latencies(size, recorder))
@@ -310,8 +228,8 @@ impl Reporter {
     /// Reports the samples of a size during which `failure` ended the run. Errors in writing are
     /// ignored, because the failure is more important.
     pub fn latencies_cut_short(&mut self, size: u64, recorder: &Recorder, failure: &Failure) {
-        self.hide_progress();
-        let sampled = self.end_intervals(recorder.statistics().count());
+        self.live.hide();
+        let sampled = self.live.end_intervals(recorder.statistics().count());
         if !self.has(size) {
             let _ = self.keep_latencies(size, recorder, sampled.intervals, Extent::Partial);
         }
@@ -321,12 +239,12 @@ impl Reporter {
         };
         let _ = row
             .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, ""))
-            .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.cpu_waits))
+            .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.current.cpu_waits))
             .and_then(|()| self.extra());
     }
 
     fn row_of_latencies(&mut self, size: u64, recorder: &Recorder) -> io::Result<()> {
-        self.hide_progress();
+        self.live.hide();
         let result =
             SizeResult::from_latencies(size, recorder, Extent::Complete, Detail::default());
         let samples = recorder.samples().filter(|_| self.report_all);
@@ -337,7 +255,7 @@ impl Reporter {
 
     /// Prints the titles of the results after the intervals of a size, unless `others` do.
     fn titles_after_intervals(&mut self, others: bool) -> io::Result<()> {
-        if self.sampler.is_some() && !others {
+        if self.live.has_intervals() && !others {
             text::titles(&mut self.out, self.layout)?;
         }
         Ok(())
@@ -363,7 +281,7 @@ impl Reporter {
         };
         let result =
             SizeResult { intervals, ..SizeResult::from_latencies(size, recorder, extent, detail) };
-        let mut result = self.complete(result);
+        let mut result = self.current.complete(result);
         if let Some(latency) = &mut result.latency
             && self.report_all
             && self.documents.has_json()
@@ -378,8 +296,8 @@ impl Reporter {
             metric => result.figure(metric),
         };
         let verdicts = verdicts(&self.outputs, size, result.extent, figure);
-        let took = self.started.elapsed() - self.size_started;
-        self.documents.add_latencies(&result, recorder, self.size_started, took)?;
+        let took = self.started.elapsed() - self.current.began;
+        self.documents.add_latencies(&result, recorder, self.current.began, took)?;
         self.outcome.expectations.extend(verdicts);
         self.outcome.results.push(result);
         Ok(())
@@ -387,7 +305,7 @@ impl Reporter {
 
     /// Reports the bandwidth of a size.
     pub fn bandwidth(&mut self, measured: &MeasuredBandwidth) -> Result<(), Failure> {
-        let Sampled { intervals, written } = self.end_intervals(measured.sides[0].count);
+        let Sampled { intervals, written } = self.live.end_intervals(measured.sides[0].count);
         self.keep_bandwidth(measured, intervals, Extent::Complete);
         written.and_then(|()| self.row_of_bandwidth(measured)).map_err(interrupt::output_failed)
     }
@@ -395,9 +313,9 @@ impl Reporter {
     /// Reports the bandwidth of a size during which `failure` ended the run. Errors in writing are
     /// ignored, because the failure is more important.
     pub fn bandwidth_cut_short(&mut self, measured: &MeasuredBandwidth, failure: &Failure) {
-        self.hide_progress();
+        self.live.hide();
         let is_something = measured.count.unwrap_or(measured.sides[0].count) > 0;
-        let sampled = self.end_intervals(measured.sides[0].count);
+        let sampled = self.live.end_intervals(measured.sides[0].count);
         if is_something && !self.has(measured.size) {
             self.keep_bandwidth(measured, sampled.intervals, Extent::Partial);
         }
@@ -411,7 +329,7 @@ impl Reporter {
         };
         let _ = row
             .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, remark))
-            .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.cpu_waits))
+            .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.current.cpu_waits))
             .and_then(|()| self.extra());
     }
 
@@ -422,7 +340,7 @@ impl Reporter {
         extent: Extent,
     ) {
         let result = SizeResult { intervals, ..measured.result(extent) };
-        let result = self.complete(result);
+        let result = self.current.complete(result);
         let verdicts =
             verdicts(&self.outputs, measured.size, extent, |metric| result.figure(metric));
         self.outcome.expectations.extend(verdicts);
@@ -430,7 +348,7 @@ impl Reporter {
     }
 
     fn row_of_bandwidth(&mut self, measured: &MeasuredBandwidth) -> io::Result<()> {
-        self.hide_progress();
+        self.live.hide();
         let result = measured.result(Extent::Complete);
         self.titles_after_intervals(false)?;
         text::result(&mut self.out, self.layout, &result, measured.count, None)
@@ -439,8 +357,9 @@ impl Reporter {
     /// Reports that a size is done on a latency server, which measures nothing. Prints once in a
     /// run where the results are.
     pub fn server_result(&mut self, size: u64) -> Result<(), Failure> {
-        let result =
-            self.complete(SizeResult { extent: Extent::Complete, ..SizeResult::none(size) });
+        let result = self
+            .current
+            .complete(SizeResult { extent: Extent::Complete, ..SizeResult::none(size) });
         self.outcome.results.push(result);
         match self.outcome.results.len() {
             1 => text::server_result(&mut self.out, self.layout).map_err(interrupt::output_failed),
@@ -461,7 +380,7 @@ impl Reporter {
     pub fn end(&mut self) -> Result<(), Failure> {
         text::end(&mut self.out, self.layout)
             .and_then(|()| extra::missed_rates(&mut self.out, &self.outcome.results))
-            .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.cpu_waits))
+            .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.current.cpu_waits))
             .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
             .and_then(|()| self.extra())
             .map_err(interrupt::output_failed)
@@ -519,7 +438,7 @@ impl Reporter {
         self.outcome = self.not_begun.clone();
         self.sizes.clear();
         self.verified_sizes = 0;
-        (self.verified_bytes, self.kept) = (None, None);
+        (self.current.verified_bytes, self.current.kept) = (None, None);
         result
     }
 
@@ -531,7 +450,7 @@ impl Reporter {
     /// The failure of the run, an expectation that is not met, or a document that cannot be
     /// written.
     pub fn finish(mut self, result: Result<(), Failure>) -> Result<(), Failure> {
-        (self.progress, self.sampler) = (None, None);
+        self.live = Live::default();
         let is_interrupted = |failure: &Failure| failure.kind == Kind::Interrupted;
         let has_served = result.as_ref().err().is_none_or(is_interrupted) || self.has_ended_run;
         if self.persists && has_served {

@@ -347,6 +347,7 @@ pub const REPORT: Package = Package {
                 ("comparison", "runs of two sides compared"),
                 ("link_metrics", "the links of NICs as metrics"),
                 ("nic_table", "NICs measured one after the other: table and documents"),
+                ("current_size", "what was set about the size that is measured"),
                 ("run_documents", "the documents of a run"),
                 ("sampler", "the thread that prints intervals"),
                 ("summary", "the summary block before the results"),
@@ -358,6 +359,7 @@ pub const REPORT: Package = Package {
                 ("run_facts", "what is known of a run before it measures"),
                 ("survey", "a survey, as text and as documents"),
             ],
+            &[("live", "what is shown while a size is measured")],
             &[
                 ("why", "the diagnosis of one NIC, as data and as JSON"),
                 ("reporter", "receives the results of a run and passes them on"),

@@ -1,0 +1,66 @@
+//! The size that is being measured: when it began, and what was set about it.
+
+use std::time::Duration;
+
+use super::noise::DISTURBED_PERCENT;
+use super::outcome::SizeResult;
+use facts::rate::{Kept, Rate};
+use measure::CpuShare;
+
+/// The shortest wait for a CPU in a size that is told after the table: a run of some milliseconds
+/// shares its CPU with whatever started it.
+const SHORTEST_WAIT: Duration = Duration::from_millis(500);
+
+/// The current size, and what its run has in common with the sizes before it.
+#[derive(Default)]
+pub struct CurrentSize {
+    /// When it was begun, from the start of the run.
+    pub began: Duration,
+    /// The CPU time of this thread when it was begun.
+    cpu: Option<CpuShare>,
+    /// Its bytes that were checked.
+    pub verified_bytes: Option<u64>,
+    /// How the rate was kept.
+    pub kept: Option<Kept>,
+    /// The rate to keep in the run, and the operations in each start.
+    pub rate: Option<(Rate, u64)>,
+    /// Sizes during which this thread waited long for a CPU, and for how much of their time in
+    /// percent.
+    pub cpu_waits: Vec<(u64, f64)>,
+}
+
+impl CurrentSize {
+    /// Begins a size, this time after the start of the run.
+    pub fn begin(&mut self, time: Duration) {
+        self.began = time;
+        self.cpu = CpuShare::from_this_thread();
+    }
+
+    /// Returns the result of the size with what was set about it.
+    pub fn complete(&mut self, result: SizeResult) -> SizeResult {
+        let mut result = SizeResult {
+            verified_bytes: self.verified_bytes.take(),
+            cpu_wait_percent: self.cpu_wait_percent(result.size_bytes),
+            ..result
+        };
+        if let (Some(_), Some(latency)) = (self.rate, &mut result.latency) {
+            latency.latency_from = Some("intended_start".into());
+        }
+        match (self.rate, self.kept.take()) {
+            (Some((rate, operations)), Some(kept)) => result.with_rate(rate, operations, kept),
+            _ => result,
+        }
+    }
+
+    /// Returns the part of the time of the size, of operations of `size_bytes`, in which this
+    /// thread waited for a CPU.
+    fn cpu_wait_percent(&mut self, size_bytes: u64) -> Option<f64> {
+        let earlier = self.cpu.take()?;
+        let now = CpuShare::from_this_thread()?;
+        let percent = now.waited_percent_since(earlier)?;
+        if percent > DISTURBED_PERCENT && now.waited_since(earlier) >= SHORTEST_WAIT {
+            self.cpu_waits.push((size_bytes, percent));
+        }
+        Some(percent)
+    }
+}
