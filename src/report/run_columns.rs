@@ -36,6 +36,8 @@ pub static RUN_COLUMNS: &[RunColumn] = &[
     ("low_latency", "/options/low_latency"),
     ("rdzv", "/options/rdzv"),
     ("sync", "/options/sync"),
+    ("hops", "/options/hops"),
+    ("start", "/options/start"),
     ("verify", "/options/verify"),
     ("list_size", "/options/lists/list_size"),
     ("bidirectional", "/options/lists/bidirectional"),

@@ -1,17 +1,22 @@
 //! `cargo bench`: what the latency tools report in addition to the known latency of a software
 //! link.
 //!
-//! A write, read or atomic crosses the link twice, half a round trip of `send-lat` once; jitter
-//! delays each packet by half of it on average. Of several runs in turn, the one with the lowest
-//! mean counts: other programs only make latencies longer.
+//! A write, read or atomic crosses the link twice, half a round trip of `send-lat` and a hop of
+//! `trig-lat` once; jitter delays each packet by half of it on average. Of several runs in turn,
+//! the one with the lowest mean counts: other programs only make latencies longer.
 
 use std::process::Command;
 
 use serde_json::Value;
 
 /// A latency tool, and how often its latency crosses the link.
-const TOOLS: [(&str, f64); 4] =
-    [("write-lat", 2.0), ("read-lat", 2.0), ("atomic-lat", 2.0), ("send-lat", 1.0)];
+const TOOLS: [(&str, f64); 5] = [
+    ("write-lat", 2.0),
+    ("read-lat", 2.0),
+    ("atomic-lat", 2.0),
+    ("send-lat", 1.0),
+    ("trig-lat", 1.0),
+];
 
 /// Latency and jitter of a link, in nanoseconds.
 const LINKS: [(u32, u32); 5] = [(0, 0), (1_000, 0), (2_000, 0), (5_000, 0), (2_000, 500)];

@@ -36,6 +36,9 @@ fn effect(option: Opt) -> Effect {
         Opt::Warmup
         | Opt::Rate
         | Opt::LegacySync
+        | Opt::Hops
+        | Opt::ChainStart
+        | Opt::Restricted
         | Opt::AtomicOp
         | Opt::CswapOp
         | Opt::AtomicType

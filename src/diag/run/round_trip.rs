@@ -36,7 +36,7 @@ pub fn measure<B: RoundTripLatency>(
     barriers.barrier(SYNC, longest_iteration(run, size))?;
     let asking = Asking {
         schedule: Schedule::of(run, size),
-        policy: WaitPolicy::new(context.supervisor).for_bytes(size),
+        policy: WaitPolicy::new(context.supervisor).for_bytes(run.bytes(size)),
         samples,
     };
     B::measure(resources, run, size, asking)?;
@@ -57,7 +57,7 @@ pub fn serve<B: RoundTripLatency>(
     let limit = longest_iteration(run, size);
     enter(Phase::Sync);
     barriers.barrier(SYNC, limit)?;
-    let policy = WaitPolicy::new(context.supervisor).for_bytes(size);
+    let policy = WaitPolicy::new(context.supervisor).for_bytes(run.bytes(size));
     let answering = Answering {
         policy: policy.for_pause(Schedule::of(run, size).pause()),
         // The last answer may still be on its way to the client.
@@ -105,7 +105,13 @@ impl Asking<'_> {
 struct Ping<'a, R>(&'a mut R);
 
 impl<R: RoundTrip> Transaction for Ping<'_, R> {
-    /// Makes the round trip. Its latency is half of its time.
+    #[inline(always)]
+    fn prepare<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<(), Failure> {
+        self.0.prepare(clock, policy)
+    }
+
+    /// Makes the round trip. Its latency is the time of one leg: half of its time, unless it has
+    /// more legs.
     // One copy for all messages of the loop. The call is outside the timed part.
     #[inline(never)]
     fn iterate<C: Clock>(
@@ -119,7 +125,7 @@ impl<R: RoundTrip> Transaction for Ping<'_, R> {
         round_trip.receive(clock, policy)?;
         let end = clock.now();
         round_trip.acknowledge();
-        Ok(Timed { start, latency: end.saturating_sub(start) / 2 })
+        Ok(Timed { start, latency: end.saturating_sub(start) / round_trip.legs() })
     }
 }
 

@@ -4,6 +4,7 @@ mod answer;
 mod arrivals;
 mod atomic_model;
 pub mod atomics;
+mod chain;
 mod full_get;
 mod initiator;
 mod issuer;
@@ -28,6 +29,7 @@ mod walk;
 pub use arrivals::Arrivals;
 #[cfg(test)]
 pub use atomic_model::applied_times;
+pub use chain::{Chain, HopPut, Hops};
 pub use full_get::failed_full_get;
 pub use initiator::{Direction, IdcContext, Initiator};
 pub use list_commands::{ImmediatePut, ListCommand, RestrictedDma, UnrestrictedDma};

@@ -156,6 +156,6 @@ mod tests {
             test.check_loopback().is_err()
         });
         let names: Vec<_> = refused.map(|tool| tool.name).collect();
-        assert_eq!(names, ["send-lat", "send-bw"]);
+        assert_eq!(names, ["send-lat", "trig-lat", "send-bw"]);
     }
 }
