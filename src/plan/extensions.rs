@@ -53,6 +53,8 @@ pub struct Extensions {
     pub hops: u16,
     /// How the client starts a chain.
     pub start: ChainStart,
+    /// The client also measures writes of the same sizes.
+    pub compare_write: bool,
 }
 
 /// How the client's software starts a chain of triggered puts.
@@ -100,6 +102,7 @@ impl Extensions {
         counters: None,
         hops: 0,
         start: ChainStart::Put,
+        compare_write: false,
     };
 
     /// Returns these options if they are valid together.
@@ -196,6 +199,11 @@ pub static EXTENSIONS: &[Extension] = &[
         },
         set: |extensions, value| ChainStart::named(value).map(|start| extensions.start = start),
     },
+    Extension {
+        name: "compare-write",
+        value: |extensions| switch(extensions.compare_write),
+        set: |extensions, value| value.is_empty().then(|| extensions.compare_write = true),
+    },
 ];
 
 fn number(value: u16) -> Option<String> {
@@ -284,13 +292,14 @@ mod tests {
         counters: Some(Preset::Quick),
         hops: 64,
         start: ChainStart::Doorbell,
+        compare_write: true,
     };
 
     #[test]
     fn round_trips_through_word() {
         assert_eq!(to_word(&Extensions::NONE), "");
         let word = "threads:2,pairs:4,reverse,both-ends,verify,rate:500000000B/s,duration:1500ms,\
-                    until-stopped,counters:quick,hops:64,start:doorbell";
+                    until-stopped,counters:quick,hops:64,start:doorbell,compare-write";
         assert_eq!(to_word(&SOME), word);
         assert_eq!(from_word(&to_word(&SOME)), Ok(SOME));
     }

@@ -203,7 +203,7 @@ impl RunOptions {
     }
 
     fn check_extensions(&self) -> Result<(), Invalid> {
-        let Extensions { pairs, reverse, rate, until_stopped, hops, .. } =
+        let Extensions { pairs, reverse, rate, until_stopped, hops, compare_write, .. } =
             self.extensions.checked()?;
         if until_stopped {
             let allowed = if self.min_size < self.max_size {
@@ -212,6 +212,8 @@ impl RunOptions {
                 "not with --reverse, where the server issues the operations"
             } else if self.duration() != Some(*DURATIONS.end()) {
                 "only with the longest duration"
+            } else if compare_write {
+                "not with --compare-write, which measures after the chains"
             } else {
                 ""
             };

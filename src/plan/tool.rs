@@ -48,6 +48,7 @@ pub enum Opt {
     Hops,
     ChainStart,
     Restricted,
+    CompareWrite,
     ShowError,
     Percentiles,
     Histogram,

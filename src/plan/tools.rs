@@ -142,6 +142,7 @@ pub const TRIG_LAT: Tool = Tool {
     own_options: &[
         Opt::Hops,
         Opt::ChainStart,
+        Opt::CompareWrite,
         Opt::TxGpu,
         Opt::RxGpu,
         Opt::GpuType,

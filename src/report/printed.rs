@@ -339,6 +339,7 @@ impl PrintedRun {
             rdzv: enabled("Rendezvous PUTs"),
             sync: None,
             hops: number("Hops").and_then(|hops| hops.try_into().ok()),
+            compare_write: None,
             start: value("Chain Start").map(str::to_owned),
             tx_gpu: on_gpu("Client TX Mem").or(on_gpu("TX Mem")).map(|gpu| gpu as u8),
             rx_gpu: on_gpu("Client RX Mem").or(on_gpu("RX Mem")).map(|gpu| gpu as u8),

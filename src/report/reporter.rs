@@ -78,6 +78,8 @@ pub struct Reporter {
     rate: Option<(Rate, u64)>,
     /// How the rate was kept with the current size.
     kept: Option<Kept>,
+    /// Median of the writes that the current size is compared with, in nanoseconds.
+    write_ns: Option<u64>,
 }
 
 impl Reporter {
@@ -121,6 +123,7 @@ impl Reporter {
             verified_sizes: 0,
             rate: None,
             kept: None,
+            write_ns: None,
         }
     }
 
@@ -218,6 +221,12 @@ impl Reporter {
         self.kept = kept;
     }
 
+    /// Sets the median of the writes that the current size is compared with, in nanoseconds, if it
+    /// is compared.
+    pub fn set_write(&mut self, median_ns: Option<u64>) {
+        self.write_ns = median_ns;
+    }
+
     /// Sets what the counters of the NICs did during the run, if they are to be shown.
     pub fn set_counters(&mut self, counters: Option<RunCounters>) {
         self.outcome.counters = counters.as_ref().map(Into::into);
@@ -242,6 +251,9 @@ impl Reporter {
             cpu_wait_percent: self.cpu_wait_percent(result.size_bytes),
             ..result
         };
+        if let Some(write_ns) = self.write_ns.take() {
+            result = result.with_write(write_ns);
+        }
         if let (Some(_), Some(latency)) = (self.rate, &mut result.latency) {
             latency.latency_from = Some("intended_start".into());
         }
@@ -460,6 +472,7 @@ impl Reporter {
     /// Prints what follows the table of results.
     pub fn end(&mut self) -> Result<(), Failure> {
         text::end(&mut self.out, self.layout)
+            .and_then(|()| extra::writes(&mut self.out, &self.outcome.results))
             .and_then(|()| extra::missed_rates(&mut self.out, &self.outcome.results))
             .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.cpu_waits))
             .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
@@ -519,7 +532,7 @@ impl Reporter {
         self.outcome = self.not_begun.clone();
         self.sizes.clear();
         self.verified_sizes = 0;
-        (self.verified_bytes, self.kept) = (None, None);
+        (self.verified_bytes, self.kept, self.write_ns) = (None, None, None);
         result
     }
 

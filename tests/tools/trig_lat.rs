@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::harness::{
     Command, Fabric, Server, assert_every_latency_is_reported, assert_killed_side_ends_the_other,
-    assert_legacy_name_works, assert_status, finish, stdout,
+    assert_legacy_name_works, assert_status, assert_success, finish, stdout,
 };
 
 #[test]
@@ -74,6 +74,37 @@ fn hop_takes_the_latency_of_the_link() {
         assert_eq!((&options["hops"], &options["start"]), (&32.into(), &start.into()));
         assert_eq!(options["restricted"], false);
     }
+}
+
+/// A write and its response cross the link twice, a hop once.
+#[test]
+fn compares_hops_with_writes() {
+    for options in ["", "--restricted --no-ll"] {
+        let fabric = Fabric::new();
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let path = file.path().display();
+        let options = format!("--hops=4 --compare-write -n 9 --latency-gap=0 {options}");
+        let mut command =
+            fabric.command(&format!("trig-lat --loopback -d soft0 --json={path} {options}"));
+        command.env("CXIDIAG_LINK", "latency=1ms");
+        let output = finish(command);
+        assert_success(&output);
+        let document = std::fs::read_to_string(file.path()).expect("a document");
+        let document: Value = serde_json::from_str(&document).expect("JSON");
+        let result = &document["results"][0];
+        let write_ns = result["write"]["median_ns"].as_i64().expect("a median");
+        let hop_ns = result["latency"]["percentiles"][0]["value_ns"].as_i64().expect("a median");
+        assert!(write_ns >= 2_000_000 && hop_ns >= 1_000_000, "{result}");
+        assert_eq!(result["write"]["beyond_hop_ns"], write_ns - hop_ns);
+        assert_eq!(document["options"]["compare_write"], true);
+        let text = stdout(&output);
+        let us = write_ns as f64 / 1e3;
+        let line = format!("\nWrite of 8 bytes: median {us:.2} us, ");
+        assert!(text.contains(&line), "{text}");
+        fabric.assert_nothing_left();
+    }
+    let without = document(&Fabric::new(), "-n 1", "");
+    assert_eq!(without["results"][0]["write"], Value::Null);
 }
 
 /// Runs both sides, of which one has a fault. Returns the errors of client and server.

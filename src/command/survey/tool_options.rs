@@ -39,6 +39,7 @@ fn effect(option: Opt) -> Effect {
         | Opt::Hops
         | Opt::ChainStart
         | Opt::Restricted
+        | Opt::CompareWrite
         | Opt::AtomicOp
         | Opt::CswapOp
         | Opt::AtomicType

@@ -200,6 +200,21 @@ pub trait RoundTripLatency: Benchmark {
         size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure>;
+
+    /// Makes a write of `size` bytes to compare the round trips with, if `run` asks for it, and
+    /// passes it to `repeat`. The client calls it after the round trips of a size.
+    ///
+    /// # Errors
+    ///
+    /// A write that cannot be made, and the failure of `repeat`.
+    fn compare<R: RepeatTransaction>(
+        _resources: &mut Self::Resources,
+        _run: &RunOptions,
+        _size: u64,
+        _repeat: R,
+    ) -> Result<Option<R::Output>, Failure> {
+        Ok(None)
+    }
 }
 
 /// The kind of a message, for its receiver.

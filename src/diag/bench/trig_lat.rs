@@ -16,12 +16,13 @@ use cxi::{
 };
 
 use super::api::{
-    Benchmark, BenchmarkTask, Issued, Message, Peer, RepeatRoundTrip, RoundTrip, RoundTripLatency,
+    Benchmark, BenchmarkTask, Issued, Message, Peer, RepeatRoundTrip, RepeatTransaction, RoundTrip,
+    RoundTripLatency,
 };
 use super::common::memory::{self, EVENT_PAGE, map};
 use super::common::{
-    Chain, Direction, Entry, HopPut, Hops, Initiator, NotIssued, Numbering, Portals, Reports,
-    WriteOrder, portals,
+    Chain, Completion, Direction, Entry, HopPut, Hops, Initiator, NotIssued, Numbering, Portals,
+    Reports, WriteOrder, measure, portals,
 };
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure, Kind};
@@ -37,6 +38,11 @@ use plan::tools;
 
 /// Name of the operation in messages.
 const CHAIN: &str = "chain of triggered puts";
+
+/// The writes that the chains are compared with.
+const WRITTEN: Completion = Completion { event: EventType::ACK, operation: "write" };
+
+const NOT_ISSUED: NotIssued = NotIssued(WRITTEN.operation);
 
 /// Header data of the messages between the sides.
 const ORDINARY: u64 = 0;
@@ -62,11 +68,15 @@ pub struct ChainSide {
     arrivals: PortalTableEntry,
     /// Receives the messages of the peer.
     control: PortalTableEntry,
+    /// Receives the writes that the chains are compared with, if they are.
+    writes: Option<PortalTableEntry>,
     buffer: MemoryRegion,
     chain: Chain,
     /// The message that the puts of this side are armed, and the last message of a size.
     armed: FullDmaCmd,
     last: FullDmaCmd,
+    /// Portal index of the hops.
+    portal: u32,
 }
 
 impl Benchmark for TriggeredLatency {
@@ -111,7 +121,25 @@ impl Benchmark for TriggeredLatency {
         portals.append(&mut arrivals, &buffer, entry)?;
         let mut control = portals.open(endpoint, peer.portal + 1, false)?;
         portals.append(&mut control, &buffer, Entry { reports: Reports::Events, ..entry })?;
-        Ok(ChainSide { side, initiator, portals, arrivals, control, buffer, chain, armed, last })
+        let mut writes = None;
+        if run.extensions.compare_write && side == Side::Server {
+            let mut portal = portals.open(endpoint, peer.portal + 2, false)?;
+            portals.append(&mut portal, &buffer, Entry { reports: Reports::Nothing, ..entry })?;
+            writes = Some(portal);
+        }
+        Ok(ChainSide {
+            side,
+            initiator,
+            portals,
+            arrivals,
+            control,
+            writes,
+            buffer,
+            chain,
+            armed,
+            last,
+            portal: peer.portal,
+        })
     }
 
     fn fill(
@@ -137,7 +165,9 @@ impl Benchmark for TriggeredLatency {
     }
 
     fn close(resources: ChainSide) -> Result<(), Failure> {
-        let ChainSide { initiator, portals, arrivals, control, buffer, chain, .. } = resources;
+        let ChainSide { initiator, portals, arrivals, control, writes, buffer, chain, .. } =
+            resources;
+        writes.map_or(Ok(()), portals::close)?;
         portals::close(control)?;
         portals::close(arrivals)?;
         portals.close()?;
@@ -209,6 +239,30 @@ impl RoundTripLatency for TriggeredLatency {
             let first = initiator.transmit.prepare_nomatch_dma(&put).nic(NotIssued(CHAIN))?;
             started::<4, R>(resources, run, first, HopPut::Restricted(put), repeat)
         }
+    }
+
+    fn compare<R: RepeatTransaction>(
+        resources: &mut ChainSide,
+        run: &RunOptions,
+        size: u64,
+        repeat: R,
+    ) -> Result<Option<R::Output>, Failure> {
+        if !run.extensions.compare_write {
+            return Ok(None);
+        }
+        let ChainSide { initiator, portal, .. } = resources;
+        initiator.aim(*portal + 2);
+        let output = if run.unrestricted {
+            let put = initiator.full(Direction::Put, size);
+            let put = initiator.transmit.prepare_dma(&put).nic(NOT_ISSUED)?;
+            measure(initiator, put, WRITTEN, run.use_ll, repeat)
+        } else {
+            let put = initiator.nomatch(Direction::Put, size);
+            let put = initiator.transmit.prepare_nomatch_dma(&put).nic(NOT_ISSUED)?;
+            measure(initiator, put, WRITTEN, run.use_ll, repeat)
+        };
+        initiator.aim(*portal);
+        output.map(Some)
     }
 }
 

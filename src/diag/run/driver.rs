@@ -112,7 +112,9 @@ impl BenchmarkTask for Measure<'_> {
         let results = Latencies::new(self.plan)?;
         let client = self.connect()?;
         drive::<B, _>(client, results, |at, pairs, size, results| {
-            round_trip::measure::<B>(at, &mut pairs[0], size, results.samples())
+            results.write_ns =
+                round_trip::measure::<B>(at, &mut pairs[0], size, results.samples())?;
+            Ok(())
         })
     }
 

@@ -52,6 +52,9 @@ pub struct Options {
     /// --start: how the client's CPU starts a chain: "put", "counter" or "doorbell".
     #[serde(default)]
     pub start: Option<String>,
+    /// --compare-write: whether writes were measured after the chains of each size.
+    #[serde(default)]
+    pub compare_write: Option<bool>,
     /// GPU of this side's transmit buffer; null for system memory.
     pub tx_gpu: Option<u8>,
     /// GPU of this side's receive buffer; null for system memory.

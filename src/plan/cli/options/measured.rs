@@ -234,6 +234,15 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              'doorbell': with one store to the doorbell of that counter.",
         )
     }),
+    run(Opt::CompareWrite, |_| {
+        Def::switch("compare-write", |typed| typed.run.extensions.compare_write = true).explained(
+            "After the chains of each size, also measure writes that the client's CPU issues\n\n\
+             The writes are DMA commands like the puts of the chains. A line after the table has \
+             the median of a write minus the median of a hop: the time that CPU, PCIe and the \
+             response of the target's NIC take. Warm-up, iterations, duration and gap apply to \
+             both.",
+        )
+    }),
     run(Opt::Restricted, |_| {
         Def::switch("restricted", |typed| typed.run.unrestricted = false).explained(
             "Use restricted (unordered) puts\n\n\
