@@ -20,6 +20,10 @@ pub const MAX_HOPS: u16 = 2 * (2048 - 2);
 /// Description of valid numbers of hops, for messages.
 pub const HOPS: &str = "expected an even number, 2 to 4092: the last hop ends at the client";
 
+/// Largest number of list entries before the one that receives messages: a processing element of
+/// the NIC has 16384 for its portals table entries (libcxi.md 2.2).
+pub const MAX_POSTED: u16 = 16383;
+
 /// Bounds of `--duration`: the option block has the seconds in 32 bits.
 pub const DURATIONS: RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_secs(u32::MAX as u64);
@@ -53,6 +57,8 @@ pub struct Extensions {
     pub hops: u16,
     /// How the client starts a chain.
     pub start: ChainStart,
+    /// List entries that do not match, before the one that receives messages: up to [`MAX_POSTED`].
+    pub posted: u16,
     /// The client also measures writes of the same sizes.
     pub compare_write: bool,
 }
@@ -102,6 +108,7 @@ impl Extensions {
         counters: None,
         hops: 0,
         start: ChainStart::Put,
+        posted: 0,
         compare_write: false,
     };
 
@@ -118,8 +125,12 @@ impl Extensions {
             let allowed = format!("expected 1 to the number of pairs, {}", self.pairs);
             return Err(invalid("threads", self.threads, allowed));
         }
-        if self.hops > MAX_HOPS || self.hops % 2 > 0 {
+        if self.hops > MAX_HOPS || !self.hops.is_multiple_of(2) {
             return Err(invalid("hops", self.hops, HOPS));
+        }
+        if self.posted > MAX_POSTED {
+            let allowed = format!("expected 0 to {MAX_POSTED}");
+            return Err(invalid("posted", self.posted, allowed));
         }
         Ok(self)
     }
@@ -198,6 +209,11 @@ pub static EXTENSIONS: &[Extension] = &[
             (extensions.start != ChainStart::Put).then(|| extensions.start.to_string())
         },
         set: |extensions, value| ChainStart::named(value).map(|start| extensions.start = start),
+    },
+    Extension {
+        name: "posted",
+        value: |extensions| (extensions.posted > 0).then(|| extensions.posted.to_string()),
+        set: |extensions, value| value.parse().map(|posted| extensions.posted = posted).ok(),
     },
     Extension {
         name: "compare-write",
@@ -292,6 +308,7 @@ mod tests {
         counters: Some(Preset::Quick),
         hops: 64,
         start: ChainStart::Doorbell,
+        posted: 100,
         compare_write: true,
     };
 
@@ -299,7 +316,7 @@ mod tests {
     fn round_trips_through_word() {
         assert_eq!(to_word(&Extensions::NONE), "");
         let word = "threads:2,pairs:4,reverse,both-ends,verify,rate:500000000B/s,duration:1500ms,\
-                    until-stopped,counters:quick,hops:64,start:doorbell,compare-write";
+                    until-stopped,counters:quick,hops:64,start:doorbell,posted:100,compare-write";
         assert_eq!(to_word(&SOME), word);
         assert_eq!(from_word(&to_word(&SOME)), Ok(SOME));
     }

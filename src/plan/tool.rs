@@ -49,6 +49,7 @@ pub enum Opt {
     ChainStart,
     Restricted,
     CompareWrite,
+    Posted,
     ShowError,
     Percentiles,
     Histogram,

@@ -339,6 +339,7 @@ impl PrintedRun {
             rdzv: enabled("Rendezvous PUTs"),
             sync: None,
             hops: number("Hops").and_then(|hops| hops.try_into().ok()),
+            posted: number("Posted Entries").and_then(|entries| entries.try_into().ok()),
             compare_write: None,
             start: value("Chain Start").map(str::to_owned),
             tx_gpu: on_gpu("Client TX Mem").or(on_gpu("TX Mem")).map(|gpu| gpu as u8),

@@ -221,6 +221,7 @@ impl Options {
             rdzv: takes(Opt::Rdzv).then_some(run.rdzv),
             sync: takes(Opt::LegacySync).then(|| run.sync.to_string()),
             hops: takes(Opt::Hops).then_some(run.extensions.hops),
+            posted: takes(Opt::Posted).then_some(run.extensions.posted),
             compare_write: takes(Opt::CompareWrite).then_some(run.extensions.compare_write),
             start: takes(Opt::ChainStart).then(|| run.extensions.start.to_string()),
             tx_gpu: plan.gpus.tx,

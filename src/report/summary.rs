@@ -103,6 +103,10 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         let hop = format_args!("one put from NIC to NIC; latency = chain time / {hops}");
         block.line("Hop", hop)?;
     }
+    // The user's documents do not have it.
+    if run.extensions.posted > 0 {
+        block.line("Posted Entries", run.extensions.posted)?;
+    }
     if tool.takes(Opt::NoLl) {
         block.line("LL Cmd Launch", Setting::from(run.use_ll))?;
     }

@@ -40,6 +40,7 @@ fn effect(option: Opt) -> Effect {
         | Opt::ChainStart
         | Opt::Restricted
         | Opt::CompareWrite
+        | Opt::Posted
         | Opt::AtomicOp
         | Opt::CswapOp
         | Opt::AtomicType

@@ -43,7 +43,7 @@ pub fn measure<B: RoundTripLatency>(
         samples,
     };
     B::measure(resources, run, size, asking)?;
-    let writing = Writing {
+    let writing = ComparedWrites {
         // Chains with a rate say nothing about the starts of writes.
         schedule: Schedule { period: None, ..Schedule::of(run, size) },
         supervisor: context.supervisor,
@@ -57,7 +57,7 @@ pub fn measure<B: RoundTripLatency>(
 }
 
 /// The client's loop of the writes that round trips are compared with.
-struct Writing<'a> {
+struct ComparedWrites<'a> {
     schedule: Schedule,
     supervisor: &'a dyn Supervisor,
     clock: ChosenClock,
@@ -77,7 +77,7 @@ impl Record for Writes {
     }
 }
 
-impl RepeatTransaction for Writing<'_> {
+impl RepeatTransaction for ComparedWrites<'_> {
     /// The median latency in nanoseconds.
     type Output = Option<u64>;
 

@@ -52,6 +52,9 @@ pub struct Options {
     /// --start: how the client's CPU starts a chain: "put", "counter" or "doorbell".
     #[serde(default)]
     pub start: Option<String>,
+    /// --posted: list entries before the one that receives messages, in send-lat and send-bw.
+    #[serde(default)]
+    pub posted: Option<u16>,
     /// --compare-write: whether writes were measured after the chains of each size.
     #[serde(default)]
     pub compare_write: Option<bool>,

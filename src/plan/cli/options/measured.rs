@@ -3,7 +3,7 @@
 use super::tool_option::{Def, ToolOption, run};
 use crate::cli::usage::Completion;
 use crate::cli::values::{set_atomic, set_lists, sizes, words};
-use crate::extensions::{ChainStart, HOPS, MAX_HOPS, MAX_PAIRS};
+use crate::extensions::{ChainStart, HOPS, MAX_HOPS, MAX_PAIRS, MAX_POSTED};
 use crate::run_options::{MAX_LIST_SIZE, RANGES, SIZES};
 use crate::tool::{Opt, Tool};
 use facts::atomic::{self, Atomic};
@@ -191,6 +191,19 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         )
     })
     .legacy(),
+    run(Opt::Posted, |_| {
+        Def::text("posted", "ENTRIES", |typed, value| {
+            typed.run.extensions.posted = within(value, 0..=MAX_POSTED.into())? as u16;
+            Ok(())
+        })
+        .explained(format!(
+            "List entries that match no message, before the one that does (default: 0)\n\n\
+             The receiving NIC compares each message with all of them, like the receives that an \
+             MPI process has posted for other messages. Both sides append them. The difference of \
+             two runs, divided by the difference of their entries, is the cost of an entry. At most \
+             {MAX_POSTED}, and no more than the service has. The peer must be cxidiag."
+        ))
+    }),
     run(Opt::Unrestricted, |tool| {
         let text = {
             let operations = match tool.defaults.atomic {
