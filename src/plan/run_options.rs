@@ -13,7 +13,7 @@ use crate::extensions::Extensions;
 use facts::atomic::{Atomic, AtomicOp};
 use facts::error::{Failure, Invalid, invalid};
 use facts::number::time_text;
-use facts::rate::Period;
+use facts::rate::{Period, Rate};
 use facts::size::{is_range, is_size};
 
 /// Maximum pause after an iteration in microseconds: in nanoseconds it fits into 64 bits.
@@ -220,6 +220,11 @@ impl RunOptions {
             if !allowed.is_empty() {
                 return Err(invalid("until-stopped", "on", allowed));
             }
+        }
+        if hops > 0
+            && let Some(bytes @ Rate::Bytes(_)) = rate
+        {
+            return Err(invalid("rate", bytes, "expected chains per second, such as 1000 op/s"));
         }
         if let (Some(rate), Some(period)) = (rate, self.period(self.max_size))
             && period.nanoseconds() > MAX_PERIOD_NS

@@ -156,6 +156,25 @@ fn failed_hop_of_a_chain_started_by_the_doorbell_has_its_number() {
     assert!(client.contains("2 triggered puts of the client left over"), "{client}");
 }
 
+/// The answer of the server, which arms the chain, takes longer than the client waits.
+#[test]
+fn chain_without_an_answer_ends_with_the_puts_that_are_left_over() {
+    let fabric = Fabric::new();
+    let mut server = fabric.command("trig-lat -p 0 -d soft0");
+    server.env("CXIDIAG_FAULTS", "delay=1:60s");
+    let server = Server::start(server);
+    let mut client = fabric.client_command("trig-lat", &server, "-d soft1 --hops=8");
+    client.env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "1000");
+    let errors = assert_status(&finish(client), 1);
+    let wanted = "; no hop arrived at the client; 3 triggered puts of the client left over and \
+                  cancelled; at 8 bytes, warm-up, ";
+    assert!(errors.contains("no answer to a chain of triggered puts within"), "{errors}");
+    assert!(errors.contains(wanted), "{errors}");
+    let errors = assert_status(&server.finish(), 1);
+    assert!(errors.contains("ended the run: no answer to a chain"), "{errors}");
+    fabric.assert_nothing_left();
+}
+
 /// Both sides of a loopback run share the 512 triggered operations of the default service.
 #[test]
 fn refuses_more_hops_than_the_service_has_triggered_operations_for() {
@@ -179,6 +198,7 @@ fn refuses_wrong_options_before_the_device_is_opened() {
         ("--hops=0", "invalid value '0' for --hops"),
         ("--hops=4094", "invalid value '4094' for --hops"),
         ("--start=gpu", "invalid value 'gpu' for --start: expected put, counter or doorbell;"),
+        ("--rate=1MB/s", "for --rate: expected chains per second, such as 1000 op/s"),
         ("--restricted -s 2049", "invalid value '2049' for --size: at most 2048 bytes with"),
     ] {
         let errors = assert_status(&Fabric::new().run(&format!("trig-lat h -d cxi9 {options}")), 2);
