@@ -546,3 +546,39 @@ impl RoundTrip for ChainServer<'_> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::testing::{Alone, both_ends, endpoint};
+    use measure::MonotonicRaw;
+    use plan::testing::plan;
+
+    /// The counter launches nothing after the cancellation. A message in the same queue arrives
+    /// after the puts that it would have launched.
+    #[test]
+    fn cancelled_puts_are_not_launched() {
+        let plan = plan("trig-lat", &["--hops=6", "--start=doorbell"]);
+        let endpoint = endpoint(&plan);
+        let (mut client, mut server) = both_ends::<TriggeredLatency>(&endpoint, &plan.run);
+        let put = HopPut::Restricted(client.initiator.nomatch(Direction::Put, 8));
+        let mut awaited = || {
+            let policy = &mut WaitPolicy::new(&Alone);
+            server.await_message(&MonotonicRaw, policy).unwrap()
+        };
+        client.chain.arm(put, &client.armed).unwrap();
+        assert_eq!(awaited(), Message::Ordinary);
+        let left = client.chain.cancel().unwrap().to_string();
+        let wanted =
+            "no hop arrived at the client; 3 triggered puts of the client left over and cancelled";
+        assert_eq!(left, wanted);
+        (0..3).for_each(|_| client.chain.ring());
+        client.chain.notify(&client.last).unwrap();
+        assert_eq!(awaited(), Message::Last);
+        let left = server.chain.cancel().unwrap().to_string();
+        assert!(left.starts_with("no hop arrived at the server; "), "{left}");
+        TriggeredLatency::close(client).unwrap();
+        TriggeredLatency::close(server).unwrap();
+        endpoint.close().unwrap();
+    }
+}
