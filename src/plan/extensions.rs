@@ -1,5 +1,6 @@
 //! Options of a run that the legacy tools do not have, and in which both sides take part.
 
+use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -11,6 +12,17 @@ use node::nic::counter_table::Preset;
 /// Largest number of pairs: each one takes a portal index, a portals table entry and several queues
 /// of the service.
 pub const MAX_PAIRS: u16 = 64;
+
+/// Largest number of hops of a chain: the triggered operations of one NIC (nic.md 9.3) hold the
+/// puts of one side, with an event and a message.
+pub const MAX_HOPS: u16 = 2 * (2048 - 2);
+
+/// Description of valid numbers of hops, for messages.
+pub const HOPS: &str = "expected an even number, 2 to 4092: the last hop ends at the client";
+
+/// Largest number of list entries before the one that receives messages: a processing element of
+/// the NIC has 16384 for its portals table entries (libcxi.md 2.2).
+pub const MAX_POSTED: u16 = 16383;
 
 /// Bounds of `--duration`: the option block has the seconds in 32 bits.
 pub const DURATIONS: RangeInclusive<Duration> =
@@ -40,6 +52,46 @@ pub struct Extensions {
     pub until_stopped: bool,
     /// The server sends the counters of this preset of its NIC after the last size.
     pub counters: Option<Preset>,
+    /// Hops of a chain of triggered puts, an even number up to [`MAX_HOPS`]; 0 in a tool without
+    /// chains.
+    pub hops: u16,
+    /// How the client starts a chain.
+    pub start: ChainStart,
+    /// List entries that do not match, before the one that receives messages: up to [`MAX_POSTED`].
+    pub posted: u16,
+    /// The client also measures writes of the same sizes.
+    pub compare_write: bool,
+}
+
+/// How the client's software starts a chain of triggered puts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ChainStart {
+    /// It issues the put of the first hop.
+    Put,
+    /// It increments the counter of the first put with a command.
+    Counter,
+    /// It increments the counter of the first put with one store to the doorbell.
+    Doorbell,
+}
+
+impl ChainStart {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Put, Self::Counter, Self::Doorbell];
+
+    /// Returns the start with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|start| start.to_string() == name)
+    }
+}
+
+impl fmt::Display for ChainStart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Put => "put",
+            Self::Counter => "counter",
+            Self::Doorbell => "doorbell",
+        })
+    }
 }
 
 impl Extensions {
@@ -54,6 +106,10 @@ impl Extensions {
         duration: None,
         until_stopped: false,
         counters: None,
+        hops: 0,
+        start: ChainStart::Put,
+        posted: 0,
+        compare_write: false,
     };
 
     /// Returns these options if they are valid together.
@@ -68,6 +124,13 @@ impl Extensions {
         if !(1..=self.pairs).contains(&self.threads) {
             let allowed = format!("expected 1 to the number of pairs, {}", self.pairs);
             return Err(invalid("threads", self.threads, allowed));
+        }
+        if self.hops > MAX_HOPS || !self.hops.is_multiple_of(2) {
+            return Err(invalid("hops", self.hops, HOPS));
+        }
+        if self.posted > MAX_POSTED {
+            let allowed = format!("expected 0 to {MAX_POSTED}");
+            return Err(invalid("posted", self.posted, allowed));
         }
         Ok(self)
     }
@@ -134,6 +197,28 @@ pub static EXTENSIONS: &[Extension] = &[
             let preset = value.parse().map(Some);
             preset.map(|preset| extensions.counters = preset).ok()
         },
+    },
+    Extension {
+        name: "hops",
+        value: |extensions| (extensions.hops > 0).then(|| extensions.hops.to_string()),
+        set: |extensions, value| value.parse().map(|hops| extensions.hops = hops).ok(),
+    },
+    Extension {
+        name: "start",
+        value: |extensions| {
+            (extensions.start != ChainStart::Put).then(|| extensions.start.to_string())
+        },
+        set: |extensions, value| ChainStart::named(value).map(|start| extensions.start = start),
+    },
+    Extension {
+        name: "posted",
+        value: |extensions| (extensions.posted > 0).then(|| extensions.posted.to_string()),
+        set: |extensions, value| value.parse().map(|posted| extensions.posted = posted).ok(),
+    },
+    Extension {
+        name: "compare-write",
+        value: |extensions| switch(extensions.compare_write),
+        set: |extensions, value| value.is_empty().then(|| extensions.compare_write = true),
     },
 ];
 
@@ -221,13 +306,17 @@ mod tests {
         duration: Some(Duration::from_millis(1500)),
         until_stopped: true,
         counters: Some(Preset::Quick),
+        hops: 64,
+        start: ChainStart::Doorbell,
+        posted: 100,
+        compare_write: true,
     };
 
     #[test]
     fn round_trips_through_word() {
         assert_eq!(to_word(&Extensions::NONE), "");
         let word = "threads:2,pairs:4,reverse,both-ends,verify,rate:500000000B/s,duration:1500ms,\
-                    until-stopped,counters:quick";
+                    until-stopped,counters:quick,hops:64,start:doorbell,posted:100,compare-write";
         assert_eq!(to_word(&SOME), word);
         assert_eq!(from_word(&to_word(&SOME)), Ok(SOME));
     }
@@ -247,6 +336,8 @@ mod tests {
             "duration",
             "duration:0ns",
             "counters",
+            "hops:x",
+            "start:gpu",
         ] {
             assert!(from_word(word).is_err(), "{word}");
         }
@@ -282,6 +373,14 @@ mod tests {
         ] {
             let checked = with(pairs, threads).checked();
             assert_eq!(checked.is_ok(), valid, "{pairs} {threads}");
+        }
+    }
+
+    #[test]
+    fn chains_have_an_even_number_of_hops() {
+        for (hops, valid) in [(0, true), (2, true), (3, false), (MAX_HOPS, true), (4094, false)] {
+            let extensions = Extensions { hops, ..Extensions::NONE };
+            assert_eq!(extensions.checked().is_ok(), valid, "{hops}");
         }
     }
 

@@ -13,7 +13,7 @@ use crate::extensions::Extensions;
 use facts::atomic::{Atomic, AtomicOp};
 use facts::error::{Failure, Invalid, invalid};
 use facts::number::time_text;
-use facts::rate::Period;
+use facts::rate::{Period, Rate};
 use facts::size::{is_range, is_size};
 
 /// Maximum pause after an iteration in microseconds: in nanoseconds it fits into 64 bits.
@@ -31,6 +31,9 @@ pub const MAX_ALIGNMENT: u64 = 1 << 32;
 
 /// Maximum size of a high-rate put in bytes: one packet (nic.md 3.11).
 pub const MAX_HRP_SIZE: u64 = 2048;
+
+/// Maximum data of a packet in bytes (nic.md 3.10.1).
+const MAX_PACKET: u64 = 2048;
 
 /// Longest time between two starts of a run with a rate, in nanoseconds: an hour.
 const MAX_PERIOD_NS: u64 = 3_600_000_000_000;
@@ -200,7 +203,8 @@ impl RunOptions {
     }
 
     fn check_extensions(&self) -> Result<(), Invalid> {
-        let Extensions { pairs, reverse, rate, until_stopped, .. } = self.extensions.checked()?;
+        let Extensions { pairs, reverse, rate, until_stopped, hops, compare_write, .. } =
+            self.extensions.checked()?;
         if until_stopped {
             let allowed = if self.min_size < self.max_size {
                 "only with one size"
@@ -208,12 +212,19 @@ impl RunOptions {
                 "not with --reverse, where the server issues the operations"
             } else if self.duration() != Some(*DURATIONS.end()) {
                 "only with the longest duration"
+            } else if compare_write {
+                "not with --compare-write, which measures after the chains"
             } else {
                 ""
             };
             if !allowed.is_empty() {
                 return Err(invalid("until-stopped", "on", allowed));
             }
+        }
+        if hops > 0
+            && let Some(bytes @ Rate::Bytes(_)) = rate
+        {
+            return Err(invalid("rate", bytes, "expected chains per second, such as 1000 op/s"));
         }
         if let (Some(rate), Some(period)) = (rate, self.period(self.max_size))
             && period.nanoseconds() > MAX_PERIOD_NS
@@ -232,6 +243,14 @@ impl RunOptions {
                 "expected 1 with --rdzv: all rendezvous messages of a process share one portals table entry",
             )),
             None if reverse => Err(invalid("reverse", "on", "only in a bandwidth tool")),
+            _ if hops > 0 && !self.unrestricted && self.max_size > MAX_PACKET => Err(invalid(
+                "size",
+                self.max_size,
+                format!(
+                    "at most {MAX_PACKET} bytes with --restricted: a target may count each packet \
+                     of a restricted put"
+                ),
+            )),
             Some(lists) if reverse && lists.bidirectional => Err(invalid(
                 "reverse",
                 "on",
@@ -250,7 +269,8 @@ impl RunOptions {
 
     /// Returns the bytes of one iteration of all pairs with operations of `size` bytes.
     pub fn bytes(&self, size: u64) -> u64 {
-        size.saturating_mul(self.operations())
+        let hops = self.extensions.hops.max(1);
+        size.saturating_mul(self.operations()).saturating_mul(hops.into())
     }
 
     /// Returns the time between the intended starts of two consecutive lists, of all pairs

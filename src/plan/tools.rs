@@ -12,6 +12,7 @@ pub static TOOLS: &[Tool] = &[
     READ_LAT,
     ATOMIC_LAT,
     SEND_LAT,
+    TRIG_LAT,
     WRITE_BW,
     READ_BW,
     ATOMIC_BW,
@@ -121,10 +122,43 @@ pub const SEND_LAT: Tool = Tool {
         Opt::AllSizes,
         Opt::NoIdc,
         Opt::Rdzv,
+        Opt::Posted,
         Opt::LegacySync,
         Opt::UseHp,
     ],
     defaults: LATENCY,
+    buffers: FullBuffers::Both,
+};
+
+/// `trig-lat`: latency of a hop between NICs, in chains of triggered puts.
+pub const TRIG_LAT: Tool = Tool {
+    name: "trig-lat",
+    legacy_name: "cxi_trig_lat",
+    wire_version: "1.0.0",
+    title: "CXI Triggered Put Latency Test",
+    about: "Latency of a hop between NICs without a CPU in between",
+    operation: "Put",
+    operations: "Chains",
+    size_column: "RDMA Size[B]",
+    own_options: &[
+        Opt::Hops,
+        Opt::ChainStart,
+        Opt::CompareWrite,
+        Opt::TxGpu,
+        Opt::RxGpu,
+        Opt::GpuType,
+        Opt::GpuMap,
+        Opt::Size,
+        Opt::AllSizes,
+        Opt::Restricted,
+        Opt::UseHp,
+    ],
+    defaults: RunOptions {
+        unrestricted: true,
+        use_idc: false,
+        extensions: Extensions { hops: 64, ..Extensions::NONE },
+        ..LATENCY
+    },
     buffers: FullBuffers::Both,
 };
 
@@ -231,6 +265,7 @@ pub const SEND_BW: Tool = Tool {
         Opt::AllSizes,
         Opt::NoIdc,
         Opt::Rdzv,
+        Opt::Posted,
         Opt::BufSz,
         Opt::BufAlign,
         Opt::UseHp,

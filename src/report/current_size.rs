@@ -22,6 +22,8 @@ pub struct CurrentSize {
     pub verified_bytes: Option<u64>,
     /// How the rate was kept.
     pub kept: Option<Kept>,
+    /// Median of the writes that it is compared with, in nanoseconds.
+    pub write_ns: Option<u64>,
     /// The rate to keep in the run, and the operations in each start.
     pub rate: Option<(Rate, u64)>,
     /// Sizes during which this thread waited long for a CPU, and for how much of their time in
@@ -36,6 +38,11 @@ impl CurrentSize {
         self.cpu = CpuShare::from_this_thread();
     }
 
+    /// Forgets what was set about a size that has no result.
+    pub fn forget(&mut self) {
+        (self.verified_bytes, self.kept, self.write_ns) = (None, None, None);
+    }
+
     /// Returns the result of the size with what was set about it.
     pub fn complete(&mut self, result: SizeResult) -> SizeResult {
         let mut result = SizeResult {
@@ -43,6 +50,9 @@ impl CurrentSize {
             cpu_wait_percent: self.cpu_wait_percent(result.size_bytes),
             ..result
         };
+        if let Some(write_ns) = self.write_ns.take() {
+            result = result.with_write(write_ns);
+        }
         if let (Some(_), Some(latency)) = (self.rate, &mut result.latency) {
             latency.latency_from = Some("intended_start".into());
         }

@@ -31,6 +31,24 @@ pub fn missed_rates(out: &mut impl Write, results: &[SizeResult]) -> io::Result<
     out.flush()
 }
 
+/// Writes a line for each size whose hops were compared with writes.
+pub fn writes(out: &mut impl Write, results: &[SizeResult]) -> io::Result<()> {
+    for result in results {
+        let Some(write) = result.write else {
+            continue;
+        };
+        let us = |ns: f64| ns / 1000.0;
+        writeln!(
+            out,
+            "Write of {} bytes: median {:.2} us, {:.2} us more than a hop: CPU, PCIe and response",
+            result.size_bytes,
+            us(write.median_ns as f64),
+            us(write.beyond_hop_ns as f64),
+        )?;
+    }
+    out.flush()
+}
+
 /// Writes for how much of the time of a size the measuring thread waited for a CPU: of the worst
 /// of these sizes in bytes, each with its part in percent.
 pub fn waits_for_cpu(out: &mut impl Write, waits: &[(u64, f64)]) -> io::Result<()> {

@@ -187,6 +187,12 @@ impl Reporter {
         self.current.kept = kept;
     }
 
+    /// Sets the median of the writes that the current size is compared with, in nanoseconds, if it
+    /// is compared.
+    pub fn set_write(&mut self, median_ns: Option<u64>) {
+        self.current.write_ns = median_ns;
+    }
+
     /// Sets what the counters of the NICs did during the run, if they are to be shown.
     pub fn set_counters(&mut self, counters: Option<RunCounters>) {
         self.outcome.counters = counters.as_ref().map(Into::into);
@@ -379,6 +385,7 @@ impl Reporter {
     /// Prints what follows the table of results.
     pub fn end(&mut self) -> Result<(), Failure> {
         text::end(&mut self.out, self.layout)
+            .and_then(|()| extra::writes(&mut self.out, &self.outcome.results))
             .and_then(|()| extra::missed_rates(&mut self.out, &self.outcome.results))
             .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.current.cpu_waits))
             .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
@@ -438,7 +445,7 @@ impl Reporter {
         self.outcome = self.not_begun.clone();
         self.sizes.clear();
         self.verified_sizes = 0;
-        (self.current.verified_bytes, self.current.kept) = (None, None);
+        self.current.forget();
         result
     }
 

@@ -95,6 +95,18 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     if tool.takes(Opt::Unrestricted) && is_shown {
         block.line("Restricted", run.restricted())?;
     }
+    if tool.takes(Opt::Restricted) {
+        block.line("Restricted", run.restricted())?;
+        block.line("Chain Start", run.extensions.start)?;
+        let hops = run.extensions.hops;
+        block.line("Hops", hops)?;
+        let hop = format_args!("one put from NIC to NIC; latency = chain time / {hops}");
+        block.line("Hop", hop)?;
+    }
+    // The user's documents do not have it.
+    if run.extensions.posted > 0 {
+        block.line("Posted Entries", run.extensions.posted)?;
+    }
     if tool.takes(Opt::NoLl) {
         block.line("LL Cmd Launch", Setting::from(run.use_ll))?;
     }

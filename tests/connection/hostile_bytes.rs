@@ -25,10 +25,16 @@ fn exchanges() -> Vec<(String, Vec<u8>)> {
     for (number, tool) in peer_tools().iter().enumerate() {
         for (peer, more) in [("legacy", ""), ("cxidiag", " cxidiag/0.1.0 vni=10 host=x name=node1")]
         {
+            // A side without chains is refused.
+            let has_chains = tool.defaults.extensions.hops > 0;
+            if has_chains && peer == "legacy" {
+                continue;
+            }
+            let chains = if has_chains { " can=hops run=hops:64" } else { "" };
             let text = |text: &str| [text.as_bytes(), b"\0"].concat();
             let payloads = [
                 text(tool.legacy_name),
-                text(&format!("{}{more}", tool.wire_version)),
+                text(&format!("{}{more}{chains}", tool.wire_version)),
                 block(tool.name, ""),
                 vec![0x13, 0, 0, 0, 1, 0, 0, 0],
                 Vec::new(),

@@ -61,6 +61,8 @@ pub fn block(tool: &str, fields: &str) -> Vec<u8> {
     let defaults = match tool {
         "write-lat" | "send-lat" => format!("{latency} min=8 max=8 use=0x06 gpu_type=0xff"),
         "read-lat" => format!("{latency} min=8 max=8 use=0x04 gpu_type=0xff"),
+        // No legacy tool: what cxidiag sends.
+        "trig-lat" => format!("{latency} min=8 max=8 use=0x44 gpu_type=0xff"),
         "atomic-lat" => format!("{latency} use=0x06 op=2 type=7"),
         "write-bw" => format!("{bandwidth} use=0x03 gpu_type=0xff"),
         "read-bw" => format!("{bandwidth} gpu_type=0xff"),

@@ -12,6 +12,7 @@ mod read_bw;
 mod read_lat;
 mod send_bw;
 mod send_lat;
+mod trig_lat;
 mod verify;
 mod write_bw;
 mod write_lat;

@@ -178,3 +178,26 @@ fn measures_each_power_of_two_in_any_range() {
         assert_eq!(sizes, ["4", "8", "16"], "{tool}: {text}");
     }
 }
+
+/// Messages and replies arrive behind the list entries that match none of them.
+#[test]
+fn moves_data_behind_posted_list_entries() {
+    let fabric = Fabric::new();
+    for options in ["", "--rdzv", "-b", "-P 2", "-s 64"] {
+        let options = format!("--posted=100 -n 2 -l 4 --verify {options}");
+        let text = fabric.loopback("send-bw", &options);
+        assert!(text.contains("\nPosted Entries   : 100\n"), "{text}");
+    }
+    fabric.assert_nothing_left();
+}
+
+/// The portals table entries of five pairs have four pools of list entries.
+#[test]
+fn names_list_entry_for_which_the_pool_has_no_place() {
+    let fabric = Fabric::new();
+    let output = fabric.run("send-bw --loopback -d soft0 -P 5 -l 1 -s 8 --posted=16383");
+    let errors = crate::harness::assert_status(&output, 1);
+    assert!(errors.contains("--posted=16383: list entry "), "{errors}");
+    assert!(errors.contains("the NIC reported NO_SPACE"), "{errors}");
+    fabric.assert_nothing_left();
+}

@@ -4,7 +4,7 @@
 
 use std::process::{Output, Stdio};
 
-use crate::harness::legacy::Run;
+use crate::harness::legacy::{Peer, Run};
 use crate::harness::{
     self, Command, Fabric, Server, assert_has_form_of, assert_success, finish, seed, stderr, stdout,
 };
@@ -32,6 +32,48 @@ fn measures_with_each_kind_of_command() {
         }
     }
     fabric.assert_nothing_left();
+}
+
+/// The text, the document and the latencies have the list entries before the one that receives:
+/// each message waits at least as long as the NIC takes for them, and all of them no longer than
+/// the run.
+#[test]
+fn message_waits_for_posted_list_entries() {
+    for options in ["", "--rdzv", "--no-idc"] {
+        let fabric = Fabric::new();
+        let file = tempfile::NamedTempFile::new().expect("a file");
+        let path = file.path().display();
+        let mut command = fabric.command(&format!(
+            "send-lat --loopback -d soft0 --posted=2000 -n 5 --warmup=0 --latency-gap=0 \
+             --json={path} {options}"
+        ));
+        command.env("CXIDIAG_LINK", "match=5us");
+        let begin = std::time::Instant::now();
+        let output = finish(command);
+        let elapsed_ns = begin.elapsed().as_secs_f64() * 1e9;
+        assert_success(&output);
+        assert!(stdout(&output).contains("\nPosted Entries   : 2000\n"), "{}", stdout(&output));
+        let document = std::fs::read_to_string(file.path()).expect("a document");
+        let document: serde_json::Value = serde_json::from_str(&document).expect("JSON");
+        assert_eq!(document["options"]["posted"], 2000);
+        let figure = |name| document["results"][0]["latency"][name].as_f64().expect("a time");
+        assert!(figure("min_ns") >= 2000.0 * 5_000.0, "{options}: {document}");
+        assert!(figure("mean_ns") * 2.0 * 5.0 <= elapsed_ns, "{options}: {document}");
+        fabric.assert_nothing_left();
+    }
+}
+
+#[test]
+fn refuses_more_posted_entries_than_a_nic_has() {
+    let errors = harness::assert_status(&Fabric::new().run("send-lat h --posted=16384"), 2);
+    assert!(errors.contains("invalid value '16384' for --posted"), "{errors}");
+}
+
+#[test]
+fn posted_entries_need_a_cxidiag_as_server() {
+    let run = Fabric::new().replay_server("send-lat", "--posted=1", Peer::of("send-lat"));
+    let errors = harness::assert_status(&run.cxidiag, 1);
+    assert!(errors.contains("--posted: the server (127.0.0.1:"), "{errors}");
 }
 
 /// The address of a virtual function has more bits than packets and initiators of gets carry

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use super::ending::{Ending, Outcome};
 use super::log::Priority;
 
-/// Runs of a host that are printed one by one.
-const SINGLY: u32 = 8;
+/// Runs of a host that are printed one by one: more than there are tools.
+const SINGLY: u32 = 10;
 
 /// Time between two lines about the further runs of a host. A host that begins no run for this time
 /// begins anew, and a run that takes as long is printed in any case.

@@ -36,6 +36,11 @@ fn effect(option: Opt) -> Effect {
         Opt::Warmup
         | Opt::Rate
         | Opt::LegacySync
+        | Opt::Hops
+        | Opt::ChainStart
+        | Opt::Restricted
+        | Opt::CompareWrite
+        | Opt::Posted
         | Opt::AtomicOp
         | Opt::CswapOp
         | Opt::AtomicType

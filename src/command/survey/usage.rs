@@ -60,9 +60,9 @@ pub fn usage() -> Usage {
         arguments: Completion::Words(|| {
             peer_tools().iter().map(|tool| tool.name.to_owned()).collect()
         }),
-        about_arguments: "TOOL is write-lat, read-lat, atomic-lat, send-lat, write-bw, read-bw, atomic-bw\n\
-                          or send-bw (default: write-lat and write-bw). Each measures all pairs. Options\n\
-                          of the tools follow after '--'.",
+        about_arguments: "TOOL is write-lat, read-lat, atomic-lat, send-lat, trig-lat, write-bw, read-bw,\n\
+                          atomic-bw or send-bw (default: write-lat and write-bw). Each measures all\n\
+                          pairs. Options of the tools follow after '--'.",
         options: shared::entries(options()),
         remarks: vec![
             "Each task of srun, mpiexec, flux run or mpirun measures with the NICs of its\nnode.",

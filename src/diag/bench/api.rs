@@ -39,6 +39,10 @@ pub trait Benchmark: 'static {
     /// The tool that measures this transaction type.
     const TOOL: &'static Tool;
 
+    /// Whether a side whose NIC reports a failure sends it to a cxidiag peer: the failure of either
+    /// side is one of the whole operation.
+    const REPORTS_FAILURE: bool = false;
+
     /// What one side holds during a run.
     type Resources;
 
@@ -134,6 +138,20 @@ pub trait OneSidedLatency: Benchmark {
 
 /// One transaction, ready to be repeated.
 pub trait Transaction {
+    /// Prepares the next transaction, before its pause. Not part of the latency.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::iterate`].
+    #[inline(always)]
+    fn prepare<C: Clock>(
+        &mut self,
+        _clock: &C,
+        _policy: &mut WaitPolicy<'_>,
+    ) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// Performs the transaction once. Its latency is the time from before the command is written
     /// until the event of the final data write is seen.
     ///
@@ -182,6 +200,21 @@ pub trait RoundTripLatency: Benchmark {
         size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure>;
+
+    /// Makes a write of `size` bytes to compare the round trips with, if `run` asks for it, and
+    /// passes it to `repeat`. The client calls it after the round trips of a size.
+    ///
+    /// # Errors
+    ///
+    /// A write that cannot be made, and the failure of `repeat`.
+    fn compare<R: RepeatTransaction>(
+        _resources: &mut Self::Resources,
+        _run: &RunOptions,
+        _size: u64,
+        _repeat: R,
+    ) -> Result<Option<R::Output>, Failure> {
+        Ok(None)
+    }
 }
 
 /// The kind of a message, for its receiver.
@@ -195,6 +228,27 @@ pub enum Message {
 
 /// One side of a round trip, ready to be repeated.
 pub trait RoundTrip {
+    /// Returns how many times a message passes from one side to the other. The latency of a round
+    /// trip is its time divided by this number.
+    #[inline(always)]
+    fn legs(&self) -> u64 {
+        2
+    }
+
+    /// Prepares the next round trip of the client, before its pause. Not part of the latency.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::send`] and [`Self::receive`].
+    #[inline(always)]
+    fn prepare<C: Clock>(
+        &mut self,
+        _clock: &C,
+        _policy: &mut WaitPolicy<'_>,
+    ) -> Result<(), Failure> {
+        Ok(())
+    }
+
     /// Sends a message and waits until its data has left.
     ///
     /// # Errors

@@ -13,6 +13,7 @@ pub(crate) mod send_lat;
 pub(crate) mod stress_write;
 #[cfg(test)]
 pub(crate) mod testing;
+pub(crate) mod trig_lat;
 pub(crate) mod write_bw;
 pub(crate) mod write_lat;
 
@@ -41,6 +42,7 @@ benches![
     read_lat::ReadLatency,
     atomic_lat::AtomicLatency,
     send_lat::SendLatency,
+    trig_lat::TriggeredLatency,
     write_bw::WriteBandwidth,
     read_bw::ReadBandwidth,
     atomic_bw::AtomicBandwidth,

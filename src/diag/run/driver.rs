@@ -112,7 +112,9 @@ impl BenchmarkTask for Measure<'_> {
         let results = Latencies::new(self.plan)?;
         let client = self.connect()?;
         drive::<B, _>(client, results, |at, pairs, size, results| {
-            round_trip::measure::<B>(at, &mut pairs[0], size, results.samples())
+            results.write_ns =
+                round_trip::measure::<B>(at, &mut pairs[0], size, results.samples())?;
+            Ok(())
         })
     }
 
@@ -187,7 +189,10 @@ fn drive<B: Benchmark, R: Results>(
         verify::after_size::<B>(&context, &session, &pairs, size, &issued)
     });
     if let Err((size, failure)) = measured {
-        let failure = route.locate(failure, sizes.place(size));
+        let mut failure = route.locate(failure, sizes.place(size));
+        if B::REPORTS_FAILURE {
+            failure = session.refuse(failure);
+        }
         // Before anything is released or printed: the peer receives the notice before it sees the
         // consequences.
         if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {

@@ -47,6 +47,8 @@ pub struct Latencies {
     until: Option<Until>,
     /// How the intended start times of one size were kept.
     kept: Option<Kept>,
+    /// Median of the writes that one size is compared with, in nanoseconds.
+    pub write_ns: Option<u64>,
 }
 
 /// Where a loop puts the latencies of one size, and how it measures them.
@@ -108,6 +110,7 @@ impl Latencies {
             clock,
             until: plan.until,
             kept: None,
+            write_ns: None,
         })
     }
 
@@ -132,7 +135,7 @@ impl Results for Latencies {
     }
 
     fn begin_size(&mut self, reporter: &mut Reporter, size: u64) {
-        self.kept = None;
+        (self.kept, self.write_ns) = (None, None);
         self.recorder.clear();
         reporter.begin_size(size, self.recorder.gauge());
     }
@@ -152,6 +155,7 @@ impl Results for Latencies {
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {
         reporter.set_clock(self.clock.facts());
         reporter.set_kept(self.kept);
+        reporter.set_write(self.write_ns);
         reporter.latencies(size, &self.recorder)
     }
 

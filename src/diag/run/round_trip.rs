@@ -9,39 +9,91 @@ use super::barriers::{POST_RUN, SYNC};
 use super::context::Context;
 use super::legacy_sync;
 use super::results::Samples;
-use super::size_loop::{Schedule, longest_iteration, repeat};
+use super::size_loop::{Record, Schedule, longest_iteration, longest_size, repeat};
 use crate::bench::api::{
-    Message, RepeatRoundTrip, RoundTrip, RoundTripLatency, Timed, Transaction,
+    Message, RepeatRoundTrip, RepeatTransaction, RoundTrip, RoundTripLatency, Timed, Transaction,
 };
 use crate::session::Look;
 use facts::error::Failure;
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
 use facts::phase::{Phase, enter};
-use measure::{ChosenClock, Clock, MonotonicRaw, WaitPolicy};
+use measure::{ChosenClock, Clock, MonotonicRaw, Recorder, Supervisor, WaitPolicy};
 use plan::run_options::SyncPoint;
 
-/// Measures messages of `size` bytes. Returns when both sides have ended the size.
+/// Measures messages of `size` bytes. Returns when both sides have ended the size, with the median
+/// of the writes that the benchmark compares with, in nanoseconds, if it does.
 pub fn measure<B: RoundTripLatency>(
     context: &Context<'_>,
     resources: &mut B::Resources,
     size: u64,
     samples: Samples<'_>,
-) -> Result<(), Failure> {
+) -> Result<Option<u64>, Failure> {
     let (run, barriers) = (context.run, context.barriers);
     if run.sync == SyncPoint::Iteration {
-        return legacy_sync::measure::<B>(context, resources, size, Some(samples));
+        legacy_sync::measure::<B>(context, resources, size, Some(samples))?;
+        return Ok(None);
     }
+    let clock = samples.clock;
     enter(Phase::Sync);
     barriers.barrier(SYNC, longest_iteration(run, size))?;
     let asking = Asking {
         schedule: Schedule::of(run, size),
-        policy: WaitPolicy::new(context.supervisor).for_bytes(size),
+        policy: WaitPolicy::new(context.supervisor).for_bytes(run.bytes(size)),
         samples,
     };
     B::measure(resources, run, size, asking)?;
+    let writing = ComparedWrites {
+        // Chains with a rate say nothing about the starts of writes.
+        schedule: Schedule { period: None, ..Schedule::of(run, size) },
+        supervisor: context.supervisor,
+        clock,
+        writes: Writes(Recorder::new(None)?),
+    };
+    let median = B::compare(resources, run, size, writing)?.flatten();
     enter(Phase::PostRun);
-    barriers.barrier(POST_RUN, ANSWER_LIMIT)
+    barriers.barrier(POST_RUN, ANSWER_LIMIT)?;
+    Ok(median)
+}
+
+/// The client's loop of the writes that round trips are compared with.
+struct ComparedWrites<'a> {
+    schedule: Schedule,
+    supervisor: &'a dyn Supervisor,
+    clock: ChosenClock,
+    writes: Writes,
+}
+
+/// The latencies of writes.
+struct Writes(Recorder);
+
+impl Record for Writes {
+    fn begin(&mut self) {}
+
+    #[inline]
+    fn record(&mut self, latency: u64) -> bool {
+        self.0.record(latency);
+        false
+    }
+}
+
+impl RepeatTransaction for ComparedWrites<'_> {
+    /// The median latency in nanoseconds.
+    type Output = Option<u64>;
+
+    fn run(self, transaction: &mut impl Transaction) -> Result<Option<u64>, Failure> {
+        let Self { schedule, supervisor, clock, mut writes } = self;
+        let policy = &mut WaitPolicy::new(supervisor);
+        match clock {
+            ChosenClock::MonotonicRaw(clock) => {
+                repeat(transaction, &clock, schedule, policy, &mut writes)?
+            }
+            ChosenClock::Counter(clock) => {
+                repeat(transaction, &clock, schedule, policy, &mut writes)?
+            }
+        };
+        Ok(writes.0.median())
+    }
 }
 
 /// Answers messages of `size` bytes. Returns when both sides have ended the size.
@@ -54,10 +106,14 @@ pub fn serve<B: RoundTripLatency>(
     if run.sync == SyncPoint::Iteration {
         return legacy_sync::measure::<B>(context, resources, size, None);
     }
-    let limit = longest_iteration(run, size);
+    let mut limit = longest_iteration(run, size);
+    if run.extensions.compare_write {
+        // The client measures all writes of the size before the last barrier.
+        limit = limit.saturating_add(longest_size(run, size));
+    }
     enter(Phase::Sync);
     barriers.barrier(SYNC, limit)?;
-    let policy = WaitPolicy::new(context.supervisor).for_bytes(size);
+    let policy = WaitPolicy::new(context.supervisor).for_bytes(run.bytes(size));
     let answering = Answering {
         policy: policy.for_pause(Schedule::of(run, size).pause()),
         // The last answer may still be on its way to the client.
@@ -105,7 +161,13 @@ impl Asking<'_> {
 struct Ping<'a, R>(&'a mut R);
 
 impl<R: RoundTrip> Transaction for Ping<'_, R> {
-    /// Makes the round trip. Its latency is half of its time.
+    #[inline(always)]
+    fn prepare<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<(), Failure> {
+        self.0.prepare(clock, policy)
+    }
+
+    /// Makes the round trip. Its latency is the time of one leg: half of its time, unless it has
+    /// more legs.
     // One copy for all messages of the loop. The call is outside the timed part.
     #[inline(never)]
     fn iterate<C: Clock>(
@@ -119,7 +181,7 @@ impl<R: RoundTrip> Transaction for Ping<'_, R> {
         round_trip.receive(clock, policy)?;
         let end = clock.now();
         round_trip.acknowledge();
-        Ok(Timed { start, latency: end.saturating_sub(start) / 2 })
+        Ok(Timed { start, latency: end.saturating_sub(start) / round_trip.legs() })
     }
 }
 
@@ -157,7 +219,6 @@ mod tests {
     use super::super::size_loop::Limit;
     use super::*;
     use crate::bench::testing::Alone;
-    use measure::Recorder;
 
     const CLOCK: ChosenClock = ChosenClock::MonotonicRaw(MonotonicRaw);
 

@@ -116,6 +116,7 @@ pub fn repeat<C: Clock>(
     let mut iterations = 0;
     let mut started = 0;
     let mut pacer = None;
+    transaction.prepare(clock, policy)?;
     loop {
         if iterations == warmup {
             enter(Phase::Measuring);
@@ -133,6 +134,7 @@ pub fn repeat<C: Clock>(
             {
                 return Ok(None);
             }
+            transaction.prepare(clock, policy)?;
             pause(clock, gap, policy)?;
             continue;
         };
@@ -143,6 +145,7 @@ pub fn repeat<C: Clock>(
             return Ok(Some(pacer.kept()));
         }
         pacer.ready(now);
+        transaction.prepare(clock, policy)?;
         wait_until(clock, pacer.due(), policy)?;
     }
 }

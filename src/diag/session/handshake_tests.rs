@@ -50,10 +50,10 @@ fn local() -> LocalAddress {
     LocalAddress { simulated: false, ..SERVER }
 }
 
-/// Passes the first messages of a peer with this version to a handshake of `write-bw`.
+/// Passes the first messages of a peer with this version to a handshake of the first tool of `us`.
 fn greeted<'a>(us: &'a Introduction, version: &str) -> Result<Handshake<'a>, Failure> {
     let mut handshake = Handshake::new(us, SocketAddr::from(([127, 0, 0, 1], 1)));
-    for payload in [wire::string("cxi_write_bw"), wire::string(version)] {
+    for payload in [wire::string(us.tools[0].legacy_name), wire::string(version)] {
         match handshake.accept(&payload) {
             Ok(_) => {}
             Err(Refusal::Failed(failure) | Refusal::Busy(failure)) => return Err(failure),
@@ -61,6 +61,24 @@ fn greeted<'a>(us: &'a Introduction, version: &str) -> Result<Handshake<'a>, Fai
         }
     }
     Ok(handshake)
+}
+
+#[test]
+fn chains_need_a_cxidiag_on_both_sides() {
+    let tool = &plan::tools::TRIG_LAT;
+    for (version, peer) in [("1.0.0", "a legacy tool"), ("1.0.0 cxidiag/0.1.0 vni=10", "an older")]
+    {
+        let typed = plan::testing::plan(tool.name, &[]);
+        let us = Introduction::new(&typed, local(), 1, "here".into());
+        let message = greeted(&us, version).unwrap_err().message();
+        let wanted = format!("--hops: the server (127.0.0.1:1) is {peer}");
+        assert!(message.starts_with(&wanted), "{message}");
+    }
+    let host = Introduction::new(&plan(&[]), local(), 1, "here".into()).host;
+    let block = terms::to_block(&tool.defaults, &host);
+    let refused = terms::from_block(tool, &block, extensions::Extensions::NONE).unwrap_err();
+    assert!(refused.starts_with("no --hops"), "{refused}");
+    assert!(terms::from_block(tool, &block, tool.defaults.extensions).is_ok());
 }
 
 #[test]

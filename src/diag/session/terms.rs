@@ -146,6 +146,9 @@ pub fn from_block(
         _ => return Err(no_such("hugepages", block.hugepages)),
     };
     check_host(&block.host)?;
+    if tool.takes(Opt::Hops) && extensions.hops == 0 {
+        return Err("no --hops, which every cxidiag with this tool sends".into());
+    }
     let atomic = Atomic {
         op: AtomicOp::try_from(block.atomic_op)
             .map_err(|()| no_such("atomic operation", block.atomic_op))?,

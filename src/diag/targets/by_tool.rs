@@ -81,6 +81,7 @@ impl BenchmarkTask for Make {
         let measure: MeasurePair<B> = |context, resources, instruments| {
             latency(context.run, instruments, |samples| {
                 round_trip::measure::<B>(context, resources, context.run.min_size, samples)
+                    .map(drop)
             })
         };
         let serve: ServePair<B> = |context, resources| {

@@ -30,7 +30,8 @@ pub struct Options {
     pub min_size_bytes: u64,
     /// Last size, in bytes.
     pub max_size_bytes: u64,
-    /// Whether operations are restricted (unordered): no --unrestricted.
+    /// Whether operations are restricted (unordered): no --unrestricted, in
+    /// trig-lat with --restricted.
     pub restricted: Option<bool>,
     /// Whether Immediate Data Commands are used: no --no-idc.
     pub idc: Option<bool>,
@@ -45,6 +46,18 @@ pub struct Options {
     /// "size", or before each "iteration" (with --legacy-sync, a legacy peer or an older cxidiag).
     /// As requested if the sides did not connect.
     pub sync: Option<String>,
+    /// --hops: puts of a chain of trig-lat, from NIC to NIC.
+    #[serde(default)]
+    pub hops: Option<u16>,
+    /// --start: how the client's CPU starts a chain: "put", "counter" or "doorbell".
+    #[serde(default)]
+    pub start: Option<String>,
+    /// --posted: list entries before the one that receives messages, in send-lat and send-bw.
+    #[serde(default)]
+    pub posted: Option<u16>,
+    /// --compare-write: whether writes were measured after the chains of each size.
+    #[serde(default)]
+    pub compare_write: Option<bool>,
     /// GPU of this side's transmit buffer; null for system memory.
     pub tx_gpu: Option<u8>,
     /// GPU of this side's receive buffer; null for system memory.

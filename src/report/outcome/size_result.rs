@@ -7,6 +7,7 @@ use super::extent::Extent;
 use super::latency::{Detail, LatencyResult};
 use crate::intervals::Intervals;
 use facts::expect::Metric;
+use facts::percentile::Percentile;
 use facts::rate::{Kept, Rate};
 use measure::{Rates, Recorder, SideResult};
 
@@ -39,6 +40,20 @@ pub struct SizeResult {
     /// What was measured in each interval; null without --interval, and if the size was not
     /// measured.
     pub intervals: Option<Intervals>,
+    /// --compare-write: writes of the same size; null without, and in a partial result.
+    #[serde(default)]
+    pub write: Option<WriteResult>,
+}
+
+/// Writes that the client's CPU issued, for comparison with hops that the NICs triggered.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct WriteResult {
+    /// Median latency of a write, in nanoseconds.
+    pub median_ns: u64,
+    /// The median latency of a write minus the median latency of a hop, in nanoseconds: what the
+    /// CPU, PCIe and the response of the target's NIC take.
+    pub beyond_hop_ns: i64,
 }
 
 /// How a side kept the schedule of --rate.
@@ -71,6 +86,7 @@ impl SizeResult {
             rate: None,
             cpu_wait_percent: None,
             intervals: None,
+            write: None,
         }
     }
 
@@ -107,6 +123,16 @@ impl SizeResult {
                 || reached.is_none_or(|reached| reached >= requested * REACHED),
             starts: kept.starts,
             late_starts: kept.late,
+        });
+        self
+    }
+
+    /// Adds the median latency of writes of this size, if the size has latencies.
+    pub fn with_write(mut self, median_ns: u64) -> Self {
+        let hop_ns = self.figure(Metric::Percentile(Percentile::STANDARD[0]));
+        self.write = hop_ns.map(|hop_ns| WriteResult {
+            median_ns,
+            beyond_hop_ns: median_ns as i64 - hop_ns as i64,
         });
         self
     }

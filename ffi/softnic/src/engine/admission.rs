@@ -60,7 +60,9 @@ impl<W: Wire> Engine<W> {
             return (None, self.fail(packet, C_RC_PTLTE_SW_MANAGED));
         }
         let found = matching::find(pte, packet);
-        self.lists.searched(matching::attempts(pte, found), 1);
+        let attempts = matching::attempts(pte, found);
+        self.lists.searched(attempts, 1);
+        self.wire.walk(attempts - usize::from(found.is_some()));
         let Some((list, at)) = found else {
             let reason =
                 if is_managed_by_software { C_SC_FC_REQUEST_FULL } else { C_SC_FC_NO_MATCH };

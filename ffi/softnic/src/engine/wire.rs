@@ -84,6 +84,10 @@ pub trait Wire {
     /// Sets an error flag of the NIC.
     fn raise(&self, _flag: ErrorFlag) {}
 
+    /// Takes the time in which the NIC compares an operation with list entries that it does not
+    /// match, if that takes time.
+    fn walk(&self, _entries: usize) {}
+
     /// Counts a command of a transmit queue.
     fn count_command(&mut self) {}
 

@@ -104,6 +104,19 @@ impl LinkModel {
         (self.commands + 1 == number).then_some(code)
     }
 
+    /// Takes the time in which the NIC compares an operation with this many list entries in vain.
+    /// The matching unit of a NIC walks a list for one operation at a time: this NIC does nothing
+    /// else meanwhile.
+    pub fn walk(&self, entries: usize) {
+        let takes = nanoseconds(self.settings.match_time).saturating_mul(entries as u64);
+        if takes > 0 {
+            let end = now().saturating_add(takes);
+            while now() < end {
+                std::hint::spin_loop();
+            }
+        }
+    }
+
     /// Counts a command that the NIC has executed.
     pub fn count_command(&mut self) {
         self.commands += 1;

@@ -15,6 +15,8 @@ pub struct Settings {
     pub jitter: Duration,
     /// Bytes per second on the link of each NIC; `None` for unlimited.
     pub bandwidth: Option<f64>,
+    /// What the NIC takes for each list entry that it compares with an operation in vain.
+    pub match_time: Duration,
     pub faults: Faults,
     pub slowness: Slowness,
     pub health: Health,
@@ -92,6 +94,7 @@ impl Default for Settings {
             latency: Duration::ZERO,
             jitter: Duration::ZERO,
             bandwidth: None,
+            match_time: Duration::ZERO,
             faults: Faults {
                 seed: 1,
                 loss: 0.0,

@@ -43,6 +43,7 @@ const LINK: &[Item] = &[
     word("bandwidth=NUMBER", &[BANDWIDTH], |to, text| {
         put(&mut to.bandwidth, bandwidth(text).map(Some))
     }),
+    word("match=TIME", &[TIME], |to, text| put(&mut to.match_time, time(text))),
 ];
 
 /// The items of [`Faults`](super::link_settings::Faults), of

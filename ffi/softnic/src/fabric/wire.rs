@@ -49,6 +49,13 @@ impl Wire for Fabric {
     }
 
     #[inline]
+    fn walk(&self, entries: usize) {
+        if let Some(link) = &self.link {
+            link.walk(entries);
+        }
+    }
+
+    #[inline]
     fn count_command(&mut self) {
         if let Some(link) = &mut self.link {
             link.count_command();

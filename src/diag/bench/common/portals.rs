@@ -98,6 +98,10 @@ pub struct Match {
     pub ignored: u64,
 }
 
+/// Matches eager messages: their commands leave initiator and match bits 0, and immediate data
+/// commands have none (nic.md 3.5).
+pub const EAGER: Match = Match { initiator: 0, bits: 0, ignored: 0 };
+
 /// How an operation on a list entry is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reports {
@@ -169,6 +173,40 @@ impl Portals {
         entry: Entry,
     ) -> Result<(), Failure> {
         portal.keep_mapped(buffer);
+        self.link(portal, buffer, entry)
+    }
+
+    /// Appends `count` entries before `entry`, which matches messages by `matching`, and then this
+    /// entry. No message of the run matches the others.
+    ///
+    /// # Errors
+    ///
+    /// A list entry that the NIC does not link.
+    pub fn append_behind(
+        &mut self,
+        portal: &mut PortalTableEntry,
+        buffer: &MemoryRegion,
+        entry: Entry,
+        matching: Match,
+        count: u16,
+    ) -> Result<(), Failure> {
+        let other = Match { bits: !matching.bits, ..matching };
+        for number in 0..count {
+            let linked = self.link(portal, buffer, Entry { matching: Some(other), ..entry });
+            linked.map_err(|failure| {
+                failure.context(format!("--posted={count}: list entry {}", number + 1))
+            })?;
+        }
+        self.append(portal, buffer, Entry { matching: Some(matching), ..entry })
+    }
+
+    /// Appends a list entry, as [`Self::append`] does, over a buffer that the portal keeps mapped.
+    fn link(
+        &mut self,
+        portal: &PortalTableEntry,
+        buffer: &MemoryRegion,
+        entry: Entry,
+    ) -> Result<(), Failure> {
         let mut command = entry.command();
         command
             .set_ptlte_index(portal.number())

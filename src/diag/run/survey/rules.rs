@@ -28,6 +28,7 @@ impl TestPlan {
             (extensions.pairs > 1, "pairs", ONE_QUEUE),
             (extensions.threads > 1, "threads", ONE_QUEUE),
             (run.sync == SyncPoint::Iteration, "legacy-sync", NO_EXCHANGE),
+            (extensions.compare_write, "compare-write", "write-lat is a test of its own"),
             (run.report_all, "report-all", "a survey keeps no single samples"),
             (run.min_size < run.max_size, "size", "each test of a survey has one size"),
         ];
@@ -118,6 +119,7 @@ mod tests {
             ("write-lat", "counters"),
             ("write-bw", "pairs=2"),
             ("send-lat", "legacy-sync"),
+            ("trig-lat", "compare-write"),
             ("write-lat", "report-all"),
             ("write-lat", "size=8:16"),
         ] {
@@ -156,6 +158,6 @@ mod tests {
             test.check_loopback().is_err()
         });
         let names: Vec<_> = refused.map(|tool| tool.name).collect();
-        assert_eq!(names, ["send-lat", "send-bw"]);
+        assert_eq!(names, ["send-lat", "trig-lat", "send-bw"]);
     }
 }

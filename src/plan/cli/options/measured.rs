@@ -3,7 +3,7 @@
 use super::tool_option::{Def, ToolOption, run};
 use crate::cli::usage::Completion;
 use crate::cli::values::{set_atomic, set_lists, sizes, words};
-use crate::extensions::MAX_PAIRS;
+use crate::extensions::{ChainStart, HOPS, MAX_HOPS, MAX_PAIRS, MAX_POSTED};
 use crate::run_options::{MAX_LIST_SIZE, RANGES, SIZES};
 use crate::tool::{Opt, Tool};
 use facts::atomic::{self, Atomic};
@@ -191,6 +191,19 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         )
     })
     .legacy(),
+    run(Opt::Posted, |_| {
+        Def::text("posted", "ENTRIES", |typed, value| {
+            typed.run.extensions.posted = within(value, 0..=MAX_POSTED.into())? as u16;
+            Ok(())
+        })
+        .explained(format!(
+            "List entries that match no message, before the one that does (default: 0)\n\n\
+             The receiving NIC compares each message with all of them, like the receives that an \
+             MPI process has posted for other messages. Both sides append them. The difference of \
+             two runs, divided by the difference of their entries, is the cost of an entry. At most \
+             {MAX_POSTED}, and no more than the service has. The peer must be cxidiag."
+        ))
+    }),
     run(Opt::Unrestricted, |tool| {
         let text = {
             let operations = match tool.defaults.atomic {
@@ -205,6 +218,51 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         Def::switch("unrestricted", |typed| typed.run.unrestricted = true).explained(text)
     })
     .legacy(),
+    run(Opt::Hops, |tool| {
+        let default = tool.defaults.extensions.hops;
+        Def::text("hops", "HOPS", |typed, value| {
+            typed.run.extensions.hops =
+                within(value, 2..=MAX_HOPS.into()).map_err(|_| HOPS)? as u16;
+            Ok(())
+        })
+        .explained(format!(
+            "Puts of a chain, from NIC to NIC (default: {default}); an even number\n\n\
+             The first put goes to the server, the second one back to the client, and so on; the \
+             latency is the time of the chain divided by this number. Each side needs half as many \
+             triggered operations (TLEs) of its service, and two more. At most {MAX_HOPS}."
+        ))
+    }),
+    run(Opt::ChainStart, |_| {
+        Def::text("start", "WAY", |typed, value| {
+            const ALLOWED: &str = "expected put, counter or doorbell; chains that a GPU starts are \
+                                   not supported";
+            typed.run.extensions.start = ChainStart::named(value).ok_or(ALLOWED)?;
+            Ok(())
+        })
+        .completed_by(Completion::Words(|| ChainStart::ALL.map(|start| start.to_string()).to_vec()))
+        .explained(
+            "How the client's CPU starts a chain: put, counter or doorbell (default: put)\n\n\
+             'put': with a write, which is the first put of the chain. 'counter': with a command \
+             in the trigger queue, which increments the counter that launches the first put. \
+             'doorbell': with one store to the doorbell of that counter.",
+        )
+    }),
+    run(Opt::CompareWrite, |_| {
+        Def::switch("compare-write", |typed| typed.run.extensions.compare_write = true).explained(
+            "After the chains of each size, also measure writes that the client's CPU issues\n\n\
+             The writes are DMA commands like the puts of the chains. A line after the table has \
+             the median of a write minus the median of a hop: the time that CPU, PCIe and the \
+             response of the target's NIC take. Warm-up, iterations, duration and gap apply to \
+             both.",
+        )
+    }),
+    run(Opt::Restricted, |_| {
+        Def::switch("restricted", |typed| typed.run.unrestricted = false).explained(
+            "Use restricted (unordered) puts\n\n\
+             The NICs keep no state for restricted puts. The size is at most 2048 bytes, one \
+             packet.",
+        )
+    }),
     run(Opt::NoIdc, |tool| {
         let text = {
             let data = if tool.takes(Opt::AtomicOp) {

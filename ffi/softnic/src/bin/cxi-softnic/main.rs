@@ -41,7 +41,8 @@ Environment:
   CXIDIAG_FABRIC_DIR       directory that the NICs share [/dev/shm/cxidiag-UID]
   CXIDIAG_NICS             number of NICs, 1 to 100
   CXIDIAG_NIDS             addresses of the NICs, separated by commas [0x12]
-  CXIDIAG_LINK             latency=TIME, jitter=TIME, bandwidth=NUMBER with MB/s or GB/s
+  CXIDIAG_LINK             latency=TIME, jitter=TIME, match=TIME, bandwidth=NUMBER with MB/s
+                           or GB/s
   CXIDIAG_TOPOLOGY         a file that describes the fabric between the NICs, or
                            dragonfly:groups=4,switches=2,nics=2
   CXIDIAG_FAULTS           loss=, retry=, delay=, corrupt=, error=, down=, seed=, and what files and

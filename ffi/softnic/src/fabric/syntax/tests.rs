@@ -17,12 +17,13 @@ fn settings(link: &str, faults: &str) -> Result<Settings, String> {
 #[test]
 fn reads_every_item() {
     let found = settings(
-        "latency=2000ns,jitter=0.5us,bandwidth=25.5GB/s",
+        "latency=2000ns,jitter=0.5us,bandwidth=25.5GB/s,match=20ns",
         "rx-bandwidth=2GB/s,host-read=3us,host-write=4us,page-cost=300ns,wake=50us:0.5ms,class-ceiling=BULK_DATA:30,class-ceiling=BEST_EFFORT:100,class-delay=LOW_LATENCY:9us,fgfc=0.25,between=7-0:2us,between=7-0:3GB/s,between=1-2:1us,tx-paused=0.1,rx-paused=0.2,congestion=0.3,full=0.4,slow-host=5,lost-events=0.6,corrected=7.5,uncorrected=8,pcie-errors=9,pcie-path=8@32:16@32/16@16/1@2.5,pcie-width=4,pcie-speed=8.0,esm=25,up-fail=no-media,flaps=10,retry-handler=off,ama=off,atomic-completer=off,peer-memory=off,dma-buf=off,memory=0.6,set=port/speed:BJ_100G,set=fru/part_number:,seed=7,loss=0.01,retry=5ms,delay=0.25:50us,corrupt=0.75,error=PT_DISABLED@100,error=NO_SPACE:1,error=63@5,refuse=PERM_VIOLATION@9,down=1.5s:0.2s",
     )
     .unwrap();
     assert_eq!(found.latency, Duration::from_micros(2));
     assert_eq!(found.jitter, Duration::from_nanos(500));
+    assert_eq!(found.match_time, Duration::from_nanos(20));
     assert_eq!(found.bandwidth, Some(25.5e9));
     let faults = found.faults;
     assert_eq!((faults.seed, faults.loss, faults.corrupt), (7, 0.01, 0.75));
@@ -294,7 +295,7 @@ fn names_what_is_allowed() {
     );
     assert_eq!(
         settings("speed=1", "").unwrap_err(),
-        "CXIDIAG_LINK: 'speed=1': expected one of nic=, latency=, jitter=, bandwidth="
+        "CXIDIAG_LINK: 'speed=1': expected one of nic=, latency=, jitter=, bandwidth=, match="
     );
 }
 

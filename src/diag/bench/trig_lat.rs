@@ -1,0 +1,584 @@
+//! `trig-lat`: latency of a hop between two NICs, in a chain of triggered puts.
+//!
+//! Both sides arm their puts: the put that arrives counts, and its count launches the next put to
+//! the other side (nic.md 9.3). The client starts the chain and waits for the event of the last
+//! hop. No software takes part in between: the latency is the time of the chain divided by its
+//! hops.
+//!
+//! Before each chain, which is not measured, the client asks the server to arm its puts, with a put
+//! to a second portal, and the server answers when they are armed. Both messages are in the trigger
+//! queue behind the puts that they announce.
+
+use cxi::records::FullDmaCmd;
+use cxi::sys::C_NUM_TLES;
+use cxi::{
+    Event, EventType, MemoryRegion, PortalTableEntry, Prepared, RESOURCES, Record, ReturnCode,
+};
+
+use super::api::{
+    Benchmark, BenchmarkTask, Issued, Message, Peer, RepeatRoundTrip, RepeatTransaction, RoundTrip,
+    RoundTripLatency,
+};
+use super::common::memory::{self, EVENT_PAGE, map};
+use super::common::{
+    Chain, Completion, Direction, Entry, HopPut, Hops, Initiator, NotIssued, Numbering, Portals,
+    Reports, WriteOrder, measure, portals,
+};
+use crate::endpoint::Endpoint;
+use facts::error::{Context, Failure, Kind};
+use measure::{Clock, Supervisor, WaitPolicy};
+use node::explain;
+use node::explain::Explain;
+use node::gpu::Use;
+use plan::buffers::Buffer;
+use plan::extensions::ChainStart;
+use plan::run_options::{RunOptions, Side};
+use plan::tool::Tool;
+use plan::tools;
+
+/// Name of the operation in messages.
+const CHAIN: &str = "chain of triggered puts";
+
+/// The writes that the chains are compared with.
+const WRITTEN: Completion = Completion { event: EventType::ACK, operation: "write" };
+
+const NOT_ISSUED: NotIssued = NotIssued(WRITTEN.operation);
+
+/// Header data of the messages between the sides.
+const ORDINARY: u64 = 0;
+const LAST: u64 = 1;
+
+/// One of this many polls for a message of the peer checks the initiator's event queue: a put that
+/// failed raises an event there, and then no message arrives.
+const MISSES_PER_LOOK: u32 = 64;
+
+/// Triggered operations of a side beside the puts of its hops: the event of the last hop, and the
+/// message to the peer, until the NIC has launched it.
+const FURTHER_OPERATIONS: u32 = 2;
+
+/// The benchmark.
+pub struct TriggeredLatency;
+
+/// The resources of each side.
+pub struct ChainSide {
+    side: Side,
+    initiator: Initiator,
+    portals: Portals,
+    /// Receives the hops, and counts them.
+    arrivals: PortalTableEntry,
+    /// Receives the messages of the peer.
+    control: PortalTableEntry,
+    /// Receives the writes that the chains are compared with, if they are.
+    writes: Option<PortalTableEntry>,
+    buffer: MemoryRegion,
+    chain: Chain,
+    /// The message that the puts of this side are armed, and the last message of a size.
+    armed: FullDmaCmd,
+    last: FullDmaCmd,
+    /// Portal index of the hops.
+    portal: u32,
+}
+
+impl Benchmark for TriggeredLatency {
+    const TOOL: &'static Tool = &tools::TRIG_LAT;
+    const REPORTS_FAILURE: bool = true;
+
+    type Resources = ChainSide;
+
+    fn perform<T: BenchmarkTask>(task: T) -> T::Output {
+        task.round_trip::<Self>()
+    }
+
+    fn set_up(
+        endpoint: &Endpoint,
+        peer: Peer<'_>,
+        run: &RunOptions,
+        side: Side,
+    ) -> Result<ChainSide, Failure> {
+        check_triggers(endpoint, peer, run)?;
+        let mut initiator = Initiator::new(endpoint, peer, Buffer::full(run))?;
+        Numbering::of(run, run.min_size).fill_all(&initiator.buffer, peer.supervisor)?;
+        initiator.aim(peer.portal + 1);
+        let message = |kind| {
+            let mut command = initiator.full(Direction::Put, 0);
+            command.set_event_success_disable(true).set_header_data(kind);
+            command
+        };
+        let (armed, last) = (message(ORDINARY), message(LAST));
+        initiator.aim(peer.portal);
+        let chain = Chain::new(endpoint, &initiator, Hops::of(run, side))?;
+        let buffer = map(endpoint, Use::Receive, Buffer::full(run))?;
+        let mut portals = Portals::new(endpoint, EVENT_PAGE)?;
+        let entry = Entry {
+            put: true,
+            get: false,
+            matching: None,
+            reports: Reports::Counted(chain.counter()),
+            order: WriteOrder::for_run(run),
+            buffer_id: 0,
+        };
+        let mut arrivals = portals.open(endpoint, peer.portal, false)?;
+        portals.append(&mut arrivals, &buffer, entry)?;
+        let mut control = portals.open(endpoint, peer.portal + 1, false)?;
+        portals.append(&mut control, &buffer, Entry { reports: Reports::Events, ..entry })?;
+        let mut writes = None;
+        if run.extensions.compare_write && side == Side::Server {
+            let mut portal = portals.open(endpoint, peer.portal + 2, false)?;
+            portals.append(&mut portal, &buffer, Entry { reports: Reports::Nothing, ..entry })?;
+            writes = Some(portal);
+        }
+        Ok(ChainSide {
+            side,
+            initiator,
+            portals,
+            arrivals,
+            control,
+            writes,
+            buffer,
+            chain,
+            armed,
+            last,
+            portal: peer.portal,
+        })
+    }
+
+    fn fill(
+        resources: &ChainSide,
+        run: &RunOptions,
+        size: u64,
+        supervisor: &dyn Supervisor,
+    ) -> Result<(), Failure> {
+        Numbering::of(run, size).fill(&resources.initiator.buffer, size, supervisor)
+    }
+
+    fn check(
+        resources: &ChainSide,
+        run: &RunOptions,
+        size: u64,
+        _: Issued,
+        supervisor: &dyn Supervisor,
+    ) -> Result<u64, Failure> {
+        let (numbering, buffer) = (Numbering::of(run, size), &resources.buffer);
+        let checked = numbering.check(buffer, "the receiving buffer", [0], size, supervisor)?;
+        memory::clear(buffer, run)?;
+        Ok(checked)
+    }
+
+    fn close(resources: ChainSide) -> Result<(), Failure> {
+        let ChainSide { initiator, portals, arrivals, control, writes, buffer, chain, .. } =
+            resources;
+        writes.map_or(Ok(()), portals::close)?;
+        portals::close(control)?;
+        portals::close(arrivals)?;
+        portals.close()?;
+        initiator.close_with(|| chain.close())?;
+        buffer.close().explain("cannot release the receiving buffer")
+    }
+}
+
+/// Checks that the service has the triggered operations of a chain. What a NIC without any does is
+/// not known (nic.md 9.3): probably its trigger queue stalls (libcxi.md 8.4).
+///
+/// # Errors
+///
+/// More hops than the service has triggered operations for.
+fn check_triggers(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<(), Failure> {
+    let device = endpoint.device();
+    let svc_id = endpoint.access().svc_id.value;
+    // The limits of a library that reads no services are not known.
+    let Ok(service) = device.service(svc_id) else {
+        return Ok(());
+    };
+    let Some(place) = RESOURCES.iter().position(|name| *name == "TLE") else {
+        return Ok(());
+    };
+    let most = if service.limited { service.limits[place].max.into() } else { C_NUM_TLES };
+    let counts = device.in_use(svc_id).ok().flatten();
+    let in_use = counts.and_then(|counts| counts[place]).unwrap_or(0);
+    let available = most.saturating_sub(in_use.into());
+    // One NIC is both sides, which share the operations of the service.
+    let is_shared = peer.address.nic == endpoint.address().address.nic;
+    let sides = if is_shared { 2 } else { 1 };
+    let hops = u32::from(run.extensions.hops);
+    let needed = sides * (hops / 2 + FURTHER_OPERATIONS);
+    if needed <= available {
+        return Ok(());
+    }
+    let possible = 2 * (available / sides).saturating_sub(FURTHER_OPERATIONS);
+    let name = &device.info().name;
+    let whose = if is_shared { "both sides on one NIC need" } else { "each side needs" };
+    Err(Failure::environment(format!(
+        "--hops={hops}: {whose} {needed} triggered operations, and service {svc_id} of {name} has \
+         {available} available"
+    ))
+    .with_hint(if possible >= 2 {
+        format!("at most --hops={possible} is possible here")
+    } else {
+        "end the other users of the service, or use one with more TLEs (--svc-id)".into()
+    }))
+}
+
+impl RoundTripLatency for TriggeredLatency {
+    fn measure<R: RepeatRoundTrip>(
+        resources: &mut ChainSide,
+        run: &RunOptions,
+        size: u64,
+        repeat: R,
+    ) -> Result<R::Output, Failure> {
+        let initiator = &resources.initiator;
+        if run.unrestricted {
+            let mut put = initiator.full(Direction::Put, size);
+            put.set_event_success_disable(true);
+            let mut first = put;
+            first.set_user_ptr(1);
+            let first = initiator.transmit.prepare_dma(&first).nic(NotIssued(CHAIN))?;
+            started::<8, R>(resources, run, first, HopPut::Unrestricted(put), repeat)
+        } else {
+            let mut put = initiator.nomatch(Direction::Put, size);
+            put.set_event_success_disable(true);
+            let first = initiator.transmit.prepare_nomatch_dma(&put).nic(NotIssued(CHAIN))?;
+            started::<4, R>(resources, run, first, HopPut::Restricted(put), repeat)
+        }
+    }
+
+    fn compare<R: RepeatTransaction>(
+        resources: &mut ChainSide,
+        run: &RunOptions,
+        size: u64,
+        repeat: R,
+    ) -> Result<Option<R::Output>, Failure> {
+        if !run.extensions.compare_write {
+            return Ok(None);
+        }
+        let ChainSide { initiator, portal, .. } = resources;
+        initiator.aim(*portal + 2);
+        let output = if run.unrestricted {
+            let put = initiator.full(Direction::Put, size);
+            let put = initiator.transmit.prepare_dma(&put).nic(NOT_ISSUED)?;
+            measure(initiator, put, WRITTEN, run.use_ll, repeat)
+        } else {
+            let put = initiator.nomatch(Direction::Put, size);
+            let put = initiator.transmit.prepare_nomatch_dma(&put).nic(NOT_ISSUED)?;
+            measure(initiator, put, WRITTEN, run.use_ll, repeat)
+        };
+        initiator.aim(*portal);
+        output.map(Some)
+    }
+}
+
+/// Makes the start part of the type: the timed part does not branch on it. `first` is the put that
+/// starts a chain.
+fn started<const WORDS: usize, R: RepeatRoundTrip>(
+    resources: &mut ChainSide,
+    run: &RunOptions,
+    first: Prepared<WORDS>,
+    put: HopPut,
+    repeat: R,
+) -> Result<R::Output, Failure> {
+    if resources.side == Side::Server {
+        return repeat.run(&mut ChainServer { resources, put, received: Message::Ordinary });
+    }
+    match (run.extensions.start, run.use_ll) {
+        (ChainStart::Put, true) => {
+            repeat.run(&mut ChainClient::new(resources, put, FirstPut::<WORDS, true>(first)))
+        }
+        (ChainStart::Put, false) => {
+            repeat.run(&mut ChainClient::new(resources, put, FirstPut::<WORDS, false>(first)))
+        }
+        (ChainStart::Counter, _) => repeat.run(&mut ChainClient::new(resources, put, Increment)),
+        (ChainStart::Doorbell, _) => repeat.run(&mut ChainClient::new(resources, put, Doorbell)),
+    }
+}
+
+/// How the client's software starts a chain.
+trait Start {
+    /// Starts the armed chain.
+    fn start(&self, resources: &mut ChainSide) -> Result<(), Failure>;
+}
+
+/// The first hop, issued like any other write.
+struct FirstPut<const WORDS: usize, const LOW_LATENCY: bool>(Prepared<WORDS>);
+
+impl<const WORDS: usize, const LOW_LATENCY: bool> Start for FirstPut<WORDS, LOW_LATENCY> {
+    #[inline(always)]
+    fn start(&self, resources: &mut ChainSide) -> Result<(), Failure> {
+        let transmit = &mut resources.initiator.transmit;
+        let issued = if LOW_LATENCY {
+            transmit.issue_low_latency(&self.0)
+        } else {
+            transmit.issue_doorbell(&self.0)
+        };
+        issued.nic(NotIssued(CHAIN))
+    }
+}
+
+/// A command that increments the counter.
+struct Increment;
+
+impl Start for Increment {
+    #[inline(always)]
+    fn start(&self, resources: &mut ChainSide) -> Result<(), Failure> {
+        resources.chain.increment()
+    }
+}
+
+/// One store to the doorbell of the counter.
+struct Doorbell;
+
+impl Start for Doorbell {
+    #[inline(always)]
+    fn start(&self, resources: &mut ChainSide) -> Result<(), Failure> {
+        resources.chain.ring();
+        Ok(())
+    }
+}
+
+impl ChainSide {
+    /// Waits for a message of the peer.
+    fn await_message<C: Clock>(
+        &mut self,
+        clock: &C,
+        policy: &mut WaitPolicy<'_>,
+    ) -> Result<Message, Failure> {
+        let Self { portals, initiator, .. } = self;
+        let mut misses = 0;
+        let poll = || {
+            if let Some(event) = portals.events.poll() {
+                return Some(message(&event));
+            }
+            misses += 1;
+            if misses % MISSES_PER_LOOK == 0
+                && let Some(event) = initiator.events.poll()
+            {
+                return Some(Err(Unexpected::new(&event)));
+            }
+            None
+        };
+        let awaited = policy.wait_untimed(clock, CHAIN, poll);
+        self.portals.events.acknowledge();
+        match awaited {
+            Ok(Ok(message)) => Ok(message),
+            Ok(Err(unexpected)) => Err(self.failed(unexpected)),
+            Err(failure) => Err(self.stopped(failure)),
+        }
+    }
+
+    /// Returns the failure of a hop, and cancels the puts that are left over.
+    #[cold]
+    fn failed(&mut self, unexpected: Unexpected) -> Failure {
+        let Unexpected { user_ptr, event, code } = unexpected;
+        let all = self.chain.length();
+        let left = self.chain.cancel();
+        // A restricted put has no number: of the puts of this side, only the last one can fail.
+        let launched = left.as_ref().map_or(0, |left| left.launched);
+        let hop = if user_ptr > 0 { user_ptr } else { launched.into() };
+        let what = format!("hop {hop} of {all} in a chain of triggered puts");
+        let failure = explain::unexpected(&what, event, EventType::ACK, code);
+        match left {
+            Ok(left) => failure.at(left.to_string()),
+            Err(_) => failure,
+        }
+    }
+
+    /// Adds to `failure` how far the chain has come, and cancels the puts that are left over.
+    #[cold]
+    fn stopped(&mut self, failure: Failure) -> Failure {
+        if failure.kind != Kind::Nic {
+            return failure;
+        }
+        match self.chain.cancel() {
+            Ok(left) => failure.at(left.to_string()),
+            Err(_) => failure,
+        }
+    }
+
+    /// Checks for an event about a put that did not arrive.
+    fn look(&mut self) -> Result<(), Failure> {
+        let seen = self.initiator.events.poll().map(|event| Unexpected::new(&event));
+        seen.map_or(Ok(()), |unexpected| Err(self.failed(unexpected)))
+    }
+
+    fn acknowledge(&mut self) {
+        self.initiator.events.acknowledge();
+    }
+}
+
+/// An event that reports no progress of a chain.
+struct Unexpected {
+    /// The number of the hop; 0 if the event has none.
+    user_ptr: u64,
+    event: EventType,
+    code: ReturnCode,
+}
+
+impl Unexpected {
+    #[cold]
+    fn new(event: &Event<'_>) -> Self {
+        let user_ptr = match event.record() {
+            Record::InitiatorShort(record) => record.user_ptr(),
+            Record::InitiatorLong(record) => record.user_ptr(),
+            _ => 0,
+        };
+        Self { user_ptr, event: event.event_type(), code: event.return_code() }
+    }
+}
+
+/// Returns the kind of the message that a PUT event reports.
+fn message(event: &Event<'_>) -> Result<Message, Unexpected> {
+    if (event.event_type(), event.return_code()) != (EventType::PUT, ReturnCode::OK) {
+        return Err(Unexpected::new(event));
+    }
+    let header_data = match event.record() {
+        Record::TargetShort(record) => record.header_data(),
+        Record::TargetLong(record) => record.header_data(),
+        _ => ORDINARY,
+    };
+    Ok(if header_data == LAST { Message::Last } else { Message::Ordinary })
+}
+
+/// The client's side of chains: it starts each of them, and waits for its last hop.
+struct ChainClient<'a, S> {
+    resources: &'a mut ChainSide,
+    put: HopPut,
+    start: S,
+    message: Message,
+}
+
+impl<'a, S: Start> ChainClient<'a, S> {
+    fn new(resources: &'a mut ChainSide, put: HopPut, start: S) -> Self {
+        Self { resources, put, start, message: Message::Ordinary }
+    }
+}
+
+impl<S: Start> RoundTrip for ChainClient<'_, S> {
+    fn legs(&self) -> u64 {
+        self.resources.chain.length().into()
+    }
+
+    /// Arms the puts of both sides.
+    fn prepare<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<(), Failure> {
+        self.resources.chain.arm(self.put, &self.resources.armed)?;
+        self.resources.await_message(clock, policy).map(drop)
+    }
+
+    #[inline(always)]
+    fn send<C: Clock>(&mut self, _: &C, _: &mut WaitPolicy<'_>) -> Result<(), Failure> {
+        if self.message == Message::Last {
+            return self.resources.chain.notify(&self.resources.last);
+        }
+        self.start.start(self.resources)
+    }
+
+    #[inline(always)]
+    fn receive<C: Clock>(
+        &mut self,
+        clock: &C,
+        policy: &mut WaitPolicy<'_>,
+    ) -> Result<Message, Failure> {
+        if self.message == Message::Last {
+            return self.resources.await_message(clock, policy);
+        }
+        let events = &mut self.resources.initiator.events;
+        let poll = || {
+            let event = events.poll()?;
+            let seen = (event.event_type(), event.return_code());
+            let is_last_hop = seen == (EventType::TRIGGERED_OP, ReturnCode::OK);
+            Some(if is_last_hop { Ok(()) } else { Err(Unexpected::new(&event)) })
+        };
+        match policy.wait_untimed(clock, CHAIN, poll) {
+            Ok(Ok(())) => Ok(Message::Ordinary),
+            Ok(Err(unexpected)) => Err(self.resources.failed(unexpected)),
+            Err(failure) => Err(self.resources.stopped(failure)),
+        }
+    }
+
+    #[inline(always)]
+    fn acknowledge(&mut self) {
+        self.resources.acknowledge();
+        self.resources.chain.end();
+    }
+
+    fn look(&mut self) -> Result<(), Failure> {
+        self.resources.look()
+    }
+
+    fn announce(&mut self, message: Message) -> Result<(), Failure> {
+        self.message = message;
+        Ok(())
+    }
+}
+
+/// The server's side of chains: it arms its puts when the client asks for it.
+struct ChainServer<'a> {
+    resources: &'a mut ChainSide,
+    put: HopPut,
+    received: Message,
+}
+
+impl RoundTrip for ChainServer<'_> {
+    fn send<C: Clock>(&mut self, _: &C, _: &mut WaitPolicy<'_>) -> Result<(), Failure> {
+        match self.received {
+            Message::Ordinary => self.resources.chain.arm(self.put, &self.resources.armed),
+            Message::Last => self.resources.chain.notify(&self.resources.last),
+        }
+    }
+
+    fn receive<C: Clock>(
+        &mut self,
+        clock: &C,
+        policy: &mut WaitPolicy<'_>,
+    ) -> Result<Message, Failure> {
+        self.received = self.resources.await_message(clock, policy)?;
+        // The client has seen the last hop of the chain before.
+        self.resources.chain.end();
+        Ok(self.received)
+    }
+
+    fn acknowledge(&mut self) {
+        self.resources.acknowledge();
+    }
+
+    fn look(&mut self) -> Result<(), Failure> {
+        self.resources.look()
+    }
+
+    fn announce(&mut self, _: Message) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::testing::{Alone, both_ends, endpoint};
+    use measure::MonotonicRaw;
+    use plan::testing::plan;
+
+    /// The counter launches nothing after the cancellation. A message in the same queue arrives
+    /// after the puts that it would have launched.
+    #[test]
+    fn cancelled_puts_are_not_launched() {
+        let plan = plan("trig-lat", &["--hops=6", "--start=doorbell"]);
+        let endpoint = endpoint(&plan);
+        let (mut client, mut server) = both_ends::<TriggeredLatency>(&endpoint, &plan.run);
+        let put = HopPut::Restricted(client.initiator.nomatch(Direction::Put, 8));
+        let mut awaited = || {
+            let policy = &mut WaitPolicy::new(&Alone);
+            server.await_message(&MonotonicRaw, policy).unwrap()
+        };
+        client.chain.arm(put, &client.armed).unwrap();
+        assert_eq!(awaited(), Message::Ordinary);
+        let left = client.chain.cancel().unwrap().to_string();
+        let wanted =
+            "no hop arrived at the client; 3 triggered puts of the client left over and cancelled";
+        assert_eq!(left, wanted);
+        (0..3).for_each(|_| client.chain.ring());
+        client.chain.notify(&client.last).unwrap();
+        assert_eq!(awaited(), Message::Last);
+        let left = server.chain.cancel().unwrap().to_string();
+        assert!(left.starts_with("no hop arrived at the server; "), "{left}");
+        TriggeredLatency::close(client).unwrap();
+        TriggeredLatency::close(server).unwrap();
+        endpoint.close().unwrap();
+    }
+}
