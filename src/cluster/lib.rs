@@ -41,6 +41,7 @@ pub mod launcher;
 pub mod load;
 pub mod location;
 pub mod meeting_point;
+pub mod probe;
 pub mod star;
 pub mod survey;
 pub mod timetable;

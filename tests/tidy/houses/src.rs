@@ -252,6 +252,7 @@ pub const CLUSTER: Package = Package {
             &[
                 ("host_locations", "where hosts are, by a file or by Slurm"),
                 ("launcher", "rank and size of a process, from its launcher"),
+                ("probe", "probes all day: which targets, when, and what has come of them"),
                 ("survey", "which pairs are measured when, and what results say"),
             ],
             &[("timetable", "who does what when, and what processes send each other about it")],
