@@ -129,6 +129,7 @@ mod percentiles;
 pub mod ping;
 pub mod ping_text;
 mod printed;
+pub mod probe_metrics;
 mod progress;
 pub mod progress_line;
 mod reporter;

@@ -51,6 +51,7 @@ mod link_error;
 mod open;
 mod option_block;
 mod peer_facts;
+pub mod probe_feed;
 mod reception;
 mod refusal_log;
 mod server;
