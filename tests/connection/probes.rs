@@ -136,17 +136,18 @@ impl Metrics {
 #[test]
 fn servers_probe_each_other_and_name_the_slow_one() {
     let mut nodes = Nodes::new(3);
-    // Slower than the CPUs of a busy machine can make a good NIC look for long.
-    let slow = ("CXIDIAG_LINK", "nic=3,latency=40ms");
+    let slow = ("CXIDIAG_LINK", "nic=3,latency=300us");
+    const SLOW: f64 = 300e-6;
     for number in 1..=3 {
         nodes.start_with(number, slow);
     }
     for number in 1..=2 {
         let metrics = nodes.wait_for(number, |metrics| {
-            metrics.minimum(3).zip(metrics.minimum(3 - number)).is_some()
+            // On a busy machine, a good NIC may look slow for a while.
+            metrics.minimum(3).is_some()
+                && metrics.minimum(3 - number).is_some_and(|good| good < SLOW)
         });
-        let (bad, good) = (metrics.minimum(3).unwrap(), metrics.minimum(3 - number).unwrap());
-        assert!(bad >= 0.04 && good < bad / 2.0, "{metrics:?}");
+        assert!(metrics.minimum(3).unwrap() >= SLOW, "{metrics:?}");
         let name = "cxidiag_probe_nic_info";
         let node = format!("node=\"{}\"", address(number));
         assert_eq!(metrics.value(name, &[&node, "switch=\"\""]), Some(1.0), "{metrics:?}");

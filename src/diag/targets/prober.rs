@@ -9,26 +9,24 @@ use super::instruments::rates;
 use super::nic::{NicPlan, TargetNic};
 use super::test::TestPlan;
 use super::window::{Attempt, Window};
-use crate::bench::api::{Benchmark, Peer};
+use crate::bench::api::{Benchmark, OneSidedLatency, Peer, RepeatTransaction, Transaction};
 use crate::bench::common::Initiator;
 use crate::bench::write_bw::WriteBandwidth;
 use crate::bench::write_lat::WriteLatency;
 use crate::endpoint::Endpoint;
 use crate::run::context::Context;
-use crate::run::one_sided;
-use crate::run::results::Samples;
+use crate::run::size_loop::{Record, Schedule, repeat};
 use crate::run::verify::Unwatched;
 use crate::run::watchdog::Notices;
 use cluster::location::Location;
 use cluster::probe::figures::{Ended, Latencies, Measured, Reason};
-use cluster::probe::schedule::Probe;
+use cluster::probe::schedule::{Probe, WRITES};
 use facts::device::{DeviceName, FabricAddress};
 use facts::error::{Failure, Kind};
 use facts::figures::Figures;
 use facts::limit;
-use facts::percentile::Percentile;
 use facts::severity::Severity;
-use measure::{ClockChoice, CpuShare, Recorder, RunClock};
+use measure::{ChosenClock, ClockChoice, CpuShare, RunClock, WaitPolicy};
 use node::backend;
 use node::local_address::LocalAddress;
 use node::machine::Machine;
@@ -190,24 +188,62 @@ fn context<'a>(run: &'a RunOptions, attempt: &'a Attempt) -> Context<'a> {
     }
 }
 
+/// The latencies of a burst. They need less memory than a histogram, on each NIC all day.
+#[derive(Default)]
+struct Burst(Vec<u64>);
+
+impl Record for Burst {
+    fn begin(&mut self) {}
+
+    fn record(&mut self, latency: u64) -> bool {
+        self.0.push(latency);
+        false
+    }
+}
+
+/// The loop of a burst.
+struct BurstLoop<'a> {
+    schedule: Schedule,
+    attempt: &'a Attempt,
+    clock: ChosenClock,
+}
+
+impl RepeatTransaction for BurstLoop<'_> {
+    type Output = Burst;
+
+    fn run(self, transaction: &mut impl Transaction) -> Result<Burst, Failure> {
+        let policy = &mut WaitPolicy::new(self.attempt);
+        let mut burst = Burst(Vec::with_capacity(WRITES as usize));
+        match self.clock {
+            ChosenClock::MonotonicRaw(clock) => {
+                repeat(transaction, &clock, self.schedule, policy, &mut burst)?
+            }
+            ChosenClock::Counter(clock) => {
+                repeat(transaction, &clock, self.schedule, policy, &mut burst)?
+            }
+        };
+        Ok(burst)
+    }
+}
+
 fn burst(
     queues: &mut Queues,
     run: &RunOptions,
     attempt: &Attempt,
     clock: &mut RunClock,
 ) -> Result<Measured, Failure> {
-    // Its memory is used only where samples are, and given back at once.
-    let mut recorder = Recorder::new(None)?;
-    let mut kept = None;
-    let samples = Samples::new(clock.clock(), &mut recorder, None, &mut kept);
-    let context = context(run, attempt);
-    one_sided::measure::<WriteLatency>(&context, &mut queues.burst, run.min_size, samples)?;
-    let median = recorder.percentile(Percentile::MEDIAN).unwrap_or_default();
-    Ok(Measured::Burst(Latencies {
-        min: Duration::from_nanos(recorder.statistics().min()),
-        median: Duration::from_nanos(median),
-        max: Duration::from_nanos(recorder.statistics().max()),
-    }))
+    let size = run.min_size;
+    let schedule = Schedule::of(run, size);
+    let measuring = BurstLoop { schedule, attempt, clock: clock.clock() };
+    let Burst(mut latencies) = WriteLatency::measure(&mut queues.burst, run, size, measuring)?;
+    latencies.sort_unstable();
+    let [Some(min), Some(median), Some(max)] =
+        [latencies.first(), latencies.get(latencies.len() / 2), latencies.last()]
+    else {
+        return Err(Failure::environment("a burst has no writes"));
+    };
+    let [min, median, max] = [min, median, max].map(|latency| Duration::from_nanos(*latency));
+    Ok(Measured::Burst(Latencies { min, median, max }))
 }
 
 fn bulk(queues: &mut Queues, run: &RunOptions, attempt: &Attempt) -> Result<Measured, Failure> {
