@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use super::openmetrics::{self, Family, Kind, Sample};
 use cluster::location::{Class, Location};
-use cluster::probe::figures::{Nic, Target};
+use cluster::probe::figures::{NicFigures, TargetFigures};
 
 /// A series without labels that all files of probes have.
 pub const SERIES: &str = "cxidiag_probe_timestamp_seconds";
@@ -14,7 +14,7 @@ pub const SERIES: &str = "cxidiag_probe_timestamp_seconds";
 pub struct Probes {
     /// The name of this node in the list of hosts.
     pub node: String,
-    pub nics: Vec<Nic>,
+    pub nics: Vec<NicFigures>,
     /// When the figures were gathered, on the clock of the figures and on the wall.
     pub now: Duration,
     pub at: SystemTime,
@@ -25,7 +25,7 @@ pub struct Probes {
 }
 
 /// One value of a target.
-type Value = fn(&Target, Duration) -> Option<f64>;
+type TargetValue = fn(&TargetFigures, Duration) -> Option<f64>;
 
 /// Returns the metrics of probes.
 pub fn families(probes: &Probes) -> Vec<Family> {
@@ -77,7 +77,7 @@ pub fn families(probes: &Probes) -> Vec<Family> {
             "cxidiag_probe_bandwidth_bytes_per_second",
             "bytes_per_second",
             "Bandwidth of the last bulk write; no sample after 5 minutes without.",
-            samples(probes, Target::bandwidth),
+            samples(probes, TargetFigures::bandwidth),
         ),
         gauge(
             "cxidiag_probe_age_seconds",
@@ -110,7 +110,7 @@ pub fn families(probes: &Probes) -> Vec<Family> {
     ]
 }
 
-fn info(node: &str, nic: &Nic) -> Sample {
+fn info(node: &str, nic: &NicFigures) -> Sample {
     let part = |text: fn(Location) -> String| nic.location.map_or(String::new(), text);
     Sample {
         labels: vec![
@@ -124,7 +124,7 @@ fn info(node: &str, nic: &Nic) -> Sample {
 }
 
 /// Returns the value of the label `class`.
-fn class(target: &Target) -> &'static str {
+fn class(target: &TargetFigures) -> &'static str {
     match target.class {
         Class::Loopback | Class::Node => "node",
         Class::Switch => "switch",
@@ -137,7 +137,7 @@ fn class(target: &Target) -> &'static str {
 /// Returns the samples of each target, by a further label or several.
 fn by_target(
     probes: &Probes,
-    values: impl Fn(&Target) -> Vec<(&'static str, &'static str, f64)>,
+    values: impl Fn(&TargetFigures) -> Vec<(&'static str, &'static str, f64)>,
 ) -> Vec<Sample> {
     let mut samples = Vec::new();
     for nic in &probes.nics {
@@ -159,7 +159,7 @@ fn by_target(
     samples
 }
 
-fn samples(probes: &Probes, value: Value) -> Vec<Sample> {
+fn samples(probes: &Probes, value: TargetValue) -> Vec<Sample> {
     by_target(probes, |target| {
         value(target, probes.now).map(|value| ("", "", value)).into_iter().collect()
     })
@@ -176,7 +176,7 @@ fn latencies(probes: &Probes) -> Vec<Sample> {
 }
 
 fn left_out(probes: &Probes) -> Vec<Sample> {
-    let by_nic = |nic: &Nic| {
+    let by_nic = |nic: &NicFigures| {
         let sample = |(reason, count): (&str, u64)| Sample {
             labels: vec![("device", nic.device.clone()), ("reason", reason.to_owned())],
             value: count as f64,
@@ -196,7 +196,7 @@ pub mod testing {
     pub fn probes() -> Probes {
         let second = Duration::from_secs(1);
         let place = Location { group: 3, switch: 12, port: Some(1) };
-        let mut nic = Nic::new("cxi0", Some(place), 8);
+        let mut nic = NicFigures::new("cxi0", Some(place), 8);
         let latencies = Latencies {
             min: Duration::from_nanos(1800),
             median: Duration::from_nanos(2000),
@@ -241,8 +241,8 @@ mod tests {
         ] {
             assert!(text.contains(&line), "no {line} in {text}");
         }
-        let of_nic = text.lines().filter(|line| line.contains("device=\"cxi0\"")).count();
-        assert!(of_nic <= 100, "{of_nic} series");
+        let count = text.lines().filter(|line| line.contains("device=\"cxi0\"")).count();
+        assert!(count <= 100, "{count} series");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What has come of probes. Noise of this host only lengthens latencies: a probe during which the
 //! thread lost its CPU too often is repeated once and then dropped, so that a slow host accuses no
-//! other NIC (monitoring.md 2.4).
+//! other NIC.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl Reason {
 
 /// Why a NIC was not probed, or a target not probed from it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LeftOut {
+pub enum Omission {
     /// A client of the server measures on the NIC.
     Client,
     /// Others use the NIC heavily.
@@ -55,7 +55,7 @@ pub enum LeftOut {
     Unreachable,
 }
 
-impl LeftOut {
+impl Omission {
     /// All reasons, with their names.
     pub const ALL: [(Self, &'static str); 6] = [
         (Self::Client, "client"),
@@ -97,7 +97,7 @@ pub struct Ended {
 
 /// The figures of one target, as one NIC sees it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Target {
+pub struct TargetFigures {
     /// Name of the host.
     pub host: String,
     /// The NIC of the host.
@@ -116,7 +116,7 @@ pub struct Target {
     repeats: bool,
 }
 
-impl Target {
+impl TargetFigures {
     pub fn new(host: &str, device: &str, class: Class, now: Duration) -> Self {
         Self {
             host: host.into(),
@@ -206,23 +206,23 @@ fn recent<T>(figure: Option<(T, Duration)>, now: Duration, shown: Duration) -> O
 
 /// The figures of one NIC of this host.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Nic {
+pub struct NicFigures {
     pub device: String,
     /// Where it is, if its address shows it.
     pub location: Option<Location>,
     /// The target in each slot.
-    pub targets: Vec<Option<Target>>,
-    left_out: [u64; LeftOut::ALL.len()],
+    pub targets: Vec<Option<TargetFigures>>,
+    left_out: [u64; Omission::ALL.len()],
 }
 
-impl Nic {
+impl NicFigures {
     /// Creates the figures of a NIC with this many slots.
     pub fn new(device: &str, location: Option<Location>, slots: usize) -> Self {
         Self {
             device: device.into(),
             location,
             targets: vec![None; slots],
-            left_out: [0; LeftOut::ALL.len()],
+            left_out: [0; Omission::ALL.len()],
         }
     }
 
@@ -232,26 +232,26 @@ impl Nic {
         slot: usize,
         (host, device, class): (&str, &str, Class),
         now: Duration,
-    ) -> &mut Target {
+    ) -> &mut TargetFigures {
         let target = &mut self.targets[slot];
         if !target.as_ref().is_some_and(|target| {
             (target.host.as_str(), target.device.as_str(), target.class) == (host, device, class)
         }) {
             *target = None;
         }
-        target.get_or_insert_with(|| Target::new(host, device, class, now))
+        target.get_or_insert_with(|| TargetFigures::new(host, device, class, now))
     }
 
     /// Counts a probe that was left out.
-    pub fn leave_out(&mut self, reason: LeftOut) {
-        if let Some(index) = LeftOut::ALL.iter().position(|(other, _)| *other == reason) {
+    pub fn leave_out(&mut self, reason: Omission) {
+        if let Some(index) = Omission::ALL.iter().position(|(other, _)| *other == reason) {
             self.left_out[index] += 1;
         }
     }
 
     /// Returns the number of probes that were left out for each reason, with its name.
     pub fn left_out(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        LeftOut::ALL.iter().zip(self.left_out).map(|((_, name), count)| (*name, count))
+        Omission::ALL.iter().zip(self.left_out).map(|((_, name), count)| (*name, count))
     }
 }
 
@@ -279,11 +279,11 @@ mod tests {
         Ended { result: Err(reason), lost_cpu: 9, waited, took: 3 * SECOND }
     }
 
-    fn target() -> Target {
-        Target::new("nid2", "cxi0", Class::Switch, Duration::ZERO)
+    fn target() -> TargetFigures {
+        TargetFigures::new("nid2", "cxi0", Class::Switch, Duration::ZERO)
     }
 
-    fn count(target: &Target, name: &str) -> u64 {
+    fn count(target: &TargetFigures, name: &str) -> u64 {
         target.failures().find(|(other, _)| *other == name).unwrap().1
     }
 
@@ -357,14 +357,14 @@ mod tests {
 
     #[test]
     fn new_target_of_a_slot_begins_without_figures() {
-        let mut nic = Nic::new("cxi0", None, 2);
+        let mut nic = NicFigures::new("cxi0", None, 2);
         let nid2 = ("nid2", "cxi0", Class::Group);
         nic.target(1, nid2, SECOND).add(burst(2, 0), SECOND);
         assert_eq!(nic.target(1, nid2, SECOND).bursts, 1);
         assert_eq!(nic.target(1, ("nid3", "cxi0", Class::Group), SECOND).bursts, 0);
         assert!(nic.targets[0].is_none());
-        nic.leave_out(LeftOut::TargetBusy);
-        nic.leave_out(LeftOut::TargetBusy);
+        nic.leave_out(Omission::TargetBusy);
+        nic.leave_out(Omission::TargetBusy);
         let sum: u64 = nic.left_out().map(|(_, count)| count).sum();
         assert_eq!((sum, nic.left_out().nth(4)), (2, Some(("target_busy", 2))));
     }

@@ -21,14 +21,14 @@ const RARER: u32 = 6;
 
 /// How often targets are probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
+pub struct Periods {
     /// Time from one burst to a target to the next.
     pub burst: Duration,
     /// Time from one bulk write to a target to the next.
     pub bulk: Duration,
 }
 
-impl Pace {
+impl Periods {
     /// The pace of a NIC with an unlimited budget (issue 61).
     pub const USUAL: Self = Self { burst: Duration::from_secs(5), bulk: Duration::from_secs(60) };
 
@@ -64,7 +64,7 @@ pub enum Next {
 /// The times of the probes of a NIC.
 #[derive(Debug)]
 pub struct Schedule {
-    pace: Pace,
+    periods: Periods,
     /// When the next burst and the next bulk write of each slot are due.
     due: Vec<[Duration; 2]>,
 }
@@ -72,13 +72,13 @@ pub struct Schedule {
 impl Schedule {
     /// Creates the times of this many slots from `now` on, in which no two probes fall together.
     /// `phase` differs from NIC to NIC.
-    pub fn new(pace: Pace, slots: usize, phase: u64, now: Duration) -> Self {
+    pub fn new(periods: Periods, slots: usize, phase: u64, now: Duration) -> Self {
         let part = |period: Duration, slot: usize| {
             let within = (phase % 1024) as f64 / 1024.0;
             now + period.mul_f64((slot as f64 + within) / slots.max(1) as f64)
         };
-        let due = (0..slots).map(|slot| [part(pace.burst, slot), part(pace.bulk, slot)]);
-        Self { pace, due: due.collect() }
+        let due = (0..slots).map(|slot| [part(periods.burst, slot), part(periods.bulk, slot)]);
+        Self { periods, due: due.collect() }
     }
 
     /// Returns the next probe: its time, its slot, and what it is. `None` without slots.
@@ -93,8 +93,8 @@ impl Schedule {
     /// while the process was stopped, are not made up for.
     pub fn done(&mut self, slot: usize, probe: Probe, next: Next, now: Duration) {
         let (index, period) = match probe {
-            Probe::Burst => (0, self.pace.burst),
-            Probe::Bulk => (1, self.pace.bulk),
+            Probe::Burst => (0, self.periods.burst),
+            Probe::Bulk => (1, self.periods.bulk),
         };
         let due = &mut self.due[slot][index];
         *due = match next {
@@ -126,15 +126,15 @@ mod tests {
 
     #[test]
     fn probes_each_target_in_its_period() {
-        let mut schedule = Schedule::new(Pace::USUAL, 8, 77, Duration::ZERO);
+        let mut schedule = Schedule::new(Periods::USUAL, 8, 77, Duration::ZERO);
         let [bursts, bulk] = count(&mut schedule, 600 * SECOND, Next::Usual);
         assert_eq!((bursts, bulk), (8 * 120, 8 * 10));
-        assert_eq!(Schedule::new(Pace::USUAL, 0, 1, SECOND).next(), None);
+        assert_eq!(Schedule::new(Periods::USUAL, 0, 1, SECOND).next(), None);
     }
 
     #[test]
     fn spreads_targets_over_the_period() {
-        let mut schedule = Schedule::new(Pace::USUAL, 8, 1023, Duration::ZERO);
+        let mut schedule = Schedule::new(Periods::USUAL, 8, 1023, Duration::ZERO);
         let mut times = Vec::new();
         while let Some((due, slot, probe)) = schedule.next()
             && due < 5 * SECOND
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn repeats_disturbed_burst_soon_and_failing_target_rarely() {
-        let mut schedule = Schedule::new(Pace::USUAL, 1, 0, Duration::ZERO);
+        let mut schedule = Schedule::new(Periods::USUAL, 1, 0, Duration::ZERO);
         schedule.done(0, Probe::Bulk, Next::Usual, Duration::ZERO);
         schedule.done(0, Probe::Burst, Next::Again, SECOND);
         assert_eq!(schedule.next(), Some((SECOND + AGAIN, 0, Probe::Burst)));
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn makes_up_for_no_probe_after_a_stop() {
-        let mut schedule = Schedule::new(Pace::USUAL, 1, 0, Duration::ZERO);
+        let mut schedule = Schedule::new(Periods::USUAL, 1, 0, Duration::ZERO);
         schedule.done(0, Probe::Bulk, Next::Usual, Duration::ZERO);
         // Stopped for 20 minutes.
         schedule.done(0, Probe::Burst, Next::Usual, 1200 * SECOND);
@@ -169,11 +169,11 @@ mod tests {
 
     #[test]
     fn budget_lengthens_the_period() {
-        assert_eq!(Pace::USUAL.within(u64::MAX, 8), Pace::USUAL);
+        assert_eq!(Periods::USUAL.within(u64::MAX, 8), Periods::USUAL);
         // 8 bursts of 21 writes of 136 bytes, out and in.
-        let pace = Pace::USUAL.within(1000, 8);
-        assert_eq!((pace.burst.as_millis(), pace.bulk), (45_696, Pace::USUAL.bulk));
+        let periods = Periods::USUAL.within(1000, 8);
+        assert_eq!((periods.burst.as_millis(), periods.bulk), (45_696, Periods::USUAL.bulk));
         let bytes = 8 * 21 * 136 * 2;
-        assert!(f64::from(bytes) / pace.burst.as_secs_f64() <= 1000.0);
+        assert!(f64::from(bytes) / periods.burst.as_secs_f64() <= 1000.0);
     }
 }

@@ -348,8 +348,8 @@ fn nics_are_good_beside_a_named_fault_in_a_test_that_shows_it() {
     assert_eq!(findings.untested, []);
 }
 
-/// The NIC is slow in both tests. With busy CPUs, few of its bandwidths are outside the wide limits,
-/// so nothing but its latencies shows that the NIC is the cause.
+/// The NIC is slow in both tests. With busy CPUs, few of its bandwidths are outside the wide
+/// limits, so nothing but its latencies shows that the NIC is the cause.
 #[test]
 fn path_from_a_bad_nic_that_is_as_slow_elsewhere_is_no_cause() {
     for seed in [45, 123, 184] {

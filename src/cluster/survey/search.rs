@@ -450,9 +450,9 @@ impl Search<'_> {
         })
     }
 
-    /// Returns the explanation of a NIC at an end of a path that explains its slow pairs as well: the
-    /// NIC is bad because of other pairs, and all pairs like these that say something are about as
-    /// slow. Then nothing tells the path from the NIC.
+    /// Returns the explanation of a NIC at an end of a path that explains its slow pairs as well:
+    /// the NIC is bad because of other pairs, and all pairs like these that say something are about
+    /// as slow. Then nothing tells the path from the NIC.
     fn bad_end(&self, pairs: &[Outside]) -> Option<usize> {
         pairs[0].pair.nics().into_iter().find_map(|nic| {
             let position = *self.positions.get(&Unit::Nic(nic))?;

@@ -5,9 +5,9 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use cluster::location::Class;
-use cluster::probe::figures::{Ended, LeftOut, Nic};
+use cluster::probe::figures::{Ended, NicFigures, Omission};
 use cluster::probe::schedule::Next;
-use diag::session::probe_feed::{NicState, NodeState};
+use diag::session::probe_state::{NicState, NodeState};
 use facts::device::{DeviceName, FabricAddress};
 
 /// A NIC is left out for this time after a client has measured.
@@ -49,7 +49,7 @@ struct OwnNic {
     used_until: Option<Instant>,
     /// Others use it heavily.
     is_busy: bool,
-    figures: Nic,
+    figures: NicFigures,
 }
 
 impl OwnNic {
@@ -82,7 +82,7 @@ impl Board {
             is_used: false,
             used_until: None,
             is_busy: false,
-            figures: Nic::new(&device.to_string(), None, slots),
+            figures: NicFigures::new(&device.to_string(), None, slots),
         };
         Self {
             began: Instant::now(),
@@ -210,9 +210,9 @@ impl Board {
             return Job::Nothing;
         }
         let reason = match peer(&shared.slots[slot], &shared.nics[index], index) {
-            _ if shared.is_paused => LeftOut::Paused,
-            _ if shared.nics[index].is_held() => LeftOut::Client,
-            _ if shared.nics[index].is_busy => LeftOut::Busy,
+            _ if shared.is_paused => Omission::Paused,
+            _ if shared.nics[index].is_held() => Omission::Client,
+            _ if shared.nics[index].is_busy => Omission::Busy,
             Ok(peer) => return Job::Probe(peer),
             Err(reason) => reason,
         };
@@ -234,7 +234,7 @@ impl Board {
     }
 
     /// Returns the figures of all NICs.
-    pub fn figures(&self) -> Vec<Nic> {
+    pub fn figures(&self) -> Vec<NicFigures> {
         self.lock().nics.iter().map(|nic| nic.figures.clone()).collect()
     }
 
@@ -252,17 +252,17 @@ impl Board {
 }
 
 /// Returns the NIC of the node in a slot that the NIC `own` probes: the one at the same place.
-fn peer(slot: &Slot, own: &OwnNic, index: usize) -> Result<Peer, LeftOut> {
-    let state = own.state.as_ref().ok_or(LeftOut::Unusable)?;
+fn peer(slot: &Slot, own: &OwnNic, index: usize) -> Result<Peer, Omission> {
+    let state = own.state.as_ref().ok_or(Omission::Unusable)?;
     let node = slot.node.as_ref().filter(|node| !node.nics.is_empty());
-    let nics = &node.ok_or(LeftOut::Unreachable)?.nics;
+    let nics = &node.ok_or(Omission::Unreachable)?.nics;
     let other = &nics[index % nics.len()];
     // Packets of another VNI do not arrive.
     if other.vni != state.vni || other.device.kind != state.device.kind {
-        return Err(LeftOut::Unreachable);
+        return Err(Omission::Unreachable);
     }
     if other.is_busy {
-        return Err(LeftOut::TargetBusy);
+        return Err(Omission::TargetBusy);
     }
     Ok(Peer {
         address: other.address,

@@ -13,11 +13,12 @@ use rustix::time::{ClockId, clock_gettime};
 use super::board::{Board, Job};
 use super::probing::{ProbeRequest, own_name};
 use cluster::host_list;
-use cluster::probe::schedule::{Next, Pace, Schedule, UNCOUNTED, WRITES};
+use cluster::probe::schedule::{Next, Periods, Schedule, UNCOUNTED, WRITES};
 use cluster::probe::targets::{self, TURN};
 use diag::run::served::line_to_server;
 use diag::session::control_line::{ControlLine, ProbeNews, Used};
-use diag::session::probe_feed::{self, NicState, SIGN_OF_LIFE};
+use diag::session::probe_feed::{self, SIGN_OF_LIFE};
+use diag::session::probe_state::NicState;
 use diag::targets::{NicPlan, ProberNic, TestPlan};
 use facts::device::DeviceName;
 use facts::error::{Context, Failure, Kind};
@@ -47,8 +48,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 
 /// A NIC through which others send or receive more bytes a second is left out: 10,000 packets of
-/// 2 KiB, a thousandth of its bandwidth (monitoring.md 2.3). Probes take less than a hundredth of
-/// this.
+/// 2 KiB, a thousandth of its bandwidth. Probes take less than a hundredth of this.
 const BUSY: f64 = 20e6;
 
 /// The counters of bytes, of both generations and directions.
@@ -79,8 +79,9 @@ pub fn run(plan: &Plan, request: &ProbeRequest) -> Result<(), Failure> {
     let devices = devices(plan);
     let board = Arc::new(Board::new(&devices, request.slots()));
     let feeds = Arc::new(feed_plan(plan)?);
-    let pace = Pace { burst: in_effect(Pace::USUAL.burst), bulk: in_effect(Pace::USUAL.bulk) };
-    let pace = pace.within(request.budget.unwrap_or(u64::MAX), request.slots());
+    let periods =
+        Periods { burst: in_effect(Periods::USUAL.burst), bulk: in_effect(Periods::USUAL.bulk) };
+    let periods = periods.within(request.budget.unwrap_or(u64::MAX), request.slots());
     let tests = tests()?;
     let mut nics = Vec::new();
     for (index, device) in devices.iter().enumerate() {
@@ -89,7 +90,7 @@ pub fn run(plan: &Plan, request: &ProbeRequest) -> Result<(), Failure> {
             index,
             plan: nic_plan(plan, *device),
             tests,
-            pace,
+            periods,
             slots: request.slots(),
         };
         nics.push(threads::start("prober", move || nic.run())?);
@@ -206,14 +207,14 @@ struct NicThread {
     index: usize,
     plan: NicPlan,
     tests: [TestPlan; 2],
-    pace: Pace,
+    periods: Periods,
     slots: usize,
 }
 
 impl NicThread {
     fn run(self) {
         let phase = targets::phase(&facts::host::host_name(), &self.plan.device.to_string());
-        let mut schedule = Schedule::new(self.pace, self.slots, phase, self.board.now());
+        let mut schedule = Schedule::new(self.periods, self.slots, phase, self.board.now());
         let mut complained = false;
         while self.board.sleep(Duration::ZERO) {
             let ended = self.open().and_then(|nic| self.probe(nic, &mut schedule));

@@ -10,7 +10,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use super::probe_feed::NodeState;
+use super::probe_state::NodeState;
 use facts::device::DeviceName;
 
 /// From the server to a process.

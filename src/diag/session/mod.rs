@@ -52,6 +52,7 @@ mod open;
 mod option_block;
 mod peer_facts;
 pub mod probe_feed;
+pub mod probe_state;
 mod reception;
 mod refusal_log;
 mod server;

@@ -24,7 +24,8 @@ pub const CHECK: &str = "check";
 /// server that tells them.
 pub const PROBE: &str = "probe";
 
-/// A client that surveys, checks or probes. No server sends this word: an answer with it is a reflection.
+/// A client that surveys, checks or probes. No server sends this word: an answer with it is a
+/// reflection.
 pub const ASKS: &str = "asks";
 
 /// The word of a server that sends ticks, and of a client that knows them.

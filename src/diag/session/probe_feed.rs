@@ -7,13 +7,11 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use rustix::net::sockopt;
-use serde::{Deserialize, Serialize};
 
 use super::connect::Search;
 use super::invitation::greet;
 use super::peer_facts::PROBE;
-use cluster::location::Location;
-use facts::device::{DeviceName, FabricAddress};
+use super::probe_state::NodeState;
 use facts::error::{Context, Failure};
 use facts::limit;
 use facts::net::framing::{Incoming, message};
@@ -30,24 +28,6 @@ const MOST: usize = 16 << 10;
 
 /// Most processes that wait for the state of a node. About as many nodes probe it as it probes.
 const MOST_WATCHERS: usize = 256;
-
-/// What stays of a node's NIC for those that probe it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NicState {
-    pub device: DeviceName,
-    pub address: FabricAddress,
-    pub vni: u32,
-    /// Where it is, if its address shows it.
-    pub location: Option<Location>,
-    /// It is not to be probed at present.
-    pub is_busy: bool,
-}
-
-/// The NICs of a node, in their order.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeState {
-    pub nics: Vec<NicState>,
-}
 
 /// Passes each state of the node `host` to `receive`, as the client of `plan`, until the server
 /// ends or `receive` returns false.
@@ -131,7 +111,9 @@ fn send(mut stream: &TcpStream, state: &NodeState) -> bool {
 mod tests {
     use std::net::TcpListener;
 
+    use super::super::probe_state::NicState;
     use super::*;
+    use facts::device::{DeviceName, FabricAddress};
 
     #[test]
     fn forgets_watchers_that_have_ended_or_do_not_read() {
