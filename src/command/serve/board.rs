@@ -229,6 +229,13 @@ impl Board {
         if shared.slots[slot].host.as_ref() != Some(&peer.host) || is_disturbed {
             return Next::Usual;
         }
+        // A server that has ended has taken the target with it.
+        let node = shared.slots[slot].node.as_ref();
+        let nics = node.into_iter().flat_map(|node| &node.nics);
+        let is_lost = !nics.clone().any(|nic| nic.address == peer.address && !nic.is_busy);
+        if is_lost && ended.result.is_err() {
+            return Next::Usual;
+        }
         let target = (peer.host.as_str(), peer.device.as_str(), peer.class);
         shared.nics[index].figures.target(slot, target, now).add(ended, now)
     }
@@ -347,6 +354,25 @@ mod tests {
         let board = self::board();
         board.add(0, 0, &peer, failed(Ok(Measured::Bulk(1e9))));
         assert_eq!(board.figures()[0].targets[0].as_ref().unwrap().host, "nid1");
+    }
+
+    #[test]
+    fn failure_of_a_lost_target_does_not_count() {
+        let board = board();
+        let Job::Probe(peer) = board.job(0, 0) else {
+            panic!("no probe");
+        };
+        let failed = || Ended {
+            result: Err(Reason::Error),
+            lost_cpu: 0,
+            waited: Duration::ZERO,
+            took: HOLD,
+        };
+        board.set_node(0, "nid1", None);
+        assert_eq!(board.add(0, 0, &peer, failed()), Next::Usual);
+        assert!(board.figures()[0].targets[0].is_none());
+        board.set_node(0, "nid1", Some(NodeState { nics: vec![state(1, false)] }));
+        assert_eq!(board.add(0, 0, &peer, failed()), Next::Rarer);
     }
 
     #[test]
