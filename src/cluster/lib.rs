@@ -20,6 +20,7 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  1 | host_locations   where hosts are, by a file or by Slurm                                   |
 //!    | launcher         rank and size of a process, from its launcher                            |
+//!    | probe            probes all day: which targets, when, and what has come of them           |
 //!    | survey           which pairs are measured when, and what results say                      |
 //!    +-------------------------------------------------------------------------------------------+
 //!  0 | blame            what all searches for a cause have in common                             |
@@ -41,6 +42,7 @@ pub mod launcher;
 pub mod load;
 pub mod location;
 pub mod meeting_point;
+pub mod probe;
 pub mod star;
 pub mod survey;
 pub mod timetable;

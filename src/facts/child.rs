@@ -35,16 +35,20 @@ pub enum Duty {
     ServedClient,
     /// Is a process of a survey.
     SurveyMember,
+    /// Probes other nodes for `cxidiag serve`.
+    Prober,
 }
 
 impl Duty {
-    const ALL: [Self; 3] = [Self::LoopbackServer, Self::ServedClient, Self::SurveyMember];
+    const ALL: [Self; 4] =
+        [Self::LoopbackServer, Self::ServedClient, Self::SurveyMember, Self::Prober];
 
     fn variable(self) -> &'static str {
         match self {
             Self::LoopbackServer => "CXIDIAG_LOOPBACK_PARENT",
             Self::ServedClient => "CXIDIAG_SERVE_CLIENT",
             Self::SurveyMember => "CXIDIAG_SURVEY_MEMBER",
+            Self::Prober => "CXIDIAG_SERVE_PROBER",
         }
     }
 

@@ -9,6 +9,8 @@ pub struct CpuShare {
     ran: u64,
     /// Ready to run, but waiting for a CPU.
     waited: u64,
+    /// Number of times that they got a CPU.
+    turns: u64,
 }
 
 impl CpuShare {
@@ -37,12 +39,14 @@ impl CpuShare {
         threads.filter_map(share).reduce(|sum, share| Self {
             ran: sum.ran + share.ran,
             waited: sum.waited + share.waited,
+            turns: sum.turns + share.turns,
         })
     }
 
     fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split_whitespace().map(str::parse);
-        Some(Self { ran: numbers.next()?.ok()?, waited: numbers.next()?.ok()? })
+        let mut number = || numbers.next()?.ok();
+        Some(Self { ran: number()?, waited: number()?, turns: number().unwrap_or_default() })
     }
 
     /// Returns how long the threads have run, together.
@@ -58,6 +62,11 @@ impl CpuShare {
     /// Returns how long the threads have waited for a CPU since `earlier`, together.
     pub fn waited_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.waited.saturating_sub(earlier.waited))
+    }
+
+    /// Returns how often the threads have got a CPU back since `earlier`, together.
+    pub fn turns_since(self, earlier: Self) -> u64 {
+        self.turns.saturating_sub(earlier.turns)
     }
 
     /// Returns the part of its time since `earlier`, in percent, in which the thread was ready to
@@ -78,6 +87,7 @@ mod tests {
         let before = CpuShare::parse("1000 500 3\n").unwrap();
         let after = CpuShare::parse("4000 1500 9\n").unwrap();
         assert_eq!(after.waited_percent_since(before), Some(25.0));
+        assert_eq!(after.turns_since(before), 6);
         assert_eq!(before.waited_percent_since(before), None);
         assert_eq!(before.waited_percent_since(after), None);
         assert_eq!(CpuShare::parse("1000\n"), None);

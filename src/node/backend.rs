@@ -155,6 +155,16 @@ pub fn counters(device: DeviceName, names: &[&str], machine: &Machine) -> Vec<Op
     }
 }
 
+/// Time for which the engine of software NICs polls after a packet, in a process that mostly waits:
+/// the next write of a burst comes within this time.
+const SPIN: Duration = Duration::from_micros(300);
+
+/// Lets the engine of software NICs in this process sleep soon after each packet: it is a target
+/// all day.
+pub fn let_engine_sleep() {
+    softnic::spin_for(SPIN);
+}
+
 /// Returns whether the address of `device` tells where it is in the fabric. The address of a
 /// software NIC has no meaning without switches.
 pub fn has_location(device: DeviceName, machine: &Machine) -> bool {

@@ -42,6 +42,7 @@
 //!    | expected              stored runs against expectations                                    |
 //!    | extra                 text after the documented table, on request                         |
 //!    | link                  the links of NICs as JSON                                           |
+//!    | probe_metrics         what probes of other nodes have measured, as metrics                |
 //!    | ping_text             the answers of NICs as text                                         |
 //!    | selftest_text         checks of facts about a NIC as text                                 |
 //!    | stat                  what the NICs of a job did while a command ran                      |
@@ -134,6 +135,7 @@ mod percentiles;
 pub mod ping;
 pub mod ping_text;
 mod printed;
+pub mod probe_metrics;
 mod progress;
 pub mod progress_line;
 mod reporter;

@@ -16,7 +16,9 @@ use super::stress::testing as stress_testing;
 use super::survey::load_testing::mixed_load;
 use super::survey::metrics as survey_metrics;
 use super::survey::testing::{cause, explanation, loaded, mixed, survey};
-use super::{check_fleet_metrics, check_metrics, link, link_metrics, stress_metrics};
+use super::{
+    check_fleet_metrics, check_metrics, link, link_metrics, probe_metrics, stress_metrics,
+};
 use cluster::survey::findings::{Certainty, Unit};
 use facts::severity::Severity;
 use node::nic::health::{Finding, ITEMS};
@@ -27,10 +29,14 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/metrics.md")
 const FIRST: &str = "\n## `cxidiag check`\n";
 
 /// What the labels say, in the order of their names.
-const LABELS: [(&str, &str); 28] = [
+const LABELS: [(&str, &str); 33] = [
     ("cause", "a cause by its id in [why.md](why.md#causes), such as `pcie-narrow`"),
     ("check", "an item by its code in [check.md](check.md#items), such as `link-down`"),
-    ("class", "which part both NICs of a pair share, such as `same switch`; under load also `all`"),
+    (
+        "class",
+        "which part both NICs of a pair share, such as `same switch`; under load also `all`; of \
+         probes `switch`, `group`, `other`, or `unknown` if addresses do not show it",
+    ),
     ("command", "the command that wrote the file"),
     (
         "confidence",
@@ -46,16 +52,23 @@ const LABELS: [(&str, &str); 28] = [
     ("figure", "which figure is bad under load, such as `bandwidth`"),
     ("firmware", "version of the firmware"),
     ("generation", "`Cassini 1`, `Cassini 2` or `software NIC`"),
+    ("group", "the group of a NIC by its address, such as `003`"),
     ("host", "name of the host"),
     (
         "kind",
-        "of code words, `good`, `corrected` or `uncorrected`; of PCIe errors, `corrected` or `uncorrected`; of a part, such as `switch` or `node`",
+        "of code words, `good`, `corrected` or `uncorrected`; of PCIe errors, `corrected` or `uncorrected`; of a part, such as `switch` or `node`; of latencies `min` or `median` of a burst",
     ),
     ("name", "of a part, such as `switch 003.12`; in metrics of `stat`, a counter"),
-    ("node", "name of the node"),
+    ("node", "name of the node; of probes its name in the list of hosts"),
     ("pattern", "the pattern of the load, such as `incast:8`"),
     ("pcp", "a priority of the link, 0 to 7"),
     ("percentile", "over the pairs of a class, 0 (minimum) to 100 (maximum); under load 50 or 99"),
+    (
+        "reason",
+        "of failures `error` (reported by the NIC), `no_answer` or `resent` (a write took 0.5 s or \
+         more); of probes that were left out `client`, `busy`, `paused`, `unusable`, \
+         `target_busy` or `unreachable` ([watch.md](watch.md#what-it-leaves-out))",
+    ),
     (
         "sensor",
         "`asic`, `media` (the end of the cable), `regulator`; a supply of the card, such as `vdd`; \
@@ -66,6 +79,9 @@ const LABELS: [(&str, &str); 28] = [
     ("size", "size of the operations in bytes"),
     ("spread", "how the load is spread over the cluster, such as `groups`"),
     ("state", "of a NIC: `good`, `unpaired` (in no pair), `untested`, `suspect`, `bad`"),
+    ("switch", "the switch of a NIC by its address, such as `003.12`"),
+    ("target", "name of the node that is probed, as the list of hosts has it"),
+    ("target_device", "its NIC"),
     ("tool", "the tool that measured, such as `write-lat`"),
     ("traffic_class", "of the victims; empty if it is the class of the load"),
     (
@@ -142,6 +158,7 @@ fn commands() -> Vec<(&'static str, Vec<Family>)> {
         ("`cxidiag survey`", quiet),
         ("`cxidiag survey --load`", load),
         ("`cxidiag stat`", stat_metrics::families(&job)),
+        ("`cxidiag serve --probe`", probe_metrics::families(&probe_metrics::testing::probes())),
     ]
 }
 

@@ -13,6 +13,7 @@ mod legacy_control;
 mod legacy_runs;
 mod link;
 mod ping;
+mod probes;
 mod processes;
 mod serve;
 mod signals;

@@ -147,6 +147,8 @@ fn states_default_of_each_value() {
         "hdr-log",
         "expect",
         "port-file",
+        "probe",
+        "pause-file",
         "load",
         "loopback",
         "bad-nodes",

@@ -413,12 +413,17 @@ fn dashboard_is_what_its_script_prints() {
 #[test]
 fn alerts_and_dashboard_ask_for_documented_metrics() {
     let page = read("docs/metrics.md");
-    for (file, least) in
-        [("packaging/prometheus/alerts.yml", 10), ("packaging/grafana/cxidiag.json", 30)]
-    {
+    for (file, least) in [
+        ("packaging/prometheus/alerts.yml", 10),
+        ("packaging/prometheus/probe-rules.yml", 6),
+        ("packaging/grafana/cxidiag.json", 30),
+    ] {
         let text = read(file);
-        let words = text.split(|c: char| !c.is_ascii_lowercase() && c != '_');
-        let metrics: BTreeSet<&str> = words.filter(|word| word.starts_with("cxidiag_")).collect();
+        let words = text.split(|c: char| !c.is_ascii_lowercase() && !"_:".contains(c));
+        // Series that rules record have a colon.
+        let words = words.map(|word| word.trim_end_matches(':'));
+        let words = words.filter(|word| word.starts_with("cxidiag_") && !word.contains(':'));
+        let metrics: BTreeSet<&str> = words.collect();
         assert!(metrics.len() >= least, "{file}: {metrics:?}");
         for metric in metrics {
             assert!(page.contains(&format!("| `{metric}` |")), "{file}: {metric}");
@@ -428,21 +433,29 @@ fn alerts_and_dashboard_ask_for_documented_metrics() {
 
 #[test]
 fn each_alert_is_tested_and_explained() {
-    let (alerts, page) = (read("packaging/prometheus/alerts.yml"), read("docs/prometheus.md"));
-    let tests = read("packaging/prometheus/alerts-test.yml");
+    check_alerts("alerts", "docs/prometheus.md");
+    check_alerts("probe-rules", "docs/watch.md");
+    let printed = run(&mut Command::new(root().join("packaging/prometheus/make-probe-tests")));
+    let committed = read("packaging/prometheus/probe-rules-test.yml");
+    assert!(printed == committed, "make-probe-tests writes probe-rules-test.yml");
+}
+
+/// Checks the rules with this name, whose alerts `page` explains.
+fn check_alerts(rules: &str, page: &str) {
+    let (alerts, text) = (read(&format!("packaging/prometheus/{rules}.yml")), read(page));
+    let test_file = format!("packaging/prometheus/{rules}-test.yml");
+    let tests = read(&test_file);
     let names = alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
     let names: Vec<&str> = names.collect();
     assert!(names.len() >= 7, "{names:?}");
     for name in names {
-        let runbook = format!("runbook: docs/prometheus.md#{}\n", name.to_ascii_lowercase());
+        let runbook = format!("runbook: {page}#{}\n", name.to_ascii_lowercase());
         assert!(alerts.contains(&runbook), "{runbook}");
-        assert!(page.contains(&format!("\n### {name}\n")), "{name}");
-        assert!(tests.contains(name), "alerts-test.yml: {name}");
+        assert!(text.contains(&format!("\n### {name}\n")), "{name}");
+        assert!(tests.contains(name), "{test_file}: {name}");
     }
-    let promtool = Command::new("promtool")
-        .args(["test", "rules", "packaging/prometheus/alerts-test.yml"])
-        .current_dir(root())
-        .output();
+    let promtool =
+        Command::new("promtool").args(["test", "rules", &test_file]).current_dir(root()).output();
     match promtool {
         Err(error) => println!("not tested: promtool: {error}"),
         Ok(output) => assert!(output.status.success(), "{}", stdout(&output)),

@@ -99,6 +99,7 @@ pub use fabric::{
     owner as fabric_owner,
 };
 pub use libcxi::{DRIVER, api};
+pub use runner::spin_for;
 pub use snapshot::Snapshot;
 
 /// Returns the error flags that operations have set on the NIC with this number: block, bit and the

@@ -8,7 +8,7 @@
 //! | state | what the engine thread does | until |
 //! |---|---|---|
 //! | attended | checks every [`TICK`] whether `progress` is still called | a tick without a call |
-//! | hot | polls without sleeping | [`HOT`] without traffic, a call of `progress`, or no spare CPU |
+//! | hot | polls without sleeping | `hot()` without traffic, a call of `progress`, or no spare CPU |
 //! | parked | sleeps in the kernel | a sender wakes it, or its nap ends |
 //!
 //! So it spins only while traffic arrives for a device that no other thread polls, and only on a
@@ -21,7 +21,7 @@
 
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -42,9 +42,22 @@ use crate::trap;
 /// default gap of 1 ms between iterations of the latency tools.
 const TICK: Duration = Duration::from_micros(1500);
 
-/// Time to poll after the last traffic. Longer than that gap too, so that a benchmark does not
-/// measure the wake-up of its target in every iteration.
+/// Time to poll after the last traffic, unless the process chooses another ([`spin_for`]). Longer
+/// than that gap too, so that a benchmark does not measure the wake-up of its target in every
+/// iteration.
 const HOT: Duration = Duration::from_millis(20);
+
+/// The time in use, in nanoseconds.
+static HOT_NS: AtomicU64 = AtomicU64::new(HOT.as_nanos() as u64);
+
+/// Lets the engine thread of this process poll for this time after the last traffic.
+pub fn spin_for(time: Duration) {
+    HOT_NS.store(time.as_nanos() as u64, Ordering::Relaxed);
+}
+
+fn hot() -> Duration {
+    Duration::from_nanos(HOT_NS.load(Ordering::Relaxed))
+}
 
 /// Interval at which a thread that polls without work yields its CPU.
 const YIELD: Duration = Duration::from_micros(100);
@@ -318,14 +331,14 @@ impl ServedNic {
 
     /// Whether the thread polls the device without sleeping.
     fn is_hot(&self, now: Instant) -> bool {
-        self.alone && self.busy.is_some_and(|busy| now - busy < HOT)
+        self.alone && self.busy.is_some_and(|busy| now - busy < hot())
     }
 
     /// Whether the thread may spin for a hot device on the last idle CPU. Where a program without
     /// `progress` only receives, it leaves that CPU to the engine thread of its peer: packets wake
     /// this thread, but the doorbells of the peer's program wake none.
     fn needs_cpu(&self, now: Instant) -> bool {
-        let is_recent = |commanded| now - commanded < HOT;
+        let is_recent = |commanded| now - commanded < hot();
         self.is_hot(now) && (self.calls != 0 || self.commanded.is_some_and(is_recent))
     }
 

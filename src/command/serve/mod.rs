@@ -5,6 +5,8 @@
 //! * `client`: a client, and the process that measures with it; `ending`: how both have ended.
 //! * `limits`: what clients may ask for.
 //! * `room`: who gets a process; `queue`: whose turn it is.
+//! * `probing`: the process that probes other nodes, and those that probe this one; `prober`: that
+//!   process; `board`: what its threads share.
 //! * `log`: the lines about events; `run_log`: how many of them are about runs.
 //!
 //! A second thread receives connections (`session::arrivals`). Each client gets a process of its
@@ -12,10 +14,13 @@
 //! taken, and ends nothing else.
 
 mod announcement;
+mod board;
 mod client;
 mod ending;
 mod limits;
 mod log;
+mod prober;
+mod probing;
 mod queue;
 mod room;
 mod run_log;
@@ -29,7 +34,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::arguments;
+use super::{arguments, output};
 use crossbeam_channel::{Sender, unbounded};
 use cxi::inherited;
 use cxi::placement::Confined;
@@ -39,9 +44,13 @@ use sd_notify::NotifyState;
 use signal_hook::consts::SIGUSR1;
 use signal_hook::low_level;
 
+use cluster::host_list;
+use cluster::probe::targets::TARGETS;
 use diag::run;
+use diag::run::served::is_started_for;
 use diag::session::arrivals::{Arrival, Rules, receive_all};
 use diag::session::{RefusalLog, Totals, status};
+use facts::child::Duty;
 use facts::device::LIBCXI_VARIABLE;
 use facts::error::{Context, Failure, Kind};
 use facts::interrupt;
@@ -59,6 +68,7 @@ use plan::cli::usage::{Completion, Usage};
 use plan::tools::{TOOLS, peer_tools};
 use plan::typed::Typed;
 use plan::{Plan, Role};
+use probing::{ProbeRequest, Probing};
 use supervisor::Supervisor;
 
 /// The options of the tools that `serve` has as well, by their long forms.
@@ -118,15 +128,27 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some(mut request) = parse(&arguments)? else {
         return Ok(());
     };
+    let is_prober = is_started_for(Duty::Prober);
+    if is_prober {
+        // The server has passed its own, which it may have made.
+        request.typed.token = None;
+    }
     request.limits.shows_token = request.typed.is_token_new;
     let plan = plan(request.typed)?;
+    if !request.status && !is_prober {
+        request.probes.check(&plan)?;
+    }
     interrupt::watch()?;
+    if is_prober {
+        return prober::run(&plan, &request.probes);
+    }
     if request.status {
         let host = plan.listening.bind.as_deref().unwrap_or("localhost");
         return report::print(&status::ask(&plan, host)?);
     }
     backend::check(plan.device)?;
-    match serve(&plan, request.allowed, request.limits) {
+    let probes = request.probes.hosts.map(|_| arguments);
+    match serve(&plan, request.allowed, request.limits, probes) {
         Err(failure) if failure.kind == Kind::Interrupted && interrupt::is_terminated() => Ok(()),
         ended => ended,
     }
@@ -138,6 +160,7 @@ struct ServeRequest {
     typed: Typed,
     allowed: Vec<IpNet>,
     limits: Limits,
+    probes: ProbeRequest,
     status: bool,
 }
 
@@ -193,13 +216,47 @@ fn options() -> Vec<OptionDef<ServeRequest>> {
              cxidiag-survey(1) chooses with which NICs, of any host, a process of this server \
              measures.",
         ),
+        Def::text("probe", "HOSTS|@FILE", |request, typed| {
+            host_list::option_hosts(typed)?;
+            request.probes.hosts = Some(typed.to_owned());
+            Ok(())
+        })
+        .completed_by(Completion::Hosts)
+        .explained(
+            "Probe some of these hosts a little all day, for Prometheus\n\n\
+             Each of the hosts runs 'cxidiag serve' with the same list, in the same order, and the \
+             same --port. The list has this host, too: by its name, or by the address of --bind. \
+             Hosts that follow each other are taken for neighbours at a switch. FILE has lists of \
+             hosts, one on each line, and is read again when it changes. NICs on which clients \
+             measure are not probed.",
+        ),
+        Def::text("probe-targets", "COUNT", |request, typed| {
+            request.probes.targets = Some(within(typed, 1..=64)? as usize);
+            Ok(())
+        })
+        .explained(format!("Number of hosts that this host probes (default: {TARGETS})")),
+        Def::text("probe-budget", "SIZE", |request, typed| {
+            request.probes.budget = Some(bytes_within(typed, 100..=1 << 30)?);
+            Ok(())
+        })
+        .explained(
+            "Most bytes a second of small writes at the port of each NIC (default: no limit)\n\n\
+             With fewer, each host is probed more rarely than every 5 s. Bulk writes, 1 MiB a \
+             minute to each host, are not counted. SIZE is in bytes, or has one of the units K, M \
+             and G.",
+        ),
+        Def::file("pause-file", |request| &mut request.probes.pause_file)
+            .explained("Do not probe, nor be probed, while FILE exists"),
         Def::switch("status", |request| request.status = true).explained(
             "Print the state of the server that runs on this machine, and exit\n\n\
              It says who is served and who waits. With --port or --bind, the server with these \
              options.",
         ),
     ];
-    tool_defs.chain(own).collect()
+    let metrics = output::metrics().map(|option| -> Def {
+        option.within(|request: &mut ServeRequest| &mut request.probes.metrics)
+    });
+    tool_defs.chain(own).chain(metrics).collect()
 }
 
 /// Reads the arguments. Returns `None` if they ask for help or the version.
@@ -214,6 +271,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<ServeRequest>, Failure> {
             surveys: false,
             shows_token: false,
         },
+        probes: ProbeRequest::default(),
         status: false,
     };
     let read = arguments::read(&usage(), &options(), arguments, &mut request)?;
@@ -254,13 +312,20 @@ fn plan(mut typed: Typed) -> Result<Plan, Failure> {
     Plan::new(&TOOLS[0], program, typed, libcxi.map(Into::into))
 }
 
-/// Serves until it is interrupted.
-fn serve(plan: &Plan, allowed: Vec<IpNet>, limits: Limits) -> Result<(), Failure> {
+/// Serves until it is interrupted. `probes` are the arguments of the process that probes others.
+fn serve(
+    plan: &Plan,
+    allowed: Vec<IpNet>,
+    limits: Limits,
+    probes: Option<Vec<OsString>>,
+) -> Result<(), Failure> {
     // The CPUs that the runs with the default NIC take, before anything is opened.
     let placed = run::place(&Plan { role: Role::Server, ..plan.clone() })?;
     let listener = listener(plan)?;
     let log = Log::start()?;
-    let ended = serve_at(listener, plan, allowed, limits, &placed, &log);
+    let token = plan.admission.token.clone();
+    let probing = probes.map(|arguments| Probing::start(arguments, token, log.clone()));
+    let ended = serve_at(listener, plan, allowed, limits, &placed, &log, probing);
     log.finish();
     ended
 }
@@ -273,10 +338,12 @@ fn serve_at(
     limits: Limits,
     placed: &Plan,
     log: &Log,
+    probing: Option<Probing>,
 ) -> Result<(), Failure> {
     let is_open = allowed.is_empty();
     let port = listener.port();
     let rules = Rules::new(peer_tools(), allowed, limits.surveys, plan);
+    let rules = rules.with_probes(probing.is_some());
     let (arrived, arrivals) = unbounded();
     let (wake, woken) = UnixStream::pair().environment("cannot make a socket")?;
     let (ask, asked_for_state) = UnixStream::pair().environment("cannot make a socket")?;
@@ -295,7 +362,7 @@ fn serve_at(
     announcement::print(log, plan, port, is_open, limits);
     // Does nothing without a service manager.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
-    let mut supervisor = Supervisor::new(plan, port, limits, log.clone(), totals);
+    let mut supervisor = Supervisor::new(plan, port, limits, log.clone(), totals, probing);
     supervisor.run(&arrivals, &woken, &asked_for_state)?;
     // Without an interruption, the other thread has failed.
     match thread.join() {

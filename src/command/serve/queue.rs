@@ -28,7 +28,8 @@ pub struct QueueEntry {
 }
 
 impl QueueEntry {
-    fn has_turn(&self) -> bool {
+    /// Returns whether it measures, or is called to.
+    pub fn has_turn(&self) -> bool {
         matches!(self.stage, Stage::Called | Stage::Running)
     }
 

@@ -16,7 +16,8 @@ use super::client::{Client, News};
 use super::ending::Outcome;
 use super::limits::{Limits, lacks};
 use super::log::{Log, Priority};
-use super::queue::{places, turns};
+use super::probing::Probing;
+use super::queue::{QueueEntry, places, turns};
 use super::room::{Arrived, Present, Progress, Room, SILENCE, TURN, Unfinished};
 use super::run_log::RunLog;
 use diag::session::arrivals::{Arrival, Newcomer};
@@ -57,6 +58,8 @@ pub struct Supervisor<'a> {
     refusals: LineLimit,
     /// When the last check was admitted.
     checked: Option<Instant>,
+    /// The probes of other nodes, if they are asked for.
+    probing: Option<Probing>,
 }
 
 /// How clients have ended.
@@ -75,7 +78,14 @@ struct Counts {
 impl<'a> Supervisor<'a> {
     /// Creates the supervisor of a server that listens on `port`; another thread counts its
     /// refusals in `totals`.
-    pub fn new(plan: &'a Plan, port: u16, limits: Limits, log: Log, totals: Arc<Totals>) -> Self {
+    pub fn new(
+        plan: &'a Plan,
+        port: u16,
+        limits: Limits,
+        log: Log,
+        totals: Arc<Totals>,
+        probing: Option<Probing>,
+    ) -> Self {
         Self {
             plan,
             port,
@@ -90,6 +100,7 @@ impl<'a> Supervisor<'a> {
             totals,
             refusals: LineLimit::new("clients"),
             checked: None,
+            probing,
         }
     }
 
@@ -131,9 +142,13 @@ impl<'a> Supervisor<'a> {
     /// Returns whether there is an arrival, and whether there is a question.
     fn wait(&mut self, wake: &UnixStream, asked: &UnixStream) -> Result<(bool, bool), Failure> {
         let due = self.clients.iter().filter_map(Client::due);
+        let due = due.chain(self.probing.as_ref().and_then(Probing::due));
         let due = due.chain(self.runs.due()).chain(self.place_due()).min();
         let within = due.map(|due| due.saturating_duration_since(Instant::now()));
         let mut polled = vec![PollFd::new(wake, PollFlags::IN), PollFd::new(asked, PollFlags::IN)];
+        let probes = self.probing.as_ref().and_then(Probing::line);
+        polled.extend(probes.map(|line| PollFd::new(line, PollFlags::IN)));
+        let has_probes = probes.is_some();
         for client in &self.clients {
             let (line, stderr, stream) = client.sockets();
             polled.extend(line.map(|line| PollFd::new(line, PollFlags::IN)));
@@ -146,6 +161,12 @@ impl<'a> Supervisor<'a> {
         let mut ready = ready.into_iter();
         let has_arrival = ready.next() == Some(true);
         let is_asked = ready.next() == Some(true);
+        if has_probes
+            && ready.next() == Some(true)
+            && let Some(probing) = &mut self.probing
+        {
+            probing.read();
+        }
         let mut news = Vec::new();
         for (index, client) in self.clients.iter_mut().enumerate() {
             let (line, stderr, stream) = client.sockets();
@@ -194,6 +215,11 @@ impl<'a> Supervisor<'a> {
             match arrivals.try_recv() {
                 Ok(Arrival::Client(newcomer)) => self.admit(newcomer),
                 Ok(Arrival::Status(stream)) => status::answer(stream, &self.status()),
+                Ok(Arrival::Watcher(stream)) => {
+                    if let Some(probing) = &mut self.probing {
+                        probing.add_watcher(stream);
+                    }
+                }
                 Err(TryRecvError::Empty) => return Ok(()),
                 Err(ended) => return Err(ended),
             }
@@ -385,6 +411,11 @@ impl<'a> Supervisor<'a> {
         for index in begin {
             self.clients[index].call();
         }
+        if let Some(probing) = &mut self.probing {
+            let entries = self.clients.iter().map(Client::entry);
+            let used = entries.filter(QueueEntry::has_turn).flat_map(|entry| entry.devices);
+            probing.advance(used.collect());
+        }
         let entries: Vec<_> = self.clients.iter().map(Client::entry).collect();
         for (index, place) in places(&entries) {
             if self.clients[index].set_place(place) {
@@ -408,6 +439,9 @@ impl<'a> Supervisor<'a> {
              refused: {refused} clients, {unrelated} other connections\n",
             env!("CARGO_PKG_VERSION")
         );
+        if let Some(probing) = &self.probing {
+            text += &(probing.status() + "\n");
+        }
         if self.clients.is_empty() && self.arrived.is_empty() {
             text += "no clients\n";
         }
@@ -428,6 +462,9 @@ impl<'a> Supervisor<'a> {
             newcomer.refuse("the server ends");
         }
         self.clients.iter_mut().for_each(Client::stop);
+        if let Some(probing) = &mut self.probing {
+            probing.stop();
+        }
         while !self.clients.is_empty() {
             self.reap();
             thread::sleep(INTERVAL);

@@ -49,7 +49,7 @@ mod scripted;
 mod second_process;
 mod serve;
 pub mod served;
-mod size_loop;
+pub(crate) mod size_loop;
 mod sizes;
 pub mod stress;
 pub mod survey;

@@ -22,10 +22,15 @@ use plan::buffers::Need;
 use plan::run_options::Side;
 use report::Reporter;
 
-/// Returns whether `cxidiag serve` has started this process for a client: the standard output is a
-/// socket of the server whose process id the environment has. A variable alone may be inherited.
+/// Returns whether `cxidiag serve` has started this process for a client.
 pub fn is_started_for_client() -> bool {
-    let Some(server) = Duty::ServedClient.environment_text() else {
+    is_started_for(Duty::ServedClient)
+}
+
+/// Returns whether `cxidiag serve` has started this process for a duty: the standard output is a
+/// socket of the server whose process id the environment has. A variable alone may be inherited.
+pub fn is_started_for(duty: Duty) -> bool {
+    let Some(server) = duty.environment_text() else {
         return false;
     };
     let maker = sockopt::socket_peercred(io::stdout());
@@ -45,14 +50,22 @@ pub struct Taken {
     pub caller: Caller,
 }
 
+/// Returns this process's end of the line to `cxidiag serve`.
+///
+/// # Errors
+///
+/// A descriptor that cannot be copied.
+pub fn line_to_server() -> Result<ControlLine, Failure> {
+    Ok(ControlLine::new(UnixStream::from(copy(io::stdout()).environment(LOST)?)))
+}
+
 /// Takes over the client for which `cxidiag serve` has started this process.
 ///
 /// # Errors
 ///
 /// A server that has ended or sends something else, and an interruption.
 pub fn take_client() -> Result<Taken, Failure> {
-    let socket = UnixStream::from(copy(io::stdout()).environment(LOST)?);
-    let mut line = ControlLine::new(socket);
+    let mut line = line_to_server()?;
     let wait = |line: &ControlLine| interrupt::wait(line, PollFlags::IN, None).map(|_| ());
     let Order::Serve { peer, version } = next(&mut line, wait)? else {
         return Err(Failure::environment("cxidiag serve has sent no client"));

@@ -14,7 +14,7 @@ use super::admission::Credentials;
 use super::connection;
 use super::handshake::{self, Refusal};
 use super::introduction::machine;
-use super::peer_facts::{CHECK, PeerFacts, SURVEY, greeting, queue_announcement};
+use super::peer_facts::{CHECK, PROBE, PeerFacts, SURVEY, greeting, queue_announcement};
 use super::reception::{CLOSED, Dialogue, Line, Progress, Reception};
 use super::refusal_log::RefusalLog;
 use super::status::STATUS;
@@ -30,6 +30,9 @@ use plan::tool::Tool;
 /// Why a server without token and allowed networks takes no part in the survey of another host.
 const FOREIGN_SURVEY: &str = "surveys of other hosts need --allow=NETWORKS, --token or \
                               --allow-survey at 'cxidiag serve'";
+
+/// Why a server takes no part in probes.
+const NO_PROBES: &str = "'cxidiag serve' takes no part in probes: it runs without --probe=HOSTS";
 
 /// Time until the next attempt to accept a connection if the process has no resources for it.
 const AGAIN: Duration = Duration::from_millis(100);
@@ -49,6 +52,8 @@ pub struct Rules {
     machine: String,
     /// Coordinators of surveys on other hosts are served.
     serves_surveys: bool,
+    /// Processes that probe this node get the addresses of its NICs.
+    serves_probes: bool,
 }
 
 impl Rules {
@@ -68,7 +73,13 @@ impl Rules {
             credentials: Credentials::new(Side::Server, &plan.admission),
             device: plan.device,
             machine: machine(),
+            serves_probes: false,
         }
+    }
+
+    /// Returns the rules of a server that takes part in probes.
+    pub fn with_probes(self, serves_probes: bool) -> Self {
+        Self { serves_probes, ..self }
     }
 
     fn allow(&self, peer: IpAddr) -> bool {
@@ -83,6 +94,8 @@ pub enum Arrival {
     Client(Newcomer),
     /// A process of this machine that asks for the state of the server.
     Status(TcpStream),
+    /// A process that probes this node: it waits for the state of the NICs.
+    Watcher(TcpStream),
 }
 
 /// A client that has answered the version of the server with its next message: its options, or what
@@ -184,6 +197,9 @@ impl Dialogue for Greeting<'_> {
                 None => self.accept_name(&mut line, &payload)?,
             }
         }
+        if self.greeted.as_ref().is_some_and(|greeted| greeted.1.probes) {
+            return Ok(Progress::Over(Arrival::Watcher(line.stream)));
+        }
         if self.greeted.is_none() || !self.has_answered(&line)? {
             return Ok(Progress::Waits(self, line));
         }
@@ -259,10 +275,17 @@ impl<'a> Greeting<'a> {
             let failure = format!("the client ({peer}) surveys: {FOREIGN_SURVEY}");
             return Err(Failure::environment(failure).into());
         }
+        if facts.probes && !rules.serves_probes {
+            let _ = line.stream.write_all(&wire::refusal(NO_PROBES));
+            return Err(
+                Failure::environment(format!("the client ({peer}) probes: {NO_PROBES}")).into()
+            );
+        }
         let device = facts.device.unwrap_or(rules.device);
         let answer = match &facts {
             facts if facts.surveys => format!("{greeting} {SURVEY}"),
             facts if facts.checks => format!("{greeting} {CHECK}"),
+            facts if facts.probes => format!("{greeting} {PROBE}"),
             _ => queue_announcement(&greeting, &rules.machine, device),
         };
         self.say(line, &answer)?;

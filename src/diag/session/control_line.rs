@@ -10,6 +10,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::probe_state::NodeState;
 use facts::device::DeviceName;
 
 /// From the server to a process.
@@ -49,6 +50,20 @@ pub enum Called {
     Answered,
     /// The client has not answered in time.
     Late,
+}
+
+/// From the server to the process that probes other nodes: the NICs on which clients measure. It is
+/// sent when they change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Used(pub Vec<DeviceName>);
+
+/// From the process that probes other nodes to the server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ProbeNews {
+    /// The NICs of this node, for those that probe it; also sent as a sign of life.
+    State(NodeState),
+    /// A line for the log.
+    Note(String),
 }
 
 /// One end of the socket.

@@ -51,6 +51,8 @@ mod link_error;
 mod open;
 mod option_block;
 mod peer_facts;
+pub mod probe_feed;
+pub mod probe_state;
 mod reception;
 mod refusal_log;
 mod server;

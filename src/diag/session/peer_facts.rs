@@ -20,7 +20,12 @@ pub const SURVEY: &str = "survey";
 /// The word of a client that asks for the health of the NICs, and of a server that tells it.
 pub const CHECK: &str = "check";
 
-/// A client that surveys or checks. No server sends this word: an answer with it is a reflection.
+/// The word of a process that probes this node and asks for the addresses of its NICs, and of a
+/// server that tells them.
+pub const PROBE: &str = "probe";
+
+/// A client that surveys, checks or probes. No server sends this word: an answer with it is a
+/// reflection.
 pub const ASKS: &str = "asks";
 
 /// The word of a server that sends ticks, and of a client that knows them.
@@ -138,6 +143,8 @@ pub struct PeerFacts {
     pub surveys: bool,
     /// It asks for a check of the NICs, or runs one.
     pub checks: bool,
+    /// It probes the NICs, or tells their addresses.
+    pub probes: bool,
 }
 
 impl PeerFacts {
@@ -161,6 +168,7 @@ impl PeerFacts {
         server_ticks: false,
         surveys: false,
         checks: false,
+        probes: false,
     };
 
     /// Reads the words behind the version of a peer.
@@ -197,6 +205,7 @@ impl PeerFacts {
                     facts.server_ticks |= word == SERVER_TICK;
                     facts.surveys |= word == SURVEY;
                     facts.checks |= word == CHECK;
+                    facts.probes |= word == PROBE;
                 }
             }
         }

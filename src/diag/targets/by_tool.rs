@@ -107,7 +107,7 @@ impl BenchmarkTask for Make {
 }
 
 /// Runs the part of this side in lists of operations.
-fn lists<B: Bandwidth>(
+pub fn lists<B: Bandwidth>(
     context: &Context<'_>,
     resources: &mut B::Resources,
 ) -> Result<BandwidthResults, Failure> {

@@ -6,6 +6,7 @@
 //! measurement: its process serves in the same window.
 //!
 //! * `nic`: a NIC with its targets; opened, opened again after a failed operation, released.
+//! * `prober`: a NIC that probes others all day.
 //! * `test`: the set-up, measurement and release of a pair.
 //! * `loaded`: the parts of a NIC in a slot under load.
 //! * `aggressor`: a NIC that puts to others in turn.
@@ -26,10 +27,12 @@ mod load_times;
 mod loaded;
 mod model;
 mod nic;
+mod prober;
 mod test;
 mod window;
 
 pub use load_times::LoadTimes;
 pub use nic::{NicPlan, TargetNic};
+pub use prober::ProberNic;
 pub use test::{Done, TestPlan};
 pub use window::{Attempt, NotMeasured, Window};

@@ -112,6 +112,15 @@ impl TargetNic {
         self.endpoint().map(|endpoint| endpoint.address().address)
     }
 
+    /// Allocates another endpoint on the NIC, with an address of its own.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Self::open`].
+    pub(super) fn further_endpoint(&self) -> Result<Endpoint, Failure> {
+        allocate(&self.plan, &self.service, &self.placement, C_PID_ANY)
+    }
+
     /// Replaces the tests by `tests`, each of which measures a pair for the time `pair`, and opens
     /// their targets. The place in the list is the number of a test, also for peers.
     pub fn begin(&mut self, tests: Vec<TestPlan>, pair: Duration) {

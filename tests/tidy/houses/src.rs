@@ -254,6 +254,7 @@ pub const CLUSTER: Package = Package {
             &[
                 ("host_locations", "where hosts are, by a file or by Slurm"),
                 ("launcher", "rank and size of a process, from its launcher"),
+                ("probe", "probes all day: which targets, when, and what has come of them"),
                 ("survey", "which pairs are measured when, and what results say"),
             ],
             &[("timetable", "who does what when, and what processes send each other about it")],
@@ -334,6 +335,7 @@ pub const REPORT: Package = Package {
                 ("expected", "stored runs against expectations"),
                 ("extra", "text after the documented table, on request"),
                 ("link", "the links of NICs as JSON"),
+                ("probe_metrics", "what probes of other nodes have measured, as metrics"),
                 ("ping_text", "the answers of NICs as text"),
                 ("selftest_text", "checks of facts about a NIC as text"),
                 ("stat", "what the NICs of a job did while a command ran"),

@@ -7,6 +7,7 @@ use cxi::{CommunicationProfile, EventQueue, MemoryRegion, TransmitQueue, address
 use super::memory::{EVENT_PAGE, map};
 use crate::bench::api::Peer;
 use crate::endpoint::Endpoint;
+use facts::device::FabricAddress;
 use facts::error::{Context, Failure};
 use node::explain::Explain;
 use node::gpu::Use;
@@ -109,6 +110,13 @@ impl Initiator {
         batch.emit_c_state(&command).nic("cannot issue the context of immediate data commands")?;
         batch.commit_doorbell();
         Ok(())
+    }
+
+    /// Aims commands that are made afterwards at a portal of another peer, with the same part of
+    /// the index in the context of immediate data commands.
+    pub fn aim_at(&mut self, peer: FabricAddress, portal: u32, pid_bits: u32) {
+        self.dfa = address::dfa(peer.nic, peer.pid, portal, pid_bits);
+        self.index_ext = address::index_ext(portal);
     }
 
     /// Sets the portal index of commands that are made afterwards.

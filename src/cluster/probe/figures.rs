@@ -1,0 +1,371 @@
+//! What has come of probes. Noise of this host only lengthens latencies: a probe during which the
+//! thread lost its CPU too often is repeated once and then dropped, so that a slow host accuses no
+//! other NIC.
+
+use std::time::Duration;
+
+use super::schedule::{Next, WRITES};
+use crate::location::{Class, Location};
+
+/// A write that takes longer was lost and sent again: the retry handler sends a packet again after
+/// 1.07 s (libcxi.md 12.3), and no write of 8 bytes takes as long otherwise.
+const LOST: Duration = Duration::from_millis(500);
+
+/// Each time that the thread loses its CPU, one write takes longer. As many spoil the median of a
+/// burst, and bring the minimum into doubt.
+const TOO_OFTEN: u64 = WRITES / 4;
+
+/// Figures are shown for this time after their probe.
+const SHOWN: Duration = Duration::from_secs(60);
+
+/// The same for bandwidths, which are measured more rarely.
+const BANDWIDTH_SHOWN: Duration = Duration::from_secs(300);
+
+/// Why a probe failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The NIC reported an error.
+    Error,
+    /// There was no answer.
+    NoAnswer,
+    /// A packet was lost and sent again.
+    Resent,
+}
+
+impl Reason {
+    /// All reasons, with their names.
+    pub const ALL: [(Self, &'static str); 3] =
+        [(Self::Error, "error"), (Self::NoAnswer, "no_answer"), (Self::Resent, "resent")];
+}
+
+/// Why a NIC was not probed, or a target not probed from it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Omission {
+    /// A client of the server measures on the NIC.
+    Client,
+    /// Others use the NIC heavily.
+    Busy,
+    /// The pause file exists.
+    Paused,
+    /// The NIC of this host cannot be used.
+    Unusable,
+    /// The target asks not to be probed: it is in use, or pauses.
+    TargetBusy,
+    /// The server of the target does not answer, or has no such NIC.
+    Unreachable,
+}
+
+impl Omission {
+    /// All reasons, with their names.
+    pub const ALL: [(Self, &'static str); 6] = [
+        (Self::Client, "client"),
+        (Self::Busy, "busy"),
+        (Self::Paused, "paused"),
+        (Self::Unusable, "unusable"),
+        (Self::TargetBusy, "target_busy"),
+        (Self::Unreachable, "unreachable"),
+    ];
+}
+
+/// What a burst of writes has measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Latencies {
+    pub min: Duration,
+    pub median: Duration,
+    pub max: Duration,
+}
+
+/// What one probe has measured.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Measured {
+    Burst(Latencies),
+    /// Bytes a second.
+    Bulk(f64),
+}
+
+/// A probe that has ended.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ended {
+    pub result: Result<Measured, Reason>,
+    /// How often the thread lost its CPU meanwhile.
+    pub lost_cpu: u64,
+    /// How long it waited for its CPU.
+    pub waited: Duration,
+    /// How long the probe took.
+    pub took: Duration,
+}
+
+/// The figures of one target, as one NIC sees it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TargetFigures {
+    /// Name of the host.
+    pub host: String,
+    /// The NIC of the host.
+    pub device: String,
+    pub class: Class,
+    /// Minimum and median of the last good burst, with its time.
+    latencies: Option<(Latencies, Duration)>,
+    bandwidth: Option<(f64, Duration)>,
+    /// When figures were asked for first.
+    since: Duration,
+    pub bursts: u64,
+    /// Bursts and bulk writes that were dropped because this host was late.
+    pub late: u64,
+    failures: [u64; Reason::ALL.len()],
+    /// The last burst was disturbed, and is repeated.
+    repeats: bool,
+}
+
+impl TargetFigures {
+    pub fn new(host: &str, device: &str, class: Class, now: Duration) -> Self {
+        Self {
+            host: host.into(),
+            device: device.into(),
+            class,
+            latencies: None,
+            bandwidth: None,
+            since: now,
+            bursts: 0,
+            late: 0,
+            failures: [0; Reason::ALL.len()],
+            repeats: false,
+        }
+    }
+
+    /// Adds a probe that has ended `now`. Returns when the next one is due.
+    pub fn add(&mut self, ended: Ended, now: Duration) -> Next {
+        let is_disturbed = match ended.result {
+            Ok(Measured::Burst(_)) => ended.lost_cpu >= TOO_OFTEN,
+            Ok(Measured::Bulk(_)) => ended.lost_cpu > 0,
+            // A reported error is a fact. A missing answer is none if this host had no time for it.
+            Err(Reason::NoAnswer) => ended.waited > ended.took / 4,
+            Err(_) => false,
+        };
+        if is_disturbed && !self.repeats && ended.result.is_ok() {
+            self.repeats = true;
+            return Next::Again;
+        }
+        self.repeats = false;
+        if is_disturbed {
+            self.late += 1;
+        }
+        match ended.result {
+            Ok(Measured::Bulk(_)) => {}
+            _ => self.bursts += 1,
+        }
+        match ended.result {
+            Ok(_) | Err(Reason::NoAnswer) if is_disturbed => return Next::Usual,
+            Ok(Measured::Burst(latencies)) => {
+                if latencies.max >= LOST {
+                    self.fail(Reason::Resent);
+                }
+                self.latencies = Some((latencies, now));
+            }
+            Ok(Measured::Bulk(bytes_per_second)) => {
+                self.bandwidth = Some((bytes_per_second, now));
+            }
+            Err(reason) => {
+                self.fail(reason);
+                return Next::Rarer;
+            }
+        }
+        Next::Usual
+    }
+
+    fn fail(&mut self, reason: Reason) {
+        if let Some(index) = Reason::ALL.iter().position(|(other, _)| *other == reason) {
+            self.failures[index] += 1;
+        }
+    }
+
+    /// Returns the number of failures for each reason, with its name.
+    pub fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Reason::ALL.iter().zip(self.failures).map(|((_, name), count)| (*name, count))
+    }
+
+    /// Returns the latencies of the last good burst. `None` if it is too old to say something.
+    pub fn latencies(&self, now: Duration) -> Option<Latencies> {
+        recent(self.latencies, now, SHOWN)
+    }
+
+    /// Returns the last bandwidth, in bytes a second. `None` if it is too old.
+    pub fn bandwidth(&self, now: Duration) -> Option<f64> {
+        recent(self.bandwidth, now, BANDWIDTH_SHOWN)
+    }
+
+    /// Returns the time since the last good burst, or since there is this target.
+    pub fn age(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.latencies.map_or(self.since, |(_, at)| at))
+    }
+}
+
+fn recent<T>(figure: Option<(T, Duration)>, now: Duration, shown: Duration) -> Option<T> {
+    let (figure, at) = figure?;
+    (now.saturating_sub(at) <= shown).then_some(figure)
+}
+
+/// The figures of one NIC of this host.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NicFigures {
+    pub device: String,
+    /// Where it is, if its address shows it.
+    pub location: Option<Location>,
+    /// The target in each slot.
+    pub targets: Vec<Option<TargetFigures>>,
+    left_out: [u64; Omission::ALL.len()],
+}
+
+impl NicFigures {
+    /// Creates the figures of a NIC with this many slots.
+    pub fn new(device: &str, location: Option<Location>, slots: usize) -> Self {
+        Self {
+            device: device.into(),
+            location,
+            targets: vec![None; slots],
+            left_out: [0; Omission::ALL.len()],
+        }
+    }
+
+    /// Returns the figures of the target in a slot; a new target has none yet.
+    pub fn target(
+        &mut self,
+        slot: usize,
+        (host, device, class): (&str, &str, Class),
+        now: Duration,
+    ) -> &mut TargetFigures {
+        let target = &mut self.targets[slot];
+        if !target.as_ref().is_some_and(|target| {
+            (target.host.as_str(), target.device.as_str(), target.class) == (host, device, class)
+        }) {
+            *target = None;
+        }
+        target.get_or_insert_with(|| TargetFigures::new(host, device, class, now))
+    }
+
+    /// Counts a probe that was left out.
+    pub fn leave_out(&mut self, reason: Omission) {
+        if let Some(index) = Omission::ALL.iter().position(|(other, _)| *other == reason) {
+            self.left_out[index] += 1;
+        }
+    }
+
+    /// Returns the number of probes that were left out for each reason, with its name.
+    pub fn left_out(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Omission::ALL.iter().zip(self.left_out).map(|((_, name), count)| (*name, count))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    fn burst(min_us: u64, lost_cpu: u64) -> Ended {
+        let latencies = Latencies {
+            min: Duration::from_micros(min_us),
+            median: Duration::from_micros(min_us + 1),
+            max: Duration::from_micros(min_us + 9),
+        };
+        Ended {
+            result: Ok(Measured::Burst(latencies)),
+            lost_cpu,
+            waited: Duration::from_micros(lost_cpu),
+            took: Duration::from_micros(100),
+        }
+    }
+
+    fn failed(reason: Reason, waited: Duration) -> Ended {
+        Ended { result: Err(reason), lost_cpu: 9, waited, took: 3 * SECOND }
+    }
+
+    fn target() -> TargetFigures {
+        TargetFigures::new("nid2", "cxi0", Class::Switch, Duration::ZERO)
+    }
+
+    fn count(target: &TargetFigures, name: &str) -> u64 {
+        target.failures().find(|(other, _)| *other == name).unwrap().1
+    }
+
+    #[test]
+    fn drops_burst_that_the_host_disturbed_twice() {
+        let mut target = target();
+        assert_eq!(target.add(burst(2, 0), SECOND), Next::Usual);
+        assert_eq!(target.add(burst(900, TOO_OFTEN), 6 * SECOND), Next::Again);
+        assert_eq!((target.bursts, target.late), (1, 0));
+        assert_eq!(target.add(burst(900, TOO_OFTEN), 6 * SECOND), Next::Usual);
+        assert_eq!((target.bursts, target.late), (2, 1));
+        // The earlier figure stays, and its age says so.
+        assert_eq!(target.latencies(7 * SECOND).unwrap().min, Duration::from_micros(2));
+        assert_eq!(target.age(7 * SECOND), 6 * SECOND);
+        assert_eq!(target.add(burst(900, TOO_OFTEN), 11 * SECOND), Next::Again);
+        assert_eq!(target.add(burst(3, 0), 11 * SECOND), Next::Usual);
+        assert_eq!(target.latencies(12 * SECOND).unwrap().min, Duration::from_micros(3));
+        assert_eq!((target.bursts, target.late), (3, 1));
+    }
+
+    #[test]
+    fn keeps_burst_that_lost_its_cpu_a_few_times() {
+        let mut target = target();
+        assert_eq!(target.add(burst(2, TOO_OFTEN - 1), SECOND), Next::Usual);
+        assert!(target.latencies(SECOND).is_some());
+        let bulk = Ended { result: Ok(Measured::Bulk(1e9)), ..burst(0, 1) };
+        assert_eq!(target.add(bulk, SECOND), Next::Again);
+        assert_eq!(target.add(bulk, SECOND), Next::Usual);
+        assert_eq!((target.bandwidth(SECOND), target.late), (None, 1));
+    }
+
+    #[test]
+    fn figures_grow_old() {
+        let mut target = target();
+        assert_eq!(target.age(9 * SECOND), 9 * SECOND);
+        target.add(burst(2, 0), 10 * SECOND);
+        let bulk = Ended { result: Ok(Measured::Bulk(1e9)), ..burst(0, 0) };
+        target.add(bulk, 10 * SECOND);
+        assert_eq!(target.bursts, 1);
+        assert!(target.latencies(70 * SECOND).is_some());
+        assert!(target.latencies(71 * SECOND).is_none());
+        assert_eq!(target.bandwidth(310 * SECOND), Some(1e9));
+        assert_eq!(target.bandwidth(311 * SECOND), None);
+    }
+
+    #[test]
+    fn missing_answer_counts_if_the_host_had_its_cpu() {
+        let mut target = target();
+        assert_eq!(target.add(failed(Reason::NoAnswer, 2 * SECOND), SECOND), Next::Usual);
+        assert_eq!((target.late, count(&target, "no_answer")), (1, 0));
+        assert_eq!(target.add(failed(Reason::NoAnswer, SECOND / 2), SECOND), Next::Rarer);
+        assert_eq!((target.late, count(&target, "no_answer")), (1, 1));
+        // An error that the NIC reports is a fact on any host.
+        assert_eq!(target.add(failed(Reason::Error, 3 * SECOND), SECOND), Next::Rarer);
+        assert_eq!((target.late, count(&target, "error"), target.bursts), (1, 1, 3));
+    }
+
+    #[test]
+    fn lost_packet_counts_beside_the_figures() {
+        let mut target = target();
+        let lost = Latencies {
+            min: Duration::from_micros(2),
+            median: Duration::from_micros(3),
+            max: Duration::from_millis(1073),
+        };
+        let ended = Ended { result: Ok(Measured::Burst(lost)), ..burst(2, 0) };
+        assert_eq!(target.add(ended, SECOND), Next::Usual);
+        assert_eq!(count(&target, "resent"), 1);
+        assert!(target.latencies(SECOND).is_some());
+    }
+
+    #[test]
+    fn new_target_of_a_slot_begins_without_figures() {
+        let mut nic = NicFigures::new("cxi0", None, 2);
+        let nid2 = ("nid2", "cxi0", Class::Group);
+        nic.target(1, nid2, SECOND).add(burst(2, 0), SECOND);
+        assert_eq!(nic.target(1, nid2, SECOND).bursts, 1);
+        assert_eq!(nic.target(1, ("nid3", "cxi0", Class::Group), SECOND).bursts, 0);
+        assert!(nic.targets[0].is_none());
+        nic.leave_out(Omission::TargetBusy);
+        nic.leave_out(Omission::TargetBusy);
+        let sum: u64 = nic.left_out().map(|(_, count)| count).sum();
+        assert_eq!((sum, nic.left_out().nth(4)), (2, Some(("target_busy", 2))));
+    }
+}

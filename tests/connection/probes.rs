@@ -1,0 +1,302 @@
+//! `cxidiag serve --probe`: servers that probe each other, on the addresses of one machine.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::thread;
+use std::time::Duration;
+
+use crate::harness::{Command, Fabric, Server, assert_status, assert_success, finish, stdout};
+
+/// Time between two looks at a file.
+const SLICE: Duration = Duration::from_millis(50);
+
+/// Servers on 127.0.0.2, 127.0.0.3 and so on, with soft1, soft2 and so on.
+struct Nodes {
+    fabric: Fabric,
+    directory: tempfile::TempDir,
+    port: u16,
+    servers: BTreeMap<u32, Server>,
+}
+
+impl Nodes {
+    /// Prepares a list with this many nodes.
+    fn new(count: u32) -> Self {
+        let free = TcpListener::bind("127.0.0.2:0").expect("a free port");
+        let nodes = Self {
+            fabric: Fabric::new(),
+            directory: tempfile::tempdir().expect("a directory"),
+            port: free.local_addr().expect("an address").port(),
+            servers: BTreeMap::new(),
+        };
+        nodes.set_hosts(1..=count);
+        nodes
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    fn set_hosts(&self, numbers: impl Iterator<Item = u32>) {
+        let lines: Vec<String> = numbers.map(|number| address(number) + "\n").collect();
+        fs::write(self.path("new"), lines.concat()).expect("a file");
+        fs::rename(self.path("new"), self.path("hosts")).expect("a file");
+    }
+
+    fn metrics(&self, number: u32) -> PathBuf {
+        self.path(&format!("metrics{number}")).join("cxidiag-probe.prom")
+    }
+
+    fn command(&self, number: u32, args: &str) -> Command {
+        fs::create_dir_all(self.metrics(number).parent().expect("a directory")).expect("one");
+        let [hosts, file] = [self.path("hosts"), self.metrics(number)];
+        let (address, port) = (address(number), self.port);
+        let mut command = self
+            .fabric
+            .command(&format!("serve -d soft{number} --bind={address} -p {port} {args}"));
+        command
+            .arg(format!("--probe=@{}", hosts.display()))
+            .arg(format!("--openmetrics={}", file.display()))
+            .env("CXIDIAG_TEST_SHORTEN_LIMITS_BY", "10");
+        command
+    }
+
+    fn start(&mut self, number: u32, args: &str) {
+        let command = self.command(number, args);
+        self.servers.insert(number, Server::start(command));
+    }
+
+    fn start_with(&mut self, number: u32, variable: (&str, &str)) {
+        let mut command = self.command(number, "");
+        command.env(variable.0, variable.1);
+        self.servers.insert(number, Server::start(command));
+    }
+
+    /// Waits until the metrics of a node satisfy `holds`, and returns them.
+    fn wait_for(&self, number: u32, mut holds: impl FnMut(&Metrics) -> bool) -> Metrics {
+        loop {
+            let metrics = Metrics(fs::read_to_string(self.metrics(number)).unwrap_or_default());
+            if holds(&metrics) {
+                return metrics;
+            }
+            thread::sleep(SLICE);
+        }
+    }
+
+    fn signal(&self, number: u32, name: &str) {
+        let id = self.servers[&number].id().to_string();
+        assert!(Command::new("kill").args(["-s", name, &id]).status().expect("kill").success());
+    }
+
+    /// Ends a server as a service manager does.
+    fn stop(&mut self, number: u32) -> String {
+        self.signal(number, "TERM");
+        let output = self.servers.remove(&number).expect("a server").finish();
+        assert_status(&output, 0);
+        stdout(&output)
+    }
+
+    fn stop_all(mut self) {
+        for number in self.servers.keys().copied().collect::<Vec<_>>() {
+            self.stop(number);
+        }
+        self.fabric.assert_nothing_left();
+    }
+}
+
+fn address(number: u32) -> String {
+    format!("127.0.0.{}", number + 1)
+}
+
+/// The text of a file of metrics.
+#[derive(Debug)]
+struct Metrics(String);
+
+impl Metrics {
+    /// Returns the value of the sample with this name that has all these labels.
+    fn value(&self, name: &str, labels: &[&str]) -> Option<f64> {
+        let samples = self.0.lines().filter(|line| line.starts_with(&format!("{name}{{")));
+        let mut samples = samples.filter(|line| labels.iter().all(|label| line.contains(label)));
+        samples.next()?.rsplit(' ').next()?.parse().ok()
+    }
+
+    fn minimum(&self, target: u32) -> Option<f64> {
+        let target = format!("target=\"{}\"", address(target));
+        self.value("cxidiag_probe_latency_seconds", &[&target, "kind=\"min\""])
+    }
+
+    /// Returns the number of bursts to a target, with those that this machine disturbed: with busy
+    /// CPUs, all of them.
+    fn bursts(&self, target: u32) -> Option<f64> {
+        let target = format!("target=\"{}\"", address(target));
+        self.value("cxidiag_probe_bursts_total", &[&target])
+    }
+
+    fn late(&self, target: u32) -> f64 {
+        let target = format!("target=\"{}\"", address(target));
+        self.value("cxidiag_probe_late_total", &[&target]).unwrap_or_default()
+    }
+
+    fn left_out(&self, reason: &str) -> f64 {
+        let reason = format!("reason=\"{reason}\"");
+        self.value("cxidiag_probe_left_out_total", &[&reason]).unwrap_or_default()
+    }
+}
+
+#[test]
+fn servers_probe_each_other_and_name_the_slow_one() {
+    let mut nodes = Nodes::new(3);
+    let slow = ("CXIDIAG_LINK", "nic=3,latency=300us");
+    const SLOW: f64 = 300e-6;
+    for number in 1..=3 {
+        nodes.start_with(number, slow);
+    }
+    for number in 1..=2 {
+        let is_late = |metrics: &Metrics| metrics.late(3).min(metrics.late(3 - number)) >= 20.0;
+        let metrics = nodes.wait_for(number, |metrics| {
+            // On a busy machine, a good NIC may look slow for a while.
+            let is_good = metrics.minimum(3 - number).is_some_and(|good| good < SLOW);
+            is_good && metrics.minimum(3).is_some() || is_late(metrics)
+        });
+        match metrics.minimum(3) {
+            Some(bad) => assert!(bad >= SLOW, "{metrics:?}"),
+            None => println!("not tested: latencies, because CPUs are busy"),
+        }
+        let name = "cxidiag_probe_nic_info";
+        let node = format!("node=\"{}\"", address(number));
+        assert_eq!(metrics.value(name, &[&node, "switch=\"\""]), Some(1.0), "{metrics:?}");
+    }
+    let metrics = nodes.wait_for(1, |metrics| {
+        let target = format!("target=\"{}\"", address(2));
+        let bandwidth = metrics.value("cxidiag_probe_bandwidth_bytes_per_second", &[&target]);
+        bandwidth.is_some() || metrics.late(2) >= 20.0
+    });
+    assert!(metrics.value("cxidiag_probe_bursts_total", &["class=\"unknown\""]).is_some());
+    nodes.stop_all();
+}
+
+#[test]
+fn client_and_pause_file_come_first() {
+    let mut nodes = Nodes::new(2);
+    let pause = nodes.path("pause");
+    nodes.start(1, "");
+    nodes.start(2, &format!("--pause-file={}", pause.display()));
+    nodes.wait_for(1, |metrics| metrics.bursts(2) > Some(0.0));
+    fs::write(&pause, "").expect("a file");
+    nodes.wait_for(2, |metrics| metrics.left_out("paused") > 0.0);
+    nodes.wait_for(1, |metrics| metrics.left_out("target_busy") > 0.0);
+    fs::remove_file(&pause).expect("a file");
+    let before = nodes.wait_for(2, |metrics| metrics.bursts(1) > Some(0.0)).left_out("client");
+    // Measures until it is ended.
+    let args = format!(
+        "write-lat {} -p {} -d soft9 -n 1 --latency-gap=1000000000000",
+        address(1),
+        nodes.port
+    );
+    let client = nodes.fabric.command(&args).spawn().expect("cxidiag starts");
+    nodes.wait_for(1, |metrics| metrics.left_out("client") > before);
+    let busy = nodes.wait_for(2, |metrics| metrics.left_out("target_busy") > 0.0);
+    drop(client);
+    nodes.wait_for(2, |metrics| metrics.bursts(1) > busy.bursts(1));
+    nodes.stop_all();
+}
+
+#[test]
+fn nodes_come_and_go() {
+    let mut nodes = Nodes::new(2);
+    nodes.start(1, "");
+    let note = nodes.servers.get_mut(&1).unwrap().wait_for("is not probed: ");
+    assert!(note.contains(&address(2)), "{note}");
+    nodes.start(2, "");
+    nodes.wait_for(1, |metrics| metrics.bursts(2) > Some(0.0));
+    // Killed: its process that probes ends as well, and nobody is accused.
+    let mut server = nodes.servers.remove(&2).unwrap();
+    server.kill();
+    server.finish();
+    let lost = nodes.wait_for(1, |metrics| metrics.left_out("unreachable") > 0.0);
+    nodes.start(2, "");
+    let again = nodes.wait_for(1, |metrics| metrics.bursts(2) > lost.bursts(2));
+    // Stopped: silent after a while.
+    let unreachable = again.left_out("unreachable");
+    nodes.signal(2, "STOP");
+    nodes.wait_for(1, |metrics| metrics.left_out("unreachable") > unreachable);
+    nodes.signal(2, "CONT");
+    // The list changes: a host without a server takes the place of the other.
+    nodes.set_hosts([1, 5].into_iter());
+    nodes.wait_for(1, |metrics| metrics.bursts(2).is_none());
+    nodes.set_hosts([4, 5].into_iter());
+    nodes.servers.get_mut(&1).unwrap().wait_for("the list lacks this node, which probes nothing");
+    nodes.set_hosts(1..=2);
+    nodes.wait_for(1, |metrics| metrics.bursts(2) > Some(0.0));
+    nodes.stop_all();
+}
+
+#[test]
+fn goes_on_if_the_file_cannot_be_written() {
+    let mut nodes = Nodes::new(2);
+    let file = nodes.metrics(1);
+    nodes.start(1, "");
+    nodes.start(2, "");
+    nodes.wait_for(1, |metrics| metrics.bursts(2) > Some(0.0));
+    // A directory that has gone is as good as a full one, and stops root as well.
+    let [directory, aside] = [file.parent().unwrap().to_owned(), nodes.path("aside")];
+    fs::rename(&directory, &aside).expect("a directory");
+    let note = nodes.servers.get_mut(&1).unwrap().wait_for("probes: ");
+    assert!(note.contains("cxidiag-probe.prom"), "{note}");
+    fs::rename(&aside, &directory).expect("a directory");
+    fs::remove_file(&file).expect("a file");
+    nodes.wait_for(1, |metrics| metrics.bursts(2) > Some(0.0));
+    let mode = fs::metadata(&file).expect("a file").permissions().mode();
+    assert_eq!(mode & 0o777, 0o644);
+    let left: Vec<_> = fs::read_dir(&directory).expect("a directory").flatten().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    let status = finish(nodes.fabric.command(&format!(
+        "serve --status --bind={} -p {}",
+        address(1),
+        nodes.port
+    )));
+    assert_success(&status);
+    let status = stdout(&status);
+    assert!(status.contains("\nprobes: 1 NICs, 0 of them left out at present; "), "{status}");
+    nodes.stop_all();
+}
+
+#[test]
+fn refuses_invalid_options() {
+    let nodes = Nodes::new(2);
+    let hosts = nodes.path("hosts").display().to_string();
+    for (args, words) in [
+        ("--openmetrics=a.prom", "--openmetrics needs --probe=HOSTS"),
+        ("--pause-file=a", "--pause-file needs --probe=HOSTS"),
+        ("--probe=nid[1", "invalid value 'nid[1' for --probe: "),
+        ("--probe=@/none/hosts", "invalid value '@/none/hosts' for --probe: cannot read the file"),
+        ("--probe=nid1,nid2", "for --probe: the list lacks this node, "),
+        (&format!("--probe=@{hosts} -p 0"), "all servers need the same --port, and not 0"),
+        ("--probe=127.0.0.1 --bind=127.0.0.1 --probe-targets=65", "for --probe-targets: "),
+        ("--probe=127.0.0.1 --bind=127.0.0.1 --probe-budget=99", "for --probe-budget: "),
+    ] {
+        let error = assert_status(&nodes.fabric.run(&format!("serve -d soft1 {args}")), 2);
+        assert!(error.contains(words), "{args}: {error}");
+        assert_eq!(error.trim_end().lines().count(), 1, "{error}");
+    }
+}
+
+#[test]
+fn probes_respect_tokens_and_networks() {
+    let mut nodes = Nodes::new(3);
+    let mut closed = nodes.command(2, "");
+    closed.env("CXIDIAG_TOKEN", "0123456789abcdef0123456789abcdef");
+    nodes.servers.insert(2, Server::start(closed));
+    nodes.start(3, "--allow=192.0.2.0/24");
+    nodes.start(1, "");
+    let server = nodes.servers.get_mut(&1).unwrap();
+    let mut notes = String::new();
+    while !(notes.contains("token") && notes.contains("--allow")) {
+        notes += &server.wait_for("is not probed: ");
+    }
+    let metrics = nodes.wait_for(1, |metrics| metrics.left_out("unreachable") > 3.0);
+    assert_eq!(metrics.bursts(2).or(metrics.bursts(3)), None);
+    nodes.stop_all();
+}
