@@ -83,7 +83,7 @@ pub struct Watchers {
 }
 
 impl Watchers {
-    /// Adds a process, and sends it the state. Further ones than [`MOST_WATCHERS`] see a closed
+    /// Adds a process, and sends it the state. Further ones than `MOST_WATCHERS` see a closed
     /// connection, and come again.
     pub fn add(&mut self, stream: TcpStream, state: &NodeState) {
         let is_ready = stream.set_nonblocking(true).is_ok();
