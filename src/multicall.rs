@@ -70,12 +70,15 @@ pub fn resolve(
     if name.starts_with(LEGACY) {
         let names = tools.iter().map(|tool| tool.legacy_name);
         let names = names.chain(LEGACY_COMMANDS.iter().map(|legacy| legacy.command.name));
-        let message = match nearest(name, names.clone()) {
-            near if near.is_empty() => {
-                let names: Vec<&str> = names.collect();
-                format!("no tool has this name; the tools are {}", names.join(", "))
-            }
-            near => format!("no tool has this name: {}", question(&near)),
+        // The prefix that all have does not make two names alike.
+        let own = |name: &'static str| name.trim_start_matches(LEGACY);
+        let near = nearest(name.trim_start_matches(LEGACY), names.clone().map(own));
+        let message = if near.is_empty() {
+            let names: Vec<&str> = names.collect();
+            format!("no tool has this name; the tools are {}", names.join(", "))
+        } else {
+            let near: Vec<String> = near.iter().map(|name| format!("{LEGACY}{name}")).collect();
+            format!("no tool has this name: {}", question(&near))
         };
         return Err((name.to_owned(), Failure::usage(message)));
     }

@@ -170,6 +170,8 @@ mod tests {
             "unit" => "=GB/s",
             "label" => "=a=b",
             "until" => "=1%",
+            "hops" => "=2",
+            "start" => "=doorbell",
             "rate" => "=1000",
             "expect" => "=p50<1s",
             "traffic-class" => "=BEST_EFFORT",
