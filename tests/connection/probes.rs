@@ -243,8 +243,8 @@ fn goes_on_if_the_file_cannot_be_written() {
     // A directory that has gone is as good as a full one, and stops root as well.
     let [directory, aside] = [file.parent().unwrap().to_owned(), nodes.path("aside")];
     fs::rename(&directory, &aside).expect("a directory");
-    let note = nodes.servers.get_mut(&1).unwrap().wait_for("probes: ");
-    assert!(note.contains("cxidiag-probe.prom"), "{note}");
+    let note = nodes.servers.get_mut(&1).unwrap().wait_for("cxidiag-probe.prom");
+    assert!(note.contains("probes: "), "{note}");
     fs::rename(&aside, &directory).expect("a directory");
     fs::remove_file(&file).expect("a file");
     nodes.wait_for(1, |metrics| metrics.bursts(2) > Some(0.0));
