@@ -43,6 +43,12 @@ const INTERIM: Duration = Duration::from_secs(5);
 /// A signal that comes again within this time counts once.
 const REPEATS: Duration = Duration::from_millis(50);
 
+/// How much later the last process of a group may get a signal than the first one, on a busy node.
+const GROUP_DELAY: Duration = Duration::from_millis(500);
+
+/// Time between two looks whether the group has got a signal.
+const POLL: Duration = Duration::from_millis(10);
+
 /// Runs the command of this process: between two readings of the counters if this process leads
 /// its node, else in place of this process.
 ///
@@ -135,6 +141,9 @@ struct Leader<'a> {
     roster: Option<Roster>,
     events: Option<Events>,
     witness: Option<Witness>,
+    /// Signals that the group has got, and that this process has not handled yet: signal n is bit
+    /// n - 1.
+    group_signals: u64,
 }
 
 impl<'a> Leader<'a> {
@@ -186,6 +195,7 @@ impl<'a> Leader<'a> {
             roster,
             events,
             witness,
+            group_signals: 0,
         }
     }
 
@@ -344,11 +354,35 @@ impl<'a> Leader<'a> {
         if let Some(events) = &self.events {
             events.drop_repeats(received.signal);
         }
-        let group = self.witness.as_mut().and_then(|witness| witness.take().ok());
-        let was_for_group = group.unwrap_or(0) >> (received.signal - 1) & 1 == 1;
-        let has_reached_command = was_for_group && shares_group(pid.as_raw_nonzero().get());
-        if forwarding == Forwarding::All || !has_reached_command {
+        let is_for_all = forwarding == Forwarding::All;
+        let has_reached_command = !is_for_all
+            && shares_group(pid.as_raw_nonzero().get())
+            && self.reaches_group(received.signal);
+        if !has_reached_command {
             let _ = kill_process(pid, signal);
+        }
+    }
+
+    /// Returns whether the other processes of the group get a signal as well. A launcher signals
+    /// one after the other. A second copy of a signal that ends a program does no harm, so this one
+    /// is not delayed.
+    fn reaches_group(&mut self, signal: i32) -> bool {
+        let delay = if forwarding::is_ending(signal) { Duration::ZERO } else { GROUP_DELAY };
+        let end = Instant::now() + delay;
+        loop {
+            let Some(Ok(signals)) = self.witness.as_mut().map(Witness::take) else {
+                return false;
+            };
+            self.group_signals |= signals;
+            let own = 1 << (signal - 1);
+            if self.group_signals & own != 0 {
+                self.group_signals &= !own;
+                return true;
+            }
+            if Instant::now() >= end {
+                return false;
+            }
+            thread::sleep(POLL);
         }
     }
 
