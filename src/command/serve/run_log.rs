@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use super::ending::{Ending, Outcome};
 use super::log::Priority;
 
-/// Runs of a host that are printed one by one: more than there are tools.
-const SINGLY: u32 = 10;
+/// Runs of a host that are printed one by one.
+const SINGLY: u32 = 8;
 
 /// Time between two lines about the further runs of a host. A host that begins no run for this time
 /// begins anew, and a run that takes as long is printed in any case.
@@ -188,7 +188,7 @@ mod tests {
         let line = |count| {
             format!("10.1.1.9: {count} further runs within a minute (write-lat): {count} done")
         };
-        assert_eq!(summaries, [line(230), line(240)]);
+        assert_eq!(summaries, [line(232), line(240)]);
         let mut rest = Vec::new();
         log.finish(|priority, line| rest.push((priority, line)));
         assert_eq!(rest, [(Priority::Info, line(240))]);
