@@ -224,16 +224,15 @@ impl Board {
     pub fn add(&self, index: usize, slot: usize, peer: &Peer, ended: Ended) -> Next {
         let now = self.now();
         let shared = &mut *self.lock();
-        // A client may have begun meanwhile, here or there.
-        let is_disturbed = shared.nics[index].is_held();
-        if shared.slots[slot].host.as_ref() != Some(&peer.host) || is_disturbed {
+        if shared.slots[slot].host.as_ref() != Some(&peer.host) {
             return Next::Usual;
         }
-        // A server that has ended has taken the target with it.
+        // A client may have begun meanwhile, here or there, and a server that has ended has taken
+        // the target with it.
         let node = shared.slots[slot].node.as_ref();
-        let nics = node.into_iter().flat_map(|node| &node.nics);
-        let is_lost = !nics.clone().any(|nic| nic.address == peer.address && !nic.is_busy);
-        if is_lost && ended.result.is_err() {
+        let mut nics = node.into_iter().flat_map(|node| &node.nics);
+        let is_free = nics.any(|nic| nic.address == peer.address && !nic.is_busy);
+        if shared.nics[index].is_held() || !is_free {
             return Next::Usual;
         }
         let target = (peer.host.as_str(), peer.device.as_str(), peer.class);
@@ -357,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn failure_of_a_lost_target_does_not_count() {
+    fn probe_of_a_target_that_is_lost_or_busy_does_not_count() {
         let board = board();
         let Job::Probe(peer) = board.job(0, 0) else {
             panic!("no probe");
@@ -370,6 +369,10 @@ mod tests {
         };
         board.set_node(0, "nid1", None);
         assert_eq!(board.add(0, 0, &peer, failed()), Next::Usual);
+        // A client of the target may have slowed the probe.
+        board.set_node(0, "nid1", Some(NodeState { nics: vec![state(1, true)] }));
+        let disturbed = Ended { result: Ok(Measured::Bulk(1e9)), ..failed() };
+        assert_eq!(board.add(0, 0, &peer, disturbed), Next::Usual);
         assert!(board.figures()[0].targets[0].is_none());
         board.set_node(0, "nid1", Some(NodeState { nics: vec![state(1, false)] }));
         assert_eq!(board.add(0, 0, &peer, failed()), Next::Rarer);
