@@ -38,12 +38,13 @@ pub fn writes(out: &mut impl Write, results: &[SizeResult]) -> io::Result<()> {
             continue;
         };
         let us = |ns: f64| ns / 1000.0;
+        let order = if write.beyond_hop_ns < 0 { "less" } else { "more" };
         writeln!(
             out,
-            "Write of {} bytes: median {:.2} us, {:.2} us more than a hop: CPU, PCIe and response",
+            "Write of {} bytes: median {:.2} us, {:.2} us {order} than a hop",
             result.size_bytes,
             us(write.median_ns as f64),
-            us(write.beyond_hop_ns as f64),
+            us(write.beyond_hop_ns.unsigned_abs() as f64),
         )?;
     }
     out.flush()
@@ -280,6 +281,16 @@ mod tests {
             text(&[(8, 5.1), (16, 40.2)]),
             "CPU taken away for 40 % of the time at 16 bytes (2 sizes above 5 %); see --cpu\n"
         );
+    }
+
+    #[test]
+    fn says_whether_a_write_takes_more_or_less_than_a_hop() {
+        let text = |write_ns| {
+            let result = recorded(8, [1000, 1000, 1000]).with_write(write_ns);
+            written(|out| writes(out, std::slice::from_ref(&result)))
+        };
+        assert_eq!(text(1980), "Write of 8 bytes: median 1.98 us, 0.98 us more than a hop\n");
+        assert_eq!(text(250), "Write of 8 bytes: median 0.25 us, 0.75 us less than a hop\n");
     }
 
     #[test]

@@ -51,8 +51,7 @@ pub struct SizeResult {
 pub struct WriteResult {
     /// Median latency of a write, in nanoseconds.
     pub median_ns: u64,
-    /// The median latency of a write minus the median latency of a hop, in nanoseconds: what the
-    /// CPU, PCIe and the response of the target's NIC take.
+    /// The median latency of a write minus the median latency of a hop, in nanoseconds.
     pub beyond_hop_ns: i64,
 }
 

@@ -251,9 +251,10 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         Def::switch("compare-write", |typed| typed.run.extensions.compare_write = true).explained(
             "After the chains of each size, also measure writes that the client's CPU issues\n\n\
              The writes are DMA commands like the puts of the chains. A line after the table has \
-             the median of a write minus the median of a hop: the time that CPU, PCIe and the \
-             response of the target's NIC take. Warm-up, iterations, duration and gap apply to \
-             both.",
+             the median of a write, and its difference from the median of a hop. A write also takes \
+             the time of the CPU, of its command and its event on PCIe, and of the response of the \
+             target's NIC; a hop takes the time in which a NIC counts a put and launches the next \
+             one. Warm-up, iterations, duration and gap apply to both.",
         )
     }),
     run(Opt::Restricted, |_| {
