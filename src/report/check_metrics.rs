@@ -156,13 +156,7 @@ pub(super) fn families_of(command: &str, check: &Check) -> Vec<Family> {
     };
     let (started, elapsed) = check.times();
     let mut families = vec![
-        Family {
-            name: "cxidiag_build",
-            kind: Kind::Info,
-            unit: "",
-            help: openmetrics::BUILD_HELP,
-            samples: vec![openmetrics::build(command)],
-        },
+        openmetrics::build(command),
         check_family(
             SERIES,
             "",

@@ -123,18 +123,17 @@ pub struct Sample {
     pub value: f64,
 }
 
-/// What `cxidiag_build_info` is. The node exporter needs the same text in all files.
-pub const BUILD_HELP: &str = "Version of cxidiag that wrote the metrics, always 1.";
-
-/// Returns the sample of `cxidiag_build` of a command. The files of two commands in one directory
-/// of the node exporter must not have the same sample.
-pub fn build(command: &str) -> Sample {
-    Sample {
-        labels: vec![
-            ("command", command.to_owned()),
-            ("version", env!("CARGO_PKG_VERSION").into()),
-        ],
-        value: 1.0,
+/// Returns the family `cxidiag_build` of a command. The files of two commands in one directory of
+/// the node exporter must not have the same sample, and need the same text.
+pub fn build(command: &str) -> Family {
+    let labels =
+        vec![("command", command.to_owned()), ("version", env!("CARGO_PKG_VERSION").into())];
+    Family {
+        name: "cxidiag_build",
+        kind: Kind::Info,
+        unit: "",
+        help: "Version of cxidiag that wrote the metrics, always 1.",
+        samples: vec![Sample { labels, value: 1.0 }],
     }
 }
 

@@ -32,20 +32,14 @@ pub fn families(probes: &Probes) -> Vec<Family> {
     let gauge = |name, unit, help, samples| Family { name, kind: Kind::Gauge, unit, help, samples };
     let count = |name, help, samples| Family { name, kind: Kind::Counter, unit: "", help, samples };
     let alone = |value| vec![Sample { labels: Vec::new(), value }];
-    let at = probes.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let written = probes.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     vec![
-        Family {
-            name: "cxidiag_build",
-            kind: Kind::Info,
-            unit: "",
-            help: openmetrics::BUILD_HELP,
-            samples: vec![openmetrics::build("serve")],
-        },
+        openmetrics::build("serve"),
         gauge(
             SERIES,
             "seconds",
             "When the file was written, since 1970-01-01 (UTC).",
-            alone(at.as_secs_f64()),
+            alone(written.as_secs_f64()),
         ),
         gauge(
             "cxidiag_probe_targets",

@@ -34,13 +34,7 @@ pub fn families(report: &StressReport) -> Vec<Family> {
         .filter(|nic| !nic.samples.is_empty())
         .map(|nic| Sample { labels: vec![("device", nic.name.clone())], value: nic.mean_rate() });
     vec![
-        Family {
-            name: "cxidiag_build",
-            kind: Kind::Info,
-            unit: "",
-            help: openmetrics::BUILD_HELP,
-            samples: vec![openmetrics::build("stress")],
-        },
+        openmetrics::build("stress"),
         gauge(
             SERIES,
             "",

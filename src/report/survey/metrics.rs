@@ -20,13 +20,7 @@ pub fn families(survey: &Survey) -> Vec<Family> {
     let verdict = &survey.verdict;
     let seconds = |ms: u64| ms as f64 / 1000.0;
     let mut families = vec![
-        family(
-            Kind::Info,
-            "cxidiag_build",
-            "",
-            openmetrics::BUILD_HELP,
-            [openmetrics::build("survey")],
-        ),
+        openmetrics::build("survey"),
         single(
             SERIES,
             "",
