@@ -20,7 +20,7 @@ use super::common::lists::{FURTHER_SLOTS, ListInitiator, Words};
 use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
-    Direction, EAGER, Entry, IdcContext, ImmediatePut, ListCommand, Numbering, Portals, Reports,
+    Direction, Entry, IdcContext, ImmediatePut, ListCommand, Numbering, Portals, Reports,
     TriggeredCounter, Walk, WriteOrder, portals,
 };
 use crate::endpoint::Endpoint;
@@ -117,13 +117,7 @@ impl Benchmark for SendBandwidth {
             order: WriteOrder::for_run(run),
             buffer_id: 0,
         };
-        match run.extensions.posted {
-            0 => portals.append(&mut portal, &buffer, entry)?,
-            posted => {
-                let matching = entry.matching.unwrap_or(EAGER);
-                portals.append_behind(&mut portal, &buffer, entry, matching, posted)?;
-            }
-        }
+        portals.append_behind(&mut portal, &buffer, entry, run.extensions.posted)?;
         let receiver = ListReceiver { portals, portal, buffer };
 
         let rendezvous = if run.rdzv {

@@ -19,8 +19,8 @@ use super::api::{
 use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
-    Direction, EAGER, Entry, IdcContext, Initiator, NotIssued, Numbering, PORTAL_INDEX, Portals,
-    Reports, WriteOrder, portals,
+    Direction, Entry, IdcContext, Initiator, NotIssued, Numbering, PORTAL_INDEX, Portals, Reports,
+    WriteOrder, portals,
 };
 use crate::endpoint::Endpoint;
 use facts::device::FabricAddress;
@@ -224,12 +224,7 @@ impl MessageReceiver {
         };
         let posted = run.extensions.posted;
         let mut ordinary = portals.open(endpoint, PORTAL_INDEX, run.rdzv || posted > 0)?;
-        if posted > 0 {
-            let matching = entry.matching.unwrap_or(EAGER);
-            portals.append_behind(&mut ordinary, &buffer, entry, matching, posted)?;
-        } else {
-            portals.append(&mut ordinary, &buffer, entry)?;
-        }
+        portals.append_behind(&mut ordinary, &buffer, entry, posted)?;
         let mut last = portals.open(endpoint, LAST_INDEX, run.rdzv)?;
         let entry = Entry { buffer_id: LAST, ..entry };
         portals.append(&mut last, &buffer, entry)?;

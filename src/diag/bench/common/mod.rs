@@ -38,7 +38,7 @@ pub use one_sided::OneSided;
 pub use one_sided_lists::measure_lists;
 pub use operands::Operands;
 pub use operation::{Command, Completion, NotIssued, measure};
-pub use portals::{EAGER, Entry, Match, Portals, Reports, WriteOrder};
+pub use portals::{Entry, Match, Portals, Reports, WriteOrder};
 pub use put_kind::PutKind;
 pub use side_resources::SideResources;
 pub use target::Target;

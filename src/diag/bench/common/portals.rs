@@ -100,7 +100,7 @@ pub struct Match {
 
 /// Matches eager messages: their commands leave initiator and match bits 0, and immediate data
 /// commands have none (nic.md 3.5).
-pub const EAGER: Match = Match { initiator: 0, bits: 0, ignored: 0 };
+const EAGER: Match = Match { initiator: 0, bits: 0, ignored: 0 };
 
 /// How an operation on a list entry is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,8 +176,7 @@ impl Portals {
         self.link(portal, buffer, entry)
     }
 
-    /// Appends `count` entries before `entry`, which matches messages by `matching`, and then this
-    /// entry. No message of the run matches the others.
+    /// Appends `count` entries that no message of the run matches, and then `entry`.
     ///
     /// # Errors
     ///
@@ -187,9 +186,12 @@ impl Portals {
         portal: &mut PortalTableEntry,
         buffer: &MemoryRegion,
         entry: Entry,
-        matching: Match,
         count: u16,
     ) -> Result<(), Failure> {
+        if count == 0 {
+            return self.append(portal, buffer, entry);
+        }
+        let matching = entry.matching.unwrap_or(EAGER);
         let other = Match { bits: !matching.bits, ..matching };
         for number in 0..count {
             let linked = self.link(portal, buffer, Entry { matching: Some(other), ..entry });
