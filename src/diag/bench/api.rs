@@ -201,8 +201,9 @@ pub trait RoundTripLatency: Benchmark {
         repeat: R,
     ) -> Result<R::Output, Failure>;
 
-    /// Makes a write of `size` bytes to compare the round trips with, if `run` asks for it, and
-    /// passes it to `repeat`. The client calls it after the round trips of a size.
+    /// Makes a write of `size` bytes to compare the round trips with, and passes it to `repeat`;
+    /// `None` in a benchmark that compares with nothing. The client calls it after the round trips
+    /// of a size, if the run asks for it.
     ///
     /// # Errors
     ///

@@ -247,9 +247,6 @@ impl RoundTripLatency for TriggeredLatency {
         size: u64,
         repeat: R,
     ) -> Result<Option<R::Output>, Failure> {
-        if !run.extensions.compare_write {
-            return Ok(None);
-        }
         let ChainSide { initiator, portal, .. } = resources;
         initiator.aim(*portal + 2);
         let output = if run.unrestricted {

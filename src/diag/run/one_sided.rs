@@ -3,12 +3,12 @@
 use super::barriers::POST_RUN;
 use super::context::Context;
 use super::results::Samples;
-use super::size_loop::{Schedule, longest_size, repeat};
+use super::size_loop::{Schedule, longest_size, repeat_with};
 use crate::bench::api::{OneSidedLatency, RepeatTransaction, Transaction};
 use facts::error::Failure;
 use facts::limit::ANSWER_LIMIT;
 use facts::phase::{Phase, enter};
-use measure::{ChosenClock, Supervisor, WaitPolicy};
+use measure::{Supervisor, WaitPolicy};
 
 /// Waits until the client has measured operations of `size` bytes.
 ///
@@ -52,15 +52,7 @@ impl RepeatTransaction for TransactionLoop<'_> {
         let Self { schedule, supervisor, mut samples } = self;
         let policy = &mut WaitPolicy::new(supervisor);
         let clock = samples.clock;
-        // The loop is compiled for each clock and does not branch on it.
-        let kept = match clock {
-            ChosenClock::MonotonicRaw(clock) => {
-                repeat(transaction, &clock, schedule, policy, &mut samples)
-            }
-            ChosenClock::Counter(clock) => {
-                repeat(transaction, &clock, schedule, policy, &mut samples)
-            }
-        };
+        let kept = repeat_with(clock, transaction, schedule, policy, &mut samples);
         samples.end();
         *samples.kept = kept?;
         Ok(())
@@ -73,7 +65,7 @@ mod tests {
     use super::*;
     use crate::bench::api::Timed;
     use crate::bench::testing::Alone;
-    use measure::{Clock, MonotonicRaw, Recorder};
+    use measure::{ChosenClock, Clock, MonotonicRaw, Recorder};
 
     /// Fails after some iterations.
     struct Failing(u64);

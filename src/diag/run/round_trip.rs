@@ -9,7 +9,7 @@ use super::barriers::{POST_RUN, SYNC};
 use super::context::Context;
 use super::legacy_sync;
 use super::results::Samples;
-use super::size_loop::{Record, Schedule, longest_iteration, longest_size, repeat};
+use super::size_loop::{Record, Schedule, longest_iteration, longest_size, repeat, repeat_with};
 use crate::bench::api::{
     Message, RepeatRoundTrip, RepeatTransaction, RoundTrip, RoundTripLatency, Timed, Transaction,
 };
@@ -43,14 +43,17 @@ pub fn measure<B: RoundTripLatency>(
         samples,
     };
     B::measure(resources, run, size, asking)?;
-    let writing = ComparedWrites {
-        // Chains with a rate say nothing about the starts of writes.
-        schedule: Schedule { period: None, ..Schedule::of(run, size) },
-        supervisor: context.supervisor,
-        clock,
-        writes: Writes(Recorder::new(None)?),
-    };
-    let median = B::compare(resources, run, size, writing)?.flatten();
+    let mut median = None;
+    if run.extensions.compare_write {
+        let writing = ComparedWrites {
+            // Chains with a rate say nothing about the starts of writes.
+            schedule: Schedule { period: None, ..Schedule::of(run, size) },
+            supervisor: context.supervisor,
+            clock,
+            writes: Writes(Recorder::new(None)?),
+        };
+        median = B::compare(resources, run, size, writing)?.flatten();
+    }
     enter(Phase::PostRun);
     barriers.barrier(POST_RUN, ANSWER_LIMIT)?;
     Ok(median)
@@ -84,14 +87,7 @@ impl RepeatTransaction for ComparedWrites<'_> {
     fn run(self, transaction: &mut impl Transaction) -> Result<Option<u64>, Failure> {
         let Self { schedule, supervisor, clock, mut writes } = self;
         let policy = &mut WaitPolicy::new(supervisor);
-        match clock {
-            ChosenClock::MonotonicRaw(clock) => {
-                repeat(transaction, &clock, schedule, policy, &mut writes)?
-            }
-            ChosenClock::Counter(clock) => {
-                repeat(transaction, &clock, schedule, policy, &mut writes)?
-            }
-        };
+        repeat_with(clock, transaction, schedule, policy, &mut writes)?;
         Ok(writes.0.median())
     }
 }

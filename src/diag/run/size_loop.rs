@@ -8,7 +8,7 @@ use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
 use facts::phase::{Phase, enter};
 use facts::rate::{Kept, Pacer, Period};
-use measure::{Clock, WaitPolicy};
+use measure::{ChosenClock, Clock, WaitPolicy};
 use plan::run_options::RunOptions;
 
 /// When the loop for one size ends.
@@ -90,6 +90,21 @@ impl<F: FnMut(u64) -> bool> Record for F {
 
     fn record(&mut self, latency: u64) -> bool {
         self(latency)
+    }
+}
+
+/// As [`repeat`], with the clock of the run: the loop is compiled for each clock and does not
+/// branch on it.
+pub fn repeat_with(
+    clock: ChosenClock,
+    transaction: &mut impl Transaction,
+    schedule: Schedule,
+    policy: &mut WaitPolicy<'_>,
+    recorder: &mut impl Record,
+) -> Result<Option<Kept>, Failure> {
+    match clock {
+        ChosenClock::MonotonicRaw(clock) => repeat(transaction, &clock, schedule, policy, recorder),
+        ChosenClock::Counter(clock) => repeat(transaction, &clock, schedule, policy, recorder),
     }
 }
 

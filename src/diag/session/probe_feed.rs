@@ -83,8 +83,8 @@ pub struct Watchers {
 }
 
 impl Watchers {
-    /// Adds a process, and sends it the state. Further ones than `MOST_WATCHERS` see a closed
-    /// connection, and come again.
+    /// Adds a process, and sends it the state. If there are too many already, its connection is
+    /// closed, and it comes again.
     pub fn add(&mut self, stream: TcpStream, state: &NodeState) {
         let is_ready = stream.set_nonblocking(true).is_ok();
         if is_ready && self.streams.len() < MOST_WATCHERS && send(&stream, state) {

@@ -14,10 +14,8 @@ use crate::bench::common::Initiator;
 use crate::bench::write_bw::WriteBandwidth;
 use crate::bench::write_lat::WriteLatency;
 use crate::endpoint::Endpoint;
-use crate::run::context::Context;
-use crate::run::size_loop::{Record, Schedule, repeat};
+use crate::run::size_loop::{Record, Schedule, repeat_with};
 use crate::run::verify::Unwatched;
-use crate::run::watchdog::Notices;
 use cluster::location::Location;
 use cluster::probe::figures::{Ended, Latencies, Measured, Reason};
 use cluster::probe::schedule::{Probe, WRITES};
@@ -176,18 +174,6 @@ impl ProberNic {
     }
 }
 
-fn context<'a>(run: &'a RunOptions, attempt: &'a Attempt) -> Context<'a> {
-    Context {
-        side: Side::Client,
-        barriers: attempt,
-        run,
-        peer_is_cxidiag: true,
-        supervisor: attempt,
-        notices: Notices::default(),
-        cpus: &[],
-    }
-}
-
 /// The latencies of a burst. They need less memory than a histogram, on each NIC all day.
 #[derive(Default)]
 struct Burst(Vec<u64>);
@@ -214,14 +200,7 @@ impl RepeatTransaction for BurstLoop<'_> {
     fn run(self, transaction: &mut impl Transaction) -> Result<Burst, Failure> {
         let policy = &mut WaitPolicy::new(self.attempt);
         let mut burst = Burst(Vec::with_capacity(WRITES as usize));
-        match self.clock {
-            ChosenClock::MonotonicRaw(clock) => {
-                repeat(transaction, &clock, self.schedule, policy, &mut burst)?
-            }
-            ChosenClock::Counter(clock) => {
-                repeat(transaction, &clock, self.schedule, policy, &mut burst)?
-            }
-        };
+        repeat_with(self.clock, transaction, self.schedule, policy, &mut burst)?;
         Ok(burst)
     }
 }
@@ -248,7 +227,7 @@ fn burst(
 
 fn bulk(queues: &mut Queues, run: &RunOptions, attempt: &Attempt) -> Result<Measured, Failure> {
     attempt.note_bytes(run.bytes(run.max_size));
-    let results = lists::<WriteBandwidth>(&context(run, attempt), &mut queues.bulk)?;
+    let results = lists::<WriteBandwidth>(&attempt.context(run), &mut queues.bulk)?;
     match rates(run, &results.own) {
         Figures::Bandwidth { bytes_per_second, .. } => Ok(Measured::Bulk(bytes_per_second)),
         Figures::Latency { .. } => Err(Failure::environment("a bulk write has no bandwidth")),

@@ -9,7 +9,6 @@ use crate::bench::api::{Benchmark, Issued, Peer};
 use crate::endpoint::Endpoint;
 use crate::run::context::Context;
 use crate::run::verify::Unwatched;
-use crate::run::watchdog::Notices;
 use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
 use facts::figures::Figures;
@@ -126,18 +125,6 @@ impl<B: Benchmark> TestOf<B> {
         B::set_up(endpoint, peer, &self.run, side)
     }
 
-    fn context<'a>(&'a self, run: &'a RunOptions, attempt: &'a Attempt, side: Side) -> Context<'a> {
-        Context {
-            side,
-            barriers: attempt,
-            run,
-            peer_is_cxidiag: true,
-            supervisor: attempt,
-            notices: Notices::default(),
-            cpus: &[],
-        }
-    }
-
     /// Begins to watch links, if they should be full.
     fn watch_links(&self, endpoint: &Endpoint, peer: FabricAddress) -> Option<FullLinks> {
         self.fills_links.then(|| FullLinks::watch(endpoint.address(), peer))?
@@ -191,7 +178,7 @@ impl<B: Benchmark> TestOf<B> {
                 if !time.warms_up {
                     run.warmup = 0;
                 }
-                let context = self.context(&run, attempt, Side::Client);
+                let context = attempt.context(&run);
                 let measured = (self.measure)(&context, resources, instruments);
                 let had_cpu = self.check_thread(attempt, before, links.as_ref());
                 match (measured, found) {
@@ -229,7 +216,7 @@ impl<B: Benchmark> TestOf<B> {
         serve: ServePair<B>,
     ) -> (bool, Result<(), Failure>) {
         let before = CpuShare::from_this_thread();
-        let served = serve(&self.context(&self.run, attempt, Side::Server), resources);
+        let served = serve(&attempt.context(&self.run), resources);
         let found = self.check_thread(attempt, before, links.as_ref());
         let Ok(iterations) = served else {
             return (false, found);

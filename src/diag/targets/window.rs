@@ -7,12 +7,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::run::barriers::Barriers;
+use crate::run::context::Context;
+use crate::run::watchdog::Notices;
 use crate::session::Look;
 use facts::error::{Failure, Kind};
 use facts::interrupt;
 use facts::number::time_text;
 use measure::{SideResult, SideView, Supervisor};
-use plan::run_options::Side;
+use plan::run_options::{RunOptions, Side};
 
 /// Longest sleep before the next check for an interruption.
 const SLICE: Duration = Duration::from_millis(20);
@@ -113,6 +115,19 @@ impl Attempt {
     /// Creates the attempt of `side` whose last operation begins before `until`.
     pub fn until(until: Instant, window: Window, side: Side) -> Self {
         Self { until, ..Self::new(window, side) }
+    }
+
+    /// Returns what a benchmark needs in this attempt. Its barriers are the instants of the window.
+    pub fn context<'a>(&'a self, run: &'a RunOptions) -> Context<'a> {
+        Context {
+            side: self.side,
+            barriers: self,
+            run,
+            peer_is_cxidiag: true,
+            supervisor: self,
+            notices: Notices::default(),
+            cpus: &[],
+        }
     }
 
     /// Notes that waits are for operations, or lists of them, of this many bytes.
