@@ -29,11 +29,11 @@ pub const MAX_LIST_SIZE: u16 = 16382;
 /// Maximum spacing of operations in a buffer, in bytes.
 pub const MAX_ALIGNMENT: u64 = 1 << 32;
 
-/// Maximum size of a high-rate put in bytes: one packet (nic.md 3.11).
-pub const MAX_HRP_SIZE: u64 = 2048;
-
 /// Maximum data of a packet in bytes (nic.md 3.10.1).
 const MAX_PACKET: u64 = 2048;
+
+/// Maximum size of a high-rate put in bytes: one packet (nic.md 3.11).
+pub const MAX_HRP_SIZE: u64 = MAX_PACKET;
 
 /// Longest time between two starts of a run with a rate, in nanoseconds: an hour.
 const MAX_PERIOD_NS: u64 = 3_600_000_000_000;

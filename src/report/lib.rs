@@ -14,7 +14,7 @@
 //!    | results               any results of ours, read back                                      |
 //!    | why_text              the diagnosis of one NIC as text                                    |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | live                  what is shown while a size is measured                              |
+//!  7 | live_output           what is shown while a size is measured                              |
 //!    +-------------------------------------------------------------------------------------------+
 //!  6 | comparison_text       a comparison as text                                                |
 //!    | devices               the NICs of a machine, as text and as JSON                          |
@@ -122,7 +122,7 @@ mod json_lines;
 pub mod link;
 pub mod link_metrics;
 pub mod link_text;
-mod live;
+mod live_output;
 mod measured_bandwidth;
 #[cfg(test)]
 mod metrics_page;

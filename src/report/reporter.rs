@@ -11,7 +11,7 @@ use super::counters::{self, RunCounters};
 use super::current_size::CurrentSize;
 use super::histogram::{self, Style};
 use super::intervals::Intervals;
-use super::live::Live;
+use super::live_output::LiveOutput;
 use super::measured_bandwidth::MeasuredBandwidth;
 use super::outcome::{Detail, ExpectationResult, Extent, Outcome, SizeResult};
 use super::run_documents::RunDocuments;
@@ -51,7 +51,7 @@ pub struct Reporter {
     out: SharedOutput,
     /// Both sides issue operations.
     bidirectional: bool,
-    live: Live,
+    live: LiveOutput,
     documents: RunDocuments,
     /// The outcome of a run that has not begun.
     not_begun: Outcome,
@@ -85,7 +85,7 @@ impl Reporter {
             },
             out: SharedOutput::new(out),
             bidirectional: plan.run.lists.is_some_and(|lists| lists.bidirectional),
-            live: Live::start(plan),
+            live: LiveOutput::start(plan),
             documents: RunDocuments::default(),
             outcome: not_begun.clone(),
             not_begun,
@@ -457,7 +457,7 @@ impl Reporter {
     /// The failure of the run, an expectation that is not met, or a document that cannot be
     /// written.
     pub fn finish(mut self, result: Result<(), Failure>) -> Result<(), Failure> {
-        self.live = Live::default();
+        self.live = LiveOutput::default();
         let is_interrupted = |failure: &Failure| failure.kind == Kind::Interrupted;
         let has_served = result.as_ref().err().is_none_or(is_interrupted) || self.has_ended_run;
         if self.persists && has_served {

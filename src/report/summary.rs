@@ -92,11 +92,10 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     }
     // The user's documents show it neither in write-lat nor in read-lat.
     let is_shown = tool.measures_bandwidth() || run.atomic.is_some();
-    if tool.takes(Opt::Unrestricted) && is_shown {
+    if tool.takes(Opt::Unrestricted) && is_shown || tool.takes(Opt::Restricted) {
         block.line("Restricted", run.restricted())?;
     }
-    if tool.takes(Opt::Restricted) {
-        block.line("Restricted", run.restricted())?;
+    if tool.takes(Opt::Hops) {
         block.line("Chain Start", run.extensions.start)?;
         let hops = run.extensions.hops;
         block.line("Hops", hops)?;

@@ -29,7 +29,7 @@ pub struct Periods {
 }
 
 impl Periods {
-    /// The pace of a NIC with an unlimited budget (issue 61).
+    /// The pace of a NIC without a budget.
     pub const USUAL: Self = Self { burst: Duration::from_secs(5), bulk: Duration::from_secs(60) };
 
     /// Returns the pace at which the bursts to and from a NIC with this many targets take at most

@@ -1,6 +1,6 @@
 //! Which nodes a node probes. Every node computes its own targets from the same list of hosts and
 //! the time of day, so that no coordinator is needed. In each slot the hosts form a ring, in the
-//! order of a hash: a host probes its successor, and so each host has one predecessor.
+//! order of a hash: a host probes its successor, so that a host has about one predecessor in each.
 
 use std::time::Duration;
 

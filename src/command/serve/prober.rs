@@ -63,7 +63,7 @@ const OCTETS: [&str; 4] = [
 /// would disturb most probes.
 const NICENESS: i32 = 10;
 
-/// The small writes of a burst, and a bulk write of 1 MiB, in pieces that need little memory.
+/// A bulk write of 1 MiB, in pieces that need little memory.
 const BULK: [&str; 6] =
     ["--size=65536", "--list-size=16", "--buf-sz=65536", "--iters=1", "--no-hrp", "--"];
 

@@ -321,14 +321,7 @@ mod tests {
             Confidence::AlsoFound,
             vec![item("PCIe width x8"), figures(410.0, 1400.0, "ns", true)],
         );
-        let unknown = Why {
-            cause: None,
-            confidence: Confidence::Unknown,
-            what: None,
-            evidence: Vec::new(),
-            advice: None,
-            by: None,
-        };
+        let unknown = Why::unknown();
         survey.why = vec![
             explanation(3, vec![narrow]),
             Explanation {

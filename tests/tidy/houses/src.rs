@@ -361,7 +361,7 @@ pub const REPORT: Package = Package {
                 ("run_facts", "what is known of a run before it measures"),
                 ("survey", "a survey, as text and as documents"),
             ],
-            &[("live", "what is shown while a size is measured")],
+            &[("live_output", "what is shown while a size is measured")],
             &[
                 ("why", "the diagnosis of one NIC, as data and as JSON"),
                 ("reporter", "receives the results of a run and passes them on"),

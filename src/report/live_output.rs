@@ -13,13 +13,13 @@ use plan::{Plan, Role};
 
 /// Both threads. Dropping this value ends them.
 #[derive(Default)]
-pub struct Live {
+pub struct LiveOutput {
     /// Prints the intervals of each size, if they are asked for.
     sampler: Option<Sampler>,
     progress: Option<Progress>,
 }
 
-impl Live {
+impl LiveOutput {
     /// Starts the line of progress of a run. A server has none, and the rows of intervals show the
     /// progress as well.
     pub fn start(plan: &Plan) -> Self {
