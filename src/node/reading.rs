@@ -142,14 +142,18 @@ fn limited<T: Send + 'static>(path: &Path, read: fn(&Path) -> io::Result<T>) -> 
         drop(sender.send(read(&file)));
         drop(held);
     };
-    if threads::start("reading", work).is_err() {
+    let Ok(reader) = threads::start("reading", work) else {
         // A limit of this process says nothing about the file.
         return read(path);
-    }
+    };
     let until = Instant::now() + limit;
     loop {
         match answer.recv_timeout(SLICE) {
-            Ok(read) => return read,
+            Ok(read) => {
+                // Its stack must be gone before the next thread needs one: memory may be limited.
+                let _ended = reader.join();
+                return read;
+            }
             Err(RecvTimeoutError::Disconnected) => return Err(no_answer()),
             Err(RecvTimeoutError::Timeout) if interrupt::requested() => {
                 return Err(ErrorKind::Interrupted.into());
