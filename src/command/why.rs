@@ -14,6 +14,7 @@ use node::machine::Machine;
 use node::{backend, reading};
 use plan::outputs::Place;
 use report::documents::{Documents, Places};
+use report::table::TextStyle;
 use report::why::NicDiagnosis;
 use report::why_text;
 
@@ -51,7 +52,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         let page = if request.is_quiet() { why_text::first_line } else { why_text::page };
         output::write(&documents, &diagnosis, page)?;
         if let Some(ticket) = &documents.ticket {
-            ticket.write(why_text::ticket(&diagnosis).as_bytes())?;
+            let text = why_text::ticket(&diagnosis).text(TextStyle::Markdown);
+            ticket.write(text.as_bytes())?;
         }
         diagnosis
             .result()

@@ -91,17 +91,10 @@ pub fn cell(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns lines of Markdown whose names cannot become HTML or links. Lines that begin with four
-/// spaces are code, which stays as it is.
-pub fn markdown(lines: &str) -> String {
-    let escaped = |line: &str| {
-        if line.starts_with("    ") {
-            return line.to_owned();
-        }
-        let escaped = line.replace('&', "&amp;").replace('<', "&lt;");
-        escaped.replace('>', "&gt;").replace("](", "]\\(")
-    };
-    lines.split('\n').map(escaped).collect::<Vec<_>>().join("\n")
+/// Returns a text for Markdown, in which names cannot become HTML or links.
+pub fn markdown(text: &str) -> String {
+    let escaped = text.replace('&', "&amp;").replace('<', "&lt;");
+    escaped.replace('>', "&gt;").replace("](", "]\\(")
 }
 
 /// Takes over a text of another process: without control characters, and cut at [`MOST_TEXT`].
@@ -125,10 +118,8 @@ mod tests {
 
     #[test]
     fn names_in_markdown_are_neither_html_nor_links() {
-        let page = "# <script> & ![x](y)\n\n    cxidiag survey <a>\nnid[1-2] is bad";
-        let expected =
-            "# &lt;script&gt; &amp; ![x]\\(y)\n\n    cxidiag survey <a>\nnid[1-2] is bad";
-        assert_eq!(markdown(page), expected);
+        let expected = "&lt;script&gt; &amp; ![x]\\(y), nid[1-2] is bad";
+        assert_eq!(markdown("<script> & ![x](y), nid[1-2] is bad"), expected);
     }
 
     #[test]

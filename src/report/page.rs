@@ -13,7 +13,7 @@ use super::wrap::wrapped;
 use facts::error::{Failure, UNDECIDED};
 use facts::interrupt;
 use facts::severity::Severity;
-use facts::text::shown_lines;
+use facts::text::{markdown, shown_lines};
 
 /// A text with the severity of each of its verdicts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,8 +46,16 @@ impl Words {
     fn text(&self, style: TextStyle) -> String {
         self.0
             .iter()
-            .map(|(severity, text)| painted(*severity, &shown_lines(text), style))
+            .map(|(severity, text)| painted(*severity, &shown_in(style, text), style))
             .collect()
+    }
+}
+
+/// Returns a text whose names can do nothing in texts of this style.
+fn shown_in(style: TextStyle, text: &str) -> String {
+    match style {
+        TextStyle::Plain | TextStyle::Colored => shown_lines(text).into_owned(),
+        TextStyle::Markdown => markdown(&shown_lines(text)),
     }
 }
 
@@ -70,6 +78,14 @@ fn painted(severity: Severity, text: &str, style: TextStyle) -> String {
 #[derive(Clone, Debug)]
 enum PageBlock {
     Line(Words),
+    /// The title of a section of a Markdown page, with its level.
+    Heading(usize, String),
+    /// An entry of a list.
+    Item(String),
+    /// A line to be typed as it is.
+    Command(String),
+    /// A text in which the columns count.
+    Preformatted(String),
     /// Words in lines of at most this width, and what the lines behind the first one begin with.
     Paragraph(Words, usize, &'static str),
     Fact(String, String),
@@ -113,6 +129,28 @@ impl Page {
 
     pub fn empty_line(&mut self) {
         self.line("");
+    }
+
+    /// Adds the title of a section, with an empty line behind it. 1 is the level of a page's title.
+    pub fn heading(&mut self, level: usize, title: &str) {
+        self.0.push(PageBlock::Heading(level, title.to_owned()));
+        self.empty_line();
+    }
+
+    /// Adds a list.
+    pub fn list(&mut self, items: impl IntoIterator<Item = String>) {
+        self.0.extend(items.into_iter().map(PageBlock::Item));
+    }
+
+    /// Adds a command, with an empty line before it.
+    pub fn command(&mut self, command: impl Into<String>) {
+        self.empty_line();
+        self.0.push(PageBlock::Command(command.into()));
+    }
+
+    /// Adds the text of another page, in which the columns count.
+    pub fn preformatted(&mut self, page: &Self) {
+        self.0.push(PageBlock::Preformatted(page.text(TextStyle::Plain)));
     }
 
     /// Adds words in lines of at most `width` columns, as [`wrapped`] makes them. Only their
@@ -175,8 +213,28 @@ impl PageBlock {
     fn lines(&self, style: TextStyle) -> Vec<String> {
         match self {
             Self::Line(words) => vec![words.text(style)],
+            Self::Heading(level, title) => match style {
+                TextStyle::Plain | TextStyle::Colored => vec![shown_in(style, title)],
+                TextStyle::Markdown => {
+                    vec![format!("{} {}", "#".repeat(*level), shown_in(style, title))]
+                }
+            },
+            Self::Item(item) => vec![format!("* {}", shown_in(style, item))],
+            // Markdown shows a line with four spaces before it as it is.
+            Self::Command(command) => vec![format!("    {}", shown_lines(command))],
+            Self::Preformatted(text) => match style {
+                TextStyle::Plain | TextStyle::Colored => vec![text.trim_end().to_owned()],
+                // A name must not end the block.
+                TextStyle::Markdown => {
+                    vec![format!("```text\n{}```", text.replace("```", "` ``"))]
+                }
+            },
             Self::Paragraph(words, width, indent) => {
-                let mut lines = wrapped(&words.text(TextStyle::Plain), *width, indent);
+                let uncolored = match style {
+                    TextStyle::Plain | TextStyle::Colored => TextStyle::Plain,
+                    TextStyle::Markdown => TextStyle::Markdown,
+                };
+                let mut lines = wrapped(&words.text(uncolored), *width, indent);
                 if let Some((severity, verdict)) = words.0.first()
                     && let Some(rest) = lines[0].strip_prefix(verdict)
                 {
@@ -185,7 +243,7 @@ impl PageBlock {
                 lines
             }
             Self::Fact(label, value) => {
-                let value = shown_lines(value);
+                let value = shown_in(style, value);
                 vec![match style {
                     TextStyle::Plain | TextStyle::Colored => format!("{label:17}: {value}"),
                     TextStyle::Markdown => format!("* {label}: {value}"),
@@ -194,7 +252,7 @@ impl PageBlock {
             Self::EndOfTable if style == TextStyle::Markdown => vec![String::new()],
             Self::EndOfTable => Vec::new(),
             Self::Table(titles, align, rows) => {
-                let titles: Vec<_> = titles.iter().map(|title| shown_lines(title)).collect();
+                let titles: Vec<_> = titles.iter().map(|title| shown_in(style, title)).collect();
                 let titles: Vec<&str> = titles.iter().map(AsRef::as_ref).collect();
                 let cells = |row: &Vec<Words>| row.iter().map(|words| words.text(style)).collect();
                 table::lines_in(style, &titles, rows.iter().map(cells).collect(), align)

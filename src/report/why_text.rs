@@ -1,14 +1,12 @@
 //! The diagnosis of one NIC as text.
 
-use std::time::{Duration, UNIX_EPOCH};
-
 use super::page::{Page, Words};
+use super::survey::ticket;
 use super::survey::why_text::{add_lines, shown, shown_unit};
-use super::table::{Align, TextStyle};
+use super::table::Align;
 use super::why::{NicDiagnosis, TestResult};
 use diagnosis::comparison::Compared;
 use facts::severity::Severity;
-use facts::text::markdown;
 
 /// Width of lines.
 const WIDTH: usize = 80;
@@ -84,17 +82,13 @@ fn row(result: &TestResult, is_compared: bool) -> Vec<Words> {
     ]
 }
 
-/// Returns a page of Markdown for a ticket: the first line, how it was found, and the text.
-pub fn ticket(diagnosis: &NicDiagnosis) -> String {
-    let began = UNIX_EPOCH + Duration::from_millis(diagnosis.started_unix_ms);
-    let began = humantime::format_rfc3339_seconds(began);
-    let head = format!(
-        "# {}\n\n    cxidiag why {}\n\ncxidiag {}, {began}\n",
-        diagnosis.summary,
-        diagnosis.arguments.join(" "),
-        diagnosis.cxidiag_version,
-    );
-    // A name must not end the block.
-    let text = page(diagnosis).text(TextStyle::Plain).replace("```", "` ``");
-    format!("{}\n```text\n{text}```\n", markdown(&head))
+/// Returns the page for a ticket: the first line, how it was found, and the text.
+pub fn ticket(diagnosis: &NicDiagnosis) -> Page {
+    let mut text = Page::default();
+    text.heading(1, &diagnosis.summary);
+    let NicDiagnosis { arguments, cxidiag_version, started_unix_ms, .. } = diagnosis;
+    ticket::origin(&mut text, "why", arguments, cxidiag_version, *started_unix_ms);
+    text.empty_line();
+    text.preformatted(&page(diagnosis));
+    text
 }

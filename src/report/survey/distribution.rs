@@ -4,7 +4,8 @@
 use super::Survey;
 use super::mixed::{has_few_figures, is_incomparable};
 use super::words;
-use crate::table::{self, Align};
+use crate::page::Page;
+use crate::table::Align;
 use cluster::blame::limits::LEAST_FIGURES;
 use cluster::survey::findings::{Aggregate, Population, Statistic, Test};
 use cluster::survey::ids::TestId;
@@ -12,10 +13,9 @@ use cluster::survey::ids::TestId;
 /// Switches and groups that the text shows.
 const SHOWN_AGGREGATES: usize = 5;
 
-/// Returns the tables of figures by test and class, one for latencies and one for bandwidths. Lines
-/// of different tables are separated by an empty one.
-pub fn lines(survey: &Survey) -> Vec<String> {
-    let mut lines = Vec::new();
+/// Adds the tables of figures by test and class, one for latencies and one for bandwidths, and what
+/// they can say.
+pub fn add(page: &mut Page, survey: &Survey) {
     for is_bandwidth in [false, true] {
         let is_of_kind =
             |population: &&Population| tested(survey, population.test).of_bandwidth == is_bandwidth;
@@ -29,13 +29,11 @@ pub fn lines(survey: &Survey) -> Vec<String> {
         if rows.is_empty() {
             continue;
         }
-        if !lines.is_empty() {
-            lines.push(String::new());
-        }
-        lines.extend(table(survey, is_bandwidth, &rows));
+        page.empty_line();
+        table(page, survey, is_bandwidth, &rows);
     }
-    lines.extend(without_limit(survey));
-    lines.extend(sensitivity(survey));
+    page.lines(without_limit(survey));
+    page.lines(sensitivity(survey));
     for (statistic, sentence) in [
         (Statistic::P5, "latencies are judged by their 5th percentiles"),
         (Statistic::Min, "latencies are judged by their minima"),
@@ -43,10 +41,9 @@ pub fn lines(survey: &Survey) -> Vec<String> {
         let is_judged =
             |population: &Population| population.figure == statistic && population.limit.is_some();
         if survey.verdict.populations.iter().any(is_judged) {
-            lines.push(format!("Busy CPUs: {sentence}, which the limit is for."));
+            page.line(format!("Busy CPUs: {sentence}, which the limit is for."));
         }
     }
-    lines
 }
 
 /// Returns how slow a NIC, and links between two groups, must be to be found, for each test in the
@@ -111,8 +108,8 @@ fn without_limit(survey: &Survey) -> Vec<String> {
     lines
 }
 
-/// Returns the table of the tests of one kind, with the bad end of the figures on the right.
-fn table(survey: &Survey, is_bandwidth: bool, populations: &[&Population]) -> Vec<String> {
+/// Adds the table of the tests of one kind, with the bad end of the figures on the right.
+fn table(page: &mut Page, survey: &Survey, is_bandwidth: bool, populations: &[&Population]) {
     let has_expected = populations.iter().any(|population| population.expected.is_some());
     let has_failed = populations.iter().any(|population| population.failed > 0);
     let figures = if is_bandwidth {
@@ -155,14 +152,15 @@ fn table(survey: &Survey, is_bandwidth: bool, populations: &[&Population]) -> Ve
         }
         cells
     };
-    let mut align = vec![Align::Right; titles.len()];
-    align[..2].fill(Align::Left);
-    table::lines(&titles, populations.iter().map(row).collect(), &align)
+    let side = |column| if column < 2 { Align::Left } else { Align::Right };
+    let columns: Vec<_> =
+        titles.iter().enumerate().map(|(column, title)| (*title, side(column))).collect();
+    page.table(&columns, populations.iter().map(row));
 }
 
-/// Returns the table of the switches and groups with the largest shares of pairs outside the
-/// limits; nothing if there are none.
-pub fn worst_places(survey: &Survey) -> Vec<String> {
+/// Adds the table of the switches and groups with the largest shares of pairs outside the limits;
+/// nothing if there are none.
+pub fn worst_places(page: &mut Page, survey: &Survey) {
     let mut worst: Vec<&Aggregate> =
         survey.verdict.aggregates.iter().filter(|aggregate| aggregate.outside > 0).collect();
     let share = |aggregate: &Aggregate| aggregate.outside as f64 / aggregate.count.max(1) as f64;
@@ -170,9 +168,16 @@ pub fn worst_places(survey: &Survey) -> Vec<String> {
     let more = worst.len().saturating_sub(SHOWN_AGGREGATES);
     worst.truncate(SHOWN_AGGREGATES);
     if worst.is_empty() {
-        return Vec::new();
+        return;
     }
-    let titles = ["Most pairs outside", "Test", "Pairs", "Median", "Worst", "Outside"];
+    let columns = [
+        ("Most pairs outside", Align::Left),
+        ("Test", Align::Left),
+        ("Pairs", Align::Right),
+        ("Median", Align::Right),
+        ("Worst", Align::Right),
+        ("Outside", Align::Right),
+    ];
     let row = |aggregate: &Aggregate| {
         let test = tested(survey, aggregate.test);
         vec![
@@ -184,14 +189,11 @@ pub fn worst_places(survey: &Survey) -> Vec<String> {
             aggregate.outside.to_string(),
         ]
     };
-    let rows = worst.into_iter().map(row).collect();
-    let mut align = [Align::Right; 6];
-    align[..2].fill(Align::Left);
-    let mut lines = table::lines(&titles, rows, &align);
+    page.empty_line();
+    page.table(&columns, worst.into_iter().map(row));
     if more > 0 {
-        lines.push(format!("and {more} more"));
+        page.line(format!("and {more} more"));
     }
-    lines
 }
 
 fn tested(survey: &Survey, test: TestId) -> &Test {

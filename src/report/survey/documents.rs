@@ -6,9 +6,10 @@ use super::lines::{Header, Line};
 use super::metrics::families;
 use super::nics::bad_nodes;
 use super::pair_table::PairTable;
-use super::ticket::page;
+use super::ticket;
 use super::{Setup, Survey};
 use crate::documents::{Documents, Places};
+use crate::table::TextStyle;
 use cluster::survey::answer::PairResult;
 use cluster::survey::findings::Test;
 use cluster::survey::roster::Roster;
@@ -91,7 +92,9 @@ impl SurveyDocuments {
             csv.map(PairTable::end),
             Some(documents.write_metrics(|| families(survey))),
             documents.bad_nodes.map(|to| to.write(bad_nodes(survey).as_bytes())),
-            documents.ticket.map(|to| to.write(page(survey).as_bytes())),
+            documents
+                .ticket
+                .map(|to| to.write(ticket::page(survey).text(TextStyle::Markdown).as_bytes())),
         ];
         let written = written.into_iter().flatten();
         written.filter_map(Result::err).collect()

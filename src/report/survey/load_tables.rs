@@ -1,12 +1,17 @@
 //! The tables of a survey under load: bandwidths by pattern, and impact factors.
 
 use super::{load_words, words};
-use crate::table::{self, Align};
+use crate::page::{Page, Words};
+use crate::table::Align;
 use cluster::load::findings::{
     BandwidthFigures, Compared, FarVictim, Grade, ImpactFigures, LoadFindings, StarFigures,
 };
 use cluster::location::Class;
 use cluster::survey::roster::Roster;
+use facts::severity::Severity;
+
+/// Width of lines of words.
+const WIDTH: usize = 80;
 
 /// Most rows of impact factors in the text.
 const MOST_IMPACTS: usize = 40;
@@ -14,42 +19,57 @@ const MOST_IMPACTS: usize = 40;
 /// The unit of the bandwidths of a table: its factor and its name.
 type BandwidthScale = (f64, &'static str);
 
-/// Returns the table of bandwidths, and what stands out in each pattern. Empty without bandwidths.
-pub fn bandwidths(roster: &Roster, load: &LoadFindings) -> Vec<String> {
+/// Adds the table of bandwidths, and what stands out in each pattern. Nothing without bandwidths.
+pub fn bandwidths(page: &mut Page, roster: &Roster, load: &LoadFindings) {
     let all = &load.bandwidths;
     if all.is_empty() {
-        return Vec::new();
+        return;
     }
     let scale = scale(all);
     let text = |value: f64| load_words::ratio(value / scale.0);
     let pattern = format!("Pattern ({})", scale.1);
-    let titles = [&pattern, "NICs", "Mean", "Min", "Sum", "Share of", "Grade"];
-    let row = |figures: &BandwidthFigures| {
+    let columns = [
+        (pattern.as_str(), Align::Left),
+        ("NICs", Align::Right),
+        ("Mean", Align::Right),
+        ("Min", Align::Right),
+        ("Sum", Align::Right),
+        ("Share of", Align::Right),
+        ("Grade", Align::Left),
+    ];
+    let row = |figures: &BandwidthFigures| -> Vec<Words> {
         vec![
-            figures.pattern.clone(),
-            words::grouped(figures.nics.into()),
-            text(figures.mean),
-            text(figures.min),
-            text(figures.sum),
-            share(figures),
-            load_words::grade(figures.grade).into(),
+            figures.pattern.as_str().into(),
+            words::grouped(figures.nics.into()).into(),
+            text(figures.mean).into(),
+            text(figures.min).into(),
+            text(figures.sum).into(),
+            share(figures).into(),
+            grade(figures.grade),
         ]
     };
-    let mut align = [Align::Right; 7];
-    align[0] = Align::Left;
-    align[6] = Align::Left;
-    let mut lines = table::lines(&titles, all.iter().map(row).collect(), &align);
+    page.empty_line();
+    page.table(&columns, all.iter().map(row));
     if let Some(quiet) = load.quiet_bandwidth {
-        let quiet = text(quiet);
-        lines.push(format!(
-            "Mean and Min: of a NIC that sends. Without load a NIC reaches {quiet} {}.",
-            scale.1
-        ));
+        let (quiet, unit) = (text(quiet), scale.1);
+        let note = format!(
+            "Mean and Min: of a NIC that sends. Without load a NIC reaches {quiet} {unit}."
+        );
+        page.paragraph(note, WIDTH, "    ");
     }
-    for bandwidth in all {
-        lines.extend(notes(roster, bandwidth, scale));
+    for note in all.iter().flat_map(|bandwidth| notes(roster, bandwidth, scale)) {
+        page.paragraph(note, WIDTH, "    ");
     }
-    lines
+}
+
+/// Returns the word of a grade, with its severity.
+fn grade(of: Grade) -> Words {
+    let severity = match of {
+        Grade::Good | Grade::Unjudged => Severity::Good,
+        Grade::Slow => Severity::Suspect,
+        Grade::Bad => Severity::Bad,
+    };
+    Words::verdict(severity, load_words::grade(of))
 }
 
 /// Returns what the mean is compared with.
@@ -113,10 +133,8 @@ pub fn scale(all: &[BandwidthFigures]) -> BandwidthScale {
     fitting.unwrap_or((1e6, "MB/s"))
 }
 
-/// Returns a table of impact factors for each pattern, test and traffic class of victims. Lines of
-/// different tables are separated by an empty one.
-pub fn impacts(roster: &Roster, load: &LoadFindings) -> Vec<String> {
-    let mut lines = Vec::new();
+/// Adds a table of impact factors for each pattern, test and traffic class of victims.
+pub fn impacts(page: &mut Page, roster: &Roster, load: &LoadFindings) {
     let mut rest = load.impacts.as_slice();
     let mut left = MOST_IMPACTS;
     while let Some(first) = rest.first().filter(|_| left > 0) {
@@ -127,29 +145,28 @@ pub fn impacts(roster: &Roster, load: &LoadFindings) -> Vec<String> {
         };
         let count = rest.iter().take_while(|impact| is_same(impact)).count();
         let (group, others) = rest.split_at(count);
-        if !lines.is_empty() {
-            lines.push(String::new());
-        }
+        page.empty_line();
         let shown = &group[..count.min(left)];
-        lines.push(title(first));
-        lines.extend(group_texts(shown));
-        let far = shown.iter().flat_map(unnamed_far_victims);
-        lines.extend(far.map(|victim| victim.sentence(roster)));
+        page.paragraph(title(first), WIDTH, "    ");
+        group_table(page, shown);
+        for victim in shown.iter().flat_map(unnamed_far_victims) {
+            page.paragraph(victim.sentence(roster), WIDTH, "    ");
+        }
         left -= shown.len();
         rest = others;
     }
     if let more @ 1.. = load.impacts.len().saturating_sub(MOST_IMPACTS) {
-        lines.push(format!("and {more} more"));
+        page.line(format!("and {more} more"));
     }
     let resolutions = load.impacts.iter().map(|impact| impact.resolution);
     if let Some(resolution) = resolutions.max_by(f64::total_cmp) {
-        lines.push(format!(
+        let note = format!(
             "Ratios of latencies, load / quiet: median with its 95 % interval, p99, p99.9. Quiet \
              medians repeat within a ratio of {}.",
             load_words::ratio(resolution)
-        ));
+        );
+        page.paragraph(note, WIDTH, "    ");
     }
-    lines
 }
 
 /// Returns the victims far above their class that no judgement names.
@@ -166,31 +183,30 @@ fn title(impact: &ImpactFigures) -> String {
     format!("{} (us) under {}{class}", words::test(&impact.test), impact.under)
 }
 
-fn group_texts(group: &[ImpactFigures]) -> Vec<String> {
-    let titles =
-        ["Spread", "Class", "Pairs", "Quiet", "Load", "Ratio", "95 %", "p99", "p99.9", "Grade"];
+fn group_table(page: &mut Page, group: &[ImpactFigures]) {
+    let numbers = ["Pairs", "Quiet", "Load", "Ratio", "95 %", "p99", "p99.9"];
+    let mut columns = vec![("Spread", Align::Left), ("Class", Align::Left)];
+    columns.extend(numbers.map(|title| (title, Align::Right)));
+    columns.push(("Grade", Align::Left));
     let factor = |compared: Option<Compared>| {
         compared.map_or("-".into(), |compared| load_words::ratio(compared.impact))
     };
-    let row = |figures: &ImpactFigures| {
+    let row = |figures: &ImpactFigures| -> Vec<Words> {
         let interval = figures.median.interval.map_or("-".into(), |(low, high)| {
             format!("{}-{}", load_words::ratio(low), load_words::ratio(high))
         });
         vec![
             load_words::spread(figures.spread).into(),
             figures.class.map_or("all", Class::name).into(),
-            figures.victims.to_string(),
-            load_words::ratio(figures.median.quiet / 1e3),
-            load_words::ratio(figures.median.loaded / 1e3),
-            factor(Some(figures.median)),
-            interval,
-            factor(figures.p99),
-            factor(figures.p999),
-            load_words::grade(figures.grade).into(),
+            figures.victims.to_string().into(),
+            load_words::ratio(figures.median.quiet / 1e3).into(),
+            load_words::ratio(figures.median.loaded / 1e3).into(),
+            factor(Some(figures.median)).into(),
+            interval.into(),
+            factor(figures.p99).into(),
+            factor(figures.p999).into(),
+            grade(figures.grade),
         ]
     };
-    let mut align = [Align::Right; 10];
-    align[..2].fill(Align::Left);
-    align[9] = Align::Left;
-    table::lines(&titles, group.iter().map(row).collect(), &align)
+    page.table(&columns, group.iter().map(row));
 }

@@ -36,23 +36,14 @@ pub fn add(page: &mut Page, survey: &Survey) {
     for kind in kinds() {
         judgements(page, survey, load, kind);
     }
-    for table in [
-        load_tables::bandwidths(&survey.roster, load),
-        load_tables::impacts(&survey.roster, load),
-        isolations(load),
-        counters(load),
-        left_out(load),
-    ] {
-        if !table.is_empty() {
+    load_tables::bandwidths(page, &survey.roster, load);
+    load_tables::impacts(page, &survey.roster, load);
+    for lines in [isolations(load), counters(load), left_out(load)] {
+        if !lines.is_empty() {
             page.empty_line();
         }
-        for line in table {
-            // Rows of a table have spaces side by side.
-            if line.contains("  ") {
-                page.line(line);
-            } else {
-                page.paragraph(line, WIDTH, "    ");
-            }
+        for line in lines {
+            page.paragraph(line, WIDTH, "    ");
         }
     }
 }

@@ -40,7 +40,7 @@ mod summary;
 #[cfg(test)]
 pub mod testing;
 pub mod text;
-mod ticket;
+pub mod ticket;
 pub mod why_text;
 pub mod words;
 

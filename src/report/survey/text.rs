@@ -73,12 +73,8 @@ pub fn page(survey: &Survey) -> Page {
     outliers(&mut page, survey);
     busy(&mut page, survey);
     untested(&mut page, survey);
-    for lines in [distribution::lines(survey), distribution::worst_places(survey)] {
-        if !lines.is_empty() {
-            page.empty_line();
-        }
-        page.lines(lines);
-    }
+    distribution::add(&mut page, survey);
+    distribution::worst_places(&mut page, survey);
     load_text::add(&mut page, survey);
     page
 }

@@ -5,10 +5,10 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::load_verdict::certainty;
 use super::text::{measured, place};
 use super::{Survey, evidence, load_text, load_words, why_text, words};
+use crate::page::Page;
 use cluster::load::findings::LoadJudgement;
 use cluster::survey::findings::{Cause, Certainty};
 use cluster::why::explanation::Explanation;
-use facts::text::markdown;
 
 /// Most parts on the page.
 const MOST: usize = 5;
@@ -18,27 +18,42 @@ const MOST_SENTENCES: usize = 2;
 
 /// Returns the page: what the survey was, then each bad or suspect part with its figures, its cause
 /// and what to do.
-pub fn page(survey: &Survey) -> String {
-    let began = UNIX_EPOCH + Duration::from_millis(survey.started_unix_ms);
-    let began = humantime::format_rfc3339_seconds(began);
-    let mut page = format!(
-        "# {}\n\n{}.\n{}.\n\n    cxidiag survey {}\n\ncxidiag {}, {began}\n",
-        survey.summary,
-        place(survey),
-        measured(survey),
-        survey.setup.arguments.join(" "),
-        survey.cxidiag_version,
-    );
+pub fn page(survey: &Survey) -> Page {
+    let mut page = Page::default();
+    page.heading(1, &survey.summary);
+    page.lines([place(survey) + ".", measured(survey) + "."]);
+    let setup = &survey.setup;
+    origin(&mut page, "survey", &setup.arguments, &survey.cxidiag_version, survey.started_unix_ms);
     if survey.is_software {
-        page += "\nSoftware NICs: no Cassini hardware involved.\n";
+        page.line("\nSoftware NICs: no Cassini hardware involved.");
     }
+    if let Some(command) = &survey.next {
+        page.line("\nNext: this command decides");
+        page.command(command);
+    }
+    parts(&mut page, survey);
+    under_load(&mut page, survey);
+    section(&mut page, 2, "In common", [why_text::same(survey), why_text::shared(survey)].concat());
+    page
+}
+
+/// Adds the command that has found this, with its version and when it began.
+pub fn origin(page: &mut Page, name: &str, arguments: &[String], version: &str, unix_ms: u64) {
+    page.command(format!("cxidiag {name} {}", arguments.join(" ")));
+    let began = UNIX_EPOCH + Duration::from_millis(unix_ms);
+    page.line(format!("\ncxidiag {version}, {}", humantime::format_rfc3339_seconds(began)));
+}
+
+/// Adds the parts that are bad or suspect, and those that were diagnosed without a measurement.
+fn parts(page: &mut Page, survey: &Survey) {
     let is_shown = |cause: &&Cause| cause.certainty != Certainty::Transient;
     let parts = || survey.verdict.causes.iter().filter(is_shown);
-    if let Some(command) = &survey.next {
-        page += &format!("\nNext: this command decides\n\n    {command}\n");
-    }
     for cause in parts().take(MOST) {
-        page += &part(survey, cause);
+        let why = survey.why.iter().find(|explanation| explanation.culprit == cause.unit);
+        let why = why.map_or(Vec::new(), |explanation| why_text::sentences(survey, explanation));
+        let figures = evidence::sentences(survey, cause).into_iter().take(MOST_SENTENCES);
+        let name = words::unit(&survey.roster, &cause.unit);
+        section(page, 2, &name, figures.chain(why).collect());
     }
     let is_named =
         |explanation: &&Explanation| parts().any(|cause| cause.unit == explanation.culprit);
@@ -48,40 +63,18 @@ pub fn page(survey: &Survey) -> String {
         .filter(|explanation| !is_named(explanation))
         .filter(|explanation| explanation.same_as.is_none());
     for why in untested.take(MOST.saturating_sub(parts().count())) {
-        let name = words::unit(&survey.roster, &why.culprit);
-        page += &format!("\n## {name}, untested\n\n");
-        page += &list(&why_text::sentences(survey, why));
+        let name = words::unit(&survey.roster, &why.culprit) + ", untested";
+        section(page, 2, &name, why_text::sentences(survey, why));
     }
-    let more = parts().count().saturating_sub(MOST);
-    if more > 0 {
-        page += &format!("\nand {more} more: the document of `--json` has all of them\n");
-    }
-    page += &under_load(survey);
-    let in_common = [why_text::same(survey), why_text::shared(survey)].concat();
-    if !in_common.is_empty() {
-        page += "\n## In common\n\n";
-        page += &list(&in_common);
-    }
-    markdown(&page)
+    and_more(page, parts().count());
 }
 
-/// Returns the section of a part.
-fn part(survey: &Survey, cause: &Cause) -> String {
-    let mut section = format!("\n## {}\n\n", words::unit(&survey.roster, &cause.unit));
-    let figures = evidence::sentences(survey, cause);
-    let why = survey.why.iter().find(|explanation| explanation.culprit == cause.unit);
-    let why = why.map_or(Vec::new(), |explanation| why_text::sentences(survey, explanation));
-    let figures = figures.into_iter().take(MOST_SENTENCES);
-    section += &list(&figures.chain(why).collect::<Vec<_>>());
-    section
-}
-
-/// Returns what is bad or suspect under load; empty without load.
-fn under_load(survey: &Survey) -> String {
+/// Adds what is bad or suspect under load; nothing without load.
+fn under_load(page: &mut Page, survey: &Survey) {
     let Some(load) = &survey.load else {
-        return String::new();
+        return;
     };
-    let mut section = format!("\n## Under load\n\n{}", list(&load_text::remarks(load)));
+    section(page, 2, "Under load", load_text::remarks(load));
     let is_shown = |judgement: &&LoadJudgement| {
         certainty(judgement).is_some_and(|certainty| certainty != Certainty::Transient)
     };
@@ -94,16 +87,24 @@ fn under_load(survey: &Survey) -> String {
         let name = load_words::unit(&survey.roster, &finding.unit);
         let sentences =
             [vec![load_words::sentence(finding)], load_text::further(survey, finding)].concat();
-        section += &format!("\n### {name}, {state} under load\n\n{}", list(&sentences));
+        section(page, 3, &format!("{name}, {state} under load"), sentences);
     }
-    if let more @ 1.. = judgements().count().saturating_sub(MOST) {
-        section += &format!("\nand {more} more: the document of `--json` has all of them\n");
-    }
-    section
+    and_more(page, judgements().count());
 }
 
-fn list(sentences: &[String]) -> String {
-    sentences.iter().map(|line| format!("* {line}\n")).collect()
+/// Adds a section with these sentences; nothing without any.
+fn section(page: &mut Page, level: usize, title: &str, sentences: Vec<String>) {
+    if !sentences.is_empty() {
+        page.empty_line();
+        page.heading(level, title);
+        page.list(sentences);
+    }
+}
+
+fn and_more(page: &mut Page, all: usize) {
+    if let more @ 1.. = all.saturating_sub(MOST) {
+        page.line(format!("\nand {more} more: the document of `--json` has all of them"));
+    }
 }
 
 #[cfg(test)]
@@ -111,8 +112,13 @@ mod tests {
     use super::super::load_testing::mixed_load;
     use super::super::testing::{explanation, loaded, mixed, shared_value, survey};
     use super::*;
+    use crate::table::TextStyle;
     use cluster::survey::findings::Unit;
     use cluster::survey::ids::NicId;
+
+    fn text(survey: &Survey) -> String {
+        page(survey).text(TextStyle::Markdown)
+    }
 
     #[test]
     fn names_each_part_with_its_cause() {
@@ -146,7 +152,7 @@ Next: this command decides
 
 * writes in 6 of 6 measurements fail: the NIC reported PT_DISABLED
 ";
-        assert_eq!(page(&survey), expected);
+        assert_eq!(text(&survey), expected);
     }
 
     #[test]
@@ -165,7 +171,7 @@ Next: this command decides
         };
         survey.why = vec![explanation_for(6), same];
         survey.why_shared = vec![shared_value()];
-        let page = page(&survey);
+        let page = text(&survey);
         let (_, rest) = page.split_once("\n## nid000419 cxi0, untested\n").expect("a section");
         let expected = "
 * because a PCIe link runs with fewer lanes than both of its ends have
@@ -187,14 +193,14 @@ and 0 of 5 others (by chance: 1.8 %)
         let mut verdict = mixed();
         let first = verdict.causes[0].clone();
         verdict.causes = vec![first; 30];
-        let page = page(&survey(verdict, Ok(())));
+        let page = text(&survey(verdict, Ok(())));
         assert!(page.lines().count() < 60, "{page}");
         assert!(page.ends_with("and 25 more: the document of `--json` has all of them\n"));
     }
 
     #[test]
     fn names_what_is_bad_under_load() {
-        let page = page(&loaded(mixed_load()));
+        let page = text(&loaded(mixed_load()));
         let (_, rest) = page.split_once("\n## Under load\n").expect("a section");
         let (remarks, rest) =
             rest.split_once("\n### switch 003.12 (4 NICs), bad under load\n").unwrap();
