@@ -184,7 +184,7 @@ pub struct BandwidthFigures {
     pub pattern: String,
     /// Number of slots.
     pub slots: u32,
-    /// Number of NICs that sent.
+    /// Number of NICs that sent, with measurements that count. The figures are 0 without any.
     pub nics: u32,
     /// Number of measurements that do not count, because processes waited for CPUs.
     pub unjudged: u32,
@@ -210,6 +210,13 @@ pub struct BandwidthFigures {
     pub stars: Vec<StarFigures>,
     /// How good the pattern is as a whole.
     pub grade: Grade,
+}
+
+impl BandwidthFigures {
+    /// Returns one of the figures; `None` if no measurement counts.
+    pub fn measured(&self, figure: f64) -> Option<f64> {
+        (self.nics > 0).then_some(figure)
+    }
 }
 
 /// The bandwidth of a part of the fabric under a pattern in which equal parts have equal flows.

@@ -46,12 +46,19 @@ fn bandwidth_changes(base: &LoadFindings, new: &LoadFindings, limit_percent: f64
     let change = |bandwidth: &BandwidthFigures| {
         let mut all = base.bandwidths.iter();
         let old = all.find(|old| old.pattern == bandwidth.pattern)?;
-        let text = |value: f64| format!("{:.3} GB/s", value / 1e9);
-        let change = percent(old.mean, bandwidth.mean);
+        let means = [old, bandwidth].map(|figures| figures.measured(figures.mean));
+        let text = |mean: Option<f64>| {
+            mean.map_or("not measured".into(), |mean| format!("{:.3} GB/s", mean / 1e9))
+        };
+        let [base, new] = means;
+        let change = base.zip(new).and_then(|(base, new)| percent(base, new));
         let part = format!("load {}", bandwidth.pattern);
-        let figures = [text(old.mean), text(bandwidth.mean)];
-        // A lower bandwidth is worse.
-        let verdict = verdict(change.map(|change| -change), limit_percent);
+        let figures = means.map(text);
+        let verdict = match means {
+            // A lower bandwidth is worse.
+            [Some(_), Some(_)] => verdict(change.map(|change| -change), limit_percent),
+            _ => ChangeVerdict::Unclear,
+        };
         Some(figure_change(&part, "mean of a NIC", figures, change, verdict))
     };
     new.bandwidths.iter().filter_map(change).collect()
@@ -146,6 +153,11 @@ mod tests {
         assert_eq!(shown(&base, &with(20e9, 2.0)), both(Same, Worse));
         // 1.10 [1.06, 1.15] and 1.18 [1.14, 1.23] may be the same.
         assert_eq!(shown(&base, &with(20e9, 1.18)), both(Same, Same));
+        let mut unmeasured = with(0.0, 1.1);
+        unmeasured.load.as_mut().expect("a load").bandwidths[0].nics = 0;
+        for (base, new) in [(&base, &unmeasured), (&unmeasured, &base)] {
+            assert_eq!(shown(base, new), both(ChangeVerdict::Unclear, Same));
+        }
         let (changes, remarks) = changes(&base, &with(18e9, 1.1), 5.0);
         let texts = [&changes[0].base, &changes[0].new].map(|text| text.as_deref());
         assert_eq!(texts, [Some("20.000 GB/s"), Some("18.000 GB/s")]);

@@ -117,16 +117,17 @@ fn ratio(value: Option<f64>) -> Markup {
 fn bandwidths(load: &LoadFindings) -> Markup {
     let value = |value: f64| cell(Quantity::Bandwidth.text(value));
     let row = |figures: &BandwidthFigures| {
+        let measured = |figure| figures.measured(figure).map_or(cell("-"), value);
         vec![
             cell(&figures.pattern),
             badge(grade(figures.grade)),
             cell(words::grouped(figures.nics.into())),
-            value(figures.mean),
-            value(figures.min),
-            value(figures.p1),
-            value(figures.percentiles[3]),
-            value(figures.percentiles[6]),
-            value(figures.sum),
+            measured(figures.mean),
+            measured(figures.min),
+            measured(figures.p1),
+            measured(figures.percentiles[3]),
+            measured(figures.percentiles[6]),
+            measured(figures.sum),
             figures.theory.map_or(cell("-"), value),
             ratio(figures.share_of_theory),
             ratio(figures.ratio_to_quiet),

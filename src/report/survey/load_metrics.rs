@@ -53,13 +53,13 @@ fn bandwidth_families(load: &LoadFindings) -> [Family; 4] {
             "cxidiag_survey_load_mean_bytes_per_second",
             "bytes_per_second",
             "Mean bandwidth of a NIC that sends, by pattern of load.",
-            each(|bandwidth| Some(bandwidth.mean)),
+            each(|bandwidth| bandwidth.measured(bandwidth.mean)),
         ),
         family(
             "cxidiag_survey_load_min_bytes_per_second",
             "bytes_per_second",
             "Bandwidth of the slowest NIC that sends, by pattern of load.",
-            each(|bandwidth| Some(bandwidth.min)),
+            each(|bandwidth| bandwidth.measured(bandwidth.min)),
         ),
         family(
             "cxidiag_survey_load_theory_ratio",
@@ -141,11 +141,19 @@ mod tests {
 
     #[test]
     fn writes_a_sample_for_each_figure() {
-        let families = families(&loaded(mixed_load()));
-        for family in &families {
+        let mut load = mixed_load();
+        let unmeasured = BandwidthFigures {
+            nics: 0,
+            share_of_theory: None,
+            ratio_to_quiet: None,
+            ..load.bandwidths[0].clone()
+        };
+        load.bandwidths.push(unmeasured);
+        let survey = loaded(load);
+        for family in &families(&survey) {
             assert!(family.name.ends_with(family.unit), "{}", family.name);
         }
-        let all = super::super::metrics::families(&loaded(mixed_load()));
+        let all = super::super::metrics::families(&survey);
         let text = text(&all, Dialect::NodeExporter);
         for line in [
             "cxidiag_survey_load_mean_bytes_per_second{pattern=\"bisect:switch\"} 21500000000",
@@ -168,6 +176,7 @@ mod tests {
         }
         // Figures that are not known have no sample, and suspects are not bad.
         for (name, count) in [
+            ("load_mean_bytes_per_second{", 4),
             ("theory_ratio{", 2),
             ("quiet_ratio{", 3),
             ("impact_ratio{", 5),

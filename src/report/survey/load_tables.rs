@@ -27,6 +27,9 @@ pub fn bandwidths(page: &mut Page, roster: &Roster, load: &LoadFindings) {
     }
     let scale = scale(all);
     let text = |value: f64| load_words::ratio(value / scale.0);
+    let measured = |figures: &BandwidthFigures, value: f64| {
+        Words::from(figures.measured(value).map_or("-".into(), text))
+    };
     let pattern = format!("Pattern ({})", scale.1);
     let columns = [
         (pattern.as_str(), Align::Left),
@@ -41,9 +44,9 @@ pub fn bandwidths(page: &mut Page, roster: &Roster, load: &LoadFindings) {
         vec![
             figures.pattern.as_str().into(),
             words::grouped(figures.nics.into()).into(),
-            text(figures.mean).into(),
-            text(figures.min).into(),
-            text(figures.sum).into(),
+            measured(figures, figures.mean),
+            measured(figures, figures.min),
+            measured(figures, figures.sum),
             share(figures).into(),
             grade(figures.grade),
         ]
@@ -127,7 +130,8 @@ fn is_worse(grade: Grade) -> bool {
 
 /// Returns the largest unit in which each mean is at least 1.
 pub fn scale(all: &[BandwidthFigures]) -> BandwidthScale {
-    let least = all.iter().map(|bandwidth| bandwidth.mean).fold(f64::INFINITY, f64::min);
+    let means = all.iter().filter_map(|bandwidth| bandwidth.measured(bandwidth.mean));
+    let least = means.fold(f64::INFINITY, f64::min);
     let units = [(1e9, "GB/s"), (1e6, "MB/s")];
     let fitting = units.into_iter().find(|(factor, _)| least >= *factor);
     fitting.unwrap_or((1e6, "MB/s"))

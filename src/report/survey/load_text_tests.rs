@@ -4,7 +4,7 @@ use super::*;
 use crate::survey::load_testing::{SWITCH, good_load, judgement, links, mixed_load};
 use crate::survey::testing::{good, loaded, survey};
 use crate::table::TextStyle;
-use cluster::load::findings::{CrossedLinks, LinkKind, LoadFigure, LoadUnit};
+use cluster::load::findings::{BandwidthFigures, CrossedLinks, LinkKind, LoadFigure, LoadUnit};
 use cluster::survey::ids::NicId;
 
 /// Returns the lines of the section.
@@ -180,6 +180,17 @@ fn shows_figures_of_slow_fabrics_in_their_unit() {
     let row = "bisect:switch      8  24.2  6.06  194  theory 0.94  good";
     assert!(text.contains("Pattern (MB/s)") && text.contains(row), "{text}");
     assert!(text.contains("reaches 48.5 MB/s."), "{text}");
+}
+
+#[test]
+fn shows_no_figures_where_nothing_counts() {
+    let mut load = good_load();
+    let counted = load.bandwidths[0].clone();
+    let none = BandwidthFigures { pattern: "quiet".into(), nics: 0, mean: 0.0, ..counted };
+    load.bandwidths.push(none);
+    let text = section(&loaded(load));
+    let row = "quiet              0     -     -    -";
+    assert!(text.contains("Pattern (GB/s)") && text.contains(row), "{text}");
 }
 
 #[test]
