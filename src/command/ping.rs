@@ -153,7 +153,8 @@ fn options() -> Vec<OptionDef<PingRequest>> {
         .letter('c')
         .explained(
             "End after COUNT rounds (default: no limit)\n\n\
-             A round measures each pair once. Without this option, ping goes on until Ctrl-C.",
+             A round measures each pair once. Without this option, ping goes on until Ctrl-C, unless no \
+             NIC of this machine can be opened in the first round.",
         ),
         Def::text("interval", "TIME", |request, typed| {
             request.rounds.interval = time(typed, Duration::ZERO..=LONGEST)?;

@@ -307,6 +307,15 @@ impl Ping {
         }
     }
 
+    /// Returns whether no pair has got further than to a NIC of this machine that cannot be opened.
+    pub fn has_no_device(&self) -> bool {
+        let is_of_device =
+            |failure: &PairFailure| failure.step.as_deref() == Some(Step::Device.name());
+        self.pairs
+            .iter()
+            .all(|pair| !pair.failures.is_empty() && pair.failures.iter().all(is_of_device))
+    }
+
     /// Ends the last round.
     pub fn end(&mut self) {
         self.elapsed_ms = milliseconds(self.started.elapsed());

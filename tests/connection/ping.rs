@@ -192,6 +192,15 @@ fn hints_name_only_what_ping_has() {
 }
 
 #[test]
+fn ends_without_a_nic_of_this_machine() {
+    let output = ping("--loopback -d cxi99 -i 0", NOTHING);
+    assert_status(&output, 1);
+    let text = stdout(&output);
+    assert_eq!(text.matches("write FAILED  device: ").count(), 1, "{text}");
+    assert!(text.contains("\nhint: "), "{text}");
+}
+
+#[test]
 fn prints_what_the_nic_reports_with_its_hint() {
     let faults = ("CXIDIAG_FAULTS", "error=PT_DISABLED@3");
     let output = ping("--loopback -d soft0 -c 1", faults);

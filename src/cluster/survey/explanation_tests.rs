@@ -149,9 +149,9 @@ fn gives_no_limits_to_mixed_population() {
 
 #[test]
 fn names_many_slow_nics() {
-    let mut cluster = Cluster::new([0, 0, 2000, 1], &["write-lat"], 1);
+    let mut cluster = Cluster::new([0, 0, 800, 1], &["write-lat"], 1);
     let slow = |nic: u32| Fault::slow(Unit::Nic(NicId(10 * nic)), Direction::Both, 2.0);
-    cluster.faults = (0..200).map(slow).collect();
+    cluster.faults = (0..80).map(slow).collect();
     let found = named(&survey(&mut cluster, "random:6", 1));
     let expected: BTreeSet<Unit> = cluster.faults.iter().map(|fault| fault.unit).collect();
     let units: BTreeSet<Unit> = found.iter().map(|(unit, ..)| *unit).collect();

@@ -81,7 +81,12 @@ impl Rounds {
             let began = Instant::now();
             self.round(report, has_text)?;
             round += 1;
-            if self.count == Some(round) {
+            let is_last = match self.count {
+                Some(count) => round == count,
+                // A NIC that is missing at the start will not come.
+                None => round == 1 && report.has_no_device(),
+            };
+            if is_last {
                 return Ok(());
             }
             let left = self.interval.saturating_sub(began.elapsed());
