@@ -50,6 +50,7 @@ pub enum Opt {
     Restricted,
     CompareWrite,
     Posted,
+    Unexpected,
     ShowError,
     Percentiles,
     Histogram,

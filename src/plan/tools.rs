@@ -123,6 +123,7 @@ pub const SEND_LAT: Tool = Tool {
         Opt::NoIdc,
         Opt::Rdzv,
         Opt::Posted,
+        Opt::Unexpected,
         Opt::LegacySync,
         Opt::UseHp,
     ],

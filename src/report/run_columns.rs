@@ -38,7 +38,6 @@ pub static RUN_COLUMNS: &[RunColumn] = &[
     ("sync", "/options/sync"),
     ("hops", "/options/hops"),
     ("start", "/options/start"),
-    ("posted", "/options/posted"),
     ("verify", "/options/verify"),
     ("list_size", "/options/lists/list_size"),
     ("bidirectional", "/options/lists/bidirectional"),

@@ -73,6 +73,7 @@ impl Outcome {
             measurement_error: None,
             results: Vec::new(),
             counters: None,
+            walk: None,
             expectations: Vec::new(),
         }
     }
@@ -221,7 +222,10 @@ impl Options {
             rdzv: takes(Opt::Rdzv).then_some(run.rdzv),
             sync: takes(Opt::LegacySync).then(|| run.sync.to_string()),
             hops: takes(Opt::Hops).then_some(run.extensions.hops),
-            posted: takes(Opt::Posted).then_some(run.extensions.posted),
+            posted: takes(Opt::Posted).then_some(run.extensions.posted.least),
+            max_posted: takes(Opt::Posted).then_some(run.extensions.posted.most),
+            unexpected: takes(Opt::Unexpected).then_some(run.extensions.unexpected.least),
+            max_unexpected: takes(Opt::Unexpected).then_some(run.extensions.unexpected.most),
             compare_write: takes(Opt::CompareWrite).then_some(run.extensions.compare_write),
             start: takes(Opt::ChainStart).then(|| run.extensions.start.to_string()),
             tx_gpu: plan.gpus.tx,

@@ -10,6 +10,7 @@ use facts::device::{DeviceName, FabricAddress};
 use node::gpu::{OnGpus, Use};
 use node::local_address::LocalAddress;
 use plan::buffers::Need;
+use plan::depths::DepthKind;
 use plan::extensions::Extensions;
 use plan::run_options::{ListOptions, RunOptions, Setting, Side};
 use plan::tool::{Opt, Tool};
@@ -103,8 +104,10 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
         block.line("Hop", hop)?;
     }
     // The user's documents do not have it.
-    if run.extensions.posted > 0 {
-        block.line("Posted Entries", run.extensions.posted)?;
+    match run.extensions.depth() {
+        Some(DepthKind::Posted) => block.line("Posted Entries", run.extensions.posted)?,
+        Some(DepthKind::Unexpected) => block.line("Unexpected", run.extensions.unexpected)?,
+        None => {}
     }
     if tool.takes(Opt::NoLl) {
         block.line("LL Cmd Launch", Setting::from(run.use_ll))?;

@@ -83,7 +83,10 @@ fn compares_hops_with_writes() {
         let fabric = Fabric::new();
         let file = tempfile::NamedTempFile::new().expect("a file");
         let path = file.path().display();
-        let options = format!("--hops=4 --compare-write -n 9 --latency-gap=0 {options}");
+        let table = tempfile::NamedTempFile::new().expect("a file");
+        let csv = table.path().display();
+        let options =
+            format!("--hops=4 --compare-write -n 9 --latency-gap=0 --csv={csv} {options}");
         let mut command =
             fabric.command(&format!("trig-lat --loopback -d soft0 --json={path} {options}"));
         command.env("CXIDIAG_LINK", "latency=1ms");
@@ -101,6 +104,12 @@ fn compares_hops_with_writes() {
         let us = write_ns as f64 / 1e3;
         let line = format!("\nWrite of 8 bytes: median {us:.2} us, ");
         assert!(text.contains(&line), "{text}");
+        let table = std::fs::read_to_string(table.path()).expect("a table");
+        let fields: Vec<Vec<&str>> = table.lines().map(|row| row.split(',').collect()).collect();
+        for (title, value) in [("write_p50_ns", write_ns), ("beyond_hop_ns", write_ns - hop_ns)] {
+            let at = fields[0].iter().position(|field| *field == title).expect("a column");
+            assert_eq!(fields[1][at], value.to_string(), "{title}");
+        }
         fabric.assert_nothing_left();
     }
     let without = document(&Fabric::new(), "-n 1", "");

@@ -41,6 +41,7 @@ fn effect(option: Opt) -> Effect {
         | Opt::Restricted
         | Opt::CompareWrite
         | Opt::Posted
+        | Opt::Unexpected
         | Opt::AtomicOp
         | Opt::CswapOp
         | Opt::AtomicType

@@ -8,6 +8,7 @@ use crate::endpoint::Endpoint;
 use facts::device::FabricAddress;
 use facts::error::Failure;
 use measure::{Clock, Supervisor, WaitPolicy};
+use plan::depths::Row;
 use plan::run_options::{RunOptions, Side};
 use plan::tool::Tool;
 
@@ -32,16 +33,12 @@ pub struct Issued {
 
 /// One transaction type.
 ///
-/// The driver in `run` calls [`set_up`](Self::set_up) once on each side, then for each size
-/// `measure` of one of the sub-traits, [`check`](Self::check) and [`fill`](Self::fill), and finally
-/// [`close`](Self::close).
+/// The driver in `run` calls [`set_up`](Self::set_up) once on each side, then for each row
+/// [`deepen`](Self::deepen), `measure` of one of the sub-traits, [`check`](Self::check) and
+/// [`fill`](Self::fill), and finally [`close`](Self::close).
 pub trait Benchmark: 'static {
     /// The tool that measures this transaction type.
     const TOOL: &'static Tool;
-
-    /// Whether a side whose NIC reports a failure sends it to a cxidiag peer: the failure of either
-    /// side is one of the whole operation.
-    const REPORTS_FAILURE: bool = false;
 
     /// What one side holds during a run.
     type Resources;
@@ -60,6 +57,22 @@ pub trait Benchmark: 'static {
         run: &RunOptions,
         side: Side,
     ) -> Result<Self::Resources, Failure>;
+
+    /// Puts onto the lists of this side what stands there in `row`, and was not there in the row
+    /// before. Nothing is under way meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// List entries that the NIC does not link, and messages that the peer does not take.
+    fn deepen(_: &mut Self::Resources, _run: &RunOptions, _row: Row) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Returns whether a side whose NIC reports a failure sends it to a cxidiag peer: the failure
+    /// of either side is one of the whole operation.
+    fn reports_failure(_run: &RunOptions) -> bool {
+        false
+    }
 
     /// Numbers the bytes that operations of `size` bytes carry from this side. The driver calls it
     /// with `--verify`, before each size but the first: [`set_up`](Self::set_up) numbers the bytes

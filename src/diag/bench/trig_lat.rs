@@ -81,7 +81,6 @@ pub struct ChainSide {
 
 impl Benchmark for TriggeredLatency {
     const TOOL: &'static Tool = &tools::TRIG_LAT;
-    const REPORTS_FAILURE: bool = true;
 
     type Resources = ChainSide;
 
@@ -140,6 +139,10 @@ impl Benchmark for TriggeredLatency {
             last,
             portal: peer.portal,
         })
+    }
+
+    fn reports_failure(_: &RunOptions) -> bool {
+        true
     }
 
     fn fill(

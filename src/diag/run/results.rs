@@ -12,6 +12,7 @@ use measure::{
 };
 use node::machine::Machine;
 use plan::Plan;
+use plan::depths::Row;
 use plan::run_options::{RunOptions, Side};
 use report::{MeasuredBandwidth, Reporter};
 
@@ -20,8 +21,8 @@ pub trait Results {
     /// Reports that the first size is about to be measured.
     fn begin(&mut self, reporter: &mut Reporter, run: &RunOptions) -> Result<(), Failure>;
 
-    /// Clears the results and reports that `size` is about to be measured.
-    fn begin_size(&mut self, reporter: &mut Reporter, size: u64);
+    /// Clears the results and reports that `row` is about to be measured.
+    fn begin_size(&mut self, reporter: &mut Reporter, row: Row);
 
     /// Returns how far this side has measured the current size, for messages; `None` on a side that
     /// measures nothing.
@@ -134,10 +135,10 @@ impl Results for Latencies {
         reporter.begin_latencies(run.report_all)
     }
 
-    fn begin_size(&mut self, reporter: &mut Reporter, size: u64) {
+    fn begin_size(&mut self, reporter: &mut Reporter, row: Row) {
         (self.kept, self.write_ns) = (None, None);
         self.recorder.clear();
-        reporter.begin_size(size, self.recorder.gauge());
+        reporter.begin_size(row, self.recorder.gauge());
     }
 
     fn progress(&self) -> Option<String> {
@@ -181,7 +182,9 @@ impl Results for ServerResults {
         Ok(())
     }
 
-    fn begin_size(&mut self, _: &mut Reporter, _: u64) {}
+    fn begin_size(&mut self, reporter: &mut Reporter, row: Row) {
+        reporter.set_row(row);
+    }
 
     fn progress(&self) -> Option<String> {
         None
@@ -278,14 +281,14 @@ impl Results for BandwidthResults {
         reporter.begin_bandwidth()
     }
 
-    fn begin_size(&mut self, reporter: &mut Reporter, size: u64) {
+    fn begin_size(&mut self, reporter: &mut Reporter, row: Row) {
         self.own.clear();
         self.peer.clear();
         self.kept = None;
         self.views = None;
         self.issued = 0;
         self.gauge.clear();
-        reporter.begin_size(size, &self.gauge);
+        reporter.begin_size(row, &self.gauge);
     }
 
     fn progress(&self) -> Option<String> {

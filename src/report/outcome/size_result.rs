@@ -10,6 +10,7 @@ use facts::expect::Metric;
 use facts::percentile::Percentile;
 use facts::rate::{Kept, Rate};
 use measure::{Rates, Recorder, SideResult};
+use plan::depths::Row;
 
 /// The part of a requested rate that counts as reached: a late last start alone is no failure.
 const REACHED: f64 = 0.99;
@@ -20,6 +21,12 @@ const REACHED: f64 = 0.99;
 pub struct SizeResult {
     /// Size of an operation, in bytes.
     pub size_bytes: u64,
+    /// --posted: list entries before the one that receives; null without.
+    #[serde(default)]
+    pub posted: Option<u16>,
+    /// --unexpected: messages before the one that a receive searches for; null without.
+    #[serde(default)]
+    pub unexpected: Option<u16>,
     /// How much of the size was measured.
     pub extent: Extent,
     /// Number of operations that count.
@@ -77,6 +84,8 @@ impl SizeResult {
     pub fn none(size: u64) -> Self {
         Self {
             size_bytes: size,
+            posted: None,
+            unexpected: None,
             extent: Extent::None,
             count: 0,
             latency: None,
@@ -87,6 +96,16 @@ impl SizeResult {
             intervals: None,
             write: None,
         }
+    }
+
+    /// Returns the row, which no other result of its run has.
+    pub fn row(&self) -> Row {
+        Row { size: self.size_bytes, posted: self.posted, unexpected: self.unexpected }
+    }
+
+    /// Returns the result as the one of a row with these depths.
+    pub fn in_row(self, row: Row) -> Self {
+        Self { posted: row.posted, unexpected: row.unexpected, ..self }
     }
 
     /// Returns the result of a size from the samples of a latency tool.
