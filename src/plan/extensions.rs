@@ -21,6 +21,10 @@ pub const MAX_HOPS: u16 = 2 * (2048 - 2);
 /// Description of valid numbers of hops, for messages.
 pub const HOPS: &str = "expected an even number, 2 to 4092: the last hop ends at the client";
 
+/// Largest number of puts of a fan: the triggered operations of one NIC hold them beside three
+/// operations of the other side, and a message of each side.
+pub const MAX_FAN: u16 = 2048 - 5;
+
 /// Bounds of `--duration`: the option block has the seconds in 32 bits.
 pub const DURATIONS: RangeInclusive<Duration> =
     Duration::from_millis(1)..=Duration::from_secs(u32::MAX as u64);
@@ -54,6 +58,9 @@ pub struct Extensions {
     pub hops: u16,
     /// How the client starts a chain.
     pub start: ChainStart,
+    /// Puts that the first put of a chain fires together: 2 to [`MAX_FAN`], or 0 for hops one after
+    /// the other.
+    pub fan: u16,
     /// List entries that do not match, before the one that receives messages.
     pub posted: Depths,
     /// Messages that are not received, before the one that a receive searches for.
@@ -107,6 +114,7 @@ impl Extensions {
         counters: None,
         hops: 0,
         start: ChainStart::Put,
+        fan: 0,
         posted: Depths::NONE,
         unexpected: Depths::NONE,
         compare_write: false,
@@ -135,6 +143,12 @@ impl Extensions {
         }
         if self.hops > MAX_HOPS || !self.hops.is_multiple_of(2) {
             return Err(invalid("hops", self.hops, HOPS));
+        }
+        if self.fan > MAX_FAN || self.fan == 1 {
+            return Err(invalid("fan", self.fan, format!("expected 2 to {MAX_FAN}")));
+        }
+        if self.fan > 0 && self.compare_write {
+            return Err(invalid("fan", self.fan, "not with --compare-write, which needs hops"));
         }
         for (option, depths) in [("posted", self.posted), ("unexpected", self.unexpected)] {
             if !depths.is_valid() {
@@ -225,6 +239,11 @@ pub static EXTENSIONS: &[Extension] = &[
             (extensions.start != ChainStart::Put).then(|| extensions.start.to_string())
         },
         set: |extensions, value| ChainStart::named(value).map(|start| extensions.start = start),
+    },
+    Extension {
+        name: "fan",
+        value: |extensions| (extensions.fan > 0).then(|| extensions.fan.to_string()),
+        set: |extensions, value| value.parse().map(|fan| extensions.fan = fan).ok(),
     },
     Extension {
         name: "posted",
@@ -342,6 +361,7 @@ mod tests {
         counters: Some(Preset::Quick),
         hops: 64,
         start: ChainStart::Doorbell,
+        fan: 16,
         posted: Depths { least: 100, most: 100 },
         unexpected: Depths { least: 0, most: 64 },
         compare_write: true,
@@ -351,7 +371,7 @@ mod tests {
     fn round_trips_through_word() {
         assert_eq!(to_word(&Extensions::NONE), "");
         let word = "threads:2,pairs:4,reverse,both-ends,verify,rate:500000000B/s,duration:1500ms,\
-                    until-stopped,counters:quick,hops:64,start:doorbell,posted:100,\
+                    until-stopped,counters:quick,hops:64,start:doorbell,fan:16,posted:100,\
                     unexpected:0:64,compare-write";
         assert_eq!(to_word(&SOME), word);
         assert_eq!(from_word(&to_word(&SOME)), Ok(SOME));
@@ -433,6 +453,18 @@ mod tests {
         assert!(with(Depths::NONE, some).checked().is_ok());
         assert!(with(some, some).checked().is_err());
         assert!(with(Depths { least: 2, most: 1 }, Depths::NONE).checked().is_err());
+    }
+
+    #[test]
+    fn a_fan_has_several_puts_and_no_writes_beside_it() {
+        for (fan, compare_write, valid) in
+            [(0, true, true), (1, false, false), (2, false, true), (2, true, false)]
+        {
+            let extensions = Extensions { fan, compare_write, ..Extensions::NONE };
+            assert_eq!(extensions.checked().is_ok(), valid, "{fan}");
+        }
+        let beyond = Extensions { fan: MAX_FAN + 1, ..Extensions::NONE };
+        assert!(beyond.checked().is_err());
     }
 
     #[test]

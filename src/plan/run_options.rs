@@ -300,8 +300,9 @@ impl RunOptions {
 
     /// Returns the bytes of one iteration of all pairs with operations of `size` bytes.
     pub fn bytes(&self, size: u64) -> u64 {
-        let hops = self.extensions.hops.max(1);
-        size.saturating_mul(self.operations()).saturating_mul(hops.into())
+        let Extensions { hops, fan, .. } = self.extensions;
+        let puts = if fan > 0 { fan + 1 } else { hops.max(1) };
+        size.saturating_mul(self.operations()).saturating_mul(puts.into())
     }
 
     /// Returns the time between the intended starts of two consecutive lists, of all pairs

@@ -47,6 +47,7 @@ pub enum Opt {
     LegacySync,
     Hops,
     ChainStart,
+    Fan,
     Restricted,
     CompareWrite,
     Posted,

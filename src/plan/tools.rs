@@ -144,6 +144,7 @@ pub const TRIG_LAT: Tool = Tool {
     own_options: &[
         Opt::Hops,
         Opt::ChainStart,
+        Opt::Fan,
         Opt::CompareWrite,
         Opt::TxGpu,
         Opt::RxGpu,

@@ -3,7 +3,7 @@
 //! A further column is one row of [`COLUMNS`]. JSON has its fields in [`super::outcome`].
 
 use super::intervals::{Figures, Interval};
-use super::outcome::{ExpectationResult, Outcome, SizeResult, WriteResult};
+use super::outcome::{ExpectationResult, FanResult, Outcome, SizeResult, WriteResult};
 use facts::bandwidth_unit::BandwidthUnit;
 use facts::expect::Metric;
 use facts::percentile::Percentile;
@@ -108,6 +108,11 @@ impl CsvRow<'_> {
     fn own_write(&self) -> Option<WriteResult> {
         self.result.write.filter(|_| self.interval.is_none())
     }
+
+    /// Returns the fans, in the row of the whole size.
+    fn own_fan(&self) -> Option<FanResult> {
+        self.result.fan.filter(|_| self.interval.is_none())
+    }
 }
 
 /// All columns, in the order of every output.
@@ -143,6 +148,8 @@ pub static COLUMNS: &[Column] = &[
     Column::percentile(4).csv("p99.99_ns"),
     Column::fact("write_p50_ns", |_, row| text(row.own_write().map(|write| write.median_ns))),
     Column::fact("beyond_hop_ns", |_, row| text(row.own_write().map(|write| write.beyond_hop_ns))),
+    Column::fact("fan_first_ns", |_, row| text(row.own_fan().map(|fan| fan.first_ns))),
+    Column::fact("fan_span_ns", |_, row| text(row.own_fan().map(|fan| fan.span_ns))),
     Column::metric(Metric::Bandwidth)
         .csv("bandwidth_bytes_per_s")
         .results("", 8, 2)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::noise::DISTURBED_PERCENT;
-use super::outcome::SizeResult;
+use super::outcome::{FanResult, SizeResult};
 use facts::rate::{Kept, Rate};
 use measure::CpuShare;
 use plan::depths::Row;
@@ -27,6 +27,11 @@ pub struct CurrentSize {
     pub kept: Option<Kept>,
     /// Median of the writes that it is compared with, in nanoseconds.
     pub write_ns: Option<u64>,
+    /// Medians of its fans in nanoseconds: the first arrival after the start, and the last one
+    /// after the first.
+    pub fan_ns: Option<[u64; 2]>,
+    /// Puts of the fans of the run; 0 without.
+    pub fan: u16,
     /// The rate to keep in the run, and the operations in each start.
     pub rate: Option<(Rate, u64)>,
     /// Sizes during which this thread waited long for a CPU, and for how much of their time in
@@ -45,6 +50,7 @@ impl CurrentSize {
     /// Forgets what was set about a size that has no result.
     pub fn forget(&mut self) {
         (self.verified_bytes, self.kept, self.write_ns) = (None, None, None);
+        self.fan_ns = None;
     }
 
     /// Returns the result of the size with what was set about it.
@@ -56,6 +62,9 @@ impl CurrentSize {
         };
         if let Some(write_ns) = self.write_ns.take() {
             result = result.with_write(write_ns);
+        }
+        if let Some([first_ns, span_ns]) = self.fan_ns.take() {
+            result.fan = Some(FanResult::new(self.fan, first_ns, span_ns));
         }
         if let (Some(_), Some(latency)) = (self.rate, &mut result.latency) {
             latency.latency_from = Some("intended_start".into());

@@ -51,6 +51,26 @@ pub fn writes(out: &mut impl Write, results: &[SizeResult]) -> io::Result<()> {
     out.flush()
 }
 
+/// Writes a line for each size with fans.
+pub fn fans(out: &mut impl Write, results: &[SizeResult]) -> io::Result<()> {
+    for result in results {
+        let Some(fan) = result.fan else {
+            continue;
+        };
+        let us = |ns: u64| ns as f64 / 1000.0;
+        let rate = |rate: f64| format!(" ({:.2} Mop/s)", rate / 1e6);
+        writeln!(
+            out,
+            "Fan at {}: first arrival after {:.2} us, last {:.2} us later{}",
+            result.row(),
+            us(fan.first_ns),
+            us(fan.span_ns),
+            fan.operations_per_s.map(rate).unwrap_or_default(),
+        )?;
+    }
+    out.flush()
+}
+
 /// Writes what an entry takes on the list that a range of depths makes longer, if there is one.
 pub fn walk(
     out: &mut impl Write,
@@ -275,7 +295,7 @@ pub fn verdicts(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::{Detail, Extent};
+    use crate::outcome::{Detail, Extent, FanResult};
     use facts::expect;
     use facts::rate::{Kept, Rate};
     use measure::{Rates, Recorder, SideResult, Until};
@@ -318,6 +338,18 @@ mod tests {
         };
         assert_eq!(text(1980), "Write of 8 bytes: median 1.98 us, 0.98 us more than a hop\n");
         assert_eq!(text(250), "Write of 8 bytes: median 0.25 us, 0.75 us less than a hop\n");
+    }
+
+    #[test]
+    fn names_first_and_last_arrival_of_a_fan() {
+        let text = |span_ns| {
+            let fan = FanResult::new(65, 2040, span_ns);
+            let result = SizeResult { fan: Some(fan), ..recorded(8, [9]) };
+            written(|out| fans(out, std::slice::from_ref(&result)))
+        };
+        let start = "Fan at 8 bytes: first arrival after 2.04 us, last ";
+        assert_eq!(text(2560), format!("{start}2.56 us later (25.00 Mop/s)\n"));
+        assert_eq!(text(0), format!("{start}0.00 us later\n"));
     }
 
     #[test]

@@ -344,6 +344,7 @@ impl PrintedRun {
             rdzv: enabled("Rendezvous PUTs"),
             sync: None,
             hops: number("Hops").and_then(|hops| hops.try_into().ok()),
+            fan: number("Fan").and_then(|puts| puts.try_into().ok()),
             posted: depths("Posted Entries").map(|depths| depths.least),
             max_posted: depths("Posted Entries").map(|depths| depths.most),
             unexpected: depths("Unexpected").map(|depths| depths.least),

@@ -134,6 +134,7 @@ impl Reporter {
             self.layout = summary.layout;
         }
         self.outcome.connect(summary, connected);
+        self.current.fan = summary.run.extensions.fan;
         self.current.rate = summary.run.extensions.rate.map(|rate| {
             let list_size = summary.run.lists.map_or(1, |lists| lists.list_size);
             (rate, list_size.into())
@@ -193,6 +194,12 @@ impl Reporter {
     /// is compared.
     pub fn set_write(&mut self, median_ns: Option<u64>) {
         self.current.write_ns = median_ns;
+    }
+
+    /// Sets the medians of the fans of the current size, in nanoseconds, if there are any: from the
+    /// start to the first arrival, and from there to the last one.
+    pub fn set_fan(&mut self, medians_ns: Option<[u64; 2]>) {
+        self.current.fan_ns = medians_ns;
     }
 
     /// Sets what the counters of the NICs did during the run, if they are to be shown.
@@ -395,6 +402,7 @@ impl Reporter {
         self.outcome.walk = WalkResult::of(&self.outcome.results);
         text::end(&mut self.out, self.layout)
             .and_then(|()| extra::writes(&mut self.out, &self.outcome.results))
+            .and_then(|()| extra::fans(&mut self.out, &self.outcome.results))
             .and_then(|()| {
                 extra::walk(&mut self.out, self.layout.depth, self.outcome.walk.as_ref())
             })

@@ -98,10 +98,15 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     }
     if tool.takes(Opt::Hops) {
         block.line("Chain Start", run.extensions.start)?;
-        let hops = run.extensions.hops;
-        block.line("Hops", hops)?;
-        let hop = format_args!("one put from NIC to NIC; latency = chain time / {hops}");
-        block.line("Hop", hop)?;
+        let Extensions { hops, fan, .. } = run.extensions;
+        if fan > 0 {
+            block
+                .line("Fan", format_args!("{fan} puts that one put fires; latency to the last"))?;
+        } else {
+            block.line("Hops", hops)?;
+            let hop = format_args!("one put from NIC to NIC; latency = chain time / {hops}");
+            block.line("Hop", hop)?;
+        }
     }
     // The user's documents do not have it.
     match run.extensions.depth() {

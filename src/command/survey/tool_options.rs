@@ -38,6 +38,7 @@ fn effect(option: Opt) -> Effect {
         | Opt::LegacySync
         | Opt::Hops
         | Opt::ChainStart
+        | Opt::Fan
         | Opt::Restricted
         | Opt::CompareWrite
         | Opt::Posted

@@ -115,6 +115,15 @@ pub trait Benchmark: 'static {
     fn close(resources: Self::Resources) -> Result<(), Failure>;
 }
 
+/// Medians of fans of one size, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FanMedians {
+    /// From the start to the first arrival of the fan.
+    pub first_ns: u64,
+    /// From the first arrival to the last one.
+    pub span_ns: u64,
+}
+
 /// Code that is generic over benchmarks, with one method for each sub-trait of [`Benchmark`].
 pub trait BenchmarkTask {
     /// Result of each method.
@@ -213,6 +222,12 @@ pub trait RoundTripLatency: Benchmark {
         size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure>;
+
+    /// Returns the medians of the fans of the last size; `None` in a benchmark, and in a run,
+    /// without fans. The client calls it after the round trips of a size.
+    fn fan(_resources: &Self::Resources) -> Option<FanMedians> {
+        None
+    }
 
     /// Makes a write of `size` bytes to compare the round trips with, and passes it to `repeat`;
     /// `None` in a benchmark that compares with nothing. The client calls it after the round trips

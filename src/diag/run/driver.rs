@@ -112,8 +112,7 @@ impl BenchmarkTask for Measure<'_> {
         let results = Latencies::new(self.plan)?;
         let client = self.connect()?;
         drive::<B, _>(client, results, |at, pairs, size, results| {
-            results.write_ns =
-                round_trip::measure::<B>(at, &mut pairs[0], size, results.samples())?;
+            results.besides = round_trip::measure::<B>(at, &mut pairs[0], size, results.samples())?;
             Ok(())
         })
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::size_loop::Record;
-use crate::bench::api::{Issued, Part};
+use crate::bench::api::{FanMedians, Issued, Part};
 use facts::error::Failure;
 use facts::rate::Kept;
 use measure::{
@@ -48,8 +48,17 @@ pub struct Latencies {
     until: Option<Until>,
     /// How the intended start times of one size were kept.
     kept: Option<Kept>,
-    /// Median of the writes that one size is compared with, in nanoseconds.
+    /// What was measured beside the latencies of one size.
+    pub besides: Besides,
+}
+
+/// What the client has measured beside the latencies of round trips.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Besides {
+    /// Median of the writes that the benchmark compares with, in nanoseconds, if it does.
     pub write_ns: Option<u64>,
+    /// Medians of fans, if there are any.
+    pub fan: Option<FanMedians>,
 }
 
 /// Where a loop puts the latencies of one size, and how it measures them.
@@ -111,7 +120,7 @@ impl Latencies {
             clock,
             until: plan.until,
             kept: None,
-            write_ns: None,
+            besides: Besides::default(),
         })
     }
 
@@ -136,7 +145,7 @@ impl Results for Latencies {
     }
 
     fn begin_size(&mut self, reporter: &mut Reporter, row: Row) {
-        (self.kept, self.write_ns) = (None, None);
+        (self.kept, self.besides) = (None, Besides::default());
         self.recorder.clear();
         reporter.begin_size(row, self.recorder.gauge());
     }
@@ -156,7 +165,8 @@ impl Results for Latencies {
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {
         reporter.set_clock(self.clock.facts());
         reporter.set_kept(self.kept);
-        reporter.set_write(self.write_ns);
+        reporter.set_write(self.besides.write_ns);
+        reporter.set_fan(self.besides.fan.map(|fan| [fan.first_ns, fan.span_ns]));
         reporter.latencies(size, &self.recorder)
     }
 

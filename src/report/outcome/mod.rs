@@ -39,7 +39,7 @@ pub use latency::{Detail, LatencyResult, PercentileValue};
 pub use options::{AtomicOptions, ListOptions, Options};
 pub use side::Side;
 pub use site::{Addresses, Device, FabricAddress, Host, Job, Peer};
-pub use size_result::{RateResult, SizeResult, WriteResult};
+pub use size_result::{FanResult, RateResult, SizeResult, WriteResult};
 pub use walk::WalkResult;
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields

@@ -52,6 +52,9 @@ pub struct Options {
     /// --start: how the client's CPU starts a chain: "put", "counter" or "doorbell".
     #[serde(default)]
     pub start: Option<String>,
+    /// --fan: puts of trig-lat that one counter fires together; 0 for hops one after the other.
+    #[serde(default)]
+    pub fan: Option<u16>,
     /// --posted: list entries before the one that receives messages, in send-lat and send-bw; the
     /// smallest number of a range.
     #[serde(default)]

@@ -50,6 +50,32 @@ pub struct SizeResult {
     /// --compare-write: writes of the same size; null without, and in a partial result.
     #[serde(default)]
     pub write: Option<WriteResult>,
+    /// --fan: when the puts of a fan have arrived; null without, and in a partial result.
+    #[serde(default)]
+    pub fan: Option<FanResult>,
+}
+
+/// The arrivals of the puts that one counter fires together. The latencies of the size end with the
+/// last arrival.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FanResult {
+    /// Median time from the start to the first arrival, in nanoseconds.
+    pub first_ns: u64,
+    /// Median time from the first arrival to the last one, in nanoseconds.
+    pub span_ns: u64,
+    /// Triggered operations per second: all arrivals but the first one, divided by the span; null
+    /// if the clock shows no time between both.
+    pub operations_per_s: Option<f64>,
+}
+
+impl FanResult {
+    /// Returns the result of fans of this number of puts from two medians in nanoseconds.
+    pub fn new(puts: u16, first_ns: u64, span_ns: u64) -> Self {
+        let others = f64::from(puts.saturating_sub(1));
+        let operations_per_s = (span_ns > 0).then(|| others * 1e9 / span_ns as f64);
+        Self { first_ns, span_ns, operations_per_s }
+    }
 }
 
 /// Writes that the client's CPU issued, for comparison with hops that the NICs triggered.
@@ -95,6 +121,7 @@ impl SizeResult {
             cpu_wait_percent: None,
             intervals: None,
             write: None,
+            fan: None,
         }
     }
 

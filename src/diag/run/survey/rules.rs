@@ -30,6 +30,7 @@ impl TestPlan {
             (run.sync == SyncPoint::Iteration, "legacy-sync", NO_EXCHANGE),
             (extensions.compare_write, "compare-write", "write-lat is a test of its own"),
             (run.report_all, "report-all", "a survey keeps no single samples"),
+            (extensions.fan > 0, "fan", "pairs are compared by the latency of a hop"),
             (extensions.posted.is_range(), "posted=MIN:MAX", "each test of a survey has one row"),
             (extensions.unexpected.is_used(), "unexpected", NO_EXCHANGE),
             (run.min_size < run.max_size, "size", "each test of a survey has one size"),
@@ -124,6 +125,7 @@ mod tests {
             ("trig-lat", "compare-write"),
             ("write-lat", "report-all"),
             ("write-lat", "size=8:16"),
+            ("trig-lat", "fan=4"),
             ("send-bw", "posted=0:16"),
             ("send-lat", "unexpected=16"),
         ] {

@@ -4,7 +4,7 @@ use super::tool_option::{Def, ToolOption, run};
 use crate::cli::usage::Completion;
 use crate::cli::values::{set_atomic, set_lists, sizes, words};
 use crate::depths::MAX_DEPTH;
-use crate::extensions::{ChainStart, HOPS, MAX_HOPS, MAX_PAIRS};
+use crate::extensions::{ChainStart, HOPS, MAX_FAN, MAX_HOPS, MAX_PAIRS};
 use crate::run_options::{MAX_LIST_SIZE, RANGES, SIZES};
 use crate::tool::{Opt, Tool};
 use facts::atomic::{self, Atomic};
@@ -265,6 +265,20 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              in the trigger queue, which increments the counter that launches the first put. \
              'doorbell': with one store to the doorbell of that counter.",
         )
+    }),
+    run(Opt::Fan, |_| {
+        Def::text("fan", "PUTS", |typed, value| {
+            typed.run.extensions.fan = within(value, 2..=MAX_FAN.into())? as u16;
+            Ok(())
+        })
+        .explained(format!(
+            "Measure this number of puts that one counter fires, not a chain of hops\n\n\
+             The first put goes to the server and counts there; the count fires all others, to the \
+             client. The latency ends when the last one has arrived; a line after the table has the \
+             first arrival, and the triggered operations per second between both. Server and client \
+             need this number of triggered operations (TLEs), and some more. At most {MAX_FAN}. Not \
+             with --hops or --compare-write."
+        ))
     }),
     run(Opt::CompareWrite, |_| {
         Def::switch("compare-write", |typed| typed.run.extensions.compare_write = true).explained(
