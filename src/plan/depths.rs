@@ -81,11 +81,6 @@ pub enum DepthKind {
     Unexpected,
 }
 
-impl DepthKind {
-    /// Both of them.
-    pub const ALL: [Self; 2] = [Self::Posted, Self::Unexpected];
-}
-
 /// What a row of the results measures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Row {
