@@ -137,7 +137,8 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
             Ok(())
         })
         .explained(
-            "Also show for how many ranks of an MPI job with COUNT ranks the service has resources\n\n\
+            "Also show for how many ranks of an MPI job with COUNT ranks the service has resources \
+             (default: not shown)\n\n\
              The line names the resource that ends first, and how many ranks have reserved ones. \
              What a rank needs is an estimate: docs/batch.md has the rules. Suspect if there is no \
              room for one rank.",

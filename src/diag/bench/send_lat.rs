@@ -25,6 +25,7 @@ use super::common::{
 use crate::endpoint::Endpoint;
 use facts::device::FabricAddress;
 use facts::error::{Context, Failure};
+use facts::interrupt;
 use measure::{Clock, Supervisor, WaitPolicy};
 use node::explain;
 use node::explain::Explain;
@@ -265,6 +266,7 @@ impl MessageResources {
         message.set_match_bits(UNRECEIVED);
         let message = initiator.transmit.prepare_dma(&message).nic(NOT_ISSUED)?;
         for number in self.unreceived..depth {
+            interrupt::check()?;
             initiator.transmit.issue_doorbell(&message).nic(NOT_ISSUED)?;
             let poll = || initiator.events.poll().map(|event| arrived(&event, EventType::ACK));
             let acknowledged =
@@ -319,10 +321,9 @@ trait MessageSending<const WORDS: usize> {
     const ACKNOWLEDGED: bool;
     /// Whether the peer fetches the data.
     const FETCHED: bool;
-    /// Whether a receive is posted for each message that has arrived.
-    const RECEIVED_LATE: bool = false;
 
-    /// Returns the command of the receive, if there is one for each message.
+    /// Returns the command of the receive, if one is posted for each message that has arrived.
+    #[inline(always)]
     fn receive(&self) -> Option<&TargetCmd> {
         None
     }
@@ -384,8 +385,8 @@ struct ReceivedLate<S> {
 impl<const WORDS: usize, S: MessageSending<WORDS>> MessageSending<WORDS> for ReceivedLate<S> {
     const ACKNOWLEDGED: bool = S::ACKNOWLEDGED;
     const FETCHED: bool = S::FETCHED;
-    const RECEIVED_LATE: bool = true;
 
+    #[inline(always)]
     fn receive(&self) -> Option<&TargetCmd> {
         Some(&self.receive)
     }
@@ -442,8 +443,13 @@ impl<const WORDS: usize, S: MessageSending<WORDS>, const LOW_LATENCY: bool> Roun
             return self.receive_on_demand(clock, policy);
         }
         let message = self.receive_eager(clock, policy)?;
-        if S::RECEIVED_LATE && message == Message::Ordinary {
-            self.search(clock, policy)?;
+        // Without a receive for each message, the compiler leaves this out.
+        if let Some(receive) = self.sending.receive()
+            && message == Message::Ordinary
+        {
+            let portals = &mut self.resources.receiver.portals;
+            portals.receive(receive)?;
+            await_event(clock, policy, &mut portals.events, EventType::PUT_OVERFLOW)?;
         }
         Ok(message)
     }
@@ -504,16 +510,6 @@ impl<const WORDS: usize, S: MessageSending<WORDS>, const LOW_LATENCY: bool>
             None
         };
         policy.wait_untimed(clock, "message", poll)?
-    }
-
-    /// Posts the receive of a message that has arrived, and takes its event: PUT_OVERFLOW.
-    #[inline(always)]
-    fn search<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<(), Failure> {
-        let portals = &mut self.resources.receiver.portals;
-        if let Some(receive) = self.sending.receive() {
-            portals.receive(receive)?;
-        }
-        await_event(clock, policy, &mut portals.events, EventType::PUT_OVERFLOW)
     }
 
     /// Takes the three events of a rendezvous message, in any order: PUT, RENDEZVOUS when the data

@@ -272,7 +272,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
             Ok(())
         })
         .explained(format!(
-            "Measure this number of puts that one counter fires, not a chain of hops\n\n\
+            "Puts that one counter fires (default: a chain of hops)\n\n\
              The first put goes to the server and counts there; the count fires all others, to the \
              client. The latency ends when the last one has arrived; a line after the table has the \
              first arrival, and the triggered operations per second between both. Server and client \
