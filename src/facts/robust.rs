@@ -120,6 +120,21 @@ pub fn interval_ranks(count: usize) -> Option<(usize, usize)> {
         .then(|| (rank((middle - width).floor()), rank((middle + width).ceil())))
 }
 
+/// Returns slope and height at 0 of the line with the least sum of absolute deviations from these
+/// points. It passes through two of them. `None` if all points have the same place.
+pub fn line(points: &[(f64, f64)]) -> Option<(f64, f64)> {
+    let pairs = points.iter().enumerate().flat_map(|(at, one)| {
+        points[at + 1..].iter().filter(move |other| other.0 != one.0).map(move |other| {
+            let slope = (other.1 - one.1) / (other.0 - one.0);
+            (slope, one.1 - slope * one.0)
+        })
+    });
+    let deviation = |(slope, height): &(f64, f64)| -> f64 {
+        points.iter().map(|(x, y)| (y - height - slope * x).abs()).sum()
+    };
+    pairs.min_by(|one, other| deviation(one).total_cmp(&deviation(other)))
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

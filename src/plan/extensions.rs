@@ -4,6 +4,7 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use crate::depths::{DEPTHS, DepthKind, Depths};
 use facts::error::{Invalid, invalid};
 use facts::number::{time, time_text};
 use facts::rate::Rate;
@@ -20,9 +21,9 @@ pub const MAX_HOPS: u16 = 2 * (2048 - 2);
 /// Description of valid numbers of hops, for messages.
 pub const HOPS: &str = "expected an even number, 2 to 4092: the last hop ends at the client";
 
-/// Largest number of list entries before the one that receives messages: a processing element of
-/// the NIC has 16384 for its portals table entries (libcxi.md 2.2).
-pub const MAX_POSTED: u16 = 16383;
+/// Largest number of puts of a fan: the triggered operations of one NIC hold them beside three
+/// operations of the other side, and a message of each side.
+pub const MAX_FAN: u16 = 2048 - 5;
 
 /// Bounds of `--duration`: the option block has the seconds in 32 bits.
 pub const DURATIONS: RangeInclusive<Duration> =
@@ -57,8 +58,13 @@ pub struct Extensions {
     pub hops: u16,
     /// How the client starts a chain.
     pub start: ChainStart,
-    /// List entries that do not match, before the one that receives messages: up to [`MAX_POSTED`].
-    pub posted: u16,
+    /// Puts that the first put of a chain fires together: 2 to [`MAX_FAN`], or 0 for hops one after
+    /// the other.
+    pub fan: u16,
+    /// List entries that do not match, before the one that receives messages.
+    pub posted: Depths,
+    /// Messages that are not received, before the one that a receive searches for.
+    pub unexpected: Depths,
     /// The client also measures writes of the same sizes.
     pub compare_write: bool,
 }
@@ -108,9 +114,19 @@ impl Extensions {
         counters: None,
         hops: 0,
         start: ChainStart::Put,
-        posted: 0,
+        fan: 0,
+        posted: Depths::NONE,
+        unexpected: Depths::NONE,
         compare_write: false,
     };
+
+    /// Returns what stands before the entry or message that matches, if anything does in any row.
+    pub fn depth(&self) -> Option<DepthKind> {
+        if self.posted.is_used() {
+            return Some(DepthKind::Posted);
+        }
+        self.unexpected.is_used().then_some(DepthKind::Unexpected)
+    }
 
     /// Returns these options if they are valid together.
     ///
@@ -128,9 +144,23 @@ impl Extensions {
         if self.hops > MAX_HOPS || !self.hops.is_multiple_of(2) {
             return Err(invalid("hops", self.hops, HOPS));
         }
-        if self.posted > MAX_POSTED {
-            let allowed = format!("expected 0 to {MAX_POSTED}");
-            return Err(invalid("posted", self.posted, allowed));
+        if self.fan > MAX_FAN || self.fan == 1 {
+            return Err(invalid("fan", self.fan, format!("expected 2 to {MAX_FAN}")));
+        }
+        if self.fan > 0 && self.compare_write {
+            return Err(invalid("fan", self.fan, "not with --compare-write, which needs hops"));
+        }
+        for (option, depths) in [("posted", self.posted), ("unexpected", self.unexpected)] {
+            if !depths.is_valid() {
+                return Err(invalid(option, depths, DEPTHS));
+            }
+        }
+        if self.posted.is_used() && self.unexpected.is_used() {
+            return Err(invalid(
+                "unexpected",
+                self.unexpected,
+                "not with --posted: one list grows",
+            ));
         }
         Ok(self)
     }
@@ -211,9 +241,27 @@ pub static EXTENSIONS: &[Extension] = &[
         set: |extensions, value| ChainStart::named(value).map(|start| extensions.start = start),
     },
     Extension {
+        name: "fan",
+        value: |extensions| (extensions.fan > 0).then(|| extensions.fan.to_string()),
+        set: |extensions, value| value.parse().map(|fan| extensions.fan = fan).ok(),
+    },
+    Extension {
         name: "posted",
-        value: |extensions| (extensions.posted > 0).then(|| extensions.posted.to_string()),
+        value: |extensions| depths(extensions.posted, false),
         set: |extensions, value| value.parse().map(|posted| extensions.posted = posted).ok(),
+    },
+    // A cxidiag that knows one number of posted entries does not know this name.
+    Extension {
+        name: "posted=RANGE",
+        value: |extensions| depths(extensions.posted, true),
+        set: |extensions, value| value.parse().map(|posted| extensions.posted = posted).ok(),
+    },
+    Extension {
+        name: "unexpected",
+        value: |extensions| {
+            extensions.unexpected.is_used().then(|| extensions.unexpected.to_string())
+        },
+        set: |extensions, value| value.parse().map(|depths| extensions.unexpected = depths).ok(),
     },
     Extension {
         name: "compare-write",
@@ -224,6 +272,11 @@ pub static EXTENSIONS: &[Extension] = &[
 
 fn number(value: u16) -> Option<String> {
     (value > 1).then(|| value.to_string())
+}
+
+/// Returns depths in use as text, if they are a range or not.
+fn depths(depths: Depths, is_range: bool) -> Option<String> {
+    (depths.is_used() && depths.is_range() == is_range).then(|| depths.to_string())
 }
 
 fn switch(value: bool) -> Option<String> {
@@ -308,7 +361,9 @@ mod tests {
         counters: Some(Preset::Quick),
         hops: 64,
         start: ChainStart::Doorbell,
-        posted: 100,
+        fan: 16,
+        posted: Depths { least: 100, most: 100 },
+        unexpected: Depths { least: 0, most: 64 },
         compare_write: true,
     };
 
@@ -316,7 +371,8 @@ mod tests {
     fn round_trips_through_word() {
         assert_eq!(to_word(&Extensions::NONE), "");
         let word = "threads:2,pairs:4,reverse,both-ends,verify,rate:500000000B/s,duration:1500ms,\
-                    until-stopped,counters:quick,hops:64,start:doorbell,posted:100,compare-write";
+                    until-stopped,counters:quick,hops:64,start:doorbell,fan:16,posted:100,\
+                    unexpected:0:64,compare-write";
         assert_eq!(to_word(&SOME), word);
         assert_eq!(from_word(&to_word(&SOME)), Ok(SOME));
     }
@@ -337,6 +393,8 @@ mod tests {
             "duration:0ns",
             "counters",
             "hops:x",
+            "posted:2:1",
+            "unexpected:16384",
             "start:gpu",
         ] {
             assert!(from_word(word).is_err(), "{word}");
@@ -374,6 +432,39 @@ mod tests {
             let checked = with(pairs, threads).checked();
             assert_eq!(checked.is_ok(), valid, "{pairs} {threads}");
         }
+    }
+
+    /// An older cxidiag takes one number of posted entries, and refuses a range by its name.
+    #[test]
+    fn a_range_of_posted_entries_has_its_own_name() {
+        let posted = |text: &str| Extensions { posted: text.parse().unwrap(), ..Extensions::NONE };
+        let range = posted("0:64");
+        assert_eq!(to_word(&range), "posted=RANGE:0:64");
+        assert_eq!(from_word(&to_word(&range)), Ok(range));
+        assert_eq!(first_unknown(&range, "posted,hops"), Some("posted=RANGE"));
+        assert_eq!(first_unknown(&posted("64"), "posted,hops"), None);
+    }
+
+    #[test]
+    fn posted_entries_and_unexpected_messages_exclude_each_other() {
+        let with = |posted, unexpected| Extensions { posted, unexpected, ..Extensions::NONE };
+        let some = Depths { least: 0, most: 4 };
+        assert!(with(some, Depths::NONE).checked().is_ok());
+        assert!(with(Depths::NONE, some).checked().is_ok());
+        assert!(with(some, some).checked().is_err());
+        assert!(with(Depths { least: 2, most: 1 }, Depths::NONE).checked().is_err());
+    }
+
+    #[test]
+    fn a_fan_has_several_puts_and_no_writes_beside_it() {
+        for (fan, compare_write, valid) in
+            [(0, true, true), (1, false, false), (2, false, true), (2, true, false)]
+        {
+            let extensions = Extensions { fan, compare_write, ..Extensions::NONE };
+            assert_eq!(extensions.checked().is_ok(), valid, "{fan}");
+        }
+        let beyond = Extensions { fan: MAX_FAN + 1, ..Extensions::NONE };
+        assert!(beyond.checked().is_err());
     }
 
     #[test]

@@ -7,25 +7,27 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  8 | cli           arguments -> options; help from the same definitions                        |
+//!  9 | cli           arguments -> options; help from the same definitions                        |
 //!    +-------------------------------------------------------------------------------------------+
-//!  7 | lib           options and defaults -> one valid, immutable `Plan`                         |
+//!  8 | lib           options and defaults -> one valid, immutable `Plan`                         |
 //!    +-------------------------------------------------------------------------------------------+
-//!  6 | ineffective   typed options without effect                                                |
+//!  7 | ineffective   typed options without effect                                                |
 //!    +-------------------------------------------------------------------------------------------+
-//!  5 | typed         the parsed command line                                                     |
+//!  6 | typed         the parsed command line                                                     |
 //!    +-------------------------------------------------------------------------------------------+
-//!  4 | role          the role of a process, and how it meets its peer                            |
+//!  5 | role          the role of a process, and how it meets its peer                            |
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | buffers       the data buffers of a run: number, lengths, pages                           |
+//!  4 | buffers       the data buffers of a run: number, lengths, pages                           |
 //!    | outputs       the outputs beside the text: formats, files                                 |
 //!    | tools         the registry of the tools                                                   |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | tool          a tool as plain data                                                        |
+//!  3 | tool          a tool as plain data                                                        |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | run_options   the options on which both sides agree                                       |
+//!  2 | run_options   the options on which both sides agree                                       |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | extensions    the options of a run that legacy tools lack                                 |
+//!  1 | extensions    the options of a run that legacy tools lack                                 |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | depths        what stands before the entry or message that matches                        |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -35,6 +37,7 @@
 
 pub mod buffers;
 pub mod cli;
+pub mod depths;
 pub mod extensions;
 pub mod ineffective;
 pub mod outputs;

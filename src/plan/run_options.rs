@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use cxi::HugePage;
 
+use crate::depths::{Depths, Row};
 pub use crate::extensions::DURATIONS;
 use crate::extensions::Extensions;
 use facts::atomic::{Atomic, AtomicOp};
@@ -203,11 +204,23 @@ impl RunOptions {
     }
 
     fn check_extensions(&self) -> Result<(), Invalid> {
-        let Extensions { pairs, reverse, rate, until_stopped, hops, compare_write, .. } =
-            self.extensions.checked()?;
+        let Extensions {
+            pairs,
+            reverse,
+            rate,
+            until_stopped,
+            hops,
+            compare_write,
+            posted,
+            unexpected,
+            ..
+        } = self.extensions.checked()?;
+        self.check_depths(posted, unexpected)?;
         if until_stopped {
             let allowed = if self.min_size < self.max_size {
                 "only with one size"
+            } else if posted.is_range() || unexpected.is_range() {
+                "only with one number of --posted or --unexpected"
             } else if reverse {
                 "not with --reverse, where the server issues the operations"
             } else if self.duration() != Some(*DURATIONS.end()) {
@@ -260,6 +273,24 @@ impl RunOptions {
         }
     }
 
+    /// Checks what stands on the lists beside sizes and kind of messages.
+    fn check_depths(&self, posted: Depths, unexpected: Depths) -> Result<(), Invalid> {
+        for (option, depths) in [("posted", posted), ("unexpected", unexpected)] {
+            if depths.is_range() && self.min_size < self.max_size {
+                let allowed = format!(
+                    "expected one number with the sizes {}:{}: a row shows one range",
+                    self.min_size, self.max_size
+                );
+                return Err(invalid(option, depths, allowed));
+            }
+        }
+        if unexpected.is_used() && self.rdzv {
+            let allowed = "not with --rdzv, whose receives also fetch the data";
+            return Err(invalid("unexpected", unexpected, allowed));
+        }
+        Ok(())
+    }
+
     /// Returns the number of operations that one side has begun when each pair has begun an
     /// iteration.
     fn operations(&self) -> u64 {
@@ -269,8 +300,9 @@ impl RunOptions {
 
     /// Returns the bytes of one iteration of all pairs with operations of `size` bytes.
     pub fn bytes(&self, size: u64) -> u64 {
-        let hops = self.extensions.hops.max(1);
-        size.saturating_mul(self.operations()).saturating_mul(hops.into())
+        let Extensions { hops, fan, .. } = self.extensions;
+        let puts = if fan > 0 { fan + 1 } else { hops.max(1) };
+        size.saturating_mul(self.operations()).saturating_mul(puts.into())
     }
 
     /// Returns the time between the intended starts of two consecutive lists, of all pairs
@@ -405,6 +437,21 @@ impl RunOptions {
         self.atomic.is_some_and(|atomic| atomic.matching)
     }
 
+    /// Returns the rows to measure: each size, or each depth of a range at one size.
+    pub fn rows(&self) -> impl Iterator<Item = Row> + use<> {
+        let Extensions { posted, unexpected, .. } = self.extensions;
+        let shown = |depths: Depths, depth| depths.is_used().then_some(depth);
+        self.sizes().flat_map(move |size| {
+            posted.values().flat_map(move |before| {
+                unexpected.values().map(move |waiting| Row {
+                    size,
+                    posted: shown(posted, before),
+                    unexpected: shown(unexpected, waiting),
+                })
+            })
+        })
+    }
+
     /// Returns the sizes to run, in bytes: doubling from `min_size` up to `max_size`.
     pub fn sizes(&self) -> impl Iterator<Item = u64> + use<> {
         let max = self.max_size;
@@ -488,6 +535,19 @@ mod tests {
             let expected: Vec<u64> = (0..=23).map(|power| 1 << power).collect();
             assert_eq!(sizes, expected, "{option}");
         }
+    }
+
+    #[test]
+    fn rows_are_sizes_or_depths() {
+        let rows = |options: &[&str]| plan("send-lat", options).run.rows().collect::<Vec<_>>();
+        let row = |size, posted, unexpected| Row { size, posted, unexpected };
+        assert_eq!(rows(&["-s", "4:8"]), [row(4, None, None), row(8, None, None)]);
+        let behind = [4, 8].map(|size| row(size, Some(9), None));
+        assert_eq!(rows(&["-s", "4:8", "--posted=9"]), behind);
+        let deeper = [0, 1, 2].map(|depth| row(8, Some(depth), None));
+        assert_eq!(rows(&["--posted=0:2"]), deeper);
+        let waiting = [2, 3].map(|depth| row(8, None, Some(depth)));
+        assert_eq!(rows(&["--unexpected=2:3"]), waiting);
     }
 
     #[test]

@@ -123,6 +123,7 @@ pub const SEND_LAT: Tool = Tool {
         Opt::NoIdc,
         Opt::Rdzv,
         Opt::Posted,
+        Opt::Unexpected,
         Opt::LegacySync,
         Opt::UseHp,
     ],
@@ -143,6 +144,7 @@ pub const TRIG_LAT: Tool = Tool {
     own_options: &[
         Opt::Hops,
         Opt::ChainStart,
+        Opt::Fan,
         Opt::CompareWrite,
         Opt::TxGpu,
         Opt::RxGpu,

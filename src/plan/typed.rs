@@ -106,14 +106,18 @@ impl Typed {
         }
     }
 
-    /// Checks that at most one option sets the sizes, and one the end of a run that a signal ends.
+    /// Checks that at most one option sets the sizes, one the form of a chain, and one the end of a
+    /// run that a signal ends.
     ///
     /// # Errors
     ///
     /// Options that exclude each other.
     pub fn check_exclusions(&self) -> Result<(), Failure> {
-        const RULES: [(&str, &[&str]); 2] =
-            [("all-sizes", &["size"]), ("until-stopped", &["iters", "duration", "until"])];
+        const RULES: [(&str, &[&str]); 3] = [
+            ("all-sizes", &["size"]),
+            ("until-stopped", &["iters", "duration", "until"]),
+            ("fan", &["hops"]),
+        ];
         let given = |long: &str| self.run_given.contains(&long);
         for (option, others) in RULES.iter().filter(|(option, _)| given(option)) {
             if let Some(other) = others.iter().find(|other| given(other)) {

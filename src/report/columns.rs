@@ -3,10 +3,12 @@
 //! A further column is one row of [`COLUMNS`]. JSON has its fields in [`super::outcome`].
 
 use super::intervals::{Figures, Interval};
-use super::outcome::{ExpectationResult, Outcome, SizeResult};
+use super::outcome::{ExpectationResult, FanResult, Outcome, SizeResult, WriteResult};
 use facts::bandwidth_unit::BandwidthUnit;
 use facts::expect::Metric;
 use facts::percentile::Percentile;
+use plan::depths::DepthKind;
+use plan::run_options::RunOptions;
 use plan::tool::Tool;
 
 /// One column: its value, and its form in each output that has it.
@@ -30,6 +32,8 @@ pub enum Value {
     Fact(fn(&Outcome, &CsvRow) -> String),
     /// A fact about an interval, in CSV only.
     IntervalFact(fn(&Interval) -> f64),
+    /// What stands before the entry or message that matches.
+    Depth(DepthKind),
     /// The number of operations that count.
     Count,
     Metric(Metric),
@@ -49,9 +53,16 @@ pub enum Table {
 pub struct Layout {
     pub tool: &'static Tool,
     pub unit: BandwidthUnit,
+    /// What stands before the entry or message that matches, if anything does in any row.
+    pub depth: Option<DepthKind>,
 }
 
 impl Layout {
+    /// Returns the layout of a run with these options.
+    pub fn new(tool: &'static Tool, unit: BandwidthUnit, run: &RunOptions) -> Self {
+        Self { tool, unit, depth: run.extensions.depth() }
+    }
+
     /// Returns a bandwidth as text, without the unit.
     pub fn bandwidth(self, bytes_per_s: f64) -> String {
         match self.unit {
@@ -67,7 +78,7 @@ impl Layout {
     #[cfg(test)]
     pub fn of(tool: &'static Tool) -> Self {
         let unit = BandwidthUnit::default();
-        Self { tool, unit }
+        Self { tool, unit, depth: None }
     }
 }
 
@@ -92,6 +103,18 @@ pub struct CsvRow<'a> {
     pub interval: Option<&'a Interval>,
 }
 
+impl CsvRow<'_> {
+    /// Returns the writes that the whole size was compared with, in the row of the whole size.
+    fn own_write(&self) -> Option<WriteResult> {
+        self.result.write.filter(|_| self.interval.is_none())
+    }
+
+    /// Returns the fans, in the row of the whole size.
+    fn own_fan(&self) -> Option<FanResult> {
+        self.result.fan.filter(|_| self.interval.is_none())
+    }
+}
+
 /// All columns, in the order of every output.
 pub static COLUMNS: &[Column] = &[
     Column::fact("tool", |run, _| run.tool.clone()),
@@ -103,6 +126,8 @@ pub static COLUMNS: &[Column] = &[
     Column::fact("started_unix_ms", |run, _| run.started_unix_ms.to_string()),
     Column::fact("status", |run, _| name(run.status)),
     Column::fact("size_bytes", |_, row| text(Some(row.result.size_bytes).filter(|size| *size > 0))),
+    Column::of(Value::Depth(DepthKind::Posted)).csv("posted").results("Posted", 6, 0),
+    Column::of(Value::Depth(DepthKind::Unexpected)).csv("unexpected").results("Unexpected", 10, 0),
     Column::fact("extent", |_, row| match row.interval {
         Some(_) => "interval".into(),
         None => name(row.result.extent),
@@ -121,6 +146,10 @@ pub static COLUMNS: &[Column] = &[
     Column::percentile(2).csv("p99_ns").text(false, "p99[us]", 10, 3).compared().in_intervals(),
     Column::percentile(3).csv("p99.9_ns"),
     Column::percentile(4).csv("p99.99_ns"),
+    Column::fact("write_p50_ns", |_, row| text(row.own_write().map(|write| write.median_ns))),
+    Column::fact("beyond_hop_ns", |_, row| text(row.own_write().map(|write| write.beyond_hop_ns))),
+    Column::fact("fan_first_ns", |_, row| text(row.own_fan().map(|fan| fan.first_ns))),
+    Column::fact("fan_span_ns", |_, row| text(row.own_fan().map(|fan| fan.span_ns))),
     Column::metric(Metric::Bandwidth)
         .csv("bandwidth_bytes_per_s")
         .results("", 8, 2)
@@ -192,7 +221,7 @@ impl Column {
     pub fn shown_metric(&self) -> Option<Metric> {
         match self.value {
             Value::Metric(metric) => Some(metric),
-            Value::Fact(_) | Value::IntervalFact(_) | Value::Count => None,
+            Value::Fact(_) | Value::IntervalFact(_) | Value::Depth(_) | Value::Count => None,
         }
     }
 
@@ -208,6 +237,7 @@ impl Column {
         match self.value {
             Value::Fact(fact) => fact(run, row),
             Value::IntervalFact(fact) => text(row.interval.map(fact)),
+            Value::Depth(kind) => text(row.result.row().depth(kind)),
             Value::Count => figures.map_or(row.result.count, |figures| figures.count).to_string(),
             Value::Metric(metric) => text(match figures {
                 Some(figures) => figures.figure(metric),
@@ -220,13 +250,14 @@ impl Column {
 /// Returns what the column with this title shows in the table of results of `tool`, in any unit of
 /// bandwidths, and how many of its base units a metric is shown in.
 pub fn titled(title: &str, tool: &'static Tool) -> Option<(Value, f64)> {
-    BandwidthUnit::ALL.into_iter().find_map(|unit| {
-        let layout = Layout { tool, unit };
-        let mut columns = table_pairs(tool, Table::Results);
+    let depths = [None, Some(DepthKind::Posted), Some(DepthKind::Unexpected)];
+    let with_depth = |depth| BandwidthUnit::ALL.map(|unit| Layout { tool, unit, depth });
+    depths.into_iter().flat_map(with_depth).find_map(|layout| {
+        let mut columns = table_pairs(layout, Table::Results);
         let (column, _) =
             columns.find(|(column, form)| self::title(column, *form, layout) == title)?;
         let scale = match column.value {
-            Value::Metric(Metric::Bandwidth) => unit.bytes_per_s(),
+            Value::Metric(Metric::Bandwidth) => layout.unit.bytes_per_s(),
             Value::Metric(metric) => metric.unit().readable().1,
             _ => 1.0,
         };
@@ -239,7 +270,7 @@ pub fn header(layout: Layout, table: Table) -> String {
         Table::Intervals => TIMES,
         Table::Results => layout.tool.size_column,
     };
-    table_pairs(layout.tool, table).fold(first.to_owned(), |header, (column, form)| {
+    table_pairs(layout, table).fold(first.to_owned(), |header, (column, form)| {
         let title = title(column, form, layout);
         format!("{header}  {title:>width$}", width = form.width)
     })
@@ -248,9 +279,13 @@ pub fn header(layout: Layout, table: Table) -> String {
 /// Returns the row of a result, of which `count` operations are shown.
 pub fn row(layout: Layout, result: &SizeResult, count: Option<u64>) -> String {
     let size = format!("{:width$}", result.size_bytes, width = layout.tool.size_column.len());
-    let cells = table_pairs(layout.tool, Table::Results);
+    let cells = table_pairs(layout, Table::Results);
     cells.fold(size, |row, (column, form)| {
-        row + &cell(column, form, layout, count, |metric| result.figure(metric))
+        let number = match column.value {
+            Value::Depth(kind) => result.row().depth(kind).map(u64::from),
+            _ => count,
+        };
+        row + &cell(column, form, layout, number, |metric| result.figure(metric))
     })
 }
 
@@ -258,7 +293,7 @@ pub fn row(layout: Layout, result: &SizeResult, count: Option<u64>) -> String {
 pub fn interval_row(layout: Layout, times: &str, figures: &Figures) -> String {
     let first = format!("{times:width$}", width = TIMES.len());
     let count = Some(figures.count);
-    let cells = table_pairs(layout.tool, Table::Intervals);
+    let cells = table_pairs(layout, Table::Intervals);
     cells.fold(first, |row, (column, form)| {
         row + &cell(column, form, layout, count, |metric| figures.figure(metric))
     })
@@ -273,16 +308,17 @@ fn title(column: &Column, form: TextForm, layout: Layout) -> String {
     }
 }
 
-/// Returns the text of a cell, with the space before it.
+/// Returns the text of a cell, with the space before it: of the metric that `figure` returns, or of
+/// this number.
 fn cell(
     column: &Column,
     form: TextForm,
     layout: Layout,
-    count: Option<u64>,
+    number: Option<u64>,
     figure: impl Fn(Metric) -> Option<f64>,
 ) -> String {
     let text = match column.value {
-        Value::Count => count.map(|count| count.to_string()),
+        Value::Count | Value::Depth(_) => number.map(|number| number.to_string()),
         Value::Metric(Metric::Bandwidth) => {
             figure(Metric::Bandwidth).map(|bandwidth| layout.bandwidth(bandwidth))
         }
@@ -297,12 +333,13 @@ fn cell(
     format!("  {text:>width$}")
 }
 
-fn table_pairs(tool: &Tool, table: Table) -> impl Iterator<Item = (&'static Column, TextForm)> {
+fn table_pairs(layout: Layout, table: Table) -> impl Iterator<Item = (&'static Column, TextForm)> {
     COLUMNS
         .iter()
-        .filter(move |column| {
-            let metric = column.shown_metric();
-            metric.is_none_or(|metric| metric.is_of_bandwidth() == tool.measures_bandwidth())
+        .filter(move |column| match column.value {
+            Value::Metric(metric) => metric.is_of_bandwidth() == layout.tool.measures_bandwidth(),
+            Value::Depth(kind) => layout.depth == Some(kind),
+            _ => true,
         })
         .filter_map(|column| Some((column, column.text?)))
         .filter(move |(column, form)| match table {
@@ -326,9 +363,8 @@ fn name(value: impl serde::Serialize) -> String {
 
 /// Returns whether the size meets all expectations; nothing if there are none, and for an interval.
 fn expectations_met(run: &Outcome, row: &CsvRow) -> String {
-    let is_of_row = |verdict: &&ExpectationResult| {
-        row.interval.is_none() && verdict.size_bytes == row.result.size_bytes
-    };
+    let is_of_row =
+        |verdict: &&ExpectationResult| row.interval.is_none() && verdict.row() == row.result.row();
     let mut row_expectations = run.expectations.iter().filter(is_of_row).peekable();
     match row_expectations.peek() {
         None => String::new(),

@@ -14,6 +14,7 @@ use facts::percentile::Percentile;
 use facts::robust::{median, sorted};
 use facts::severity::Severity;
 use measure::rank_test::{probability_of_shift, smallest_probability};
+use plan::depths::Row;
 use plan::tool::Tool;
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
@@ -54,7 +55,8 @@ pub struct Comparison {
     pub new: Vec<Run>,
     /// What makes runs differ beside their results, in lines.
     pub differences: Vec<String>,
-    /// One entry for each size of any run, in ascending order.
+    /// One entry for each size of any run, and each depth of --posted or --unexpected, in ascending
+    /// order.
     pub sizes: Vec<SizeComparison>,
 }
 
@@ -82,6 +84,12 @@ pub struct Run {
 pub struct SizeComparison {
     /// Size of an operation, in bytes.
     pub size_bytes: u64,
+    /// --posted: list entries before the one that receives; null without.
+    #[serde(default)]
+    pub posted: Option<u16>,
+    /// --unexpected: messages before the one that a receive searches for; null without.
+    #[serde(default)]
+    pub unexpected: Option<u16>,
     /// How the metric that decides has changed.
     pub verdict: Verdict,
     /// How a change is tested; null if the size was not measured completely on both sides.
@@ -212,14 +220,14 @@ impl Figure {
     }
 }
 
-/// The results of a size in the runs of one side that measured it completely.
+/// The results of a row in the runs of one side that measured it completely.
 struct Measured<'a>(Vec<&'a SizeResult>);
 
 impl<'a> Measured<'a> {
-    fn new(runs: &'a [ReadRun], size: u64) -> Self {
+    fn new(runs: &'a [ReadRun], row: Row) -> Self {
         let result = |run: &'a ReadRun| {
-            let is_of_size = |result: &&SizeResult| result.size_bytes == size;
-            let result = run.outcome.results.iter().find(is_of_size);
+            let is_of_row = |result: &&SizeResult| result.row() == row;
+            let result = run.outcome.results.iter().find(is_of_row);
             result.filter(|result| result.extent == Extent::Complete)
         };
         Self(runs.iter().filter_map(result).collect())
@@ -269,13 +277,13 @@ impl Comparison {
         metric: Metric,
         max_regress: f64,
     ) -> Self {
-        let mut sizes: Vec<u64> = base
+        let mut rows: Vec<Row> = base
             .iter()
             .chain(new)
-            .flat_map(|run| run.outcome.results.iter().map(|result| result.size_bytes))
+            .flat_map(|run| run.outcome.results.iter().map(SizeResult::row))
             .collect();
-        sizes.sort_unstable();
-        sizes.dedup();
+        rows.sort_unstable();
+        rows.dedup();
         let mut shown = shown_metrics(tool, metric);
         // The text of a run lacks percentiles.
         if base.iter().chain(new).any(|run| run.outcome.is_printed()) {
@@ -287,9 +295,9 @@ impl Comparison {
                 })
             });
         }
-        let compare = |size| {
-            let sides = [Measured::new(base, size), Measured::new(new, size)];
-            SizeComparison::new(size, &sides, metric, &shown, max_regress)
+        let compare = |row| {
+            let sides = [Measured::new(base, row), Measured::new(new, row)];
+            SizeComparison::new(row, &sides, metric, &shown, max_regress)
         };
         Self {
             schema_version: SCHEMA_VERSION,
@@ -301,15 +309,15 @@ impl Comparison {
             base: base.iter().map(Run::of).collect(),
             new: new.iter().map(Run::of).collect(),
             differences: differences::all(base, new),
-            sizes: sizes.into_iter().map(compare).collect(),
+            sizes: rows.into_iter().map(compare).collect(),
         }
     }
 
     /// Returns the sizes with this verdict, for messages: `8, 16 bytes`. `None` without any.
     pub fn sizes_that_are(&self, verdict: Verdict) -> Option<String> {
         let filter = self.sizes.iter().filter(|size| size.verdict == verdict);
-        let sizes: Vec<String> = filter.map(|size| size.size_bytes.to_string()).collect();
-        (!sizes.is_empty()).then(|| format!("{} bytes", sizes.join(", ")))
+        let rows: Vec<Row> = filter.map(SizeComparison::row).collect();
+        (!rows.is_empty()).then(|| Row::names(&rows))
     }
 
     /// Returns the sizes in which a change of the limit may be missed, and the change that would
@@ -317,7 +325,7 @@ impl Comparison {
     pub fn undecided(&self) -> Option<String> {
         let is_undecided = |size: &&SizeComparison| size.verdict.is_undecided();
         let undecided: Vec<&SizeComparison> = self.sizes.iter().filter(is_undecided).collect();
-        let sizes: Vec<String> = undecided.iter().map(|size| size.size_bytes.to_string()).collect();
+        let rows: Vec<Row> = undecided.iter().map(|size| size.row()).collect();
         let found = undecided
             .iter()
             .try_fold(0.0, |largest: f64, size| Some(largest.max(size.detectable_percent?)));
@@ -325,7 +333,7 @@ impl Comparison {
             Some(percent) => format!("would have found a change of {percent:.0}%"),
             None => "the noise is unknown, or hides every change".into(),
         };
-        (!sizes.is_empty()).then(|| format!("{} bytes: {found}", sizes.join(", ")))
+        (!rows.is_empty()).then(|| format!("{}: {found}", Row::names(&rows)))
     }
 
     /// Returns whether no size has regressed.
@@ -375,8 +383,13 @@ impl Run {
 }
 
 impl SizeComparison {
+    /// Returns the row, which no other entry has.
+    pub fn row(&self) -> Row {
+        Row { size: self.size_bytes, posted: self.posted, unexpected: self.unexpected }
+    }
+
     fn new(
-        size: u64,
+        row: Row,
         sides: &[Measured; 2],
         metric: Metric,
         shown: &[Metric],
@@ -421,7 +434,9 @@ impl SizeComparison {
             }
         };
         Self {
-            size_bytes: size,
+            size_bytes: row.size,
+            posted: row.posted,
+            unexpected: row.unexpected,
             verdict,
             test: tested,
             p_value,

@@ -95,7 +95,7 @@ fn row(comparison: &Comparison, size: &SizeComparison, metric: &MetricComparison
     let decides = metric.metric == comparison.metric;
     let [base, new] = [&metric.base, &metric.new].map(Option::as_ref);
     vec![
-        size.size_bytes.to_string().into(),
+        size.row().cell().into(),
         format!("{}[{unit}]", metric.metric).into(),
         value(metric.metric, base).into(),
         noise(base).into(),

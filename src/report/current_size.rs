@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use super::noise::DISTURBED_PERCENT;
-use super::outcome::SizeResult;
+use super::outcome::{FanResult, SizeResult};
 use facts::rate::{Kept, Rate};
 use measure::CpuShare;
+use plan::depths::Row;
 
 /// The shortest wait for a CPU in a size that is told after the table: a run of some milliseconds
 /// shares its CPU with whatever started it.
@@ -14,6 +15,8 @@ const SHORTEST_WAIT: Duration = Duration::from_millis(500);
 /// The current size, and what its run has in common with the sizes before it.
 #[derive(Default)]
 pub struct CurrentSize {
+    /// What it measures.
+    pub row: Row,
     /// When it was begun, from the start of the run.
     pub began: Duration,
     /// The CPU time of this thread when it was begun.
@@ -24,16 +27,22 @@ pub struct CurrentSize {
     pub kept: Option<Kept>,
     /// Median of the writes that it is compared with, in nanoseconds.
     pub write_ns: Option<u64>,
+    /// Medians of its fans in nanoseconds: the first arrival after the start, and the last one
+    /// after the first.
+    pub fan_ns: Option<[u64; 2]>,
+    /// Puts of the fans of the run; 0 without.
+    pub fan: u16,
     /// The rate to keep in the run, and the operations in each start.
     pub rate: Option<(Rate, u64)>,
     /// Sizes during which this thread waited long for a CPU, and for how much of their time in
     /// percent.
-    pub cpu_waits: Vec<(u64, f64)>,
+    pub cpu_waits: Vec<(Row, f64)>,
 }
 
 impl CurrentSize {
-    /// Begins a size, this time after the start of the run.
-    pub fn begin(&mut self, time: Duration) {
+    /// Begins a row, this time after the start of the run.
+    pub fn begin(&mut self, row: Row, time: Duration) {
+        self.row = row;
         self.began = time;
         self.cpu = CpuShare::from_this_thread();
     }
@@ -41,17 +50,21 @@ impl CurrentSize {
     /// Forgets what was set about a size that has no result.
     pub fn forget(&mut self) {
         (self.verified_bytes, self.kept, self.write_ns) = (None, None, None);
+        self.fan_ns = None;
     }
 
     /// Returns the result of the size with what was set about it.
     pub fn complete(&mut self, result: SizeResult) -> SizeResult {
         let mut result = SizeResult {
             verified_bytes: self.verified_bytes.take(),
-            cpu_wait_percent: self.cpu_wait_percent(result.size_bytes),
-            ..result
+            cpu_wait_percent: self.cpu_wait_percent(),
+            ..result.in_row(self.row)
         };
         if let Some(write_ns) = self.write_ns.take() {
             result = result.with_write(write_ns);
+        }
+        if let Some([first_ns, span_ns]) = self.fan_ns.take() {
+            result.fan = Some(FanResult::new(self.fan, first_ns, span_ns));
         }
         if let (Some(_), Some(latency)) = (self.rate, &mut result.latency) {
             latency.latency_from = Some("intended_start".into());
@@ -62,14 +75,13 @@ impl CurrentSize {
         }
     }
 
-    /// Returns the part of the time of the size, of operations of `size_bytes`, in which this
-    /// thread waited for a CPU.
-    fn cpu_wait_percent(&mut self, size_bytes: u64) -> Option<f64> {
+    /// Returns the part of the time of the size in which this thread waited for a CPU.
+    fn cpu_wait_percent(&mut self) -> Option<f64> {
         let earlier = self.cpu.take()?;
         let now = CpuShare::from_this_thread()?;
         let percent = now.waited_percent_since(earlier)?;
         if percent > DISTURBED_PERCENT && now.waited_since(earlier) >= SHORTEST_WAIT {
-            self.cpu_waits.push((size_bytes, percent));
+            self.cpu_waits.push((self.row, percent));
         }
         Some(percent)
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::outcome::{ExpectationResult, Outcome, Problem, SizeResult, Status};
 use facts::error::{Failure, Kind};
 use facts::time_of_day::milliseconds;
+use plan::depths::Row;
 
 impl Outcome {
     /// Returns the result of the run, whose loops ended with `result`: the failure, an unmet
@@ -47,8 +48,9 @@ fn all_met(verdicts: &[ExpectationResult]) -> Result<(), Failure> {
         more => format!(", and {more} more"),
     };
     Err(Failure::unmet(format!(
-        "expectation not met: {} at {} bytes{others}",
-        first.expectation, first.size_bytes
+        "expectation not met: {} at {}{others}",
+        first.expectation,
+        first.row()
     )))
 }
 
@@ -58,14 +60,13 @@ fn all_stable(results: &[SizeResult]) -> Result<(), Failure> {
         let latency = result.latency.as_ref();
         latency.is_some_and(|latency| latency.median_is_stable == Some(false))
     };
-    let unstable: Vec<String> =
-        results.iter().filter(is_unstable).map(|result| result.size_bytes.to_string()).collect();
+    let unstable: Vec<Row> = results.iter().filter(is_unstable).map(SizeResult::row).collect();
     if unstable.is_empty() {
         return Ok(());
     }
     Err(Failure::unmet(format!(
-        "unstable: the median did not reach the limit of --until in time at {} bytes",
-        unstable.join(", ")
+        "unstable: the median did not reach the limit of --until in time at {}",
+        Row::names(&unstable)
     ))
     .with_hint("measure for longer (--duration), allow more (--until), or stop other programs on these CPUs"))
 }

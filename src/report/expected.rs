@@ -40,7 +40,7 @@ impl StoredVerdicts {
                 rows.extend(sizes.map(|size| {
                     let figure = size.figure(expectation.metric);
                     let result =
-                        ExpectationResult::new(size.size_bytes, expectation, size.extent, figure);
+                        ExpectationResult::new(size.row(), expectation, size.extent, figure);
                     row(Some((size.extent, result)))
                 }));
                 if rows.len() == before {
@@ -91,12 +91,13 @@ impl StoredVerdict {
 
     fn cells(&self) -> Vec<Words> {
         let result = self.result.as_ref().map(|(_, result)| result);
-        let size = result.map(|result| result.size_bytes).or(self.expectation.size);
+        let row = result.map(|result| result.row().cell());
+        let row = row.or(self.expectation.size.map(|size| size.to_string()));
         let measured = result.map(|result| result.measured_text(self.expectation.metric));
         let severity = if self.verdict() == "met" { Severity::Good } else { Severity::Bad };
         vec![
             self.file.as_str().into(),
-            size.map_or_else(|| "-".into(), |size| size.to_string().into()),
+            row.map_or_else(|| "-".into(), Words::from),
             self.expectation.text.as_str().into(),
             measured.map_or_else(|| "-".into(), Words::from),
             Words::verdict(severity, self.verdict()),

@@ -6,10 +6,11 @@ use std::io::{self, Write};
 use super::columns::Layout;
 use super::noise::DISTURBED_PERCENT;
 use super::outcome::{
-    Clock, Distribution, ExpectationResult, MeasurementError, PairResult, SizeResult,
+    Clock, Distribution, ExpectationResult, MeasurementError, PairResult, SizeResult, WalkResult,
 };
 use super::table::{self, Align};
 use facts::expect::Expectation;
+use plan::depths::{DepthKind, Row};
 use plan::run_options::Side;
 use plan::tool::Tool;
 
@@ -21,8 +22,8 @@ pub fn missed_rates(out: &mut impl Write, results: &[SizeResult]) -> io::Result<
         };
         writeln!(
             out,
-            "Rate not reached at {} bytes: {} of {} op/s, {:.1} % of starts late",
-            result.size_bytes,
+            "Rate not reached at {}: {} of {} op/s, {:.1} % of starts late",
+            result.row(),
             per_second(rate.reached_operations_per_s.unwrap_or(0.0)),
             per_second(rate.requested_operations_per_s),
             rate.late_starts as f64 * 100.0 / rate.starts as f64
@@ -50,20 +51,62 @@ pub fn writes(out: &mut impl Write, results: &[SizeResult]) -> io::Result<()> {
     out.flush()
 }
 
+/// Writes a line for each size with fans.
+pub fn fans(out: &mut impl Write, results: &[SizeResult]) -> io::Result<()> {
+    for result in results {
+        let Some(fan) = result.fan else {
+            continue;
+        };
+        let us = |ns: u64| ns as f64 / 1000.0;
+        let rate = |rate: f64| format!(" ({:.2} Mop/s)", rate / 1e6);
+        writeln!(
+            out,
+            "Fan at {}: first arrival after {:.2} us, last {:.2} us later{}",
+            result.row(),
+            us(fan.first_ns),
+            us(fan.span_ns),
+            fan.operations_per_s.map(rate).unwrap_or_default(),
+        )?;
+    }
+    out.flush()
+}
+
+/// Writes what an entry takes on the list that a range of depths makes longer, if there is one.
+pub fn walk(
+    out: &mut impl Write,
+    depth: Option<DepthKind>,
+    walk: Option<&WalkResult>,
+) -> io::Result<()> {
+    if let (Some(depth), Some(walk)) = (depth, walk) {
+        let what = match depth {
+            DepthKind::Posted => "Posted entry",
+            DepthKind::Unexpected => "Unexpected message",
+        };
+        let (rows, us) = (walk.rows, walk.farthest_ns / 1000.0);
+        if walk.is_shown {
+            let ns = walk.entry_ns;
+            writeln!(out, "{what}: {ns:.2} ns each, slope of {rows} medians within {us:.2} us")?;
+        } else {
+            writeln!(
+                out,
+                "{what}: time not known, {rows} medians are up to {us:.2} us off a line"
+            )?;
+        }
+    }
+    out.flush()
+}
+
 /// Writes for how much of the time of a size the measuring thread waited for a CPU: of the worst
-/// of these sizes in bytes, each with its part in percent.
-pub fn waits_for_cpu(out: &mut impl Write, waits: &[(u64, f64)]) -> io::Result<()> {
-    let Some((size, percent)) = waits.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
+/// of these rows, each with its part in percent.
+pub fn waits_for_cpu(out: &mut impl Write, waits: &[(Row, f64)]) -> io::Result<()> {
+    let Some((row, percent)) = waits.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
         return Ok(());
     };
     let others = match waits.len() {
         1 => String::new(),
         sizes => format!(" ({sizes} sizes above {DISTURBED_PERCENT} %)"),
     };
-    writeln!(
-        out,
-        "CPU taken away for {percent:.0} % of the time at {size} bytes{others}; see --cpu"
-    )?;
+    writeln!(out, "CPU taken away for {percent:.0} % of the time at {row}{others}; see --cpu")?;
     out.flush()
 }
 
@@ -92,7 +135,7 @@ pub fn medians(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io:
         let median = latency.percentiles.first()?;
         let interval = latency.median_low_ns.zip(latency.median_high_ns);
         Some(vec![
-            result.size_bytes.to_string(),
+            result.row().cell(),
             match latency.median_is_stable {
                 Some(true) => us(median.value_ns),
                 Some(false) => "unstable".into(),
@@ -131,7 +174,7 @@ pub fn slowest_pairs(
             let slowest = pairs.iter().min_by(|a, b| rate(a).total_cmp(&rate(b)))?;
             let mean = pairs.iter().map(rate).sum::<f64>() / pairs.len() as f64;
             Some(vec![
-                result.size_bytes.to_string(),
+                result.row().cell(),
                 pairs.len().to_string(),
                 slowest.pair.to_string(),
                 layout.unit.text(rate(slowest)),
@@ -182,7 +225,7 @@ pub fn both_ends(
             let size = result.size_bytes as f64;
             let rate = |count: u64| layout.unit.text(count as f64 * size / elapsed * 1e6);
             rows.push(vec![
-                result.size_bytes.to_string(),
+                result.row().cell(),
                 (*name).to_owned(),
                 view.issued.to_string(),
                 view.arrived.map_or("-".into(), |count| count.to_string()),
@@ -235,7 +278,7 @@ pub fn verdicts(
         let is_match = |expectation: &&Expectation| expectation.text == verdict.expectation;
         let metric = expectations.iter().find(is_match).map(|found| found.metric);
         vec![
-            verdict.size_bytes.to_string(),
+            verdict.row().cell(),
             verdict.expectation.clone(),
             metric.map_or_else(String::new, |metric| verdict.measured_text(metric)),
             if verdict.met { "met" } else { "not met" }.into(),
@@ -252,7 +295,7 @@ pub fn verdicts(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::outcome::{Detail, Extent};
+    use crate::outcome::{Detail, Extent, FanResult};
     use facts::expect;
     use facts::rate::{Kept, Rate};
     use measure::{Rates, Recorder, SideResult, Until};
@@ -271,7 +314,11 @@ mod tests {
 
     #[test]
     fn names_the_size_that_waited_longest_for_a_cpu() {
-        let text = |waits: &[(u64, f64)]| written(|out| waits_for_cpu(out, waits));
+        let text = |waits: &[(u64, f64)]| {
+            let row = |size| Row { size, ..Row::default() };
+            let waits: Vec<_> = waits.iter().map(|(size, part)| (row(*size), *part)).collect();
+            written(|out| waits_for_cpu(out, &waits))
+        };
         assert_eq!(text(&[]), "");
         assert_eq!(
             text(&[(8, 83.6)]),
@@ -291,6 +338,34 @@ mod tests {
         };
         assert_eq!(text(1980), "Write of 8 bytes: median 1.98 us, 0.98 us more than a hop\n");
         assert_eq!(text(250), "Write of 8 bytes: median 0.25 us, 0.75 us less than a hop\n");
+    }
+
+    #[test]
+    fn names_first_and_last_arrival_of_a_fan() {
+        let text = |span_ns| {
+            let fan = FanResult::new(65, 2040, span_ns);
+            let result = SizeResult { fan: Some(fan), ..recorded(8, [9]) };
+            written(|out| fans(out, std::slice::from_ref(&result)))
+        };
+        let start = "Fan at 8 bytes: first arrival after 2.04 us, last ";
+        assert_eq!(text(2560), format!("{start}2.56 us later (25.00 Mop/s)\n"));
+        assert_eq!(text(0), format!("{start}0.00 us later\n"));
+    }
+
+    #[test]
+    fn names_the_time_of_an_entry() {
+        let result = WalkResult { entry_ns: 5.018, rows: 14, farthest_ns: 312.0, is_shown: true };
+        let text = |depth, result| written(|out| walk(out, depth, result));
+        assert_eq!(
+            text(Some(DepthKind::Posted), Some(&result)),
+            "Posted entry: 5.02 ns each, slope of 14 medians within 0.31 us\n"
+        );
+        let hidden = WalkResult { is_shown: false, ..result };
+        assert_eq!(
+            text(Some(DepthKind::Unexpected), Some(&hidden)),
+            "Unexpected message: time not known, 14 medians are up to 0.31 us off a line\n"
+        );
+        assert_eq!(text(Some(DepthKind::Unexpected), None), "");
     }
 
     #[test]
@@ -408,7 +483,8 @@ RDMA Size[B]  Median[us]  95% interval[us]  Samples
     fn prints_verdicts() {
         let list = expect::parse("p99<4us,mean<=1.5us", false).unwrap();
         let result = |size, at: usize, figure| {
-            ExpectationResult::new(size, &list[at], Extent::Complete, figure)
+            let row = Row { size, ..Row::default() };
+            ExpectationResult::new(row, &list[at], Extent::Complete, figure)
         };
         let all = [result(8, 0, Some(3999.0)), result(8, 1, Some(1600.5)), result(16, 0, None)];
         let text = written(|out| verdicts(out, &TOOLS[0], &list, &all));

@@ -7,6 +7,7 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 
 use facts::error::Failure;
+use plan::depths::Row;
 
 /// A log that gets an interval for each size.
 pub struct HdrLog {
@@ -32,19 +33,27 @@ impl HdrLog {
         Ok(Self { bytes })
     }
 
-    /// Adds the samples of `size`, recorded from `start` to `start + duration` in the run.
+    /// Adds the samples of `row`, recorded from `start` to `start + duration` in the run.
     ///
     /// # Errors
     ///
     /// The histogram cannot be encoded.
     pub fn add(
         &mut self,
-        size: u64,
+        row: Row,
         start: Duration,
         duration: Duration,
         histogram: &Histogram<u64>,
     ) -> Result<(), Failure> {
-        let tag = format!("size_{size}");
+        let depth = |name, depth: Option<u16>| {
+            depth.map_or(String::new(), |depth| format!("_{name}_{depth}"))
+        };
+        let tag = format!(
+            "size_{}{}{}",
+            row.size,
+            depth("posted", row.posted),
+            depth("unexpected", row.unexpected)
+        );
         IntervalLogWriterBuilder::new()
             .begin_log_with(&mut self.bytes, &mut V2DeflateSerializer::new())
             .map_err(cannot)?

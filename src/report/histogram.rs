@@ -75,7 +75,7 @@ pub fn write(out: &mut impl Write, results: &[SizeResult], style: Style) -> io::
             1 => "1 sample".into(),
             count => format!("{count} samples"),
         };
-        writeln!(out, "Histogram of {} bytes, {samples}", result.size_bytes)?;
+        writeln!(out, "Histogram of {}, {samples}", result.row())?;
         for line in &lines {
             writeln!(out, "{line}")?;
             widest = widest.max(line.chars().count());

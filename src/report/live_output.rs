@@ -9,6 +9,7 @@ use super::sampler::{Sampled, Sampler};
 use super::stream::SharedOutput;
 use facts::error::Failure;
 use measure::Gauge;
+use plan::depths::Row;
 use plan::{Plan, Role};
 
 /// Both threads. Dropping this value ends them.
@@ -53,13 +54,13 @@ impl LiveOutput {
 
     /// Begins a size, whose number and the number of all sizes are `place`, and whose counters the
     /// measuring loop sets in `gauge`.
-    pub fn begin(&mut self, size: u64, place: (usize, usize), gauge: &Arc<Gauge>) {
+    pub fn begin(&mut self, row: Row, place: (usize, usize), gauge: &Arc<Gauge>) {
         if let Some(sampler) = &mut self.sampler {
-            sampler.begin(size, gauge);
+            sampler.begin(row.size, gauge);
         }
         if let Some(progress) = &mut self.progress {
             let (gauge, started) = (Arc::clone(gauge), Instant::now());
-            progress.show(Current { size, place, gauge, started });
+            progress.show(Current { row, place, gauge, started });
         }
     }
 

@@ -67,7 +67,7 @@ impl NicTable {
             csv: outputs.csv.clone(),
             ..Places::default()
         })?;
-        let layout = Layout { tool: plan.tool, unit: outputs.unit };
+        let layout = Layout::new(plan.tool, outputs.unit, &plan.run);
         let sizes = plan.run.sizes().collect();
         Ok(Self { layout, out, documents, runs: Vec::new(), has_gpus, sizes, is_begun: false })
     }
@@ -279,7 +279,7 @@ mod tests {
             is_judged: true,
             outcome: Reporter::new(&plan, Box::new(io::sink())).into_outcome(Ok(())).0,
         };
-        let layout = Layout { tool: plan.tool, unit: plan.outputs.unit };
+        let layout = Layout::new(plan.tool, plan.outputs.unit, &plan.run);
         for last in [1, u8::MAX] {
             let runs: Vec<NicRun> = (0..=last).map(run).collect();
             let lines = matrix(layout, &runs, 8);

@@ -35,9 +35,9 @@ pub fn write(
     let measured: Vec<_> = results.iter().filter(|result| result.latency.is_some()).collect();
     let columns: Vec<PercentileColumn> =
         percentiles.iter().map(|percentile| column(*percentile, &measured, own_spread)).collect();
-    let sizes: Vec<String> = measured.iter().map(|result| result.size_bytes.to_string()).collect();
+    let sizes: Vec<String> = measured.iter().map(|result| result.row().cell()).collect();
     let sizes = PercentileColumn {
-        width: tool.size_column.len(),
+        width: sizes.iter().map(String::len).max().unwrap_or(0).max(tool.size_column.len()),
         title: tool.size_column.to_owned(),
         cells: sizes,
     };

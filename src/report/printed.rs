@@ -14,6 +14,7 @@ use super::outcome::{
     LatencyResult, ListOptions, Options, Outcome, Problem, Side, SizeResult, Status,
 };
 use facts::expect::Metric;
+use plan::depths::{DepthKind, Depths, Row};
 use plan::tool::Tool;
 use plan::tools::TOOLS;
 
@@ -82,6 +83,7 @@ fn title(line: &str) -> Option<(String, &'static Tool)> {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum PrintedColumn {
     Size,
+    Depth(DepthKind),
     Count,
     /// A metric, in units of this number of its base units.
     Metric(Metric, f64),
@@ -95,6 +97,7 @@ impl PrintedColumn {
             return Self::Size;
         }
         match columns::titled(title, tool) {
+            Some((Value::Depth(kind), _)) => Self::Depth(kind),
             Some((Value::Count, _)) => Self::Count,
             Some((Value::Metric(metric), scale)) => Self::Metric(metric, scale),
             _ => Self::Unknown,
@@ -297,6 +300,7 @@ impl PrintedRun {
             },
             measurement_error: None,
             counters: None,
+            walk: None,
             expectations: Vec::new(),
             results: self.results,
         })
@@ -307,6 +311,7 @@ impl PrintedRun {
     fn options(&self) -> Options {
         let value = |label: &str| self.value(label);
         let number = |label: &str| first_number(value(label)?);
+        let depths = |label: &str| value(label)?.parse::<Depths>().ok();
         let enabled = |label: &str| Some(value(label)? == "Enabled");
         let on_gpu = |label: &str| first_number(value(label)?.strip_prefix("GPU ")?);
         let sizes = || self.results.iter().map(|result| result.size_bytes);
@@ -339,7 +344,11 @@ impl PrintedRun {
             rdzv: enabled("Rendezvous PUTs"),
             sync: None,
             hops: number("Hops").and_then(|hops| hops.try_into().ok()),
-            posted: number("Posted Entries").and_then(|entries| entries.try_into().ok()),
+            fan: number("Fan").and_then(|puts| puts.try_into().ok()),
+            posted: depths("Posted Entries").map(|depths| depths.least),
+            max_posted: depths("Posted Entries").map(|depths| depths.most),
+            unexpected: depths("Unexpected").map(|depths| depths.least),
+            max_unexpected: depths("Unexpected").map(|depths| depths.most),
             compare_write: None,
             start: value("Chain Start").map(str::to_owned),
             tx_gpu: on_gpu("Client TX Mem").or(on_gpu("TX Mem")).map(|gpu| gpu as u8),
@@ -401,7 +410,13 @@ fn result<'a>(
     let ns = |metric| figure(metric).map(f64::round);
     let count = value(PrintedColumn::Count).unwrap_or(0.0) as u64;
     let latency = ns(Metric::Min).zip(ns(Metric::Max)).zip(ns(Metric::Mean));
-    Some(SizeResult {
+    let depth = |kind| value(PrintedColumn::Depth(kind)).map(|depth| depth as u16);
+    let row = Row {
+        size: value(PrintedColumn::Size)? as u64,
+        posted: depth(DepthKind::Posted),
+        unexpected: depth(DepthKind::Unexpected),
+    };
+    let result = SizeResult {
         extent: Extent::Complete,
         count,
         latency: latency.map(|((min, max), mean)| LatencyResult {
@@ -427,8 +442,9 @@ fn result<'a>(
             own_view: None,
             peer_view: None,
         }),
-        ..SizeResult::none(value(PrintedColumn::Size)? as u64)
-    })
+        ..SizeResult::none(row.size)
+    };
+    Some(result.in_row(row))
 }
 
 /// Returns the addresses of both sides: `NIC 0x13 PID 0 VNI 1` and `NIC 0x12 PID 0`.

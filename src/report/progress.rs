@@ -12,6 +12,7 @@ use crossbeam_channel::{Receiver, Sender, bounded, select, tick};
 
 use super::progress_line::ProgressLine;
 use measure::Gauge;
+use plan::depths::Row;
 use plan::run_options::RunOptions;
 
 /// Time between two drawings.
@@ -19,8 +20,8 @@ const INTERVAL: Duration = Duration::from_millis(500);
 
 /// The size that is being measured.
 pub struct Current {
-    /// The size in bytes.
-    pub size: u64,
+    /// What is measured.
+    pub row: Row,
     /// The number of this size, counted from 1, and the number of all sizes.
     pub place: (usize, usize),
     /// Set by the measuring loop.
@@ -131,9 +132,9 @@ fn line(run: &RunOptions, current: &Current, elapsed: Duration) -> String {
     .min(1.0);
     let is_endless = run.extensions.until_stopped;
     let mut line = if is_endless {
-        format!("{} bytes: {elapsed:.0} s", current.size)
+        format!("{}: {elapsed:.0} s", current.row)
     } else {
-        format!("{} bytes{place}: {:.0} %", current.size, share * 100.0)
+        format!("{}{place}: {:.0} %", current.row, share * 100.0)
     };
     if share > 0.0 && !is_endless {
         line += &format!(", {:.0} s left", elapsed / share - elapsed);
@@ -141,7 +142,7 @@ fn line(run: &RunOptions, current: &Current, elapsed: Duration) -> String {
     if count > 0 {
         line += &match run.lists {
             Some(_) => {
-                let bytes = count as f64 * current.size as f64;
+                let bytes = count as f64 * current.row.size as f64;
                 format!(", mean {:.2} MB/s", bytes / elapsed / 1e6)
             }
             None => format!(", mean {:.2} us", sum as f64 / count as f64 / 1e3),
@@ -164,7 +165,8 @@ mod tests {
     fn shown(run: &RunOptions, place: (usize, usize), count: u64, sum: u64, ms: u64) -> String {
         let gauge = Arc::new(Gauge::default());
         gauge.set(count, sum);
-        let current = Current { size: 64, place, gauge, started: Instant::now() };
+        let row = Row { size: 64, ..Row::default() };
+        let current = Current { row, place, gauge, started: Instant::now() };
         line(run, &current, Duration::from_millis(ms))
     }
 

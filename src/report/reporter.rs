@@ -13,7 +13,7 @@ use super::histogram::{self, Style};
 use super::intervals::Intervals;
 use super::live_output::LiveOutput;
 use super::measured_bandwidth::MeasuredBandwidth;
-use super::outcome::{Detail, ExpectationResult, Extent, Outcome, SizeResult};
+use super::outcome::{Detail, ExpectationResult, Extent, Outcome, SizeResult, WalkResult};
 use super::run_documents::RunDocuments;
 use super::run_facts::Connected;
 use super::sampler::Sampled;
@@ -25,6 +25,7 @@ use facts::expect::Metric;
 use facts::interrupt;
 use facts::rate::Kept;
 use measure::{ClockFacts, Gauge, OwnError, Recorder, Until};
+use plan::depths::Row;
 use plan::outputs::Outputs;
 use plan::run_options::Side;
 use plan::{Plan, Role};
@@ -46,8 +47,8 @@ pub struct Reporter {
     outputs: Outputs,
     /// The limit of the medians.
     until: Option<Until>,
-    /// Sizes of the run, in bytes.
-    sizes: Vec<u64>,
+    /// Rows of the run.
+    rows: Vec<Row>,
     out: SharedOutput,
     /// Both sides issue operations.
     bidirectional: bool,
@@ -68,7 +69,7 @@ impl Reporter {
         let outputs = plan.outputs.clone();
         let not_begun = Outcome::of(plan);
         Self {
-            layout: Layout { tool: plan.tool, unit: outputs.unit },
+            layout: Layout::new(plan.tool, outputs.unit, &plan.run),
             side: match plan.role {
                 Role::Server => Side::Server,
                 _ => Side::Client,
@@ -79,9 +80,9 @@ impl Reporter {
             program: plan.program.clone(),
             outputs,
             until: plan.until,
-            sizes: match plan.role {
+            rows: match plan.role {
                 Role::Server => Vec::new(),
-                _ => plan.run.sizes().collect(),
+                _ => plan.run.rows().collect(),
             },
             out: SharedOutput::new(out),
             bidirectional: plan.run.lists.is_some_and(|lists| lists.bidirectional),
@@ -103,7 +104,7 @@ impl Reporter {
     /// A file cannot be written, two documents have the same file, or a thread cannot be started.
     pub fn open(&mut self) -> Result<(), Failure> {
         let comment = format!("cxidiag {} on {}", self.layout.tool.name, self.outcome.host.name);
-        self.documents.open(&self.outputs, &comment)?;
+        self.documents.open(&self.outputs, self.layout.depth, &comment)?;
         let iters = self.outcome.options.as_ref().and_then(|options| options.iters);
         let are_too_many = iters.is_some_and(|iters| iters > MAX_JSON_SAMPLES as u64);
         if self.report_all && self.documents.has_json() && are_too_many {
@@ -129,9 +130,11 @@ impl Reporter {
             // The run begins with its client, which has chosen the options.
             self.started = Instant::now();
             self.outcome.begin(connected.plan, summary.run);
-            self.sizes = summary.run.sizes().collect();
+            self.rows = summary.run.rows().collect();
+            self.layout = summary.layout;
         }
         self.outcome.connect(summary, connected);
+        self.current.fan = summary.run.extensions.fan;
         self.current.rate = summary.run.extensions.rate.map(|rate| {
             let list_size = summary.run.lists.map_or(1, |lists| lists.list_size);
             (rate, list_size.into())
@@ -193,6 +196,12 @@ impl Reporter {
         self.current.write_ns = median_ns;
     }
 
+    /// Sets the medians of the fans of the current size, in nanoseconds, if there are any: from the
+    /// start to the first arrival, and from there to the last one.
+    pub fn set_fan(&mut self, medians_ns: Option<[u64; 2]>) {
+        self.current.fan_ns = medians_ns;
+    }
+
     /// Sets what the counters of the NICs did during the run, if they are to be shown.
     pub fn set_counters(&mut self, counters: Option<RunCounters>) {
         self.outcome.counters = counters.as_ref().map(Into::into);
@@ -212,10 +221,15 @@ impl Reporter {
     }
 
     /// Shows the progress of a size, which the measuring loop sets in `gauge`.
-    pub fn begin_size(&mut self, size: u64, gauge: &Arc<Gauge>) {
-        self.current.begin(self.started.elapsed());
-        let place = (self.outcome.results.len() + 1, self.sizes.len());
-        self.live.begin(size, place, gauge);
+    pub fn begin_size(&mut self, row: Row, gauge: &Arc<Gauge>) {
+        self.current.begin(row, self.started.elapsed());
+        let place = (self.outcome.results.len() + 1, self.rows.len());
+        self.live.begin(row, place, gauge);
+    }
+
+    /// Sets the row of a latency server, which measures nothing.
+    pub fn set_row(&mut self, row: Row) {
+        self.current.row = row;
     }
 
     /// Reports the latencies of a size.
@@ -236,7 +250,7 @@ impl Reporter {
     pub fn latencies_cut_short(&mut self, size: u64, recorder: &Recorder, failure: &Failure) {
         self.live.hide();
         let sampled = self.live.end_intervals(recorder.statistics().count());
-        if !self.has(size) {
+        if !self.has_current() {
             let _ = self.keep_latencies(size, recorder, sampled.intervals, Extent::Partial);
         }
         let row = match recorder.statistics().count() {
@@ -252,7 +266,8 @@ impl Reporter {
     fn row_of_latencies(&mut self, size: u64, recorder: &Recorder) -> io::Result<()> {
         self.live.hide();
         let result =
-            SizeResult::from_latencies(size, recorder, Extent::Complete, Detail::default());
+            SizeResult::from_latencies(size, recorder, Extent::Complete, Detail::default())
+                .in_row(self.current.row);
         let samples = recorder.samples().filter(|_| self.report_all);
         self.titles_after_intervals(samples.is_some())?;
         let (out, count) = (&mut self.out, Some(result.count));
@@ -267,9 +282,9 @@ impl Reporter {
         Ok(())
     }
 
-    /// Returns whether there is a result of `size`.
-    fn has(&self, size: u64) -> bool {
-        self.outcome.results.iter().any(|result| result.size_bytes == size)
+    /// Returns whether there is a result of the current row.
+    fn has_current(&self) -> bool {
+        self.outcome.results.iter().any(|result| result.row() == self.current.row)
     }
 
     fn keep_latencies(
@@ -301,7 +316,7 @@ impl Reporter {
             Metric::Percentile(percentile) => recorder.percentile(percentile).map(|ns| ns as f64),
             metric => result.figure(metric),
         };
-        let verdicts = verdicts(&self.outputs, size, result.extent, figure);
+        let verdicts = verdicts(&self.outputs, result.row(), result.extent, figure);
         let took = self.started.elapsed() - self.current.began;
         self.documents.add_latencies(&result, recorder, self.current.began, took)?;
         self.outcome.expectations.extend(verdicts);
@@ -322,7 +337,7 @@ impl Reporter {
         self.live.hide();
         let is_something = measured.count.unwrap_or(measured.sides[0].count) > 0;
         let sampled = self.live.end_intervals(measured.sides[0].count);
-        if is_something && !self.has(measured.size) {
+        if is_something && !self.has_current() {
             self.keep_bandwidth(measured, sampled.intervals, Extent::Partial);
         }
         let row = if is_something { self.row_of_bandwidth(measured) } else { Ok(()) };
@@ -348,14 +363,14 @@ impl Reporter {
         let result = SizeResult { intervals, ..measured.result(extent) };
         let result = self.current.complete(result);
         let verdicts =
-            verdicts(&self.outputs, measured.size, extent, |metric| result.figure(metric));
+            verdicts(&self.outputs, result.row(), extent, |metric| result.figure(metric));
         self.outcome.expectations.extend(verdicts);
         self.outcome.results.push(result);
     }
 
     fn row_of_bandwidth(&mut self, measured: &MeasuredBandwidth) -> io::Result<()> {
         self.live.hide();
-        let result = measured.result(Extent::Complete);
+        let result = measured.result(Extent::Complete).in_row(self.current.row);
         self.titles_after_intervals(false)?;
         text::result(&mut self.out, self.layout, &result, measured.count, None)
     }
@@ -384,8 +399,13 @@ impl Reporter {
 
     /// Prints what follows the table of results.
     pub fn end(&mut self) -> Result<(), Failure> {
+        self.outcome.walk = WalkResult::of(&self.outcome.results);
         text::end(&mut self.out, self.layout)
             .and_then(|()| extra::writes(&mut self.out, &self.outcome.results))
+            .and_then(|()| extra::fans(&mut self.out, &self.outcome.results))
+            .and_then(|()| {
+                extra::walk(&mut self.out, self.layout.depth, self.outcome.walk.as_ref())
+            })
             .and_then(|()| extra::missed_rates(&mut self.out, &self.outcome.results))
             .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.current.cpu_waits))
             .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
@@ -443,7 +463,7 @@ impl Reporter {
         let result = self.write_documents(result);
         self.has_ended_run = true;
         self.outcome = self.not_begun.clone();
-        self.sizes.clear();
+        self.rows.clear();
         self.verified_sizes = 0;
         self.current.forget();
         result
@@ -499,12 +519,12 @@ impl Reporter {
         })
     }
 
-    /// Adds an entry for each size that was not measured. It meets no expectation.
+    /// Adds an entry for each row that was not measured. It meets no expectation.
     fn add_unmeasured_sizes(&mut self) {
-        for &size in &self.sizes[self.outcome.results.len().min(self.sizes.len())..] {
-            let verdicts = verdicts(&self.outputs, size, Extent::None, |_| None);
+        for &row in &self.rows[self.outcome.results.len().min(self.rows.len())..] {
+            let verdicts = verdicts(&self.outputs, row, Extent::None, |_| None);
             self.outcome.expectations.extend(verdicts);
-            self.outcome.results.push(SizeResult::none(size));
+            self.outcome.results.push(SizeResult::none(row.size).in_row(row));
         }
     }
 }
@@ -521,14 +541,15 @@ pub fn text_output(outputs: &Outputs) -> Box<dyn Write + Send> {
 
 fn verdicts(
     outputs: &Outputs,
-    size: u64,
+    row: Row,
     extent: Extent,
     figure: impl Fn(Metric) -> Option<f64>,
 ) -> Vec<ExpectationResult> {
-    let applying = outputs.expectations.iter().filter(|expectation| expectation.applies_to(size));
+    let expectations = outputs.expectations.iter();
+    let applying = expectations.filter(|expectation| expectation.applies_to(row.size));
     applying
         .map(|expectation| {
-            ExpectationResult::new(size, expectation, extent, figure(expectation.metric))
+            ExpectationResult::new(row, expectation, extent, figure(expectation.metric))
         })
         .collect()
 }

@@ -38,7 +38,7 @@ pub static RUN_COLUMNS: &[RunColumn] = &[
     ("sync", "/options/sync"),
     ("hops", "/options/hops"),
     ("start", "/options/start"),
-    ("posted", "/options/posted"),
+    ("fan", "/options/fan"),
     ("verify", "/options/verify"),
     ("list_size", "/options/lists/list_size"),
     ("bidirectional", "/options/lists/bidirectional"),

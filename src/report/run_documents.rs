@@ -10,6 +10,7 @@ use super::samples::SampleTable;
 use super::{csv, json};
 use facts::error::Failure;
 use measure::Recorder;
+use plan::depths::DepthKind;
 use plan::outputs::{Outputs, Place};
 use plan::tool::Tool;
 
@@ -25,13 +26,18 @@ pub struct RunDocuments {
 
 impl RunDocuments {
     /// Checks that all documents of `outputs` can be written. `comment` describes the run in the
-    /// histogram log.
+    /// histogram log; `depth` is the column that its samples have beside the size.
     ///
     /// # Errors
     ///
     /// A file cannot be written, or two documents have the same file. The documents that were
     /// opened before can be written.
-    pub fn open(&mut self, outputs: &Outputs, comment: &str) -> Result<(), Failure> {
+    pub fn open(
+        &mut self,
+        outputs: &Outputs,
+        depth: Option<DepthKind>,
+        comment: &str,
+    ) -> Result<(), Failure> {
         let opened = self.documents.open_all(&Places {
             json: outputs.json.clone(),
             jsonl: outputs.jsonl.clone(),
@@ -44,7 +50,7 @@ impl RunDocuments {
             self.hdr_log = Some(HdrLog::begin(SystemTime::now(), comment)?);
         }
         if let Some(destination) = self.documents.samples.take() {
-            self.samples = Some(SampleTable::begin(destination)?);
+            self.samples = Some(SampleTable::begin(destination, depth)?);
         }
         opened
     }
@@ -67,17 +73,17 @@ impl RunDocuments {
         start: Duration,
         took: Duration,
     ) -> Result<(), Failure> {
-        let size = result.size_bytes;
+        let row = result.row();
         if let Some(log) = &mut self.hdr_log
             && result.count > 0
         {
             if result.extent != Extent::Complete {
-                log.remark(&format!("Size {size} was measured only in part"));
+                log.remark(&format!("Size {} was measured only in part", row.cell()));
             }
-            log.add(size, start, took, recorder.histogram())?;
+            log.add(row, start, took, recorder.histogram())?;
         }
         match (&mut self.samples, recorder.samples()) {
-            (Some(table), Some(samples)) => table.add(size, samples),
+            (Some(table), Some(samples)) => table.add(row, samples),
             _ => Ok(()),
         }
     }

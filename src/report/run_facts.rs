@@ -73,6 +73,7 @@ impl Outcome {
             measurement_error: None,
             results: Vec::new(),
             counters: None,
+            walk: None,
             expectations: Vec::new(),
         }
     }
@@ -220,8 +221,12 @@ impl Options {
             low_latency: takes(Opt::NoLl).then_some(run.use_ll),
             rdzv: takes(Opt::Rdzv).then_some(run.rdzv),
             sync: takes(Opt::LegacySync).then(|| run.sync.to_string()),
-            hops: takes(Opt::Hops).then_some(run.extensions.hops),
-            posted: takes(Opt::Posted).then_some(run.extensions.posted),
+            hops: (takes(Opt::Hops) && run.extensions.fan == 0).then_some(run.extensions.hops),
+            fan: takes(Opt::Fan).then_some(run.extensions.fan),
+            posted: takes(Opt::Posted).then_some(run.extensions.posted.least),
+            max_posted: takes(Opt::Posted).then_some(run.extensions.posted.most),
+            unexpected: takes(Opt::Unexpected).then_some(run.extensions.unexpected.least),
+            max_unexpected: takes(Opt::Unexpected).then_some(run.extensions.unexpected.most),
             compare_write: takes(Opt::CompareWrite).then_some(run.extensions.compare_write),
             start: takes(Opt::ChainStart).then(|| run.extensions.start.to_string()),
             tx_gpu: plan.gpus.tx,

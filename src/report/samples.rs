@@ -4,6 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use super::destination::{Destination, Growing};
 use facts::error::Failure;
+use plan::depths::{DepthKind, Row};
 
 /// A table of samples, which grows during the run.
 pub struct SampleTable {
@@ -11,27 +12,35 @@ pub struct SampleTable {
 }
 
 impl SampleTable {
-    /// Begins the table that will be written to `destination`.
+    /// Begins the table that will be written to `destination`, with a column for what stands before
+    /// the entry or message that matches, if anything does in any row.
     ///
     /// # Errors
     ///
     /// A temporary file cannot be written.
-    pub fn begin(destination: Destination) -> Result<Self, Failure> {
+    pub fn begin(destination: Destination, depth: Option<DepthKind>) -> Result<Self, Failure> {
         let mut table = Self { rows: BufWriter::new(Growing::begin(destination)?) };
-        let begun = writeln!(table.rows, "size_bytes,iteration,latency_ns");
+        let title = match depth {
+            Some(DepthKind::Posted) => ",posted",
+            Some(DepthKind::Unexpected) => ",unexpected",
+            None => "",
+        };
+        let begun = writeln!(table.rows, "size_bytes{title},iteration,latency_ns");
         table.checked(begun)?;
         Ok(table)
     }
 
-    /// Adds the samples (ns) of a size.
+    /// Adds the samples (ns) of a row.
     ///
     /// # Errors
     ///
     /// The temporary file cannot be written.
-    pub fn add(&mut self, size: u64, samples: &[u64]) -> Result<(), Failure> {
+    pub fn add(&mut self, row: Row, samples: &[u64]) -> Result<(), Failure> {
+        let (size, depth) = (row.size, row.posted.or(row.unexpected));
+        let depth = depth.map_or(String::new(), |depth| format!(",{depth}"));
         let rows = &mut self.rows;
         let mut numbered = samples.iter().enumerate();
-        let added = numbered.try_for_each(|(at, ns)| writeln!(rows, "{size},{at},{ns}"));
+        let added = numbered.try_for_each(|(at, ns)| writeln!(rows, "{size}{depth},{at},{ns}"));
         self.checked(added)
     }
 

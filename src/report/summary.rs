@@ -10,6 +10,7 @@ use facts::device::{DeviceName, FabricAddress};
 use node::gpu::{OnGpus, Use};
 use node::local_address::LocalAddress;
 use plan::buffers::Need;
+use plan::depths::DepthKind;
 use plan::extensions::Extensions;
 use plan::run_options::{ListOptions, RunOptions, Setting, Side};
 use plan::tool::{Opt, Tool};
@@ -97,14 +98,21 @@ pub fn write(out: &mut impl Write, summary: &Summary) -> io::Result<()> {
     }
     if tool.takes(Opt::Hops) {
         block.line("Chain Start", run.extensions.start)?;
-        let hops = run.extensions.hops;
-        block.line("Hops", hops)?;
-        let hop = format_args!("one put from NIC to NIC; latency = chain time / {hops}");
-        block.line("Hop", hop)?;
+        let Extensions { hops, fan, .. } = run.extensions;
+        if fan > 0 {
+            block
+                .line("Fan", format_args!("{fan} puts that one put fires; latency to the last"))?;
+        } else {
+            block.line("Hops", hops)?;
+            let hop = format_args!("one put from NIC to NIC; latency = chain time / {hops}");
+            block.line("Hop", hop)?;
+        }
     }
     // The user's documents do not have it.
-    if run.extensions.posted > 0 {
-        block.line("Posted Entries", run.extensions.posted)?;
+    match run.extensions.depth() {
+        Some(DepthKind::Posted) => block.line("Posted Entries", run.extensions.posted)?,
+        Some(DepthKind::Unexpected) => block.line("Unexpected", run.extensions.unexpected)?,
+        None => {}
     }
     if tool.takes(Opt::NoLl) {
         block.line("LL Cmd Launch", Setting::from(run.use_ll))?;

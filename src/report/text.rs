@@ -253,7 +253,7 @@ RDMA Size[B]      Writes  BW[Gb/s]  PktRate[Mpkt/s]
     fn loopback() -> Layout {
         let tool = TOOLS.iter().find(|tool| !tool.has_peer()).unwrap();
         let tool = legacy_form(tool);
-        Layout { tool, unit: tool.unit() }
+        Layout { tool, unit: tool.unit(), depth: None }
     }
 
     /// The row of `count` writes in this time.

@@ -336,7 +336,7 @@ fn judges_only_variables_of_the_job_that_it_needs() {
 #[test]
 fn writes_and_reads_through_a_software_nic() {
     let fabric = Fabric::new();
-    let output = software(&fabric, "soft0 --json", "");
+    let output = software(&fabric, "soft0 --json --ranks=2", "");
     assert_success(&output);
     let document = document(&stdout(&output));
     assert_eq!(document["summary"], "OK soft0");
@@ -511,6 +511,30 @@ fn writes_metrics_that_their_readers_accept() {
     metrics::assert_accepted(&prom, &text, 6);
 }
 
+/// Half of the 16384 list entries are enough for ranks with 4088 peers each.
+#[test]
+fn shows_for_how_many_ranks_the_service_has_resources() {
+    let fabric = Fabric::new();
+    for (ranks, value, expected) in [
+        (64, "room for 115 (LE ends first), 0 reserved", "good"),
+        (4089, "room for 2 (LE ends first), 0 reserved", "good"),
+        (1, "room for 341 (PTE ends first), 0 reserved", "good"),
+        (9000, "room for 0 (LE ends first), 0 reserved", "suspect"),
+    ] {
+        let output = software(&fabric, &format!("soft0 --quick --json --ranks={ranks}"), "");
+        let document = document(&stdout(&output));
+        assert_eq!(verdict(&document, "mpi-ranks"), expected);
+        let items = document["devices"][0]["items"].as_array().expect("items");
+        let item = items.iter().find(|item| item["code"] == "mpi-ranks").expect("the item");
+        assert_eq!(item["value"], value);
+        assert!(item["note"].as_str().expect("a note").contains("TLE 1/512/512"), "{item}");
+    }
+    let text = stdout(&software(&fabric, "soft0 --quick --ranks=64", ""));
+    assert!(text.contains("\nMPI ranks            room for 115 (LE ends first)"), "{text}");
+    let without = document(&stdout(&software(&fabric, "soft0 --quick --json", "")));
+    assert_eq!(verdict(&without, "mpi-ranks"), "");
+}
+
 #[test]
 fn refuses_invalid_arguments() {
     for (arguments, words) in [
@@ -518,6 +542,9 @@ fn refuses_invalid_arguments() {
         ("--window=1h", "invalid value '1h' for --window"),
         ("--quick --window=1s", "--window has no effect with --quick"),
         ("--expect-nics=0", "invalid value '0' for --expect-nics"),
+        ("--ranks=0", "invalid value '0' for --ranks"),
+        ("--ranks=8 --hosts=node1", "--ranks has no effect with --hosts"),
+        ("--ranks=8 --stress", "--ranks has no effect with --stress"),
         ("--link-speed=300", "expected 50, 100, 200 or 400 (Gb/s)"),
         ("--openmetrics=", "for --openmetrics: expected the name of a file"),
         ("--openmetrics=x --openmetrics-format=json", "expected node-exporter or openmetrics"),

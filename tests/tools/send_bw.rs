@@ -191,6 +191,21 @@ fn moves_data_behind_posted_list_entries() {
     fabric.assert_nothing_left();
 }
 
+/// No message is under way while the lists grow, and the data of each row arrives.
+#[test]
+fn lists_grow_between_the_rows_of_a_range() {
+    let fabric = Fabric::new();
+    for options in ["-n 2", "-n 2 --rdzv", "-n 2 -P 2", "-D 0.05 -b", "-D 0.05 -b --rdzv"] {
+        let options = format!("--posted=0:5 -l 4 --verify {options}");
+        let text = fabric.loopback("send-bw", &options);
+        let rows = crate::harness::rows(&text);
+        let depths: Vec<String> = rows.iter().map(|row| row[1].to_string()).collect();
+        assert_eq!(depths, ["0", "1", "2", "4", "5"], "{options}: {text}");
+        assert!(text.contains("Verified: 5 sizes"), "{options}: {text}");
+    }
+    fabric.assert_nothing_left();
+}
+
 /// The portals table entries of five pairs have four pools of list entries.
 #[test]
 fn names_list_entry_for_which_the_pool_has_no_place() {

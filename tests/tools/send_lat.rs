@@ -63,6 +63,93 @@ fn message_waits_for_posted_list_entries() {
     }
 }
 
+/// Each row waits at least as long as the NIC takes for what stands before, and its key is the
+/// depth in each output. The time of an entry is the slope between two of the rows.
+#[test]
+fn range_of_depths_has_a_row_for_each() {
+    for (option, title) in [("posted", "Posted"), ("unexpected", "Unexpected")] {
+        let fabric = Fabric::new();
+        let directory = tempfile::tempdir().expect("a directory");
+        let [json, csv] = ["run.json", "run.csv"].map(|name| directory.path().join(name));
+        let mut command = fabric.command(&format!(
+            "send-lat --loopback -d soft0 --{option}=0:8 -n 3 --warmup=0 --latency-gap=0 --verify \
+             --expect=min>1ns --json={} --csv={}",
+            json.display(),
+            csv.display()
+        ));
+        command.env("CXIDIAG_LINK", "match=2ms");
+        let output = finish(command);
+        assert_success(&output);
+        let text = stdout(&output);
+        assert!(text.contains(&format!("     Bytes  {title}       Sends")), "{text}");
+        let document = std::fs::read_to_string(&json).expect("a document");
+        let document: serde_json::Value = serde_json::from_str(&document).expect("JSON");
+        let rows = document["results"].as_array().expect("results");
+        let depths: Vec<u64> = rows.iter().filter_map(|row| row[option].as_u64()).collect();
+        assert_eq!(depths, [0, 1, 2, 4, 8], "{document}");
+        let median = |row: &serde_json::Value| {
+            row["latency"]["percentiles"][0]["value_ns"].as_f64().expect("a median")
+        };
+        for (row, depth) in rows.iter().zip(&depths) {
+            let min = row["latency"]["min_ns"].as_u64().expect("a time");
+            assert!(min >= depth * 2_000_000, "{row}");
+        }
+        let slope = |one: usize, other: usize| {
+            (median(&rows[other]) - median(&rows[one])) / (depths[other] - depths[one]) as f64
+        };
+        let entry_ns = document["walk"]["entry_ns"].as_f64().expect("a slope");
+        let mut pairs = (0..5).flat_map(|one| (one + 1..5).map(move |other| slope(one, other)));
+        assert!(pairs.any(|slope| (slope - entry_ns).abs() < 1e-3), "{document}");
+        assert_eq!(document["expectations"].as_array().map(Vec::len), Some(5));
+        assert_eq!(document["expectations"][4][option], 8);
+        let csv = std::fs::read_to_string(&csv).expect("a table");
+        let place = csv
+            .lines()
+            .next()
+            .and_then(|titles| titles.split(',').position(|title| title == option));
+        let place = place.expect("a column");
+        let column: Vec<&str> =
+            csv.lines().skip(1).filter_map(|row| row.split(',').nth(place)).collect();
+        assert_eq!(column, ["0", "1", "2", "4", "8"]);
+        let json = json.display();
+        let compared = stdout(&fabric.run(&format!("compare {json} {json} --max-regress=0")));
+        for (row, depth) in rows.iter().zip(&depths) {
+            let min = row["latency"]["min_ns"].as_f64().expect("a time") / 1e3;
+            let is_of_row = |line: &&str| line.starts_with(&format!("8 behind {depth}  min[us]"));
+            let line = compared.lines().find(is_of_row).unwrap_or_else(|| panic!("{compared}"));
+            assert_eq!(line.matches(&format!("  {min:.3}  ")).count(), 2, "{line}");
+        }
+        fabric.assert_nothing_left();
+    }
+}
+
+#[test]
+fn refuses_depths_that_do_not_fit_together() {
+    for (options, message) in [
+        ("--posted=0:4 -s 1:8", "invalid value '0:4' for --posted: expected one number with "),
+        ("--unexpected=0:4 -a", "invalid value '0:4' for --unexpected: expected one number with "),
+        ("--posted=4:1", "invalid value '4:1' for --posted: expected N or MIN:MAX"),
+        ("--posted=4 --unexpected=2", "invalid value '2' for --unexpected: not with --posted"),
+        ("--rdzv --unexpected=2", "invalid value '2' for --unexpected: not with --rdzv"),
+    ] {
+        let errors =
+            harness::assert_status(&Fabric::new().run(&format!("send-lat h {options}")), 2);
+        assert!(errors.contains(message), "{errors}");
+        assert_eq!(errors.lines().count(), 1, "{errors}");
+    }
+}
+
+/// A header takes a list entry of the pool of the target, which stores it no more.
+#[test]
+fn names_the_unexpected_message_that_finds_no_list_entry() {
+    let fabric = Fabric::new();
+    let output = fabric.run("send-lat --loopback -d soft0 -n 1 --unexpected=16383");
+    let errors = harness::assert_status(&output, 1);
+    assert!(errors.contains("--unexpected=16383: message "), "{errors}");
+    assert!(errors.contains("the NIC reported ENTRY_NOT_FOUND"), "{errors}");
+    fabric.assert_nothing_left();
+}
+
 #[test]
 fn refuses_more_posted_entries_than_a_nic_has() {
     let errors = harness::assert_status(&Fabric::new().run("send-lat h --posted=16384"), 2);
@@ -71,9 +158,16 @@ fn refuses_more_posted_entries_than_a_nic_has() {
 
 #[test]
 fn posted_entries_need_a_cxidiag_as_server() {
-    let run = Fabric::new().replay_server("send-lat", "--posted=1", Peer::of("send-lat"));
-    let errors = harness::assert_status(&run.cxidiag, 1);
-    assert!(errors.contains("--posted: the server (127.0.0.1:"), "{errors}");
+    for (options, name) in [
+        ("--posted=1", "posted"),
+        ("--posted=0:4", "posted=RANGE"),
+        ("--unexpected=1", "unexpected"),
+        ("--unexpected=0:4", "unexpected"),
+    ] {
+        let run = Fabric::new().replay_server("send-lat", options, Peer::of("send-lat"));
+        let errors = harness::assert_status(&run.cxidiag, 1);
+        assert!(errors.contains(&format!("--{name}: the server (127.0.0.1:")), "{errors}");
+    }
 }
 
 /// The address of a virtual function has more bits than packets and initiators of gets carry

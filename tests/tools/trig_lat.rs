@@ -39,6 +39,9 @@ fn moves_all_sizes_with_each_start() {
         ("--restricted --no-ll", &["8"]),
         ("--restricted --start=doorbell", &["8"]),
         ("--hops=2 --verify", &["8:16"]),
+        ("--fan=2 --verify", &["8:16", "65537"]),
+        ("--fan=100 --start=counter", &["8"]),
+        ("--fan=100 --start=doorbell --restricted", &["8"]),
     ] {
         for size in sizes {
             let options = format!("{options} -n 3 --latency-gap 0 -s {size}");
@@ -76,6 +79,47 @@ fn hop_takes_the_latency_of_the_link() {
     }
 }
 
+/// The first put and the puts of the fan cross the link one after the other, and the puts of the
+/// fan leave the server one after the other. The rate is the one of all arrivals after the first.
+#[test]
+fn fan_has_a_first_and_a_last_arrival() {
+    let fabric = Fabric::new();
+    for start in ["put", "counter", "doorbell"] {
+        let options = format!("--fan=9 --start={start} -s 2048 -n 3 --latency-gap=0");
+        let document = document(&fabric, &options, "latency=1ms,bandwidth=2MB/s");
+        let options = &document["options"];
+        assert_eq!((&options["fan"], &options["hops"]), (&9.into(), &Value::Null));
+        let result = &document["results"][0];
+        let fan = |name| result["fan"][name].as_f64().expect("a figure");
+        // A packet of 2048 bytes takes 1.056 ms, and no packet is early.
+        assert!(fan("first_ns") >= 2.0 * (1_000_000.0 + 1_056_000.0), "{result}");
+        let min_ns = result["latency"]["min_ns"].as_f64().expect("a time");
+        assert!(min_ns >= 2_000_000.0 + 10.0 * 1_056_000.0, "{result}");
+        let rate = 8.0 * 1e9 / fan("span_ns");
+        assert!((fan("operations_per_s") / rate - 1.0).abs() < 1e-9, "{result}");
+    }
+    assert_eq!(document(&fabric, "-n 1", "")["results"][0]["fan"], Value::Null);
+    let [client, server] = fabric.pair("trig-lat", "--fan=16 -n 3 --latency-gap=0");
+    let line = "\nFan              : 16 puts that one put fires; latency to the last\n";
+    assert!(client.contains(line) && server.contains(line), "{client}{server}");
+    assert!(client.contains("\nFan at 8 bytes: first arrival after "), "{client}");
+    fabric.assert_nothing_left();
+}
+
+/// The message to the client is operation 1 of the server, and put 2 is the first one of the fan.
+#[test]
+fn failed_put_of_a_fan_ends_both_sides_with_its_number() {
+    for (options, wanted) in [
+        ("", "put 3 of 9 with a fan of 8 triggered puts failed: the NIC reported NO_SPACE "),
+        ("--restricted", "a put of a fan of 8 triggered puts failed: the NIC reported NO_SPACE "),
+    ] {
+        for errors in failed_run(&format!("--fan=8 {options}"), "error=NO_SPACE@3", false) {
+            let left = "; 0 triggered puts of the server left over";
+            assert!(errors.contains(wanted) && errors.contains(left), "{options}: {errors}");
+        }
+    }
+}
+
 /// A write and its response cross the link twice, a hop once.
 #[test]
 fn compares_hops_with_writes() {
@@ -83,7 +127,10 @@ fn compares_hops_with_writes() {
         let fabric = Fabric::new();
         let file = tempfile::NamedTempFile::new().expect("a file");
         let path = file.path().display();
-        let options = format!("--hops=4 --compare-write -n 9 --latency-gap=0 {options}");
+        let table = tempfile::NamedTempFile::new().expect("a file");
+        let csv = table.path().display();
+        let options =
+            format!("--hops=4 --compare-write -n 9 --latency-gap=0 --csv={csv} {options}");
         let mut command =
             fabric.command(&format!("trig-lat --loopback -d soft0 --json={path} {options}"));
         command.env("CXIDIAG_LINK", "latency=1ms");
@@ -101,6 +148,12 @@ fn compares_hops_with_writes() {
         let us = write_ns as f64 / 1e3;
         let line = format!("\nWrite of 8 bytes: median {us:.2} us, ");
         assert!(text.contains(&line), "{text}");
+        let table = std::fs::read_to_string(table.path()).expect("a table");
+        let fields: Vec<Vec<&str>> = table.lines().map(|row| row.split(',').collect()).collect();
+        for (title, value) in [("write_p50_ns", write_ns), ("beyond_hop_ns", write_ns - hop_ns)] {
+            let at = fields[0].iter().position(|field| *field == title).expect("a column");
+            assert_eq!(fields[1][at], value.to_string(), "{title}");
+        }
         fabric.assert_nothing_left();
     }
     let without = document(&Fabric::new(), "-n 1", "");
@@ -118,7 +171,8 @@ fn failed_run(options: &str, fault: &str, is_at_client: bool) -> [String; 2] {
     };
     let server = fabric.command("trig-lat -p 0 -d soft0");
     let server = Server::start(with_fault(server, !is_at_client));
-    let options = format!("-d soft1 --hops=8 -n 1 --warmup=0 {options}");
+    let chain = if options.contains("--fan") { "" } else { "--hops=8" };
+    let options = format!("-d soft1 {chain} -n 1 --warmup=0 {options}");
     let client = fabric.client_command("trig-lat", &server, &options);
     let client = finish(with_fault(client, is_at_client));
     let errors = [assert_status(&client, 1), assert_status(&server.finish(), 1)];
@@ -184,6 +238,11 @@ fn refuses_more_hops_than_the_service_has_triggered_operations_for() {
     let wanted = "--hops=510: both sides on one NIC need 514 triggered operations, and service 1 \
                   of soft0 has 512 available\nhint: at most --hops=508 is possible here\n";
     assert!(errors.contains(wanted), "{errors}");
+    let errors = assert_status(&fabric.run("trig-lat --loopback -d soft0 --fan=507"), 1);
+    let wanted = "--fan=507: both sides on one NIC need 513 triggered operations, and service 1 of \
+                  soft0 has 512 available\nhint: at most --fan=506 is possible here\n";
+    assert!(errors.contains(wanted), "{errors}");
+    fabric.loopback("trig-lat", "--fan=506 -n 1 --warmup=0");
     let server = fabric.server("trig-lat", "-d soft0");
     let errors = assert_status(&fabric.client("trig-lat", &server, "-d soft1 --hops=1022"), 1);
     assert!(errors.contains("each side needs 513 triggered operations"), "{errors}");
@@ -197,6 +256,9 @@ fn refuses_wrong_options_before_the_device_is_opened() {
         ("--hops=3", "invalid value '3' for --hops: expected an even number, 2 to 4092"),
         ("--hops=0", "invalid value '0' for --hops"),
         ("--hops=4094", "invalid value '4094' for --hops"),
+        ("--fan=1", "invalid value '1' for --fan: expected a decimal number from 2 to 2043"),
+        ("--fan=4 --hops=4", "--fan and --hops exclude each other"),
+        ("--fan=4 --compare-write", "invalid value '4' for --fan: not with --compare-write"),
         ("--start=gpu", "invalid value 'gpu' for --start: expected put, counter or doorbell;"),
         ("--rate=1MB/s", "for --rate: expected chains per second, such as 1000 op/s"),
         ("--restricted -s 2049", "invalid value '2049' for --size: at most 2048 bytes with"),

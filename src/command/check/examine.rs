@@ -20,10 +20,12 @@ use node::nic::health::foreign::Octets;
 use node::nic::health::leak::ResourceUse;
 use node::nic::health::pcie_errors::{self, Monitor};
 use node::nic::health::{
-    Finding, address, foreign, host, identity, link, pcie, power, presence, services, temperature,
+    Finding, address, foreign, host, identity, link, pcie, power, presence, ranks, services,
+    temperature,
 };
 use node::nic::link_speed::LinkSpeed;
 use node::nic::pcie_path::PciePath;
+use node::service::{Chosen, ServiceOptions, ServiceRequest};
 use node::slingshot::Grant;
 use report::check::Examined;
 
@@ -38,6 +40,8 @@ pub struct Examination {
     first: Result<Option<First>, Failure>,
     is_software: bool,
     services: Finding,
+    /// For how many ranks there is room, with `--ranks`.
+    ranks: Option<Finding>,
     /// Whether other processes use the NIC; `None` if that is unknown.
     is_busy: Option<bool>,
     /// Whether no process has resources of a service, according to the library.
@@ -74,12 +78,16 @@ impl Examination {
         });
         let mut is_busy = None;
         let mut is_unused = false;
+        let mut ranks = request.ranks.map(|_| ranks::unknown("the device cannot be opened"));
         let mut is_software = device.platform().is_simulated;
         let services = match &first {
             Err(_) | Ok(None) => Finding::absent(&services::USABLE),
             Ok(Some(first)) => {
                 let opened = backend::open(device, request.libcxi.as_ref());
-                let found = opened.and_then(|opened| Uses::of(&opened));
+                let found = opened.and_then(|opened| {
+                    ranks = request.ranks.map(|count| room(device, &opened, count));
+                    Uses::of(&opened)
+                });
                 match found {
                     Err(failure) => services::unknown(failure.message()),
                     Ok(uses) => {
@@ -102,6 +110,7 @@ impl Examination {
             first,
             is_software,
             services,
+            ranks,
             is_busy,
             is_unused,
             traffic: traffic::left_out(if request.is_quick { "--quick" } else { "--no-traffic" }),
@@ -199,6 +208,9 @@ impl Examination {
             address::parked(&files),
             ResourceUse::read(&files).since(&first.resources, self.is_unused),
             self.services,
+        ]);
+        findings.extend(self.ranks);
+        findings.extend([
             iommu,
             host::locality(&files, &cxi::placement::cpus().unwrap_or_default()),
             link::mtu(&files),
@@ -210,6 +222,20 @@ impl Examination {
         findings.extend(power::supplies(&files));
         findings.extend(self.traffic);
         Examined { device, is_software, findings, failure: self.failure }
+    }
+}
+
+/// Returns for how many ranks of a job with this number of ranks the service of this user has
+/// resources.
+fn room(name: DeviceName, device: &cxi::Device, count: u32) -> Finding {
+    let request = ServiceRequest::from_environment(ServiceOptions::default(), name);
+    match request.and_then(|request| request.find(device, name)) {
+        Err(failure) => ranks::unknown(failure.message()),
+        Ok(Chosen { value: service, .. }) => {
+            let in_use = device.in_use(service.id).ok().flatten().unwrap_or_default();
+            let limits = service.limited.then_some(service.limits);
+            ranks::room_for(service.id, limits, in_use, count)
+        }
     }
 }
 

@@ -41,6 +41,8 @@ pub struct CheckRequest {
     pub link_gigabits: Option<f64>,
     /// Number of NICs that the machine must have.
     pub expected_nics: Option<u32>,
+    /// Ranks of an MPI job, for which the service of this user needs resources.
+    pub ranks: Option<u32>,
     /// The hosts to check, through `cxidiag serve`.
     pub hosts: Option<Vec<String>>,
     /// The port of these servers.

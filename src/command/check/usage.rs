@@ -27,6 +27,9 @@ const STRESS_TIMES: std::ops::RangeInclusive<Duration> =
 const INTERVALS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(3600);
 
+/// Most ranks of `--ranks`.
+const MOST_RANKS: u64 = 100_000_000;
+
 /// Returns what the command takes.
 pub fn usage() -> Usage {
     Usage {
@@ -129,6 +132,17 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
                      checked or not, software NICs if they are checked.",
             SITE_FILE
         )),
+        Def::text("ranks", "COUNT", |request, typed| {
+            request.ranks = Some(within(typed, 1..=MOST_RANKS)? as u32);
+            Ok(())
+        })
+        .explained(
+            "Also show for how many ranks of an MPI job with COUNT ranks the service has resources \
+             (default: not shown)\n\n\
+             The line names the resource that ends first, and how many ranks have reserved ones. \
+             What a rank needs is an estimate: docs/batch.md has the rules. Suspect if there is no \
+             room for one rank.",
+        ),
         Def::text("hosts", "LIST|@FILE", |request, typed| {
             let hosts: BTreeSet<String> = host_list::option_hosts(typed)?.into_iter().collect();
             request.hosts = Some(hosts.into_iter().collect());
@@ -195,6 +209,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<CheckRequest>, Failure> {
             ("busy-ok", request.busy_ok),
             ("no-traffic", request.no_traffic),
             ("local", request.is_local),
+            ("ranks", request.ranks.is_some()),
             ("meeting-point", request.meeting_point.is_some()),
         ];
         if let Some((option, _)) = on_servers.iter().find(|(_, is_given)| *is_given) {
@@ -222,6 +237,7 @@ fn check_stress(request: &CheckRequest) -> Result<(), Failure> {
             ("window", request.window.is_some()),
             ("link-speed", request.link_gigabits.is_some()),
             ("expect-nics", request.expected_nics.is_some()),
+            ("ranks", request.ranks.is_some()),
             ("hosts", request.hosts.is_some()),
             ("meeting-point", request.meeting_point.is_some()),
             ("bad-nodes", request.bad_nodes.is_some()),

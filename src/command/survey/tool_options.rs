@@ -38,9 +38,11 @@ fn effect(option: Opt) -> Effect {
         | Opt::LegacySync
         | Opt::Hops
         | Opt::ChainStart
+        | Opt::Fan
         | Opt::Restricted
         | Opt::CompareWrite
         | Opt::Posted
+        | Opt::Unexpected
         | Opt::AtomicOp
         | Opt::CswapOp
         | Opt::AtomicType

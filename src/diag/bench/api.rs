@@ -8,6 +8,7 @@ use crate::endpoint::Endpoint;
 use facts::device::FabricAddress;
 use facts::error::Failure;
 use measure::{Clock, Supervisor, WaitPolicy};
+use plan::depths::Row;
 use plan::run_options::{RunOptions, Side};
 use plan::tool::Tool;
 
@@ -32,16 +33,12 @@ pub struct Issued {
 
 /// One transaction type.
 ///
-/// The driver in `run` calls [`set_up`](Self::set_up) once on each side, then for each size
-/// `measure` of one of the sub-traits, [`check`](Self::check) and [`fill`](Self::fill), and finally
-/// [`close`](Self::close).
+/// The driver in `run` calls [`set_up`](Self::set_up) once on each side, then for each row
+/// [`deepen`](Self::deepen), `measure` of one of the sub-traits, [`check`](Self::check) and
+/// [`fill`](Self::fill), and finally [`close`](Self::close).
 pub trait Benchmark: 'static {
     /// The tool that measures this transaction type.
     const TOOL: &'static Tool;
-
-    /// Whether a side whose NIC reports a failure sends it to a cxidiag peer: the failure of either
-    /// side is one of the whole operation.
-    const REPORTS_FAILURE: bool = false;
 
     /// What one side holds during a run.
     type Resources;
@@ -60,6 +57,22 @@ pub trait Benchmark: 'static {
         run: &RunOptions,
         side: Side,
     ) -> Result<Self::Resources, Failure>;
+
+    /// Puts onto the lists of this side what stands there in `row`, and was not there in the row
+    /// before. Nothing is under way meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// List entries that the NIC does not link, and messages that the peer does not take.
+    fn deepen(_: &mut Self::Resources, _run: &RunOptions, _row: Row) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    /// Returns whether a side whose NIC reports a failure sends it to a cxidiag peer: the failure
+    /// of either side is one of the whole operation.
+    fn reports_failure(_run: &RunOptions) -> bool {
+        false
+    }
 
     /// Numbers the bytes that operations of `size` bytes carry from this side. The driver calls it
     /// with `--verify`, before each size but the first: [`set_up`](Self::set_up) numbers the bytes
@@ -100,6 +113,15 @@ pub trait Benchmark: 'static {
 
     /// Releases the resources.
     fn close(resources: Self::Resources) -> Result<(), Failure>;
+}
+
+/// Medians of fans of one size, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FanMedians {
+    /// From the start to the first arrival of the fan.
+    pub first_ns: u64,
+    /// From the first arrival to the last one.
+    pub span_ns: u64,
 }
 
 /// Code that is generic over benchmarks, with one method for each sub-trait of [`Benchmark`].
@@ -200,6 +222,12 @@ pub trait RoundTripLatency: Benchmark {
         size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure>;
+
+    /// Returns the medians of the fans of the last size; `None` in a benchmark, and in a run,
+    /// without fans. The client calls it after the round trips of a size.
+    fn fan(_resources: &Self::Resources) -> Option<FanMedians> {
+        None
+    }
 
     /// Makes a write of `size` bytes to compare the round trips with, and passes it to `repeat`;
     /// `None` in a benchmark that compares with nothing. The client calls it after the round trips

@@ -20,8 +20,8 @@ use super::common::lists::{FURTHER_SLOTS, ListInitiator, Words};
 use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
-    Direction, Entry, IdcContext, ImmediatePut, ListCommand, Numbering, Portals, Reports,
-    TriggeredCounter, Walk, WriteOrder, portals,
+    Direction, Entry, IdcContext, ImmediatePut, ListCommand, Numbering, Portals, PostedList,
+    Reports, TriggeredCounter, Walk, WriteOrder, portals,
 };
 use crate::endpoint::Endpoint;
 use facts::error::Failure;
@@ -30,6 +30,7 @@ use node::explain;
 use node::explain::Explain;
 use node::gpu::Use;
 use plan::buffers::Buffer;
+use plan::depths::Row;
 use plan::run_options::{RunOptions, Side};
 use plan::tool::Tool;
 use plan::tools;
@@ -65,6 +66,8 @@ pub struct ListResources {
 struct ListReceiver {
     portals: Portals,
     portal: PortalTableEntry,
+    /// The list of the portal, if other entries stand before the one that receives.
+    list: Option<PostedList>,
     buffer: MemoryRegion,
 }
 
@@ -117,8 +120,8 @@ impl Benchmark for SendBandwidth {
             order: WriteOrder::for_run(run),
             buffer_id: 0,
         };
-        portals.append_behind(&mut portal, &buffer, entry, run.extensions.posted)?;
-        let receiver = ListReceiver { portals, portal, buffer };
+        let list = portals.append_behind(&mut portal, &buffer, entry, run.extensions.posted)?;
+        let receiver = ListReceiver { portals, portal, list, buffer };
 
         let rendezvous = if run.rdzv {
             let fetched = TriggeredCounter::new(endpoint, &sender.initiator.events)?;
@@ -175,6 +178,19 @@ impl Benchmark for SendBandwidth {
             rendezvous,
             progress: IterationProgress::default(),
         })
+    }
+
+    fn deepen(resources: &mut ListResources, _: &RunOptions, row: Row) -> Result<(), Failure> {
+        let ListReceiver { portals, portal, list, buffer } = &mut resources.receiver;
+        match (row.posted, list) {
+            (Some(posted), Some(list)) => portals.deepen(portal, buffer, list, posted),
+            _ => Ok(()),
+        }
+    }
+
+    /// The lists of both sides grow together.
+    fn reports_failure(run: &RunOptions) -> bool {
+        run.extensions.depth().is_some()
     }
 
     fn fill(

@@ -7,7 +7,7 @@
 //! The second portal receives the last message of a side whose time is up. Its list entry has
 //! another buffer id, by which the receiver recognizes the last message (tools.md 7.3).
 
-use cxi::records::{FullDmaCmd, IdcHdr};
+use cxi::records::{FullDmaCmd, IdcHdr, TargetCmd};
 use cxi::{
     Event, EventQueue, EventType, IDC_MAX_UNRESTRICTED, MemoryRegion, PortalTableEntry, Prepared,
     Record, ReturnCode, idc_put_words,
@@ -19,17 +19,20 @@ use super::api::{
 use super::common::memory::{self, map};
 use super::common::rendezvous::{self, Fetcher, Source};
 use super::common::{
-    Direction, Entry, IdcContext, Initiator, NotIssued, Numbering, PORTAL_INDEX, Portals, Reports,
-    WriteOrder, portals,
+    Direction, Entry, IdcContext, Initiator, NotIssued, Numbering, PORTAL_INDEX, Portals,
+    PostedList, Reports, UNRECEIVED, WriteOrder, answer, portals,
 };
 use crate::endpoint::Endpoint;
 use facts::device::FabricAddress;
 use facts::error::{Context, Failure};
+use facts::interrupt;
 use measure::{Clock, Supervisor, WaitPolicy};
 use node::explain;
 use node::explain::Explain;
 use node::gpu::Use;
 use plan::buffers::Buffer;
+use plan::depths::Row;
+use plan::extensions::Extensions;
 use plan::run_options::{RunOptions, Side};
 use plan::tool::Tool;
 use plan::tools;
@@ -62,13 +65,24 @@ pub struct MessageResources {
     rendezvous: Option<MessageRendezvous>,
     /// The command of rendezvous puts, without what differs between them.
     template: FullDmaCmd,
+    /// Messages that this side has sent and the peer does not receive.
+    unreceived: u16,
 }
 
 struct MessageReceiver {
     portals: Portals,
     ordinary: PortalTableEntry,
+    ways: Ways,
     last: PortalTableEntry,
     buffer: MemoryRegion,
+}
+
+/// How the ordinary portal receives.
+enum Ways {
+    /// By one list entry, the last one of this list if others stand before it.
+    Posted(Option<PostedList>),
+    /// By this command, for each message that has arrived.
+    Late(TargetCmd),
 }
 
 struct MessageRendezvous {
@@ -110,11 +124,27 @@ impl Benchmark for SendLatency {
         } else {
             (None, initiator.full(Direction::Put, 0))
         };
-        let mut resources = MessageResources { initiator, receiver, rendezvous, template };
+        let mut resources =
+            MessageResources { initiator, receiver, rendezvous, template, unreceived: 0 };
         if run.use_idc {
             resources.set_context()?;
         }
         Ok(resources)
+    }
+
+    fn deepen(resources: &mut MessageResources, _: &RunOptions, row: Row) -> Result<(), Failure> {
+        if let (Some(posted), MessageReceiver { portals, ordinary, ways, buffer, .. }) =
+            (row.posted, &mut resources.receiver)
+            && let Ways::Posted(Some(list)) = ways
+        {
+            portals.deepen(ordinary, buffer, list, posted)?;
+        }
+        row.unexpected.map_or(Ok(()), |depth| resources.send_unreceived(depth))
+    }
+
+    /// The lists of both sides grow together.
+    fn reports_failure(run: &RunOptions) -> bool {
+        run.extensions.depth().is_some()
     }
 
     fn fill(
@@ -165,10 +195,10 @@ impl RoundTripLatency for SendLatency {
                 payload: Numbering::of(run, size).bytes(size),
             };
             match idc_put_words(size as usize) {
-                4 => launched::<4, _, R>(resources, put, run.use_ll, repeat),
-                8 => launched::<8, _, R>(resources, put, run.use_ll, repeat),
-                16 => launched::<16, _, R>(resources, put, run.use_ll, repeat),
-                _ => launched::<32, _, R>(resources, put, run.use_ll, repeat),
+                4 => eager::<4, _, R>(resources, put, run, repeat),
+                8 => eager::<8, _, R>(resources, put, run, repeat),
+                16 => eager::<16, _, R>(resources, put, run, repeat),
+                _ => eager::<32, _, R>(resources, put, run, repeat),
             }
         } else {
             let mut command = resources.template;
@@ -176,9 +206,25 @@ impl RoundTripLatency for SendLatency {
             if run.rdzv {
                 launched(resources, OnDemand(command), run.use_ll, repeat)
             } else {
-                launched(resources, Eager(command), run.use_ll, repeat)
+                eager(resources, Eager(command), run, repeat)
             }
         }
+    }
+}
+
+/// Makes it part of the type whether messages arrive before their receives.
+fn eager<const WORDS: usize, S: MessageSending<WORDS>, R: RepeatRoundTrip>(
+    resources: &mut MessageResources,
+    sending: S,
+    run: &RunOptions,
+    repeat: R,
+) -> Result<R::Output, Failure> {
+    match resources.receiver.ways {
+        Ways::Late(receive) => {
+            let sending = ReceivedLate { sending, receive };
+            launched(resources, sending, run.use_ll, repeat)
+        }
+        Ways::Posted(_) => launched(resources, sending, run.use_ll, repeat),
     }
 }
 
@@ -210,6 +256,31 @@ impl MessageResources {
     }
 }
 
+impl MessageResources {
+    /// Sends messages that the peer does not receive, until it has `depth` of them. Each is
+    /// acknowledged when the peer's NIC has stored its header.
+    fn send_unreceived(&mut self, depth: u16) -> Result<(), Failure> {
+        let initiator = &mut self.initiator;
+        initiator.aim(PORTAL_INDEX);
+        let mut message = initiator.full(Direction::Put, 0);
+        message.set_match_bits(UNRECEIVED);
+        let message = initiator.transmit.prepare_dma(&message).nic(NOT_ISSUED)?;
+        for number in self.unreceived..depth {
+            interrupt::check()?;
+            initiator.transmit.issue_doorbell(&message).nic(NOT_ISSUED)?;
+            let poll = || initiator.events.poll().map(|event| arrived(&event, EventType::ACK));
+            let acknowledged =
+                answer("sending an unexpected message", poll).and_then(|result| result);
+            initiator.events.acknowledge();
+            acknowledged.map_err(|failure| {
+                failure.context(format!("--unexpected={depth}: message {}", number + 1))
+            })?;
+            self.unreceived = number + 1;
+        }
+        Ok(())
+    }
+}
+
 impl MessageReceiver {
     fn new(endpoint: &Endpoint, peer: FabricAddress, run: &RunOptions) -> Result<Self, Failure> {
         let mut portals = Portals::new(endpoint, EVENT_PAGE)?;
@@ -222,13 +293,18 @@ impl MessageReceiver {
             order: WriteOrder::for_run(run),
             buffer_id: ORDINARY,
         };
-        let posted = run.extensions.posted;
-        let mut ordinary = portals.open(endpoint, PORTAL_INDEX, run.rdzv || posted > 0)?;
-        portals.append_behind(&mut ordinary, &buffer, entry, posted)?;
+        let Extensions { posted, unexpected, .. } = run.extensions;
+        let is_matching = run.rdzv || posted.is_used() || unexpected.is_used();
+        let mut ordinary = portals.open(endpoint, PORTAL_INDEX, is_matching)?;
+        let ways = if unexpected.is_used() {
+            Ways::Late(portals.append_overflow(&mut ordinary, &buffer, entry)?)
+        } else {
+            Ways::Posted(portals.append_behind(&mut ordinary, &buffer, entry, posted)?)
+        };
         let mut last = portals.open(endpoint, LAST_INDEX, run.rdzv)?;
         let entry = Entry { buffer_id: LAST, ..entry };
         portals.append(&mut last, &buffer, entry)?;
-        Ok(Self { portals, ordinary, last, buffer })
+        Ok(Self { portals, ordinary, ways, last, buffer })
     }
 
     fn close(self) -> Result<(), Failure> {
@@ -245,6 +321,12 @@ trait MessageSending<const WORDS: usize> {
     const ACKNOWLEDGED: bool;
     /// Whether the peer fetches the data.
     const FETCHED: bool;
+
+    /// Returns the command of the receive, if one is posted for each message that has arrived.
+    #[inline(always)]
+    fn receive(&self) -> Option<&TargetCmd> {
+        None
+    }
 
     /// Prepares the command for the portal index at which `initiator` aims.
     fn prepare(&self, initiator: &Initiator) -> Result<Prepared<WORDS>, Failure>;
@@ -294,6 +376,26 @@ impl MessageSending<8> for OnDemand {
     }
 }
 
+/// A send of a message that arrives before its receive.
+struct ReceivedLate<S> {
+    sending: S,
+    receive: TargetCmd,
+}
+
+impl<const WORDS: usize, S: MessageSending<WORDS>> MessageSending<WORDS> for ReceivedLate<S> {
+    const ACKNOWLEDGED: bool = S::ACKNOWLEDGED;
+    const FETCHED: bool = S::FETCHED;
+
+    #[inline(always)]
+    fn receive(&self) -> Option<&TargetCmd> {
+        Some(&self.receive)
+    }
+
+    fn prepare(&self, initiator: &Initiator) -> Result<Prepared<WORDS>, Failure> {
+        self.sending.prepare(initiator)
+    }
+}
+
 fn aimed(mut command: FullDmaCmd, initiator: &Initiator) -> Result<Prepared<8>, Failure> {
     command.set_index_ext(initiator.index_ext());
     let prepared = initiator.transmit.prepare_dma(&command);
@@ -338,10 +440,18 @@ impl<const WORDS: usize, S: MessageSending<WORDS>, const LOW_LATENCY: bool> Roun
         policy: &mut WaitPolicy<'_>,
     ) -> Result<Message, Failure> {
         if S::FETCHED {
-            self.receive_on_demand(clock, policy)
-        } else {
-            self.receive_eager(clock, policy)
+            return self.receive_on_demand(clock, policy);
         }
+        let message = self.receive_eager(clock, policy)?;
+        // Without a receive for each message, the compiler leaves this out.
+        if let Some(receive) = self.sending.receive()
+            && message == Message::Ordinary
+        {
+            let portals = &mut self.resources.receiver.portals;
+            portals.receive(receive)?;
+            await_event(clock, policy, &mut portals.events, EventType::PUT_OVERFLOW)?;
+        }
+        Ok(message)
     }
 
     #[inline(always)]

@@ -5,6 +5,9 @@
 //! hop. No software takes part in between: the latency is the time of the chain divided by its
 //! hops.
 //!
+//! With `--fan`, the first put fires all others at once, from the server to the client: two events
+//! show when the first and the last one have arrived.
+//!
 //! Before each chain, which is not measured, the client asks the server to arm its puts, with a put
 //! to a second portal, and the server answers when they are armed. Both messages are in the trigger
 //! queue behind the puts that they announce.
@@ -16,8 +19,8 @@ use cxi::{
 };
 
 use super::api::{
-    Benchmark, BenchmarkTask, Issued, Message, Peer, RepeatRoundTrip, RepeatTransaction, RoundTrip,
-    RoundTripLatency,
+    Benchmark, BenchmarkTask, FanMedians, Issued, Message, Peer, RepeatRoundTrip,
+    RepeatTransaction, RoundTrip, RoundTripLatency,
 };
 use super::common::memory::{self, EVENT_PAGE, map};
 use super::common::{
@@ -26,12 +29,12 @@ use super::common::{
 };
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure, Kind};
-use measure::{Clock, Supervisor, WaitPolicy};
+use measure::{Clock, Recorder, Supervisor, WaitPolicy};
 use node::explain;
 use node::explain::Explain;
 use node::gpu::Use;
 use plan::buffers::Buffer;
-use plan::extensions::ChainStart;
+use plan::extensions::{ChainStart, Extensions};
 use plan::run_options::{RunOptions, Side};
 use plan::tool::Tool;
 use plan::tools;
@@ -72,6 +75,8 @@ pub struct ChainSide {
     writes: Option<PortalTableEntry>,
     buffer: MemoryRegion,
     chain: Chain,
+    /// When the puts of fans have arrived, with `--fan`.
+    fans: Option<FanTimes>,
     /// The message that the puts of this side are armed, and the last message of a size.
     armed: FullDmaCmd,
     last: FullDmaCmd,
@@ -79,9 +84,35 @@ pub struct ChainSide {
     portal: u32,
 }
 
+/// The arrivals of the fans of one size.
+struct FanTimes {
+    /// Fans that are not measured yet: warm-up.
+    unmeasured: u64,
+    /// From the start to the first arrival.
+    first: Recorder,
+    /// From the first arrival to the last one.
+    span: Recorder,
+}
+
+impl FanTimes {
+    fn new() -> Result<Self, Failure> {
+        Ok(Self { unmeasured: 0, first: Recorder::new(None)?, span: Recorder::new(None)? })
+    }
+
+    /// Notes the times of a fan, in nanoseconds, unless it is one of the warm-up.
+    #[inline]
+    fn note(&mut self, first: u64, span: u64) {
+        if self.unmeasured > 0 {
+            self.unmeasured -= 1;
+            return;
+        }
+        self.first.record(first);
+        self.span.record(span);
+    }
+}
+
 impl Benchmark for TriggeredLatency {
     const TOOL: &'static Tool = &tools::TRIG_LAT;
-    const REPORTS_FAILURE: bool = true;
 
     type Resources = ChainSide;
 
@@ -136,10 +167,15 @@ impl Benchmark for TriggeredLatency {
             writes,
             buffer,
             chain,
+            fans: (run.extensions.fan > 0).then(FanTimes::new).transpose()?,
             armed,
             last,
             portal: peer.portal,
         })
+    }
+
+    fn reports_failure(_: &RunOptions) -> bool {
+        true
     }
 
     fn fill(
@@ -199,20 +235,26 @@ fn check_triggers(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Resu
     // One NIC is both sides, which share the operations of the service.
     let is_shared = peer.address.nic == endpoint.address().address.nic;
     let sides = if is_shared { 2 } else { 1 };
-    let hops = u32::from(run.extensions.hops);
-    let needed = sides * (hops / 2 + FURTHER_OPERATIONS);
+    let Extensions { hops, fan, .. } = run.extensions;
+    let (option, puts, needed, possible) = if fan > 0 {
+        // The client has the event of the first arrival, and the put that starts.
+        let others = FURTHER_OPERATIONS + if is_shared { FURTHER_OPERATIONS + 2 } else { 0 };
+        ("fan", fan, u32::from(fan) + others, available.saturating_sub(others))
+    } else {
+        let needed = sides * (u32::from(hops) / 2 + FURTHER_OPERATIONS);
+        ("hops", hops, needed, 2 * (available / sides).saturating_sub(FURTHER_OPERATIONS))
+    };
     if needed <= available {
         return Ok(());
     }
-    let possible = 2 * (available / sides).saturating_sub(FURTHER_OPERATIONS);
     let name = &device.info().name;
     let whose = if is_shared { "both sides on one NIC need" } else { "each side needs" };
     Err(Failure::environment(format!(
-        "--hops={hops}: {whose} {needed} triggered operations, and service {svc_id} of {name} has \
-         {available} available"
+        "--{option}={puts}: {whose} {needed} triggered operations, and service {svc_id} of {name} \
+         has {available} available"
     ))
     .with_hint(if possible >= 2 {
-        format!("at most --hops={possible} is possible here")
+        format!("at most --{option}={possible} is possible here")
     } else {
         "end the other users of the service, or use one with more TLEs (--svc-id)".into()
     }))
@@ -225,6 +267,11 @@ impl RoundTripLatency for TriggeredLatency {
         size: u64,
         repeat: R,
     ) -> Result<R::Output, Failure> {
+        if let Some(fans) = &mut resources.fans {
+            fans.unmeasured = run.warmup;
+            fans.first.clear();
+            fans.span.clear();
+        }
         let initiator = &resources.initiator;
         if run.unrestricted {
             let mut put = initiator.full(Direction::Put, size);
@@ -239,6 +286,11 @@ impl RoundTripLatency for TriggeredLatency {
             let first = initiator.transmit.prepare_nomatch_dma(&put).nic(NotIssued(CHAIN))?;
             started::<4, R>(resources, run, first, HopPut::Restricted(put), repeat)
         }
+    }
+
+    fn fan(resources: &ChainSide) -> Option<FanMedians> {
+        let fans = resources.fans.as_ref()?;
+        Some(FanMedians { first_ns: fans.first.median()?, span_ns: fans.span.median()? })
     }
 
     fn compare<R: RepeatTransaction>(
@@ -276,14 +328,24 @@ fn started<const WORDS: usize, R: RepeatRoundTrip>(
         return repeat.run(&mut ChainServer { resources, put, received: Message::Ordinary });
     }
     match (run.extensions.start, run.use_ll) {
-        (ChainStart::Put, true) => {
-            repeat.run(&mut ChainClient::new(resources, put, FirstPut::<WORDS, true>(first)))
-        }
-        (ChainStart::Put, false) => {
-            repeat.run(&mut ChainClient::new(resources, put, FirstPut::<WORDS, false>(first)))
-        }
-        (ChainStart::Counter, _) => repeat.run(&mut ChainClient::new(resources, put, Increment)),
-        (ChainStart::Doorbell, _) => repeat.run(&mut ChainClient::new(resources, put, Doorbell)),
+        (ChainStart::Put, true) => formed(resources, put, FirstPut::<WORDS, true>(first), repeat),
+        (ChainStart::Put, false) => formed(resources, put, FirstPut::<WORDS, false>(first), repeat),
+        (ChainStart::Counter, _) => formed(resources, put, Increment, repeat),
+        (ChainStart::Doorbell, _) => formed(resources, put, Doorbell, repeat),
+    }
+}
+
+/// Makes the form part of the type: hops one after the other, or a fan.
+fn formed<S: Start, R: RepeatRoundTrip>(
+    resources: &mut ChainSide,
+    put: HopPut,
+    start: S,
+    repeat: R,
+) -> Result<R::Output, Failure> {
+    if resources.fans.is_some() {
+        repeat.run(&mut ChainClient::<S, true>::new(resources, put, start))
+    } else {
+        repeat.run(&mut ChainClient::<S, false>::new(resources, put, start))
     }
 }
 
@@ -369,7 +431,12 @@ impl ChainSide {
         // A restricted put has no number: of the puts of this side, only the last one can fail.
         let launched = left.as_ref().map_or(0, |left| left.launched);
         let hop = if user_ptr > 0 { user_ptr } else { launched.into() };
-        let what = format!("hop {hop} of {all} in a chain of triggered puts");
+        let what = match (self.chain.fan(), user_ptr) {
+            (0, _) => format!("hop {hop} of {all} in a chain of triggered puts"),
+            // A restricted put has no number.
+            (fan, 0) => format!("a put of a fan of {fan} triggered puts"),
+            (fan, put) => format!("put {put} of {all} with a fan of {fan} triggered puts"),
+        };
         let failure = explain::unexpected(&what, event, EventType::ACK, code);
         match left {
             Ok(left) => failure.at(left.to_string()),
@@ -434,22 +501,45 @@ fn message(event: &Event<'_>) -> Result<Message, Unexpected> {
 }
 
 /// The client's side of chains: it starts each of them, and waits for its last hop.
-struct ChainClient<'a, S> {
+struct ChainClient<'a, S, const FAN: bool> {
     resources: &'a mut ChainSide,
     put: HopPut,
     start: S,
     message: Message,
+    /// When the fan was started.
+    started: u64,
 }
 
-impl<'a, S: Start> ChainClient<'a, S> {
+impl<'a, S: Start, const FAN: bool> ChainClient<'a, S, FAN> {
     fn new(resources: &'a mut ChainSide, put: HopPut, start: S) -> Self {
-        Self { resources, put, start, message: Message::Ordinary }
+        Self { resources, put, start, message: Message::Ordinary, started: 0 }
+    }
+
+    /// Waits for the event of a count.
+    #[inline(always)]
+    fn await_count<C: Clock>(
+        &mut self,
+        clock: &C,
+        policy: &mut WaitPolicy<'_>,
+    ) -> Result<(), Failure> {
+        let events = &mut self.resources.initiator.events;
+        let poll = || {
+            let event = events.poll()?;
+            let seen = (event.event_type(), event.return_code());
+            let is_count = seen == (EventType::TRIGGERED_OP, ReturnCode::OK);
+            Some(if is_count { Ok(()) } else { Err(Unexpected::new(&event)) })
+        };
+        match policy.wait_untimed(clock, CHAIN, poll) {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(unexpected)) => Err(self.resources.failed(unexpected)),
+            Err(failure) => Err(self.resources.stopped(failure)),
+        }
     }
 }
 
-impl<S: Start> RoundTrip for ChainClient<'_, S> {
+impl<S: Start, const FAN: bool> RoundTrip for ChainClient<'_, S, FAN> {
     fn legs(&self) -> u64 {
-        self.resources.chain.length().into()
+        if FAN { 1 } else { self.resources.chain.length().into() }
     }
 
     /// Arms the puts of both sides.
@@ -459,9 +549,12 @@ impl<S: Start> RoundTrip for ChainClient<'_, S> {
     }
 
     #[inline(always)]
-    fn send<C: Clock>(&mut self, _: &C, _: &mut WaitPolicy<'_>) -> Result<(), Failure> {
+    fn send<C: Clock>(&mut self, clock: &C, _: &mut WaitPolicy<'_>) -> Result<(), Failure> {
         if self.message == Message::Last {
             return self.resources.chain.notify(&self.resources.last);
+        }
+        if FAN {
+            self.started = clock.now();
         }
         self.start.start(self.resources)
     }
@@ -475,18 +568,16 @@ impl<S: Start> RoundTrip for ChainClient<'_, S> {
         if self.message == Message::Last {
             return self.resources.await_message(clock, policy);
         }
-        let events = &mut self.resources.initiator.events;
-        let poll = || {
-            let event = events.poll()?;
-            let seen = (event.event_type(), event.return_code());
-            let is_last_hop = seen == (EventType::TRIGGERED_OP, ReturnCode::OK);
-            Some(if is_last_hop { Ok(()) } else { Err(Unexpected::new(&event)) })
-        };
-        match policy.wait_untimed(clock, CHAIN, poll) {
-            Ok(Ok(())) => Ok(Message::Ordinary),
-            Ok(Err(unexpected)) => Err(self.resources.failed(unexpected)),
-            Err(failure) => Err(self.resources.stopped(failure)),
+        self.await_count(clock, policy)?;
+        if FAN {
+            let first = clock.now();
+            self.await_count(clock, policy)?;
+            let span = clock.now().saturating_sub(first);
+            if let Some(fans) = &mut self.resources.fans {
+                fans.note(first.saturating_sub(self.started), span);
+            }
         }
+        Ok(Message::Ordinary)
     }
 
     #[inline(always)]
@@ -550,6 +641,13 @@ mod tests {
     use crate::bench::testing::{Alone, both_ends, endpoint};
     use measure::MonotonicRaw;
     use plan::testing::plan;
+
+    #[test]
+    fn medians_leave_out_fans_of_the_warm_up() {
+        let mut fans = FanTimes { unmeasured: 2, ..FanTimes::new().unwrap() };
+        [(1, 1), (2, 2), (70, 30)].into_iter().for_each(|(first, span)| fans.note(first, span));
+        assert_eq!((fans.first.median(), fans.span.median()), (Some(70), Some(30)));
+    }
 
     /// The counter launches nothing after the cancellation. A message in the same queue arrives
     /// after the puts that it would have launched.

@@ -99,23 +99,24 @@ fn drive<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failu
         notices: alone.0,
         cpus: &cpus,
     };
-    let measured = sizes.measure(|size, results, counters| {
+    let measured = sizes.measure(|row, results, counters| {
+        let size = row.size;
         bandwidth::measure::<B>(&context, &mut sources, size, results)
             .map_err(|failure| nic_states::explain(failure, endpoint.lni().observer()))?;
         let issued = results.issued(run)?;
         counters.add(run, size, &issued);
         verify::own_writes::<B>(&context, &sources, &targets, size, &issued)
     });
-    if let Err((size, failure)) = measured {
+    if let Err((row, failure)) = measured {
         let failure = match failure.kind {
             Kind::Nic => {
-                let (place, host) = (sizes.place(size), host_name());
+                let (place, host) = (sizes.place(row), host_name());
                 let FabricAddress { nic, pid } = own.address;
                 failure.at(format!("{place}, NIC {nic:#x} PID {pid} on {host} to itself"))
             }
             _ => failure,
         };
-        return Err(sizes.cut_short(size, failure));
+        return Err(sizes.cut_short(row, failure));
     }
     let Sizes { reporter, mut results, counters, .. } = sizes;
     reporter.set_counters(counters.end_alone());

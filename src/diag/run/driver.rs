@@ -112,8 +112,7 @@ impl BenchmarkTask for Measure<'_> {
         let results = Latencies::new(self.plan)?;
         let client = self.connect()?;
         drive::<B, _>(client, results, |at, pairs, size, results| {
-            results.write_ns =
-                round_trip::measure::<B>(at, &mut pairs[0], size, results.samples())?;
+            results.besides = round_trip::measure::<B>(at, &mut pairs[0], size, results.samples())?;
             Ok(())
         })
     }
@@ -179,18 +178,22 @@ fn drive<B: Benchmark, R: Results>(
         cpus: &cpus,
     };
     let mut sizes = Sizes::begin(run, side, reporter, results, counters)?;
-    let measured = sizes.measure(|size, results, counters| {
+    let measured = sizes.measure(|row, results, counters| {
+        let size = row.size;
         // The NIC may report an error because the peer has ended.
-        measure(&context, &mut pairs, size, results)
+        pairs
+            .iter_mut()
+            .try_for_each(|pair| B::deepen(pair, run, row))
+            .and_then(|()| measure(&context, &mut pairs, size, results))
             .map_err(|failure| nic_states::explain(failure, endpoint.lni().observer()))
             .map_err(|failure| session.cause(failure, MID_RUN))?;
         let issued = results.issued(run)?;
         counters.add(run, size, &issued);
         verify::after_size::<B>(&context, &session, &pairs, size, &issued)
     });
-    if let Err((size, failure)) = measured {
-        let mut failure = route.locate(failure, sizes.place(size));
-        if B::REPORTS_FAILURE {
+    if let Err((row, failure)) = measured {
+        let mut failure = route.locate(failure, sizes.place(row));
+        if B::reports_failure(run) {
             failure = session.refuse(failure);
         }
         // Before anything is released or printed: the peer receives the notice before it sees the
@@ -198,7 +201,7 @@ fn drive<B: Benchmark, R: Results>(
         if matches!(failure.kind, Kind::Interrupted | Kind::OutputClosed) {
             session.send_interrupt_notice();
         }
-        return Err(sizes.cut_short(size, failure));
+        return Err(sizes.cut_short(row, failure));
     }
     let Sizes { reporter, mut results, counters, .. } = sizes;
     reporter.set_counters(counters.end(&session)?);
@@ -316,7 +319,7 @@ pub(super) fn summary_to_itself<'a>(
 ) -> Summary<'a> {
     let own = endpoint.address();
     Summary {
-        layout: Layout { tool: plan.tool, unit: plan.outputs.unit },
+        layout: Layout::new(plan.tool, plan.outputs.unit, run),
         side: Side::Client,
         device: plan.device,
         simulated: endpoint.device().info().is_simulated(),
@@ -336,7 +339,7 @@ fn summarize(client: &mut ClientSession) -> Result<(), Failure> {
     enter(Phase::SetUp);
     let ClientSession { plan, side, endpoint, session, agreed, reporter } = client;
     let summary = Summary {
-        layout: Layout { tool: agreed.tool, unit: plan.outputs.unit },
+        layout: Layout::new(agreed.tool, plan.outputs.unit, &agreed.run),
         side: *side,
         peer: agreed.peer,
         peer_gpus: agreed.peer_gpus,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::size_loop::Record;
-use crate::bench::api::{Issued, Part};
+use crate::bench::api::{FanMedians, Issued, Part};
 use facts::error::Failure;
 use facts::rate::Kept;
 use measure::{
@@ -12,6 +12,7 @@ use measure::{
 };
 use node::machine::Machine;
 use plan::Plan;
+use plan::depths::Row;
 use plan::run_options::{RunOptions, Side};
 use report::{MeasuredBandwidth, Reporter};
 
@@ -20,8 +21,8 @@ pub trait Results {
     /// Reports that the first size is about to be measured.
     fn begin(&mut self, reporter: &mut Reporter, run: &RunOptions) -> Result<(), Failure>;
 
-    /// Clears the results and reports that `size` is about to be measured.
-    fn begin_size(&mut self, reporter: &mut Reporter, size: u64);
+    /// Clears the results and reports that `row` is about to be measured.
+    fn begin_size(&mut self, reporter: &mut Reporter, row: Row);
 
     /// Returns how far this side has measured the current size, for messages; `None` on a side that
     /// measures nothing.
@@ -47,8 +48,17 @@ pub struct Latencies {
     until: Option<Until>,
     /// How the intended start times of one size were kept.
     kept: Option<Kept>,
-    /// Median of the writes that one size is compared with, in nanoseconds.
+    /// What was measured beside the latencies of one size.
+    pub besides: Besides,
+}
+
+/// What the client has measured beside the latencies of round trips.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Besides {
+    /// Median of the writes that the benchmark compares with, in nanoseconds, if it does.
     pub write_ns: Option<u64>,
+    /// Medians of fans, if there are any.
+    pub fan: Option<FanMedians>,
 }
 
 /// Where a loop puts the latencies of one size, and how it measures them.
@@ -110,7 +120,7 @@ impl Latencies {
             clock,
             until: plan.until,
             kept: None,
-            write_ns: None,
+            besides: Besides::default(),
         })
     }
 
@@ -134,10 +144,10 @@ impl Results for Latencies {
         reporter.begin_latencies(run.report_all)
     }
 
-    fn begin_size(&mut self, reporter: &mut Reporter, size: u64) {
-        (self.kept, self.write_ns) = (None, None);
+    fn begin_size(&mut self, reporter: &mut Reporter, row: Row) {
+        (self.kept, self.besides) = (None, Besides::default());
         self.recorder.clear();
-        reporter.begin_size(size, self.recorder.gauge());
+        reporter.begin_size(row, self.recorder.gauge());
     }
 
     fn progress(&self) -> Option<String> {
@@ -155,7 +165,8 @@ impl Results for Latencies {
     fn report(&mut self, reporter: &mut Reporter, size: u64) -> Result<(), Failure> {
         reporter.set_clock(self.clock.facts());
         reporter.set_kept(self.kept);
-        reporter.set_write(self.write_ns);
+        reporter.set_write(self.besides.write_ns);
+        reporter.set_fan(self.besides.fan.map(|fan| [fan.first_ns, fan.span_ns]));
         reporter.latencies(size, &self.recorder)
     }
 
@@ -181,7 +192,9 @@ impl Results for ServerResults {
         Ok(())
     }
 
-    fn begin_size(&mut self, _: &mut Reporter, _: u64) {}
+    fn begin_size(&mut self, reporter: &mut Reporter, row: Row) {
+        reporter.set_row(row);
+    }
 
     fn progress(&self) -> Option<String> {
         None
@@ -278,14 +291,14 @@ impl Results for BandwidthResults {
         reporter.begin_bandwidth()
     }
 
-    fn begin_size(&mut self, reporter: &mut Reporter, size: u64) {
+    fn begin_size(&mut self, reporter: &mut Reporter, row: Row) {
         self.own.clear();
         self.peer.clear();
         self.kept = None;
         self.views = None;
         self.issued = 0;
         self.gauge.clear();
-        reporter.begin_size(size, &self.gauge);
+        reporter.begin_size(row, &self.gauge);
     }
 
     fn progress(&self) -> Option<String> {

@@ -8,7 +8,7 @@
 use super::barriers::{POST_RUN, SYNC};
 use super::context::Context;
 use super::legacy_sync;
-use super::results::Samples;
+use super::results::{Besides, Samples};
 use super::size_loop::{Record, Schedule, longest_iteration, longest_size, repeat, repeat_with};
 use crate::bench::api::{
     Message, RepeatRoundTrip, RepeatTransaction, RoundTrip, RoundTripLatency, Timed, Transaction,
@@ -21,18 +21,17 @@ use facts::phase::{Phase, enter};
 use measure::{ChosenClock, Clock, MonotonicRaw, Recorder, Supervisor, WaitPolicy};
 use plan::run_options::SyncPoint;
 
-/// Measures messages of `size` bytes. Returns when both sides have ended the size, with the median
-/// of the writes that the benchmark compares with, in nanoseconds, if it does.
+/// Measures messages of `size` bytes. Returns when both sides have ended the size.
 pub fn measure<B: RoundTripLatency>(
     context: &Context<'_>,
     resources: &mut B::Resources,
     size: u64,
     samples: Samples<'_>,
-) -> Result<Option<u64>, Failure> {
+) -> Result<Besides, Failure> {
     let (run, barriers) = (context.run, context.barriers);
     if run.sync == SyncPoint::Iteration {
         legacy_sync::measure::<B>(context, resources, size, Some(samples))?;
-        return Ok(None);
+        return Ok(Besides::default());
     }
     let clock = samples.clock;
     enter(Phase::Sync);
@@ -43,7 +42,7 @@ pub fn measure<B: RoundTripLatency>(
         samples,
     };
     B::measure(resources, run, size, asking)?;
-    let mut median = None;
+    let mut besides = Besides { write_ns: None, fan: B::fan(resources) };
     if run.extensions.compare_write {
         let writing = ComparedWrites {
             // Chains with a rate say nothing about the starts of writes.
@@ -52,11 +51,11 @@ pub fn measure<B: RoundTripLatency>(
             clock,
             writes: Writes(Recorder::new(None)?),
         };
-        median = B::compare(resources, run, size, writing)?.flatten();
+        besides.write_ns = B::compare(resources, run, size, writing)?.flatten();
     }
     enter(Phase::PostRun);
     barriers.barrier(POST_RUN, ANSWER_LIMIT)?;
-    Ok(median)
+    Ok(besides)
 }
 
 /// The client's loop of the writes that round trips are compared with.

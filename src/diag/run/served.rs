@@ -100,7 +100,7 @@ pub fn client(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failure> {
 /// Returns what the run of a client needs.
 fn ready(plan: &Plan, agreed: &Agreed) -> Ready {
     let run = &agreed.run;
-    let sizes = run.sizes().count() as u32;
+    let sizes = run.rows().count() as u32;
     Ready {
         devices: vec![plan.device],
         buffer_bytes: Need::of(agreed.tool, run, &[Side::Server], plan.gpus).bytes(),

@@ -5,6 +5,7 @@ use super::results::Results;
 use facts::error::Failure;
 use facts::interrupt;
 use facts::phase::{Phase, enter};
+use plan::depths::Row;
 use plan::run_options::{RunOptions, Side};
 use report::Reporter;
 
@@ -32,37 +33,37 @@ impl<'a, R: Results> Sizes<'a, R> {
         Ok(Self { run, reporter, results, counters })
     }
 
-    /// Calls `measure` for each size. It returns the number of checked bytes.
+    /// Calls `measure` for each row. It returns the number of checked bytes.
     ///
     /// # Errors
     ///
-    /// The first failure, with its size.
+    /// The first failure, with its row.
     pub fn measure(
         &mut self,
-        mut measure: impl FnMut(u64, &mut R, &mut NicCounters) -> Result<Option<u64>, Failure>,
-    ) -> Result<(), (u64, Failure)> {
+        mut measure: impl FnMut(Row, &mut R, &mut NicCounters) -> Result<Option<u64>, Failure>,
+    ) -> Result<(), (Row, Failure)> {
         let Self { run, reporter, results, counters } = self;
-        let mut measure_size = |size| {
-            results.begin_size(reporter, size);
-            reporter.set_verified(measure(size, results, counters)?);
+        let mut measure_row = |row: Row| {
+            results.begin_size(reporter, row);
+            reporter.set_verified(measure(row, results, counters)?);
             enter(Phase::Reporting);
-            results.report(reporter, size)
+            results.report(reporter, row.size)
         };
-        run.sizes().try_for_each(|size| measure_size(size).map_err(|failure| (size, failure)))
+        run.rows().try_for_each(|row| measure_row(row).map_err(|failure| (row, failure)))
     }
 
     /// Returns how far the run is, for messages.
-    pub fn place(&self, size: u64) -> String {
+    pub fn place(&self, row: Row) -> String {
         match self.results.progress() {
-            Some(progress) => format!("at {size} bytes, {progress}"),
-            None => format!("at {size} bytes"),
+            Some(progress) => format!("at {row}, {progress}"),
+            None => format!("at {row}"),
         }
     }
 
-    /// Reports the results of a run that `failure` has ended at this `size`, and returns it.
-    pub fn cut_short(mut self, size: u64, failure: Failure) -> Failure {
+    /// Reports the results of a run that `failure` has ended at this `row`, and returns it.
+    pub fn cut_short(mut self, row: Row, failure: Failure) -> Failure {
         self.reporter.set_counters(self.counters.end_alone());
-        self.results.report_cut_short(self.reporter, size, &failure);
+        self.results.report_cut_short(self.reporter, row.size, &failure);
         failure
     }
 }

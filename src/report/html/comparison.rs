@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use super::chart::{self, Axis, Curve};
 use super::parts::{Badge, PageColumn, badge, cell, facts, figure, table, time};
 use super::quantity::Quantity;
+use super::sizes::row_name;
 use crate::comparison::{Comparison, Figure, MetricComparison, Run, Verdict};
 
 /// Returns the verdict on all sizes: the worst of them.
@@ -100,7 +101,7 @@ fn metrics(comparison: &Comparison, title: &str, decides: bool) -> Markup {
                 cell(noise.map_or("-".into(), |noise| format!("{noise:.1}%")))
             };
             let change = metric.change_percent;
-            let mut row = vec![cell(Quantity::Size.text(size.size_bytes as f64))];
+            let mut row = vec![cell(row_name(size.row()))];
             if decides {
                 row.push(badge(status_of(size.verdict)));
             }
@@ -131,8 +132,12 @@ fn metrics(comparison: &Comparison, title: &str, decides: bool) -> Markup {
     table(title, &columns, &rows)
 }
 
-/// Returns the curves of the metric that decides, with its noise. `None` for one size.
+/// Returns the curves of the metric that decides, with its noise. `None` for one size, and for
+/// depths, which the table shows.
 fn both_sides(comparison: &Comparison) -> Option<Markup> {
+    if comparison.sizes.iter().any(|size| size.posted.or(size.unexpected).is_some()) {
+        return None;
+    }
     let deciding = |metrics: &[MetricComparison]| {
         metrics.iter().find(|metric| metric.metric == comparison.metric).cloned()
     };

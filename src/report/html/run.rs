@@ -31,7 +31,7 @@ pub fn finding(run: &Outcome) -> String {
     let Some(first) = measured.first() else {
         return "nothing was measured".into();
     };
-    let size = |result: &SizeResult| Quantity::Size.text(result.size_bytes as f64);
+    let size = |result: &SizeResult| sizes::row_name(result.row());
     if let Some(latency) = &first.latency {
         let text_for = |percent| {
             let value = sizes::percentile(latency, percent)?;
@@ -74,8 +74,12 @@ pub fn place(run: &Outcome) -> String {
 }
 
 /// Returns the median or the bandwidth of each size over all runs of a tool, with the range of the
-/// runs. `None` unless at least two runs have at least two sizes in common.
+/// runs. `None` unless at least two runs have at least two sizes in common, and one depth each.
 pub fn together(runs: &[&Outcome]) -> Option<Markup> {
+    let mut rows = runs.iter().flat_map(|run| measured(run));
+    if rows.any(|result| result.posted.or(result.unexpected).is_some()) {
+        return None;
+    }
     let figures = |run: &&Outcome| -> Vec<(u64, f64)> {
         let map = measured(run)
             .filter_map(|result| Some((result.size_bytes, sizes::main_metric(result)?)));
@@ -128,7 +132,7 @@ pub fn section(run: &Outcome) -> Markup {
         @for (at, result) in measured.iter().enumerate() {
             @let pictures = [sizes::histogram(result), sizes::intervals(result)];
             @let pictures: Vec<Markup> = pictures.into_iter().flatten().collect();
-            @let size = Quantity::Size.text(result.size_bytes as f64);
+            @let size = sizes::row_name(result.row());
             @if !pictures.is_empty() {
                 details open[at < MOST_OPEN] {
                     summary { (size) }
@@ -205,7 +209,7 @@ fn expectations(verdicts: &[ExpectationResult]) -> Markup {
         let quantity = Quantity::from_unit(&verdict.unit);
         let measured = verdict.measured.map_or("not measured".into(), |value| quantity.text(value));
         vec![
-            cell(Quantity::Size.text(verdict.size_bytes as f64)),
+            cell(sizes::row_name(verdict.row())),
             cell(&verdict.expectation),
             cell(measured),
             badge((severity, text)),

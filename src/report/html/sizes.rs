@@ -10,6 +10,7 @@ use crate::bins::{bins, joined};
 use crate::intervals::Interval;
 use crate::outcome::{Extent, LatencyResult, PercentileValue, SizeResult};
 use crate::survey::words::grouped;
+use plan::depths::Row;
 
 /// Bins of a histogram on the page that have samples, at most.
 const MOST_BARS: usize = 80;
@@ -28,6 +29,12 @@ pub fn main_metric(result: &SizeResult) -> Option<f64> {
     }
 }
 
+/// Returns the name of a row: its size, and what stands before the entry or message that matches.
+pub fn row_name(row: Row) -> String {
+    let behind = row.posted.or(row.unexpected).map(|depth| format!(" behind {depth}"));
+    Quantity::Size.text(row.size as f64) + &behind.unwrap_or_default()
+}
+
 pub fn axis_title(quantity: Quantity) -> &'static str {
     match quantity {
         Quantity::Bandwidth => "Bandwidth",
@@ -43,13 +50,20 @@ fn percentile_name(percent: f64) -> String {
     }
 }
 
-/// Returns the metrics over the sizes, with a curve for each percentile. `None` for one size.
+/// Returns the metrics over the sizes, or over the depths of a range, with a curve for each
+/// percentile. `None` for one row.
 pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
     if measured.len() < 2 {
         return None;
     }
+    let depths = measured.iter().map(|result| result.posted.or(result.unexpected));
+    let has_depths = depths.clone().min() < depths.max();
+    let at = |result: &SizeResult| match result.posted.or(result.unexpected) {
+        Some(depth) if has_depths => f64::from(depth),
+        _ => result.size_bytes as f64,
+    };
     let curve = |name: String, color, is_main, metric: &dyn Fn(&SizeResult) -> Option<f64>| {
-        let point = |result: &&SizeResult| Some((result.size_bytes as f64, metric(result)?));
+        let point = |result: &&SizeResult| Some((at(result), metric(result)?));
         Curve {
             name,
             color,
@@ -81,16 +95,28 @@ pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
         curves.push(curve("min".into(), 5, false, &|result| {
             result.latency.as_ref().map(|latency| latency.min_ns as f64)
         }));
-        (curves, Quantity::Latency, "Latency of each size")
+        (
+            curves,
+            Quantity::Latency,
+            if has_depths { "Latency of each depth" } else { "Latency of each size" },
+        )
     } else {
         let curve = curve("bandwidth".into(), 0, true, &main_metric);
-        (vec![curve], Quantity::Bandwidth, "Bandwidth of each size")
+        (
+            vec![curve],
+            Quantity::Bandwidth,
+            if has_depths { "Bandwidth of each depth" } else { "Bandwidth of each size" },
+        )
     };
     let points = || curves.iter().flat_map(|curve| &curve.points);
-    let x = Axis::log("Size", Quantity::Size, &mut points().map(|(size, _)| *size))?;
+    let x = if has_depths {
+        Axis::from_zero("Depth", Quantity::Count, &mut points().map(|(depth, _)| *depth))?
+    } else {
+        Axis::log("Size", Quantity::Size, &mut points().map(|(size, _)| *size))?
+    };
     let y = Axis::log(axis_title(quantity), quantity, &mut points().map(|(_, value)| *value))?;
     let main = |result: &&SizeResult| Some((result.size_bytes, main_metric(result)?));
-    let main: Vec<(u64, f64)> = measured.iter().filter_map(main).collect();
+    let main: Vec<(u64, f64)> = measured.iter().filter(|_| !has_depths).filter_map(main).collect();
     Some(html! {
         (figure(what, &chart::curves(what, &x, &y, &curves)))
         @if let Some(remark) = curve_words::remark(&main, quantity) { p { (remark) } }
@@ -122,7 +148,7 @@ pub fn histogram(result: &SizeResult) -> Option<Markup> {
     let x = Axis::log("Latency", Quantity::Latency, &mut edges)?;
     let counts = bars.iter().map(|(_, _, count)| *count as f64);
     let y = Axis::log("Samples", Quantity::Count, &mut counts.chain([0.6]))?;
-    let size = Quantity::Size.text(result.size_bytes as f64);
+    let size = row_name(result.row());
     let what = format!("How often each latency occurs, {size}, both axes logarithmic");
     Some(figure(&what, &chart::bars(&what, &x, &y, &bars, &marks)))
 }
@@ -161,7 +187,7 @@ pub fn intervals(result: &SizeResult) -> Option<Markup> {
     } else {
         (Axis::log("Latency", Quantity::Latency, &mut values())?, "Latency")
     };
-    let size = Quantity::Size.text(result.size_bytes as f64);
+    let size = row_name(result.row());
     let what = format!("{title} over time, {size}");
     Some(figure(&what, &chart::curves(&what, &x, &y, &curves)))
 }
@@ -173,7 +199,7 @@ pub fn table_of(measured: &[&SizeResult]) -> Markup {
             Extent::Complete => "",
             Extent::Partial | Extent::None => " (partial)",
         };
-        cell(format!("{}{remark}", Quantity::Size.text(result.size_bytes as f64)))
+        cell(format!("{}{remark}", row_name(result.row())))
     };
     let operations = |result: &SizeResult| cell(grouped(result.count));
     let latency = |ns: f64| cell(Quantity::Latency.text(ns));

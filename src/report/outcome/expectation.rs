@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::extent::Extent;
 use facts::expect::{Expectation, Metric};
+use plan::depths::Row;
 
 /// Whether a size meets an expectation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -12,6 +13,12 @@ use facts::expect::{Expectation, Metric};
 pub struct ExpectationResult {
     /// Size of an operation, in bytes.
     pub size_bytes: u64,
+    /// --posted: list entries before the one that receives; null without.
+    #[serde(default)]
+    pub posted: Option<u16>,
+    /// --unexpected: messages before the one that a receive searches for; null without.
+    #[serde(default)]
+    pub unexpected: Option<u16>,
     /// The expectation, as given.
     pub expectation: String,
     /// Whether the expectation is met. A size that was not measured completely meets none.
@@ -25,10 +32,12 @@ pub struct ExpectationResult {
 }
 
 impl ExpectationResult {
-    /// Returns whether a size meets `expectation`, whose metric was measured as `figure`.
-    pub fn new(size: u64, expectation: &Expectation, extent: Extent, figure: Option<f64>) -> Self {
+    /// Returns whether a row meets `expectation`, whose metric was measured as `figure`.
+    pub fn new(row: Row, expectation: &Expectation, extent: Extent, figure: Option<f64>) -> Self {
         Self {
-            size_bytes: size,
+            size_bytes: row.size,
+            posted: row.posted,
+            unexpected: row.unexpected,
             expectation: expectation.text.clone(),
             met: extent == Extent::Complete
                 && figure.is_some_and(|figure| expectation.is_met_by(figure)),
@@ -36,6 +45,11 @@ impl ExpectationResult {
             limit: expectation.limit,
             unit: expectation.metric.unit().name().into(),
         }
+    }
+
+    /// Returns the row.
+    pub fn row(&self) -> Row {
+        Row { size: self.size_bytes, posted: self.posted, unexpected: self.unexpected }
     }
 
     /// Returns the measured metric with a unit for people.
@@ -64,7 +78,7 @@ mod tests {
             (Extent::None, None, false),
         ] {
             assert_eq!(
-                ExpectationResult::new(8, expectation, extent, figure).met,
+                ExpectationResult::new(Row::default(), expectation, extent, figure).met,
                 met,
                 "{extent:?}"
             );

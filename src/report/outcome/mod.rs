@@ -23,6 +23,7 @@ mod options;
 mod side;
 mod site;
 mod size_result;
+mod walk;
 
 use std::collections::BTreeMap;
 
@@ -38,7 +39,8 @@ pub use latency::{Detail, LatencyResult, PercentileValue};
 pub use options::{AtomicOptions, ListOptions, Options};
 pub use side::Side;
 pub use site::{Addresses, Device, FabricAddress, Host, Job, Peer};
-pub use size_result::{RateResult, SizeResult};
+pub use size_result::{FanResult, RateResult, SizeResult, WriteResult};
+pub use walk::WalkResult;
 
 /// Version of the document. It changes when a field is removed or changes its meaning; new fields
 /// do not change it.
@@ -92,6 +94,10 @@ pub struct Outcome {
     pub measurement_error: Option<MeasurementError>,
     /// One entry for each size, in the order of the run; empty if the arguments were invalid.
     pub results: Vec<SizeResult>,
+    /// A range of --posted or --unexpected in send-lat: what an entry takes; null without, with
+    /// fewer than three rows, and if the run ended early.
+    #[serde(default)]
+    pub walk: Option<WalkResult>,
     /// --counters: what the counters of the NICs did during the run; null without, and if no size
     /// was begun.
     #[serde(default)]

@@ -52,9 +52,23 @@ pub struct Options {
     /// --start: how the client's CPU starts a chain: "put", "counter" or "doorbell".
     #[serde(default)]
     pub start: Option<String>,
-    /// --posted: list entries before the one that receives messages, in send-lat and send-bw.
+    /// --fan: puts of trig-lat that one counter fires together; 0 for hops one after the other.
+    #[serde(default)]
+    pub fan: Option<u16>,
+    /// --posted: list entries before the one that receives messages, in send-lat and send-bw; the
+    /// smallest number of a range.
     #[serde(default)]
     pub posted: Option<u16>,
+    /// The largest number of --posted.
+    #[serde(default)]
+    pub max_posted: Option<u16>,
+    /// --unexpected: messages before the one that each receive searches for, in send-lat; the
+    /// smallest number of a range.
+    #[serde(default)]
+    pub unexpected: Option<u16>,
+    /// The largest number of --unexpected.
+    #[serde(default)]
+    pub max_unexpected: Option<u16>,
     /// --compare-write: whether writes were measured after the chains of each size.
     #[serde(default)]
     pub compare_write: Option<bool>,

@@ -10,6 +10,7 @@ use facts::expect::Metric;
 use facts::percentile::Percentile;
 use facts::rate::{Kept, Rate};
 use measure::{Rates, Recorder, SideResult};
+use plan::depths::Row;
 
 /// The part of a requested rate that counts as reached: a late last start alone is no failure.
 const REACHED: f64 = 0.99;
@@ -20,6 +21,12 @@ const REACHED: f64 = 0.99;
 pub struct SizeResult {
     /// Size of an operation, in bytes.
     pub size_bytes: u64,
+    /// --posted: list entries before the one that receives; null without.
+    #[serde(default)]
+    pub posted: Option<u16>,
+    /// --unexpected: messages before the one that a receive searches for; null without.
+    #[serde(default)]
+    pub unexpected: Option<u16>,
     /// How much of the size was measured.
     pub extent: Extent,
     /// Number of operations that count.
@@ -43,6 +50,32 @@ pub struct SizeResult {
     /// --compare-write: writes of the same size; null without, and in a partial result.
     #[serde(default)]
     pub write: Option<WriteResult>,
+    /// --fan: when the puts of a fan have arrived; null without, and in a partial result.
+    #[serde(default)]
+    pub fan: Option<FanResult>,
+}
+
+/// The arrivals of the puts that one counter fires together. The latencies of the size end with the
+/// last arrival.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct FanResult {
+    /// Median time from the start to the first arrival, in nanoseconds.
+    pub first_ns: u64,
+    /// Median time from the first arrival to the last one, in nanoseconds.
+    pub span_ns: u64,
+    /// Triggered operations per second: all arrivals but the first one, divided by the span; null
+    /// if the clock shows no time between both.
+    pub operations_per_s: Option<f64>,
+}
+
+impl FanResult {
+    /// Returns the result of fans of this number of puts from two medians in nanoseconds.
+    pub fn new(puts: u16, first_ns: u64, span_ns: u64) -> Self {
+        let others = f64::from(puts.saturating_sub(1));
+        let operations_per_s = (span_ns > 0).then(|| others * 1e9 / span_ns as f64);
+        Self { first_ns, span_ns, operations_per_s }
+    }
 }
 
 /// Writes that the client's CPU issued, for comparison with hops that the NICs triggered.
@@ -77,6 +110,8 @@ impl SizeResult {
     pub fn none(size: u64) -> Self {
         Self {
             size_bytes: size,
+            posted: None,
+            unexpected: None,
             extent: Extent::None,
             count: 0,
             latency: None,
@@ -86,7 +121,18 @@ impl SizeResult {
             cpu_wait_percent: None,
             intervals: None,
             write: None,
+            fan: None,
         }
+    }
+
+    /// Returns the row, which no other result of its run has.
+    pub fn row(&self) -> Row {
+        Row { size: self.size_bytes, posted: self.posted, unexpected: self.unexpected }
+    }
+
+    /// Returns the result as the one of a row with these depths.
+    pub fn in_row(self, row: Row) -> Self {
+        Self { posted: row.posted, unexpected: row.unexpected, ..self }
     }
 
     /// Returns the result of a size from the samples of a latency tool.

@@ -216,6 +216,7 @@ pub const PLAN: Package = Package {
         module: "",
         shown_in: &["src/plan/lib.rs"],
         floors: &[
+            &[("depths", "what stands before the entry or message that matches")],
             &[("extensions", "the options of a run that legacy tools lack")],
             &[("run_options", "the options on which both sides agree")],
             &[("tool", "a tool as plain data")],

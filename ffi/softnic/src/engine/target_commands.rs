@@ -208,7 +208,7 @@ fn search<W: Wire>(
 /// A locally managed entry keeps space for the data of each message, which software copies there,
 /// so that a later message does not overwrite it (nic.md does not state this; an entry for many
 /// receives would be useless otherwise). A header whose operation the entry does not allow stays on
-/// the list.
+/// the list. Comparing headers in vain takes the time of a walk.
 fn match_unexpected<W: Wire>(entry: &mut Entry, nic: &mut Portals<'_, W>) -> bool {
     let number = usize::from(entry.command.ptlte_index());
     let Some(pte) = nic.ptes.get_mut(number) else {
@@ -217,9 +217,14 @@ fn match_unexpected<W: Wire>(entry: &mut Entry, nic: &mut Portals<'_, W>) -> boo
     if !entry.command.op_put() {
         return false;
     }
-    while let Some(at) = next_match(pte, entry, 0) {
-        let Some(found) = pte.lists.unexpected.remove(at) else {
-            break;
+    let mut walked = 0;
+    loop {
+        let found = next_match(pte, entry, walked);
+        let at = found.unwrap_or(pte.lists.unexpected.len());
+        nic.fetcher.wire.walk(at - walked);
+        walked = at;
+        let Some(found) = found.and_then(|at| pte.lists.unexpected.remove(at)) else {
+            return false;
         };
         nic.entries[number] -= 1;
         let place = placement::clamped(entry, &found.header);
@@ -252,7 +257,6 @@ fn match_unexpected<W: Wire>(entry: &mut Entry, nic: &mut Portals<'_, W>) -> boo
             return true;
         }
     }
-    false
 }
 
 /// Returns the index of the first header from `from` on that matches an entry.

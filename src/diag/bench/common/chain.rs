@@ -35,15 +35,27 @@ pub struct Hops {
     first: u16,
     /// Counts of this side in one chain.
     counts: u16,
-    /// An event reports the last count.
+    /// An event reports the last count, and of a fan the first arrival as well.
     is_reported: bool,
+    /// Puts of the server that its first count fires together; 0 for hops one after the other.
+    fan: u16,
 }
 
 impl Hops {
     /// Returns the hops that start at `side`. The last hop of a chain, which has an even number,
-    /// ends at the client.
+    /// ends at the client, and so do the puts of a fan.
     pub fn of(run: &RunOptions, side: Side) -> Self {
         let all = run.extensions.hops;
+        let fan = run.extensions.fan;
+        if fan > 0 {
+            let (puts, first, counts) = match (side, run.extensions.start) {
+                (Side::Server, _) => (fan, 2, 1),
+                (Side::Client, ChainStart::Put) => (0, 1, fan),
+                (Side::Client, ChainStart::Counter | ChainStart::Doorbell) => (1, 1, fan + 1),
+            };
+            let is_reported = side == Side::Client;
+            return Self { all: fan + 1, puts, first, counts, is_reported, fan };
+        }
         let half = all / 2;
         let (puts, first, counts) = match (side, run.extensions.start) {
             (Side::Server, _) => (half, 2, half),
@@ -52,23 +64,47 @@ impl Hops {
             // The start counts, and launches the first put.
             (Side::Client, ChainStart::Counter | ChainStart::Doorbell) => (half, 1, half + 1),
         };
-        Self { all, puts, first, counts, is_reported: side == Side::Client }
+        Self { all, puts, first, counts, is_reported: side == Side::Client, fan }
     }
 
     /// Returns the number of the hop that put number `put` of this side makes, from 0.
     fn hop(self, put: u16) -> u16 {
-        self.first + 2 * put
+        if self.fan > 0 { self.first + put } else { self.first + 2 * put }
+    }
+
+    /// Returns the count of this side that launches put number `put`.
+    fn threshold(self, put: u16) -> u64 {
+        if self.fan > 0 { 1 } else { u64::from(put) + 1 }
+    }
+
+    /// Returns the counts of this side that events report.
+    fn reported(self) -> impl Iterator<Item = u64> {
+        let last = u64::from(self.counts);
+        let is_fan = self.fan > 0;
+        let first = (self.is_reported && is_fan).then(|| last + 1 - u64::from(self.fan));
+        first.into_iter().chain(self.is_reported.then_some(last))
     }
 
     /// Returns what is left after `counts` counts of this side.
     fn left_after(self, counts: u64) -> LeftOver {
         let counts = counts.min(self.counts.into()) as u16;
+        if self.fan > 0 {
+            let before = if self.is_reported { self.counts - self.fan } else { 0 };
+            return LeftOver {
+                arrived: Some(counts.saturating_sub(before)).filter(|arrived| *arrived > 0),
+                launched: self.first,
+                cancelled: if counts > 0 { 0 } else { self.puts },
+                is_client: self.is_reported,
+                fan: self.fan,
+            };
+        }
         let launched = counts.min(self.puts);
         LeftOver {
             arrived: (self.first + 2 * counts).checked_sub(3).filter(|hop| *hop > 0),
             launched: (self.first + 2 * launched).saturating_sub(2).max(1),
             cancelled: self.puts - launched,
             is_client: self.is_reported,
+            fan: self.fan,
         }
     }
 }
@@ -76,19 +112,26 @@ impl Hops {
 /// The rest of a chain that has stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeftOver {
-    /// The last hop that has arrived at this side; `None` if there was none.
+    /// The last hop that has arrived at this side, or how many puts of a fan have; `None` if there
+    /// was none.
     arrived: Option<u16>,
     /// The last hop that this side has started.
     pub launched: u16,
     /// Puts that were still waiting, and were cancelled.
     cancelled: u16,
     is_client: bool,
+    /// Puts of the fan; 0 in a chain.
+    fan: u16,
 }
 
 impl fmt::Display for LeftOver {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let side = if self.is_client { "client" } else { "server" };
         match self.arrived {
+            Some(puts) if self.fan > 0 && self.is_client => {
+                write!(f, "{puts} of {} puts of the fan arrived at the client", self.fan)?;
+            }
+            Some(_) if self.fan > 0 => write!(f, "the first put arrived at the server")?,
             Some(hop) => write!(f, "the last hop that arrived at the {side} is {hop}")?,
             None => write!(f, "no hop arrived at the {side}")?,
         }
@@ -145,6 +188,11 @@ impl Chain {
         self.hops.all
     }
 
+    /// Returns the number of puts of a fan; 0 for a chain.
+    pub fn fan(&self) -> u16 {
+        self.hops.fan
+    }
+
     /// Arms all puts of this side, and sends `message` to the peer when the NIC has armed them.
     ///
     /// # Errors
@@ -153,7 +201,7 @@ impl Chain {
     pub fn arm(&mut self, put: HopPut, message: &FullDmaCmd) -> Result<(), Failure> {
         let mut batch = self.triggers.batch();
         for number in 0..self.hops.puts {
-            let threshold = self.before + u64::from(number) + 1;
+            let threshold = self.before + self.hops.threshold(number);
             match put {
                 HopPut::Unrestricted(mut command) => {
                     command.set_user_ptr(self.hops.hop(number).into());
@@ -165,9 +213,8 @@ impl Chain {
             }
             .nic(NOT_ARMED)?;
         }
-        if self.hops.is_reported {
-            let last = self.before + u64::from(self.hops.counts);
-            batch.emit_trigger_event(&self.counter, last).nic(NOT_ARMED)?;
+        for count in self.hops.reported() {
+            batch.emit_trigger_event(&self.counter, self.before + count).nic(NOT_ARMED)?;
         }
         // Its threshold is reached already: the NIC launches it at once (nic.md 9.3), after the
         // commands before it in this queue.
@@ -261,6 +308,41 @@ mod tests {
             assert!(started(server).all(|hop| hop % 2 == 0), "{start}");
             assert_eq!((client.counts, server.counts), (3 + 1 - by_software, 3), "{start}");
         }
+    }
+
+    #[test]
+    fn one_count_of_the_server_fires_a_fan() {
+        for (start, by_client) in [("put", 0), ("counter", 1), ("doorbell", 1)] {
+            let run = plan("trig-lat", &["--fan=4", &format!("--start={start}")]).run;
+            let [client, server] = [Side::Client, Side::Server].map(|side| Hops::of(&run, side));
+            assert_eq!((client.puts, server.puts, server.counts), (by_client, 4, 1), "{start}");
+            let thresholds: Vec<u64> = (0..4).map(|put| server.threshold(put)).collect();
+            assert_eq!(thresholds, [1; 4], "{start}");
+            let first = u64::from(by_client) + 1;
+            assert_eq!(client.reported().collect::<Vec<_>>(), [first, first + 3], "{start}");
+            assert_eq!(server.reported().count(), 0, "{start}");
+        }
+    }
+
+    #[test]
+    fn says_how_much_of_a_fan_has_arrived() {
+        let run = plan("trig-lat", &["--fan=4", "--start=counter"]).run;
+        let left = |side, counts| Hops::of(&run, side).left_after(counts).to_string();
+        assert_eq!(
+            left(Side::Client, 4),
+            "3 of 4 puts of the fan arrived at the client; 0 triggered puts of the client left \
+             over and cancelled"
+        );
+        assert!(left(Side::Client, 1).starts_with("no hop arrived at the client; 0 triggered"));
+        assert!(
+            left(Side::Client, 0)
+                .ends_with("; 1 triggered put of the client left over and cancelled")
+        );
+        assert!(
+            left(Side::Server, 0)
+                .ends_with("; 4 triggered puts of the server left over and cancelled")
+        );
+        assert!(left(Side::Server, 1).starts_with("the first put arrived at the server; 0 "));
     }
 
     #[test]

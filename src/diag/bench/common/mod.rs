@@ -26,6 +26,7 @@ mod target;
 mod triggered_counter;
 mod walk;
 
+pub use answer::answer;
 pub use arrivals::Arrivals;
 #[cfg(test)]
 pub use atomic_model::applied_times;
@@ -38,7 +39,7 @@ pub use one_sided::OneSided;
 pub use one_sided_lists::measure_lists;
 pub use operands::Operands;
 pub use operation::{Command, Completion, NotIssued, measure};
-pub use portals::{Entry, Match, Portals, Reports, WriteOrder};
+pub use portals::{Entry, Match, Portals, PostedList, Reports, UNRECEIVED, WriteOrder};
 pub use put_kind::PutKind;
 pub use side_resources::SideResources;
 pub use target::Target;

@@ -2,7 +2,8 @@
 
 use cxi::records::{SetStateCmd, TargetCmd};
 use cxi::sys::{
-    C_CMD_TGT_APPEND, C_CMD_TGT_SETSTATE, C_PTL_LIST_PRIORITY, C_PTLTE_ENABLED, CXI_EQ_EC_DISABLE,
+    C_CMD_TGT_APPEND, C_CMD_TGT_SETSTATE, C_CMD_TGT_UNLINK, C_PTL_LIST_OVERFLOW,
+    C_PTL_LIST_PRIORITY, C_PTLTE_ENABLED, CXI_EQ_EC_DISABLE,
 };
 use cxi::{
     EventQueue, EventType, MemoryRegion, Observer, PortalTableEntry, Record, ReturnCode,
@@ -14,6 +15,7 @@ use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
 use node::explain::Explain;
 use node::{explain, nic_states};
+use plan::depths::Depths;
 use plan::run_options::RunOptions;
 
 /// Slots of the target queue; the library rounds up to a page.
@@ -69,6 +71,17 @@ impl Entry {
         };
         command
     }
+
+    /// Returns the command that appends the entry over all of `buffer`.
+    fn over(self, portal: &PortalTableEntry, buffer: &MemoryRegion) -> TargetCmd {
+        let mut command = self.command();
+        command
+            .set_ptlte_index(portal.number())
+            .set_lac(buffer.lac())
+            .set_start(buffer.iova(0))
+            .set_length(buffer.len() as u64);
+        command
+    }
 }
 
 /// The order of the NIC's writes of a message.
@@ -98,9 +111,24 @@ pub struct Match {
     pub ignored: u64,
 }
 
+/// Buffer id of list entries that no message of the run matches, and of list entries for messages
+/// that nothing receives: an UNLINK command finds entries by it (nic.md 8.5).
+const OTHER: u16 = u16::MAX;
+
 /// Matches eager messages: their commands leave initiator and match bits 0, and immediate data
 /// commands have none (nic.md 3.5).
 const EAGER: Match = Match { initiator: 0, bits: 0, ignored: 0 };
+
+/// A list whose last entry receives the messages of the run.
+pub struct PostedList {
+    /// The last entry. Its match criteria are set.
+    entry: Entry,
+    /// Entries before it, which no message of the run matches.
+    others: u16,
+}
+
+/// Match bits of messages that nothing receives.
+pub const UNRECEIVED: u64 = u64::MAX;
 
 /// How an operation on a list entry is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,7 +204,9 @@ impl Portals {
         self.link(portal, buffer, entry)
     }
 
-    /// Appends `count` entries that no message of the run matches, and then `entry`.
+    /// Appends the first of these numbers of entries that no message of the run matches, and then
+    /// `entry`. Returns the list, if other entries stand before in any row; then `portal` must be
+    /// matching.
     ///
     /// # Errors
     ///
@@ -186,20 +216,108 @@ impl Portals {
         portal: &mut PortalTableEntry,
         buffer: &MemoryRegion,
         entry: Entry,
+        posted: Depths,
+    ) -> Result<Option<PostedList>, Failure> {
+        if !posted.is_used() {
+            return self.append(portal, buffer, entry).map(|()| None);
+        }
+        let entry = Entry { matching: entry.matching.or(Some(EAGER)), ..entry };
+        portal.keep_mapped(buffer);
+        let mut list = PostedList { entry, others: 0 };
+        self.append_others(portal, buffer, &mut list, posted.least)?;
+        Ok(Some(list))
+    }
+
+    /// Puts entries that no message of the run matches before the last one of `list`, until there
+    /// are `count`. No message may be under way: the last entry is missing meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// A list entry that the NIC does not link.
+    pub fn deepen(
+        &mut self,
+        portal: &PortalTableEntry,
+        buffer: &MemoryRegion,
+        list: &mut PostedList,
         count: u16,
     ) -> Result<(), Failure> {
-        if count == 0 {
-            return self.append(portal, buffer, entry);
+        if list.others >= count {
+            return Ok(());
         }
-        let matching = entry.matching.unwrap_or(EAGER);
-        let other = Match { bits: !matching.bits, ..matching };
-        for number in 0..count {
-            let linked = self.link(portal, buffer, Entry { matching: Some(other), ..entry });
-            linked.map_err(|failure| {
-                failure.context(format!("--posted={count}: list entry {}", number + 1))
+        self.unlink(portal, list.entry.buffer_id)?;
+        self.append_others(portal, buffer, list, count)
+    }
+
+    /// Appends entries that no message of the run matches until there are `count`, and the last one
+    /// of `list` behind them.
+    fn append_others(
+        &mut self,
+        portal: &PortalTableEntry,
+        buffer: &MemoryRegion,
+        list: &mut PostedList,
+        count: u16,
+    ) -> Result<(), Failure> {
+        let matching = list.entry.matching.unwrap_or(EAGER);
+        let other = Entry {
+            matching: Some(Match { bits: !matching.bits, ..matching }),
+            buffer_id: OTHER,
+            ..list.entry
+        };
+        loop {
+            let is_last = list.others >= count;
+            let entry = if is_last { list.entry } else { other };
+            self.link(portal, buffer, entry).map_err(|failure| {
+                failure.context(format!("--posted={count}: list entry {}", list.others + 1))
             })?;
+            if is_last {
+                return Ok(());
+            }
+            list.others += 1;
         }
-        self.append(portal, buffer, Entry { matching: Some(matching), ..entry })
+    }
+
+    /// Opens the overflow list of `portal`, which is matching, for eager messages that arrive
+    /// before their receives: `entry` stores them. Those with the match bits [`UNRECEIVED`] raise
+    /// no event. Returns the command that receives an eager message.
+    ///
+    /// # Errors
+    ///
+    /// A list entry that the NIC does not link.
+    pub fn append_overflow(
+        &mut self,
+        portal: &mut PortalTableEntry,
+        buffer: &MemoryRegion,
+        entry: Entry,
+    ) -> Result<TargetCmd, Failure> {
+        portal.keep_mapped(buffer);
+        let unreceived = Entry {
+            matching: Some(Match { bits: UNRECEIVED, ..EAGER }),
+            reports: Reports::Nothing,
+            buffer_id: OTHER,
+            ..entry
+        };
+        let eager = Entry { matching: Some(EAGER), ..entry };
+        for entry in [unreceived, eager] {
+            let mut command = entry.over(portal, buffer);
+            command.set_ptl_list(C_PTL_LIST_OVERFLOW as u8);
+            self.issue(&command)?;
+            self.answer("appending the buffer to the overflow list", EventType::LINK)?;
+        }
+        let mut receive = eager.over(portal, buffer);
+        receive.set_use_once(true);
+        Ok(receive)
+    }
+
+    /// Posts the receive of a message that has arrived. The NIC compares it with the headers of all
+    /// messages that nothing has received, and reports the one that it matches by PUT_OVERFLOW
+    /// (nic.md 8.6).
+    ///
+    /// # Errors
+    ///
+    /// A queue without room for the command.
+    #[inline(always)]
+    pub fn receive(&mut self, receive: &TargetCmd) -> Result<(), Failure> {
+        self.issue(receive)
     }
 
     /// Appends a list entry, as [`Self::append`] does, over a buffer that the portal keeps mapped.
@@ -209,16 +327,28 @@ impl Portals {
         buffer: &MemoryRegion,
         entry: Entry,
     ) -> Result<(), Failure> {
-        let mut command = entry.command();
-        command
-            .set_ptlte_index(portal.number())
-            .set_lac(buffer.lac())
-            .set_start(buffer.iova(0))
-            .set_length(buffer.len() as u64);
-        let mut batch = self.commands.batch();
-        batch.emit_target(&command).nic("cannot append the buffer")?;
-        batch.commit_doorbell();
+        self.issue(&entry.over(portal, buffer))?;
         self.answer("appending the buffer", EventType::LINK).map(drop)
+    }
+
+    /// Removes the entry with this buffer id from the priority list.
+    fn unlink(&mut self, portal: &PortalTableEntry, buffer_id: u16) -> Result<(), Failure> {
+        let mut command = TargetCmd::new();
+        command
+            .set_opcode(C_CMD_TGT_UNLINK as u8)
+            .set_ptl_list(C_PTL_LIST_PRIORITY as u8)
+            .set_ptlte_index(portal.number())
+            .set_buffer_id(buffer_id);
+        self.issue(&command)?;
+        self.answer("unlinking the buffer", EventType::UNLINK).map(drop)
+    }
+
+    #[inline(always)]
+    fn issue(&mut self, command: &TargetCmd) -> Result<(), Failure> {
+        let mut batch = self.commands.batch();
+        batch.emit_target(command).nic("cannot change a list of the portal")?;
+        batch.commit_doorbell();
+        Ok(())
     }
 
     /// Waits for the event that answers a target command.

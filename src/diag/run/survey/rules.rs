@@ -30,6 +30,9 @@ impl TestPlan {
             (run.sync == SyncPoint::Iteration, "legacy-sync", NO_EXCHANGE),
             (extensions.compare_write, "compare-write", "write-lat is a test of its own"),
             (run.report_all, "report-all", "a survey keeps no single samples"),
+            (extensions.fan > 0, "fan", "pairs are compared by the latency of a hop"),
+            (extensions.posted.is_range(), "posted=MIN:MAX", "each test of a survey has one row"),
+            (extensions.unexpected.is_used(), "unexpected", NO_EXCHANGE),
             (run.min_size < run.max_size, "size", "each test of a survey has one size"),
         ];
         match refused.into_iter().find(|(is_used, ..)| *is_used) {
@@ -122,12 +125,15 @@ mod tests {
             ("trig-lat", "compare-write"),
             ("write-lat", "report-all"),
             ("write-lat", "size=8:16"),
+            ("trig-lat", "fan=4"),
+            ("send-bw", "posted=0:16"),
+            ("send-lat", "unexpected=16"),
         ] {
             let typed = format!("--{option}");
             let plan = plan(tool, &[&typed]);
             let message = TestPlan::new(plan.tool, plan.run).unwrap_err().message();
             let name = typed.split('=').next().unwrap();
-            assert!(message.starts_with(&format!("{name} is not ")), "{message}");
+            assert!(message.starts_with(name) && message.contains(" is not "), "{message}");
         }
         for tool in peer_tools() {
             assert!(TestPlan::new(tool, tool.defaults).is_ok(), "{}", tool.name);

@@ -12,7 +12,7 @@
 //! * `address`: fabric address and retry handler. `leak`: leaked resources.
 //! * `identity`: what is shown without a limit: generation, firmware, driver, QoS profile.
 //! * `temperature`: of the chip, the end of the cable and voltage regulators. `power`: of supplies.
-//! * `services`: who may use the NIC.
+//! * `services`: who may use the NIC. `ranks`: for how many MPI ranks it has resources.
 //! * `host`: settings of the host. `host_state`: what makes its CPUs and memory slower.
 //! * `traffic`: a loopback write and read.
 
@@ -29,6 +29,7 @@ pub mod pcie;
 pub mod pcie_errors;
 pub mod power;
 pub mod presence;
+pub mod ranks;
 pub mod services;
 pub mod temperature;
 pub mod traffic;
@@ -36,7 +37,7 @@ pub mod traffic;
 pub use item::{Finding, Item};
 
 /// All items, in the order of the report: the most important first.
-pub static ITEMS: [&Item; 64] = [
+pub static ITEMS: [&Item; 65] = [
     &presence::DEVICE,
     &link::STATE,
     &link::SPEED,
@@ -72,6 +73,7 @@ pub static ITEMS: [&Item; 64] = [
     &address::PARKED,
     &leak::LEAKED_RESOURCES,
     &services::USABLE,
+    &ranks::RANKS,
     &host::IOMMU,
     &host::LOCALITY,
     &link::MTU,

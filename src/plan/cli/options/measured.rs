@@ -3,7 +3,8 @@
 use super::tool_option::{Def, ToolOption, run};
 use crate::cli::usage::Completion;
 use crate::cli::values::{set_atomic, set_lists, sizes, words};
-use crate::extensions::{ChainStart, HOPS, MAX_HOPS, MAX_PAIRS, MAX_POSTED};
+use crate::depths::MAX_DEPTH;
+use crate::extensions::{ChainStart, HOPS, MAX_FAN, MAX_HOPS, MAX_PAIRS};
 use crate::run_options::{MAX_LIST_SIZE, RANGES, SIZES};
 use crate::tool::{Opt, Tool};
 use facts::atomic::{self, Atomic};
@@ -192,16 +193,34 @@ pub(super) const OPTIONS: &[ToolOption] = &[
     })
     .legacy(),
     run(Opt::Posted, |_| {
-        Def::text("posted", "ENTRIES", |typed, value| {
-            typed.run.extensions.posted = within(value, 0..=MAX_POSTED.into())? as u16;
+        Def::text("posted", "MIN[:MAX]", |typed, value| {
+            typed.run.extensions.posted = value.parse()?;
             Ok(())
         })
         .explained(format!(
-            "List entries that match no message, before the one that does (default: 0)\n\n\
+            "List entries that match no message, before the one that does (default: 0), or a range \
+             (such as 0:4096)\n\n\
              The receiving NIC compares each message with all of them, like the receives that an \
-             MPI process has posted for other messages. Both sides append them. The difference of \
-             two runs, divided by the difference of their entries, is the cost of an entry. At most \
-             {MAX_POSTED}, and no more than the service has. The peer must be cxidiag."
+             MPI process has posted for other messages. Both sides append them. A range has a row \
+             for MIN, for each number that is twice the one before, and for MAX; send-lat prints \
+             the time of an entry from the rows. At most {MAX_DEPTH}, and no more than the service \
+             has. Not a range with a range of sizes. The peer must be cxidiag."
+        ))
+    }),
+    run(Opt::Unexpected, |_| {
+        Def::text("unexpected", "MIN[:MAX]", |typed, value| {
+            typed.run.extensions.unexpected = value.parse()?;
+            Ok(())
+        })
+        .explained(format!(
+            "Messages that nothing receives, before the one that each receive searches for \
+             (default: none), or a range (such as 0:4096)\n\n\
+             Each message arrives before its receive, as a message does whose MPI process has \
+             posted no receive yet. Then the receiver posts the receive, and its NIC compares it \
+             with the headers of all messages that have arrived before. Both sides keep them. A \
+             range has rows as that of --posted. At most {MAX_DEPTH}, and no more than the service \
+             has list entries. Not with --posted or --rdzv, and not a range with a range of sizes. \
+             The peer must be cxidiag."
         ))
     }),
     run(Opt::Unrestricted, |tool| {
@@ -246,6 +265,20 @@ pub(super) const OPTIONS: &[ToolOption] = &[
              in the trigger queue, which increments the counter that launches the first put. \
              'doorbell': with one store to the doorbell of that counter.",
         )
+    }),
+    run(Opt::Fan, |_| {
+        Def::text("fan", "PUTS", |typed, value| {
+            typed.run.extensions.fan = within(value, 2..=MAX_FAN.into())? as u16;
+            Ok(())
+        })
+        .explained(format!(
+            "Puts that one counter fires (default: a chain of hops)\n\n\
+             The first put goes to the server and counts there; the count fires all others, to the \
+             client. The latency ends when the last one has arrived; a line after the table has the \
+             first arrival, and the triggered operations per second between both. Server and client \
+             need this number of triggered operations (TLEs), and some more. At most {MAX_FAN}. Not \
+             with --hops or --compare-write."
+        ))
     }),
     run(Opt::CompareWrite, |_| {
         Def::switch("compare-write", |typed| typed.run.extensions.compare_write = true).explained(
