@@ -389,6 +389,18 @@ mod tests {
     }
 
     #[test]
+    fn polling_thread_clears_the_mark_for_senders_unless_it_rests() {
+        let nic = Nic::open(0, 0xf_ffeb).unwrap();
+        for (rest, left) in [(Duration::ZERO, 0), (Duration::from_micros(1), 1)] {
+            cpu::rest_after(rest);
+            nic.port().parked().store(1, Ordering::Relaxed);
+            nic.progress();
+            assert_eq!(nic.port().parked().load(Ordering::Relaxed), left, "{rest:?}");
+        }
+        cpu::rest_after(Duration::ZERO);
+    }
+
+    #[test]
     fn sender_wakes_thread_that_sleeps() {
         // An address that no other test uses.
         let nic = Nic::open(0, 0xf_fff0).unwrap();
