@@ -162,7 +162,7 @@ const SPIN: Duration = Duration::from_micros(300);
 /// Lets the engine of software NICs in this process sleep soon after each packet: it is a target
 /// all day.
 pub fn let_engine_sleep() {
-    softnic::spin_for(SPIN);
+    softnic::rest_after(SPIN);
 }
 
 /// Returns whether the address of `device` tells where it is in the fabric. The address of a

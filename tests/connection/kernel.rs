@@ -67,7 +67,7 @@ const CASES: [(&str, i32); 4] = [
 static REFUSE: LazyLock<PathBuf> = LazyLock::new(|| compile("refuse", &[]));
 
 /// A library that makes files fail and the clock step.
-static FAILING: LazyLock<PathBuf> = LazyLock::new(|| compile("failing", &["-shared", "-fPIC"]));
+pub static FAILING: LazyLock<PathBuf> = LazyLock::new(|| compile("failing", &["-shared", "-fPIC"]));
 
 /// Compiles a source of `tests/kernel`.
 fn compile(name: &str, options: &[&str]) -> PathBuf {

@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use crate::harness::{Command, Fabric, Server, assert_status, assert_success, finish, stdout};
+use crate::harness::{
+    CXIDIAG, Command, Fabric, Server, assert_status, assert_success, finish, stdout,
+};
+use crate::kernel::FAILING;
+use report::probe_metrics;
 
 /// Time between two looks at a file.
 const SLICE: Duration = Duration::from_millis(50);
@@ -50,12 +54,17 @@ impl Nodes {
     }
 
     fn command(&self, number: u32, args: &str) -> Command {
+        self.command_of(number, Path::new(CXIDIAG), &[], args)
+    }
+
+    /// Returns the server as the last arguments of a program.
+    fn command_of(&self, number: u32, program: &Path, before: &[&str], args: &str) -> Command {
         fs::create_dir_all(self.metrics(number).parent().expect("a directory")).expect("one");
         let [hosts, file] = [self.path("hosts"), self.metrics(number)];
         let (address, port) = (address(number), self.port);
-        let mut command = self
-            .fabric
-            .command(&format!("serve -d soft{number} --bind={address} -p {port} {args}"));
+        let server = format!("serve -d soft{number} --bind={address} -p {port} {args}");
+        let words: Vec<&str> = before.iter().copied().chain(server.split_whitespace()).collect();
+        let mut command = self.fabric.command_of(program, &words[..]);
         command
             .arg(format!("--probe=@{}", hosts.display()))
             .arg(format!("--openmetrics={}", file.display()))
@@ -68,9 +77,9 @@ impl Nodes {
         self.servers.insert(number, Server::start(command));
     }
 
-    fn start_with(&mut self, number: u32, variable: (&str, &str)) {
+    fn start_with<const N: usize>(&mut self, number: u32, variables: [(&str, &str); N]) {
         let mut command = self.command(number, "");
-        command.env(variable.0, variable.1);
+        command.envs(variables);
         self.servers.insert(number, Server::start(command));
     }
 
@@ -86,8 +95,16 @@ impl Nodes {
     }
 
     fn signal(&self, number: u32, name: &str) {
-        let id = self.servers[&number].id().to_string();
-        assert!(Command::new("kill").args(["-s", name, &id]).status().expect("kill").success());
+        send_signal(name, self.servers[&number].id());
+    }
+
+    /// Returns the process of a server that probes. It starts with the server.
+    fn prober(&self, number: u32) -> u32 {
+        let server = self.servers[&number].id();
+        let children = fs::read_to_string(format!("/proc/{server}/task/{server}/children"));
+        let children = children.expect("a list of processes");
+        let mut children = children.split_whitespace().map(|id| id.parse().expect("a number"));
+        children.next().expect("a process that probes")
     }
 
     /// Ends a server as a service manager does.
@@ -104,6 +121,11 @@ impl Nodes {
         }
         self.fabric.assert_nothing_left();
     }
+}
+
+fn send_signal(name: &str, process: u32) {
+    let kill = Command::new("kill").args(["-s", name, &process.to_string()]).status();
+    assert!(kill.expect("kill").success());
 }
 
 fn address(number: u32) -> String {
@@ -134,6 +156,17 @@ impl Metrics {
         self.value("cxidiag_probe_bursts_total", &[&target])
     }
 
+    fn age(&self, target: u32) -> Option<f64> {
+        let target = format!("target=\"{}\"", address(target));
+        self.value("cxidiag_probe_age_seconds", &[&target])
+    }
+
+    /// Returns the time of day at which the file was written.
+    fn written(&self) -> f64 {
+        let line = self.0.lines().find_map(|line| line.strip_prefix(probe_metrics::SERIES));
+        line.expect("a time").trim().parse().expect("a number")
+    }
+
     fn late(&self, target: u32) -> f64 {
         let target = format!("target=\"{}\"", address(target));
         self.value("cxidiag_probe_late_total", &[&target]).unwrap_or_default()
@@ -151,7 +184,7 @@ fn servers_probe_each_other_and_name_the_slow_one() {
     let slow = ("CXIDIAG_LINK", "nic=3,latency=300us");
     const SLOW: f64 = 300e-6;
     for number in 1..=3 {
-        nodes.start_with(number, slow);
+        nodes.start_with(number, [slow]);
     }
     for number in 1..=2 {
         let is_late = |metrics: &Metrics| metrics.late(3).min(metrics.late(3 - number)) >= 20.0;
@@ -261,6 +294,103 @@ fn goes_on_if_the_file_cannot_be_written() {
     let status = stdout(&status);
     assert!(status.contains("\nprobes: 1 NICs, 0 of them left out at present; "), "{status}");
     nodes.stop_all();
+}
+
+/// The time of day chooses targets and stamps the file. Ages and pauses do not follow its steps.
+#[test]
+fn ages_do_not_follow_steps_of_the_clock() {
+    const DAY: f64 = 86_400.0;
+    let library = FAILING.to_str().expect("a name");
+    for (step, direction) in [("86400", 1.0), ("-86400", -1.0)] {
+        let mut nodes = Nodes::new(2);
+        // The other node is up, so that each figure is of a probe after the step.
+        nodes.start(2, "");
+        nodes.start_with(1, [("LD_PRELOAD", library), ("STEP", step)]);
+        let began = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("a time");
+        let is_stepped = |metrics: &Metrics| {
+            !metrics.0.is_empty()
+                && (metrics.written() - began.as_secs_f64()) * direction > DAY / 2.0
+        };
+        let before = nodes.wait_for(1, |metrics| metrics.bursts(2) > Some(0.0));
+        let after = nodes
+            .wait_for(1, |metrics| is_stepped(metrics) && metrics.bursts(2) > before.bursts(2));
+        let age = after.age(2).expect("an age");
+        assert!((0.0..DAY / 2.0).contains(&age), "{step}: {after:?}");
+        nodes.stop_all();
+    }
+}
+
+/// A stopped process that probes is silent, and goes on where it was.
+#[test]
+fn stopped_process_of_probes_goes_on() {
+    let mut nodes = Nodes::new(2);
+    nodes.start(1, "");
+    nodes.start(2, "");
+    let mut before = nodes.wait_for(1, |metrics| metrics.bursts(2) > Some(0.0));
+    // Of the target: its server has no signs of life to pass on.
+    let target = nodes.prober(2);
+    send_signal("STOP", target);
+    let left_out = before.left_out("unreachable");
+    before = nodes.wait_for(1, |metrics| metrics.left_out("unreachable") > left_out);
+    send_signal("CONT", target);
+    nodes.wait_for(1, |metrics| metrics.bursts(2) > before.bursts(2));
+    // Of the node itself.
+    before = nodes.wait_for(2, |metrics| metrics.bursts(1) > Some(0.0));
+    send_signal("STOP", target);
+    nodes.wait_for(1, |metrics| metrics.left_out("unreachable") > before.left_out("unreachable"));
+    send_signal("CONT", target);
+    nodes.wait_for(2, |metrics| metrics.bursts(1) > before.bursts(1));
+    nodes.stop_all();
+}
+
+#[test]
+fn full_file_system_keeps_the_file_and_the_probes() {
+    let mut nodes = Nodes::new(2);
+    nodes.start(2, "");
+    // The metrics of the first node are in a file system of its own.
+    let file = nodes.metrics(1);
+    let place = file.parent().expect("a directory").display().to_string();
+    fs::create_dir_all(&place).expect("a directory");
+    let script = format!("mount -t tmpfs -o size=256K small {place} || exit 77; exec \"$@\"");
+    let shell = ["--map-root-user", "--mount", "sh", "-c", &script, "sh"];
+    if !has_namespaces(&nodes, &shell) {
+        println!("not tested: no mount namespaces");
+        return;
+    }
+    let shell = [&shell[..], &[CXIDIAG]].concat();
+    let command = nodes.command_of(1, Path::new("unshare"), &shell, "");
+    nodes.servers.insert(1, Server::start(command));
+    let root = format!("/proc/{}/root", nodes.servers[&1].id());
+    let seen = |path: &Path| PathBuf::from(format!("{root}{}", path.display()));
+    let [inside, filling] = [seen(&file), seen(Path::new(&place)).join("filling")];
+    let read = || Metrics(fs::read_to_string(&inside).unwrap_or_default());
+    let wait_for = |holds: &dyn Fn(&Metrics) -> bool| {
+        loop {
+            let metrics = read();
+            if holds(&metrics) {
+                return metrics;
+            }
+            thread::sleep(SLICE);
+        }
+    };
+    wait_for(&|metrics| metrics.bursts(2) > Some(0.0));
+    fs::write(&filling, vec![1; 1 << 20]).expect_err("a full file system");
+    let note = nodes.servers.get_mut(&1).unwrap().wait_for("No space left on device");
+    assert!(note.contains("probes: ") && note.contains("cxidiag-probe.prom"), "{note}");
+    // The file is an earlier one, whole.
+    let kept = read();
+    assert!(kept.bursts(2) > Some(0.0) && kept.0.ends_with('\n'), "{kept:?}");
+    let files = fs::read_dir(seen(Path::new(&place))).expect("a directory").flatten().count();
+    assert_eq!(files, 2);
+    fs::remove_file(&filling).expect("a file");
+    wait_for(&|metrics| metrics.bursts(2) > kept.bursts(2));
+    nodes.stop_all();
+}
+
+/// Returns whether unshare(1) with these arguments can run a program.
+fn has_namespaces(nodes: &Nodes, shell: &[&str]) -> bool {
+    let words = [shell, &["true"]].concat();
+    finish(nodes.fabric.command_of(Path::new("unshare"), &words[..])).status.success()
 }
 
 #[test]

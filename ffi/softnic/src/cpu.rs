@@ -5,6 +5,7 @@ use std::fs::File;
 use std::mem::MaybeUninit;
 use std::num::NonZeroU64;
 use std::os::unix::fs::FileExt;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::getpriority_process;
@@ -23,6 +24,34 @@ const CONFIRMATION: Duration = Duration::from_millis(1);
 
 /// Interval at which a thread moves to another CPU: to follow those that wake it, or to leave them.
 pub const MOVE: Duration = Duration::from_millis(10);
+
+/// Time for which the engine thread polls after the last traffic, unless the process rests. Longer
+/// than the default gap of 1 ms between iterations of the latency tools, so that a benchmark does
+/// not measure the wake-up of its target in every iteration.
+const HOT: Duration = Duration::from_millis(20);
+
+/// The time for which the engine thread polls in a process that rests, in nanoseconds; 0 in others.
+static REST_NS: AtomicU64 = AtomicU64::new(0);
+
+/// Lets the engine thread of this process sleep this time after the last traffic, until a peer
+/// sends; 0 ends the rest. A peer wakes it also while the program polls, with a system call at the
+/// first packet: this is for programs that wait most of the time.
+pub fn rest_after(time: Duration) {
+    REST_NS.store(time.as_nanos() as u64, Ordering::Relaxed);
+}
+
+/// Whether this process rests ([`rest_after`]).
+pub fn rests() -> bool {
+    REST_NS.load(Ordering::Relaxed) != 0
+}
+
+/// Returns how long the engine thread polls after the last traffic.
+pub fn hot() -> Duration {
+    match REST_NS.load(Ordering::Relaxed) {
+        0 => HOT,
+        time => Duration::from_nanos(time),
+    }
+}
 
 /// Number of CPUs in a set, as many as any kernel supports. The sets of rustix and of libc end at
 /// 1,024, and the kernel of a larger machine refuses to fill them.

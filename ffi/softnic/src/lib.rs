@@ -94,12 +94,12 @@ use std::time::Duration;
 use rustix::io::Errno;
 
 pub use counters::counters;
+pub use cpu::rest_after;
 pub use fabric::{
     LinksDelay, Space, describe_holder as fabric_holder, fallback as fabric_fallback,
     owner as fabric_owner,
 };
 pub use libcxi::{DRIVER, api};
-pub use runner::spin_for;
 pub use snapshot::Snapshot;
 
 /// Returns the error flags that operations have set on the NIC with this number: block, bit and the

@@ -8,7 +8,7 @@
 //! | state | what the engine thread does | until |
 //! |---|---|---|
 //! | attended | checks every [`TICK`] whether `progress` is still called | a tick without a call |
-//! | hot | polls without sleeping | [`HOT`] without traffic, a call of `progress`, or no spare CPU |
+//! | hot | polls without sleeping | [`cpu::hot`] without traffic, a call of `progress`, or no spare CPU |
 //! | parked | sleeps in the kernel | a sender wakes it, or its nap ends |
 //!
 //! So it spins only while traffic arrives for a device that no other thread polls, and only on a
@@ -21,7 +21,7 @@
 
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -42,23 +42,6 @@ use crate::trap;
 /// default gap of 1 ms between iterations of the latency tools.
 const TICK: Duration = Duration::from_micros(1500);
 
-/// Time to poll after the last traffic, unless the process chooses another ([`spin_for`]). Longer
-/// than that gap too, so that a benchmark does not measure the wake-up of its target in every
-/// iteration.
-const HOT: Duration = Duration::from_millis(20);
-
-/// The time in use, in nanoseconds.
-static HOT_NS: AtomicU64 = AtomicU64::new(HOT.as_nanos() as u64);
-
-/// Lets the engine thread of this process poll for this time after the last traffic.
-pub fn spin_for(time: Duration) {
-    HOT_NS.store(time.as_nanos() as u64, Ordering::Relaxed);
-}
-
-fn hot() -> Duration {
-    Duration::from_nanos(HOT_NS.load(Ordering::Relaxed))
-}
-
 /// Interval at which a thread that polls without work yields its CPU.
 const YIELD: Duration = Duration::from_micros(100);
 
@@ -69,6 +52,10 @@ const NAP: Duration = Duration::from_millis(10);
 
 /// Longest nap for programs that never called `progress`, whose doorbells do not wake the thread.
 const SHORT_NAP: Duration = Duration::from_millis(1);
+
+/// Longest nap in a process that rests ([`cpu::rest_after`]): its peers wake the thread also while
+/// the program polls. The end of a peer that holds an operation is noticed after this time.
+const LONG_NAP: Duration = Duration::from_millis(250);
 
 /// Shortest nap, directly after a command. Putting a thread to sleep takes the kernel some ten
 /// microseconds, and with real-time priority shorter naps leave the program too little of its CPU.
@@ -283,7 +270,7 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
                 yielded = now;
                 sched_yield();
             }
-        } else if served.iter().any(|device| !device.alone) {
+        } else if !are_alone(&served) {
             attend(seen);
         } else {
             park(seen, &mut served, now);
@@ -294,6 +281,12 @@ fn serve(devices: &Receiver<Vec<Arc<Nic>>>) {
             }
         }
     }
+}
+
+/// Whether no other thread polls the devices. Without any, as before the first message, there is
+/// no port to sleep on, and the kernel would refuse to.
+fn are_alone(served: &[ServedNic]) -> bool {
+    !served.is_empty() && served.iter().all(|device| device.alone)
 }
 
 /// Replaces the served devices by the open ones.
@@ -331,14 +324,14 @@ impl ServedNic {
 
     /// Whether the thread polls the device without sleeping.
     fn is_hot(&self, now: Instant) -> bool {
-        self.alone && self.busy.is_some_and(|busy| now - busy < hot())
+        self.alone && self.busy.is_some_and(|busy| now - busy < cpu::hot())
     }
 
     /// Whether the thread may spin for a hot device on the last idle CPU. Where a program without
     /// `progress` only receives, it leaves that CPU to the engine thread of its peer: packets wake
     /// this thread, but the doorbells of the peer's program wake none.
     fn needs_cpu(&self, now: Instant) -> bool {
-        let is_recent = |commanded| now - commanded < hot();
+        let is_recent = |commanded| now - commanded < cpu::hot();
         self.is_hot(now) && (self.calls != 0 || self.commanded.is_some_and(is_recent))
     }
 
@@ -347,6 +340,7 @@ impl ServedNic {
     fn nap(&self, now: Instant) -> Duration {
         let nap = match self.calls {
             0 if self.nic.needs_polls() => nap(now - self.commanded.unwrap_or(self.attended)),
+            _ if cpu::rests() => LONG_NAP,
             _ => NAP,
         };
         let next_packet = self.nic.time_to_next_packet();
@@ -435,4 +429,14 @@ fn wait_for(parked: &AtomicU32) -> futex::Wait {
 
 fn timespec(duration: Duration) -> Timespec {
     Timespec { tv_sec: duration.as_secs() as i64, tv_nsec: i64::from(duration.subsec_nanos()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn does_not_sleep_on_ports_before_there_is_one() {
+        assert!(!are_alone(&[]));
+    }
 }

@@ -91,6 +91,8 @@ pub struct Ended {
     pub lost_cpu: u64,
     /// How long it waited for its CPU.
     pub waited: Duration,
+    /// How long it neither ran nor waited for a CPU: the process was stopped.
+    pub stopped: Duration,
     /// How long the probe took.
     pub took: Duration,
 }
@@ -135,6 +137,7 @@ impl TargetFigures {
     /// Adds a probe that has ended `now`. Returns when the next one is due.
     pub fn add(&mut self, ended: Ended, now: Duration) -> Next {
         let is_disturbed = match ended.result {
+            Ok(_) if ended.stopped >= LOST => true,
             Ok(Measured::Burst(_)) => ended.lost_cpu >= TOO_OFTEN,
             Ok(Measured::Bulk(_)) => ended.lost_cpu > 0,
             // A reported error is a fact. A missing answer is none if this host had no time for it.
@@ -271,12 +274,19 @@ mod tests {
             result: Ok(Measured::Burst(latencies)),
             lost_cpu,
             waited: Duration::from_micros(lost_cpu),
+            stopped: Duration::ZERO,
             took: Duration::from_micros(100),
         }
     }
 
     fn failed(reason: Reason, waited: Duration) -> Ended {
-        Ended { result: Err(reason), lost_cpu: 9, waited, took: 3 * SECOND }
+        Ended {
+            result: Err(reason),
+            lost_cpu: 9,
+            waited,
+            stopped: Duration::ZERO,
+            took: 3 * SECOND,
+        }
     }
 
     fn target() -> TargetFigures {
@@ -353,6 +363,23 @@ mod tests {
         assert_eq!(target.add(ended, SECOND), Next::Usual);
         assert_eq!(count(&target, "resent"), 1);
         assert!(target.latencies(SECOND).is_some());
+    }
+
+    #[test]
+    fn stopped_process_accuses_no_target() {
+        let mut target = target();
+        let long = Latencies {
+            min: Duration::from_micros(2),
+            median: Duration::from_micros(3),
+            max: 20 * SECOND,
+        };
+        let took = 20 * SECOND;
+        let stopped = took - Duration::from_micros(50);
+        let result = Ok(Measured::Burst(long));
+        let ended = Ended { result, stopped, took, ..burst(2, 1) };
+        assert_eq!(target.add(ended, 21 * SECOND), Next::Again);
+        assert_eq!(target.add(burst(2, 0), 21 * SECOND), Next::Usual);
+        assert_eq!((count(&target, "resent"), target.late, target.bursts), (0, 0, 1));
     }
 
     #[test]

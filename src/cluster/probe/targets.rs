@@ -84,6 +84,7 @@ pub fn phase(own: &str, target: &str) -> u64 {
 mod tests {
     use std::collections::{HashMap, HashSet};
 
+    use super::super::schedule::{Next, Periods, Probe, Schedule};
     use super::*;
 
     fn hosts(count: usize) -> Vec<String> {
@@ -117,6 +118,45 @@ mod tests {
         let counts = hosts.iter().map(|host| initiators.get(host.as_str()).copied().unwrap_or(0));
         let counts: Vec<usize> = counts.collect();
         assert!(counts.iter().all(|count| (5..=11).contains(count)), "{counts:?}");
+    }
+
+    /// A model of 64 nodes that probe each other, for a minute of each of ten turns.
+    #[test]
+    fn load_of_each_of_64_nodes_is_bounded() {
+        const MINUTE: Duration = Duration::from_secs(60);
+        let hosts = hosts(64);
+        for turn in 1000..1010 {
+            // The bursts to each host in each half of a second of a minute.
+            let mut received: HashMap<&str, Vec<usize>> = HashMap::new();
+            let mut initiators: HashMap<&str, usize> = HashMap::new();
+            for own in &hosts {
+                let chosen = targets(own, &hosts, TARGETS, turn);
+                let phase = phase(own, "cxi0");
+                let mut schedule = Schedule::new(Periods::USUAL, TARGETS, phase, Duration::ZERO);
+                for target in &chosen {
+                    *initiators.entry(target).or_default() += 1;
+                }
+                while let Some((due, slot, probe)) = schedule.next()
+                    && due < MINUTE
+                {
+                    if probe == Probe::Burst {
+                        let bursts = received.entry(chosen[slot]).or_insert_with(|| vec![0; 120]);
+                        bursts[(due.as_millis() / 500) as usize] += 1;
+                    }
+                    schedule.done(slot, probe, Next::Usual, due);
+                }
+            }
+            let bursts: usize = received.values().flatten().sum();
+            assert_eq!(bursts, 64 * TARGETS * 12, "turn {turn}");
+            for host in &hosts {
+                let [count, most] = [
+                    initiators[host.as_str()],
+                    received[host.as_str()].iter().copied().max().unwrap_or_default(),
+                ];
+                assert!((5..=12).contains(&count), "turn {turn}, {host}: {count} initiators");
+                assert!(most <= 4, "turn {turn}, {host}: {most} bursts in half a second");
+            }
+        }
     }
 
     #[test]

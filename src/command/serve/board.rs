@@ -346,7 +346,13 @@ mod tests {
         let Job::Probe(peer) = board.job(0, 0) else {
             panic!("no probe");
         };
-        let failed = |result| Ended { result, lost_cpu: 0, waited: Duration::ZERO, took: HOLD };
+        let failed = |result| Ended {
+            result,
+            lost_cpu: 0,
+            waited: Duration::ZERO,
+            stopped: Duration::ZERO,
+            took: HOLD,
+        };
         board.set_used(&[DeviceName::software(0)]);
         assert_eq!(board.add(0, 0, &peer, failed(Err(Reason::NoAnswer))), Next::Usual);
         assert!(board.figures()[0].targets[0].is_none());
@@ -365,6 +371,7 @@ mod tests {
             result: Err(Reason::Error),
             lost_cpu: 0,
             waited: Duration::ZERO,
+            stopped: Duration::ZERO,
             took: HOLD,
         };
         board.set_node(0, "nid1", None);

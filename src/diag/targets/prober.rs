@@ -144,10 +144,14 @@ impl ProberNic {
             Probe::Bulk => bulk(&mut queues, &self.runs[1], &attempt),
         };
         let shares = before.zip(CpuShare::from_this_thread());
-        let (lost_cpu, waited) = shares.map_or((0, Duration::ZERO), |(before, after)| {
-            (after.turns_since(before), after.waited_since(before))
-        });
         let took = began.elapsed();
+        let nothing = (0, Duration::ZERO, Duration::ZERO);
+        let (lost_cpu, waited, stopped) = shares.map_or(nothing, |(before, after)| {
+            let waited = after.waited_since(before);
+            // A probe polls until it ends.
+            let stopped = took.saturating_sub(after.ran().saturating_sub(before.ran()) + waited);
+            (after.turns_since(before), waited, stopped)
+        });
         let result = match measured {
             Ok(measured) => {
                 self.queues = Some(queues);
@@ -162,7 +166,7 @@ impl ProberNic {
                 }
             }
         };
-        Ok(Ended { result, lost_cpu, waited, took })
+        Ok(Ended { result, lost_cpu, waited, stopped, took })
     }
 
     /// Releases the NIC.

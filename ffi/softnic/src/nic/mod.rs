@@ -138,9 +138,10 @@ impl Nic {
         // Before the lock, so that an engine thread that holds it stops polling. It does not matter
         // if two threads count once: the number changes.
         self.calls.store(self.calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        // While this thread polls, senders need not wake the engine thread.
+        // While this thread polls, senders need not wake the engine thread. In a process that rests
+        // they do, because the thread naps too long to notice soon that this one polls no more.
         let parked = self.port.parked();
-        if parked.load(Ordering::Relaxed) != 0 {
+        if parked.load(Ordering::Relaxed) != 0 && !cpu::rests() {
             parked.store(0, Ordering::Relaxed);
         }
         if self.poll() {
@@ -184,7 +185,9 @@ impl Nic {
             };
             let _ = futex::wait(parked, futex::Flags::empty(), 1, Some(&time));
         }
-        parked.store(0, Ordering::Relaxed);
+        if !cpu::rests() {
+            parked.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Runs the engine once. True if there was anything to do.
@@ -383,6 +386,18 @@ mod tests {
         assert!(!shares_cpu(ringer(7, 0), 0));
         nic.port().set_ringer();
         assert_ne!(nic.port().ringer().load(Ordering::Relaxed), ringer(7, 0));
+    }
+
+    #[test]
+    fn polling_thread_clears_the_mark_for_senders_unless_it_rests() {
+        let nic = Nic::open(0, 0xf_ffeb).unwrap();
+        for (rest, left) in [(Duration::ZERO, 0), (Duration::from_micros(1), 1)] {
+            cpu::rest_after(rest);
+            nic.port().parked().store(1, Ordering::Relaxed);
+            nic.progress();
+            assert_eq!(nic.port().parked().load(Ordering::Relaxed), left, "{rest:?}");
+        }
+        cpu::rest_after(Duration::ZERO);
     }
 
     #[test]
