@@ -106,6 +106,11 @@ fn formats() -> Vec<String> {
 }
 
 impl MetricsRequest {
+    /// Returns whether there is a file to write.
+    pub fn is_given(&self) -> bool {
+        self.file.is_some()
+    }
+
     /// Returns where metrics go that have this series without labels; `None` if they are not asked
     /// for.
     ///

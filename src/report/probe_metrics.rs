@@ -20,6 +20,8 @@ pub struct Probes {
     pub at: SystemTime,
     /// Hosts that are to be probed from this node.
     pub targets: usize,
+    /// NICs of this node that are open.
+    pub open_nics: usize,
     /// CPU time of the process.
     pub cpu: Duration,
 }
@@ -46,6 +48,12 @@ pub fn families(probes: &Probes) -> Vec<Family> {
             "",
             "Nodes that each NIC of this node is to probe.",
             alone(probes.targets as f64),
+        ),
+        gauge(
+            "cxidiag_probe_nics",
+            "",
+            "NICs of this node that are open for probes.",
+            alone(probes.open_nics as f64),
         ),
         Family {
             name: "cxidiag_probe_cpu_seconds",
@@ -93,7 +101,7 @@ pub fn families(probes: &Probes) -> Vec<Family> {
         ),
         count(
             "cxidiag_probe_late",
-            "Probes that were dropped because this host was late: its threads waited for a CPU.",
+            "Bursts that were dropped because this host was late: its threads waited for a CPU.",
             samples(probes, |target, _| Some(target.late as f64)),
         ),
         count(
@@ -201,7 +209,8 @@ pub mod testing {
             let target = nic.target(slot, (&host, "cxi0", Class::Fabric), second);
             for measured in [Measured::Burst(latencies), Measured::Bulk(24e9)] {
                 let (waited, took) = (Duration::ZERO, second);
-                let ended = Ended { result: Ok(measured), lost_cpu: 0, waited, took };
+                let ended =
+                    Ended { result: Ok(measured), lost_cpu: 0, waited, stopped: waited, took };
                 target.add(ended, 2 * second);
             }
         }
@@ -210,6 +219,7 @@ pub mod testing {
             nics: vec![nic],
             now: 5 * second,
             at: SystemTime::UNIX_EPOCH + 9 * second,
+            open_nics: 1,
             targets: 8,
             cpu: second,
         }

@@ -261,6 +261,8 @@ fn nodes_come_and_go() {
     nodes.wait_for(1, |metrics| metrics.bursts(2).is_none());
     nodes.set_hosts([4, 5].into_iter());
     nodes.servers.get_mut(&1).unwrap().wait_for("the list lacks this node, which probes nothing");
+    nodes.set_hosts([1].into_iter());
+    nodes.servers.get_mut(&1).unwrap().wait_for("the list has no host beside this one");
     nodes.set_hosts(1..=2);
     nodes.wait_for(1, |metrics| metrics.bursts(2) > Some(0.0));
     nodes.stop_all();
@@ -271,6 +273,8 @@ fn goes_on_if_the_file_cannot_be_written() {
     let mut nodes = Nodes::new(2);
     let file = nodes.metrics(1);
     nodes.start(1, "");
+    let server = nodes.servers.get_mut(&1).unwrap();
+    server.wait_for("probes 1 of 1 other host as 127.0.0.2");
     nodes.start(2, "");
     nodes.wait_for(1, |metrics| metrics.bursts(2) > Some(0.0));
     // A directory that has gone is as good as a full one, and stops root as well.
@@ -292,7 +296,8 @@ fn goes_on_if_the_file_cannot_be_written() {
     )));
     assert_success(&status);
     let status = stdout(&status);
-    assert!(status.contains("\nprobes: 1 NICs, 0 of them left out at present; "), "{status}");
+    assert!(status.contains("\nprobes: 1 NIC, 0 left out at present; "), "{status}");
+    assert!(status.contains(" of 1 target answered within a minute, "), "{status}");
     nodes.stop_all();
 }
 

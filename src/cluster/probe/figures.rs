@@ -111,7 +111,7 @@ pub struct TargetFigures {
     /// When figures were asked for first.
     since: Duration,
     pub bursts: u64,
-    /// Bursts and bulk writes that were dropped because this host was late.
+    /// Bursts that were dropped because this host was late.
     pub late: u64,
     failures: [u64; Reason::ALL.len()],
     /// The last burst was disturbed, and is repeated.
@@ -149,12 +149,9 @@ impl TargetFigures {
             return Next::Again;
         }
         self.repeats = false;
-        if is_disturbed {
-            self.late += 1;
-        }
-        match ended.result {
-            Ok(Measured::Bulk(_)) => {}
-            _ => self.bursts += 1,
+        if !matches!(ended.result, Ok(Measured::Bulk(_))) {
+            self.bursts += 1;
+            self.late += u64::from(is_disturbed);
         }
         match ended.result {
             Ok(_) | Err(Reason::NoAnswer) if is_disturbed => return Next::Usual,
@@ -322,7 +319,7 @@ mod tests {
         let bulk = Ended { result: Ok(Measured::Bulk(1e9)), ..burst(0, 1) };
         assert_eq!(target.add(bulk, SECOND), Next::Again);
         assert_eq!(target.add(bulk, SECOND), Next::Usual);
-        assert_eq!((target.bandwidth(SECOND), target.late), (None, 1));
+        assert_eq!((target.bandwidth(SECOND), target.late), (None, 0));
     }
 
     #[test]

@@ -141,7 +141,7 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
              (default: not shown)\n\n\
              The line names the resource that ends first, and how many ranks have reserved ones. \
              What a rank needs is an estimate: docs/batch.md has the rules. Suspect if there is no \
-             room for one rank.",
+             room for one rank without peers.",
         ),
         Def::text("hosts", "LIST|@FILE", |request, typed| {
             let hosts: BTreeSet<String> = host_list::option_hosts(typed)?.into_iter().collect();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use cluster::location::Class;
 use cluster::probe::figures::{Ended, NicFigures, Omission};
 use cluster::probe::schedule::Next;
+use diag::session::control_line::ProbeProgress;
 use diag::session::probe_state::{NicState, NodeState};
 use facts::device::{DeviceName, FabricAddress};
 
@@ -201,6 +202,28 @@ impl Board {
             Some(NicState { is_busy, ..nic.state.clone()? })
         };
         NodeState { nics: shared.nics.iter().filter_map(state).collect() }
+    }
+
+    /// Returns what has come of the probes.
+    pub fn progress(&self) -> ProbeProgress {
+        let now = self.now();
+        let shared = self.lock();
+        let hosts = shared.slots.iter().filter(|slot| slot.host.is_some()).count();
+        let mut progress =
+            ProbeProgress { targets: hosts * shared.nics.len(), ..ProbeProgress::default() };
+        for target in shared.nics.iter().flat_map(|nic| nic.figures.targets.iter().flatten()) {
+            progress.answering += usize::from(target.latencies(now).is_some());
+            progress.bursts += target.bursts;
+            progress.late += target.late;
+        }
+        progress
+    }
+
+    /// Closes a NIC of this node, which cannot be used, and counts it as left out.
+    pub fn leave_out_unusable(&self, index: usize) {
+        let nic = &mut self.lock().nics[index];
+        nic.state = None;
+        nic.figures.leave_out(Omission::Unusable);
     }
 
     /// Returns what a NIC of this node does for a slot. Counts a probe that is left out.

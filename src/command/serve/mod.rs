@@ -59,7 +59,7 @@ use facts::number::{bytes_within, time, time_text, within};
 use facts::threads;
 use facts::token::Token;
 use limits::Limits;
-use log::Log;
+use log::{Log, Priority};
 use node::backend;
 use node::explain::Explain;
 use plan::cli::definition::OptionDef;
@@ -147,7 +147,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return report::print(&status::ask(&plan, host)?);
     }
     backend::check(plan.device)?;
-    let probes = request.probes.hosts.map(|_| arguments);
+    let announcement = request.probes.announcement(&plan);
+    let probes = announcement.map(|announcement| (announcement, arguments));
     match serve(&plan, request.allowed, request.limits, probes) {
         Err(failure) if failure.kind == Kind::Interrupted && interrupt::is_terminated() => Ok(()),
         ended => ended,
@@ -312,19 +313,22 @@ fn plan(mut typed: Typed) -> Result<Plan, Failure> {
     Plan::new(&TOOLS[0], program, typed, libcxi.map(Into::into))
 }
 
-/// Serves until it is interrupted. `probes` are the arguments of the process that probes others.
+/// Serves until it is interrupted. `probes` are what the log says about the process that probes
+/// others, and its arguments.
 fn serve(
     plan: &Plan,
     allowed: Vec<IpNet>,
     limits: Limits,
-    probes: Option<Vec<OsString>>,
+    probes: Option<(String, Vec<OsString>)>,
 ) -> Result<(), Failure> {
     // The CPUs that the runs with the default NIC take, before anything is opened.
     let placed = run::place(&Plan { role: Role::Server, ..plan.clone() })?;
     let listener = listener(plan)?;
     let log = Log::start()?;
     let token = plan.admission.token.clone();
-    let probing = probes.map(|arguments| Probing::start(arguments, token, log.clone()));
+    let probing = probes.map(|(announcement, arguments)| {
+        Probing::start(announcement, arguments, token, log.clone())
+    });
     let ended = serve_at(listener, plan, allowed, limits, &placed, &log, probing);
     log.finish();
     ended
@@ -360,6 +364,9 @@ fn serve_at(
     };
     let thread = receiver.start()?;
     announcement::print(log, plan, port, is_open, limits);
+    if let Some(probing) = &probing {
+        log.line(Priority::Info, probing.announcement.as_str());
+    }
     // Does nothing without a service manager.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
     let mut supervisor = Supervisor::new(plan, port, limits, log.clone(), totals, probing);

@@ -181,8 +181,12 @@ fn follow_target(board: &Board, plan: &Plan, slot: usize) {
     let mut complained = None;
     while board.sleep(Duration::ZERO) {
         if let Some(host) = board.host(slot) {
-            let watched =
-                probe_feed::watch(plan, &host, |state| board.set_node(slot, &host, Some(state)));
+            let watched = probe_feed::watch(plan, &host, |state| {
+                if complained.take_if(|known| *known == host).is_some() {
+                    board.note(format!("{host} is probed again"));
+                }
+                board.set_node(slot, &host, Some(state))
+            });
             board.set_node(slot, &host, None);
             match watched {
                 Err(failure) if failure.kind == Kind::Interrupted => return,
@@ -218,16 +222,16 @@ impl NicThread {
         let mut complained = false;
         while self.board.sleep(Duration::ZERO) {
             let ended = self.open().and_then(|nic| self.probe(nic, &mut schedule));
-            self.board.set_nic(self.index, None);
-            match ended {
+            let failure = match ended {
                 Ok(()) => return,
                 Err(failure) if failure.kind == Kind::Interrupted => return,
-                Err(failure) if !complained => {
-                    complained = true;
-                    let (device, why) = (self.plan.device, failure.message());
-                    self.board.note(format!("{device} does not probe: {why}"));
-                }
-                Err(_) => {}
+                Err(failure) => failure,
+            };
+            self.board.leave_out_unusable(self.index);
+            if !complained {
+                complained = true;
+                let (device, why) = (self.plan.device, failure.message());
+                self.board.note(format!("{device} does not probe: {why}"));
             }
             if !self.board.sleep(in_effect(AGAIN)) {
                 return;
@@ -275,6 +279,10 @@ impl NicThread {
     }
 }
 
+fn send(line: &mut ControlLine, news: &ProbeNews) -> Result<(), Failure> {
+    line.send(news).environment("cannot reach cxidiag serve")
+}
+
 /// The main thread.
 struct Main<'a> {
     plan: &'a Plan,
@@ -301,6 +309,8 @@ impl Main<'_> {
             if Instant::now() >= round {
                 round = Instant::now() + in_effect(ROUND);
                 self.round();
+                let progress = ProbeNews::Progress(self.board.progress());
+                send(&mut self.line, &progress)?;
             }
             let is_paused = self.request.pause_file.as_ref().is_some_and(|file| file.exists());
             self.board.set_paused(is_paused);
@@ -317,9 +327,6 @@ impl Main<'_> {
     }
 
     fn send_news(&mut self) -> Result<(), Failure> {
-        let send = |line: &mut ControlLine, news: &ProbeNews| {
-            line.send(news).environment("cannot reach cxidiag serve")
-        };
         for note in self.board.take_notes() {
             send(&mut self.line, &ProbeNews::Note(note))?;
         }
@@ -358,9 +365,13 @@ impl Main<'_> {
         hosts.dedup();
         self.own = own_name(&hosts, self.plan);
         self.hosts = hosts;
-        self.own.as_ref().map(|_| ()).ok_or_else(|| {
-            format!("--probe={text}: the list lacks this node, which probes nothing")
-        })
+        match &self.own {
+            None => Err(format!("--probe={text}: the list lacks this node, which probes nothing")),
+            Some(_) if self.hosts.len() < 2 => {
+                Err(format!("--probe={text}: the list has no host beside this one"))
+            }
+            Some(_) => Ok(()),
+        }
     }
 
     fn choose_targets(&self) {
@@ -395,6 +406,7 @@ impl Main<'_> {
             now: self.board.now(),
             at: SystemTime::now(),
             targets: self.board.targets(),
+            open_nics: self.board.state().nics.len(),
             cpu: Duration::new(spent.tv_sec as u64, spent.tv_nsec as u32),
         }
     }

@@ -1,6 +1,7 @@
 //! The probes of other nodes (docs/watch.md) as the server sees them: the options, the process that
 //! probes, and the processes of other nodes that wait for the state of this one.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::net::TcpStream;
 use std::os::fd::OwnedFd;
@@ -16,7 +17,7 @@ use super::log::{Log, Priority};
 use crate::command::output::MetricsRequest;
 use cluster::host_list;
 use cluster::probe::targets::TARGETS;
-use diag::session::control_line::{ControlLine, ProbeNews, Used};
+use diag::session::control_line::{ControlLine, ProbeNews, ProbeProgress, Used};
 use diag::session::probe_feed::Watchers;
 use diag::session::probe_state::NodeState;
 use facts::child::{self, Duty};
@@ -24,6 +25,8 @@ use facts::device::DeviceName;
 use facts::error::{Context, Failure, invalid};
 use facts::host::{host_name, is_same_host};
 use facts::limit;
+use facts::number::counted;
+use facts::text::plural;
 use facts::token::Token;
 use plan::Plan;
 use report::documents::{Documents, Places};
@@ -96,6 +99,20 @@ impl ProbeRequest {
     pub fn slots(&self) -> usize {
         self.targets.unwrap_or(TARGETS)
     }
+
+    /// Returns which hosts are probed and where the figures go, for the log; `None` without probes.
+    pub fn announcement(&self, plan: &Plan) -> Option<String> {
+        let hosts = host_list::option_hosts(self.hosts.as_deref()?).ok()?;
+        let own = own_name(&hosts, plan)?;
+        let others = hosts.iter().collect::<BTreeSet<_>>().len() - 1;
+        let targets = others.min(self.slots());
+        let files = match self.metrics.is_given() {
+            true => "",
+            false => "; without --openmetrics=FILE no metrics are written",
+        };
+        let ending = plural(others);
+        Some(format!("probes {targets} of {others} other host{ending} as {own}{files}"))
+    }
 }
 
 /// Returns the name that the list of hosts has for this node: its address in `--bind`, or its own
@@ -109,6 +126,8 @@ pub fn own_name(hosts: &[String], plan: &Plan) -> Option<String> {
 
 /// The process that probes other nodes, and those that probe this one.
 pub struct Probing {
+    /// Which hosts are probed, for the log.
+    pub announcement: String,
     arguments: Vec<OsString>,
     token: Option<Token>,
     log: Log,
@@ -118,13 +137,20 @@ pub struct Probing {
     /// What the process was told last.
     used: Vec<DeviceName>,
     state: NodeState,
+    progress: ProbeProgress,
     watchers: Watchers,
 }
 
 impl Probing {
     /// Starts the process with the arguments of the server.
-    pub fn start(arguments: Vec<OsString>, token: Option<Token>, log: Log) -> Self {
+    pub fn start(
+        announcement: String,
+        arguments: Vec<OsString>,
+        token: Option<Token>,
+        log: Log,
+    ) -> Self {
         let mut probing = Self {
+            announcement,
             arguments,
             token,
             log,
@@ -132,6 +158,7 @@ impl Probing {
             again: None,
             used: Vec::new(),
             state: NodeState::default(),
+            progress: ProbeProgress::default(),
             watchers: Watchers::default(),
         };
         probing.start_process();
@@ -188,6 +215,7 @@ impl Probing {
         while let Some(news) = line.message() {
             match news {
                 ProbeNews::State(state) => last = Some(state),
+                ProbeNews::Progress(progress) => self.progress = progress,
                 ProbeNews::Note(text) => {
                     self.log.line(Priority::Warning, format!("probes: {text}"));
                 }
@@ -230,11 +258,16 @@ impl Probing {
     /// Returns a line about the probes, for the state of the server.
     pub fn status(&self) -> String {
         let (nics, busy) = (&self.state.nics, self.state.nics.iter().filter(|nic| nic.is_busy));
+        let ProbeProgress { targets, answering, bursts, late } = self.progress;
+        let watchers = self.watchers.count();
         format!(
-            "probes: {} NICs, {} of them left out at present; {} nodes probe this one",
-            nics.len(),
+            "probes: {}, {} left out at present; {answering} of {} answered within a minute, {late} \
+             of {} dropped because this host was late; {} this one",
+            counted(nics.len() as u64, "NIC"),
             busy.count(),
-            self.watchers.count()
+            counted(targets as u64, "target"),
+            counted(bursts, "burst"),
+            if watchers == 1 { "1 node probes".into() } else { format!("{watchers} nodes probe") },
         )
     }
 

@@ -62,8 +62,23 @@ pub struct Used(pub Vec<DeviceName>);
 pub enum ProbeNews {
     /// The NICs of this node, for those that probe it; also sent as a sign of life.
     State(NodeState),
+    /// What has come of the probes of this node.
+    Progress(ProbeProgress),
     /// A line for the log.
     Note(String),
+}
+
+/// What has come of the probes of a node, over its NICs and their present targets.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProbeProgress {
+    /// Number of targets.
+    pub targets: usize,
+    /// Targets with a latency within the last minute.
+    pub answering: usize,
+    /// Number of bursts.
+    pub bursts: u64,
+    /// Bursts that were dropped because this host was late.
+    pub late: u64,
 }
 
 /// One end of the socket.

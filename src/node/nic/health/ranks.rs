@@ -55,6 +55,8 @@ pub fn room_for(
     let free = |at: usize, of: u16| u64::from(of.saturating_sub(in_use[at].unwrap_or(0)));
     let (possible, first) = room(std::array::from_fn(|at| free(at, limits[at].max)), needs);
     let (reserved, _) = room(std::array::from_fn(|at| free(at, limits[at].reserved)), needs);
+    // How many peers a rank talks to at a time is a guess: only what it needs alone is judged.
+    let (alone, _) = room(std::array::from_fn(|at| free(at, limits[at].max)), RANK);
     let each = (0..8).map(|at| {
         let Limit { max, reserved } = limits[at];
         format!("{} {}/{reserved}/{max}", RESOURCES[at], needs[at])
@@ -68,8 +70,8 @@ pub fn room_for(
         ..Finding::compared(
             &RANKS,
             format!("room for {possible} ({first} ends first), {reserved} reserved"),
-            format!("1 of {ranks}"),
-            unless_good(possible == 0, Severity::Suspect),
+            "1 without peers",
+            unless_good(alone == 0, Severity::Suspect),
         )
         .with_number(possible as f64)
     }
@@ -98,12 +100,13 @@ mod tests {
     }
 
     #[test]
-    fn a_service_without_room_for_one_rank_is_suspect() {
+    fn a_service_without_room_for_a_rank_without_peers_is_suspect() {
         let limits = |max: u16, reserved| Some([Limit { max, reserved }; 8]);
         let found = |limits, in_use, ranks| room_for(7, limits, in_use, ranks);
         let large = found(None, [None; 8], 8186);
         assert_eq!(large.value.as_deref(), Some("room for 0 (LE ends first), 0 reserved"));
-        assert_eq!(large.verdict, Severity::Suspect);
+        assert_eq!(large.verdict, Severity::Good);
+        assert_eq!(found(limits(15, 0), [None; 8], 1).verdict, Severity::Suspect);
         assert_eq!(found(limits(64, 32), [None; 8], 2).verdict, Severity::Good);
         let half = found(limits(64, 40), [None; 8], 2).value.unwrap();
         assert_eq!(half, "room for 3 (LE ends first), 2 reserved");
