@@ -208,9 +208,13 @@ pub mod testing {
             let host = format!("nid{slot}");
             let target = nic.target(slot, (&host, "cxi0", Class::Fabric), second);
             for measured in [Measured::Burst(latencies), Measured::Bulk(24e9)] {
-                let (waited, took) = (Duration::ZERO, second);
-                let ended =
-                    Ended { result: Ok(measured), lost_cpu: 0, waited, stopped: waited, took };
+                let ended = Ended {
+                    result: Ok(measured),
+                    lost_cpu: 0,
+                    waited: Duration::ZERO,
+                    stopped: Duration::ZERO,
+                    took: second,
+                };
                 target.add(ended, 2 * second);
             }
         }
