@@ -106,9 +106,10 @@ impl ProbeRequest {
         let own = own_name(&hosts, plan)?;
         let others = hosts.iter().collect::<BTreeSet<_>>().len() - 1;
         let targets = others.min(self.slots());
-        let files = match self.metrics.is_given() {
-            true => "",
-            false => "; without --openmetrics=FILE no metrics are written",
+        let files = if self.metrics.is_given() {
+            ""
+        } else {
+            "; without --openmetrics=FILE no metrics are written"
         };
         let ending = plural(others);
         Some(format!("probes {targets} of {others} other host{ending} as {own}{files}"))
