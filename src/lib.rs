@@ -40,6 +40,7 @@ use std::process::ExitCode;
 use command::completion::VARIABLE;
 use diag::run;
 use facts::advice;
+use facts::child;
 use facts::device::LIBCXI_VARIABLE;
 use facts::error::Failure;
 use facts::interrupt;
@@ -58,6 +59,7 @@ use report::Reporter;
 /// Does what `argv` asks for. Nothing is opened before all of it has proved valid.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
     cxi::signals::set_needed_dispositions();
+    child::take_name();
     time_of_day::start();
     release::record(Sources {
         revision: option_env!("CXIDIAG_REVISION"),

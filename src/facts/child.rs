@@ -19,6 +19,9 @@ pub const PROGRAM: &str = "cxidiag";
 /// The executable of this process, also after another one has replaced its file.
 const OWN_EXECUTABLE: &str = "/proc/self/exe";
 
+/// The name that the kernel gives to a process of [`OWN_EXECUTABLE`].
+const NAME_OF_CHILDREN: &[u8] = b"exe";
+
 /// Standard input of each child.
 const NULL_DEVICE: &str = "/dev/null";
 
@@ -85,6 +88,14 @@ pub fn command_with(duty: Duty, told: &str, token: Option<&Token>) -> Command {
         command.env(TOKEN_VARIABLE, token.text());
     }
     command
+}
+
+/// Gives this process the name of the program, for `ps` and `top`, if it is a child.
+pub fn take_name() {
+    if rustix::thread::name().is_ok_and(|name| name.to_bytes() == NAME_OF_CHILDREN) {
+        // Nothing depends on it.
+        let _ = rustix::thread::set_name(c"cxidiag");
+    }
 }
 
 /// Starts the child.

@@ -334,6 +334,8 @@ fn stopped_process_of_probes_goes_on() {
     let mut before = nodes.wait_for(1, |metrics| metrics.bursts(2) > Some(0.0));
     // Of the target: its server has no signs of life to pass on.
     let target = nodes.prober(2);
+    let name = fs::read_to_string(format!("/proc/{target}/comm")).expect("a name");
+    assert_eq!(name, "cxidiag\n");
     send_signal("STOP", target);
     let left_out = before.left_out("unreachable");
     before = nodes.wait_for(1, |metrics| metrics.left_out("unreachable") > left_out);
