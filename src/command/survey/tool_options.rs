@@ -172,7 +172,7 @@ mod tests {
             "unit" => "=GB/s",
             "label" => "=a=b",
             "until" => "=1%",
-            "hops" => "=2",
+            "hops" | "fan" => "=2",
             "start" => "=doorbell",
             "rate" => "=1000",
             "expect" => "=p50<1s",
