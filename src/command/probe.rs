@@ -23,6 +23,10 @@ use report::outcome::Outcome;
 const MOST_WAITED: u32 = 5;
 const ENOUGH: Duration = Duration::from_millis(300);
 
+/// Nor does one whose processes waited for so many times as long as one of them ran: a process that
+/// polls runs as well, while its peer waits.
+const MOSTLY_WAITED: u32 = 20;
+
 /// The cause of a run that did not end in time because its processes waited for CPUs.
 #[derive(Debug)]
 pub struct Starved {
@@ -137,7 +141,8 @@ struct Shares {
 impl Shares {
     /// Returns whether they explain that a run has not ended within its limit.
     fn are_too_small(self, limit: Duration) -> bool {
-        self.waited > limit / MOST_WAITED && self.ran < ENOUGH
+        self.waited > limit / MOST_WAITED
+            && (self.ran < ENOUGH || self.waited > self.ran * MOSTLY_WAITED)
     }
 }
 
@@ -282,6 +287,8 @@ mod tests {
             Shares { waited, ran }.are_too_small(Duration::from_secs(3))
         };
         assert!(excuse(8000, 42));
+        // Beside ten busy loops.
+        assert!(excuse(18_000, 600));
         // A NIC that does not answer, beside two busy loops and on an idle host.
         assert!(!excuse(8300, 554));
         assert!(!excuse(20, 2900));
