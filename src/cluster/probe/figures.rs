@@ -91,10 +91,18 @@ pub struct Ended {
     pub lost_cpu: u64,
     /// How long it waited for its CPU.
     pub waited: Duration,
-    /// How long it neither ran nor waited for a CPU: the process was stopped.
+    /// How long it neither ran nor waited for a CPU, without short sleeps of its own: the process
+    /// was stopped.
     pub stopped: Duration,
     /// How long the probe took.
     pub took: Duration,
+}
+
+impl Ended {
+    /// Returns whether this host had no time for the probe: a long wait says nothing then.
+    fn had_no_time(&self) -> bool {
+        self.waited + self.stopped > self.took / 4
+    }
 }
 
 /// The figures of one target, as one NIC sees it.
@@ -137,11 +145,12 @@ impl TargetFigures {
     /// Adds a probe that has ended `now`. Returns when the next one is due.
     pub fn add(&mut self, ended: Ended, now: Duration) -> Next {
         let is_disturbed = match ended.result {
-            Ok(_) if ended.stopped >= LOST => true,
+            // A thread that waits for a packet to be sent again yields its CPU thousands of times.
+            Ok(Measured::Burst(latencies)) if latencies.max >= LOST => ended.had_no_time(),
             Ok(Measured::Burst(_)) => ended.lost_cpu >= TOO_OFTEN,
             Ok(Measured::Bulk(_)) => ended.lost_cpu > 0,
-            // A reported error is a fact. A missing answer is none if this host had no time for it.
-            Err(Reason::NoAnswer) => ended.waited > ended.took / 4,
+            Err(Reason::NoAnswer) => ended.had_no_time(),
+            // What a NIC reports is a fact.
             Err(_) => false,
         };
         if is_disturbed && !self.repeats && ended.result.is_ok() {
@@ -159,7 +168,9 @@ impl TargetFigures {
                 if latencies.max >= LOST {
                     self.fail(Reason::Resent);
                 }
-                self.latencies = Some((latencies, now));
+                if ended.lost_cpu < TOO_OFTEN {
+                    self.latencies = Some((latencies, now));
+                }
             }
             Ok(Measured::Bulk(bytes_per_second)) => {
                 self.bandwidth = Some((bytes_per_second, now));
@@ -356,10 +367,20 @@ mod tests {
             median: Duration::from_micros(3),
             max: Duration::from_millis(1073),
         };
-        let ended = Ended { result: Ok(Measured::Burst(lost)), ..burst(2, 0) };
+        let ended = Ended { result: Ok(Measured::Burst(lost)), took: lost.max, ..burst(2, 0) };
         assert_eq!(target.add(ended, SECOND), Next::Usual);
         assert_eq!(count(&target, "resent"), 1);
         assert!(target.latencies(SECOND).is_some());
+        // On an idle host, a thread that shared its CPU with the engine of a software NIC.
+        let waited = Duration::from_millis(45);
+        let shared = Ended { lost_cpu: 841, waited, ..ended };
+        assert_eq!(target.add(shared, 90 * SECOND), Next::Usual);
+        assert_eq!((count(&target, "resent"), target.late), (2, 0));
+        assert!(target.latencies(90 * SECOND).is_none());
+        let starved = Ended { waited: SECOND / 2, ..shared };
+        assert_eq!(target.add(starved, 91 * SECOND), Next::Again);
+        assert_eq!(target.add(starved, 91 * SECOND), Next::Usual);
+        assert_eq!((count(&target, "resent"), target.late), (2, 1));
     }
 
     #[test]

@@ -34,6 +34,10 @@ use plan::run_options::{RunOptions, Side};
 /// Time limit of a probe: a lost packet is sent again after 1.07 s (libcxi.md 12.3).
 const LIMIT: Duration = Duration::from_secs(3);
 
+/// Longest sleep of a thread that polls on a CPU that others need (`measure::crowding`, and 250 us
+/// in the software NIC).
+const LONGEST_NAP: Duration = Duration::from_millis(1);
+
 /// A NIC that probes others, and is their target.
 pub struct ProberNic {
     target: TargetNic,
@@ -147,10 +151,11 @@ impl ProberNic {
         let took = began.elapsed();
         let nothing = (0, Duration::ZERO, Duration::ZERO);
         let (lost_cpu, waited, stopped) = shares.map_or(nothing, |(before, after)| {
-            let waited = after.waited_since(before);
+            let (turns, waited) = (after.turns_since(before), after.waited_since(before));
+            let ran = after.ran().saturating_sub(before.ran());
             // A probe polls until it ends.
-            let stopped = took.saturating_sub(after.ran().saturating_sub(before.ran()) + waited);
-            (after.turns_since(before), waited, stopped)
+            let naps = LONGEST_NAP.saturating_mul(turns.try_into().unwrap_or(u32::MAX));
+            (turns, waited, took.saturating_sub(ran + waited + naps))
         });
         let result = match measured {
             Ok(measured) => {
