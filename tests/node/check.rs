@@ -515,15 +515,15 @@ fn writes_metrics_that_their_readers_accept() {
 #[test]
 fn shows_for_how_many_ranks_the_service_has_resources() {
     let fabric = Fabric::new();
-    for (ranks, value, expected) in [
-        (64, "room for 115 (LE ends first), 0 reserved", "good"),
-        (4089, "room for 2 (LE ends first), 0 reserved", "good"),
-        (1, "room for 341 (PTE ends first), 0 reserved", "good"),
-        (9000, "room for 0 (LE ends first), 0 reserved", "good"),
+    for (ranks, value) in [
+        (64, "room for 115 (LE ends first), 0 reserved"),
+        (4089, "room for 2 (LE ends first), 0 reserved"),
+        (1, "room for 341 (PTE ends first), 0 reserved"),
+        (9000, "room for 0 (LE ends first), 0 reserved"),
     ] {
         let output = software(&fabric, &format!("soft0 --quick --json --ranks={ranks}"), "");
         let document = document(&stdout(&output));
-        assert_eq!(verdict(&document, "mpi-ranks"), expected);
+        assert_eq!(verdict(&document, "mpi-ranks"), "shown");
         let items = document["devices"][0]["items"].as_array().expect("items");
         let item = items.iter().find(|item| item["code"] == "mpi-ranks").expect("the item");
         assert_eq!(item["value"], value);

@@ -2,7 +2,7 @@
 
 use cxi::{Limit, RESOURCES};
 
-use super::item::{Finding, Item, unless_good};
+use super::item::{Finding, Item};
 use facts::severity::Severity;
 
 /// Whether the service of this user has the resources of MPI ranks.
@@ -38,8 +38,8 @@ fn needs(ranks: u32) -> [u64; 8] {
 /// Returns for how many ranks of such a job there are these numbers, and the resource that ends
 /// first.
 fn room(counts: [u64; 8], needs: [u64; 8]) -> (u64, &'static str) {
-    let rooms = (0..8).map(|at| (counts[at] / needs[at], RESOURCES[at]));
-    rooms.min_by_key(|(ranks, _)| *ranks).unwrap_or((0, ""))
+    let rooms = counts.iter().zip(needs).map(|(count, need)| count / need);
+    rooms.zip(RESOURCES).min_by_key(|(ranks, _)| *ranks).unwrap_or((0, ""))
 }
 
 /// Evaluates service `id` for ranks of a job with this number of ranks. `limits` are `None` if only
@@ -52,16 +52,21 @@ pub fn room_for(
 ) -> Finding {
     let needs = needs(ranks);
     let limits = limits.unwrap_or(NIC.map(|max| Limit { max, reserved: 0 }));
-    let free = |at: usize, of: u16| u64::from(of.saturating_sub(in_use[at].unwrap_or(0)));
-    let (possible, first) = room(std::array::from_fn(|at| free(at, limits[at].max)), needs);
-    let (reserved, _) = room(std::array::from_fn(|at| free(at, limits[at].reserved)), needs);
-    // How many peers a rank talks to at a time is a guess: only what it needs alone is judged.
-    let (alone, _) = room(std::array::from_fn(|at| free(at, limits[at].max)), RANK);
-    let each = (0..8).map(|at| {
-        let Limit { max, reserved } = limits[at];
-        format!("{} {}/{reserved}/{max}", RESOURCES[at], needs[at])
-    });
-    let each: Vec<String> = each.collect();
+    let free = |counts: [u16; 8]| {
+        std::array::from_fn(|resource| {
+            u64::from(counts[resource].saturating_sub(in_use[resource].unwrap_or(0)))
+        })
+    };
+    let free_in_all = free(limits.map(|limit| limit.max));
+    let (possible, first) = room(free_in_all, needs);
+    let (reserved, _) = room(free(limits.map(|limit| limit.reserved)), needs);
+    let (without_peers, _) = room(free_in_all, RANK);
+    // How many peers a rank talks to at a time is a guess: nothing is called good by it.
+    let verdict = if without_peers == 0 { Severity::Suspect } else { Severity::Shown };
+    let each = RESOURCES.iter().zip(needs).zip(limits);
+    let each: Vec<String> = each
+        .map(|((name, need), Limit { max, reserved })| format!("{name} {need}/{reserved}/{max}"))
+        .collect();
     Finding {
         note: Some(format!(
             "service {id}, need of a rank (estimate)/reserved/maximum: {}",
@@ -71,7 +76,7 @@ pub fn room_for(
             &RANKS,
             format!("room for {possible} ({first} ends first), {reserved} reserved"),
             "1 without peers",
-            unless_good(alone == 0, Severity::Suspect),
+            verdict,
         )
         .with_number(possible as f64)
     }
@@ -91,7 +96,7 @@ mod tests {
         let found = room_for(1, None, [Some(0); 8], 64);
         // A rank with 63 peers needs 142 list entries, and 2 of 512 target queues are 1 each.
         assert_eq!(found.value.as_deref(), Some("room for 115 (LE ends first), 0 reserved"));
-        assert_eq!((found.verdict, found.number), (Severity::Good, Some(115.0)));
+        assert_eq!((found.verdict, found.number), (Severity::Shown, Some(115.0)));
         let note = found.note.unwrap();
         assert!(note.contains(": PTE 6/0/2047, TXQ 2/0/1024, TGQ 1/0/512, "), "{note}");
         assert!(note.contains(", LE 142/0/16384, "), "{note}");
@@ -105,9 +110,9 @@ mod tests {
         let found = |limits, in_use, ranks| room_for(7, limits, in_use, ranks);
         let large = found(None, [None; 8], 8186);
         assert_eq!(large.value.as_deref(), Some("room for 0 (LE ends first), 0 reserved"));
-        assert_eq!(large.verdict, Severity::Good);
+        assert_eq!(large.verdict, Severity::Shown);
         assert_eq!(found(limits(15, 0), [None; 8], 1).verdict, Severity::Suspect);
-        assert_eq!(found(limits(64, 32), [None; 8], 2).verdict, Severity::Good);
+        assert_eq!(found(limits(64, 32), [None; 8], 2).verdict, Severity::Shown);
         let half = found(limits(64, 40), [None; 8], 2).value.unwrap();
         assert_eq!(half, "room for 3 (LE ends first), 2 reserved");
         let held = found(limits(64, 40), [Some(50); 8], 2);
