@@ -212,7 +212,7 @@ impl Board {
         let mut progress =
             ProbeProgress { targets: hosts * shared.nics.len(), ..ProbeProgress::default() };
         for target in shared.nics.iter().flat_map(|nic| nic.figures.targets.iter().flatten()) {
-            progress.answering += usize::from(target.latencies(now).is_some());
+            progress.measured += usize::from(target.latencies(now).is_some());
             progress.bursts += target.bursts;
             progress.late += target.late;
         }

@@ -259,11 +259,11 @@ impl Probing {
     /// Returns a line about the probes, for the state of the server.
     pub fn status(&self) -> String {
         let (nics, busy) = (&self.state.nics, self.state.nics.iter().filter(|nic| nic.is_busy));
-        let ProbeProgress { targets, answering, bursts, late } = self.progress;
+        let ProbeProgress { targets, measured, bursts, late } = self.progress;
         let watchers = self.watchers.count();
         format!(
-            "probes: {}, {} left out at present; {answering} of {} answered within a minute, {late} \
-             of {} dropped because this host was late; {} this one",
+            "probes: {}, {} left out at present; latencies of {measured} of {} within a minute, \
+             {late} of {} dropped because this host was late; {} this one",
             counted(nics.len() as u64, "NIC"),
             busy.count(),
             counted(targets as u64, "target"),

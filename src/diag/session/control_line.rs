@@ -74,7 +74,7 @@ pub struct ProbeProgress {
     /// Number of targets.
     pub targets: usize,
     /// Targets with a latency within the last minute.
-    pub answering: usize,
+    pub measured: usize,
     /// Number of bursts.
     pub bursts: u64,
     /// Bursts that were dropped because this host was late.
