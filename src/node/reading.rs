@@ -151,7 +151,7 @@ fn limited<T: Send + 'static>(path: &Path, read: fn(&Path) -> io::Result<T>) -> 
         match answer.recv_timeout(SLICE) {
             Ok(read) => {
                 // Its stack must be gone before the next thread needs one: memory may be limited.
-                let _ended = reader.join();
+                let _ = reader.join();
                 return read;
             }
             Err(RecvTimeoutError::Disconnected) => return Err(no_answer()),
@@ -166,4 +166,34 @@ fn limited<T: Send + 'static>(path: &Path, read: fn(&Path) -> io::Result<T>) -> 
     given_up().insert(path.to_owned(), thread);
     remember(path, NO_ANSWER.into());
     Err(no_answer())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    static HAS_ENDED: AtomicBool = AtomicBool::new(false);
+
+    /// Takes a while at the end of its thread.
+    struct EndsLate;
+
+    impl Drop for EndsLate {
+        fn drop(&mut self) {
+            thread::sleep(SLICE);
+            HAS_ENDED.store(true, Ordering::Relaxed);
+        }
+    }
+
+    thread_local! {
+        static END: EndsLate = const { EndsLate };
+    }
+
+    #[test]
+    fn thread_that_has_read_has_ended() {
+        let read = |_: &Path| END.with(|_| Ok(thread::current().id()));
+        assert_ne!(limited(Path::new("file"), read).unwrap(), thread::current().id());
+        assert!(HAS_ENDED.load(Ordering::Relaxed));
+    }
 }
