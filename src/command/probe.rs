@@ -23,8 +23,8 @@ use report::outcome::Outcome;
 const MOST_WAITED: u32 = 5;
 const ENOUGH: Duration = Duration::from_millis(300);
 
-/// Nor does one whose processes waited for so many times as long as one of them ran: a process that
-/// polls runs as well, while its peer waits.
+/// A run whose processes waited for CPUs this many times as long as the busiest of them ran says
+/// nothing either: a process that polls for its peer, which waits for a CPU, runs as well.
 const MOSTLY_WAITED: u32 = 20;
 
 /// The cause of a run that did not end in time because its processes waited for CPUs.

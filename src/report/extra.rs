@@ -85,11 +85,15 @@ pub fn walk(
         let (rows, us) = (walk.rows, walk.farthest_ns / 1000.0);
         if walk.is_shown {
             let ns = walk.entry_ns;
-            writeln!(out, "{what}: {ns:.2} ns each, slope of {rows} medians within {us:.2} us")?;
+            writeln!(
+                out,
+                "{what}: {ns:.2} ns each (slope of {rows} medians, which are within {us:.2} us of \
+                 the line)"
+            )?;
         } else {
             writeln!(
                 out,
-                "{what}: time not known, {rows} medians are up to {us:.2} us off a line"
+                "{what}: time not known ({rows} medians are up to {us:.2} us off a line)"
             )?;
         }
     }
@@ -358,12 +362,12 @@ mod tests {
         let text = |depth, result| written(|out| walk(out, depth, result));
         assert_eq!(
             text(Some(DepthKind::Posted), Some(&result)),
-            "Posted entry: 5.02 ns each, slope of 14 medians within 0.31 us\n"
+            "Posted entry: 5.02 ns each (slope of 14 medians, which are within 0.31 us of the line)\n"
         );
         let hidden = WalkResult { is_shown: false, ..result };
         assert_eq!(
             text(Some(DepthKind::Unexpected), Some(&hidden)),
-            "Unexpected message: time not known, 14 medians are up to 0.31 us off a line\n"
+            "Unexpected message: time not known (14 medians are up to 0.31 us off a line)\n"
         );
         assert_eq!(text(Some(DepthKind::Unexpected), None), "");
     }

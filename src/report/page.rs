@@ -327,4 +327,28 @@ bcdefg  good
         assert_eq!(page.text(TextStyle::Plain), "Base             : 5\n");
         assert_eq!(page.text(TextStyle::Markdown), "* Base: 5\n");
     }
+
+    #[test]
+    fn names_in_markdown_are_neither_html_nor_the_end_of_a_block() {
+        let mut text = Page::default();
+        text.line("a```");
+        let mut page = Page::default();
+        page.heading(2, "<b>");
+        page.list(["<c>".to_owned()]);
+        page.paragraph("<d>", 80, "");
+        page.command("cxidiag <e>");
+        page.preformatted(&text);
+        let expected = "\
+## &lt;b&gt;
+
+* &lt;c&gt;
+&lt;d&gt;
+
+    cxidiag <e>
+```text
+a` ``
+```
+";
+        assert_eq!(page.text(TextStyle::Markdown), expected);
+    }
 }

@@ -307,7 +307,7 @@ impl Ping {
         }
     }
 
-    /// Returns whether no pair has got further than to a NIC of this machine that cannot be opened.
+    /// Returns whether every pair has failed because its NIC of this machine cannot be opened.
     pub fn has_no_device(&self) -> bool {
         let is_of_device =
             |failure: &PairFailure| failure.step.as_deref() == Some(Step::Device.name());

@@ -66,7 +66,7 @@ fn message_waits_for_posted_list_entries() {
 /// Each row waits at least as long as the NIC takes for what stands before, and its key is the
 /// depth in each output. The time of an entry is the slope between two of the rows.
 #[test]
-fn range_of_depths_has_a_row_for_each() {
+fn range_has_a_row_for_each_depth() {
     for (option, title) in [("posted", "Posted"), ("unexpected", "Unexpected")] {
         let fabric = Fabric::new();
         let directory = tempfile::tempdir().expect("a directory");

@@ -151,8 +151,8 @@ fn compares_hops_with_writes() {
         let table = std::fs::read_to_string(table.path()).expect("a table");
         let fields: Vec<Vec<&str>> = table.lines().map(|row| row.split(',').collect()).collect();
         for (title, value) in [("write_p50_ns", write_ns), ("beyond_hop_ns", write_ns - hop_ns)] {
-            let at = fields[0].iter().position(|field| *field == title).expect("a column");
-            assert_eq!(fields[1][at], value.to_string(), "{title}");
+            let column = fields[0].iter().position(|field| *field == title).expect("a column");
+            assert_eq!(fields[1][column], value.to_string(), "{title}");
         }
         fabric.assert_nothing_left();
     }

@@ -33,8 +33,8 @@ const HOT: Duration = Duration::from_millis(20);
 /// The time for which the engine thread polls in a process that rests, in nanoseconds; 0 in others.
 static REST_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Lets the engine thread of this process sleep this time after the last traffic, until a peer
-/// sends; 0 ends the rest. A peer wakes it also while the program polls, with a system call at the
+/// Lets the engine thread of this process sleep this time after the last traffic, longer than 0,
+/// until a peer sends. A peer wakes it also while the program polls, with a system call at the
 /// first packet: this is for programs that wait most of the time.
 pub fn rest_after(time: Duration) {
     REST_NS.store(time.as_nanos() as u64, Ordering::Relaxed);

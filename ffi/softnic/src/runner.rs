@@ -8,7 +8,7 @@
 //! | state | what the engine thread does | until |
 //! |---|---|---|
 //! | attended | checks every [`TICK`] whether `progress` is still called | a tick without a call |
-//! | hot | polls without sleeping | [`cpu::hot`] without traffic, a call of `progress`, or no spare CPU |
+//! | hot | polls without sleeping | [`hot`] without traffic, a call of `progress`, or no spare CPU |
 //! | parked | sleeps in the kernel | a sender wakes it, or its nap ends |
 //!
 //! So it spins only while traffic arrives for a device that no other thread polls, and only on a
@@ -32,7 +32,7 @@ use rustix::thread::futex::{self, Timespec};
 use rustix::thread::sched_yield;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::cpu::{self, Cpus, Scheduling, wake_on_time};
+use crate::cpu::{self, Cpus, Scheduling, hot, wake_on_time};
 use crate::fabric::Port;
 use crate::nic::Nic;
 use crate::summary;
@@ -324,14 +324,14 @@ impl ServedNic {
 
     /// Whether the thread polls the device without sleeping.
     fn is_hot(&self, now: Instant) -> bool {
-        self.alone && self.busy.is_some_and(|busy| now - busy < cpu::hot())
+        self.alone && self.busy.is_some_and(|busy| now - busy < hot())
     }
 
     /// Whether the thread may spin for a hot device on the last idle CPU. Where a program without
     /// `progress` only receives, it leaves that CPU to the engine thread of its peer: packets wake
     /// this thread, but the doorbells of the peer's program wake none.
     fn needs_cpu(&self, now: Instant) -> bool {
-        let is_recent = |commanded| now - commanded < cpu::hot();
+        let is_recent = |commanded| now - commanded < hot();
         self.is_hot(now) && (self.calls != 0 || self.commanded.is_some_and(is_recent))
     }
 

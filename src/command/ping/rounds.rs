@@ -83,7 +83,7 @@ impl Rounds {
             round += 1;
             let is_last = match self.count {
                 Some(count) => round == count,
-                // A NIC that is missing at the start will not come.
+                // Further rounds would say the same.
                 None => round == 1 && report.has_no_device(),
             };
             if is_last {

@@ -72,13 +72,13 @@ pub struct MessageResources {
 struct MessageReceiver {
     portals: Portals,
     ordinary: PortalTableEntry,
-    ways: Ways,
+    receiving: Receiving,
     last: PortalTableEntry,
     buffer: MemoryRegion,
 }
 
 /// How the ordinary portal receives.
-enum Ways {
+enum Receiving {
     /// By one list entry, the last one of this list if others stand before it.
     Posted(Option<PostedList>),
     /// By this command, for each message that has arrived.
@@ -133,10 +133,8 @@ impl Benchmark for SendLatency {
     }
 
     fn deepen(resources: &mut MessageResources, _: &RunOptions, row: Row) -> Result<(), Failure> {
-        if let (Some(posted), MessageReceiver { portals, ordinary, ways, buffer, .. }) =
-            (row.posted, &mut resources.receiver)
-            && let Ways::Posted(Some(list)) = ways
-        {
+        let MessageReceiver { portals, ordinary, receiving, buffer, .. } = &mut resources.receiver;
+        if let (Some(posted), Receiving::Posted(Some(list))) = (row.posted, receiving) {
             portals.deepen(ordinary, buffer, list, posted)?;
         }
         row.unexpected.map_or(Ok(()), |depth| resources.send_unreceived(depth))
@@ -219,12 +217,12 @@ fn eager<const WORDS: usize, S: MessageSending<WORDS>, R: RepeatRoundTrip>(
     run: &RunOptions,
     repeat: R,
 ) -> Result<R::Output, Failure> {
-    match resources.receiver.ways {
-        Ways::Late(receive) => {
+    match resources.receiver.receiving {
+        Receiving::Late(receive) => {
             let sending = ReceivedLate { sending, receive };
             launched(resources, sending, run.use_ll, repeat)
         }
-        Ways::Posted(_) => launched(resources, sending, run.use_ll, repeat),
+        Receiving::Posted(_) => launched(resources, sending, run.use_ll, repeat),
     }
 }
 
@@ -254,9 +252,7 @@ impl MessageResources {
             counter: None,
         })
     }
-}
 
-impl MessageResources {
     /// Sends messages that the peer does not receive, until it has `depth` of them. Each is
     /// acknowledged when the peer's NIC has stored its header.
     fn send_unreceived(&mut self, depth: u16) -> Result<(), Failure> {
@@ -296,15 +292,15 @@ impl MessageReceiver {
         let Extensions { posted, unexpected, .. } = run.extensions;
         let is_matching = run.rdzv || posted.is_used() || unexpected.is_used();
         let mut ordinary = portals.open(endpoint, PORTAL_INDEX, is_matching)?;
-        let ways = if unexpected.is_used() {
-            Ways::Late(portals.append_overflow(&mut ordinary, &buffer, entry)?)
+        let receiving = if unexpected.is_used() {
+            Receiving::Late(portals.append_overflow(&mut ordinary, &buffer, entry)?)
         } else {
-            Ways::Posted(portals.append_behind(&mut ordinary, &buffer, entry, posted)?)
+            Receiving::Posted(portals.append_behind(&mut ordinary, &buffer, entry, posted)?)
         };
         let mut last = portals.open(endpoint, LAST_INDEX, run.rdzv)?;
         let entry = Entry { buffer_id: LAST, ..entry };
         portals.append(&mut last, &buffer, entry)?;
-        Ok(Self { portals, ordinary, ways, last, buffer })
+        Ok(Self { portals, ordinary, receiving, last, buffer })
     }
 
     fn close(self) -> Result<(), Failure> {

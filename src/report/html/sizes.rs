@@ -58,12 +58,12 @@ pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
     }
     let depths = measured.iter().map(|result| result.posted.or(result.unexpected));
     let has_depths = depths.clone().min() < depths.max();
-    let at = |result: &SizeResult| match result.posted.or(result.unexpected) {
+    let place = |result: &SizeResult| match result.posted.or(result.unexpected) {
         Some(depth) if has_depths => f64::from(depth),
         _ => result.size_bytes as f64,
     };
     let curve = |name: String, color, is_main, metric: &dyn Fn(&SizeResult) -> Option<f64>| {
-        let point = |result: &&SizeResult| Some((at(result), metric(result)?));
+        let point = |result: &&SizeResult| Some((place(result), metric(result)?));
         Curve {
             name,
             color,

@@ -220,10 +220,10 @@ fn match_unexpected<W: Wire>(entry: &mut Entry, nic: &mut Portals<'_, W>) -> boo
     let mut walked = 0;
     loop {
         let found = next_match(pte, entry, walked);
-        let at = found.unwrap_or(pte.lists.unexpected.len());
-        nic.fetcher.wire.walk(at - walked);
-        walked = at;
-        let Some(found) = found.and_then(|at| pte.lists.unexpected.remove(at)) else {
+        let reached = found.unwrap_or(pte.lists.unexpected.len());
+        nic.fetcher.wire.walk(reached - walked);
+        walked = reached;
+        let Some(found) = found.and_then(|index| pte.lists.unexpected.remove(index)) else {
             return false;
         };
         nic.entries[number] -= 1;

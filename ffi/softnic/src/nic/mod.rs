@@ -138,12 +138,7 @@ impl Nic {
         // Before the lock, so that an engine thread that holds it stops polling. It does not matter
         // if two threads count once: the number changes.
         self.calls.store(self.calls.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
-        // While this thread polls, senders need not wake the engine thread. In a process that rests
-        // they do, because the thread naps too long to notice soon that this one polls no more.
-        let parked = self.port.parked();
-        if parked.load(Ordering::Relaxed) != 0 && !cpu::rests() {
-            parked.store(0, Ordering::Relaxed);
-        }
+        self.attend(cpu::rests);
         if self.poll() {
             self.misses.store(0, Ordering::Relaxed);
             return;
@@ -185,7 +180,15 @@ impl Nic {
             };
             let _ = futex::wait(parked, futex::Flags::empty(), 1, Some(&time));
         }
-        if !cpu::rests() {
+        self.attend(cpu::rests);
+    }
+
+    /// Tells senders that a thread polls the device, so that they need not wake the engine thread.
+    /// In a process that rests they wake it in any case: it naps too long to notice soon that this
+    /// thread polls no more.
+    fn attend(&self, rests: fn() -> bool) {
+        let parked = self.port.parked();
+        if parked.load(Ordering::Relaxed) != 0 && !rests() {
             parked.store(0, Ordering::Relaxed);
         }
     }
@@ -391,13 +394,12 @@ mod tests {
     #[test]
     fn polling_thread_clears_the_mark_for_senders_unless_it_rests() {
         let nic = Nic::open(0, 0xf_ffeb).unwrap();
-        for (rest, left) in [(Duration::ZERO, 0), (Duration::from_micros(1), 1)] {
-            cpu::rest_after(rest);
+        let cases: [(fn() -> bool, u32); 2] = [(|| false, 0), (|| true, 1)];
+        for (rests, left) in cases {
             nic.port().parked().store(1, Ordering::Relaxed);
-            nic.progress();
-            assert_eq!(nic.port().parked().load(Ordering::Relaxed), left, "{rest:?}");
+            nic.attend(rests);
+            assert_eq!(nic.port().parked().load(Ordering::Relaxed), left, "{}", rests());
         }
-        cpu::rest_after(Duration::ZERO);
     }
 
     #[test]

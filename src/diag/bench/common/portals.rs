@@ -73,7 +73,7 @@ impl Entry {
     }
 
     /// Returns the command that appends the entry over all of `buffer`.
-    fn over(self, portal: &PortalTableEntry, buffer: &MemoryRegion) -> TargetCmd {
+    fn append_command(self, portal: &PortalTableEntry, buffer: &MemoryRegion) -> TargetCmd {
         let mut command = self.command();
         command
             .set_ptlte_index(portal.number())
@@ -298,12 +298,12 @@ impl Portals {
         };
         let eager = Entry { matching: Some(EAGER), ..entry };
         for entry in [unreceived, eager] {
-            let mut command = entry.over(portal, buffer);
+            let mut command = entry.append_command(portal, buffer);
             command.set_ptl_list(C_PTL_LIST_OVERFLOW as u8);
             self.issue(&command)?;
             self.answer("appending the buffer to the overflow list", EventType::LINK)?;
         }
-        let mut receive = eager.over(portal, buffer);
+        let mut receive = eager.append_command(portal, buffer);
         receive.set_use_once(true);
         Ok(receive)
     }
@@ -327,7 +327,7 @@ impl Portals {
         buffer: &MemoryRegion,
         entry: Entry,
     ) -> Result<(), Failure> {
-        self.issue(&entry.over(portal, buffer))?;
+        self.issue(&entry.append_command(portal, buffer))?;
         self.answer("appending the buffer", EventType::LINK).map(drop)
     }
 
