@@ -5,8 +5,9 @@
 //! measurement of its peer could not tell a stopped peer from a busy one. Client and server
 //! announce with their versions that they know ticks: two words, because older releases know only
 //! the ticks of clients. A thread sends them: the measuring loop may be in a wait, or has no check
-//! of its own while the NIC is fast. The thread sleeps in between, has the lowest priority and runs
-//! on other CPUs than the measuring threads, if there are any.
+//! of its own while the NIC is fast. The thread sleeps in between and runs on other CPUs than the
+//! measuring threads, if there are any. Its priority is not lower than theirs: a process ends when
+//! all its threads have had a CPU, which takes seconds at the lowest priority beside busy programs.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -21,11 +22,8 @@ use super::wire::TICK;
 /// Interval of ticks.
 pub const INTERVAL: Duration = Duration::from_secs(2);
 
-/// Niceness of the thread: the lowest priority.
-const NICENESS: i32 = 19;
-
 /// The thread that sends the ticks. It ends soon after this value is dropped, which does not wait
-/// for it: beside busy programs, a thread with the lowest priority may get a CPU late.
+/// for it.
 #[derive(Debug)]
 pub struct Ticker {
     _running: Sender<()>,
@@ -40,7 +38,6 @@ impl Ticker {
         let (running, end) = bounded(0);
         let tick = move || {
             let _confined = Confined::to(&cpus);
-            let _ = rustix::process::nice(NICENESS);
             while end.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout)
                 && stream.write_all(&TICK.to_le_bytes()).is_ok()
             {}
