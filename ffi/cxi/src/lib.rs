@@ -20,7 +20,7 @@
 //! | [`signals`] | signals of this process, with who has sent each |
 //! | [`witness`] | signals that the process group gets |
 //! | [`placement`] | the CPUs of a thread and the NUMA node of its memory |
-//! | [`Error`], [`EmitError`], [`ReturnCode`], [`EventType`] | errors and codes |
+//! | [`Error`], [`EmitError`], [`ReturnCode`], [`EventType`], [`StateChangeReason`] | errors and codes |
 //! | [`records`], [`sys`] | command and event records; constants under their C names |
 //!
 //! # Floors
@@ -170,7 +170,7 @@ pub use cxi_sys::LoadError;
 pub use cxi_sys::records;
 pub use device::{Device, DeviceInfo, devices};
 pub use encode::{IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED};
-pub use error::{EmitError, Error, EventType, ReturnCode, error_text};
+pub use error::{EmitError, Error, EventType, ReturnCode, StateChangeReason, error_text};
 pub use event::{Event, Record, Target};
 pub use event_queue::EventQueue;
 pub use huge_page::HugePage;

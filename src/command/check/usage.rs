@@ -38,6 +38,7 @@ pub fn usage() -> Usage {
         synopsis: vec![
             ("cxidiag check [DEVICE...] [OPTIONS]".into(), ""),
             ("cxidiag check --hosts=LIST [DEVICE...] [OPTIONS]".into(), ""),
+            ("cxidiag check --exhaust DEVICE [--yes]".into(), ""),
         ],
         arguments: Completion::Devices,
         about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without DEVICE, the\n\
@@ -121,6 +122,16 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
         })
         .completed_by(Completion::Cpus)
         .explained("CPUs that load the NICs with --stress, such as 0-3,8 (default: near each NIC)"),
+        Def::switch("exhaust", |request: &mut CheckRequest| request.exhausts = true).explained(
+            "Take all list entries of one processing element of DEVICE instead, send a message, and \
+             free them\n\n\
+             Shows how many list entries this user's service gets, how the NIC refuses the message, \
+             how long the portal needs to recover, and whether all entries come back. It takes some \
+             ten milliseconds, in which the NIC refuses unexpected messages and receives of others \
+             that share the entries.",
+        ),
+        Def::switch("yes", |request| request.yes = true)
+            .explained("With --exhaust: also if others share the list entries"),
         link_speed().within(|request| &mut request.link_gigabits),
         Def::text("expect-nics", "COUNT", |request, typed| {
             request.expected_nics = Some(within(typed, 1..=64)? as u32);
@@ -202,7 +213,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<CheckRequest>, Failure> {
     if request.is_quick && request.window.is_some() {
         return Err(Failure::usage("--window has no effect with --quick, which counts no errors"));
     }
-    check_stress(&request)?;
+    check_modes(&request)?;
     if request.hosts.is_some() {
         let on_servers = [
             ("window", request.window.is_some()),
@@ -223,35 +234,53 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<CheckRequest>, Failure> {
     Ok(Some(request))
 }
 
-/// Checks the options of `--stress`, and those that have no effect beside it.
+/// Checks the options of `--stress` and `--exhaust`, and those that have no effect beside them.
 ///
 /// # Errors
 ///
 /// The first option without effect.
-fn check_stress(request: &CheckRequest) -> Result<(), Failure> {
-    let (of_stress, of_check) = (
-        [("interval", request.interval.is_some()), ("cpu", request.cpus != Cpus::Any)],
-        [
-            ("no-traffic", request.no_traffic),
-            ("quick", request.is_quick),
-            ("window", request.window.is_some()),
-            ("link-speed", request.link_gigabits.is_some()),
-            ("expect-nics", request.expected_nics.is_some()),
-            ("ranks", request.ranks.is_some()),
-            ("hosts", request.hosts.is_some()),
-            ("meeting-point", request.meeting_point.is_some()),
-            ("bad-nodes", request.bad_nodes.is_some()),
-            ("csv", request.csv.is_some()),
-        ],
-    );
+fn check_modes(request: &CheckRequest) -> Result<(), Failure> {
+    let stress_options =
+        [("interval", request.interval.is_some()), ("cpu", request.cpus != Cpus::Any)];
+    let exhaust_options = [("yes", request.yes)];
+    let check_options = [
+        ("no-traffic", request.no_traffic),
+        ("quick", request.is_quick),
+        ("window", request.window.is_some()),
+        ("link-speed", request.link_gigabits.is_some()),
+        ("expect-nics", request.expected_nics.is_some()),
+        ("ranks", request.ranks.is_some()),
+        ("hosts", request.hosts.is_some()),
+        ("meeting-point", request.meeting_point.is_some()),
+        ("bad-nodes", request.bad_nodes.is_some()),
+        ("csv", request.csv.is_some()),
+    ];
+    let foreign_options =
+        [("busy-ok", request.busy_ok), ("openmetrics", request.metrics.is_given())];
     let given = |options: &[(&'static str, bool)]| {
         options.iter().find(|(_, is_given)| *is_given).map(|(option, _)| *option)
     };
-    let message = match request.stress {
-        Some(_) => given(&of_check).map(|option| {
-            format!("--{option} has no effect with --stress, which loads the NICs of this machine")
-        }),
-        None => given(&of_stress).map(|option| format!("--{option} needs --stress")),
+    let beside = |option| {
+        format!("--{option} has no effect with --stress, which loads the NICs of this machine")
     };
-    message.map_or(Ok(()), |message| Err(Failure::usage(message)))
+    let message = if request.exhausts {
+        let others = [("stress", request.stress.is_some())];
+        let option =
+            given(&others).or_else(|| given(&stress_options)).or_else(|| given(&check_options));
+        let option = option.or_else(|| given(&foreign_options));
+        option.map(|option| format!("--{option} has no effect with --exhaust"))
+    } else if let Some(option) = given(&exhaust_options) {
+        Some(format!("--{option} needs --exhaust"))
+    } else if request.stress.is_some() {
+        given(&check_options).map(beside)
+    } else {
+        given(&stress_options).map(|option| format!("--{option} needs --stress"))
+    };
+    match message {
+        Some(message) => Err(Failure::usage(message)),
+        None if request.exhausts && request.devices.len() != 1 => {
+            Err(Failure::usage("--exhaust needs one DEVICE, such as cxi0"))
+        }
+        None => Ok(()),
+    }
 }

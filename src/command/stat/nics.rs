@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::env;
-use std::sync::mpsc;
-use std::time::Duration;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
 
 use facts::device::DeviceName;
 use facts::threads;
 use facts::time_of_day::since_1970;
+use measure::CpuShare;
 use node::backend;
 use node::machine::Machine;
 use node::nic::counter_set::CounterSet;
@@ -17,9 +18,15 @@ use node::reading;
 use node::slingshot::Launcher;
 use report::stat::record::{NicRecord, Values};
 
-/// How long the files of one NIC may take. A file system whose server is gone must not keep the
-/// command from starting.
+/// How long the files of one NIC may take, beside the time for which their thread waits for a CPU.
+/// A file system whose server is gone must not keep the command from starting.
 const LIMIT: Duration = Duration::from_secs(5);
+
+/// How long they may take with that time.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// Name of the threads that read.
+const READING: &str = "reading";
 
 /// The software NICs that are read on a machine without hardware, if the user names none.
 const SOFTWARE: &[&str] = &["soft0", "soft1", "soft2", "soft3"];
@@ -148,10 +155,10 @@ impl Nics {
         let (machine, names) = (machine.clone(), self.set.counters.clone());
         // The receiver is gone if this thread was given up.
         let work = move || drop(sender.send(read(device, &machine, names)));
-        let started = threads::start("reading", work);
-        let result = match started.map(|_| answer.recv_timeout(LIMIT)) {
-            Ok(Ok(result)) => result,
-            Ok(Err(_)) => Err("reading its files took longer than 5 s".into()),
+        let started = threads::start(READING, work);
+        let result = match started.map(|_| answer_in_time(&answer)) {
+            Ok(Some(result)) => result,
+            Ok(None) => Err("reading its files took longer than 5 s".into()),
             Err(failure) => Err(failure.message()),
         };
         match result {
@@ -181,6 +188,24 @@ impl Nics {
         if !unknown.is_empty() && !self.nics.is_empty() {
             let names: Vec<&str> = unknown.into_iter().collect();
             self.notes.push(format!("no NIC has these counters: {}", names.join(" ")));
+        }
+    }
+}
+
+/// Returns the answer of a thread that reads, if it comes within the limits.
+fn answer_in_time<T>(answer: &Receiver<T>) -> Option<T> {
+    let waited = || CpuShare::from_threads(READING).map_or(Duration::ZERO, CpuShare::waited);
+    let (begin, waited_before) = (Instant::now(), waited());
+    let mut limit = LIMIT;
+    loop {
+        let left = limit.saturating_sub(begin.elapsed());
+        match answer.recv_timeout(left) {
+            Ok(read) => return Some(read),
+            Err(RecvTimeoutError::Disconnected) => return None,
+            Err(RecvTimeoutError::Timeout) if left.is_zero() => return None,
+            Err(RecvTimeoutError::Timeout) => {
+                limit = (LIMIT + waited().saturating_sub(waited_before)).min(LONGEST)
+            }
         }
     }
 }

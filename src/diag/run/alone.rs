@@ -129,7 +129,7 @@ fn drive<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failu
 }
 
 /// The place of the peer in a run without one: its barriers and its result.
-struct Alone<'a>(Notices<'a>);
+pub(super) struct Alone<'a>(pub(super) Notices<'a>);
 
 impl Barriers for Alone<'_> {
     fn barrier_while(&self, _: &str, _: Duration, look: &mut Look<'_>) -> Result<(), Failure> {

@@ -16,8 +16,8 @@ use super::refusal_log::RefusalLog;
 use facts::error::Failure;
 use facts::net::listener::Listener;
 
-/// Niceness of the thread: the measurement has a higher priority. With the lowest one, the run would
-/// end seconds later on a loaded host, with the thread.
+/// Niceness of the thread: the measurement has a higher priority. With the lowest one, the thread,
+/// and the run with it, would end seconds later on a loaded host.
 const NICENESS: i32 = 5;
 
 /// Name of the thread.

@@ -1,0 +1,199 @@
+//! What happens when the list entries of a NIC run out (nic.md 8.3, 8.5): one portal takes all that
+//! are left, a message finds no room, and the portal recovers.
+//!
+//! A portal has the list entries of one processing element of the NIC.
+
+use super::alone::Alone;
+use super::driver;
+use super::watchdog::Notices;
+use crate::bench::api::Peer;
+use crate::bench::common::memory::map;
+use crate::bench::common::{
+    Direction, Entry, Initiator, NotIssued, PORTAL_INDEX, Portals, Reports, WriteOrder, answer,
+    portals,
+};
+use crate::endpoint::Endpoint;
+use cxi::records::TargetCmd;
+use cxi::{EventType, MemoryRegion, PortalTableEntry, ReturnCode};
+use facts::device::{DeviceName, LibraryFile};
+use facts::error::{Context, Failure};
+use measure::{Clock, MonotonicRaw};
+use node::explain;
+use node::explain::Explain;
+use node::gpu::Use;
+use plan::Plan;
+use plan::buffers::Buffer;
+use plan::tools::LOOPBACK_BW;
+use plan::typed::Typed;
+use report::exhaust::{Exhaustion, RefusedMessage};
+
+/// Most list entries that are appended: more than a processing element has (libcxi.md 11).
+const MOST: u32 = 1 << 16;
+
+/// Events that can be pending at the target. The smallest queue, one page, holds them.
+const EVENTS: u32 = 1;
+
+/// Seconds for which a portal may refuse messages after list entries are free and it is enabled.
+const RECOVERY_LIMIT: f64 = 2.0;
+
+/// List entries that a recovery needs: for the header of a message, and for its receive.
+const FREED: u32 = 2;
+
+const NOT_ISSUED: NotIssued = NotIssued("message");
+
+/// Takes all list entries that `device` has left for one portal of this user's service, and sends
+/// messages to it. All of them are free when this function returns, or when the process ends.
+///
+/// # Errors
+///
+/// A device or service that cannot be used, a command that the NIC refuses, an interruption.
+pub fn exhaust(
+    program: &str,
+    device: DeviceName,
+    libcxi: Option<LibraryFile>,
+) -> Result<Exhaustion, Failure> {
+    let typed = Typed { device: Some(device), ..Typed::nothing(LOOPBACK_BW.defaults) };
+    let plan = Plan::new(&LOOPBACK_BW, program.to_owned(), typed, None)?;
+    let plan = Plan { libcxi, ..super::place(&plan)? };
+    let endpoint = driver::open(&plan)?;
+    let own = endpoint.address();
+    let alone = Alone(Notices::new(&endpoint, &plan));
+    let peer = Peer { address: own.address, portal: PORTAL_INDEX, supervisor: &alone };
+    let mut sender = Initiator::new(&endpoint, peer, Buffer::full(&plan.run))?;
+    let mut target = FilledPortal::new(&endpoint, &plan)?;
+
+    let (entries, code) = target.fill()?;
+    let since = MonotonicRaw.now();
+    let append = (code != ReturnCode::OK).then(|| code.to_string());
+    let message = append.as_ref().map(|_| target.refuse(&mut sender)).transpose()?;
+    target.portal.take().map_or(Ok(()), portals::close)?;
+    let exhausted_s = seconds_since(since);
+    target.open(&endpoint)?;
+    let (entries_again, _) = target.fill()?;
+
+    target.close()?;
+    sender.close()?;
+    endpoint.close()?;
+    let is_software = own.simulated;
+    Ok(Exhaustion { is_software, entries, append, message, exhausted_s, entries_again })
+}
+
+/// The portal whose lists take all entries.
+struct FilledPortal {
+    portals: Portals,
+    portal: Option<PortalTableEntry>,
+    buffer: MemoryRegion,
+    /// Receives a message.
+    receive: TargetCmd,
+}
+
+impl FilledPortal {
+    fn new(endpoint: &Endpoint, plan: &Plan) -> Result<Self, Failure> {
+        let portals = Portals::new(endpoint, EVENTS)?;
+        let buffer = map(endpoint, Use::Receive, Buffer::full(&plan.run))?;
+        let mut target = Self { portals, portal: None, buffer, receive: TargetCmd::new() };
+        target.open(endpoint)?;
+        Ok(target)
+    }
+
+    /// Opens a portal with an entry for messages that arrive before their receives.
+    fn open(&mut self, endpoint: &Endpoint) -> Result<(), Failure> {
+        let entry = Entry {
+            put: true,
+            get: false,
+            matching: None,
+            reports: Reports::Events,
+            order: WriteOrder::Strict,
+            buffer_id: 0,
+        };
+        let mut portal = self.portals.open_with_flow_control(endpoint, PORTAL_INDEX)?;
+        self.receive = self.portals.append_overflow(&mut portal, &self.buffer, entry)?;
+        // Appends to the list have failed when a message is received.
+        self.receive.set_restart_seq(true);
+        self.portal = Some(portal);
+        Ok(())
+    }
+
+    /// Takes the list entries that are left. Returns how many the portal has, and how the last
+    /// append ended.
+    fn fill(&mut self) -> Result<(u32, ReturnCode), Failure> {
+        let Some(portal) = &self.portal else {
+            return Ok((0, ReturnCode::OK));
+        };
+        let (linked, code) = self.portals.fill(portal, &self.buffer, MOST)?;
+        Ok((portals::OVERFLOW_ENTRIES + linked, code))
+    }
+
+    /// Sends a message for whose header there is no list entry, and lets the portal recover.
+    fn refuse(&mut self, sender: &mut Initiator) -> Result<RefusedMessage, Failure> {
+        let code = send(sender)?;
+        let mut refused =
+            RefusedMessage { return_code: code.to_string(), reason: None, recovery_s: None };
+        if code == ReturnCode::OK {
+            self.portals.receive_arrived(&self.receive)?;
+            return Ok(refused);
+        }
+        refused.reason = Some(self.portals.state_change()?.to_string());
+        let Some(portal) = &self.portal else {
+            return Ok(refused);
+        };
+        let begin = MonotonicRaw.now();
+        for _ in 0..FREED {
+            self.portals.unlink_filler(portal)?;
+        }
+        while seconds_since(begin) < RECOVERY_LIMIT {
+            self.portals.enable_again(portal)?;
+            if send(sender)? == ReturnCode::OK {
+                refused.recovery_s = Some(seconds_since(begin));
+                self.portals.receive_arrived(&self.receive)?;
+                break;
+            }
+            self.portals.state_change()?;
+        }
+        Ok(refused)
+    }
+
+    fn close(self) -> Result<(), Failure> {
+        self.portal.map_or(Ok(()), portals::close)?;
+        self.portals.close()?;
+        self.buffer.close().explain("cannot release the receiving buffer")
+    }
+}
+
+fn seconds_since(begin: u64) -> f64 {
+    (MonotonicRaw.now() - begin) as f64 / 1e9
+}
+
+/// Sends a message without data to the portal, and returns its answer.
+fn send(sender: &mut Initiator) -> Result<ReturnCode, Failure> {
+    let message = sender.full(Direction::Put, 0);
+    let mut batch = sender.transmit.batch();
+    batch.emit_dma(&message).nic(NOT_ISSUED)?;
+    batch.commit_doorbell();
+    let poll = || sender.events.poll().map(|event| (event.event_type(), event.return_code()));
+    let (kind, code) = answer("sending a message", poll)?;
+    sender.events.acknowledge();
+    match kind {
+        EventType::ACK => Ok(code),
+        _ => Err(explain::unexpected("sending a message", kind, EventType::ACK, code)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The software NIC has 16384 list entries for a processing element.
+    #[test]
+    fn entries_end_and_come_back() {
+        let device = "soft0".parse().unwrap();
+        let found = exhaust("check", device, None).unwrap();
+        assert_eq!((found.entries, found.entries_again), (16384, 16384));
+        assert_eq!(found.append.as_deref(), Some("NO_SPACE"));
+        let message = found.message.unwrap();
+        assert_eq!(message.return_code, "PT_DISABLED");
+        assert_eq!(message.reason.as_deref(), Some("FC_UNEXPECTED_FAIL"));
+        assert!(message.recovery_s.is_some_and(|seconds| seconds < found.exhausted_s));
+        assert!(found.is_software);
+    }
+}
