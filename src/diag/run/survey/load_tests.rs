@@ -170,7 +170,9 @@ fn aggressors_count_bytes_in_all_parts() {
     assert_eq!(report.addresses, addresses);
     let TaskAnswer::Sent { bytes, .. } = &of(&report, 20).answer else { unreachable!() };
     assert!(bytes.iter().all(|byte| byte % SIZE == 0));
-    let watched = rig.run_until(&tasks, |report| of(report, 22).answer == TaskAnswer::Present);
+    let watched = rig.run_until(&tasks, |report| {
+        of(report, 22).answer == TaskAnswer::Present && sends_always(of(report, 20))
+    });
     let counters = &of(&watched, 22).watched;
     let unmarked = |(watched, count): &(Watched, u64)| *watched == Watched::Unmarked && *count > 0;
     assert!(counters.iter().any(unmarked), "{counters:?}");

@@ -1,6 +1,7 @@
 //! One NIC of a process: its thread, and what it does in each slot.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
@@ -163,18 +164,16 @@ impl Nic {
     /// Does a task in its slot, which begins at this instant. The set-up begins at once: this NIC
     /// has ended its task before, and its peer does not notice.
     fn run(&mut self, block: &Block, task: Task, begins: Instant, is_last: bool) -> TaskReport {
+        let length = Duration::from_nanos(block.slot_ns);
         let (result, beyond, is_released) = match block.window_bytes {
             Some(window_bytes) => {
                 let times = LoadTimes::new(begins, Times::from_slot(block.slot_ns));
                 let (result, is_released) = self.run_loaded(block, &task, (times, window_bytes));
                 (Some(result), Duration::ZERO, is_released)
             }
-            None => {
-                let window = slot::window(begins, Duration::from_nanos(block.slot_ns));
-                self.run_quiet(block, &task, window)
-            }
+            None => self.run_quiet(block, &task, slot::window(begins, length)),
         };
-        self.end_task(is_released, is_last);
+        self.end_task(is_released, is_last, begins + length);
         let address = self.nic.address();
         TaskReport { place: (task.slot, task.nic), result, beyond, address }
     }
@@ -227,10 +226,15 @@ impl Nic {
     }
 
     /// Opens the NIC again after a task that left something, and after the last task of a block if
-    /// it has had many: no initiator needs it then.
-    fn end_task(&mut self, is_released: bool, is_last: bool) {
+    /// it has had many: when the slot has ended, no initiator needs it. A target may have nothing
+    /// to do in its slot.
+    fn end_task(&mut self, is_released: bool, is_last: bool, slot_ends: Instant) {
         self.tasks += 1;
-        if !is_released || is_last && self.tasks >= MOST_TASKS {
+        let has_had_many = is_last && self.tasks >= MOST_TASKS;
+        if has_had_many {
+            thread::sleep(slot_ends.saturating_duration_since(Instant::now()));
+        }
+        if has_had_many || !is_released {
             self.reopen();
         }
     }
@@ -314,5 +318,25 @@ fn answer_of(failure: &Failure, attempt: &Attempt, pair: Duration) -> TaskAnswer
         Some(_) => TaskAnswer::Untested(Untested::Paused),
         None if is_too_short(attempt, pair) => TaskAnswer::Untested(Untested::ShortSlot),
         None => TaskAnswer::Failed(failure.message()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::nic_plan;
+    use super::*;
+
+    #[test]
+    fn nic_that_had_many_tasks_stays_open_to_the_end_of_the_slot() {
+        let mut nic = Nic::open(nic_plan("soft49"), 0, CurrentStep::default()).unwrap();
+        let ends = Instant::now() + Duration::from_millis(20);
+        nic.tasks = MOST_TASKS - 1;
+        nic.end_task(true, false, ends);
+        assert_eq!(nic.tasks, MOST_TASKS);
+        nic.end_task(true, true, ends);
+        assert!(nic.tasks == 0 && Instant::now() >= ends);
+        nic.end_task(false, false, ends);
+        assert_eq!(nic.tasks, 0);
+        nic.nic.close();
     }
 }

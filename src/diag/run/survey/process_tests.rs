@@ -262,6 +262,9 @@ const GOOD: (&str, &str) = ("CXIDIAG_FAULTS", "");
 /// Its packets are lost, and it sends them again much later.
 const SILENT: (&str, &str) = ("CXIDIAG_FAULTS", "loss=1,retry=3600s");
 
+/// The failure of a pair whose operation has no answer.
+const NO_ANSWER: &str = "no answer to a write within 225ms";
+
 fn failure(answer: TaskAnswer) -> String {
     match answer {
         TaskAnswer::Failed(why) => why,
@@ -330,13 +333,18 @@ fn failed_operations_are_answers() {
         ("write-lat", ("CXIDIAG_FAULTS", "error=PT_DISABLED@5"), 1, "PT_DISABLED"),
         ("write-lat", (VNI, "10"), 0, "VNI_NOT_FOUND"),
         ("write-bw", ("CXIDIAG_FAULTS", "loss=1"), 0, "UNDELIVERABLE"),
-        ("write-lat", SILENT, 1, "no answer to a write within 225ms"),
+        ("write-lat", SILENT, 1, NO_ANSWER),
     ] {
         let mut group = Group::new(62, tool, &[GOOD, variable]);
         // A fault with a number occurs once after each opening of the NIC.
         for attempt in 0..2 {
-            let why = failure(group.measure(initiator, 1 - initiator));
-            assert!(why.contains(words), "{tool}, {attempt}: {why}");
+            // The engine of the other NIC may have no CPU for so long.
+            let is_about_cpus =
+                |why: &String| why.contains(NO_ANSWER) && !words.contains(NO_ANSWER);
+            let mut answers =
+                (0..ATTEMPTS).map(|_| failure(group.measure(initiator, 1 - initiator)));
+            let why = answers.find(|why| !is_about_cpus(why)).unwrap();
+            assert!(why.contains(words), "{tool}, {words}, {attempt}: {why}");
         }
     }
 }
