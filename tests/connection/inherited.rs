@@ -1,5 +1,6 @@
 //! What the parent of a process leaves to it: ignored and blocked signals, limits.
 
+use std::fs;
 use std::path::Path;
 use std::process::Output;
 
@@ -74,6 +75,30 @@ fn ends_by_signals_that_were_blocked() {
         assert!(stdout(&output).contains("results are partial"));
         fabric.assert_nothing_left();
     }
+}
+
+/// A process ends when all its threads have had a CPU. One with a lower priority gets it late beside
+/// busy programs.
+#[test]
+fn threads_of_a_run_have_the_priority_of_their_process() {
+    let fabric = Fabric::new();
+    let arguments = ["write-lat", "--loopback", "-d", "soft0", "-D", "600", "-s", "8"];
+    let mut run = Side::start(fabric.command(&arguments[..]), Some("measuring"));
+    run.wait_for_pause();
+    let tasks = fs::read_dir(format!("/proc/{}/task", run.id())).expect("threads");
+    let threads = tasks.map(|task| {
+        let stat = fs::read_to_string(task.expect("a thread").path().join("stat"));
+        let stat = stat.expect("a thread");
+        let (name, rest) = stat.rsplit_once(") ").expect("a name");
+        let name = name.split_once('(').expect("a name").1.to_owned();
+        (name, rest.split(' ').nth(16).expect("its niceness").to_owned())
+    });
+    let threads: Vec<(String, String)> = threads.collect();
+    assert!(threads.iter().any(|(name, _)| name == "ticks"), "{threads:?}");
+    assert!(threads.iter().all(|(_, niceness)| *niceness == threads[0].1), "{threads:?}");
+    run.go_on();
+    run.signal("TERM");
+    assert_status(&run.finish(), 130);
 }
 
 #[test]
