@@ -156,7 +156,7 @@ impl Nics {
         // The receiver is gone if this thread was given up.
         let work = move || drop(sender.send(read(device, &machine, names)));
         let started = threads::start(READING, work);
-        let result = match started.map(|_| answer_in_time(&answer)) {
+        let result = match started.map(|_| answer_within(LIMIT, &answer)) {
             Ok(Some(result)) => result,
             Ok(None) => Err("reading its files took longer than 5 s".into()),
             Err(failure) => Err(failure.message()),
@@ -192,19 +192,20 @@ impl Nics {
     }
 }
 
-/// Returns the answer of a thread that reads, if it comes within the limits.
-fn answer_in_time<T>(answer: &Receiver<T>) -> Option<T> {
+/// Returns the answer of a thread that reads, if it comes within `limit`, beside the time for which
+/// the thread waits for a CPU.
+fn answer_within<T>(limit: Duration, answer: &Receiver<T>) -> Option<T> {
     let waited = || CpuShare::from_threads(READING).map_or(Duration::ZERO, CpuShare::waited);
     let (begin, waited_before) = (Instant::now(), waited());
-    let mut limit = LIMIT;
+    let mut longer = limit;
     loop {
-        let left = limit.saturating_sub(begin.elapsed());
+        let left = longer.saturating_sub(begin.elapsed());
         match answer.recv_timeout(left) {
             Ok(read) => return Some(read),
             Err(RecvTimeoutError::Disconnected) => return None,
             Err(RecvTimeoutError::Timeout) if left.is_zero() => return None,
             Err(RecvTimeoutError::Timeout) => {
-                limit = (LIMIT + waited().saturating_sub(waited_before)).min(LONGEST)
+                longer = (limit + waited().saturating_sub(waited_before)).min(LONGEST)
             }
         }
     }
@@ -233,4 +234,20 @@ fn read(device: DeviceName, machine: &Machine, names: Vec<String>) -> Result<Nic
         failed,
         files,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_read_are_given_up_after_the_limit() {
+        const SHORT: Duration = Duration::from_millis(5);
+        let (sender, answer) = mpsc::sync_channel(1);
+        assert_eq!(answer_within(SHORT, &answer), None);
+        sender.send(7).unwrap();
+        assert_eq!(answer_within(SHORT, &answer), Some(7));
+        drop(sender);
+        assert_eq!(answer_within(LONGEST, &answer), None);
+    }
 }
