@@ -3,7 +3,8 @@
 
 use crate::cause::By;
 use crate::columns::Column::{
-    self, FastFlows, Read, ReadBandwidth, Received, Sent, Write, WriteBandwidth, WriteFrom, WriteTo,
+    self, FastFlows, Hop, Read, ReadBandwidth, Received, Sent, Write, WriteBandwidth, WriteFrom,
+    WriteTo,
 };
 use crate::comparison::{Compared, Comparison};
 
@@ -53,6 +54,22 @@ pub const NEXT_STEPS: &[NextStep] = &[
                bandwidth of PCIe, link or memory",
         advice: "look at slot, cable and memory of the node; compare its BIOS settings with a good \
                  node",
+        by: By::Root,
+    },
+    NextStep {
+        slower: &[Hop],
+        same: &[WriteBandwidth],
+        says: "hops without a CPU are slow as well: NIC, PCIe, link or path, not the CPU alone",
+        advice: "look at the counters of its link and of its switch port; compare PCIe with a good \
+                 node",
+        by: By::FabricManager,
+    },
+    NextStep {
+        slower: &[Write],
+        same: &[Hop, WriteBandwidth],
+        says: "small writes are slow, hops without a CPU are not: CPU of the node, or its way over \
+               PCIe to the NIC and back",
+        advice: "look at clock and idle states; compare the BIOS settings with a good node",
         by: By::Root,
     },
     NextStep {
@@ -116,7 +133,9 @@ mod tests {
     fn each_step_is_the_first_for_something() {
         for (slower, start) in [
             (&[WriteBandwidth, Sent, Received][..], "large operations"),
-            (&[Write, Read, WriteTo], "small operations"),
+            (&[Write, Read, WriteTo], "small writes are slow, hops without a CPU are not"),
+            (&[Write, Read, WriteTo, Hop], "hops without a CPU are slow as well"),
+            (&[Read], "small operations"),
             (&[Write, WriteBandwidth], "the NIC is slow also in loopback"),
             (&[Sent], "sending is slow"),
             (&[Sent, WriteBandwidth], "sending is slow"),

@@ -112,6 +112,20 @@ fn names_cause_beside_good_nics() {
     });
 }
 
+/// The writes of a NIC with a slow link take as long as the writes of a slow CPU. Hops do not.
+#[test]
+fn slow_link_is_told_from_a_slow_cpu() {
+    let link = [("CXIDIAG_LINK", "latency=20us;nic=2,latency=60us")];
+    assert_diagnosed("soft2 --loopback=3", &link, |document, status| {
+        let excluded = document["why"][0]["excluded"].as_array();
+        let is_excluded = excluded.is_some_and(|all| all.iter().any(|id| id == "cpu-slow"));
+        outcome(document, "T") == Some("slower")
+            && is_excluded
+            && first(document).is_none()
+            && status == Some(3)
+    });
+}
+
 #[test]
 fn healthy_nic_is_good() {
     assert_diagnosed("soft1 --loopback=3", &NARROW[..1], |document, status| {
