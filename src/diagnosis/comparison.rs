@@ -350,16 +350,18 @@ fn flows(column: Column, figures: &Figures) -> Option<Comparison> {
 }
 
 /// Compares hops between the NICs of `writes`. A write and its answer are two hops and the work of
-/// the CPU, so hops show which of them is slow if the writes are slower; they count only if no
-/// process has waited for its CPU. The CPU starts a chain and sees its end: of what the writes take
-/// longer, one of [`HOPS`] parts is left out.
+/// the CPU, so hops show which of them is slow if the writes are slower. The CPU starts a chain and
+/// sees its end: of what the writes take longer, one of [`HOPS`] parts is left out.
 fn hops(hops: &Figures, writes: &Figures) -> Option<Comparison> {
     let writes = test_comparison(Column::WriteTo, writes)?;
     let longer = writes.own - writes.others;
     let ends = longer / f64::from(HOPS);
-    let own = hops.own.iter().map(|own| own - ends).collect();
-    let hops = Figures { own, others: hops.others.clone(), ..Figures::default() };
-    let hop = ratio(Column::Hop, &hops)?;
+    let mut hops = hops.clone();
+    hops.own.iter_mut().for_each(|own| *own -= ends);
+    for floor in &mut hops.own_floors {
+        *floor = Floor { min: floor.min - ends, p5: floor.p5 - ends };
+    }
+    let hop = test_comparison(Column::Hop, &hops)?;
     let is_explained = 2.0 * (hop.own - hop.others) >= EXPLAINED * longer;
     let is_clear = writes.outcome == Compared::Slower
         && hop.outcome == if is_explained { Compared::Slower } else { Compared::Same };
@@ -629,19 +631,23 @@ mod tests {
     }
 
     #[test]
-    fn hops_beside_busy_cpus_are_not_compared() {
-        let busy = Figures {
-            own_waiting: waiting(50, &[9000.0]),
-            own_floors: floors(&[5000.0]),
-            others_floors: floors(&[1200.0]),
-            ..figures(false, &[], &[1200.0])
+    fn compares_floors_of_hops_beside_busy_cpus() {
+        let compared = |own: Floor| {
+            let busy = Figures {
+                own_waiting: waiting(50, &[9000.0]),
+                own_floors: vec![own],
+                others_floors: floors(&[1200.0]),
+                ..figures(false, &[], &[1200.0])
+            };
+            let writes = figures(false, &[4000.0], &[2400.0]);
+            let all = compare(&[(TestCode::P1, writes), (TestCode::T, busy)].into());
+            let found = all.iter().find(|comparison| comparison.column == Column::Hop).unwrap();
+            assert!(found.is_beside_busy);
+            found.outcome
         };
-        let measured = [(TestCode::P1, figures(false, &[5000.0], &[2400.0])), (TestCode::T, busy)];
-        let all = compare(&measured.into());
-        assert_eq!(
-            all.iter().map(|comparison| comparison.column).collect::<Vec<_>>(),
-            [Column::WriteTo]
-        );
+        assert_eq!(compared(Floor { min: 2000.0, p5: 2200.0 }), Compared::Slower);
+        assert_eq!(compared(Floor { min: 1220.0, p5: 1350.0 }), Compared::Same);
+        assert_eq!(compared(Floor { min: 1220.0, p5: 2200.0 }), Compared::Unclear);
     }
 
     #[test]

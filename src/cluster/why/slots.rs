@@ -10,7 +10,6 @@ use crate::survey::busy::is_busy;
 use crate::survey::findings::Direction;
 use crate::survey::ids::{NicId, TestId};
 use crate::survey::roster::Roster;
-use crate::survey::untested::Untested;
 use crate::timetable::MemoryCopy;
 use diagnosis::columns::Column;
 use diagnosis::comparison::{Compared, Figures, Floor, Measured, Tail, Waiting, compare};
@@ -220,7 +219,6 @@ impl Found {
                 if is_busy {
                     let percent = result.waited_percent;
                     waiting.push(Waiting { percent, value });
-                    figures.unmeasured = Some(Untested::NoCpu.to_string());
                 } else {
                     quiet.push(value);
                 }
@@ -346,6 +344,7 @@ mod tests {
     use crate::survey::answer::{CounterEvidence, Figures as Answered, RETRIES, Stage};
     use crate::survey::ids::NodeId;
     use crate::survey::roster::{Nic, Node};
+    use crate::survey::untested::Untested;
 
     /// Returns a roster with a NIC on a node of its own at each of these switches of a group.
     fn roster(switches: &[u16]) -> Roster {
@@ -549,7 +548,7 @@ mod tests {
             max_ns: 9000,
         };
         let busy = why(true, Answer::Measured(latency), 26);
-        assert_eq!(busy, (Some("the process waited for its CPU".into()), true));
+        assert_eq!(busy, (None, true));
         assert_eq!(why(true, Answer::Measured(latency), 0), (None, false));
     }
 
