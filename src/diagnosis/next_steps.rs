@@ -57,8 +57,15 @@ pub const NEXT_STEPS: &[NextStep] = &[
         by: By::Root,
     },
     NextStep {
+        slower: &[Sent, Received, WriteTo, WriteFrom],
+        same: &[Write, Read, WriteBandwidth],
+        says: "loopback is fast, so the cause is beyond the port of the NIC: switch, routes or load",
+        advice: "look at the counters of the switch ports; measure again in an idle fabric",
+        by: By::FabricManager,
+    },
+    NextStep {
         slower: &[Hop],
-        same: &[WriteBandwidth],
+        same: &[],
         says: "hops without a CPU are slow as well: NIC, PCIe, link or path, not the CPU alone",
         advice: "look at the counters of its link and of its switch port; compare PCIe with a good \
                  node",
@@ -87,13 +94,6 @@ pub const NEXT_STEPS: &[NextStep] = &[
                its port",
         advice: "run 'cxidiag why' on another NIC of the node: if that one is good, reseat the card",
         by: By::Hands,
-    },
-    NextStep {
-        slower: &[Sent, Received, WriteTo, WriteFrom],
-        same: &[Write, WriteBandwidth],
-        says: "loopback is fast, so the cause is beyond the port of the NIC: switch, routes or load",
-        advice: "look at the counters of the switch ports; measure again in an idle fabric",
-        by: By::FabricManager,
     },
 ];
 
@@ -135,7 +135,9 @@ mod tests {
             (&[WriteBandwidth, Sent, Received][..], "large operations"),
             (&[Write, Read, WriteTo], "small writes are slow, hops without a CPU are not"),
             (&[Write, Read, WriteTo, Hop], "hops without a CPU are slow as well"),
-            (&[Read], "small operations"),
+            (&[Read, WriteTo], "small operations"),
+            (&[Write, WriteBandwidth, WriteTo, Hop], "hops without a CPU are slow as well"),
+            (&[WriteTo, Hop], "loopback is fast"),
             (&[Write, WriteBandwidth], "the NIC is slow also in loopback"),
             (&[Sent], "sending is slow"),
             (&[Sent, WriteBandwidth], "sending is slow"),
