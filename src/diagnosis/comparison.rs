@@ -258,7 +258,7 @@ fn agreed(ways: impl Iterator<Item = Option<Comparison>>) -> Option<Comparison> 
 /// Returns whether good NICs are as fast in a column as in the one that it repeats in another way.
 /// If not, the other way has a limit of its own, and says nothing.
 fn is_comparable(column: Column, measured: &Measured) -> bool {
-    let Some(base) = column.repeats().filter(|_| column != Column::Hop) else {
+    let Some(base) = column.repeats() else {
         return true;
     };
     let figures = [column, base].map(|column| measured.get(&column.tests().0));
