@@ -127,7 +127,7 @@ fn slow_link_is_told_from_a_slow_cpu() {
     });
 }
 
-/// The services of a NIC, as the software NIC keeps them: of service 1, with 10 triggered operations.
+/// The services of a NIC, as the software NIC keeps them: service 1 with 10 triggered operations.
 const FEW_TRIGGERED: &str = "cxidiag services 2: 1\n1 1 0 0 0 0 0 0 1 2 1 10 0 0 0 0 0 0 0 0 1 \
                              2047 0 1024 0 512 0 2047 0 2047 0 16384 0 10 10 1022 0 0 1 0\n";
 
