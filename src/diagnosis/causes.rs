@@ -11,9 +11,9 @@ use crate::cause::Sign::{Bad, BadAlone, Cures, Differs, Less, More, Wrong};
 use crate::cause::{By, Cause, Expected};
 use crate::columns::Column;
 use crate::columns::Column::{
-    CommandRead, FastFlows, HostRead, HugePages, Memory, OtherClass, Pause, Read, ReadBandwidth,
-    Received, Sent, SlowFlows, Survey, Tail, Waiting, Write, WriteBandwidth, WriteFrom, WriteTo,
-    WriteToInOtherClass,
+    CommandRead, FastFlows, Hop, HostRead, HugePages, Memory, OtherClass, Pause, Read,
+    ReadBandwidth, Received, Sent, SlowFlows, Survey, Tail, Waiting, Write, WriteBandwidth,
+    WriteFrom, WriteTo, WriteToInOtherClass,
 };
 use crate::flows::FLOW_HEAPS;
 
@@ -273,6 +273,7 @@ pub const CAUSES: &[Cause] = &[
             (HugePages, Varies),
             (OtherClass, Slower),
             (WriteToInOtherClass, Varies),
+            (Hop, Varies),
         ],
         fails: false,
         voids: false,
@@ -299,6 +300,7 @@ pub const CAUSES: &[Cause] = &[
             (HugePages, Varies),
             (OtherClass, Varies),
             (WriteToInOtherClass, Varies),
+            (Hop, Varies),
         ],
         fails: false,
         voids: false,
@@ -322,6 +324,7 @@ pub const CAUSES: &[Cause] = &[
             (WriteTo, Varies),
             (WriteFrom, Varies),
             (WriteToInOtherClass, Varies),
+            (Hop, Same),
         ],
         fails: false,
         voids: false,
@@ -411,6 +414,7 @@ pub const CAUSES: &[Cause] = &[
             (Received, Varies),
             (WriteTo, Varies),
             (WriteFrom, Varies),
+            (Hop, Varies),
             (HugePages, Same),
             (OtherClass, Slower),
         ],
@@ -554,6 +558,7 @@ pub const CAUSES: &[Cause] = &[
             (WriteTo, MustBeSlower),
             (WriteFrom, Varies),
             (WriteToInOtherClass, Slower),
+            (Hop, Slower),
         ],
         fails: false,
         voids: false,
@@ -577,6 +582,7 @@ pub const CAUSES: &[Cause] = &[
             (WriteTo, MustBeSlower),
             (WriteFrom, Varies),
             (WriteToInOtherClass, MustBeSame),
+            (Hop, Slower),
         ],
         fails: false,
         voids: false,
@@ -609,6 +615,7 @@ pub const CAUSES: &[Cause] = &[
             (WriteTo, Varies),
             (WriteFrom, Varies),
             (WriteToInOtherClass, Varies),
+            (Hop, Varies),
         ],
         fails: false,
         voids: false,

@@ -41,6 +41,8 @@ pub enum Column {
     OtherClass,
     /// Latency of writes that the culprit sends in another traffic class.
     WriteToInOtherClass,
+    /// Latency of a hop between the culprit and another NIC, without a CPU.
+    Hop,
     /// Bandwidth of the fast ones of ordered flows between two groups: of all, unless they fall
     /// into two heaps.
     FastFlows,
@@ -49,7 +51,7 @@ pub enum Column {
 }
 
 impl Column {
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::Survey,
         Self::Write,
         Self::Tail,
@@ -68,6 +70,7 @@ impl Column {
         Self::HugePages,
         Self::OtherClass,
         Self::WriteToInOtherClass,
+        Self::Hop,
         Self::FastFlows,
         Self::SlowFlows,
     ];
@@ -91,6 +94,7 @@ impl Column {
             Self::HugePages => (TestCode::H, None),
             Self::OtherClass => (TestCode::Q, None),
             Self::WriteToInOtherClass => (TestCode::QP, None),
+            Self::Hop => (TestCode::T, None),
             Self::FastFlows | Self::SlowFlows => (TestCode::O, None),
         }
     }
@@ -134,6 +138,7 @@ impl Column {
             Self::HugePages => "large writes in loopback with huge pages",
             Self::OtherClass => "large writes in loopback in another traffic class",
             Self::WriteToInOtherClass => "small writes sent in another traffic class",
+            Self::Hop => "hops without a CPU",
             Self::FastFlows => "fast ordered flows",
             Self::SlowFlows => "slow ordered flows",
         }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::columns::Column;
 use crate::flows::heaps;
-use crate::procedure::TestCode;
+use crate::procedure::{HOPS, TestCode};
 use facts::figures::{LEAST_BANDWIDTH, MOST_LATENCY};
 use facts::robust::lower_median;
 
@@ -31,6 +31,10 @@ const LEAST_NS: f64 = 100.0;
 /// Part of the latency of a good NIC that an addition to it must exceed: less is noise of the
 /// latency.
 const LEAST_PART: f64 = 0.08;
+
+/// Part of what a write takes longer than on good NICs that two hops explain: from here on the NIC
+/// or a link is slow, and below something else.
+const EXPLAINED: f64 = 0.5;
 
 /// The 99th percentile of the latencies of a measurement, with their median, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,6 +96,8 @@ pub struct Figures {
     pub is_late: bool,
     /// Why a measurement of the culprit failed, if one did.
     pub failure: Option<String>,
+    /// Why a measurement of the culprit or of a good NIC has no figure, if one has none.
+    pub unmeasured: Option<String>,
 }
 
 impl Figures {
@@ -185,6 +191,9 @@ pub fn compare(measured: &Measured) -> Vec<Comparison> {
             (Column::Waiting, (test, _)) => waiting(measured.get(&test)?),
             (Column::FastFlows | Column::SlowFlows, (test, _)) => {
                 flows(column, measured.get(&test)?)
+            }
+            (Column::Hop, (test, _)) => {
+                hops(measured.get(&test)?, measured.get(&column.repeats()?.tests().0)?)
             }
             (_, (test, None)) => test_comparison(column, measured.get(&test)?),
             (_, (test, Some(base))) => {
@@ -338,6 +347,26 @@ fn flows(column: Column, figures: &Figures) -> Option<Comparison> {
     let medians =
         Figures { own: middle_of(&own), others: middle_of(&figures.others), ..figures.clone() };
     ratio(column, &medians)
+}
+
+/// Compares hops between the NICs of `writes`. A write and its answer are two hops and the work of
+/// the CPU, so hops show which of them is slow if the writes are slower. The CPU starts a chain and
+/// sees its end: of what the writes take longer, one of [`HOPS`] parts is left out.
+fn hops(hops: &Figures, writes: &Figures) -> Option<Comparison> {
+    let writes = test_comparison(Column::WriteTo, writes)?;
+    let longer = writes.own - writes.others;
+    let ends = longer / f64::from(HOPS);
+    let mut hops = hops.clone();
+    hops.own.iter_mut().for_each(|own| *own -= ends);
+    for floor in &mut hops.own_floors {
+        *floor = Floor { min: floor.min - ends, p5: floor.p5 - ends };
+    }
+    let hop = test_comparison(Column::Hop, &hops)?;
+    let is_explained = 2.0 * (hop.own - hop.others) >= EXPLAINED * longer;
+    let is_clear = writes.outcome == Compared::Slower
+        && hop.outcome == if is_explained { Compared::Slower } else { Compared::Same };
+    let outcome = if is_clear { hop.outcome } else { Compared::Unclear };
+    Some(Comparison { own: hop.own + ends, outcome, ..hop })
 }
 
 /// Compares figures by their ratio.
@@ -567,6 +596,58 @@ mod tests {
         let all = compare(&measured.into());
         let found = all.iter().find(|comparison| comparison.column == Column::HostRead);
         assert_eq!(found.map(|comparison| comparison.outcome), Some(Compared::Unclear));
+    }
+
+    /// Compares hops that take `more` than `usual` ones. Writes take `longer` than 2400 ns.
+    fn hop(longer: f64, usual: f64, more: &[f64]) -> Compared {
+        let own: Vec<f64> = more.iter().map(|more| usual + more).collect();
+        let measured = [
+            (TestCode::P1, figures(false, &[2400.0 + longer], &[2400.0, 2410.0])),
+            (TestCode::T, figures(false, &own, &[usual, usual + 5.0])),
+        ];
+        let all = compare(&measured.into());
+        let found = all.iter().find(|comparison| comparison.column == Column::Hop).unwrap();
+        assert!((found.own - own[0]).abs() < 1e-6 && found.others == usual, "{found:?}");
+        found.outcome
+    }
+
+    #[test]
+    fn hops_explain_slow_writes_or_do_not() {
+        use Compared::{Same, Slower, Unclear};
+        // Two hops explain all of it, or nothing.
+        assert_eq!(hop(1600.0, 1200.0, &[800.0]), Slower);
+        assert_eq!(hop(1600.0, 1200.0, &[20.0, 30.0]), Same);
+        // One of the chains was as fast as on good NICs.
+        assert_eq!(hop(1600.0, 1200.0, &[20.0, 800.0]), Unclear);
+        // NIC or link are slow, and something else is slower.
+        assert_eq!(hop(8000.0, 1200.0, &[800.0]), Unclear);
+        // The CPU takes 100 us longer, and has a part in each chain.
+        assert_eq!(hop(100e3, 1200.0, &[100e3 / 64.0]), Same);
+        // Neither slower nor as fast, and as fast with most of what the writes take longer.
+        assert_eq!(hop(800.0, 1200.0, &[240.0]), Unclear);
+        assert_eq!(hop(800.0, 2400.0, &[300.0]), Unclear);
+        // Writes are as fast as on good NICs.
+        assert_eq!(hop(100.0, 1200.0, &[800.0]), Unclear);
+    }
+
+    #[test]
+    fn compares_floors_of_hops_beside_busy_cpus() {
+        let compared = |own: Floor| {
+            let busy = Figures {
+                own_waiting: waiting(50, &[9000.0]),
+                own_floors: vec![own],
+                others_floors: floors(&[1200.0]),
+                ..figures(false, &[], &[1200.0])
+            };
+            let writes = figures(false, &[4000.0], &[2400.0]);
+            let all = compare(&[(TestCode::P1, writes), (TestCode::T, busy)].into());
+            let found = all.iter().find(|comparison| comparison.column == Column::Hop).unwrap();
+            assert!(found.is_beside_busy);
+            found.outcome
+        };
+        assert_eq!(compared(Floor { min: 2000.0, p5: 2200.0 }), Compared::Slower);
+        assert_eq!(compared(Floor { min: 1220.0, p5: 1350.0 }), Compared::Same);
+        assert_eq!(compared(Floor { min: 1220.0, p5: 2200.0 }), Compared::Unclear);
     }
 
     #[test]

@@ -139,10 +139,19 @@ fn whys(case: Case, comparisons: &[Comparison], found: &[(Confidence, &Assessmen
     let hint = ceilings::hint(comparisons, case.own).map(|text| item("pcie-ceiling", &text));
     let is_open =
         |why: &&mut Why| matches!(why.confidence, Confidence::Possibly | Confidence::Unknown);
+    let unmeasured = unmeasured_hops(case, comparisons);
     for why in whys.iter_mut().filter(is_open) {
-        why.evidence.extend(hint.clone());
+        why.evidence.extend(hint.iter().chain(&unmeasured).cloned());
     }
     whys
+}
+
+/// Returns why hops do not show whether NICs or CPUs are slow, if they were to be measured.
+fn unmeasured_hops(case: Case, comparisons: &[Comparison]) -> Option<Observation> {
+    let figures = case.measured.get(&TestCode::T)?;
+    let is_compared = comparisons.iter().any(|comparison| comparison.column == Column::Hop);
+    let why = figures.unmeasured.as_deref().filter(|_| !is_compared)?;
+    Some(item("T", &format!("{} not measured: {why}", Column::Hop.name())))
 }
 
 impl Diagnosis {
@@ -191,8 +200,10 @@ fn without_cause(case: Case, comparisons: &[Comparison]) -> Why {
     let is_same = survey.is_some_and(|comparison| comparison.outcome == Compared::Same);
     let is_transient = !case.fails && !is_slow && is_same;
     let has_waited = case.measured.values().any(Figures::has_waited);
-    let shown = |comparison: &&Comparison| {
-        comparison.outcome == Compared::Slower || comparison.column == Column::Survey
+    let shown = |comparison: &&Comparison| match comparison.column {
+        Column::Survey => true,
+        Column::Hop => comparison.outcome != Compared::Unclear,
+        _ => comparison.outcome == Compared::Slower,
     };
     let mut evidence: Vec<Observation> =
         comparisons.iter().filter(shown).map(|comparison| evidence(comparison, None)).collect();

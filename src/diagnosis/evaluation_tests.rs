@@ -13,7 +13,7 @@ use crate::readings::{Reading, Readings, testing};
 use facts::severity::Severity;
 
 /// Figures of a healthy NIC: latencies in nanoseconds, bandwidths in bytes per second.
-const HEALTHY: [(TestCode, bool, f64); 16] = [
+const HEALTHY: [(TestCode, bool, f64); 17] = [
     (TestCode::S, true, 23e9),
     (TestCode::L1, false, 1400.0),
     (TestCode::L2, false, 1800.0),
@@ -30,13 +30,14 @@ const HEALTHY: [(TestCode, bool, f64); 16] = [
     (TestCode::H, true, 23e9),
     (TestCode::Q, true, 23e9),
     (TestCode::QP, false, 2300.0),
+    (TestCode::T, false, 1200.0),
 ];
 
 const BANDWIDTHS: [TestCode; 7] =
     [TestCode::S, TestCode::B1, TestCode::B3, TestCode::B4, TestCode::B5, TestCode::H, TestCode::Q];
 
 /// Returns the figures of a NIC that is healthy but for these tests, whose figures have these
-/// factors. Memory is copied only with a factor.
+/// factors. Memory is copied, and hops are measured, only with a factor.
 fn measured(factors: &[(TestCode, f64)]) -> Measured {
     let test_figures = |(code, is_bandwidth, value): (TestCode, bool, f64)| {
         let factor = factors.iter().find(|(own, _)| *own == code);
@@ -51,7 +52,9 @@ fn measured(factors: &[(TestCode, f64)]) -> Measured {
         };
         (code, figures)
     };
-    let is_measured = |code| code != TestCode::M || factors.iter().any(|(own, _)| *own == code);
+    let is_measured = |code| {
+        ![TestCode::M, TestCode::T].contains(&code) || factors.iter().any(|(own, _)| *own == code)
+    };
     let all = HEALTHY.into_iter().filter(|(code, ..)| is_measured(*code));
     all.map(test_figures).collect()
 }

@@ -139,3 +139,81 @@ fn only_bad_items_are_known_about_a_nic_in_use() {
     assert_eq!(causes(&found), [retry_off, others_use]);
     assert!(!diagnosis(&healthy(), &measured(&bandwidths(0.55))).is_final());
 }
+
+/// Latencies that are twice as long, and hops with this factor, if they are measured.
+fn slow_latencies(hop: Option<f64>) -> Measured {
+    use TestCode::{L1, L2, L3, L5, P1, P2, QP, S};
+    let slow = [L1, P1, P2, QP].map(|code| (code, 2.0));
+    // As much longer as L1.
+    let differences = [(L2, 3200.0 / 1800.0), (L3, 3300.0 / 1900.0), (L5, 2900.0 / 1500.0)];
+    let hop = hop.map(|factor| (TestCode::T, factor));
+    let factors = slow.into_iter().chain(differences).chain([(S, 0.5)]).chain(hop);
+    measured(&factors.collect::<Vec<_>>())
+}
+
+/// Returns the evidence of this test.
+fn test_evidence<'a>(found: &'a Diagnosis, test: &str) -> Option<&'a Observation> {
+    found.whys[0].evidence.iter().find(|item| item.test == test)
+}
+
+/// Without hops, the figures of a slow link are the figures of a slow CPU.
+#[test]
+fn hops_tell_a_slow_link_from_a_slow_cpu() {
+    let cpu = (Some("cpu-slow"), Confidence::Possibly);
+    let found = diagnosis(&healthy(), &slow_latencies(None));
+    assert_eq!(causes(&found), [cpu]);
+    assert_eq!(test_evidence(&found, "T"), None);
+
+    let found = diagnosis(&healthy(), &slow_latencies(Some(2.0)));
+    assert_eq!(causes(&found), [(None, Confidence::Unknown)]);
+    let what = found.whys[0].what.as_deref().unwrap_or_default();
+    assert!(what.starts_with("hops without a CPU are slow as well"), "{what}");
+    assert!(found.excluded.contains(&"cpu-slow".to_owned()), "{found:?}");
+    let hops = test_evidence(&found, "T").expect("hops");
+    assert_eq!((hops.own, hops.others), (Some(2376.0), Some(1176.0)));
+
+    let found = diagnosis(&healthy(), &slow_latencies(Some(1.0)));
+    assert_eq!(causes(&found), [cpu]);
+    let hops = test_evidence(&found, "T").expect("hops");
+    assert_eq!(hops.expected.as_deref(), Some("as good NICs"));
+    // Too little to say anything.
+    let found = diagnosis(&healthy(), &slow_latencies(Some(1.2)));
+    assert_eq!(causes(&found), [cpu]);
+    assert_eq!(test_evidence(&found, "T"), None);
+}
+
+/// The files say that the clock is low, and hops that the CPU is not what is slow.
+#[test]
+fn slow_hops_contradict_a_low_clock() {
+    let slow_clock = with("governor", "powersave", Severity::Suspect);
+    let confidence = |hop| found(&slow_clock, &slow_latencies(Some(hop)));
+    assert_eq!(confidence(1.0), [named("cpu-slow", Confidence::Because)]);
+    assert!(confidence(2.0).contains(&named("cpu-slow", Confidence::AlsoFound)));
+}
+
+#[test]
+fn hops_as_fast_as_on_good_nics_contradict_a_slow_port() {
+    let late = |hop| {
+        let slow = [(TestCode::S, 0.5), (TestCode::P1, 2.0), (TestCode::QP, 2.0)];
+        found(&healthy(), &measured(&[&slow[..], &[(TestCode::T, hop)]].concat()))
+    };
+    assert_eq!(late(2.0), [named("port", Confidence::Possibly)]);
+    assert_eq!(late(1.0), [(None, Confidence::Unknown)]);
+}
+
+#[test]
+fn reason_why_hops_are_not_measured_is_evidence() {
+    let mut refused = slow_latencies(None);
+    let why = "service 1 of cxi0 has 0 available".to_owned();
+    refused.insert(TestCode::T, Figures { unmeasured: Some(why), ..Figures::default() });
+    let found = diagnosis(&healthy(), &refused);
+    assert_eq!(causes(&found), [(Some("cpu-slow"), Confidence::Possibly)]);
+    let text = "hops without a CPU not measured: service 1 of cxi0 has 0 available";
+    assert_eq!(test_evidence(&found, "T").map(|item| item.text.as_str()), Some(text));
+    // Another slot has measured them.
+    let mut measured = slow_latencies(Some(1.0));
+    let hops = measured.get_mut(&TestCode::T).expect("hops");
+    hops.unmeasured = Some("no answer".into());
+    let found = diagnosis(&healthy(), &measured);
+    assert!(found.whys[0].evidence.iter().all(|item| !item.text.contains("not measured")));
+}

@@ -3,7 +3,8 @@
 
 use crate::cause::By;
 use crate::columns::Column::{
-    self, FastFlows, Read, ReadBandwidth, Received, Sent, Write, WriteBandwidth, WriteFrom, WriteTo,
+    self, FastFlows, Hop, Read, ReadBandwidth, Received, Sent, Write, WriteBandwidth, WriteFrom,
+    WriteTo,
 };
 use crate::comparison::{Compared, Comparison};
 
@@ -56,6 +57,29 @@ pub const NEXT_STEPS: &[NextStep] = &[
         by: By::Root,
     },
     NextStep {
+        slower: &[Sent, Received, WriteTo, WriteFrom],
+        same: &[Write, Read, WriteBandwidth],
+        says: "loopback is fast, so the cause is beyond the port of the NIC: switch, routes or load",
+        advice: "look at the counters of the switch ports; measure again in an idle fabric",
+        by: By::FabricManager,
+    },
+    NextStep {
+        slower: &[Hop],
+        same: &[],
+        says: "hops without a CPU are slow as well: NIC, PCIe, link or path, not the CPU alone",
+        advice: "look at the counters of its link and of its switch port; compare PCIe with a good \
+                 node",
+        by: By::FabricManager,
+    },
+    NextStep {
+        slower: &[Write],
+        same: &[Hop, WriteBandwidth],
+        says: "small writes are slow, hops without a CPU are not: CPU of the node, or its way over \
+               PCIe to the NIC and back",
+        advice: "look at clock and idle states; compare the BIOS settings with a good node",
+        by: By::Root,
+    },
+    NextStep {
         slower: &[Write, Read],
         same: &[WriteBandwidth],
         says: "small operations are slow also in loopback, large ones are not: CPU, idle states or \
@@ -70,13 +94,6 @@ pub const NEXT_STEPS: &[NextStep] = &[
                its port",
         advice: "run 'cxidiag why' on another NIC of the node: if that one is good, reseat the card",
         by: By::Hands,
-    },
-    NextStep {
-        slower: &[Sent, Received, WriteTo, WriteFrom],
-        same: &[Write, WriteBandwidth],
-        says: "loopback is fast, so the cause is beyond the port of the NIC: switch, routes or load",
-        advice: "look at the counters of the switch ports; measure again in an idle fabric",
-        by: By::FabricManager,
     },
 ];
 
@@ -116,7 +133,11 @@ mod tests {
     fn each_step_is_the_first_for_something() {
         for (slower, start) in [
             (&[WriteBandwidth, Sent, Received][..], "large operations"),
-            (&[Write, Read, WriteTo], "small operations"),
+            (&[Write, Read, WriteTo], "small writes are slow, hops without a CPU are not"),
+            (&[Write, Read, WriteTo, Hop], "hops without a CPU are slow as well"),
+            (&[Read, WriteTo], "small operations"),
+            (&[Write, WriteBandwidth, WriteTo, Hop], "hops without a CPU are slow as well"),
+            (&[WriteTo, Hop], "loopback is fast"),
             (&[Write, WriteBandwidth], "the NIC is slow also in loopback"),
             (&[Sent], "sending is slow"),
             (&[Sent, WriteBandwidth], "sending is slow"),

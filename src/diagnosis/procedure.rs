@@ -38,6 +38,8 @@ pub enum TestCode {
     Q,
     /// P1 in another traffic class.
     QP,
+    /// Hops to the partner of P1 and back, which NICs launch without a CPU.
+    T,
     /// B4 over ordered flows between two groups, each of which is measured alone.
     O,
 }
@@ -103,6 +105,9 @@ pub struct Test {
     pub name: &'static str,
 }
 
+/// Hops of a chain of [`TestCode::T`], as in its arguments.
+pub const HOPS: u16 = 64;
+
 const NO_GAP: &str = "--latency-gap=0";
 const LIST: &str = "--list-size=32";
 const SMALL: u64 = 8;
@@ -123,7 +128,7 @@ const ORDINARY: Test = Test {
 };
 
 /// The tests, in the order in which they are measured. [`TestCode::S`] comes from the survey.
-pub const TESTS: [Test; 15] = [
+pub const TESTS: [Test; 16] = [
     Test {
         code: TestCode::L1,
         tool: "write-lat",
@@ -267,6 +272,16 @@ pub const TESTS: [Test; 15] = [
         ..ORDINARY
     },
     Test {
+        code: TestCode::T,
+        tool: "trig-lat",
+        arguments: &[NO_GAP, "--hops=64"],
+        route: Route::From,
+        step: Step::Third,
+        repeats: Some(TestCode::P1),
+        name: "hops of small puts to another NIC and back, without a CPU in between",
+        ..ORDINARY
+    },
+    Test {
         code: TestCode::O,
         tool: "write-bw",
         size_bytes: LARGE,
@@ -282,4 +297,15 @@ pub const TESTS: [Test; 15] = [
 /// Returns the test with this code; `None` for [`TestCode::S`].
 pub fn test(code: TestCode) -> Option<&'static Test> {
     TESTS.iter().find(|test| test.code == code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chains_have_the_number_of_hops_that_is_reckoned_with() {
+        let hops = format!("--hops={HOPS}");
+        assert!(test(TestCode::T).unwrap().arguments.contains(&hops.as_str()));
+    }
 }

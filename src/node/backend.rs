@@ -180,6 +180,14 @@ pub fn memory_share(device: DeviceName) -> f64 {
     }
 }
 
+/// Returns the software NICs whose packets are slower or faster than the packets of others, because
+/// a variable says so.
+pub fn with_own_links() -> Vec<DeviceName> {
+    let last = DeviceKind::Software.platform().last_index;
+    let numbers = (0..=last).filter(|number| softnic::has_own_link(*number));
+    numbers.map(DeviceName::software).collect()
+}
+
 /// Returns how long the data that the software NIC with this address sent took on the slowest link
 /// of its way. `None` if its fabric has no switches.
 pub fn links_filled(nic: u32) -> Option<Duration> {

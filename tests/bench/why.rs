@@ -108,7 +108,7 @@ const PLANTS: [Plant; 25] = [
         tool: "write-lat",
         link: "latency=60us",
         faults: "flaps=6",
-        causes: &[Some("cpu-slow"), None],
+        causes: &[None],
     },
     Plant {
         name: "firmware",
@@ -124,19 +124,13 @@ const PLANTS: [Plant; 25] = [
         faults: "rx-bandwidth={bw}MB/s",
         causes: &[Some("memory-bw"), Some("hugepages"), None],
     },
-    Plant {
-        name: "latency",
-        tool: "write-lat",
-        link: "latency=60us",
-        faults: "",
-        causes: &[Some("cpu-slow"), None],
-    },
+    Plant { name: "latency", tool: "write-lat", link: "latency=60us", faults: "", causes: &[None] },
     Plant {
         name: "narrow+slow",
         tool: "write-lat",
         link: "latency=60us",
         faults: "pcie-path=8@16",
-        causes: &[Some("cpu-slow"), None],
+        causes: &[None],
     },
     Plant {
         name: "narrow+flaps",

@@ -1,7 +1,8 @@
 //! `why`: the cause of one NIC, beside good ones and alone.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::num::NonZero;
+use std::os::unix::fs::DirBuilderExt;
 use std::process::Output;
 use std::thread;
 
@@ -110,6 +111,43 @@ fn names_cause_beside_good_nics() {
             && status == Some(3)
             && begins(document, "bad: soft2: because a PCIe link ")
     });
+}
+
+/// The writes of a NIC with a slow link take as long as the writes of a slow CPU. Hops do not.
+#[test]
+fn slow_link_is_told_from_a_slow_cpu() {
+    let link = [("CXIDIAG_LINK", "latency=20us;nic=2,latency=60us")];
+    assert_diagnosed("soft2 --loopback=3", &link, |document, status| {
+        let excluded = document["why"][0]["excluded"].as_array();
+        let is_excluded = excluded.is_some_and(|all| all.iter().any(|id| id == "cpu-slow"));
+        outcome(document, "T") == Some("slower")
+            && is_excluded
+            && first(document).is_none()
+            && status == Some(3)
+    });
+}
+
+/// The services of a NIC, as the software NIC keeps them: service 1 with 10 triggered operations.
+const FEW_TRIGGERED: &str = "cxidiag services 2: 1\n1 1 0 0 0 0 0 0 1 2 1 10 0 0 0 0 0 0 0 0 1 \
+                             2047 0 1024 0 512 0 2047 0 2047 0 16384 0 10 10 1022 0 0 1 0\n";
+
+#[test]
+fn service_with_few_triggered_operations_ends_no_diagnosis() {
+    let _cpus = cpus(Work::Measures);
+    let fabric = Fabric::new();
+    DirBuilder::new().mode(0o700).create(fabric.path()).expect("a directory");
+    // The address of soft2.
+    fs::write(fabric.path().join("services-14"), FEW_TRIGGERED).expect("a file");
+    let link = [("CXIDIAG_LINK", "latency=20us;nic=2,latency=60us")];
+    let output = why(&fabric, &format!("soft2 --loopback=3 {SHORT} --json"), &link);
+    let document = document(&output);
+    assert_eq!(outcome(&document, "T"), None);
+    let causes = document["why"][0]["causes"].as_array().unwrap();
+    let evidence = causes.iter().flat_map(|why| why["evidence"].as_array().unwrap());
+    let texts: Vec<&str> = evidence.filter_map(|item| item["text"].as_str()).collect();
+    let reason = "hops without a CPU not measured: --hops=64: each side needs 34 triggered \
+                  operations, and service 1 of soft2 has 10 available";
+    assert!(texts.contains(&reason) || is_disturbed(&document), "{document:#}");
 }
 
 #[test]

@@ -165,7 +165,8 @@ times, and slow NICs do not explain the slow flows.\n";
     made += "\n\
 H, Q and QP are measured only if the culprit is slower in B1 (H, Q) or P1 (QP), and count only if\n\
 good NICs are as fast in them. H needs four free huge pages on each node. Q uses BULK_DATA and QP\n\
-uses LOW_LATENCY; if the survey has that class, BEST_EFFORT. M is measured only if the culprit is\n\
+uses LOW_LATENCY; if the survey has that class, BEST_EFFORT. T is measured only if the culprit is\n\
+slower in P1, and counts as [above](#slow-nic-or-slow-cpu). M is measured only if the culprit is\n\
 slower in L1, B1 or B3, and where the process may use four CPUs near the NIC. O is for links between\n\
 groups only.\n";
     if std::env::var_os("CXIDIAG_UPDATE_DOCS").is_some() {

@@ -122,6 +122,16 @@ pub fn memory_share(number: u32) -> f64 {
     fabric::settings(number).map_or(1.0, |settings| settings.health.memory)
 }
 
+/// Returns whether `CXIDIAG_LINK` or `CXIDIAG_FAULTS` makes packets of the NIC with this number
+/// slower or faster than packets of NICs that they do not name.
+pub fn has_own_link(number: u32) -> bool {
+    let link = |number| {
+        let settings = fabric::settings(number).ok()?;
+        Some((settings.latency, settings.jitter, settings.slowness))
+    };
+    link(number) != link(u32::MAX)
+}
+
 /// Returns whether the fabric has switches, so that the addresses of NICs tell where they are.
 pub fn has_switches() -> bool {
     environment::topology().is_ok_and(|topology| topology.is_some())

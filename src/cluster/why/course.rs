@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::survey::findings::Test;
 use crate::survey::ids::{NicId, TestId};
+use crate::survey::roster::Roster;
 use crate::timetable::Course;
 use diagnosis::procedure::TestCode;
 
@@ -17,14 +18,18 @@ pub struct DiagnosisCourse {
     course: Course,
     /// The place of each test of a diagnosis.
     places: BTreeMap<TestCode, TestId>,
+    /// Names of the software NICs with links of their own.
+    planted: Vec<String>,
 }
 
 impl DiagnosisCourse {
     /// Returns the tests of a survey, and its `own` tests. A NIC is measured for the time `pair`.
+    /// `planted` are the names of the software NICs to which the user has given links of their own.
     pub fn new(
         survey_tests: Vec<TestAndArguments>,
         own: Vec<(TestCode, TestAndArguments)>,
         pair: Duration,
+        planted: Vec<String>,
     ) -> Self {
         let mut all = survey_tests;
         let mut places = BTreeMap::new();
@@ -38,7 +43,7 @@ impl DiagnosisCourse {
         }
         let (tests, arguments) = all.into_iter().unzip();
         let pair_ns = pair.as_nanos() as u64;
-        Self { course: Course { tests, arguments, pair_ns, first_nic: NicId(0) }, places }
+        Self { course: Course { tests, arguments, pair_ns, first_nic: NicId(0) }, places, planted }
     }
 
     /// Returns the course of the members.
@@ -54,6 +59,11 @@ impl DiagnosisCourse {
     /// Returns the place of a test of the diagnosis.
     pub fn place(&self, code: TestCode) -> TestId {
         self.places[&code]
+    }
+
+    /// Returns whether hops show the NIC and its link rather than its CPUs.
+    pub fn has_hops(&self, roster: &Roster, nic: NicId) -> bool {
+        !roster.runs_on_cpus(nic) || self.planted.contains(&roster.nic(nic).device)
     }
 
     /// Returns whether a test measures a bandwidth.

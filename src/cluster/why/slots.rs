@@ -180,10 +180,12 @@ impl Found {
             .measured
             .entry(slot.code)
             .or_insert_with(|| Figures { is_bandwidth, ..Figures::default() });
-        if let Answer::Untested(_) = result.answer {
+        if let Answer::Untested(reason) = &result.answer {
             figures.is_late |= is_busy && slot.is_culprit;
+            figures.unmeasured = Some(reason.to_string());
             self.busy += u32::from(is_busy);
-            self.untested += u32::from(!is_busy);
+            // A service may have too few triggered operations for hops: that disturbs nothing.
+            self.untested += u32::from(!is_busy && slot.code != TestCode::T);
             return;
         }
         self.busy += u32::from(is_busy);
@@ -234,12 +236,21 @@ impl Found {
                     figures.failure = None;
                 }
             }
-            // What works now and then says nothing when it fails: an answer may have come too late.
-            Answer::Failed(why) if slot.is_culprit && !is_busy && figures.own.is_empty() => {
-                figures.failure = Some(why.clone());
+            Answer::Failed(why) => {
+                figures.unmeasured = Some(why.clone());
+                // What works now and then says nothing when it fails: an answer may have come too
+                // late.
+                if slot.is_culprit && !is_busy && figures.own.is_empty() {
+                    figures.failure = Some(why.clone());
+                }
             }
-            Answer::Failed(_) | Answer::Untested(_) => {}
+            Answer::Untested(_) => {}
         }
+    }
+
+    /// Notes why a test is not measured.
+    pub fn leave_out(&mut self, code: TestCode, why: &str) {
+        self.measured.entry(code).or_default().unmeasured = Some(why.to_owned());
     }
 
     /// Adds how fast the nodes of the culprit (`true`) and of good NICs have copied memory. Copies
@@ -493,6 +504,52 @@ mod tests {
         assert_eq!(text, expected);
         found.add(&slot(true), &result(Answer::Untested(Untested::Late), 0), false);
         assert!(found.measured[&TestCode::L1].is_late);
+    }
+
+    /// A service without enough triggered operations, or a chain that fails, ends no diagnosis.
+    #[test]
+    fn hops_without_figures_have_a_reason_and_disturb_nothing() {
+        let why = |is_culprit, answer, waited_percent| {
+            let slot = MeasuredSlot {
+                code: TestCode::T,
+                route: Route::From,
+                is_culprit,
+                test: TestId(0),
+                pair: Pair::loopback(NicId(0)),
+            };
+            let result = PairResult {
+                test: TestId(0),
+                pair: slot.pair,
+                stage: Stage::Comparison,
+                round: 0,
+                active: 1,
+                answer,
+                waited_percent,
+                counters: Vec::new(),
+            };
+            let mut found = Found::default();
+            found.add(&slot, &result, false);
+            let disturbed = found.is_disturbed();
+            (found.measured.remove(&TestCode::T).and_then(|figures| figures.unmeasured), disturbed)
+        };
+        let other = || Untested::Other("service 1 has 0 available".into());
+        for is_culprit in [false, true] {
+            let refused = why(is_culprit, Answer::Untested(other()), 0);
+            assert_eq!(refused, (Some("service 1 has 0 available".into()), false));
+            let failed = why(is_culprit, Answer::Failed("hop 7 failed".into()), 0);
+            assert_eq!(failed, (Some("hop 7 failed".into()), false));
+        }
+        let latency = Answered::Latency {
+            count: 9,
+            min_ns: 1000,
+            p5_ns: None,
+            median_ns: 1400,
+            p99_ns: None,
+            max_ns: 9000,
+        };
+        let busy = why(true, Answer::Measured(latency), 26);
+        assert_eq!(busy, (None, true));
+        assert_eq!(why(true, Answer::Measured(latency), 0), (None, false));
     }
 
     /// What counters show does not depend on CPUs.

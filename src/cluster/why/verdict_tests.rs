@@ -18,11 +18,16 @@ use crate::survey::testing::{Cluster, Effect, Fault, pair};
 use diagnosis::procedure::TESTS;
 use diagnosis::readings::Readings;
 use diagnosis::readings::testing::reading;
-use diagnosis::why::Confidence;
+use diagnosis::why::{Confidence, Observation};
 use facts::severity::Severity;
 
-/// Returns the test of a survey with write-bw, and the tests of a diagnosis.
 fn course() -> DiagnosisCourse {
+    course_with(Vec::new())
+}
+
+/// Returns the test of a survey with write-bw, and the tests of a diagnosis. These software NICs
+/// have links of their own.
+fn course_with(planted: Vec<String>) -> DiagnosisCourse {
     let test = |tool: &str, size_bytes| Test {
         tool: tool.into(),
         size_bytes,
@@ -34,7 +39,7 @@ fn course() -> DiagnosisCourse {
         (own.code, (test(own.tool, own.size_bytes), arguments))
     });
     let survey = vec![(test("write-bw", 65_536), Vec::new())];
-    DiagnosisCourse::new(survey, own.collect(), Duration::from_millis(50))
+    DiagnosisCourse::new(survey, own.collect(), Duration::from_millis(50), planted)
 }
 
 /// Returns what the files of a NIC with a link of this width say.
@@ -220,4 +225,35 @@ fn slow_parallel_link_between_groups_is_the_cause() {
     let why = &explanation.causes[0];
     let named = (why.cause.as_deref(), why.confidence);
     assert_eq!(named, (Some("global-link"), Confidence::Probably), "{why:?}");
+}
+
+/// Returns the evidence about hops of NIC 4, which takes three times as long as the others. The
+/// names of all NICs begin with `prefix`; the NICs in `planted` have links of their own.
+fn hops(prefix: &str, planted: &[&str]) -> Option<Observation> {
+    let mut cluster = Cluster::new([1, 1, 12, 1], &["write-bw"], 3);
+    cluster.faults = vec![Fault::slow(Unit::Nic(NicId(4)), Direction::Both, 3.0)];
+    for (number, nic) in cluster.roster.nics.iter_mut().enumerate() {
+        nic.device = format!("{prefix}{number}");
+    }
+    let mut crew = ModelCrew::new(cluster, &[]);
+    crew.files = NicId::first(12).map(|nic| (nic, files("x16"))).collect();
+    let joined = crew.joined.clone();
+    let planted = planted.iter().map(|name| (*name).to_owned()).collect();
+    let found = suspect::diagnose(&mut crew, &joined, &course_with(planted), 4).unwrap();
+    assert!(!found.is_disturbed);
+    let mut evidence = found.explanation.causes[0].evidence.iter();
+    evidence.find(|item| item.test == "T").cloned()
+}
+
+/// CPUs do the work of software NICs, so their hops show links only if the user has planted these.
+#[test]
+fn hops_show_hardware_and_planted_links() {
+    for hops in [hops("cxi", &[]), hops("soft", &["soft4"])] {
+        let hops = hops.expect("evidence");
+        let ratio = hops.own.zip(hops.others).map(|(own, others)| own / others);
+        assert!(ratio > Some(2.0), "{hops:?}");
+    }
+    let left_out = hops("soft", &["soft3"]).expect("evidence");
+    let text = "hops without a CPU not measured: CPUs make the hops of software NICs";
+    assert_eq!((left_out.text.as_str(), left_out.own), (text, None));
 }

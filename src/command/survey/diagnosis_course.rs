@@ -6,6 +6,8 @@ use super::request::{RequestedTest, SurveyRequest};
 use cluster::survey::findings::Test as SurveyTest;
 use cluster::why::course::DiagnosisCourse;
 use diagnosis::procedure::{Class, TESTS, Test};
+use facts::device::DeviceName;
+use node::backend;
 use node::traffic_class::TrafficClass;
 use plan::tools::TOOLS;
 
@@ -59,7 +61,8 @@ pub fn diagnosis_course(request: &SurveyRequest, pair: Duration) -> DiagnosisCou
         };
         (test.code, (survey_test, arguments(test, &request.service, class)))
     });
-    DiagnosisCourse::new(known, own.collect(), pair)
+    let planted = backend::with_own_links().iter().map(DeviceName::to_string).collect();
+    DiagnosisCourse::new(known, own.collect(), pair, planted)
 }
 
 #[cfg(test)]
