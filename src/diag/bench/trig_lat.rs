@@ -544,6 +544,7 @@ impl<S: Start, const FAN: bool> RoundTrip for ChainClient<'_, S, FAN> {
 
     /// Arms the puts of both sides.
     fn prepare<C: Clock>(&mut self, clock: &C, policy: &mut WaitPolicy<'_>) -> Result<(), Failure> {
+        self.resources.chain.check()?;
         self.resources.chain.arm(self.put, &self.resources.armed)?;
         self.resources.await_message(clock, policy).map(drop)
     }
@@ -551,6 +552,7 @@ impl<S: Start, const FAN: bool> RoundTrip for ChainClient<'_, S, FAN> {
     #[inline(always)]
     fn send<C: Clock>(&mut self, clock: &C, _: &mut WaitPolicy<'_>) -> Result<(), Failure> {
         if self.message == Message::Last {
+            self.resources.chain.check()?;
             return self.resources.chain.notify(&self.resources.last);
         }
         if FAN {
@@ -605,6 +607,7 @@ struct ChainServer<'a> {
 
 impl RoundTrip for ChainServer<'_> {
     fn send<C: Clock>(&mut self, _: &C, _: &mut WaitPolicy<'_>) -> Result<(), Failure> {
+        self.resources.chain.check()?;
         match self.received {
             Message::Ordinary => self.resources.chain.arm(self.put, &self.resources.armed),
             Message::Last => self.resources.chain.notify(&self.resources.last),
@@ -672,6 +675,25 @@ mod tests {
         assert_eq!(awaited(), Message::Last);
         let left = server.chain.cancel().unwrap().to_string();
         assert!(left.starts_with("no hop arrived at the server; "), "{left}");
+        TriggeredLatency::close(client).unwrap();
+        TriggeredLatency::close(server).unwrap();
+        endpoint.close().unwrap();
+    }
+
+    #[test]
+    fn counts_of_other_runs_end_the_measurement() {
+        let plan = plan("trig-lat", &["--hops=6"]);
+        let endpoint = endpoint(&plan);
+        let (mut client, mut server) = both_ends::<TriggeredLatency>(&endpoint, &plan.run);
+        client.chain.check().unwrap();
+        server.chain.ring();
+        client.chain.check().unwrap();
+        let put = HopPut::Restricted(server.initiator.nomatch(Direction::Put, 8));
+        let mut answering =
+            ChainServer { resources: &mut server, put, received: Message::Ordinary };
+        let failure = answering.send(&MonotonicRaw, &mut WaitPolicy::new(&Alone)).unwrap_err();
+        let words = "puts of another run have arrived: 1 counts, and 0 hops";
+        assert_eq!((failure.kind, failure.message()), (Kind::Environment, words.into()));
         TriggeredLatency::close(client).unwrap();
         TriggeredLatency::close(server).unwrap();
         endpoint.close().unwrap();

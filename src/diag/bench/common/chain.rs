@@ -193,6 +193,23 @@ impl Chain {
         self.hops.fan
     }
 
+    /// Checks that nothing but the hops of the chains before has counted. A put of a run that was
+    /// given up, which arrives late, launches a hop: two pass through the chain at the same time.
+    ///
+    /// # Errors
+    ///
+    /// Other counts, and a NIC that does not answer.
+    pub fn check(&mut self) -> Result<(), Failure> {
+        let counts = self.read(false, "reading a counter")?;
+        if (counts.success, counts.failure) == (self.before, 0) {
+            return Ok(());
+        }
+        let (found, expected) = (counts.success, self.before);
+        Err(Failure::environment(format!(
+            "puts of another run have arrived: {found} counts, and {expected} hops"
+        )))
+    }
+
     /// Arms all puts of this side, and sends `message` to the peer when the NIC has armed them.
     ///
     /// # Errors
@@ -271,15 +288,21 @@ impl Chain {
     ///
     /// A queue without room for the commands, and a NIC that does not answer.
     pub fn cancel(&mut self) -> Result<LeftOver, Failure> {
+        let counts = self.read(true, "cancelling triggered puts")?;
+        Ok(self.hops.left_after(counts.success.saturating_sub(self.before)))
+    }
+
+    /// Reads the counter, after it has cancelled the puts that wait if it `cancels`.
+    fn read(&mut self, cancels: bool, what: &str) -> Result<Counts, Failure> {
         // Counts that the NIC has written back before the request are older.
         while self.counter.written_back().is_some() {}
         let mut batch = self.triggers.batch();
-        batch.emit_cancel(&self.counter).nic("cannot cancel triggered puts")?;
+        if cancels {
+            batch.emit_cancel(&self.counter).nic("cannot cancel triggered puts")?;
+        }
         batch.emit_get(&self.counter).nic("cannot read a counter")?;
         batch.commit_doorbell();
-        let counts = answer("cancelling triggered puts", || self.counter.written_back())?;
-        let counts = counts.success.saturating_sub(self.before);
-        Ok(self.hops.left_after(counts))
+        answer(what, || self.counter.written_back())
     }
 
     /// Releases queue and counter, after the entries that count on it.
