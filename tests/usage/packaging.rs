@@ -12,6 +12,8 @@ use plan::tools::TOOLS;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
+const EXAMPLE_FOR_ALERTMANAGER: &str = "packaging/prometheus/alertmanager.yml";
+
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -460,6 +462,49 @@ fn check_alerts(rules: &str, tests: &str, page: &str) {
     match promtool {
         Err(error) => println!("not tested: promtool: {error}"),
         Ok(output) => assert!(output.status.success(), "{}", stdout(&output)),
+    }
+}
+
+/// Alertmanager would accept a rule of inhibition for an alert that does not exist.
+#[test]
+fn example_for_alertmanager_names_alerts_that_exist() {
+    let example = read(EXAMPLE_FOR_ALERTMANAGER);
+    let rules = read("packaging/prometheus/probe-rules.yml");
+    let mut names = 0;
+    for part in example.split("CxidiagProbe").skip(1) {
+        let end = part.find(|c: char| !c.is_ascii_alphanumeric() && !"(|".contains(c));
+        let part = &part[..end.unwrap_or(part.len())];
+        for name in part.trim_start_matches('(').split('|').filter(|name| !name.is_empty()) {
+            assert!(rules.contains(&format!("- alert: CxidiagProbe{name}\n")), "{name}");
+            names += 1;
+        }
+    }
+    assert!(names >= 10, "{names} names");
+}
+
+#[test]
+fn alertmanager_routes_alerts_by_severity() {
+    let example = root().join(EXAMPLE_FOR_ALERTMANAGER);
+    let amtool = Command::new("amtool").arg("check-config").arg(&example).output();
+    match amtool {
+        Err(error) => return println!("not tested: amtool: {error}"),
+        Ok(output) => assert!(output.status.success(), "{}", stdout(&output)),
+    }
+    for (receiver, labels) in [
+        ("pager", ["alertname=CxidiagProbeSwitchSlow", "severity=critical", "switch=000.01"]),
+        ("pager", ["alertname=CxidiagProbeNicDead", "severity=critical", "switch="]),
+        ("mail", ["alertname=CxidiagProbeNicSlow", "severity=warning", "switch=000.01"]),
+        ("mail", ["alertname=CxidiagProbeInitiatorSlow", "severity=info", "switch=000.01"]),
+        ("mail", ["alertname=CxidiagProbeManyLate", "severity=warning", "switch="]),
+    ] {
+        let output = Command::new("amtool")
+            .args(["config", "routes", "test"])
+            .arg(format!("--config.file={}", example.display()))
+            .arg(format!("--verify.receivers={receiver}"))
+            .args(labels)
+            .output()
+            .expect("amtool starts");
+        assert!(output.status.success(), "{labels:?}: {}", stdout(&output));
     }
 }
 
