@@ -77,8 +77,8 @@ fn ends_by_signals_that_were_blocked() {
     }
 }
 
-/// A process ends when all its threads have had a CPU. One with a lower priority gets it late beside
-/// busy programs.
+/// A process ends when all its threads have had a CPU. One with a lower priority gets it late
+/// beside busy programs.
 #[test]
 fn threads_of_a_run_have_the_priority_of_their_process() {
     let fabric = Fabric::new();

@@ -107,10 +107,6 @@ impl Rig {
     }
 
     /// Runs a block that begins now.
-    fn run(&mut self, tasks: Vec<(u32, Part)>) -> Report {
-        self.run_with(tasks, self.addresses())
-    }
-
     fn run_with(
         &mut self,
         tasks: Vec<(u32, Part)>,
