@@ -15,6 +15,9 @@ use facts::time_of_day::{milliseconds, unix_ms};
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
 
+/// The return code of a message that is received.
+const RECEIVED: &str = "OK";
+
 /// Code of the item that can be bad.
 const CODE: &str = "list-entries";
 
@@ -177,7 +180,7 @@ fn conclusion(device: &str, limits: ListEntryLimits, found: &Exhaustion) -> (u8,
         let what = format!("{entries} list entries, and no append failed");
         return (UNDECIDED, format!("UNDECIDED untested {device}: {what}"));
     };
-    if message.reason.is_some() && message.recovery_s.is_none() {
+    if message.return_code != RECEIVED && message.recovery_s.is_none() {
         let what = "the portal did not recover within 2 s";
         return (3, format!("FAIL {CODE} {device}: {what}"));
     }
@@ -235,8 +238,11 @@ mod tests {
         let endless = Exhaustion { append: None, message: None, ..found(1024) };
         assert_eq!(conclusion(false, endless).0, 4);
         let mut stuck = found(1024);
-        stuck.message.as_mut().unwrap().recovery_s = None;
-        assert_eq!(conclusion(true, stuck).0, 3);
+        let message = stuck.message.as_mut().unwrap();
+        message.recovery_s = None;
+        assert_eq!(conclusion(true, stuck.clone()).0, 3);
+        stuck.message.as_mut().unwrap().return_code = "OK".into();
+        assert_eq!(conclusion(true, stuck).0, 0);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use crate::harness::schema::document;
-use crate::harness::{Fabric, assert_status, assert_success, stdout};
+use crate::harness::{Fabric, assert_status, assert_success, finish, stdout};
 
 #[test]
 fn entries_run_out_and_come_back() {
@@ -32,6 +32,29 @@ fn document_has_what_the_text_says() {
     let limits = json!({"service": 1, "reserved": 0, "maximum": 16384, "is_shared": true});
     assert_eq!(document["limits"], limits);
     assert_eq!(document["exhaustion"]["entries_again"], 16384);
+}
+
+/// The NIC answers with an error, and the portal stays enabled.
+#[test]
+fn message_that_fails_otherwise_is_shown() {
+    let fabric = Fabric::new();
+    let mut command = fabric.command("check --exhaust soft0 --yes");
+    command.env("CXIDIAG_FAULTS", "error=OP_VIOLATION@1");
+    let output = finish(command);
+    assert_success(&output);
+    let text = stdout(&output);
+    let line = "\nA message then   : answered OP_VIOLATION; the portal stays enabled\n";
+    assert!(text.contains(line), "{text}");
+    assert!(!text.contains("Recovery         : none"), "{text}");
+}
+
+#[test]
+fn nic_without_a_link_is_left_alone() {
+    let fabric = Fabric::new();
+    let mut command = fabric.command("check --exhaust soft0 --yes");
+    command.env("CXIDIAG_FAULTS", "down=0ns");
+    let error = assert_status(&finish(command), 4);
+    assert_eq!(error, "cxidiag check: soft0: the link is down\n");
 }
 
 #[test]

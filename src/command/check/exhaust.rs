@@ -12,6 +12,7 @@ use facts::device::DeviceName;
 use facts::error::Failure;
 use node::backend;
 use node::machine::Machine;
+use node::nic::health::link;
 use node::service::{ServiceOptions, ServiceRequest};
 use report::documents::{Documents, Places};
 use report::exhaust::{ExhaustReport, ListEntryLimits};
@@ -42,7 +43,12 @@ fn report(request: &CheckRequest) -> Result<ExhaustReport, Failure> {
     let [device] = request.devices[..] else {
         return Err(Failure::usage("--exhaust needs one DEVICE, such as cxi0"));
     };
-    require(device, &Machine::this())?;
+    let machine = Machine::this();
+    require(device, &machine)?;
+    let files = backend::files_of_counters(device, &machine, |_| false)?;
+    if link::is_up(&files) == Some(false) {
+        return Err(Failure::undecided(format!("{device}: the link is down")));
+    }
     let (started, clock) = (SystemTime::now(), Instant::now());
     let limits = limits(device, request)?;
     if limits.is_shared && !request.yes {

@@ -36,6 +36,9 @@ const EVENTS: u32 = 1;
 /// Seconds for which a portal may refuse messages after list entries are free and it is enabled.
 const RECOVERY_LIMIT: f64 = 2.0;
 
+/// Seconds for which the event of a state may come after the answer to the message.
+const EVENT_LIMIT: f64 = 0.001;
+
 /// List entries that a recovery needs: for the header of a message, and for its receive.
 const FREED: u32 = 2;
 
@@ -133,7 +136,7 @@ impl FilledPortal {
             self.portals.receive_arrived(&self.receive)?;
             return Ok(refused);
         }
-        refused.reason = Some(self.portals.state_change()?.to_string());
+        refused.reason = state_change(&mut self.portals)?;
         let Some(portal) = &self.portal else {
             return Ok(refused);
         };
@@ -141,14 +144,17 @@ impl FilledPortal {
         for _ in 0..FREED {
             self.portals.unlink_filler(portal)?;
         }
+        let mut is_disabled = refused.reason.is_some();
         while seconds_since(begin) < RECOVERY_LIMIT {
-            self.portals.enable_again(portal)?;
+            if is_disabled {
+                self.portals.enable_again(portal)?;
+            }
             if send(sender)? == ReturnCode::OK {
                 refused.recovery_s = Some(seconds_since(begin));
                 self.portals.receive_arrived(&self.receive)?;
                 break;
             }
-            self.portals.state_change()?;
+            is_disabled = state_change(&mut self.portals)?.is_some();
         }
         Ok(refused)
     }
@@ -162,6 +168,18 @@ impl FilledPortal {
 
 fn seconds_since(begin: u64) -> f64 {
     (MonotonicRaw.now() - begin) as f64 / 1e9
+}
+
+/// Returns why the NIC has disabled a portal, if it has.
+fn state_change(portals: &mut Portals) -> Result<Option<String>, Failure> {
+    let begin = MonotonicRaw.now();
+    loop {
+        let is_over = seconds_since(begin) > EVENT_LIMIT;
+        let reason = portals.state_change()?;
+        if reason.is_some() || is_over {
+            return Ok(reason.map(|reason| reason.to_string()));
+        }
+    }
 }
 
 /// Sends a message without data to the portal, and returns its answer.

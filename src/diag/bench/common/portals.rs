@@ -428,18 +428,23 @@ impl Portals {
         self.unlink(portal, OTHER)
     }
 
-    /// Waits until the NIC reports that it has changed the state of a portal. Returns why.
+    /// Returns why the NIC has changed the state of a portal, if its event has come.
     ///
     /// # Errors
     ///
-    /// No such event.
-    pub fn state_change(&mut self) -> Result<StateChangeReason, Failure> {
+    /// Another event.
+    pub fn state_change(&mut self) -> Result<Option<StateChangeReason>, Failure> {
         const WHAT: &str = "running out of list entries";
-        match self.answer(WHAT, EventType::STATE_CHANGE)? {
-            Record::TargetLong(event) if event.sc_nic_auto() => {
-                Ok(StateChangeReason(event.sc_reason()))
+        let Some(event) = self.events.poll() else {
+            return Ok(None);
+        };
+        let (kind, code, record) = (event.event_type(), event.return_code(), event.record());
+        self.events.acknowledge();
+        match record {
+            Record::TargetLong(event) if kind == EventType::STATE_CHANGE && event.sc_nic_auto() => {
+                Ok(Some(StateChangeReason(event.sc_reason())))
             }
-            _ => Err(Failure::nic(format!("{WHAT}: the NIC did not change the portal's state"))),
+            _ => Err(explain::unexpected(WHAT, kind, EventType::STATE_CHANGE, code)),
         }
     }
 
