@@ -24,6 +24,13 @@ use report::outcome::Outcome;
 const MOST_WAITED: u32 = 5;
 const ENOUGH: Duration = Duration::from_millis(300);
 
+/// If they waited this many times as long as the busiest of them ran, what a run names may have no
+/// CPU either.
+const MOSTLY_WAITED: u32 = 20;
+
+/// How the note begins in which a run names an operation that it waits for.
+const NO_ANSWER: &str = "no answer to ";
+
 /// The cause of a run that did not end in time because its processes waited for CPUs.
 #[derive(Debug)]
 pub struct Starved {
@@ -99,7 +106,8 @@ impl Probe {
         let outcome = running.outcome();
         if let Some(limit) = self.limit.filter(|_| !is_in_time) {
             let note = running.last_note();
-            if self.longest.is_some() && shares.are_too_small(limit, note.is_some()) {
+            let has_cause = note.as_ref().is_some_and(|note| note.starts_with(NO_ANSWER));
+            if self.longest.is_some() && shares.are_too_small(limit, has_cause) {
                 let waited = shares.waited;
                 let took = self.since.elapsed().as_secs();
                 let what = format!("{} did not end within {took} s", self.tool);
@@ -140,7 +148,8 @@ impl Shares {
     /// Returns whether they explain that a run has not ended within its limit. `has_cause` states
     /// that it has named what it waits for.
     fn are_too_small(self, limit: Duration, has_cause: bool) -> bool {
-        self.waited > limit / MOST_WAITED && (self.ran < ENOUGH || !has_cause)
+        let has_hardly_run = self.ran < ENOUGH || self.waited > self.ran * MOSTLY_WAITED;
+        self.waited > limit / MOST_WAITED && (has_hardly_run || !has_cause)
     }
 }
 
@@ -288,6 +297,7 @@ mod tests {
         // Beside ten busy loops and the test programs.
         assert!(excuse(6480, 961, false));
         assert!(excuse(1156, 544, false));
+        assert!(excuse(18_000, 600, true));
         // A NIC that does not answer, beside two busy loops and on an idle host.
         assert!(!excuse(8300, 554, true));
         assert!(!excuse(20, 2900, true));

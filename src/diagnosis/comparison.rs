@@ -184,9 +184,8 @@ impl Comparison {
 /// Compares the culprit in each column whose tests have figures of both.
 pub fn compare(measured: &Measured) -> Vec<Comparison> {
     let columns = Column::ALL.into_iter();
-    columns
-        .filter(|column| is_comparable(*column, measured))
-        .filter_map(|column| match (column, column.tests()) {
+    let compared = columns.filter(|column| is_comparable(*column, measured)).filter_map(|column| {
+        match (column, column.tests()) {
             (Column::Tail, (test, _)) => tail(measured.get(&test)?),
             (Column::Waiting, (test, _)) => waiting(measured.get(&test)?),
             (Column::FastFlows | Column::SlowFlows, (test, _)) => {
@@ -199,8 +198,19 @@ pub fn compare(measured: &Measured) -> Vec<Comparison> {
             (_, (test, Some(base))) => {
                 difference_comparison(column, measured.get(&test)?, measured.get(&base)?)
             }
-        })
-        .collect()
+        }
+    });
+    let mut compared: Vec<Comparison> = compared.collect();
+    // The NIC reads the data of each hop from memory. The writes have theirs in the command.
+    let is_slow_read =
+        |found: &Comparison| found.column == Column::HostRead && found.outcome == Compared::Slower;
+    if compared.iter().any(is_slow_read) {
+        let slow_hops = compared
+            .iter_mut()
+            .filter(|found| found.column == Column::Hop && found.outcome == Compared::Slower);
+        slow_hops.for_each(|found| found.outcome = Compared::Unclear);
+    }
+    compared
 }
 
 /// Compares the figures of a test.
@@ -628,6 +638,23 @@ mod tests {
         assert_eq!(hop(800.0, 2400.0, &[300.0]), Unclear);
         // Writes are as fast as on good NICs.
         assert_eq!(hop(100.0, 1200.0, &[800.0]), Unclear);
+    }
+
+    /// Hops read memory, writes of P1 do not.
+    #[test]
+    fn slow_reads_of_memory_explain_slow_hops() {
+        let hop = |read| {
+            let measured = [
+                (TestCode::L1, figures(false, &[1800.0], &[1800.0, 1810.0])),
+                (TestCode::L2, figures(false, &[1800.0 + read], &[2300.0, 2310.0])),
+                (TestCode::P1, figures(false, &[4000.0], &[2400.0, 2410.0])),
+                (TestCode::T, figures(false, &[2000.0], &[1200.0, 1205.0])),
+            ];
+            let all = compare(&measured.into());
+            all.iter().find(|comparison| comparison.column == Column::Hop).unwrap().outcome
+        };
+        assert_eq!(hop(500.0), Compared::Slower);
+        assert_eq!(hop(1500.0), Compared::Unclear);
     }
 
     #[test]

@@ -15,6 +15,9 @@ use facts::time_of_day::{milliseconds, unix_ms};
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
 
+/// The return code of an append for which there is no list entry.
+const NO_SPACE: &str = "NO_SPACE";
+
 /// The return code of a message that is received.
 const RECEIVED: &str = "OK";
 
@@ -47,10 +50,10 @@ pub struct Exhaustion {
     pub append: Option<String>,
     /// What happened to a message then; null if no append failed.
     pub message: Option<RefusedMessage>,
-    /// Seconds from the append that failed until the portal was released. Others got no entry
-    /// meanwhile, except what the recovery freed.
+    /// Seconds from each append that failed until its portal was released, together. Others got no
+    /// entry meanwhile, except what the recovery freed.
     pub exhausted_s: f64,
-    /// List entries that a portal got when the first one was released.
+    /// Most list entries that a portal got within 2 s after the first one was released.
     pub entries_again: u32,
 }
 
@@ -149,9 +152,13 @@ impl ExhaustReport {
                 format!("the NIC disables the portal ({reason})")
             });
             page.fact("A message then", format!("answered {return_code}; {disabled}"));
-            let recovery = recovery_s.map_or("none".into(), |seconds| {
-                format!("{:.1} us, from UNLINK to a message answered OK", seconds * 1e6)
-            });
+            let recovery = match recovery_s {
+                Some(seconds) => {
+                    format!("{:.1} us, from UNLINK to a message answered OK", seconds * 1e6)
+                }
+                None if return_code == RECEIVED => "not needed".into(),
+                None => "none within 2 s".into(),
+            };
             page.fact("Recovery", recovery);
             page.fact("Exhausted for", format!("{:.3} ms", found.exhausted_s * 1e3));
         }
@@ -180,9 +187,22 @@ fn conclusion(device: &str, limits: ListEntryLimits, found: &Exhaustion) -> (u8,
         let what = format!("{entries} list entries, and no append failed");
         return (UNDECIDED, format!("UNDECIDED untested {device}: {what}"));
     };
+    if let Some(code) = found.append.as_ref().filter(|code| *code != NO_SPACE) {
+        let what = format!("the append after {entries} list entries failed with {code}");
+        return (UNDECIDED, format!("UNDECIDED untested {device}: {what}"));
+    }
     if message.return_code != RECEIVED && message.recovery_s.is_none() {
         let what = "the portal did not recover within 2 s";
-        return (3, format!("FAIL {CODE} {device}: {what}"));
+        return if limits.is_shared {
+            let why = "or others took the list entries that were freed";
+            (UNDECIDED, format!("UNDECIDED {CODE} {device}: {what}, {why}"))
+        } else {
+            (3, format!("FAIL {CODE} {device}: {what}"))
+        };
+    }
+    if !limits.is_shared && *entries < limits.reserved.into() {
+        let what = format!("{entries} of {} reserved list entries", limits.reserved);
+        return (UNDECIDED, format!("UNDECIDED {CODE} {device}: a portal gets {what}"));
     }
     let lost = entries.saturating_sub(*entries_again);
     match lost {
@@ -240,9 +260,17 @@ mod tests {
         let mut stuck = found(1024);
         let message = stuck.message.as_mut().unwrap();
         message.recovery_s = None;
-        assert_eq!(conclusion(true, stuck.clone()).0, 3);
+        assert_eq!(conclusion(false, stuck.clone()).0, 3);
+        // Others may have taken what was freed.
+        assert_eq!(conclusion(true, stuck.clone()).0, 4);
         stuck.message.as_mut().unwrap().return_code = "OK".into();
         assert_eq!(conclusion(true, stuck).0, 0);
+        let other = Exhaustion { append: Some("PERM_VIOLATION".into()), ..found(1024) };
+        assert_eq!(conclusion(false, other).0, 4);
+        let few = Exhaustion { entries: 1000, ..found(1000) };
+        let line = "UNDECIDED list-entries cxi0: a portal gets 1000 of 1024 reserved list entries";
+        assert_eq!(conclusion(false, few.clone()), (4, line.to_owned()));
+        assert_eq!(conclusion(true, few).0, 0);
     }
 
     #[test]

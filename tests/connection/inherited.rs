@@ -1,8 +1,10 @@
 //! What the parent of a process leaves to it: ignored and blocked signals, limits.
 
 use std::fs;
+use std::io;
 use std::path::Path;
 use std::process::Output;
+use std::thread;
 
 use crate::harness::paused::Side;
 use crate::harness::{CXIDIAG, Command, Fabric, assert_status, finish, stderr, stdout};
@@ -77,6 +79,19 @@ fn ends_by_signals_that_were_blocked() {
     }
 }
 
+/// Returns the threads of a process, each with its niceness.
+fn niceness_of_threads(process: u32) -> Vec<(String, String)> {
+    let tasks = fs::read_dir(format!("/proc/{process}/task")).expect("threads");
+    let thread = |task: io::Result<fs::DirEntry>| {
+        // It may have ended.
+        let stat = fs::read_to_string(task.ok()?.path().join("stat")).ok()?;
+        let (name, rest) = stat.rsplit_once(") ")?;
+        let niceness = rest.split(' ').nth(16)?;
+        Some((name.split_once('(')?.1.to_owned(), niceness.to_owned()))
+    };
+    tasks.filter_map(thread).collect()
+}
+
 /// A process ends when all its threads have had a CPU. One with a lower priority gets it late
 /// beside busy programs.
 #[test]
@@ -85,16 +100,14 @@ fn threads_of_a_run_have_the_priority_of_their_process() {
     let arguments = ["write-lat", "--loopback", "-d", "soft0", "-D", "600", "-s", "8"];
     let mut run = Side::start(fabric.command(&arguments[..]), Some("measuring"));
     run.wait_for_pause();
-    let tasks = fs::read_dir(format!("/proc/{}/task", run.id())).expect("threads");
-    let threads = tasks.map(|task| {
-        let stat = fs::read_to_string(task.expect("a thread").path().join("stat"));
-        let stat = stat.expect("a thread");
-        let (name, rest) = stat.rsplit_once(") ").expect("a name");
-        let name = name.split_once('(').expect("a name").1.to_owned();
-        (name, rest.split(' ').nth(16).expect("its niceness").to_owned())
-    });
-    let threads: Vec<(String, String)> = threads.collect();
-    assert!(threads.iter().any(|(name, _)| name == "ticks"), "{threads:?}");
+    // A thread takes its name when it has a CPU.
+    let threads = loop {
+        let threads = niceness_of_threads(run.id());
+        if threads.iter().any(|(name, _)| name == "ticks") {
+            break threads;
+        }
+        thread::yield_now();
+    };
     assert!(threads.iter().all(|(_, niceness)| *niceness == threads[0].1), "{threads:?}");
     run.go_on();
     run.signal("TERM");

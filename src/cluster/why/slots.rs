@@ -240,7 +240,8 @@ impl Found {
                 figures.unmeasured = Some(why.clone());
                 // What works now and then says nothing when it fails: an answer may have come too
                 // late.
-                if slot.is_culprit && !is_busy && figures.own.is_empty() {
+                let is_fault = slot.is_culprit && !is_busy && slot.code != TestCode::T;
+                if is_fault && figures.own.is_empty() {
                     figures.failure = Some(why.clone());
                 }
             }
@@ -530,6 +531,7 @@ mod tests {
             let mut found = Found::default();
             found.add(&slot, &result, false);
             let disturbed = found.is_disturbed();
+            assert!(found.measured[&TestCode::T].failure.is_none());
             (found.measured.remove(&TestCode::T).and_then(|figures| figures.unmeasured), disturbed)
         };
         let other = || Untested::Other("service 1 has 0 available".into());

@@ -56,7 +56,7 @@ fn report(request: &CheckRequest) -> Result<ExhaustReport, Failure> {
             "{device}: others share the list entries of service {}, of which {} are reserved",
             limits.service, limits.reserved
         );
-        let hint = "--yes takes them for some ten milliseconds all the same";
+        let hint = "--yes takes them all the same, for some ten milliseconds, or up to 4 s if they do not come back";
         return Err(Failure::undecided(message).with_hint(hint));
     }
     let found = exhaust(PROGRAM, device, request.libcxi.clone())?;

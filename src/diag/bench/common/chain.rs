@@ -201,13 +201,20 @@ impl Chain {
     /// Other counts, and a NIC that does not answer.
     pub fn check(&mut self) -> Result<(), Failure> {
         let counts = self.read(false, "reading a counter")?;
-        if (counts.success, counts.failure) == (self.before, 0) {
-            return Ok(());
-        }
         let (found, expected) = (counts.success, self.before);
-        Err(Failure::environment(format!(
-            "puts of another run have arrived: {found} counts, and {expected} hops"
-        )))
+        if counts.failure > 0 {
+            let failed = counts.failure;
+            return Err(Failure::nic(format!("{failed} operations of hops have failed")));
+        }
+        if found > expected {
+            return Err(Failure::environment(format!(
+                "puts of another run have arrived: {found} counts, and {expected} hops"
+            )));
+        }
+        if found < expected {
+            return Err(Failure::nic(format!("{found} counts, and {expected} hops")));
+        }
+        Ok(())
     }
 
     /// Arms all puts of this side, and sends `message` to the peer when the NIC has armed them.
