@@ -13,10 +13,7 @@
 //! queue behind the puts that they announce.
 
 use cxi::records::FullDmaCmd;
-use cxi::sys::C_NUM_TLES;
-use cxi::{
-    Event, EventType, MemoryRegion, PortalTableEntry, Prepared, RESOURCES, Record, ReturnCode,
-};
+use cxi::{Event, EventType, MemoryRegion, PortalTableEntry, Prepared, Record, ReturnCode};
 
 use super::api::{
     Benchmark, BenchmarkTask, FanMedians, Issued, Message, Peer, RepeatRoundTrip,
@@ -25,7 +22,7 @@ use super::api::{
 use super::common::memory::{self, EVENT_PAGE, map};
 use super::common::{
     Chain, Completion, Direction, Entry, HopPut, Hops, Initiator, NotIssued, Numbering, Portals,
-    Reports, WriteOrder, measure, portals,
+    Reports, WriteOrder, measure, portals, trigger_limits,
 };
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure, Kind};
@@ -34,7 +31,7 @@ use node::explain;
 use node::explain::Explain;
 use node::gpu::Use;
 use plan::buffers::Buffer;
-use plan::extensions::{ChainStart, Extensions};
+use plan::extensions::ChainStart;
 use plan::run_options::{RunOptions, Side};
 use plan::tool::Tool;
 use plan::tools;
@@ -54,10 +51,6 @@ const LAST: u64 = 1;
 /// One of this many polls for a message of the peer checks the initiator's event queue: a put that
 /// failed raises an event there, and then no message arrives.
 const MISSES_PER_LOOK: u32 = 64;
-
-/// Triggered operations of a side beside the puts of its hops: the event of the last hop, and the
-/// message to the peer, until the NIC has launched it.
-const FURTHER_OPERATIONS: u32 = 2;
 
 /// The benchmark.
 pub struct TriggeredLatency;
@@ -126,7 +119,7 @@ impl Benchmark for TriggeredLatency {
         run: &RunOptions,
         side: Side,
     ) -> Result<ChainSide, Failure> {
-        check_triggers(endpoint, peer, run)?;
+        trigger_limits::check(endpoint, peer, run)?;
         let mut initiator = Initiator::new(endpoint, peer, Buffer::full(run))?;
         Numbering::of(run, run.min_size).fill_all(&initiator.buffer, peer.supervisor)?;
         initiator.aim(peer.portal + 1);
@@ -210,54 +203,6 @@ impl Benchmark for TriggeredLatency {
         initiator.close_with(|| chain.close())?;
         buffer.close().explain("cannot release the receiving buffer")
     }
-}
-
-/// Checks that the service has the triggered operations of a chain. What a NIC without any does is
-/// not known (nic.md 9.3): probably its trigger queue stalls (libcxi.md 8.4).
-///
-/// # Errors
-///
-/// More hops than the service has triggered operations for.
-fn check_triggers(endpoint: &Endpoint, peer: Peer<'_>, run: &RunOptions) -> Result<(), Failure> {
-    let device = endpoint.device();
-    let svc_id = endpoint.access().svc_id.value;
-    // The limits of a library that reads no services are not known.
-    let Ok(service) = device.service(svc_id) else {
-        return Ok(());
-    };
-    let Some(place) = RESOURCES.iter().position(|name| *name == "TLE") else {
-        return Ok(());
-    };
-    let most = if service.limited { service.limits[place].max.into() } else { C_NUM_TLES };
-    let counts = device.in_use(svc_id).ok().flatten();
-    let in_use = counts.and_then(|counts| counts[place]).unwrap_or(0);
-    let available = most.saturating_sub(in_use.into());
-    // One NIC is both sides, which share the operations of the service.
-    let is_shared = peer.address.nic == endpoint.address().address.nic;
-    let sides = if is_shared { 2 } else { 1 };
-    let Extensions { hops, fan, .. } = run.extensions;
-    let (option, puts, needed, possible) = if fan > 0 {
-        // The client has the event of the first arrival, and the put that starts.
-        let others = FURTHER_OPERATIONS + if is_shared { FURTHER_OPERATIONS + 2 } else { 0 };
-        ("fan", fan, u32::from(fan) + others, available.saturating_sub(others))
-    } else {
-        let needed = sides * (u32::from(hops) / 2 + FURTHER_OPERATIONS);
-        ("hops", hops, needed, 2 * (available / sides).saturating_sub(FURTHER_OPERATIONS))
-    };
-    if needed <= available {
-        return Ok(());
-    }
-    let name = &device.info().name;
-    let whose = if is_shared { "both sides on one NIC need" } else { "each side needs" };
-    Err(Failure::environment(format!(
-        "--{option}={puts}: {whose} {needed} triggered operations, and service {svc_id} of {name} \
-         has {available} available"
-    ))
-    .with_hint(if possible >= 2 {
-        format!("at most --{option}={possible} is possible here")
-    } else {
-        "end the other users of the service, or use one with more TLEs (--svc-id)".into()
-    }))
 }
 
 impl RoundTripLatency for TriggeredLatency {

@@ -23,6 +23,7 @@ mod put_kind;
 pub mod rendezvous;
 mod side_resources;
 mod target;
+pub mod trigger_limits;
 mod triggered_counter;
 mod walk;
 
