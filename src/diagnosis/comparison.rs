@@ -201,15 +201,7 @@ pub fn compare(measured: &Measured) -> Vec<Comparison> {
         }
     });
     let mut compared: Vec<Comparison> = compared.collect();
-    // The NIC reads the data of each hop from memory. The writes have theirs in the command.
-    let is_slow_read =
-        |found: &Comparison| found.column == Column::HostRead && found.outcome == Compared::Slower;
-    if compared.iter().any(is_slow_read) {
-        let slow_hops = compared
-            .iter_mut()
-            .filter(|found| found.column == Column::Hop && found.outcome == Compared::Slower);
-        slow_hops.for_each(|found| found.outcome = Compared::Unclear);
-    }
+    leave_out_hops_beside_slow_reads(&mut compared);
     compared
 }
 
@@ -377,6 +369,17 @@ fn hops(hops: &Figures, writes: &Figures) -> Option<Comparison> {
         && hop.outcome == if is_explained { Compared::Slower } else { Compared::Same };
     let outcome = if is_clear { hop.outcome } else { Compared::Unclear };
     Some(Comparison { own: hop.own + ends, outcome, ..hop })
+}
+
+/// Lets slow hops say nothing if the NIC reads memory slowly: it reads the data of each hop. The
+/// writes have theirs in the command.
+fn leave_out_hops_beside_slow_reads(compared: &mut [Comparison]) {
+    let is_slow =
+        |found: &Comparison, column| found.column == column && found.outcome == Compared::Slower;
+    if compared.iter().any(|found| is_slow(found, Column::HostRead)) {
+        let slow_hops = compared.iter_mut().filter(|found| is_slow(found, Column::Hop));
+        slow_hops.for_each(|found| found.outcome = Compared::Unclear);
+    }
 }
 
 /// Compares figures by their ratio.

@@ -400,30 +400,38 @@ mod tests {
         assert_eq!(routes(true), [3, 0, 2]);
     }
 
+    /// A slot of a NIC that sends.
+    fn slot_of(code: TestCode, is_culprit: bool) -> MeasuredSlot {
+        let pair = Pair::loopback(NicId(0));
+        MeasuredSlot { code, route: Route::From, is_culprit, test: TestId(0), pair }
+    }
+
+    /// The result of a slot whose process had its CPU.
+    fn result_of(slot: &MeasuredSlot, answer: Answer) -> PairResult {
+        PairResult {
+            test: slot.test,
+            pair: slot.pair,
+            stage: Stage::Comparison,
+            round: 0,
+            active: 1,
+            answer,
+            waited_percent: 0,
+            counters: Vec::new(),
+        }
+    }
+
     /// The counters of a good NIC that sends to the culprit grow because of the culprit.
     #[test]
     fn counters_are_compared_in_the_same_kind_of_test() {
         let retries = |routes: &[(Route, bool, u64)]| {
             let mut found = Found::default();
             for (route, culprit, change) in routes {
-                let slot = MeasuredSlot {
-                    code: TestCode::P1,
-                    route: *route,
-                    is_culprit: *culprit,
-                    test: TestId(0),
-                    pair: Pair::loopback(NicId(0)),
-                };
+                let slot = MeasuredSlot { route: *route, ..slot_of(TestCode::P1, *culprit) };
                 let counter_evidence =
                     CounterEvidence { nic: NicId(0), counter: RETRIES.into(), change: *change };
                 let result = PairResult {
-                    test: TestId(0),
-                    pair: slot.pair,
-                    stage: Stage::Comparison,
-                    round: 0,
-                    active: 1,
-                    answer: Answer::Failed("no answer".into()),
-                    waited_percent: 0,
                     counters: vec![counter_evidence],
+                    ..result_of(&slot, Answer::Failed("no answer".into()))
                 };
                 found.add(&slot, &result, false);
             }
@@ -455,21 +463,12 @@ mod tests {
     #[test]
     fn slots_of_waiting_processes_say_less() {
         let slot = |is_culprit| MeasuredSlot {
-            code: TestCode::L1,
             route: Route::Loopback,
-            is_culprit,
-            test: TestId(0),
-            pair: Pair::loopback(NicId(0)),
+            ..slot_of(TestCode::L1, is_culprit)
         };
         let result = |answer, waited_percent| PairResult {
-            test: TestId(0),
-            pair: Pair::loopback(NicId(0)),
-            stage: Stage::Comparison,
-            round: 0,
-            active: 1,
-            answer,
             waited_percent,
-            counters: Vec::new(),
+            ..result_of(&slot(true), answer)
         };
         let latency = || {
             Answer::Measured(Answered::Latency {
@@ -511,23 +510,8 @@ mod tests {
     #[test]
     fn hops_without_figures_have_a_reason_and_disturb_nothing() {
         let why = |is_culprit, answer, waited_percent| {
-            let slot = MeasuredSlot {
-                code: TestCode::T,
-                route: Route::From,
-                is_culprit,
-                test: TestId(0),
-                pair: Pair::loopback(NicId(0)),
-            };
-            let result = PairResult {
-                test: TestId(0),
-                pair: slot.pair,
-                stage: Stage::Comparison,
-                round: 0,
-                active: 1,
-                answer,
-                waited_percent,
-                counters: Vec::new(),
-            };
+            let slot = slot_of(TestCode::T, is_culprit);
+            let result = PairResult { waited_percent, ..result_of(&slot, answer) };
             let mut found = Found::default();
             found.add(&slot, &result, false);
             let disturbed = found.is_disturbed();
@@ -559,25 +543,16 @@ mod tests {
     fn counters_beside_busy_cpus_count() {
         let mut found = Found::default();
         for (is_culprit, change) in [(true, 60), (false, 0)] {
-            let slot = MeasuredSlot {
-                code: TestCode::B4,
-                route: Route::From,
-                is_culprit,
-                test: TestId(0),
-                pair: Pair::loopback(NicId(0)),
-            };
+            let slot = slot_of(TestCode::B4, is_culprit);
+            let answer = Answer::Measured(Answered::Bandwidth {
+                bytes_per_second: 1e9,
+                operations_per_second: 1e6,
+            });
+            let counter = CounterEvidence { nic: NicId(0), counter: RETRIES.into(), change };
             let result = PairResult {
-                test: TestId(0),
-                pair: slot.pair,
-                stage: Stage::Comparison,
-                round: 0,
-                active: 1,
-                answer: Answer::Measured(Answered::Bandwidth {
-                    bytes_per_second: 1e9,
-                    operations_per_second: 1e6,
-                }),
                 waited_percent: 60,
-                counters: vec![CounterEvidence { nic: NicId(0), counter: RETRIES.into(), change }],
+                counters: vec![counter],
+                ..result_of(&slot, answer)
             };
             found.add(&slot, &result, true);
         }
