@@ -240,12 +240,15 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<CheckRequest>, Failure> {
 ///
 /// The first option without effect.
 fn check_modes(request: &CheckRequest) -> Result<(), Failure> {
-    let stress_options =
-        [("interval", request.interval.is_some()), ("cpu", request.cpus != Cpus::Any)];
-    let exhaust_options = [("yes", request.yes)];
-    let check_options = [
+    let options = [
+        ("stress", request.stress.is_some()),
+        ("interval", request.interval.is_some()),
+        ("cpu", request.cpus != Cpus::Any),
+        ("exhaust", request.exhausts),
+        ("yes", request.yes),
         ("no-traffic", request.no_traffic),
         ("quick", request.is_quick),
+        ("busy-ok", request.busy_ok),
         ("window", request.window.is_some()),
         ("link-speed", request.link_gigabits.is_some()),
         ("expect-nics", request.expected_nics.is_some()),
@@ -254,33 +257,29 @@ fn check_modes(request: &CheckRequest) -> Result<(), Failure> {
         ("meeting-point", request.meeting_point.is_some()),
         ("bad-nodes", request.bad_nodes.is_some()),
         ("csv", request.csv.is_some()),
+        ("openmetrics", request.metrics.is_given()),
     ];
-    let foreign_options =
-        [("busy-ok", request.busy_ok), ("openmetrics", request.metrics.is_given())];
-    let given = |options: &[(&'static str, bool)]| {
-        options.iter().find(|(_, is_given)| *is_given).map(|(option, _)| *option)
-    };
-    let beside = |option| {
-        format!("--{option} has no effect with --stress, which loads the NICs of this machine")
+    let given: Vec<&str> =
+        options.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect();
+    let beside = |mode, own: &[&str], why: &str| {
+        let mut others = given.iter().filter(|name| **name != mode && !own.contains(name));
+        others.next().map(|name| format!("--{name} has no effect with --{mode}{why}"))
     };
     let message = if request.exhausts {
-        let others = [("stress", request.stress.is_some())];
-        let option =
-            given(&others).or_else(|| given(&stress_options)).or_else(|| given(&check_options));
-        let option = option.or_else(|| given(&foreign_options));
-        option.map(|option| format!("--{option} has no effect with --exhaust"))
-    } else if let Some(option) = given(&exhaust_options) {
-        Some(format!("--{option} needs --exhaust"))
+        let needs_device = request.devices.len() != 1;
+        let needs_device =
+            || needs_device.then(|| "--exhaust needs one DEVICE, such as cxi0".into());
+        beside("exhaust", &["yes"], "").or_else(needs_device)
     } else if request.stress.is_some() {
-        given(&check_options).map(beside)
+        let own = ["interval", "cpu", "busy-ok", "openmetrics"];
+        beside("stress", &own, ", which loads the NICs of this machine")
     } else {
-        given(&stress_options).map(|option| format!("--{option} needs --stress"))
+        let needs = |name: &&str| match *name {
+            "interval" | "cpu" => Some(format!("--{name} needs --stress")),
+            "yes" => Some("--yes needs --exhaust".into()),
+            _ => None,
+        };
+        given.iter().find_map(needs)
     };
-    match message {
-        Some(message) => Err(Failure::usage(message)),
-        None if request.exhausts && request.devices.len() != 1 => {
-            Err(Failure::usage("--exhaust needs one DEVICE, such as cxi0"))
-        }
-        None => Ok(()),
-    }
+    message.map_or(Ok(()), |message| Err(Failure::usage(message)))
 }
