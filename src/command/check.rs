@@ -69,8 +69,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     if let Some(time) = request.stress {
         return stress::run(&request, time);
     }
-    if request.exhausts {
-        return exhaust::run(&request);
+    if let (true, [device]) = (request.exhausts, &request.devices[..]) {
+        return exhaust::run(&request, *device);
     }
     if let Some(hosts) = &request.hosts {
         return fleet::report(&request, || hosts::ask_all(hosts, &request));

@@ -86,8 +86,8 @@ pub struct ExhaustReport {
     started_unix_ms: u64,
     /// Duration with set-up, in milliseconds.
     elapsed_ms: u64,
-    /// Exit status of the program: 0 if all list entries came back, 3 if entries of this service
-    /// did not or the portal did not recover, 4 if nothing can be said.
+    /// Exit status of the program: 0 if a new portal got no fewer list entries and the first one
+    /// recovered, 3 if not and nobody else can have the entries, 4 otherwise.
     exit_status: u8,
     /// The first line of the text.
     summary: String,
@@ -206,7 +206,10 @@ fn conclusion(device: &str, limits: ListEntryLimits, found: &Exhaustion) -> (u8,
     }
     let lost = entries.saturating_sub(*entries_again);
     match lost {
-        0 => (0, format!("OK {device}: all {entries} list entries came back")),
+        0 => (
+            0,
+            format!("OK {device}: a portal gets {entries} list entries, and a new one no fewer"),
+        ),
         _ if limits.is_shared => {
             let what = format!("{lost} of {entries} list entries did not come back");
             (UNDECIDED, format!("UNDECIDED {CODE} {device}: {what}, or others have taken them"))
@@ -245,7 +248,8 @@ mod tests {
     #[test]
     fn lost_entries_are_bad_where_no_one_else_can_have_them() {
         let conclusion = |is_shared, found| conclusion("cxi0", limits(is_shared), &found);
-        let back = (0, "OK cxi0: all 1024 list entries came back".to_owned());
+        let back =
+            (0, "OK cxi0: a portal gets 1024 list entries, and a new one no fewer".to_owned());
         assert_eq!(conclusion(false, found(1024)), back);
         // Another process has released some of a shared pool.
         assert_eq!(conclusion(true, found(1030)).1, back.1);
@@ -286,7 +290,7 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "OK cxi0: all 1024 list entries came back",
+                "OK cxi0: a portal gets 1024 list entries, and a new one no fewer",
                 "Service : 7: 1024 list entries reserved, at most 1024, of this service alone",
                 "One portal gets : 1024, then LINK reports NO_SPACE",
                 "A message then : answered PT_DISABLED; the NIC disables the portal \

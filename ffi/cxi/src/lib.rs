@@ -20,7 +20,8 @@
 //! | [`signals`] | signals of this process, with who has sent each |
 //! | [`witness`] | signals that the process group gets |
 //! | [`placement`] | the CPUs of a thread and the NUMA node of its memory |
-//! | [`Error`], [`EmitError`], [`ReturnCode`], [`EventType`], [`StateChangeReason`] | errors and codes |
+//! | [`Error`], [`EmitError`] | errors |
+//! | [`ReturnCode`], [`EventType`], [`StateChangeReason`] | codes of events |
 //! | [`records`], [`sys`] | command and event records; constants under their C names |
 //!
 //! # Floors

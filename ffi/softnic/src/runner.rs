@@ -8,7 +8,7 @@
 //! | state | what the engine thread does | until |
 //! |---|---|---|
 //! | attended | checks every [`TICK`] whether `progress` is still called | a tick without a call |
-//! | hot | polls without sleeping | [`hot`] without traffic, a call of `progress`, or no spare CPU |
+//! | hot | polls without sleeping | [`hot`] without traffic, a call of `progress`, no spare CPU |
 //! | parked | sleeps in the kernel | a sender wakes it, or its nap ends |
 //!
 //! So it spins only while traffic arrives for a device that no other thread polls, and only on a

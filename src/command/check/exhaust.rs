@@ -20,16 +20,16 @@ use report::exhaust::{ExhaustReport, ListEntryLimits};
 /// Name of the program in messages.
 const PROGRAM: &str = "cxidiag check";
 
-/// Lets the list entries of the device of `request` run out, and prints the report.
+/// Lets the list entries of `device` run out, and prints the report.
 ///
 /// # Errors
 ///
-/// A NIC that cannot be used, list entries that others share without `--yes`, entries that do not
-/// come back, an interruption.
-pub fn run(request: &CheckRequest) -> Result<(), Failure> {
+/// A NIC that cannot be used; list entries that others share, without `--yes`; fewer list entries
+/// afterwards; an interruption.
+pub fn run(request: &CheckRequest, device: DeviceName) -> Result<(), Failure> {
     let documents = Documents::open(&Places { json: request.json.clone(), ..Places::default() });
     let documents = output::or_early_failure(request.json.as_ref(), documents)?;
-    let report = output::or_failure(&documents, report(request))?;
+    let report = output::or_failure(&documents, report(request, device))?;
     let page = if request.is_quiet { ExhaustReport::headline } else { ExhaustReport::page };
     output::write(&documents, &report, page)?;
     report.result().map_err(
@@ -39,10 +39,7 @@ pub fn run(request: &CheckRequest) -> Result<(), Failure> {
     )
 }
 
-fn report(request: &CheckRequest) -> Result<ExhaustReport, Failure> {
-    let [device] = request.devices[..] else {
-        return Err(Failure::usage("--exhaust needs one DEVICE, such as cxi0"));
-    };
+fn report(request: &CheckRequest, device: DeviceName) -> Result<ExhaustReport, Failure> {
     let machine = Machine::this();
     require(device, &machine)?;
     let files = backend::files_of_counters(device, &machine, |_| false)?;

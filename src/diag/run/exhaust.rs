@@ -12,11 +12,10 @@ use super::watchdog::Notices;
 use crate::bench::api::Peer;
 use crate::bench::common::memory::map;
 use crate::bench::common::{
-    Direction, Entry, Initiator, NotIssued, PORTAL_INDEX, Portals, Reports, WriteOrder, answer,
-    portals,
+    Direction, Entry, Initiator, Match, NotIssued, PORTAL_INDEX, Portals, Reports, UNRECEIVED,
+    WriteOrder, answer, portals,
 };
 use crate::endpoint::Endpoint;
-use cxi::records::TargetCmd;
 use cxi::{EventType, MemoryRegion, PortalTableEntry, ReturnCode};
 use facts::device::{DeviceName, LibraryFile};
 use facts::error::{Context, Failure, Kind};
@@ -47,8 +46,18 @@ const EVENT_LIMIT: f64 = 0.001;
 const FREE_LIMIT: f64 = 2.0;
 const FREE_PAUSE: Duration = Duration::from_millis(100);
 
-/// List entries that a recovery needs: for the header of a message, and for its receive.
-const FREED: u32 = 2;
+/// The entries of the portal. They report nothing.
+const ENTRY: Entry = Entry {
+    put: true,
+    get: false,
+    matching: None,
+    reports: Reports::Nothing,
+    order: WriteOrder::Strict,
+    buffer_id: 0,
+};
+
+/// What no message matches.
+const FILLER: Match = Match { initiator: 0, bits: 1, ignored: 0 };
 
 const NOT_ISSUED: NotIssued = NotIssued("message");
 
@@ -58,7 +67,7 @@ const NOT_ISSUED: NotIssued = NotIssued("message");
 ///
 /// # Errors
 ///
-/// A device or service that cannot be used, a command that the NIC refuses, an interruption.
+/// The errors of [`Endpoint::new`], a command that the NIC refuses, and an interruption.
 pub fn exhaust(
     program: &str,
     device: DeviceName,
@@ -92,8 +101,8 @@ struct FilledPortal {
     portals: Portals,
     portal: Option<PortalTableEntry>,
     buffer: MemoryRegion,
-    /// Receives a message.
-    receive: TargetCmd,
+    /// Entries that no message matches.
+    fillers: u32,
     /// When the list entries ran out, if none is free.
     full_since: Option<u64>,
     /// For how many seconds none was free before.
@@ -104,32 +113,16 @@ impl FilledPortal {
     fn new(endpoint: &Endpoint, plan: &Plan) -> Result<Self, Failure> {
         let portals = Portals::new(endpoint, EVENTS)?;
         let buffer = map(endpoint, Use::Receive, Buffer::full(&plan.run))?;
-        let mut target = Self {
-            portals,
-            portal: None,
-            buffer,
-            receive: TargetCmd::new(),
-            full_since: None,
-            exhausted_s: 0.0,
-        };
+        let mut target =
+            Self { portals, portal: None, buffer, fillers: 0, full_since: None, exhausted_s: 0.0 };
         target.open(endpoint)?;
         Ok(target)
     }
 
-    /// Opens a portal with an entry for messages that arrive before their receives.
+    /// Opens a portal that stores messages without receives.
     fn open(&mut self, endpoint: &Endpoint) -> Result<(), Failure> {
-        let entry = Entry {
-            put: true,
-            get: false,
-            matching: None,
-            reports: Reports::Events,
-            order: WriteOrder::Strict,
-            buffer_id: 0,
-        };
         let mut portal = self.portals.open_with_flow_control(endpoint, PORTAL_INDEX)?;
-        self.receive = self.portals.append_overflow(&mut portal, &self.buffer, entry)?;
-        // Appends to the list have failed when a message is received.
-        self.receive.set_restart_seq(true);
+        self.portals.append_overflow(&mut portal, &self.buffer, ENTRY)?;
         self.portal = Some(portal);
         Ok(())
     }
@@ -140,9 +133,11 @@ impl FilledPortal {
         let Some(portal) = &self.portal else {
             return Ok((0, ReturnCode::OK));
         };
-        let (linked, code) = self.portals.fill(portal, &self.buffer, MOST)?;
+        let filler = Entry { matching: Some(FILLER), ..ENTRY };
+        let (fillers, code) = self.portals.fill(portal, &self.buffer, filler, MOST)?;
+        self.fillers = fillers;
         self.full_since = (code != ReturnCode::OK).then(|| MonotonicRaw.now());
-        Ok((portals::OVERFLOW_ENTRIES + linked, code))
+        Ok((portals::OVERFLOW_ENTRIES + fillers, code))
     }
 
     /// Releases the portal, and fills new ones until one gets `wanted` list entries. Returns the
@@ -180,7 +175,6 @@ impl FilledPortal {
         let mut refused =
             RefusedMessage { return_code: code.to_string(), reason: None, recovery_s: None };
         if code == ReturnCode::OK {
-            self.portals.receive_arrived(&self.receive)?;
             return Ok(refused);
         }
         refused.reason = state_change(&mut self.portals)?;
@@ -189,20 +183,20 @@ impl FilledPortal {
         };
         let begin = MonotonicRaw.now();
         let mut is_disabled = refused.reason.is_some();
-        while seconds_since(begin) < RECOVERY_LIMIT {
+        while refused.recovery_s.is_none() && seconds_since(begin) < RECOVERY_LIMIT {
             // Others may have taken those that were freed before.
-            for _ in 0..FREED {
-                self.portals.unlink_filler(portal)?;
+            if self.fillers > 0 {
+                self.portals.unlink(portal, ENTRY.buffer_id)?;
+                self.fillers -= 1;
             }
             if is_disabled {
                 self.portals.enable_again(portal)?;
             }
             if send(sender)? == ReturnCode::OK {
                 refused.recovery_s = Some(seconds_since(begin));
-                self.portals.receive_arrived(&self.receive)?;
-                break;
+            } else {
+                is_disabled = state_change(&mut self.portals)?.is_some();
             }
-            is_disabled = state_change(&mut self.portals)?.is_some();
         }
         Ok(refused)
     }
@@ -232,7 +226,8 @@ fn state_change(portals: &mut Portals) -> Result<Option<String>, Failure> {
 
 /// Sends a message without data to the portal, and returns its answer.
 fn send(sender: &mut Initiator) -> Result<ReturnCode, Failure> {
-    let message = sender.full(Direction::Put, 0);
+    let mut message = sender.full(Direction::Put, 0);
+    message.set_match_bits(UNRECEIVED);
     let mut batch = sender.transmit.batch();
     batch.emit_dma(&message).nic(NOT_ISSUED)?;
     batch.commit_doorbell();

@@ -382,9 +382,8 @@ impl Portals {
         self.answer("appending the buffer", EventType::LINK).map(drop)
     }
 
-    /// Appends list entries that no eager message matches, over a buffer that the portal keeps
-    /// mapped, until an append fails or there are `most`. Returns how many the NIC has linked, and
-    /// how the last append ended.
+    /// Appends this entry, over a buffer that the portal keeps mapped, until an append fails or
+    /// there are `most`. Returns how many the NIC has linked, and how the last append ended.
     ///
     /// # Errors
     ///
@@ -393,20 +392,10 @@ impl Portals {
         &mut self,
         portal: &PortalTableEntry,
         buffer: &MemoryRegion,
+        entry: Entry,
         most: u32,
     ) -> Result<(u32, ReturnCode), Failure> {
-        let filler = Entry {
-            put: true,
-            get: false,
-            matching: Some(Match { bits: !EAGER.bits, ..EAGER }),
-            reports: Reports::Nothing,
-            order: WriteOrder::Strict,
-            buffer_id: OTHER,
-        };
-        let mut command = filler.append_command(portal, buffer);
-        // An append that has failed lets those behind it fail, until one restarts the sequence
-        // (nic.md 8.5).
-        command.set_restart_seq(true);
+        let command = entry.append_command(portal, buffer);
         for linked in 0..most {
             interrupt::check()?;
             self.issue(&command)?;
@@ -414,18 +403,8 @@ impl Portals {
             if code != ReturnCode::OK {
                 return Ok((linked, code));
             }
-            command.set_restart_seq(false);
         }
         Ok((most, ReturnCode::OK))
-    }
-
-    /// Removes an entry that [`Self::fill`] has appended.
-    ///
-    /// # Errors
-    ///
-    /// An entry that the NIC does not remove.
-    pub fn unlink_filler(&mut self, portal: &PortalTableEntry) -> Result<(), Failure> {
-        self.unlink(portal, OTHER)
     }
 
     /// Returns why the NIC has changed the state of a portal, if its event has come.
@@ -448,19 +427,12 @@ impl Portals {
         }
     }
 
-    /// Waits for the event of a message that has arrived, and posts its receive.
+    /// Removes the first entry with this buffer id from the priority list.
     ///
     /// # Errors
     ///
-    /// Other events of the NIC.
-    pub fn receive_arrived(&mut self, receive: &TargetCmd) -> Result<(), Failure> {
-        self.answer("storing a message", EventType::PUT)?;
-        self.receive(receive)?;
-        self.answer("receiving a message", EventType::PUT_OVERFLOW).map(drop)
-    }
-
-    /// Removes the entry with this buffer id from the priority list.
-    fn unlink(&mut self, portal: &PortalTableEntry, buffer_id: u16) -> Result<(), Failure> {
+    /// An entry that the NIC does not remove.
+    pub fn unlink(&mut self, portal: &PortalTableEntry, buffer_id: u16) -> Result<(), Failure> {
         let mut command = TargetCmd::new();
         command
             .set_opcode(C_CMD_TGT_UNLINK as u8)

@@ -338,7 +338,7 @@ fn failed_operations_are_answers() {
         let mut group = Group::new(62, tool, &[GOOD, variable]);
         // A fault with a number occurs once after each opening of the NIC.
         for attempt in 0..2 {
-            // The engine of the other NIC may have no CPU for so long.
+            // On a busy host, the engine of the other NIC may get no CPU in this time.
             let is_about_cpus =
                 |why: &String| why.contains(NO_ANSWER) && !words.contains(NO_ANSWER);
             let mut answers =
