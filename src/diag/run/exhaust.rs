@@ -83,7 +83,7 @@ pub fn exhaust(
     let mut sender = Initiator::new(&endpoint, peer, Buffer::full(&plan.run))?;
     let mut target = FilledPortal::new(&endpoint, &plan)?;
 
-    let (entries, code) = target.fill()?;
+    let (entries, code) = target.fill(MOST)?;
     let append = (code != ReturnCode::OK).then(|| code.to_string());
     let message = append.as_ref().map(|_| target.refuse(&mut sender)).transpose()?;
     let entries_again = target.fill_again(&endpoint, entries)?;
@@ -127,14 +127,14 @@ impl FilledPortal {
         Ok(())
     }
 
-    /// Takes the list entries that are left. Returns how many the portal has, and how the last
-    /// append ended.
-    fn fill(&mut self) -> Result<(u32, ReturnCode), Failure> {
+    /// Takes the list entries that are left, or this number. Returns how many the portal has, and
+    /// how the last append ended.
+    fn fill(&mut self, most: u32) -> Result<(u32, ReturnCode), Failure> {
         let Some(portal) = &self.portal else {
             return Ok((0, ReturnCode::OK));
         };
         let filler = Entry { matching: Some(FILLER), ..ENTRY };
-        let (fillers, code) = self.portals.fill(portal, &self.buffer, filler, MOST)?;
+        let (fillers, code) = self.portals.fill(portal, &self.buffer, filler, most)?;
         self.fillers = fillers;
         self.full_since = (code != ReturnCode::OK).then(|| MonotonicRaw.now());
         Ok((portals::OVERFLOW_ENTRIES + fillers, code))
@@ -148,7 +148,7 @@ impl FilledPortal {
         loop {
             self.release()?;
             let is_over = seconds_since(begin) > FREE_LIMIT;
-            match self.open(endpoint).and_then(|()| self.fill()) {
+            match self.open(endpoint).and_then(|()| self.fill(MOST)) {
                 Ok((entries, _)) => most = most.max(entries),
                 // There is no list entry for messages yet.
                 Err(failure) if failure.kind == Kind::Nic => {}
@@ -243,11 +243,13 @@ fn send(sender: &mut Initiator) -> Result<ReturnCode, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::testing::{self, endpoint};
+    use plan::testing::plan;
 
     /// The software NIC has 16384 list entries for a processing element.
     #[test]
     fn entries_end_and_come_back() {
-        let device = "soft0".parse().unwrap();
+        let device = "soft44".parse().unwrap();
         let found = exhaust("check", device, None).unwrap();
         assert_eq!((found.entries, found.entries_again), (16384, 16384));
         assert_eq!(found.append.as_deref(), Some("NO_SPACE"));
@@ -256,5 +258,23 @@ mod tests {
         assert_eq!(message.reason.as_deref(), Some("FC_UNEXPECTED_FAIL"));
         assert!(message.recovery_s.is_some());
         assert!(found.is_software);
+    }
+
+    /// No message arrives: the portal at that index does not exist.
+    #[test]
+    fn recovery_frees_no_more_entries_than_there_are() {
+        let plan = plan("loopback-bw", &["-d", "soft45"]);
+        let endpoint = endpoint(&plan);
+        let address = endpoint.address().address;
+        let peer = Peer { address, portal: PORTAL_INDEX + 1, supervisor: &testing::Alone };
+        let mut sender = Initiator::new(&endpoint, peer, Buffer::full(&plan.run)).unwrap();
+        let mut target = FilledPortal::new(&endpoint, &plan).unwrap();
+        target.fill(3).unwrap();
+        let refused = target.refuse(&mut sender).unwrap();
+        assert_eq!(refused.return_code, "PTLTE_NOT_FOUND");
+        assert_eq!((refused.reason, refused.recovery_s, target.fillers), (None, None, 0));
+        target.close().unwrap();
+        sender.close().unwrap();
+        endpoint.close().unwrap();
     }
 }
