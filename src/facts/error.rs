@@ -213,6 +213,19 @@ impl Failure {
         Self::from_message(Kind::Undecided, message)
     }
 
+    /// Returns the failure of a verdict whose document has this exit status and first line.
+    ///
+    /// # Errors
+    ///
+    /// Any verdict but a good one.
+    pub fn of_verdict(exit_status: u8, summary: &str) -> Result<(), Self> {
+        match exit_status {
+            0 => Ok(()),
+            UNDECIDED => Err(Self::undecided(summary)),
+            _ => Err(Self::unmet(summary)),
+        }
+    }
+
     /// Returns whether the peer has failed.
     pub fn is_of_peer(&self) -> bool {
         self.kind == Kind::Peer

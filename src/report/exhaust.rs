@@ -172,11 +172,7 @@ impl ExhaustReport {
     ///
     /// The summary, if not.
     pub fn result(&self) -> Result<(), Failure> {
-        match self.exit_status {
-            0 => Ok(()),
-            3 => Err(Failure::unmet(&self.summary)),
-            _ => Err(Failure::undecided(&self.summary)),
-        }
+        Failure::of_verdict(self.exit_status, &self.summary)
     }
 }
 

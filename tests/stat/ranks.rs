@@ -109,7 +109,7 @@ fn killed_leader_leaves_a_file_that_the_next_one_removes() {
         file.and_then(|file| file.set_modified(old)).expect("a file");
     }
     let other = Place::new();
-    for process in start(&other, "Slurm", &[], ["true"; 4]) {
+    for process in start(&other, "Slurm", &["--linger=60"], ["true"; 4]) {
         let _ = process.finish();
     }
     assert!(rosters(&place).is_empty() && rosters(&other).is_empty());
