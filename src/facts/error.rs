@@ -218,7 +218,7 @@ impl Failure {
     /// # Errors
     ///
     /// Any verdict but a good one.
-    pub fn of_verdict(exit_status: u8, summary: &str) -> Result<(), Self> {
+    pub fn concluded(exit_status: u8, summary: &str) -> Result<(), Self> {
         match exit_status {
             0 => Ok(()),
             UNDECIDED => Err(Self::undecided(summary)),

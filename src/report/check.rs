@@ -286,7 +286,7 @@ impl Check {
     ///
     /// The first line, if not.
     pub fn result(&self) -> Result<(), Failure> {
-        Failure::of_verdict(self.exit_status, &self.summary)
+        Failure::concluded(self.exit_status, &self.summary)
     }
 }
 

@@ -226,7 +226,7 @@ impl FleetCheck {
     ///
     /// The first line, if not.
     pub fn result(&self) -> Result<(), Failure> {
-        Failure::of_verdict(self.exit_status, &self.summary)
+        Failure::concluded(self.exit_status, &self.summary)
     }
 }
 

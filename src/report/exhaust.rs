@@ -172,7 +172,7 @@ impl ExhaustReport {
     ///
     /// The summary, if not.
     pub fn result(&self) -> Result<(), Failure> {
-        Failure::of_verdict(self.exit_status, &self.summary)
+        Failure::concluded(self.exit_status, &self.summary)
     }
 }
 
