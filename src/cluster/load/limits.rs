@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn worst_grade_is_concludeds() {
+    fn worst_grade_is_of_verdicts() {
         let grade = |grades: &[Grade]| worst(grades.iter().copied());
         assert_eq!(grade(&[Grade::Good, Grade::Unjudged, Grade::Slow]), Grade::Slow);
         assert_eq!(grade(&[Grade::Unjudged]), Grade::Unjudged);
