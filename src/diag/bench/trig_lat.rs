@@ -637,7 +637,7 @@ mod tests {
         let mut answering =
             ChainServer { resources: &mut server, put, received: Message::Ordinary };
         let failure = answering.send(&MonotonicRaw, &mut WaitPolicy::new(&Alone)).unwrap_err();
-        let words = "puts of another run have arrived: 1 counts, and 0 hops";
+        let words = "1 counts, and 0 hops: puts of another run may have arrived";
         assert_eq!((failure.kind, failure.message()), (Kind::Environment, words.into()));
         TriggeredLatency::close(client).unwrap();
         TriggeredLatency::close(server).unwrap();

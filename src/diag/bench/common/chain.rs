@@ -208,7 +208,7 @@ impl Chain {
         }
         if found > expected {
             return Err(Failure::environment(format!(
-                "puts of another run have arrived: {found} counts, and {expected} hops"
+                "{found} counts, and {expected} hops: puts of another run may have arrived"
             )));
         }
         if found < expected {
