@@ -24,8 +24,8 @@ const PROGRAM: &str = "cxidiag check";
 ///
 /// # Errors
 ///
-/// A NIC that cannot be used; list entries that others share, without `--yes`; fewer list entries
-/// afterwards; an interruption.
+/// The NIC cannot be used, others share the list entries and `--yes` is not given, a new portal
+/// gets fewer entries, or the run is interrupted.
 pub fn run(request: &CheckRequest, device: DeviceName) -> Result<(), Failure> {
     let documents = Documents::open(&Places { json: request.json.clone(), ..Places::default() });
     let documents = output::or_early_failure(request.json.as_ref(), documents)?;
@@ -53,7 +53,8 @@ fn report(request: &CheckRequest, device: DeviceName) -> Result<ExhaustReport, F
             "{device}: others share the list entries of service {}, of which {} are reserved",
             limits.service, limits.reserved
         );
-        let hint = "--yes takes them all the same, for some ten milliseconds, or up to 4 s if they do not come back";
+        let hint = "--yes takes them all the same, for some ten milliseconds, or up to 4 s if they \
+                    do not come back";
         return Err(Failure::undecided(message).with_hint(hint));
     }
     let found = exhaust(PROGRAM, device, request.libcxi.clone())?;

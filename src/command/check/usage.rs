@@ -127,8 +127,8 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
              free them\n\n\
              Shows how many list entries this user's service gets, how the NIC refuses the message, \
              how long the portal needs to recover, and whether all entries come back. It takes some \
-             ten milliseconds, up to 4 s if entries do not come back, in which the NIC refuses unexpected messages and receives of others \
-             that share the entries.",
+             ten milliseconds, up to 4 s if entries do not come back, in which the NIC refuses \
+             unexpected messages and receives of others that share the entries.",
         ),
         Def::switch("yes", |request| request.yes = true)
             .explained("With --exhaust: also if others share the list entries"),
