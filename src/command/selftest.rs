@@ -9,11 +9,13 @@ mod peer;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use super::{arguments, output};
 use facts::device::{DEFAULT_DEVICE, DeviceName};
 use facts::error::Failure;
 use facts::interrupt;
+use facts::number::{time, time_text};
 use node::backend;
 use peer::{PEER, PeerRuns};
 use plan::cli::definition::OptionDef;
@@ -30,6 +32,12 @@ use report::selftest_text;
 use report::table::{self, Align, TextStyle};
 use selftest::{Effect, GROUPS, Nic, Selection};
 
+/// Default of `--time-limit`: on hardware all checks take seconds.
+const TIME_LIMIT: Duration = Duration::from_secs(50);
+
+/// The longest `--time-limit`.
+const LONGEST: Duration = Duration::from_secs(3600);
+
 /// Returns what the command takes.
 pub fn usage() -> Usage {
     Usage {
@@ -42,8 +50,8 @@ pub fn usage() -> Usage {
         options: arguments::entries(options()),
         remarks: vec![
             "The last line says how many facts hold. Exit status: 0 all that could be\n\
-             checked hold, 3 one differs, 1 nothing could be checked, 2 invalid arguments,\n\
-             130 interrupted.",
+             checked hold, 3 one differs, 4 the time limit left some out, 1 nothing\n\
+             could be checked, 2 invalid arguments, 130 interrupted.",
         ],
         ..Usage::default()
     }
@@ -70,8 +78,9 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let file = output::or_failure(&documents, file.transpose())?;
     let (plan, nic, facts) = output::or_failure(&documents, begin(&request))?;
     let mut results = SelfTest::new(facts);
+    let end = Instant::now() + request.time_limit.unwrap_or(TIME_LIMIT);
     if request.has_local() {
-        let ended = selftest::run(&nic, &request.selection, request.with_names, |result| {
+        let ended = selftest::run(&nic, &request.selection, end, request.with_names, |result| {
             results.add(result);
         });
         results.aftermath = output::or_failure(&documents, ended)?;
@@ -84,7 +93,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
             passed_on: [request.passed_on, request.peer_texts].concat(),
             with_names: request.with_names,
         };
-        let ended = runs.execute(&request.peer_names, |result| results.add(result));
+        let ended = runs.execute(&request.peer_names, end, |result| results.add(result));
         output::or_failure(&documents, ended)?;
     }
     if let Some(file) = file {
@@ -129,6 +138,8 @@ struct SelfTestRequest {
     /// Says what the checks do, and does nothing.
     is_dry: bool,
     is_risky: bool,
+    /// Time in which checks begin.
+    time_limit: Option<Duration>,
     with_names: bool,
     report: Option<PathBuf>,
     json: Option<Place>,
@@ -245,8 +256,18 @@ fn options() -> Vec<OptionDef<SelfTestRequest>> {
         .explained(
             "Also run the checks that stop a queue in a way that no other program does\n\n\
              If the driver cannot release such a queue, its service cannot be destroyed before \
-             the node is rebooted. Not in the service of a job.",
+             the node is rebooted. Not in the service of a job. The check of SWAP runs too, which \
+             raises PCIe (AER) errors on some nodes.",
         ),
+        Def::text("time-limit", "TIME", |request, typed| {
+            request.time_limit = Some(time(typed, Duration::ZERO..=LONGEST)?);
+            Ok(())
+        })
+        .explained(format!(
+            "Begin no check after TIME (default: {})\n\n\
+             Checks that have not begun by then are not examined: exit status 4.",
+            time_text(TIME_LIMIT)
+        )),
         Def::file("report", |request| &mut request.report).explained(
             "Write all results to FILE, as text for an issue (default: no file)\n\n\
              The text has the NIC, its software and the result of each check. Without --with-names the text \

@@ -49,13 +49,16 @@ pub enum FactVerdict {
     Differs,
     /// The service or the driver does not allow what the check needs.
     Refused,
+    /// The time limit was over before the check began.
+    NotExamined,
     /// The check does not apply here.
     Skipped,
 }
 
 impl FactVerdict {
     /// All verdicts, the worst first.
-    pub const ALL: [Self; 4] = [Self::Differs, Self::Refused, Self::Skipped, Self::Holds];
+    pub const ALL: [Self; 5] =
+        [Self::Differs, Self::NotExamined, Self::Refused, Self::Skipped, Self::Holds];
 
     /// Returns whether the check has observed something.
     fn has_run(self) -> bool {
@@ -68,6 +71,7 @@ impl FactVerdict {
             Self::Holds => "holds",
             Self::Differs => "differs",
             Self::Refused => "refused",
+            Self::NotExamined => "not examined",
             Self::Skipped => "skipped",
         }
     }
@@ -93,7 +97,7 @@ pub struct FactResult {
     pub expected: Option<String>,
     /// What was observed; null unless the verdict is differs.
     pub seen: Option<String>,
-    /// Why the check was refused or skipped; null for other verdicts.
+    /// Why the check was refused, skipped or not examined; null for other verdicts.
     pub reason: Option<String>,
     /// Bytes of the last commands before a difference, in hexadecimal; null if there were none.
     pub command: Option<String>,
@@ -129,6 +133,12 @@ impl FactResult {
 }
 
 impl FactResult {
+    /// Returns the result of a check that the time limit has kept from beginning.
+    pub fn not_examined(self) -> Self {
+        let reason = "the time limit was over (--time-limit)".to_owned();
+        Self { verdict: FactVerdict::NotExamined, reason: Some(reason), ..self }
+    }
+
     /// Returns the name with which --only selects the check.
     pub fn full_name(&self) -> String {
         format!("{}/{}", self.group, self.name)
@@ -301,7 +311,7 @@ impl SelfTest {
     /// Returns the last line of the text: how many facts hold.
     pub fn summary(&self) -> String {
         let mut line = format!("{} of {} facts hold", self.held, self.ran);
-        for verdict in [FactVerdict::Refused, FactVerdict::Skipped] {
+        for verdict in [FactVerdict::NotExamined, FactVerdict::Refused, FactVerdict::Skipped] {
             let count = self.with(verdict).count();
             if count > 0 {
                 line += &format!(", {count} {}", verdict.name());
@@ -314,23 +324,29 @@ impl SelfTest {
     ///
     /// # Errors
     ///
-    /// A fact that differs, and no check that ran.
+    /// A fact that differs, checks that were not examined, and no check that ran.
     pub fn result(&self) -> Result<(), Failure> {
         let mut peer_results = self.checks.iter().filter(|check| check.group == PEER);
         let first = peer_results.clone().next();
         let lacks_peer = first.is_some() && !peer_results.any(|check| check.verdict.has_run());
+        let not_examined = self.with(FactVerdict::NotExamined).count();
         match (self.ran, self.ran - self.held) {
+            (ran, differing) if differing > 0 => {
+                Err(Failure::unmet(format!("{differing} of {ran} facts differ")))
+            }
+            _ if not_examined > 0 => {
+                Err(Failure::undecided(format!("{not_examined} not examined: time")))
+            }
             (0, _) => {
                 let why = self.checks.iter().find_map(|check| check.reason.as_deref());
                 let why = why.unwrap_or("none was selected");
                 Err(Failure::environment(format!("no check could run: {why}")))
             }
-            (_, 0) if lacks_peer => {
+            _ if lacks_peer => {
                 let why = first.and_then(|check| check.reason.as_deref()).unwrap_or_default();
                 Err(Failure::environment(format!("no check with the peer could run: {why}")))
             }
-            (_, 0) => Ok(()),
-            (ran, differing) => Err(Failure::unmet(format!("{differing} of {ran} facts differ"))),
+            _ => Ok(()),
         }
     }
 }
@@ -345,7 +361,9 @@ pub(super) mod tests {
             verdict,
             expected: text(FactVerdict::Differs),
             seen: text(FactVerdict::Differs),
-            reason: text(FactVerdict::Skipped).or(text(FactVerdict::Refused)),
+            reason: text(FactVerdict::Skipped)
+                .or(text(FactVerdict::Refused))
+                .or(text(FactVerdict::NotExamined)),
             command: (verdict == FactVerdict::Differs).then(|| "15 00".into()),
             elapsed_us: 3,
             ..FactResult::holding(
@@ -367,7 +385,7 @@ pub(super) mod tests {
 
     #[test]
     fn counts_checks_that_ran() {
-        use FactVerdict::{Differs, Holds, Refused, Skipped};
+        use FactVerdict::{Differs, Holds, NotExamined, Refused, Skipped};
         let all = report(&[Holds, Holds, Skipped, Refused, Skipped]);
         assert_eq!(all.summary(), "2 of 2 facts hold, 1 refused, 2 skipped");
         assert!(all.result().is_ok());
@@ -377,6 +395,11 @@ pub(super) mod tests {
         let none = report(&[Refused]).result().unwrap_err();
         assert_eq!(none.status(), 1);
         assert_eq!(none.message(), "no check could run: text");
+        let late = report(&[Holds, NotExamined, NotExamined]);
+        assert_eq!(late.summary(), "1 of 1 facts hold, 2 not examined");
+        assert_eq!(late.result().unwrap_err().status(), 4);
+        assert_eq!(report(&[NotExamined]).result().unwrap_err().status(), 4);
+        assert_eq!(report(&[NotExamined, Differs]).result().unwrap_err().status(), 3);
     }
 
     /// A peer that was asked for and not reached is no success.

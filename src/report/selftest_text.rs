@@ -18,8 +18,14 @@ const FEW_ROWS: usize = 4;
 /// Returns what a terminal shows.
 pub fn page(report: &SelfTest) -> Page {
     let mut page = Page::default();
+    let not_examined = report.with(FactVerdict::NotExamined).count();
+    if not_examined > 0 {
+        let line = format!("{not_examined} not examined: time");
+        page.line(Words::first(Severity::Suspect, &line));
+        page.empty_line();
+    }
     groups(&mut page, report);
-    for verdict in [FactVerdict::Skipped, FactVerdict::Refused] {
+    for verdict in [FactVerdict::NotExamined, FactVerdict::Skipped, FactVerdict::Refused] {
         let checks: Vec<&FactResult> = report.with(verdict).collect();
         for alike in checks.chunk_by(|one, next| one.reason == next.reason) {
             let [first, others @ ..] = alike else {
@@ -105,22 +111,27 @@ pub fn report_page(report: &SelfTest) -> Page {
 
 /// Adds how many checks of each group have which verdict.
 fn groups(page: &mut Page, report: &SelfTest) {
+    use FactVerdict::{Differs, Holds, NotExamined, Refused, Skipped};
+    let mut columns =
+        vec![("Hold", Holds), ("Differ", Differs), ("Refused", Refused), ("Skipped", Skipped)];
+    if report.with(NotExamined).next().is_some() {
+        columns.push(("Not examined", NotExamined));
+    }
     let mut names: Vec<&str> = report.checks.iter().map(|check| check.group).collect();
     names.dedup();
     let rows = names.iter().map(|name| {
-        let count = |verdict| {
-            let group_results = report.with(verdict).filter(|check| check.group == *name);
+        let counts = columns.iter().map(|(_, verdict)| {
+            let group_results = report.with(*verdict).filter(|check| check.group == *name);
             match group_results.count() {
                 0 => "-".to_owned(),
                 count => count.to_string(),
             }
-        };
-        use FactVerdict::{Differs, Holds, Refused, Skipped};
-        let counts = [Holds, Differs, Refused, Skipped].map(count);
-        [vec![(*name).to_owned()], counts.to_vec()].concat()
+        });
+        std::iter::once((*name).to_owned()).chain(counts).collect()
     });
-    let counts = ["Hold", "Differ", "Refused", "Skipped"].map(|title| (title, Align::Right));
-    page.table(&[&[("Group", Align::Left)], &counts[..]].concat(), rows);
+    let titles = columns.iter().map(|(title, _)| (*title, Align::Right));
+    let titles: Vec<_> = std::iter::once(("Group", Align::Left)).chain(titles).collect();
+    page.table(&titles, rows);
 }
 
 fn title(check: &FactResult) -> String {
@@ -182,6 +193,21 @@ DIFFERS moves/ack (nic.md 6.4, stated)
 1 of 2 facts hold, 1 skipped
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn begins_with_what_was_not_examined() {
+        use FactVerdict::{Holds, NotExamined};
+        let text = page(&report(&[Holds, NotExamined, NotExamined])).text(TextStyle::Plain);
+        let expected = "\
+2 not examined: time
+
+Group  Hold  Differ  Refused  Skipped  Not examined
+moves     1       -        -        -             2
+not examined moves/ack and 1 more: text
+";
+        assert!(text.starts_with(expected), "{text}");
+        assert!(text.ends_with("\n1 of 1 facts hold, 2 not examined\n"), "{text}");
     }
 
     #[test]

@@ -28,10 +28,14 @@ pub struct FlagRow {
 }
 
 /// Names of the effects and what they mean, from the least to the most.
-const EFFECTS: [(&str, &str); 4] = [
+const EFFECTS: [(&str, &str); 5] = [
     ("reads", "reads what the library and the driver say"),
     ("own objects", "allocates and uses more objects; all operations succeed"),
     ("errors", "provokes failures of its own operations, which may set error flags"),
+    (
+        "PCIe atomics",
+        "raises PCIe (AER) errors where nothing completes AtomicOps; needs --risky",
+    ),
     ("risky", "stops a queue in a way that no other program does; needs --risky"),
 ];
 
@@ -40,7 +44,8 @@ fn place(effect: Effect) -> usize {
         Effect::Reads => 0,
         Effect::OwnResources => 1,
         Effect::Errors(_) => 2,
-        Effect::Risky => 3,
+        Effect::PcieAtomic(_) => 3,
+        Effect::Risky => 4,
     }
 }
 
@@ -68,12 +73,10 @@ pub fn effects(selection: &Selection) -> Vec<EffectRow> {
 pub fn flags(selection: &Selection) -> Vec<FlagRow> {
     let mut found: BTreeMap<ErrorFlag, (u32, Vec<String>)> = BTreeMap::new();
     for (group, check) in selection.checks() {
-        if let Effect::Errors(flags) = check.effect {
-            for (flag, times) in flags {
-                let (sum, checks) = found.entry(*flag).or_default();
-                *sum += times;
-                checks.push(full_name(group, check));
-            }
+        for (flag, times) in check.effect.flags() {
+            let (sum, checks) = found.entry(*flag).or_default();
+            *sum += times;
+            checks.push(full_name(group, check));
         }
     }
     let rows = found.into_iter();

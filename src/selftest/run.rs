@@ -1,10 +1,12 @@
 //! Selects checks and executes them.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::bench::{Bench, Checked, Ended, Nic, Trace};
 use crate::checks::GROUPS;
+use crate::checks::atomics::fetch_add_opcode;
 use crate::table::{Effect, FactCheck, Group};
+use facts::atomic::AtomicOp;
 use facts::error::Failure;
 use facts::error_flag::ErrorFlag;
 use facts::interrupt;
@@ -12,9 +14,6 @@ use node::backend;
 use node::machine::Machine;
 use node::nic::error_masks::ErrorMasks;
 use report::selftest::{Aftermath, FactResult, FactVerdict, MaskedFlag};
-
-/// Time for all checks. Those that do not begin within it are skipped.
-const LIMIT: Duration = Duration::from_secs(50);
 
 /// Bytes of commands that a result has: the last ones, in one command of the largest size.
 const LONGEST: usize = 256;
@@ -24,12 +23,16 @@ const LONGEST: usize = 256;
 pub struct Selection {
     /// Names of groups (`queues`) and of checks (`queues/wrap`); none selects all checks.
     names: Vec<String>,
-    /// Whether checks that stop a queue run.
+    /// Whether checks run that stop a queue, or may raise PCIe errors.
     allows_risk: bool,
 }
 
 /// Why a check that stops a queue is skipped.
 const NEEDS_RISKY: &str = "it stops a queue as no other program does (--risky)";
+
+/// Why a check that may raise PCIe errors is skipped.
+const MAY_RAISE_PCIE_ERRORS: &str = "amo_remap_to_pcie_fadd is SWAP or unknown: where nothing \
+     completes AtomicOps of PCIe, it raises AER errors (--risky)";
 
 impl Selection {
     /// Adds a group or a check. Returns false if there is none of this name.
@@ -44,7 +47,8 @@ impl Selection {
         is_known
     }
 
-    /// Makes the checks run that stop a queue in a way that no other program does.
+    /// Makes the checks run that stop a queue in a way that no other program does, and those that
+    /// may raise PCIe errors.
     pub fn allow_risk(&mut self) {
         self.allows_risk = true;
     }
@@ -73,27 +77,35 @@ pub fn full_name(group: &Group, check: &FactCheck) -> String {
 }
 
 /// Executes the selected checks, hands each result to `add`, and returns what they have changed for
-/// other users. With `with_names`, the bytes of
-/// commands and events have the address of the NIC.
+/// other users. Checks that have not begun at `end` are not examined. With `with_names`, the bytes
+/// of commands and events have the address of the NIC.
 pub fn run(
     nic: &Nic,
     selection: &Selection,
+    end: Instant,
     with_names: bool,
     mut add: impl FnMut(FactResult),
 ) -> Result<Aftermath, Failure> {
-    let started = Instant::now();
     let before = Shared::read(nic);
+    let swaps = fetch_add_opcode(nic).is_some_and(|opcode| opcode != AtomicOp::Swap as i32);
     for (group, check) in selection.checks() {
         interrupt::check()?;
         let since = Instant::now();
-        let is_risky = check.effect == Effect::Risky;
-        let (ended, trace) = if is_risky && !selection.allows_risk {
-            (Err(Ended::Skipped(NEEDS_RISKY.into())), Trace::default())
-        } else if started.elapsed() > LIMIT {
-            let why = format!("the checks before it took {} s", LIMIT.as_secs());
-            (Err(Ended::Skipped(why)), Trace::default())
-        } else {
-            execute(nic, check)
+        let (certainty, statement) = (check.certainty, check.statement);
+        let mut result =
+            FactResult::holding((group.name, check.name), check.fact, certainty, statement);
+        if since > end {
+            add(result.not_examined());
+            continue;
+        }
+        let risk = match check.effect {
+            Effect::Risky => Some(NEEDS_RISKY),
+            Effect::PcieAtomic(_) if !swaps => Some(MAY_RAISE_PCIE_ERRORS),
+            _ => None,
+        };
+        let (ended, trace) = match risk.filter(|_| !selection.allows_risk) {
+            Some(why) => (Err(Ended::Skipped(why.into())), Trace::default()),
+            None => execute(nic, check),
         };
         interrupt::check()?;
         let shown = |bytes: &[u8]| {
@@ -101,9 +113,6 @@ pub fn run(
             let bytes = if with_names { last.to_vec() } else { without_address(last, nic) };
             (!bytes.is_empty()).then(|| hexadecimal(&bytes))
         };
-        let name = (group.name, check.name);
-        let (certainty, statement) = (check.certainty, check.statement);
-        let mut result = FactResult::holding(name, check.fact, certainty, statement);
         result.elapsed_us = since.elapsed().as_micros() as u64;
         match ended {
             Ok(()) => {}
@@ -207,6 +216,7 @@ fn hexadecimal(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
+    use std::time::Duration;
 
     use cxi::sys::C_CMD_PUT;
 
@@ -216,8 +226,13 @@ mod tests {
 
     fn results(nic: &Nic, names: &[&str], with_names: bool) -> Vec<FactResult> {
         let mut results = Vec::new();
-        run(nic, &selection(names), with_names, |result| results.push(result)).unwrap();
+        run(nic, &selection(names), later(), with_names, |result| results.push(result)).unwrap();
         results
+    }
+
+    /// Returns the end of a time limit that no test reaches.
+    fn later() -> Instant {
+        Instant::now() + Duration::from_secs(3600)
     }
 
     /// Returns these checks; all without names.
@@ -245,15 +260,12 @@ mod tests {
         let nic = numbered(79);
         let mut results = Vec::new();
         let mut before = raised(&nic);
-        let aftermath = run(&nic, &selection(&[]), false, |result| {
+        let aftermath = run(&nic, &selection(&[]), later(), false, |result| {
             let after = raised(&nic);
             let all = Selection::default();
             let mut checks = all.checks();
             let check = checks.find(|(group, check)| full_name(group, check) == result.full_name());
-            let declared = match check.unwrap().1.effect {
-                Effect::Errors(flags) => flags,
-                _ => &[],
-            };
+            let declared = check.unwrap().1.effect.flags();
             for ((block, bit), times) in &after {
                 let more = times - before.get(&(*block, *bit)).unwrap_or(&0);
                 let mut flags = declared.iter();
@@ -284,7 +296,8 @@ mod tests {
     #[test]
     fn names_flag_that_was_masked_during_the_run() {
         let nic = numbered(80);
-        let aftermath = run(&nic, &selection(&["calls/device-numbers"]), false, |_| {
+        let selection = selection(&["calls/device-numbers"]);
+        let aftermath = run(&nic, &selection, later(), false, |_| {
             let mut bench = Bench::new(&nic).unwrap();
             let mut portal = bench.portal(0, crate::bench::matching).unwrap();
             bench.append(&mut portal, crate::bench::silent).unwrap();
@@ -342,7 +355,7 @@ mod tests {
         let mut selection = Selection::default();
         assert!(selection.add("queues/refused-opcode"));
         let mut reasons = Vec::new();
-        run(&nic, &selection, false, |result| reasons.push(result.reason)).unwrap();
+        run(&nic, &selection, later(), false, |result| reasons.push(result.reason)).unwrap();
         assert_eq!(reasons, [Some(NEEDS_RISKY.to_owned())]);
     }
 

@@ -13,8 +13,21 @@ pub enum Effect {
     /// It provokes errors, which set these flags at most so many times. Errors whose flags the
     /// driver masks from the start are not listed (health.md 2.5.1).
     Errors(&'static [(ErrorFlag, u32)]),
+    /// It asks for an AtomicOp of PCIe, and sets these flags as above. Where none of the devices up
+    /// to the memory completes it, their PCIe (AER) errors count it too (nic.md 11.3).
+    PcieAtomic(&'static [(ErrorFlag, u32)]),
     /// It stops a queue in a way that no other program does.
     Risky,
+}
+
+impl Effect {
+    /// Returns the error flags that the check sets, with the largest number of times.
+    pub fn flags(self) -> &'static [(ErrorFlag, u32)] {
+        match self {
+            Self::Errors(flags) | Self::PcieAtomic(flags) => flags,
+            Self::Reads | Self::OwnResources | Self::Risky => &[],
+        }
+    }
 }
 
 /// A named check of one fact.
@@ -43,6 +56,12 @@ impl FactCheck {
     /// Marks a check that provokes errors: the flags that it sets, with the number of times.
     pub const fn provokes(self, flags: &'static [(ErrorFlag, u32)]) -> Self {
         let effect = Effect::Errors(flags);
+        Self { effect, ..self }
+    }
+
+    /// Marks a check that asks for an AtomicOp of PCIe: the flags that it sets, as above.
+    pub const fn pcie_atomic(self, flags: &'static [(ErrorFlag, u32)]) -> Self {
+        let effect = Effect::PcieAtomic(flags);
         Self { effect, ..self }
     }
 

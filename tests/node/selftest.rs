@@ -126,23 +126,49 @@ fn facts_hold_with_other_drivers_and_settings() {
     }
 }
 
-/// What SWAP does depends on a file of the driver, which the check reads (nic.md 11.3).
+/// What SWAP does depends on a file of the driver, which the check reads (nic.md 11.3). Where SWAP
+/// is an AtomicOp of PCIe, which may raise PCIe errors, it runs on request only.
 #[test]
 fn facts_of_swap_follow_file_of_driver() {
-    for faults in [
-        "set=properties/amo_remap_to_pcie_fadd:-1",
-        "set=properties/amo_remap_to_pcie_fadd:0",
-        "set=properties/amo_remap_to_pcie_fadd:10",
-        "set=properties/amo_remap_to_pcie_fadd:10,atomic-completer=off",
-        "error=PCIE_UNSUCCESS_CMPL@1",
-    ] {
+    const SWAP: &str = "swap-of-uint32-and-uint64";
+    let run = |faults: &str, options: &str, status| {
         let fabric = Fabric::new();
-        let args = "selftest -d soft0 --only=atomics/swap-of-uint32-and-uint64,atomics/uint64";
-        let status = if faults.starts_with("error") { 3 } else { 0 };
-        let document = document(with_variable(&fabric, "CXIDIAG_FAULTS", faults, args), status);
-        let differing = with(&document, "differs");
-        assert_eq!(differing.is_empty(), status == 0, "{faults}: {differing:?}");
+        let args = format!("selftest -d soft0 --only=atomics/{SWAP},atomics/uint64{options}");
+        document(with_variable(&fabric, "CXIDIAG_FAULTS", faults, &args), status)
+    };
+    let remapped = "set=properties/amo_remap_to_pcie_fadd:10";
+    let without_completer = format!("{remapped},atomic-completer=off");
+    for (faults, options) in [
+        ("set=properties/amo_remap_to_pcie_fadd:-1", ""),
+        ("set=properties/amo_remap_to_pcie_fadd:0", ""),
+        (remapped, " --risky"),
+        (&without_completer, " --risky"),
+    ] {
+        let found = run(faults, options, 0);
+        assert_eq!(with(&found, "holds").len(), 2, "{faults}: {found}");
     }
+    for faults in [&without_completer, "set=properties/amo_remap_to_pcie_fadd:"] {
+        let found = run(faults, "", 0);
+        assert_eq!(with(&found, "skipped"), [SWAP], "{faults}");
+    }
+    assert_eq!(with(&run("error=PCIE_UNSUCCESS_CMPL@1", "", 3), "differs").len(), 1);
+}
+
+#[test]
+fn checks_that_the_time_limit_leaves_out_are_no_success() {
+    let fabric = Fabric::new();
+    let output = fabric.run("selftest -d soft0 --only=moves,queues/wrap --time-limit=0s");
+    assert_eq!(assert_status(&output, 4), "");
+    let text = stdout(&output);
+    let (first, last) = (text.lines().next(), text.lines().last());
+    let count = first.and_then(|line| line.strip_suffix(" not examined: time")).expect("a count");
+    assert!(count.parse::<u32>().is_ok_and(|count| count > 10), "{text}");
+    assert_eq!(last, Some(&*format!("0 of 0 facts hold, {count} not examined")));
+    let server = fabric.server("serve", "-d soft0");
+    let args = format!("selftest -d soft1 --peer=127.0.0.1 -p {}", server.port);
+    let only = "--only=peer/write,moves/ack --time-limit=0s";
+    let late = document(fabric.command(&format!("{args} {only}")), 4);
+    assert_eq!(with(&late, "not_examined"), ["ack", "write"]);
 }
 
 /// Through a libcxi.so.1, as on hardware: no function of the library runs the NIC.
@@ -288,6 +314,8 @@ fn dry_run_says_what_checks_do_without_a_nic() {
         "\nown objects ",
         "\nerrors ",
         "\nrisky ",
+        "\nPCIe atomics ",
+        "raises PCIe (AER) errors",
         "queues/refused-opcode",
         "\nlpe.no_space ",
         "errors/beyond-entry",
@@ -342,6 +370,7 @@ fn rejects_arguments_without_effect() {
         ("--port=5", "--port=5 has no effect without --peer"),
         ("--peer=node1 --only=queues", "--peer has no effect without --only=peer"),
         ("--peer=node1 --port=bogus", "invalid value 'bogus' for --port"),
+        ("--time-limit=2h", "'2h' for --time-limit: expected a time from 0s to 60m"),
         ("word", "invalid device 'word'"),
     ] {
         let output = Fabric::new().run(&format!("selftest {args}"));

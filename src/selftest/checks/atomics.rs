@@ -9,7 +9,7 @@ use facts::error_flag::ErrorFlag;
 use node::backend;
 use node::machine::Machine;
 
-use crate::bench::{Bench, Checked, USER_PTR, bytes_of, differs, ensure, equal, matching, silent};
+use crate::bench::{Bench, Checked, Nic, USER_PTR, bytes_of, differs, ensure, equal, matching, silent};
 use crate::table::{FactCheck, Group, assumed, inferred, stated};
 
 pub static GROUP: Group = Group { name: "atomics", checks: CHECKS };
@@ -45,7 +45,7 @@ const CHECKS: &[FactCheck] = &[
         "SWAP of UINT32 and UINT64 swaps, or is a PCIe FetchAdd where amo_remap_to_pcie_fadd is 10",
         |bench| {
             let _portal = bench.plain()?;
-            let opcode = fetch_add_opcode(bench);
+            let opcode = fetch_add_opcode(bench.nic);
             for ty in [AtomicType::Uint32, AtomicType::Uint64] {
                 let swap = atomic(AtomicOp::Swap, CswapOp::Eq, ty);
                 bench.provoke(ErrorFlag::PCIE_UNSUCCESSFUL_COMPLETION)?;
@@ -67,7 +67,7 @@ const CHECKS: &[FactCheck] = &[
             Ok(())
         },
     )
-    .provokes(&[(ErrorFlag::PCIE_UNSUCCESSFUL_COMPLETION, 2)]),
+    .pcie_atomic(&[(ErrorFlag::PCIE_UNSUCCESSFUL_COMPLETION, 2)]),
     inferred(
         "axor-by-xor",
         "nic.md 11.2",
@@ -86,7 +86,7 @@ const CHECKS: &[FactCheck] = &[
         |bench| {
             let _portal = bench.plain()?;
             bench.local.fill(0xee)?;
-            let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT64_T as u8);
+            let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT16_T as u8);
             bench.send(|batch| batch.emit_dma_amo(&amo, false))?;
             let ack = bench.expect(EventType::ACK, C_RC_OK)?;
             equal("user_ptr", ack.user_ptr(), USER_PTR)?;
@@ -157,7 +157,7 @@ const CHECKS: &[FactCheck] = &[
         |bench| {
             let mut portal = bench.open(|_| {}, |_| {})?;
             for is_fetching in [false, true] {
-                let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT32_T as u8);
+                let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT16_T as u8);
                 bench.send(|batch| batch.emit_dma_amo(&amo, is_fetching))?;
                 bench.event()?;
                 let event = bench.event_at(&mut portal)?;
@@ -190,7 +190,7 @@ const CHECKS: &[FactCheck] = &[
         "nic.md 11.3",
         "a target that is not aligned to the element ends with AMO_ALIGN_ERROR",
         |bench| {
-            for (ty, offset) in [(C_AMO_TYPE_UINT16_T, 1), (C_AMO_TYPE_UINT64_T, 4)] {
+            for (ty, offset) in [(C_AMO_TYPE_UINT16_T, 1), (C_AMO_TYPE_DOUBLE_T, 4)] {
                 let mut amo = bench.dma_amo(C_AMO_OP_SUM as u8, ty as u8);
                 amo.set_remote_offset(offset);
                 fails(bench, &amo, C_RC_AMO_ALIGN_ERROR)?;
@@ -301,8 +301,8 @@ fn atomic(op: AtomicOp, cswap: CswapOp, ty: AtomicType) -> Atomic {
 }
 
 /// Returns the number of the operation that the NIC passes on as a PCIe FetchAdd, if it is known.
-fn fetch_add_opcode(bench: &Bench) -> Option<i32> {
-    let files = backend::files_of_counters(bench.nic.name, &Machine::this(), |_| false);
+pub fn fetch_add_opcode(nic: &Nic) -> Option<i32> {
+    let files = backend::files_of_counters(nic.name, &Machine::this(), |_| false);
     files.ok()?.fetch_add_opcode()
 }
 
@@ -313,7 +313,7 @@ fn all_of(bench: &mut Bench, ty: AtomicType) -> Checked {
     let _portal = bench.plain()?;
     let state = bench.c_state(true);
     bench.send(|batch| batch.emit_c_state(&state))?;
-    let opcode = fetch_add_opcode(bench).unwrap_or(AtomicOp::Swap as i32);
+    let opcode = fetch_add_opcode(bench.nic).unwrap_or(AtomicOp::Swap as i32);
     for (_, op) in OPS {
         if atomic(op, CswapOp::Eq, ty).is_fetch_add(opcode) {
             continue;

@@ -1,6 +1,6 @@
 //! The checks, a file for each group.
 
-mod atomics;
+pub mod atomics;
 mod calls;
 mod counters;
 mod errors;
