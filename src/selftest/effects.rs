@@ -32,10 +32,7 @@ const EFFECTS: [(&str, &str); 5] = [
     ("reads", "reads what the library and the driver say"),
     ("own objects", "allocates and uses more objects; all operations succeed"),
     ("errors", "provokes failures of its own operations, which may set error flags"),
-    (
-        "PCIe atomics",
-        "raises PCIe (AER) errors where nothing completes AtomicOps; needs --risky",
-    ),
+    ("PCIe atomics", "raises PCIe (AER) errors where nothing completes AtomicOps; needs --risky"),
     ("risky", "stops a queue in a way that no other program does; needs --risky"),
 ];
 

@@ -38,6 +38,6 @@ pub fn sufficient(pair: Duration, beyond: Duration) -> Duration {
 }
 
 /// Returns the length of a slot with this time for operations.
-fn with_window(window: Duration) -> Duration {
+pub(super) fn with_window(window: Duration) -> Duration {
     window * MARGIN / (MARGIN - 2)
 }

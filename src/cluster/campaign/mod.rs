@@ -10,10 +10,12 @@
 //! * `pairs`: rounds of pairs -> slots, and results of tasks -> results of pairs. `lengths`: how
 //!   long such slots are.
 //! * `quiet`: the campaign of a survey without load. `pace`: how long its slots are, and how many a
-//!   block has. `busy_note`: whether busy CPUs disturb it.
+//!   block has. `answer_times`: how long the fabric takes to answer. `busy_note`: whether busy CPUs
+//!   disturb it.
 //! * `load`: the campaign that loads the fabric.
 //! * `crate::why`: the campaigns that find out why NICs are slow.
 
+mod answer_times;
 mod busy_note;
 pub mod lengths;
 pub mod load;

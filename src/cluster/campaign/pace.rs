@@ -5,10 +5,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::answer_times::{AnswerTimes, TooShort};
 use super::lengths::{SHORTEST_SLOT, longest, most_beyond, sufficient};
 use super::pairs::MeasuredRounds;
 use crate::survey::answer::{Answer, PairResult};
+use crate::survey::findings::Test;
 use crate::survey::ids::TestId;
+use crate::survey::roster::Roster;
 use crate::survey::rounds::Round;
 use crate::survey::untested::Untested;
 
@@ -51,6 +54,7 @@ pub struct Pace {
     pair: Duration,
     /// Time that the processes need for a pair of each test, without the measurement.
     beyond: BTreeMap<TestId, Duration>,
+    answers: AnswerTimes,
     /// The test that was measured last.
     last: Option<TestId>,
 }
@@ -58,17 +62,24 @@ pub struct Pace {
 impl Pace {
     /// Creates the pace of a survey that measures each pair for the time `pair`.
     pub fn new(pair: Duration) -> Self {
-        Self { pair, beyond: BTreeMap::new(), last: None }
+        Self { pair, beyond: BTreeMap::new(), answers: AnswerTimes::default(), last: None }
     }
 
-    /// Adapts the slots of a test to the results of a block. The results of earlier blocks lose
-    /// weight slowly, because not every block has all NICs.
-    pub fn add(&mut self, block: &MeasuredRounds) {
+    /// Adapts the slots of `test` to the results of a block. The results of earlier blocks lose
+    /// weight slowly, because not every block has all NICs. Returns the pairs for which the slots
+    /// were too short.
+    pub fn add(
+        &mut self,
+        block: &MeasuredRounds,
+        test: &Test,
+        roster: &Roster,
+    ) -> Option<TooShort> {
         if let Some(beyond) = block.beyond {
             let is_late = |pair: &&PairResult| pair.answer == Answer::Untested(Untested::Late);
             let late = block.pairs.iter().filter(is_late).count();
             self.note(block.test, beyond, late, block.pairs.len());
         }
+        self.answers.add(block, test, roster)
     }
 
     /// Notes that the processes needed the time `beyond` for a pair, without the time in which it
@@ -83,15 +94,16 @@ impl Pace {
     /// Returns the number of slots of a block of the test that was measured last, if `left` is left
     /// of the time.
     pub fn most(&self, left: Option<Duration>) -> usize {
-        self.last.map_or(FIRST_SLOTS, |test| self.most_of(test, self.slot(test), left))
+        self.last.map_or(FIRST_SLOTS, |test| self.most_of(test, self.slot(test, true), left))
     }
 
-    /// Returns the length of a slot of the sweep.
-    fn slot(&self, test: TestId) -> Duration {
-        let known = self.beyond.get(&test);
+    /// Returns the length of a slot, of the sweep or of pairs after it.
+    pub fn slot(&self, test: TestId, is_sweep: bool) -> Duration {
+        let known = self.beyond.get(&test).filter(|_| is_sweep);
         let slot =
             known.map_or_else(|| longest(self.pair), |beyond| sufficient(self.pair, *beyond));
         slot.max(SHORTEST_SLOT)
+            .max(self.answers.slot(test, self.pair, is_sweep).unwrap_or_default())
     }
 
     /// Returns the largest number of slots of this length.
@@ -109,7 +121,7 @@ impl Pace {
     ) -> (usize, Duration) {
         let test = rounds[0].test;
         let same = rounds.iter().take_while(|round| round.test == test).count();
-        let slot = if is_sweep { self.slot(test) } else { longest(self.pair) };
+        let slot = self.slot(test, is_sweep);
         self.last = Some(test);
         (same.min(self.most_of(test, slot, left)), slot)
     }
@@ -168,15 +180,15 @@ mod tests {
     fn slots_get_longer_at_once_and_shorter_slowly() {
         let mut pace = Pace::new(milliseconds(60));
         pace.note(TestId(0), milliseconds(0), 2, 20);
-        assert_eq!(pace.slot(TestId(0)), milliseconds(120));
+        assert_eq!(pace.slot(TestId(0), true), milliseconds(120));
         pace.note(TestId(0), milliseconds(0), 3, 20);
-        assert_eq!(pace.slot(TestId(0)), milliseconds(400));
+        assert_eq!(pace.slot(TestId(0), true), milliseconds(400));
         pace.note(TestId(0), milliseconds(0), 0, 20);
-        assert_eq!(pace.slot(TestId(0)), milliseconds(360));
+        assert_eq!(pace.slot(TestId(0), true), milliseconds(360));
         for _ in 0..10 {
             pace.note(TestId(0), milliseconds(0), 0, 20);
         }
-        assert_eq!(pace.slot(TestId(0)), milliseconds(120));
+        assert_eq!(pace.slot(TestId(0), true), milliseconds(120));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Rounds of pairs -> the slots of a block, and the results of their tasks -> a result for each
 //! pair.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::{AnsweredBlock, Crew, LostMembers, MemberWork, ProgressText};
@@ -34,6 +34,8 @@ pub fn slot(round: &Round, has_address: impl Fn(NicId) -> bool) -> Slot {
 pub struct MeasuredRounds {
     pub test: TestId,
     pub pairs: Vec<PairResult>,
+    /// The pairs that failed because an operation had no answer.
+    pub unanswered: BTreeSet<Pair>,
     /// Longest time that a process needed for a pair, without the time in which pairs are measured;
     /// `None` without a report.
     pub beyond: Option<Duration>,
@@ -68,9 +70,11 @@ pub fn measure(
     let beyond = reports.iter().map(|report| report.beyond_ns).max();
     let results = by_slot(reports, slots.len());
     let roster = &crew.members().roster;
+    let (pairs, unanswered) = self::results((rounds, first_round), &slots, results, &lost, roster);
     Ok(MeasuredRounds {
         test: rounds[0].test,
-        pairs: self::results((rounds, first_round), &slots, results, &lost, roster),
+        pairs,
+        unanswered,
         beyond: beyond.map(Duration::from_nanos),
         clock_uncertainty_ns,
         work,
@@ -80,7 +84,8 @@ pub fn measure(
 }
 
 /// Returns the result of each pair of `rounds`, the first of which has the number `first_round`,
-/// from the results in the `slots` of these rounds.
+/// from the results in the `slots` of these rounds, and the pairs that failed because an operation
+/// had no answer.
 ///
 /// A pair may have two results: a target reports only that it could not do its part. A pair that
 /// failed because its partner was lost says nothing about its NICs.
@@ -90,7 +95,7 @@ pub fn results(
     results: Vec<Vec<TaskResult>>,
     lost: &LostMembers,
     roster: &Roster,
-) -> Vec<PairResult> {
+) -> (Vec<PairResult>, BTreeSet<Pair>) {
     let loss = |pair: Pair| {
         let nodes = pair.nics().map(|nic| roster.node_of(nic));
         nodes.into_iter().find_map(|node| {
@@ -98,7 +103,7 @@ pub fn results(
             Some(Untested::Other(format!("{}: {reason}", node.host)))
         })
     };
-    let mut pair_results = Vec::new();
+    let (mut pair_results, mut unanswered) = (Vec::new(), BTreeSet::new());
     for (number, (round, (slot, slot_results))) in
         (first_round..).zip(rounds.iter().zip(slots.iter().zip(results)))
     {
@@ -120,25 +125,31 @@ pub fn results(
                 counters: Vec::new(),
             };
             let sides = [pair.initiator, pair.target].map(|nic| results.remove(&nic));
-            let sides = sides.into_iter().flatten();
-            let sides = sides.filter_map(|side| pair_result(side, empty()));
+            let sides: Vec<TaskResult> = sides.into_iter().flatten().collect();
+            let lacks_answer =
+                sides.iter().any(|side| matches!(side.answer, TaskAnswer::NoAnswer(_)))
+                    && !sides.iter().any(|side| matches!(side.answer, TaskAnswer::Failed(_)));
+            let sides = sides.into_iter().filter_map(|side| pair_result(side, empty()));
             let mut result = sides.reduce(merged).unwrap_or_else(empty);
             if !matches!(result.answer, Answer::Measured(_))
                 && let Some(reason) = loss(*pair)
             {
                 result.answer = Answer::Untested(reason);
             }
+            if lacks_answer && matches!(result.answer, Answer::Failed(_)) {
+                unanswered.insert(*pair);
+            }
             pair_results.push(result);
         }
     }
-    pair_results
+    (pair_results, unanswered)
 }
 
 /// Returns what one side says about a pair, if anything; `empty` is a result that says nothing.
 fn pair_result(side: TaskResult, empty: PairResult) -> Option<PairResult> {
     let answer = match side.answer {
         TaskAnswer::Figures(figures) => Answer::Measured(figures),
-        TaskAnswer::Failed(why) => Answer::Failed(why),
+        TaskAnswer::Failed(why) | TaskAnswer::NoAnswer(why) => Answer::Failed(why),
         TaskAnswer::Untested(why) => Answer::Untested(why),
         TaskAnswer::Present | TaskAnswer::Latencies(_) | TaskAnswer::Sent { .. } => return None,
     };
@@ -208,7 +219,7 @@ mod tests {
         };
         let reported = NicId::first(2).zip(answers).map(task_result).collect();
         let lost = lost.iter().map(|rank| (*rank, "it ended".to_owned())).collect();
-        let found = results((&rounds, 7), &slots, vec![reported], &lost, &roster());
+        let (found, _) = results((&rounds, 7), &slots, vec![reported], &lost, &roster());
         let [result] = found.try_into().unwrap();
         assert_eq!((result.round, result.active, result.pair), (7, 1, PAIR));
         result

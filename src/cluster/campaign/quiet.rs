@@ -9,15 +9,17 @@ use super::members::Members;
 use super::pace::{Pace, estimate};
 use super::{Crew, LostMembers, MemberWork, pairs};
 use crate::host_list::compress;
-use crate::survey::answer::PairResult;
+use crate::survey::answer::{Answer, PairResult};
 use crate::survey::busy::{BusyNode, BusySlots};
 use crate::survey::conductor::{Conductor, Phase, Progress, Settings};
 use crate::survey::findings::{Findings, Test};
 use crate::survey::roster::Roster;
 use crate::survey::rounds::Round;
+use crate::survey::untested::Untested;
 use crate::timetable::Course;
 use facts::error::{Failure, invalid};
 use facts::interrupt;
+use facts::number::time_text;
 
 /// Part of the time that is kept for suspects.
 const FOR_SUSPECTS: u32 = 5;
@@ -27,6 +29,9 @@ const LONGEST_LEFT: f64 = 1e4;
 
 /// Most results that are kept for late processes: about 200 bytes each.
 const MOST_RESULTS: usize = 1 << 20;
+
+/// The argument of a tool with lists that makes each a single operation.
+const SINGLE_OPERATIONS: &str = "--list-size=1";
 
 /// Where results go while a survey measures, and what its user sees of it.
 pub trait Recorder {
@@ -271,7 +276,7 @@ impl QuietSurvey {
         rounds: &[Round],
         length: Duration,
     ) -> Result<(), Failure> {
-        let block = pairs::measure(crew, rounds, self.round, length, &|roster, width| {
+        let mut block = pairs::measure(crew, rounds, self.round, length, &|roster, width| {
             self.line(recorder, roster, width)
         })?;
         self.round += rounds.len() as u32;
@@ -282,7 +287,7 @@ impl QuietSurvey {
             self.busy_slots.add(*rank, *tasks, *busy_tasks, load.as_ref());
         }
         self.uncertainty_ns = self.uncertainty_ns.max(block.clock_uncertainty_ns);
-        self.pace.add(&block);
+        self.adapt(crew, recorder, &mut block)?;
         let is_bandwidth = self.tests()[block.test.index()].of_bandwidth;
         if let Some(note) = self.busy.add(&block.pairs, is_bandwidth) {
             crew.note(&note);
@@ -299,6 +304,39 @@ impl QuietSurvey {
             let note = estimate(measured, measured + left, self.counted_since.elapsed());
             self.has_estimate = note.is_some();
             note.iter().for_each(|note| crew.note(note));
+        }
+        Ok(())
+    }
+
+    /// Adapts slots and lists to the results of a block. Results that say nothing because slots
+    /// were too short become untested, so that their pairs are measured again.
+    fn adapt(
+        &mut self,
+        crew: &mut dyn Crew,
+        recorder: &dyn Recorder,
+        block: &mut pairs::MeasuredRounds,
+    ) -> Result<(), Failure> {
+        let test = block.test;
+        let tested = &self.plan.course.tests[test.index()];
+        let Some(short) = self.pace.add(block, tested, self.conductor.roster()) else {
+            return Ok(());
+        };
+        for result in &mut block.pairs {
+            if short.shortens_lists || short.pairs.contains(&result.pair) {
+                result.answer = Answer::Untested(Untested::ShortSlot);
+            }
+        }
+        let slot = time_text(self.pace.slot(test, false));
+        let lists = if short.shortens_lists { ", and lists one operation" } else { "" };
+        crew.note(&format!(
+            "{}: most pairs had no answer in time: slots now take {slot}{lists}",
+            tested.tool
+        ));
+        self.conductor.withdraw_unanswered(test, &short.pairs);
+        if short.shortens_lists {
+            self.plan.course.arguments[test.index()].push(SINGLE_OPERATIONS.into());
+            let ranks = crew.members().first_nics.keys().copied().collect();
+            self.prepare(crew, recorder, &ranks)?;
         }
         Ok(())
     }

@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 use super::Crew;
 use super::quiet::{QuietPlan, QuietSurvey, Recorder};
 use super::testing::ModelCrew;
+use crate::location::Class;
 use crate::survey::answer::{Pair, PairResult, Stage};
 use crate::survey::conductor::{Progress, Settings};
-use crate::survey::findings::{Certainty, Direction, Unit};
+use crate::survey::findings::{Certainty, Direction, Findings, Unit};
 use crate::survey::ids::NicId;
 use crate::survey::pairs;
 use crate::survey::roster::Roster;
 use crate::survey::rounds::NicOrder;
-use crate::survey::testing::{Cluster, Fault};
+use crate::survey::testing::{Cluster, Effect, Fault};
 use crate::timetable::Course;
 use facts::error::Failure;
 
@@ -167,4 +168,61 @@ fn earlier_results_are_not_measured_again() {
     second.run(&mut crew, &mut written).unwrap();
     assert_eq!(second.findings().answered, ALL);
     assert!((written.results.len() as u64) < ALL / 2, "{}", written.results.len());
+}
+
+/// Surveys 16 nodes whose pairs of a class have this many bytes per second, with a fault.
+fn with_rates(rates: &[(Class, f64)], fault: Option<Fault>) -> (Findings, ModelCrew) {
+    let mut cluster = Cluster::new([2, 2, 4, 1], &["write-lat", "write-bw"], 1);
+    cluster.tests[1].size_bytes = 65_536;
+    cluster.faults.extend(fault);
+    let plan = plan(&cluster, "random:4");
+    let mut crew = ModelCrew::new(cluster, &[]);
+    crew.rates = rates.iter().copied().collect();
+    let mut quiet = QuietSurvey::new(crew.members(), plan).unwrap();
+    quiet.run(&mut crew, &mut Keeper::default()).unwrap();
+    (quiet.findings(), crew)
+}
+
+/// Returns the parts that are bad.
+fn bad(findings: &Findings) -> Vec<Unit> {
+    let bad = findings.causes.iter().filter(|cause| cause.certainty == Certainty::Bad);
+    bad.map(|cause| cause.unit).collect()
+}
+
+/// A slow fabric is no dead one, at any rate.
+#[test]
+fn rate_of_the_fabric_is_measured() {
+    for decade in 4..=11 {
+        let rate = 10_f64.powi(decade);
+        let rates = [Class::Switch, Class::Group, Class::Fabric].map(|class| (class, rate));
+        let (findings, crew) = with_rates(&rates, None);
+        assert_eq!(bad(&findings), [], "{rate}");
+        assert_eq!(findings.answered, findings.planned, "{rate}: {:?}", crew.notes);
+        let slow = Fault {
+            unit: Unit::Nic(NicId(3)),
+            direction: Direction::Both,
+            effect: Effect::Throttles(2.0),
+        };
+        let (findings, _) = with_rates(&rates, Some(slow));
+        assert_eq!(bad(&findings), [Unit::Nic(NicId(3))], "{rate}");
+    }
+}
+
+#[test]
+fn links_between_groups_may_be_slower_than_others() {
+    for rate in [1e4, 1e5, 1e6] {
+        let (findings, crew) = with_rates(&[(Class::Fabric, rate)], None);
+        assert_eq!(bad(&findings), [], "{rate}");
+        assert_eq!(findings.answered, findings.planned, "{rate}: {:?}", crew.notes);
+    }
+}
+
+/// Pairs with a dead NIC have no answer however long they wait.
+#[test]
+fn dead_nic_does_not_make_slots_longer() {
+    let dead = Fault::slow(Unit::Nic(NicId(5)), Direction::Both, 1e9);
+    let rates = [Class::Switch, Class::Group, Class::Fabric].map(|class| (class, 24e9));
+    let (findings, crew) = with_rates(&rates, Some(dead));
+    assert_eq!(bad(&findings), [Unit::Nic(NicId(5))]);
+    assert_eq!(crew.notes, [""; 0]);
 }

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use super::members::Members;
 use super::{AnsweredBlock, BlockLoad, CheckedNodes, Crew, LostMembers, MemberWork, ProgressText};
-use crate::survey::answer::{Answer, Pair};
+use crate::location::Class;
+use crate::survey::answer::{Answer, Figures, Pair};
 use crate::survey::ids::{NicId, NodeId};
 use crate::survey::testing::Cluster;
 use crate::timetable::blocks::{BlockTimes, blocks};
@@ -26,6 +27,11 @@ pub struct ModelCrew {
     pub files: BTreeMap<NicId, Readings>,
     /// Bytes per second at which each node copies memory; none says nothing.
     pub memory: BTreeMap<u32, u64>,
+    /// Bytes per second of the pairs of a class, if not those of the cluster. A list that takes
+    /// longer than the window of its slot has no answer.
+    pub rates: BTreeMap<Class, f64>,
+    /// Operations of a list of each test.
+    list_sizes: Vec<u32>,
     /// Ranks that are lost in the blocks with these numbers.
     pub losses: BTreeMap<u32, Vec<u32>>,
     /// Ranks that join after the blocks with these numbers.
@@ -52,6 +58,8 @@ impl ModelCrew {
             joined,
             files: BTreeMap::new(),
             memory: BTreeMap::new(),
+            rates: BTreeMap::new(),
+            list_sizes: Vec::new(),
             losses: BTreeMap::new(),
             arrivals: BTreeMap::new(),
             block: 0,
@@ -71,14 +79,30 @@ impl ModelCrew {
         found.expect("a NIC of the model")
     }
 
-    fn answer(&mut self, task: &Task) -> TaskResult {
+    fn answer(&mut self, task: &Task, slot: Duration) -> TaskResult {
         let Part::Measure { test, target, .. } = task.part else {
             return TaskResult::new(task.slot, task.nic, TaskAnswer::Present);
         };
         let [initiator, target] = [task.nic, target].map(|nic| self.nic_of_model(nic));
         let pair = Pair { initiator, target };
         let (answer, waited_percent) = self.cluster.answer(test, pair);
+        let rate = self.rates.get(&self.cluster.roster.class(pair)).copied();
         let answer = match answer {
+            Answer::Measured(Figures::Bandwidth { bytes_per_second, .. }) if rate.is_some() => {
+                // The model has 24 GB/s and its faults.
+                let bytes_per_second = bytes_per_second * rate.unwrap_or_default() / 24e9;
+                let size = self.cluster.tests[test.index()].size_bytes as f64;
+                let list = f64::from(self.list_sizes[test.index()]) * size / bytes_per_second;
+                if list > 0.75 * slot.as_secs_f64() {
+                    TaskAnswer::NoAnswer("no answer to a list of operations".into())
+                } else {
+                    let operations_per_second = bytes_per_second / size;
+                    TaskAnswer::Figures(Figures::Bandwidth {
+                        bytes_per_second,
+                        operations_per_second,
+                    })
+                }
+            }
             Answer::Measured(figures) => TaskAnswer::Figures(figures),
             Answer::Failed(why) => TaskAnswer::Failed(why),
             Answer::Untested(why) => TaskAnswer::Untested(why),
@@ -135,6 +159,10 @@ impl Crew for ModelCrew {
         _: ProgressText,
     ) -> Result<LostMembers, Failure> {
         self.cluster.tests.clone_from(&course.tests);
+        let is_single =
+            |arguments: &Vec<String>| arguments.iter().any(|own| own == "--list-size=1");
+        let sizes = course.arguments.iter().map(|own| if is_single(own) { 1 } else { 32 });
+        self.list_sizes = sizes.collect();
         Ok(LostMembers::new())
     }
 
@@ -177,7 +205,7 @@ impl Crew for ModelCrew {
             let addresses: Vec<_> =
                 self.joined[rank].nics.iter().map(|nic| Ok(nic.address.unwrap())).collect();
             let results: Vec<TaskResult> =
-                block.tasks.iter().map(|task| self.answer(task)).collect();
+                block.tasks.iter().map(|task| self.answer(task, length)).collect();
             work.push(MemberWork {
                 rank: *rank,
                 tasks: block.tasks.len() as u32,

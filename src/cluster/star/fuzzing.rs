@@ -178,7 +178,7 @@ impl Fuzzer {
         let slots: Vec<_> = rounds.iter().map(|round| pairs::slot(round, |_| true)).collect();
         let results = by_slot(vec![report], rounds.len());
         let (lost, roster) = (LostMembers::new(), survey.conductor.roster().clone());
-        for result in &pairs::results((&rounds, 0), &slots, results, &lost, &roster) {
+        for result in &pairs::results((&rounds, 0), &slots, results, &lost, &roster).0 {
             survey.conductor.add_earlier(result);
             survey.conductor.add(result);
         }

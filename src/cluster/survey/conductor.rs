@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use super::answer::{Answer, PairResult, Stage};
+use super::answer::{Answer, Pair, PairResult, Stage};
 use super::conclusion::Conclusion;
 use super::coverage::Coverage;
 use super::explanation::{FEW_NICS, explain};
 use super::findings::{Certainty, Findings, Test};
-use super::ids::{NicId, NodeId};
+use super::ids::{NicId, NodeId, TestId};
 use super::limits::Limits;
 use super::pairs::Selection;
 use super::parked::ParkedNics;
@@ -20,6 +20,7 @@ use super::round_plan::RoundPlan;
 use super::rounds::{Round, Sweep};
 pub use super::settings::{Phase, Progress, Settings};
 use super::unmeasured::why_unusable;
+use super::untested::Untested;
 
 /// Most NICs whose figures are kept for pictures without a request.
 const NICS_OF_MATRIX: usize = 1024;
@@ -256,6 +257,12 @@ impl Conductor {
         for (key, stage) in explained {
             self.coverage.withdraw(key, stage, reason, &self.roster);
         }
+    }
+
+    /// Takes back the failures of these pairs in a test: its slots were too short for answers.
+    pub fn withdraw_unanswered(&mut self, test: TestId, pairs: &BTreeSet<Pair>) {
+        let is_one = |result: &PairResult| result.test == test && pairs.contains(&result.pair);
+        self.withdraw_failures(is_one, &Untested::ShortSlot.to_string());
     }
 
     /// Gives up waiting for the results of the rounds so far. `reason` says why they are missing.

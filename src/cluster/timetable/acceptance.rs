@@ -212,7 +212,9 @@ impl TaskResult {
 /// Checks an answer that any task may have, and cuts its text.
 fn accept_without_figures(answer: &mut TaskAnswer) -> Result<(), String> {
     match answer {
-        TaskAnswer::Failed(why) | TaskAnswer::Untested(Untested::Other(why)) => {
+        TaskAnswer::Failed(why)
+        | TaskAnswer::NoAnswer(why)
+        | TaskAnswer::Untested(Untested::Other(why)) => {
             text::accept(why);
             Ok(())
         }

@@ -187,6 +187,8 @@ pub enum TaskAnswer {
     Present,
     /// An operation failed, or was not answered; or a NIC could not send at all.
     Failed(String),
+    /// An operation without load had no answer in its slot.
+    NoAnswer(String),
     /// It did not take part. The reason says nothing about the fabric.
     Untested(Untested),
 }

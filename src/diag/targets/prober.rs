@@ -235,7 +235,6 @@ fn burst(
 }
 
 fn bulk(queues: &mut Queues, run: &RunOptions, attempt: &Attempt) -> Result<Measured, Failure> {
-    attempt.note_bytes(run.bytes(run.max_size));
     let results = lists::<WriteBandwidth>(&attempt.context(run), &mut queues.bulk)?;
     match rates(run, &results.own) {
         Figures::Bandwidth { bytes_per_second, .. } => Ok(Measured::Bulk(bytes_per_second)),

@@ -165,7 +165,6 @@ impl<B: Benchmark> TestOf<B> {
         if let Err(failure) = attempt.begin(pair / SHORTEST) {
             return (true, Err(failure));
         }
-        attempt.note_bytes(self.run.bytes(self.run.max_size));
         attempt.beyond(pair, || {
             instruments.clear();
             let links = watch_links();

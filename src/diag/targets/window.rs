@@ -27,11 +27,6 @@ const GAP: Duration = Duration::from_millis(5);
 /// of the window says nothing about the peer.
 const STALLED: u32 = 4;
 
-/// Most nanoseconds in which a link moves a byte: 10 MB/s, as slow as links of software NICs are
-/// made in trials. The waits of the tools allow 50 MB/s, but beyond 10 s. The answer to an
-/// operation whose bytes take longer than the wait may still come.
-const PER_BYTE: u64 = 100;
-
 /// The instants of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -89,8 +84,6 @@ pub struct Attempt {
     stalled: Cell<Duration>,
     /// How long the operation without an answer was under way, if there is one.
     waited: Cell<Option<Duration>>,
-    /// The bytes of an operation that is waited for.
-    bytes: Cell<u64>,
     /// How long this side has worked beyond the time in which a pair is measured.
     beyond: Cell<Duration>,
     /// How long this side has waited for its CPU, in percent of the time in which it measured.
@@ -106,7 +99,6 @@ impl Attempt {
             looked: Cell::new(Instant::now()),
             stalled: Cell::new(Duration::ZERO),
             waited: Cell::new(None),
-            bytes: Cell::new(0),
             beyond: Cell::new(Duration::ZERO),
             without_cpu: Cell::new(0.0),
         }
@@ -128,11 +120,6 @@ impl Attempt {
             notices: Notices::default(),
             cpus: &[],
         }
-    }
-
-    /// Notes that waits are for operations, or lists of them, of this many bytes.
-    pub fn note_bytes(&self, bytes: u64) {
-        self.bytes.set(bytes);
     }
 
     /// Notes how long this side has waited for its CPU, in percent of the time in which it
@@ -224,13 +211,10 @@ impl Attempt {
         self.waited.get().is_some()
     }
 
-    /// Returns whether the operation without an answer was under way for half of the window, and
-    /// for the time that its bytes take. Otherwise its answer may only be late: earlier operations
-    /// took the time, or the link is slow.
+    /// Returns whether the operation without an answer was under way for half of the window.
+    /// Otherwise its answer may only be late: earlier operations took the time.
     pub fn has_waited_long(&self) -> bool {
-        let bytes_take = Duration::from_nanos(self.bytes.get().saturating_mul(PER_BYTE));
-        let waited = self.waited.get().unwrap_or_default();
-        waited >= bytes_take.max(self.window.length() / 2)
+        self.waited.get().unwrap_or_default() >= self.window.length() / 2
     }
 
     /// Returns for how long operations may still begin.

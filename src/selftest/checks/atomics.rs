@@ -9,7 +9,9 @@ use facts::error_flag::ErrorFlag;
 use node::backend;
 use node::machine::Machine;
 
-use crate::bench::{Bench, Checked, Nic, USER_PTR, bytes_of, differs, ensure, equal, matching, silent};
+use crate::bench::{
+    Bench, Checked, Nic, USER_PTR, bytes_of, differs, ensure, equal, matching, silent,
+};
 use crate::table::{FactCheck, Group, assumed, inferred, stated};
 
 pub static GROUP: Group = Group { name: "atomics", checks: CHECKS };

@@ -210,7 +210,7 @@ impl Nic {
         let changes =
             watch.map_or(Vec::new(), |watch| attempt.beyond(Duration::ZERO, || watch.end()));
         let counters = changes.into_iter().map(|(name, change)| (name.to_owned(), change));
-        let beyond = if matches!(answer, Some(TaskAnswer::Failed(_))) {
+        let beyond = if matches!(answer, Some(TaskAnswer::Failed(_) | TaskAnswer::NoAnswer(_))) {
             Duration::ZERO
         } else if is_too_short(&attempt, self.pair) {
             most_beyond(self.pair)
@@ -317,6 +317,7 @@ fn answer_of(failure: &Failure, attempt: &Attempt, pair: Duration) -> TaskAnswer
         _ if failure.kind != Kind::Nic => TaskAnswer::Untested(reason(failure)),
         Some(_) => TaskAnswer::Untested(Untested::Paused),
         None if is_too_short(attempt, pair) => TaskAnswer::Untested(Untested::ShortSlot),
+        None if attempt.lacks_answer() => TaskAnswer::NoAnswer(failure.message()),
         None => TaskAnswer::Failed(failure.message()),
     }
 }

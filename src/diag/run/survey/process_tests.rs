@@ -205,8 +205,9 @@ impl Group {
         assert_eq!(report.addresses, [Ok(member.address)]);
         let result = report.results.into_iter().next();
         // A failure does not show what others need.
-        let has_failed =
-            result.as_ref().is_some_and(|result| matches!(result.answer, TaskAnswer::Failed(_)));
+        let has_failed = result.as_ref().is_some_and(|result| {
+            matches!(result.answer, TaskAnswer::Failed(_) | TaskAnswer::NoAnswer(_))
+        });
         assert!(!has_failed || report.beyond_ns == 0);
         let is_open = result
             .as_ref()
@@ -241,7 +242,9 @@ impl Group {
         let mut reasons = Vec::new();
         for _ in 0..ATTEMPTS {
             match self.attempt(initiator, target).answer {
-                TaskAnswer::Failed(_) | TaskAnswer::Untested(Untested::Paused) => return,
+                TaskAnswer::Failed(_)
+                | TaskAnswer::NoAnswer(_)
+                | TaskAnswer::Untested(Untested::Paused) => return,
                 TaskAnswer::Untested(reason) => reasons.push(reason),
                 other => panic!("{other:?}"),
             }
@@ -267,7 +270,7 @@ const NO_ANSWER: &str = "no answer to a write within 225ms";
 
 fn failure(answer: TaskAnswer) -> String {
     match answer {
-        TaskAnswer::Failed(why) => why,
+        TaskAnswer::Failed(why) | TaskAnswer::NoAnswer(why) => why,
         other => panic!("{other:?}"),
     }
 }
