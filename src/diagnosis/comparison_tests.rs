@@ -253,3 +253,21 @@ fn leaves_out_columns_without_figures_of_both() {
     let measured = [(TestCode::B4, figures(true, &[1.0], &[]))];
     assert_eq!(compare(&measured.into()), []);
 }
+
+/// A list of 2 MiB takes 210 us on good NICs. A NIC at the end of a longer link needs as much
+/// longer for a list as for a small write.
+#[test]
+fn longer_latency_explains_lower_bandwidth() {
+    let compared = |latency: f64, share: f64| {
+        let writes = figures(false, &[latency], &[1400.0, 1450.0]);
+        let bandwidth = figures(true, &[share * 10e9], &[10e9, 9.9e9]);
+        let all = compare(&[(TestCode::L1, writes), (TestCode::B1, bandwidth)].into());
+        let found = all.iter().find(|found| found.column == Column::WriteBandwidth).unwrap();
+        assert_eq!((found.own, found.others), (share * 10e9, 10e9));
+        found.outcome
+    };
+    assert_eq!(compared(1400.0, 0.512), Compared::Slower);
+    assert_eq!(compared(201_400.0, 0.512), Compared::Same);
+    assert_eq!(compared(201_400.0, 0.3), Compared::Slower);
+    assert_eq!(compared(1900.0, 0.7), Compared::Slower);
+}

@@ -110,8 +110,14 @@ pub const HOPS: u16 = 64;
 
 const NO_GAP: &str = "--latency-gap=0";
 const LIST: &str = "--list-size=32";
+
+/// Operations of a list of large writes or reads, as in [`LIST`].
+pub const LIST_SIZE: u16 = 32;
+
 const SMALL: u64 = 8;
-const LARGE: u64 = 1 << 16;
+
+/// Bytes of a large operation.
+pub const LARGE: u64 = 1 << 16;
 
 /// What most tests have in common.
 const ORDINARY: Test = Test {
