@@ -112,7 +112,10 @@ impl Endpoint {
             gpu_map: Cell::new(None),
             place,
             hint,
-            loopback_mode: Machine::this().loopback_mode(&site.device.to_string()),
+            loopback_mode: link::loopback_mode(&Files::new(
+                Machine::this().root(),
+                site.device.to_string(),
+            )),
         };
         if endpoint.access.class.value != TrafficClass::BestEffort {
             // Before the peer is involved: the QoS profile of the driver may lack the class.

@@ -35,6 +35,7 @@ pub mod local_address;
 pub mod machine;
 pub mod nic;
 pub mod nic_states;
+pub mod programs;
 pub mod reading;
 pub mod service;
 pub mod slingshot;
