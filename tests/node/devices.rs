@@ -41,6 +41,15 @@ fn shows_virtual_function_of_the_next_release() {
     let text = stdout(&with("devices --verbose soft1", "next"));
     let address = "NIC Address      : 0x200012 (virtual function 1 of 0x12)\n";
     assert!(text.contains(address), "{text}");
+    for line in ["Link             : none of its own", "Retry Handler    : on the NIC of this"] {
+        assert!(text.contains(line), "{text}");
+    }
+    let document = document(&stdout(&with("devices soft1 --json", "next")));
+    let nic = &document["devices"][0]["nic"];
+    assert_eq!((&nic["link_is_up"], &nic["retry_handler_runs"]), (&json!(null), &json!(null)));
+    let output = with("write-lat --loopback -d soft1 -n 3 --latency-gap=0", "next");
+    assert_success(&output);
+    assert_eq!(stderr(&output), "");
     let text = stdout(&with("check soft1 --quick", "next"));
     assert!(text.starts_with("OK soft1\n"), "{text}");
     assert!(text.contains("software NIC, virtual function"), "{text}");

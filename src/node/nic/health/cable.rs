@@ -9,8 +9,8 @@ use facts::severity::Severity;
 
 /// The firmware of an active cable.
 pub static FIRMWARE: Item = Item {
-    code: "cable-firmware",
-    name: "cable firmware",
+    code: "media-firmware",
+    name: "media firmware",
     source: "driver",
     remedy: "the firmware of the cable is older than the driver asks for: update it (dgchs_fw)",
 };
