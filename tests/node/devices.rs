@@ -250,6 +250,23 @@ fn places_hardware_on_numa_nodes() {
     assert_eq!(devices["devices"][0]["mac_address"], "02:00:00:00:00:12");
 }
 
+/// A library of before June 2026 does not say that a NIC is a virtual function; its files do
+/// (libcxi.md 2.2).
+#[test]
+fn recognizes_virtual_function_of_an_older_library() {
+    let fabric = Fabric::new();
+    let run = |device_id| {
+        let command = format!("devices cxi0 --libcxi={} --json", LIBCXI.display());
+        let mut command = fabric.command(&command);
+        command.env("CXIDIAG_FAULTS", "retry-handler=off,down=0s");
+        let files = [("sys/class/cxi/cxi0/device/device", device_id)];
+        let nic = document(&stdout(&on_machine(&files, command)))["devices"][0]["nic"].clone();
+        ["is_virtual_function", "link_is_up", "retry_handler_runs"].map(|name| nic[name].clone())
+    };
+    assert_eq!(run("0x0371\n"), [json!(false), json!(false), json!(false)]);
+    assert_eq!(run("0x0372\n"), [json!(true), json!(null), json!(null)]);
+}
+
 #[test]
 fn lists_a_nic_that_cannot_be_opened() {
     let fabric = Fabric::new();
