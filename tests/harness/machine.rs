@@ -27,8 +27,8 @@ impl MadeUp {
         machine
     }
 
-    /// Writes the files of a text such as `tests/fixtures/nics/cassini1`. The content of `resource0`
-    /// is its size, as the kernel shows BAR 0.
+    /// Writes the files of a text such as `tests/fixtures/nics/cassini1`. The content of
+    /// `resource0` is its size, as the kernel shows BAR 0.
     pub fn describe(&self, text: &str) {
         let mut directory = "";
         for line in text.lines().filter(|line| !line.starts_with('#')) {

@@ -10,8 +10,8 @@ use serde_json::Value;
 use crate::harness::machine::MadeUp;
 use crate::harness::{Fabric, assert_status, assert_success, finish, stdout};
 
-/// The files of a release, those of its files about the last cause that a link went down, and
-/// whether a virtual function has properties.
+/// The files of a release. `cause` and `time` are names of its files about a link that is down;
+/// `has_properties` is about virtual functions.
 struct Release {
     name: &'static str,
     files: &'static str,
@@ -110,10 +110,10 @@ fn healthy_nics_of_each_release_are_good() {
         let output = run(&machine, "link --quick");
         assert_success(&output);
         let text = stdout(&output);
-        let of_virtual =
+        let virtual_rows =
             text.lines().filter(|line| line.starts_with("cxi2 ") || line.starts_with("cxi3 "));
         let end = "  virtual function: no link of its own";
-        assert_eq!(of_virtual.filter(|line| line.ends_with(end)).count(), 2, "{text}");
+        assert_eq!(virtual_rows.filter(|line| line.ends_with(end)).count(), 2, "{text}");
     }
 }
 

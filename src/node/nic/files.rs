@@ -9,7 +9,7 @@ use crate::reading;
 use cxi::address::virtual_function;
 use facts::number::decimal;
 
-/// Size of the registers of a NIC, BAR 0, in bytes: those of a virtual function are smaller
+/// Size of the registers of a NIC, BAR 0, in bytes. The registers of a virtual function are smaller
 /// (libcxi.md 2.2).
 const REGISTERS_LENGTH: u64 = 2 << 30;
 

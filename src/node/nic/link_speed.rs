@@ -83,7 +83,7 @@ impl LinkSpeed {
         })
     }
 
-    /// Returns whether `text` is a word of Cassini 1 in place of a mode: by their names, the link has
+    /// Returns whether `text` is a word of Cassini 1 in place of a mode: by its name, the link has
     /// none [I: health.md 2.1].
     pub fn is_none(text: &str) -> bool {
         matches!(text, "NA" | "invalid")

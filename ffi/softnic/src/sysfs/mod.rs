@@ -308,8 +308,8 @@ fn driver_files(info: &cxil_devinfo, health: &Health, groups: usize) -> Vec<(Str
 ///
 /// The driver of Cassini 2 takes no link down because of errors that FEC corrects, unless it is
 /// told to. Here it is told to: at the bit error rate at which the driver of Cassini 1 does
-/// (health.md 1.7), so that the fault `corrected` can fail a check. The other limits are its own, at
-/// 200 Gb/s: it has no limits of warnings (health.md 2.1.3). Only the driver of the next release
+/// (health.md 1.7), so that the fault `corrected` can fail a check. The other limits are its own,
+/// at 200 Gb/s, without limits for warnings (health.md 2.1.3). Only the driver of the next release
 /// shows what pauses the link.
 fn link_files(info: &cxil_devinfo, release: Release) -> Vec<(String, Vec<u8>)> {
     let state = if info.link_state == 1 { "up" } else { "down" };
