@@ -2,19 +2,27 @@
 
 use std::io::Read;
 use std::process::{Command, Stdio};
-use std::sync::mpsc::sync_channel;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
+use facts::token::TOKEN_VARIABLE;
 use facts::{limit, threads};
 
 /// How long a program may take.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// Returns the output of a program of the host; `None` if it is not installed or does not end in
-/// time.
+/// Whether a program has not ended in time: further ones would not either.
+static IS_LATE: AtomicBool = AtomicBool::new(false);
+
+/// Returns the output of a program of the host; `None` if it is not installed, or if it or an
+/// earlier one has not ended in time.
 pub fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    if IS_LATE.load(Ordering::Relaxed) {
+        return None;
+    }
     let mut command = Command::new(program);
-    command.args(arguments).env("LC_ALL", "C");
+    command.args(arguments).env("LC_ALL", "C").env_remove(TOKEN_VARIABLE);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = command.spawn().ok()?;
     let (sender, receiver) = sync_channel(1);
@@ -27,11 +35,12 @@ pub fn output(program: &str, arguments: &[&str]) -> Option<String> {
         };
         threads::start(program, read).ok()
     });
-    let text = reader.and_then(|_| receiver.recv_timeout(limit::in_effect(LIMIT)).ok());
+    let text = reader.map(|_| receiver.recv_timeout(limit::in_effect(LIMIT)));
+    IS_LATE.fetch_or(text == Some(Err(RecvTimeoutError::Timeout)), Ordering::Relaxed);
     // It has ended its output, or is too late.
     let _ = child.kill();
     let _ = child.wait();
-    text
+    text?.ok()
 }
 
 #[cfg(test)]

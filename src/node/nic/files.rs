@@ -13,24 +13,20 @@ use facts::number::decimal;
 /// (libcxi.md 2.2).
 const REGISTERS_LENGTH: u64 = 2 << 30;
 
-/// Words in files of the link of Cassini 2 in place of a value, and what they say (health.md 2.1.2,
-/// 2.1.4). None of them is a state or a number.
-const NO_VALUES: [(&str, &str); 10] = [
+/// Words in files of the link of Cassini 2 in place of a value, and what they say (health.md
+/// 2.1.2). None of them is a state or a number.
+const NO_VALUES: [(&str, &str); 7] = [
     ("error", NOT_READABLE),
     ("io-error", NOT_READABLE),
     ("unsupported-format", NOT_READABLE),
     ("no-cable", "no cable"),
     ("no-link", NOT_UP),
     ("--", NOT_UP),
-    ("not-active", PASSIVE),
-    ("invalid-type", PASSIVE),
-    ("unsupported", "unsupported cable"),
-    ("ss200-cable", "cable of the 200G generation"),
+    ("not-active", "no active cable"),
 ];
 
 const NOT_READABLE: &str = "the driver could not read it";
 const NOT_UP: &str = "the link is not up";
-const PASSIVE: &str = "no active cable";
 
 /// The reason why a file has no value, where the file says it.
 pub type NoValue = Option<&'static str>;

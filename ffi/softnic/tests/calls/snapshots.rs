@@ -266,8 +266,8 @@ fn causes_of_a_link_have_the_form_of_each_release() {
         assert_eq!(files.device_text(&format!("{LINK}/{name}")), "no record");
     }
     let entries = fs::read_dir(files.path(&format!("sys/class/cxi/soft0/device/{LINK}"))).unwrap();
-    let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    assert!(names.filter(|name| name.contains("up_fail")).next().is_none());
+    let mut names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(names.all(|name| !name.contains("up_fail")));
     set("CXIDIAG_SHS", "");
 }
 

@@ -24,6 +24,9 @@ pub static SWITCH_PORT: Item = Item {
              the address of the interface (lldpad)",
 };
 
+/// Words in place of a version.
+const NO_VERSIONS: [&str; 3] = ["invalid-type", "unsupported", "ss200-cable"];
+
 /// The second octet of the MAC addresses of ports (health.md 2.4.1).
 const PORT: u8 = 0xfe;
 
@@ -35,11 +38,14 @@ pub fn firmware(files: &Files) -> Finding {
             files.link_value(&format!("media/{name}")).map_err(|later| why.or(later))
         })
     };
-    let (version, target) = match (value("firmware_version"), value("target_firmware_version")) {
-        (Err(why), _) => return Finding::without(&FIRMWARE, why),
-        (Ok(version), Err(_)) => return Finding::shown(&FIRMWARE, version),
-        (Ok(version), Ok(target)) => (version, target),
+    let version = match value("firmware_version") {
+        Ok(version) if NO_VERSIONS.contains(&version.as_str()) => {
+            return Finding::untested(&FIRMWARE, "the driver knows no firmware of this cable");
+        }
+        Ok(version) => version,
+        Err(why) => return Finding::without(&FIRMWARE, why),
     };
+    let target = value("target_firmware_version").unwrap_or_default();
     match (parts(&version), parts(&target)) {
         (Some(found), Some(wanted)) => {
             let verdict = unless_good(found < wanted, Severity::Suspect);

@@ -129,24 +129,9 @@ const FLAPS_LIMIT: (usize, usize) = (5, 10);
 
 /// Returns all items of the link of a NIC. `expected` is the speed that the user expects, in Gb/s.
 pub fn all(files: &Files, generation: Option<Generation>, expected: Option<f64>) -> Vec<Finding> {
-    if files.is_virtual_function() {
-        let items = [
-            &STATE,
-            &SPEED,
-            &LANES,
-            &LAYER_RETRY,
-            &LOOPBACK,
-            &PAUSE,
-            &FLAPS,
-            &WARNINGS,
-            &MEDIA,
-            &cable::FIRMWARE,
-            &SETTINGS,
-            &cable::SWITCH_PORT,
-        ];
-        return items.map(|item| Finding::untested(item, NONE_OF_ITS_OWN)).to_vec();
-    }
-    vec![
+    let is_virtual = files.is_virtual_function();
+    let generation = generation.filter(|_| !is_virtual);
+    let mut found = vec![
         state(files),
         speed(files, generation, expected),
         lanes(files),
@@ -159,7 +144,13 @@ pub fn all(files: &Files, generation: Option<Generation>, expected: Option<f64>)
         cable::firmware(files),
         settings(files, generation),
         cable::switch_port(files, generation),
-    ]
+    ];
+    if is_virtual {
+        for finding in &mut found {
+            *finding = Finding::untested(finding.item, NONE_OF_ITS_OWN);
+        }
+    }
+    found
 }
 
 /// Returns the value of the first of two files that exists: of Cassini 1, and of Cassini 2.
@@ -225,14 +216,15 @@ const LAST_CAUSES: [(&str, &str, &str); 5] = [
 const NOT_UP: &str = "did not come up";
 const WENT_DOWN: &str = "went down";
 
-/// Words in place of a cause, in the releases that have them.
-const NO_CAUSES: [&str; 4] = ["none", "no-fail", "no-record", "no record"];
+/// Words in place of a cause, in the releases that have them. Other words that are no values
+/// elsewhere, such as `ss200-cable`, are causes.
+const NO_CAUSES: [&str; 5] = ["error", "none", "no-fail", "no-record", "no record"];
 
 /// Returns why the link of a Cassini 2 is down, as the driver last saw it: `did not come up:
 /// unsupported-cable` (health.md 2.1.2). `None` if the driver names no cause, which it may also
 /// hide.
 pub fn down_cause(files: &Files) -> Option<String> {
-    let value = |name: &str| files.link_value(&format!("link/{name}")).ok();
+    let value = |name: &str| files.text(&format!("port/0/link/{name}"));
     let last = LAST_CAUSES.iter().filter_map(|(cause, time, what)| {
         let cause = value(cause).filter(|cause| !NO_CAUSES.contains(&cause.as_str()))?;
         // `HH:MM:SS YYYY-MM-DD`. A cause without a time is older than others.
@@ -585,6 +577,10 @@ mod tests {
         );
         assert_eq!(single("no-record", "no-record", "rlink-down", EARLY), went);
         assert_eq!(single("no-fail", "no-fail", "none", "none"), "down");
+        assert_eq!(
+            single("ss200-cable", LATE, "error", "error"),
+            "down, did not come up: ss200-cable"
+        );
         let oldest = |cause, time| down(&[("last_down_cause", cause), ("last_down_time", time)]);
         assert_eq!(oldest("rlink-down", EARLY), went);
         assert_eq!(oldest("no record", "no record"), "down");
