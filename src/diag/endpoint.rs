@@ -16,6 +16,7 @@ use node::gpu::{OnGpus, Use};
 use node::local_address::LocalAddress;
 use node::machine::Machine;
 use node::machine::placement::{self, Taken};
+use node::nic::files::Files;
 use node::nic::health::link;
 use node::service::{Access, Source};
 use node::traffic_class::TrafficClass;
@@ -80,7 +81,7 @@ impl Endpoint {
     ) -> Result<Self, Failure> {
         let place = site.placement.take()?;
         let hint = placement::hint(site.cpus, site.device, &Machine::this());
-        if !device.info().link_up && !site.ignore_link {
+        if device.info().is_link_down() && !site.ignore_link {
             let files = backend::files(site.device, &Machine::this()).ok();
             let cause = files.and_then(|files| link::down_cause(&files));
             let cause = cause.map_or(String::new(), |cause| format!(" ({cause})"));
@@ -112,7 +113,10 @@ impl Endpoint {
             gpu_map: Cell::new(None),
             place,
             hint,
-            loopback_mode: Machine::this().loopback_mode(&site.device.to_string()),
+            loopback_mode: link::loopback_mode(&Files::new(
+                Machine::this().root(),
+                site.device.to_string(),
+            )),
         };
         if endpoint.access.class.value != TrafficClass::BestEffort {
             // Before the peer is involved: the QoS profile of the driver may lack the class.
@@ -257,10 +261,10 @@ impl Endpoint {
     pub fn warnings(&self) -> Vec<String> {
         let info = self.device.info();
         let mut warnings = Vec::new();
-        if !info.link_up {
+        if info.is_link_down() {
             warnings.push(format!("warning: the link of {} is down", info.name));
         }
-        if info.retry_handler_eq == 0 {
+        if info.lacks_retry_handler() {
             warnings.push(format!(
                 "warning: the retry handler of {0} is not running (service cxi_rh@{0}): lost packets are not sent again",
                 info.name

@@ -199,7 +199,7 @@ pub const CAUSES: &[Cause] = &[
     },
     Cause {
         id: "link-lanes",
-        what: "the receiving side of the link has lost lanes",
+        what: "the link has lost lanes",
         subject: "link lanes",
         signs: &[Wrong("link-degraded")],
         expected: &[

@@ -63,7 +63,11 @@ pub fn open(device: DeviceName, libcxi: Option<&LibraryFile>) -> Result<Device, 
         }
         DeviceKind::Hardware => load(device, libcxi)?,
     };
-    Device::open(&library, device.index).map_err(|error| cannot_open(&library, device, error))
+    let opened = Device::open(&library, device.index);
+    let opened = opened.map_err(|error| cannot_open(&library, device, error))?;
+    let files = Files::new(Machine::this().root(), device.to_string());
+    let is_virtual = device.kind == DeviceKind::Hardware && files.is_virtual_function();
+    Ok(if is_virtual { opened.as_virtual_function() } else { opened })
 }
 
 /// Bytes of address space for software NICs. Inboxes of peers are mapped during a run; without room

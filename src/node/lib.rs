@@ -20,6 +20,7 @@
 //!    | gpu             buffers on GPUs                                                           |
 //!    | nic             the files of a NIC: counters, link, findings                              |
 //!    | nic_states      what the NIC says about its queues and portals, in words                  |
+//!    | programs        programs of the host that show more than its files                        |
 //!    | reading         files that may not answer                                                 |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
@@ -35,6 +36,7 @@ pub mod local_address;
 pub mod machine;
 pub mod nic;
 pub mod nic_states;
+pub mod programs;
 pub mod reading;
 pub mod service;
 pub mod slingshot;

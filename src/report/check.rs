@@ -11,7 +11,7 @@ use facts::error::{Failure, UNDECIDED};
 use facts::host::host_name;
 use facts::severity::Severity;
 use facts::time_of_day::{milliseconds, unix_ms};
-use node::nic::health::{Finding, Item};
+use node::nic::health::{Finding, Item, NONE_OF_ITS_OWN};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
@@ -139,6 +139,12 @@ impl DeviceResult {
     pub(super) fn has_verdict(&self, item: &Item) -> bool {
         self.item(item.code).is_some_and(|found| found.verdict >= Severity::Good)
     }
+
+    /// Returns whether an item has no verdict, although the NIC has what it is about.
+    pub(super) fn lacks_verdict(&self, item: &Item) -> bool {
+        let note = self.item(item.code).and_then(|found| found.note.as_deref());
+        !self.has_verdict(item) && note != Some(NONE_OF_ITS_OWN)
+    }
 }
 
 /// What was found of one NIC.
@@ -199,7 +205,7 @@ impl Check {
     /// Returns the check, undecided for the reason `why` if nothing is bad but `item` of a NIC has
     /// no verdict.
     pub(super) fn requiring(mut self, item: &Item, why: &str) -> Self {
-        let unknown = self.devices.iter().find(|device| !device.has_verdict(item));
+        let unknown = self.devices.iter().find(|device| device.lacks_verdict(item));
         if let Some(device) = unknown.filter(|_| self.exit_status == 0) {
             self.summary = format!("UNDECIDED {UNTESTED} {}: {why}", device.name);
             self.exit_status = UNDECIDED;

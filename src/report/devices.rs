@@ -70,14 +70,15 @@ struct Nic {
     pid_bits: u32,
     /// Number of PIDs.
     pid_count: u32,
-    /// Whether the link is up.
-    link_is_up: bool,
+    /// Whether the link is up; null for a virtual function, which has none of its own.
+    link_is_up: Option<bool>,
     /// Speed of the link, as the driver reports it; null without a port.
     link_speed: Option<usize>,
     /// Largest frame of the link, in bytes.
     link_mtu_bytes: usize,
-    /// Whether the retry handler runs. Without it, lost packets are never sent again.
-    retry_handler_runs: bool,
+    /// Whether the retry handler runs. Without it, lost packets are never sent again. Null for a
+    /// virtual function: it runs on the NIC of this one.
+    retry_handler_runs: Option<bool>,
     /// Name of the board; null if unknown.
     board: Option<String>,
     /// PCI address: domain:bus:device.function.
@@ -201,15 +202,16 @@ fn default_svc_id(device: &cxi::Device, name: DeviceName, rights: &Rights) -> Op
 
 fn fill(entry: &mut Entry, device: &cxi::Device, rights: &Rights) -> Result<(), Failure> {
     let info = device.info();
+    let has_own = !info.is_virtual_function;
     entry.is_software = info.is_simulated();
     entry.nic = Some(Nic {
         address: info.nid,
         pid_bits: info.pid_bits,
         pid_count: info.pid_count,
-        link_is_up: info.link_up,
+        link_is_up: has_own.then_some(info.link_up),
         link_speed: Some(info.link_speed).filter(|speed| *speed > 0),
         link_mtu_bytes: info.link_mtu,
-        retry_handler_runs: info.retry_handler_eq != 0,
+        retry_handler_runs: has_own.then_some(!info.lacks_retry_handler()),
         board: Some(info.board.trim().to_owned()).filter(|board| !board.is_empty()),
         pci_address: info.pci_address.clone(),
         driver: info.driver.clone(),
@@ -314,7 +316,7 @@ fn notes(entry: &Entry) -> Vec<&'static str> {
         (entry.is_software, "software NIC"),
         (nic.is_some_and(|nic| nic.is_virtual_function), "virtual function"),
         (entry.error.is_some(), "ERROR (see --verbose)"),
-        (nic.is_some_and(|nic| !nic.retry_handler_runs), "retry handler NOT running"),
+        (nic.is_some_and(|nic| nic.retry_handler_runs == Some(false)), "retry handler NOT running"),
         (!is_algorithmic, "MAC address NOT algorithmic"),
     ]
     .into_iter()
@@ -323,7 +325,11 @@ fn notes(entry: &Entry) -> Vec<&'static str> {
 }
 
 fn link_state(nic: &Nic) -> &'static str {
-    if nic.link_is_up { "up" } else { "DOWN" }
+    match nic.link_is_up {
+        Some(true) => "up",
+        Some(false) => "DOWN",
+        None => "-",
+    }
 }
 
 /// Returns a block of lines for each NIC: all that is known of it.
@@ -356,12 +362,13 @@ fn block(page: &mut Page, entry: &Entry) {
         page.fact("NIC Address", format!("{:#x}{part}", nic.address));
         page.fact("PID Bits", format!("{} ({} PIDs)", nic.pid_bits, nic.pid_count));
         let speed = nic.link_speed.map_or(String::new(), |speed| format!(", speed {speed}"));
-        page.fact("Link", format!("{}{speed}", link_state(nic)));
+        let link = if nic.link_is_up.is_some() { link_state(nic) } else { "none of its own" };
+        page.fact("Link", format!("{link}{speed}"));
         page.fact("Link MTU", format!("{} bytes", nic.link_mtu_bytes));
-        let handler = if nic.retry_handler_runs {
-            "running".to_owned()
-        } else {
-            format!("NOT running (service cxi_rh@{})", entry.name)
+        let handler = match nic.retry_handler_runs {
+            Some(true) => "running".to_owned(),
+            Some(false) => format!("NOT running (service cxi_rh@{})", entry.name),
+            None => "on the NIC of this virtual function".to_owned(),
         };
         page.fact("Retry Handler", handler);
         if !entry.is_software {

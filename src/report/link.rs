@@ -98,13 +98,11 @@ impl Link {
     /// Returns what the files of a NIC show, and what its counters did in this number of seconds.
     pub fn new(name: String, files: Option<&Files>, rates: Option<(&LinkRates, f64)>) -> Self {
         let text = |file| files?.text(file);
-        let interface = files.and_then(Files::interface);
         Self {
             name,
             description: text("fru/description"),
             part_number: text("fru/part_number"),
-            network_device: interface
-                .and_then(|path| Some(path.file_name()?.to_string_lossy().into_owned())),
+            network_device: files.and_then(Files::interface_name),
             mac_address: files.and_then(|files| files.interface_text("address")),
             nid: files.and_then(Files::nid),
             rates: rates.map(|(rates, seconds)| Rates::new(rates, seconds)),

@@ -132,11 +132,15 @@ fn health(device: &DeviceResult) -> Words {
         lines.push(untested.and(format!(": {}", error.message)));
     }
     let is_bad = device.items.iter().any(|item| item.verdict == Severity::Bad);
-    if !is_bad && device.error.is_none() && !device.has_verdict(&link::STATE) {
+    if !is_bad && device.error.is_none() && device.lacks_verdict(&link::STATE) {
         lines.push(Words::verdict(Severity::Suspect, "unknown").and(format!(": {UNKNOWN}")));
     } else if lines.is_empty() {
         let is_counted = device.has_verdict(&code_words::UNCORRECTED);
-        lines.push(if is_counted { "good" } else { "good (errors not counted)" }.into());
+        lines.push(match device.has_verdict(&link::STATE) {
+            false => "virtual function: no link of its own".into(),
+            true if is_counted => "good".into(),
+            true => "good (errors not counted)".into(),
+        });
     }
     let mut lines = lines.into_iter();
     let first = lines.next().unwrap_or_default();

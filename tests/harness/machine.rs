@@ -27,7 +27,8 @@ impl MadeUp {
         machine
     }
 
-    /// Writes the files of a text such as `tests/fixtures/nics/cassini1`.
+    /// Writes the files of a text such as `tests/fixtures/nics/cassini1`. The content of
+    /// `resource0` is its size, as the kernel shows BAR 0.
     pub fn describe(&self, text: &str) {
         let mut directory = "";
         for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -35,7 +36,15 @@ impl MadeUp {
                 directory = named.trim_end_matches(']');
             } else {
                 let (name, content) = line.split_once(": ").expect("a name and a content");
-                self.write(&format!("{directory}/{name}"), &content.replace("\\n", "\n"));
+                let path = format!("{directory}/{name}");
+                if name == "resource0" {
+                    self.write(&path, "");
+                    let file = File::options().write(true).open(self.path().join(path));
+                    let length = content.parse().expect("a size");
+                    file.and_then(|file| file.set_len(length)).expect("a file of this size");
+                } else {
+                    self.write(&path, &content.replace("\\n", "\n"));
+                }
             }
         }
     }

@@ -21,7 +21,6 @@ use crate::harness::{
 const CASSINI_1: &str = include_str!("../fixtures/nics/cassini1");
 const CASSINI_2: &str = include_str!("../fixtures/nics/cassini2");
 const OLDER_DRIVER: &str = include_str!("../fixtures/nics/older-driver");
-const VIRTUAL_FUNCTION: &str = include_str!("../fixtures/nics/virtual-function");
 
 /// Directory of the device in these machines.
 const DEVICE: &str = "sys/class/cxi/cxi0/device";
@@ -64,11 +63,6 @@ fn finds_healthy_nics_of_each_generation_good() {
         (CASSINI_1, "Cassini 1.1", &["link-degraded"][..]),
         (CASSINI_2, "Cassini 2.0", &["pause-mode"]),
         (OLDER_DRIVER, "Cassini 1", &["llr-off", "aer-fatal", "firmware"]),
-        (
-            VIRTUAL_FUNCTION,
-            "Cassini 1.1, virtual function",
-            &["pcie-width", "pcie-speed", "link-flaps"],
-        ),
     ] {
         let machine = MadeUp::described_by(text);
         let output = check(&machine, "--no-traffic --window=10ms --json");

@@ -184,6 +184,10 @@ fn n1_fails_for_unknown_nic_and_for_unreadable_values() {
     remove("fru/description");
     let text = TEXT_1.replace("200Gb 1P SA220Q", "Not Available");
     assert_eq!(printed(&machine, ""), text);
+    for empty in ["", "\n"] {
+        machine.write(&format!("{DEVICE}/fru/description"), empty);
+        assert_eq!(printed(&machine, ""), text);
+    }
     remove("port/media");
     machine.write(&format!("{DEVICE}/port/speed"), "");
     let output = run(&machine, "");
@@ -203,7 +207,6 @@ fn n1_fails_for_files_without_their_value() {
     let [description, mac] = ["fru/description", "net/hsn0/address"];
     for (name, content, lines) in [
         (description, None, ["200Gb 1P SA220Q", ""]),
-        (description, Some(""), ["200Gb 1P SA220Q", ""]),
         ("port/speed", None, ["BS_200G", ""]),
         (mac, None, ["02:00:00:00:07:ea", ""]),
         (mac, Some(""), ["02:00:00:00:07:ea", ""]),

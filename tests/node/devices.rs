@@ -41,6 +41,15 @@ fn shows_virtual_function_of_the_next_release() {
     let text = stdout(&with("devices --verbose soft1", "next"));
     let address = "NIC Address      : 0x200012 (virtual function 1 of 0x12)\n";
     assert!(text.contains(address), "{text}");
+    for line in ["Link             : none of its own", "Retry Handler    : on the NIC of this"] {
+        assert!(text.contains(line), "{text}");
+    }
+    let document = document(&stdout(&with("devices soft1 --json", "next")));
+    let nic = &document["devices"][0]["nic"];
+    assert_eq!((&nic["link_is_up"], &nic["retry_handler_runs"]), (&json!(null), &json!(null)));
+    let output = with("write-lat --loopback -d soft1 -n 3 --latency-gap=0", "next");
+    assert_success(&output);
+    assert_eq!(stderr(&output), "");
     let text = stdout(&with("check soft1 --quick", "next"));
     assert!(text.starts_with("OK soft1\n"), "{text}");
     assert!(text.contains("software NIC, virtual function"), "{text}");
@@ -239,6 +248,23 @@ fn places_hardware_on_numa_nodes() {
     let devices = document(&run("cxi0 --json"));
     assert_eq!(devices["devices"][0]["numa_node"], 1);
     assert_eq!(devices["devices"][0]["mac_address"], "02:00:00:00:00:12");
+}
+
+/// A library of before June 2026 does not say that a NIC is a virtual function; its files do
+/// (libcxi.md 2.2).
+#[test]
+fn recognizes_virtual_function_of_an_older_library() {
+    let fabric = Fabric::new();
+    let run = |device_id| {
+        let command = format!("devices cxi0 --libcxi={} --json", LIBCXI.display());
+        let mut command = fabric.command(&command);
+        command.env("CXIDIAG_FAULTS", "retry-handler=off,down=0s");
+        let files = [("sys/class/cxi/cxi0/device/device", device_id)];
+        let nic = document(&stdout(&on_machine(&files, command)))["devices"][0]["nic"].clone();
+        ["is_virtual_function", "link_is_up", "retry_handler_runs"].map(|name| nic[name].clone())
+    };
+    assert_eq!(run("0x0371\n"), [json!(false), json!(false), json!(false)]);
+    assert_eq!(run("0x0372\n"), [json!(true), json!(null), json!(null)]);
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod nic_states;
 mod one_cpu;
 mod placement;
 mod recorded;
+mod releases;
 mod selftest;
 mod stress;
 mod sys;

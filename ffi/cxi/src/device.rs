@@ -48,12 +48,12 @@ pub struct DeviceInfo {
     pub link_mtu: usize,
     /// Link speed as reported by the driver; 0 without a port.
     pub link_speed: usize,
-    /// Whether the link is up.
+    /// Whether the link is up; not of a virtual function ([`Self::is_link_down`]).
     pub link_up: bool,
     /// Position of the NIC on a card with two NICs.
     pub card_nic: i32,
-    /// Event queue of the retry handler. 0 means that no retry handler runs, so that lost packets
-    /// are not retried.
+    /// Event queue of the retry handler. 0 means that none runs on this NIC, so that lost packets
+    /// are not retried ([`Self::lacks_retry_handler`]).
     pub retry_handler_eq: u32,
     /// Name of the board.
     pub board: String,
@@ -62,6 +62,17 @@ pub struct DeviceInfo {
 }
 
 impl DeviceInfo {
+    /// Returns whether the link is down. A virtual function has none of its own (libcxi.md 2.2).
+    pub fn is_link_down(&self) -> bool {
+        !self.link_up && !self.is_virtual_function
+    }
+
+    /// Returns whether no retry handler runs. The one of a virtual function runs on its NIC
+    /// (libcxi.md 2.2).
+    pub fn lacks_retry_handler(&self) -> bool {
+        self.retry_handler_eq == 0 && !self.is_virtual_function
+    }
+
     /// Returns whether the device reports that it is not hardware.
     pub fn is_simulated(&self) -> bool {
         self.platform == cxi_sys::C_PLATFORM_NETSIM
@@ -168,6 +179,14 @@ impl Device {
         let info = unsafe { &(*handle.as_ptr()).info };
         let info = DeviceInfo::from_c(info);
         Ok(Self { handle, info, _one_thread: PhantomData })
+    }
+
+    /// Regards the NIC as a virtual function: the library reports that since June 2026 only
+    /// (libcxi.md 2.2).
+    #[must_use]
+    pub fn as_virtual_function(mut self) -> Self {
+        self.info.is_virtual_function = true;
+        self
     }
 
     /// Returns the device information as of the moment of opening.

@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, linkat};
 use rustix::io::Errno;
 
 use crate::counters::NicCounters;
-use crate::environment::{Driver, Nics};
+use crate::environment::{Driver, Nics, Release};
 use crate::fabric::{self, Directory, ErrorFlags, Place, Settings};
 use crate::fork;
 use crate::libcxi::{NAME, information};
@@ -68,25 +68,27 @@ impl Snapshot {
         let health = &settings.health;
         let shown = nics.nid(number).ok_or(Errno::NODEV)?;
         let mut info = information(number, shown, health);
-        info.link_state = settings.faults.is_up(counters.age).into();
+        info.link_state = (settings.faults.is_up(counters.age) && !info.is_vf).into();
         let _user = place.become_user();
         let mut class = Entries::new();
         sysfs::add(&mut class, &info, driver, &settings, groups?);
         let device = sysfs::device(&info, health);
-        for (name, content) in history(&settings, &counters) {
-            class.insert(device.join(name), Entry::File(content.into()));
-        }
-        for (block, mask) in errors.masks() {
-            let path = device.join(format!("err_flgs_irqa/{}/mask", block.name()));
+        let masks = errors.masks().into_iter().map(|(block, mask)| {
             let content = format!("{:08x},{:08x}\n", mask >> 32, mask as u32);
-            class.insert(path, Entry::File(content.into()));
+            (format!("err_flgs_irqa/{}/mask", block.name()), content)
+        });
+        let changing = history(&settings, &counters, driver.release).into_iter().chain(masks);
+        for (name, content) in changing.filter(|(name, _)| sysfs::has_file(&info, name)) {
+            class.insert(device.join(name), Entry::File(content.into()));
         }
         sysfs::plant(&mut class, &device, health);
         let classes = snapshot.root.join("sys/class");
         sysfs::write(&classes, &class)?;
         let telemetry = classes.join(device).join("telemetry");
-        write_telemetry(&telemetry, &counters, wanted)?;
-        if health.has_retry_handler {
+        if !info.is_vf {
+            write_telemetry(&telemetry, &counters, wanted)?;
+        }
+        if health.has_retry_handler && !info.is_vf {
             let service = snapshot.root.join(format!("run/cxi/{NAME}{number}"));
             sysfs::write(&service, &retry_handler::files(&counters, health))?;
         }
@@ -113,8 +115,9 @@ impl Drop for Snapshot {
 }
 
 /// Returns the files that count corrected errors of PCIe and restarts of the link, and those with
-/// the times at which the link did not come up, and the causes.
-fn history(settings: &Settings, counters: &NicCounters) -> Vec<(String, String)> {
+/// the times at which the link went down or did not come up, and the causes (health.md 2.1.2). No
+/// fault gives a link a cause to go down.
+fn history(settings: &Settings, counters: &NicCounters, release: Release) -> Vec<(String, String)> {
     let errors = (settings.health.pcie_errors * counters.age.as_secs_f64()) as u64;
     let mut files = vec![
         ("properties/pcie_corr_err".to_owned(), format!("{errors}\n")),
@@ -125,14 +128,50 @@ fn history(settings: &Settings, counters: &NicCounters) -> Vec<(String, String)>
         files.push((format!("link_restarts/time_{index}"), format!("{time}\n")));
     }
     let started = counters.at.saturating_sub(counters.age).as_secs();
-    for index in 0..MOST_RESTARTS {
-        let failure = settings.health.up_fail.as_deref().filter(|_| index == 0);
-        let (time, cause) = failure.map_or((0, ""), |cause| (started, cause));
-        let file = |name: &str| format!("port/0/link/last_up_fail/up_fail_{name}_{index}");
-        files.push((file("time"), format!("{time}\n")));
-        files.push((file("cause_map"), format!("{cause}\n")));
+    let mut add =
+        |name: String, text: &str| files.push((format!("port/0/link/{name}"), format!("{text}\n")));
+    let failed = settings.health.up_fail.as_deref();
+    let failed = failed.map(|cause| (cause.to_owned(), time_text(started)));
+    let none = |word: &str| (word.to_owned(), word.to_owned());
+    if release >= Release::Shs14 {
+        for index in 0..MOST_RESTARTS {
+            let failure = failed.clone().filter(|_| index == 0);
+            let (cause, time) = failure.unwrap_or_else(|| none("none"));
+            add(format!("last_up_fail/up_fail_cause_map_{index}"), &cause);
+            add(format!("last_up_fail/up_fail_time_{index}"), &time);
+            add(format!("last_down/cause_map_{index}"), "none");
+            add(format!("last_down/time_{index}"), "none");
+        }
+    } else if release == Release::Shs13 {
+        let is_up = settings.faults.is_up(counters.age);
+        let word = if is_up { "no-fail" } else { "no-record" };
+        let (cause, time) = failed.unwrap_or_else(|| none(word));
+        add("last_up_fail_cause_map".into(), &cause);
+        add("last_up_fail_time".into(), &time);
+        add("last_down_cause_map".into(), "none");
+        add("last_down_time".into(), "none");
+    } else {
+        add("last_down_cause".into(), "no record");
+        add("last_down_time".into(), "no record");
     }
     files
+}
+
+/// Returns a time as the driver shows it (health.md 2.1.2): in UTC, the time before the date.
+fn time_text(since_1970: u64) -> String {
+    let (days, seconds) = (since_1970 / 86_400, since_1970 % 86_400);
+    // Years begin in March here, so that the leap day is the last one. Eras have 400 years.
+    let since_era = days + 719_468;
+    let (era, day_of_era) = (since_era / 146_097, since_era % 146_097);
+    let leap_days = day_of_era / 1460 - day_of_era / 36_524 + day_of_era / 146_096;
+    let year_of_era = (day_of_era - leap_days) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let months = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * months + 2) / 5 + 1;
+    let month = if months < 10 { months + 3 } else { months - 9 };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute) = (seconds / 3600, seconds / 60 % 60);
+    format!("{hour:02}:{minute:02}:{:02} {year}-{month:02}-{day:02}", seconds % 60)
 }
 
 /// Returns when the link restarted, the last time first, in seconds since 1970: after it was down,
@@ -168,4 +207,22 @@ fn write_telemetry(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::time_text;
+
+    #[test]
+    fn times_are_those_of_the_driver() {
+        for (since_1970, text) in [
+            (0, "00:00:00 1970-01-01"),
+            (951_827_696, "12:34:56 2000-02-29"),
+            (1_709_251_199, "23:59:59 2024-02-29"),
+            (1_735_689_599, "23:59:59 2024-12-31"),
+            (1_772_323_200, "00:00:00 2026-03-01"),
+        ] {
+            assert_eq!(time_text(since_1970), text);
+        }
+    }
 }

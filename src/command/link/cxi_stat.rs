@@ -133,7 +133,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     interrupt::watch()?;
     reading::limit_waits();
     let output = Documents::default();
-    let mut errors = Vec::new();
+    let (mut errors, mut has_failed) = (Vec::new(), false);
     if request.is_list && !request.is_mac_list {
         return output.print(|text| devices.iter().try_for_each(|name| writeln!(text, "{name}")));
     }
@@ -160,7 +160,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let mut text = Vec::new();
     let mut rates = rates.iter();
     for (device, files) in devices.iter().zip(&nics) {
-        let mut values = Values { files, errors: &mut errors };
+        let mut values = Values { files, errors: &mut errors, has_failed: &mut has_failed };
         let written = if request.is_mac_list {
             writeln!(text, "{}", values.interface().1)
         } else {
@@ -174,8 +174,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     }
     output.print(|out| out.write_all(&text))?;
     match errors.first() {
-        Some(error) => Err(Failure::environment(error).printed()),
-        None => Ok(()),
+        Some(error) if has_failed => Err(Failure::environment(error).printed()),
+        _ => Ok(()),
     }
 }
 
@@ -202,6 +202,8 @@ fn devices(request: &CxiStatRequest, machine: &Machine) -> Result<Vec<DeviceName
 struct Values<'a> {
     files: &'a Files,
     errors: &'a mut Vec<String>,
+    /// Whether an error is none of a virtual function, which lacks files (node-tools.md 2.6).
+    has_failed: &'a mut bool,
 }
 
 impl Values<'_> {
@@ -221,7 +223,13 @@ impl Values<'_> {
 
     fn note(&mut self, what: &str, path: &Path) {
         let shown = path.strip_prefix(self.files.root()).unwrap_or(path).display();
-        self.errors.push(format!("{what} /{shown}"));
+        self.add([format!("{what} /{shown}")]);
+    }
+
+    fn add(&mut self, errors: impl IntoIterator<Item = String>) {
+        let before = self.errors.len();
+        self.errors.extend(errors);
+        *self.has_failed |= self.errors.len() > before && !self.files.is_virtual_function();
     }
 
     /// Returns the first line of a file.
@@ -298,7 +306,20 @@ impl Values<'_> {
     }
 
     fn aer(&mut self, name: &str) -> Option<String> {
-        self.read(self.files.path(&format!("aer_dev_{name}")), "Error reading")
+        let errors = self.read(self.files.path(&format!("aer_dev_{name}")), "Error reading");
+        *self.has_failed |= errors.is_none();
+        errors
+    }
+
+    /// Returns the description of the card; an empty one is none, as in libcxi.
+    fn description(&mut self) -> String {
+        let path = self.files.path("fru/description");
+        if reading::exists(&path)
+            && reading::text(&path).map_or(true, |text| !text.trim().is_empty())
+        {
+            return self.line("fru/description");
+        }
+        NOT_AVAILABLE.to_owned()
     }
 }
 
@@ -328,7 +349,7 @@ fn nic(
         for warning in notes.warnings {
             let _ = writeln!(io::stderr(), "{}", shown(&warning));
         }
-        values.errors.extend(notes.errors);
+        values.add(notes.errors);
     }
     if request.has_aer {
         cxi_stat::aer(out, &AER.map(|name| values.aer(name)))?;
@@ -339,12 +360,7 @@ fn nic(
 /// Writes the lines of a NIC.
 fn block(out: &mut Vec<u8>, device: DeviceName, values: &mut Values) -> io::Result<()> {
     writeln!(out, "Device: {device}")?;
-    let description = if values.exists("fru/description") {
-        values.line("fru/description")
-    } else {
-        NOT_AVAILABLE.to_owned()
-    };
-    writeln!(out, "    Description: {description}")?;
+    writeln!(out, "    Description: {}", values.description())?;
     for (label, file) in [
         ("Part Number", "fru/part_number"),
         ("Serial Number", "fru/serial_number"),

@@ -23,7 +23,7 @@ use selftest::{Nic, Provoked};
 pub fn open(plan: &Plan, with_names: bool) -> Result<(Nic, TestedNic), Failure> {
     let name = plan.device;
     let device = backend::open(name, plan.libcxi.as_ref())?;
-    if !device.info().link_up {
+    if device.info().is_link_down() {
         let message = format!("the link of {name} is down");
         return Err(advice::found(Situation::LinkDown, message));
     }
@@ -59,7 +59,7 @@ fn facts_of(plan: &Plan, info: &DeviceInfo, access: &Access, with_names: bool) -
         architecture: std::env::consts::ARCH,
         page_bytes: cxi::page_size(),
         pid_bits: info.pid_bits,
-        has_retry_handler: info.retry_handler_eq != 0,
+        has_retry_handler: !info.lacks_retry_handler(),
         is_virtual_function: info.is_virtual_function,
         is_root: geteuid().is_root(),
         svc_id: access.svc_id.value,

@@ -59,8 +59,8 @@ pub fn print(log: &Log, plan: &Plan, port: u16, is_open: bool, limits: Limits) {
 /// Returns why no client can measure with the default NIC, if it is seen at once.
 fn problem(plan: &Plan) -> Option<String> {
     match backend::open(plan.device, plan.libcxi.as_ref()) {
-        Ok(device) if device.info().link_up => None,
-        Ok(_) => Some("its link is down".into()),
+        Ok(device) if device.info().is_link_down() => Some("its link is down".into()),
+        Ok(_) => None,
         Err(failure) => Some(failure.message()),
     }
 }

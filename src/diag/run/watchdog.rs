@@ -72,7 +72,7 @@ impl<'a> Notices<'a> {
         Self {
             program: &plan.program,
             device: &info.name,
-            retry_handler_runs: info.retry_handler_eq != 0,
+            retry_handler_runs: !info.lacks_retry_handler(),
             observer: Some(endpoint.lni().observer()),
         }
     }

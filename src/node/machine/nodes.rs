@@ -72,17 +72,6 @@ impl Machine {
         Some(text.trim().to_owned()).filter(|text| !text.is_empty())
     }
 
-    /// Returns the loopback mode of a NIC's link, if it is in one: `port/loopback` of Cassini 1,
-    /// `link/config/loopback` of Cassini 2 (health.md 2.1).
-    pub fn loopback_mode(&self, device: &str) -> Option<String> {
-        let port = format!("sys/class/cxi/{device}/device/port");
-        let mode = self
-            .read(format!("{port}/loopback"))
-            .or_else(|| self.read(format!("{port}/0/link/config/loopback")))?;
-        let mode = mode.trim();
-        (!matches!(mode, "" | "off" | "disabled")).then(|| mode.to_owned())
-    }
-
     /// Returns the CPUs of a NUMA node, in order.
     pub fn cpus_of_node(&self, node: u32) -> Vec<u32> {
         let text = self.read(format!("{NODES}/node{node}/cpulist"));
@@ -167,21 +156,5 @@ mod tests {
         made_up.write(&meminfo(0), "Node 0 MemTotal:  64 kB\n");
         made_up.write(&meminfo(1), "Node 1 MemTotal:  0 kB\n");
         assert_eq!([0, 1, 2].map(|node| machine.has_memory(node)), [true, false, true]);
-    }
-
-    #[test]
-    fn finds_loopback_mode_of_either_generation() {
-        let made_up = MadeUp::new(&[
-            ("sys/class/cxi/cxi0/device/port/loopback", "off"),
-            ("sys/class/cxi/cxi1/device/port/loopback", "internal"),
-            ("sys/class/cxi/cxi2/device/port/0/link/config/loopback", "disabled\n"),
-            ("sys/class/cxi/cxi3/device/port/0/link/config/loopback", "enabled-headshell\n"),
-        ]);
-        let machine = made_up.machine();
-        let modes =
-            ["cxi0", "cxi1", "cxi2", "cxi3", "soft0"].map(|name| machine.loopback_mode(name));
-        let modes = modes.each_ref().map(Option::as_deref);
-        let expected = [None, Some("internal"), None, Some("enabled-headshell"), None];
-        assert_eq!(modes, expected);
     }
 }

@@ -9,6 +9,28 @@ use crate::reading;
 use cxi::address::virtual_function;
 use facts::number::decimal;
 
+/// Size of the registers of a NIC, BAR 0, in bytes. The registers of a virtual function are smaller
+/// (libcxi.md 2.2).
+const REGISTERS_LENGTH: u64 = 2 << 30;
+
+/// Words in files of the link of Cassini 2 in place of a value, and what they say (health.md
+/// 2.1.2). None of them is a state or a number.
+const NO_VALUES: [(&str, &str); 7] = [
+    ("error", NOT_READABLE),
+    ("io-error", NOT_READABLE),
+    ("unsupported-format", NOT_READABLE),
+    ("no-cable", "no cable"),
+    ("no-link", NOT_UP),
+    ("--", NOT_UP),
+    ("not-active", "no active cable"),
+];
+
+const NOT_READABLE: &str = "the driver could not read it";
+const NOT_UP: &str = "the link is not up";
+
+/// The reason why a file has no value, where the file says it.
+pub type NoValue = Option<&'static str>;
+
 /// The files of one NIC. A file that is missing, unreadable or empty has no value: an older driver,
 /// the other generation of hardware or a virtual function does not have it.
 #[derive(Clone, Debug)]
@@ -53,6 +75,17 @@ impl Files {
         text(&self.path(name))
     }
 
+    /// Returns the value of a file of the link of Cassini 2, below `port/0`, such as `llr/state`.
+    ///
+    /// # Errors
+    ///
+    /// The file has no value, or a word in its place.
+    pub fn link_value(&self, name: &str) -> Result<String, NoValue> {
+        let text = self.text(&format!("port/0/{name}")).ok_or(None)?;
+        let word = NO_VALUES.iter().find(|(word, _)| *word == text);
+        word.map_or(Ok(text), |(_, meaning)| Err(Some(meaning)))
+    }
+
     /// Returns the decimal number in a file of the PCI device.
     pub fn number(&self, name: &str) -> Option<u64> {
         decimal(&self.text(name)?)
@@ -87,13 +120,15 @@ impl Files {
         u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
     }
 
-    /// Returns whether the NIC is a virtual function of another one: the kernel links it to that
-    /// one, only virtual functions have its PCI device id (health.md 2.3), or its address says so.
+    /// Returns whether the NIC is a virtual function of another one: its registers are small
+    /// (health.md 2.1.5), the kernel links it to the other one, only virtual functions have its PCI
+    /// device id (health.md 2.3), or its address says so.
     pub fn is_virtual_function(&self) -> bool {
-        let by_address = || self.nid().and_then(virtual_function).is_some();
-        reading::exists(&self.path("physfn"))
+        let registers = self.path("resource0").metadata().ok();
+        registers.is_some_and(|file| file.len() < REGISTERS_LENGTH)
+            || reading::exists(&self.path("physfn"))
             || self.text("device").is_some_and(|id| id == "0x0372")
-            || by_address()
+            || self.nid().and_then(virtual_function).is_some()
     }
 
     /// Returns the number of the atomic operation that the NIC executes as a PCIe FetchAdd where it
@@ -113,6 +148,11 @@ impl Files {
         let nic_path = Path::new("device/cxi").join(&self.device);
         let has_nic = |path: &PathBuf| reading::exists(&path.join(&nic_path));
         names.map(|name| all.join(name)).filter(has_nic).max()
+    }
+
+    /// Returns the name of the NIC's network interface.
+    pub fn interface_name(&self) -> Option<String> {
+        Some(self.interface()?.file_name()?.to_string_lossy().into_owned())
     }
 
     /// Returns the text of a file of the NIC's network interface, such as `address`.
@@ -136,6 +176,7 @@ mod tests {
     use std::fs;
 
     use super::*;
+    use crate::nic::health::testing::MadeUp;
 
     #[test]
     fn distinguishes_missing_and_empty_files_from_values() {
@@ -160,6 +201,36 @@ mod tests {
         assert_eq!(files.counter("hni_pcs_corrected_cw"), None);
         assert_eq!(files.entries("telemetry"), ["hni_pcs_corrected_cw", "hni_pcs_good_cw"]);
         assert!(files.entries("link_restarts").is_empty());
+    }
+
+    #[test]
+    fn words_of_the_link_are_no_values() {
+        let made_up = MadeUp::new(&[]);
+        assert_eq!(made_up.files.link_value("media/type"), Err(None));
+        for (word, _) in NO_VALUES {
+            made_up.write("port/0/media/type", &format!("{word}\n"));
+            assert!(matches!(made_up.files.link_value("media/type"), Err(Some(_))), "{word}");
+        }
+        made_up.write("port/0/media/type", "electrical\n");
+        assert_eq!(made_up.files.link_value("media/type").as_deref(), Ok("electrical"));
+    }
+
+    #[test]
+    fn recognizes_virtual_functions() {
+        let is_virtual = |pairs: &[(&str, &str)]| MadeUp::new(pairs).files.is_virtual_function();
+        assert!(!is_virtual(&[("device", "0x0371\n"), ("properties/nid", "0x7ea\n")]));
+        for pair in [
+            ("device", "0x0372\n"),
+            ("physfn/device", "0x0501\n"),
+            ("properties/nid", "0x2007ea\n"),
+            ("resource0", "small"),
+        ] {
+            assert!(is_virtual(&[("properties/link", "0\n"), pair]), "{pair:?}");
+        }
+        let nic = MadeUp::new(&[("resource0", "")]);
+        let registers = fs::File::create(nic.files.path("resource0")).unwrap();
+        registers.set_len(REGISTERS_LENGTH).unwrap();
+        assert!(!nic.files.is_virtual_function());
     }
 
     #[test]

@@ -145,6 +145,7 @@ pub const NODE: Package = Package {
                 ("gpu", "buffers on GPUs"),
                 ("nic", "the files of a NIC: counters, link, findings"),
                 ("nic_states", "what the NIC says about its queues and portals, in words"),
+                ("programs", "programs of the host that show more than its files"),
                 ("reading", "files that may not answer"),
             ],
             &[

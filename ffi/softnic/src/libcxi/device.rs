@@ -87,11 +87,12 @@ pub fn information(id: u32, nid: u32, health: &Health) -> cxil_devinfo {
         pci_device: 0,
         pci_function: 0,
         link_mtu: 2112,
-        link_speed: LINK_SPEED,
-        link_state: 1,
+        // A virtual function has no link, and its retry handler runs on its NIC.
+        link_speed: if is_vf { 0 } else { LINK_SPEED },
+        link_state: (!is_vf).into(),
         uc_nic: 0,
         // Any event queue number except 0, which means that lost packets are not retried.
-        pct_eq: if health.has_retry_handler { C_NUM_EQS - 1 } else { 0 },
+        pct_eq: if health.has_retry_handler && !is_vf { C_NUM_EQS - 1 } else { 0 },
         cassini_version: CASSINI_2_0,
         fru_description: Default::default(),
         is_vf,
@@ -146,7 +147,7 @@ pub unsafe extern "C" fn cxil_open_device(dev_id: u32, dev: *mut *mut cxil_dev) 
         let nic = Arc::new(Nic::open(dev_id, address)?);
         let info = nic.with(|engine| {
             let mut info = information(dev_id, nid, &engine.wire.settings.health);
-            info.link_state = engine.wire.is_up().into();
+            info.link_state = (engine.wire.is_up() && !info.is_vf).into();
             Ok(info)
         })?;
         runner::add(nic.clone()).inspect_err(|_| nic.close())?;

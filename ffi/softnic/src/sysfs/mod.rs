@@ -148,7 +148,7 @@ pub fn add(
         .chain(driver_files(info, health, groups))
         .chain(link_files(info, driver.release))
         .chain(class_files(driver.qos, &settings.slowness));
-    for (file, content) in files {
+    for (file, content) in files.filter(|(file, _)| has_file(info, file)) {
         directory.insert(device.join(file), Entry::File(content));
     }
     // A PCI device without this link has no driver.
@@ -173,6 +173,15 @@ pub fn add(
         directory.insert(place.join("device"), Entry::Link(to_device.clone()));
         directory.insert(Path::new(class).join(name), Entry::Link(Path::new("..").join(&place)));
     }
+}
+
+/// Returns whether a NIC has a file. Of the driver's own ones, a virtual function has the
+/// properties only (health.md 2.1.5).
+pub fn has_file(info: &cxil_devinfo, file: &str) -> bool {
+    const NOT_OF_VIRTUAL_FUNCTIONS: [&str; 7] =
+        ["err_flgs_irqa", "fru", "link_restarts", "port", "settings", "traffic_classes", "uc"];
+    let directory = file.split_once('/').map_or("", |(directory, _)| directory);
+    !(info.is_vf && NOT_OF_VIRTUAL_FUNCTIONS.contains(&directory))
 }
 
 /// Gives the files below a device the contents that faults plant. Unknown files are added: they may
@@ -260,7 +269,7 @@ fn driver_files(info: &cxil_devinfo, health: &Health, groups: usize) -> Vec<(Str
         ("properties/driver_rev", env!("CARGO_PKG_VERSION").into()),
         ("properties/pcie_uncorr_err", "0".into()),
         ("properties/rgids_avail", groups.to_string()),
-        ("properties/speed", SPEED.to_string()),
+        ("properties/speed", if info.is_vf { 0 } else { SPEED }.to_string()),
     ];
     if health.pcie_errors == 0.0 {
         files.push(("properties/pcie_corr_err", "0".into()));
@@ -300,7 +309,8 @@ fn driver_files(info: &cxil_devinfo, health: &Health, groups: usize) -> Vec<(Str
 /// The driver of Cassini 2 takes no link down because of errors that FEC corrects, unless it is
 /// told to. Here it is told to: at the bit error rate at which the driver of Cassini 1 does
 /// (health.md 1.7), so that the fault `corrected` can fail a check. The other limits are its own,
-/// at 200 Gb/s. Only the driver of the next release shows what pauses the link.
+/// at 200 Gb/s, without limits for warnings (health.md 2.1.3). Only the driver of the next release
+/// shows what pauses the link.
 fn link_files(info: &cxil_devinfo, release: Release) -> Vec<(String, Vec<u8>)> {
     let state = if info.link_state == 1 { "up" } else { "down" };
     let file = |(name, content): (&str, &str)| (format!("port/0/{name}"), format!("{content}\n"));
@@ -311,10 +321,10 @@ fn link_files(info: &cxil_devinfo, release: Release) -> Vec<(String, Vec<u8>)> {
         // What autonegotiation offers: nothing, although PFC is on.
         ("link/config/pause_map", "none"),
         ("link/fec/monitor_check/ccw_down_limit", "21250000"),
-        ("link/fec/monitor_check/ccw_warn_limit", "2125000"),
+        ("link/fec/monitor_check/ccw_warn_limit", "0"),
         ("link/fec/monitor_check/period_ms", "500"),
         ("link/fec/monitor_check/ucw_down_limit", "21"),
-        ("link/fec/monitor_check/ucw_warn_limit", "10"),
+        ("link/fec/monitor_check/ucw_warn_limit", "0"),
         ("llr/state", "running"),
         ("media/type", "electrical"),
     ];
@@ -333,7 +343,8 @@ fn interface_files(info: &cxil_devinfo, health: &Health) -> Vec<(String, Vec<u8>
     // SAFETY: both fields of the union are 32-bit numbers.
     let nid = unsafe { info.__bindgen_anon_1.nid };
     let [_, high, middle, low] = nid.to_be_bytes();
-    let up = info.link_state == 1;
+    // The interface of a virtual function is up [I: health.md 2.1.5].
+    let up = info.link_state == 1 || info.is_vf;
     let state = if up { "up" } else { "down" };
     let (address, assigned) = if let Some(first) = health.ama {
         let address = format!("{first:02x}:00:00:{high:02x}:{middle:02x}:{low:02x}");

@@ -76,6 +76,8 @@ fn shows_files_of_a_healthy_nic() {
         ("port/0/link/config/pause_map", "none"),
         ("port/0/llr/state", "running"),
         ("port/0/media/type", "electrical"),
+        ("port/0/link/fec/monitor_check/ccw_warn_limit", "0"),
+        ("port/0/link/fec/monitor_check/ucw_warn_limit", "0"),
         ("link_restarts/time_0", "0"),
         ("link_restarts/time_9", "0"),
         ("traffic_classes/active_qos_profile", "LL_BE_BD_ET"),
@@ -233,6 +235,72 @@ fn shows_state_of_an_unhealthy_nic() {
     assert_eq!((info(dev).pct_eq, info(dev).link_state), (0, 0));
     close(dev);
     assert!(!Files::with("retry-handler=off").path("run/cxi").exists());
+}
+
+/// health.md 2.1.2: names and words by release, and times before dates.
+#[test]
+fn causes_of_a_link_have_the_form_of_each_release() {
+    alone!();
+    const LINK: &str = "port/0/link";
+    for (release, names, word) in [
+        ("13", ["last_up_fail_cause_map", "last_up_fail_time", "last_down_time"], "no-fail"),
+        (
+            "14",
+            ["last_up_fail/up_fail_cause_map_0", "last_up_fail/up_fail_time_0", "last_down/time_9"],
+            "none",
+        ),
+    ] {
+        set("CXIDIAG_SHS", release);
+        let [cause, time, down] = names.map(|name| format!("{LINK}/{name}"));
+        let files = Files::with("");
+        assert_eq!([&cause, &time].map(|name| files.device_text(name)), [word, word]);
+        assert_eq!(files.device_text(&down), "none");
+        let files = Files::with("up-fail=unsupported-cable");
+        assert_eq!(files.device_text(&cause), "unsupported-cable");
+        let form = files.device_text(&time).replace(|digit: char| digit.is_ascii_digit(), "0");
+        assert_eq!(form, "00:00:00 0000-00-00");
+    }
+    set("CXIDIAG_SHS", "12");
+    let files = Files::with("up-fail=unsupported-cable");
+    for name in ["last_down_cause", "last_down_time"] {
+        assert_eq!(files.device_text(&format!("{LINK}/{name}")), "no record");
+    }
+    let entries = fs::read_dir(files.path(&format!("sys/class/cxi/soft0/device/{LINK}"))).unwrap();
+    let mut names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    assert!(names.all(|name| !name.contains("up_fail")));
+    set("CXIDIAG_SHS", "");
+}
+
+/// health.md 2.1.5.
+#[test]
+fn virtual_function_has_properties_only() {
+    alone!();
+    set("CXIDIAG_SHS", "next");
+    set("CXIDIAG_NIDS", "0x200012");
+    let files = Files::with("");
+    for name in ["pct_eq", "link", "speed"] {
+        assert_eq!(files.device_text(&format!("properties/{name}")), "0");
+    }
+    let device = files.path("sys/class/cxi/soft0/device");
+    for name in [
+        "telemetry",
+        "port",
+        "fru",
+        "uc",
+        "traffic_classes",
+        "settings",
+        "link_restarts",
+        "err_flgs_irqa",
+    ] {
+        assert!(!device.join(name).exists(), "{name}");
+    }
+    assert!(!files.path("run/cxi").exists());
+    let dev = open(0);
+    let info = info(dev);
+    assert_eq!((info.pct_eq, info.link_state, info.link_speed, info.is_vf), (0, 0, 0, true));
+    close(dev);
+    set("CXIDIAG_NIDS", "");
+    set("CXIDIAG_SHS", "");
 }
 
 #[test]

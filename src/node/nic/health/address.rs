@@ -1,6 +1,6 @@
 //! What lets a NIC reach others: its algorithmic MAC address, and its retry handler.
 
-use super::item::{Finding, Item, unless_good};
+use super::item::{Finding, Item, NONE_OF_ITS_OWN, unless_good};
 use crate::nic::files::Files;
 use cxi::address::sent_nid;
 use facts::number::decimal;
@@ -11,8 +11,8 @@ pub static ALGORITHMIC: Item = Item {
     code: "ama",
     name: "algorithmic address",
     source: "libfabric",
-    remedy: "the MAC address must be 02 (on some fabrics 06) and the NID, set by software: check the \
-             network configuration of the interface and lldpd",
+    remedy: "the MAC address must be 02:00 (on some fabrics 06:00, 0a:00 or others), then the NID, set by \
+             software: check the network configuration of the interface and lldpad",
 };
 
 /// Whether lost packets are sent again.
@@ -35,18 +35,20 @@ pub static PARKED: Item = Item {
 /// Value of `addr_assign_type` for an address that software has set.
 const SET_BY_SOFTWARE: u64 = 3;
 
-/// Returns the low 24 bits of an algorithmic MAC address, whose low 20 are the NID. Such an address
-/// begins with 02:00:00, or with 06 where that is the prefix of the fabric (health.md 2.2). `None`
-/// for any other address: switches do not route to it.
-pub fn algorithmic_bits(mac: &str) -> Option<u32> {
+/// Returns the octets of a MAC address that software gives to a NIC or to a port of a switch: its
+/// first octet has the local bit, and is not for groups.
+pub(super) fn local_octets(mac: &str) -> Option<[u8; 6]> {
     let octets: Option<Vec<u8>> =
         (mac.split(':')).map(|octet| u8::from_str_radix(octet, 16).ok()).collect();
-    match octets?[..] {
-        [0x02, 0, 0, high, middle, low] | [0x06, _, _, high, middle, low] => {
-            Some(u32::from_be_bytes([0, high, middle, low]))
-        }
-        _ => None,
-    }
+    octets?.try_into().ok().filter(|octets: &[u8; 6]| octets[0] & 3 == 2)
+}
+
+/// Returns the low 24 bits of an algorithmic MAC address, whose low 20 are the NID. Such an address
+/// begins with 02:00, or with another local prefix of the fabric (health.md 2.2). `None` for any
+/// other address: switches do not route to it.
+pub fn algorithmic_bits(mac: &str) -> Option<u32> {
+    let [_, second, _, high, middle, low] = local_octets(mac)?;
+    (second == 0).then(|| u32::from_be_bytes([0, high, middle, low]))
 }
 
 /// The MAC address: an algorithmic one with the NID, set by software. The NID of a virtual function
@@ -70,11 +72,14 @@ pub fn algorithmic(files: &Files) -> Finding {
     };
     let verdict = unless_good(address.is_none() || problem.is_some(), Severity::Bad);
     let value = problem.map_or(mac.clone(), |problem| format!("{mac}, {problem}"));
-    Finding::compared(&ALGORITHMIC, value, "02 or 06, and NID", verdict)
+    Finding::compared(&ALGORITHMIC, value, "02:00 or alike, and NID", verdict)
 }
 
-/// The retry handler: it has an event queue.
+/// The retry handler: it has an event queue. The one of a virtual function runs on its NIC.
 pub fn retry_handler(files: &Files) -> Finding {
+    if files.is_virtual_function() {
+        return Finding::untested(&RETRY_HANDLER, NONE_OF_ITS_OWN);
+    }
     files.number("properties/pct_eq").map_or_else(
         || Finding::absent(&RETRY_HANDLER),
         |queue| {
@@ -116,6 +121,12 @@ mod tests {
             ("02:00:00:00:07:ea\n", "3\n", "0x7ea\n", Good),
             ("02:00:00:10:07:ea\n", "3\n", "0x7ea\n", Good),
             ("06:00:00:00:07:ea\n", "3\n", "0x7ea\n", Good),
+            ("0a:00:00:00:07:ea\n", "3\n", "0x7ea\n", Good),
+            ("12:00:00:00:07:ea\n", "3\n", "0x7ea\n", Good),
+            ("fe:00:00:00:07:ea\n", "3\n", "0x7ea\n", Good),
+            ("08:00:00:00:07:ea\n", "3\n", "0x7ea\n", Bad),
+            ("03:00:00:00:07:ea\n", "3\n", "0x7ea\n", Bad),
+            ("06:12:00:00:07:ea\n", "3\n", "0x7ea\n", Bad),
             ("06:00:00:00:07:eb\n", "3\n", "0x7ea\n", Bad),
             ("02:00:00:00:07:ea\n", "3\n", "0x2007ea\n", Good),
             ("02:12:34:00:07:ea\n", "3\n", "0x7ea\n", Bad),
@@ -139,6 +150,8 @@ mod tests {
     fn retry_handler_needs_an_event_queue() {
         let cases = [("1\n", Good), ("0\n", Bad), ("", NotAvailable)];
         assert_verdicts("properties/pct_eq", retry_handler, &cases);
+        let virtual_function = MadeUp::new(&[("device", "0x0372\n"), ("properties/pct_eq", "0\n")]);
+        assert_eq!(retry_handler(&virtual_function.files).verdict, NotAvailable);
         let made_up = MadeUp::new(&[("properties/pct_eq", "1\n")]);
         made_up.write_of_host("run/cxi/cxi0/spt_timeouts", "7\n");
         let value = retry_handler(&made_up.files).value;

@@ -1,6 +1,10 @@
 //! Something that is checked, and what was found.
 
+use crate::nic::files::NoValue;
 use facts::severity::Severity;
+
+/// The reason why a virtual function lacks an item: its NIC has it (health.md 2.1.5).
+pub const NONE_OF_ITS_OWN: &str = "a virtual function has none of its own";
 
 /// Something that is checked.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,6 +54,11 @@ impl Finding {
     /// An item without a value, and why.
     pub fn untested(item: &'static Item, why: impl Into<String>) -> Self {
         Self { note: Some(why.into()), ..Self::absent(item) }
+    }
+
+    /// An item without a value, and why, if a file of the link says it.
+    pub(super) fn without(item: &'static Item, why: NoValue) -> Self {
+        Self { note: why.map(str::to_owned), ..Self::absent(item) }
     }
 
     /// A value without a limit.

@@ -1,11 +1,12 @@
 //! State, speed and mode of the link. Cassini 1 has its files in `port`, Cassini 2 in `port/0`.
 
-use facts::number::decimal;
-
-use super::item::{Finding, Item, unless_good};
-use crate::nic::files::Files;
+use super::cable;
+use super::item::{Finding, Item, NONE_OF_ITS_OWN, unless_good};
+use crate::nic::code_word_limits::DriverLimits;
+use crate::nic::files::{Files, NoValue};
 use crate::nic::generation::Generation;
 use crate::nic::link_speed::LinkSpeed;
+use crate::programs;
 use facts::severity::Severity;
 use facts::time_of_day::since_1970;
 
@@ -30,7 +31,8 @@ pub static LANES: Item = Item {
     code: "link-degraded",
     name: "link lanes",
     source: "driver",
-    remedy: "the link runs on fewer lanes: reseat or replace the cable",
+    remedy: "the link has lost lanes, and auto lane degrade keeps it up on the others: reseat or \
+             replace the cable",
 };
 
 /// Whether the link repeats what was lost.
@@ -73,8 +75,20 @@ pub static SETTINGS: Item = Item {
     remedy: "shown only: compare them with other nodes (ethtool --show-priv-flags)",
 };
 
+/// The private flags that say what the link of Cassini 1 does (health.md 2.1.1). No file has them.
+const FLAGS_OF_CASSINI_1: [&str; 8] = [
+    "internal-loopback",
+    "external-loopback",
+    "llr",
+    "precoding",
+    "ifg-hpc",
+    "ignore-align",
+    "disable-pml-recovery",
+    "remote-fault-recovery",
+];
+
 /// The private flags of Cassini 2 that decide whether and how its link comes up, with their files
-/// in `port/0` (health.md 2.1.1). Cassini 1 shows none as files.
+/// in `port/0` (health.md 2.1.1).
 const FLAGS: [(&str, &str); 5] = [
     ("use-unsupported-cable", "link/policies/use_unsupported_cable"),
     ("use-supported-ss200-cable", "link/policies/use_supported_ss200_cable"),
@@ -115,7 +129,9 @@ const FLAPS_LIMIT: (usize, usize) = (5, 10);
 
 /// Returns all items of the link of a NIC. `expected` is the speed that the user expects, in Gb/s.
 pub fn all(files: &Files, generation: Option<Generation>, expected: Option<f64>) -> Vec<Finding> {
-    vec![
+    let is_virtual = files.is_virtual_function();
+    let generation = generation.filter(|_| !is_virtual);
+    let mut found = vec![
         state(files),
         speed(files, generation, expected),
         lanes(files),
@@ -125,21 +141,35 @@ pub fn all(files: &Files, generation: Option<Generation>, expected: Option<f64>)
         flaps(files, since_1970().as_secs()),
         warnings(files),
         media(files, generation),
-        settings(files),
-    ]
+        cable::firmware(files),
+        settings(files, generation),
+        cable::switch_port(files, generation),
+    ];
+    if is_virtual {
+        for finding in &mut found {
+            *finding = Finding::untested(finding.item, NONE_OF_ITS_OWN);
+        }
+    }
+    found
 }
 
-/// Returns the text of the first of two files that exists: of Cassini 1, and of Cassini 2.
-fn either(files: &Files, first: &str, second: &str) -> Option<String> {
-    files.text(first).or_else(|| files.text(second))
+/// Returns the value of the first of two files that exists: of Cassini 1, and of Cassini 2.
+fn either(files: &Files, first: &str, second: &str) -> Result<String, NoValue> {
+    files.text(first).map_or_else(|| files.link_value(second), Ok)
 }
 
 /// Returns the name of the link's mode, such as `BS_200G`.
 pub fn speed_text(files: &Files) -> Option<String> {
-    either(files, "port/speed", "port/0/link/speed")
+    either(files, "port/speed", "link/speed").ok()
 }
 
-/// Returns whether the link is up; `None` if that cannot be read.
+/// Returns the loopback mode of the link, if it is in one.
+pub fn loopback_mode(files: &Files) -> Option<String> {
+    let found = loopback(files);
+    found.value.filter(|_| found.verdict == Severity::Bad)
+}
+
+/// Returns whether the link is up; `None` if that cannot be read, or if there is none.
 pub fn is_up(files: &Files) -> Option<bool> {
     state(files).value.map(|state| state == "up")
 }
@@ -151,10 +181,16 @@ pub fn state(files: &Files) -> Finding {
         "0" => "down".to_owned(),
         other => other.to_owned(),
     };
-    let state = either(files, "port/link", "port/0/link/state")
-        .or_else(|| files.text("properties/link").map(number_text));
-    let Some(state) = state else {
-        return Finding::absent(&STATE);
+    if files.is_virtual_function() {
+        return Finding::untested(&STATE, NONE_OF_ITS_OWN);
+    }
+    let state = either(files, "port/link", "link/state").or_else(|why| match why {
+        None => files.text("properties/link").map(number_text).ok_or(None),
+        why => Err(why),
+    });
+    let state = match state {
+        Ok(state) => state,
+        Err(why) => return Finding::without(&STATE, why),
     };
     if state == "up" {
         return Finding::compared(&STATE, state, "up", Severity::Good);
@@ -166,34 +202,55 @@ pub fn state(files: &Files) -> Finding {
     Finding::compared(&STATE, value, "up", Severity::Bad)
 }
 
+/// The files about the last start that failed and the last time the link went down: cause, time,
+/// and what happened (health.md 2.1.2). A driver has the files of one release: of 14.0.1 and later,
+/// of 13.0 to 14.0.0, or of 12.0.
+const LAST_CAUSES: [(&str, &str, &str); 5] = [
+    ("last_up_fail/up_fail_cause_map_0", "last_up_fail/up_fail_time_0", NOT_UP),
+    ("last_up_fail_cause_map", "last_up_fail_time", NOT_UP),
+    ("last_down/cause_map_0", "last_down/time_0", WENT_DOWN),
+    ("last_down_cause_map", "last_down_time", WENT_DOWN),
+    ("last_down_cause", "last_down_time", WENT_DOWN),
+];
+
+const NOT_UP: &str = "did not come up";
+const WENT_DOWN: &str = "went down";
+
+/// Words in place of a cause, in the releases that have them. Other words that are no values
+/// elsewhere, such as `ss200-cable`, are causes.
+const NO_CAUSES: [&str; 5] = ["error", "none", "no-fail", "no-record", "no record"];
+
 /// Returns why the link of a Cassini 2 is down, as the driver last saw it: `did not come up:
-/// unsupported-cable` (health.md 2.1). `None` if the driver names no cause, which it may also hide.
+/// unsupported-cable` (health.md 2.1.2). `None` if the driver names no cause, which it may also
+/// hide.
 pub fn down_cause(files: &Files) -> Option<String> {
-    let newest = |directory: &str, prefix: &str| {
-        let entries = (0..10).map(|index| {
-            let file =
-                |name: &str| files.text(&format!("port/0/link/{directory}/{prefix}{name}_{index}"));
-            (file("time").and_then(|time| decimal(&time)), file("cause_map"))
-        });
-        let known =
-            entries.filter(|(time, cause)| time.is_some_and(|time| time > 0) && cause.is_some());
-        known.max_by_key(|(time, _)| *time)
-    };
-    let failed = newest("last_up_fail", "up_fail_").map(|newest| (newest, "did not come up"));
-    let event = newest("last_down", "").map(|newest| (newest, "went down"));
-    let ((_, cause), what) =
-        event.into_iter().chain(failed).max_by_key(|went_down| went_down.0.0)?;
-    Some(format!("{what}: {}", cause?))
+    let value = |name: &str| files.text(&format!("port/0/link/{name}"));
+    let last = LAST_CAUSES.iter().filter_map(|(cause, time, what)| {
+        let cause = value(cause).filter(|cause| !NO_CAUSES.contains(&cause.as_str()))?;
+        // `HH:MM:SS YYYY-MM-DD`. A cause without a time is older than others.
+        let time = value(time);
+        let moment = time.as_deref().and_then(|time| time.split_once(' '));
+        let moment =
+            moment.filter(|(_, date)| date.starts_with(|year: char| year.is_ascii_digit()));
+        Some((moment.map(|(time, date)| format!("{date} {time}")), format!("{what}: {cause}")))
+    });
+    last.max_by(|one, other| one.0.cmp(&other.0)).map(|(_, cause)| cause)
 }
 
 /// Compares the speed of the link with `expected`, or else with the speed of the hardware, in Gb/s.
 pub fn speed(files: &Files, generation: Option<Generation>, expected: Option<f64>) -> Finding {
-    let modes = speed_text(files).map(|text| match LinkSpeed::of(&text) {
+    let text = match either(files, "port/speed", "link/speed") {
+        Ok(text) if LinkSpeed::is_none(&text) => {
+            return Finding::untested(&SPEED, "the link has none");
+        }
+        Err(why @ Some(_)) => return Finding::without(&SPEED, why),
+        text => text.ok(),
+    };
+    let modes = text.map(|text| match LinkSpeed::of(&text) {
         Some(LinkSpeed { gigabits_per_s, .. }) => {
             let value = format!("{gigabits_per_s} Gb/s ({text})");
             (value, Some(gigabits_per_s))
         }
-        None if LinkSpeed::is_none(&text) => (text, Some(0.0)),
         None => (text, None),
     });
     // `properties/speed` has Mb/s, and is not reliable on Cassini 2.
@@ -221,26 +278,38 @@ pub fn speed(files: &Files, generation: Option<Generation>, expected: Option<f64
     }
 }
 
-/// Whether the link of Cassini 2 runs on fewer lanes than it has.
+/// Whether the link of Cassini 2 runs on fewer lanes than it has, in either direction: auto lane
+/// degrade keeps it up (health.md 2.1.3).
 pub fn lanes(files: &Files) -> Finding {
-    const DIRECTORY: &str = "port/0/link/auto_lane_degrade";
-    let Some(degraded) = files.text(&format!("{DIRECTORY}/is_rx_degraded")) else {
-        return Finding::absent(&LANES);
-    };
-    let is_degraded = matches!(degraded.as_str(), "yes" | "1" | "true");
-    let speed = files.text(&format!("{DIRECTORY}/rx_link_speed_gbps"));
-    let value = match (is_degraded, speed) {
-        (false, _) => "all".to_owned(),
-        (true, None) => "degraded".to_owned(),
-        (true, Some(speed)) => format!("degraded, receives {speed} Gb/s"),
-    };
-    Finding::compared(&LANES, value, "all", unless_good(is_degraded, Severity::Bad))
+    let value = |name: String| files.link_value(&format!("link/auto_lane_degrade/{name}"));
+    let mut lost = Vec::new();
+    let mut unknown = Ok(());
+    for (direction, verb) in [("rx", "receives"), ("tx", "sends")] {
+        match value(format!("is_{direction}_degraded")).as_deref() {
+            Ok("yes") => lost.push(match value(format!("{direction}_link_speed_gbps")) {
+                Ok(speed) => format!("{verb} {speed} Gb/s"),
+                Err(_) => format!("{verb} on fewer"),
+            }),
+            Ok("no") => {}
+            Ok(_) => unknown = Err(None),
+            Err(why) => unknown = Err(*why),
+        }
+    }
+    match unknown {
+        _ if !lost.is_empty() => {
+            let value = format!("degraded, {}", lost.join(", "));
+            Finding::compared(&LANES, value, "all", Severity::Bad)
+        }
+        Ok(()) => Finding::compared(&LANES, "all", "all", Severity::Good),
+        Err(why) => Finding::without(&LANES, why),
+    }
 }
 
 /// Whether link-level retry runs.
 pub fn layer_retry(files: &Files) -> Finding {
-    let Some(state) = either(files, "port/link_layer_retry", "port/0/llr/state") else {
-        return Finding::absent(&LAYER_RETRY);
+    let state = match either(files, "port/link_layer_retry", "llr/state") {
+        Ok(state) => state,
+        Err(why) => return Finding::without(&LAYER_RETRY, why),
     };
     let is_on = matches!(state.as_str(), "on" | "running");
     let limit = if files.text("port/link_layer_retry").is_some() { "on" } else { "running" };
@@ -249,8 +318,9 @@ pub fn layer_retry(files: &Files) -> Finding {
 
 /// Whether the link is in a loopback mode.
 pub fn loopback(files: &Files) -> Finding {
-    let Some(mode) = either(files, "port/loopback", "port/0/link/config/loopback") else {
-        return Finding::absent(&LOOPBACK);
+    let mode = match either(files, "port/loopback", "link/config/loopback") {
+        Ok(mode) => mode,
+        Err(why) => return Finding::without(&LOOPBACK, why),
     };
     let off = if files.text("port/loopback").is_some() { "off" } else { "disabled" };
     let verdict = unless_good(mode != off, Severity::Bad);
@@ -260,12 +330,12 @@ pub fn loopback(files: &Files) -> Finding {
 /// What pauses the link: PFC. Drivers up to SHS 14.0.1 do not show it on Cassini 2, whose
 /// `pause_map` is what autonegotiation offers (health.md 2.1).
 pub fn pause(files: &Files) -> Finding {
-    let Some(mode) = either(files, "port/pause", "port/0/pause") else {
-        return if files.text("port/0/link/state").is_some() {
-            Finding::untested(&PAUSE, "this driver does not show it")
-        } else {
-            Finding::absent(&PAUSE)
-        };
+    let mode = match either(files, "port/pause", "pause") {
+        Ok(mode) => mode,
+        Err(None) if files.text("port/0/link/state").is_some() => {
+            return Finding::untested(&PAUSE, "this driver does not show it");
+        }
+        Err(why) => return Finding::without(&PAUSE, why),
     };
     let verdict = unless_good(!mode.starts_with("pfc"), Severity::Bad);
     Finding::compared(&PAUSE, mode, "pfc/802.1qbb", verdict)
@@ -273,8 +343,9 @@ pub fn pause(files: &Files) -> Finding {
 
 /// What the link of hardware of this generation is made of.
 pub fn media(files: &Files, generation: Option<Generation>) -> Finding {
-    let Some(media) = either(files, "port/media", "port/0/media/type") else {
-        return Finding::absent(&MEDIA);
+    let media = match either(files, "port/media", "media/type") {
+        Ok(media) => media,
+        Err(why) => return Finding::without(&MEDIA, why),
     };
     if generation.is_none() {
         return Finding::shown(&MEDIA, media);
@@ -284,10 +355,12 @@ pub fn media(files: &Files, generation: Option<Generation>) -> Finding {
     Finding::compared(&MEDIA, media, "known", verdict)
 }
 
-/// The flags of Cassini 2 that are set.
-pub fn settings(files: &Files) -> Finding {
-    let states =
-        FLAGS.map(|(flag, file)| files.text(&format!("port/0/{file}")).map(|state| (flag, state)));
+/// The flags that are set.
+pub fn settings(files: &Files, generation: Option<Generation>) -> Finding {
+    if generation == Some(Generation::Cassini1) {
+        return settings_of_cassini_1(files);
+    }
+    let states = FLAGS.map(|(flag, file)| files.link_value(file).ok().map(|state| (flag, state)));
     let states: Vec<(&str, String)> = states.into_iter().flatten().collect();
     if states.is_empty() {
         return Finding::absent(&SETTINGS);
@@ -295,6 +368,23 @@ pub fn settings(files: &Files) -> Finding {
     let set = states.iter().filter(|(_, state)| state == "enabled").map(|(flag, _)| *flag);
     let set: Vec<&str> = set.collect();
     Finding::shown(&SETTINGS, if set.is_empty() { "none".into() } else { set.join(", ") })
+}
+
+/// The flags of Cassini 1 that are set, as ethtool shows them to any user.
+fn settings_of_cassini_1(files: &Files) -> Finding {
+    let shown = files
+        .interface_name()
+        .and_then(|name| programs::output("ethtool", &["--show-priv-flags", &name]));
+    let states = shown.iter().flat_map(|text| text.lines());
+    let states: Vec<(&str, &str)> = states
+        .filter_map(|line| line.split_once(':'))
+        .map(|(flag, state)| (flag.trim(), state.trim()))
+        .filter(|(flag, _)| FLAGS_OF_CASSINI_1.contains(flag))
+        .collect();
+    let set = states.iter().filter(|(_, state)| *state == "on").map(|(flag, _)| *flag);
+    let set: Vec<&str> = set.collect();
+    let value = if set.is_empty() { "none".into() } else { set.join(", ") };
+    Finding::shown_if(&SETTINGS, (!states.is_empty()).then_some(value))
 }
 
 /// How often the link was restarted before `now`, in seconds since 1970.
@@ -327,15 +417,22 @@ pub fn flaps(files: &Files, now: u64) -> Finding {
     .with_number(ten_hours as f64)
 }
 
-/// Whether the driver of Cassini 2 warns of code words with errors.
+/// Whether the driver of Cassini 2 warns of code words with errors: only with limits that an
+/// administrator has set (health.md 2.1.3).
 pub fn warnings(files: &Files) -> Finding {
-    let crossed = |which: &str| files.text(&format!("port/0/link/{which}_warn_limit_crossed"));
-    let found = [("corrected", crossed("ccw")), ("uncorrected", crossed("ucw"))];
-    if found.iter().all(|(_, crossed)| crossed.is_none()) {
+    let limits = DriverLimits::read(files);
+    let has_limit =
+        |which: &str| limits.iter().any(|(name, _)| name == format!("{which}_warn_limit"));
+    let crossed = [("corrected", "ccw"), ("uncorrected", "ucw")].map(|(name, which)| {
+        let crossed = files.link_value(&format!("link/{which}_warn_limit_crossed")).ok()?;
+        has_limit(which).then_some((name, crossed == "yes"))
+    });
+    let known: Vec<(&str, bool)> = crossed.into_iter().flatten().collect();
+    if known.is_empty() {
         return Finding::absent(&WARNINGS);
     }
-    let is_crossed = |(_, crossed): &&(_, Option<String>)| crossed.as_deref() == Some("yes");
-    let names: Vec<&str> = found.iter().filter(is_crossed).map(|(name, _)| *name).collect();
+    let names: Vec<&str> =
+        known.iter().filter(|(_, crossed)| *crossed).map(|(name, _)| *name).collect();
     let verdict = unless_good(!names.is_empty(), Severity::Suspect);
     let value = if names.is_empty() {
         "none".to_owned()
@@ -386,7 +483,7 @@ mod tests {
         let cases = [
             ("BS_200G", Good),
             ("BJ_100G", Bad),
-            ("NA", Bad),
+            ("NA", NotAvailable),
             ("XY_300G", Suspect),
             ("", NotAvailable),
         ];
@@ -396,7 +493,8 @@ mod tests {
             finding(cassini1, Some(100.0)),
             &[("BJ_100G", Good), ("CD_50G", Bad)],
         );
-        let cases = [("ck400G", Good), ("ck200G", Bad), ("no-link", Bad)];
+        let cases =
+            [("ck400G", Good), ("ck200G", Bad), ("no-link", NotAvailable), ("error", NotAvailable)];
         assert_verdicts("port/0/link/speed", finding(cassini2, None), &cases);
         assert_verdicts(
             "port/0/link/speed",
@@ -432,56 +530,180 @@ mod tests {
         assert_verdicts("properties/hpc_mtu", mtu, &[("2112\n", Good), ("1500\n", Suspect)]);
     }
 
+    /// health.md 2.1.2: the files of each release.
     #[test]
     fn names_the_newest_cause_of_a_link_that_is_down() {
-        let made_up = MadeUp::new(&[("port/0/link/state", "down\n")]);
-        let value = || state(&made_up.files).value.unwrap();
-        assert_eq!(value(), "down");
-        let write = |name: &str, index, content: &str| {
-            made_up.write(&format!("port/0/link/{name}_{index}"), content);
+        let down = |pairs: &[(&str, &str)]| {
+            let made_up = MadeUp::new(&[("port/0/link/state", "down\n")]);
+            for (name, content) in pairs {
+                made_up.write(&format!("port/0/link/{name}"), &format!("{content}\n"));
+            }
+            let found = state(&made_up.files);
+            assert_eq!(found.verdict, Bad);
+            found.value.unwrap()
         };
-        for (index, time, cause) in [(0, "90\n", "no-media\n"), (1, "70\n", "timeout\n")] {
-            write("last_up_fail/up_fail_time", index, time);
-            write("last_up_fail/up_fail_cause_map", index, cause);
+        const EARLY: &str = "23:59:59 2026-01-31";
+        const LATE: &str = "00:00:01 2026-02-01";
+        assert_eq!(down(&[]), "down");
+        let directories = |up_fail, up_fail_time, down_cause, down_time| {
+            down(&[
+                ("last_up_fail/up_fail_cause_map_0", up_fail),
+                ("last_up_fail/up_fail_time_0", up_fail_time),
+                ("last_up_fail/up_fail_cause_map_1", "timeout"),
+                ("last_up_fail/up_fail_time_1", "00:00:00 2026-01-01"),
+                ("last_down/cause_map_0", down_cause),
+                ("last_down/time_0", down_time),
+            ])
+        };
+        let both = "down, did not come up: media-error unsupported-cable";
+        assert_eq!(directories("media-error unsupported-cable", LATE, "rlink-down", EARLY), both);
+        assert_eq!(directories("media-error unsupported-cable", EARLY, "none", "none"), both);
+        let went = "down, went down: rlink-down";
+        assert_eq!(directories("no-media", EARLY, "rlink-down", LATE), went);
+        assert_eq!(directories("no-media", "error", "rlink-down", EARLY), went);
+        assert_eq!(directories("error", LATE, "rlink-down", EARLY), went);
+        assert_eq!(directories("none", "none", "none", "none"), "down");
+        let single = |up_fail, up_fail_time, down_cause, down_time| {
+            down(&[
+                ("last_up_fail_cause_map", up_fail),
+                ("last_up_fail_time", up_fail_time),
+                ("last_down_cause_map", down_cause),
+                ("last_down_time", down_time),
+            ])
+        };
+        assert_eq!(
+            single("no-media", LATE, "rlink-down", EARLY),
+            "down, did not come up: no-media"
+        );
+        assert_eq!(single("no-record", "no-record", "rlink-down", EARLY), went);
+        assert_eq!(single("no-fail", "no-fail", "none", "none"), "down");
+        assert_eq!(
+            single("ss200-cable", LATE, "error", "error"),
+            "down, did not come up: ss200-cable"
+        );
+        let oldest = |cause, time| down(&[("last_down_cause", cause), ("last_down_time", time)]);
+        assert_eq!(oldest("rlink-down", EARLY), went);
+        assert_eq!(oldest("no record", "no record"), "down");
+    }
+
+    /// health.md 2.1.2.
+    #[test]
+    fn words_in_place_of_values_have_no_verdict() {
+        const WORDS: [&str; 7] =
+            ["error", "no-link", "no-cable", "unsupported-format", "not-active", "io-error", "--"];
+        for (file, item) in [
+            ("link/state", &STATE),
+            ("link/speed", &SPEED),
+            ("link/auto_lane_degrade/is_tx_degraded", &LANES),
+            ("llr/state", &LAYER_RETRY),
+            ("link/config/loopback", &LOOPBACK),
+            ("pause", &PAUSE),
+            ("link/ccw_warn_limit_crossed", &WARNINGS),
+            ("media/type", &MEDIA),
+            ("media/firmware_version_hex", &cable::FIRMWARE),
+        ] {
+            for word in WORDS {
+                let made_up = MadeUp::new(&[
+                    ("port/0/link/auto_lane_degrade/is_rx_degraded", "no"),
+                    ("port/0/link/fec/monitor_check/ccw_warn_limit", "100"),
+                    ("port/0/media/target_firmware_version_hex", "02.0a"),
+                    ("properties/link", "0"),
+                    (&format!("port/0/{file}"), word),
+                ]);
+                let found = all(&made_up.files, Some(Generation::Cassini2), Some(400.0));
+                let found = found.iter().find(|found| found.item == item).unwrap();
+                assert_eq!(found.verdict, NotAvailable, "{file} {word}: {found:?}");
+            }
         }
-        assert_eq!(value(), "down, did not come up: no-media");
-        write("last_up_fail/up_fail_time", 3, "100\n");
-        write("last_up_fail/up_fail_cause_map", 3, "media-error unsupported-cable\n");
-        assert_eq!(value(), "down, did not come up: media-error unsupported-cable");
-        write("last_down/time", 0, "101\n");
-        assert_eq!(value(), "down, did not come up: media-error unsupported-cable");
-        write("last_down/cause_map", 0, "rlink-down\n");
-        assert_eq!(value(), "down, went down: rlink-down");
-        made_up.write("port/0/link/state", "up\n");
-        assert_eq!((state(&made_up.files).verdict, value()), (Good, "up".into()));
+        let no_cable = media(&MadeUp::new(&[("port/0/media/type", "no-cable")]).files, None);
+        assert_eq!(no_cable.note.as_deref(), Some("no cable"));
+    }
+
+    #[test]
+    fn virtual_function_has_no_link() {
+        let made_up = MadeUp::new(&[
+            ("device", "0x0372\n"),
+            ("properties/link", "0\n"),
+            ("properties/speed", "0\n"),
+            ("link_restarts/time_0", "0\n"),
+        ]);
+        let found = all(&made_up.files, Some(Generation::Cassini2), Some(400.0));
+        assert!(found.iter().all(|found| found.verdict == NotAvailable), "{found:?}");
+        let nic = all(&MadeUp::new(&[]).files, None, None);
+        assert!(found.iter().map(|found| found.item).eq(nic.iter().map(|found| found.item)));
+        assert_eq!(is_up(&made_up.files), None);
+    }
+
+    #[test]
+    fn finds_loopback_mode_of_either_generation() {
+        for (name, content, mode) in [
+            ("port/loopback", "off", None),
+            ("port/loopback", "internal", Some("internal")),
+            ("port/0/link/config/loopback", "disabled\n", None),
+            ("port/0/link/config/loopback", "error\n", None),
+            ("port/0/link/config/loopback", "enabled-headshell\n", Some("enabled-headshell")),
+            ("properties/link", "1", None),
+        ] {
+            let found = loopback_mode(&MadeUp::new(&[(name, content)]).files);
+            assert_eq!(found.as_deref(), mode, "{name} {content}");
+        }
     }
 
     #[test]
     fn shows_flags_that_are_set() {
-        let value = |made_up: &MadeUp| settings(&made_up.files).value;
+        let settings = |made_up: &MadeUp| settings(&made_up.files, Some(Generation::Cassini2));
+        let value = |made_up: &MadeUp| settings(made_up).value;
         let made_up = MadeUp::new(&[]);
-        assert_eq!(settings(&made_up.files).verdict, NotAvailable);
+        assert_eq!(settings(&made_up).verdict, NotAvailable);
         made_up.write("port/0/link/policies/use_unsupported_cable", "disabled\n");
         assert_eq!(value(&made_up).as_deref(), Some("none"));
         made_up.write("port/0/config/r1_partner", "enabled\n");
         made_up.write("port/0/link/policies/ignore_media_error", "enabled\n");
         let both = "ignore-media-error, r1-link-partner";
         assert_eq!(value(&made_up).as_deref(), Some(both));
-        assert_eq!(settings(&made_up.files).verdict, Shown);
+        assert_eq!(settings(&made_up).verdict, Shown);
     }
 
+    /// health.md 2.1: either direction of the link may have lost lanes.
     #[test]
-    fn notices_degraded_link_and_warnings_of_driver() {
-        let name = "port/0/link/auto_lane_degrade/is_rx_degraded";
-        assert_verdicts(name, lanes, &[("no\n", Good), ("yes\n", Bad)]);
-        let made_up = MadeUp::new(&[
-            (name, "yes\n"),
-            ("port/0/link/auto_lane_degrade/rx_link_speed_gbps", "200\n"),
-        ]);
-        let value = lanes(&made_up.files).value;
-        assert_eq!(value.as_deref(), Some("degraded, receives 200 Gb/s"));
-        let name = "port/0/link/ccw_warn_limit_crossed";
-        assert_verdicts(name, warnings, &[("no\n", Good), ("yes\n", Suspect)]);
+    fn finds_lost_lanes_of_either_direction() {
+        let finding = |states: &[(&str, &str)]| {
+            let made_up = MadeUp::new(&[]);
+            for (name, state) in states {
+                made_up.write(&format!("port/0/link/auto_lane_degrade/{name}"), state);
+            }
+            let found = lanes(&made_up.files);
+            (found.verdict, found.value)
+        };
+        let [received, sent] = ["is_rx_degraded", "is_tx_degraded"];
+        let speeds = [("rx_link_speed_gbps", "200\n"), ("tx_link_speed_gbps", "--\n")];
+        let both_ways = |rx, tx| finding(&[&[(received, rx), (sent, tx)], &speeds[..]].concat());
+        assert_eq!(both_ways("no\n", "no\n"), (Good, Some("all".into())));
+        assert_eq!(both_ways("yes\n", "no\n"), (Bad, Some("degraded, receives 200 Gb/s".into())));
+        assert_eq!(both_ways("no\n", "yes\n"), (Bad, Some("degraded, sends on fewer".into())));
+        let both = "degraded, receives 200 Gb/s, sends on fewer";
+        assert_eq!(both_ways("yes\n", "yes\n"), (Bad, Some(both.into())));
+        assert_eq!(both_ways("yes\n", "error\n").0, Bad);
+        assert_eq!(both_ways("--\n", "--\n").0, NotAvailable);
+        assert_eq!(finding(&[(received, "no\n")]).0, NotAvailable);
+    }
+
+    /// health.md 2.1.3: the limits of a NIC's warnings are off, so `no` says nothing.
+    #[test]
+    fn warnings_need_a_limit() {
+        let verdict = |limit: &str, crossed: &str| {
+            let made_up = MadeUp::new(&[
+                ("port/0/link/fec/monitor_check/ccw_warn_limit", limit),
+                ("port/0/link/ccw_warn_limit_crossed", crossed),
+                ("port/0/link/ucw_warn_limit_crossed", "yes"),
+            ]);
+            warnings(&made_up.files).verdict
+        };
+        for off in ["0\n", "not-monitoring\n", "calculated\n", ""] {
+            assert_eq!(verdict(off, "no\n"), NotAvailable, "{off}");
+        }
+        let cases = ["no\n", "yes\n", "error\n"].map(|crossed| verdict("100\n", crossed));
+        assert_eq!(cases, [Good, Suspect, NotAvailable]);
     }
 
     #[test]

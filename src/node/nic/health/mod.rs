@@ -7,6 +7,7 @@
 //! * `item`: something that is checked, and what was found.
 //! * `presence`: whether the NICs are there.
 //! * `link`: state, speed, mode and flaps of the link; `code_words`: its error rates.
+//! * `cable`: firmware of the cable, and the port of the switch.
 //! * `foreign`: traffic of other processes.
 //! * `pcie`: lanes and speed of the connection to the host; `pcie_errors`: its errors.
 //! * `address`: fabric address and retry handler. `leak`: leaked resources.
@@ -17,6 +18,7 @@
 //! * `traffic`: a loopback write and read.
 
 pub mod address;
+pub mod cable;
 pub mod code_words;
 pub mod foreign;
 pub mod host;
@@ -34,10 +36,10 @@ pub mod services;
 pub mod temperature;
 pub mod traffic;
 
-pub use item::{Finding, Item};
+pub use item::{Finding, Item, NONE_OF_ITS_OWN};
 
 /// All items, in the order of the report: the most important first.
-pub static ITEMS: [&Item; 65] = [
+pub static ITEMS: [&Item; 67] = [
     &presence::DEVICE,
     &link::STATE,
     &link::SPEED,
@@ -48,7 +50,9 @@ pub static ITEMS: [&Item; 65] = [
     &link::FLAPS,
     &link::WARNINGS,
     &link::MEDIA,
+    &cable::FIRMWARE,
     &link::SETTINGS,
+    &cable::SWITCH_PORT,
     &code_words::FLOW,
     &code_words::UNCORRECTED,
     &code_words::CORRECTED,

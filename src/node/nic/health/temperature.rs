@@ -2,8 +2,8 @@
 //! them to any user as sensors of the NIC (hwmon, health.md 2.1); each reading asks the controller
 //! of the card.
 
-use super::item::{Finding, Item};
-use crate::nic::files::Files;
+use super::item::{Finding, Item, unless_good};
+use crate::nic::files::{Files, NoValue};
 use crate::nic::sensors::{self, TemperatureLimits};
 use facts::severity::Severity;
 
@@ -39,7 +39,13 @@ struct Kind {
 }
 
 /// The temperature of the cable of a Cassini 2 in whole C (health.md 2.1).
-const CABLE: &str = "port/0/media/temperature_celsius";
+const CABLE: &str = "temperature_celsius";
+
+/// The limits of a cable itself, in whole C (health.md 2.1): for a warning and for taking the link
+/// down. Releases up to 14.0.0 have one only, by its name for a warning [I: health.md 2.1].
+const CABLE_LIMITS: [&str; 2] =
+    ["temperature_warn_limit_celsius", "temperature_down_limit_celsius"];
+const OLDER_CABLE_LIMIT: &str = "high_temperature_threshold_celsius";
 
 const KINDS: [Kind; 3] = [
     Kind { item: &ASIC, label: "Cassini ", limits: sensors::ASIC },
@@ -59,21 +65,30 @@ fn hottest(files: &Files, inputs: &[(String, String)], kind: &Kind) -> Finding {
     let readings = inputs.filter_map(|(_, input)| files.text(input)?.parse::<f64>().ok());
     let hottest = readings.map(|thousandths| thousandths / 1000.0).reduce(f64::max);
     // Some cards have no sensor for it.
-    let at_link = || files.text(CABLE).filter(|_| *kind.item == MEDIA)?.parse().ok();
-    let Some(celsius) = hottest.or_else(at_link) else {
-        return Finding::absent(kind.item);
+    let at_link = |name: &str| -> Result<f64, NoValue> {
+        if *kind.item != MEDIA {
+            return Err(None);
+        }
+        files.link_value(&format!("media/{name}"))?.parse().map_err(|_| None)
     };
-    let TemperatureLimits { high, critical, .. } = kind.limits;
-    let verdict = match celsius {
-        celsius if celsius >= critical => Severity::Bad,
-        celsius if celsius >= high => Severity::Suspect,
-        _ => Severity::Good,
+    let celsius = match hottest.map_or_else(|| at_link(CABLE), Ok) {
+        Ok(celsius) => celsius,
+        Err(why) => return Finding::without(kind.item, why),
     };
-    let limit = format!("<{high} C (bad: {critical} C)");
+    let (high, critical, whose) = match (CABLE_LIMITS.map(at_link), at_link(OLDER_CABLE_LIMIT)) {
+        ([Ok(warning), Ok(down)], _) => (warning, Some(down), " of the cable itself"),
+        (_, Ok(warning)) => (warning, None, " of the cable itself"),
+        _ => (kind.limits.high, Some(kind.limits.critical), ""),
+    };
+    let is_critical = critical.is_some_and(|critical| celsius >= critical);
+    let verdict =
+        if is_critical { Severity::Bad } else { unless_good(celsius >= high, Severity::Suspect) };
+    let bad = critical.map_or(String::new(), |critical| format!(" (bad: {critical} C)"));
+    let limit = format!("<{high} C{bad}{whose}");
     // Rounded, but not up to a limit that it does not reach.
     let rounds_up_to = |limit: f64| celsius < limit && celsius.round() >= limit;
-    let shown =
-        if rounds_up_to(high) || rounds_up_to(critical) { celsius.floor() } else { celsius };
+    let rounds_to_limit = rounds_up_to(high) || critical.is_some_and(rounds_up_to);
+    let shown = if rounds_to_limit { celsius.floor() } else { celsius };
     let text = format!("{shown:.0} C");
     Finding::compared(kind.item, text, limit, verdict).with_number(celsius)
 }
@@ -121,12 +136,40 @@ mod tests {
 
     #[test]
     fn link_shows_temperature_of_a_cable_without_sensor() {
-        let made_up = MadeUp::new(&[(CABLE, "71\n")]);
+        let made_up = MadeUp::new(&[("port/0/media/temperature_celsius", "71\n")]);
         let values = || temperatures(&made_up.files).into_iter().map(|found| found.value);
         assert!(values().eq([None, Some("71 C".into()), None]));
         made_up.write("hwmon/hwmon3/temp1_label", "OSFP Internal Temperature\n");
         made_up.write("hwmon/hwmon3/temp1_input", "44000\n");
         assert!(values().eq([None, Some("44 C".into()), None]));
+    }
+
+    #[test]
+    fn limits_of_the_cable_come_before_fixed_ones() {
+        let made_up = MadeUp::new(&[("hwmon/hwmon3/temp1_label", "QSFP Internal Temperature\n")]);
+        let write = |name: &str, text: &str| made_up.write(&format!("port/0/media/{name}"), text);
+        let verdicts = |sensors: [&str; 3]| {
+            sensors.map(|celsius| {
+                made_up.write("hwmon/hwmon3/temp1_input", &format!("{celsius}000\n"));
+                temperatures(&made_up.files)[1].verdict
+            })
+        };
+        assert_eq!(verdicts(["69", "74", "77"]), [Good, Suspect, Bad]);
+        for word in ["no-cable\n", "error\n", "not-active\n"] {
+            CABLE_LIMITS.iter().for_each(|name| write(name, word));
+            assert_eq!(verdicts(["69", "74", "77"]), [Good, Suspect, Bad], "{word}");
+        }
+        write(OLDER_CABLE_LIMIT, "78\n");
+        assert_eq!(verdicts(["77", "79", "95"]), [Good, Suspect, Suspect]);
+        write(CABLE_LIMITS[0], "80\n");
+        write(CABLE_LIMITS[1], "90\n");
+        assert_eq!(verdicts(["77", "80", "90"]), [Good, Suspect, Bad]);
+        let limit = temperatures(&made_up.files)[1].limit.clone();
+        assert_eq!(limit.as_deref(), Some("<80 C (bad: 90 C) of the cable itself"));
+        // The chip has its own.
+        made_up.write("hwmon/hwmon3/temp1_label", "Cassini 0 Temperature\n");
+        made_up.write("hwmon/hwmon3/temp1_input", "86000\n");
+        assert_eq!(temperatures(&made_up.files)[0].verdict, Suspect);
     }
 
     #[test]
