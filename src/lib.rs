@@ -45,7 +45,6 @@ use facts::device::LIBCXI_VARIABLE;
 use facts::error::Failure;
 use facts::interrupt;
 use facts::release::{self, Sources};
-use facts::time_of_day;
 use facts::token::Token;
 use multicall::Call;
 use node::backend;
@@ -60,7 +59,6 @@ use report::Reporter;
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
     cxi::signals::set_needed_dispositions();
     child::take_name();
-    time_of_day::start();
     release::record(Sources {
         revision: option_env!("CXIDIAG_REVISION"),
         date: option_env!("CXIDIAG_DATE"),

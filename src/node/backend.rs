@@ -138,7 +138,7 @@ fn snapshot(device: DeviceName, wanted: impl Fn(&str) -> bool) -> Result<Files, 
     })?;
     let name = DeviceName { kind: DeviceKind::Software, ..device };
     let files = Files::new(snapshot.root(), name.to_string());
-    Ok(files.holding(snapshot))
+    Ok(files.taken_at(snapshot.taken_at()).holding(snapshot))
 }
 
 /// Reads telemetry counters of `device`; `None` for a counter that cannot be read.
@@ -413,7 +413,7 @@ mod tests {
         let files = files(device, &Machine::new(None)).unwrap();
         assert_eq!(files.text("port/0/link/state").as_deref(), Some("up"));
         assert_eq!(files.retry_handler_text("spt_timeouts").as_deref(), Some("0"));
-        assert!(files.counter("hni_pcs_good_cw").unwrap().at.is_some());
+        assert!(files.counter("hni_pcs_good_cw").unwrap().stamp.is_some());
         let (path, others) = (files.path("port/0/link/state"), files.clone());
         drop(files);
         assert!(path.exists());
