@@ -45,7 +45,6 @@ use facts::device::LIBCXI_VARIABLE;
 use facts::error::Failure;
 use facts::interrupt;
 use facts::release::{self, Sources};
-use facts::time_of_day;
 use facts::token::Token;
 use multicall::Call;
 use node::backend;
@@ -53,14 +52,13 @@ use node::machine::resource_limit;
 use plan::Plan;
 use plan::cli::{self, Refusal, Request};
 use plan::tool::{self, PROGRAM};
-use plan::tools::TOOLS;
+use plan::tools::{TOOLS, with_status_of};
 use report::Reporter;
 
 /// Does what `argv` asks for. Nothing is opened before all of it has proved valid.
 pub fn main(argv: impl IntoIterator<Item = OsString>) -> ExitCode {
     cxi::signals::set_needed_dispositions();
     child::take_name();
-    time_of_day::start();
     release::record(Sources {
         revision: option_env!("CXIDIAG_REVISION"),
         date: option_env!("CXIDIAG_DATE"),
@@ -136,6 +134,7 @@ fn start(
     arguments: Vec<OsString>,
 ) -> Result<(), Failure> {
     let refused = |Refusal { failure, outputs }| {
+        let failure = with_status_of(tool, failure);
         report::refused(tool, &outputs, &failure);
         failure
     };
@@ -161,7 +160,8 @@ fn carry_out(plan: &Plan) -> Result<(), Failure> {
         let _ = writeln!(io::stderr(), "{}: {advice}", plan.program);
     }
     if let Some(every) = plan.every {
-        return run::measure_every_nic(plan, every);
+        let measured = run::measure_every_nic(plan, every);
+        return measured.map_err(|failure| with_status_of(plan.tool, failure));
     }
     let mut reporter = Reporter::new(plan, report::text_output(&plan.outputs));
     let result = reporter
@@ -172,5 +172,5 @@ fn carry_out(plan: &Plan) -> Result<(), Failure> {
             interrupt::watch()?;
             run::carry_out(&plan, &mut reporter)
         });
-    reporter.finish(result)
+    reporter.finish(result.map_err(|failure| with_status_of(plan.tool, failure)))
 }

@@ -10,7 +10,7 @@ mod usage;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use self::counted::Counted;
 pub use self::usage::usage;
@@ -20,6 +20,7 @@ use super::output;
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
+use facts::time_of_day::Clocks;
 use node::machine::Machine;
 use node::{backend, reading};
 use report::check::Check;
@@ -107,7 +108,7 @@ fn show(
     let read = || -> Vec<Counted> {
         found.devices.iter().map(|device| Counted::read(*device, machine)).collect()
     };
-    let (mut started, mut clock) = (SystemTime::now(), Instant::now());
+    let mut began = Clocks::now();
     let mut before = read();
     let mut window = request.rates.unwrap_or(WINDOW);
     let mut last = None;
@@ -131,7 +132,7 @@ fn show(
         let links = links.map(|(before, after)| before.until(after, request, machine));
         let (mut examined, links): (Vec<_>, Vec<_>) = links.unzip();
         check::name_unreadable(&mut [], &mut examined, machine);
-        let mut check = Check::new(started, clock.elapsed(), Vec::new(), examined);
+        let mut check = Check::new([began, Clocks::now()], Vec::new(), examined);
         if found.is_without_hardware {
             check = check.without_hardware();
         }
@@ -143,7 +144,7 @@ fn show(
             return Ok(report);
         };
         (before, window) = (latest, interval);
-        (started, clock) = (SystemTime::now(), Instant::now());
+        began = Clocks::now();
         last = Some(report);
         reading::begin();
     }

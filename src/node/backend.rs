@@ -142,7 +142,7 @@ fn snapshot(device: DeviceName, wanted: impl Fn(&str) -> bool) -> Result<Files, 
     })?;
     let name = DeviceName { kind: DeviceKind::Software, ..device };
     let files = Files::new(snapshot.root(), name.to_string());
-    Ok(files.holding(snapshot))
+    Ok(files.taken_at(snapshot.taken_at()).holding(snapshot))
 }
 
 /// Reads telemetry counters of `device`; `None` for a counter that cannot be read.
@@ -342,9 +342,13 @@ fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Fail
     if error.errno() != libc::ENOENT {
         return explain::explained(error, &what);
     }
-    if hardware_is_missing() {
-        let hint = advice::hint(Situation::NoHardware);
-        return failure(hint).in_situation(Situation::NoHardware);
+    let missing = if has_no_node(device, &Machine::this()) {
+        Some(Situation::NoDeviceNode)
+    } else {
+        hardware_is_missing().then_some(Situation::NoHardware)
+    };
+    if let Some(situation) = missing {
+        return failure(advice::hint(situation)).in_situation(situation);
     }
     let names: Vec<String> =
         cxi::devices(library).into_iter().flatten().map(|info| info.name).collect();
@@ -402,6 +406,14 @@ fn no_space(failure: Failure) -> Failure {
     )
 }
 
+/// Returns whether the driver shows a NIC without the file by which programs open it
+/// (libcxi.md 2.1).
+fn has_no_node(device: DeviceName, machine: &Machine) -> bool {
+    let name = device.to_string();
+    let node = machine.root().join("dev").join(&name);
+    machine.cxi_devices().contains(&name) && !is_software(device, machine) && !node.exists()
+}
+
 /// Returns whether the driver shows no NICs.
 fn hardware_is_missing() -> bool {
     !Path::new(SYSFS).exists()
@@ -417,7 +429,7 @@ mod tests {
         let files = files(device, &Machine::new(None)).unwrap();
         assert_eq!(files.text("port/0/link/state").as_deref(), Some("up"));
         assert_eq!(files.retry_handler_text("spt_timeouts").as_deref(), Some("0"));
-        assert!(files.counter("hni_pcs_good_cw").unwrap().at.is_some());
+        assert!(files.counter("hni_pcs_good_cw").unwrap().stamp.is_some());
         let (path, others) = (files.path("port/0/link/state"), files.clone());
         drop(files);
         assert!(path.exists());

@@ -1,8 +1,6 @@
 //! The health of NICs, as JSON and as the line that callers read (docs/check.md). The doc comments
 //! of the types are the descriptions in their schema, docs/check.schema.json.
 
-use std::time::{Duration, SystemTime};
-
 use serde::{Deserialize, Serialize};
 
 use super::outcome::Problem;
@@ -10,7 +8,7 @@ use facts::device::DeviceName;
 use facts::error::{Failure, UNDECIDED};
 use facts::host::host_name;
 use facts::severity::Severity;
-use facts::time_of_day::{milliseconds, unix_ms};
+use facts::time_of_day::{Clocks, milliseconds};
 use node::nic::health::{Finding, Item, NONE_OF_ITS_OWN};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
@@ -40,6 +38,9 @@ pub struct Check {
     pub(super) started_unix_ms: u64,
     /// Duration of the check, in milliseconds.
     elapsed_ms: u64,
+    /// By how many seconds the clock of the host was stepped meanwhile; null if it was not. Rates
+    /// do not follow it.
+    pub(super) clock_step_s: Option<f64>,
     /// Exit status of the program: 0 if nothing is bad, 3 if an item is, 4 if a NIC could not be
     /// checked and no item is bad.
     pub(super) exit_status: u8,
@@ -161,14 +162,9 @@ pub struct Examined {
 }
 
 impl Check {
-    /// Returns the health of the `examined` NICs and their `host`, of a check that began at
-    /// `started` and took `elapsed`.
-    pub fn new(
-        started: SystemTime,
-        elapsed: Duration,
-        host: Vec<Finding>,
-        examined: Vec<Examined>,
-    ) -> Self {
+    /// Returns the health of the `examined` NICs and their `host`, of a check that `began` and
+    /// `ended` at these times.
+    pub fn new([began, ended]: [Clocks; 2], host: Vec<Finding>, examined: Vec<Examined>) -> Self {
         let devices = examined.into_iter().map(|examined| DeviceResult {
             name: examined.device.to_string(),
             is_software: examined.is_software,
@@ -179,8 +175,9 @@ impl Check {
             schema_version: SCHEMA_VERSION,
             cxidiag_version: env!("CARGO_PKG_VERSION").to_owned(),
             host_name: host_name(),
-            started_unix_ms: unix_ms(started),
-            elapsed_ms: milliseconds(elapsed),
+            started_unix_ms: milliseconds(began.of_day),
+            elapsed_ms: milliseconds(ended.since(began)),
+            clock_step_s: ended.step_since(began),
             exit_status: 0,
             summary: String::new(),
             host: host.into_iter().map(ItemResult::from).collect(),
@@ -300,6 +297,8 @@ impl Check {
 pub mod testing {
     //! Checks with known findings.
 
+    use std::time::Duration;
+
     use super::*;
     use node::nic::health::{host, link, pcie};
 
@@ -315,8 +314,11 @@ pub mod testing {
             findings: nic_findings,
             failure,
         };
-        let started = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
-        Check::new(started, Duration::from_millis(2100), host_findings, vec![examined])
+        let clocks = |ms| Clocks {
+            monotonic: Duration::from_millis(ms),
+            of_day: Duration::from_secs(1_700_000_000) + Duration::from_millis(ms),
+        };
+        Check::new([clocks(0), clocks(2100)], host_findings, vec![examined])
     }
 
     /// Returns an item that is good.

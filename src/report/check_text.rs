@@ -4,6 +4,7 @@ use super::check::{Check, ItemResult};
 use super::page::{Page, Words};
 use super::table::Align;
 use facts::severity::Severity;
+use facts::time_of_day::step_text;
 use node::nic::health::{ITEMS, Item};
 
 /// Width of lines of words.
@@ -29,8 +30,17 @@ pub fn page(check: &Check) -> Page {
         }
         block(&mut page, items);
     }
+    clock_line(&mut page, check);
     remedies(&mut page, check);
     page
+}
+
+/// Adds what the clock of the host did, if it did not go on as others do.
+pub(super) fn clock_line(page: &mut Page, check: &Check) {
+    if let Some(step) = check.clock_step_s {
+        page.empty_line();
+        page.line(step_text("this host", step));
+    }
 }
 
 /// Returns the line that callers read.
@@ -163,6 +173,17 @@ read latency  failed  -      -       BAD loopback-read
 read latency: the NIC reported PT_DISABLED
 ";
         assert!(text.starts_with(expected), "{text}");
+    }
+
+    #[test]
+    fn says_that_the_clock_was_stepped_without_a_verdict() {
+        let mut check = check(vec![good()], vec![], None);
+        check.clock_step_s = Some(0.3);
+        let text = text(&check);
+        assert!(text.starts_with("OK cxi0\n"), "{text}");
+        let line = "\n\nthe clock of this host was stepped by +0.300 s meanwhile: rates use the \
+                    monotonic clock\n";
+        assert!(text.ends_with(line), "{text}");
     }
 
     #[test]

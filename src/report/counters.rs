@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use super::outcome::{Counter, CounterFinding, Counters, NicCounters, Side};
 use super::table::{self, Align};
+use facts::time_of_day::step_text;
 use node::nic::counter::Change;
 use node::nic::counter_table::{Preset, Row};
 use node::nic::counters::Changes;
@@ -23,6 +24,8 @@ pub struct RunCounters {
     pub peer: PeerCounters,
     /// Packets with data that the run sent or received, about; `None` if unknown.
     pub packets: Option<u64>,
+    /// By how many seconds the clock of this host was stepped, if it was.
+    pub clock_step_s: Option<f64>,
 }
 
 /// The counters of the peer's NIC.
@@ -53,6 +56,7 @@ impl From<&RunCounters> for Counters {
             own: NicCounters::of(run.preset, &run.own),
             peer: received.map(|changes| NicCounters::of(run.preset, changes)),
             findings,
+            clock_step_s: run.clock_step_s,
         }
     }
 }
@@ -177,6 +181,9 @@ pub fn write(out: &mut impl Write, side: run_options::Side, counters: &Counters)
             writeln!(out, "{subject}: {text} (limit: {limit}; source: {source})")?;
         }
     }
+    if let Some(step) = counters.clock_step_s {
+        writeln!(out, "{}", step_text("this host", step))?;
+    }
     let has_counters = |shown: &Shown| shown.nic.missing() < shown.nic.counters.len();
     if counters.findings.is_empty() && nics.iter().any(has_counters) {
         writeln!(out, "Counters: nothing unusual")?;
@@ -247,7 +254,14 @@ mod tests {
     }
 
     fn run(preset: Preset, own: Changes, peer: PeerCounters) -> RunCounters {
-        RunCounters { preset, side: run_options::Side::Client, own, peer, packets: None }
+        RunCounters {
+            preset,
+            side: run_options::Side::Client,
+            own,
+            peer,
+            packets: None,
+            clock_step_s: None,
+        }
     }
 
     fn text(run: &RunCounters) -> String {
@@ -308,12 +322,14 @@ Counters of the server's NIC: not available (the server has not sent them)
     #[test]
     fn one_nic_has_one_column_and_all_counters() {
         let own = changes("soft0", &[("hni_pcs_good_cw", counted(5))]);
-        let run = run(Preset::All, own, PeerCounters::OneNic);
+        let mut run = run(Preset::All, own, PeerCounters::OneNic);
+        run.clock_step_s = Some(-2.0);
         let expected = "\
 Counter          soft0  Unit       Meaning
 hni_pcs_good_cw      5  codewords  received without error
 ---------------------------------------------------------
 Counters of software NIC soft0: 702 of 703 not available
+the clock of this host was stepped by -2.000 s meanwhile: rates use the monotonic clock
 Counters: nothing unusual
 ";
         assert_eq!(text(&run), expected);

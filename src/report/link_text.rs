@@ -1,7 +1,7 @@
 //! The links of NICs as text: one row or one block for each.
 
 use super::check::DeviceResult;
-use super::check_text::{block, remedies, wrong_item};
+use super::check_text::{block, clock_line, remedies, wrong_item};
 use super::link::{Link, LinkReport, Rates, UNKNOWN};
 use super::page::{Page, Words};
 use super::table::Align;
@@ -56,6 +56,7 @@ pub fn page(report: &LinkReport, is_verbose: bool, has_rates: bool) -> Page {
         let rates = devices.map(|(device, link)| rate_row(device, link.rates.as_ref()));
         page.table(&RATE_COLUMNS, rates);
     }
+    clock_line(&mut page, &report.check);
     remedies(&mut page, &report.check);
     page
 }

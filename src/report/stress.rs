@@ -2,8 +2,6 @@
 //! (docs/check.md). The doc comments of the types are the descriptions in their schema,
 //! docs/stress.schema.json.
 
-use std::time::{Duration, SystemTime};
-
 use serde::Serialize;
 
 use super::outcome::Problem;
@@ -11,7 +9,7 @@ use super::page::Page;
 use facts::error::{Failure, UNDECIDED};
 use facts::host::host_name;
 use facts::severity::Severity;
-use facts::time_of_day::{milliseconds, unix_ms};
+use facts::time_of_day::{Clocks, milliseconds};
 use node::nic::sensors::{Sensor, TemperatureLimits};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
@@ -40,6 +38,9 @@ pub struct StressReport {
     pub(super) started_unix_ms: u64,
     /// Duration with set-up, in milliseconds.
     pub(super) elapsed_ms: u64,
+    /// By how many seconds the clock of the host was stepped meanwhile; null if it was not. Rates
+    /// do not follow it.
+    clock_step_s: Option<f64>,
     /// Exit status of the program: 0 if all criteria are met, 3 if one is not, 4 if one could not
     /// be judged and the others are met.
     pub(super) exit_status: u8,
@@ -302,16 +303,17 @@ pub(super) fn shown(celsius: f64, limits: TemperatureLimits) -> f64 {
 }
 
 impl StressReport {
-    /// Returns the report about NICs whose load began at `started` and took `elapsed`.
-    pub fn new(started: SystemTime, elapsed: Duration, devices: Vec<StressedNic>) -> Self {
+    /// Returns the report about NICs whose load `began` and `ended` at these times.
+    pub fn new([began, ended]: [Clocks; 2], devices: Vec<StressedNic>) -> Self {
         let (exit_status, summary) = conclusion(&devices);
         Self {
             schema_version: SCHEMA_VERSION,
             command: "stress",
             cxidiag_version: env!("CARGO_PKG_VERSION"),
             host_name: host_name(),
-            started_unix_ms: unix_ms(started),
-            elapsed_ms: milliseconds(elapsed),
+            started_unix_ms: milliseconds(began.of_day),
+            elapsed_ms: milliseconds(ended.since(began)),
+            clock_step_s: ended.step_since(began),
             exit_status,
             summary,
             devices,
@@ -375,7 +377,7 @@ pub mod testing {
 
     /// Returns the report about these NICs.
     pub fn report(nics: Vec<StressedNic>) -> StressReport {
-        StressReport::new(SystemTime::UNIX_EPOCH, Duration::ZERO, nics)
+        StressReport::new([Clocks::default(); 2], nics)
     }
 
     /// Adds samples 10 s apart with this rate in GB/s, and these values.

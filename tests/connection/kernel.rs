@@ -7,8 +7,9 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
+use crate::harness::machine::MadeUp;
 use crate::harness::{
-    CXIDIAG, Command, Fabric, assert_status, assert_success, finish, stderr, stdout,
+    CXIDIAG, Command, Fabric, LIBCXI, assert_status, assert_success, finish, stderr, stdout,
 };
 
 /// Exit status of `refuse` where this machine cannot refuse a call.
@@ -277,5 +278,129 @@ fn durations_do_not_follow_steps_of_the_clock() {
         let document: Value = serde_json::from_str(&text).expect("a document");
         let seconds = document["seconds"].as_f64().expect("a duration");
         assert!((0.1..3600.0).contains(&seconds), "{step}: {seconds}");
+    }
+}
+
+/// Code words of a software NIC per second: they follow its own clock.
+const GOOD_PER_S: f64 = 39_062_500.0;
+
+/// Returns a program whose clock steps after the first readings of the clock, and before the last
+/// ones.
+fn stepping(fabric: &Fabric, step: &str, arguments: &[&str]) -> Command {
+    let mut command = failing(fabric, "STEP", step, arguments);
+    command.env("STEP_AFTER", "30");
+    command
+}
+
+fn document(path: &Path) -> Value {
+    let text = fs::read_to_string(path).expect("a document");
+    serde_json::from_str(&text).expect("a document")
+}
+
+/// Neither rates nor verdicts follow a step, and a line names it.
+#[test]
+fn rates_do_not_follow_steps_of_the_clock() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let json = directory.path().join("document.json");
+    let to_json = format!("--json={}", json.display());
+    for (step, shown) in [("0.3", "+0.300"), ("-2", "-2.000")] {
+        let line = format!(
+            "the clock of this host was stepped by {shown} s meanwhile: rates use the monotonic \
+             clock\n"
+        );
+        let run = |arguments: &[&str]| {
+            let output = finish(stepping(&Fabric::new(), step, arguments));
+            assert_status(&output, 0);
+            output
+        };
+        let is_step = |value: &Value| {
+            let step: f64 = step.parse().expect("a number");
+            value.as_f64().is_some_and(|found| (found - step).abs() < 0.01)
+        };
+        let is_good = |rate: f64| (rate - GOOD_PER_S).abs() < 100.0;
+
+        let check = run(&["check", "soft0", "--no-traffic", "--window=100ms", &to_json]);
+        assert!(stdout(&check).starts_with("OK soft0\n"), "{}", stdout(&check));
+        assert!(stdout(&check).ends_with(&line), "{}", stdout(&check));
+        let check = document(&json);
+        assert!(is_step(&check["clock_step_s"]), "{step}: {}", check["clock_step_s"]);
+        let items = check["devices"][0]["items"].as_array().expect("items");
+        let item = |code| items.iter().find(|item| item["code"] == code).expect("an item");
+        assert_eq!(item("link-interrupted")["value"], "3.906e7/s");
+        assert_eq!(item("link-interrupted")["verdict"], "good");
+
+        let link = run(&["link", "soft0", "--rates=100ms", &to_json]);
+        assert!(stdout(&link).ends_with(&line), "{}", stdout(&link));
+        let link = document(&json);
+        assert!(is_step(&link["clock_step_s"]), "{step}: {}", link["clock_step_s"]);
+        let rate = link["links"][0]["rates"]["good_code_words_per_s"].as_f64().expect("a rate");
+        assert!(is_good(rate), "{step}: {rate}");
+
+        let stat = run(&["stat", "soft0", &to_json, "--", "sleep", "0.1"]);
+        assert!(stderr(&stat).contains(&format!("stepped by {shown} s")), "{}", stderr(&stat));
+        let stat = document(&json);
+        assert!(is_step(&stat["nodes"][0]["clock_step_s"]), "{step}: {}", stat["nodes"]);
+        let good = &stat["nics"][0]["counters"]["hni_pcs_good_cw"];
+        let [count, seconds] =
+            ["delta", "seconds"].map(|key| good[key].as_f64().expect("a number"));
+        assert!(is_good(count / seconds), "{step}: {good}");
+
+        let tool = ["write-lat", "--loopback", "-d", "soft0", "-n", "9", "--counters", &to_json];
+        let tool = run(&tool);
+        assert!(stdout(&tool).contains(&line), "{}", stdout(&tool));
+        let counters = &document(&json)["counters"];
+        assert!(is_step(&counters["clock_step_s"]), "{step}: {}", counters["clock_step_s"]);
+
+        let output =
+            finish(stepping(&Fabric::new(), step, &["cxi_stat", "-d", "soft0", "-r", "-p", "1"]));
+        assert!(stderr(&output).starts_with(&format!("Warning: {line}")), "{}", stderr(&output));
+        let text = stdout(&output);
+        assert!(text.contains("Good CW: 39062500.00/s\n"), "{text}");
+        assert!(!text.contains("clock"), "{text}");
+    }
+}
+
+/// The second process starts after the step.
+#[test]
+fn readings_of_two_processes_do_not_follow_steps_of_the_clock() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [before, json] = ["before", "document.json"].map(|name| directory.path().join(name));
+    let [start, stop, to_json] = [("--start", &before), ("--stop", &before), ("--json", &json)]
+        .map(|(option, path)| format!("{option}={}", path.display()));
+    for (step, shown) in [("10800", "+10800.000"), ("-10800", "-10800.000")] {
+        let fabric = Fabric::new();
+        assert_success(&finish(fabric.command(["stat", "soft0", &start].as_slice())));
+        let mut stop = failing(&fabric, "STEP", step, &["stat", &stop, &to_json]);
+        stop.env("STEP_AFTER", "0");
+        let output = finish(stop);
+        assert_success(&output);
+        assert!(stderr(&output).is_empty(), "{}", stderr(&output));
+        let text = stdout(&output);
+        assert!(text.contains(&format!(" was stepped by {shown} s meanwhile: ")), "{text}");
+        let seconds = document(&json)["seconds"].as_f64().expect("a duration");
+        assert!((0.0..3600.0).contains(&seconds), "{step}: {seconds}");
+    }
+}
+
+/// The lines of the legacy program stay as they are.
+#[test]
+fn load_does_not_follow_steps_of_the_clock() {
+    let machine = MadeUp::described_by(include_str!("../fixtures/nics/cassini2"));
+    for (step, shown) in [("0.3", "+0.300"), ("-2", "-2.000")] {
+        for (arguments, name) in [
+            (&["cxi_heatsink_check", "-D", "1", "-i", "1"][..], "cxi_heatsink_check"),
+            (&["check", "cxi0", "--stress=1s"], "cxidiag check"),
+        ] {
+            let fabric = Fabric::new();
+            let mut command = failing(&fabric, "STEP", step, arguments);
+            command.env("STEP_AFTER", "3").env("CXIDIAG_LIBCXI", &*LIBCXI);
+            let output = finish(machine.seen_by(command));
+            let line = format!(
+                "{name}: the clock of this host was stepped by {shown} s meanwhile: rates use the \
+                 monotonic clock\n"
+            );
+            assert!(stderr(&output).starts_with(&line), "{arguments:?}: {}", stderr(&output));
+            assert!(!stdout(&output).contains("clock"), "{arguments:?}: {}", stdout(&output));
+        }
     }
 }

@@ -3,7 +3,7 @@
  *
  *     FAILING_READS=TEXT    reading a file whose path contains TEXT gives EIO
  *     FAILING_WRITES=TEXT   writing it does
- *     STEP=SECONDS          the time of day steps so 100 ms after its first reading
+ *     STEP=SECONDS          such as -2 or 0.3: the time of day steps so 100 ms after its first reading
  *     STEP_AFTER=COUNT      it steps after this many readings instead
  */
 #define _GNU_SOURCE
@@ -75,6 +75,14 @@ ssize_t sendfile64(int to, int from, off64_t *at, size_t size)
 	return syscall(SYS_sendfile, to, from, at, size);
 }
 
+static void add(struct timespec *time, long long ms)
+{
+	long long ns = time->tv_nsec + ms % 1000 * 1000000;
+
+	time->tv_sec += ms / 1000 + (ns >= 1000000000) - (ns < 0);
+	time->tv_nsec = ns + (ns < 0 ? 1000000000 : 0) - (ns >= 1000000000 ? 1000000000 : 0);
+}
+
 int clock_gettime(clockid_t clock, struct timespec *time)
 {
 	static atomic_long first, readings;
@@ -90,7 +98,7 @@ int clock_gettime(clockid_t clock, struct timespec *time)
 		long now = passed.tv_sec * 1000 + passed.tv_nsec / 1000000;
 		atomic_compare_exchange_strong(&first, &none, now);
 		if (after ? atomic_fetch_add(&readings, 1) >= atol(after) : now - first >= 100)
-			time->tv_sec += atol(step);
+			add(time, atof(step) * 1000);
 	}
 	return result;
 }

@@ -33,7 +33,9 @@ pub struct NicCounters {
     values: Vec<u64>,
     /// The time since the NIC started, by which rates count.
     pub age: Duration,
-    /// When they were read, since 1970.
+    /// When they were read, by the clock of ages.
+    pub read_at: Duration,
+    /// The same since 1970.
     pub at: Duration,
 }
 
@@ -69,10 +71,11 @@ impl NicCounters {
         settings: &Settings,
     ) -> Result<Self, Errno> {
         let totals = fabric::nic_counts(&lock, nid, || runner::publish_counts(nid))?;
-        let age = Duration::from_nanos(fabric::now().saturating_sub(totals.started));
+        let read_at = Duration::from_nanos(fabric::now());
+        let age = read_at.saturating_sub(Duration::from_nanos(totals.started));
         // Through libc: a process that sees another time of day sees it in these stamps as well.
         let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        let mut counters = Self { values: totals.values, age, at: at.unwrap_or_default() };
+        let mut counters = Self { values: totals.values, age, read_at, at: at.unwrap_or_default() };
         let time_up = settings.faults.time_up(age);
         let code_words = time_up.as_nanos() * CODE_WORDS / 1_000_000_000;
         counters.add("hni_pcs_good_cw", code_words as u64);

@@ -4,6 +4,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, linkat};
 use rustix::io::Errno;
@@ -27,6 +28,7 @@ const MOST_RESTARTS: usize = 10;
 pub struct Snapshot {
     root: PathBuf,
     place: Place,
+    taken_at: Duration,
     /// Holds the lock that marks the directory as in use.
     lock: Option<File>,
 }
@@ -54,17 +56,19 @@ impl Snapshot {
         let nid = nics.address(number).ok_or(Errno::NODEV)?;
         let place = Place::from_environment()?;
         let errors;
-        let (snapshot, groups) = {
+        let (mut snapshot, groups) = {
             let directory = Directory::lock(&place)?;
             directory.sweep()?;
             let (lock, root) = directory.create_snapshot(nid)?;
             fork::keep_from_children(&lock);
             let groups = fabric::available_groups(&directory, nid);
             errors = ErrorFlags::open(&directory, nid)?;
-            let snapshot = Self { root, place: place.clone(), lock: Some(lock) };
+            let snapshot =
+                Self { root, place: place.clone(), taken_at: Duration::ZERO, lock: Some(lock) };
             (snapshot, groups)
         };
         let counters = NicCounters::read(|| Directory::lock_existing(&place), nid, &settings)?;
+        snapshot.taken_at = counters.read_at;
         let health = &settings.health;
         let shown = nics.nid(number).ok_or(Errno::NODEV)?;
         let mut info = information(number, shown, health);
@@ -100,6 +104,11 @@ impl Snapshot {
     /// Returns the directory that stands for `/`.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Returns when the counters were read, by the monotonic clock of the host.
+    pub fn taken_at(&self) -> Duration {
+        self.taken_at
     }
 }
 

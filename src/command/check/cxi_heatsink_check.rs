@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 
 use super::examine::{files_with, require};
+use super::note::note_step;
 use super::stress_watch::{Times, watch};
 use crate::command::arguments;
 use cxi::gpu::GpuType;
@@ -13,6 +14,7 @@ use facts::device::DEFAULT_DEVICE;
 use facts::error::{Failure, Kind};
 use facts::interrupt;
 use facts::number::within;
+use facts::time_of_day::Clocks;
 use node::explain::Explain;
 use node::machine::{self, Machine};
 use node::nic::sensors::{Board, Sensors, board, part_number};
@@ -225,6 +227,7 @@ fn load(mut request: HeatsinkRequest) -> Result<(), Failure> {
     let mut nics = vec![StressedNic::new(name, false, number.clone(), threads, sensors.list())];
     let output = Documents::default();
     let loads = [request.load.clone()];
+    let began = Clocks::now();
     under_load(NAME, &loads, |load| {
         let shown = summary(&request, load.nic(0)?, board);
         output.print(|out| text::summary(out, &nics[0], &shown))?;
@@ -236,6 +239,7 @@ fn load(mut request: HeatsinkRequest) -> Result<(), Failure> {
             output.print(|out| text::row(out, &nics[0], due.as_secs()))
         })
     })?;
+    note_step(NAME, began);
     let nic = &nics[0];
     if let Some(error) = nic.error() {
         return Err(Failure::nic(error));

@@ -1,7 +1,6 @@
 //! The check of this node.
 
 use std::env;
-use std::time::{Instant, SystemTime};
 
 use super::examine::Examination;
 use super::note::note;
@@ -11,6 +10,7 @@ use super::{lock, site};
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
+use facts::time_of_day::Clocks;
 use node::machine::{self, Machine};
 use node::nic::files::Files;
 use node::nic::health::host_state::{self, HostCounts};
@@ -42,8 +42,7 @@ fn check_machine(request: CheckRequest) -> Result<Check, Failure> {
 pub struct OngoingCheck {
     request: CheckRequest,
     machine: Machine,
-    started: SystemTime,
-    clock: Instant,
+    began: Clocks,
     examinations: Vec<Examination>,
     /// The machine with the files that the faults of a software NIC plant.
     host: Machine,
@@ -64,7 +63,7 @@ impl OngoingCheck {
         let grant = grant(&request)?;
         let grant = grant.as_ref();
         let devices = request.devices(grant, &machine)?;
-        let (started, clock) = (SystemTime::now(), Instant::now());
+        let began = Clocks::now();
         let begin = |device: &DeviceName| Examination::begin(*device, &request, grant, &machine);
         let examinations: Vec<Examination> = devices.iter().map(begin).collect();
         let planted = examinations.iter().find_map(Examination::planted).cloned();
@@ -78,8 +77,7 @@ impl OngoingCheck {
             _planted: planted,
             request,
             machine,
-            started,
-            clock,
+            began,
             examinations,
         })
     }
@@ -104,7 +102,7 @@ impl OngoingCheck {
     fn wait(&self) -> Result<(), Failure> {
         if self.request.has_window() && self.has_files() {
             let window = self.request.window.unwrap_or(WINDOW);
-            let left = window.saturating_sub(self.clock.elapsed());
+            let left = window.saturating_sub(Clocks::now().since(self.began));
             interrupt::wait_for_any(&mut Vec::new(), Some(left))?;
         }
         Ok(())
@@ -127,7 +125,7 @@ impl OngoingCheck {
         let before = request.has_window().then_some(self.counts);
         host.extend(HostCounts::read(&self.host).since(before));
         name_unreadable(&mut host, &mut examined, &machine);
-        Check::new(self.started, self.clock.elapsed(), host, examined)
+        Check::new([self.began, Clocks::now()], host, examined)
     }
 }
 

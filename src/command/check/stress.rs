@@ -1,9 +1,10 @@
 //! `check --stress`: NICs under load, with their temperatures (docs/check.md).
 
 use std::io;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use super::examine::{files_with, require};
+use super::note::note_step;
 use super::of_node::grant;
 use super::request::{CheckRequest, STRESS_INTERVAL};
 use super::stress_watch::{Times, watch};
@@ -13,6 +14,7 @@ use diag::run::stress::{LoadOptions, under_load};
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
+use facts::time_of_day::Clocks;
 use node::backend;
 use node::machine::Machine;
 use node::machine::placement::Placement;
@@ -65,7 +67,7 @@ fn load(
         let hint = "'cxidiag check --stress soft0' loads a software NIC, which has no temperature";
         return Err(Failure::undecided("no Cassini NIC on this machine").with_hint(hint));
     }
-    let (started, clock) = (SystemTime::now(), Instant::now());
+    let began = Clocks::now();
     let mut files = Vec::new();
     for device in &devices {
         files.push(ready(*device, request, &machine)?);
@@ -103,7 +105,8 @@ fn load(
         })?;
         Ok(nics)
     })?;
-    Ok(StressReport::new(started, clock.elapsed(), nics))
+    note_step(PROGRAM, began);
+    Ok(StressReport::new([began, Clocks::now()], nics))
 }
 
 /// Returns the files of a NIC that may be loaded.

@@ -52,7 +52,7 @@ impl Counted {
         let read = files.map_err(|failure| failure.message()).map(|files| {
             files.map(|files| {
                 let at = since_1970();
-                let readings = Readings::of(&files, names(), at);
+                let readings = Readings::of(&files, names());
                 Moment { at, code_words: CodeWords::of(&readings), readings, files }
             })
         });

@@ -11,6 +11,7 @@ use facts::error::Failure;
 use facts::interrupt;
 use facts::number::within;
 use facts::text::shown;
+use facts::time_of_day::{Clocks, step_text};
 use node::machine::Machine;
 use node::nic::counters::{NicFacts, Readings};
 use node::nic::files::Files;
@@ -146,6 +147,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     };
     let nics: Vec<Files> = devices.iter().map(open).collect::<Result<_, _>>()?;
     let mut rates = Vec::new();
+    let began = Clocks::now();
     if request.has_rates && !request.is_mac_list {
         let before: Vec<Readings> = nics.iter().map(link_rates::read).collect();
         let window = Duration::from_secs(request.pause()) + ADDED_PAUSE;
@@ -157,6 +159,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
             rates.push(LinkRates::between(nic, before, &link_rates::read(&files)));
         }
     }
+    let step = Clocks::now().step_since(began);
     let mut text = Vec::new();
     let mut rates = rates.iter();
     for (device, files) in devices.iter().zip(&nics) {
@@ -169,8 +172,9 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         written.map_err(interrupt::output_failed)?;
     }
     interrupt::check()?;
-    for error in &errors {
-        let _ = writeln!(io::stderr(), "{}", shown(error));
+    let step = step.map(|step| format!("Warning: {}", step_text("this host", step)));
+    for line in step.iter().chain(&errors) {
+        let _ = writeln!(io::stderr(), "{}", shown(line));
     }
     output.print(|out| out.write_all(&text))?;
     match errors.first() {

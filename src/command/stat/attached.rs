@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::new_record::{nanoseconds, new_record};
+use super::new_record::new_record;
 use super::nics::Nics;
 use super::note::note;
 use super::output;
@@ -13,7 +13,7 @@ use super::step_directory::{read, replace};
 use crate::command::output::or_early_failure;
 use facts::device::DeviceName;
 use facts::error::{Failure, cause};
-use facts::time_of_day::since_1970;
+use facts::time_of_day::Clocks;
 use node::machine::Machine;
 use node::nic::counter_set::CounterSet;
 use report::stat::JobStat;
@@ -27,7 +27,7 @@ use report::stat::record::{EndRecord, NicRecord, NodeRecord};
 pub fn start(request: &StatRequest, path: &Path) -> Result<(), Failure> {
     let program = Program::from_environment();
     let machine = Machine::this();
-    let started = since_1970();
+    let started = Clocks::now();
     let mut nics = Nics::begin(&request.devices, &request.set, &machine);
     let record = new_record(request, &[], &program, &machine, &nics, started);
     for line in nics.notes.drain(..) {
@@ -75,7 +75,7 @@ fn since_first_reading(path: &Path) -> Result<(JobStat, Vec<String>), Failure> {
     let devices = record.nics.iter().map(|nic| nic.device.parse());
     let devices: Vec<DeviceName> = devices.collect::<Result<_, _>>().map_err(refused)?;
     let set = CounterSet { name: record.set.clone(), counters: record.counters.clone() };
-    let unix_ns = nanoseconds(since_1970());
+    let now = Clocks::now();
     // The last reading is a first one here: this process has made no other.
     let mut nics = Nics::begin(&devices, &set, &machine);
     for line in nics.notes.drain(..) {
@@ -85,7 +85,7 @@ fn since_first_reading(path: &Path) -> Result<(JobStat, Vec<String>), Failure> {
         return Err(Failure::environment("no NIC can be read"));
     }
     add_end(&mut record.nics, &nics.records()).map_err(|why| refused(&why))?;
-    record.end = Some(EndRecord { unix_ns, status: None, is_interim: false, still_running: 0 });
+    record.end = Some(EndRecord::new(now, None, false, 0));
     let gone: Vec<String> = record
         .nics
         .iter()

@@ -247,8 +247,10 @@ mod tests {
             set: "job".into(),
             counters: Vec::new(),
             started_unix_ns: 0,
+            started_ns: 0,
             end: Some(EndRecord {
                 unix_ns: 1,
+                ns: 1,
                 status: Some(EndStatus::Exit(0)),
                 is_interim: false,
                 still_running: 0,

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use cxi::signals::{Received, restore_inherited};
 use cxi::witness::{Witness, shares_group};
-use facts::time_of_day::since_1970;
+use facts::time_of_day::Clocks;
 use node::machine::Machine;
 use report::stat::JobStat;
 use report::stat::record::{EndRecord, EndStatus, NodeRecord};
@@ -23,7 +23,7 @@ use super::events::{Events, Pauses};
 use super::forwarding::{self, Forwarding};
 use super::gather;
 use super::interpreter;
-use super::new_record::{nanoseconds, new_record};
+use super::new_record::new_record;
 use super::nics::Nics;
 use super::note::note;
 use super::output;
@@ -159,7 +159,7 @@ impl<'a> Leader<'a> {
         // Without it, the command may get a signal to the group twice.
         let witness = events.as_ref().and_then(|_| Witness::start().ok());
         let machine = Machine::this();
-        let started = since_1970();
+        let started = Clocks::now();
         let mut nics = Nics::begin(&request.devices, &request.set, &machine);
         let mut record = new_record(request, command, &program, &machine, &nics, started);
         let (key, node) = (program.key(), program.node());
@@ -388,13 +388,13 @@ impl<'a> Leader<'a> {
 
     /// Reads the counters for the last time, or before that if `is_interim`.
     fn read_end(&mut self, status: Option<EndStatus>, still_running: u32, is_interim: bool) {
-        let unix_ns = nanoseconds(since_1970());
+        let now = Clocks::now();
         self.nics.end(&self.machine);
         for line in self.nics.notes.drain(..) {
             note(&line);
         }
         self.record.nics = self.nics.records();
-        self.record.end = Some(EndRecord { unix_ns, status, is_interim, still_running });
+        self.record.end = Some(EndRecord::new(now, status, is_interim, still_running));
     }
 
     /// Writes the readings for other nodes, and for what comes after the death of this process.

@@ -2,14 +2,14 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::Duration;
 
 use super::nics::Nics;
 use super::program::Program;
 use super::request::StatRequest;
+use facts::time_of_day::Clocks;
 use node::backend::WRAPPER;
 use node::machine::Machine;
-use report::stat::record::{FORMAT, NodeRecord};
+use report::stat::record::{FORMAT, NodeRecord, nanoseconds};
 
 /// Returns the record of a node before its command.
 pub fn new_record(
@@ -18,7 +18,7 @@ pub fn new_record(
     program: &Program,
     machine: &Machine,
     nics: &Nics,
-    started: Duration,
+    started: Clocks,
 ) -> NodeRecord {
     let words = if request.with_arguments { command } else { name_of(command) };
     let words = words.iter().map(|word| word.to_string_lossy().into_owned());
@@ -32,7 +32,8 @@ pub fn new_record(
         command: words.collect(),
         set: request.set.name.clone(),
         counters: request.set.counters.clone(),
-        started_unix_ns: nanoseconds(started),
+        started_unix_ns: nanoseconds(started.of_day),
+        started_ns: nanoseconds(started.monotonic),
         end: None,
         nics: nics.records(),
     }
@@ -51,10 +52,6 @@ fn name_of(command: &[OsString]) -> &[OsString] {
     };
     let named = if wrapped.is_empty() { command } else { wrapped };
     &named[..named.len().min(1)]
-}
-
-pub fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use facts::device::DeviceName;
 use facts::threads;
-use facts::time_of_day::since_1970;
 use measure::CpuShare;
 use node::backend;
 use node::machine::Machine;
@@ -219,7 +218,7 @@ fn read(device: DeviceName, machine: &Machine, names: Vec<String>) -> Result<Nic
     if !files.exist() {
         return Err("there is no such NIC".into());
     }
-    let readings = Readings::of(&files, names, since_1970());
+    let readings = Readings::of(&files, names);
     let failed = reading::unreadable().into_iter();
     let failed = failed.filter(|(path, _)| path.starts_with(files.path("")));
     let failed: Vec<String> = failed.map(|(_, reason)| reason).collect();

@@ -104,7 +104,7 @@ fn read(devices: &[DeviceName], machine: &Machine) -> Vec<Readings> {
     let names = || COUNTERS.map(str::to_owned);
     let wanted = |name: &str| COUNTERS.contains(&name);
     let read = |device: &DeviceName| match backend::files_of_counters(*device, machine, wanted) {
-        Ok(files) => Readings::of(&files, names(), since_1970()),
+        Ok(files) => Readings::of(&files, names()),
         Err(_) => Readings::default(),
     };
     devices.iter().map(read).collect()

@@ -375,6 +375,7 @@ mod tests {
             set: "job".into(),
             counters: Vec::new(),
             started_unix_ns: 0,
+            started_ns: 0,
             end: None,
             nics: Vec::new(),
         }

@@ -1,12 +1,11 @@
 //! The counters of the NICs during a run, with `--counters` of either side.
 
-use std::time::Instant;
-
 use crate::bench::api::Issued;
 use crate::endpoint::Endpoint;
 use crate::session::Session;
 use facts::device::{DeviceName, FabricAddress};
 use facts::error::Failure;
+use facts::time_of_day::Clocks;
 use node::backend;
 use node::machine::Machine;
 use node::nic::counter_table::Preset;
@@ -30,7 +29,7 @@ pub struct NicCounters {
     is_software: bool,
     /// Both sides use the same NIC.
     is_one_nic: bool,
-    started: Instant,
+    began: Clocks,
     before: Option<Readings>,
     /// Packets with data that both sides have issued, as far as this side knows.
     packets: u64,
@@ -54,7 +53,7 @@ impl NicCounters {
             device: plan.device,
             is_software: endpoint.device().info().is_simulated(),
             is_one_nic,
-            started: Instant::now(),
+            began: Clocks::now(),
             before: None,
             packets: 0,
         };
@@ -105,6 +104,7 @@ impl NicCounters {
             peer,
             // A server that only answers counts nothing.
             packets: Some(self.packets).filter(|packets| *packets > 0),
+            clock_step_s: Clocks::now().step_since(self.began),
         })
     }
 
@@ -132,7 +132,7 @@ impl NicCounters {
             (shown, sent) => shown.or(sent)?,
         };
         let files = backend::files(self.device, &Machine::this()).ok()?;
-        let readings = Readings::read(&files, preset, self.started.elapsed());
+        let readings = Readings::read(&files, preset);
         Some((files, readings))
     }
 }

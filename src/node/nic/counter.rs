@@ -11,24 +11,24 @@ pub const WIDTH: u32 = 56;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     pub value: u64,
-    /// When it was read, since 1970-01-01 (UTC), if the file has a stamp.
-    pub at: Option<Duration>,
+    /// When it was read, by a clock without steps.
+    pub at: Duration,
+    /// The stamp of the driver, since 1970-01-01 (UTC), if the file has one.
+    pub stamp: Option<Duration>,
 }
 
-impl Reading {
-    /// Reads a line such as `48213907@1717171717.000123456`; the stamp may be missing.
-    pub fn parse(line: &str) -> Option<Self> {
-        let line = line.trim_end();
-        let Some((value, stamp)) = line.split_once('@') else {
-            let value = decimal(line)?;
-            return Some(Self { value, at: None });
-        };
-        let (seconds, nanoseconds) = stamp.split_once('.')?;
-        let nanoseconds = u32::try_from(digits(nanoseconds)?).ok()?;
-        let at = Duration::from_secs(digits(seconds)?)
-            .checked_add(Duration::from_nanos(nanoseconds.into()))?;
-        Some(Self { value: decimal(value)?, at: Some(at) })
-    }
+/// Returns value and stamp of a line such as `48213907@1717171717.000123456`; the stamp may be
+/// missing.
+pub fn parse(line: &str) -> Option<(u64, Option<Duration>)> {
+    let line = line.trim_end();
+    let Some((value, stamp)) = line.split_once('@') else {
+        return Some((decimal(line)?, None));
+    };
+    let (seconds, nanoseconds) = stamp.split_once('.')?;
+    let nanoseconds = u32::try_from(digits(nanoseconds)?).ok()?;
+    let stamp = Duration::from_secs(digits(seconds)?)
+        .checked_add(Duration::from_nanos(nanoseconds.into()))?;
+    Some((decimal(value)?, Some(stamp)))
 }
 
 /// Returns a number of decimal digits, which may begin with zeros.
@@ -40,11 +40,11 @@ fn digits(text: &str) -> Option<u64> {
 /// What a counter did between two readings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It counted this much, in this time if both readings have a stamp.
+    /// It counted this much.
     Counted {
         /// The difference.
         by: u64,
-        /// The time between the readings.
+        /// The time between the readings, if it is known; zero if the driver's stamp stands still.
         within: Option<Duration>,
     },
     /// It went back to the beginning: the driver was loaded, or someone reset it.
@@ -54,10 +54,10 @@ pub enum Change {
 impl Change {
     /// Returns the change of a counter with [`WIDTH`] bits.
     pub fn between(before: Reading, after: Reading) -> Self {
-        let within = match (before.at, after.at) {
-            (Some(before), Some(after)) => after.checked_sub(before),
-            _ => None,
-        };
+        // The time of day may be stepped: stamps only tell whether the second value is new.
+        let stands_still = before.stamp.is_some() && before.stamp == after.stamp;
+        let within =
+            if stands_still { Some(Duration::ZERO) } else { after.at.checked_sub(before.at) };
         let counted = |by| Self::Counted { by, within };
         if after.value >= before.value {
             counted(after.value - before.value)
@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     fn reading(value: u64) -> Reading {
-        Reading { value, at: None }
+        Reading { value, at: Duration::ZERO, stamp: None }
     }
 
     /// The vectors of health.md 1.8.
@@ -124,8 +124,7 @@ mod tests {
                 Some((1, Some(Duration::new(u64::MAX, 999_999_999)))),
             ),
         ] {
-            let expected = expected.map(|(value, at)| Reading { value, at });
-            assert_eq!(Reading::parse(line), expected, "{line:?}");
+            assert_eq!(parse(line), expected, "{line:?}");
         }
     }
 
@@ -139,21 +138,33 @@ mod tests {
             (u64::MAX, 1, None),
         ] {
             let change = Change::between(reading(before), reading(after));
-            let expected =
-                expected.map_or(Change::Reset, |by| Change::Counted { by, within: None });
-            assert_eq!(change, expected, "{before} {after}");
+            assert_eq!(change.count(), expected, "{before} {after}");
         }
     }
 
+    /// The last vector of health.md 1.8. The time of day steps by 0.3 s, and by -2 s.
     #[test]
-    fn rates_use_the_stamps_of_both_readings() {
-        let at = |value, ms| Reading { value, at: Some(Duration::from_millis(ms)) };
-        let change = Change::between(at(10, 1000), at(30, 5000));
-        assert_eq!(change.per_second(), Some(5.0));
-        let backwards = Change::between(at(10, 5000), at(30, 1000));
-        assert_eq!(backwards.per_second(), None);
-        let at_once = Change::between(at(10, 1000), at(30, 1000));
+    fn rates_use_the_times_of_both_reads_whatever_the_stamps_show() {
+        let reading = |value, ms, stamp_ms: Option<u64>| Reading {
+            value,
+            at: Duration::from_millis(ms),
+            stamp: stamp_ms.map(Duration::from_millis),
+        };
+        let before = reading(10, 1000, Some(9000));
+        for (stamp_ms, rate) in [
+            (Some(13_000), Some(5.0)),
+            (Some(13_300), Some(5.0)),
+            (Some(11_000), Some(5.0)),
+            (Some(8_500), Some(5.0)),
+            (None, Some(5.0)),
+            (Some(9_000), None),
+        ] {
+            let change = Change::between(before, reading(30, 5000, stamp_ms));
+            assert_eq!((change.count(), change.per_second()), (Some(20), rate), "{stamp_ms:?}");
+        }
+        let at_once = Change::between(before, reading(30, 1000, Some(9001)));
         assert_eq!(at_once.per_second(), None);
-        assert_eq!(Change::between(reading(1), at(3, 1)).per_second(), None);
+        let backwards = Change::between(before, reading(30, 900, None));
+        assert_eq!((backwards.within(), backwards.per_second()), (None, None));
     }
 }

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::code_word_limits::DriverLimits;
 use super::counter::{Change, Reading};
@@ -13,7 +12,6 @@ use super::files::Files;
 use super::generation::Generation;
 use super::pcie_speed::PcieSpeed;
 use facts::number::decimal;
-use facts::time_of_day::without_steps;
 
 /// Where the names of the retry handler's counters begin.
 const RETRY_HANDLER: &str = "retry_handler/";
@@ -26,15 +24,14 @@ const PROPERTIES: &str = "properties/";
 pub struct Readings(BTreeMap<String, Reading>);
 
 impl Readings {
-    /// Reads the counters of `preset` from `files`. `now` is the time, from any start that is the
-    /// same in each reading: it stamps the values that have no stamp of their own.
-    pub fn read(files: &Files, preset: Preset, now: Duration) -> Self {
-        Self::of(files, preset.rows().flat_map(Row::names), now)
+    /// Reads the counters of `preset` from `files`.
+    pub fn read(files: &Files, preset: Preset) -> Self {
+        Self::of(files, preset.rows().flat_map(Row::names))
     }
 
     /// Reads the counters with these names, as [`Readings::read`] does.
-    pub fn of(files: &Files, names: impl IntoIterator<Item = String>, now: Duration) -> Self {
-        let read = |name: String| Some((read(files, &name, now)?, name));
+    pub fn of(files: &Files, names: impl IntoIterator<Item = String>) -> Self {
+        let read = |name: String| Some((read(files, &name)?, name));
         let readings = names.into_iter().filter_map(read);
         readings.map(|(reading, name)| (name, reading)).collect()
     }
@@ -51,15 +48,13 @@ impl FromIterator<(String, Reading)> for Readings {
     }
 }
 
-fn read(files: &Files, name: &str, now: Duration) -> Option<Reading> {
-    let plain = |value: Option<u64>| value.map(|value| Reading { value, at: Some(now) });
+fn read(files: &Files, name: &str) -> Option<Reading> {
     if let Some(name) = name.strip_prefix(RETRY_HANDLER) {
-        plain(decimal(&files.retry_handler_text(name)?))
+        files.timed(|| Some((decimal(&files.retry_handler_text(name)?)?, None)))
     } else if name.starts_with(PROPERTIES) {
-        plain(files.number(name))
+        files.timed(|| Some((files.number(name)?, None)))
     } else {
-        let reading = files.counter(name)?;
-        Some(Reading { at: reading.at.map(without_steps).or(Some(now)), ..reading })
+        files.counter(name)
     }
 }
 
@@ -204,6 +199,7 @@ impl Changes {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::time::Duration;
 
     use super::*;
 
@@ -240,20 +236,23 @@ mod tests {
             ],
         );
         let files = Files::new(root.path(), "cxi0");
-        let read = |now| Readings::read(&files, Preset::Quick, Duration::from_secs(now));
+        let read = |seconds| {
+            let files = files.clone().taken_at(Duration::from_secs(seconds));
+            Readings::read(&files, Preset::Quick)
+        };
         let before = read(10);
         fs::remove_file(root.path().join(gone)).unwrap();
         write(
             &root,
             &[
-                (&good, "100@104.000000000\n"),
+                (&good, "100@101.000000000\n"),
                 (&reset, "100@104.0\n"),
                 (handler, "9"),
                 (pcie, "40\n"),
             ],
         );
         let changes = Changes::between(NicFacts::default(), &before, &read(13));
-        assert_eq!(changes.of("hni_pcs_good_cw"), Some(counted(136, 4)));
+        assert_eq!(changes.of("hni_pcs_good_cw"), Some(counted(136, 3)));
         assert_eq!(changes.of("pct_spt_timeouts"), Some(Change::Reset));
         assert_eq!(changes.count("pct_spt_timeouts"), None);
         assert_eq!(changes.of("hni_tx_ok_opt"), None);

@@ -3,11 +3,13 @@
 use std::any::Any;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::counter::Reading;
+use super::counter::{Reading, parse};
 use crate::reading;
 use cxi::address::virtual_function;
 use facts::number::decimal;
+use facts::time_of_day::Clocks;
 
 /// Size of the registers of a NIC, BAR 0, in bytes. The registers of a virtual function are smaller
 /// (libcxi.md 2.2).
@@ -40,18 +42,25 @@ pub struct Files {
     device: String,
     /// What keeps files that are written on request.
     _owner: Option<Arc<dyn Any + Send + Sync>>,
+    /// When their values were taken, by a clock without steps; `None` if a read takes them.
+    taken_at: Option<Duration>,
 }
 
 impl Files {
     /// Returns the files of `device`, such as `cxi0`, below `root`.
     pub fn new(root: impl Into<PathBuf>, device: impl Into<String>) -> Self {
-        Self { root: root.into(), device: device.into(), _owner: None }
+        Self { root: root.into(), device: device.into(), _owner: None, taken_at: None }
     }
 
     /// Keeps `owner`, which removes the files when it is dropped, as long as these files are used.
     pub fn holding(mut self, owner: impl Any + Send + Sync) -> Self {
         self._owner = Some(Arc::new(owner));
         self
+    }
+
+    /// Returns the files as a picture of the moment `at`, by a clock without steps.
+    pub fn taken_at(self, at: Duration) -> Self {
+        Self { taken_at: Some(at), ..self }
     }
 
     /// Returns the directory that stands for `/`.
@@ -102,7 +111,15 @@ impl Files {
 
     /// Reads a telemetry counter (health.md 1.1).
     pub fn counter(&self, name: &str) -> Option<Reading> {
-        Reading::parse(&self.text(&format!("telemetry/{name}"))?)
+        self.timed(|| parse(&self.text(&format!("telemetry/{name}"))?))
+    }
+
+    /// Returns what `read` reads, a value and perhaps its stamp, with the time of this read.
+    pub fn timed(&self, read: impl FnOnce() -> Option<(u64, Option<Duration>)>) -> Option<Reading> {
+        let before = Clocks::now();
+        let (value, stamp) = read()?;
+        let at = self.taken_at.unwrap_or_else(|| before.time_of(stamp));
+        Some(Reading { value, at, stamp })
     }
 
     /// Returns the text of a file of the NIC's retry handler: it ends at the first newline or NUL,

@@ -6,7 +6,6 @@ use super::counter::Change;
 use super::counters::{Changes, NicFacts, Readings};
 use super::files::Files;
 use super::link_speed::LinkSpeed;
-use facts::time_of_day::since_1970;
 
 /// Number of priorities (PCP) that a link can pause.
 pub const PRIORITIES: usize = 8;
@@ -61,7 +60,7 @@ pub fn is_link_counter(counter: &str) -> bool {
 
 /// Reads the counters of a link.
 pub fn read(files: &Files) -> Readings {
-    Readings::of(files, names(), since_1970())
+    Readings::of(files, names())
 }
 
 impl LinkRates {
@@ -111,6 +110,8 @@ impl LinkRates {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::health::testing::MadeUp;
     use super::*;
 
@@ -122,7 +123,8 @@ mod tests {
                 let (value, at) = if has_counted { (100 + count, 104) } else { (100, 100) };
                 made_up.write(&format!("telemetry/{counter}"), &format!("{value}@{at}.000000000"));
             }
-            super::read(&made_up.files)
+            let time = Duration::from_secs(if has_counted { 54 } else { 50 });
+            super::read(&made_up.files.clone().taken_at(time))
         };
         let (before, after) = (read(false), read(true));
         LinkRates::between(NicFacts::read(&made_up.files, "cxi0".into(), false), &before, &after)

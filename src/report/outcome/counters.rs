@@ -20,6 +20,9 @@ pub struct Counters {
     pub peer: Option<NicCounters>,
     /// What the counters explain, the most important of each NIC first.
     pub findings: Vec<CounterFinding>,
+    /// By how many seconds the clock of this host was stepped meanwhile; null if it was not. Rates
+    /// do not follow it.
+    pub clock_step_s: Option<f64>,
 }
 
 /// The counters of one NIC.

@@ -95,6 +95,9 @@ pub struct StatNode {
     pub has_end: bool,
     /// Processes of the program that were still running then.
     still_running: u32,
+    /// By how many seconds its clock was stepped meanwhile; null if it was not. Rates do not follow
+    /// it.
+    clock_step_s: Option<f64>,
 }
 
 /// One NIC.
@@ -244,6 +247,7 @@ fn node(node: &NodeRecord) -> StatNode {
         host: node.node.clone(),
         has_end: end.is_some_and(|end| !end.is_interim),
         still_running: end.map_or(0, |end| end.still_running),
+        clock_step_s: node.clock_step(),
     }
 }
 

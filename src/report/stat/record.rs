@@ -1,12 +1,13 @@
 //! What the NICs of one node showed before and after a command: the files `NODE.start` and
 //! `NODE.json`, and the file of `--start` (monitoring.md 1.4). A table has the names of the
-//! counters once, so that a node with 8 NICs takes some 30 kB.
+//! counters once, so that a node with 8 NICs takes some 50 kB.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use facts::time_of_day::Clocks;
 use node::nic::code_word_limits::DriverLimits;
 use node::nic::counter::{Change, Reading};
 use node::nic::counter_names::CounterNames;
@@ -15,7 +16,7 @@ use node::nic::counters::{Changes, NicFacts, Readings};
 use node::nic::generation::Generation;
 
 /// The version of the files. Files of another version are refused.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// The readings of one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,6 +41,8 @@ pub struct NodeRecord {
     pub counters: Vec<String>,
     /// When the first reading began, in nanoseconds since 1970.
     pub started_unix_ns: u64,
+    /// The same by the monotonic clock of the node.
+    pub started_ns: u64,
     /// The end; `None` if there is no end reading yet.
     pub end: Option<EndRecord>,
     pub nics: Vec<NicRecord>,
@@ -65,6 +68,8 @@ pub struct StepRecord {
 pub struct EndRecord {
     /// When the last reading began, in nanoseconds since 1970.
     pub unix_ns: u64,
+    /// The same by the monotonic clock of the node.
+    pub ns: u64,
     /// How the command ended; `None` if it has not ended, or if that is unknown.
     pub status: Option<EndStatus>,
     /// Whether the command, or another process of the program on this node, went on after this
@@ -72,6 +77,19 @@ pub struct EndRecord {
     pub is_interim: bool,
     /// Processes of the program on this node that were still running.
     pub still_running: u32,
+}
+
+impl EndRecord {
+    /// Returns the end of a command whose last reading begins `now`.
+    pub fn new(
+        now: Clocks,
+        status: Option<EndStatus>,
+        is_interim: bool,
+        still_running: u32,
+    ) -> Self {
+        let (unix_ns, ns) = (nanoseconds(now.of_day), nanoseconds(now.monotonic));
+        Self { unix_ns, ns, status, is_interim, still_running }
+    }
 }
 
 /// How a command ended.
@@ -110,14 +128,16 @@ pub struct NicRecord {
     pub after: Option<Values>,
 }
 
-/// A value, and its time in nanoseconds after the first one of its reading; `None` for a counter
-/// that the NIC does not have.
-type TimedValue = Option<(u64, Option<u64>)>;
+/// A value, its time in nanoseconds after the first one of its reading, and the driver's stamp;
+/// `None` for a counter that the NIC does not have.
+type TimedValue = Option<(u64, u64, Option<u64>)>;
 
 /// The values of all counters at one time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Values {
-    /// The first time, in nanoseconds since 1970.
+    /// The first time, in nanoseconds of a clock without steps.
+    first_ns: u64,
+    /// What the stamps add to, in nanoseconds since 1970.
     first_unix_ns: u64,
     /// A value for each name in the table of names.
     values: Vec<TimedValue>,
@@ -126,12 +146,17 @@ pub struct Values {
 impl Values {
     /// Returns readings in the order of `names`.
     pub fn of(readings: &Readings, names: &[String]) -> Self {
-        let ns = |at: Duration| u64::try_from(at.as_nanos()).unwrap_or(u64::MAX);
         let readings: Vec<Option<Reading>> = names.iter().map(|name| readings.get(name)).collect();
-        let times = readings.iter().flatten().filter_map(|reading| reading.at);
-        let first_unix_ns = times.map(ns).min().unwrap_or(0);
-        let value = |reading: Reading| (reading.value, reading.at.map(|at| ns(at) - first_unix_ns));
+        let known = || readings.iter().flatten();
+        let first_ns = known().map(|reading| nanoseconds(reading.at)).min().unwrap_or(0);
+        let stamps = known().filter_map(|reading| reading.stamp);
+        let first_unix_ns = stamps.map(nanoseconds).min().unwrap_or(0);
+        let value = |reading: Reading| {
+            let stamp = reading.stamp.map(|stamp| nanoseconds(stamp) - first_unix_ns);
+            (reading.value, nanoseconds(reading.at) - first_ns, stamp)
+        };
         Self {
+            first_ns,
             first_unix_ns,
             values: readings.into_iter().map(|reading| reading.map(value)).collect(),
         }
@@ -140,10 +165,12 @@ impl Values {
     /// Returns the reading of the counter at this position in the table of names; `None` if the NIC
     /// does not have it.
     pub fn reading(&self, position: usize) -> Option<Reading> {
-        let (value, after) = (*self.values.get(position)?)?;
+        let (value, after, stamp) = (*self.values.get(position)?)?;
+        let time = |first: u64, after| Duration::from_nanos(first.saturating_add(after));
         Some(Reading {
             value,
-            at: after.map(|ns| Duration::from_nanos(self.first_unix_ns.saturating_add(ns))),
+            at: time(self.first_ns, after),
+            stamp: stamp.map(|after| time(self.first_unix_ns, after)),
         })
     }
 }
@@ -266,8 +293,25 @@ impl NodeRecord {
     /// Returns the time between both readings; `None` without an end.
     pub fn elapsed(&self) -> Option<Duration> {
         let end = self.end.as_ref()?;
-        Some(Duration::from_nanos(end.unix_ns.saturating_sub(self.started_unix_ns)))
+        Some(Duration::from_nanos(end.ns.saturating_sub(self.started_ns)))
     }
+
+    /// Returns by how many seconds the clock of the node was stepped between both readings, if it
+    /// was.
+    pub fn clock_step(&self) -> Option<f64> {
+        let end = self.end.as_ref()?;
+        let clocks = |monotonic, of_day| Clocks {
+            monotonic: Duration::from_nanos(monotonic),
+            of_day: Duration::from_nanos(of_day),
+        };
+        let before = clocks(self.started_ns, self.started_unix_ns);
+        clocks(end.ns, end.unix_ns).step_since(before)
+    }
+}
+
+/// Returns a time in whole nanoseconds.
+pub fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -280,10 +324,11 @@ mod tests {
     #[test]
     fn keeps_values_and_times_exactly() {
         let names = ["a", "b", "c"].map(str::to_owned);
-        let at = |ns| Some(Duration::new(1_700_000_000, ns));
+        let stamp = Some(Duration::new(1_700_000_000, 999_999_999));
+        let at = |ns| Duration::new(12_345, ns);
         let readings: Readings = [
-            ("a".to_owned(), Reading { value: (1 << 56) - 10, at: at(999_999_999) }),
-            ("c".to_owned(), Reading { value: 3, at: None }),
+            ("a".to_owned(), Reading { value: (1 << 56) - 10, at: at(7), stamp }),
+            ("c".to_owned(), Reading { value: 3, at: at(12), stamp: None }),
         ]
         .into_iter()
         .collect();
@@ -292,7 +337,7 @@ mod tests {
             assert_eq!(values.reading(position), readings.get(name));
         }
         assert_eq!(values.reading(names.len()), None);
-        assert_eq!(values.values, [Some(((1 << 56) - 10, Some(0))), None, Some((3, None))]);
+        assert_eq!(values.values, [Some(((1 << 56) - 10, 0, Some(0))), None, Some((3, 5, None))]);
     }
 
     #[test]
@@ -303,6 +348,22 @@ mod tests {
         let changes = read.nics[0].changes(&Arc::new(CounterNames::new(read.counters)));
         assert_eq!(changes.count("hni_tx_ok_opt"), Some(5));
         assert_eq!(changes.of("hni_rx_ok_opt").and_then(Change::count), None);
+    }
+
+    /// As in `--stop`, whose process began after the clock was set.
+    #[test]
+    fn durations_and_rates_do_not_follow_steps_of_the_clock() {
+        for (step_ms, step) in [(0, None), (300, Some("+0.300")), (-2000, Some("-2.000"))] {
+            let mut node = testing::node("nid1", &[("cxi0", &[("hni_tx_ok_opt", 50)])]);
+            let end = node.end.as_mut().unwrap();
+            end.unix_ns = end.unix_ns.saturating_add_signed(step_ms * 1_000_000);
+            let after = node.nics[0].after.as_mut().unwrap();
+            after.first_unix_ns = after.first_unix_ns.saturating_add_signed(step_ms * 1_000_000);
+            let found = node.clock_step().map(|step| format!("{step:+.3}"));
+            assert_eq!(found.as_deref(), step);
+            assert_eq!(node.elapsed(), Some(Duration::from_secs(testing::SECONDS)));
+            assert_eq!(node.nics[0].change(0).and_then(Change::per_second), Some(5.0));
+        }
     }
 
     #[test]
@@ -330,10 +391,10 @@ mod tests {
         let record = testing::node("nid1", &[("cxi0", &[("hni_tx_ok_opt", 5)])]);
         let text = String::from_utf8(record.bytes()).unwrap();
         let refused = |text: &str| NodeRecord::read(text.as_bytes()).unwrap_err();
-        let newer = text.replace("\"stat_format\":1", "\"stat_format\":2");
-        assert_eq!(refused(&newer), "format 2 of another version of cxidiag, expected 1");
-        let newer = "{\"stat_format\":2}";
-        assert_eq!(refused(newer), "format 2 of another version of cxidiag, expected 1");
+        let newer = text.replace("\"stat_format\":2", "\"stat_format\":3");
+        assert_eq!(refused(&newer), "format 3 of another version of cxidiag, expected 2");
+        let newer = "{\"stat_format\":3}";
+        assert_eq!(refused(newer), "format 3 of another version of cxidiag, expected 2");
         assert!(refused("{}").starts_with("not a file of cxidiag stat: missing field"));
         assert!(refused(&text[..text.len() / 2]).starts_with("not a file of cxidiag stat: EOF"));
         for name in ["properties/../../x", "retry_handler//abs/path", "../x", ""] {

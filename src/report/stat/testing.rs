@@ -9,8 +9,9 @@ use node::nic::counters::{NicFacts, Readings};
 /// Time between the readings of made-up nodes, in seconds.
 pub const SECONDS: u64 = 10;
 
-/// When their first readings began, in seconds since 1970.
+/// When their first readings began, in seconds since 1970, and since the node started.
 const STARTED: u64 = 1_700_000_000;
+const UP: u64 = 7_000;
 
 /// Returns a node whose command took [`SECONDS`]. Each NIC has the counters that have counted,
 /// and by how much.
@@ -22,8 +23,12 @@ pub fn node(name: &str, nics: &[(&str, &[(&str, u64)])]) -> NodeRecord {
         }
     }
     let readings = |counts: &[(&str, u64)], is_end: bool| -> Readings {
-        let at = Duration::from_secs(STARTED + if is_end { SECONDS } else { 0 });
-        let reading = |by: u64| Reading { value: 1000 + if is_end { by } else { 0 }, at: Some(at) };
+        let time = |start| Duration::from_secs(start + if is_end { SECONDS } else { 0 });
+        let reading = |by: u64| Reading {
+            value: 1000 + if is_end { by } else { 0 },
+            at: time(UP),
+            stamp: Some(time(STARTED)),
+        };
         let named = counts.iter().map(|(name, by)| ((*name).to_owned(), reading(*by)));
         named.collect()
     };
@@ -44,8 +49,10 @@ pub fn node(name: &str, nics: &[(&str, &[(&str, u64)])]) -> NodeRecord {
         command: vec!["./app".into()],
         set: "job".into(),
         started_unix_ns: STARTED * 1_000_000_000,
+        started_ns: UP * 1_000_000_000,
         end: Some(EndRecord {
             unix_ns: (STARTED + SECONDS) * 1_000_000_000,
+            ns: (UP + SECONDS) * 1_000_000_000,
             status: Some(EndStatus::Exit(0)),
             is_interim: false,
             still_running: 0,

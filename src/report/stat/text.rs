@@ -10,6 +10,7 @@ use super::series::NodeSeries;
 use crate::page::Page;
 use crate::table::Align;
 use facts::text::plural;
+use facts::time_of_day::step_text;
 use node::nic::counter::Change;
 use node::nic::counter_table::Row;
 use node::nic::counters::Changes;
@@ -142,6 +143,9 @@ fn notes(job: &JobStat) -> Vec<String> {
     let reset: Vec<&str> = job.nics.iter().filter(resets).map(|nic| nic.name.as_str()).collect();
     if !reset.is_empty() {
         notes.push(format!("counters were reset meanwhile: {}", reset.join(", ")));
+    }
+    for node in &job.nodes {
+        notes.extend(node.clock_step().map(|step| step_text(&node.node, step)));
     }
     notes
 }
@@ -352,10 +356,21 @@ traffic: 1.2 TB out, 7.5 GB/s a NIC at most (nid000419 cxi3)
     #[test]
     fn one_line_leaves_out_that_a_command_was_short() {
         let mut short = testing::node("nid1", &[("cxi0", &[("hni_tx_ok_opt", 5)])]);
-        short.end.as_mut().unwrap().unix_ns = short.started_unix_ns + 1_000_000_000;
+        short.started_ns += 9_000_000_000;
+        short.started_unix_ns += 9_000_000_000;
         let job = JobStat::of(vec![short], Vec::new());
         assert_eq!(job.findings[0].code, SHORT);
         assert_eq!(in_one_line(&job), "nothing unusual");
+    }
+
+    #[test]
+    fn says_whose_clock_was_stepped() {
+        let mut job = job();
+        job.nodes[1].end.as_mut().unwrap().unix_ns -= 2_000_000_000;
+        let line = "\nthe clock of nid000417 was stepped by -2.000 s meanwhile: rates use the \
+                    monotonic clock\n";
+        let text = text(&job, Level::Summary);
+        assert!(text.contains(line), "{text}");
     }
 
     /// A NIC that only receives is used.

@@ -1,7 +1,6 @@
 //! The counters of a NIC that may explain the answer of a pair, or that show what load does to it.
 
 use std::collections::BTreeMap;
-use std::time::Instant;
 
 use cluster::survey::answer::{ERROR_COUNTERS, LINK_ERRORS, RETRIES, TIMEOUTS};
 use cluster::timetable::{COUNTERS as UNDER_LOAD, Watched};
@@ -35,7 +34,6 @@ const COUNTERS: [(&str, bool); 15] = [
 /// The counters before a pair.
 pub struct Watch {
     device: DeviceName,
-    started: Instant,
     before: Before,
 }
 
@@ -52,13 +50,12 @@ impl Watch {
     /// Reads the counters of `device`: all that may explain an answer, or the counters of lost and
     /// damaged packets. `None` if it has none.
     pub fn begin(device: DeviceName, reads_all: bool) -> Option<Self> {
-        let started = Instant::now();
         let before = if reads_all {
-            Before::All(read(device, started, is_wanted)?.1)
+            Before::All(read(device, is_wanted)?.1)
         } else {
             Before::Errors(errors(device))
         };
-        Some(Self { device, started, before })
+        Some(Self { device, before })
     }
 
     /// Returns the counters that have changed since, with their changes.
@@ -73,7 +70,7 @@ impl Watch {
                 changes.filter(|(_, change)| *change > 0).collect()
             }
             Before::All(before) => {
-                let after = read(self.device, self.started, is_wanted);
+                let after = read(self.device, is_wanted);
                 after.map_or(Vec::new(), |(_, after)| changes(&before, &after))
             }
         }
@@ -83,20 +80,18 @@ impl Watch {
 /// The counters before a slot under load.
 pub struct LoadWatch {
     device: DeviceName,
-    started: Instant,
     before: Option<(NicFacts, Readings)>,
 }
 
 impl LoadWatch {
     /// Reads the counters of `device`. A NIC without counters has no changes.
     pub fn begin(device: DeviceName) -> Self {
-        let started = Instant::now();
-        Self { device, started, before: read(device, started, is_wanted_under_load) }
+        Self { device, before: read(device, is_wanted_under_load) }
     }
 
     /// Returns the changes since, without those that are zero.
     pub fn end(self) -> Vec<(Watched, u64)> {
-        let after = read(self.device, self.started, is_wanted_under_load);
+        let after = read(self.device, is_wanted_under_load);
         let readings = self.before.zip(after);
         readings.map_or(Vec::new(), |((nic, before), (_, after))| {
             changes_under_load(nic, &before, &after)
@@ -159,15 +154,11 @@ fn errors(device: DeviceName) -> Vec<Option<u64>> {
 
 /// Reads the `wanted` counters, and the generation of the NIC, on which the length of a cycle
 /// depends.
-fn read(
-    device: DeviceName,
-    started: Instant,
-    wanted: fn(&str) -> bool,
-) -> Option<(NicFacts, Readings)> {
+fn read(device: DeviceName, wanted: fn(&str) -> bool) -> Option<(NicFacts, Readings)> {
     let files = backend::files_of_counters(device, &Machine::this(), wanted).ok()?;
     let wanted = Preset::Quick.rows().flat_map(Row::names).filter(|name| wanted(name));
     let nic = NicFacts { generation: Generation::of(&files), ..NicFacts::default() };
-    Some((nic, Readings::of(&files, wanted, started.elapsed())))
+    Some((nic, Readings::of(&files, wanted)))
 }
 
 #[cfg(test)]
@@ -190,8 +181,8 @@ mod tests {
     #[test]
     fn pauses_under_load_are_nanoseconds_on_each_generation() {
         let reading = |value| {
-            let at = Some(Duration::from_secs(1));
-            let named = ("hni_tx_paused_3".to_owned(), Reading { value, at });
+            let reading = Reading { value, at: Duration::from_secs(1), stamp: None };
+            let named = ("hni_tx_paused_3".to_owned(), reading);
             Readings::from_iter([named])
         };
         for (generation, ns) in [

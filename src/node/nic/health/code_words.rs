@@ -9,7 +9,6 @@ use crate::nic::counters::Readings;
 use crate::nic::files::Files;
 use crate::nic::link_speed::{Corrected, LinkSpeed};
 use facts::severity::Severity;
-use facts::time_of_day::since_1970;
 
 /// Whether code words arrive all the time.
 pub static FLOW: Item = Item {
@@ -85,7 +84,7 @@ pub fn names() -> impl Iterator<Item = String> {
 impl CodeWords {
     /// Reads the counters of a NIC.
     pub fn read(files: &Files) -> Self {
-        Self::of(&Readings::of(files, names(), since_1970()))
+        Self::of(&Readings::of(files, names()))
     }
 
     /// Returns the counters of a NIC that were read.
@@ -274,15 +273,15 @@ mod tests {
     use super::*;
     use facts::severity::Severity::{Bad, Good, NotAvailable, Suspect};
 
-    /// Returns what is found if `counter` counts `by` in 4 s, with these files beside it.
+    /// Returns what is found if `counter` counts `by` in 4 s, with these files beside it. The time
+    /// of day is stepped by -2 s meanwhile.
     fn found(counter: &str, by: u64, files: &[(&str, &str)], item: &Item) -> Finding {
         let made_up = MadeUp::new(files);
-        let read = |value: u64, seconds: u64| {
-            made_up
-                .write(&format!("telemetry/{counter}"), &format!("{value}@{seconds}.000000000\n"));
-            CodeWords::read(&made_up.files)
+        let read = |value: u64, stamp: u64, seconds: u64| {
+            made_up.write(&format!("telemetry/{counter}"), &format!("{value}@{stamp}.000000000\n"));
+            CodeWords::read(&made_up.files.clone().taken_at(Duration::from_secs(seconds)))
         };
-        let (before, after) = (read(1_000, 100), read(1_000 + by, 104));
+        let (before, after) = (read(1_000, 100, 50), read(1_000 + by, 102, 54));
         let findings = evaluate(&made_up.files, &before, &after);
         let mut findings = findings.into_iter().filter(|found| found.item == item);
         findings.next().unwrap()
@@ -380,7 +379,8 @@ mod tests {
     #[test]
     fn counters_without_stamps_have_rates() {
         let made_up = MadeUp::new(&[("telemetry/hni_pcs_corrected_cw", "5")]);
-        let reading = CodeWords::read(&made_up.files).corrected.unwrap();
-        assert!(reading.at.unwrap() > Duration::from_secs(1_000_000_000));
+        let [before, after] = [(); 2].map(|()| CodeWords::read(&made_up.files).corrected);
+        let rate = Rate::between(before, after).ok().unwrap();
+        assert!(rate.seconds > 0.0);
     }
 }

@@ -6,7 +6,6 @@ use crate::nic::counter::{Change, Reading};
 use crate::nic::counters::Readings;
 use crate::nic::files::Files;
 use facts::severity::Severity;
-use facts::time_of_day::since_1970;
 
 /// What the NIC sends and receives while this process does not use it.
 pub static FOREIGN: Item = Item {
@@ -28,7 +27,7 @@ impl Octets {
     pub fn read(files: &Files) -> Self {
         let counters = ["hni_sts_tx_ok_octets", "hni_sts_rx_ok_octets"];
         let names = counters.map(str::to_owned);
-        let readings = Readings::of(files, names, since_1970());
+        let readings = Readings::of(files, names);
         Self(counters.map(|name| readings.get(name)))
     }
 
@@ -54,27 +53,30 @@ pub fn left_out(why: &str) -> Finding {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::testing::MadeUp;
     use super::*;
 
     /// Returns what is found if a NIC sends and receives this many bytes in 10 ms.
     fn found(sent: &str, received: &str) -> Finding {
-        let read = |sent: &str, received: &str| {
+        let read = |sent: &str, received: &str, ms| {
             let made_up = MadeUp::new(&[
                 ("telemetry/hni_sts_tx_ok_octets", sent),
                 ("telemetry/hni_sts_rx_ok_octets", received),
             ]);
-            Octets::read(&made_up.files)
+            Octets::read(&made_up.files.clone().taken_at(Duration::from_millis(ms)))
         };
-        read(sent, received).since(read("1000@5.000000000\n", "1000@5.000000000\n"))
+        let before = read("1000@5.000000000\n", "1000@5.000000000\n", 100);
+        read(sent, received, 110).since(before)
     }
 
     #[test]
     fn nic_in_use_is_suspect() {
-        let busy = found("4001000@5.010000000\n", "1101000@5.010000000\n");
+        let busy = found("4001000@5.010000000\n", "1101000@5.310000000\n");
         assert_eq!(busy.verdict, Severity::Suspect);
         assert_eq!(busy.value.as_deref(), Some("510 MB/s"));
-        let idle = found("4001000@5.010000000\n", "901000@5.010000000\n");
+        let idle = found("4001000@5.010000000\n", "901000@3.010000000\n");
         assert_eq!(idle.verdict, Severity::Good);
         let unknown = Octets::read(&MadeUp::new(&[]).files);
         let found = unknown.clone().since(unknown);

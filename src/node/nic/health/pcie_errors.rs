@@ -1,5 +1,7 @@
 //! Errors of the connection of the NIC to the host.
 
+use std::time::Duration;
+
 use super::item::{Finding, Item, unless_good};
 use crate::nic::counter::{Change, Reading};
 use crate::nic::files::Files;
@@ -158,7 +160,7 @@ impl Monitor {
 }
 
 fn corrected(before: Option<u64>, count: u64, files: &Files) -> Finding {
-    let reading = |value| Reading { value, at: None };
+    let reading = |value| Reading { value, at: Duration::ZERO, stamp: None };
     let added = before.map(|before| Change::between(reading(before), reading(count)));
     let added = match added {
         Some(Change::Counted { by, .. }) => by,
