@@ -52,7 +52,7 @@ use node::machine::resource_limit;
 use plan::Plan;
 use plan::cli::{self, Refusal, Request};
 use plan::tool::{self, PROGRAM};
-use plan::tools::TOOLS;
+use plan::tools::{TOOLS, with_status_of};
 use report::Reporter;
 
 /// Does what `argv` asks for. Nothing is opened before all of it has proved valid.
@@ -134,6 +134,7 @@ fn start(
     arguments: Vec<OsString>,
 ) -> Result<(), Failure> {
     let refused = |Refusal { failure, outputs }| {
+        let failure = with_status_of(tool, failure);
         report::refused(tool, &outputs, &failure);
         failure
     };
@@ -159,7 +160,8 @@ fn carry_out(plan: &Plan) -> Result<(), Failure> {
         let _ = writeln!(io::stderr(), "{}: {advice}", plan.program);
     }
     if let Some(every) = plan.every {
-        return run::measure_every_nic(plan, every);
+        let measured = run::measure_every_nic(plan, every);
+        return measured.map_err(|failure| with_status_of(plan.tool, failure));
     }
     let mut reporter = Reporter::new(plan, report::text_output(&plan.outputs));
     let result = reporter
@@ -170,5 +172,5 @@ fn carry_out(plan: &Plan) -> Result<(), Failure> {
             interrupt::watch()?;
             run::carry_out(&plan, &mut reporter)
         });
-    reporter.finish(result)
+    reporter.finish(result.map_err(|failure| with_status_of(plan.tool, failure)))
 }

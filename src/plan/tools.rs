@@ -1,6 +1,7 @@
 //! The registry of the tools, in the order of listings. All lists of tools derive from it.
 
 use facts::atomic::{Atomic, AtomicOp, AtomicType, CswapOp};
+use facts::error::{Failure, Kind};
 
 use crate::extensions::Extensions;
 use crate::run_options::{ListOptions, RunOptions, SyncPoint};
@@ -27,8 +28,21 @@ pub fn peer_tools() -> &'static [Tool] {
 
 /// Returns the form that `tool` has under its legacy name: `loopback-bw` has other options there.
 pub fn legacy_form(tool: &'static Tool) -> &'static Tool {
-    static LEGACY: Tool = LEGACY_LOOPBACK_BW;
     if tool.name == LEGACY.name { &LEGACY } else { tool }
+}
+
+static LEGACY: Tool = LEGACY_LOOPBACK_BW;
+
+/// Returns whether `tool` ends with 1 for invalid options, as for all failures: the legacy form of
+/// `loopback-bw` does (node-tools.md 4.4).
+pub fn has_one_status(tool: &Tool) -> bool {
+    std::ptr::eq(tool, &LEGACY)
+}
+
+/// Returns `failure` with the exit status that `tool` has for it.
+pub fn with_status_of(tool: &Tool, failure: Failure) -> Failure {
+    let is_replaced = has_one_status(tool) && failure.kind == Kind::Usage;
+    if is_replaced { failure.with_status(1) } else { failure }
 }
 
 /// `write-lat`: one-sided RDMA write latency.
