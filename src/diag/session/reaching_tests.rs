@@ -8,6 +8,7 @@ use super::testing::{CLIENT, client, plan};
 use super::*;
 use facts::error::Kind;
 use facts::net::listener::{Listener, Reach};
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, listen, socket};
 
 #[test]
 fn listens_at_given_address() {
@@ -69,12 +70,20 @@ fn reports_refused_connection() {
 
 #[test]
 fn reports_port_in_use() {
-    let taken = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
-    let port = taken.local_addr().unwrap().port();
-    let plan = plan(&[&format!("--port={port}")]);
-    let failure = Server::listen(&plan, Reach::Everywhere).err().unwrap();
-    assert!(failure.message().contains(&port.to_string()), "{failure}");
-    assert!(failure.hint.unwrap().contains("--port"));
+    // A socket that does not listen has the port as well.
+    for listens in [true, false] {
+        let taken = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&taken, &SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))).unwrap();
+        if listens {
+            listen(&taken, 1).unwrap();
+        }
+        let port = SocketAddr::try_from(getsockname(&taken).unwrap()).unwrap().port();
+        let plan = plan(&[&format!("--port={port}")]);
+        let failure = Server::listen(&plan, Reach::Everywhere).err().unwrap();
+        let expected = format!("cannot listen on TCP port {port}: another program uses it");
+        assert_eq!(failure.message(), expected);
+        assert!(failure.hint.unwrap().contains("--port"));
+    }
 }
 
 #[test]

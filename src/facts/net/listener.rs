@@ -69,7 +69,7 @@ impl Listener {
         let failure = cannot(at, port, &cause(&error));
         Err(match error.kind() {
             ErrorKind::AddrInUse => {
-                cannot(at, port, "another program listens on it").advised(Situation::PortInUse)
+                cannot(at, port, "another program uses it").advised(Situation::PortInUse)
             }
             ErrorKind::PermissionDenied if error.raw_os_error() == Some(libc::EACCES) => {
                 failure.advised(Situation::PortReserved)
