@@ -338,9 +338,13 @@ fn cannot_open(library: &Library, device: DeviceName, error: cxi::Error) -> Fail
     if error.errno() != libc::ENOENT {
         return explain::explained(error, &what);
     }
-    if hardware_is_missing() {
-        let hint = advice::hint(Situation::NoHardware);
-        return failure(hint).in_situation(Situation::NoHardware);
+    let missing = if has_no_node(device, &Machine::this()) {
+        Some(Situation::NoDeviceNode)
+    } else {
+        hardware_is_missing().then_some(Situation::NoHardware)
+    };
+    if let Some(situation) = missing {
+        return failure(advice::hint(situation)).in_situation(situation);
     }
     let names: Vec<String> =
         cxi::devices(library).into_iter().flatten().map(|info| info.name).collect();
@@ -396,6 +400,14 @@ fn no_space(failure: Failure) -> Failure {
         "name a larger file system with CXIDIAG_FABRIC_DIR, or make this one larger \
          (docker run --shm-size=1g)",
     )
+}
+
+/// Returns whether the driver shows a NIC without the file by which programs open it
+/// (libcxi.md 2.1).
+fn has_no_node(device: DeviceName, machine: &Machine) -> bool {
+    let name = device.to_string();
+    let node = machine.root().join("dev").join(&name);
+    machine.cxi_devices().contains(&name) && !is_software(device, machine) && !node.exists()
 }
 
 /// Returns whether the driver shows no NICs.

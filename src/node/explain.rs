@@ -1,10 +1,14 @@
 //! Errors of libcxi and of the NIC -> failures with their causes and remedies.
 
 use std::fmt;
+use std::path::Path;
 
 use cxi::{EventType, ReturnCode};
 use facts::advice::{self, Advise, Situation, call_explanation};
 use facts::error::{Failure, Kind, Step};
+
+/// The memory of this process, as the kernel describes it.
+const MAPS: &str = "/proc/self/maps";
 
 /// Returns the step of a run that needs this call.
 fn step(call: &str) -> Option<Step> {
@@ -43,6 +47,10 @@ pub fn explained(error: cxi::Error, what: impl fmt::Display) -> Failure {
     };
     if error.is_of_gpu() && error.errno() != libc::ENOMEM {
         return failure.explained(Situation::GpuRuntimeFails);
+    }
+    // Software NICs look memory up there, and libcxi may do so, too [I] (libcxi.md 7.4).
+    if (error.call(), error.errno()) == ("cxil_map", libc::EFAULT) && !Path::new(MAPS).exists() {
+        return failure.explained(Situation::NoProc);
     }
     match call_explanation(error.call(), error.errno()) {
         Some(explanation) => failure.with_hint(explanation.hint()),

@@ -4,7 +4,9 @@
 use std::path::Path;
 use std::process::Output;
 
-use crate::harness::{CXIDIAG, Command, Fabric, Server, assert_success, finish, stderr, stdout};
+use crate::harness::{
+    CXIDIAG, Command, Fabric, Server, assert_status, assert_success, finish, stderr, stdout,
+};
 
 /// What is run: the name of the case, and its arguments.
 const CASES: [(&str, &[&str]); 5] = [
@@ -242,6 +244,23 @@ fn names_missing_null_device() {
         let names = shown.replace("\n    ", " ").contains("/dev/null is missing");
         assert!(names && output.status.code() == Some(1), "{case}: {shown}");
     }
+}
+
+/// The server answers as usual.
+#[test]
+fn client_without_proc_names_it() {
+    let setup = Setup::Namespace("mount -t tmpfs none /proc");
+    if !setup.is_possible() {
+        println!("not tested: no mount namespaces");
+        return;
+    }
+    let fabric = Fabric::new();
+    let server = fabric.server("write-lat", "-d soft0");
+    let port = server.port.to_string();
+    let client = [CXIDIAG, "write-lat", "127.0.0.1", "-p", &port, "-d", "soft1", "-n", "9"];
+    let errors = assert_status(&setup.run(&fabric, &client), 1);
+    let expected = "cxil_map: Bad address (errno 14)\nhint: /proc is not mounted, ";
+    assert!(errors.contains(expected), "{errors}");
 }
 
 /// Packets on links have the times of the machine's clock, whatever a namespace adds to it.

@@ -258,6 +258,28 @@ fn lists_a_nic_that_cannot_be_opened() {
     assert_eq!(devices["devices"][1]["name"], "soft0");
 }
 
+/// `cxi_ss1` drives the NIC, and `cxi_user` makes the file by which programs open it
+/// (libcxi.md 2.1).
+#[test]
+fn names_the_module_without_which_a_nic_has_no_file() {
+    let fabric = Fabric::new();
+    let hint = |files: &[(&str, &str)]| {
+        let mut command = fabric.command("devices cxi7 --json");
+        command.env("CXIDIAG_LIBCXI", &*LIBCXI);
+        let output = on_machine(files, command);
+        assert_status(&output, 1);
+        let error = &document(&stdout(&output))["devices"][0]["error"];
+        error["hint"].as_str().expect("a hint").to_owned()
+    };
+    let nic = ("sys/class/cxi/cxi7/device/numa_node", "0\n");
+    let without_file = hint(&[nic]);
+    assert!(without_file.contains("'modprobe cxi_user'"), "{without_file}");
+    for files in [&[nic, ("dev/cxi7", "")][..], &[]] {
+        let other = hint(files);
+        assert!(!other.contains("modprobe cxi_user"), "{other}");
+    }
+}
+
 #[test]
 fn reports_what_it_could_not_list_in_the_document() {
     for (variable, value, status) in

@@ -10,7 +10,7 @@ use What::{Call, Code, Found};
 pub static EXPLANATIONS: &[Explanation] = &[
     row(
         Call(&["cxil_open_device"], &[libc::ENOENT]),
-        "there is no device of this number, its driver is not loaded, or the container has no /dev/cxiN",
+        "there is no device of this number, its modules (cxi_ss1, cxi_user) are not loaded, or the container has no /dev/cxiN",
         "check which devices exist in /sys/class/cxi, 'lsmod' and the kernel log",
     ),
     row(
@@ -288,6 +288,16 @@ pub static EXPLANATIONS: &[Explanation] = &[
         "try the built-in software NIC with --device=soft0",
     ),
     row(
+        Found(NoDeviceNode),
+        "the driver shows the NIC, but the module cxi_user, which makes /dev/cxiN, is not loaded, or the container has no /dev/cxiN",
+        "load the module with 'modprobe cxi_user'; in a container, pass /dev/cxiN into it",
+    ),
+    row(
+        Found(NoProc),
+        "/proc is not mounted, so the memory of this process cannot be looked up",
+        "mount it: 'mount -t proc proc /proc'",
+    ),
+    row(
         Found(NoLibrary),
         "libcxi is not installed where programs find it",
         "install libcxi, or name the library with --libcxi=PATH",
@@ -441,8 +451,8 @@ pub static EXPLANATIONS: &[Explanation] = &[
     ),
     row(
         Found(PortInUse),
-        "another program listens on the port, perhaps a server of an earlier run",
-        "end the earlier server, or give both sides another --port (0 on a server: any free port)",
+        "another program listens on the port, perhaps a server of an earlier run, or has it for a connection of its own",
+        "end that program, or give both sides another --port (0 on a server: any free port)",
     ),
     row(
         Found(PortReserved),

@@ -10,6 +10,10 @@ use Situation::*;
 pub enum Situation {
     /// The machine has no NIC of this kind, or no driver for it.
     NoHardware,
+    /// The driver shows the NIC, but programs cannot open it.
+    NoDeviceNode,
+    /// The file system with the processes is not mounted.
+    NoProc,
     /// libcxi cannot be loaded.
     NoLibrary,
     /// A software NIC cannot use the shared directory.
@@ -127,6 +131,8 @@ impl fmt::Display for Situation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             NoHardware => "no NIC",
+            NoDeviceNode => "the NIC has no /dev/cxiN",
+            NoProc => "/proc is missing",
             NoLibrary => "no libcxi",
             NoFabric => "a software NIC cannot be opened",
             FabricHeld => "a process holds the fabric of the software NICs",
