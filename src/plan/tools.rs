@@ -33,11 +33,16 @@ pub fn legacy_form(tool: &'static Tool) -> &'static Tool {
 
 static LEGACY: Tool = LEGACY_LOOPBACK_BW;
 
-/// Returns `failure` with the exit status that `tool` has for it: the legacy form of a tool ends
-/// with 1 for invalid options, as for all failures (node-tools.md 4.4).
+/// Returns whether `tool` ends with 1 for invalid options, as for all failures: the legacy form of
+/// `loopback-bw` does (node-tools.md 4.4).
+pub fn has_one_status(tool: &Tool) -> bool {
+    std::ptr::eq(tool, &LEGACY)
+}
+
+/// Returns `failure` with the exit status that `tool` has for it.
 pub fn with_status_of(tool: &Tool, failure: Failure) -> Failure {
-    let is_legacy = std::ptr::eq(tool, &LEGACY) && failure.kind == Kind::Usage;
-    if is_legacy { failure.with_status(1) } else { failure }
+    let is_replaced = has_one_status(tool) && failure.kind == Kind::Usage;
+    if is_replaced { failure.with_status(1) } else { failure }
 }
 
 /// `write-lat`: one-sided RDMA write latency.

@@ -4,6 +4,7 @@
 use super::options;
 use super::usage::{Completion, Entry, Subcommand, Usage};
 use crate::tool::{Opt, PROGRAM, Tool};
+use crate::tools::has_one_status;
 use facts::atomic;
 use facts::release;
 
@@ -69,7 +70,10 @@ pub fn usage(tool: &Tool, program: &str) -> Usage {
         frequent: frequent.chain(["help", "version"]).collect(),
         words,
         examples: examples(tool, program),
-        statuses: if tool.measures_bandwidth() {
+        statuses: if has_one_status(tool) {
+            "Exit status: 0 success, 1 invalid arguments or the run failed, 3 an expectation\n\
+             (--expect) is not met, 130 interrupted."
+        } else if tool.measures_bandwidth() {
             "Exit status: 0 success, 1 the run failed, 2 invalid arguments, 3 an expectation\n\
              (--expect) is not met, 130 interrupted."
         } else {
@@ -217,7 +221,8 @@ mod tests {
     use super::*;
     use crate::Plan;
     use crate::cli::{self, Request};
-    use crate::tools::TOOLS;
+    use crate::tools::{TOOLS, legacy_form, with_status_of};
+    use facts::error::Failure;
 
     #[test]
     fn help_fits_and_explains_each_option() {
@@ -242,6 +247,19 @@ mod tests {
             let parts = ["\nExamples:\n", "\nExit status: 0 success, 1 "].map(str::to_owned);
             let places: Vec<_> = titles.chain(parts).map(|part| text.find(&part)).collect();
             assert!(places.is_sorted() && places[0].is_some(), "{places:?} {text}");
+        }
+    }
+
+    #[test]
+    fn invalid_arguments_have_the_status_of_the_legacy_tool_under_its_name() {
+        let loopback = TOOLS.iter().find(|tool| !tool.has_peer()).unwrap();
+        for (tool, status) in
+            [(loopback, "2 invalid arguments"), (legacy_form(loopback), "1 invalid arguments")]
+        {
+            let text = usage(tool, tool.name).text(true);
+            assert!(text.contains(status), "{status}: {text}");
+            let failure = with_status_of(tool, Failure::usage("wrong"));
+            assert_eq!(failure.status().to_string(), status[..1]);
         }
     }
 
