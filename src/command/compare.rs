@@ -1,29 +1,27 @@
 //! `compare`: shows the results of two sides, runs, surveys or checks, and decides whether the
 //! second is worse (docs/output-formats.md).
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::Path;
 
-use super::arguments;
-use super::output;
+use super::{arguments, output, sources};
 use facts::error::{Context, Failure, invalid};
 use facts::expect::{self, Expectation, Metric};
 use facts::number::percent;
 use facts::percentile::Percentile;
-use facts::text::shown;
 use plan::cli::definition::OptionDef;
 use plan::cli::parser::hint_before;
 use plan::cli::usage::{Completion, Usage};
 use plan::cli::values;
 use plan::outputs::Place;
-use plan::tool::Tool;
 use plan::tools::TOOLS;
 use report::changes::{self, Changes};
 use report::check::Check;
 use report::columns::{COLUMNS, Column};
-use report::comparison::Comparison;
+use report::comparison::{Comparison, MAX_REGRESS};
 use report::comparison_text;
 use report::documents::Documents;
 use report::expected::StoredVerdicts;
@@ -35,9 +33,6 @@ use report::table::TextStyle;
 
 /// Name of the command, for warnings.
 const NAME: &str = "cxidiag compare";
-
-/// Default of `--max-regress`, in percent.
-const MAX_REGRESS: f64 = 5.0;
 
 /// Returns what the command takes.
 pub fn usage() -> Usage {
@@ -51,12 +46,13 @@ pub fn usage() -> Usage {
         ],
         arguments: Completion::Files,
         about_arguments: "BASE and NEW are files that tools wrote with --json=FILE or --jsonl=FILE, with\n\
-                          one run or many, or what tools printed, also the legacy ones; - is\n\
+                          one run or many, or what tools printed, also the legacy ones and .gz; - is\n\
                           standard input. Give five runs a side: runs are ranked\n\
                           (test of Mann and Whitney) as soon as their numbers allow a level of 1% for\n\
                           each size, such as 5 and 5, 4 and 6, 3 and 8, or 1 and 99. With fewer runs,\n\
                           only large changes count. One run a side without --interval finds only drops\n\
                           of a bandwidth by more than a third.\n\
+                          Each tool, NIC, peer and setting is compared with itself.\n\
                           Documents of survey --json (one a side) and of check --json (any number of\n\
                           hosts) are compared by NIC.",
         options: arguments::entries(options()),
@@ -96,7 +92,10 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     if !request.expectations.is_empty() {
         return check_expectations(&request);
     }
-    check_output(&request)?;
+    if let Some(json) = &request.json {
+        let sources: Vec<Source> = request.base.iter().chain(&request.new).cloned().collect();
+        sources::check_output(&sources, "json", json)?;
+    }
     let documents = Documents::open_json(request.json.as_ref())?;
     let read = |files| output::or_failure(&documents, read(files, &request.arguments));
     let (base, new) = (read(&request.base)?, read(&request.new)?);
@@ -124,21 +123,19 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     changes.result()
 }
 
-/// Checks stored runs against the expectations that were typed.
+/// Checks stored runs against the expectations that were typed. A tool skips the bounds for which
+/// it has no metric.
 fn check_expectations(request: &ComparisonRequest) -> Result<(), Failure> {
     let read = read(&request.base, &request.arguments)?;
     if let Some((kind, file)) = read.kinds().find(|(kind, _)| *kind != RUN) {
         let allowed = format!("{file} is {kind}; bounds are for runs of tools");
         return Err(Failure::usage(invalid("expect", &request.expectations[0].text, allowed)));
     }
-    for run in &read.runs {
-        let tool = common_tool([run].into_iter())?;
-        for Expectation { metric, text, .. } in &request.expectations {
-            check_metric(("expect", text), *metric, tool, &[run])?;
-        }
-    }
     if read.runs.is_empty() {
         return Err(Failure::environment("nothing to check: no runs"));
+    }
+    for Expectation { metric, text, .. } in &request.expectations {
+        check_metric(("expect", text), *metric, &read.runs.iter().collect::<Vec<_>>())?;
     }
     let verdicts = StoredVerdicts::new(&read.runs, &request.expectations);
     let text = verdicts.page().text(request.form);
@@ -152,13 +149,18 @@ fn compare_runs(
     base: &[ReadRun],
     new: &[ReadRun],
 ) -> Result<(), Failure> {
-    let tool = common_tool(base.iter().chain(new));
-    let tool = output::or_failure(documents, tool)?;
-    let metric = deciding(request.figure, tool, base.iter().chain(new));
-    let metric = output::or_failure(documents, metric)?;
-    let limit = request.max_regress.unwrap_or(MAX_REGRESS);
-    let comparison = Comparison::new(tool, base, new, metric, limit);
-    documents.print_page(request.form, &comparison_text::page(&comparison))?;
+    let compare = || {
+        check_tools(base, new)?;
+        if let Some(metric) = request.figure {
+            let runs: Vec<&ReadRun> = base.iter().chain(new).collect();
+            check_metric(("figure", &metric.to_string()), metric, &runs)?;
+        }
+        let limit = request.max_regress.unwrap_or(MAX_REGRESS);
+        Comparison::new(base, new, request.figure, limit)
+    };
+    let comparison = output::or_failure(documents, compare())?;
+    let page = comparison_text::page(&comparison, request.is_verbose);
+    documents.print_page(request.form, &page)?;
     documents.write_json(&comparison)?;
     comparison.result()
 }
@@ -207,69 +209,43 @@ fn check_kinds(base: &ReadSide, new: &ReadSide) -> Result<(), Failure> {
     }
 }
 
-/// Checks that the document does not replace a file that is compared.
-fn check_output(request: &ComparisonRequest) -> Result<(), Failure> {
-    let Some(output) = request.json.as_ref().and_then(Place::file) else {
+/// Checks that both sides have runs of a tool.
+fn check_tools(base: &[ReadRun], new: &[ReadRun]) -> Result<(), Failure> {
+    if base.iter().any(|run| new.iter().any(|other| other.outcome.tool == run.outcome.tool)) {
         return Ok(());
-    };
-    let target = output.canonicalize().ok();
-    let is_target = |source: &&Source| match source {
-        Source::Stdin => false,
-        Source::File(path) => target.is_some() && path.canonicalize().ok() == target,
-    };
-    match request.base.iter().chain(&request.new).find(is_target) {
-        None => Ok(()),
-        Some(_) => {
-            let allowed = "this is a file to compare, which would be replaced";
-            Err(Failure::usage(invalid("json", output.display(), allowed)))
-        }
     }
+    let ([first, ..], [other, ..]) = (base, new) else {
+        return Err(Failure::environment("nothing to compare: no runs"));
+    };
+    Err(Failure::usage(format!(
+        "cannot compare results of different tools: {} is from {}, {} from {}",
+        first.file, first.outcome.tool, other.file, other.outcome.tool
+    )))
 }
 
-/// Returns the tool that measured all runs.
-fn common_tool<'a>(mut runs: impl Iterator<Item = &'a ReadRun>) -> Result<&'static Tool, Failure> {
-    let first = runs.next().ok_or_else(|| Failure::environment("nothing to compare: no runs"))?;
-    let name = &first.outcome.tool;
-    if let Some(other) = runs.find(|run| run.outcome.tool != *name) {
-        return Err(Failure::usage(format!(
-            "cannot compare results of different tools: {} is from {name}, {} from {}",
-            first.file, other.file, other.outcome.tool
-        )));
-    }
-    TOOLS
-        .iter()
-        .find(|tool| tool.name == name)
-        .ok_or_else(|| Failure::usage(format!("unknown tool {name}")))
-}
-
-/// Returns the metric that decides: the metric that was typed, else the metric of the tool.
-fn deciding<'a>(
-    typed: Option<Metric>,
-    tool: &Tool,
-    runs: impl Iterator<Item = &'a ReadRun>,
-) -> Result<Metric, Failure> {
-    let runs: Vec<&ReadRun> = runs.collect();
-    let printed = runs.iter().find(|run| run.outcome.is_printed());
-    let deciding = typed.unwrap_or(match (tool.defaults.lists, printed) {
-        (Some(_), _) => Metric::Bandwidth,
-        (None, Some(_)) => Metric::Mean,
-        (None, None) => Metric::Percentile(Percentile::MEDIAN),
-    });
-    check_metric(("figure", &deciding.to_string()), deciding, tool, &runs)?;
-    Ok(deciding)
-}
-
-/// Checks that runs of a tool have the metric that an option with this name and value asks for.
+/// Checks that the runs of a tool have the metric that an option with this name and value asks for.
+/// Warns of other tools.
 fn check_metric(
     (option, typed): (&'static str, &str),
     metric: Metric,
-    tool: &Tool,
     runs: &[&ReadRun],
 ) -> Result<(), Failure> {
     let refused = |allowed: String| Err(Failure::usage(invalid(option, typed, allowed)));
-    if metric.is_of_bandwidth() != tool.measures_bandwidth() {
-        let measured = Metric::names(tool.measures_bandwidth());
-        return refused(format!("{} measures {measured}", tool.name));
+    let has_metric = |run: &&&ReadRun| {
+        let name = &run.outcome.tool;
+        let tool = TOOLS.iter().find(|tool| tool.name == name);
+        tool.is_some_and(|tool| tool.measures_bandwidth() == metric.is_of_bandwidth())
+    };
+    let (runs, others): (Vec<&ReadRun>, Vec<&ReadRun>) =
+        runs.iter().copied().partition(|run| has_metric(&run));
+    if let Some(other) = others.first() {
+        let measured = Metric::names(!metric.is_of_bandwidth());
+        if runs.is_empty() {
+            return refused(format!("{} measures {measured}", other.outcome.tool));
+        }
+        let tools: BTreeSet<&str> = others.iter().map(|run| run.outcome.tool.as_str()).collect();
+        let tools = tools.into_iter().collect::<Vec<_>>().join(", ");
+        warn(format_args!("{typed} is left out for {tools}: it has no such metric"));
     }
     let printed = runs.iter().find(|run| run.outcome.is_printed());
     if let (Metric::Percentile(_), Some(printed)) = (metric, printed) {
@@ -310,13 +286,7 @@ fn read(sources: &[Source], arguments: &[OsString]) -> Result<ReadSide, Failure>
         warnings.iter().for_each(warn);
         results.into_iter().for_each(|result| all.add(result));
     }
-    match runs::leave_out_servers(&mut all.runs) {
-        0 => {}
-        1 => warn("a document of a server is left out: a client's is used"),
-        several => warn(format_args!(
-            "{several} documents of servers are left out: those of clients are used"
-        )),
-    }
+    runs::leave_out_servers(&mut all.runs).iter().for_each(warn);
     Ok(all)
 }
 
@@ -330,8 +300,7 @@ fn meant_for_json(source: &Source, arguments: &[OsString]) -> Option<String> {
 }
 
 fn warn(what: impl Display) {
-    let what = what.to_string();
-    let _ = writeln!(io::stderr(), "{NAME}: warning: {}", shown(&what));
+    sources::warn(NAME, what);
 }
 
 /// What the arguments ask for.
@@ -345,6 +314,7 @@ struct ComparisonRequest {
     figure: Option<Metric>,
     /// Bounds that the files of one side are checked against, in place of a comparison.
     expectations: Vec<Expectation>,
+    is_verbose: bool,
     form: TextStyle,
     json: Option<Place>,
 }
@@ -393,6 +363,8 @@ fn options() -> Vec<OptionDef<ComparisonRequest>> {
              text that they printed, also the legacy ones. Text has no percentiles. Not with \
              --figure, --max-regress or --json.",
         ),
+        Def::switch("verbose", |request| request.is_verbose = true)
+            .explained("Show the other metrics too, and the noise of several NICs"),
         Def::switch("markdown", |request| request.form = TextStyle::Markdown).explained(
             "Print the text as Markdown\n\n\
              The text and its table suit issues, wikis and summaries of jobs.",
@@ -410,6 +382,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<ComparisonRequest>, Failure>
         max_regress: None,
         figure: None,
         expectations: Vec::new(),
+        is_verbose: false,
         form: style_of_stdout(),
         json: None,
     };
@@ -444,7 +417,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<ComparisonRequest>, Failure>
     if request.base.is_empty() || request.new.is_empty() {
         return Err(misplaced("there are no files on one side of --"));
     }
-    check_stdin(request.base.iter().chain(&request.new))?;
+    sources::check_stdin(request.base.iter().chain(&request.new))?;
     Ok(Some(request))
 }
 
@@ -465,16 +438,9 @@ fn checked_side(
     if has_separator || files.is_empty() {
         return Err(misplaced("--expect takes the files of one side, one or more"));
     }
-    check_stdin(files.iter())?;
+    sources::check_stdin(files.iter())?;
     request.base = files;
     Ok(request)
-}
-
-fn check_stdin<'a>(sources: impl Iterator<Item = &'a Source>) -> Result<(), Failure> {
-    match sources.filter(|source| **source == Source::Stdin).count() {
-        0 | 1 => Ok(()),
-        _ => Err(misplaced("standard input (-) can be read only once")),
-    }
 }
 
 /// Reads the arguments on one side of the separator, and returns its files. Returns `None` if the

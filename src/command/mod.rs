@@ -14,6 +14,7 @@ mod probe;
 mod report;
 mod selftest;
 mod serve;
+mod sources;
 mod stat;
 mod survey;
 mod why;

@@ -2,21 +2,20 @@
 
 use std::ffi::OsString;
 use std::fmt::Display;
-use std::io::{self, Write};
 use std::path::Path;
 use std::time::SystemTime;
 
-use super::arguments;
-use facts::error::{Failure, invalid};
-use facts::text::shown;
+use super::{arguments, sources};
+use facts::error::Failure;
 use plan::cli::definition::OptionDef;
 use plan::cli::usage::{Completion, Usage, Value};
 use plan::cli::values::place;
 use plan::outputs::Place;
 use report::Destination;
+use report::comparison::MAX_REGRESS;
 use report::html;
 use report::results::{self, ReadResult};
-use report::runs::Source;
+use report::runs::{self, Source};
 
 /// Name of the command, for messages.
 const NAME: &str = "cxidiag report";
@@ -30,7 +29,7 @@ pub fn usage() -> Usage {
         arguments: Completion::Files,
         about_arguments: "FILE is what a tool wrote with --json=FILE or --jsonl=FILE, or printed, also a\n\
                           legacy one, or what compare, survey or stat wrote with --json=FILE;\n\
-                          - is standard input.",
+                          - is standard input. Runs of two files are compared as well.",
         options: arguments::entries(options()),
         remarks: vec![
             "The page loads nothing else: it can be mailed, and opened without a network.",
@@ -48,9 +47,14 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let Some((sources, output)) = parse(&arguments)? else {
         return Ok(());
     };
-    check_output(&sources, &output)?;
+    sources::check_output(&sources, "output", &output)?;
     let destination = Destination::open(&output)?;
-    let results = read(&sources)?;
+    let mut results = read(&sources)?;
+    if let [base, _] = sources.as_slice()
+        && let Err(failure) = results::compare(&mut results, &base.name(), MAX_REGRESS)
+    {
+        warn(failure);
+    }
     destination.write(html::page(&results, SystemTime::now()).as_bytes())
 }
 
@@ -75,28 +79,9 @@ fn parse(arguments: &[OsString]) -> Result<Option<(Vec<Source>, Place)>, Failure
     if sources.is_empty() {
         return Err(misplaced("there are no files with results"));
     }
-    if sources.iter().filter(|source| **source == Source::Stdin).count() > 1 {
-        return Err(misplaced("standard input (-) can be read only once"));
-    }
+    sources::check_stdin(sources.iter())?;
     let output = output.ok_or_else(|| misplaced("--output names no file for the page"))?;
     Ok(Some((sources, output)))
-}
-
-/// Checks that the page does not replace results.
-fn check_output(sources: &[Source], output: &Place) -> Result<(), Failure> {
-    let Some(output) = output.file() else {
-        return Ok(());
-    };
-    let target = output.canonicalize().ok();
-    let is_target = |source: &Source| match source {
-        Source::Stdin => false,
-        Source::File(path) => target.is_some() && path.canonicalize().ok() == target,
-    };
-    if sources.iter().any(is_target) {
-        let allowed = "this is a file with results, which would be replaced";
-        return Err(Failure::usage(invalid("output", output.display(), allowed)));
-    }
-    Ok(())
 }
 
 /// Reads all results. Prints a warning for each line and for the documents of servers that are left
@@ -108,19 +93,12 @@ fn read(sources: &[Source]) -> Result<Vec<ReadResult>, Failure> {
         warnings.iter().for_each(warn);
         all.extend(results);
     }
-    match results::leave_out_servers(&mut all) {
-        0 => {}
-        1 => warn("a document of a server is left out: a client's is used"),
-        several => warn(format_args!(
-            "{several} documents of servers are left out: those of clients are used"
-        )),
-    }
+    runs::leave_out_servers(&mut all).iter().for_each(warn);
     Ok(all)
 }
 
 fn warn(what: impl Display) {
-    let what = what.to_string();
-    let _ = writeln!(io::stderr(), "{NAME}: warning: {}", shown(&what));
+    sources::warn(NAME, what);
 }
 
 /// Returns a failure because of the arguments.

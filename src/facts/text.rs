@@ -17,6 +17,13 @@ pub fn shown_lines(text: &str) -> Cow<'_, str> {
     without(text, |c| c.is_control() && c != '\n')
 }
 
+/// Returns the text of a log, as [`shown`] does: each end of a line is a line feed, and a tabulator
+/// is a blank.
+pub fn shown_log(text: &str) -> String {
+    let lines = text.replace("\r\n", "\n").replace('\r', "\n").replace('\t', " ");
+    shown_lines(&lines).into_owned()
+}
+
 /// Returns the ending of a noun that this number counts.
 pub fn plural(count: usize) -> &'static str {
     if count == 1 { "" } else { "s" }
@@ -162,6 +169,7 @@ mod tests {
             assert_eq!(cell(text), expected);
         }
         assert_eq!(shown_lines("a\n\tb\r"), "a\n\\x09b\\x0d");
+        assert_eq!(shown_log("a\r\n\tb\rc\u{1b}"), "a\n b\nc\\x1b");
     }
 
     #[test]

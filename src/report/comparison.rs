@@ -1,10 +1,12 @@
-//! The runs of two sides compared, with a verdict for each size (docs/output-formats.md). The doc
-//! comments of the types are the descriptions in their schema, docs/comparison.schema.json.
+//! The runs of two sides compared, with a verdict for each size of each group of runs that measured
+//! the same (docs/output-formats.md). The doc comments of the types are the descriptions in their
+//! schema, docs/comparison.schema.json.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::columns::{COLUMNS, Column};
 use super::differences;
+use super::grouping::{self, RunGroup};
 use super::noise::{self, Noise};
 use super::outcome::{Extent, SizeResult, Status};
 use super::runs::ReadRun;
@@ -16,9 +18,16 @@ use facts::severity::Severity;
 use measure::rank_test::{probability_of_shift, smallest_probability};
 use plan::depths::Row;
 use plan::tool::Tool;
+use plan::tools::TOOLS;
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
-pub(super) const SCHEMA_VERSION: u32 = 1;
+pub(super) const SCHEMA_VERSION: u32 = 2;
+
+/// Groups that a message names.
+const NAMED: usize = 3;
+
+/// Default of `--max-regress`, in percent.
+pub const MAX_REGRESS: f64 = 5.0;
 
 /// Level of the test of several runs.
 pub const LEVEL: f64 = 0.01;
@@ -39,19 +48,29 @@ pub struct Comparison {
     schema_version: u32,
     /// Version of cxidiag.
     pub cxidiag_version: String,
+    /// --max-regress: largest change for the worse that is allowed, in percent of the base.
+    pub max_regress_percent: f64,
+    /// Level of the test of several runs, for each size and each direction, in percent.
+    pub level_percent: f64,
+    /// One entry for each tool, NIC, peer and setting of which a side has runs.
+    pub groups: Vec<Group>,
+}
+
+/// Runs that measured the same.
+#[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Group {
+    /// What the runs measured: host and NIC, peer, and the options by which groups differ.
+    pub name: String,
     /// Name of the tool that measured.
     pub tool: String,
     /// The metric that decides, such as p50 or bw.
     #[serde(serialize_with = "write_metric", deserialize_with = "read_metric")]
     #[cfg_attr(test, schemars(with = "String"))]
     pub metric: Metric,
-    /// --max-regress: largest change for the worse that is allowed, in percent of the base.
-    pub max_regress_percent: f64,
-    /// Level of the test of several runs, for each size and each direction, in percent.
-    pub level_percent: f64,
-    /// The runs of the base.
+    /// The runs of the base; empty if the base has none.
     pub base: Vec<Run>,
-    /// The new runs.
+    /// The new runs; empty if there are none.
     pub new: Vec<Run>,
     /// What makes runs differ beside their results, in lines.
     pub differences: Vec<String>,
@@ -212,11 +231,17 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// Returns the larger distance of the noise from the value, in percent of the value.
-    pub fn noise_percent(&self) -> Option<f64> {
-        let (low, high) = (self.noise_low?, self.noise_high?);
-        let farthest = (self.value - low).max(high - self.value);
-        (self.value > 0.0).then(|| farthest / self.value * 100.0)
+    /// Returns the larger distance of the noise from the value, in percent of the value; `-`
+    /// without any.
+    pub fn noise_text(&self) -> String {
+        let farthest = self.noise_low.zip(self.noise_high);
+        let farthest = farthest.map(|(low, high)| (self.value - low).max(high - self.value));
+        match farthest.map(|farthest| farthest / self.value * 100.0) {
+            Some(percent) if percent > 999.0 => ">999%".into(),
+            Some(percent) if percent >= 9.95 => format!("{percent:.0}%"),
+            Some(percent) if self.value > 0.0 => format!("{percent:.1}%"),
+            _ => "-".into(),
+        }
     }
 }
 
@@ -224,8 +249,8 @@ impl Figure {
 struct Measured<'a>(Vec<&'a SizeResult>);
 
 impl<'a> Measured<'a> {
-    fn new(runs: &'a [ReadRun], row: Row) -> Self {
-        let result = |run: &'a ReadRun| {
+    fn new(runs: &[&'a ReadRun], row: Row) -> Self {
+        let result = |run: &&'a ReadRun| {
             let is_of_row = |result: &&SizeResult| result.row() == row;
             let result = run.outcome.results.iter().find(is_of_row);
             result.filter(|result| result.extent == Extent::Complete)
@@ -269,71 +294,96 @@ impl<'a> Measured<'a> {
 }
 
 impl Comparison {
-    /// Compares runs of `new` with runs of `base`, at least one each, with their files.
+    /// Compares runs of `new` with runs of `base` that measured the same. `figure` is the metric
+    /// that decides; `None` for the one of each tool. Leaves out the runs of tools without it.
+    ///
+    /// # Errors
+    ///
+    /// A run does not say to which group it belongs.
     pub fn new(
-        tool: &Tool,
         base: &[ReadRun],
         new: &[ReadRun],
-        metric: Metric,
+        figure: Option<Metric>,
         max_regress: f64,
-    ) -> Self {
-        let mut rows: Vec<Row> = base
-            .iter()
-            .chain(new)
-            .flat_map(|run| run.outcome.results.iter().map(SizeResult::row))
-            .collect();
-        rows.sort_unstable();
-        rows.dedup();
-        let mut shown = shown_metrics(tool, metric);
-        // The text of a run lacks percentiles.
-        if base.iter().chain(new).any(|run| run.outcome.is_printed()) {
-            shown.retain(|metric| {
-                [base, new].iter().all(|runs| {
-                    runs.iter()
-                        .flat_map(|run| &run.outcome.results)
-                        .any(|result| result.figure(*metric).is_some())
-                })
-            });
-        }
-        let compare = |row| {
-            let sides = [Measured::new(base, row), Measured::new(new, row)];
-            SizeComparison::new(row, &sides, metric, &shown, max_regress)
+    ) -> Result<Self, Failure> {
+        let compared = |group: RunGroup| {
+            let tool = TOOLS.iter().find(|tool| tool.name == group.tool)?;
+            let metric = figure.unwrap_or_else(|| deciding(tool, base.iter().chain(new)));
+            let fits = metric.is_of_bandwidth() == tool.measures_bandwidth();
+            fits.then(|| Group::new(group, tool, metric, max_regress))
         };
-        Self {
+        Ok(Self {
             schema_version: SCHEMA_VERSION,
             cxidiag_version: env!("CARGO_PKG_VERSION").into(),
-            tool: tool.name.into(),
-            metric,
             max_regress_percent: max_regress,
             level_percent: LEVEL * 100.0,
-            base: base.iter().map(Run::of).collect(),
-            new: new.iter().map(Run::of).collect(),
-            differences: differences::all(base, new),
-            sizes: rows.into_iter().map(compare).collect(),
-        }
+            groups: grouping::groups(base, new)?.into_iter().filter_map(compared).collect(),
+        })
     }
 
-    /// Returns the sizes with this verdict, for messages: `8, 16 bytes`. `None` without any.
+    /// Returns all sizes with their groups.
+    pub fn sizes(&self) -> impl Iterator<Item = (&Group, &SizeComparison)> {
+        self.groups.iter().flat_map(|group| group.sizes.iter().map(move |size| (group, size)))
+    }
+
+    /// Returns the names of the tools, for titles.
+    pub fn tools(&self) -> String {
+        let mut tools: Vec<&str> = self.groups.iter().map(|group| group.tool.as_str()).collect();
+        tools.sort_unstable();
+        tools.dedup();
+        tools.join(", ")
+    }
+
+    /// Returns the metrics that decide, with the limit.
+    pub fn rule(&self) -> String {
+        let mut metrics: Vec<String> = Vec::new();
+        for group in &self.groups {
+            let name = group.metric.to_string();
+            if !metrics.contains(&name) {
+                metrics.push(name);
+            }
+        }
+        format!("{}, at most {}% worse", metrics.join(" or "), self.max_regress_percent)
+    }
+
+    /// Returns the sizes of which this holds, for messages: `8, 16 bytes`, with the names of groups
+    /// if there are several. `None` without any.
+    fn names(&self, holds: impl Fn(&SizeComparison) -> bool) -> Option<String> {
+        let rows = |group: &Group| -> Vec<Row> {
+            group.sizes.iter().filter(|size| holds(size)).map(SizeComparison::row).collect()
+        };
+        if let [group] = self.groups.as_slice() {
+            let rows = rows(group);
+            return (!rows.is_empty()).then(|| Row::names(&rows));
+        }
+        let named = |group: &Group| {
+            let rows = rows(group);
+            (!rows.is_empty()).then(|| format!("{} ({})", group.name, Row::names(&rows)))
+        };
+        let all: Vec<String> = self.groups.iter().filter_map(named).collect();
+        let more = all.len().saturating_sub(NAMED);
+        let shown = all[..all.len() - more].join(", ");
+        let more = (more > 0).then(|| format!(" and {more} more"));
+        (!all.is_empty()).then(|| shown + &more.unwrap_or_default())
+    }
+
+    /// Returns the sizes with this verdict, as [`names`](Self::names) does.
     pub fn sizes_that_are(&self, verdict: Verdict) -> Option<String> {
-        let filter = self.sizes.iter().filter(|size| size.verdict == verdict);
-        let rows: Vec<Row> = filter.map(SizeComparison::row).collect();
-        (!rows.is_empty()).then(|| Row::names(&rows))
+        self.names(|size| size.verdict == verdict)
     }
 
     /// Returns the sizes in which a change of the limit may be missed, and the change that would
     /// have been found. `None` if there are no such sizes.
     pub fn undecided(&self) -> Option<String> {
-        let is_undecided = |size: &&SizeComparison| size.verdict.is_undecided();
-        let undecided: Vec<&SizeComparison> = self.sizes.iter().filter(is_undecided).collect();
-        let rows: Vec<Row> = undecided.iter().map(|size| size.row()).collect();
-        let found = undecided
-            .iter()
-            .try_fold(0.0, |largest: f64, size| Some(largest.max(size.detectable_percent?)));
+        let undecided = self.sizes().filter(|(_, size)| size.verdict.is_undecided());
+        let found = undecided.map(|(_, size)| size.detectable_percent);
+        let found = found.reduce(|one, other| Some(one?.max(other?)))?;
         let found = match found {
             Some(percent) => format!("would have found a change of {percent:.0}%"),
             None => "the noise is unknown, or hides every change".into(),
         };
-        (!rows.is_empty()).then(|| format!("{}: {found}", Row::names(&rows)))
+        let names = self.names(|size| size.verdict.is_undecided())?;
+        Some(format!("{names}: {found}"))
     }
 
     /// Returns whether no size has regressed.
@@ -343,11 +393,9 @@ impl Comparison {
     /// A size is worse than allowed or not measured completely, no size could be compared, or the
     /// noise hides changes beyond the limit.
     pub fn result(&self) -> Result<(), Failure> {
-        if self.sizes.iter().all(|size| size.verdict == Verdict::NoBase) {
-            return Err(Failure::environment(format!(
-                "nothing to compare: no size in the base is complete and has {}",
-                self.metric
-            )));
+        if self.sizes().all(|(_, size)| size.verdict == Verdict::NoBase) {
+            let why = "no size in the base is complete and has the metric that decides";
+            return Err(Failure::environment(format!("nothing to compare: {why}")));
         }
         let limit = self.max_regress_percent;
         let worse = format!("worse than the base by more than {limit}%");
@@ -368,8 +416,55 @@ impl Comparison {
     }
 }
 
+/// Returns the metric that decides about runs of a tool. The text of a run lacks percentiles.
+fn deciding<'a>(tool: &Tool, mut runs: impl Iterator<Item = &'a ReadRun>) -> Metric {
+    let is_printed = |run: &ReadRun| run.outcome.tool == tool.name && run.outcome.is_printed();
+    match tool.defaults.lists {
+        Some(_) => Metric::Bandwidth,
+        None if runs.any(is_printed) => Metric::Mean,
+        None => Metric::Percentile(Percentile::MEDIAN),
+    }
+}
+
+impl Group {
+    fn new(group: RunGroup, tool: &Tool, metric: Metric, max_regress: f64) -> Self {
+        let RunGroup { name, sides: [base, new], .. } = group;
+        let mut rows: Vec<Row> = base
+            .iter()
+            .chain(&new)
+            .flat_map(|run| run.outcome.results.iter().map(SizeResult::row))
+            .collect();
+        rows.sort_unstable();
+        rows.dedup();
+        let (decides, mut shown) = (metric, shown_metrics(tool, metric));
+        // The text of a run lacks percentiles.
+        if base.iter().chain(&new).any(|run| run.outcome.is_printed()) {
+            shown.retain(|metric| {
+                [&base, &new].into_iter().filter(|runs| !runs.is_empty()).all(|runs| {
+                    runs.iter()
+                        .flat_map(|run| &run.outcome.results)
+                        .any(|result| result.figure(*metric).is_some())
+                }) || *metric == decides
+            });
+        }
+        let compare = |row| {
+            let sides = [Measured::new(&base, row), Measured::new(&new, row)];
+            SizeComparison::new(row, &sides, metric, &shown, max_regress)
+        };
+        Self {
+            name,
+            tool: tool.name.into(),
+            metric,
+            differences: differences::all(&base, &new),
+            sizes: rows.into_iter().map(compare).collect(),
+            base: base.into_iter().map(Run::new).collect(),
+            new: new.into_iter().map(Run::new).collect(),
+        }
+    }
+}
+
 impl Run {
-    fn of(ReadRun { file, outcome: run }: &ReadRun) -> Self {
+    fn new(ReadRun { file, outcome: run }: &ReadRun) -> Self {
         let device = run.device.as_ref();
         Self {
             file: file.clone(),
@@ -426,9 +521,7 @@ impl SizeComparison {
             MetricComparison {
                 metric: shown,
                 unit: shown.unit().name().into(),
-                change_percent: values
-                    .filter(|(base, new)| *base > 0.0 || base == new)
-                    .map(|(base, new)| change(base, new)),
+                change_percent: values.and_then(|(base, new)| sayable(change(base, new))),
                 base,
                 new,
             }
@@ -488,7 +581,7 @@ fn detectable_by_ranks(metric: Metric, base: &[f64], new: &[f64]) -> Option<f64>
     let is_missed = |factor: &f64| probability(metric, base, &shifted(*factor), true) > LEVEL;
     let least = factors.partition_point(is_missed);
     let new = shifted(*factors.get(least)?);
-    Some(worse_by(metric, median(base)?, median(&new)?).max(0.0))
+    sayable(worse_by(metric, median(base)?, median(&new)?).max(0.0))
 }
 
 /// Returns the change for the worse from which the ranges of the samples show one, in percent.
@@ -524,7 +617,7 @@ fn detectable_by_ranges(
         (base_run_noise.high / base_value).max(new_value / new_run_noise.low) - 1.0
     };
     let change = change * 100.0;
-    Some(sure.map_or(change, |sure| sure.min(change))).filter(|change| change.is_finite())
+    sayable(sure.map_or(change, |sure| sure.min(change)))
 }
 
 /// Returns the p-value of `new` being worse than `base`, or else better.
@@ -570,6 +663,11 @@ fn is_typical(metric: Metric) -> bool {
 /// Returns the change in percent of the base: infinite if the base is 0.
 fn change(base: f64, new: f64) -> f64 {
     if new == base { 0.0 } else { (new - base) / base * 100.0 }
+}
+
+/// Returns a change in percent, unless it is so large that it says nothing: the base is about 0.
+fn sayable(percent: f64) -> Option<f64> {
+    Some(percent).filter(|percent| percent.abs() <= 1e12)
 }
 
 /// Returns how much worse `new` is, in percent: a latency that grew, or a rate that fell.

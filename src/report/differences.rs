@@ -12,12 +12,25 @@ use node::traffic_class::TrafficClass;
 const INDIFFERENT: [&str; 8] =
     ["address", "port", "libcxi", "report_all", "expect", "loopback", "interval_s", "percentiles"];
 
+/// Returns names and versions of a run. A text has no versions.
+fn names(run: &Outcome) -> [(&'static str, Option<&str>); 5] {
+    let device = run.device.as_ref();
+    let known = |value| (!run.is_printed()).then_some(value);
+    [
+        ("host", run.host.known_name()),
+        ("device", device.map(|device| device.name.as_str())),
+        ("kernel", known(&*run.host.kernel)),
+        ("firmware", device.and_then(|device| device.firmware_version.as_deref())),
+        ("cxidiag", known(&*run.cxidiag_version)),
+    ]
+}
+
 /// A run and its name in the text: `base`, or `base run 2`.
-type Named<'a> = (String, &'a Outcome);
+pub type Named<'a> = (String, &'a Outcome);
 
 /// Returns what makes the runs of both sides differ, as lines: runs of one side among each other,
 /// the sides, and incomplete runs.
-pub fn all(base: &[ReadRun], new: &[ReadRun]) -> Vec<String> {
+pub fn all(base: &[&ReadRun], new: &[&ReadRun]) -> Vec<String> {
     let sides = [named("base", base), named("new", new)];
     let mut lines = Vec::new();
     if let [Some(base), Some(new)] = [sides[0].first(), sides[1].first()] {
@@ -36,14 +49,20 @@ pub fn all(base: &[ReadRun], new: &[ReadRun]) -> Vec<String> {
                 lines.push(format!("{name} is incomplete: {status}"));
             }
         }
-        if let Some((first, others)) = side.split_first() {
-            lines.extend(others.iter().flat_map(|other| between(first, other)));
-        }
+        lines.extend(among(side));
     }
     lines
 }
 
-fn named<'a>(side: &str, runs: &'a [ReadRun]) -> Vec<Named<'a>> {
+/// Returns what makes runs differ from the first one.
+pub fn among(runs: &[Named]) -> Vec<String> {
+    match runs.split_first() {
+        Some((first, others)) => others.iter().flat_map(|other| between(first, other)).collect(),
+        None => Vec::new(),
+    }
+}
+
+fn named<'a>(side: &str, runs: &[&'a ReadRun]) -> Vec<Named<'a>> {
     let name = |at: usize| match runs.len() {
         1 => side.to_owned(),
         _ => format!("{side} run {}", at + 1),
@@ -52,7 +71,7 @@ fn named<'a>(side: &str, runs: &'a [ReadRun]) -> Vec<Named<'a>> {
     runs.map(|(at, run)| (name(at), &run.outcome)).collect()
 }
 
-/// Returns what makes two runs differ: software NIC and hardware, traffic classes, clocks, options.
+/// Returns what makes two runs differ: hosts, NICs, traffic classes, clocks, options.
 fn between((one, first): &Named, (other, second): &Named) -> Vec<String> {
     let mut lines = Vec::new();
     let mut add = |what: &str, first_value: &dyn Display, second_value: &dyn Display| {
@@ -60,6 +79,13 @@ fn between((one, first): &Named, (other, second): &Named) -> Vec<String> {
     };
     // What a text does not say is no difference.
     let is_printed = first.is_printed() || second.is_printed();
+    for ((what, first_value), (_, second_value)) in names(first).into_iter().zip(names(second)) {
+        if let (Some(first_value), Some(second_value)) = (first_value, second_value)
+            && first_value != second_value
+        {
+            add(what, &first_value, &second_value);
+        }
+    }
     let (nic_of_first, nic_of_second) = (nic(first), nic(second));
     let is_known = [first, second].iter().all(|run| nic(run) != "none");
     if nic_of_first != nic_of_second && (is_known || !is_printed) {
@@ -98,7 +124,7 @@ fn traffic_class(run: &Outcome) -> String {
 }
 
 /// Returns the options of a run that influence its results.
-fn options(run: &Outcome) -> Map<String, Value> {
+pub fn options(run: &Outcome) -> Map<String, Value> {
     match serde_json::to_value(&run.options) {
         Ok(Value::Object(mut options)) => {
             options.retain(|name, _| !INDIFFERENT.contains(&name.as_str()));

@@ -7,6 +7,7 @@ use super::table::Align;
 use facts::error::Failure;
 use facts::expect::Expectation;
 use facts::severity::Severity;
+use plan::tools::TOOLS;
 
 /// What stored runs say about expectations.
 #[derive(Debug)]
@@ -18,22 +19,29 @@ pub struct StoredVerdicts {
 #[derive(Debug)]
 struct StoredVerdict {
     file: String,
+    place: String,
     expectation: Expectation,
     /// `None` if the run has no size to which the expectation applies.
     result: Option<(Extent, ExpectationResult)>,
 }
 
 impl StoredVerdicts {
-    /// Checks each run against all expectations.
+    /// Checks each run against all expectations for which its tool has the metric.
     pub fn new(runs: &[ReadRun], expectations: &[Expectation]) -> Self {
         let mut rows = Vec::new();
         for ReadRun { file, outcome } in runs {
-            for expectation in expectations {
+            let measures = |expectation: &&Expectation| {
+                let tool = TOOLS.iter().find(|tool| tool.name == outcome.tool);
+                let is_of_bandwidth = expectation.metric.is_of_bandwidth();
+                tool.is_none_or(|tool| tool.measures_bandwidth() == is_of_bandwidth)
+            };
+            for expectation in expectations.iter().filter(measures) {
                 let sizes = outcome.results.iter();
                 let sizes = sizes.filter(|size| expectation.applies_to(size.size_bytes));
                 let before = rows.len();
                 let row = |result| StoredVerdict {
                     file: file.clone(),
+                    place: outcome.place(),
                     expectation: expectation.clone(),
                     result,
                 };
@@ -55,6 +63,7 @@ impl StoredVerdicts {
     pub fn page(&self) -> Page {
         let columns = [
             ("File", Align::Left),
+            ("Measured by", Align::Left),
             ("Size[B]", Align::Right),
             ("Expected", Align::Left),
             ("Measured", Align::Right),
@@ -97,6 +106,7 @@ impl StoredVerdict {
         let severity = if self.verdict() == "met" { Severity::Good } else { Severity::Bad };
         vec![
             self.file.as_str().into(),
+            self.place.as_str().into(),
             row.map_or_else(|| "-".into(), Words::from),
             self.expectation.text.as_str().into(),
             measured.map_or_else(|| "-".into(), Words::from),
@@ -126,7 +136,7 @@ RDMA Size[B]      Writes  BW[MB/s]  PktRate[Mpkt/s]
 
     fn verdicts(list: &str) -> StoredVerdicts {
         let run = |outcome| ReadRun { file: "log".into(), outcome };
-        let runs: Vec<ReadRun> = printed::runs(LOG).0.into_iter().map(run).collect();
+        let runs: Vec<ReadRun> = printed::runs(LOG).unwrap().0.into_iter().map(run).collect();
         assert_eq!(runs.len(), 1);
         StoredVerdicts::new(&runs, &expect::parse(list, true).unwrap())
     }
@@ -137,12 +147,15 @@ RDMA Size[B]      Writes  BW[MB/s]  PktRate[Mpkt/s]
         let text = checked.page().text(TextStyle::Plain);
         let rows: Vec<Vec<&str>> =
             text.lines().map(|line| line.split_whitespace().collect()).collect();
-        assert_eq!(rows[0], ["File", "Size[B]", "Expected", "Measured", "Verdict"]);
+        assert_eq!(
+            rows[0],
+            ["File", "Measured", "by", "Size[B]", "Expected", "Measured", "Verdict"]
+        );
         let expected = [
-            "log 4096 bw>=23GB/s 20433.310MB/s not met",
-            "log 8192 bw>=23GB/s 23000.000MB/s met",
-            "log 4096 4K:bw>20GB/s 20433.310MB/s met",
-            "log 16384 16K:bw>1GB/s - not measured",
+            "log cxi1 4096 bw>=23GB/s 20433.310MB/s not met",
+            "log cxi1 8192 bw>=23GB/s 23000.000MB/s met",
+            "log cxi1 4096 4K:bw>20GB/s 20433.310MB/s met",
+            "log cxi1 16384 16K:bw>1GB/s - not measured",
         ];
         let rows: Vec<String> = rows[1..].iter().map(|row| row.join(" ")).collect();
         assert_eq!(rows, expected);

@@ -39,6 +39,7 @@
 //!    | cxi_heatsink_check    the text of HPE's cxi_heatsink_check                                |
 //!    | cxi_stat              the text of HPE's cxi_stat                                          |
 //!    | differences           what makes runs differ beside their results                         |
+//!    | grouping              runs of two sides, grouped by what they measured                    |
 //!    | expected              stored runs against expectations                                    |
 //!    | extra                 text after the documented table, on request                         |
 //!    | link                  the links of NICs as JSON                                           |
@@ -115,6 +116,7 @@ mod ending;
 pub mod exhaust;
 pub mod expected;
 mod extra;
+mod grouping;
 mod hdr_log;
 pub mod histogram;
 pub mod html;

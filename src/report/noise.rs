@@ -68,7 +68,7 @@ pub fn of(result: &SizeResult, metric: Metric) -> Option<Noise> {
         }
         Metric::Mean => {
             let latency = result.latency.as_ref()?;
-            let deviation = latency.standard_deviation_ns;
+            let deviation = result.figure(Metric::Deviation)?;
             let low = (value - deviation).max(latency.min_ns as f64);
             Some(Noise::measured(low, value + deviation))
         }

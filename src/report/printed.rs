@@ -1,12 +1,14 @@
 //! Runs that tools printed as text, read back: cxidiag and the legacy tools in any version
 //! (tools.md 9, 10).
 //!
-//! The title of a tool begins a run. What stands before it on its line, such as the host name that
-//! `pdsh` or `srun --label` adds, stands before each line of that run, so runs of several processes
-//! may be mixed. Lines that are no part of a run are skipped. The text has no percentiles, no time,
-//! and not all options: these are unknown in the outcome.
+//! The title of a tool begins a run. The prefix of its line, such as the host name that `pdsh` or
+//! `srun --label` adds, stands before each line of that run, so runs of several processes may be
+//! mixed. Dates and times of a log are no part of the prefix. Lines that are no part of a run are
+//! skipped. The text has no percentiles, no time, and not all options: these are unknown in the
+//! outcome.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::columns::{self, Value};
 use super::outcome::{
@@ -35,48 +37,114 @@ impl Outcome {
 }
 
 /// Returns the runs in a text, in the order of their titles, and a note for each one that has no
-/// results or ends early.
-pub fn runs(text: &str) -> (Vec<Outcome>, Vec<String>) {
+/// results or ends early, and for each figure that is no number.
+///
+/// # Errors
+///
+/// The rows of several processes are mixed, so that nobody knows whose they are.
+pub fn runs(text: &str) -> Result<(Vec<Outcome>, Vec<String>), String> {
     let mut runs: Vec<PrintedRun> = Vec::new();
+    // The last run with each prefix, by the length of the prefix: earlier runs have ended.
+    let mut last: BTreeMap<usize, HashMap<String, usize>> = BTreeMap::new();
     // The last number of a line that is cut off may be cut off too.
     let whole = match text.rsplit_once('\n') {
         Some((whole, rest)) if !is_rule(rest) => whole,
         _ => text,
     };
+    let mut notes = Vec::new();
     for (number, line) in (1..).zip(whole.lines()) {
-        let line = line.trim_end();
-        if let Some((prefix, tool)) = title(line) {
-            runs.push(PrintedRun::new(prefix, tool, number));
+        let line = without_times(line.trim_end());
+        if let Some((prefix, tool)) = title(&line) {
+            let last_of_length = last.entry(prefix.len()).or_default();
+            let before = last_of_length.insert(prefix.to_owned(), runs.len());
+            let columns = before.map_or_else(Vec::new, |at| runs[at].columns.clone());
+            runs.push(PrintedRun::new(prefix.to_owned(), tool, number, columns));
             continue;
         }
-        // The last run with the longest prefix: earlier ones have ended.
-        let run = runs
-            .iter_mut()
-            .filter(|run| line.starts_with(&run.prefix))
-            .max_by_key(|run| run.prefix.len());
-        if let Some(run) = run {
-            run.read(&line[run.prefix.len()..]);
+        let run_behind = |(length, runs): (&usize, &HashMap<String, usize>)| {
+            runs.get(line.get(..*length)?).copied()
+        };
+        if let Some(at) = last.iter().rev().find_map(run_behind) {
+            let run = &mut runs[at];
+            let unreadable = run.read(&line[run.prefix.len()..]).map_err(|Mixed| {
+                format!("line {number} has figures that belong to none of the runs before it, or to several")
+            })?;
+            notes.extend(unreadable.map(|what| format!("line {number}: {what} is no number")));
         }
     }
-    let mut notes = Vec::new();
     let mut outcomes = Vec::new();
     for run in runs {
         notes.extend(run.note());
         outcomes.extend(run.into_outcome());
     }
-    (outcomes, notes)
+    Ok((outcomes, notes))
 }
+
+/// The rows of several processes are mixed.
+struct Mixed;
 
 /// Returns whether a line is one of the dashes around a table.
 fn is_rule(line: &str) -> bool {
     line.len() >= 10 && line.bytes().all(|byte| byte == b'-')
 }
 
-/// Returns the tool whose title a line is, and what stands before the title.
-fn title(line: &str) -> Option<(String, &'static Tool)> {
-    let (prefix, title) = line.split_once("    CXI ")?;
+/// Returns the tool whose title ends a line, and the prefix of the line.
+fn title(line: &str) -> Option<(&str, &'static Tool)> {
+    let (before, title) = line.rsplit_once("CXI ")?;
     let tool = TOOLS.iter().find(|tool| tool.title.strip_prefix("CXI ") == Some(title))?;
-    Some((prefix.to_owned(), tool))
+    if before.ends_with(char::is_alphanumeric) {
+        return None;
+    }
+    // Some logs have no blanks at the start of a text.
+    Some((before.strip_suffix("    ").unwrap_or(before), tool))
+}
+
+/// Returns a line without the date and the time of a log, which differ in each line. Forms: system
+/// journals, ISO 8601, seconds since 1970 or since the start of the machine.
+fn without_times(line: &str) -> Cow<'_, str> {
+    let is_part = |byte: &u8| byte.is_ascii_digit() || b"-/T[".contains(byte);
+    let bytes = line.as_bytes();
+    let is_time = |part: &[u8]| {
+        part.iter().zip(b"00:00:00").all(|(byte, form)| match form {
+            b':' => *byte == b':',
+            _ => byte.is_ascii_digit(),
+        })
+    };
+    let Some(at) = bytes.windows(8).position(is_time).filter(|at| !line[..*at].ends_with(':'))
+    else {
+        let seconds = line.split_once(' ').filter(|(first, _)| !first.starts_with('['));
+        let uptime = || line.strip_prefix('[')?.split_once("] ");
+        return match seconds.or_else(uptime) {
+            Some((number, rest)) if is_clock(number.trim(), line.starts_with('[')) => rest.into(),
+            _ => line.into(),
+        };
+    };
+    let start = at - bytes[..at].iter().rev().take_while(|byte| is_part(byte)).count();
+    let mut before = &line[..start];
+    let mut words = before.split_whitespace().rev();
+    let date = match (words.next(), words.next()) {
+        (Some(day), Some(month)) if day.len() <= 2 && MONTHS.contains(&month) => Some(month),
+        (Some(date), _) if date.bytes().all(|byte| is_part(&byte)) && date.len() >= 8 => Some(date),
+        _ => None,
+    };
+    if let Some(date) = date {
+        before = &before[..before.rfind(date).unwrap_or_default()];
+    }
+    let rest =
+        line[at + 8..].trim_start_matches(|c: char| c.is_ascii_digit() || ".,:+-Z]".contains(c));
+    Cow::Owned(format!("{before}{}", rest.strip_prefix(' ').unwrap_or(rest)))
+}
+
+/// Names of months in system journals.
+const MONTHS: [&str; 12] =
+    ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+
+/// Returns whether a word is a time in seconds: since 1970, or in brackets since any start.
+fn is_clock(word: &str, is_in_brackets: bool) -> bool {
+    let is_digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    word.split_once('.').is_some_and(|(whole, part)| {
+        is_digits(whole) && is_digits(part) && (is_in_brackets || whole.len() >= 10)
+    })
 }
 
 /// What a table has in a column.
@@ -109,11 +177,11 @@ impl PrintedColumn {
 enum PrintedTable {
     /// The summary, and text between tables.
     None,
-    Results(Vec<PrintedColumn>),
+    Results,
     /// Each latency of the next size.
     Samples(Vec<u64>),
-    /// Intervals, which are left out: their rates are in the row of the size.
-    Intervals,
+    /// Intervals, pairs and sides, which are left out: the row of the size has their sum.
+    Other,
 }
 
 /// A run that is being read.
@@ -125,33 +193,42 @@ struct PrintedRun {
     /// The values of the summary by label.
     summary: BTreeMap<String, String>,
     table: PrintedTable,
+    /// The columns of the last table of results with this prefix; empty before the first one.
+    columns: Vec<PrintedColumn>,
     samples: Option<Vec<u64>>,
     results: Vec<SizeResult>,
+    rows: BTreeSet<Row>,
     /// Whether a line of dashes follows the last row.
     is_closed: bool,
+    /// Whether no row follows the last titles of columns.
+    is_titled: bool,
     status: Status,
     /// A latency server, which prints no figures.
     refers_to_client: bool,
 }
 
 impl PrintedRun {
-    fn new(prefix: String, tool: &'static Tool, line: usize) -> Self {
+    fn new(prefix: String, tool: &'static Tool, line: usize, columns: Vec<PrintedColumn>) -> Self {
         Self {
             prefix,
             tool,
             line,
             summary: BTreeMap::new(),
             table: PrintedTable::None,
+            columns,
             samples: None,
             results: Vec::new(),
+            rows: BTreeSet::new(),
             is_closed: false,
+            is_titled: false,
             status: Status::Complete,
             refers_to_client: false,
         }
     }
 
-    fn read(&mut self, line: &str) {
-        let words = || line.split_whitespace();
+    /// Reads a line behind its prefix. Returns the figure of a row that is no number.
+    fn read(&mut self, line: &str) -> Result<Option<String>, Mixed> {
+        let line = line.trim_start();
         if is_rule(line) {
             if let PrintedTable::Samples(samples) =
                 std::mem::replace(&mut self.table, PrintedTable::None)
@@ -159,50 +236,72 @@ impl PrintedRun {
                 self.samples = Some(samples);
             }
             self.is_closed = true;
-            return;
+            return Ok(None);
         }
-        let titles: Vec<&str> = line.trim().split("  ").map(str::trim).collect();
+        let titles: Vec<&str> = line.split("  ").map(str::trim).collect();
         let titles: Vec<&str> = titles.into_iter().filter(|title| !title.is_empty()).collect();
         match titles.as_slice() {
-            ["WriteNum", "Latency[us]"] => return self.table = PrintedTable::Samples(Vec::new()),
-            ["Start[s]", "End[s]", ..] => return self.table = PrintedTable::Intervals,
+            ["WriteNum", "Latency[us]"] => self.table = PrintedTable::Samples(Vec::new()),
+            ["Start[s]", "End[s]", ..] => self.table = PrintedTable::Other,
             [size, _, _, ..] if PrintedColumn::of(size, self.tool) == PrintedColumn::Size => {
                 let columns = titles.iter().map(|title| PrintedColumn::of(title, self.tool));
-                return self.table = PrintedTable::Results(columns.collect());
+                let columns: Vec<PrintedColumn> = columns.collect();
+                if !columns.contains(&PrintedColumn::Count) {
+                    self.table = PrintedTable::Other;
+                    return Ok(None);
+                }
+                // A process that writes alone writes a row below each title.
+                if self.is_titled {
+                    return Err(Mixed);
+                }
+                self.is_titled = true;
+                self.columns = columns;
+                self.table = PrintedTable::Results;
             }
             ["See client for results."] => self.refers_to_client = true,
             ["Interrupted: results are partial", ..] => self.status = Status::Interrupted,
             ["Failed: results are partial", ..] => self.status = Status::Failed,
-            _ => {}
+            _ => return self.read_row(line),
         }
-        match &mut self.table {
-            PrintedTable::Results(columns) => {
-                let result = result(columns, words(), self.samples.take());
-                if let Some(result) = result {
-                    self.results.push(result);
-                    self.is_closed = false;
-                }
-            }
-            PrintedTable::Samples(samples) => {
-                let sample = words().nth(1).and_then(|text| text.parse::<f64>().ok());
-                samples.extend(sample.map(|us| (us * US).round() as u64));
-            }
-            PrintedTable::Intervals => {}
-            PrintedTable::None => {
-                if let Some((label, value)) = line.split_once(':')
-                    && self.results.is_empty()
-                {
-                    self.summary.insert(label.trim().to_owned(), value.trim().to_owned());
-                }
-            }
+        Ok(None)
+    }
+
+    /// Reads a line that is no title.
+    fn read_row(&mut self, line: &str) -> Result<Option<String>, Mixed> {
+        if let PrintedTable::Other = self.table {
+            return Ok(None);
         }
+        if let PrintedTable::Samples(samples) = &mut self.table {
+            let sample = line.split_whitespace().nth(1).and_then(|text| text.parse::<f64>().ok());
+            let sample = sample.filter(|us| us.is_finite());
+            samples.extend(sample.map(|us| (us * US).round() as u64));
+            return Ok(None);
+        }
+        if let Some((result, unreadable)) = result(&self.columns, line, &mut self.samples) {
+            let size = result.size_bytes;
+            let is_asked = self.size("Min").is_none_or(|least| size >= least)
+                && self.size("Max").is_none_or(|most| size <= most);
+            let is_in_table = matches!(self.table, PrintedTable::Results);
+            if !is_in_table || !is_asked || !self.rows.insert(result.row()) {
+                return Err(Mixed);
+            }
+            self.results.push(result);
+            (self.is_closed, self.is_titled) = (false, false);
+            return Ok(unreadable);
+        }
+        if let Some((label, value)) = line.split_once(':')
+            && self.results.is_empty()
+        {
+            self.summary.insert(label.trim().to_owned(), value.trim().to_owned());
+        }
+        Ok(None)
     }
 
     /// Returns whether the text goes on to the end of the run: to the line after the largest size.
     fn is_whole(&self) -> bool {
         let largest = self.size("Max");
         let last = self.results.last().map(|result| result.size_bytes);
-        self.is_closed && largest.is_none_or(|largest| last == Some(largest))
+        self.is_closed && last.is_some_and(|last| largest.is_none_or(|largest| last == largest))
     }
 
     /// Returns how the run ended.
@@ -241,14 +340,14 @@ impl PrintedRun {
         first_number(range.or(single)?)
     }
 
-    /// Returns the run as an outcome; `None` without results.
+    /// Returns the run as an outcome; `None` for a server without results.
     fn into_outcome(self) -> Option<Outcome> {
-        if self.results.is_empty() {
+        let value = |label: &str| self.value(label);
+        let side = if value("Local (server)").is_some() { Side::Server } else { Side::Client };
+        if self.results.is_empty() && (side == Side::Server || self.refers_to_client) {
             return None;
         }
-        let value = |label: &str| self.value(label);
-        let host = self.prefix.trim().trim_end_matches(':');
-        let side = if value("Local (server)").is_some() { Side::Server } else { Side::Client };
+        let host = host(&self.prefix);
         let local = value("Local (client)").or(value("Local (server)"));
         let remote = value("Remote (server)").or(value("Remote (client)"));
         let status = self.status();
@@ -282,7 +381,7 @@ impl PrintedRun {
             started_unix_ms: 0,
             elapsed_ms: 0,
             host: Host {
-                name: if host.is_empty() { "unknown host" } else { host }.into(),
+                name: if host.is_empty() { Host::UNKNOWN } else { host }.into(),
                 kernel: UNKNOWN.into(),
                 architecture: UNKNOWN.into(),
             },
@@ -381,31 +480,52 @@ impl PrintedRun {
     }
 }
 
-/// Returns the result in a row; `None` if the line is no row of the table.
-fn result<'a>(
+/// Returns the host in a prefix. System journals have `host name[process]: `.
+fn host(prefix: &str) -> &str {
+    let mut words = prefix.split_whitespace().rev();
+    match (words.next(), words.next()) {
+        (Some(process), Some(host)) if process.ends_with("]:") => host,
+        _ => prefix.trim().trim_end_matches(':'),
+    }
+}
+
+/// Returns the result in a row, and its figures that are no numbers; `None` if the line is no row
+/// of the table.
+fn result(
     columns: &[PrintedColumn],
-    cells: impl Iterator<Item = &'a str>,
-    samples: Option<Vec<u64>>,
-) -> Option<SizeResult> {
-    let cells: Vec<&str> = cells.collect();
-    if cells.len() != columns.len() {
+    line: &str,
+    samples: &mut Option<Vec<u64>>,
+) -> Option<(SizeResult, Option<String>)> {
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    if columns.is_empty() || cells.len() != columns.len() {
         return None;
     }
     let mut values: Vec<(PrintedColumn, f64)> = Vec::new();
+    let mut unreadable: Vec<(Metric, &str)> = Vec::new();
     for (column, cell) in columns.iter().zip(&cells) {
-        match *cell {
-            "-" => {}
-            cell => values.push((*column, cell.parse().ok().filter(|value| *value >= 0.0)?)),
+        let number = cell.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+        match (*cell, column, number) {
+            ("-", ..) => {}
+            (_, _, Some(value)) => values.push((*column, value)),
+            // An invalid number, such as inf or -nan, and no word.
+            (cell, PrintedColumn::Metric(metric, _), None)
+                if cell.parse::<f64>().is_ok()
+                    || cell.starts_with(|c: char| c.is_ascii_digit()) =>
+            {
+                unreadable.push((*metric, cell));
+            }
+            _ => return None,
         }
     }
     let value = |wanted: PrintedColumn| {
         values.iter().find(|(column, _)| *column == wanted).map(|(_, value)| *value)
     };
     let figure = |wanted: Metric| {
-        values.iter().find_map(|(column, value)| match column {
+        let known = values.iter().find_map(|(column, value)| match column {
             PrintedColumn::Metric(metric, scale) if *metric == wanted => Some(value * scale),
             _ => None,
-        })
+        });
+        known.or(unreadable.iter().any(|(metric, _)| *metric == wanted).then_some(0.0))
     };
     let ns = |metric| figure(metric).map(f64::round);
     let count = value(PrintedColumn::Count).unwrap_or(0.0) as u64;
@@ -430,7 +550,7 @@ fn result<'a>(
             median_high_ns: None,
             median_is_stable: None,
             histogram: None,
-            samples_ns: samples,
+            samples_ns: samples.take(),
         }),
         bandwidth: figure(Metric::Bandwidth).map(|bandwidth_bytes_per_s| BandwidthResult {
             bandwidth_bytes_per_s,
@@ -442,9 +562,12 @@ fn result<'a>(
             own_view: None,
             peer_view: None,
         }),
+        unreadable: unreadable.iter().map(|(metric, _)| *metric).collect(),
         ..SizeResult::none(row.size)
     };
-    Some(result.in_row(row))
+    let named = unreadable.iter().map(|(metric, cell)| format!("{metric} '{cell}'"));
+    let named = named.collect::<Vec<_>>().join(", ");
+    Some((result.in_row(row), Some(named).filter(|named| !named.is_empty())))
 }
 
 /// Returns the addresses of both sides: `NIC 0x13 PID 0 VNI 1` and `NIC 0x12 PID 0`.
@@ -520,7 +643,7 @@ Remote (server)  : NIC 0x0 PID 0
 ";
 
     fn only(text: &str) -> Outcome {
-        let (mut runs, notes) = runs(text);
+        let (mut runs, notes) = runs(text).unwrap();
         assert_eq!((runs.len(), notes), (1, Vec::new()));
         runs.remove(0)
     }
@@ -588,10 +711,20 @@ Remote (server)  : NIC 0x0 PID 0
     }
 
     #[test]
+    fn table_of_pairs_adds_no_results() {
+        let text = format!(
+            "{BANDWIDTH}RDMA Size[B]  Pairs  Slowest pair  BW[MB/s]  Mean of pairs[MB/s]\n\
+             4096      2             1      0.32                 0.32\n{}\n",
+            "-".repeat(64)
+        );
+        assert_eq!(only(&text).results.len(), 2);
+    }
+
+    #[test]
     fn reads_several_runs_between_other_text() {
         let text =
             format!("$ cxi_write_bw nid1\n{BANDWIDTH}real 0m3.1s\n  5: not a row\n{LATENCY}done\n");
-        let (runs, notes) = runs(&text);
+        let (runs, notes) = runs(&text).unwrap();
         let tools: Vec<_> = runs.iter().map(|run| (run.tool.as_str(), run.results.len())).collect();
         assert_eq!((tools, notes), (vec![("write-bw", 2), ("send-lat", 1)], Vec::new()));
     }
@@ -604,7 +737,7 @@ Remote (server)  : NIC 0x0 PID 0
         let [first, second] = [lines("nid1", BANDWIDTH), lines("nid10", BANDWIDTH)];
         let mixed: String =
             first.into_iter().zip(second).flat_map(|(one, other)| [one, other]).collect();
-        let (runs, notes) = runs(&mixed);
+        let (runs, notes) = runs(&mixed).unwrap();
         let hosts: Vec<_> =
             runs.iter().map(|run| (run.host.name.as_str(), run.results.len())).collect();
         assert_eq!((hosts, notes), (vec![("nid1", 2), ("nid10", 2)], Vec::new()));
@@ -615,7 +748,7 @@ Remote (server)  : NIC 0x0 PID 0
         let row = "        8192      256000  22191.85        10.835864\n";
         let start = BANDWIDTH.find(row).unwrap();
         for end in start..start + row.trim_end().len() {
-            let (runs, notes) = runs(&BANDWIDTH[..end]);
+            let (runs, notes) = runs(&BANDWIDTH[..end]).unwrap();
             assert_eq!(runs[0].results.len(), 1, "{}", &BANDWIDTH[..end]);
             assert_eq!(runs[0].status, Status::Interrupted);
             assert_eq!(
@@ -623,8 +756,8 @@ Remote (server)  : NIC 0x0 PID 0
                 ["the run of write-bw in line 2 ends before its last line: the sizes before count"]
             );
         }
-        let (runs, notes) = runs(BANDWIDTH.split_once("RDMA Size").unwrap().0);
-        assert!(runs.is_empty());
+        let (runs, notes) = runs(BANDWIDTH.split_once("RDMA Size").unwrap().0).unwrap();
+        assert_eq!((runs[0].results.len(), runs[0].status), (0, Status::Interrupted));
         assert_eq!(notes, ["the run of write-bw in line 2 has no results"]);
     }
 
@@ -632,7 +765,7 @@ Remote (server)  : NIC 0x0 PID 0
     #[test]
     fn run_without_its_largest_size_is_incomplete() {
         let text = BANDWIDTH.replace("Size   : 8192", "Size   : 16384");
-        let (runs, notes) = runs(&text);
+        let (runs, notes) = runs(&text).unwrap();
         assert_eq!((runs[0].status, runs[0].results.len()), (Status::Interrupted, 2));
         assert_eq!(runs[0].error.as_ref().unwrap().message, "the text of the run ends early");
         assert_eq!(notes.len(), 1);
@@ -652,9 +785,73 @@ Remote (server)  : NIC 0x0 PID 0
     #[test]
     fn servers_of_latency_tools_have_no_results() {
         let server = LATENCY.split_once("  WriteNum").unwrap().0.replace("(client)", "(server)");
-        assert!(runs(&format!("{server}See client for results.\n")).1.is_empty());
+        assert!(runs(&format!("{server}See client for results.\n")).unwrap().1.is_empty());
         let server = BANDWIDTH.replace("Local (client)", "Local (server)");
         assert_eq!(only(&server.replace("    256000", "         -")).side, Side::Server);
+    }
+
+    /// Prefixes of a system journal, of `kubectl --timestamps`, of the kernel's log and of `ts`,
+    /// each with the host that it names.
+    #[test]
+    fn finds_runs_behind_prefixes_that_vary() {
+        let journal = |n: usize| format!("Nov 28 21:00:{n:02} nid1 cxi_write_bw[42]: ");
+        let iso = |n: usize| format!("[pod/a/b] 2024-11-28T21:00:{n:02}.12345{n}+01:00 ");
+        let comma = |n: usize| format!("2024-11-28 21:00:{n:02},123 nid2: ");
+        let uptime = |n: usize| format!("[    {n}.123456] nid3: ");
+        let unix = |n: usize| format!("17328276{n:02}.123 ");
+        let prefixes: [(&dyn Fn(usize) -> String, &str); 5] = [
+            (&journal, "nid1"),
+            (&iso, "[pod/a/b]"),
+            (&comma, "nid2"),
+            (&uptime, "nid3"),
+            (&unix, "unknown host"),
+        ];
+        for (prefix, host) in prefixes {
+            let lines = BANDWIDTH.lines().enumerate();
+            let text: String = lines.map(|(n, line)| prefix(n) + line + "\n").collect();
+            let run = only(&text);
+            assert_eq!((run.host.name.as_str(), run.results.len()), (host, 2), "{text}");
+            assert_eq!(run.device.unwrap().name, "cxi1");
+        }
+        let lines: String =
+            BANDWIDTH.lines().map(|line| line.trim_start().to_owned() + "\n").collect();
+        assert_eq!(only(&lines).results.len(), 2);
+    }
+
+    /// Three processes wrote to one terminal: nothing says whose the rows are.
+    #[test]
+    fn refuses_rows_of_mixed_runs() {
+        let (head, table) = BANDWIDTH.split_at(BANDWIDTH.find("RDMA Size").unwrap());
+        let (titles, rows) = table.split_at(table.find("        4096").unwrap());
+        let (row, last) = rows.split_at(rows.find("        8192").unwrap());
+        for text in [
+            [head, head, titles, titles, rows, rows].concat(),
+            [head, titles, head, titles, rows, rows].concat(),
+            [head, titles, head, row, titles, rows, last].concat(),
+            [head, titles, head, titles, row, row, last, last].concat(),
+            [head, titles, &head.replace("4096", "1024"), titles, &row.replace("4096", " 512")]
+                .concat(),
+        ] {
+            assert!(runs(&text).is_err(), "{text}");
+        }
+        // A run that ended early, and the next one.
+        let (outcomes, notes) = runs(&[head, titles, head, titles, rows].concat()).unwrap();
+        assert_eq!((outcomes.len(), outcomes[1].results.len(), notes.len()), (2, 2, 1));
+    }
+
+    #[test]
+    fn figure_that_is_no_number_is_unknown_and_named() {
+        for cell in ["inf", "-inf", "nan", "-nan", "1e999", "20.3.1"] {
+            let (runs, notes) = runs(&BANDWIDTH.replace("20433.31", cell)).unwrap();
+            let result = &runs[0].results[0];
+            assert_eq!(result.figure(Metric::Bandwidth), None, "{cell}");
+            assert_eq!(result.figure(Metric::PacketRate), Some(9_977_201.0));
+            assert_eq!(notes, [format!("line 19: bw '{cell}' is no number")]);
+        }
+        let (runs, _) = runs(&LATENCY.replace("5.14", "-nan")).unwrap();
+        let result = &runs[0].results[0];
+        assert_eq!(result.figure(Metric::Mean), Some(6890.0));
+        assert_eq!(crate::noise::of(result, Metric::Mean), None);
     }
 
     proptest::proptest! {
@@ -664,8 +861,8 @@ Remote (server)  : NIC 0x0 PID 0
             damage in "[ -~\n]{0,40}",
         ) {
             let text = format!("{}{damage}{}", &BANDWIDTH[..at], &BANDWIDTH[at..]);
-            runs(&text);
-            runs(&format!("{}{damage}", &LATENCY[..at.min(LATENCY.len())]));
+            let _ = runs(&text);
+            let _ = runs(&format!("{}{damage}", &LATENCY[..at.min(LATENCY.len())]));
         }
     }
 }

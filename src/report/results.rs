@@ -7,7 +7,7 @@ use super::check::{self, Check};
 use super::comparison::{self, Comparison};
 use super::outcome::{self, Outcome, Side};
 use super::printed;
-use super::runs::{self, ReadRun, Source, refused};
+use super::runs::{self, OfRun, ReadRun, Source, refused};
 use super::stat::document::{self as stat_document, StatDocument};
 use super::survey::{self, Survey};
 use cluster::survey::findings::{Cause, Matrix, Unit};
@@ -23,6 +23,15 @@ pub struct ReadResult {
     pub file: String,
     /// What it holds.
     pub content: Content,
+}
+
+impl OfRun for ReadResult {
+    fn side(&self) -> Option<Side> {
+        match &self.content {
+            Content::Run(run) => Some(run.side),
+            Content::Comparison(_) | Content::Survey(_) | Content::Stat(_) => None,
+        }
+    }
 }
 
 /// What a document holds.
@@ -63,13 +72,21 @@ struct Marks {
     devices: Option<IgnoredAny>,
     /// Of `stat`.
     missing_nodes: Option<IgnoredAny>,
-    /// Of `why`, which has a roster as well.
-    suspect: Option<IgnoredAny>,
+    /// Of most commands.
+    command: Option<String>,
 }
 
 impl Marks {
     fn of(document: &[u8], shown: &str) -> Result<Self, Failure> {
-        parsed(document, shown)
+        let marks: Self = parsed(document, shown)?;
+        let (name, hint) = match marks.command.as_deref() {
+            Some("why") => ("why", Some("what it says about the causes is in its own text")),
+            Some("stress") => ("check --stress", None),
+            Some("exhaust") => ("check --exhaust", None),
+            _ => return Ok(marks),
+        };
+        let why = format!("a document of 'cxidiag {name}' is neither drawn nor compared");
+        Err(refused(shown, &why).with_hint_if(hint.map(str::to_owned)))
     }
 }
 
@@ -127,11 +144,16 @@ fn each<T>(
 ) -> Result<(Vec<T>, Vec<String>), Failure> {
     let shown = source.shown();
     let bytes = source.bytes()?;
-    let bytes = text::shown_json(&bytes);
-    let (documents, warnings) = match runs::documents(&bytes, &shown) {
+    let document = text::shown_json(&bytes);
+    let (documents, warnings) = match runs::documents(&document, &shown) {
         Ok(read) => read,
         Err(why) => {
-            let (runs, notes) = printed::runs(&String::from_utf8_lossy(&bytes));
+            let text = text::shown_log(&String::from_utf8_lossy(&bytes));
+            let (runs, notes) = printed::runs(&text).map_err(|why| {
+                let hint = "give each line the name of its process (srun --label), or each \
+                            process a file";
+                Failure::undecided(format!("cannot use {shown}: {why}")).with_hint(hint)
+            })?;
             let notes: Vec<String> = notes.iter().map(|note| format!("{shown}: {note}")).collect();
             return match (runs.is_empty(), notes.first()) {
                 (false, _) => Ok((runs.into_iter().map(printed).collect(), notes)),
@@ -144,29 +166,41 @@ fn each<T>(
     Ok((results?, warnings))
 }
 
-/// Leaves out the runs of servers if clients wrote any: those are of the same runs. Returns the
-/// number of runs that are left out.
-pub fn leave_out_servers(results: &mut Vec<ReadResult>) -> usize {
-    let is_of = |result: &ReadResult, side| match &result.content {
-        Content::Run(run) => run.side == side,
-        Content::Comparison(_) | Content::Survey(_) | Content::Stat(_) => false,
-    };
-    let before = results.len();
-    if results.iter().any(|result| is_of(result, Side::Client)) {
-        results.retain(|result| !is_of(result, Side::Server));
+/// Adds the comparison of the runs of `base` with the others in front of them, if there are only
+/// runs, and a tool has some on both sides.
+///
+/// # Errors
+///
+/// A run does not say what it measured, so that it cannot be compared.
+pub fn compare(results: &mut Vec<ReadResult>, base: &str, limit: f64) -> Result<(), Failure> {
+    if !results.iter().all(|result| matches!(result.content, Content::Run(_))) {
+        return Ok(());
     }
-    before - results.len()
+    let run = |ReadResult { file, content }| match content {
+        Content::Run(outcome) => Some(ReadRun { file, outcome: *outcome }),
+        _ => None,
+    };
+    let runs = std::mem::take(results).into_iter().filter_map(run);
+    let (base, new): (Vec<ReadRun>, Vec<ReadRun>) = runs.partition(|run| run.file == base);
+    let comparison = Comparison::new(&base, &new, None, limit);
+    let back = |ReadRun { file, outcome }| {
+        let content = Content::Run(Box::new(outcome));
+        ReadResult { file, content }
+    };
+    results.extend(base.into_iter().chain(new).map(back));
+    let comparison = comparison?;
+    if comparison.groups.iter().any(|group| !group.base.is_empty() && !group.new.is_empty()) {
+        let (file, content) = (String::new(), Content::Comparison(Box::new(comparison)));
+        results.insert(0, ReadResult { file, content });
+    }
+    Ok(())
 }
 
 /// Returns what a document holds. `None` if it cannot be drawn.
 fn content(document: &[u8], shown: &str) -> Result<Option<Content>, Failure> {
     let marks = Marks::of(document, shown)?;
     let version = marks.schema_version;
-    let content = if marks.roster.is_some() && marks.suspect.is_some() {
-        let hint = "what it says about the causes is in its own text";
-        let why = "a diagnosis of 'cxidiag why' is neither drawn nor compared";
-        return Err(refused(shown, why).with_hint(hint));
-    } else if marks.roster.is_some() && marks.verdict.is_none() {
+    let content = if marks.roster.is_some() && marks.verdict.is_none() {
         let hint = "use what the survey wrote with --json";
         return Err(
             refused(shown, "the lines of --jsonl have no verdict of the survey").with_hint(hint)
@@ -198,7 +232,35 @@ fn typed<T: DeserializeOwned>(
     if let Some(version) = version {
         runs::check_version(shown, version.into(), supported)?;
     }
+    if let Some(number) = number_beyond(document) {
+        let why =
+            format!("not a result of cxidiag: {number} is out of range (at most {LARGEST:e})");
+        return Err(not_a_result(shown, &why));
+    }
     parsed(document, shown).map(Box::new)
+}
+
+/// Largest number of a document: no NIC can show as much, in any unit.
+const LARGEST: f64 = 1e21;
+
+/// Returns the first number of a valid document beyond [`LARGEST`].
+fn number_beyond(mut document: &[u8]) -> Option<&str> {
+    loop {
+        let end = document.iter().position(|byte| *byte == b'"').unwrap_or(document.len());
+        let words = str::from_utf8(&document[..end]).unwrap_or_default();
+        let mut words = words.split(|c: char| !c.is_ascii_alphanumeric() && !"+-.".contains(c));
+        let is_beyond = |word: &&str| word.parse().is_ok_and(|number: f64| number.abs() > LARGEST);
+        if let Some(number) = words.find(is_beyond) {
+            return Some(number);
+        }
+        document = document.get(end + 1..)?;
+        while let [byte, behind @ ..] = document {
+            document = if *byte == b'\\' { behind.get(1..)? } else { behind };
+            if *byte == b'"' {
+                break;
+            }
+        }
+    }
 }
 
 /// Returns the document as a type; the failure names the key of what is wrong.
@@ -347,6 +409,7 @@ mod tests {
                     let key = place.split('/').next_back().unwrap();
                     let is_named = message.starts_with("cannot read file: ")
                         && (message.contains(": why")
+                            || message.contains(" is out of range ")
                             || message.contains("has no ")
                             || message.contains(&format!("`{key}`")));
                     let is_short =
@@ -358,12 +421,55 @@ mod tests {
         assert!(drawn > 100 && refused > 100, "{drawn} {refused}");
     }
 
+    /// Each document of a comparison is read back, whatever the runs measured.
+    #[test]
+    fn comparisons_of_any_figures_are_read_back() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/older-result.json");
+        let run = |figure: f64| {
+            let text = std::fs::read_to_string(file).unwrap();
+            let mut outcome: Outcome = serde_json::from_str(&text).unwrap();
+            for result in &mut outcome.results {
+                let latency = result.latency.as_mut().unwrap();
+                (latency.min_ns, latency.mean_ns) = (figure as u64, figure);
+                latency.percentiles.iter_mut().for_each(|value| value.value_ns = figure as u64);
+            }
+            ReadRun { file: "file".into(), outcome }
+        };
+        for base in [0.0, 1.0, 1e18] {
+            for new in [0.0, 1.0, 1e18] {
+                for figure in ["p50", "mean", "min"] {
+                    let (base, new) = ([run(base)], [run(new), run(new)]);
+                    let figure = figure.parse().unwrap();
+                    let comparison = Comparison::new(&base, &new, Some(figure), 5.0).unwrap();
+                    let document = crate::json::document(&comparison).unwrap();
+                    assert!(content(&document, "file").unwrap().is_some());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn refuses_numbers_beyond_what_a_nic_can_show() {
+        let mut survey = survey();
+        survey["verdict"]["populations"][0]["limit"] = json!(1e308);
+        let message = failure(&survey).unwrap();
+        let expected = "not a result of cxidiag: 1e+308 is out of range (at most 1e21)";
+        assert!(message.ends_with(expected), "{message}");
+        survey["verdict"]["populations"][0]["limit"] = json!(1e-320);
+        survey["summary"] = json!("\\\" 1e308 ");
+        assert_eq!(failure(&survey), None);
+    }
+
     #[test]
     fn names_what_is_no_result() {
         for (document, why) in [
             (
                 json!({"schema_version": 1, "command": "why", "roster": {}, "suspect": 0}),
-                "a diagnosis of 'cxidiag why' is neither drawn nor compared",
+                "a document of 'cxidiag why' is neither drawn nor compared",
+            ),
+            (
+                json!({"schema_version": 1, "command": "stress", "host_name": "n", "devices": []}),
+                "a document of 'cxidiag check --stress' is neither drawn nor compared",
             ),
             (
                 json!({"schema_version": -1, "results": []}),
@@ -425,8 +531,8 @@ mod tests {
             result
         };
         let mut both = vec![result(Side::Server), result(Side::Client)];
-        assert_eq!((leave_out_servers(&mut both), both.len()), (1, 1));
+        assert!(runs::leave_out_servers(&mut both).is_some() && both.len() == 1);
         let mut servers = vec![result(Side::Server)];
-        assert_eq!((leave_out_servers(&mut servers), servers.len()), (0, 1));
+        assert!(runs::leave_out_servers(&mut servers).is_none() && servers.len() == 1);
     }
 }

@@ -3,12 +3,16 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use flate2::read::MultiGzDecoder;
 use serde::de::IgnoredAny;
 
 use super::outcome::{Outcome, Side};
 use facts::error::{Failure, cause};
 use facts::text;
 use facts::user_file::{self, LARGEST_DOCUMENT};
+
+/// The first bytes of a file of gzip.
+const GZIP: &[u8] = b"\x1f\x8b";
 
 /// A run, and the file that it was read from.
 #[derive(Debug)]
@@ -48,7 +52,7 @@ impl Source {
         }
     }
 
-    /// Returns what the source holds.
+    /// Returns what the source holds, without its compression by gzip.
     ///
     /// # Errors
     ///
@@ -58,18 +62,41 @@ impl Source {
             Self::File(path) => user_file::bytes(path, LARGEST_DOCUMENT),
             Self::Stdin => user_file::limited(io::stdin(), LARGEST_DOCUMENT),
         };
-        read.map_err(|error| refused(&self.shown(), &cause(&error)))
+        let refused = |error| refused(&self.shown(), &cause(&error));
+        let bytes = read.map_err(refused)?;
+        if !bytes.starts_with(GZIP) {
+            return Ok(bytes);
+        }
+        user_file::limited(MultiGzDecoder::new(&bytes[..]), LARGEST_DOCUMENT).map_err(refused)
     }
 }
 
-/// Leaves out the documents of servers if clients wrote any: those are of the same runs. Returns
-/// the number of documents that are left out.
-pub fn leave_out_servers(runs: &mut Vec<ReadRun>) -> usize {
-    let before = runs.len();
-    if runs.iter().any(|run| run.outcome.side == Side::Client) {
-        runs.retain(|run| run.outcome.side == Side::Client);
+/// A result that may be a run.
+pub trait OfRun {
+    /// Returns the side of a run.
+    fn side(&self) -> Option<Side>;
+}
+
+impl OfRun for ReadRun {
+    fn side(&self) -> Option<Side> {
+        Some(self.outcome.side)
     }
-    before - runs.len()
+}
+
+/// Leaves out the documents of servers if clients wrote any: both are of the same runs. Returns a
+/// warning if there were any.
+pub fn leave_out_servers(results: &mut Vec<impl OfRun>) -> Option<String> {
+    let before = results.len();
+    if results.iter().any(|result| result.side() == Some(Side::Client)) {
+        results.retain(|result| result.side() != Some(Side::Server));
+    }
+    match before - results.len() {
+        0 => None,
+        1 => Some("a document of a server is left out: a client's is used".into()),
+        several => {
+            Some(format!("{several} documents of servers are left out: those of clients are used"))
+        }
+    }
 }
 
 /// Returns the documents in a text, one or one on each line, and a warning for each other line.

@@ -23,7 +23,7 @@ fn page(fabric: &Fabric, directory: &Path, files: &[&str]) -> String {
     let files: Vec<String> =
         files.iter().map(|file| directory.join(file).display().to_string()).collect();
     let command = format!("report {} -o {}", files.join(" "), output.display());
-    assert_success(&fabric.run(&command));
+    assert_status(&fabric.run(&command), 0);
     fs::read_to_string(output).expect("a page")
 }
 
@@ -148,6 +148,66 @@ fn draws_runs_and_comparisons() {
     assert!(output.status.success());
     assert_eq!(stdout(&output).matches("<details class=\"run\"").count(), 3);
     assert!(stderr(&output).contains("standard input: line 4 is left out"));
+}
+
+/// The runs of the second file are three times as slow.
+#[test]
+fn compares_the_runs_of_two_files() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let run = "write-lat --loopback -d soft0 -s 8 -n 20 --latency-gap=0 --quiet";
+    assert_success(&fabric.run(&format!("{run} --json={}", at("run"))));
+    let text = fs::read_to_string(at("run")).expect("a run");
+    let mut run: Value = serde_json::from_str(&text).expect("JSON");
+    run["results"][0]["cpu_wait_percent"] = json!(0);
+    for (name, median) in [("base.jsonl", 2_000), ("new.jsonl", 6_000)] {
+        let line = |number: u64| {
+            for percentile in run["results"][0]["latency"]["percentiles"].as_array_mut().unwrap() {
+                percentile["value_ns"] = json!(median + number);
+            }
+            run.to_string() + "\n"
+        };
+        fs::write(at(name), (0..5).map(line).collect::<String>()).expect("a file");
+    }
+    let page = page(&fabric, directory.path(), &["base.jsonl", "new.jsonl"]);
+    let title = page.split_once("<h1>").and_then(|(_, rest)| rest.split_once("</h1>")).unwrap().0;
+    assert!(title.contains("regressed") && title.contains("8 bytes"), "{title}");
+    for (words, count) in [
+        ("Comparison of write-lat</h2>", 1),
+        // A line a file, and the runs one by one below.
+        ("5 runs, the middle one: 8 B: median 2.00 us", 1),
+        ("5 runs, the middle one: 8 B: median 6.00 us", 1),
+        ("<details class=\"run\"", 10),
+        ("<figcaption>Latency of each run, 8 B</figcaption>", 1),
+        ("<title>new.jsonl, 5: 6.00 us</title>", 1),
+        // What was run, once.
+        ("All options in effect", 1),
+    ] {
+        assert_eq!(page.matches(words).count(), count, "{words}");
+    }
+}
+
+/// The text has no percentiles, a figure that is no number, and control characters.
+#[test]
+fn draws_old_logs() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let rule = "-".repeat(72);
+    let text = format!(
+        "{rule}\n    CXI RDMA Write Latency Test\nDevice           : cxi\u{1b}[2J0\r\n{rule}\n\
+         RDMA Size[B]      Writes     Min[us]     Max[us]    Mean[us]  StdDev[us]\n           \
+         8         100        1.61        5.56        3.49        -nan\n{rule}\n"
+    );
+    fs::write(directory.path().join("log"), text).expect("a file");
+    let page = page(&fabric, directory.path(), &["log"]);
+    assert!(!page.contains(|c: char| c.is_control() && c != '\n'), "{page:?}");
+    assert!(page.contains("cxi\\x1b[2J0"));
+    let row = page.split("<th scope=\"row\"").find(|row| row.contains(">8 B<")).expect("a row");
+    let cells: Vec<&str> = row.split("<td class=\"number\">").skip(1).collect();
+    let cells: Vec<&str> = cells.iter().filter_map(|cell| cell.split('<').next()).collect();
+    let expected = ["100", "1.61 us", "-", "-", "-", "-", "-", "5.56 us", "3.49 us", "-"];
+    assert_eq!(cells, expected);
 }
 
 #[test]

@@ -13,6 +13,9 @@ const BIN: f64 = 1.005;
 /// Bins of a histogram for people.
 const MOST_BARS: usize = 40;
 
+/// Share of the largest figure at which a histogram begins at least.
+const LEAST_SHARE: f64 = 1e-12;
+
 /// Returns the cost of a figure.
 pub fn cost(value: f64, is_bandwidth: bool) -> f64 {
     if is_bandwidth { 1.0 / value } else { value }
@@ -147,7 +150,8 @@ impl Sorted {
         let (Some((min, _)), Some((max, _))) = (self.figures.first(), self.figures.last()) else {
             return Vec::new();
         };
-        let min = min.max(f64::MIN_POSITIVE);
+        // A figure of 0 is in the first bin.
+        let min = min.max(max * LEAST_SHARE).max(f64::MIN_POSITIVE);
         let width = ((max / min).ln() / MOST_BARS as f64).max(BIN.ln());
         let mut bars: Vec<(f64, u64)> = Vec::new();
         for (value, count) in &self.figures {
@@ -196,6 +200,15 @@ mod tests {
         let equal = sorted(&[100.0, 100.0, 100.0, 100.0, 110.0]);
         assert_eq!(equal.sigma(), 1.2533 * 2.0);
         assert_eq!(sorted(&[100.0; 9]).sigma(), 0.5);
+    }
+
+    #[test]
+    fn histogram_of_zeros_has_finite_edges() {
+        for figures in [&[0.0, 2.5e10][..], &[0.0], &[0.0, 1e-300], &[1e-320, 1e308]] {
+            let bars = sorted(figures).histogram();
+            assert!(bars.iter().all(|(edge, _)| edge.is_finite()), "{bars:?}");
+            assert_eq!(bars.iter().map(|(_, count)| count).sum::<u64>(), figures.len() as u64);
+        }
     }
 
     #[test]

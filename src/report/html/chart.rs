@@ -1,5 +1,7 @@
 //! Pictures with two axes, as SVG: curves and bars. Their colours come from the style sheet.
 
+use std::ops::RangeInclusive;
+
 use maud::{Markup, html};
 
 use super::quantity::{Quantity, linear_ticks, log_ticks};
@@ -94,15 +96,17 @@ impl Axis {
     }
 }
 
-/// Returns the smallest and the largest value, which differ. `None` without values.
+/// Absolute values that an axis can show, beside 0: what it leaves out is no figure of a NIC.
+const SHOWN: RangeInclusive<f64> = 1e-9..=1e21;
+
+/// Returns the smallest and the largest value that an axis can show, which differ. `None` without
+/// values.
 fn range(values: &mut dyn Iterator<Item = f64>) -> Option<(f64, f64)> {
-    let range = values.filter(|value| value.is_finite()).fold(
-        None,
-        |range: Option<(f64, f64)>, value| {
-            let (low, high) = range.unwrap_or((value, value));
-            Some((low.min(value), high.max(value)))
-        },
-    )?;
+    let is_shown = |value: &f64| *value == 0.0 || SHOWN.contains(&value.abs());
+    let range = values.filter(is_shown).fold(None, |range: Option<(f64, f64)>, value| {
+        let (low, high) = range.unwrap_or((value, value));
+        Some((low.min(value), high.max(value)))
+    })?;
     let (low, high) = range;
     Some(if low == high { (low * 0.9, high * 1.1) } else { range })
 }
@@ -313,6 +317,21 @@ mod tests {
         let x = Axis::log("Size", Quantity::Size, &mut [1.0, 1024.0].into_iter()).unwrap();
         let y = Axis::log("Latency", Quantity::Latency, &mut [1e3, 1e5].into_iter()).unwrap();
         (x, y)
+    }
+
+    /// 1e308 times a margin is infinite, and 1e-320 divided by it is 0.
+    #[test]
+    fn axes_have_few_decades() {
+        for extreme in [1e308, f64::MAX, 1e-320, f64::INFINITY, f64::NAN, -1e308] {
+            for values in [[5e3, extreme], [extreme, extreme]] {
+                let log = Axis::log("", Quantity::Latency, &mut values.into_iter());
+                let linear = Axis::from_zero("", Quantity::Percent, &mut values.into_iter());
+                for axis in [log, linear].into_iter().flatten() {
+                    assert!((0.0..=2e21).contains(&axis.low) && axis.high <= 2e21, "{axis:?}");
+                    assert!(axis.ticks().len() < 40, "{axis:?}");
+                }
+            }
+        }
     }
 
     #[test]

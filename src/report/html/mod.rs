@@ -28,6 +28,7 @@ mod stat;
 mod survey;
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
@@ -36,6 +37,7 @@ use self::parts::{Badge, PageColumn, badge, cell, stacked_table, time};
 use super::outcome::Outcome;
 use super::results::{Content, ReadResult};
 use super::survey::Survey;
+use facts::severity::Severity;
 use facts::time_of_day::unix_ms;
 
 const STYLE: &str = include_str!("style.css");
@@ -77,6 +79,9 @@ pub fn page(results: &[ReadResult], now: SystemTime) -> String {
                 footer {
                     h2 { "What was run, where and when" }
                     @for result in results { (circumstances(result)) }
+                    @for (_, runs) in by_tool(results) {
+                        (run::circumstances(&runs.iter().map(|(_, file, run)| (*file, *run)).collect::<Vec<_>>()))
+                    }
                     p.note { "Page made " (time(made)) " by cxidiag " (env!("CARGO_PKG_VERSION")) "." }
                 }
                 @if has_map { script { @for script in SCRIPTS { (PreEscaped(script)) } } }
@@ -105,6 +110,11 @@ fn headline(results: &[ReadResult]) -> Markup {
     else {
         return html! { h1 { "cxidiag report" } };
     };
+    let is_compared = results.iter().any(|result| matches!(result.content, Content::Comparison(_)));
+    let finding = match results.len() {
+        count @ 2.. if status.0 == Severity::Good && !is_compared => format!("all {count} results"),
+        _ => finding,
+    };
     html! { h1 { (badge(status)) @if !finding.is_empty() { ": " (finding) } } }
 }
 
@@ -120,10 +130,14 @@ fn verdict(content: &Content) -> (Badge, String) {
     }
 }
 
-/// Returns a line for each result, the worst first: its verdict and its most important metrics.
+/// Returns a line for the runs of a tool in each file, and for each other result, the worst first:
+/// the verdict and the most important metrics.
 fn summary(results: &[ReadResult]) -> Markup {
-    let mut lines: Vec<(Badge, Vec<Markup>)> =
-        (1..).zip(results).map(|(number, result)| line(number, result)).collect();
+    let mut lines: Vec<(Badge, Vec<Markup>)> = Vec::new();
+    for (_, runs) in by_tool(results) {
+        lines.extend(runs.chunk_by(|(_, one, _), (_, other, _)| one == other).map(line_of_runs));
+    }
+    lines.extend((1..).zip(results).filter_map(|(number, result)| line(number, result)));
     lines.sort_by_key(|((severity, _), _)| Reverse(*severity));
     let rows: Vec<Vec<Markup>> = lines.into_iter().map(|(_, row)| row).collect();
     let (first, others) = rows.split_at(rows.len().min(MOST_LINES));
@@ -139,17 +153,35 @@ fn summary(results: &[ReadResult]) -> Markup {
     }
 }
 
-/// Returns the verdict on a result, and its row in the summary.
-fn line(number: usize, result: &ReadResult) -> (Badge, Vec<Markup>) {
+/// Returns the worst verdict on the runs of a tool in a file, and their row in the summary.
+fn line_of_runs(runs: &[NumberedRun]) -> (Badge, Vec<Markup>) {
+    let outcomes: Vec<&Outcome> = runs.iter().map(|(_, _, run)| *run).collect();
+    let worst =
+        outcomes.iter().min_by_key(|run| Reverse(run::status(run).0)).unwrap_or(&outcomes[0]);
+    let status = run::status(worst);
+    let finding = match status.0 {
+        Severity::Good => run::common_finding(&outcomes),
+        _ => run::finding(worst),
+    };
+    let places: BTreeSet<String> = outcomes.iter().map(|run| run.place()).collect();
+    let place = match places.len() {
+        1 => places.into_iter().collect(),
+        several => format!("{several} NICs or pairs of NICs"),
+    };
+    let (number, file, first) = runs[0];
+    let title = format!("{} {file}", first.tool);
+    (status, row(number, title, status, finding, place, Some(first.started_unix_ms)))
+}
+
+/// Returns the verdict on a result, and its row in the summary. `None` for a run.
+fn line(number: usize, result: &ReadResult) -> Option<(Badge, Vec<Markup>)> {
     let (status, finding) = verdict(&result.content);
     let (title, place, started) = match &result.content {
-        Content::Run(run) => {
-            (format!("{} {}", run.tool, result.file), run::place(run), Some(run.started_unix_ms))
-        }
+        Content::Run(_) => return None,
         Content::Comparison(comparison) => (
-            format!("compare {}", comparison.tool),
-            comparison.new.first().map_or(String::new(), |run| run.host.clone()),
-            comparison.new.first().map(|run| run.started_unix_ms),
+            format!("compare {}", comparison.tools()),
+            comparison::newest(comparison).map_or(String::new(), |run| run.host.clone()),
+            comparison::newest(comparison).map(|run| run.started_unix_ms),
         ),
         Content::Survey(survey) => {
             (format!("survey {}", result.file), survey::place(survey), Some(survey.started_unix_ms))
@@ -158,14 +190,43 @@ fn line(number: usize, result: &ReadResult) -> (Badge, Vec<Markup>) {
             (format!("stat {}", result.file), stat::place(stat), Some(stat.started_unix_ms))
         }
     };
-    let row = vec![
+    Some((status, row(number, title, status, finding, place, started)))
+}
+
+fn row(
+    number: usize,
+    title: String,
+    status: Badge,
+    finding: String,
+    place: String,
+    started: Option<u64>,
+) -> Vec<Markup> {
+    vec![
         html! { a href={ "#result-" (number) } { (title) } },
         badge(status),
         cell(finding),
         cell(place),
         cell(started.map_or(String::new(), time)),
-    ];
-    (status, row)
+    ]
+}
+
+/// A run with its number among all results and the name of its file.
+type NumberedRun<'a> = (usize, &'a str, &'a Outcome);
+
+/// Returns the runs of each tool.
+fn by_tool(results: &[ReadResult]) -> Vec<(&str, Vec<NumberedRun<'_>>)> {
+    let mut tools: Vec<(&str, Vec<NumberedRun>)> = Vec::new();
+    for (number, result) in (1..).zip(results) {
+        let Content::Run(run) = &result.content else {
+            continue;
+        };
+        let numbered = (number, result.file.as_str(), run.as_ref());
+        match tools.iter_mut().find(|(tool, _)| *tool == run.tool) {
+            Some((_, runs)) => runs.push(numbered),
+            None => tools.push((&run.tool, vec![numbered])),
+        }
+    }
+    tools
 }
 
 /// Returns all sections: surveys, the worst first, jobs, comparisons, then the runs of each tool.
@@ -180,19 +241,6 @@ fn sections(results: &[ReadResult]) -> Markup {
         .collect();
     surveys.sort_by_key(|(_, _, survey)| Reverse(survey::status(survey).0));
     let all_surveys: Vec<&Survey> = surveys.iter().map(|(_, _, survey)| *survey).collect();
-    let runs: Vec<(usize, &str, &Outcome)> = (1..)
-        .zip(results)
-        .filter_map(|(number, result)| match &result.content {
-            Content::Run(run) => Some((number, result.file.as_str(), run.as_ref())),
-            _ => None,
-        })
-        .collect();
-    let mut tools: Vec<&str> = Vec::new();
-    for (_, _, run) in &runs {
-        if !tools.contains(&run.tool.as_str()) {
-            tools.push(&run.tool);
-        }
-    }
     html! {
         @if let Some(history) = history::section(&all_surveys) { (history) }
         @for (number, file, survey) in surveys {
@@ -212,22 +260,18 @@ fn sections(results: &[ReadResult]) -> Markup {
         @for (number, content) in numbered() {
             @if let Content::Comparison(compared) = content {
                 section id={ "result-" (number) } {
-                    h2 { "Comparison of " (compared.tool) }
+                    h2 { "Comparison of " (compared.tools()) }
                     (comparison::section(compared))
                 }
             }
         }
-        @for tool in tools {
-            @let its_runs: Vec<(usize, &str, &Outcome)> =
-                runs.iter().copied().filter(|(_, _, run)| run.tool == tool).collect();
-            (tool_section(tool, &its_runs))
-        }
+        @for (tool, runs) in by_tool(results) { (tool_section(tool, &runs)) }
     }
 }
 
 /// Returns the runs of a tool: what they have in common, then each.
-fn tool_section(tool: &str, runs: &[(usize, &str, &Outcome)]) -> Markup {
-    let outcomes: Vec<&Outcome> = runs.iter().map(|(_, _, run)| *run).collect();
+fn tool_section(tool: &str, runs: &[NumberedRun]) -> Markup {
+    let outcomes: Vec<run::NamedRun> = runs.iter().map(|(_, file, run)| (*file, *run)).collect();
     html! {
         section {
             h2 { (tool) }
@@ -236,13 +280,13 @@ fn tool_section(tool: &str, runs: &[(usize, &str, &Outcome)]) -> Markup {
                 @if runs.len() > MOST_OPEN {
                     details.run id={ "result-" (number) } {
                         summary {
-                            (badge(run::status(run))) " " (file) ": " (run::place(run)) ", " (time(run.started_unix_ms))
+                            (badge(run::status(run))) " " (file) ": " (run.place()) ", " (time(run.started_unix_ms))
                         }
                         (run::section(run))
                     }
                 } @else {
                     div.run id={ "result-" (number) } {
-                        h3 { (file) ": " (run::place(run)) }
+                        h3 { (file) ": " (run.place()) }
                         (run::section(run))
                     }
                 }
@@ -253,7 +297,8 @@ fn tool_section(tool: &str, runs: &[(usize, &str, &Outcome)]) -> Markup {
 
 fn circumstances(result: &ReadResult) -> Markup {
     match &result.content {
-        Content::Run(run) => run::circumstances(&result.file, run),
+        // All runs of a tool stand together.
+        Content::Run(_) => html! {},
         Content::Comparison(compared) => comparison::circumstances(&result.file, compared),
         Content::Survey(survey) => survey::circumstances(&result.file, survey),
         Content::Stat(stat) => stat::circumstances(&result.file, stat),

@@ -1,13 +1,24 @@
 //! Runs of one tool on the page: how they ended, pictures of their sizes, a table of metrics.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve};
 use super::parts::{Badge, PageColumn, badge, cell, charts, facts, figure, seconds, table, time};
 use super::quantity::Quantity;
 use super::sizes;
+use crate::differences;
 use crate::outcome::{ExpectationResult, Outcome, SizeResult, Status};
+use facts::expect::Metric;
+use facts::percentile::Percentile;
 use facts::severity::Severity;
+
+/// Files and NICs that have a curve each.
+const MOST_SERIES: usize = 8;
+
+/// Lines about differences between runs.
+const MOST_DIFFERENCES: usize = 20;
 
 /// Histograms and intervals of a run that are shown at once. Others unfold.
 const MOST_OPEN: usize = 2;
@@ -32,91 +43,106 @@ pub fn finding(run: &Outcome) -> String {
         return "nothing was measured".into();
     };
     let size = |result: &SizeResult| sizes::row_name(result.row());
-    if let Some(latency) = &first.latency {
-        let text_for = |percent| {
-            let value = sizes::percentile(latency, percent)?;
-            Some(Quantity::Latency.text(value.value_ns as f64))
-        };
-        let text = match [text_for(50.0), text_for(99.0)] {
-            [Some(median), Some(p99)] => format!("median {median}, p99 {p99}"),
-            _ => {
-                let [mean, max] = [latency.mean_ns, latency.max_ns as f64]
-                    .map(|value| Quantity::Latency.text(value));
-                format!("mean {mean}, max {max}")
-            }
-        };
-        return format!("{}: {text}", size(first));
-    }
-    let rate = |result: &&&SizeResult| {
-        result.bandwidth.as_ref().map(|bandwidth| bandwidth.bandwidth_bytes_per_s)
+    let named = |result: &SizeResult, metric: Metric| {
+        let text = Quantity::from_unit(metric.unit().name()).text(result.figure(metric)?);
+        Some(format!("{metric} {text}").replace("p50", "median").replace("bw ", ""))
     };
-    let best = measured.iter().max_by(|one, other| {
-        let [one, other] = [one, other].map(|result| rate(result).unwrap_or(0.0));
-        one.total_cmp(&other)
-    });
-    let bandwidth = best.as_ref().and_then(rate).unwrap_or(0.0);
-    let size = best.map_or(String::new(), |best| size(best));
-    format!("{} at {size}", Quantity::Bandwidth.text(bandwidth))
+    if first.latency.is_some() {
+        let p99 = Metric::Percentile(Percentile::STANDARD[2]);
+        let percentiles = [Metric::Percentile(Percentile::MEDIAN), p99];
+        let has_percentiles = first.figure(p99).is_some();
+        let shown = if has_percentiles { percentiles } else { [Metric::Mean, Metric::Max] };
+        let texts: Vec<String> =
+            shown.into_iter().filter_map(|metric| named(first, metric)).collect();
+        return format!("{}: {}", size(first), texts.join(", "));
+    }
+    let rate = |result: &&&SizeResult| result.figure(Metric::Bandwidth).unwrap_or(0.0);
+    let best = measured.iter().max_by(|one, other| rate(one).total_cmp(&rate(other)));
+    let best = best.and_then(|best| Some((named(best, Metric::Bandwidth)?, size(best))));
+    best.map_or("no bandwidth is known".into(), |(rate, size)| format!("{rate} at {size}"))
 }
 
-/// Returns where a run was measured.
-pub fn place(run: &Outcome) -> String {
-    let device = run.device.as_ref().map_or("no NIC", |device| device.name.as_str());
-    let own = format!("{} {device}", run.host.name);
-    match &run.peer {
-        Some(peer) => {
-            let host = peer.host_name.as_deref().unwrap_or(&peer.ip);
-            let device = peer.device.as_deref().unwrap_or("");
-            format!("{own} to {host} {device}").trim_end().to_owned()
-        }
-        None => own,
+/// Returns the most important metrics of several runs of a tool, in words: of the middle run.
+pub fn common_finding(runs: &[&Outcome]) -> String {
+    let main = |run: &Outcome| measured(run).next().and_then(sizes::main_metric).unwrap_or(0.0);
+    let mut sorted = runs.to_vec();
+    sorted.sort_by(|one, other| main(one).total_cmp(&main(other)));
+    let middle = finding(sorted[(runs.len() - 1) / 2]);
+    if runs.len() > 1 { format!("{} runs, the middle one: {middle}", runs.len()) } else { middle }
+}
+
+/// A run with the name of its file.
+pub type NamedRun<'a> = (&'a str, &'a Outcome);
+
+/// Returns the runs of each file and NIC, with a name; all runs as one if these are many.
+fn series<'a>(runs: &[NamedRun<'a>]) -> Vec<(String, Vec<&'a Outcome>)> {
+    let file = |run: &NamedRun| run.0.rsplit('/').next().unwrap_or_default().to_owned();
+    let names = |name: &dyn Fn(&NamedRun) -> String| runs.iter().map(name).collect::<BTreeSet<_>>();
+    let has_files = names(&file).len() > 1;
+    let has_nics = names(&|run| run.1.place()).len() > 1;
+    let mut parts: BTreeMap<String, Vec<&Outcome>> = BTreeMap::new();
+    for run in runs {
+        let words = [has_files.then(|| file(run)), has_nics.then(|| run.1.place())];
+        let name = words.into_iter().flatten().collect::<Vec<_>>().join(" ");
+        parts.entry(name).or_default().push(run.1);
     }
+    if (2..=MOST_SERIES).contains(&parts.len()) {
+        return parts.into_iter().collect();
+    }
+    vec![(format!("{} runs", runs.len()), runs.iter().map(|(_, run)| *run).collect())]
 }
 
 /// Returns the median or the bandwidth of each size over all runs of a tool, with the range of the
-/// runs. `None` unless at least two runs have at least two sizes in common, and one depth each.
-pub fn together(runs: &[&Outcome]) -> Option<Markup> {
-    let mut rows = runs.iter().flat_map(|run| measured(run));
+/// runs of each file or NIC; of each run if there is one size. `None` unless at least two runs have
+/// sizes in common, and one depth each.
+pub fn together(runs: &[NamedRun]) -> Option<Markup> {
+    let mut rows = runs.iter().flat_map(|(_, run)| measured(run));
     if rows.any(|result| result.posted.or(result.unexpected).is_some()) {
         return None;
     }
-    let figures = |run: &&Outcome| -> Vec<(u64, f64)> {
+    let figures = |run: &Outcome| -> Vec<(u64, f64)> {
         let map = measured(run)
             .filter_map(|result| Some((result.size_bytes, sizes::main_metric(result)?)));
         map.collect()
     };
-    let all: Vec<(u64, f64)> = runs.iter().flat_map(figures).collect();
-    let mut sizes: Vec<u64> = all.iter().map(|(size, _)| *size).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    if runs.len() < 2 || sizes.len() < 2 || all.len() < 2 * sizes.len() {
+    let all: Vec<(u64, f64)> = runs.iter().flat_map(|(_, run)| figures(run)).collect();
+    let sizes: BTreeSet<u64> = all.iter().map(|(size, _)| *size).collect();
+    if runs.len() < 2 || all.len() < 2 * sizes.len() {
         return None;
     }
-    let size_values = |size: u64| {
-        let mut values: Vec<f64> =
-            all.iter().filter(|(value, _)| *value == size).map(|(_, value)| *value).collect();
-        values.sort_by(f64::total_cmp);
-        values
+    let quantity = main_quantity(runs[0].1);
+    let title = sizes::axis_title(quantity);
+    let y = Axis::log(title, quantity, &mut all.iter().map(|(_, value)| *value))?;
+    let curve = |(color, (name, runs)): (usize, (String, Vec<&Outcome>))| {
+        let mut values: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
+        let each = runs.into_iter().flat_map(figures);
+        each.for_each(|(size, value)| values.entry(size).or_default().push(value));
+        if sizes.len() == 1 {
+            let values = values.into_values().flatten();
+            let points = (1..).zip(values).map(|(number, value)| (f64::from(number), value));
+            return Curve { name, color, points: points.collect(), ..Curve::default() };
+        }
+        values.values_mut().for_each(|values| values.sort_by(f64::total_cmp));
+        let values = || values.iter().map(|(size, values)| (*size as f64, values));
+        Curve {
+            name,
+            color,
+            is_main: true,
+            points: values().map(|(size, value)| (size, value[(value.len() - 1) / 2])).collect(),
+            band: values().map(|(size, value)| (size, value[0], value[value.len() - 1])).collect(),
+        }
     };
-    let values: Vec<(f64, Vec<f64>)> =
-        sizes.iter().map(|size| (*size as f64, size_values(*size))).collect();
-    let curve = Curve {
-        name: format!("{} runs", runs.len()),
-        is_main: true,
-        points: values.iter().map(|(size, value)| (*size, value[(value.len() - 1) / 2])).collect(),
-        band: values
-            .iter()
-            .map(|(size, value)| (*size, value[0], value[value.len() - 1]))
-            .collect(),
-        ..Curve::default()
+    let curves: Vec<Curve> = series(runs).into_iter().enumerate().map(curve).collect();
+    let mut places = curves.iter().flat_map(|curve| &curve.points).map(|(place, _)| *place);
+    let (x, what) = if sizes.len() == 1 {
+        let size = Quantity::Size.text(*sizes.first()? as f64);
+        let x = Axis::from_zero("Run", Quantity::Count, &mut places)?;
+        (x, format!("{title} of each run, {size}"))
+    } else {
+        let x = Axis::log("Size", Quantity::Size, &mut places)?;
+        (x, format!("{title} of each size: median and range of the runs"))
     };
-    let quantity = main_quantity(runs[0]);
-    let x = Axis::log("Size", Quantity::Size, &mut sizes.iter().map(|size| *size as f64))?;
-    let y =
-        Axis::log(sizes::axis_title(quantity), quantity, &mut all.iter().map(|(_, value)| *value))?;
-    let what =
-        format!("{} of each size: median and range of the runs", sizes::axis_title(quantity));
-    Some(figure(&what, &chart::curves(&what, &x, &y, &[curve])))
+    Some(figure(&what, &chart::curves(&what, &x, &y, &curves)))
 }
 
 /// Returns the sections of a run below its title.
@@ -145,21 +171,33 @@ pub fn section(run: &Outcome) -> Markup {
     }
 }
 
-/// Returns what was run, where and when.
-pub fn circumstances(file: &str, run: &Outcome) -> Markup {
+/// Returns what was run by a tool, where and when: the first run, and what differs in the others.
+pub fn circumstances(runs: &[NamedRun]) -> Markup {
+    let Some((_, run)) = runs.first() else {
+        return html! {};
+    };
     let device = run.device.as_ref();
     let software = device.and_then(|device| device.is_software) == Some(true);
     let labels: Vec<String> =
         run.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
     let options = run.options.as_ref().and_then(|options| serde_json::to_value(options).ok());
     let options = options.as_ref().and_then(serde_json::Value::as_object);
+    let mut files: Vec<String> = runs.iter().map(|(file, _)| (*file).to_owned()).collect();
+    files.dedup();
+    let last = runs.last().filter(|_| runs.len() > 1);
+    let until = last.map(|(_, run)| format!(" to {}", time(run.started_unix_ms)));
+    let started = time(run.started_unix_ms) + &until.unwrap_or_default();
+    let names = (1..).zip(runs).map(|(number, (file, run))| (format!("{file} ({number})"), *run));
+    let differences = differences::among(&names.collect::<Vec<_>>());
+    let more = differences.len().saturating_sub(MOST_DIFFERENCES);
     html! {
         (facts(&[
             ("Tool", Some(run.tool.clone())),
-            ("File", Some(file.to_owned())),
-            ("Started", Some(time(run.started_unix_ms))),
+            ("Runs", last.map(|_| runs.len().to_string())),
+            ("File", Some(files.join(", "))),
+            ("Started", Some(started)),
             ("Duration", (!run.is_printed()).then(|| seconds(run.elapsed_ms))),
-            ("Measured by", Some(place(run))),
+            ("Measured by", Some(run.place())),
             ("Platform", software.then(|| "software NIC (no Cassini hardware involved)".to_owned())),
             ("Labels", (!labels.is_empty()).then(|| labels.join(", "))),
             ("Job", run.job.as_ref().map(|job| format!("{} {}", job.manager, job.id))),
@@ -174,6 +212,13 @@ pub fn circumstances(file: &str, run: &Outcome) -> Markup {
             ("cxidiag", (!run.is_printed()).then(|| run.cxidiag_version.clone())),
             ("Read from", run.is_printed().then(|| "the text of the run".to_owned())),
         ]))
+        @if !differences.is_empty() {
+            p { "What differs from the first run:" }
+            ul {
+                @for line in differences.iter().take(MOST_DIFFERENCES) { li { (line) } }
+                @if more > 0 { li { "and " (more) " more" } }
+            }
+        }
         @if let Some(options) = options {
             details {
                 summary { "All options in effect" }

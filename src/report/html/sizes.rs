@@ -10,6 +10,8 @@ use crate::bins::{bins, joined};
 use crate::intervals::Interval;
 use crate::outcome::{Extent, LatencyResult, PercentileValue, SizeResult};
 use crate::survey::words::grouped;
+use facts::expect::Metric;
+use facts::percentile::Percentile;
 use plan::depths::Row;
 
 /// Bins of a histogram on the page that have samples, at most.
@@ -21,12 +23,9 @@ pub fn percentile(latency: &LatencyResult, percent: f64) -> Option<&PercentileVa
 
 /// Returns the median, the mean if percentiles are unknown, or the bandwidth.
 pub fn main_metric(result: &SizeResult) -> Option<f64> {
-    match (&result.latency, &result.bandwidth) {
-        (Some(latency), _) => {
-            Some(percentile(latency, 50.0).map_or(latency.mean_ns, |median| median.value_ns as f64))
-        }
-        (None, bandwidth) => bandwidth.as_ref().map(|bandwidth| bandwidth.bandwidth_bytes_per_s),
-    }
+    let median = Metric::Percentile(Percentile::MEDIAN);
+    let metrics = [median, Metric::Mean, Metric::Bandwidth];
+    metrics.into_iter().find_map(|metric| result.figure(metric))
 }
 
 /// Returns the name of a row: its size, and what stands before the entry or message that matches.
@@ -86,15 +85,12 @@ pub fn curves(measured: &[&SizeResult]) -> Option<Markup> {
         };
         let mut curves: Vec<Curve> = shown.into_iter().enumerate().map(percentile_curve).collect();
         if curves.iter().all(|curve| curve.points.is_empty()) {
-            let latency = |result: &SizeResult| result.latency.clone();
             curves = vec![
                 curve("mean".into(), 0, true, &main_metric),
-                curve("max".into(), 4, false, &|result| Some(latency(result)?.max_ns as f64)),
+                curve("max".into(), 4, false, &|result| result.figure(Metric::Max)),
             ];
         }
-        curves.push(curve("min".into(), 5, false, &|result| {
-            result.latency.as_ref().map(|latency| latency.min_ns as f64)
-        }));
+        curves.push(curve("min".into(), 5, false, &|result| result.figure(Metric::Min)));
         (
             curves,
             Quantity::Latency,
@@ -202,7 +198,10 @@ pub fn table_of(measured: &[&SizeResult]) -> Markup {
         cell(format!("{}{remark}", row_name(result.row())))
     };
     let operations = |result: &SizeResult| cell(grouped(result.count));
-    let latency = |ns: f64| cell(Quantity::Latency.text(ns));
+    let text = |result: &SizeResult, metric: Metric| {
+        let quantity = Quantity::from_unit(metric.unit().name());
+        cell(result.figure(metric).map_or("-".into(), |value| quantity.text(value)))
+    };
     if measured.iter().all(|result| result.latency.is_some()) {
         let columns = [
             "Size", "Samples", "Min", "Median", "p90", "p99", "p99.9", "p99.99", "Max", "Mean",
@@ -210,18 +209,19 @@ pub fn table_of(measured: &[&SizeResult]) -> Markup {
         ];
         let row = |result: &&SizeResult| {
             let latencies = result.latency.as_ref()?;
-            let mut row = vec![size(result), operations(result), latency(latencies.min_ns as f64)];
-            for percent in [50.0, 90.0, 99.0, 99.9, 99.99, 100.0] {
-                row.push(match percentile(latencies, percent) {
-                    Some(value) if value.too_few_samples => html! {
-                        (latency(value.value_ns as f64))
+            let mut row = vec![size(result), operations(result), text(result, Metric::Min)];
+            for rank in Percentile::STANDARD.iter().take(5) {
+                let known = percentile(latencies, rank.percent());
+                row.push(html! {
+                    (text(result, Metric::Percentile(*rank)))
+                    @if known.is_some_and(|value| value.too_few_samples) {
                         abbr title="fewer than 10 samples above this percentile: unreliable" { "*" }
-                    },
-                    Some(value) => latency(value.value_ns as f64),
-                    None => cell("-"),
+                    }
                 });
             }
-            row.extend([latency(latencies.mean_ns), latency(latencies.standard_deviation_ns)]);
+            row.extend(
+                [Metric::Max, Metric::Mean, Metric::Deviation].map(|metric| text(result, metric)),
+            );
             Some(row)
         };
         let rows: Vec<Vec<Markup>> = measured.iter().filter_map(row).collect();
@@ -232,12 +232,10 @@ pub fn table_of(measured: &[&SizeResult]) -> Markup {
     } else {
         let columns = ["Size", "Operations", "Bandwidth", "Packets"];
         let row = |result: &&SizeResult| {
-            let rates = result.bandwidth.as_ref()?;
-            let bandwidth = Quantity::Bandwidth.text(rates.bandwidth_bytes_per_s);
-            let packets = Quantity::Rate.text(rates.packet_rate_packets_per_s);
-            Some(vec![size(result), operations(result), cell(bandwidth), cell(packets)])
+            let rates = [Metric::Bandwidth, Metric::PacketRate].map(|metric| text(result, metric));
+            [size(result), operations(result)].into_iter().chain(rates).collect()
         };
-        let rows: Vec<Vec<Markup>> = measured.iter().filter_map(row).collect();
+        let rows: Vec<Vec<Markup>> = measured.iter().map(row).collect();
         table("Bandwidths", &columns.map(PageColumn::Numbers), &rows)
     }
 }

@@ -106,6 +106,26 @@ pub struct Outcome {
     pub expectations: Vec<ExpectationResult>,
 }
 
+impl Outcome {
+    /// Returns the host and the NIC of each side.
+    pub fn place(&self) -> String {
+        let device = self.device.as_ref().map_or("no NIC", |device| device.name.as_str());
+        let own = [self.host.known_name(), Some(device)];
+        let own = own.into_iter().flatten().collect::<Vec<_>>().join(" ");
+        match (&self.peer, &self.addresses) {
+            (Some(peer), _) => {
+                let host = peer.host_name.as_deref().unwrap_or(&peer.ip);
+                let device = peer.device.as_deref().unwrap_or("");
+                format!("{own} to {host} {device}").trim_end().to_owned()
+            }
+            (None, Some(Addresses { local, remote, .. })) if self.is_printed() => {
+                format!("{own} (NIC {:#x}) to NIC {:#x}", local.nic, remote.nic)
+            }
+            _ => own,
+        }
+    }
+}
+
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -14,6 +14,16 @@ pub struct Host {
     pub architecture: String,
 }
 
+impl Host {
+    /// Name of a host that the text of a run does not name.
+    pub const UNKNOWN: &str = "unknown host";
+
+    /// Returns the name of the host, unless it is unknown.
+    pub fn known_name(&self) -> Option<&str> {
+        Some(self.name.as_str()).filter(|name| *name != Self::UNKNOWN)
+    }
+}
+
 /// A batch job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]

@@ -53,6 +53,9 @@ pub struct SizeResult {
     /// --fan: when the puts of a fan have arrived; null without, and in a partial result.
     #[serde(default)]
     pub fan: Option<FanResult>,
+    /// Metrics that the text of a run has, but not as numbers; empty in a document.
+    #[serde(skip)]
+    pub unreadable: Vec<Metric>,
 }
 
 /// The arrivals of the puts that one counter fires together. The latencies of the size end with the
@@ -122,6 +125,7 @@ impl SizeResult {
             intervals: None,
             write: None,
             fan: None,
+            unreadable: Vec::new(),
         }
     }
 
@@ -187,6 +191,7 @@ impl SizeResult {
         let latency = self.latency.as_ref();
         let bandwidth = self.bandwidth.as_ref();
         match metric {
+            _ if self.unreadable.contains(&metric) => None,
             Metric::Min => latency.map(|latency| latency.min_ns as f64),
             Metric::Max => latency.map(|latency| latency.max_ns as f64),
             Metric::Mean => latency.map(|latency| latency.mean_ns),

@@ -194,7 +194,8 @@ fn noise_above_the_limit_leaves_a_small_change_unclear() {
     assert!(said.contains("unclear: 8 bytes: would have found a change of 438%"), "{said}");
     assert_eq!(pair.compare(&["--max-regress=439%"]).status.code(), Some(0));
     let document: Value = serde_json::from_slice(&pair.compare(&["--json"]).stdout).unwrap();
-    let detectable = |at: usize| document["sizes"][at]["detectable_percent"].as_f64().unwrap();
+    let detectable =
+        |at: usize| document["groups"][0]["sizes"][at]["detectable_percent"].as_f64().unwrap();
     assert!((detectable(0) - 438.0).abs() < 0.1 && detectable(1) < 1.1);
     // Rates that fall, in runs that are ranked and not ranked.
     let mut pair = Pair::of("send-bw");
@@ -251,7 +252,7 @@ fn document_replaces_no_file_that_is_compared() {
     let pair = with_medians([2_000, 4_000], [2_000, 4_000]);
     let output = pair.file("base", &pair.base.to_string());
     let error = stderr(&pair.compare(&[&format!("--json={}", output.display())]));
-    assert!(error.contains("for --json: this is a file to compare"), "{error}");
+    assert!(error.contains("for --json: this is a file with results"), "{error}");
     assert_eq!(std::fs::read_to_string(output).unwrap(), pair.base.to_string());
 }
 
@@ -262,9 +263,10 @@ fn many_runs_are_ranked() {
     let verdict = |new: &[u64]| {
         let output = pair.compare_medians(&base, new, &["--json"]);
         let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let size = &comparison["sizes"][0];
+        let sizes = &comparison["groups"][0]["sizes"];
+        let size = &sizes[0];
         assert_eq!(size["test"], "mann_whitney_u");
-        let unchanged = &comparison["sizes"][1];
+        let unchanged = &sizes[1];
         assert_eq!(unchanged["verdict"], "ok");
         assert_eq!(unchanged["p_value"], Value::Null);
         let verdict = size["verdict"].as_str().unwrap().to_owned();
@@ -395,15 +397,16 @@ fn names_differences_of_the_runs() {
         assert!(text.contains(line), "no {line:?} in {text}");
     }
     // Runs of one side are compared with its first one.
+    pair.new["options"]["idc"] = true.into();
+    pair.new["options"]["iters"] = 77.into();
+    let iters = pair.base["options"]["iters"].clone();
     let (base, new) = (pair.base.to_string(), pair.new.to_string());
     let mixed = pair.file("mixed", &format!("{base}\n{new}\n"));
     let mixed = mixed.to_str().unwrap();
     let output = Fabric::new().run(&["compare", mixed, "--", mixed]);
     let text = stdout(&output);
-    assert!(
-        text.contains("Difference       : idc: true in new run 1, false in new run 2\n"),
-        "{text}"
-    );
+    let line = format!("Difference       : iters: {iters} in new run 1, 77 in new run 2\n");
+    assert!(text.contains(&line), "{text}");
 }
 
 #[test]
@@ -450,8 +453,9 @@ fn reads_lines_and_standard_input() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let comparison: Value = serde_json::from_slice(&output.stdout).unwrap();
     schema::check_against(schema::COMPARISON, &comparison);
-    assert_eq!(comparison["base"].as_array().unwrap().len(), 2);
-    assert_eq!(comparison["new"][0]["file"], "-");
+    let group = &comparison["groups"][0];
+    assert_eq!(group["base"].as_array().unwrap().len(), 2);
+    assert_eq!(group["new"][0]["file"], "-");
     let said = stderr(&output);
     assert!(said.contains("torn: line 2 is left out: not valid JSON: "), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
@@ -629,6 +633,110 @@ fn shows_control_characters_of_names() {
     assert!(stderr(&output).contains("base\\x1b[31m"), "{}", stderr(&output));
 }
 
+/// Returns what the legacy bandwidth tool of writes prints on NICs with these bandwidths.
+fn printed(bandwidths: &[&str]) -> String {
+    let run = |(nic, bandwidth): (usize, &&str)| {
+        let rule = "-".repeat(51);
+        format!(
+            "cxi{nic}\n{rule}\n    CXI RDMA Write Bandwidth Test\nDevice           : cxi{nic}\n\
+             Write Size       : 65536\n{rule}\n\
+             RDMA Size[B]      Writes  BW[MB/s]  PktRate[Mpkt/s]\n       \
+             65536      204800  {bandwidth}        11.384888\n{rule}\n"
+        )
+    };
+    bandwidths.iter().enumerate().map(run).collect()
+}
+
+/// One of three NICs has half the bandwidth. The median of all runs has not changed.
+#[test]
+fn compares_each_nic_of_a_log_with_itself() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &[u8]| {
+        let path = directory.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let base = printed(&["23316.20", "23420.00", "23330.00"]);
+    let base = file("base", base.as_bytes());
+    let new = file("new", printed(&["23420.00", "11637.50", "23377.00"]).as_bytes());
+    let compare = |files: &[&str]| Fabric::new().run(&[&["compare"], files].concat());
+    let output = compare(&[&base, &new, "--max-regress=40%"]);
+    let error = assert_status(&output, 3);
+    assert!(error.contains("by more than 40%: cxi1 (65536 bytes)"), "{error}");
+    let text = stdout(&output);
+    let rows: Vec<&str> = text.lines().skip_while(|line| !line.contains("Verdict")).collect();
+    let cells = |row: &str| row.split_whitespace().collect::<Vec<_>>().join(" ");
+    let expected = [
+        "Measured Size[B] Metric Base New Change Verdict",
+        "cxi0 65536 bw[MB/s] 23316.2 23420.0 +0.45% ok",
+        "cxi1 65536 bw[MB/s] 23420.0 11637.5 -50.31% regressed",
+        "cxi2 65536 bw[MB/s] 23330.0 23377.0 +0.20% ok",
+    ];
+    assert_eq!(rows.iter().take(4).map(|row| cells(row)).collect::<Vec<_>>(), expected);
+    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
+
+    // A NIC without a new run, and one without a base.
+    let two = file("two", printed(&["23316.20", "23420.00"]).as_bytes());
+    let error = assert_status(&compare(&[&base, &two, "--max-regress=40%"]), 3);
+    assert!(error.contains("not measured completely: cxi2 (65536 bytes)"), "{error}");
+    let output = compare(&[&two, &base, "--max-regress=40%"]);
+    assert_success(&output);
+    assert!(cells(&stdout(&output)).contains("cxi2 65536 bw[MB/s] - 23330.0 - no base"));
+    // A run that printed its summary only.
+    let whole = std::fs::read_to_string(&new).unwrap();
+    let (started, _) = whole.rsplit_once("RDMA Size").unwrap();
+    let started = file("started", started.as_bytes());
+    let error = assert_status(&compare(&[&two, &started, "--max-regress=60%"]), 0);
+    assert!(error.contains("has no results"), "{error}");
+    let error = assert_status(&compare(&["--expect=bw>=1GB/s", &started]), 3);
+    assert!(error.contains("not met: 1 of 3 bounds"), "{error}");
+
+    // A compressed log.
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gzip, &std::fs::read(&base).unwrap()).unwrap();
+    let packed = file("base.gz", &gzip.finish().unwrap());
+    assert_success(&compare(&["--expect=bw>=23GB/s", &packed]));
+
+    // A figure that is no number.
+    let inf = file("inf", printed(&["23316.20", "inf", "23330.00"]).as_bytes());
+    let error = assert_status(&compare(&["--expect=bw>=1GB/s", &inf]), 3);
+    assert!(error.contains("bw 'inf' is no number"), "{error}");
+
+    // Three clients wrote to one terminal.
+    let lines = printed(&["20656.55", "01200.10", "20648.74"]);
+    let (heads, rows): (Vec<&str>, Vec<&str>) =
+        lines.lines().partition(|line| !line.starts_with([' ', 'R']) || line.contains("CXI"));
+    let mixed = file("mixed", ([heads, rows].concat().join("\n") + "\n").as_bytes());
+    let error = assert_status(&compare(&["--expect=bw>=1GB/s", &mixed]), 4);
+    assert!(error.contains("belong to none of the runs before it, or to several"), "{error}");
+}
+
+/// A bound counts for the tools that have its metric.
+#[test]
+fn checks_bounds_of_several_tools_in_one_file() {
+    let mut pair = with_medians([2_000, 4_000], [2_000, 4_000]);
+    pair.new["tool"] = "read-lat".into();
+    let text = printed(&["23316.20"]);
+    let latencies = pair.file("latencies", &format!("{}\n{}\n", pair.base, pair.new));
+    let bandwidths = pair.file("bandwidths", &text);
+    let [latencies, bandwidths] = [&latencies, &bandwidths].map(|file| file.to_str().unwrap());
+    let run = |arguments: &[&str]| Fabric::new().run(&[&["compare"], arguments].concat());
+    let bounds = ["--expect=bw>=20GB/s", "--expect=p50<5us", latencies, bandwidths];
+    let output = run(&bounds);
+    assert_status(&output, 0);
+    assert_eq!(stdout(&output).matches("  met").count(), 5, "{}", stdout(&output));
+    let error = stderr(&output);
+    assert_eq!(error.lines().count(), 2, "{error}");
+    assert!(error.contains("bw>=20GB/s is left out for read-lat, write-lat"), "{error}");
+    // A tool of one side only is named; the others decide.
+    let output = run(&[latencies, bandwidths, "--", latencies]);
+    let error = assert_status(&output, 3);
+    assert!(error.contains("not measured completely: write-bw cxi0 (65536 bytes)"), "{error}");
+    let output = run(&[latencies, "--", latencies, bandwidths, "--figure=p50"]);
+    assert_status(&output, 0);
+    assert!(!stdout(&output).contains("write-bw"), "{}", stdout(&output));
+}
+
 /// The text has the figures of the document, rounded: of latencies to 10 ns, of bandwidths to 10
 /// kB/s.
 #[test]
@@ -642,6 +750,7 @@ fn text_of_a_run_has_the_results_of_its_document() {
         let [text, json, page] = [&text, &json, &page].map(|path| path.to_str().unwrap());
         let output = Fabric::new().run(&["compare", json, text, "--json", ANY_CHANGE]);
         let compared: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let compared = &compared["groups"][0];
         assert_eq!(compared["differences"], json!([]), "{}", tool.name);
         let is_bandwidth = tool.measures_bandwidth();
         assert_eq!(compared["metric"], if is_bandwidth { "bw" } else { "mean" });

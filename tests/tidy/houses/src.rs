@@ -335,6 +335,7 @@ pub const REPORT: Package = Package {
                 ("cxi_heatsink_check", "the text of HPE's cxi_heatsink_check"),
                 ("cxi_stat", "the text of HPE's cxi_stat"),
                 ("differences", "what makes runs differ beside their results"),
+                ("grouping", "runs of two sides, grouped by what they measured"),
                 ("expected", "stored runs against expectations"),
                 ("extra", "text after the documented table, on request"),
                 ("link", "the links of NICs as JSON"),
