@@ -6,13 +6,11 @@
 //! * `examine`: the check of one NIC; `traffic`, `uses`, `lock`: writing and reading through it.
 //! * `stress`: NICs under load, with their temperatures, which `stress_watch` reads.
 //!   `cxi_heatsink_check`: the program of HPE.
-//! * `exhaust`: list entries that run out.
 //! * `fleet`: the checks of many nodes in one. `hosts`: through `cxidiag serve`, whose process is
 //!   `served`. `step`: by the tasks of a launcher. `in_survey`: by the members of a survey.
 
 pub mod cxi_heatsink_check;
 mod examine;
-mod exhaust;
 mod fleet;
 mod hosts;
 mod in_survey;
@@ -68,9 +66,6 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     }
     if let Some(time) = request.stress {
         return stress::run(&request, time);
-    }
-    if let (true, [device]) = (request.exhausts, &request.devices[..]) {
-        return exhaust::run(&request, *device);
     }
     if let Some(hosts) = &request.hosts {
         return fleet::report(&request, || hosts::ask_all(hosts, &request));

@@ -354,11 +354,15 @@ fn flows(column: Column, figures: &Figures) -> Option<Comparison> {
 
 /// Compares hops between the NICs of `writes`. A write and its answer are two hops and the work of
 /// the CPU, so hops show which of them is slow if the writes are slower. The CPU starts a chain and
-/// sees its end: of what the writes take longer, one of [`HOPS`] parts is left out.
+/// sees its end: one of [`HOPS`] parts of what its work takes longer is left out.
 fn hops(hops: &Figures, writes: &Figures) -> Option<Comparison> {
     let writes = test_comparison(Column::WriteTo, writes)?;
     let longer = writes.own - writes.others;
-    let ends = longer / f64::from(HOPS);
+    let found = test_comparison(Column::Hop, hops)?;
+    // The work of the CPU takes `longer`, but for two hops, which take `more` without its part.
+    let part = 1.0 / f64::from(HOPS);
+    let more = (found.own - found.others - part * longer) / (1.0 - 2.0 * part);
+    let ends = (part * (longer - 2.0 * more)).clamp(0.0, (part * longer).max(0.0));
     let mut hops = hops.clone();
     hops.own.iter_mut().for_each(|own| *own -= ends);
     for floor in &mut hops.own_floors {

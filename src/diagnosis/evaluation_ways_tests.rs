@@ -177,7 +177,7 @@ fn hops_tell_a_slow_link_from_a_slow_cpu() {
     let hops = test_evidence(&found, "T").expect("hops");
     assert_eq!(hops.expected.as_deref(), Some("as good NICs"));
     // Too little to say anything.
-    let found = diagnosis(&healthy(), &slow_latencies(Some(1.2)));
+    let found = diagnosis(&healthy(), &slow_latencies(Some(1.32)));
     assert_eq!(causes(&found), [cpu]);
     assert_eq!(test_evidence(&found, "T"), None);
 }

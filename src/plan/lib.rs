@@ -54,7 +54,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::run_options::RunOptions;
-use crate::tool::Tool;
+use crate::tool::{Opt, Tool};
 use facts::device::{DEFAULT_DEVICE, DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use facts::error::{Failure, invalid};
 use ineffective::Ineffective;
@@ -141,6 +141,9 @@ pub struct Plan {
     /// The options on which both sides agree. In a server these are the tool's defaults; the
     /// client's options replace them.
     pub run: RunOptions,
+    /// Whether a chain has as many hops as the service has triggered operations for, up to the
+    /// hops of `run`.
+    pub has_default_hops: bool,
     /// Output formats and expectations; in a server its documents.
     pub outputs: Outputs,
     /// Long names of client options that were given to a server, in the order of the help text.
@@ -180,6 +183,8 @@ impl Plan {
             )));
         }
         let mut ineffective = ineffective::find(&typed);
+        let has_default_hops = tool.takes(Opt::Hops)
+            && !typed.run_given.iter().any(|long| matches!(*long, "hops" | "fan"));
         let (run, outputs, ignored) = match role {
             Role::Server => {
                 let outputs = typed.outputs.server().checked(tool, &tool.defaults);
@@ -230,6 +235,7 @@ impl Plan {
             address_hint: typed.address_hint,
             admission: Admission { any_job: typed.any_job, token: typed.token },
             run,
+            has_default_hops,
             outputs,
             ignored,
             ineffective,

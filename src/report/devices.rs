@@ -258,12 +258,12 @@ fn service_entry(
         members,
         resources: RESOURCES
             .iter()
-            .zip(service.limits)
             .enumerate()
-            .map(|(number, (name, limit))| Resource {
+            .map(|(number, name)| (number, name, service.limit(number)))
+            .map(|(number, name, limit)| Resource {
                 name,
-                max: service.limited.then_some(limit.max),
-                reserved: service.limited.then_some(limit.reserved),
+                max: service.is_limited(number).then_some(limit.max),
+                reserved: service.is_limited(number).then_some(limit.reserved),
                 in_use: in_use.and_then(|in_use| in_use[number]),
             })
             .collect(),

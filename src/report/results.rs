@@ -82,7 +82,6 @@ impl Marks {
         let (name, hint) = match marks.command.as_deref() {
             Some("why") => ("why", Some("what it says about the causes is in its own text")),
             Some("stress") => ("check --stress", None),
-            Some("exhaust") => ("check --exhaust", None),
             _ => return Ok(marks),
         };
         let why = format!("a document of 'cxidiag {name}' is neither drawn nor compared");

@@ -11,7 +11,6 @@ use super::check::{self, Check};
 use super::check_fleet::{self, FleetCheck};
 use super::comparison::{self, Comparison};
 use super::devices::{self, Inventory};
-use super::exhaust::{self, ExhaustReport};
 use super::link::LinkReport;
 use super::outcome::{Outcome, SCHEMA_VERSION};
 use super::ping::{self, Ping};
@@ -232,17 +231,6 @@ fn stress_schema() -> Value {
     schema
 }
 
-fn exhaust_schema() -> Value {
-    let rules = [
-        ("/properties/schema_version", "const", json!(exhaust::SCHEMA_VERSION)),
-        ("/properties/command", "const", json!("exhaust")),
-        ("/properties/exit_status", "enum", json!([0, 3, 4])),
-    ];
-    let mut schema = schema::<ExhaustReport>("List entries of a NIC that ran out", &rules);
-    close(&mut schema);
-    schema
-}
-
 fn changes_schema() -> Value {
     let version = json!(changes::SCHEMA_VERSION);
     let rules = [("/properties/schema_version", "const", version)];
@@ -286,7 +274,6 @@ fn matches_schemas_in_docs() {
         ("selftest", selftest_schema()),
         ("check", check_schema()),
         ("link", link_schema()),
-        ("exhaust", exhaust_schema()),
         ("stress", stress_schema()),
         ("check-fleet", fleet_schema()),
         ("survey", survey_schema()),

@@ -1,8 +1,7 @@
 //! `why`: the cause of one NIC, beside good ones and alone.
 
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::num::NonZero;
-use std::os::unix::fs::DirBuilderExt;
 use std::process::Output;
 use std::thread;
 
@@ -127,17 +126,17 @@ fn slow_link_is_told_from_a_slow_cpu() {
     });
 }
 
-/// The services of a NIC, as the software NIC keeps them: service 1 with 10 triggered operations.
-const FEW_TRIGGERED: &str = "cxidiag services 2: 1\n1 1 0 0 0 0 0 0 1 2 1 10 0 0 0 0 0 0 0 0 1 \
-                             2047 0 1024 0 512 0 2047 0 2047 0 16384 0 10 10 1022 0 0 1 0\n";
+/// The services of a NIC, as the software NIC keeps them: service 1 with seven triggered
+/// operations.
+const FEW_TRIGGERED: &str = "cxidiag services 3: 1\n1 1 0 0 0 0 0 0 1 2 1 10 0 0 0 0 0 0 0 0 1 \
+                             2047 0 1024 0 512 0 2047 0 2047 0 16384 0 7 7 1022 0 0 0 0 1 0\n";
 
 #[test]
 fn service_with_few_triggered_operations_ends_no_diagnosis() {
     let _cpus = cpus(Work::Measures);
     let fabric = Fabric::new();
-    DirBuilder::new().mode(0o700).create(fabric.path()).expect("a directory");
     // The address of soft2.
-    fs::write(fabric.path().join("services-14"), FEW_TRIGGERED).expect("a file");
+    fabric.write_services(0x14, FEW_TRIGGERED);
     let link = [("CXIDIAG_LINK", "latency=20us;nic=2,latency=60us")];
     let output = why(&fabric, &format!("soft2 --loopback=3 {SHORT} --json"), &link);
     let document = document(&output);
@@ -145,8 +144,8 @@ fn service_with_few_triggered_operations_ends_no_diagnosis() {
     let causes = document["why"][0]["causes"].as_array().unwrap();
     let evidence = causes.iter().flat_map(|why| why["evidence"].as_array().unwrap());
     let texts: Vec<&str> = evidence.filter_map(|item| item["text"].as_str()).collect();
-    let reason = "hops without a CPU not measured: --hops=64: each side needs 34 triggered \
-                  operations, and service 1 of soft2 has 10 available";
+    let reason = "hops without a CPU not measured: --hops=12: each side needs 8 triggered \
+                  operations, and service 1 of soft2 has 7 available: at most --hops=10";
     assert!(texts.contains(&reason) || is_disturbed(&document), "{document:#}");
 }
 

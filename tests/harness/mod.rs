@@ -14,7 +14,9 @@ pub mod relay;
 pub mod schema;
 pub mod terminal;
 
+use std::fs::DirBuilder;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdout, Output, Stdio};
 use std::sync::LazyLock;
@@ -196,6 +198,14 @@ impl Fabric {
         assert_success(&server);
         self.assert_nothing_left();
         [stdout(&client), stdout(&server)]
+    }
+
+    /// Gives the NIC with this address services, as the software NIC keeps them.
+    pub fn write_services(&self, nid: u32, services: &str) {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(self.path());
+        made.expect("a directory");
+        let file = self.path().join(format!("services-{nid:x}"));
+        std::fs::write(file, services).expect("a file");
     }
 
     /// Starts a server of `tool` on a free port and waits until it listens.

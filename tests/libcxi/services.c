@@ -182,7 +182,7 @@ static unsigned int try_append(struct rig *rig, struct portal *portal)
 	return code;
 }
 
-/* 16,384 for each of four processing elements, to which the portals belong in turn */
+/* 16,384 for each of four processing elements, to which the portals of an LNI belong in turn */
 static void list_entries(void)
 {
 	struct rig rig = rig_open(0);

@@ -505,13 +505,13 @@ fn writes_metrics_that_their_readers_accept() {
     metrics::assert_accepted(&prom, &text, 6);
 }
 
-/// Half of the 16384 list entries are enough for ranks with 4088 peers each.
+/// Half of the 16384 list entries of an element are enough for a rank with 4088 peers.
 #[test]
 fn shows_for_how_many_ranks_the_service_has_resources() {
     let fabric = Fabric::new();
     for (ranks, value) in [
-        (64, "room for 115 (LE ends first), 0 reserved"),
-        (4089, "room for 2 (LE ends first), 0 reserved"),
+        (64, "room for 341 (PTE ends first), 0 reserved"),
+        (4089, "room for 8 (LE ends first), 0 reserved"),
         (1, "room for 341 (PTE ends first), 0 reserved"),
         (9000, "room for 0 (LE ends first), 0 reserved"),
     ] {
@@ -524,7 +524,7 @@ fn shows_for_how_many_ranks_the_service_has_resources() {
         assert!(item["note"].as_str().expect("a note").contains("TLE 1/512/512"), "{item}");
     }
     let text = stdout(&software(&fabric, "soft0 --quick --ranks=64", ""));
-    assert!(text.contains("\nMPI ranks            room for 115 (LE ends first)"), "{text}");
+    assert!(text.contains("\nMPI ranks            room for 341 (PTE ends first)"), "{text}");
     let without = document(&stdout(&software(&fabric, "soft0 --quick --json", "")));
     assert_eq!(verdict(&without, "mpi-ranks"), "");
 }

@@ -7,7 +7,6 @@ mod check;
 mod check_pcie;
 mod cxi_stat;
 mod devices;
-mod exhaust;
 mod gpu;
 mod huge_pages;
 mod libcxi;

@@ -51,7 +51,7 @@ fn all_facts_hold_on_a_software_nic() {
 }
 
 /// Each release of the driver that docs/reference/releases.md names.
-const RELEASES: [&str; 4] = ["12", "13", "14", "next"];
+const RELEASES: [&str; 5] = ["12", "13", "14", "14.0.1", "next"];
 
 /// Checks of facts hold with each driver, and find what differs from its facts.
 #[test]

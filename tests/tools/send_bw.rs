@@ -206,13 +206,13 @@ fn lists_grow_between_the_rows_of_a_range() {
     fabric.assert_nothing_left();
 }
 
-/// The portals table entries of five pairs have four pools of list entries.
+/// Each pair has its entries, and all may lie in one processing element.
 #[test]
-fn names_list_entry_for_which_the_pool_has_no_place() {
+fn pairs_share_a_quarter_of_the_free_list_entries() {
     let fabric = Fabric::new();
-    let output = fabric.run("send-bw --loopback -d soft0 -P 5 -l 1 -s 8 --posted=16383");
+    let output = fabric.run("send-bw --loopback -d soft0 -P 5 -l 1 -s 8 --posted=410");
     let errors = crate::harness::assert_status(&output, 1);
-    assert!(errors.contains("--posted=16383: list entry "), "{errors}");
-    assert!(errors.contains("the NIC reported NO_SPACE"), "{errors}");
+    assert!(errors.contains("--posted=410: both sides on one NIC need 4100 list "), "{errors}");
+    assert!(errors.contains("are free: at most --posted=409"), "{errors}");
     fabric.assert_nothing_left();
 }

@@ -139,15 +139,39 @@ fn refuses_depths_that_do_not_fit_together() {
     }
 }
 
-/// A header takes a list entry of the pool of the target, which stores it no more.
+/// The default service reserves no list entries, and has 16384 of each processing element.
 #[test]
-fn names_the_unexpected_message_that_finds_no_list_entry() {
+fn takes_no_more_than_a_quarter_of_the_free_list_entries() {
     let fabric = Fabric::new();
-    let output = fabric.run("send-lat --loopback -d soft0 -n 1 --unexpected=16383");
-    let errors = harness::assert_status(&output, 1);
-    assert!(errors.contains("--unexpected=16383: message "), "{errors}");
-    assert!(errors.contains("the NIC reported ENTRY_NOT_FOUND"), "{errors}");
+    for option in ["posted", "unexpected"] {
+        let run = |depth: &str| {
+            fabric.run(&format!("send-lat --loopback -d soft0 -n 1 --{option}={depth}"))
+        };
+        let errors = harness::assert_status(&run("0:2049"), 1);
+        let message = format!(
+            "--{option}=2049: both sides on one NIC need 4098 list entries, and 4096 are allowed: \
+             those that service 1 of soft0 has reserved (0), or a quarter of the 16384 that are \
+             free: at most --{option}=2048\n"
+        );
+        assert!(errors.contains(&message), "{errors}");
+        harness::assert_success(&run("2048"));
+    }
     fabric.assert_nothing_left();
+}
+
+/// A service may have 100 list entries of each element, of which 40 are its own.
+#[test]
+fn takes_all_that_the_service_has_reserved() {
+    const FEW: &str = "cxidiag services 3: 1\n1 1 0 0 0 0 0 0 1 2 1 10 0 0 0 0 0 0 0 0 1 \
+                       2047 0 1024 0 512 0 2047 0 2047 0 100 40 512 512 1022 0 0 0 1 1 0\n";
+    let fabric = Fabric::new();
+    fabric.write_services(0x12, FEW);
+    let run = |posted| fabric.run(&format!("send-bw --loopback -d soft0 -n 1 --posted={posted}"));
+    harness::assert_success(&run(20));
+    let errors = harness::assert_status(&run(21), 1);
+    let message = "--posted=21: both sides on one NIC need 42 list entries, and 40 are allowed: \
+                   those that service 1 of soft0 has reserved (40), or a quarter of the 100 ";
+    assert!(errors.contains(message), "{errors}");
 }
 
 #[test]

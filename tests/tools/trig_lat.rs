@@ -2,6 +2,7 @@
 //!
 //! In debug builds, which tests run, both sides fail unless the bytes of the peer arrived.
 
+use std::process::Output;
 use std::time::Instant;
 
 use serde_json::Value;
@@ -236,11 +237,11 @@ fn refuses_more_hops_than_the_service_has_triggered_operations_for() {
     fabric.loopback("trig-lat", "--hops=508 -n 1 --warmup=0");
     let errors = assert_status(&fabric.run("trig-lat --loopback -d soft0 --hops=510"), 1);
     let wanted = "--hops=510: both sides on one NIC need 514 triggered operations, and service 1 \
-                  of soft0 has 512 available\nhint: at most --hops=508 is possible here\n";
+                  of soft0 has 512 available: at most --hops=508\n";
     assert!(errors.contains(wanted), "{errors}");
     let errors = assert_status(&fabric.run("trig-lat --loopback -d soft0 --fan=507"), 1);
     let wanted = "--fan=507: both sides on one NIC need 513 triggered operations, and service 1 of \
-                  soft0 has 512 available\nhint: at most --fan=506 is possible here\n";
+                  soft0 has 512 available: at most --fan=506\n";
     assert!(errors.contains(wanted), "{errors}");
     fabric.loopback("trig-lat", "--fan=506 -n 1 --warmup=0");
     let server = fabric.server("trig-lat", "-d soft0");
@@ -248,6 +249,64 @@ fn refuses_more_hops_than_the_service_has_triggered_operations_for() {
     assert!(errors.contains("each side needs 513 triggered operations"), "{errors}");
     assert_status(&server.finish(), 1);
     fabric.assert_nothing_left();
+}
+
+/// A service without limits, which has eight triggered operations (libcxi.md 3.3).
+const WITHOUT_LIMITS: &str = "cxidiag services 3: 1\n1 1 0 0 0 0 0 0 1 2 1 10 0 0 0 0 0 0 0 0 0 \
+                              0 0 0 0 0 0 0 0 0 0 0 0 8 8 0 0 0 0 0 1 0\n";
+
+#[test]
+fn service_without_limits_has_as_many_hops_as_fit() {
+    let fabric = Fabric::new();
+    fabric.write_services(0x12, WITHOUT_LIMITS);
+    let text = fabric.loopback("trig-lat", "-n 3 --latency-gap 0");
+    assert!(text.contains("\nHops             : 4\n"), "{text}");
+    fabric.write_services(0x13, WITHOUT_LIMITS);
+    let run = |options: &str| {
+        let server = fabric.server("trig-lat", "-d soft0");
+        let client = fabric.client("trig-lat", &server, &format!("-d soft1 -n 1 {options}"));
+        (client, server.finish())
+    };
+    let fits = |output: &Output| {
+        assert_success(output);
+        assert!(stdout(output).contains("\nHops             : 12\n"));
+    };
+    let (client, _) = run("--hops=12");
+    fits(&client);
+    let (client, server) = run("--hops=14");
+    for output in [client, server] {
+        let errors = assert_status(&output, 1);
+        let wanted = "--hops=14: each side needs 9 triggered operations, and service 1 of soft";
+        assert!(errors.contains(wanted) && errors.contains(" has 8 available"), "{errors}");
+        assert!(errors.contains(" available: at most --hops=12\n"), "{errors}");
+    }
+    let server = fabric.server("write-bw", "-d soft0");
+    let errors = assert_status(&fabric.client("write-bw", &server, "-d soft1 --pairs=9"), 1);
+    assert!(errors.contains("--pairs=9: each side needs 9 triggered operations"), "{errors}");
+    assert!(errors.contains("has 8 available: at most --pairs=8"), "{errors}");
+    server.finish();
+}
+
+/// The limits of service 2 name no triggered operations: it shares the pool of service 1.
+#[test]
+fn service_without_triggered_operations_shares_those_of_the_default_service() {
+    let fabric = Fabric::new();
+    let text = fabric.loopback("trig-lat", "--svc-id=2 -n 3 --latency-gap 0");
+    assert!(text.contains("\nHops             : 64\n"), "{text}");
+    fabric.assert_nothing_left();
+}
+
+/// The limit of the server alone is too low for what the client takes by default.
+#[test]
+fn server_refuses_more_hops_than_its_service_has_triggered_operations_for() {
+    let fabric = Fabric::new();
+    fabric.write_services(0x12, WITHOUT_LIMITS);
+    let server = fabric.server("trig-lat", "-d soft0");
+    let client = fabric.client("trig-lat", &server, "-d soft1 -n 1");
+    let errors = assert_status(&client, 1);
+    assert!(errors.contains("--hops=64: each side needs 34 triggered operations"), "{errors}");
+    assert!(errors.contains(" available: at most --hops=12\n"), "{errors}");
+    assert_status(&server.finish(), 1);
 }
 
 #[test]

@@ -326,13 +326,6 @@ impl ReturnCode {
 }
 
 code! {
-    /// Why the NIC has changed the state of a portals table entry (`C_SC_*`, nic.md 8.2).
-    StateChangeReason, "C_SC_":
-    C_SC_FC_EQ_FULL C_SC_FC_NO_MATCH C_SC_FC_UNEXPECTED_FAIL C_SC_FC_REQUEST_FULL
-    C_SC_SM_UNEXPECTED_FAIL C_SC_SM_APPEND_FAIL C_SC_DIS_UNCOR
-}
-
-code! {
     /// An event type (`C_EVENT_*`) of the NIC, 5 bits. The NIC may report unknown values (nic.md
     /// 6.1).
     EventType, "C_EVENT_":

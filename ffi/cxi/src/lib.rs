@@ -21,7 +21,7 @@
 //! | [`witness`] | signals that the process group gets |
 //! | [`placement`] | the CPUs of a thread and the NUMA node of its memory |
 //! | [`Error`], [`EmitError`] | errors |
-//! | [`ReturnCode`], [`EventType`], [`StateChangeReason`] | codes of events |
+//! | [`ReturnCode`], [`EventType`] | codes of events |
 //! | [`records`], [`sys`] | command and event records; constants under their C names |
 //!
 //! # Floors
@@ -171,7 +171,7 @@ pub use cxi_sys::LoadError;
 pub use cxi_sys::records;
 pub use device::{Device, DeviceInfo, devices};
 pub use encode::{IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED};
-pub use error::{EmitError, Error, EventType, ReturnCode, StateChangeReason, error_text};
+pub use error::{EmitError, Error, EventType, ReturnCode, error_text};
 pub use event::{Event, Record, Target};
 pub use event_queue::EventQueue;
 pub use huge_page::HugePage;
@@ -182,7 +182,7 @@ pub use observer::{ObjectState, Observer, QueueKind};
 pub use pages::{Pages, page_size};
 pub use portal::PortalTableEntry;
 pub use prepared::{Prepared, idc_amo_words, idc_put_words};
-pub use service::{Limit, Member, RESOURCES, Service};
+pub use service::{LIST_ENTRIES, Limit, Member, RESOURCES, Service, TRIGGERED};
 pub use target_queue::{TargetBatch, TargetQueue};
 pub use transmit_queue::{TransmitBatch, TransmitQueue};
 pub use trigger_queue::{TriggerBatch, TriggerQueue};

@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use std::ptr;
 
 use cxi_sys::{
-    CXI_SVC_MEMBER_GID, CXI_SVC_MEMBER_IGNORE, CXI_SVC_MEMBER_NET_NS, CXI_SVC_MEMBER_UID,
-    cxi_rsrc_use, cxi_svc_desc, cxi_svc_desc__bindgen_ty_1, cxil_svc_list,
+    CXI_DEFAULT_SVC_ID, CXI_SVC_MEMBER_GID, CXI_SVC_MEMBER_IGNORE, CXI_SVC_MEMBER_NET_NS,
+    CXI_SVC_MEMBER_UID, cxi_rsrc_use, cxi_svc_desc, cxi_svc_desc__bindgen_ty_1, cxil_svc_list,
 };
 
 use crate::device::{Device, DeviceHandle};
@@ -29,6 +29,16 @@ pub enum Member {
 /// entries, transmit and target command queues, event queues, counters, list entries, trigger list
 /// entries, address contexts.
 pub const RESOURCES: [&str; 8] = ["PTE", "TXQ", "TGQ", "EQ", "CT", "LE", "TLE", "AC"];
+
+/// Place of list entries in [`RESOURCES`].
+pub const LIST_ENTRIES: usize = 5;
+
+/// Place of trigger list entries in [`RESOURCES`].
+pub const TRIGGERED: usize = 6;
+
+/// What a NIC has of each of the [`RESOURCES`]; list entries in each processing element (libcxi.md
+/// 2.2).
+const TOTALS: [u16; 8] = [2047, 1024, 512, 2047, 2047, 16384, 2048, 1022];
 
 /// The count of a resource of which the driver has none (libcxi.md 3.1).
 const NOT_APPLICABLE: u16 = 65535;
@@ -64,10 +74,10 @@ pub struct Service {
     pub traffic_classes: [bool; 5],
     /// Whether it is a system service, which the driver uses.
     pub system: bool,
-    /// Whether `limits` applies. Otherwise the limits of the NIC apply.
-    pub limited: bool,
+    /// Whether `limits` applies to all resources ([`is_limited`](Self::is_limited)).
+    limited: bool,
     /// Limits in the order of [`RESOURCES`].
-    pub limits: [Limit; 8],
+    limits: [Limit; 8],
     vni_range: Result<Option<RangeInclusive<u16>>, Error>,
 }
 
@@ -102,6 +112,22 @@ impl Device {
     /// EINVAL if the service does not exist.
     pub fn in_use(&self, id: u32) -> Result<Option<[Option<u16>; 8]>, Error> {
         in_use(self.handle(), id)
+    }
+
+    /// Returns the limit of trigger list entries of a service, and how many of its pool are in use
+    /// as far as the driver knows. A service whose limits name none shares the pool of the default
+    /// service (libcxi.md 3.3).
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`service`](Self::service) and [`in_use`](Self::in_use).
+    pub fn triggered(&self, service: &Service) -> Result<(Limit, Option<u16>), Error> {
+        let (mut id, mut limit) = (service.id, service.limit(TRIGGERED));
+        if limit.max == 0 {
+            id = CXI_DEFAULT_SVC_ID;
+            limit = self.service(id)?.limit(TRIGGERED);
+        }
+        Ok((limit, self.in_use(id)?.and_then(|counts| counts[TRIGGERED])))
     }
 
     /// Returns how many LNIs of service `id` share a resource group, with its communication
@@ -201,6 +227,22 @@ impl Service {
                 _ => Ok(None),
             },
         })
+    }
+
+    /// Returns whether the service limits the resource at this place of [`RESOURCES`], not only the
+    /// NIC. Each service limits its trigger list entries (libcxi.md 3.3).
+    pub fn is_limited(&self, place: usize) -> bool {
+        self.limited || place == TRIGGERED
+    }
+
+    /// Returns the limit of the resource at this place of [`RESOURCES`]; of list entries in each
+    /// processing element (libcxi.md 3.3).
+    pub fn limit(&self, place: usize) -> Limit {
+        if self.is_limited(place) {
+            self.limits[place]
+        } else {
+            Limit { max: TOTALS[place], reserved: 0 }
+        }
     }
 
     /// Returns the range of VNIs that the service allows; `None` if the service has a list of VNIs

@@ -7,7 +7,7 @@
 //! | `CXIDIAG_TOPOLOGY` | the fabric between them, which decides number and addresses | none |
 //! | `CXIDIAG_SERVICES` | `enabled` or `disabled`: service 1 alone, in this state | four services |
 //! | `CXIDIAG_QOS` | QoS profile: `HPC`, `LL_BE_BD_ET` or `LL_BE_BD_ET1_ET2` | `LL_BE_BD_ET` |
-//! | `CXIDIAG_SHS` | release of the driver: `12`, `13`, `14`, or `next` for the one after 14.0.1 | `14` |
+//! | `CXIDIAG_SHS` | release of the driver: `12`, `13`, `14`, `14.0.1`, or `next` for the one after | `14.0.1` |
 //!
 //! NICs without a given address get the addresses after the last given one. With
 //! `CXIDIAG_SHS=next`, an address plus (number + 1) << 20 belongs to a virtual function of the NIC
@@ -207,17 +207,23 @@ pub enum Release {
     Shs12,
     /// SHS 13.0 and 13.1: an equal communication profile is found again at any LCID.
     Shs13,
-    /// SHS 14.0 and 14.0.1: an equal communication profile is found again at LCID 0 only
-    /// (libcxi.md 5).
+    /// SHS 14.0.0: an equal communication profile is found again at LCID 0 only (libcxi.md 5).
     Shs14,
+    /// SHS 14.0.1: two services may list a VNI (libcxi.md 3.3).
+    Shs14_0_1,
     /// The driver after 14.0.1, as of July 2026.
     Next,
 }
 
 impl Release {
     /// The names that `CXIDIAG_SHS` accepts.
-    pub const NAMES: [(&str, Self); 4] =
-        [("12", Self::Shs12), ("13", Self::Shs13), ("14", Self::Shs14), ("next", Self::Next)];
+    pub const NAMES: [(&str, Self); 5] = [
+        ("12", Self::Shs12),
+        ("13", Self::Shs13),
+        ("14", Self::Shs14),
+        ("14.0.1", Self::Shs14_0_1),
+        ("next", Self::Next),
+    ];
 }
 
 /// What the driver and its parameters decide on hardware.
@@ -257,7 +263,7 @@ impl Driver {
             ],
         )?;
         let qos = choice("CXIDIAG_QOS", qos, QosProfile::LlBeBdEt, &QosProfile::NAMES)?;
-        let release = choice("CXIDIAG_SHS", release, Release::Shs14, &Release::NAMES)?;
+        let release = choice("CXIDIAG_SHS", release, Release::Shs14_0_1, &Release::NAMES)?;
         Ok(Self { services, qos, release })
     }
 }
@@ -387,12 +393,13 @@ mod tests {
             found.map(|driver| driver.release)
         };
         for (text, expected) in [
-            ("", Ok(Release::Shs14)),
+            ("", Ok(Release::Shs14_0_1)),
+            ("14.0.1", Ok(Release::Shs14_0_1)),
             ("14", Ok(Release::Shs14)),
             ("13", Ok(Release::Shs13)),
             ("12", Ok(Release::Shs12)),
             ("next", Ok(Release::Next)),
-            ("11", Err("CXIDIAG_SHS=11: expected 12 or 13 or 14 or next".to_owned())),
+            ("11", Err("CXIDIAG_SHS=11: expected 12 or 13 or 14 or 14.0.1 or next".to_owned())),
         ] {
             assert_eq!(release(text), expected, "{text}");
         }

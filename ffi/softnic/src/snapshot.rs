@@ -142,7 +142,7 @@ fn history(settings: &Settings, counters: &NicCounters, release: Release) -> Vec
     let failed = settings.health.up_fail.as_deref();
     let failed = failed.map(|cause| (cause.to_owned(), time_text(started)));
     let none = |word: &str| (word.to_owned(), word.to_owned());
-    if release >= Release::Shs14 {
+    if release >= Release::Shs14_0_1 {
         for index in 0..MOST_RESTARTS {
             let failure = failed.clone().filter(|_| index == 0);
             let (cause, time) = failure.unwrap_or_else(|| none("none"));
@@ -151,7 +151,7 @@ fn history(settings: &Settings, counters: &NicCounters, release: Release) -> Vec
             add(format!("last_down/cause_map_{index}"), "none");
             add(format!("last_down/time_{index}"), "none");
         }
-    } else if release == Release::Shs13 {
+    } else if release >= Release::Shs13 {
         let is_up = settings.faults.is_up(counters.age);
         let word = if is_up { "no-fail" } else { "no-record" };
         let (cause, time) = failed.unwrap_or_else(|| none(word));

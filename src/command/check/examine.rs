@@ -9,6 +9,7 @@ use super::request::CheckRequest;
 use super::traffic;
 use super::traffic::Runs;
 use super::uses::Uses;
+use cxi::TRIGGERED;
 use facts::device::DeviceName;
 use facts::error::Failure;
 use node::backend;
@@ -232,8 +233,11 @@ fn room(name: DeviceName, device: &cxi::Device, count: u32) -> Finding {
     match request.and_then(|request| request.find(device, name)) {
         Err(failure) => ranks::unknown(failure.message()),
         Ok(Chosen { value: service, .. }) => {
-            let in_use = device.in_use(service.id).ok().flatten().unwrap_or_default();
-            let limits = service.limited.then_some(service.limits);
+            let mut in_use = device.in_use(service.id).ok().flatten().unwrap_or_default();
+            let mut limits = std::array::from_fn(|place| service.limit(place));
+            if let Ok(triggered) = device.triggered(&service) {
+                (limits[TRIGGERED], in_use[TRIGGERED]) = triggered;
+            }
             ranks::room_for(service.id, limits, in_use, count)
         }
     }

@@ -33,10 +33,6 @@ pub struct CheckRequest {
     pub is_quiet: bool,
     /// The NICs are loaded for this time, instead of being checked.
     pub stress: Option<Duration>,
-    /// The list entries of the NIC run out, instead of the NIC being checked.
-    pub exhausts: bool,
-    /// Also where others share them.
-    pub yes: bool,
     /// Time between two samples.
     pub interval: Option<Duration>,
     /// The CPUs that load the NICs.

@@ -38,7 +38,6 @@ pub fn usage() -> Usage {
         synopsis: vec![
             ("cxidiag check [DEVICE...] [OPTIONS]".into(), ""),
             ("cxidiag check --hosts=LIST [DEVICE...] [OPTIONS]".into(), ""),
-            ("cxidiag check --exhaust DEVICE [--yes]".into(), ""),
         ],
         arguments: Completion::Devices,
         about_arguments: "DEVICE is cxiN (hardware) or soft0 to soft99 (software NIC). Without DEVICE, the\n\
@@ -122,16 +121,6 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
         })
         .completed_by(Completion::Cpus)
         .explained("CPUs that load the NICs with --stress, such as 0-3,8 (default: near each NIC)"),
-        Def::switch("exhaust", |request: &mut CheckRequest| request.exhausts = true).explained(
-            "Take all list entries of one processing element of DEVICE instead, send a message, and \
-             free them\n\n\
-             Shows how many list entries this user's service gets, how the NIC refuses the message, \
-             how long the portal needs to recover, and whether all entries come back. It takes some \
-             ten milliseconds, up to 4 s if entries do not come back, in which the NIC refuses \
-             unexpected messages and receives of others that share the entries.",
-        ),
-        Def::switch("yes", |request| request.yes = true)
-            .explained("With --exhaust: also if others share the list entries"),
         link_speed().within(|request| &mut request.link_gigabits),
         Def::text("expect-nics", "COUNT", |request, typed| {
             request.expected_nics = Some(within(typed, 1..=64)? as u32);
@@ -234,7 +223,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<CheckRequest>, Failure> {
     Ok(Some(request))
 }
 
-/// Checks the options of `--stress` and `--exhaust`, and those that have no effect beside them.
+/// Checks the options of `--stress`, and those that have no effect beside it.
 ///
 /// # Errors
 ///
@@ -244,8 +233,6 @@ fn check_modes(request: &CheckRequest) -> Result<(), Failure> {
         ("stress", request.stress.is_some()),
         ("interval", request.interval.is_some()),
         ("cpu", request.cpus != Cpus::Any),
-        ("exhaust", request.exhausts),
-        ("yes", request.yes),
         ("no-traffic", request.no_traffic),
         ("quick", request.is_quick),
         ("busy-ok", request.busy_ok),
@@ -261,25 +248,13 @@ fn check_modes(request: &CheckRequest) -> Result<(), Failure> {
     ];
     let given: Vec<&str> =
         options.iter().filter(|(_, is_given)| *is_given).map(|(name, _)| *name).collect();
-    let beside = |mode, own: &[&str], why: &str| {
-        let mut others = given.iter().filter(|name| **name != mode && !own.contains(name));
-        others.next().map(|name| format!("--{name} has no effect with --{mode}{why}"))
-    };
-    let message = if request.exhausts {
-        let needs_device = request.devices.len() != 1;
-        let needs_device =
-            || needs_device.then(|| "--exhaust needs one DEVICE, such as cxi0".into());
-        beside("exhaust", &["yes"], "").or_else(needs_device)
-    } else if request.stress.is_some() {
-        let own = ["interval", "cpu", "busy-ok", "openmetrics"];
-        beside("stress", &own, ", which loads the NICs of this machine")
+    let message = if request.stress.is_some() {
+        let own = ["stress", "interval", "cpu", "busy-ok", "openmetrics"];
+        let why = "has no effect with --stress, which loads the NICs of this machine";
+        given.iter().find(|name| !own.contains(name)).map(|name| format!("--{name} {why}"))
     } else {
-        let needs = |name: &&str| match *name {
-            "interval" | "cpu" => Some(format!("--{name} needs --stress")),
-            "yes" => Some("--yes needs --exhaust".into()),
-            _ => None,
-        };
-        given.iter().find_map(needs)
+        let needs_load = given.iter().find(|name| matches!(**name, "interval" | "cpu"));
+        needs_load.map(|name| format!("--{name} needs --stress"))
     };
     message.map_or(Ok(()), |message| Err(Failure::usage(message)))
 }

@@ -22,7 +22,7 @@ use super::api::{
 use super::common::memory::{self, EVENT_PAGE, map};
 use super::common::{
     Chain, Completion, Direction, Entry, HopPut, Hops, Initiator, NotIssued, Numbering, Portals,
-    Reports, WriteOrder, measure, portals, trigger_limits,
+    Reports, WriteOrder, measure, portals,
 };
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure, Kind};
@@ -119,7 +119,6 @@ impl Benchmark for TriggeredLatency {
         run: &RunOptions,
         side: Side,
     ) -> Result<ChainSide, Failure> {
-        trigger_limits::check(endpoint, peer, run)?;
         let mut initiator = Initiator::new(endpoint, peer, Buffer::full(run))?;
         Numbering::of(run, run.min_size).fill_all(&initiator.buffer, peer.supervisor)?;
         initiator.aim(peer.portal + 1);

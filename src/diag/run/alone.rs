@@ -12,7 +12,7 @@ use super::watchdog::Notices;
 use super::{bandwidth, verify};
 use crate::bench;
 use crate::bench::api::{Bandwidth, BenchmarkTask, OneSidedLatency, Part, Peer, RoundTripLatency};
-use crate::bench::common::PORTAL_INDEX;
+use crate::bench::common::{PORTAL_INDEX, service_limits};
 use crate::session::Look;
 use facts::device::FabricAddress;
 use facts::error::{Failure, Kind};
@@ -84,6 +84,7 @@ fn drive<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failu
         });
         pairs.collect::<Result<Vec<_>, _>>()
     };
+    service_limits::check(&endpoint, own.address, plan.tool, run, SIDE)?;
     let mut sources = set_up(Side::Client)?;
     let targets = set_up(Side::Server)?;
     note_gpu_map(plan, &endpoint, reporter);
@@ -129,7 +130,7 @@ fn drive<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failu
 }
 
 /// The place of the peer in a run without one: its barriers and its result.
-pub(super) struct Alone<'a>(pub(super) Notices<'a>);
+struct Alone<'a>(Notices<'a>);
 
 impl Barriers for Alone<'_> {
     fn barrier_while(&self, _: &str, _: Duration, look: &mut Look<'_>) -> Result<(), Failure> {

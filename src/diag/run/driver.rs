@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
+use std::net::IpAddr;
 
 use super::context::Context;
 use super::nic_counters::NicCounters;
@@ -14,7 +15,7 @@ use crate::bench;
 use crate::bench::api::{
     Bandwidth, Benchmark, BenchmarkTask, OneSidedLatency, Peer, RoundTripLatency,
 };
-use crate::bench::common::PORTAL_INDEX;
+use crate::bench::common::{PORTAL_INDEX, service_limits};
 use crate::endpoint::Endpoint;
 use crate::session::{self, Agreed, Session};
 use facts::atomic::AtomicOp;
@@ -92,7 +93,13 @@ impl<'a> Measure<'a> {
     fn connect(self) -> Result<ClientSession<'a>, Failure> {
         let Self { plan, address, reporter } = self;
         let endpoint = open(plan)?;
-        let (session, agreed) = session::join(plan, address, endpoint.address())?;
+        let mut fitting = plan.clone();
+        if plan.has_default_hops {
+            let own_host = address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+            let hops = &mut fitting.run.extensions.hops;
+            *hops = service_limits::fitting_hops(&endpoint, own_host, *hops);
+        }
+        let (session, agreed) = session::join(&fitting, address, endpoint.address())?;
         Ok(ClientSession { plan, side: Side::Client, endpoint, session, agreed, reporter })
     }
 }
@@ -161,9 +168,8 @@ fn drive<B: Benchmark, R: Results>(
         };
         B::set_up(&endpoint, peer, run, side)
     };
-    let mut pairs = (0..run.extensions.pairs)
-        .map(set_up)
-        .collect::<Result<Vec<_>, _>>()
+    let mut pairs = service_limits::check(&endpoint, agreed.peer, B::TOOL, run, side)
+        .and_then(|()| (0..run.extensions.pairs).map(set_up).collect::<Result<Vec<_>, _>>())
         .map_err(|failure| route.locate(session.refuse(failure), "during set-up"))?;
     note_gpu_map(plan, &endpoint, reporter);
     let counters = NicCounters::begin(plan, side, &endpoint, agreed.peer, run);

@@ -25,7 +25,6 @@
 //! * `alone`: both roles in one process: a tool without a peer.
 //! * `every_nic`: `alone` with each NIC of this machine, one after the other.
 //! * [`stress`]: the load of `check --stress`.
-//! * [`exhaust`]: what happens when list entries run out, of `check --exhaust`.
 //! * `second_process`: what the server of a loopback run knows about its client.
 
 #[cfg(test)]
@@ -36,7 +35,6 @@ pub(crate) mod barriers;
 pub(crate) mod context;
 mod driver;
 mod every_nic;
-pub mod exhaust;
 mod legacy_sync;
 mod loopback;
 mod nic_counters;

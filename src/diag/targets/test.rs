@@ -6,6 +6,7 @@ use super::full_links::FullLinks;
 use super::instruments::Instruments;
 use super::window::{Attempt, NotMeasured};
 use crate::bench::api::{Benchmark, Issued, Peer};
+use crate::bench::common::service_limits;
 use crate::endpoint::Endpoint;
 use crate::run::context::Context;
 use crate::run::verify::Unwatched;
@@ -121,6 +122,7 @@ impl<B: Benchmark> TestOf<B> {
         supervisor: &dyn Supervisor,
         side: Side,
     ) -> Result<B::Resources, Failure> {
+        service_limits::check(endpoint, peer, B::TOOL, &self.run, side)?;
         let peer = Peer { address: peer, portal: self.portal, supervisor };
         B::set_up(endpoint, peer, &self.run, side)
     }

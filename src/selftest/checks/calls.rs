@@ -372,8 +372,8 @@ fn has_fewer_contexts(bench: &Bench) -> Checked<bool> {
     for id in services.iter().map(|service| service.id) {
         let used = bench.nic.device.in_use(id)?.and_then(|used| used[CONTEXTS]);
         total += u32::from(used.unwrap_or_default());
-        let limit = service.limits[CONTEXTS].max;
-        if id == service.id && service.limited && used.is_some_and(|used| used >= limit) {
+        let limit = service.limit(CONTEXTS).max;
+        if id == service.id && used.is_some_and(|used| used >= limit) {
             return Ok(true);
         }
     }

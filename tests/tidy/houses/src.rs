@@ -315,7 +315,6 @@ pub const REPORT: Package = Package {
                 ("counters", "what the counters of the NICs did"),
                 ("documents", "documents: opened, written whole"),
                 ("ending", "how a run has ended"),
-                ("exhaust", "list entries that ran out, as text and as JSON"),
                 ("histogram", "the picture of a histogram in a terminal"),
                 ("measured_bandwidth", "what a bandwidth tool reports of a size"),
                 ("noise", "how far a metric of one run can be trusted"),

@@ -108,7 +108,7 @@ impl<W: Wire> Engine<W> {
             entries[at].used = used;
             if used_up {
                 entries.remove(at);
-                self.entries[number] -= 1;
+                self.entries[pte.element] -= 1;
             }
         }
         if used_up && !entry.command.event_unlink_disable() {
@@ -126,7 +126,7 @@ impl<W: Wire> Engine<W> {
                 mlength: landing.mlength(packet),
                 code: C_RC_OK,
             });
-            self.entries[number] += 1;
+            self.entries[pte.element] += 1;
         }
         let (use_once, manage_local) = (entry.command.use_once(), entry.command.manage_local());
         let matching = Match {

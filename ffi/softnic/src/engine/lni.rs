@@ -5,6 +5,9 @@ use cxi_sys::{C_COMM_PROF_PER_CQ, C_NUM_LACS, C_NUM_RGIDS, CXI_TC_BEST_EFFORT};
 use super::address::VniRange;
 use super::memory::AddressSpace;
 
+/// Processing elements of the NIC. Each has list entries for its own portals table entries.
+pub const ELEMENTS: usize = 4;
+
 /// Communication profiles of one RGID.
 pub const PROFILES: usize = C_COMM_PROF_PER_CQ as usize;
 
@@ -49,6 +52,11 @@ pub struct Lni {
     /// The most list entries and pending triggered operations that the service allows it.
     pub most_entries: usize,
     pub most_pending: usize,
+    /// Its pool of triggered operations, and its pool of list entries in each processing element.
+    pub triggered_pool: u8,
+    pub entry_pool: u8,
+    /// Portals table entries that it has allocated so far.
+    pub allocated_ptes: usize,
     pub reservations: Vec<Reservation>,
     /// The profiles that this LNI has allocated, by LCID.
     pub profiles: [Option<HeldProfile>; PROFILES],
@@ -67,6 +75,13 @@ impl Lni {
             Some(held) => Some(&held.profile),
             None => self.neighbour_profiles[lcid].as_ref(),
         }
+    }
+
+    /// Returns the processing element of its next portals table entry: the elements in turn, from
+    /// its RGID modulo 4 on (libcxi.md 8.3).
+    pub fn next_element(&mut self) -> usize {
+        self.allocated_ptes += 1;
+        (usize::from(self.rgid) + self.allocated_ptes - 1) % ELEMENTS
     }
 
     /// Adds a reference to the profile with this LCID.

@@ -113,7 +113,7 @@ pub mod target_queue;
 pub mod telemetry;
 mod transactions;
 pub mod transmit;
-mod triggers;
+pub mod triggers;
 pub mod wire;
 
 #[cfg(test)]
@@ -133,7 +133,7 @@ pub use address::VniRange;
 pub use arithmetic::Amo;
 use counter::Counting;
 use event_queue::EventQueue;
-pub use lni::{Domain, LNIS, LNIS_PER_RGID, Lni, Md, PROFILES, Profile, Reservation};
+pub use lni::{Domain, ELEMENTS, LNIS, LNIS_PER_RGID, Lni, Md, PROFILES, Profile, Reservation};
 pub use match_id::PID_BITS;
 pub use memory::{Full, HUGE_SHIFT_AT};
 use packet::{Kind, Packet};
@@ -421,7 +421,7 @@ impl<W: Wire> Engine<W> {
     pub fn remove_pte(&mut self, number: usize) {
         let lni = self.ptes.get(number).map_or(0, |pte| pte.lni);
         if let Some(pte) = self.ptes.retire(number, lni) {
-            self.entries[number] -= pte.lists.len();
+            self.entries[pte.element] -= pte.lists.len();
         }
         self.cancel_messages(|landing| landing.pte == number);
         // Data that is being fetched for it is not written.

@@ -1,19 +1,15 @@
 //! Portals table entries (nic.md 8).
 
-use std::ops::{Index, IndexMut};
-
 use cxi_sys::*;
 
 use super::address::{Address, VniRange};
 use super::arithmetic::Exceptions;
 use super::event_queue::EventQueue;
-use super::events::{self, PoolUse, Target};
+use super::events::{self, Target};
 use super::lists::Lists;
+use super::lni::ELEMENTS;
 use super::return_codes::ReturnCode;
 use super::table::Table;
-
-/// Processing elements of the NIC. Each has list entries for its own portals table entries.
-pub const ELEMENTS: usize = 4;
 
 /// List entries of a processing element (libcxi.md 2.2, 11).
 pub const MAX_ENTRIES: usize = 16384;
@@ -65,6 +61,8 @@ impl Signals {
 /// A portals table entry.
 pub struct Pte {
     pub lni: usize,
+    /// Its processing element.
+    pub element: usize,
     /// Its event queue; 0 is none.
     pub eq: u16,
     pub options: PteOptions,
@@ -81,6 +79,7 @@ impl Pte {
     pub fn new(lni: usize, eq: u16, options: PteOptions) -> Self {
         Self {
             lni,
+            element: 0,
             eq,
             options,
             state: C_PTLTE_DISABLED,
@@ -172,7 +171,7 @@ impl Pte {
     #[inline]
     pub fn post(&self, event: &Target, eqs: &mut Table<EventQueue>, entries: &EntriesInUse) {
         if let Some(queue) = eqs.get_mut(usize::from(self.eq)) {
-            let pool = entries.pool(event.ptlte_index.into());
+            let pool = (entries[self.element] as u16, MAX_ENTRIES as u16);
             events::target(queue, event, self.options.use_long_event, pool);
         }
     }
@@ -196,39 +195,8 @@ impl PortalMap {
     }
 }
 
-/// Returns the processing element of the portals table entry with a number.
-#[inline]
-pub fn element(number: usize) -> usize {
-    number % ELEMENTS
-}
-
-/// The list entries in use of each processing element, unexpected headers included, by the number
-/// of any of its portals table entries.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EntriesInUse([usize; ELEMENTS]);
-
-impl EntriesInUse {
-    /// Returns the entries in use and the size of the pool of a portals table entry.
-    pub fn pool(&self, number: usize) -> PoolUse {
-        (self[number] as u16, MAX_ENTRIES as u16)
-    }
-}
-
-impl Index<usize> for EntriesInUse {
-    type Output = usize;
-
-    #[inline]
-    fn index(&self, number: usize) -> &usize {
-        &self.0[element(number)]
-    }
-}
-
-impl IndexMut<usize> for EntriesInUse {
-    #[inline]
-    fn index_mut(&mut self, number: usize) -> &mut usize {
-        &mut self.0[element(number)]
-    }
-}
+/// The list entries in use of each processing element, unexpected headers included.
+pub type EntriesInUse = [usize; ELEMENTS];
 
 /// Whether a portals table entry may have one more list entry: in its processing element, and
 /// within the limit of its LNI.
@@ -238,11 +206,11 @@ pub fn has_place(ptes: &Table<Pte>, number: usize, entries: &EntriesInUse) -> bo
         return false;
     };
     let own = || {
-        let portals = ptes
-            .iter()
-            .filter(|(other, entry)| entry.lni == pte.lni && element(*other) == element(number));
+        let portals =
+            ptes.iter().filter(|(_, entry)| (entry.lni, entry.element) == (pte.lni, pte.element));
         portals.map(|(_, entry)| entry.lists.len()).sum::<usize>()
     };
     // Most services do not limit entries; then they are not counted.
-    entries[number] < MAX_ENTRIES && (pte.most_entries >= MAX_ENTRIES || own() < pte.most_entries)
+    entries[pte.element] < MAX_ENTRIES
+        && (pte.most_entries >= MAX_ENTRIES || own() < pte.most_entries)
 }

@@ -72,7 +72,7 @@ impl World {
             target.memory.word(at).store(UNTOUCHED, Ordering::Relaxed);
         }
         let counter = Counter::new(target.lni, Arc::new(pages(PAGE)));
-        let counter = target.engine.counters.insert(counter, 512).unwrap() as u16;
+        let counter = target.engine.counters.insert(counter, 0, 512).unwrap() as u16;
         let pte = target.engine.ptes.get_mut(target.pte).unwrap();
         pte.options.is_matching = is_matching;
         pte.options.en_flowctrl = has_flow_control;
@@ -143,11 +143,11 @@ impl World {
                     .set_event_ct_bytes(flags.counts_bytes)
                     .set_ct(self.counter);
                 entries.push(Entry::new(entry));
-                engine.entries[self.target.pte] += 1;
+                engine.entries[0] += 1;
             }
             Change::Unlink if !entries.is_empty() => {
                 entries.remove(0);
-                engine.entries[self.target.pte] -= 1;
+                engine.entries[0] -= 1;
             }
             Change::Unlink => {}
             Change::State(enabled) => {
@@ -177,7 +177,7 @@ impl World {
         let counts = counter.map(|counter| (counter.success, counter.failure));
         let telemetry = [&mut self.initiator, &mut self.target]
             .map(|node| format!("{:?}", node.engine.telemetry()));
-        (bytes, events, counts, telemetry, self.target.engine.entries.clone())
+        (bytes, events, counts, telemetry, self.target.engine.entries)
     }
 }
 

@@ -118,6 +118,10 @@ impl<W: Wire> Engine<W> {
         }
         sum.doorbells = self.counters.doorbells;
         sum.lists = self.lists.clone();
+        for (_, pte) in self.ptes.iter() {
+            let pool = self.lnis.get(pte.lni).map_or(0, |lni| usize::from(lni.entry_pool) % 16);
+            sum.entries[pte.element][pool] += pte.lists.len() as u64;
+        }
         sum.flushed = self.flushed;
         sum.unresolved = self.unresolved;
         sum

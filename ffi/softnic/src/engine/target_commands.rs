@@ -78,7 +78,7 @@ fn set_state<W: Wire>(
     if !states.contains(&wanted) {
         return Err(C_RC_CMD_INVALID_ARG);
     }
-    let entries = &mut nic.entries[number.into()];
+    let entries = &mut nic.entries[pte.element];
     let code = pte.set_state(number, wanted, command.drop_count(), nic.eqs, entries);
     nic.fetcher.lists.count(match code {
         C_RC_OK => ListCount::SetStateSuccess,
@@ -128,7 +128,7 @@ fn append<W: Wire>(
     let pte = own_pte(nic.ptes, command.ptlte_index(), lni)?;
     if let Some(list) = pte.lists.get_mut(list) {
         list.push(entry);
-        nic.entries[command.ptlte_index().into()] += 1;
+        nic.entries[pte.element] += 1;
     }
     if !command.event_link_disable() {
         report(C_EVENT_LINK, command, C_RC_OK, pte, nic.eqs, nic.entries);
@@ -147,7 +147,7 @@ fn unlink<W: Wire>(
     let list = pte.lists.get_mut(u32::from(command.ptl_list()));
     let found = list.and_then(|list| Some(list.remove(list.iter().position(is_named)?)));
     let (code, count) = if found.is_some() {
-        nic.entries[command.ptlte_index().into()] -= 1;
+        nic.entries[pte.element] -= 1;
         (C_RC_OK, ListCount::UnlinkSuccess)
     } else {
         (C_RC_ENTRY_NOT_FOUND, ListCount::UnlinkFailed)
@@ -183,7 +183,7 @@ fn search<W: Wire>(
         at = next;
         if deletes {
             pte.lists.unexpected.remove(next);
-            nic.entries[command.ptlte_index().into()] -= 1;
+            nic.entries[pte.element] -= 1;
         } else {
             event.kind = C_EVENT_SEARCH;
             event.return_code = C_RC_OK;
@@ -226,7 +226,7 @@ fn match_unexpected<W: Wire>(entry: &mut Entry, nic: &mut Portals<'_, W>) -> boo
         let Some(found) = found.and_then(|index| pte.lists.unexpected.remove(index)) else {
             return false;
         };
-        nic.entries[number] -= 1;
+        nic.entries[pte.element] -= 1;
         let place = placement::clamped(entry, &found.header);
         let end = place.end(&entry.command);
         let used_up = placement::consume(&entry.command, &mut entry.used, end);

@@ -12,6 +12,10 @@ use super::list_counts::ListCounts;
 use super::packet_counts::PacketCounts;
 use super::return_codes::ReturnCode;
 
+/// The row of the list entries in use, a gauge: 16 times the processing element plus the pool
+/// (nic.md 9.5).
+pub const ENTRIES_IN_USE: &str = "lpe_sts_pe_le_alloc_num_allocated_*";
+
 /// Counts of the commands of one queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandCounts {
@@ -123,6 +127,8 @@ pub struct Telemetry {
     /// Stores to the doorbells of counters.
     pub doorbells: u64,
     pub lists: ListCounts,
+    /// List entries in use of each processing element, by pool.
+    pub entries: [[u64; 16]; 4],
     /// Operations that asked for a flush.
     pub flushed: u64,
     /// Operations for which this NIC has no portals table entry.

@@ -146,7 +146,7 @@ impl Node {
         entry.set_op_put(true).set_op_get(true).set_lac(lac).set_start(iova).set_length(len as u64);
         pte.lists.get_mut(C_PTL_LIST_PRIORITY).unwrap().push(Entry::new(entry));
         let pte = engine.ptes.insert(pte).unwrap();
-        engine.entries[pte] = 1;
+        engine.entries[0] = 1;
         let map = PortalMap { domain: 1, vnis: VniRange::single(VNI), pid: PID, index: 0, pte };
         engine.maps.insert(map).unwrap();
         Self {

@@ -2,8 +2,9 @@
 //! counters of a NIC.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
-use cxi_sys::{C_NUM_CTS, C_NUM_TLES, C_RC_CANCELED, C_RC_OK, C_RC_RESOURCE_BUSY};
+use cxi_sys::{C_NUM_CTS, C_RC_CANCELED, C_RC_OK, C_RC_RESOURCE_BUSY};
 
 use super::counter::{self, Change, Counter, Counting};
 use super::event_queue::EventQueue;
@@ -11,6 +12,19 @@ use super::events;
 use super::return_codes::ReturnCode;
 use super::ring::Command;
 use super::table::Table;
+
+/// Pools of triggered operations of the NIC.
+pub const POOLS: usize = 4;
+
+/// The pools of triggered operations of the NIC, for all its processes.
+pub trait Pools: Send + Sync {
+    /// Takes one of a pool of which `most` may be in use. `is_due`: it is executed at once, and
+    /// needs no room. False if there is no room.
+    fn take(&self, pool: u8, most: usize, is_due: bool) -> bool;
+
+    /// Gives some back.
+    fn give(&self, pool: u8, count: usize);
+}
 
 /// The effect of a triggered operation.
 pub enum Action {
@@ -41,8 +55,8 @@ pub struct Trigger {
 /// A counter with its pending triggered operations.
 struct TriggeredCounter {
     counter: Counter,
-    /// The most triggered operations that the service allows the LNI to have pending on all its
-    /// counters.
+    /// The pool of its triggered operations, and its size.
+    pool: u8,
     most_pending: usize,
     /// By ascending threshold; with equal thresholds in the order of their commands.
     pending: VecDeque<Trigger>,
@@ -67,6 +81,8 @@ pub struct Counters {
     table: Table<TriggeredCounter>,
     /// Commands to be executed, in order.
     launched: VecDeque<Launch>,
+    /// The pools; without them, only the LNI of a counter counts.
+    pub pools: Option<Arc<dyn Pools>>,
     /// Number of stores to doorbells.
     pub doorbells: u64,
 }
@@ -74,13 +90,19 @@ pub struct Counters {
 impl Counters {
     /// Makes the table, without any counter.
     pub fn new() -> Self {
-        Self { table: Table::new(1, C_NUM_CTS as usize), launched: VecDeque::new(), doorbells: 0 }
+        Self {
+            table: Table::new(1, C_NUM_CTS as usize),
+            launched: VecDeque::new(),
+            pools: None,
+            doorbells: 0,
+        }
     }
 
-    /// Adds a counter, whose LNI may have `most_pending` triggered operations; `None` when all
-    /// numbers are in use.
-    pub fn insert(&mut self, counter: Counter, most_pending: usize) -> Option<usize> {
-        self.table.insert(TriggeredCounter { counter, most_pending, pending: VecDeque::new() })
+    /// Adds a counter with the pool of its triggered operations and the size of the pool; `None`
+    /// when all numbers are in use.
+    pub fn insert(&mut self, counter: Counter, pool: u8, most_pending: usize) -> Option<usize> {
+        let pending = VecDeque::new();
+        self.table.insert(TriggeredCounter { counter, pool, most_pending, pending })
     }
 
     /// Returns the counter with a number.
@@ -178,6 +200,9 @@ impl Counters {
                 && let Some(trigger) = entry.take_due()
             {
                 let lni = entry.counter.lni;
+                if let Some(pools) = &self.pools {
+                    pools.give(entry.pool, 1);
+                }
                 match trigger.action {
                     Action::Event { eq } => {
                         // Before the event, so that a program that reads the event finds the
@@ -202,8 +227,8 @@ impl Counters {
     /// Adds a triggered operation to a counter, or executes it if it is due.
     ///
     /// # Errors
-    /// RESOURCE_BUSY beyond the limits (nic.md 15, question 18). No program can distinguish this
-    /// from the stall of the trigger queue that libcxi.md 8.4 supposes.
+    /// RESOURCE_BUSY without room in the pool (nic.md 15, question 18). No program can distinguish
+    /// this from the stall of the trigger queue that libcxi.md 8.4 supposes.
     pub fn arm(
         &mut self,
         number: usize,
@@ -211,7 +236,12 @@ impl Counters {
         eqs: &mut Table<EventQueue>,
     ) -> Result<(), ReturnCode> {
         let entry = self.table.get(number).ok_or(C_RC_RESOURCE_BUSY)?;
-        if trigger.threshold > entry.counter.success && self.is_full(entry) {
+        let is_due = trigger.threshold <= entry.counter.success;
+        let has_room = match &self.pools {
+            Some(pools) => pools.take(entry.pool, entry.most_pending, is_due),
+            None => is_due || self.pending_of(entry.counter.lni) < entry.most_pending,
+        };
+        if !has_room {
             return Err(C_RC_RESOURCE_BUSY);
         }
         if let Some(entry) = self.table.get_mut(number) {
@@ -239,18 +269,15 @@ impl Counters {
         waiting.count() + launched.count()
     }
 
-    /// Whether the LNI of a counter, or the NIC, has no room for another pending operation.
-    fn is_full(&self, counter: &TriggeredCounter) -> bool {
-        let all: usize = self.table.iter().map(|(_, entry)| entry.pending.len()).sum();
-        self.pending_of(counter.counter.lni) >= counter.most_pending || all >= C_NUM_TLES as usize
-    }
-
     /// Cancels the triggered operations of a counter. Trigger events report that; the other
     /// operations have no event (nic.md 3.12).
     pub fn cancel(&mut self, number: usize, eqs: &mut Table<EventQueue>) {
         let Some(entry) = self.table.get_mut(number) else {
             return;
         };
+        if let Some(pools) = &self.pools {
+            pools.give(entry.pool, entry.pending.len());
+        }
         for trigger in std::mem::take(&mut entry.pending) {
             if let Action::Event { eq } = trigger.action {
                 events::triggered(eqs, eq, number, trigger.threshold, C_RC_CANCELED);
@@ -274,11 +301,15 @@ impl Counters {
     pub fn forget_queue(&mut self, queue: usize) {
         self.launched.retain(|launch| launch.queue != queue);
         for entry in self.table.values_mut() {
+            let before = entry.pending.len();
             entry.pending.retain_mut(|trigger| {
                 let is_of_queue = trigger.queue == Some(queue);
                 trigger.queue.take_if(|_| is_of_queue);
                 !(is_of_queue && matches!(trigger.action, Action::Launch(_)))
             });
+            if let Some(pools) = &self.pools {
+                pools.give(entry.pool, before - entry.pending.len());
+            }
         }
     }
 

@@ -20,6 +20,9 @@ use super::place::Place;
 use super::port::{self, Header};
 use super::sharing::Sharing;
 use super::totals::Totals;
+use super::triggered;
+use crate::counter_names;
+use crate::engine::telemetry::ENTRIES_IN_USE;
 
 /// Start of the name of a port.
 const PREFIX: &str = "cxisoft-";
@@ -35,6 +38,10 @@ const COUNTERS: &str = "counters-";
 
 /// Start of the name of the file with the error flags of a NIC (`ErrorFlags`).
 const ERRORS: &str = "errors-";
+
+/// Start of the name of the file with the pools of triggered operations of a NIC
+/// (`TriggeredPools`).
+const TRIGGERED: &str = "triggered-";
 
 /// Start of the name of a snapshot of the files of a NIC: a directory, `files-<nid in hex>.<slot>`.
 const SNAPSHOT: &str = "files-";
@@ -130,6 +137,7 @@ impl Directory {
                 let counts = port::read_counts(&file);
                 if remove(&name)? {
                     self.count_closed(nid, counts);
+                    self.give_triggered_back(nid, &file);
                 }
             }
         }
@@ -306,7 +314,10 @@ impl Directory {
     pub fn count_closed(&self, nid: u32, counts: Option<Vec<u64>>) {
         let added = || {
             let mut totals = self.totals(nid).ok()?;
-            totals.add(&counts?);
+            let mut counts = counts?;
+            let gauges = counter_names::places(ENTRIES_IN_USE);
+            counts[gauges].fill(0);
+            totals.add(&counts);
             totals.write(&open(&self.counters_path(nid)).ok()?).ok()
         };
         let _ = added();
@@ -315,7 +326,24 @@ impl Directory {
     /// Opens the file with the error flags of a NIC, and makes an empty one if there is none.
     /// Returns whether it is new.
     pub fn error_flags(&self, nid: u32) -> Result<(File, bool), Errno> {
-        let path = self.path.join(format!("{ERRORS}{nid:x}"));
+        self.open_or_create(ERRORS, nid)
+    }
+
+    /// Opens the file with the pools of triggered operations of a NIC, as
+    /// [`error_flags`](Self::error_flags) does.
+    pub fn triggered(&self, nid: u32) -> Result<(File, bool), Errno> {
+        self.open_or_create(TRIGGERED, nid)
+    }
+
+    /// Gives back the triggered operations of a device that is closed, whose port has this file.
+    pub fn give_triggered_back(&self, nid: u32, port: &File) {
+        if let Ok((file, false)) = self.triggered(nid) {
+            triggered::give_back(&file, port);
+        }
+    }
+
+    fn open_or_create(&self, start: &str, nid: u32) -> Result<(File, bool), Errno> {
+        let path = self.path.join(format!("{start}{nid:x}"));
         match open(&path) {
             Err(Errno::NOENT) => Ok((self.create_file(&path)?, true)),
             opened => Ok((opened?, false)),
@@ -362,7 +390,8 @@ impl Directory {
         }
         for name in entries {
             let is_ended = |name: &str| {
-                name.starts_with(COUNTERS) || name.starts_with(ERRORS) || name == LINKS
+                let starts = [COUNTERS, ERRORS, TRIGGERED];
+                starts.iter().any(|start| name.starts_with(start)) || name == LINKS
             };
             if name.to_str().is_some_and(is_ended) {
                 let _ = remove(&self.path.join(name));

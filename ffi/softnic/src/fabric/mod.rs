@@ -34,6 +34,7 @@ mod space;
 mod syntax;
 mod totals;
 mod translation;
+mod triggered;
 mod ways;
 mod wire;
 
@@ -75,6 +76,7 @@ use remote::Remote;
 pub use slowness::Slowness;
 pub use space::Space;
 pub use syntax::from_environment as settings;
+pub use triggered::TriggeredPools;
 
 /// The result of the last lookup of an address.
 struct Route {
@@ -134,6 +136,8 @@ pub struct Fabric {
     pub fetch_add: FetchAdd,
     /// The error flags of the NIC.
     pub errors: Option<Arc<ErrorFlags>>,
+    /// The pools of triggered operations of the NIC.
+    pub triggered: Option<Arc<TriggeredPools>>,
     pub sent: PacketCounts,
     pub received: PacketCounts,
 }
@@ -164,6 +168,10 @@ impl Fabric {
         // Without counters, devices work all the same.
         let _ = directory.totals(nid);
         let errors = ErrorFlags::open(&directory, nid).ok().map(Arc::new);
+        let port = Arc::new(port);
+        let triggered = directory.triggered(nid);
+        let triggered = triggered.and_then(|file| TriggeredPools::open(file, port.clone()));
+        let triggered = triggered.ok().map(Arc::new);
         place.keep();
         let nics = Nics::from_environment().map_err(|_| Errno::INVAL)?;
         let fetch_add = FetchAdd::of(number, &settings.health);
@@ -172,7 +180,7 @@ impl Fabric {
         let takes_time = link.as_ref().is_some_and(|link| link.reception.is_some());
         Ok(Self {
             place,
-            port: Arc::new(port),
+            port,
             file: Some(file),
             nid,
             slot,
@@ -191,6 +199,7 @@ impl Fabric {
             shown_groups: ShownGroups::of(number),
             fetch_add,
             errors,
+            triggered,
             sent: PacketCounts::default(),
             received: PacketCounts::default(),
         })
@@ -275,6 +284,9 @@ impl Fabric {
         // Readers ask under the lock of the directory, perhaps since the device was closed.
         self.port.answer_requests();
         directory.count_closed(self.nid, self.file.as_ref().and_then(port::read_counts));
+        if let Some(file) = &self.file {
+            directory.give_triggered_back(self.nid, file);
+        }
         directory.sweep()?;
         let removed = directory.remove(self.nid, self.slot);
         self.write_groups_in(&directory);

@@ -21,13 +21,13 @@ use rustix::thread::{futex, gettid, sched_getcpu};
 
 use crate::counter_names::COUNT;
 use crate::engine::packet::{Packet, SEGMENT, WIRE_FLAG};
-use crate::engine::portal::ELEMENTS;
-use crate::engine::{LNIS, PROFILES, Profile, VniRange};
+use crate::engine::triggers::POOLS;
+use crate::engine::{ELEMENTS, LNIS, PROFILES, Profile, VniRange};
 use crate::pages::Pages;
 pub use counts::read as read_counts;
 
 /// "cxisoft" and the version of this layout. Ports of other versions are ignored.
-const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x0b");
+const MAGIC: u64 = u64::from_le_bytes(*b"cxisoft\x0c");
 
 const MAGIC_AT: usize = 0;
 const INSTANCE_AT: usize = 8;
@@ -37,6 +37,8 @@ const RINGER_AT: usize = 72;
 const LANES_AT: usize = 128;
 /// One more than the highest number that an LNI of the owner has had.
 const USES_AT: usize = 136;
+/// The triggered operations that the owner has in use, by pool.
+const TRIGGERED_AT: usize = 144;
 /// The VNIs on which the owner has PIDs, and below a bit for each PID.
 const VNIS_AT: usize = 192;
 const PIDS_AT: usize = 4096;
@@ -315,6 +317,13 @@ impl Port {
         }
         let count = self.pages.word(USES_AT);
         count.fetch_max(lni as u64 + 1, Ordering::Release);
+    }
+
+    /// Returns the word with the triggered operations of a pool that the owner has in use.
+    #[inline]
+    pub fn triggered(&self, pool: usize) -> &AtomicU64 {
+        assert!(pool < POOLS);
+        self.pages.word(TRIGGERED_AT + 8 * pool)
     }
 
     /// Returns whether the RGIDs of the LNIs of this port have changed since the last call.

@@ -47,9 +47,10 @@ pub unsafe extern "C" fn cxil_alloc_ct(
         // destroys the counter or replaces the word.
         unsafe { counter.set_write_back(address) };
         let number = lni.nic.with(|engine| {
-            let most_pending = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?.most_pending;
+            let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
+            let (pool, most) = (owner.triggered_pool, owner.most_pending);
             allocate(engine, lni.number, CXI_RSRC_TYPE_CT, |engine| {
-                engine.counters.insert(counter, most_pending).ok_or(Errno::NOSPC)
+                engine.counters.insert(counter, pool, most).ok_or(Errno::NOSPC)
             })
         })?;
         doorbells.arm(&lni.nic, Doorbell::Counter(number));

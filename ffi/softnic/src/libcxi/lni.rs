@@ -81,7 +81,9 @@ pub unsafe extern "C" fn cxil_alloc_lni(
                 service: svc_id,
                 rgid: registry.next_rgid(service)?,
                 most_entries: registry.most(service, CXI_RSRC_TYPE_LE),
-                most_pending: registry.most(service, CXI_RSRC_TYPE_TLE),
+                most_pending: registry.triggered_limit(service.triggered_pool).0.into(),
+                triggered_pool: service.triggered_pool,
+                entry_pool: service.entry_pool,
                 ..Lni::default()
             };
             let number = engine.lnis.insert(lni).ok_or(Errno::NOSPC)?;
@@ -199,7 +201,7 @@ pub unsafe extern "C" fn cxil_alloc_trig_cp(
             let searched = match engine.wire.driver.release {
                 _ if exclusive => 0..0,
                 Release::Shs12 | Release::Shs13 => admitted.clone(),
-                Release::Shs14 | Release::Next => admitted.start..1,
+                _ => admitted.start..1,
             };
             let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
             let profile = Profile { vni, tc, tc_type };

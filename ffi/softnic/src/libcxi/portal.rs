@@ -81,10 +81,11 @@ pub unsafe extern "C" fn cxil_alloc_pte(
             },
         };
         let number = lni.nic.with(|engine| {
-            let owner = engine.lnis.get(lni.number).ok_or(Errno::INVAL)?;
             let mut pte = Pte::new(lni.number, eq.map_or(0, |eq| eq.number as u16), options);
-            pte.most_entries = owner.most_entries;
             allocate(engine, lni.number, CXI_RSRC_TYPE_PTE, |engine| {
+                let owner = engine.lnis.get_mut(lni.number).ok_or(Errno::INVAL)?;
+                pte.most_entries = owner.most_entries;
+                pte.element = owner.next_element();
                 engine.ptes.insert_again(lni.number, pte).ok_or(Errno::NOSPC)
             })
         })?;
@@ -209,8 +210,8 @@ pub unsafe extern "C" fn cxil_pte_status(pte: *mut cxil_pte, status: *mut cxi_pt
             return Err(Errno::INVAL);
         }
         nic.with(|engine| {
-            let entries = engine.entries[*number];
             let pte = engine.ptes.get(*number).ok_or(Errno::INVAL)?;
+            let entries = engine.entries[pte.element];
             status.drop_count = pte.drop_count;
             status.state = pte.state as u8;
             status.les_reserved = 0;
@@ -242,8 +243,8 @@ pub unsafe extern "C" fn cxil_pte_transition_sm(pte: *mut cxil_pte, drop_count: 
             return Err(Errno::INVAL);
         }
         nic.with(|engine| {
-            let (eqs, entries) = (&mut engine.eqs, &mut engine.entries[*number]);
             let pte = engine.ptes.get_mut(*number).ok_or(Errno::INVAL)?;
+            let (eqs, entries) = (&mut engine.eqs, &mut engine.entries[pte.element]);
             let state = C_PTLTE_SOFTWARE_MANAGED;
             pte.set_state(*number as u16, state, drop_count, eqs, entries);
             Ok(())

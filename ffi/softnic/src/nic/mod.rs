@@ -85,6 +85,7 @@ impl Nic {
         let fabric = Fabric::join(number, nid)?;
         let port = fabric.port();
         let mut engine = Engine::new(fabric);
+        engine.counters.pools = engine.wire.triggered.clone().map(|pools| pools as _);
         engine.rendezvous_gets = std::env::var_os(RENDEZVOUS_GETS).is_none_or(|value| value != "0");
         Ok(Self {
             nid,

@@ -83,7 +83,9 @@ pub fn ports() -> Vec<String> {
     let name =
         |entry: std::io::Result<std::fs::DirEntry>| entry.ok()?.file_name().into_string().ok();
     let mut names: Vec<String> = entries.filter_map(name).collect();
-    names.retain(|name| !["counters-", "errors-"].iter().any(|start| name.starts_with(start)));
+    names.retain(|name| {
+        !["counters-", "errors-", "triggered-"].iter().any(|start| name.starts_with(start))
+    });
     names.sort();
     names
 }

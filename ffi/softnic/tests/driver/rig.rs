@@ -162,10 +162,19 @@ impl Rig {
 
     /// A rig whose event queues have these flags.
     pub fn with_queues(id: u32, initiator: u32, target: u32) -> Self {
-        let dev = open(id);
-        let lni = alloc_lni(dev);
-        let domain = alloc_domain(lni, VNI, C_PID_ANY);
-        let cp = alloc_cp(lni, VNI);
+        Self::build(open(id), (CXI_DEFAULT_SVC_ID, VNI), initiator, target)
+    }
+
+    /// A rig with a VNI of a service.
+    pub fn with_vni(service: u32, vni: u32) -> Self {
+        Self::build(open(0), (service, vni), CXI_EQ_EC_DISABLE, CXI_EQ_EC_DISABLE)
+    }
+
+    fn build(dev: *mut cxil_dev, (service, vni): (u32, u32), initiator: u32, target: u32) -> Self {
+        let mut lni = null_mut();
+        assert_eq!(call!(cxil_alloc_lni(dev, &mut lni, service)), 0);
+        let domain = alloc_domain(lni, vni, C_PID_ANY);
+        let cp = alloc_cp(lni, vni);
         let lcid = lcid(cp);
         Self {
             dev,

@@ -65,12 +65,10 @@ impl Bench {
     }
 
     /// Adds entries to the pool, all but `left` of those that it holds, on another portal of the
-    /// processing element.
+    /// processing element: the fourth one after the own portal.
     pub fn fill(&mut self, left: usize) -> Portal {
-        let own = self.portal.number % 4;
         let mut portals = (4..8).map(|index| self.rig.portal(index, |_| {}));
-        let filler = portals.find(|portal| portal.number % 4 == own);
-        let filler = filler.expect("one of four portals in a row");
+        let filler = portals.nth(3).expect("four portals");
         for _ in 0..ENTRIES - left {
             self.rig
                 .tgt

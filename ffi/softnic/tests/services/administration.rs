@@ -183,8 +183,12 @@ fn update_keeps_settings_with_separate_calls() {
     assert_eq!(get(dev, 5).unwrap().enable(), 1);
     assert_eq!(settings(dev, 5), (8, true, Some((100, 100))));
     // A list replaces the range for good.
-    let listed = cxi_svc_desc { svc_id: 5, ..plain(70) };
+    let mut listed = cxi_svc_desc { svc_id: 5, ..plain(70) };
     assert_eq!(update(dev, &listed), Ok(0));
+    // Each service has triggered operations (libcxi.md 3.3).
+    let mut given = limits(&listed);
+    given[CXI_RSRC_TYPE_TLE as usize] = cxi_limits { max: 8, res: 8 };
+    listed.limits.__bindgen_anon_1.type_ = given;
     assert_eq!(fields_of(&get(dev, 5).unwrap()), fields_of(&listed));
     assert_eq!(settings(dev, 5), (8, true, None));
     assert_eq!(update(dev, &ranged), Ok(0));

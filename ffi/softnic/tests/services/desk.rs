@@ -63,11 +63,12 @@ pub fn for_member(vni: u16, kind: cxi_svc_member_type, number: u32) -> cxi_svc_d
     desc
 }
 
-/// Limits a resource to `max`, of which `res` are reserved. Other resources get the NIC's limits.
+/// Limits a resource to `max`, of which `res` are reserved. Other resources get the NIC's limits,
+/// except that no triggered operations are named.
 pub fn limit(desc: &mut cxi_svc_desc, kind: cxi_rsrc_type, max: u16, res: u16) {
     if desc.resource_limits() == 0 {
         desc.set_resource_limits(1);
-        let totals = [2047, 1024, 512, 2047, 2047, 16384, 2048, 1022];
+        let totals = [2047, 1024, 512, 2047, 2047, 16384, 0, 1022];
         desc.limits.__bindgen_anon_1.type_ = totals.map(|max| cxi_limits { max, res: 0 });
     }
     let mut limits = limits(desc);

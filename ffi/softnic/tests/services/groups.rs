@@ -4,7 +4,7 @@
 use crate::desk::*;
 use crate::driver::prelude::*;
 
-const RELEASES: [&str; 4] = ["12", "13", "14", "next"];
+const RELEASES: [&str; 5] = ["12", "13", "14", "14.0.1", "next"];
 
 /// A resource group that is no service.
 const GROUP: u32 = 1001;

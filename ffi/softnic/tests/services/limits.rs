@@ -297,8 +297,10 @@ fn limits_services_with_reserved_entries_to_pools() {
         let missing = (info.no_le_pools, info.no_tle_pools, info.no_cntr_pools);
         let is_le = kind == CXI_RSRC_TYPE_LE;
         assert_eq!(missing, (is_le, !is_le, false));
-        // Without a reservation a service needs no pool, and an update keeps its own.
-        let other = alloc(dev, &reserving(90, 0)).unwrap();
+        // A service that names none needs no pool, and an update keeps its own.
+        let mut none = plain(90);
+        limit(&mut none, kind, 0, 0);
+        let other = alloc(dev, &none).unwrap();
         let own = |id, res| cxi_svc_desc { svc_id: id, ..reserving(90, res) };
         assert_eq!(update(dev, &own(other, 1)), Err(ENOSPC));
         assert_eq!(update(dev, &own(ids[0], 2)), Ok(0));
@@ -310,6 +312,37 @@ fn limits_services_with_reserved_entries_to_pools() {
         }
     }
     close(dev);
+}
+
+/// libcxi.md 3.3: a service has eight triggered operations at least, and a pool for them, also
+/// without limits. Services that name none share a pool since 14.0.1.
+#[test]
+fn services_have_eight_triggered_operations_at_least() {
+    alone!();
+    set("CXIDIAG_SERVICES", "enabled");
+    for release in ["12", "13", "14", "14.0.1", "next"] {
+        set("CXIDIAG_SHS", release);
+        let Some(dev) = administrator() else { return };
+        let named = |vni, count| {
+            let mut desc = plain(vni);
+            limit(&mut desc, CXI_RSRC_TYPE_TLE, count, count);
+            desc
+        };
+        let found = [plain(70), named(71, 1), named(72, 100)].map(|desc| {
+            let made = get(dev, alloc(dev, &desc).unwrap()).unwrap();
+            let tles = limits(&made)[CXI_RSRC_TYPE_TLE as usize];
+            (made.resource_limits(), tles.max, tles.res)
+        });
+        assert_eq!(found, [(0, 8, 8), (1, 8, 8), (1, 100, 100)], "{release}");
+        assert_eq!(alloc(dev, &plain(73)), Err(ENOSPC), "{release}");
+        let shares = matches!(release, "14.0.1" | "next");
+        let shared = alloc(dev, &named(73, 0));
+        assert_eq!(shared, if shares { Ok(5) } else { Err(ENOSPC) }, "{release}");
+        for id in (2..=4).chain(shared.ok()) {
+            assert_eq!(destroy(dev, id), Ok(0));
+        }
+        close(dev);
+    }
 }
 
 /// Limits list entries and triggered operations of the default service to `most`; returns its

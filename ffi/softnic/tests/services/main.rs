@@ -11,6 +11,7 @@ mod limits;
 mod nic_limits;
 mod parameters;
 mod ranges;
+mod registers;
 mod shared_rgid;
 mod sharing;
 mod users;

@@ -38,25 +38,41 @@ fn vnis_of_range_share_pids() {
     close(second);
 }
 
+/// The table of libcxi.md 3.3: two lists, a list and a range, and two ranges.
 #[test]
-fn pid_is_used_once_on_overlapping_ranges() {
+fn services_may_have_a_vni_in_common_by_release() {
     alone!();
-    let Some(dev) = administrator() else { return };
-    let before = get(dev, 1).unwrap();
-    let mut default = before;
-    default.vnis[1] = 20;
-    assert_eq!(update(dev, &default), Ok(0));
-    // VNI 20 belongs to service 1, which has the lower number, the others to the range of service
-    // 2.
-    let user = lni(dev, 1).unwrap();
-    assert_eq!(domain(user, 20, 3), Ok(3));
-    assert_eq!(domain(user, 21, 3), Err(EEXIST));
-    assert_eq!(domain(user, 21, 4), Ok(4));
-    assert_eq!(domain(user, 20, 4), Err(EEXIST));
-    close(dev);
-    let dev = open(0);
-    assert_eq!(update(dev, &before), Ok(0));
-    close(dev);
+    let listed = |vni| {
+        let mut desc = plain(vni);
+        limit(&mut desc, CXI_RSRC_TYPE_TLE, 0, 0);
+        desc
+    };
+    let mut ranged = listed(0);
+    ranged.set_restricted_vnis(0);
+    for (release, expected) in [
+        ("12", [Ok(5), Ok(6), Ok(0)]),
+        ("13", [Err(EEXIST); 3]),
+        ("14", [Err(EEXIST); 3]),
+        ("14.0.1", [Ok(5), Err(EEXIST), Err(EEXIST)]),
+        ("next", [Ok(5), Err(EEXIST), Err(EEXIST)]),
+    ] {
+        set("CXIDIAG_SHS", release);
+        let Some(dev) = administrator() else { return };
+        let range = |id, first, last| answered(call!(cxil_svc_set_vni_range(dev, id, first, last)));
+        // Services 2 to 4 have other VNIs: without a common one all releases make the service.
+        let lists = alloc(dev, &listed(40));
+        lists.map(|id| assert_eq!(destroy(dev, id), Ok(0))).ok();
+        assert_eq!(alloc(dev, &ranged), Ok(5), "{release}");
+        assert_eq!(range(5, 64, 127), Ok(0), "{release}");
+        let beside = alloc(dev, &listed(100));
+        beside.map(|id| assert_eq!(destroy(dev, id), Ok(0))).ok();
+        assert_eq!(alloc(dev, &ranged), Ok(6), "{release}");
+        assert_eq!(range(6, 128, 135), Ok(0), "{release}");
+        let ranges = range(6, 72, 79);
+        assert_eq!([lists, beside, ranges], expected, "{release}");
+        assert_eq!((destroy(dev, 5), destroy(dev, 6)), (Ok(0), Ok(0)), "{release}");
+        close(dev);
+    }
 }
 
 /// Puts 8 bytes to index 0 of a domain, and returns the return code.

@@ -160,8 +160,8 @@ fn file() -> PathBuf {
 }
 
 /// A file with the default service alone, with VNI 9.
-const GOOD: &str = "cxidiag services 2: 1\n1 1 1 0 0 0 0 0 1 1 9 0 0 0 1 1 1 1 1 1 \
-                    2047 0 1024 0 512 0 2047 0 2047 0 16384 0 2048 0 1022 0 0 1 0\n";
+const GOOD: &str = "cxidiag services 3: 1\n1 1 1 0 0 0 0 0 1 1 9 0 0 0 1 1 1 1 1 1 \
+                    2047 0 1024 0 512 0 2047 0 2047 0 16384 0 2048 0 1022 0 0 0 0 1 0\n";
 
 /// The calls refuse to disable a used service, but users can edit the file.
 #[test]

@@ -21,9 +21,9 @@ mod operation;
 pub mod portals;
 mod put_kind;
 pub mod rendezvous;
+pub mod service_limits;
 mod side_resources;
 mod target;
-pub mod trigger_limits;
 mod triggered_counter;
 mod walk;
 

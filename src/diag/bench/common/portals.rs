@@ -7,13 +7,12 @@ use cxi::sys::{
 };
 use cxi::{
     EventQueue, EventType, MemoryRegion, Observer, PortalTableEntry, Record, ReturnCode,
-    StateChangeReason, TargetQueue,
+    TargetQueue,
 };
 
 use super::answer::answer;
 use crate::endpoint::Endpoint;
 use facts::error::{Context, Failure};
-use facts::interrupt;
 use node::explain::Explain;
 use node::{explain, nic_states};
 use plan::depths::Depths;
@@ -112,9 +111,6 @@ pub struct Match {
     pub ignored: u64,
 }
 
-/// A count of dropped messages that stands for any (nic.md 8.2).
-const ANY_DROP_COUNT: u32 = (1 << 24) - 1;
-
 /// Buffer id of list entries that no message of the run matches, and of list entries for messages
 /// that nothing receives: an UNLINK command finds entries by it (nic.md 8.5).
 const OTHER: u16 = u16::MAX;
@@ -130,9 +126,6 @@ pub struct PostedList {
     /// Entries before it, which no message of the run matches.
     others: u16,
 }
-
-/// List entries of [`Portals::append_overflow`].
-pub const OVERFLOW_ENTRIES: u32 = 2;
 
 /// Match bits of messages that nothing receives.
 pub const UNRECEIVED: u64 = u64::MAX;
@@ -176,65 +169,21 @@ impl Portals {
         index: u32,
         is_matching: bool,
     ) -> Result<PortalTableEntry, Failure> {
-        let portal = PortalTableEntry::new(endpoint.lni(), &self.events, is_matching);
-        self.enabled(endpoint, index, portal)
-    }
-
-    /// Allocates a matching portal at `index` of the domain that the NIC disables when it has no
-    /// room for a message (nic.md 8.3), and enables it.
-    ///
-    /// # Errors
-    ///
-    /// The errors of [`Self::open`].
-    pub fn open_with_flow_control(
-        &mut self,
-        endpoint: &Endpoint,
-        index: u32,
-    ) -> Result<PortalTableEntry, Failure> {
-        let portal = PortalTableEntry::with_options(endpoint.lni(), &self.events, |options| {
-            options.set_is_matching(1);
-            options.set_en_flowctrl(1);
-        });
-        self.enabled(endpoint, index, portal)
-    }
-
-    /// Maps a new portal at `index`, and enables it.
-    fn enabled(
-        &mut self,
-        endpoint: &Endpoint,
-        index: u32,
-        portal: Result<PortalTableEntry, cxi::Error>,
-    ) -> Result<PortalTableEntry, Failure> {
-        let mut portal = portal.explain("cannot allocate a portals table entry")?;
+        let mut portal = PortalTableEntry::new(endpoint.lni(), &self.events, is_matching)
+            .explain("cannot allocate a portals table entry")?;
         portal.map(endpoint.domain(), index).explain("cannot map the portals table entry")?;
-        self.enable(&portal, 0)?;
-        Ok(portal)
-    }
-
-    /// Enables a portal that the NIC has disabled, however many messages it has dropped since.
-    ///
-    /// # Errors
-    ///
-    /// A portal that the NIC does not enable.
-    pub fn enable_again(&mut self, portal: &PortalTableEntry) -> Result<(), Failure> {
-        self.enable(portal, ANY_DROP_COUNT)
-    }
-
-    /// Enables a portal that has dropped this number of messages.
-    fn enable(&mut self, portal: &PortalTableEntry, drop_count: u32) -> Result<(), Failure> {
         let mut command = SetStateCmd::new();
         command
             .set_opcode(C_CMD_TGT_SETSTATE as u8)
             .set_ptlte_state(C_PTLTE_ENABLED as u8)
-            .set_ptlte_index(portal.number())
-            .set_drop_count(drop_count);
+            .set_ptlte_index(portal.number());
         let mut batch = self.commands.batch();
         batch.emit_set_state(&command).nic("cannot enable the portal")?;
         batch.commit_doorbell();
         let record = self.answer("enabling the portal", EventType::STATE_CHANGE)?;
         match record {
             Record::TargetLong(event) if u32::from(event.ptlte_state()) == C_PTLTE_ENABLED => {
-                Ok(())
+                Ok(portal)
             }
             _ => Err(Failure::nic("enabling the portal: the NIC reported another state")),
         }
@@ -382,57 +331,12 @@ impl Portals {
         self.answer("appending the buffer", EventType::LINK).map(drop)
     }
 
-    /// Appends this entry, over a buffer that the portal keeps mapped, until an append fails or
-    /// there are `most`. Returns how many the NIC has linked, and how the last append ended.
-    ///
-    /// # Errors
-    ///
-    /// A command without an answer, and an interruption.
-    pub fn fill(
-        &mut self,
-        portal: &PortalTableEntry,
-        buffer: &MemoryRegion,
-        entry: Entry,
-        most: u32,
-    ) -> Result<(u32, ReturnCode), Failure> {
-        let command = entry.append_command(portal, buffer);
-        for linked in 0..most {
-            interrupt::check()?;
-            self.issue(&command)?;
-            let (_, code) = self.outcome("appending a list entry", EventType::LINK)?;
-            if code != ReturnCode::OK {
-                return Ok((linked, code));
-            }
-        }
-        Ok((most, ReturnCode::OK))
-    }
-
-    /// Returns why the NIC has changed the state of a portal, if its event has come.
-    ///
-    /// # Errors
-    ///
-    /// Another event.
-    pub fn state_change(&mut self) -> Result<Option<StateChangeReason>, Failure> {
-        const WHAT: &str = "running out of list entries";
-        let Some(event) = self.events.poll() else {
-            return Ok(None);
-        };
-        let (kind, code, record) = (event.event_type(), event.return_code(), event.record());
-        self.events.acknowledge();
-        match record {
-            Record::TargetLong(event) if kind == EventType::STATE_CHANGE && event.sc_nic_auto() => {
-                Ok(Some(StateChangeReason(event.sc_reason())))
-            }
-            _ => Err(explain::unexpected(WHAT, kind, EventType::STATE_CHANGE, code)),
-        }
-    }
-
     /// Removes the first entry with this buffer id from the priority list.
     ///
     /// # Errors
     ///
     /// An entry that the NIC does not remove.
-    pub fn unlink(&mut self, portal: &PortalTableEntry, buffer_id: u16) -> Result<(), Failure> {
+    fn unlink(&mut self, portal: &PortalTableEntry, buffer_id: u16) -> Result<(), Failure> {
         let mut command = TargetCmd::new();
         command
             .set_opcode(C_CMD_TGT_UNLINK as u8)
@@ -453,31 +357,17 @@ impl Portals {
 
     /// Waits for an event of success.
     fn answer(&mut self, what: &str, expected: EventType) -> Result<Record, Failure> {
-        let (record, code) = self.outcome(what, expected)?;
-        if code != ReturnCode::OK {
-            let failure = explain::unexpected(what, expected, expected, code);
-            return Err(nic_states::explain(failure, &self.observer));
-        }
-        Ok(record)
-    }
-
-    /// Waits for an event of this type, and returns it with its return code.
-    fn outcome(
-        &mut self,
-        what: &str,
-        expected: EventType,
-    ) -> Result<(Record, ReturnCode), Failure> {
         let (seen, code, record) = answer(what, || {
             let event = self.events.poll()?;
             Some((event.event_type(), event.return_code(), event.record()))
         })
         .map_err(|failure| nic_states::explain_wait(failure, &self.observer))?;
         self.events.acknowledge();
-        if seen != expected {
+        if (seen, code) != (expected, ReturnCode::OK) {
             let failure = explain::unexpected(what, seen, expected, code);
             return Err(nic_states::explain(failure, &self.observer));
         }
-        Ok((record, code))
+        Ok(record)
     }
 
     /// Releases the queues, after the portals.

@@ -199,12 +199,12 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         })
         .explained(format!(
             "List entries that match no message, before the one that does (default: 0), or a range \
-             (such as 0:4096)\n\n\
+             (such as 0:2048)\n\n\
              The receiving NIC compares each message with all of them, like the receives that an \
              MPI process has posted for other messages. Both sides append them. A range has a row \
              for MIN, for each number that is twice the one before, and for MAX; send-lat prints \
              the time of an entry from the rows. At most {MAX_DEPTH}, and no more than the service \
-             has. Not a range with a range of sizes. The peer must be cxidiag."
+             has reserved, or a quarter of what is free. Not a range with a range of sizes. The peer must be cxidiag."
         ))
     }),
     run(Opt::Unexpected, |_| {
@@ -214,12 +214,12 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         })
         .explained(format!(
             "Messages that nothing receives, before the one that each receive searches for \
-             (default: none), or a range (such as 0:4096)\n\n\
+             (default: none), or a range (such as 0:2048)\n\n\
              Each message arrives before its receive, as a message does whose MPI process has \
              posted no receive yet. Then the receiver posts the receive, and its NIC compares it \
              with the headers of all messages that have arrived before. Both sides keep them. A \
              range has rows as that of --posted. At most {MAX_DEPTH}, and no more than the service \
-             has list entries. Not with --posted or --rdzv, and not a range with a range of sizes. \
+             has reserved list entries, or a quarter of what is free. Not with --posted or --rdzv, and not a range with a range of sizes. \
              The peer must be cxidiag."
         ))
     }),
@@ -245,7 +245,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
             Ok(())
         })
         .explained(format!(
-            "Puts of a chain, from NIC to NIC (default: {default}); an even number\n\n\
+            "Puts of a chain, from NIC to NIC (default: {default}, or as many as fit); an even number\n\n\
              The first put goes to the server, the second one back to the client, and so on; the \
              latency is the time of the chain divided by this number. Each side needs half as many \
              triggered operations (TLEs) of its service, and two more. At most {MAX_HOPS}."

@@ -50,7 +50,7 @@ Environment:
   CXIDIAG_SERVICES         enabled or disabled: service 1 alone, in this state;
                            job: service 1 disabled, and service 5 of a job
   CXIDIAG_QOS              HPC, LL_BE_BD_ET or LL_BE_BD_ET1_ET2
-  CXIDIAG_SHS              release of the driver: 12, 13, 14 or next [14]
+  CXIDIAG_SHS              release of the driver: 12, 13, 14, 14.0.1, next [14.0.1]
   CXIDIAG_RDZV_GET         0: software issues the gets of rendezvous puts
   CXIDIAG_TRAP_DOORBELLS   none, counters or all [all; under a debugger counters]
   CXIDIAG_SOFTNIC_SUMMARY  1: as --verbose

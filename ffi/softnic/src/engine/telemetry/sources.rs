@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use cxi_sys::*;
 
-use super::{CommandCounts as Commands, Telemetry, cycles};
+use super::{CommandCounts as Commands, ENTRIES_IN_USE, Telemetry, cycles};
 
 /// Returns the value of a counter. Of a row of counters the second argument is the place in the
 /// row, which names are numbered by; of others it is 0.
@@ -95,6 +95,7 @@ const SOURCES: &[(&str, CounterSource)] = &[
     ("lpe_unlink_cmds", |all, _| all.target_commands(C_CMD_TGT_UNLINK)),
     ("lpe_append_cmds_0", |all, _| all.target_commands(C_CMD_TGT_APPEND)),
     ("lpe_setstate_cmds_0", |all, _| all.target_commands(C_CMD_TGT_SETSTATE)),
+    (ENTRIES_IN_USE, |all, place| all.entries[place / 16][place % 16]),
     ("lpe_sts_net_match_attempts_0", |all, _| all.lists.attempts),
     ("lpe_sts_net_max_attempts_max_0", |all, _| all.lists.most_attempts),
     // Received packets. Those with an even priority are requests, the others responses.

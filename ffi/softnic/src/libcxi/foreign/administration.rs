@@ -47,7 +47,7 @@ pub unsafe extern "C" fn cxil_free_svc_rsrc_list(rsrc_list: *mut cxil_svc_rsrc_l
 /// disabled; it can be enabled after its range is set. Otherwise it is enabled, whatever `enable`
 /// of the description says (libcxi.md 3.3). ENOSPC if it reserves more resources than are left, or
 /// list entries or triggered operations while no pool is left: `fail_info`, which may be null, then
-/// has what is left.
+/// has what is left. EEXIST for a VNI of another service that the release refuses (libcxi.md 3.3).
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_alloc_svc(
     dev: *mut cxil_dev,
@@ -60,7 +60,7 @@ pub unsafe extern "C" fn cxil_alloc_svc(
         with_services(from_c!(handle(dev))?, |registry| {
             require_root()?;
             let service = Service::described(registry.free_id()?, desc)?;
-            check_reserved(registry, &service, fail_info)?;
+            let service = with_resources(registry, service, fail_info)?;
             let id = service.id;
             let mut services = registry.services().to_vec();
             services.push(service);
@@ -99,7 +99,7 @@ pub unsafe extern "C" fn cxil_update_svc(
                 exclusive_profiles: before.exclusive_profiles,
                 ..described
             };
-            check_reserved(registry, &service, fail_info)?;
+            let service = with_resources(registry, service, fail_info)?;
             replace(registry, service)
         })
     })
@@ -132,7 +132,7 @@ pub unsafe extern "C" fn cxil_set_svc_lpr(
     lnis_per_rgid: c_uint,
 ) -> c_int {
     answer(|| {
-        change(from_c!(handle(dev))?, svc_id, |service| {
+        change(from_c!(handle(dev))?, svc_id, |_, service| {
             if !record::can_share(lnis_per_rgid) {
                 return Err(Errno::INVAL);
             }
@@ -150,7 +150,7 @@ pub unsafe extern "C" fn cxil_svc_enable(
     enable: bool,
 ) -> c_int {
     answer(|| {
-        change(from_c!(handle(dev))?, svc_id, |service| {
+        change(from_c!(handle(dev))?, svc_id, |_, service| {
             if enable && !service.restricted_vnis && service.range.is_none() {
                 return Err(Errno::INVAL);
             }
@@ -169,7 +169,7 @@ pub unsafe extern "C" fn cxil_svc_set_exclusive_cp(
     exclusive_cp: bool,
 ) -> c_int {
     answer(|| {
-        change(from_c!(handle(dev))?, svc_id, |service| {
+        change(from_c!(handle(dev))?, svc_id, |_, service| {
             service.exclusive_profiles = exclusive_cp;
             Ok(())
         })
@@ -203,7 +203,7 @@ pub unsafe extern "C" fn cxil_svc_set_vni_range(
     vni_max: u16,
 ) -> c_int {
     answer(|| {
-        change(from_c!(handle(dev))?, svc_id, |service| {
+        change(from_c!(handle(dev))?, svc_id, |registry, service| {
             let range = VniRange::new(vni_min, vni_max).ok_or(Errno::INVAL)?;
             if service.restricted_vnis {
                 return Err(Errno::INVAL);
@@ -212,7 +212,7 @@ pub unsafe extern "C" fn cxil_svc_set_vni_range(
                 return Err(Errno::BUSY);
             }
             service.range = Some(range);
-            Ok(())
+            registry.check_overlap(service)
         })
     })
 }
@@ -225,7 +225,9 @@ pub unsafe extern "C" fn cxil_svc_set_netns(
     svc_id: c_uint,
     netns: c_uint,
 ) -> c_int {
-    answer(|| change(from_c!(handle(dev))?, svc_id, |service| service.set_network_namespace(netns)))
+    answer(|| {
+        change(from_c!(handle(dev))?, svc_id, |_, service| service.set_network_namespace(netns))
+    })
 }
 
 /// Returns the network namespace that is a member of a service. EINVAL if there is none.
@@ -249,12 +251,12 @@ pub unsafe extern "C" fn cxil_svc_get_netns(
 fn change(
     device: &Device,
     svc_id: c_uint,
-    change: impl FnOnce(&mut Service) -> Result<(), Errno>,
+    change: impl FnOnce(&ServiceRegistry, &mut Service) -> Result<(), Errno>,
 ) -> Result<(), Errno> {
     with_services(device, |registry| {
         require_root()?;
         let mut service = unused(registry, svc_id)?;
-        change(&mut service)?;
+        change(registry, &mut service)?;
         replace(registry, service)
     })
 }
@@ -276,22 +278,20 @@ fn replace(registry: &mut ServiceRegistry, service: Service) -> Result<(), Errno
     registry.set_services(services)
 }
 
-/// Checks that the resources reserved for a service, and pools for them, are left: ENOSPC
-/// otherwise.
-fn check_reserved(
+/// Returns a service with its pools. EEXIST if another one has its VNI and the release refuses
+/// that; ENOSPC if the resources that it reserves, or pools for them, are not left.
+fn with_resources(
     registry: &ServiceRegistry,
-    service: &Service,
+    service: Service,
     fail_info: Option<&mut cxi_svc_fail_info>,
-) -> Result<(), Errno> {
+) -> Result<Service, Errno> {
+    registry.check_overlap(&service)?;
+    let mut service = service.with_triggered(registry.release);
+    let [no_le_pools, no_tle_pools] = registry.set_pools(&mut service);
     let available = registry.available(service.id);
     let is_short = (0..available.len()).any(|kind| service.limit(kind).1 > available[kind]);
-    let lacks_pool = |kind: cxi_rsrc_type, pools| {
-        service.limit(kind as usize).1 > 0 && registry.reserving(service.id, kind) >= pools
-    };
-    let no_le_pools = lacks_pool(CXI_RSRC_TYPE_LE, record::LE_POOLS);
-    let no_tle_pools = lacks_pool(CXI_RSRC_TYPE_TLE, record::TLE_POOLS);
     if !(is_short || no_le_pools || no_tle_pools) {
-        return Ok(());
+        return Ok(service);
     }
     if let Some(fail_info) = fail_info {
         *fail_info = cxi_svc_fail_info {

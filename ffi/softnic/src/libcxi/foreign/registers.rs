@@ -1,16 +1,20 @@
-//! Registers of the NIC (libcxi.md 8.5).
-//!
-//! This NIC has only the clocks of the blocks, which count the time since this process opened the
-//! device.
+//! Registers of the NIC (libcxi.md 8.5): of triggered operations and list entries (nic.md 9.5), and
+//! the clocks of the blocks, which count the time since this process opened the device.
 
 use std::ffi::{c_int, c_uint, c_void};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use cxi_sys::*;
 use rustix::io::Errno;
 
+use crate::counter_names;
+use crate::engine::telemetry::ENTRIES_IN_USE;
+use crate::engine::triggers::POOLS;
+use crate::fabric::TriggeredPools;
 use crate::libcxi::boundary::{answer, from_c, require_root};
 use crate::libcxi::device::Device;
+use crate::libcxi::service::with_services;
 
 /// The clocks of the blocks.
 const ELAPSED_TIME: [u32; 15] = [
@@ -34,7 +38,17 @@ const ELAPSED_TIME: [u32; 15] = [
 /// Size of the registers: BAR 0 of a physical function (libcxi.md 2.2, `is_vf`).
 const RANGE: usize = 2 << 30;
 
-/// Maps the registers. EPERM unless the caller is root; EINVAL if they are mapped already.
+/// The first registers of triggered operations and of list entries (nic.md 9.5), and the one that
+/// all pools share.
+const TLE_POOLS: u32 = 0x500;
+const TLES_SHARED: u32 = 0x520;
+const TLES_IN_USE: u32 = 0x850;
+const MOST_TLES_IN_USE: u32 = 0x870;
+const LE_POOLS: u32 = 0x980_0480;
+const LES_IN_USE: u32 = 0x980_0800;
+
+/// Maps the registers. EPERM unless the caller is root, and on a virtual function; EINVAL if they
+/// are mapped already.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_map_csr(dev: *mut cxil_dev) -> c_int {
     answer(|| {
@@ -43,6 +57,9 @@ pub unsafe extern "C" fn cxil_map_csr(dev: *mut cxil_dev) -> c_int {
             return Err(Errno::INVAL);
         }
         require_root()?;
+        if device.nic.nid > C_NID_ANY {
+            return Err(Errno::PERM);
+        }
         device.registers_mapped.store(true, Ordering::Relaxed);
         Ok(())
     })
@@ -66,7 +83,48 @@ fn check(
     Ok(())
 }
 
-/// Reads registers. EOPNOTSUPP for registers that are not clocks.
+/// Returns the place of a register in a row of `count` of them.
+fn place(csr: u32, first: u32, count: u32) -> Option<usize> {
+    let bytes = csr.checked_sub(first)?;
+    (bytes < 8 * count).then_some(bytes as usize / 8)
+}
+
+/// Returns the value of a register; EOPNOTSUPP for one that this NIC does not have.
+fn value_of(device: &Device, csr: u32) -> Result<u64, Errno> {
+    if ELAPSED_TIME.contains(&csr) {
+        let elapsed = device.opened.elapsed();
+        return Ok(elapsed.as_secs() << 30 | u64::from(elapsed.subsec_nanos()));
+    }
+    if let Some(place) = place(csr, LES_IN_USE, 64) {
+        let counters = super::telemetry::counters(device)?;
+        return Ok(counters.values()[counter_names::places(ENTRIES_IN_USE)][place]);
+    }
+    with_services(device, |registry| {
+        let in_use = |pool| registry.triggered.as_ref().map_or(0, |pools| pools.in_use(pool));
+        let limit = |(max, reserved): (u16, u16)| u64::from(reserved) | u64::from(max) << 32;
+        if let Some(pool) = place(csr, TLE_POOLS, 4) {
+            // The field has no room for more.
+            let used = in_use(pool).min(255);
+            return Ok(limit(registry.triggered_limit(pool as u8)) | used << 16);
+        }
+        if let Some(pool) = place(csr, TLES_IN_USE, 4) {
+            return Ok(in_use(pool));
+        }
+        if let Some(pool) = place(csr, MOST_TLES_IN_USE, 4) {
+            let most = |pools: &Arc<TriggeredPools>| pools.most(pool).load(Ordering::Relaxed);
+            return Ok(registry.triggered.as_ref().map_or(0, most));
+        }
+        if let Some(place) = place(csr, LE_POOLS, 64) {
+            return Ok(limit(registry.entry_limit(place % 16)));
+        }
+        // The driver leaves none to be shared.
+        (csr == TLES_SHARED)
+            .then(|| (0..POOLS).map(in_use).sum::<u64>() << 48)
+            .ok_or(Errno::OPNOTSUPP)
+    })
+}
+
+/// Reads registers. EOPNOTSUPP for registers that this NIC does not have.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_read_csr(
     dev: *mut cxil_dev,
@@ -77,22 +135,17 @@ pub unsafe extern "C" fn cxil_read_csr(
     answer(|| {
         let device = from_c!(handle(dev))?;
         check(device, value, csr, csr_len, 8)?;
-        let mut registers = (csr..).step_by(8).take(csr_len / 8);
-        if !registers.all(|register| ELAPSED_TIME.contains(&register)) {
-            return Err(Errno::OPNOTSUPP);
-        }
-        let elapsed = device.opened.elapsed();
-        let time = elapsed.as_secs() << 30 | u64::from(elapsed.subsec_nanos());
-        for word in 0..csr_len / 8 {
+        for (word, register) in (csr..).step_by(8).take(csr_len / 8).enumerate() {
+            let found = value_of(device, register)?;
             let to = value.cast::<u64>().wrapping_add(word);
             // SAFETY: the caller passes `csr_len` writable bytes at `value`, of which these are 8.
-            unsafe { to.write_unaligned(time) };
+            unsafe { to.write_unaligned(found) };
         }
         Ok(())
     })
 }
 
-/// Fails with EOPNOTSUPP: no register of this NIC can be written.
+/// Writes registers. EOPNOTSUPP for all but the most triggered operations in use of a pool.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_write_csr(
     dev: *mut cxil_dev,
@@ -103,11 +156,20 @@ pub unsafe extern "C" fn cxil_write_csr(
     answer(|| {
         let device = from_c!(handle(dev))?;
         check(device, value, csr, csr_len, 8)?;
-        Err(Errno::OPNOTSUPP)
+        for (word, register) in (csr..).step_by(8).take(csr_len / 8).enumerate() {
+            let pool = place(register, MOST_TLES_IN_USE, 4).ok_or(Errno::OPNOTSUPP)?;
+            let from = value.cast::<u64>().wrapping_add(word);
+            // SAFETY: the caller passes `csr_len` readable bytes at `value`, of which these are 8.
+            let most = unsafe { from.read_unaligned() } & 0xfff;
+            let pools = device.nic.with(|engine| Ok(engine.wire.triggered.clone()))?;
+            pools.ok_or(Errno::OPNOTSUPP)?.most(pool).store(most, Ordering::Relaxed);
+        }
+        Ok(())
     })
 }
 
-/// Fails with EOPNOTSUPP as [`cxil_write_csr`] does; `offset` is in bytes from the register.
+/// Fails with EOPNOTSUPP: no byte of a register is written alone. `offset` is in bytes from the
+/// register.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cxil_write8_csr(
     dev: *mut cxil_dev,

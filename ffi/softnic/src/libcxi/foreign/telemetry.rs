@@ -13,7 +13,7 @@ use crate::libcxi::boundary::{answer, from_c};
 use crate::libcxi::device::Device;
 
 /// Reads the counters of the NIC.
-fn counters(device: &Device) -> Result<NicCounters, Errno> {
+pub fn counters(device: &Device) -> Result<NicCounters, Errno> {
     let (place, settings) = device.nic.with(|engine| {
         let wire = &engine.wire;
         Ok((wire.place().clone(), wire.settings.clone()))

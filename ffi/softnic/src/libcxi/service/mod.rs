@@ -75,12 +75,11 @@ pub unsafe extern "C" fn cxil_get_svc_rsrc_use(
     })
 }
 
-/// Returns the resources in use by a resource group. The pools of this NIC have no numbers:
-/// `tle_pool_id` is always 0.
+/// Returns the resources in use by a resource group.
 pub fn use_of(registry: &ServiceRegistry, group: &Service) -> cxi_rsrc_use {
     cxi_rsrc_use {
         svc_id: group.id,
-        tle_pool_id: 0,
+        tle_pool_id: group.triggered_pool.into(),
         in_use: std::array::from_fn(|kind| registry.reported(group, kind)),
     }
 }

@@ -8,7 +8,7 @@ use rustix::process::Uid;
 
 use crate::engine::portal::MAX_ENTRIES;
 use crate::engine::{LNIS_PER_RGID, VniRange};
-use crate::environment::InitialServices;
+use crate::environment::{InitialServices, Release};
 
 /// The number of kinds of resources that services limit, `CXI_RSRC_TYPE_*`.
 pub const KINDS: usize = CXI_RSRC_TYPE_MAX as usize;
@@ -26,10 +26,14 @@ pub const TOTALS: [u16; KINDS] = [
     C_NUM_ACS as u16 - 2,
 ];
 
-/// Pools of list entries and of trigger list entries (libcxi.md 11). A service that reserves some
-/// has a pool.
-pub const LE_POOLS: usize = 16;
-pub const TLE_POOLS: usize = 4;
+/// Pools of list entries in each processing element, and of triggered operations (libcxi.md 3.3,
+/// 11), with pool 0, which services share. Sixteen services have list entries of their own
+/// (libcxi.md 11); whether the last of them has the pool of the others is not known **[I]**.
+pub const LE_POOLS: u8 = 17;
+pub const TLE_POOLS: u8 = 4;
+
+/// The triggered operations that a service has, at least (libcxi.md 3.3).
+const LEAST_TLES: u16 = 8;
 
 /// The numbers of services.
 pub const IDS: RangeInclusive<u32> = 1..=0xffff;
@@ -37,6 +41,25 @@ pub const IDS: RangeInclusive<u32> = 1..=0xffff;
 /// The trigger list entries that are reserved for the default service, and its limit (libcxi.md
 /// 3.2).
 pub const DEFAULT_TLES: u16 = 512;
+
+/// The limits of a service that the NIC alone limits, without triggered operations.
+const NO_LIMITS: [(u16, u16); KINDS] = {
+    let mut limits = [(0, 0); KINDS];
+    let mut kind = 0;
+    while kind < KINDS {
+        limits[kind] = (TOTALS[kind], 0);
+        kind += 1;
+    }
+    limits[CXI_RSRC_TYPE_TLE as usize] = (0, 0);
+    limits
+};
+
+/// The same for a step of Slurm, whose eight triggered operations are the fewest of a service.
+const OF_STEP: [(u16, u16); KINDS] = {
+    let mut limits = NO_LIMITS;
+    limits[CXI_RSRC_TYPE_TLE as usize] = (LEAST_TLES, LEAST_TLES);
+    limits
+};
 
 /// A user id that no user has: -2 in 32 bits. (-1 means "unchanged" to the kernel.)
 const UNUSED_UID: u32 = u32::MAX - 1;
@@ -69,6 +92,9 @@ pub struct Service {
     /// Limit and reserved number for each kind of resource.
     pub limits: [(u16, u16); KINDS],
     pub counter_pool: u8,
+    /// Its pools; 0 is the pool of the default service and of services without a pool of their own.
+    pub triggered_pool: u8,
+    pub entry_pool: u8,
     /// Number of LNIs that share an RGID.
     pub lnis_per_rgid: u32,
     /// Communication profiles are never shared, even for the same VNI and class.
@@ -117,7 +143,8 @@ fn default_service(enabled: bool) -> Service {
     Service { enabled, vnis: vec![1, 10], restricted_tcs: false, limits, ..plain }
 }
 
-/// Returns the enabled default service, and a service for each case that programs meet.
+/// Returns the enabled default service, and a service for each case that programs meet. They take
+/// no pool of triggered operations: three are left for services of programs.
 fn examples() -> Vec<Service> {
     vec![
         default_service(true),
@@ -142,6 +169,8 @@ fn service_of_job(user: Uid) -> Service {
         members: [(CXI_SVC_MEMBER_UID, user.as_raw()), (CXI_SVC_MEMBER_IGNORE, 0)],
         vnis: vec![1358, 1214],
         tcs,
+        triggered_pool: 1,
+        limits: OF_STEP,
         ..Service::plain(5)
     }
 }
@@ -162,8 +191,10 @@ impl Service {
             restricted_tcs: true,
             tcs: [true, true, true, true, false],
             resource_limits: true,
-            limits: TOTALS.map(|total| (total, 0)),
+            limits: NO_LIMITS,
             counter_pool: 0,
+            triggered_pool: 0,
+            entry_pool: 0,
             lnis_per_rgid: 1,
             exclusive_profiles: false,
         }
@@ -198,10 +229,45 @@ impl Service {
             resource_limits: desc.resource_limits() != 0,
             limits,
             counter_pool: desc.cntr_pool_id(),
+            triggered_pool: 0,
+            entry_pool: 0,
             lnis_per_rgid: 1,
             exclusive_profiles: false,
         };
         if service.is_consistent() { Ok(service) } else { Err(Errno::INVAL) }
+    }
+
+    /// Whether it gets triggered operations in a pool of its own: any but the default service,
+    /// unless its limits name none, which before 14.0.1 makes no difference (libcxi.md 3.3).
+    pub fn needs_triggered_pool(&self, release: Release) -> bool {
+        let names_none = self.resource_limits && self.limits[CXI_RSRC_TYPE_TLE as usize] == (0, 0);
+        self.id != CXI_DEFAULT_SVC_ID && !(names_none && release >= Release::Shs14_0_1)
+    }
+
+    /// Returns the service with as many triggered operations as it reserves, and at least 8, if it
+    /// needs a pool for them (libcxi.md 3.3).
+    pub fn with_triggered(mut self, release: Release) -> Self {
+        if self.needs_triggered_pool(release) {
+            let (_, reserved) = self.limits[CXI_RSRC_TYPE_TLE as usize];
+            let count = if self.resource_limits { reserved.max(LEAST_TLES) } else { LEAST_TLES };
+            self.limits[CXI_RSRC_TYPE_TLE as usize] = (count, count);
+        }
+        self
+    }
+
+    /// Whether a VNI belongs to this service and to another one, and the release refuses that
+    /// (libcxi.md 3.3).
+    pub fn is_refused_beside(&self, other: &Self, release: Release) -> bool {
+        let may_share = self.restricted_vnis && other.restricted_vnis;
+        if release < Release::Shs13 || may_share && release >= Release::Shs14_0_1 {
+            return false;
+        }
+        // Of two aligned ranges that overlap, one contains the ends of the other.
+        let reaches = |one: &Self, other: &Self| {
+            let ends = one.range.map(VniRange::bounds).into_iter().flat_map(<[u16; 2]>::from);
+            one.vnis.iter().copied().chain(ends).any(|vni| other.vnis_with(vni).is_some())
+        };
+        reaches(self, other) || reaches(other, self)
     }
 
     /// Whether the fields are consistent.
@@ -307,7 +373,11 @@ impl Service {
 
     /// Returns limit and reserved number for a kind of resource.
     pub fn limit(&self, kind: usize) -> (u16, u16) {
-        if self.resource_limits { self.limits[kind] } else { (TOTALS[kind], 0) }
+        if self.resource_limits || kind == CXI_RSRC_TYPE_TLE as usize {
+            self.limits[kind]
+        } else {
+            (TOTALS[kind], 0)
+        }
     }
 }
 

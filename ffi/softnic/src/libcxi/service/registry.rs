@@ -1,16 +1,16 @@
 //! The services of a NIC, and the resources in use, over all processes.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use cxi_sys::*;
 use rustix::io::Errno;
 
-use super::record::{IDS, KINDS, Service, TOTALS, built_in, resource_group};
+use super::record::{IDS, KINDS, LE_POOLS, Service, TLE_POOLS, TOTALS, built_in, resource_group};
 use super::text;
-use crate::engine::portal::{ELEMENTS, element};
-use crate::engine::{Engine, PROFILES, Profile, VniRange};
+use crate::engine::{ELEMENTS, Engine, PROFILES, Profile, VniRange};
 use crate::environment::Release;
-use crate::fabric::{Directory, Fabric, Use};
+use crate::fabric::{Directory, Fabric, TriggeredPools, Use};
 
 /// Communication profiles of the NIC (libcxi.md 11).
 const MOST_PROFILES: usize = 255;
@@ -22,7 +22,9 @@ const NOT_APPLICABLE: u16 = 65535;
 pub struct ServiceRegistry {
     directory: Directory,
     nid: u32,
-    release: Release,
+    pub release: Release,
+    /// The pools of triggered operations.
+    pub triggered: Option<Arc<TriggeredPools>>,
     services: Vec<Service>,
     uses: Vec<Use>,
     /// The services until they are changed.
@@ -43,7 +45,8 @@ impl ServiceRegistry {
             Some(text) => text::parse(&text).ok_or(Errno::IO)?,
         };
         let uses = fabric.uses(&directory)?;
-        Ok(Self { directory, nid, release: fabric.driver.release, services, uses, initial })
+        let (release, triggered) = (fabric.driver.release, fabric.triggered.clone());
+        Ok(Self { directory, nid, release, triggered, services, uses, initial })
     }
 
     /// Returns the resource groups that lists have, by ascending number: the services, and since
@@ -163,10 +166,49 @@ impl ServiceRegistry {
         left
     }
 
-    /// Returns how many services other than `id` reserve resources of a kind.
-    pub fn reserving(&self, id: u32, kind: cxi_rsrc_type) -> usize {
-        let others = self.services.iter().filter(|other| other.id != id);
-        others.filter(|other| other.limit(kind as usize).1 > 0).count()
+    /// Gives a service the pools that it needs: those that it has, or the lowest free ones. Returns
+    /// whether a pool of list entries, and one of triggered operations, is missing.
+    pub fn set_pools(&self, service: &mut Service) -> [bool; 2] {
+        let pool = |is_needed: bool, of: fn(&Service) -> u8, pools: u8| {
+            let is_own = |other: &&Service| other.id == service.id;
+            let own = self.services.iter().find(is_own).map(of).filter(|pool| *pool > 0);
+            let is_free = |pool: &u8| self.services.iter().all(|other| of(other) != *pool);
+            if is_needed { own.or_else(|| (1..pools).find(is_free)) } else { Some(0) }
+        };
+        let reserves = service.limit(CXI_RSRC_TYPE_LE as usize).1 > 0;
+        let entries = pool(reserves, |service| service.entry_pool, LE_POOLS);
+        let has_triggered = service.needs_triggered_pool(self.release);
+        let triggered = pool(has_triggered, |service| service.triggered_pool, TLE_POOLS);
+        service.entry_pool = entries.unwrap_or(0);
+        service.triggered_pool = triggered.unwrap_or(0);
+        [entries.is_none(), triggered.is_none()]
+    }
+
+    /// Returns the limit and the reservation of a pool of triggered operations.
+    pub fn triggered_limit(&self, pool: u8) -> (u16, u16) {
+        let mut services = self.services.iter().filter(|service| service.triggered_pool == pool);
+        services.next().map_or((0, 0), |service| service.limit(CXI_RSRC_TYPE_TLE as usize))
+    }
+
+    /// Returns the limit and the reservation of a pool of list entries. The shared one has what
+    /// others do not reserve **[I]**.
+    pub fn entry_limit(&self, pool: usize) -> (u16, u16) {
+        let kind = CXI_RSRC_TYPE_LE as usize;
+        let mut services = self.services.iter().filter(|service| service.entry_pool > 0);
+        if pool == 0 {
+            let reserved = services.map(|service| service.limit(kind).1).sum::<u16>();
+            return (TOTALS[kind].saturating_sub(reserved), 0);
+        }
+        let own = services.find(|service| usize::from(service.entry_pool) == pool);
+        own.map_or((0, 0), |service| service.limit(kind))
+    }
+
+    /// Checks that no other service has a VNI of a service where the release refuses that: EEXIST
+    /// (libcxi.md 3.3).
+    pub fn check_overlap(&self, service: &Service) -> Result<(), Errno> {
+        let mut others = self.services.iter().filter(|other| other.id != service.id);
+        let is_refused = others.any(|other| service.is_refused_beside(other, self.release));
+        if is_refused { Err(Errno::EXIST) } else { Ok(()) }
     }
 
     /// Checks that the caller may use a VNI, and returns it in 16 bits (libcxi.md 5, 6).
@@ -351,8 +393,8 @@ pub fn publish(engine: &Engine<Fabric>, lni: usize) {
             owner.space.contexts(),
         ];
         let mut entries = [0; ELEMENTS];
-        for (number, pte) in ptes() {
-            entries[element(number)] += pte.lists.len() as u16;
+        for (_, pte) in ptes() {
+            entries[pte.element] += pte.lists.len() as u16;
         }
         Use {
             service: owner.service,

@@ -2,12 +2,12 @@
 
 use cxi_sys::*;
 
-use super::record::{IDS, Service};
+use super::record::{IDS, LE_POOLS, Service, TLE_POOLS};
 use crate::engine::VniRange;
 
 /// The start of the file. The number of services follows, then a line for each. With any other
 /// content, calls that need services fail with EIO until the file is removed.
-const HEADING: &str = "cxidiag services 2: ";
+const HEADING: &str = "cxidiag services 3: ";
 
 /// Returns services as the text of a file.
 pub fn text_of(services: &[Service]) -> String {
@@ -51,6 +51,8 @@ fn line_of(service: &Service) -> String {
     numbers.extend(service.limits.iter().flat_map(|&(max, res)| [u32::from(max), u32::from(res)]));
     numbers.extend([
         u32::from(service.counter_pool),
+        u32::from(service.triggered_pool),
+        u32::from(service.entry_pool),
         service.lnis_per_rgid,
         service.exclusive_profiles.into(),
     ]);
@@ -92,6 +94,9 @@ fn parse_line(line: &str) -> Option<Service> {
         *limit = (short(number()?)?, short(number()?)?);
     }
     service.counter_pool = u8::try_from(number()?).ok().filter(|&pool| pool < 4)?;
+    let pool = |number: u32, pools| u8::try_from(number).ok().filter(|&pool| pool < pools);
+    service.triggered_pool = pool(number()?, TLE_POOLS)?;
+    service.entry_pool = pool(number()?, LE_POOLS)?;
     service.lnis_per_rgid = number()?;
     service.exclusive_profiles = flag(number()?)?;
     (words.next().is_none() && service.id != 0 && service.is_consistent()).then_some(service)
