@@ -27,28 +27,20 @@ pub struct Cause {
     pub by: By,
 }
 
-/// Who can do something about a cause.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
-    /// The user of the node.
-    User,
-    /// An administrator of the node.
-    Root,
-    /// The administrator of the fabric.
-    FabricManager,
-    /// Somebody at the node.
-    Hands,
-}
-
-impl By {
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Root => "root",
-            Self::FabricManager => "fabric manager",
-            Self::Hands => "hands",
-        }
+facts::named_enum! {
+    /// Who can do something about a cause.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum By {
+        /// The user of the node.
+        User = "user",
+        /// An administrator of the node.
+        Root = "root",
+        /// The administrator of the fabric.
+        FabricManager = "fabric manager",
+        /// Somebody at the node.
+        Hands = "hands",
     }
+    pub fn name(self);
 }
 
 /// An item that proves a cause.

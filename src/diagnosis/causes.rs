@@ -31,8 +31,19 @@ const SLOW_PCIE: &[(Column, Expected)] = &[
 /// Code of the reading about the traffic of others.
 pub const FOREIGN: &str = "foreign-traffic";
 
-/// Without tests that show it.
-const NOTHING: &[(Column, Expected)] = &[];
+/// What most causes have in common. Tests show only the causes that say how.
+const ORDINARY: Cause = Cause {
+    id: "",
+    what: "",
+    subject: "",
+    signs: &[],
+    expected: &[],
+    fails: false,
+    voids: false,
+    files_exclude: true,
+    advice: "",
+    by: By::User,
+};
 
 pub const CAUSES: &[Cause] = &[
     Cause {
@@ -40,72 +51,59 @@ pub const CAUSES: &[Cause] = &[
         what: "no retry handler runs for the NIC",
         subject: "retry handler",
         signs: &[Wrong("retry-handler")],
-        expected: NOTHING,
         fails: true,
-        voids: false,
-        files_exclude: true,
         advice: "start the retry handler before traffic; under traffic, reboot the node",
         by: By::Root,
+        ..ORDINARY
     },
     Cause {
         id: "parked",
         what: "the retry handler regards peers as down, because they did not answer",
         subject: "parked peers",
         signs: &[Wrong("parked-peers")],
-        expected: NOTHING,
         fails: true,
-        voids: false,
-        files_exclude: true,
         advice: "measure again after 136 s; if it fails again, look at the path to these peers",
         by: By::User,
+        ..ORDINARY
     },
     Cause {
         id: "ama",
         what: "the NIC has no algorithmic MAC address",
         subject: "address",
         signs: &[Wrong("ama")],
-        expected: NOTHING,
         fails: true,
-        voids: false,
-        files_exclude: true,
         advice: "renew the address (lldpad), or reboot the node",
         by: By::Root,
+        ..ORDINARY
     },
     Cause {
         id: "loopback-mode",
         what: "the NIC is in internal loopback and never reaches the cable",
         subject: "loopback mode",
         signs: &[Wrong("loopback-on")],
-        expected: NOTHING,
         fails: true,
-        voids: false,
-        files_exclude: true,
         advice: "reload the driver",
         by: By::Root,
+        ..ORDINARY
     },
     Cause {
         id: "link-down",
         what: "the link is down",
         subject: "link state",
         signs: &[Wrong("link-down")],
-        expected: NOTHING,
         fails: true,
-        voids: false,
-        files_exclude: true,
         advice: "reseat the cable, and look at the port of the switch",
         by: By::Hands,
+        ..ORDINARY
     },
     Cause {
         id: "nic-broken",
         what: "memory of the NIC has uncorrectable errors",
         subject: "memory of the NIC",
         signs: &[Wrong("memory-errors")],
-        expected: NOTHING,
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "reset the NIC; if the errors return, replace it",
         by: By::Hands,
+        ..ORDINARY
     },
     Cause {
         id: "over-temperature",
@@ -116,12 +114,9 @@ pub const CAUSES: &[Cause] = &[
             BadAlone("media-temperature"),
             BadAlone("regulator-temperature"),
         ],
-        expected: NOTHING,
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "look at fans, air flow and heat sink; then see 'cxidiag check --stress'",
         by: By::Hands,
+        ..ORDINARY
     },
     Cause {
         id: "pcie-narrow",
@@ -129,11 +124,9 @@ pub const CAUSES: &[Cause] = &[
         subject: "PCIe width",
         signs: &[Bad("pcie-width")],
         expected: SLOW_PCIE,
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "reboot the node; if the width stays, reseat, then replace the card",
         by: By::Hands,
+        ..ORDINARY
     },
     Cause {
         id: "pcie-slow",
@@ -141,11 +134,9 @@ pub const CAUSES: &[Cause] = &[
         subject: "PCIe speed",
         signs: &[Bad("pcie-speed")],
         expected: SLOW_PCIE,
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "reboot the node; if the speed stays, look at slot, riser and BIOS",
         by: By::Hands,
+        ..ORDINARY
     },
     Cause {
         id: "pcie-slot",
@@ -153,11 +144,9 @@ pub const CAUSES: &[Cause] = &[
         subject: "slot",
         signs: &[Less("pcie-width"), Less("pcie-speed")],
         expected: SLOW_PCIE,
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "move the card to another slot",
         by: By::Hands,
+        ..ORDINARY
     },
     Cause {
         id: "pcie-errors",
@@ -171,11 +160,9 @@ pub const CAUSES: &[Cause] = &[
             (HugePages, Varies),
             (OtherClass, Varies),
         ],
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "reseat the card; then look at slot and riser",
         by: By::Hands,
+        ..ORDINARY
     },
     Cause {
         id: "link-speed",
@@ -191,11 +178,9 @@ pub const CAUSES: &[Cause] = &[
             (HugePages, Slower),
             (OtherClass, Slower),
         ],
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "look at the cable and at the configuration of the switch port",
         by: By::FabricManager,
+        ..ORDINARY
     },
     Cause {
         id: "link-lanes",
@@ -211,11 +196,9 @@ pub const CAUSES: &[Cause] = &[
             (HugePages, Slower),
             (OtherClass, Slower),
         ],
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "reseat the cable, then replace it",
         by: By::Hands,
+        ..ORDINARY
     },
     Cause {
         id: "link-errors",
@@ -236,11 +219,9 @@ pub const CAUSES: &[Cause] = &[
             (HugePages, Varies),
             (OtherClass, Varies),
         ],
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "reseat the cable, then swap it: see whether the errors follow the cable",
         by: By::Hands,
+        ..ORDINARY
     },
     Cause {
         id: "link-flaps",
@@ -248,11 +229,9 @@ pub const CAUSES: &[Cause] = &[
         subject: "link flaps",
         signs: &[Wrong("link-flaps")],
         expected: &[(Write, Same), (HostRead, Same), (Read, Same)],
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "reseat the cable, then swap it",
         by: By::Hands,
+        ..ORDINARY
     },
     Cause {
         id: "iommu",
@@ -275,11 +254,9 @@ pub const CAUSES: &[Cause] = &[
             (WriteToInOtherClass, Varies),
             (Hop, Varies),
         ],
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "set the IOMMU to identity (iommu=pt), and reboot the node",
         by: By::Root,
+        ..ORDINARY
     },
     Cause {
         id: "numa",
@@ -302,11 +279,9 @@ pub const CAUSES: &[Cause] = &[
             (WriteToInOtherClass, Varies),
             (Hop, Varies),
         ],
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "use --cpu=auto, or bind the process to the CPUs of the NIC",
         by: By::User,
+        ..ORDINARY
     },
     Cause {
         id: "cpu-slow",
@@ -326,11 +301,10 @@ pub const CAUSES: &[Cause] = &[
             (WriteToInOtherClass, Varies),
             (Hop, Same),
         ],
-        fails: false,
-        voids: false,
         files_exclude: false,
         advice: "set the governor to performance, and look at power limits and cooling",
         by: By::Root,
+        ..ORDINARY
     },
     Cause {
         id: "cpu-sleep",
@@ -344,11 +318,10 @@ pub const CAUSES: &[Cause] = &[
             (WriteBandwidth, Same),
             (ReadBandwidth, Same),
         ],
-        fails: false,
-        voids: false,
         files_exclude: false,
         advice: "disable idle states that take longer than 10 us (cpupower idle-set -D 10)",
         by: By::Root,
+        ..ORDINARY
     },
     Cause {
         id: "cpu-noise",
@@ -356,23 +329,20 @@ pub const CAUSES: &[Cause] = &[
         subject: "busy CPUs",
         signs: &[],
         expected: &[(Write, MustBeSame), (Waiting, MustBeSlower), (HostRead, Same)],
-        fails: false,
-        voids: false,
         files_exclude: false,
         advice: "see which processes use the CPUs, and measure again when these are free",
         by: By::User,
+        ..ORDINARY
     },
     Cause {
         id: "others-use",
         what: "other processes use the NIC",
         subject: "use by others",
         signs: &[Wrong(FOREIGN)],
-        expected: NOTHING,
-        fails: false,
         voids: true,
-        files_exclude: true,
         advice: "wait until the NIC is idle, and measure again",
         by: By::User,
+        ..ORDINARY
     },
     Cause {
         id: "memory-bw",
@@ -391,11 +361,10 @@ pub const CAUSES: &[Cause] = &[
             (HugePages, Slower),
             (OtherClass, Slower),
         ],
-        fails: false,
-        voids: false,
         files_exclude: false,
         advice: "compare the memory with other nodes (MemTotal, EDAC), and replace a bad DIMM",
         by: By::Hands,
+        ..ORDINARY
     },
     Cause {
         id: "hugepages",
@@ -418,11 +387,9 @@ pub const CAUSES: &[Cause] = &[
             (HugePages, Same),
             (OtherClass, Slower),
         ],
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "measure with --use-hp=2M",
         by: By::User,
+        ..ORDINARY
     },
     Cause {
         id: "class-cap",
@@ -439,108 +406,83 @@ pub const CAUSES: &[Cause] = &[
             (HugePages, Slower),
             (OtherClass, MustBeSame),
         ],
-        fails: false,
-        voids: false,
         files_exclude: false,
         advice: "measure with another --traffic-class",
         by: By::User,
+        ..ORDINARY
     },
     Cause {
         id: "qos-differs",
         what: "the NIC has another QoS profile than the others",
         subject: "QoS profile",
         signs: &[Wrong("qos-profile"), Differs("qos-profile")],
-        expected: NOTHING,
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "give all NICs the same profile",
         by: By::Root,
+        ..ORDINARY
     },
     Cause {
         id: "pause-mode",
         what: "the link pauses as a whole, or not at all, in place of each class",
         subject: "pause mode",
         signs: &[Wrong("pause-mode"), Differs("pause-mode")],
-        expected: NOTHING,
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "set the pause mode to PFC",
         by: By::Root,
+        ..ORDINARY
     },
     Cause {
         id: "mtu",
         what: "the NIC has another MTU than the others",
         subject: "MTU",
         signs: &[Wrong("mtu"), Differs("mtu")],
-        expected: NOTHING,
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "reload the driver with its usual settings",
         by: By::Root,
+        ..ORDINARY
     },
     Cause {
         id: "esm-off",
         what: "the PCIe link of the NIC lacks the extended speed of the others",
         subject: "extended PCIe speed",
         signs: &[Less("esm")],
-        expected: NOTHING,
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "install the firmware for the extended speed (slingshot-firmware --cassini_opt \
                  \"--esm\" update)",
         by: By::Root,
+        ..ORDINARY
     },
     Cause {
         id: "firmware",
         what: "the NIC has other firmware than the others",
         subject: "firmware",
         signs: &[Differs("firmware")],
-        expected: NOTHING,
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "install the firmware of the other nodes",
         by: By::Root,
+        ..ORDINARY
     },
     Cause {
         id: "driver",
         what: "the node has another driver than the others",
         subject: "driver",
         signs: &[Differs("driver")],
-        expected: NOTHING,
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "install the driver of the other nodes",
         by: By::Root,
+        ..ORDINARY
     },
     Cause {
         id: "libcxi",
         what: "the node has another libcxi than the others",
         subject: "libcxi",
         signs: &[Differs("libcxi")],
-        expected: NOTHING,
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "install the libcxi of the other nodes",
         by: By::Root,
+        ..ORDINARY
     },
     Cause {
         id: "kernel",
         what: "the node has another kernel than the others",
         subject: "kernel",
         signs: &[Differs("kernel")],
-        expected: NOTHING,
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "boot the kernel of the other nodes",
         by: By::Root,
+        ..ORDINARY
     },
     Cause {
         id: "port",
@@ -560,11 +502,9 @@ pub const CAUSES: &[Cause] = &[
             (WriteToInOtherClass, Slower),
             (Hop, Slower),
         ],
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "look at the counters of the switch port; then move the cable to a free port",
         by: By::FabricManager,
+        ..ORDINARY
     },
     Cause {
         id: "congestion",
@@ -584,23 +524,19 @@ pub const CAUSES: &[Cause] = &[
             (WriteToInOtherClass, MustBeSame),
             (Hop, Slower),
         ],
-        fails: false,
-        voids: false,
         files_exclude: false,
         advice: "measure again when the fabric is idle, or in another --traffic-class",
         by: By::User,
+        ..ORDINARY
     },
     Cause {
         id: "loss",
         what: "packets are lost on the way",
         subject: "lost packets",
         signs: &[Wrong("packets-lost")],
-        expected: NOTHING,
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "see which NICs count timeouts and towards whom, and look at the path between them",
         by: By::FabricManager,
+        ..ORDINARY
     },
     Cause {
         id: "fgfc",
@@ -617,11 +553,10 @@ pub const CAUSES: &[Cause] = &[
             (WriteToInOtherClass, Varies),
             (Hop, Varies),
         ],
-        fails: false,
-        voids: false,
         files_exclude: false,
         advice: "look at the path of its group",
         by: By::FabricManager,
+        ..ORDINARY
     },
     Cause {
         id: "global-link",
@@ -635,11 +570,9 @@ pub const CAUSES: &[Cause] = &[
             // What is not ordered spreads over the other links, too.
             (Sent, AtLeast(0.4)),
         ],
-        fails: false,
-        voids: false,
-        files_exclude: true,
         advice: "look at counters and lanes of each link between the groups",
         by: By::FabricManager,
+        ..ORDINARY
     },
 ];
 

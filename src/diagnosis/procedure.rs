@@ -120,12 +120,12 @@ const SMALL: u64 = 8;
 /// Bytes of a large operation.
 pub const LARGE: u64 = 1 << 16;
 
-/// What most tests have in common.
-const ORDINARY: Test = Test {
+/// What most tests of small writes have in common.
+const SMALL_WRITES: Test = Test {
     code: TestCode::S,
     tool: "write-lat",
     size_bytes: SMALL,
-    arguments: &[],
+    arguments: &[NO_GAP],
     route: Route::Loopback,
     step: Step::First,
     repeats: None,
@@ -134,149 +134,101 @@ const ORDINARY: Test = Test {
     name: "",
 };
 
+/// What most tests of large writes have in common.
+const LARGE_WRITES: Test =
+    Test { tool: "write-bw", size_bytes: LARGE, arguments: &[LIST], ..SMALL_WRITES };
+
 /// The tests, in the order in which they are measured. [`TestCode::S`] comes from the survey.
 pub const TESTS: [Test; 16] = [
-    Test {
-        code: TestCode::L1,
-        tool: "write-lat",
-        size_bytes: SMALL,
-        arguments: &[NO_GAP],
-        route: Route::Loopback,
-        step: Step::First,
-        name: "small writes in loopback",
-        ..ORDINARY
-    },
+    Test { code: TestCode::L1, name: "small writes in loopback", ..SMALL_WRITES },
     Test {
         code: TestCode::L2,
-        tool: "write-lat",
-        size_bytes: SMALL,
         arguments: &[NO_GAP, "--no-idc"],
-        route: Route::Loopback,
-        step: Step::First,
         name: "small writes in loopback, data read from memory",
-        ..ORDINARY
+        ..SMALL_WRITES
     },
-    Test {
-        code: TestCode::B1,
-        tool: "write-bw",
-        size_bytes: LARGE,
-        arguments: &[LIST],
-        route: Route::Loopback,
-        step: Step::First,
-        name: "large writes in loopback",
-        ..ORDINARY
-    },
+    Test { code: TestCode::B1, name: "large writes in loopback", ..LARGE_WRITES },
     Test {
         code: TestCode::L3,
-        tool: "write-lat",
-        size_bytes: SMALL,
         arguments: &[NO_GAP, "--no-ll"],
-        route: Route::Loopback,
         step: Step::Second,
         name: "small writes in loopback, commands read from memory",
-        ..ORDINARY
+        ..SMALL_WRITES
     },
     Test {
         code: TestCode::L4,
         tool: "read-lat",
-        size_bytes: SMALL,
-        arguments: &[NO_GAP],
-        route: Route::Loopback,
         step: Step::Second,
         name: "small reads in loopback",
-        ..ORDINARY
+        ..SMALL_WRITES
     },
     Test {
         code: TestCode::L5,
-        tool: "write-lat",
-        size_bytes: SMALL,
         arguments: &["--latency-gap=1000"],
-        route: Route::Loopback,
         step: Step::Second,
         name: "small writes in loopback after pauses of 1 ms",
-        ..ORDINARY
+        ..SMALL_WRITES
     },
     Test {
         code: TestCode::B3,
         tool: "read-bw",
-        size_bytes: LARGE,
-        arguments: &[LIST],
-        route: Route::Loopback,
         step: Step::Second,
         name: "large reads in loopback",
-        ..ORDINARY
+        ..LARGE_WRITES
     },
     Test {
         code: TestCode::B4,
-        tool: "write-bw",
-        size_bytes: LARGE,
-        arguments: &[LIST],
         route: Route::From,
         step: Step::Second,
         name: "large writes that it sends",
-        ..ORDINARY
+        ..LARGE_WRITES
     },
     Test {
         code: TestCode::B5,
-        tool: "write-bw",
-        size_bytes: LARGE,
-        arguments: &[LIST],
         route: Route::To,
         step: Step::Second,
         name: "large writes that it receives",
-        ..ORDINARY
+        ..LARGE_WRITES
     },
     Test {
         code: TestCode::P1,
-        tool: "write-lat",
-        size_bytes: SMALL,
-        arguments: &[NO_GAP],
         route: Route::From,
         step: Step::Second,
         name: "small writes that it sends",
-        ..ORDINARY
+        ..SMALL_WRITES
     },
     Test {
         code: TestCode::P2,
-        tool: "write-lat",
-        size_bytes: SMALL,
-        arguments: &[NO_GAP],
         route: Route::To,
         step: Step::Second,
         name: "small writes that it receives",
-        ..ORDINARY
+        ..SMALL_WRITES
     },
     Test {
         code: TestCode::H,
-        tool: "write-bw",
-        size_bytes: LARGE,
         arguments: &[LIST, "--use-hp=2M"],
         step: Step::Third,
         repeats: Some(TestCode::B1),
         needs_huge_pages: true,
         name: "large writes in loopback with huge pages",
-        ..ORDINARY
+        ..LARGE_WRITES
     },
     Test {
         code: TestCode::Q,
-        tool: "write-bw",
-        size_bytes: LARGE,
-        arguments: &[LIST],
         step: Step::Third,
         repeats: Some(TestCode::B1),
         class: Class::OtherBulk,
         name: "large writes in loopback in another traffic class",
-        ..ORDINARY
+        ..LARGE_WRITES
     },
     Test {
         code: TestCode::QP,
-        arguments: &[NO_GAP],
         route: Route::From,
         step: Step::Third,
         repeats: Some(TestCode::P1),
         class: Class::OtherFast,
         name: "small writes that it sends in another traffic class",
-        ..ORDINARY
+        ..SMALL_WRITES
     },
     Test {
         code: TestCode::T,
@@ -286,18 +238,16 @@ pub const TESTS: [Test; 16] = [
         step: Step::Third,
         repeats: Some(TestCode::P1),
         name: "hops of small puts to another NIC and back, without a CPU in between",
-        ..ORDINARY
+        ..SMALL_WRITES
     },
     Test {
         code: TestCode::O,
-        tool: "write-bw",
-        size_bytes: LARGE,
         // Short lists: a flow over a slow link ends in time.
         arguments: &["--list-size=8", "--unrestricted"],
         route: Route::From,
         step: Step::OfLinks,
         name: "large ordered writes between two groups, 16 flows each way",
-        ..ORDINARY
+        ..LARGE_WRITES
     },
 ];
 

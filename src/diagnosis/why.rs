@@ -5,40 +5,29 @@ use serde::{Deserialize, Serialize};
 use crate::cause::Expected;
 use crate::comparison::Comparison;
 
-/// How sure a cause is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Confidence {
-    /// Direct evidence proves the cause, and the tests show what it makes slow.
-    Because,
-    /// There is direct evidence, and tests do not contradict it.
-    Probably,
-    /// The tests fit, without direct evidence; or only a difference from other NICs is known.
-    Possibly,
-    /// There is direct evidence, and tests contradict it.
-    AlsoFound,
-    /// The culprit was slow, and is not slow now.
-    Transient,
-    /// Processes waited for CPUs, so that the tests do not show whether the culprit is slow.
-    NotMeasured,
-    /// Nothing that was read or measured explains the culprit.
-    Unknown,
-}
-
-impl Confidence {
-    /// Returns its name in documents and metrics.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Because => "because",
-            Self::Probably => "probably",
-            Self::Possibly => "possibly",
-            Self::AlsoFound => "also_found",
-            Self::Transient => "transient",
-            Self::NotMeasured => "not_measured",
-            Self::Unknown => "unknown",
-        }
+facts::named_enum! {
+    /// How sure a cause is.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum Confidence {
+        /// Direct evidence proves the cause, and the tests show what it makes slow.
+        Because = "because",
+        /// There is direct evidence, and tests do not contradict it.
+        Probably = "probably",
+        /// The tests fit, without direct evidence; or only a difference from other NICs is known.
+        Possibly = "possibly",
+        /// There is direct evidence, and tests contradict it.
+        AlsoFound = "also_found",
+        /// The culprit was slow, and is not slow now.
+        Transient = "transient",
+        /// Processes waited for CPUs, so that the tests do not show whether the culprit is slow.
+        NotMeasured = "not_measured",
+        /// Nothing that was read or measured explains the culprit.
+        Unknown = "unknown",
     }
+    /// Its name in documents and metrics.
+    pub fn name(self);
 }
 
 /// A cause, or that there is none.

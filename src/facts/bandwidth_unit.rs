@@ -3,22 +3,23 @@
 use std::fmt;
 use std::str::FromStr;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum BandwidthUnit {
-    /// 10^6 bytes per second, the unit of the legacy tools.
-    #[default]
-    Megabytes,
-    /// 10^9 bytes per second.
-    Gigabytes,
-    /// 2^20 bytes per second.
-    Mebibytes,
-    /// 10^9 bits per second, the unit of link speeds.
-    Gigabits,
+crate::named_enum! {
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    pub enum BandwidthUnit {
+        /// 10^6 bytes per second, the unit of the legacy tools.
+        #[default]
+        Megabytes = "MB/s",
+        /// 10^9 bytes per second.
+        Gigabytes = "GB/s",
+        /// 2^20 bytes per second.
+        Mebibytes = "MiB/s",
+        /// 10^9 bits per second, the unit of link speeds.
+        Gigabits = "Gb/s",
+    }
+    fn name(self);
 }
 
 impl BandwidthUnit {
-    pub const ALL: [Self; 4] = [Self::Megabytes, Self::Gigabytes, Self::Mebibytes, Self::Gigabits];
-
     /// Returns the unit in bytes per second.
     pub fn bytes_per_s(self) -> f64 {
         match self {
@@ -41,12 +42,7 @@ impl BandwidthUnit {
 
 impl fmt::Display for BandwidthUnit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Megabytes => "MB/s",
-            Self::Gigabytes => "GB/s",
-            Self::Mebibytes => "MiB/s",
-            Self::Gigabits => "Gb/s",
-        })
+        f.write_str(self.name())
     }
 }
 

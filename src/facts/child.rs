@@ -29,32 +29,23 @@ const NULL_DEVICE: &str = "/dev/null";
 /// the child cannot report the error: under qemu-user, which has a process for each `vfork`.
 const NOT_EXECUTED: i32 = 127;
 
-/// What a child does for the process that started it. An environment variable tells the child.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Duty {
-    /// Is the server of a loopback run.
-    LoopbackServer,
-    /// Measures with one client of `cxidiag serve`.
-    ServedClient,
-    /// Is a process of a survey.
-    SurveyMember,
-    /// Probes other nodes for `cxidiag serve`.
-    Prober,
+crate::named_enum! {
+    /// What a child does for the process that started it. An environment variable tells the child.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Duty {
+        /// Is the server of a loopback run.
+        LoopbackServer = "CXIDIAG_LOOPBACK_PARENT",
+        /// Measures with one client of `cxidiag serve`.
+        ServedClient = "CXIDIAG_SERVE_CLIENT",
+        /// Is a process of a survey.
+        SurveyMember = "CXIDIAG_SURVEY_MEMBER",
+        /// Probes other nodes for `cxidiag serve`.
+        Prober = "CXIDIAG_SERVE_PROBER",
+    }
+    fn variable(self);
 }
 
 impl Duty {
-    const ALL: [Self; 4] =
-        [Self::LoopbackServer, Self::ServedClient, Self::SurveyMember, Self::Prober];
-
-    fn variable(self) -> &'static str {
-        match self {
-            Self::LoopbackServer => "CXIDIAG_LOOPBACK_PARENT",
-            Self::ServedClient => "CXIDIAG_SERVE_CLIENT",
-            Self::SurveyMember => "CXIDIAG_SURVEY_MEMBER",
-            Self::Prober => "CXIDIAG_SERVE_PROBER",
-        }
-    }
-
     /// Returns what the process that started this one has told it about the duty, if this process
     /// has the duty.
     pub fn environment_text(self) -> Option<String> {

@@ -29,104 +29,65 @@ pub const INTERRUPTED: u8 = 130;
 /// Exit status of a verdict that names nothing bad, but leaves something unjudged.
 pub const UNDECIDED: u8 = 4;
 
-/// What kind of thing failed. Each kind has its exit status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// The command line or the environment variables are invalid. Exit status 2.
-    Usage,
-    /// A system call, a library call or the peer refused something. Exit status 1.
-    Environment,
-    /// The NIC reported an error, or no event at all. Exit status 1.
-    Nic,
-    /// The connection ended, or the peer reported a failure. Exit status 1.
-    Peer,
-    /// A signal ended the run. Exit status 130.
-    Interrupted,
-    /// The reader of standard output closed it early (`cxidiag ... | head -n 1`). Nothing is
-    /// printed. Exit status 1.
-    OutputClosed,
-    /// The measurement is complete, but an expectation is not met. Exit status 3.
-    Unmet,
-    /// Nothing bad was found, but not everything could be judged. Exit status 4.
-    Undecided,
-}
-
-impl Kind {
-    /// Returns the name used in JSON and CSV.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Usage => "usage",
-            Self::Environment => "environment",
-            Self::Nic => "nic",
-            Self::Peer => "peer",
-            Self::Interrupted => "interrupted",
-            Self::OutputClosed => "output_closed",
-            Self::Unmet => "unmet",
-            Self::Undecided => "undecided",
-        }
+crate::named_enum! {
+    /// What kind of thing failed. Each kind has its exit status.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Kind {
+        /// The command line or the environment variables are invalid. Exit status 2.
+        Usage = "usage",
+        /// A system call, a library call or the peer refused something. Exit status 1.
+        Environment = "environment",
+        /// The NIC reported an error, or no event at all. Exit status 1.
+        Nic = "nic",
+        /// The connection ended, or the peer reported a failure. Exit status 1.
+        Peer = "peer",
+        /// A signal ended the run. Exit status 130.
+        Interrupted = "interrupted",
+        /// The reader of standard output closed it early (`cxidiag ... | head -n 1`). Nothing is
+        /// printed. Exit status 1.
+        OutputClosed = "output_closed",
+        /// The measurement is complete, but an expectation is not met. Exit status 3.
+        Unmet = "unmet",
+        /// Nothing bad was found, but not everything could be judged. Exit status 4.
+        Undecided = "undecided",
     }
+    /// The name used in JSON and CSV.
+    pub fn name(self);
 }
 
-/// The step on the way to an answer of the peer's NIC at which a run failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
-    /// Opening the NIC of this side.
-    Device,
-    Link,
-    /// Its CXI service.
-    Service,
-    /// The VNI of the service, which both sides must have in common.
-    Vni,
-    /// Resolving the name of the peer's host.
-    Name,
-    /// The TCP connection to the peer.
-    Tcp,
-    /// The handshake with the program that has accepted the connection.
-    Handshake,
-    /// The addresses of both NICs on the fabric.
-    Address,
-    /// The turn at a NIC of the server that measures with another client.
-    Turn,
-    /// The answer of the peer's NIC.
-    Answer,
-    /// The operation, which a NIC refuses or cannot complete.
-    Operation,
+crate::named_enum! {
+    /// The step on the way to an answer of the peer's NIC at which a run failed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Step {
+        /// Opening the NIC of this side.
+        Device = "device",
+        Link = "link",
+        /// Its CXI service.
+        Service = "service",
+        /// The VNI of the service, which both sides must have in common.
+        Vni = "vni",
+        /// Resolving the name of the peer's host.
+        Name = "name",
+        /// The TCP connection to the peer.
+        Tcp = "tcp",
+        /// The handshake with the program that has accepted the connection.
+        Handshake = "handshake",
+        /// The addresses of both NICs on the fabric.
+        Address = "address",
+        /// The turn at a NIC of the server that measures with another client.
+        Turn = "turn",
+        /// The answer of the peer's NIC.
+        Answer = "answer",
+        /// The operation, which a NIC refuses or cannot complete.
+        Operation = "operation",
+    }
+    /// The name used in JSON.
+    pub fn name(self);
 }
 
 impl Step {
-    const ALL: [Self; 11] = [
-        Self::Device,
-        Self::Link,
-        Self::Service,
-        Self::Vni,
-        Self::Name,
-        Self::Tcp,
-        Self::Handshake,
-        Self::Address,
-        Self::Turn,
-        Self::Answer,
-        Self::Operation,
-    ];
-
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|step| step.name() == name)
-    }
-
-    /// Returns the name used in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Device => "device",
-            Self::Link => "link",
-            Self::Service => "service",
-            Self::Vni => "vni",
-            Self::Name => "name",
-            Self::Tcp => "tcp",
-            Self::Handshake => "handshake",
-            Self::Address => "address",
-            Self::Turn => "turn",
-            Self::Answer => "answer",
-            Self::Operation => "operation",
-        }
     }
 }
 

@@ -4,20 +4,20 @@
 //!
 //! ```text
 //!    +-------------------------------------------------------------------------------------------+
-//!  3 | lib              the list of modules                                                      |
+//!  4 | lib              the list of modules                                                      |
 //!    +-------------------------------------------------------------------------------------------+
-//!  2 | figures          the figures of one measurement between two NICs                          |
+//!  3 | figures          the figures of one measurement between two NICs                          |
 //!    | net              connections without a protocol                                           |
 //!    | phase            the phases of a run, by name                                             |
 //!    +-------------------------------------------------------------------------------------------+
-//!  1 | advice           what a refused call or a bad event means, and what to do                 |
+//!  2 | advice           what a refused call or a bad event means, and what to do                 |
 //!    | atomic_model     what an atomic operation makes of a value                                |
 //!    | child            processes of this program that another one starts                        |
 //!    | device           names of NICs, and the library that opens them                           |
 //!    | expect           bounds on metrics, as typed after `--expect`                             |
 //!    | interrupt        early ends of a run: signals, output without a reader                    |
 //!    +-------------------------------------------------------------------------------------------+
-//!  0 | atomic           atomic operations: names, numbers on the wire, sizes                     |
+//!  1 | atomic           atomic operations: names, numbers on the wire, sizes                     |
 //!    | bandwidth_unit   the units in which the text shows bandwidths                             |
 //!    | error            why a run ends without a result, and its exit status                     |
 //!    | error_flag       error flags of a NIC that programs can set                               |
@@ -37,6 +37,8 @@
 //!    | time_of_day      the time of day without steps of the clock                               |
 //!    | token            the secret of a pair of processes                                        |
 //!    | user_file        files that users name                                                    |
+//!    +-------------------------------------------------------------------------------------------+
+//!  0 | named_enum       enums whose variants have names                                          |
 //!    +-------------------------------------------------------------------------------------------+
 //! ```
 //!
@@ -58,6 +60,7 @@ pub mod host;
 pub mod interrupt;
 pub mod job;
 pub mod limit;
+pub mod named_enum;
 pub mod net;
 pub mod number;
 pub mod percentile;

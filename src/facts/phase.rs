@@ -5,101 +5,53 @@
 //! end either side in any phase: the run prints `paused at phase` to stderr and continues when its
 //! standard input has a byte or its end, or when it is interrupted.
 
-/// A phase of a run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
-    /// Opening the device and allocating an address.
-    Opening,
-    /// The server waits for a client.
-    Listening,
-    /// The client connects to its server.
-    Connecting,
-    /// Handshake: names of the tools.
-    Names,
-    /// Handshake: versions.
-    Versions,
-    /// Handshake: options.
-    Options,
-    /// Handshake: fabric addresses.
-    Addresses,
-    /// Printing the summary, and allocating the resources of the run.
-    SetUp,
-    /// The barrier after the set-up.
-    Ready,
-    /// The barrier before a size, in bandwidth tools.
-    PreRun,
-    /// The barrier before a size, or before each iteration, in two-sided latency tools.
-    Sync,
-    /// Unmeasured iterations; in one-sided latency tools on the client only.
-    WarmUp,
-    /// Measured iterations; a one-sided target waits for their end.
-    Measuring,
-    /// Between two iterations.
-    Gap,
-    /// The barrier after a size.
-    PostRun,
-    /// Exchanging results, in bandwidth tools.
-    Results,
-    /// Completing the iterations that either side has begun, in bandwidth tools.
-    Settling,
-    /// Checking the data of a size and numbering the data of the next size.
-    Verifying,
-    /// Printing the results of a size.
-    Reporting,
-    /// Releasing all resources.
-    Releasing,
-}
-
-impl Phase {
-    /// All phases, in the order of a run.
-    pub const ALL: [Self; 20] = [
-        Self::Opening,
-        Self::Listening,
-        Self::Connecting,
-        Self::Names,
-        Self::Versions,
-        Self::Options,
-        Self::Addresses,
-        Self::SetUp,
-        Self::Ready,
-        Self::PreRun,
-        Self::Sync,
-        Self::WarmUp,
-        Self::Measuring,
-        Self::Gap,
-        Self::PostRun,
-        Self::Results,
-        Self::Settling,
-        Self::Verifying,
-        Self::Reporting,
-        Self::Releasing,
-    ];
-
-    /// Returns its name, for tests.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Opening => "opening",
-            Self::Listening => "listening",
-            Self::Connecting => "connecting",
-            Self::Names => "names",
-            Self::Versions => "versions",
-            Self::Options => "options",
-            Self::Addresses => "addresses",
-            Self::SetUp => "set-up",
-            Self::Ready => "ready",
-            Self::PreRun => "pre-run",
-            Self::Sync => "sync",
-            Self::WarmUp => "warm-up",
-            Self::Measuring => "measuring",
-            Self::Gap => "gap",
-            Self::PostRun => "post-run",
-            Self::Results => "results",
-            Self::Settling => "settling",
-            Self::Verifying => "verifying",
-            Self::Reporting => "reporting",
-            Self::Releasing => "releasing",
-        }
+crate::named_enum! {
+    /// A phase of a run.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Phase {
+        /// Opening the device and allocating an address.
+        Opening = "opening",
+        /// The server waits for a client.
+        Listening = "listening",
+        /// The client connects to its server.
+        Connecting = "connecting",
+        /// Handshake: names of the tools.
+        Names = "names",
+        /// Handshake: versions.
+        Versions = "versions",
+        /// Handshake: options.
+        Options = "options",
+        /// Handshake: fabric addresses.
+        Addresses = "addresses",
+        /// Printing the summary, and allocating the resources of the run.
+        SetUp = "set-up",
+        /// The barrier after the set-up.
+        Ready = "ready",
+        /// The barrier before a size, in bandwidth tools.
+        PreRun = "pre-run",
+        /// The barrier before a size, or before each iteration, in two-sided latency tools.
+        Sync = "sync",
+        /// Unmeasured iterations; in one-sided latency tools on the client only.
+        WarmUp = "warm-up",
+        /// Measured iterations; a one-sided target waits for their end.
+        Measuring = "measuring",
+        /// Between two iterations.
+        Gap = "gap",
+        /// The barrier after a size.
+        PostRun = "post-run",
+        /// Exchanging results, in bandwidth tools.
+        Results = "results",
+        /// Completing the iterations that either side has begun, in bandwidth tools.
+        Settling = "settling",
+        /// Checking the data of a size and numbering the data of the next size.
+        Verifying = "verifying",
+        /// Printing the results of a size.
+        Reporting = "reporting",
+        /// Releasing all resources.
+        Releasing = "releasing",
     }
+    /// Its name, for tests.
+    pub fn name(self);
 }
 
 /// Marks the beginning of `phase`.

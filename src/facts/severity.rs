@@ -2,36 +2,27 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How good something is that was checked, the worst last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", from = "String")]
-pub enum Severity {
-    /// There is no limit: the value is for the reader.
-    Shown,
-    /// It cannot be read here.
-    NotAvailable,
-    /// Within its limit.
-    Good,
-    /// Not as it should be, but the NIC works: results may be worse.
-    Suspect,
-    /// The check has failed.
-    Bad,
+crate::named_enum! {
+    /// How good something is that was checked, the worst last.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "snake_case", from = "String")]
+    pub enum Severity {
+        /// There is no limit: the value is for the reader.
+        Shown = "shown",
+        /// It cannot be read here.
+        NotAvailable = "not_available",
+        /// Within its limit.
+        Good = "good",
+        /// Not as it should be, but the NIC works: results may be worse.
+        Suspect = "suspect",
+        /// The check has failed.
+        Bad = "bad",
+    }
+    /// Its name in documents.
+    pub fn name(self);
 }
 
 impl Severity {
-    const ALL: [Self; 5] = [Self::Shown, Self::NotAvailable, Self::Good, Self::Suspect, Self::Bad];
-
-    /// Returns its name in documents.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Shown => "shown",
-            Self::NotAvailable => "not_available",
-            Self::Good => "good",
-            Self::Suspect => "suspect",
-            Self::Bad => "bad",
-        }
-    }
-
     /// Returns whether it is suspect or bad.
     pub fn is_wrong(self) -> bool {
         self >= Self::Suspect

@@ -69,34 +69,30 @@ pub struct Extensions {
     pub compare_write: bool,
 }
 
-/// How the client's software starts a chain of triggered puts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChainStart {
-    /// It issues the put of the first hop.
-    Put,
-    /// It increments the counter of the first put with a command.
-    Counter,
-    /// It increments the counter of the first put with one store to the doorbell.
-    Doorbell,
+facts::named_enum! {
+    /// How the client's software starts a chain of triggered puts.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum ChainStart {
+        /// It issues the put of the first hop.
+        Put = "put",
+        /// It increments the counter of the first put with a command.
+        Counter = "counter",
+        /// It increments the counter of the first put with one store to the doorbell.
+        Doorbell = "doorbell",
+    }
+    fn name(self);
 }
 
 impl ChainStart {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Put, Self::Counter, Self::Doorbell];
-
     /// Returns the start with this name.
     pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|start| start.to_string() == name)
+        Self::ALL.into_iter().find(|start| start.name() == name)
     }
 }
 
 impl fmt::Display for ChainStart {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Put => "put",
-            Self::Counter => "counter",
-            Self::Doorbell => "doorbell",
-        })
+        f.write_str(self.name())
     }
 }
 

@@ -152,6 +152,14 @@ const PEER: &[Opt] = &[
 /// Options of the tools that measure in one process, in addition to `PLACE`, `RUN` and `RESULTS`.
 const ALONE: &[Opt] = &[Opt::AllNics, Opt::AllGpus, Opt::Pairs, Opt::Threads, Opt::Unit];
 
+/// Options of the tools with buffers of data.
+const DATA: &[Opt] =
+    &[Opt::TxGpu, Opt::RxGpu, Opt::GpuType, Opt::GpuMap, Opt::Size, Opt::AllSizes, Opt::UseHp];
+
+/// Options of the tools of atomic operations, whose types have sizes of their own.
+const ATOMIC: &[Opt] =
+    &[Opt::AtomicOp, Opt::CswapOp, Opt::AtomicType, Opt::Fetching, Opt::Matching];
+
 /// The definition of a tool, without its measurement.
 #[derive(Debug)]
 pub struct Tool {
@@ -172,7 +180,7 @@ pub struct Tool {
     pub operations: &'static str,
     /// Title of the first column, which has the width of this title: `RDMA Size[B]`.
     pub size_column: &'static str,
-    /// The options that only this tool has, in addition to the options of all tools.
+    /// The options that this tool has in addition to the options of all tools of its kind.
     pub own_options: &'static [Opt],
     pub defaults: RunOptions,
     /// The full data buffers that each side holds.
@@ -187,7 +195,8 @@ impl Tool {
             (true, true) => [PEER, BANDWIDTH],
             (true, false) => [PEER, LATENCY],
         };
-        let common = [PLACE, RUN, RESULTS, self.own_options];
+        let operation_opts = if self.defaults.atomic.is_some() { ATOMIC } else { DATA };
+        let common = [PLACE, RUN, RESULTS, operation_opts, self.own_options];
         common.iter().chain(&kind_opts).any(|options| options.contains(&option))
     }
 
