@@ -32,11 +32,7 @@ pub fn run(request: &CheckRequest, device: DeviceName) -> Result<(), Failure> {
     let report = output::or_failure(&documents, report(request, device))?;
     let page = if request.is_quiet { ExhaustReport::headline } else { ExhaustReport::page };
     output::write(&documents, &report, page)?;
-    report.result().map_err(
-        |failure| {
-            if documents.has_stdout() { failure } else { failure.printed() }
-        },
-    )
+    documents.conclude(report.result())
 }
 
 fn report(request: &CheckRequest, device: DeviceName) -> Result<ExhaustReport, Failure> {
