@@ -148,9 +148,5 @@ fn check_this_node(request: CheckRequest) -> Result<(), Failure> {
     documents.write_metrics(|| check_metrics::families(&check))?;
     let page = if is_quiet { check_text::first_line } else { check_text::page };
     output::write(&documents, &check, page)?;
-    check.result().map_err(
-        |failure| {
-            if documents.has_stdout() { failure } else { failure.printed() }
-        },
-    )
+    documents.conclude(check.result())
 }

@@ -286,7 +286,7 @@ fn read(sources: &[Source], arguments: &[OsString]) -> Result<ReadSide, Failure>
         warnings.iter().for_each(warn);
         results.into_iter().for_each(|result| all.add(result));
     }
-    runs::leave_out_servers(&mut all.runs).iter().for_each(warn);
+    runs::leave_out_servers(&mut all.runs, |run| Some(&run.outcome)).iter().for_each(warn);
     Ok(all)
 }
 

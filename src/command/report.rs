@@ -93,7 +93,7 @@ fn read(sources: &[Source]) -> Result<Vec<ReadResult>, Failure> {
         warnings.iter().for_each(warn);
         all.extend(results);
     }
-    runs::leave_out_servers(&mut all).iter().for_each(warn);
+    runs::leave_out_servers(&mut all, ReadResult::run).iter().for_each(warn);
     Ok(all)
 }
 

@@ -100,11 +100,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         file.write(selftest_text::report_page(&results).text(TextStyle::Plain).as_bytes())?;
     }
     output::write(&documents, &results, selftest_text::page)?;
-    results.result().map_err(
-        |failure| {
-            if documents.has_stdout() { failure } else { failure.printed() }
-        },
-    )
+    documents.conclude(results.result())
 }
 
 /// Opens the NIC. Returns the plan, the NIC, and what is known of it.

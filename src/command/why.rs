@@ -55,9 +55,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
             let text = why_text::ticket(&diagnosis).text(TextStyle::Markdown);
             ticket.write(text.as_bytes())?;
         }
-        diagnosis
-            .result()
-            .map_err(|failure| if documents.has_stdout() { failure } else { failure.printed() })
+        documents.conclude(diagnosis.result())
     };
     let diagnosed = survey::diagnose(&suspect, "why", &arguments, report);
     if has_results { diagnosed } else { output::or_failure(&documents, diagnosed) }

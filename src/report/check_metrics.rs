@@ -12,7 +12,6 @@ pub const SERIES: &str = "cxidiag_check_exit_status";
 struct Numbers {
     name: &'static str,
     kind: Kind,
-    unit: &'static str,
     help: &'static str,
     /// The label that distinguishes its items; empty if there is one item.
     label: &'static str,
@@ -24,7 +23,6 @@ const NUMBERS: [Numbers; 13] = [
     Numbers {
         name: "cxidiag_nic_link_speed_bytes_per_second",
         kind: Kind::Gauge,
-        unit: "bytes_per_second",
         help: "Speed of the link for data.",
         label: "",
         items: &[("link-speed", "")],
@@ -32,7 +30,6 @@ const NUMBERS: [Numbers; 13] = [
     Numbers {
         name: "cxidiag_nic_link_flaps",
         kind: Kind::Gauge,
-        unit: "",
         help: "Restarts of the link in the last 10 hours, at most 10.",
         label: "",
         items: &[("link-flaps", "")],
@@ -40,7 +37,6 @@ const NUMBERS: [Numbers; 13] = [
     Numbers {
         name: "cxidiag_nic_uncorrected_bit_error_ratio",
         kind: Kind::Gauge,
-        unit: "ratio",
         help: "Code words with uncorrected errors per bit, counted during the check.",
         label: "",
         items: &[("fec-uncorrected", "")],
@@ -48,7 +44,6 @@ const NUMBERS: [Numbers; 13] = [
     Numbers {
         name: "cxidiag_nic_corrected_bit_error_ratio",
         kind: Kind::Gauge,
-        unit: "ratio",
         help: "Code words with corrected errors per bit, counted during the check.",
         label: "",
         items: &[("fec-corrected", "")],
@@ -56,7 +51,6 @@ const NUMBERS: [Numbers; 13] = [
     Numbers {
         name: "cxidiag_nic_pcie_lanes",
         kind: Kind::Gauge,
-        unit: "",
         help: "Lanes of the PCIe link in use.",
         label: "",
         items: &[("pcie-width", "")],
@@ -64,7 +58,6 @@ const NUMBERS: [Numbers; 13] = [
     Numbers {
         name: "cxidiag_nic_pcie_transfers_per_second",
         kind: Kind::Gauge,
-        unit: "",
         help: "Speed of each lane of the PCIe link.",
         label: "",
         items: &[("pcie-speed", "")],
@@ -72,7 +65,6 @@ const NUMBERS: [Numbers; 13] = [
     Numbers {
         name: "cxidiag_nic_aer_errors",
         kind: Kind::Counter,
-        unit: "",
         help: "Errors of PCIe since the last boot, as the kernel counts them.",
         label: "severity",
         items: &[
@@ -84,7 +76,6 @@ const NUMBERS: [Numbers; 13] = [
     Numbers {
         name: "cxidiag_nic_pcie_errors",
         kind: Kind::Counter,
-        unit: "",
         help: "Errors of PCIe since the driver was loaded, as the driver counts them.",
         label: "kind",
         items: &[("pcie-uncorrected", "uncorrected"), ("pcie-corrected", "corrected")],
@@ -92,7 +83,6 @@ const NUMBERS: [Numbers; 13] = [
     Numbers {
         name: "cxidiag_nic_temperature_celsius",
         kind: Kind::Gauge,
-        unit: "celsius",
         help: "Temperature of the hottest chip and voltage regulator of the card, and of the end of its cable.",
         label: "sensor",
         items: &[
@@ -104,7 +94,6 @@ const NUMBERS: [Numbers; 13] = [
     Numbers {
         name: "cxidiag_nic_power_watts",
         kind: Kind::Gauge,
-        unit: "watts",
         help: "Power of supplies of the card.",
         label: "sensor",
         items: &[
@@ -117,7 +106,6 @@ const NUMBERS: [Numbers; 13] = [
     Numbers {
         name: "cxidiag_nic_memory_errors",
         kind: Kind::Counter,
-        unit: "",
         help: "Uncorrectable errors of memories of the chip since the driver was loaded.",
         label: "",
         items: &[("memory-errors", "")],
@@ -125,7 +113,6 @@ const NUMBERS: [Numbers; 13] = [
     Numbers {
         name: "cxidiag_median_latency_seconds",
         kind: Kind::Gauge,
-        unit: "seconds",
         help: "Median latency through the NIC from this host to itself.",
         label: "tool",
         items: &[("loopback-write", "write-lat"), ("loopback-read", "read-lat")],
@@ -133,7 +120,6 @@ const NUMBERS: [Numbers; 13] = [
     Numbers {
         name: "cxidiag_bandwidth_bytes_per_second",
         kind: Kind::Gauge,
-        unit: "bytes_per_second",
         help: "Bandwidth through the NIC from this host to itself.",
         label: "tool",
         items: &[("write-bandwidth", "write-bw"), ("read-bandwidth", "read-bw")],
@@ -147,34 +133,20 @@ pub fn families(check: &Check) -> Vec<Family> {
 
 /// Returns the metrics of what `command` has checked.
 pub(super) fn families_of(command: &str, check: &Check) -> Vec<Family> {
-    let check_family = |name, unit, help, value| Family {
-        name,
-        kind: Kind::Gauge,
-        unit,
-        help,
-        samples: vec![Sample { labels: Vec::new(), value }],
-    };
     let (started, elapsed) = check.times();
     let mut families = vec![
         openmetrics::build(command),
-        check_family(
+        Family::single(
             SERIES,
-            "",
             "Exit status of the check: 0 good, 3 an item is bad, 4 nothing is bad but a NIC was not tested.",
             check.exit_status.into(),
         ),
-        check_family(
+        Family::single(
             "cxidiag_check_timestamp_seconds",
-            "seconds",
             "Start of the check, since 1970-01-01 (UTC).",
             started,
         ),
-        check_family(
-            "cxidiag_check_duration_seconds",
-            "seconds",
-            "Duration of the check.",
-            elapsed,
-        ),
+        Family::single("cxidiag_check_duration_seconds", "Duration of the check.", elapsed),
         verdicts(
             check,
             "cxidiag_check_ok",
@@ -189,13 +161,8 @@ pub(super) fn families_of(command: &str, check: &Check) -> Vec<Family> {
         ),
         nic_info(check),
     ];
-    families.extend(NUMBERS.map(|family_numbers| Family {
-        samples: numbers(check, &family_numbers),
-        name: family_numbers.name,
-        kind: family_numbers.kind,
-        unit: family_numbers.unit,
-        help: family_numbers.help,
-    }));
+    families
+        .extend(NUMBERS.map(|own| Family::new(own.kind, own.name, own.help, numbers(check, &own))));
     families
 }
 
@@ -214,7 +181,7 @@ fn verdicts(
         labels: vec![("device", device.to_owned()), ("check", item.code.clone())],
         value: f64::from(u8::from(holds(item.verdict))),
     });
-    Family { name, kind: Kind::Gauge, unit: "", help, samples: samples.collect() }
+    Family::gauge(name, help, samples)
 }
 
 fn nic_info(check: &Check) -> Family {
@@ -232,13 +199,8 @@ fn nic_info(check: &Check) -> Family {
             value: 1.0,
         }
     });
-    Family {
-        name: "cxidiag_nic",
-        kind: Kind::Info,
-        unit: "",
-        help: "What the NIC is, always 1; a label is empty where this is unknown.",
-        samples: samples.collect(),
-    }
+    let help = "What the NIC is, always 1; a label is empty where this is unknown.";
+    Family::new(Kind::Info, "cxidiag_nic", help, samples)
 }
 
 fn numbers(check: &Check, family: &Numbers) -> Vec<Sample> {
@@ -269,13 +231,6 @@ mod tests {
     fn numbers_are_those_of_items() {
         for (code, _) in NUMBERS.iter().flat_map(|numbers| numbers.items) {
             assert!(ITEMS.iter().any(|item| item.code == *code), "{code}");
-        }
-    }
-
-    #[test]
-    fn units_are_the_ends_of_names() {
-        for family in families(&check(vec![good()], vec![], None)) {
-            assert!(family.name.ends_with(family.unit), "{}", family.name);
         }
     }
 

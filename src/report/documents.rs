@@ -169,6 +169,12 @@ impl Documents {
             .map_err(interrupt::output_failed)
     }
 
+    /// Returns what a command has concluded; its text says it already, unless a document has standard
+    /// output.
+    pub fn conclude(&self, result: Result<(), Failure>) -> Result<(), Failure> {
+        result.map_err(|failure| if self.has_stdout() { failure } else { failure.printed() })
+    }
+
     /// Writes the results as JSON, if they are asked for.
     pub fn write_json(&self, results: &impl Serialize) -> Result<(), Failure> {
         match &self.json {

@@ -150,11 +150,7 @@ pub fn medians(out: &mut impl Write, tool: &Tool, results: &[SizeResult]) -> io:
         ])
     };
     let rows = results.iter().filter_map(row).collect();
-    let lines = table::lines(&titles, rows, &[Align::Right; 4]);
-    for line in &lines {
-        writeln!(out, "{line}")?;
-    }
-    writeln!(out, "{}", "-".repeat(lines[0].len()))
+    write_table(out, &titles, rows, &[Align::Right; 4])
 }
 
 /// Writes the slowest pair of queues of each size, if there are several.
@@ -186,14 +182,7 @@ pub fn slowest_pairs(
             ])
         })
         .collect();
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let lines = table::lines(&titles, rows, &[Align::Right; 5]);
-    for line in &lines {
-        writeln!(out, "{line}")?;
-    }
-    writeln!(out, "{}", "-".repeat(lines[0].len()))
+    write_table(out, &titles, rows, &[Align::Right; 5])
 }
 
 /// Writes each side's own view of each size, if the sides have exchanged them; `side` writes.
@@ -240,14 +229,7 @@ pub fn both_ends(
             ]);
         }
     }
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let lines = table::lines(&titles, rows, &[Align::Right; 8]);
-    for line in &lines {
-        writeln!(out, "{line}")?;
-    }
-    writeln!(out, "{}", "-".repeat(lines[0].len()))
+    write_table(out, &titles, rows, &[Align::Right; 8])
 }
 
 /// Writes what the tool itself adds to a latency, in one line.
@@ -289,7 +271,20 @@ pub fn verdicts(
         ]
     });
     let align = [Align::Right, Align::Left, Align::Right, Align::Left];
-    let lines = table::lines(&titles, rows.collect(), &align);
+    write_table(out, &titles, rows.collect(), &align)
+}
+
+/// Writes the table of these rows and the line below it, if there are any rows.
+fn write_table(
+    out: &mut impl Write,
+    titles: &[&str],
+    rows: Vec<Vec<String>>,
+    align: &[Align],
+) -> io::Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let lines = table::lines(titles, rows, align);
     for line in &lines {
         writeln!(out, "{line}")?;
     }

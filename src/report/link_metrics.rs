@@ -3,7 +3,7 @@
 
 use super::check_metrics;
 use super::link::LinkReport;
-use super::openmetrics::{Family, Kind, Sample};
+use super::openmetrics::{Family, Sample};
 
 /// Returns the metrics of links.
 pub fn families(report: &LinkReport) -> Vec<Family> {
@@ -35,20 +35,16 @@ pub fn families(report: &LinkReport) -> Vec<Family> {
         }
     }
     families.extend([
-        Family {
-            name: "cxidiag_link_code_words_per_second",
-            kind: Kind::Gauge,
-            unit: "",
-            help: "Code words of the link per second.",
-            samples: code_words,
-        },
-        Family {
-            name: "cxidiag_link_paused_ratio",
-            kind: Kind::Gauge,
-            unit: "ratio",
-            help: "Share of the time for which a priority of the link was paused.",
-            samples: paused,
-        },
+        Family::gauge(
+            "cxidiag_link_code_words_per_second",
+            "Code words of the link per second.",
+            code_words,
+        ),
+        Family::gauge(
+            "cxidiag_link_paused_ratio",
+            "Share of the time for which a priority of the link was paused.",
+            paused,
+        ),
     ]);
     families
 }

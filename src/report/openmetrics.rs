@@ -107,12 +107,42 @@ pub struct Family {
     /// Its name without `_total` or `_info`.
     pub name: &'static str,
     pub kind: Kind,
-    /// Its unit, which is the end of the name; empty without one.
-    pub unit: &'static str,
     /// What it is, in one line without quotes and backslashes.
     pub help: &'static str,
     /// Its samples, each with different labels.
     pub samples: Vec<Sample>,
+}
+
+/// Units at the ends of names.
+const UNITS: [&str; 5] = ["bytes_per_second", "seconds", "ratio", "celsius", "watts"];
+
+impl Family {
+    pub fn new(
+        kind: Kind,
+        name: &'static str,
+        help: &'static str,
+        samples: impl IntoIterator<Item = Sample>,
+    ) -> Self {
+        Self { name, kind, help, samples: samples.into_iter().collect() }
+    }
+
+    pub fn gauge(
+        name: &'static str,
+        help: &'static str,
+        samples: impl IntoIterator<Item = Sample>,
+    ) -> Self {
+        Self::new(Kind::Gauge, name, help, samples)
+    }
+
+    /// Returns a gauge that has one sample, without labels.
+    pub fn single(name: &'static str, help: &'static str, value: f64) -> Self {
+        Self::gauge(name, help, [Sample { labels: Vec::new(), value }])
+    }
+
+    /// Returns the unit, which is the end of the name; empty without one.
+    pub fn unit(&self) -> &'static str {
+        UNITS.into_iter().find(|unit| self.name.ends_with(unit)).unwrap_or_default()
+    }
 }
 
 /// One value.
@@ -128,19 +158,14 @@ pub struct Sample {
 pub fn build(command: &str) -> Family {
     let labels =
         vec![("command", command.to_owned()), ("version", env!("CARGO_PKG_VERSION").into())];
-    Family {
-        name: "cxidiag_build",
-        kind: Kind::Info,
-        unit: "",
-        help: "Version of cxidiag that wrote the metrics, always 1.",
-        samples: vec![Sample { labels, value: 1.0 }],
-    }
+    let help = "Version of cxidiag that wrote the metrics, always 1.";
+    Family::new(Kind::Info, "cxidiag_build", help, [Sample { labels, value: 1.0 }])
 }
 
 pub fn text(families: &[Family], dialect: Dialect) -> String {
     let mut text = String::new();
     for family in families.iter().filter(|family| !family.samples.is_empty()) {
-        let Family { name, unit, help, .. } = family;
+        let Family { name, help, .. } = family;
         let (kind, suffix) = match (family.kind, dialect) {
             (Kind::Gauge, _) => ("gauge", ""),
             (Kind::Counter, _) => ("counter", "_total"),
@@ -150,6 +175,7 @@ pub fn text(families: &[Family], dialect: Dialect) -> String {
         match dialect {
             Dialect::OpenMetrics => {
                 let _ = writeln!(text, "# TYPE {name} {kind}");
+                let unit = family.unit();
                 if !unit.is_empty() {
                     let _ = writeln!(text, "# UNIT {name} {unit}");
                 }
@@ -188,18 +214,17 @@ mod tests {
             labels: labels.iter().map(|(name, text)| (*name, (*text).to_owned())).collect(),
             value,
         };
-        let family = |name, kind, unit, help, samples| Family { name, kind, unit, help, samples };
+        let family = |name, kind, help, samples| Family { name, kind, help, samples };
         [
-            family("x_time_seconds", Kind::Gauge, "seconds", "A time.", vec![sample(&[], 1.5)]),
+            family("x_time_seconds", Kind::Gauge, "A time.", vec![sample(&[], 1.5)]),
             family(
                 "x_errors",
                 Kind::Counter,
-                "",
                 "Errors.",
                 vec![sample(&[("a", "1"), ("b", "2")], 3.0), sample(&[("a", "\"\\\n")], 1e-12)],
             ),
-            family("x_build", Kind::Info, "", "A build.", vec![sample(&[("v", "1")], 1.0)]),
-            family("x_none", Kind::Gauge, "", "Nothing.", vec![]),
+            family("x_build", Kind::Info, "A build.", vec![sample(&[("v", "1")], 1.0)]),
+            family("x_none", Kind::Gauge, "Nothing.", vec![]),
         ]
     }
 

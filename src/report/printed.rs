@@ -367,41 +367,24 @@ impl PrintedRun {
             tool: self.tool.name.into(),
             side,
             cxidiag_version: UNKNOWN.into(),
-            cxidiag_revision: None,
             status,
             exit_status: u8::from(status != Status::Complete),
             error: (status != Status::Complete).then(|| Problem {
                 kind: "printed".into(),
                 message: ended.into(),
-                hint: None,
-                step: None,
-                situation: None,
-                nic_states: Vec::new(),
+                ..Problem::default()
             }),
-            started_unix_ms: 0,
-            elapsed_ms: 0,
             host: Host {
                 name: if host.is_empty() { Host::UNKNOWN } else { host }.into(),
                 kernel: UNKNOWN.into(),
                 architecture: UNKNOWN.into(),
             },
-            job: None,
-            labels: BTreeMap::new(),
             device,
-            peer: None,
             addresses: local.zip(remote).and_then(|(local, remote)| addresses(local, remote)),
             options: Some(self.options()),
-            clock: Clock {
-                name: UNKNOWN.into(),
-                resolution_ns: 0,
-                frequency_hz: None,
-                drift_ppm: None,
-            },
-            measurement_error: None,
-            counters: None,
-            walk: None,
-            expectations: Vec::new(),
+            clock: Clock { name: UNKNOWN.into(), ..Clock::default() },
             results: self.results,
+            ..Outcome::default()
         })
     }
 
@@ -425,13 +408,8 @@ impl PrintedRun {
             both_ends: false,
         });
         Options {
-            address: None,
-            loopback: false,
-            port: 0,
-            libcxi: None,
             iters: number("Iterations"),
             duration_s: number("Duration").map(Into::into),
-            until_percent: None,
             warmup: number("Warmup Iters"),
             latency_gap_us: number("Inter-Iter Gap"),
             min_size_bytes: self.size("Min").or(sizes().min()).unwrap_or(0),
@@ -441,27 +419,20 @@ impl PrintedRun {
             hrp: enabled("HRP"),
             low_latency: enabled("LL Cmd Launch"),
             rdzv: enabled("Rendezvous PUTs"),
-            sync: None,
             hops: number("Hops").and_then(|hops| hops.try_into().ok()),
             fan: number("Fan").and_then(|puts| puts.try_into().ok()),
             posted: depths("Posted Entries").map(|depths| depths.least),
             max_posted: depths("Posted Entries").map(|depths| depths.most),
             unexpected: depths("Unexpected").map(|depths| depths.least),
             max_unexpected: depths("Unexpected").map(|depths| depths.most),
-            compare_write: None,
             start: value("Chain Start").map(str::to_owned),
             tx_gpu: on_gpu("Client TX Mem").or(on_gpu("TX Mem")).map(|gpu| gpu as u8),
             rx_gpu: on_gpu("Client RX Mem").or(on_gpu("RX Mem")).map(|gpu| gpu as u8),
             gpu_type: value("Client GPU Type").or(value("GPU Type")).map(str::to_owned),
-            gpu_map: None,
             peer_tx_gpu: on_gpu("Server TX Mem").map(|gpu| gpu as u8),
             peer_rx_gpu: on_gpu("Server RX Mem").map(|gpu| gpu as u8),
             peer_gpu_type: value("Server GPU Type").map(str::to_owned),
-            use_hp: None,
-            cpu: None,
-            report_all: None,
             rate: value("Rate").map(str::to_owned),
-            verify: None,
             atomic: value("Atomic Op").zip(value("Atomic Type")).map(|(op, ty)| {
                 let mut words = op.split_whitespace();
                 AtomicOptions {
@@ -473,9 +444,7 @@ impl PrintedRun {
                 }
             }),
             lists,
-            percentiles: Vec::new(),
-            interval_s: None,
-            expect: Vec::new(),
+            ..Options::default()
         }
     }
 }
@@ -543,24 +512,14 @@ fn result(
             min_ns: min as u64,
             max_ns: max as u64,
             mean_ns: mean,
-            latency_from: None,
             standard_deviation_ns: ns(Metric::Deviation).unwrap_or(0.0),
-            percentiles: Vec::new(),
-            median_low_ns: None,
-            median_high_ns: None,
-            median_is_stable: None,
-            histogram: None,
             samples_ns: samples.take(),
+            ..LatencyResult::default()
         }),
         bandwidth: figure(Metric::Bandwidth).map(|bandwidth_bytes_per_s| BandwidthResult {
             bandwidth_bytes_per_s,
             packet_rate_packets_per_s: figure(Metric::PacketRate).unwrap_or(0.0),
-            elapsed_us: 0,
-            peer_count: 0,
-            peer_elapsed_us: 0,
-            pairs: None,
-            own_view: None,
-            peer_view: None,
+            ..BandwidthResult::default()
         }),
         unreadable: unreadable.iter().map(|(metric, _)| *metric).collect(),
         ..SizeResult::none(row.size)

@@ -31,59 +31,48 @@ type TargetValue = fn(&TargetFigures, Duration) -> Option<f64>;
 
 /// Returns the metrics of probes.
 pub fn families(probes: &Probes) -> Vec<Family> {
-    let gauge = |name, unit, help, samples| Family { name, kind: Kind::Gauge, unit, help, samples };
-    let count = |name, help, samples| Family { name, kind: Kind::Counter, unit: "", help, samples };
-    let alone = |value| vec![Sample { labels: Vec::new(), value }];
+    let count = |name, help, samples: Vec<Sample>| Family::new(Kind::Counter, name, help, samples);
     let written = probes.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     vec![
         openmetrics::build("serve"),
-        gauge(
+        Family::single(
             SERIES,
-            "seconds",
             "When the file was written, since 1970-01-01 (UTC).",
-            alone(written.as_secs_f64()),
+            written.as_secs_f64(),
         ),
-        gauge(
+        Family::single(
             "cxidiag_probe_targets",
-            "",
             "Nodes that each NIC of this node is to probe.",
-            alone(probes.targets as f64),
+            probes.targets as f64,
         ),
-        gauge(
+        Family::single(
             "cxidiag_probe_nics",
-            "",
             "NICs of this node that are open for probes.",
-            alone(probes.open_nics as f64),
+            probes.open_nics as f64,
         ),
-        Family {
-            name: "cxidiag_probe_cpu_seconds",
-            kind: Kind::Counter,
-            unit: "seconds",
-            help: "CPU time that probes have taken.",
-            samples: alone(probes.cpu.as_secs_f64()),
-        },
-        Family {
-            name: "cxidiag_probe_nic",
-            kind: Kind::Info,
-            unit: "",
-            help: "The NICs of this node that probe, always 1; switch and group are empty if the address does not show them.",
-            samples: probes.nics.iter().map(|nic| info(&probes.node, nic)).collect(),
-        },
-        gauge(
+        count(
+            "cxidiag_probe_cpu_seconds",
+            "CPU time that probes have taken.",
+            vec![Sample { labels: Vec::new(), value: probes.cpu.as_secs_f64() }],
+        ),
+        Family::new(
+            Kind::Info,
+            "cxidiag_probe_nic",
+            "The NICs of this node that probe, always 1; switch and group are empty if the address does not show them.",
+            probes.nics.iter().map(|nic| info(&probes.node, nic)),
+        ),
+        Family::gauge(
             "cxidiag_probe_latency_seconds",
-            "seconds",
             "Latency of writes of 8 bytes in the last burst that this host did not disturb; no sample after a minute without.",
             latencies(probes),
         ),
-        gauge(
+        Family::gauge(
             "cxidiag_probe_bandwidth_bytes_per_second",
-            "bytes_per_second",
             "Bandwidth of the last bulk write; no sample after 5 minutes without.",
             samples(probes, TargetFigures::bandwidth),
         ),
-        gauge(
+        Family::gauge(
             "cxidiag_probe_age_seconds",
-            "seconds",
             "Time since the last burst that was answered and not disturbed, or since the target was chosen.",
             samples(probes, |target, now| Some(target.age(now).as_secs_f64())),
         ),

@@ -5,9 +5,9 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::check::{self, Check};
 use super::comparison::{self, Comparison};
-use super::outcome::{self, Outcome, Side};
+use super::outcome::{self, Outcome};
 use super::printed;
-use super::runs::{self, OfRun, ReadRun, Source, refused};
+use super::runs::{self, ReadRun, Source, refused};
 use super::stat::document::{self as stat_document, StatDocument};
 use super::survey::{self, Survey};
 use cluster::survey::findings::{Cause, Matrix, Unit};
@@ -25,11 +25,12 @@ pub struct ReadResult {
     pub content: Content,
 }
 
-impl OfRun for ReadResult {
-    fn side(&self) -> Option<Side> {
+impl ReadResult {
+    /// Returns the run, if it is one.
+    pub fn run(&self) -> Option<&Outcome> {
         match &self.content {
-            Content::Run(run) => Some(run.side),
-            Content::Comparison(_) | Content::Survey(_) | Content::Stat(_) => None,
+            Content::Run(run) => Some(run),
+            _ => None,
         }
     }
 }
@@ -172,7 +173,7 @@ fn each<T>(
 ///
 /// A run does not say what it measured, so that it cannot be compared.
 pub fn compare(results: &mut Vec<ReadResult>, base: &str, limit: f64) -> Result<(), Failure> {
-    if !results.iter().all(|result| matches!(result.content, Content::Run(_))) {
+    if !results.iter().all(|result| result.run().is_some()) {
         return Ok(());
     }
     let run = |ReadResult { file, content }| match content {
@@ -338,6 +339,7 @@ mod tests {
     use super::*;
     use crate::check_fleet::testing::mutated;
     use crate::html;
+    use crate::outcome::Side;
     use crate::survey::testing;
     use facts::severity::Severity;
     use serde_json::{Value, json};
@@ -530,8 +532,10 @@ mod tests {
             result
         };
         let mut both = vec![result(Side::Server), result(Side::Client)];
-        assert!(runs::leave_out_servers(&mut both).is_some() && both.len() == 1);
+        assert!(runs::leave_out_servers(&mut both, ReadResult::run).is_some() && both.len() == 1);
         let mut servers = vec![result(Side::Server)];
-        assert!(runs::leave_out_servers(&mut servers).is_none() && servers.len() == 1);
+        assert!(
+            runs::leave_out_servers(&mut servers, ReadResult::run).is_none() && servers.len() == 1
+        );
     }
 }

@@ -1,6 +1,5 @@
 //! The entries of an [`Outcome`] that plan and machine determine before the run begins.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
@@ -49,14 +48,11 @@ impl Outcome {
         Self {
             schema_version: SCHEMA_VERSION,
             tool: tool.name.into(),
-            side: Side::Client,
             cxidiag_version: env!("CARGO_PKG_VERSION").into(),
             cxidiag_revision: release::sources().revision.map(str::to_owned),
             status: Status::Failed,
             exit_status: 1,
-            error: None,
             started_unix_ms: unix_ms(SystemTime::now()),
-            elapsed_ms: 0,
             host: Host {
                 name: host_name(),
                 kernel: text(machine.release()),
@@ -64,17 +60,8 @@ impl Outcome {
             },
             job: job::Job::from_environment()
                 .map(|job| Job { manager: job.manager.into(), id: job.id }),
-            labels: BTreeMap::new(),
-            device: None,
-            peer: None,
-            addresses: None,
-            options: None,
             clock: ClockFacts::from_monotonic_raw().into(),
-            measurement_error: None,
-            results: Vec::new(),
-            counters: None,
-            walk: None,
-            expectations: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -148,22 +135,7 @@ impl Device {
 
     /// Returns a NIC of which nothing else is known.
     pub fn named(name: String, svc_id: u32) -> Self {
-        Self {
-            name,
-            is_software: None,
-            svc_id,
-            svc_id_source: None,
-            vni_source: None,
-            traffic_class: None,
-            traffic_class_source: None,
-            mac_address: None,
-            pci_address: None,
-            link_speed: None,
-            driver: None,
-            driver_revision: None,
-            firmware_version: None,
-            library: None,
-        }
+        Self { name, svc_id, ..Self::default() }
     }
 
     /// Returns the NIC of a run of `plan`, which was opened.
@@ -236,9 +208,6 @@ impl Options {
                 let way = plan.gpus.map;
                 way.map_or("auto".to_owned(), |way| way.to_string())
             }),
-            peer_tx_gpu: None,
-            peer_rx_gpu: None,
-            peer_gpu_type: None,
             use_hp: run.huge_page.map(|size| size.to_string()),
             cpu: (plan.cpus != Cpus::Any).then(|| plan.cpus.to_string()),
             report_all: takes(Opt::ReportAll).then_some(run.report_all),
@@ -272,6 +241,7 @@ impl Options {
                 .iter()
                 .map(|expectation| expectation.text.clone())
                 .collect(),
+            ..Self::default()
         }
     }
 }

@@ -71,24 +71,16 @@ impl Source {
     }
 }
 
-/// A result that may be a run.
-pub trait OfRun {
-    /// Returns the side of a run.
-    fn side(&self) -> Option<Side>;
-}
-
-impl OfRun for ReadRun {
-    fn side(&self) -> Option<Side> {
-        Some(self.outcome.side)
-    }
-}
-
-/// Leaves out the documents of servers if clients wrote any: both are of the same runs. Returns a
-/// warning if there were any.
-pub fn leave_out_servers(results: &mut Vec<impl OfRun>) -> Option<String> {
+/// Leaves out the documents of servers if clients wrote any: both are of the same runs, which `run`
+/// returns. Returns a warning if there were any.
+pub fn leave_out_servers<T>(
+    results: &mut Vec<T>,
+    run: impl Fn(&T) -> Option<&Outcome>,
+) -> Option<String> {
     let before = results.len();
-    if results.iter().any(|result| result.side() == Some(Side::Client)) {
-        results.retain(|result| result.side() != Some(Side::Server));
+    let has_side = |result: &T, side| run(result).is_some_and(|run| run.side == side);
+    if results.iter().any(|result| has_side(result, Side::Client)) {
+        results.retain(|result| !has_side(result, Side::Server));
     }
     match before - results.len() {
         0 => None,

@@ -1,6 +1,6 @@
 //! NICs under load as metrics (docs/metrics.md lists them).
 
-use super::openmetrics::{self, Family, Kind, Sample};
+use super::openmetrics::{self, Family, Sample};
 use super::stress::{StressReport, StressedNic};
 
 /// A series without labels that all files of a load have.
@@ -13,8 +13,6 @@ fn sample(nic: &StressedNic, label: &'static str, text: &str, value: f64) -> Sam
 
 /// Returns the metrics of NICs under load.
 pub fn families(report: &StressReport) -> Vec<Family> {
-    let gauge = |name, unit, help, samples| Family { name, kind: Kind::Gauge, unit, help, samples };
-    let one = |value| vec![Sample { labels: Vec::new(), value }];
     let judged = report.devices.iter().flat_map(|nic| {
         let judged = nic.judged().into_iter();
         judged.map(move |(code, is_good)| sample(nic, "check", code, f64::from(is_good)))
@@ -26,7 +24,7 @@ pub fn families(report: &StressReport) -> Vec<Family> {
         let samples = own.filter_map(|(nic, result)| {
             Some(sample(nic, "sensor", result.sensor.column, result.max?))
         });
-        samples.collect()
+        samples.collect::<Vec<_>>()
     };
     let rates = report
         .devices
@@ -35,42 +33,36 @@ pub fn families(report: &StressReport) -> Vec<Family> {
         .map(|nic| Sample { labels: vec![("device", nic.name.clone())], value: nic.mean_rate() });
     vec![
         openmetrics::build("stress"),
-        gauge(
+        Family::single(
             SERIES,
-            "",
             "Exit status of the load: 0 all criteria are met, 3 one is not, 4 one could not be judged.",
-            one(report.exit_status.into()),
+            report.exit_status.into(),
         ),
-        gauge(
+        Family::single(
             "cxidiag_stress_timestamp_seconds",
-            "seconds",
             "Start of the load, since 1970-01-01 (UTC).",
-            one(report.started_unix_ms as f64 / 1000.0),
+            report.started_unix_ms as f64 / 1000.0,
         ),
-        gauge(
+        Family::single(
             "cxidiag_stress_duration_seconds",
-            "seconds",
             "Duration of the load with set-up.",
-            one(report.elapsed_ms as f64 / 1000.0),
+            report.elapsed_ms as f64 / 1000.0,
         ),
-        gauge(
+        Family::gauge(
             "cxidiag_stress_ok",
-            "",
             "Whether the criterion is met under load (1) or not (0); no sample if it could not be judged.",
-            judged.collect(),
+            judged,
         ),
-        gauge(
+        Family::gauge(
             "cxidiag_stress_temperature_celsius",
-            "celsius",
             "Highest temperature under load.",
             highest(true),
         ),
-        gauge("cxidiag_stress_power_watts", "watts", "Highest power under load.", highest(false)),
-        gauge(
+        Family::gauge("cxidiag_stress_power_watts", "Highest power under load.", highest(false)),
+        Family::gauge(
             "cxidiag_stress_bandwidth_bytes_per_second",
-            "bytes_per_second",
             "Bandwidth at which the NIC wrote to itself under load.",
-            rates.collect(),
+            rates,
         ),
     ]
 }

@@ -21,7 +21,7 @@ const MOST_TASKS: u64 = 1 << 24;
 const INTERACTIVE_STEP: &str = "4294967290";
 
 /// One of the processes that a launcher has started.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LauncherTask {
     /// Name of the launcher: `Slurm`.
     pub launcher: &'static str,
@@ -190,21 +190,7 @@ impl LauncherTask {
     /// Returns a task of which the launcher gives only rank and size.
     #[cfg(any(test, feature = "testing"))]
     pub fn numbered(launcher: &'static str, variable: &'static str, rank: u32, size: u32) -> Self {
-        Self {
-            launcher,
-            variable,
-            rank,
-            size,
-            local_rank: None,
-            local_size: None,
-            node_index: None,
-            node: None,
-            job: None,
-            step: None,
-            end_of_job: None,
-            hosts: Vec::new(),
-            topology: None,
-        }
+        Self { launcher, variable, rank, size, ..Self::default() }
     }
 
     /// Returns the step as users know it. The step of Open MPI is a number that it draws.

@@ -49,11 +49,7 @@ pub fn run(request: &CheckRequest, time: Duration) -> Result<(), Failure> {
     interrupt::check()?;
     documents.write_metrics(|| stress_metrics::families(&report))?;
     output::write(&documents, &report, StressReport::headline)?;
-    report.result().map_err(
-        |failure| {
-            if documents.has_stdout() { failure } else { failure.printed() }
-        },
-    )
+    documents.conclude(report.result())
 }
 
 fn load(

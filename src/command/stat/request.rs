@@ -15,7 +15,7 @@ use report::stat::Level;
 pub const LINGER: Duration = Duration::from_secs(1);
 
 /// What the arguments ask for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct StatRequest {
     /// The NICs; without any, what the job has, else all of this machine.
     pub devices: Vec<DeviceName>,
@@ -65,4 +65,11 @@ pub enum Form {
     Merge(Vec<PathBuf>),
     /// Shows what the NICs do once a second.
     Top,
+}
+
+impl Default for Form {
+    /// Returns the form without options, before its command is read.
+    fn default() -> Self {
+        Self::Run(Vec::new())
+    }
 }

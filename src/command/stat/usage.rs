@@ -8,9 +8,7 @@ use super::forwarding::Forwarding;
 use super::gather::GATHER;
 use super::note::NAME;
 use super::request::{Form, LINGER, StatRequest};
-use crate::command::output::MetricsRequest;
 use crate::command::{arguments, output};
-use facts::device::DeviceName;
 use facts::error::{Failure, cause, invalid};
 use facts::number::{time, time_text};
 use facts::user_file;
@@ -18,8 +16,6 @@ use node::nic::counter_set::{self, CounterSet};
 use node::nic::job_findings;
 use plan::cli::definition::OptionDef;
 use plan::cli::usage::{Completion, Usage};
-use plan::outputs::Place;
-use report::stat::Level;
 use report::stat::metrics::SERIES;
 use report::stat::text::LEVELS;
 
@@ -61,33 +57,20 @@ pub fn usage() -> Usage {
 /// What the options set.
 #[derive(Default)]
 struct TypedStat {
-    devices: Vec<DeviceName>,
+    /// What an option sets alone.
+    request: StatRequest,
     set: Option<CounterSet>,
-    level: Level,
-    is_quiet: bool,
-    output: Option<PathBuf>,
-    json: Option<Place>,
-    csv: Option<Place>,
-    metrics: MetricsRequest,
     start: Option<PathBuf>,
     stop: Option<PathBuf>,
     is_merge: bool,
     is_top: bool,
-    is_not_gathered: bool,
-    gather: Option<Duration>,
-    interval: Option<Duration>,
-    fail_on: Vec<&'static str>,
-    forwarding: Option<Forwarding>,
-    linger: Option<Duration>,
-    with_arguments: bool,
     directory: Option<PathBuf>,
-    is_kept: bool,
 }
 
 fn options() -> Vec<OptionDef<TypedStat>> {
     type Def = OptionDef<TypedStat>;
     let mut options = vec![
-        arguments::devices().within(|typed: &mut TypedStat| &mut typed.devices),
+        arguments::devices().within(|typed: &mut TypedStat| &mut typed.request.devices),
         Def::text("set", "SET|@FILE", |typed, text| {
             typed.set = Some(set(text)?);
             Ok(())
@@ -102,7 +85,7 @@ fn options() -> Vec<OptionDef<TypedStat>> {
              a comment.",
         ),
         Def::text("report", "LEVEL", |typed, text| {
-            typed.level = text.parse()?;
+            typed.request.level = text.parse()?;
             Ok(())
         })
         .completed_by(Completion::Words(levels))
@@ -112,29 +95,31 @@ fn options() -> Vec<OptionDef<TypedStat>> {
              'line' is one line, 'summary' some sentences; 'all' has every counter that has \
              counted.",
         ),
-        Def::switch("quiet", |typed| typed.is_quiet = true)
+        Def::switch("quiet", |typed| typed.request.is_quiet = true)
             .explained("Report only if something is unusual"),
-        Def::file("output", |typed| &mut typed.output)
+        Def::file("output", |typed| &mut typed.request.output)
             .letter('o')
             .explained("Write the report to FILE, not to standard error"),
-        output::json().within(|typed: &mut TypedStat| &mut typed.json),
-        Def::document("csv", |typed| &mut typed.csv).explained(
+        output::json().within(|typed: &mut TypedStat| &mut typed.request.json),
+        Def::document("csv", |typed| &mut typed.request.csv).explained(
             "Print a row for each counter as CSV instead of the report, or write it to FILE",
         ),
     ];
     let metrics = output::metrics();
-    options.extend(metrics.map(|option| option.within(|typed: &mut TypedStat| &mut typed.metrics)));
+    options.extend(
+        metrics.map(|option| option.within(|typed: &mut TypedStat| &mut typed.request.metrics)),
+    );
     options.extend([
-        Def::switch("with-arguments", |typed| typed.with_arguments = true).explained(
+        Def::switch("with-arguments", |typed| typed.request.with_arguments = true).explained(
             "Show the arguments of COMMAND, not its name alone\n\n\
              Arguments may hold secrets.",
         ),
         Def::text("forward", "all|none", |typed, text| {
-            typed.forwarding = Some(match text {
+            typed.request.forwarding = match text {
                 "all" => Forwarding::All,
                 "none" => Forwarding::Off,
                 _ => return Err("expected all or none".into()),
-            });
+            };
             Ok(())
         })
         .completed_by(Completion::Words(forwardings))
@@ -146,7 +131,7 @@ fn options() -> Vec<OptionDef<TypedStat>> {
              anyway.",
         ),
         Def::text("linger", "TIME", |typed, text| {
-            typed.linger = Some(time(text, LINGERS)?);
+            typed.request.linger = time(text, LINGERS)?;
             Ok(())
         })
         .explained(format!(
@@ -162,7 +147,7 @@ fn options() -> Vec<OptionDef<TypedStat>> {
              killed.",
         ),
         Def::text("gather", "TIME", |typed, text| {
-            typed.gather = Some(time(text, LINGERS)?);
+            typed.request.gather = Some(time(text, LINGERS)?);
             Ok(())
         })
         .explained(format!(
@@ -171,7 +156,7 @@ fn options() -> Vec<OptionDef<TypedStat>> {
                      It waits three times as long while the command of another node runs, and at most 5 minutes by default.",
             time_text(GATHER)
         )),
-        Def::switch("no-gather", |typed| typed.is_not_gathered = true).explained(
+        Def::switch("no-gather", |typed| typed.request.is_gathered = false).explained(
             "Each node reports itself; --merge reports all later\n\n\
              The names of its documents have the name of the node before their ending.",
         ),
@@ -184,7 +169,7 @@ fn options() -> Vec<OptionDef<TypedStat>> {
              Each NIC has a row; the counters that count fastest follow with their meaning. The key q ends it.",
         ),
         Def::text("interval", "TIME", |typed, text| {
-            typed.interval = Some(time(text, INTERVALS)?);
+            typed.request.interval = Some(time(text, INTERVALS)?);
             Ok(())
         })
         .explained(
@@ -193,7 +178,7 @@ fn options() -> Vec<OptionDef<TypedStat>> {
              time; JSON has all intervals, and so has NODE.series.jsonl with --keep. Not for \
              measurements of latency.",
         ),
-        Def::switch("keep", |typed| typed.is_kept = true).explained(
+        Def::switch("keep", |typed| typed.request.is_kept = true).explained(
             "Keep these files\n\n\
              They are cxidiag-stat.JOB.STEP/NODE.start and NODE.json.",
         ),
@@ -206,7 +191,7 @@ fn options() -> Vec<OptionDef<TypedStat>> {
              FILE may also be the NODE.start of a stat that was killed.",
         ),
         Def::text("fail-on", "CODE,...", |typed, text| {
-            typed.fail_on = codes(text)?;
+            typed.request.fail_on = codes(text)?;
             Ok(())
         })
         .completed_by(Completion::Words(all_codes))
@@ -252,43 +237,29 @@ fn codes(text: &str) -> Result<Vec<&'static str>, String> {
 /// Reads the arguments. Returns `None` if they ask for help or the version.
 pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
     let (own, command) = arguments::parts(arguments);
-    let mut typed = TypedStat::default();
+    let request = StatRequest { linger: LINGER, is_gathered: true, ..StatRequest::default() };
+    let mut typed = TypedStat { request, ..TypedStat::default() };
     let Some(words) = arguments::read(&usage(), &options(), own, &mut typed)? else {
         return Ok(None);
     };
     let form = form(&typed, command, &words)?;
-    typed.metrics.file_with(SERIES)?;
+    typed.request.metrics.file_with(SERIES)?;
     match form {
-        Form::Merge(_) if !typed.devices.is_empty() => {
+        Form::Merge(_) if !typed.request.devices.is_empty() => {
             return Err(Failure::usage("--merge reads no NIC: leave out --device"));
         }
         Form::Merge(_) => {}
-        _ => arguments::add_devices(&mut typed.devices, words, own)?,
+        _ => arguments::add_devices(&mut typed.request.devices, words, own)?,
     }
-    let request = StatRequest {
-        devices: typed.devices,
+    Ok(Some(StatRequest {
         form,
         set: match typed.set {
             Some(set) => set,
             None => CounterSet::named(counter_set::JOB).map_err(Failure::usage)?,
         },
-        level: typed.level,
-        is_quiet: typed.is_quiet,
-        output: typed.output,
-        json: typed.json,
-        csv: typed.csv,
-        metrics: typed.metrics,
-        fail_on: typed.fail_on,
-        forwarding: typed.forwarding.unwrap_or_default(),
-        linger: typed.linger.unwrap_or(LINGER),
-        with_arguments: typed.with_arguments,
         directory: typed.directory.unwrap_or_else(|| ".".into()),
-        is_gathered: !typed.is_not_gathered,
-        gather: typed.gather,
-        interval: typed.interval,
-        is_kept: typed.is_kept,
-    };
-    Ok(Some(request))
+        ..typed.request
+    }))
 }
 
 /// Returns what to do, and refuses options that do not belong to it.
@@ -311,12 +282,12 @@ fn form(
     if typed.is_top {
         without_command("top")?;
         let documents = [
-            typed.json.is_some(),
-            typed.csv.is_some(),
-            typed.metrics.file_with(SERIES)?.is_some(),
-            typed.output.is_some(),
-            typed.interval.is_some(),
-            !typed.fail_on.is_empty(),
+            typed.request.json.is_some(),
+            typed.request.csv.is_some(),
+            typed.request.metrics.file_with(SERIES)?.is_some(),
+            typed.request.output.is_some(),
+            typed.request.interval.is_some(),
+            !typed.request.fail_on.is_empty(),
         ];
         if documents.contains(&true) {
             let why = "--top writes no report: no --json, --csv, --openmetrics, --output, \
@@ -330,7 +301,7 @@ fn form(
         if words.is_empty() {
             return Err(see("--merge needs a directory"));
         }
-        if typed.interval.is_some() {
+        if typed.request.interval.is_some() {
             return Err(Failure::usage("--interval needs a COMMAND"));
         }
         return Ok(Form::Merge(words.iter().map(PathBuf::from).collect()));
@@ -355,12 +326,12 @@ fn form(
             None => return Err(see("there is no COMMAND: it follows --")),
         },
     };
-    if typed.interval.is_some() && !matches!(form, Form::Run(_)) {
+    if typed.request.interval.is_some() && !matches!(form, Form::Run(_)) {
         return Err(Failure::usage("--interval needs a COMMAND"));
     }
-    if !typed.fail_on.is_empty() && !matches!(form, Form::Stop(_)) {
+    if !typed.request.fail_on.is_empty() && !matches!(form, Form::Stop(_)) {
         let allowed = "it is for --stop and --merge: the exit status is that of COMMAND";
-        return Err(Failure::usage(invalid("fail-on", typed.fail_on.join(","), allowed)));
+        return Err(Failure::usage(invalid("fail-on", typed.request.fail_on.join(","), allowed)));
     }
     Ok(form)
 }

@@ -76,35 +76,18 @@ pub fn usage() -> Usage {
 /// What the arguments say, option by option.
 #[derive(Default)]
 struct Wishes {
+    /// What an option sets alone.
+    request: SurveyRequest,
     loopback: Option<u32>,
     hosts: Option<Vec<String>>,
-    devices: Vec<DeviceName>,
-    at_once: bool,
-    service: Vec<String>,
-    locations: Option<PathBuf>,
-    topology: Option<String>,
-    meeting_point: Option<PathBuf>,
-    port: Option<u16>,
-    join_limit: Option<Duration>,
-    /// As typed, and what it selects.
-    pairs: (String, Vec<Typed>),
+    /// What `--pairs` selects.
+    selections: Vec<Typed>,
     sizes: Vec<String>,
-    pair_time: Duration,
-    time_limit: Option<Duration>,
-    sensitivity: Option<f64>,
-    max_active: Option<u32>,
-    seed: u64,
     bounds: Vec<Bound>,
     load: LoadWishes,
     bad_nodes: Option<PathBuf>,
     ticket: Option<PathBuf>,
-    places: Places,
     metrics: MetricsRequest,
-    keeps_matrix: bool,
-    resume: Option<PathBuf>,
-    checks_nodes: bool,
-    leaves_out_why: bool,
-    is_quiet: bool,
 }
 
 type Def = OptionDef<Wishes>;
@@ -144,7 +127,7 @@ fn places() -> Vec<Def> {
              Each of COUNT processes has one.",
         ),
         Def::text("device", "DEV,...", |wishes, typed| {
-            wishes.devices = devices(typed)?;
+            wishes.request.devices = devices(typed)?;
             Ok(())
         })
         .letter('d')
@@ -154,7 +137,7 @@ fn places() -> Vec<Def> {
              With commas between them.",
         ),
         Def::text("nics", "turn|once", |wishes, typed| {
-            wishes.at_once = match typed {
+            wishes.request.at_once = match typed {
                 "turn" => false,
                 "once" => true,
                 _ => return Err("expected turn or once".into()),
@@ -168,14 +151,16 @@ fn places() -> Vec<Def> {
         ),
     ];
     let service = shared::service();
-    options.extend(service.map(|option| option.within(|wishes: &mut Wishes| &mut wishes.service)));
+    options.extend(
+        service.map(|option| option.within(|wishes: &mut Wishes| &mut wishes.request.service)),
+    );
     options.extend([
-        Def::switch("check", |wishes| wishes.checks_nodes = true).explained(
+        Def::switch("check", |wishes| wishes.request.checks_nodes = true).explained(
             "Check the nodes first, as 'cxidiag check' does\n\n\
              What the checks amount to goes to standard error. The survey measures whatever they \
              find; if it is good, the checks determine the exit status.",
         ),
-        Def::file("locations", |wishes| &mut wishes.locations).explained(
+        Def::file("locations", |wishes| &mut wishes.request.locations).explained(
             "Lines of 'HOST SWITCH GROUP' (default: by the addresses of the NICs)\n\n\
              HOST may be a host list; switches and groups are numbers or names. Results have \
              numbers: the number at the end of a name if the names differ in it alone, else the \
@@ -183,7 +168,7 @@ fn places() -> Vec<Def> {
              addresses.",
         ),
         Def::text("topology", "FILE|FORM", |wishes, typed| {
-            wishes.topology = Some(typed.to_owned());
+            wishes.request.topology = Some(typed.to_owned());
             Ok(())
         })
         .completed_by(Completion::Files)
@@ -195,14 +180,14 @@ fn places() -> Vec<Def> {
              location in their addresses. It changes no NIC: for software NICs on this fabric, \
              set CXIDIAG_TOPOLOGY to the same value. Not with --locations.",
         ),
-        Def::file("meeting-point", |wishes| &mut wishes.meeting_point).explained(
+        Def::file("meeting-point", |wishes| &mut wishes.request.meeting_point).explained(
             "File by which the tasks find each other, in a directory that all nodes share \
              (default: in the working directory)\n\n\
              The first task writes its address and a secret there. Not needed if CXIDIAG_TOKEN is \
              set and the launcher names the hosts.",
         ),
         Def::text("port", "PORT", |wishes, typed| {
-            wishes.port = Some(within(typed, 0..=u16::MAX.into())? as u16);
+            wishes.request.port = Some(within(typed, 0..=u16::MAX.into())? as u16);
             Ok(())
         })
         .letter('p')
@@ -211,7 +196,7 @@ fn places() -> Vec<Def> {
              49194)",
         ),
         Def::text("join", "TIME", |wishes, typed| {
-            wishes.join_limit = Some(time(typed, SHORTEST_JOIN..=LONGEST)?);
+            wishes.request.join_limit = Some(time(typed, SHORTEST_JOIN..=LONGEST)?);
             Ok(())
         })
         .explained(
@@ -228,7 +213,8 @@ fn places() -> Vec<Def> {
 fn measurements() -> Vec<Def> {
     vec![
         Def::text("pairs", "WHICH", |wishes, typed| {
-            wishes.pairs = (typed.to_owned(), pairs::typed(typed)?);
+            wishes.selections = pairs::typed(typed)?;
+            wishes.request.pairs = typed.to_owned();
             Ok(())
         })
         .explained(format!(
@@ -250,7 +236,7 @@ fn measurements() -> Vec<Def> {
              They are in bytes, as of the tools, with commas between them.",
         ),
         Def::text("pair-time", "TIME", |wishes, typed| {
-            wishes.pair_time = time(typed, SHORTEST..=LONGEST_PAIR)?;
+            wishes.request.pair_time = time(typed, SHORTEST..=LONGEST_PAIR)?;
             Ok(())
         })
         .explained(format!(
@@ -262,7 +248,7 @@ fn measurements() -> Vec<Def> {
         Def::text("sensitivity", "RATIO", |wishes, typed| {
             let ratio = typed.parse().ok().filter(|ratio| RATIOS.contains(ratio));
             let allowed = format!("expected a ratio from {} to {}", RATIOS.start(), RATIOS.end());
-            wishes.sensitivity = Some(ratio.ok_or(allowed)?);
+            wishes.request.sensitivity = Some(ratio.ok_or(allowed)?);
             Ok(())
         })
         .explained(
@@ -270,7 +256,7 @@ fn measurements() -> Vec<Def> {
              From 1.01 to 100. The default for bandwidths is 1/0.93. A smaller ratio needs more \
              pairs of each NIC: the last lines show the ratio that each test could have found.",
         ),
-        Def::switch("no-why", |wishes| wishes.leaves_out_why = true).explained(
+        Def::switch("no-why", |wishes| wishes.request.explains = false).explained(
             "Do not find out why bad and suspect NICs are slow, which takes 10 s for each, a \
              minute in all\n\n\
              By default, the survey reads the files of each of them and of good NICs after the \
@@ -279,7 +265,7 @@ fn measurements() -> Vec<Def> {
              exit status do not depend on it.",
         ),
         Def::text("time-limit", "TIME", |wishes, typed| {
-            wishes.time_limit = Some(time(typed, SHORTEST..=LONGEST)?);
+            wishes.request.time_limit = Some(time(typed, SHORTEST..=LONGEST)?);
             Ok(())
         })
         .explained(
@@ -288,7 +274,7 @@ fn measurements() -> Vec<Def> {
              job.",
         ),
         Def::text("max-active", "COUNT", |wishes, typed| {
-            wishes.max_active = Some(within(typed, 1..=1 << 20)? as u32);
+            wishes.request.max_active = Some(within(typed, 1..=1 << 20)? as u32);
             Ok(())
         })
         .explained(
@@ -296,7 +282,7 @@ fn measurements() -> Vec<Def> {
              It loads the fabric less. With --loopback, one for two CPUs.",
         ),
         Def::text("seed", "NUMBER", |wishes, typed| {
-            wishes.seed = decimal(typed).ok_or("expected a whole number")?;
+            wishes.request.seed = decimal(typed).ok_or("expected a whole number")?;
             Ok(())
         })
         .explained(
@@ -330,26 +316,26 @@ fn outputs() -> Vec<Def> {
              The page suits a ticket. It has each bad or suspect part with its figures, its cause, the evidence and \
              what to do.",
         ),
-        output::json().within(|wishes| &mut wishes.places.json),
-        Def::file("jsonl", |wishes| &mut wishes.places.jsonl).explained(
+        output::json().within(|wishes| &mut wishes.request.places.json),
+        Def::file("jsonl", |wishes| &mut wishes.request.places.jsonl).explained(
             "Append each result to FILE as it is measured\n\n\
              Each pair has a line. --resume continues from such a file.",
         ),
-        Def::document("csv", |wishes| &mut wishes.places.csv).explained(
+        Def::document("csv", |wishes| &mut wishes.request.places.csv).explained(
             "Print the results of the pairs as CSV instead of the text, or write them to FILE\n\n\
              Each pair that was kept has a row.",
         ),
-        Def::switch("matrix", |wishes| wishes.keeps_matrix = true).explained(
+        Def::switch("matrix", |wishes| wishes.request.keeps_matrix = true).explained(
             "Keep the figures of all pairs, also of more than 1024 NICs\n\n\
              The document of --json has them. They need 12 bytes of memory each, and about 20 bytes in \
              the document.",
         ),
-        Def::file("resume", |wishes| &mut wishes.resume).explained(
+        Def::file("resume", |wishes| &mut wishes.request.resume).explained(
             "Continue a survey whose results --jsonl has written to FILE\n\n\
              What is missing is measured. The other options must be the same. FILE grows only if \
              --jsonl names it too.",
         ),
-        Def::switch("quiet", |wishes| wishes.is_quiet = true).letter('q').explained(
+        Def::switch("quiet", |wishes| wishes.request.is_quiet = true).letter('q').explained(
             "Print the verdict only, without progress\n\n\
                  No notes are printed either.",
         ),
@@ -362,9 +348,13 @@ fn outputs() -> Vec<Def> {
 /// Reads the arguments. Returns `None` if they ask for help or the version.
 pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
     let mut wishes = Wishes {
-        pairs: (PAIRS.to_owned(), Vec::new()),
-        pair_time: PAIR_TIME,
-        seed: 1,
+        request: SurveyRequest {
+            explains: true,
+            pairs: PAIRS.to_owned(),
+            pair_time: PAIR_TIME,
+            seed: 1,
+            ..SurveyRequest::default()
+        },
         ..Wishes::default()
     };
     let (own, tool_texts) = shared::parts(arguments);
@@ -399,65 +389,46 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
             reason: "the file stays empty: --loopback has no nodes of a cluster",
         });
     }
-    let further = [wishes.service.as_slice(), &tool_texts].concat();
+    let further = [wishes.request.service.as_slice(), &tool_texts].concat();
     let tests = tests(&tools, &wishes.sizes, &further, &wishes.bounds)?;
-    let load = wishes.load.request(&processes, &tests, &wishes.service)?;
+    let load = wishes.load.request(&processes, &tests, &wishes.request.service)?;
     // Only the coordinator reads the files of pairs.
-    let (pairs, selections) = wishes.pairs;
-    if selections.contains(&Typed::Named(Selection::Loopback)) {
+    if wishes.selections.contains(&Typed::Named(Selection::Loopback)) {
         tests.iter().try_for_each(|test| test.plan.check_loopback())?;
     }
     Ok(Some(SurveyRequest {
         processes,
-        checks_nodes: wishes.checks_nodes,
-        explains: !wishes.leaves_out_why,
-        devices: wishes.devices,
-        at_once: wishes.at_once,
-        service: wishes.service,
         load,
         tests,
-        pairs,
-        pair_time: wishes.pair_time,
-        sensitivity: wishes.sensitivity,
-        time_limit: wishes.time_limit,
-        max_active: wishes.max_active,
-        seed: wishes.seed,
-        keeps_matrix: wishes.keeps_matrix,
-        locations: wishes.locations,
-        topology: wishes.topology,
-        meeting_point: wishes.meeting_point,
-        port: wishes.port,
-        join_limit: wishes.join_limit,
-        resume: wishes.resume,
         places: Places {
             metrics: wishes.metrics.file_with(SERIES)?,
             bad_nodes: wishes.bad_nodes.map(Place::File),
             ticket: wishes.ticket.map(Place::File),
-            ..wishes.places
+            ..wishes.request.places
         },
-        is_quiet: wishes.is_quiet,
         without_effect: ineffective::note(&without_effect),
+        ..wishes.request
     }))
 }
 
 /// Checks that options which exclude each other are not given together.
 fn check_combinations(wishes: &Wishes, processes: &ProcessSource) -> Result<(), Failure> {
     let is_loopback = matches!(processes, ProcessSource::Loopback(_));
-    if is_loopback && !wishes.devices.is_empty() {
+    if is_loopback && !wishes.request.devices.is_empty() {
         let message = "--loopback uses soft0 and the following NICs: leave out --device";
         return Err(Failure::usage(message));
     }
-    if matches!(processes, ProcessSource::Hosts(_)) && wishes.port == Some(0) {
+    if matches!(processes, ProcessSource::Hosts(_)) && wishes.request.port == Some(0) {
         let allowed = "expected the port of the servers, 1 to 65535";
         return Err(Failure::usage(invalid("port", 0, allowed)));
     }
-    if wishes.locations.is_some() && wishes.topology.is_some() {
+    if wishes.request.locations.is_some() && wishes.request.topology.is_some() {
         return Err(Failure::usage("--locations and --topology exclude each other"));
     }
-    if is_loopback && wishes.checks_nodes {
+    if is_loopback && wishes.request.checks_nodes {
         return Err(Failure::usage("--check checks nodes: those of a launcher, or of --hosts"));
     }
-    if let Some(file) = wishes.ticket.as_ref().filter(|_| wishes.leaves_out_why) {
+    if let Some(file) = wishes.ticket.as_ref().filter(|_| !wishes.request.explains) {
         let allowed = "the page says why parts are bad, so it is not possible with --no-why";
         return Err(Failure::usage(invalid("ticket", file.display(), allowed)));
     }

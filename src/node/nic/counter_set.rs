@@ -17,7 +17,7 @@ const RETRY_HANDLER: &str = "retry_handler/";
 pub const JOB: &str = "job";
 
 /// A set of counters. Each is read and written in the same order, whether a NIC has it or not.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CounterSet {
     /// Its name, for reports.
     pub name: String,

@@ -217,10 +217,10 @@ type NumberedRun<'a> = (usize, &'a str, &'a Outcome);
 fn by_tool(results: &[ReadResult]) -> Vec<(&str, Vec<NumberedRun<'_>>)> {
     let mut tools: Vec<(&str, Vec<NumberedRun>)> = Vec::new();
     for (number, result) in (1..).zip(results) {
-        let Content::Run(run) = &result.content else {
+        let Some(run) = result.run() else {
             continue;
         };
-        let numbered = (number, result.file.as_str(), run.as_ref());
+        let numbered = (number, result.file.as_str(), run);
         match tools.iter_mut().find(|(tool, _)| *tool == run.tool) {
             Some((_, runs)) => runs.push(numbered),
             None => tools.push((&run.tool, vec![numbered])),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use measure::{Rates, SideResult, SideView};
 
 /// Bandwidth of one size.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct BandwidthResult {
     /// Bytes per second, both directions added.

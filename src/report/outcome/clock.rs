@@ -6,7 +6,7 @@ use measure;
 use measure::{ClockFacts, OwnError};
 
 /// The clock that measured.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Clock {
     /// Name of the clock: TSC, CNTVCT, or a clock of Linux.

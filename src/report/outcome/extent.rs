@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// How much of a size was measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Extent {
@@ -12,5 +12,6 @@ pub enum Extent {
     /// A part: the run ended early.
     Partial,
     /// Nothing: the run ended before this size.
+    #[default]
     None,
 }

@@ -8,7 +8,7 @@ use facts::percentile::Percentile;
 use measure::{Recorder, Until};
 
 /// Latencies of one size. No sample is excluded.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LatencyResult {
     /// Smallest latency, in nanoseconds.

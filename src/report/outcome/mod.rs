@@ -48,7 +48,7 @@ pub const SCHEMA_VERSION: u32 = 1;
 
 /// One run of one tool, as `--json` writes it. Field names contain the units. A value that does not
 /// apply is null. Later releases may add fields.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Outcome {
     /// Version of this layout.
@@ -127,11 +127,12 @@ impl Outcome {
 }
 
 /// How a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// All sizes were measured, and all expectations were met.
+    #[default]
     Complete,
     /// All sizes were measured, but an expectation was not met.
     Unmet,
@@ -142,7 +143,7 @@ pub enum Status {
 }
 
 /// A failure.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Problem {
     /// Kind of the failure.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A machine.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Host {
     /// Host name.
@@ -50,7 +50,7 @@ pub struct Peer {
 }
 
 /// A NIC. Apart from name and service, a field is null if the device was not opened.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Device {
     /// Name of the device: cxiN, or softN for a software NIC.

@@ -16,7 +16,7 @@ use plan::depths::Row;
 const REACHED: f64 = 0.99;
 
 /// The result of one size.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct SizeResult {
     /// Size of an operation, in bytes.
@@ -111,22 +111,7 @@ pub struct RateResult {
 impl SizeResult {
     /// Returns the result of a size that was not measured.
     pub fn none(size: u64) -> Self {
-        Self {
-            size_bytes: size,
-            posted: None,
-            unexpected: None,
-            extent: Extent::None,
-            count: 0,
-            latency: None,
-            bandwidth: None,
-            verified_bytes: None,
-            rate: None,
-            cpu_wait_percent: None,
-            intervals: None,
-            write: None,
-            fan: None,
-            unreadable: Vec::new(),
-        }
+        Self { size_bytes: size, ..Self::default() }
     }
 
     /// Returns the row, which no other result of its run has.

@@ -15,39 +15,32 @@ const SIGNAL: i32 = 128;
 
 /// Returns the metrics: only counters of the set, and only those that the NICs have.
 pub fn families(job: &JobStat) -> Vec<Family> {
-    let gauge = |name, unit, help, samples| Family { name, kind: Kind::Gauge, unit, help, samples };
-    let single = |value: Option<f64>| {
-        value.map(|value| Sample { labels: Vec::new(), value }).into_iter().collect()
-    };
+    let single = |value: Option<f64>| value.map(|value| Sample { labels: Vec::new(), value });
     let status = job.status().map(|status| match status {
         EndStatus::Exit(code) => code,
         EndStatus::Signal(signal) => SIGNAL + signal,
     });
     vec![
-        Family {
-            name: "cxidiag_stat_counter",
-            kind: Kind::Counter,
-            unit: "",
-            help: "What a counter of a NIC has counted while the command ran; only counters of the set that the \
+        Family::new(
+            Kind::Counter,
+            "cxidiag_stat_counter",
+            "What a counter of a NIC has counted while the command ran; only counters of the set that the \
                    NIC has.",
-            samples: counters(job),
-        },
-        gauge(
+            counters(job),
+        ),
+        Family::gauge(
             "cxidiag_stat_seconds",
-            "seconds",
             "Time between the readings of the counters.",
             single(job.elapsed.map(|time| time.as_secs_f64())),
         ),
-        gauge(
+        Family::gauge(
             "cxidiag_stat_exit_status",
-            "",
             "Exit status of the command, 128 more than the signal that ended it.",
             single(status.map(f64::from)),
         ),
-        gauge(SERIES, "", "NICs that were read.", single(Some(job.nics.len() as f64))),
-        gauge(
+        Family::gauge(SERIES, "NICs that were read.", single(Some(job.nics.len() as f64))),
+        Family::gauge(
             "cxidiag_stat_outlier",
-            "",
             "NICs that stand out from the others of the job, with the value of the counter.",
             outliers(job),
         ),

@@ -2,7 +2,7 @@
 
 use super::load_verdict::certainty;
 use super::{Survey, load_words};
-use crate::openmetrics::{Family, Kind, Sample};
+use crate::openmetrics::{Family, Sample};
 use cluster::load::findings::{
     BandwidthFigures, Compared, ImpactFigures, LoadFindings, LoadJudgement,
 };
@@ -19,7 +19,6 @@ pub fn families(survey: &Survey) -> Vec<Family> {
     let mut families = Vec::from(bandwidth_families(load));
     families.push(family(
         "cxidiag_survey_load_impact_ratio",
-        "ratio",
         "Latency of victims under load as a ratio to their quiet latency.",
         load.impacts.iter().flat_map(impacts).collect(),
     ));
@@ -32,7 +31,6 @@ pub fn families(survey: &Survey) -> Vec<Family> {
     });
     families.push(family(
         "cxidiag_survey_load_isolation_ratio",
-        "ratio",
         "Part of the effect of load that another traffic class keeps away.",
         isolations.collect(),
     ));
@@ -51,25 +49,21 @@ fn bandwidth_families(load: &LoadFindings) -> [Family; 4] {
     [
         family(
             "cxidiag_survey_load_mean_bytes_per_second",
-            "bytes_per_second",
             "Mean bandwidth of a NIC that sends, by pattern of load.",
             each(|bandwidth| bandwidth.measured(bandwidth.mean)),
         ),
         family(
             "cxidiag_survey_load_min_bytes_per_second",
-            "bytes_per_second",
             "Bandwidth of the slowest NIC that sends, by pattern of load.",
             each(|bandwidth| bandwidth.measured(bandwidth.min)),
         ),
         family(
             "cxidiag_survey_load_theory_ratio",
-            "ratio",
             "Mean bandwidth as a ratio to what the topology allows; no sample if that is unknown.",
             each(|bandwidth| bandwidth.share_of_theory),
         ),
         family(
             "cxidiag_survey_load_quiet_ratio",
-            "ratio",
             "Mean bandwidth as a ratio to the bandwidth without load; no sample if that is unknown.",
             each(|bandwidth| bandwidth.ratio_to_quiet),
         ),
@@ -110,26 +104,14 @@ fn bad(survey: &Survey, load: &LoadFindings) -> Family {
     };
     family(
         "cxidiag_survey_load_bad",
-        "",
         "Parts that are bad under load, by pattern and figure, confirmed by retests: always 1.",
         bad.map(sample).collect(),
     )
 }
 
-fn family(
-    name: &'static str,
-    unit: &'static str,
-    help: &'static str,
-    samples: Vec<(Labels, f64)>,
-) -> Family {
+fn family(name: &'static str, help: &'static str, samples: Vec<(Labels, f64)>) -> Family {
     let sample = |(labels, value)| Sample { labels, value };
-    Family {
-        name,
-        kind: Kind::Gauge,
-        unit,
-        help,
-        samples: samples.into_iter().map(sample).collect(),
-    }
+    Family::gauge(name, help, samples.into_iter().map(sample))
 }
 
 #[cfg(test)]
@@ -150,9 +132,6 @@ mod tests {
         };
         load.bandwidths.push(unmeasured);
         let survey = loaded(load);
-        for family in &families(&survey) {
-            assert!(family.name.ends_with(family.unit), "{}", family.name);
-        }
         let all = super::super::metrics::families(&survey);
         let text = text(&all, Dialect::NodeExporter);
         for line in [

@@ -4,7 +4,7 @@ use super::load_metrics;
 use super::nics::all_states;
 use super::words;
 use super::{Scope, Survey};
-use crate::openmetrics::{self, Family, Kind, Sample};
+use crate::openmetrics::{self, Family, Sample};
 use cluster::survey::findings::{Certainty, Population, Test};
 use cluster::survey::states::State;
 
@@ -21,33 +21,28 @@ pub fn families(survey: &Survey) -> Vec<Family> {
     let seconds = |ms: u64| ms as f64 / 1000.0;
     let mut families = vec![
         openmetrics::build("survey"),
-        single(
+        Family::single(
             SERIES,
-            "",
             "Exit status of the survey: 0 good, 3 bad, 4 undecided, 1 failed, 130 interrupted.",
             survey.exit_status.into(),
         ),
-        single(
+        Family::single(
             "cxidiag_survey_timestamp_seconds",
-            "seconds",
             "Start of the survey, since 1970-01-01 (UTC).",
             seconds(survey.started_unix_ms),
         ),
-        single(
+        Family::single(
             "cxidiag_survey_duration_seconds",
-            "seconds",
             "Duration of the survey.",
             seconds(survey.elapsed_ms),
         ),
-        single(
+        Family::single(
             "cxidiag_survey_planned_pairs",
-            "",
             "Pairs of NICs that were to be measured, with all pairs of --resume.",
             verdict.planned as f64,
         ),
-        single(
+        Family::single(
             "cxidiag_survey_answered_pairs",
-            "",
             "Pairs of NICs that were measured or failed, with all pairs of --resume.",
             verdict.answered as f64,
         ),
@@ -68,10 +63,8 @@ fn scope(survey: &Survey) -> Family {
         let is_measured = survey.scope != without;
         sample([("kind", kind.into())], f64::from(u8::from(is_measured)))
     });
-    family(
-        Kind::Gauge,
+    Family::gauge(
         "cxidiag_survey_scope",
-        "",
         "Whether the verdict is about latencies, and about bandwidths: 1 if it is.",
         samples,
     )
@@ -94,11 +87,9 @@ fn nic_families(survey: &Survey) -> [Family; 4] {
         with_value.collect::<Vec<_>>()
     };
     [
-        family(Kind::Gauge, "cxidiag_survey_nics", "", "Number of NICs by state.", counts),
-        family(
-            Kind::Gauge,
+        Family::gauge("cxidiag_survey_nics", "Number of NICs by state.", counts),
+        Family::gauge(
             "cxidiag_survey_nic_ok",
-            "",
             "Whether the NIC is good or suspect (1), or belongs to a bad part (0); no sample if it is \
              untested or in no pair.",
             each(|state| {
@@ -106,17 +97,13 @@ fn nic_families(survey: &Survey) -> [Family; 4] {
                 is_known.then_some(state != State::Bad)
             }),
         ),
-        family(
-            Kind::Gauge,
+        Family::gauge(
             "cxidiag_survey_nic_suspect",
-            "",
             "NICs of suspect parts, and the ends of bad paths: 1, and no sample for other NICs.",
             each(|state| (state == State::Suspect).then_some(true)),
         ),
-        family(
-            Kind::Gauge,
+        Family::gauge(
             "cxidiag_survey_nic_untested",
-            "",
             "NICs that were not tested, or not with all of their partners: 1, and no sample for other \
              NICs.",
             each(|state| (state == State::Untested).then_some(true)),
@@ -140,10 +127,8 @@ fn causes(survey: &Survey) -> Family {
         ];
         Some(sample(labels, 1.0))
     });
-    family(
-        Kind::Gauge,
+    Family::gauge(
         "cxidiag_survey_culprit",
-        "",
         "NICs, nodes, switches, groups and paths that are bad or suspect, always 1.",
         parts,
     )
@@ -165,10 +150,8 @@ fn why(survey: &Survey) -> Option<Family> {
         })
     });
     (!survey.why.is_empty()).then(|| {
-        family(
-            Kind::Gauge,
+        Family::gauge(
             "cxidiag_survey_cause",
-            "",
             "Causes of bad and suspect parts, and what files say about untested NICs, always 1.",
             causes,
         )
@@ -207,38 +190,28 @@ fn population_families(survey: &Survey) -> [Family; 5] {
         })
     };
     [
-        family(
-            Kind::Gauge,
+        Family::gauge(
             "cxidiag_survey_measured_pairs",
-            "",
             "Measured pairs by test and class.",
             counts(|population| population.count),
         ),
-        family(
-            Kind::Gauge,
+        Family::gauge(
             "cxidiag_survey_outside_pairs",
-            "",
             "Measured pairs outside the limits by test and class.",
             counts(|population| population.outside),
         ),
-        family(
-            Kind::Gauge,
+        Family::gauge(
             "cxidiag_survey_failed_pairs",
-            "",
             "Pairs that failed by test and class.",
             counts(|population| population.failed),
         ),
-        family(
-            Kind::Gauge,
+        Family::gauge(
             "cxidiag_survey_latency_seconds",
-            "seconds",
             "Percentiles over pairs of their median latencies.",
             figures(false),
         ),
-        family(
-            Kind::Gauge,
+        Family::gauge(
             "cxidiag_survey_bandwidth_bytes_per_second",
-            "bytes_per_second",
             "Percentiles over pairs of their bandwidths.",
             figures(true),
         ),
@@ -257,20 +230,6 @@ fn sample(labels: impl Into<Vec<(&'static str, String)>>, value: f64) -> Sample 
     Sample { labels: labels.into(), value }
 }
 
-fn single(name: &'static str, unit: &'static str, help: &'static str, value: f64) -> Family {
-    family(Kind::Gauge, name, unit, help, [sample([], value)])
-}
-
-fn family(
-    kind: Kind,
-    name: &'static str,
-    unit: &'static str,
-    help: &'static str,
-    samples: impl IntoIterator<Item = Sample>,
-) -> Family {
-    Family { name, kind, unit, help, samples: samples.into_iter().collect() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::testing::{cause, explanation, mixed, survey};
@@ -279,13 +238,6 @@ mod tests {
     use cluster::survey::findings::Unit;
     use cluster::survey::ids::NicId;
     use cluster::why::explanation::Explanation;
-
-    #[test]
-    fn units_are_the_ends_of_names() {
-        for family in families(&survey(mixed(), Ok(()))) {
-            assert!(family.name.ends_with(family.unit), "{}", family.name);
-        }
-    }
 
     #[test]
     fn writes_a_sample_for_each_nic_and_class() {

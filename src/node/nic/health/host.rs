@@ -35,23 +35,12 @@ pub static GOVERNOR: Item = Item {
 };
 
 /// Free huge pages.
-pub static HUGE_PAGES: Item =
-    Item { code: "huge-pages", name: "free huge pages", source: "-", remedy: "shown only" };
+pub static HUGE_PAGES: Item = Item::shown("huge-pages", "free huge pages");
 
-pub static KERNEL: Item = Item {
-    code: "kernel",
-    name: "kernel",
-    source: "-",
-    remedy: "shown only: compare it with other nodes",
-};
+pub static KERNEL: Item = Item::compared_by_hand("kernel", "kernel");
 
 /// The library of the NIC.
-pub static LIBRARY: Item = Item {
-    code: "libcxi",
-    name: "libcxi",
-    source: "-",
-    remedy: "shown only: compare it with other nodes",
-};
+pub static LIBRARY: Item = Item::compared_by_hand("libcxi", "libcxi");
 
 /// Directory of the groups of devices that the IOMMU translates for.
 const IOMMU_GROUPS: &str = "sys/kernel/iommu_groups";

@@ -5,12 +5,7 @@ use crate::machine::{Machine, MemoryErrors};
 use facts::severity::Severity;
 
 /// How deeply idle CPUs sleep.
-pub static IDLE_STATES: Item = Item {
-    code: "idle-states",
-    name: "deepest idle state",
-    source: "-",
-    remedy: "shown only: compare it with other nodes",
-};
+pub static IDLE_STATES: Item = Item::compared_by_hand("idle-states", "deepest idle state");
 
 /// Whether CPUs are throttled.
 pub static THROTTLING: Item = Item {
@@ -21,12 +16,7 @@ pub static THROTTLING: Item = Item {
 };
 
 /// The memory of the NUMA nodes.
-pub static MEMORY_SIZE: Item = Item {
-    code: "memory-size",
-    name: "memory",
-    source: "-",
-    remedy: "shown only: compare it with other nodes",
-};
+pub static MEMORY_SIZE: Item = Item::compared_by_hand("memory-size", "memory");
 
 /// Errors of the memory of the host.
 pub static MEMORY_ERRORS: Item = Item {

@@ -24,44 +24,22 @@ pub static QOS_PROFILE: Item = Item {
 };
 
 /// The ceilings of the classes for large transfers.
-pub static CLASS_CEILING: Item = Item {
-    code: "class-ceiling",
-    name: "ceiling of classes",
-    source: "-",
-    remedy: "shown only: compare it with other nodes",
-};
+pub static CLASS_CEILING: Item = Item::compared_by_hand("class-ceiling", "ceiling of classes");
 
 /// The extended speed of the connection to the host.
-pub static ESM: Item = Item {
-    code: "esm",
-    name: "extended PCIe speed",
-    source: "-",
-    remedy: "shown only: compare it with other nodes",
-};
+pub static ESM: Item = Item::compared_by_hand("esm", "extended PCIe speed");
 
 /// The generation of the chip.
-pub static GENERATION: Item =
-    Item { code: "generation", name: "generation", source: "-", remedy: "shown only" };
+pub static GENERATION: Item = Item::shown("generation", "generation");
 
 /// The number of the card.
-pub static SERIAL: Item =
-    Item { code: "serial", name: "serial number", source: "-", remedy: "shown only" };
+pub static SERIAL: Item = Item::shown("serial", "serial number");
 
 /// The version of the firmware.
-pub static FIRMWARE: Item = Item {
-    code: "firmware",
-    name: "firmware",
-    source: "-",
-    remedy: "shown only: compare it with other nodes",
-};
+pub static FIRMWARE: Item = Item::compared_by_hand("firmware", "firmware");
 
 /// The version of the driver.
-pub static DRIVER: Item = Item {
-    code: "driver",
-    name: "driver",
-    source: "-",
-    remedy: "shown only: compare it with other nodes",
-};
+pub static DRIVER: Item = Item::compared_by_hand("driver", "driver");
 
 /// The profiles that the driver knows (jobs.md 1.7).
 const PROFILES: [&str; 3] = ["HPC", "LL_BE_BD_ET", "LL_BE_BD_ET1_ET2"];

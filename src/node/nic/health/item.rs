@@ -19,6 +19,18 @@ pub struct Item {
     pub remedy: &'static str,
 }
 
+impl Item {
+    /// An item without a limit.
+    pub(super) const fn shown(code: &'static str, name: &'static str) -> Self {
+        Self { code, name, source: "-", remedy: "shown only" }
+    }
+
+    /// An item without a limit, which people compare.
+    pub(super) const fn compared_by_hand(code: &'static str, name: &'static str) -> Self {
+        Self { remedy: "shown only: compare it with other nodes", ..Self::shown(code, name) }
+    }
+}
+
 /// What was found of one item.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {

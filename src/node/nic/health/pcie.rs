@@ -27,12 +27,7 @@ pub static SPEED: Item = Item {
 };
 
 /// The links above the slot of the NIC.
-pub static UPSTREAM: Item = Item {
-    code: "pcie-upstream",
-    name: "PCIe upstream",
-    source: "-",
-    remedy: "shown only: compare it with other nodes",
-};
+pub static UPSTREAM: Item = Item::compared_by_hand("pcie-upstream", "PCIe upstream");
 
 /// Lanes of the card.
 const LANES: f64 = 16.0;

@@ -9,29 +9,21 @@ use crate::nic::pcie_path::{PciDevice, PciePath};
 use crate::nic::pcie_speed::{PcieSpeed, max_corrected_per_minute};
 use facts::severity::Severity;
 
+/// Errors that the kernel counts for each NIC (AER).
+const fn aer_item(code: &'static str, name: &'static str) -> Item {
+    let remedy =
+        "PCIe errors: reseat the card, and check slot and riser; counted since the last boot";
+    Item { code, name, source: "slingshot-diag", remedy }
+}
+
 /// Errors after which the connection starts anew.
-pub static AER_FATAL: Item = Item {
-    code: "aer-fatal",
-    name: "AER fatal",
-    source: "slingshot-diag",
-    remedy: "PCIe errors: reseat the card, and check slot and riser; counted since the last boot",
-};
+pub static AER_FATAL: Item = aer_item("aer-fatal", "AER fatal");
 
 /// Errors of one transfer.
-pub static AER_NONFATAL: Item = Item {
-    code: "aer-nonfatal",
-    name: "AER nonfatal",
-    source: "slingshot-diag",
-    remedy: "PCIe errors: reseat the card, and check slot and riser; counted since the last boot",
-};
+pub static AER_NONFATAL: Item = aer_item("aer-nonfatal", "AER nonfatal");
 
 /// Errors that PCIe has repaired.
-pub static AER_CORRECTABLE: Item = Item {
-    code: "aer-correctable",
-    name: "AER correctable",
-    source: "slingshot-diag",
-    remedy: "PCIe errors: reseat the card, and check slot and riser; counted since the last boot",
-};
+pub static AER_CORRECTABLE: Item = aer_item("aer-correctable", "AER correctable");
 
 /// Errors of the bridges between NIC and CPU.
 pub static AER_BRIDGES: Item = Item {

@@ -5,19 +5,15 @@ use super::item::{Finding, Item};
 use crate::nic::files::Files;
 use crate::nic::sensors;
 
-const fn shown(code: &'static str, name: &'static str) -> Item {
-    Item { code, name, source: "-", remedy: "shown only" }
-}
-
 /// The powers that cxi_heatsink_check shows, each with the column that it has there.
 pub static POWERS: [(&str, Item); 4] = [
-    ("VDD", shown("vdd-power", "VDD power")),
-    ("AVDD", shown("avdd-power", "AVDD power")),
-    ("TRVDD", shown("trvdd-power", "TRVDD power")),
-    ("QSFP", shown("qsfp-power", "QSFP power")),
+    ("VDD", Item::shown("vdd-power", "VDD power")),
+    ("AVDD", Item::shown("avdd-power", "AVDD power")),
+    ("TRVDD", Item::shown("trvdd-power", "TRVDD power")),
+    ("QSFP", Item::shown("qsfp-power", "QSFP power")),
 ];
 
-pub static VOLTAGES: Item = shown("voltages", "voltages");
+pub static VOLTAGES: Item = Item::shown("voltages", "voltages");
 
 /// Power and voltages of a NIC.
 pub fn supplies(files: &Files) -> Vec<Finding> {
