@@ -111,6 +111,17 @@ pub trait Benchmark: 'static {
         Ok(0)
     }
 
+    /// Returns the number of operations that have arrived at this side since its set-up, as its NIC
+    /// or its software counts them; `None` on a side that is not a target. Called after each size,
+    /// with `--both-ends` only.
+    ///
+    /// # Errors
+    ///
+    /// A NIC that does not answer.
+    fn arrived(_: &mut Self::Resources, _run: &RunOptions) -> Result<Option<u64>, Failure> {
+        Ok(None)
+    }
+
     /// Releases the resources.
     fn close(resources: Self::Resources) -> Result<(), Failure>;
 }
@@ -334,21 +345,12 @@ pub trait RepeatRoundTrip {
 pub trait Bandwidth: Benchmark {
     /// Whether the software of a target answers each list. If so, a passive side iterates as well;
     /// otherwise it waits until the peer has measured.
-    const ANSWERS: bool;
+    const ANSWERS: bool = false;
 
     /// Returns the part that `side` plays in `run`.
     fn part(run: &RunOptions, side: Side) -> Part {
         Part::by_direction(run, side)
     }
-
-    /// Returns the number of operations that have arrived at this side since its set-up, as its NIC
-    /// or its software counts them; `None` on a side that is not a target. Called after each size,
-    /// with `--both-ends` only.
-    ///
-    /// # Errors
-    ///
-    /// A NIC that does not answer.
-    fn arrived(resources: &mut Self::Resources, run: &RunOptions) -> Result<Option<u64>, Failure>;
 
     /// Makes this side's part in iterations of `size` bytes, one for each pair, and passes them to
     /// `repeat`, as [`OneSidedLatency::measure`] does. A passive side calls it only with

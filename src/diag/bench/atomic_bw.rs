@@ -78,15 +78,6 @@ impl OneSided for AtomicBandwidth {
 }
 
 impl Bandwidth for AtomicBandwidth {
-    const ANSWERS: bool = false;
-
-    fn arrived(
-        resources: &mut SideResources<ListInitiator>,
-        _: &RunOptions,
-    ) -> Result<Option<u64>, Failure> {
-        resources.arrived()
-    }
-
     fn measure<R: RepeatLists>(
         pairs: &mut [SideResources<ListInitiator>],
         run: &RunOptions,

@@ -59,15 +59,6 @@ fn entry(run: &RunOptions) -> Entry {
 }
 
 impl Bandwidth for LoopbackBandwidth {
-    const ANSWERS: bool = false;
-
-    fn arrived(
-        resources: &mut SideResources<ListInitiator>,
-        _: &RunOptions,
-    ) -> Result<Option<u64>, Failure> {
-        resources.arrived()
-    }
-
     fn measure<R: RepeatLists>(
         pairs: &mut [SideResources<ListInitiator>],
         run: &RunOptions,

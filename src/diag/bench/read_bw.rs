@@ -43,15 +43,6 @@ impl OneSided for ReadBandwidth {
 }
 
 impl Bandwidth for ReadBandwidth {
-    const ANSWERS: bool = false;
-
-    fn arrived(
-        resources: &mut SideResources<ListInitiator>,
-        _: &RunOptions,
-    ) -> Result<Option<u64>, Failure> {
-        resources.arrived()
-    }
-
     fn measure<R: RepeatLists>(
         pairs: &mut [SideResources<ListInitiator>],
         run: &RunOptions,

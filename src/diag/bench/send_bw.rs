@@ -225,6 +225,12 @@ impl Benchmark for SendBandwidth {
         Ok(checked)
     }
 
+    fn arrived(resources: &mut ListResources, run: &RunOptions) -> Result<Option<u64>, Failure> {
+        let list_size = u64::from(run.lists()?.list_size);
+        let received = resources.progress.lists_received * list_size;
+        Ok(resources.part.is_target().then_some(received))
+    }
+
     fn close(resources: ListResources) -> Result<(), Failure> {
         let ListResources { sender, receiver, arrived, rendezvous, .. } = resources;
         if let Some(rendezvous) = rendezvous {
@@ -242,12 +248,6 @@ impl Benchmark for SendBandwidth {
 
 impl Bandwidth for SendBandwidth {
     const ANSWERS: bool = true;
-
-    fn arrived(resources: &mut ListResources, run: &RunOptions) -> Result<Option<u64>, Failure> {
-        let list_size = u64::from(run.lists()?.list_size);
-        let received = resources.progress.lists_received * list_size;
-        Ok(resources.part.is_target().then_some(received))
-    }
 
     fn measure<R: RepeatLists>(
         pairs: &mut [ListResources],

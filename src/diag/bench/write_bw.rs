@@ -56,15 +56,6 @@ impl OneSided for WriteBandwidth {
 }
 
 impl Bandwidth for WriteBandwidth {
-    const ANSWERS: bool = false;
-
-    fn arrived(
-        resources: &mut SideResources<ListInitiator>,
-        _: &RunOptions,
-    ) -> Result<Option<u64>, Failure> {
-        resources.arrived()
-    }
-
     fn measure<R: RepeatLists>(
         pairs: &mut [SideResources<ListInitiator>],
         run: &RunOptions,

@@ -144,6 +144,10 @@ impl<B: OneSided> Benchmark for B {
         B::verify(resources, run, size, issued, supervisor)
     }
 
+    fn arrived(resources: &mut Self::Resources, _: &RunOptions) -> Result<Option<u64>, Failure> {
+        resources.arrived()
+    }
+
     fn close(resources: Self::Resources) -> Result<(), Failure> {
         resources.close()
     }
