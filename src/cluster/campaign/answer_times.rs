@@ -1,8 +1,9 @@
-//! How long the fabric takes to answer: the windows of slots follow from the first pairs.
+//! How long the fabric takes to answer: slots and lists follow from the first pairs.
 //!
 //! An operation without an answer in its slot says that the pair is dead, or that the slot is too
-//! short for the fabric. Most pairs of a class are not dead: if most of them have no answer, the
-//! slots of the test get longer, and its lists shorter, until they have.
+//! short for the fabric. Most pairs of a class are not dead: if most of them have no answer, a few
+//! are probed in a long slot. If these answer, the class is slow: its lists get one operation, and
+//! slots as long as that takes. Otherwise the failures stand.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,122 +16,143 @@ use crate::survey::findings::Test;
 use crate::survey::ids::TestId;
 use crate::survey::roster::Roster;
 
-/// The windows after the usual one. In the last one, a NIC sends 64 KiB at 4 kB/s.
+/// The windows of probes. In the last one, a NIC sends 64 KiB at 4 kB/s.
 const WINDOWS: [Duration; 2] = [Duration::from_secs(3), Duration::from_secs(15)];
 
-/// Operations of at most this many bytes are answered in the first of these windows.
+/// Operations of at most this many bytes need the first of these windows only.
 const SMALL: u64 = 4096;
 
 /// Pairs of a class with an answer, of which most have one, after which a missing answer is the
 /// pair's.
 const ENOUGH: usize = 16;
 
-/// A slot leaves this many times as long as the slowest single operation so far has taken.
-const SPARE: f64 = 8.0;
+/// A slot leaves this many times as long as an operation has taken: pairs may share links.
+const SPARE: u32 = 8;
+
+/// Pairs of a class that are probed.
+const PROBES: usize = 2;
 
 /// The times of the answers of each test.
 #[derive(Debug, Default)]
 pub struct AnswerTimes {
-    tests: BTreeMap<TestId, TestTimes>,
+    classes: BTreeMap<(TestId, Class), ClassAnswers>,
     /// Pairs that are dead in an earlier test: they say nothing about the time of answers.
     dead: BTreeSet<Pair>,
 }
 
-#[derive(Debug, Default)]
-struct TestTimes {
-    /// How many of [`WINDOWS`] it has reached.
-    level: usize,
-    has_single_operations: bool,
-    /// The slowest single operation.
-    slowest: Option<Duration>,
-    classes: BTreeMap<Class, ClassAnswers>,
-}
-
-/// The pairs of a class of the sweep, in the slots of this length.
+/// The pairs of a class of the sweep, as far as they are needed.
 #[derive(Debug, Default)]
 struct ClassAnswers {
     answered: Vec<Pair>,
     unanswered: Vec<Pair>,
+    /// Whether a missing answer is the pair's.
     is_settled: bool,
+    /// How long a single operation takes, if the class is slow.
+    slow: Option<Duration>,
 }
 
-/// The slots of a test were too short.
-#[derive(Debug, PartialEq, Eq)]
-pub struct TooShort {
-    /// Pairs of this block and earlier ones whose missing answers say nothing.
-    pub pairs: BTreeSet<Pair>,
-    /// Whether lists get one operation: then other results of this block say nothing either,
-    /// because they cannot be compared with what follows. There are none of earlier blocks.
-    pub shortens_lists: bool,
-}
+/// Classes of which most pairs had no answer, with these pairs.
+pub type Suspects = BTreeMap<Class, BTreeSet<Pair>>;
 
 impl AnswerTimes {
-    /// Adds what the pairs of a block have answered to `test`.
-    pub fn add(
-        &mut self,
-        block: &MeasuredRounds,
-        test: &Test,
-        roster: &Roster,
-    ) -> Option<TooShort> {
-        let times = self.tests.entry(block.test).or_default();
-        let is_first = times.classes.values().all(|class| class.answered.is_empty());
-        let sweep = block.pairs.iter().filter(|result| result.stage == Stage::Sweep);
-        for result in sweep {
-            let class = times.classes.entry(roster.class(result.pair)).or_default();
-            if let Answer::Measured(figures) = result.answer {
+    /// Adds what the pairs of a block have answered. Returns the classes that are dead or slow.
+    pub fn add(&mut self, block: &MeasuredRounds, roster: &Roster) -> Suspects {
+        for result in block.pairs.iter().filter(|result| result.stage == Stage::Sweep) {
+            let key = (block.test, roster.class(result.pair));
+            let class = self.classes.entry(key).or_default();
+            if matches!(result.answer, Answer::Measured(_)) {
                 class.answered.push(result.pair);
-                if times.has_single_operations {
-                    times.slowest = times.slowest.max(time(figures, test.size_bytes));
-                }
             } else if block.unanswered.contains(&result.pair) && !self.dead.contains(&result.pair) {
                 class.unanswered.push(result.pair);
             }
         }
-        let most = if test.size_bytes <= SMALL { 1 } else { WINDOWS.len() };
-        let is_too_slow = times.classes.values().any(ClassAnswers::is_too_slow);
-        if times.level == most || !is_too_slow {
-            times.classes.values_mut().for_each(ClassAnswers::settle);
-            self.dead.extend(&block.unanswered);
-            return None;
-        }
-        times.level += 1;
-        let shortens_lists = is_first && test.of_bandwidth && !times.has_single_operations;
-        times.has_single_operations |= shortens_lists;
-        times.slowest = None;
-        let mut pairs = BTreeSet::new();
-        for class in times.classes.values_mut().filter(|class| !class.is_settled) {
-            pairs.extend(std::mem::take(&mut class.unanswered));
-            if shortens_lists {
-                class.answered.clear();
+        let of_test = self.classes.iter_mut().filter(|((test, _), _)| *test == block.test);
+        let mut suspects = Suspects::new();
+        for ((_, class), answers) in of_test {
+            if answers.is_suspect() {
+                suspects
+                    .insert(*class, std::mem::take(&mut answers.unanswered).into_iter().collect());
+            } else {
+                answers.forget_if_enough();
             }
         }
-        Some(TooShort { pairs, shortens_lists })
+        let is_open = |pair: &&Pair| !suspects.values().any(|pairs| pairs.contains(pair));
+        self.dead.extend(block.unanswered.iter().filter(is_open));
+        suspects
+    }
+
+    /// Returns how long an operation of a class takes in slots that suffice for more of them at
+    /// once; `None` if there are no longer ones, or if it is not known to be slow.
+    pub fn longer(&self, test: TestId, class: Class) -> Option<Duration> {
+        let longer = 4 * self.classes.get(&(test, class))?.slow?;
+        (longer * SPARE / 4 < WINDOWS[1]).then_some(longer)
+    }
+
+    /// Notes how long a single operation of a class takes; `None` if its pairs are dead.
+    pub fn decide(
+        &mut self,
+        test: TestId,
+        class: Class,
+        time: Option<Duration>,
+        pairs: &BTreeSet<Pair>,
+    ) {
+        let answers = self.classes.entry((test, class)).or_default();
+        *answers =
+            ClassAnswers { is_settled: time.is_none(), slow: time, ..ClassAnswers::default() };
+        if time.is_none() {
+            self.dead.extend(pairs);
+        }
+    }
+
+    /// Returns whether lists of a class have one operation.
+    pub fn is_slow(&self, test: TestId, class: Class) -> bool {
+        self.classes.get(&(test, class)).is_some_and(|class| class.slow.is_some())
     }
 
     /// Returns the shortest slot of a test whose pairs are measured for the time `pair`; `None` if
-    /// the usual ones suffice. Pairs of the sweep follow from the pairs before.
-    pub fn slot(&self, test: TestId, pair: Duration, is_sweep: bool) -> Option<Duration> {
-        let times = self.tests.get(&test)?;
-        let most = pair.max(*WINDOWS.get(times.level.checked_sub(1)?)?);
-        let needed = times.slowest.map(|slowest| pair + slowest.mul_f64(SPARE));
-        Some(with_window(needed.filter(|_| is_sweep).map_or(most, |needed| needed.min(most))))
+    /// no class is slow.
+    pub fn slot(&self, test: TestId, pair: Duration) -> Option<Duration> {
+        let slow = self.classes.iter().filter(|((own, _), _)| *own == test);
+        let slowest = slow.filter_map(|(_, class)| class.slow).max()?;
+        Some(with_window(pair + (slowest * SPARE).min(WINDOWS[1])))
     }
 }
 
-/// Returns how long an operation of this size takes at this bandwidth.
-fn time(figures: Figures, size_bytes: u64) -> Option<Duration> {
+/// Returns the windows in which pairs of a test are probed.
+pub fn windows(test: &Test) -> &'static [Duration] {
+    if test.size_bytes <= SMALL { &WINDOWS[..1] } else { &WINDOWS }
+}
+
+/// Returns some pairs of each class, of different NICs.
+pub fn probes(suspects: &Suspects) -> Vec<Pair> {
+    let (mut probes, mut nics) = (Vec::new(), BTreeSet::new());
+    for pairs in suspects.values() {
+        let free = pairs.iter().filter(|pair| {
+            let is_free = pair.nics().iter().all(|nic| !nics.contains(nic));
+            if is_free {
+                nics.extend(pair.nics());
+            }
+            is_free
+        });
+        probes.extend(free.take(PROBES));
+    }
+    probes
+}
+
+/// Returns how long an operation of this size takes.
+pub fn time(figures: Figures, size_bytes: u64) -> Duration {
     match figures {
         Figures::Bandwidth { bytes_per_second, .. } => {
-            Duration::try_from_secs_f64(size_bytes as f64 / bytes_per_second).ok()
+            Duration::try_from_secs_f64(size_bytes as f64 / bytes_per_second).unwrap_or(WINDOWS[1])
         }
-        Figures::Latency { .. } => None,
+        Figures::Latency { max_ns, .. } => Duration::from_nanos(max_ns),
     }
 }
 
 impl ClassAnswers {
     /// Returns whether most pairs have no answer, and not because a few NICs are dead: NICs that no
     /// pair has reached do not count, if they are fewer than the others.
-    fn is_too_slow(&self) -> bool {
+    fn is_suspect(&self) -> bool {
         if self.is_settled || self.unanswered.is_empty() {
             return false;
         }
@@ -145,10 +167,9 @@ impl ClassAnswers {
         unanswered > 0 && unanswered >= self.answered.len()
     }
 
-    /// Forgets the pairs if they suffice.
-    fn settle(&mut self) {
+    fn forget_if_enough(&mut self) {
         if self.answered.len() >= ENOUGH && self.answered.len() > self.unanswered.len() {
-            *self = Self { is_settled: true, ..Self::default() };
+            *self = Self { is_settled: true, slow: self.slow, ..Self::default() };
         }
     }
 }
@@ -190,51 +211,51 @@ mod tests {
         }
     }
 
-    fn test(size_bytes: u64) -> Test {
-        Test { tool: "write-bw".into(), size_bytes, of_bandwidth: true }
+    fn roster() -> Roster {
+        Cluster::new([0, 0, 8, 1], &[], 0).roster
     }
 
     #[test]
-    fn slots_follow_from_the_answers() {
-        let roster = Cluster::new([0, 0, 8, 1], &[], 0).roster;
-        let (mut times, test) = (AnswerTimes::default(), test(65_536));
-        let slot = |times: &AnswerTimes, is_sweep| {
-            times.slot(TestId(0), Duration::from_millis(50), is_sweep).map(|slot| slot.as_millis())
-        };
+    fn slots_follow_from_the_time_of_an_operation() {
+        let (mut times, test, class) = (AnswerTimes::default(), TestId(0), Class::Unknown);
+        let pair = Duration::from_millis(50);
         let all = [(0, 1), (2, 3), (4, 5), (6, 7)];
-        let short = times.add(&block(&[], &all), &test, &roster).unwrap();
-        assert_eq!((short.pairs.len(), short.shortens_lists), (4, true));
-        assert_eq!(slot(&times, true), Some(4000));
-        let short = times.add(&block(&all[..1], &all[1..]), &test, &roster).unwrap();
-        assert_eq!((short.pairs.len(), short.shortens_lists), (3, false));
-        assert_eq!(slot(&times, true), Some(20_000));
-        // An operation takes 1 s.
-        assert_eq!(times.add(&block(&all, &[]), &test, &roster), None);
-        assert_eq!((slot(&times, true), slot(&times, false)), (Some(10_733), Some(20_000)));
-        assert_eq!(times.add(&block(&[], &all), &test, &roster), None, "no slot is longer");
+        let suspects = times.add(&block(&[], &all), &roster());
+        assert_eq!(suspects[&class].len(), 4);
+        assert_eq!((probes(&suspects).len(), times.longer(test, class)), (PROBES, None));
+        times.decide(test, class, Some(Duration::from_millis(300)), &suspects[&class]);
+        assert!(times.is_slow(test, class));
+        assert_eq!(times.slot(test, pair), Some(Duration::from_millis(2450) * 4 / 3));
+        // Several pairs may share a link.
+        let suspects = times.add(&block(&all[..1], &all[1..]), &roster());
+        assert_eq!(suspects[&class].len(), 3);
+        assert_eq!(times.longer(test, class), Some(Duration::from_millis(1200)));
+        times.decide(test, class, Some(Duration::from_secs(2)), &suspects[&class]);
+        assert_eq!(times.slot(test, pair), Some(Duration::from_millis(15_050) * 4 / 3));
+        assert_eq!(times.longer(test, class), None);
     }
 
     #[test]
     fn few_dead_nics_do_not_count() {
-        let roster = Cluster::new([0, 0, 8, 1], &[], 0).roster;
-        let too_short = |answered: &[_], unanswered: &[_]| {
-            let block = block(answered, unanswered);
-            AnswerTimes::default().add(&block, &test(8), &roster).is_some()
+        let is_suspect = |answered: &[_], unanswered: &[_]| {
+            !AnswerTimes::default().add(&block(answered, unanswered), &roster()).is_empty()
         };
-        assert!(!too_short(&[(0, 1)], &[(0, 2), (2, 1)]));
-        assert!(too_short(&[(0, 1)], &[(0, 2), (3, 1)]));
-        assert!(too_short(&[(0, 1), (1, 2)], &[(1, 0), (2, 1)]));
-        assert!(too_short(&[], &[(0, 1)]));
+        assert!(!is_suspect(&[(0, 1)], &[(0, 2), (2, 1)]));
+        assert!(is_suspect(&[(0, 1)], &[(0, 2), (3, 1)]));
+        assert!(is_suspect(&[(0, 1), (1, 2)], &[(1, 0), (2, 1)]));
+        assert!(is_suspect(&[], &[(0, 1)]));
     }
 
     #[test]
-    fn pair_that_is_dead_with_small_operations_says_nothing() {
-        let roster = Cluster::new([0, 0, 8, 1], &[], 0).roster;
+    fn dead_class_is_probed_once() {
         let mut times = AnswerTimes::default();
         let dead = block(&[], &[(0, 1)]);
-        assert!(times.add(&dead, &test(8), &roster).is_some());
-        assert_eq!(times.add(&dead, &test(8), &roster), None);
-        let larger = MeasuredRounds { test: TestId(1), ..block(&[], &[(0, 1)]) };
-        assert_eq!(times.add(&larger, &test(65_536), &roster), None);
+        let suspects = times.add(&dead, &roster());
+        times.decide(TestId(0), Class::Unknown, None, &suspects[&Class::Unknown]);
+        assert_eq!(times.slot(TestId(0), Duration::ZERO), None);
+        assert!(times.add(&block(&[], &[(2, 3)]), &roster()).is_empty());
+        // A larger operation says nothing about a pair that is dead.
+        let larger = MeasuredRounds { test: TestId(1), ..dead };
+        assert!(times.add(&larger, &roster()).is_empty());
     }
 }

@@ -5,13 +5,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::answer_times::{AnswerTimes, TooShort};
 use super::lengths::{SHORTEST_SLOT, longest, most_beyond, sufficient};
 use super::pairs::MeasuredRounds;
 use crate::survey::answer::{Answer, PairResult};
-use crate::survey::findings::Test;
 use crate::survey::ids::TestId;
-use crate::survey::roster::Roster;
 use crate::survey::rounds::Round;
 use crate::survey::untested::Untested;
 
@@ -54,7 +51,8 @@ pub struct Pace {
     pair: Duration,
     /// Time that the processes need for a pair of each test, without the measurement.
     beyond: BTreeMap<TestId, Duration>,
-    answers: AnswerTimes,
+    /// The shortest slot of each slow test.
+    shortest: BTreeMap<TestId, Duration>,
     /// The test that was measured last.
     last: Option<TestId>,
 }
@@ -62,24 +60,22 @@ pub struct Pace {
 impl Pace {
     /// Creates the pace of a survey that measures each pair for the time `pair`.
     pub fn new(pair: Duration) -> Self {
-        Self { pair, beyond: BTreeMap::new(), answers: AnswerTimes::default(), last: None }
+        Self { pair, beyond: BTreeMap::new(), shortest: BTreeMap::new(), last: None }
     }
 
-    /// Adapts the slots of `test` to the results of a block. The results of earlier blocks lose
-    /// weight slowly, because not every block has all NICs. Returns the pairs for which the slots
-    /// were too short.
-    pub fn add(
-        &mut self,
-        block: &MeasuredRounds,
-        test: &Test,
-        roster: &Roster,
-    ) -> Option<TooShort> {
+    /// Adapts the slots of a test to the results of a block. The results of earlier blocks lose
+    /// weight slowly, because not every block has all NICs.
+    pub fn add(&mut self, block: &MeasuredRounds) {
         if let Some(beyond) = block.beyond {
             let is_late = |pair: &&PairResult| pair.answer == Answer::Untested(Untested::Late);
             let late = block.pairs.iter().filter(is_late).count();
             self.note(block.test, beyond, late, block.pairs.len());
         }
-        self.answers.add(block, test, roster)
+    }
+
+    /// Sets the shortest slot of a slow test.
+    pub fn set_shortest(&mut self, test: TestId, slot: Option<Duration>) {
+        self.shortest.extend(slot.map(|slot| (test, slot)));
     }
 
     /// Notes that the processes needed the time `beyond` for a pair, without the time in which it
@@ -102,8 +98,7 @@ impl Pace {
         let known = self.beyond.get(&test).filter(|_| is_sweep);
         let slot =
             known.map_or_else(|| longest(self.pair), |beyond| sufficient(self.pair, *beyond));
-        slot.max(SHORTEST_SLOT)
-            .max(self.answers.slot(test, self.pair, is_sweep).unwrap_or_default())
+        slot.max(*self.shortest.get(&test).unwrap_or(&SHORTEST_SLOT))
     }
 
     /// Returns the largest number of slots of this length.

@@ -48,7 +48,7 @@ pub struct MeasuredRounds {
 }
 
 /// Has the members measure a block of rounds, in slots of this length. `first_round` is the number
-/// of the first round.
+/// of the first round, `variant` returns the test of the course that measures a pair.
 ///
 /// # Errors
 ///
@@ -58,10 +58,25 @@ pub fn measure(
     rounds: &[Round],
     first_round: u32,
     length: Duration,
+    variant: &dyn Fn(TestId, Pair) -> TestId,
     line: ProgressText,
 ) -> Result<MeasuredRounds, Failure> {
     let members = crew.members();
-    let slot = |round| slot(round, |nic| members.has_address(nic));
+    let slot = |round| {
+        let mut slot = slot(round, |nic| members.has_address(nic));
+        for (nic, part) in &mut slot {
+            match part {
+                Part::Measure { test, target, .. } => {
+                    *test = variant(*test, Pair { initiator: *nic, target: *target });
+                }
+                Part::Answer { test, initiator } => {
+                    *test = variant(*test, Pair { initiator: *initiator, target: *nic });
+                }
+                Part::Send { .. } | Part::Watch => {}
+            }
+        }
+        slot
+    };
     let slots: Vec<Slot> = rounds.iter().map(slot).collect();
     let answered = crew.run(&slots, length, None, line)?;
     let AnsweredBlock { reports, work, lost, failed } = answered;

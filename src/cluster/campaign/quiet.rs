@@ -1,25 +1,28 @@
 //! The campaign of a survey without load: it measures pairs until the conductor has no more of
 //! them, or the time is up.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
+use super::answer_times::{self, AnswerTimes, Suspects, probes, windows};
 use super::busy_note::BusyCpus;
+use super::lengths::with_window;
 use super::members::Members;
 use super::pace::{Pace, estimate};
 use super::{Crew, LostMembers, MemberWork, pairs};
 use crate::host_list::compress;
-use crate::survey::answer::{Answer, PairResult};
+use crate::location::Class;
+use crate::survey::answer::{Answer, PairResult, Stage};
 use crate::survey::busy::{BusyNode, BusySlots};
 use crate::survey::conductor::{Conductor, Phase, Progress, Settings};
 use crate::survey::findings::{Findings, Test};
+use crate::survey::ids::TestId;
 use crate::survey::roster::Roster;
 use crate::survey::rounds::Round;
 use crate::survey::untested::Untested;
 use crate::timetable::Course;
 use facts::error::{Failure, invalid};
 use facts::interrupt;
-use facts::number::time_text;
 
 /// Part of the time that is kept for suspects.
 const FOR_SUSPECTS: u32 = 5;
@@ -78,8 +81,11 @@ pub struct QuietPlan {
 #[derive(Debug)]
 pub struct QuietSurvey {
     plan: QuietPlan,
+    /// The course of the members: the plan's, and the tests with single operations.
+    course: Course,
     conductor: Conductor,
     pace: Pace,
+    answer_times: AnswerTimes,
     busy: BusyCpus,
     busy_slots: BusySlots,
     /// When the first block began.
@@ -105,7 +111,9 @@ impl QuietSurvey {
     pub fn new(members: &Members, plan: QuietPlan) -> Result<Self, Failure> {
         Ok(Self {
             conductor: conductor(members, &plan)?,
+            course: plan.course.clone(),
             pace: Pace::new(Duration::from_nanos(plan.course.pair_ns)),
+            answer_times: AnswerTimes::default(),
             busy: BusyCpus::default(),
             busy_slots: BusySlots::default(),
             measuring: Instant::now(),
@@ -244,9 +252,8 @@ impl QuietSurvey {
         recorder: &dyn Recorder,
         ranks: &BTreeSet<u32>,
     ) -> Result<(), Failure> {
-        let lost = crew.prepare(ranks, &self.plan.course, &|roster, width| {
-            self.line(recorder, roster, width)
-        })?;
+        let lost =
+            crew.prepare(ranks, &self.course, &|roster, width| self.line(recorder, roster, width))?;
         self.lose(crew.members(), &lost);
         Ok(())
     }
@@ -276,9 +283,13 @@ impl QuietSurvey {
         rounds: &[Round],
         length: Duration,
     ) -> Result<(), Failure> {
-        let mut block = pairs::measure(crew, rounds, self.round, length, &|roster, width| {
-            self.line(recorder, roster, width)
-        })?;
+        let roster = self.conductor.roster();
+        let variant = |test, pair| {
+            let is_slow = self.answer_times.is_slow(test, roster.class(pair));
+            if is_slow { self.single(test) } else { test }
+        };
+        let line = |roster: &Roster, width| self.line(recorder, roster, width);
+        let mut block = pairs::measure(crew, rounds, self.round, length, &variant, &line)?;
         self.round += rounds.len() as u32;
         for (nic, reason) in &block.failed {
             self.conductor.fail_nic(*nic, reason);
@@ -287,6 +298,7 @@ impl QuietSurvey {
             self.busy_slots.add(*rank, *tasks, *busy_tasks, load.as_ref());
         }
         self.uncertainty_ns = self.uncertainty_ns.max(block.clock_uncertainty_ns);
+        self.pace.add(&block);
         self.adapt(crew, recorder, &mut block)?;
         let is_bandwidth = self.tests()[block.test.index()].of_bandwidth;
         if let Some(note) = self.busy.add(&block.pairs, is_bandwidth) {
@@ -308,7 +320,7 @@ impl QuietSurvey {
         Ok(())
     }
 
-    /// Adapts slots and lists to the results of a block. Results that say nothing because slots
+    /// Adapts slots and lists to the results of a block. Failures that say nothing because slots
     /// were too short become untested, so that their pairs are measured again.
     fn adapt(
         &mut self,
@@ -317,28 +329,112 @@ impl QuietSurvey {
         block: &mut pairs::MeasuredRounds,
     ) -> Result<(), Failure> {
         let test = block.test;
-        let tested = &self.plan.course.tests[test.index()];
-        let Some(short) = self.pace.add(block, tested, self.conductor.roster()) else {
+        let suspects = self.answer_times.add(block, self.conductor.roster());
+        if suspects.is_empty() {
             return Ok(());
-        };
-        for result in &mut block.pairs {
-            if short.shortens_lists || short.pairs.contains(&result.pair) {
-                result.answer = Answer::Untested(Untested::ShortSlot);
-            }
         }
-        let slot = time_text(self.pace.slot(test, false));
-        let lists = if short.shortens_lists { ", and lists one operation" } else { "" };
-        crew.note(&format!(
-            "{}: most pairs had no answer in time: slots now take {slot}{lists}",
-            tested.tool
-        ));
-        self.conductor.withdraw_unanswered(test, &short.pairs);
-        if short.shortens_lists {
-            self.plan.course.arguments[test.index()].push(SINGLE_OPERATIONS.into());
-            let ranks = crew.members().first_nics.keys().copied().collect();
-            self.prepare(crew, recorder, &ranks)?;
+        let slow = self.probe(crew, recorder, test, &suspects)?;
+        let mut pairs = BTreeSet::new();
+        for (class, unanswered) in suspects {
+            let time = slow.get(&class).copied();
+            self.answer_times.decide(test, class, time, &unanswered);
+            pairs.extend(unanswered.into_iter().filter(|_| time.is_some()));
+        }
+        self.pace.set_shortest(test, self.answer_times.slot(test, self.pair_time()));
+        for result in block.pairs.iter_mut().filter(|result| pairs.contains(&result.pair)) {
+            result.answer = Answer::Untested(Untested::ShortSlot);
+        }
+        self.conductor.withdraw_unanswered(test, &pairs);
+        for class in slow.keys() {
+            let (tool, class) = (&self.tests()[test.index()].tool, class.name());
+            crew.note(&format!(
+                "{tool}, {class}: most pairs had no answer in time; slots are longer, and lists shorter"
+            ));
         }
         Ok(())
+    }
+
+    /// Returns how long a single operation takes in those of these classes that are slow, not dead.
+    fn probe(
+        &mut self,
+        crew: &mut dyn Crew,
+        recorder: &dyn Recorder,
+        test: TestId,
+        suspects: &Suspects,
+    ) -> Result<BTreeMap<Class, Duration>, Failure> {
+        let longer = suspects
+            .keys()
+            .filter_map(|class| Some((*class, self.answer_times.longer(test, *class)?)));
+        let mut slow: BTreeMap<Class, Duration> = longer.collect();
+        let mut open = suspects.clone();
+        open.retain(|class, _| !self.answer_times.is_slow(test, *class));
+        self.shorten_lists(crew, recorder)?;
+        for window in windows(&self.tests()[test.index()]) {
+            let slot = with_window(*window);
+            if open.is_empty() {
+                break;
+            }
+            if self.left().is_some_and(|left| left < slot) {
+                // Nothing tells dead pairs from slow ones: they stay untested.
+                slow.extend(open.keys().map(|class| (*class, *window)));
+                break;
+            }
+            let rounds = [Round { test, stage: Stage::Sweep, pairs: probes(&open) }];
+            let block = pairs::measure(
+                crew,
+                &rounds,
+                self.round,
+                slot,
+                &|test, _| self.single(test),
+                &|roster, width| self.line(recorder, roster, width),
+            )?;
+            self.round += 1;
+            let size_bytes = self.tests()[test.index()].size_bytes;
+            for result in &block.pairs {
+                let class = self.conductor.roster().class(result.pair);
+                let time = match result.answer {
+                    Answer::Measured(figures) => answer_times::time(figures, size_bytes),
+                    Answer::Failed(_) => continue,
+                    // A process was busy: nothing tells whether the pair is dead.
+                    Answer::Untested(_) => Duration::ZERO,
+                };
+                let longest = slow.entry(class).or_default();
+                *longest = (*longest).max(time);
+            }
+            self.lose(crew.members(), &block.lost);
+            open.retain(|class, _| !slow.contains_key(class));
+        }
+        Ok(slow)
+    }
+
+    /// Returns the test of the course that measures as this one, in lists of one operation.
+    fn single(&self, test: TestId) -> TestId {
+        let count = self.tests().len();
+        let has_singles = self.course.tests.len() > count;
+        if has_singles { TestId(test.0 + count as u16) } else { test }
+    }
+
+    /// Adds each test to the course once more, with lists of one operation.
+    fn shorten_lists(
+        &mut self,
+        crew: &mut dyn Crew,
+        recorder: &dyn Recorder,
+    ) -> Result<(), Failure> {
+        let tests = &self.plan.course.tests;
+        if self.course.tests.len() > tests.len() {
+            return Ok(());
+        }
+        for (test, arguments) in tests.iter().zip(&self.plan.course.arguments) {
+            let list = test.of_bandwidth.then(|| SINGLE_OPERATIONS.to_owned());
+            self.course.tests.push(test.clone());
+            self.course.arguments.push(arguments.iter().cloned().chain(list).collect());
+        }
+        let ranks = crew.members().first_nics.keys().copied().collect();
+        self.prepare(crew, recorder, &ranks)
+    }
+
+    fn pair_time(&self) -> Duration {
+        Duration::from_nanos(self.plan.course.pair_ns)
     }
 
     /// Returns the line of progress.

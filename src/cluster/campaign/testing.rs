@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use super::lengths::{longest, most_beyond};
 use super::members::Members;
 use super::{AnsweredBlock, BlockLoad, CheckedNodes, Crew, LostMembers, MemberWork, ProgressText};
 use crate::location::Class;
 use crate::survey::answer::{Answer, Figures, Pair};
 use crate::survey::ids::{NicId, NodeId};
-use crate::survey::testing::Cluster;
+use crate::survey::testing::{Cluster, DEAD};
+use crate::survey::untested::Untested;
 use crate::timetable::blocks::{BlockTimes, blocks};
 use crate::timetable::{
     Course, Introduction, MemoryCopy, NicFacts, Part, Report, Slot, Task, TaskAnswer, TaskResult,
@@ -30,6 +32,10 @@ pub struct ModelCrew {
     /// Bytes per second of the pairs of a class, where it differs from the cluster. A list that takes
     /// longer than the window of its slot has no answer.
     pub rates: BTreeMap<Class, f64>,
+    /// Time for measuring one pair.
+    pair: Duration,
+    /// Slots of a second and longer so far.
+    pub long_slots: usize,
     /// Operations of a list of each test.
     list_sizes: Vec<u32>,
     /// Ranks that are lost in the blocks with these numbers.
@@ -59,6 +65,8 @@ impl ModelCrew {
             files: BTreeMap::new(),
             memory: BTreeMap::new(),
             rates: BTreeMap::new(),
+            pair: Duration::ZERO,
+            long_slots: 0,
             list_sizes: Vec::new(),
             losses: BTreeMap::new(),
             arrivals: BTreeMap::new(),
@@ -79,6 +87,14 @@ impl ModelCrew {
         found.expect("a NIC of the model")
     }
 
+    /// Returns what a member says of an operation without an answer in a slot of this length.
+    fn no_answer(&self, why: &str, slot: Duration) -> TaskAnswer {
+        if slot < longest(self.pair) {
+            return TaskAnswer::Untested(Untested::ShortSlot);
+        }
+        TaskAnswer::NoAnswer(why.into())
+    }
+
     fn answer(&mut self, task: &Task, slot: Duration) -> TaskResult {
         let Part::Measure { test, target, .. } = task.part else {
             return TaskResult::new(task.slot, task.nic, TaskAnswer::Present);
@@ -94,7 +110,7 @@ impl ModelCrew {
                 let size = self.cluster.tests[test.index()].size_bytes as f64;
                 let list = f64::from(self.list_sizes[test.index()]) * size / bytes_per_second;
                 if list > 0.75 * slot.as_secs_f64() {
-                    TaskAnswer::NoAnswer("no answer to a list of operations".into())
+                    self.no_answer("no answer to a list of operations", slot)
                 } else {
                     let operations_per_second = bytes_per_second / size;
                     TaskAnswer::Figures(Figures::Bandwidth {
@@ -104,6 +120,7 @@ impl ModelCrew {
                 }
             }
             Answer::Measured(figures) => TaskAnswer::Figures(figures),
+            Answer::Failed(why) if why == DEAD => self.no_answer(DEAD, slot),
             Answer::Failed(why) => TaskAnswer::Failed(why),
             Answer::Untested(why) => TaskAnswer::Untested(why),
         };
@@ -159,6 +176,7 @@ impl Crew for ModelCrew {
         _: ProgressText,
     ) -> Result<LostMembers, Failure> {
         self.cluster.tests.clone_from(&course.tests);
+        self.pair = Duration::from_nanos(course.pair_ns);
         let is_single =
             |arguments: &Vec<String>| arguments.iter().any(|own| own == "--list-size=1");
         let sizes = course.arguments.iter().map(|own| if is_single(own) { 1 } else { 32 });
@@ -195,6 +213,7 @@ impl Crew for ModelCrew {
     ) -> Result<AnsweredBlock, Failure> {
         assert!(load.is_none(), "the model has no load");
         let number = self.block;
+        self.long_slots += if length.as_secs() > 0 { slots.len() } else { 0 };
         let slot_ns = length.as_nanos() as u64;
         let times = BlockTimes { number, slot_ns, window_bytes: None };
         let blocks = blocks(slots, times, &self.members.roster, &self.members.addresses);
@@ -212,12 +231,19 @@ impl Crew for ModelCrew {
                 busy_tasks: block.busy(&results, &self.cluster.tests),
                 load: None,
             });
+            let is_short =
+                |result: &TaskResult| result.answer == TaskAnswer::Untested(Untested::ShortSlot);
+            let beyond = if results.iter().any(is_short) {
+                most_beyond(self.pair)
+            } else {
+                Duration::from_millis(1)
+            };
             reports.push(Report {
                 block: number,
                 rank: *rank,
                 results,
                 addresses,
-                beyond_ns: 1_000_000,
+                beyond_ns: beyond.as_nanos() as u64,
                 clock_uncertainty_ns: Some(1_000),
                 load: None,
             });

@@ -34,6 +34,8 @@ pub enum Effect {
     /// Its bandwidths are this many times as small, and latencies as they were.
     Throttles(f64),
     Fails,
+    /// Its operations have no answer.
+    IsDead,
     /// This part of its measurements fails.
     Loses(f64),
     /// Its initiator sends about this many packets again.
@@ -44,6 +46,9 @@ pub enum Effect {
     /// Its slowest operations take 200 times as long as the others.
     HasTail,
 }
+
+/// The failure of a pair with a part that is dead.
+pub const DEAD: &str = "no answer to a write";
 
 /// A fault of a part of the cluster.
 #[derive(Clone, Copy, Debug)]
@@ -197,6 +202,7 @@ impl Cluster {
                     ratio *= factor
                 }
                 Effect::Fails => return (failed(), 0),
+                Effect::IsDead => return (Answer::Failed(DEAD.into()), 0),
                 Effect::Loses(part) if self.rng.f64() < part => return (failed(), 0),
                 Effect::HasTail => tail = 200,
                 Effect::Loses(_)

@@ -157,7 +157,14 @@ impl<'a> Investigation<'a> {
         if rounds.is_empty() {
             return Ok(());
         }
-        let block = pairs::measure(self.crew, &rounds, 0, longest(self.tests.pair()), &line)?;
+        let block = pairs::measure(
+            self.crew,
+            &rounds,
+            0,
+            longest(self.tests.pair()),
+            &|test, _| test,
+            &line,
+        )?;
         for result in &block.pairs {
             if let Some(slot) = slots.get(result.round as usize) {
                 found.add(slot, result, self.tests.is_of_bandwidth(slot.test));
