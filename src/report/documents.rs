@@ -169,8 +169,8 @@ impl Documents {
             .map_err(interrupt::output_failed)
     }
 
-    /// Returns what a command has concluded; its text says it already, unless a document has standard
-    /// output.
+    /// Returns what a command has concluded. Its text says it already, unless a document has
+    /// standard output.
     pub fn conclude(&self, result: Result<(), Failure>) -> Result<(), Failure> {
         result.map_err(|failure| if self.has_stdout() { failure } else { failure.printed() })
     }
