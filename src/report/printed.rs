@@ -41,7 +41,7 @@ impl Outcome {
 ///
 /// # Errors
 ///
-/// The rows of several processes are mixed, so that nobody knows whose they are.
+/// The rows of several processes are mixed, and it is not known which row belongs to which.
 pub fn runs(text: &str) -> Result<(Vec<Outcome>, Vec<String>), String> {
     let mut runs: Vec<PrintedRun> = Vec::new();
     // The last run with each prefix, by the length of the prefix: earlier runs have ended.
