@@ -15,8 +15,9 @@ use facts::time_of_day::Clocks;
 /// (libcxi.md 2.2).
 const REGISTERS_LENGTH: u64 = 2 << 30;
 
-/// Words in files of the link in place of a value, and what they say (health.md 2.1.2). None of them
-/// is a state or a number; the last two are among the states (health.md 2.1), but none of a fault.
+/// Words in files of the link in place of a value, and what they say (health.md 2.1.2). None of
+/// them is a state or a number; the last two are among the states (health.md 2.1), but not known
+/// as faults.
 const NO_VALUES: [(&str, &str); 9] = [
     ("error", NOT_READABLE),
     ("io-error", NOT_READABLE),

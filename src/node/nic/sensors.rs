@@ -178,9 +178,9 @@ pub fn inputs(files: &Files, kind: &str) -> Vec<(String, String)> {
     inputs
 }
 
-/// Returns the limits of a cable itself, in C (health.md 2.1): for a warning and for taking the link
-/// down. Releases up to 14.0.0 have one, whose name does not say which: it counts as the limit for
-/// a warning [I: health.md 2.1]. Limits that contradict each other are none.
+/// Returns the limits of a cable itself, in C (health.md 2.1): for a warning and for taking the
+/// link down. Releases up to 14.0.0 have one, whose name does not say which: it counts as the
+/// limit for a warning [I: health.md 2.1]. Limits that contradict each other are none.
 pub fn cable_limits(files: &Files) -> [Option<f64>; 2] {
     let limit = |name: &str| {
         let celsius: f64 = files.link_value(&format!("media/{name}_celsius")).ok()?.parse().ok()?;

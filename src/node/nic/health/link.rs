@@ -224,9 +224,10 @@ const WENT_DOWN: &str = "went down";
 /// Other words that are no values elsewhere, such as `ss200-cable`, are causes.
 const NO_EVENTS: [&str; 4] = ["none", "no-fail", "no-record", "no record"];
 
-/// Returns why and when the link of a Cassini 2 went or stayed down, as the driver last saw it: `did
-/// not come up: no-media, at 2026-02-28 10:11:12 UTC` (health.md 2.1.2). `None` if the driver names
-/// no cause of the newest event, which it may also hide, and if it is not known which one that is.
+/// Returns why and when the link of a Cassini 2 went or stayed down, as the driver last saw it:
+/// `did not come up: no-media, at 2026-02-28 10:11:12 UTC` (health.md 2.1.2). `None` if the driver
+/// names no cause of the newest event, which it may also hide, and if it is not known which event
+/// is the newest.
 pub fn down_cause(files: &Files) -> Option<String> {
     let value = |name: &str| files.text(&format!("port/0/link/{name}"));
     let events = LAST_CAUSES.iter().filter_map(|(cause, time, what)| {
