@@ -17,6 +17,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use crate::programs;
 use facts::error::cause;
 use facts::{interrupt, limit, threads};
 use rustix::io::Errno;
@@ -54,6 +55,7 @@ static GIVEN_UP: Mutex<BTreeMap<PathBuf, Weak<()>>> = Mutex::new(BTreeMap::new()
 pub fn begin() {
     unreadable_files().clear();
     UNANSWERED.store(0, Ordering::Relaxed);
+    programs::begin();
 }
 
 /// Limits the time of each further reading in this process.

@@ -9,7 +9,7 @@ use facts::error::{Failure, UNDECIDED};
 use facts::host::host_name;
 use facts::severity::Severity;
 use facts::time_of_day::{Clocks, milliseconds};
-use node::nic::health::{Finding, Item, NONE_OF_ITS_OWN};
+use node::nic::health::{Finding, Item, NONE_OF_ITS_OWN, link};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
@@ -19,6 +19,9 @@ pub(super) const UNTESTED: &str = "untested";
 
 /// What is untested on a machine without NICs.
 pub(super) const MISSING: &str = "no Cassini NIC on this machine";
+
+/// Why nothing is known of a link.
+pub(super) const UNKNOWN_LINK: &str = "the driver does not show the link";
 
 /// Suspect items that the first line names.
 const NAMED_SUSPECTS: usize = 3;
@@ -141,10 +144,13 @@ impl DeviceResult {
         self.item(item.code).is_some_and(|found| found.verdict >= Severity::Good)
     }
 
-    /// Returns whether an item has no verdict, although the NIC has what it is about.
-    pub(super) fn lacks_verdict(&self, item: &Item) -> bool {
-        let note = self.item(item.code).and_then(|found| found.note.as_deref());
-        !self.has_verdict(item) && note != Some(NONE_OF_ITS_OWN)
+    /// Returns whether the state of the link was examined but is not known, although the NIC has a
+    /// link.
+    pub(super) fn has_unknown_link(&self) -> bool {
+        let is_unknown = |state: &ItemResult| {
+            state.verdict < Severity::Good && state.note.as_deref() != Some(NONE_OF_ITS_OWN)
+        };
+        self.item(link::STATE.code).is_some_and(is_unknown)
     }
 }
 
@@ -199,17 +205,6 @@ impl Check {
         self
     }
 
-    /// Returns the check, undecided for the reason `why` if nothing is bad but `item` of a NIC has
-    /// no verdict.
-    pub(super) fn requiring(mut self, item: &Item, why: &str) -> Self {
-        let unknown = self.devices.iter().find(|device| device.lacks_verdict(item));
-        if let Some(device) = unknown.filter(|_| self.exit_status == 0) {
-            self.summary = format!("UNDECIDED {UNTESTED} {}: {why}", device.name);
-            self.exit_status = UNDECIDED;
-        }
-        self
-    }
-
     /// Returns whether the NICs are software NICs that nobody has named.
     pub(super) fn is_without_hardware(&self) -> bool {
         self.is_without_hardware
@@ -230,6 +225,10 @@ impl Check {
             self.devices.iter().filter_map(|device| Some((&device.name, device.error.as_ref()?)));
         if let Some((name, error)) = errors.next() {
             let line = format!("UNDECIDED {UNTESTED} {name}: {}", error.message);
+            return (UNDECIDED, line);
+        }
+        if let Some(device) = self.devices.iter().find(|device| device.has_unknown_link()) {
+            let line = format!("UNDECIDED {UNTESTED} {}: {UNKNOWN_LINK}", device.name);
             return (UNDECIDED, line);
         }
         if self.devices.is_empty() {
@@ -348,6 +347,16 @@ mod tests {
         for (check, status, line) in [
             (check(vec![good()], vec![], None), 0, "OK cxi0"),
             (check(vec![good()], vec![suspect()], None), 0, "OK cxi0 (suspect: governor host)"),
+            (
+                check(vec![Finding::absent(&link::STATE)], vec![], None),
+                UNDECIDED,
+                "UNDECIDED untested cxi0: the driver does not show the link",
+            ),
+            (
+                check(vec![Finding::untested(&link::STATE, NONE_OF_ITS_OWN)], vec![], None),
+                0,
+                "OK cxi0",
+            ),
             (
                 check(vec![good(), bad(), bad()], vec![suspect()], failure()),
                 3,

@@ -35,6 +35,13 @@ pub fn all(base: &[&ReadRun], new: &[&ReadRun]) -> Vec<String> {
     let mut lines = Vec::new();
     if let [Some(base), Some(new)] = [sides[0].first(), sides[1].first()] {
         lines.extend(between(base, new));
+        let peers = [base, new].map(|(_, run)| Some(run.addresses.as_ref()?.remote.nic));
+        if let [Some(first), Some(second)] = peers
+            && first != second
+        {
+            let (base, new) = (&base.0, &new.0);
+            lines.push(format!("peer: NIC {first:#x} in {base}, NIC {second:#x} in {new}"));
+        }
     }
     for (side, runs) in [("base", base), ("new", new)] {
         if runs.iter().any(|run| run.outcome.side == Side::Server) {

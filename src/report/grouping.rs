@@ -189,6 +189,11 @@ mod tests {
         assert_eq!(counts(&one, &other), [[1, 1], [1, 1]]);
         assert_eq!(counts(&one, &fleet("nid1", false)), [[1, 1], [1, 1]]);
         assert_eq!(counts(&one[..1], &other[1..]), [[1, 1]]);
+        let (before, mut after) = (run("nid1", "cxi0", true), run("nid1", "cxi0", true));
+        after.outcome.addresses.as_mut().unwrap().remote.nic = 0x30;
+        let lines = differences::all(&[&before], &[&after]);
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].starts_with("peer: NIC ") && lines[0].ends_with(", NIC 0x30 in new"));
         // Two hosts, of which one is on one side only.
         let both: Vec<ReadRun> = one.into_iter().chain(other).collect();
         assert_eq!(counts(&both, &fleet("nid2", true)), [[1, 0], [1, 0], [1, 1], [1, 1]]);

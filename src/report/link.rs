@@ -7,11 +7,7 @@ use serde::Serialize;
 use super::check::Check;
 use facts::error::Failure;
 use node::nic::files::Files;
-use node::nic::health::link;
 use node::nic::link_rates::{LinkRates, PRIORITIES, code_words, pause};
-
-/// Why the state of a link is unknown.
-pub(super) const UNKNOWN: &str = "the driver does not show the link";
 
 /// The links of the NICs of a machine, as `cxidiag link --json` writes them: the document of
 /// `cxidiag check`, with the items of the link, and `links`. A value that is unknown is null.
@@ -75,10 +71,9 @@ pub(super) struct Rates {
 }
 
 impl LinkReport {
-    /// Returns the health of links, with names and rates of each NIC. A link whose state is unknown
-    /// leaves it undecided.
+    /// Returns the health of links, with names and rates of each NIC.
     pub fn new(check: Check, links: Vec<Link>) -> Self {
-        Self { check: check.requiring(&link::STATE, UNKNOWN), links }
+        Self { check, links }
     }
 
     /// Returns whether no link is bad or untested.

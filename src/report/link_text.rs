@@ -1,8 +1,8 @@
 //! The links of NICs as text: one row or one block for each.
 
-use super::check::DeviceResult;
+use super::check::{DeviceResult, UNKNOWN_LINK};
 use super::check_text::{block, clock_line, remedies, wrong_item};
-use super::link::{Link, LinkReport, Rates, UNKNOWN};
+use super::link::{Link, LinkReport, Rates};
 use super::page::{Page, Words};
 use super::table::Align;
 use facts::severity::Severity;
@@ -133,8 +133,8 @@ fn health(device: &DeviceResult) -> Words {
         lines.push(untested.and(format!(": {}", error.message)));
     }
     let is_bad = device.items.iter().any(|item| item.verdict == Severity::Bad);
-    if !is_bad && device.error.is_none() && device.lacks_verdict(&link::STATE) {
-        lines.push(Words::verdict(Severity::Suspect, "unknown").and(format!(": {UNKNOWN}")));
+    if !is_bad && device.error.is_none() && device.has_unknown_link() {
+        lines.push(Words::verdict(Severity::Suspect, "unknown").and(format!(": {UNKNOWN_LINK}")));
     } else if lines.is_empty() {
         let is_counted = device.has_verdict(&code_words::UNCORRECTED);
         lines.push(match device.has_verdict(&link::STATE) {

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::columns::{self, Value};
 use super::outcome::{
-    Addresses, AtomicOptions, BandwidthResult, Clock, Device, Extent, FabricAddress, Host,
+    Addresses, AtomicOptions, BandwidthResult, Clock, Device, Extent, FabricAddress, Host, LARGEST,
     LatencyResult, ListOptions, Options, Outcome, Problem, Side, SizeResult, Status,
 };
 use facts::expect::Metric;
@@ -37,11 +37,11 @@ impl Outcome {
 }
 
 /// Returns the runs in a text, in the order of their titles, and a note for each one that has no
-/// results or ends early, and for each figure that is no number.
+/// results or ends early, and for each figure that is no number of a NIC.
 ///
 /// # Errors
 ///
-/// The rows of several processes are mixed, so that nobody knows whose they are.
+/// The rows of several processes are mixed, and it is not known which row belongs to which.
 pub fn runs(text: &str) -> Result<(Vec<Outcome>, Vec<String>), String> {
     let mut runs: Vec<PrintedRun> = Vec::new();
     // The last run with each prefix, by the length of the prefix: earlier runs have ended.
@@ -69,7 +69,9 @@ pub fn runs(text: &str) -> Result<(Vec<Outcome>, Vec<String>), String> {
             let unreadable = run.read(&line[run.prefix.len()..]).map_err(|Mixed| {
                 format!("line {number} has figures that belong to none of the runs before it, or to several")
             })?;
-            notes.extend(unreadable.map(|what| format!("line {number}: {what} is no number")));
+            notes.extend(
+                unreadable.map(|what| format!("line {number}: {what} is no number of a NIC")),
+            );
         }
     }
     let mut outcomes = Vec::new();
@@ -279,7 +281,11 @@ impl PrintedRun {
         }
         if let Some((result, unreadable)) = result(&self.columns, line, &mut self.samples) {
             let size = result.size_bytes;
-            let is_asked = self.size("Min").is_none_or(|least| size >= least)
+            // The first row has the smallest size.
+            let is_first = self.results.is_empty();
+            let is_asked = self
+                .size("Min")
+                .is_none_or(|least| if is_first { size == least } else { size >= least })
                 && self.size("Max").is_none_or(|most| size <= most);
             let is_in_table = matches!(self.table, PrintedTable::Results);
             if !is_in_table || !is_asked || !self.rows.insert(result.row()) {
@@ -472,11 +478,13 @@ fn result(
     let mut values: Vec<(PrintedColumn, f64)> = Vec::new();
     let mut unreadable: Vec<(Metric, &str)> = Vec::new();
     for (column, cell) in columns.iter().zip(&cells) {
-        let number = cell.parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+        let scale = if let PrintedColumn::Metric(_, scale) = column { *scale } else { 1.0 };
+        let number = cell.parse().ok();
+        let number = number.filter(|number: &f64| (0.0..=LARGEST).contains(&(number * scale)));
         match (*cell, column, number) {
             ("-", ..) => {}
             (_, _, Some(value)) => values.push((*column, value)),
-            // An invalid number, such as inf or -nan, and no word.
+            // An invalid number, such as inf, -nan or one out of range, and no word.
             (cell, PrintedColumn::Metric(metric, _), None)
                 if cell.parse::<f64>().is_ok()
                     || cell.starts_with(|c: char| c.is_ascii_digit()) =>
@@ -788,6 +796,8 @@ Remote (server)  : NIC 0x0 PID 0
             [head, titles, head, titles, rows, rows].concat(),
             [head, titles, head, row, titles, rows, last].concat(),
             [head, titles, head, titles, row, row, last, last].concat(),
+            // The first process has written one size of two, the second one only the other.
+            [head, titles, row, head, titles, last].concat(),
             [head, titles, &head.replace("4096", "1024"), titles, &row.replace("4096", " 512")]
                 .concat(),
         ] {
@@ -800,12 +810,12 @@ Remote (server)  : NIC 0x0 PID 0
 
     #[test]
     fn figure_that_is_no_number_is_unknown_and_named() {
-        for cell in ["inf", "-inf", "nan", "-nan", "1e999", "20.3.1"] {
+        for cell in ["inf", "-inf", "nan", "-nan", "1e999", "20.3.1", "9999999999999999.00"] {
             let (runs, notes) = runs(&BANDWIDTH.replace("20433.31", cell)).unwrap();
             let result = &runs[0].results[0];
             assert_eq!(result.figure(Metric::Bandwidth), None, "{cell}");
             assert_eq!(result.figure(Metric::PacketRate), Some(9_977_201.0));
-            assert_eq!(notes, [format!("line 19: bw '{cell}' is no number")]);
+            assert_eq!(notes, [format!("line 19: bw '{cell}' is no number of a NIC")]);
         }
         let (runs, _) = runs(&LATENCY.replace("5.14", "-nan")).unwrap();
         let result = &runs[0].results[0];

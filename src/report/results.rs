@@ -5,7 +5,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::check::{self, Check};
 use super::comparison::{self, Comparison};
-use super::outcome::{self, Outcome};
+use super::outcome::{self, LARGEST, Outcome};
 use super::printed;
 use super::runs::{self, ReadRun, Source, refused};
 use super::stat::document::{self as stat_document, StatDocument};
@@ -239,9 +239,6 @@ fn typed<T: DeserializeOwned>(
     }
     parsed(document, shown).map(Box::new)
 }
-
-/// Largest number of a document: no NIC can show as much, in any unit.
-const LARGEST: f64 = 1e21;
 
 /// Returns the first number of a valid document beyond [`LARGEST`].
 fn number_beyond(mut document: &[u8]) -> Option<&str> {

@@ -10,7 +10,7 @@ use facts::error::{Failure, UNDECIDED};
 use facts::host::host_name;
 use facts::severity::Severity;
 use facts::time_of_day::{Clocks, milliseconds};
-use node::nic::sensors::{Sensor, TemperatureLimits};
+use node::nic::sensors::{self, Sensor, TemperatureLimits};
 
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
@@ -116,6 +116,12 @@ impl SensorResult {
     pub(super) fn limit(&self) -> Option<f64> {
         self.limit
     }
+
+    /// Returns the limits of a temperature; `None` of a power.
+    pub(super) fn limits(&self) -> Option<TemperatureLimits> {
+        let code = self.sensor.limits()?.code;
+        Some(TemperatureLimits { code, high: self.limit?, critical: self.critical? })
+    }
 }
 
 impl StressedNic {
@@ -153,6 +159,18 @@ impl StressedNic {
         }
     }
 
+    /// Replaces the limits of the cable by its own ones: for a warning, and for taking the link
+    /// down. If one is not known, the other one stands for it.
+    pub fn with_cable_limits(mut self, limits: [Option<f64>; 2]) -> Self {
+        let [warning, down] = limits;
+        let is_cable = |result: &&mut SensorResult| result.sensor.limits() == Some(sensors::MEDIA);
+        for result in self.sensors.iter_mut().filter(is_cable) {
+            result.limit = warning.or(down).or(result.limit);
+            result.critical = down.or(warning).or(result.critical);
+        }
+        self
+    }
+
     /// Adds what was read `seconds` after the count began, when the NIC had written `bytes` since
     /// then. The sample counts in all maxima (defect N30 of node-tools.md).
     pub fn add(&mut self, seconds: f64, bytes: u64, values: Vec<Option<f64>>) {
@@ -176,7 +194,7 @@ impl StressedNic {
             let mut samples = self.samples.iter().map(|sample| sample.values[place]);
             let has_all = !self.samples.is_empty() && samples.all(|value| value.is_some());
             result.max = result.max.into_iter().chain(*value).reduce(f64::max);
-            result.verdict = match (result.sensor.limits(), result.max) {
+            result.verdict = match (result.limits(), result.max) {
                 (None, _) => Severity::Shown,
                 (Some(limits), Some(max)) if max >= limits.high => Severity::Bad,
                 (Some(_), Some(_)) if has_all => Severity::Good,
@@ -208,7 +226,7 @@ impl StressedNic {
             value.is_some_and(|value| value >= limits.critical)
         };
         let found = sensors.find(|(result, value)| {
-            result.sensor.limits().is_some_and(|limits| is_critical(limits, value))
+            result.limits().is_some_and(|limits| is_critical(limits, value))
         });
         found.map(|(result, _)| result.sensor)
     }
@@ -222,7 +240,7 @@ impl StressedNic {
     pub(super) fn judged(&self) -> Vec<(&'static str, bool)> {
         let mut verdicts: Vec<(&'static str, Severity)> = Vec::new();
         for result in &self.sensors {
-            let Some(TemperatureLimits { code, .. }) = result.sensor.limits() else { continue };
+            let Some(TemperatureLimits { code, .. }) = result.limits() else { continue };
             match verdicts.iter_mut().find(|(other, _)| *other == code) {
                 // One that could not be judged leaves good ones unjudged.
                 Some((_, verdict)) if *verdict != Severity::Bad => {
@@ -250,7 +268,7 @@ impl StressedNic {
     /// Returns the first criterion that is not met: its code, and what is wrong.
     fn bad(&self) -> Option<(&'static str, String)> {
         let temperature = |result: &SensorResult| {
-            let (limits, max) = (result.sensor.limits()?, result.max?);
+            let (limits, max) = (result.limits()?, result.max?);
             let TemperatureLimits { code, high, .. } = limits;
             let shown = shown(max, limits);
             (result.verdict == Severity::Bad)
@@ -272,7 +290,7 @@ impl StressedNic {
         if self.samples.is_empty() {
             return Some("the load ended before the first sample".into());
         }
-        if !self.sensors.iter().any(|result| result.sensor.limits().is_some()) {
+        if !self.sensors.iter().any(|result| result.limits().is_some()) {
             return Some("the driver shows no temperature".into());
         }
         let is_unjudged = |result: &&SensorResult| {
@@ -287,7 +305,7 @@ impl StressedNic {
     /// Returns the temperature that is nearest to its limit.
     fn hottest(&self) -> Option<(f64, String)> {
         let temperatures = self.sensors.iter().filter_map(|result| {
-            let (limits, max) = (result.sensor.limits()?, result.max?);
+            let (limits, max) = (result.limits()?, result.max?);
             let shown = shown(max, limits);
             let text = format!("{} {shown} C, limit {} C", result.sensor.column, limits.high);
             Some((max - limits.high, text))
@@ -431,6 +449,24 @@ mod tests {
             let mut nic = nic(K);
             add(&mut nic, gigabytes, &temperatures(asic, cable));
             assert_eq!(report(vec![nic]), (status, line.to_owned()));
+        }
+    }
+
+    #[test]
+    fn cable_has_its_own_limits() {
+        for (limits, cable, status, is_critical) in [
+            ([Some(80.0), Some(90.0)], 77.0, 0, false),
+            ([Some(80.0), Some(90.0)], 80.0, 3, false),
+            ([Some(80.0), Some(90.0)], 90.0, 3, true),
+            ([Some(80.0), None], 79.0, 0, false),
+            ([None, Some(90.0)], 89.0, 0, false),
+            ([None, Some(90.0)], 90.0, 3, true),
+            ([None, None], 75.0, 3, true),
+        ] {
+            let mut nic = nic(K).with_cable_limits(limits);
+            add(&mut nic, 21.0, &temperatures(Some(76.0), Some(cable)));
+            assert_eq!(nic.critical().is_some(), is_critical, "{limits:?} {cable}");
+            assert_eq!(report(vec![nic]).0, status, "{limits:?} {cable}");
         }
     }
 

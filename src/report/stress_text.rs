@@ -55,7 +55,7 @@ impl StressTable {
             let mut values = nic.sensors.iter().zip(&sample.values);
             let found = values.find(|(result, _)| title(result.sensor) == *column);
             let cell = match found {
-                Some((result, Some(value))) => match result.sensor.limits() {
+                Some((result, Some(value))) => match result.limits() {
                     Some(limits) => format!("{:.0}", shown(*value, limits)),
                     None => format!("{value:.1}"),
                 },

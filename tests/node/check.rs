@@ -354,7 +354,7 @@ fn rehearses_verdicts_on_faults_of_a_software_nic() {
         (
             "up-fail=unsupported-cable",
             "--quick",
-            "FAIL link-down soft0: link state down, did not come up: unsupported-cable, expected up",
+            "FAIL link-down soft0: link state down, did not come up: unsupported-cable",
         ),
         (
             "flaps=5",

@@ -157,7 +157,8 @@ fn names_cause_of_a_link_that_is_down_in_each_release() {
         assert_eq!(assert_status(&output, 3), "");
         let what = if release.cause.contains("up_fail") { "did not come up" } else { "went down" };
         let expected = format!(
-            "FAIL link-down cxi1: link state down, {what}: rx-los media-hot, expected up\n"
+            "FAIL link-down cxi1: link state down, {what}: rx-los media-hot, at 2026-02-28 12:34:56 UTC, \
+             expected up\n"
         );
         assert_eq!(stdout(&output), expected, "{}", release.name);
     }

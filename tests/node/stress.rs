@@ -109,20 +109,23 @@ fn n31_n37_ends_at_once_if_a_temperature_becomes_critical() {
     fabric.assert_nothing_left();
 }
 
-/// A critical temperature does not wait for its sample.
+/// A critical temperature does not wait for its sample. The limits of the cable are its own.
 #[test]
 fn ends_long_before_the_sample_if_a_temperature_becomes_critical() {
     let (machine, fabric) = (single_board(), Fabric::new());
+    let media = "sys/class/cxi/cxi0/device/port/0/media";
+    machine.write(&format!("{media}/temperature_warn_limit_celsius"), "80\n");
+    machine.write(&format!("{media}/temperature_down_limit_celsius"), "90\n");
     let arguments = "check cxi0 --stress=60m --interval=60m";
     let mut side = Side::start(command_on(&machine, &fabric, arguments), None);
     assert!(side.next_line().starts_with("Time[s] "));
-    set(&machine, "temp4_input", "75000");
+    set(&machine, "temp4_input", "90000");
     let output = side.finish();
     assert_eq!(assert_status(&output, 3), "");
     let text = stdout(&output);
     let [row, verdict] = text.lines().collect::<Vec<_>>()[..] else { panic!("{text}") };
-    assert!(row.ends_with("         62           75"), "{text}");
-    let expected = "FAIL media-temperature cxi0: QSFP Internal Temperature 75 C, expected <70 C";
+    assert!(row.ends_with("         62           90"), "{text}");
+    let expected = "FAIL media-temperature cxi0: QSFP Internal Temperature 90 C, expected <80 C";
     assert_eq!(verdict, expected);
     fabric.assert_nothing_left();
 }

@@ -177,6 +177,7 @@ fn compares_the_runs_of_two_files() {
         ("Comparison of write-lat</h2>", 1),
         // A line a file, and the runs one by one below.
         ("5 runs, the middle one: 8 B: median 2.00 us", 1),
+        ("; the slowest one: 8 B: median 2.00 us", 1),
         ("5 runs, the middle one: 8 B: median 6.00 us", 1),
         ("<details class=\"run\"", 10),
         ("<figcaption>Latency of each run, 8 B</figcaption>", 1),
@@ -208,6 +209,12 @@ fn draws_old_logs() {
     let cells: Vec<&str> = cells.iter().filter_map(|cell| cell.split('<').next()).collect();
     let expected = ["100", "1.61 us", "-", "-", "-", "-", "-", "5.56 us", "3.49 us", "-"];
     assert_eq!(cells, expected);
+    let text = format!(
+        "{rule}\n    CXI RDMA Write Bandwidth Test\n{rule}\n\
+         RDMA Size[B]      Writes  BW[MB/s]  PktRate[Mpkt/s]\n           8  100  inf  1.0\n{rule}\n"
+    );
+    fs::write(directory.path().join("log"), text).expect("a file");
+    assert!(self::page(&fabric, directory.path(), &["log"]).contains("without figures"));
 }
 
 #[test]

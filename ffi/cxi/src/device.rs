@@ -181,7 +181,7 @@ impl Device {
         Ok(Self { handle, info, _one_thread: PhantomData })
     }
 
-    /// Regards the NIC as a virtual function: the library reports that since June 2026 only
+    /// Marks the NIC as a virtual function, for libraries before June 2026, which do not report it
     /// (libcxi.md 2.2).
     #[must_use]
     pub fn as_virtual_function(mut self) -> Self {

@@ -20,7 +20,7 @@ use node::machine::Machine;
 use node::machine::placement::Placement;
 use node::nic::files::Files;
 use node::nic::health::link;
-use node::nic::sensors::{Sensors, board, part_number};
+use node::nic::sensors::{Sensors, board, cable_limits, part_number};
 use report::documents::{Documents, Places};
 use report::stress::{StressReport, StressedNic};
 use report::stress_metrics;
@@ -88,7 +88,8 @@ fn load(
                 load.nic(place)?.own.simulated || backend::is_software(*device, &machine);
             let (threads, list) = (loads[place].cpus.len(), sensors[place].list());
             let number = part_numbers[place].clone();
-            nics.push(StressedNic::new(device.to_string(), is_software, number, threads, list));
+            let nic = StressedNic::new(device.to_string(), is_software, number, threads, list);
+            nics.push(nic.with_cable_limits(cable_limits(&files[place])));
         }
         let table = StressTable::new(&nics);
         let print = |text: &dyn Fn(&mut Vec<u8>) -> io::Result<()>| {

@@ -15,9 +15,10 @@ use facts::time_of_day::Clocks;
 /// (libcxi.md 2.2).
 const REGISTERS_LENGTH: u64 = 2 << 30;
 
-/// Words in files of the link of Cassini 2 in place of a value, and what they say (health.md
-/// 2.1.2). None of them is a state or a number.
-const NO_VALUES: [(&str, &str); 7] = [
+/// Words in files of the link in place of a value, and what they say (health.md 2.1.2). None of
+/// them is a state or a number; the last two are among the states (health.md 2.1), but not known
+/// as faults.
+const NO_VALUES: [(&str, &str); 9] = [
     ("error", NOT_READABLE),
     ("io-error", NOT_READABLE),
     ("unsupported-format", NOT_READABLE),
@@ -25,10 +26,13 @@ const NO_VALUES: [(&str, &str); 7] = [
     ("no-link", NOT_UP),
     ("--", NOT_UP),
     ("not-active", "no active cable"),
+    ("unknown", UNKNOWN),
+    ("invalid", UNKNOWN),
 ];
 
 const NOT_READABLE: &str = "the driver could not read it";
 const NOT_UP: &str = "the link is not up";
+const UNKNOWN: &str = "the driver does not know it";
 
 /// The reason why a file has no value, where the file says it.
 pub type NoValue = Option<&'static str>;
@@ -90,9 +94,7 @@ impl Files {
     ///
     /// The file has no value, or a word in its place.
     pub fn link_value(&self, name: &str) -> Result<String, NoValue> {
-        let text = self.text(&format!("port/0/{name}")).ok_or(None)?;
-        let word = NO_VALUES.iter().find(|(word, _)| *word == text);
-        word.map_or(Ok(text), |(_, meaning)| Err(Some(meaning)))
+        known(self.text(&format!("port/0/{name}")).ok_or(None)?)
     }
 
     /// Returns the decimal number in a file of the PCI device.
@@ -181,6 +183,12 @@ impl Files {
     pub fn host_text(&self, path: &str) -> Option<String> {
         text(&self.root.join(path))
     }
+}
+
+/// Returns the text of a file of the link, unless it is a word in place of a value.
+pub(super) fn known(text: String) -> Result<String, NoValue> {
+    let word = NO_VALUES.iter().find(|(word, _)| *word == text);
+    word.map_or(Ok(text), |(_, meaning)| Err(Some(meaning)))
 }
 
 fn text(path: &Path) -> Option<String> {

@@ -17,15 +17,15 @@ pub struct TemperatureLimits {
     pub critical: f64,
 }
 
-/// TemperatureLimits of chips.
+/// Limits of chips.
 pub const ASIC: TemperatureLimits =
     TemperatureLimits { code: "asic-temperature", high: 85.0, critical: 90.0 };
 
-/// TemperatureLimits of the end of a cable.
+/// Limits of the end of a cable that has none of its own.
 pub const MEDIA: TemperatureLimits =
     TemperatureLimits { code: "media-temperature", high: 70.0, critical: 75.0 };
 
-/// TemperatureLimits of voltage regulators.
+/// Limits of voltage regulators.
 pub const REGULATOR: TemperatureLimits =
     TemperatureLimits { code: "regulator-temperature", high: 125.0, critical: 130.0 };
 
@@ -176,6 +176,21 @@ pub fn inputs(files: &Files, kind: &str) -> Vec<(String, String)> {
         }
     }
     inputs
+}
+
+/// Returns the limits of a cable itself, in C (health.md 2.1): for a warning and for taking the
+/// link down. Releases up to 14.0.0 have one, whose name does not say which: it counts as the
+/// limit for a warning [I: health.md 2.1]. Limits that contradict each other are none.
+pub fn cable_limits(files: &Files) -> [Option<f64>; 2] {
+    let limit = |name: &str| {
+        let celsius: f64 = files.link_value(&format!("media/{name}_celsius")).ok()?.parse().ok()?;
+        (celsius.is_finite() && celsius > 0.0).then_some(celsius)
+    };
+    let warning = limit("temperature_warn_limit").or_else(|| limit("high_temperature_threshold"));
+    match [warning, limit("temperature_down_limit")] {
+        [Some(warning), Some(down)] if warning > down => [None; 2],
+        limits => limits,
+    }
 }
 
 /// The sensors of one NIC.

@@ -26,6 +26,7 @@ const MOST_OPEN: usize = 2;
 /// Returns how a run ended.
 pub fn status(run: &Outcome) -> Badge {
     match run.status {
+        Status::Complete if is_without_figures(run) => (Severity::Suspect, "without figures"),
         Status::Complete => (Severity::Good, "complete"),
         Status::Unmet => (Severity::Bad, "expectation not met"),
         Status::Interrupted => (Severity::Suspect, "interrupted"),
@@ -62,13 +63,24 @@ pub fn finding(run: &Outcome) -> String {
     best.map_or("no bandwidth is known".into(), |(rate, size)| format!("{rate} at {size}"))
 }
 
-/// Returns the most important metrics of several runs of a tool, in words: of the middle run.
+/// Returns whether none of the results of a run has a figure that is known.
+fn is_without_figures(run: &Outcome) -> bool {
+    !run.results.is_empty() && run.results.iter().all(|result| sizes::main_metric(result).is_none())
+}
+
+/// Returns the most important metrics of several runs of a tool, in words: of the middle run and
+/// of the slowest one.
 pub fn common_finding(runs: &[&Outcome]) -> String {
     let main = |run: &Outcome| measured(run).next().and_then(sizes::main_metric).unwrap_or(0.0);
     let mut sorted = runs.to_vec();
     sorted.sort_by(|one, other| main(one).total_cmp(&main(other)));
     let middle = finding(sorted[(runs.len() - 1) / 2]);
-    if runs.len() > 1 { format!("{} runs, the middle one: {middle}", runs.len()) } else { middle }
+    if runs.len() == 1 {
+        return middle;
+    }
+    let is_latency = measured(sorted[0]).next().is_some_and(|result| result.latency.is_some());
+    let slowest = finding(sorted[if is_latency { runs.len() - 1 } else { 0 }]);
+    format!("{} runs, the middle one: {middle}; the slowest one: {slowest}", runs.len())
 }
 
 /// A run with the name of its file.

@@ -700,7 +700,7 @@ fn compares_each_nic_of_a_log_with_itself() {
     // A figure that is no number.
     let inf = file("inf", printed(&["23316.20", "inf", "23330.00"]).as_bytes());
     let error = assert_status(&compare(&["--expect=bw>=1GB/s", &inf]), 3);
-    assert!(error.contains("bw 'inf' is no number"), "{error}");
+    assert!(error.contains("bw 'inf' is no number of a NIC"), "{error}");
 
     // Three clients wrote to one terminal.
     let lines = printed(&["20656.55", "01200.10", "20648.74"]);

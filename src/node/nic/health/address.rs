@@ -51,12 +51,15 @@ pub fn algorithmic_bits(mac: &str) -> Option<u32> {
     (second == 0).then(|| u32::from_be_bytes([0, high, middle, low]))
 }
 
-/// The MAC address: an algorithmic one with the NID, set by software. The NID of a virtual function
-/// has further bits above the 20 of its NIC (libcxi.md 2.2).
+/// The MAC address: an algorithmic one with the NID, set by software. No page says which one a
+/// virtual function has.
 pub fn algorithmic(files: &Files) -> Finding {
     let Some(mac) = files.interface_text("address") else {
         return Finding::absent(&ALGORITHMIC);
     };
+    if files.is_virtual_function() {
+        return Finding::shown(&ALGORITHMIC, mac);
+    }
     let address = algorithmic_bits(&mac);
     let nid = files.nid();
     let assigned =
@@ -72,7 +75,8 @@ pub fn algorithmic(files: &Files) -> Finding {
     };
     let verdict = unless_good(address.is_none() || problem.is_some(), Severity::Bad);
     let value = problem.map_or(mac.clone(), |problem| format!("{mac}, {problem}"));
-    Finding::compared(&ALGORITHMIC, value, "02:00 or alike, and NID", verdict)
+    let limit = "02:00 or another local prefix, then the NID";
+    Finding::compared(&ALGORITHMIC, value, limit, verdict)
 }
 
 /// The retry handler: it has an event queue. The one of a virtual function runs on its NIC.
@@ -113,7 +117,7 @@ pub fn parked(files: &Files) -> Finding {
 mod tests {
     use super::super::testing::{MadeUp, assert_verdicts};
     use super::*;
-    use facts::severity::Severity::{Bad, Good, NotAvailable, Suspect};
+    use facts::severity::Severity::{Bad, Good, NotAvailable, Shown, Suspect};
 
     #[test]
     fn address_has_prefix_and_nid_and_was_set_by_software() {
@@ -128,7 +132,8 @@ mod tests {
             ("03:00:00:00:07:ea\n", "3\n", "0x7ea\n", Bad),
             ("06:12:00:00:07:ea\n", "3\n", "0x7ea\n", Bad),
             ("06:00:00:00:07:eb\n", "3\n", "0x7ea\n", Bad),
-            ("02:00:00:00:07:ea\n", "3\n", "0x2007ea\n", Good),
+            ("02:00:00:00:07:ea\n", "3\n", "0x2007ea\n", Shown),
+            ("00:40:a6:83:07:ea\n", "0\n", "0x2007ea\n", Shown),
             ("02:12:34:00:07:ea\n", "3\n", "0x7ea\n", Bad),
             ("02:00:00:00:07:ea\n", "", "", Good),
             ("02:00:00:00:07:ea\n", "0\n", "0x7ea\n", Bad),

@@ -81,7 +81,7 @@ fn neighbour(shown: &str, own: &str) -> Finding {
     // The texts of TLVs follow their titles [I: health.md 2.4.1].
     let text = |title: &str| {
         let mut lines = shown.lines().skip_while(|line| !line.starts_with(title));
-        lines.nth(1).map(str::trim).filter(|text| !text.is_empty())
+        lines.nth(1).and_then(|line| line.strip_prefix('\t')).map(str::trim)
     };
     let parts = [Some(mac), text("Port Description"), text("System Name")];
     let value = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
@@ -148,6 +148,10 @@ mod tests {
         ] {
             assert_eq!(finding(mac, own).verdict, verdict, "{mac} {own}");
         }
+        let untitled =
+            "Port ID TLV\n\tMAC: 02:fe:00:00:07:ea\nPort Description TLV\nSystem Name TLV\n\tx9\n";
+        let found = neighbour(untitled, "02:00:00:00:07:ea").value;
+        assert_eq!(found.as_deref(), Some("02:fe:00:00:07:ea, x9"));
         assert_eq!(neighbour("Agent instance for device not found\n", "").verdict, NotAvailable);
     }
 }

@@ -3,7 +3,7 @@
 use super::cable;
 use super::item::{Finding, Item, NONE_OF_ITS_OWN, unless_good};
 use crate::nic::code_word_limits::DriverLimits;
-use crate::nic::files::{Files, NoValue};
+use crate::nic::files::{Files, NoValue, known};
 use crate::nic::generation::Generation;
 use crate::nic::link_speed::LinkSpeed;
 use crate::programs;
@@ -145,9 +145,13 @@ pub fn all(files: &Files, generation: Option<Generation>, expected: Option<f64>)
         settings(files, generation),
         cable::switch_port(files, generation),
     ];
-    if is_virtual {
-        for finding in &mut found {
+    let is_down = found[0].verdict == Severity::Bad;
+    for finding in &mut found {
+        if is_virtual {
             *finding = Finding::untested(finding.item, NONE_OF_ITS_OWN);
+        } else if is_down && [&LAYER_RETRY, &PAUSE].contains(&finding.item) {
+            // Neither runs on a link that is down.
+            *finding = Finding::shown_if(finding.item, finding.value.take());
         }
     }
     found
@@ -155,7 +159,7 @@ pub fn all(files: &Files, generation: Option<Generation>, expected: Option<f64>)
 
 /// Returns the value of the first of two files that exists: of Cassini 1, and of Cassini 2.
 fn either(files: &Files, first: &str, second: &str) -> Result<String, NoValue> {
-    files.text(first).map_or_else(|| files.link_value(second), Ok)
+    files.text(first).map_or_else(|| files.link_value(second), known)
 }
 
 /// Returns the name of the link's mode, such as `BS_200G`.
@@ -216,25 +220,35 @@ const LAST_CAUSES: [(&str, &str, &str); 5] = [
 const NOT_UP: &str = "did not come up";
 const WENT_DOWN: &str = "went down";
 
-/// Words in place of a cause, in the releases that have them. Other words that are no values
-/// elsewhere, such as `ss200-cable`, are causes.
-const NO_CAUSES: [&str; 5] = ["error", "none", "no-fail", "no-record", "no record"];
+/// Words in place of cause and time where nothing has happened, in the releases that have them.
+/// Other words that are no values elsewhere, such as `ss200-cable`, are causes.
+const NO_EVENTS: [&str; 4] = ["none", "no-fail", "no-record", "no record"];
 
-/// Returns why the link of a Cassini 2 is down, as the driver last saw it: `did not come up:
-/// unsupported-cable` (health.md 2.1.2). `None` if the driver names no cause, which it may also
-/// hide.
+/// Returns why and when the link of a Cassini 2 went or stayed down, as the driver last saw it:
+/// `did not come up: no-media, at 2026-02-28 10:11:12 UTC` (health.md 2.1.2). `None` if the driver
+/// names no cause of the newest event, which it may also hide, and if it is not known which event
+/// is the newest.
 pub fn down_cause(files: &Files) -> Option<String> {
     let value = |name: &str| files.text(&format!("port/0/link/{name}"));
-    let last = LAST_CAUSES.iter().filter_map(|(cause, time, what)| {
-        let cause = value(cause).filter(|cause| !NO_CAUSES.contains(&cause.as_str()))?;
-        // `HH:MM:SS YYYY-MM-DD`. A cause without a time is older than others.
-        let time = value(time);
+    let events = LAST_CAUSES.iter().filter_map(|(cause, time, what)| {
+        let (cause, time) = (value(cause)?, value(time));
+        let is_none = |word: &String| NO_EVENTS.contains(&word.as_str());
+        if is_none(&cause) || time.as_ref().is_some_and(is_none) {
+            return None;
+        }
+        // `HH:MM:SS YYYY-MM-DD`.
         let moment = time.as_deref().and_then(|time| time.split_once(' '));
         let moment =
             moment.filter(|(_, date)| date.starts_with(|year: char| year.is_ascii_digit()));
-        Some((moment.map(|(time, date)| format!("{date} {time}")), format!("{what}: {cause}")))
+        Some((moment.map(|(time, date)| format!("{date} {time}")), cause, *what))
     });
-    last.max_by(|one, other| one.0.cmp(&other.0)).map(|(_, cause)| cause)
+    let events: Vec<_> = events.collect();
+    let is_order_known = events.len() < 2 || events.iter().all(|(moment, ..)| moment.is_some());
+    let newest = events.into_iter().max_by(|one, other| one.0.cmp(&other.0));
+    let (moment, cause, what) =
+        newest.filter(|(_, cause, _)| is_order_known && cause != "error")?;
+    let moment = moment.map_or(String::new(), |moment| format!(", at {moment} UTC"));
+    Some(format!("{what}: {cause}{moment}"))
 }
 
 /// Compares the speed of the link with `expected`, or else with the speed of the hardware, in Gb/s.
@@ -343,7 +357,9 @@ pub fn pause(files: &Files) -> Finding {
 
 /// What the link of hardware of this generation is made of.
 pub fn media(files: &Files, generation: Option<Generation>) -> Finding {
-    let media = match either(files, "port/media", "media/type") {
+    let media = files.text("port/media").map_or_else(|| files.link_value("media/type"), Ok);
+    let media = match media {
+        Ok(media) if media == "none" => return Finding::untested(&MEDIA, "the driver names none"),
         Ok(media) => media,
         Err(why) => return Finding::without(&MEDIA, why),
     };
@@ -467,6 +483,7 @@ mod tests {
                 ("up\n", Good),
                 ("starting", Bad),
                 ("down", Bad),
+                ("unknown", NotAvailable),
                 ("", NotAvailable),
             ];
             assert_verdicts(name, state, &cases);
@@ -555,13 +572,22 @@ mod tests {
                 ("last_down/time_0", down_time),
             ])
         };
-        let both = "down, did not come up: media-error unsupported-cable";
-        assert_eq!(directories("media-error unsupported-cable", LATE, "rlink-down", EARLY), both);
-        assert_eq!(directories("media-error unsupported-cable", EARLY, "none", "none"), both);
-        let went = "down, went down: rlink-down";
-        assert_eq!(directories("no-media", EARLY, "rlink-down", LATE), went);
-        assert_eq!(directories("no-media", "error", "rlink-down", EARLY), went);
-        assert_eq!(directories("error", LATE, "rlink-down", EARLY), went);
+        let failed = |cause, time| format!("down, did not come up: {cause}, at {time} UTC");
+        const BOTH: &str = "media-error unsupported-cable";
+        let late = "2026-02-01 00:00:01";
+        assert_eq!(directories(BOTH, LATE, "rlink-down", EARLY), failed(BOTH, late));
+        let early = "2026-01-31 23:59:59";
+        assert_eq!(directories(BOTH, EARLY, "none", "none"), failed(BOTH, early));
+        let went = |time: &str| format!("down, went down: rlink-down, at {time} UTC");
+        assert_eq!(directories("no-media", EARLY, "rlink-down", LATE), went(late));
+        assert_eq!(
+            directories("no-media", "error", "none", "none"),
+            "down, did not come up: no-media"
+        );
+        assert_eq!(directories("error", EARLY, "rlink-down", LATE), went(late));
+        // The newest event has no cause, or which one is the newest is not known.
+        assert_eq!(directories("no-media", "error", "rlink-down", EARLY), "down");
+        assert_eq!(directories("error", LATE, "rlink-down", EARLY), "down");
         assert_eq!(directories("none", "none", "none", "none"), "down");
         let single = |up_fail, up_fail_time, down_cause, down_time| {
             down(&[
@@ -571,26 +597,30 @@ mod tests {
                 ("last_down_time", down_time),
             ])
         };
-        assert_eq!(
-            single("no-media", LATE, "rlink-down", EARLY),
-            "down, did not come up: no-media"
-        );
-        assert_eq!(single("no-record", "no-record", "rlink-down", EARLY), went);
+        assert_eq!(single("no-media", LATE, "rlink-down", EARLY), failed("no-media", late));
+        assert_eq!(single("no-record", "no-record", "rlink-down", EARLY), went(early));
         assert_eq!(single("no-fail", "no-fail", "none", "none"), "down");
-        assert_eq!(
-            single("ss200-cable", LATE, "error", "error"),
-            "down, did not come up: ss200-cable"
-        );
+        assert_eq!(single("ss200-cable", LATE, "none", "none"), failed("ss200-cable", late));
+        assert_eq!(single("ss200-cable", LATE, "error", "error"), "down");
         let oldest = |cause, time| down(&[("last_down_cause", cause), ("last_down_time", time)]);
-        assert_eq!(oldest("rlink-down", EARLY), went);
+        assert_eq!(oldest("rlink-down", EARLY), went(early));
         assert_eq!(oldest("no record", "no record"), "down");
     }
 
     /// health.md 2.1.2.
     #[test]
     fn words_in_place_of_values_have_no_verdict() {
-        const WORDS: [&str; 7] =
-            ["error", "no-link", "no-cable", "unsupported-format", "not-active", "io-error", "--"];
+        const WORDS: [&str; 9] = [
+            "error",
+            "no-link",
+            "no-cable",
+            "unsupported-format",
+            "not-active",
+            "io-error",
+            "--",
+            "unknown",
+            "invalid",
+        ];
         for (file, item) in [
             ("link/state", &STATE),
             ("link/speed", &SPEED),
@@ -615,8 +645,27 @@ mod tests {
                 assert_eq!(found.verdict, NotAvailable, "{file} {word}: {found:?}");
             }
         }
+        for (file, finding) in [("pause", pause as fn(&Files) -> Finding), ("link", state)] {
+            let cases = [("unknown", NotAvailable), ("invalid", NotAvailable)];
+            assert_verdicts(&format!("port/{file}"), finding, &cases);
+        }
+        let none = MadeUp::new(&[("port/0/media/type", "none\n")]);
+        assert_eq!(media(&none.files, Some(Generation::Cassini2)).verdict, NotAvailable);
         let no_cable = media(&MadeUp::new(&[("port/0/media/type", "no-cable")]).files, None);
         assert_eq!(no_cable.note.as_deref(), Some("no cable"));
+    }
+
+    #[test]
+    fn retry_and_pause_of_a_link_that_is_down_are_shown() {
+        let verdicts = |state: &str| {
+            let pairs = [("port/0/pause", "none"), ("port/0/llr/state", "off")];
+            let made_up = MadeUp::new(&[pairs[0], pairs[1], ("port/0/link/state", state)]);
+            let found = all(&made_up.files, Some(Generation::Cassini2), None);
+            [&LAYER_RETRY, &PAUSE]
+                .map(|item| found.iter().find(|found| found.item == item).unwrap().verdict)
+        };
+        assert_eq!(verdicts("down"), [Shown; 2]);
+        assert_eq!(verdicts("up"), [Bad; 2]);
     }
 
     #[test]

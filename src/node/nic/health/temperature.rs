@@ -39,13 +39,7 @@ struct Kind {
 }
 
 /// The temperature of the cable of a Cassini 2 in whole C (health.md 2.1).
-const CABLE: &str = "temperature_celsius";
-
-/// The limits of a cable itself, in whole C (health.md 2.1): for a warning and for taking the link
-/// down. Releases up to 14.0.0 have one only, by its name for a warning [I: health.md 2.1].
-const CABLE_LIMITS: [&str; 2] =
-    ["temperature_warn_limit_celsius", "temperature_down_limit_celsius"];
-const OLDER_CABLE_LIMIT: &str = "high_temperature_threshold_celsius";
+const CABLE: &str = "media/temperature_celsius";
 
 const KINDS: [Kind; 3] = [
     Kind { item: &ASIC, label: "Cassini ", limits: sensors::ASIC },
@@ -64,27 +58,30 @@ fn hottest(files: &Files, inputs: &[(String, String)], kind: &Kind) -> Finding {
     // Below zero, the number has a sign. A sensor without a value fails to be read.
     let readings = inputs.filter_map(|(_, input)| files.text(input)?.parse::<f64>().ok());
     let hottest = readings.map(|thousandths| thousandths / 1000.0).reduce(f64::max);
+    let is_cable = *kind.item == MEDIA;
     // Some cards have no sensor for it.
-    let at_link = |name: &str| -> Result<f64, NoValue> {
-        if *kind.item != MEDIA {
+    let at_link = || -> Result<f64, NoValue> {
+        if !is_cable {
             return Err(None);
         }
-        files.link_value(&format!("media/{name}"))?.parse().map_err(|_| None)
+        files.link_value(CABLE)?.parse().map_err(|_| None)
     };
-    let celsius = match hottest.map_or_else(|| at_link(CABLE), Ok) {
+    let celsius = match hottest.map_or_else(at_link, Ok) {
         Ok(celsius) => celsius,
         Err(why) => return Finding::without(kind.item, why),
     };
-    let (high, critical, whose) = match (CABLE_LIMITS.map(at_link), at_link(OLDER_CABLE_LIMIT)) {
-        ([Ok(warning), Ok(down)], _) => (warning, Some(down), " of the cable itself"),
-        (_, Ok(warning)) => (warning, None, " of the cable itself"),
-        _ => (kind.limits.high, Some(kind.limits.critical), ""),
+    let own_limits = if is_cable { sensors::cable_limits(files) } else { [None; 2] };
+    let (high, critical, owner) = match own_limits {
+        [None, None] => (kind.limits.high, Some(kind.limits.critical), ""),
+        [warning, down] => {
+            (warning.or(down).unwrap_or(f64::INFINITY), down, " of the cable itself")
+        }
     };
     let is_critical = critical.is_some_and(|critical| celsius >= critical);
     let verdict =
         if is_critical { Severity::Bad } else { unless_good(celsius >= high, Severity::Suspect) };
     let bad = critical.map_or(String::new(), |critical| format!(" (bad: {critical} C)"));
-    let limit = format!("<{high} C{bad}{whose}");
+    let limit = format!("<{high} C{bad}{owner}");
     // Rounded, but not up to a limit that it does not reach.
     let rounds_up_to = |limit: f64| celsius < limit && celsius.round() >= limit;
     let rounds_to_limit = rounds_up_to(high) || critical.is_some_and(rounds_up_to);
@@ -146,6 +143,8 @@ mod tests {
 
     #[test]
     fn limits_of_the_cable_come_before_fixed_ones() {
+        const WARNING: &str = "temperature_warn_limit_celsius";
+        const DOWN: &str = "temperature_down_limit_celsius";
         let made_up = MadeUp::new(&[("hwmon/hwmon3/temp1_label", "QSFP Internal Temperature\n")]);
         let write = |name: &str, text: &str| made_up.write(&format!("port/0/media/{name}"), text);
         let verdicts = |sensors: [&str; 3]| {
@@ -156,16 +155,24 @@ mod tests {
         };
         assert_eq!(verdicts(["69", "74", "77"]), [Good, Suspect, Bad]);
         for word in ["no-cable\n", "error\n", "not-active\n"] {
-            CABLE_LIMITS.iter().for_each(|name| write(name, word));
+            [WARNING, DOWN].iter().for_each(|name| write(name, word));
             assert_eq!(verdicts(["69", "74", "77"]), [Good, Suspect, Bad], "{word}");
         }
-        write(OLDER_CABLE_LIMIT, "78\n");
+        write("high_temperature_threshold_celsius", "78\n");
         assert_eq!(verdicts(["77", "79", "95"]), [Good, Suspect, Suspect]);
-        write(CABLE_LIMITS[0], "80\n");
-        write(CABLE_LIMITS[1], "90\n");
+        write(WARNING, "80\n");
+        assert_eq!(verdicts(["77", "80", "95"]), [Good, Suspect, Suspect]);
+        write(DOWN, "90\n");
         assert_eq!(verdicts(["77", "80", "90"]), [Good, Suspect, Bad]);
         let limit = temperatures(&made_up.files)[1].limit.clone();
         assert_eq!(limit.as_deref(), Some("<80 C (bad: 90 C) of the cable itself"));
+        write("high_temperature_threshold_celsius", "error\n");
+        for no_limit in ["nan", "inf", "0", "-5", "error"] {
+            write(WARNING, no_limit);
+            assert_eq!(verdicts(["77", "89", "90"]), [Good, Good, Bad], "{no_limit}");
+        }
+        write(WARNING, "91");
+        assert_eq!(verdicts(["69", "74", "77"]), [Good, Suspect, Bad], "above the other");
         // The chip has its own.
         made_up.write("hwmon/hwmon3/temp1_label", "Cassini 0 Temperature\n");
         made_up.write("hwmon/hwmon3/temp1_input", "86000\n");
