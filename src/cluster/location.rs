@@ -38,35 +38,35 @@ impl fmt::Display for Location {
     }
 }
 
-/// The smallest part of the fabric that both NICs of a pair share. Latencies differ by class.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
-pub enum Class {
-    /// A NIC with itself.
-    #[serde(rename = "loopback")]
-    Loopback,
-    /// NICs of one node.
-    #[serde(rename = "same node")]
-    Node,
-    /// NICs at one switch.
-    #[serde(rename = "same switch")]
-    Switch,
-    /// NICs of one group of switches.
-    #[serde(rename = "same group")]
-    Group,
-    /// NICs of different groups.
-    #[serde(rename = "other group")]
-    Fabric,
-    /// NICs of different nodes, of which one has no known location.
-    #[serde(rename = "no location")]
-    Unknown,
+facts::named_enum! {
+    /// The smallest part of the fabric that both NICs of a pair share. Latencies differ by class.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
+    pub enum Class {
+        /// A NIC with itself.
+        #[serde(rename = "loopback")]
+        Loopback = "loopback",
+        /// NICs of one node.
+        #[serde(rename = "same node")]
+        Node = "same node",
+        /// NICs at one switch.
+        #[serde(rename = "same switch")]
+        Switch = "same switch",
+        /// NICs of one group of switches.
+        #[serde(rename = "same group")]
+        Group = "same group",
+        /// NICs of different groups.
+        #[serde(rename = "other group")]
+        Fabric = "other group",
+        /// NICs of different nodes, of which one has no known location.
+        #[serde(rename = "no location")]
+        Unknown = "no location",
+    }
+    /// Returns its name in texts, in columns and in JSON.
+    pub fn name(self);
 }
 
 impl Class {
-    /// All classes.
-    pub const ALL: [Self; 6] =
-        [Self::Loopback, Self::Node, Self::Switch, Self::Group, Self::Fabric, Self::Unknown];
-
     /// Returns the class of two NICs of different nodes.
     pub fn between(one: Option<Location>, other: Option<Location>) -> Self {
         match (one, other) {
@@ -74,18 +74,6 @@ impl Class {
             (Some(one), Some(other)) if one.switch != other.switch => Self::Group,
             (Some(_), Some(_)) => Self::Switch,
             _ => Self::Unknown,
-        }
-    }
-
-    /// Returns its name in texts, in columns and in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Loopback => "loopback",
-            Self::Node => "same node",
-            Self::Switch => "same switch",
-            Self::Group => "same group",
-            Self::Fabric => "other group",
-            Self::Unknown => "no location",
         }
     }
 }

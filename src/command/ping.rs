@@ -11,7 +11,7 @@ use facts::device::{DEFAULT_DEVICE, DeviceName};
 use facts::error::{Failure, Kind};
 use facts::host::host_name;
 use facts::interrupt;
-use facts::number::{time, time_text, within};
+use facts::number::time_text;
 use node::backend;
 use node::machine::Machine;
 use plan::cli::definition::OptionDef;
@@ -146,30 +146,21 @@ fn options() -> Vec<OptionDef<PingRequest>> {
         arguments::passed_on("peer-device", "DEV|auto").completed_by(Completion::Devices);
     let service = arguments::service();
     let mut options = vec![
-        Def::text("count", "COUNT", |request, typed| {
-            request.rounds.count = Some(within(typed, 1..=u32::MAX.into())?);
-            Ok(())
-        })
+        Def::number("count", "COUNT", 1..=u64::from(u32::MAX), |request| &mut request.rounds.count)
         .letter('c')
         .explained(
             "End after COUNT rounds (default: no limit)\n\n\
              A round measures each pair once. Without this option, ping goes on until Ctrl-C, unless no \
              NIC of this machine can be opened in the first round.",
         ),
-        Def::text("interval", "TIME", |request, typed| {
-            request.rounds.interval = time(typed, Duration::ZERO..=LONGEST)?;
-            Ok(())
-        })
+        Def::time("interval", Duration::ZERO..=LONGEST, |request| &mut request.rounds.interval)
         .letter('i')
         .explained(format!(
             "Time from one round to the next (default: {})\n\n\
                      TIME is in seconds without a unit.",
             time_text(INTERVAL)
         )),
-        Def::text("device", "DEV", |request, typed| {
-            request.device = Some(typed.parse()?);
-            Ok(())
-        })
+        Def::value("device", "DEV", str::parse::<DeviceName>, |request| &mut request.device)
         .letter('d')
         .completed_by(Completion::Devices)
         .explained(format!("NIC of this machine (default: {DEFAULT_DEVICE})")),
@@ -188,10 +179,7 @@ fn options() -> Vec<OptionDef<PingRequest>> {
                 .letter('p')
                 .explained(format!("TCP port of the servers (default: {DEFAULT_PORT})")),
         ),
-        Def::text("timeout", "TIME", |request, typed| {
-            request.rounds.timeout = time(typed, Duration::from_millis(1)..=LONGEST)?;
-            Ok(())
-        })
+        Def::time("timeout", Duration::from_millis(1)..=LONGEST, |request| &mut request.rounds.timeout)
         .explained(format!(
             "Time limit of a pair for its answers (default: {})\n\n\
                      The limit covers the name of the host, the connection, the handshake and the operations together. Each kind of operation that is answered begins the time anew. TIME \

@@ -15,7 +15,7 @@ use super::{arguments, output};
 use facts::device::{DEFAULT_DEVICE, DeviceName};
 use facts::error::Failure;
 use facts::interrupt;
-use facts::number::{time, time_text};
+use facts::number::time_text;
 use node::backend;
 use peer::{PEER, PeerRuns};
 use plan::cli::definition::OptionDef;
@@ -206,10 +206,7 @@ fn options() -> Vec<OptionDef<SelfTestRequest>> {
     )
     .repeated();
     let mut options = vec![
-        Def::text("device", "DEV", |request, typed| {
-            request.device = Some(typed.parse()?);
-            Ok(())
-        })
+        Def::value("device", "DEV", str::parse::<DeviceName>, |request| &mut request.device)
         .letter('d')
         .completed_by(Completion::Devices)
         .explained(format!("NIC to check (default: {DEFAULT_DEVICE})")),
@@ -255,10 +252,7 @@ fn options() -> Vec<OptionDef<SelfTestRequest>> {
              the node is rebooted. Not in the service of a job. The check of SWAP runs too, which \
              raises PCIe (AER) errors on some nodes.",
         ),
-        Def::text("time-limit", "TIME", |request, typed| {
-            request.time_limit = Some(time(typed, Duration::ZERO..=LONGEST)?);
-            Ok(())
-        })
+        Def::time("time-limit", Duration::ZERO..=LONGEST, |request| &mut request.time_limit)
         .explained(format!(
             "Begin no check after TIME (default: {})\n\n\
              Checks that have not begun by then are not examined: exit status 4.",

@@ -6,114 +6,120 @@ use std::fmt;
 /// A name in a list, with its number.
 type Name<T> = (&'static str, T);
 
-/// An operation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum AtomicOp {
-    /// The minimum of both.
-    Min = 0,
-    /// The maximum of both.
-    Max = 1,
-    Sum = 2,
-    /// Logical or.
-    Lor = 4,
-    /// Logical and.
-    Land = 5,
-    /// Bitwise or.
-    Bor = 6,
-    /// Bitwise and.
-    Band = 7,
-    /// Logical exclusive or.
-    Lxor = 8,
-    /// Bitwise exclusive or.
-    Bxor = 9,
-    /// The operand.
-    Swap = 10,
-    /// Operand 1 if the comparison of operand 2 with the target holds.
-    Cswap = 11,
-    /// Bits of operand 2 cleared, then exclusive or with operand 1.
-    Axor = 12,
+/// Declares an enum of numbers on the wire, and a table of the values with their names in the order
+/// of the declaration. A value converts to its name with `Display`, and from its number.
+macro_rules! named_numbers {
+    (
+        $(#[$about:meta])*
+        pub enum $type:ident {
+            $($(#[$meaning:meta])* $variant:ident = ($number:literal, $name:literal),)*
+        }
+        $(#[$about_names:meta])*
+        pub const $names:ident;
+    ) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum $type {
+            $($(#[$meaning])* $variant = $number,)*
+        }
+
+        $(#[$about_names])*
+        pub const $names: [Name<$type>; [$($number),*].len()] =
+            [$(($name, $type::$variant)),*];
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $(Self::$variant => $name,)*
+                })
+            }
+        }
+
+        impl TryFrom<u8> for $type {
+            type Error = ();
+
+            fn try_from(number: u8) -> Result<Self, ()> {
+                match number {
+                    $($number => Ok(Self::$variant),)*
+                    _ => Err(()),
+                }
+            }
+        }
+    };
 }
 
-/// The comparison of CSWAP: operand 2 with the target.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum CswapOp {
-    /// Equal.
-    Eq = 0,
-    /// Not equal.
-    Ne = 1,
-    /// Less or equal.
-    Le = 2,
-    /// Less.
-    Lt = 3,
-    /// Greater or equal.
-    Ge = 4,
-    /// Greater.
-    Gt = 5,
+named_numbers! {
+    /// An operation.
+    pub enum AtomicOp {
+        /// The minimum of both.
+        Min = (0, "MIN"),
+        /// The maximum of both.
+        Max = (1, "MAX"),
+        Sum = (2, "SUM"),
+        /// Logical or.
+        Lor = (4, "LOR"),
+        /// Logical and.
+        Land = (5, "LAND"),
+        /// Bitwise or.
+        Bor = (6, "BOR"),
+        /// Bitwise and.
+        Band = (7, "BAND"),
+        /// Logical exclusive or.
+        Lxor = (8, "LXOR"),
+        /// Bitwise exclusive or.
+        Bxor = (9, "BXOR"),
+        /// The operand.
+        Swap = (10, "SWAP"),
+        /// Operand 1 if the comparison of operand 2 with the target holds.
+        Cswap = (11, "CSWAP"),
+        /// Bits of operand 2 cleared, then exclusive or with operand 1.
+        Axor = (12, "AXOR"),
+    }
+    /// All operations, in the order of the help text.
+    pub const OPS;
 }
 
-/// The type of target and operands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum AtomicType {
-    Int8 = 0,
-    Uint8 = 1,
-    Int16 = 2,
-    Uint16 = 3,
-    Int32 = 4,
-    Uint32 = 5,
-    Int64 = 6,
-    Uint64 = 7,
-    Float = 8,
-    FloatComplex = 9,
-    Double = 10,
-    DoubleComplex = 11,
-    Uint128 = 12,
+named_numbers! {
+    /// The comparison of CSWAP: operand 2 with the target.
+    pub enum CswapOp {
+        /// Equal.
+        Eq = (0, "EQ"),
+        /// Not equal.
+        Ne = (1, "NE"),
+        /// Less or equal.
+        Le = (2, "LE"),
+        /// Less.
+        Lt = (3, "LT"),
+        /// Greater or equal.
+        Ge = (4, "GE"),
+        /// Greater.
+        Gt = (5, "GT"),
+    }
+    /// All comparisons, in the order of the help text.
+    pub const CSWAP_OPS;
 }
 
-/// All operations, in the order of the help text.
-pub const OPS: [Name<AtomicOp>; 12] = [
-    ("MIN", AtomicOp::Min),
-    ("MAX", AtomicOp::Max),
-    ("SUM", AtomicOp::Sum),
-    ("LOR", AtomicOp::Lor),
-    ("LAND", AtomicOp::Land),
-    ("BOR", AtomicOp::Bor),
-    ("BAND", AtomicOp::Band),
-    ("LXOR", AtomicOp::Lxor),
-    ("BXOR", AtomicOp::Bxor),
-    ("SWAP", AtomicOp::Swap),
-    ("CSWAP", AtomicOp::Cswap),
-    ("AXOR", AtomicOp::Axor),
-];
-
-/// All comparisons, in the order of the help text.
-pub const CSWAP_OPS: [Name<CswapOp>; 6] = [
-    ("EQ", CswapOp::Eq),
-    ("NE", CswapOp::Ne),
-    ("LE", CswapOp::Le),
-    ("LT", CswapOp::Lt),
-    ("GE", CswapOp::Ge),
-    ("GT", CswapOp::Gt),
-];
-
-/// All types, in the order of the help text.
-pub const TYPES: [Name<AtomicType>; 13] = [
-    ("INT8", AtomicType::Int8),
-    ("UINT8", AtomicType::Uint8),
-    ("INT16", AtomicType::Int16),
-    ("UINT16", AtomicType::Uint16),
-    ("INT32", AtomicType::Int32),
-    ("UINT32", AtomicType::Uint32),
-    ("INT64", AtomicType::Int64),
-    ("UINT64", AtomicType::Uint64),
-    ("FLOAT", AtomicType::Float),
-    ("DOUBLE", AtomicType::Double),
-    ("FLOAT_COMPLEX", AtomicType::FloatComplex),
-    ("DOUBLE_COMPLEX", AtomicType::DoubleComplex),
-    ("UINT128", AtomicType::Uint128),
-];
+named_numbers! {
+    /// The type of target and operands.
+    pub enum AtomicType {
+        Int8 = (0, "INT8"),
+        Uint8 = (1, "UINT8"),
+        Int16 = (2, "INT16"),
+        Uint16 = (3, "UINT16"),
+        Int32 = (4, "INT32"),
+        Uint32 = (5, "UINT32"),
+        Int64 = (6, "INT64"),
+        Uint64 = (7, "UINT64"),
+        Float = (8, "FLOAT"),
+        Double = (10, "DOUBLE"),
+        FloatComplex = (9, "FLOAT_COMPLEX"),
+        DoubleComplex = (11, "DOUBLE_COMPLEX"),
+        Uint128 = (12, "UINT128"),
+    }
+    /// All types, in the order of the help text.
+    pub const TYPES;
+}
 
 /// Returns the value named `text` in upper or lower case, or the allowed names.
 ///
@@ -130,34 +136,6 @@ pub fn list<T>(names: &[Name<T>]) -> String {
     let names: Vec<&str> = names.iter().map(|(name, _)| *name).collect();
     names.join(", ")
 }
-
-fn name<T: Copy + PartialEq>(names: &[Name<T>], value: T) -> &'static str {
-    names.iter().find(|(_, other)| *other == value).map_or("", |(name, _)| name)
-}
-
-/// Implements `Display` with the name, and conversion from the number on the wire.
-macro_rules! named_numbers {
-    ($type:ty, $names:ident) => {
-        impl fmt::Display for $type {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(name(&$names, *self))
-            }
-        }
-
-        impl TryFrom<u8> for $type {
-            type Error = ();
-
-            fn try_from(number: u8) -> Result<Self, ()> {
-                let mut values = $names.iter().map(|(_, value)| *value);
-                values.find(|value| *value as u8 == number).ok_or(())
-            }
-        }
-    };
-}
-
-named_numbers!(AtomicOp, OPS);
-named_numbers!(CswapOp, CSWAP_OPS);
-named_numbers!(AtomicType, TYPES);
 
 impl AtomicType {
     /// Returns the size of one value in bytes.

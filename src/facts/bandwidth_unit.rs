@@ -1,6 +1,5 @@
 //! The units in which the text shows bandwidths.
 
-use std::fmt;
 use std::str::FromStr;
 
 crate::named_enum! {
@@ -16,7 +15,7 @@ crate::named_enum! {
         /// 10^9 bits per second, the unit of link speeds.
         Gigabits = "Gb/s",
     }
-    fn name(self);
+    impl Display;
 }
 
 impl BandwidthUnit {
@@ -37,12 +36,6 @@ impl BandwidthUnit {
             Self::Gigabytes | Self::Gigabits => 3,
         };
         format!("{:.decimals$}", bytes_per_s / self.bytes_per_s())
-    }
-}
-
-impl fmt::Display for BandwidthUnit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -1,9 +1,26 @@
 //! Enums whose variants have names: each variant is declared once, with its name.
 
 /// Declares an enum, `ALL` with its variants in the same order, and a method that returns the name
-/// of each, the text behind its `=`.
+/// of each, the text behind its `=`. With `impl Display`, the enum is displayed as its name.
 #[macro_export]
 macro_rules! named_enum {
+    (
+        $(#[$about:meta])*
+        pub enum $type:ident { $($variants:tt)* }
+        impl Display;
+    ) => {
+        $crate::named_enum! {
+            $(#[$about])*
+            pub enum $type { $($variants)* }
+            fn name(self);
+        }
+
+        impl ::std::fmt::Display for $type {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+    };
     (
         $(#[$about:meta])*
         pub enum $type:ident {

@@ -1,6 +1,5 @@
 //! Options of a run that the legacy tools do not have, and in which both sides take part.
 
-use std::fmt;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
@@ -80,19 +79,13 @@ facts::named_enum! {
         /// It increments the counter of the first put with one store to the doorbell.
         Doorbell = "doorbell",
     }
-    fn name(self);
+    impl Display;
 }
 
 impl ChainStart {
     /// Returns the start with this name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|start| start.name() == name)
-    }
-}
-
-impl fmt::Display for ChainStart {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

@@ -2,7 +2,6 @@
 //!
 //! Typed options and a client's options are checked by the same rules ([`RunOptions::checked`]).
 
-use std::fmt;
 use std::iter;
 use std::time::Duration;
 
@@ -95,22 +94,16 @@ pub struct RunOptions {
     pub extensions: Extensions,
 }
 
-/// Where the sides of a two-sided latency run wait for each other on the control connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SyncPoint {
-    /// Before each size. Within a size, the messages themselves keep the sides in step.
-    Size,
-    /// Before each iteration, as the legacy tools do.
-    Iteration,
-}
-
-impl fmt::Display for SyncPoint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Size => "size",
-            Self::Iteration => "iteration",
-        })
+facts::named_enum! {
+    /// Where the sides of a two-sided latency run wait for each other on the control connection.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum SyncPoint {
+        /// Before each size. Within a size, the messages themselves keep the sides in step.
+        Size = "size",
+        /// Before each iteration, as the legacy tools do.
+        Iteration = "iteration",
     }
+    impl Display;
 }
 
 /// The options of bandwidth tools only.
@@ -460,14 +453,17 @@ impl RunOptions {
     }
 }
 
-/// The state of an optional feature.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Setting {
-    Enabled,
-    /// Off, as requested.
-    Disabled,
-    /// Off, because another option excludes it.
-    NotApplicable,
+facts::named_enum! {
+    /// The state of an optional feature.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Setting {
+        Enabled = "Enabled",
+        /// Off, as requested.
+        Disabled = "Disabled",
+        /// Off, because another option excludes it.
+        NotApplicable = "Disabled - Not Applicable",
+    }
+    impl Display;
 }
 
 impl Setting {
@@ -479,16 +475,6 @@ impl Setting {
 impl From<bool> for Setting {
     fn from(enabled: bool) -> Self {
         if enabled { Self::Enabled } else { Self::Disabled }
-    }
-}
-
-impl fmt::Display for Setting {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Enabled => "Enabled",
-            Self::Disabled => "Disabled",
-            Self::NotApplicable => "Disabled - Not Applicable",
-        })
     }
 }
 

@@ -14,28 +14,21 @@ pub const PEER: &str = "peer";
 /// Version of the document. It changes when a field is removed or changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
 
-/// How certain the page of a fact is of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(rename_all = "snake_case")]
-pub enum Certainty {
-    /// Read in a source, or exercised by one.
-    Stated,
-    /// Inferred, or contradicted by another source.
-    Inferred,
-    /// Not in any source: what the software NIC assumes.
-    Assumed,
-}
-
-impl Certainty {
-    /// Returns the word for texts.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Stated => "stated",
-            Self::Inferred => "inferred",
-            Self::Assumed => "assumed",
-        }
+facts::named_enum! {
+    /// How certain the page of a fact is of it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[cfg_attr(test, derive(schemars::JsonSchema))]
+    #[serde(rename_all = "snake_case")]
+    pub enum Certainty {
+        /// Read in a source, or exercised by one.
+        Stated = "stated",
+        /// Inferred, or contradicted by another source.
+        Inferred = "inferred",
+        /// Not in any source: what the software NIC assumes.
+        Assumed = "assumed",
     }
+    /// Returns the word for texts.
+    pub fn name(self);
 }
 
 /// What a check has found.

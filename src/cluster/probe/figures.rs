@@ -21,50 +21,38 @@ const SHOWN: Duration = Duration::from_secs(60);
 /// The same for bandwidths, which are measured more rarely.
 const BANDWIDTH_SHOWN: Duration = Duration::from_secs(300);
 
-/// Why a probe failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// The NIC reported an error.
-    Error,
-    /// There was no answer.
-    NoAnswer,
-    /// A packet was lost and sent again.
-    Resent,
+facts::named_enum! {
+    /// Why a probe failed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Reason {
+        /// The NIC reported an error.
+        Error = "error",
+        /// There was no answer.
+        NoAnswer = "no_answer",
+        /// A packet was lost and sent again.
+        Resent = "resent",
+    }
+    fn name(self);
 }
 
-impl Reason {
-    /// All reasons, with their names.
-    pub const ALL: [(Self, &'static str); 3] =
-        [(Self::Error, "error"), (Self::NoAnswer, "no_answer"), (Self::Resent, "resent")];
-}
-
-/// Why a NIC was not probed, or a target not probed from it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Omission {
-    /// A client of the server measures on the NIC.
-    Client,
-    /// Others use the NIC heavily.
-    Busy,
-    /// The pause file exists.
-    Paused,
-    /// The NIC of this host cannot be used.
-    Unusable,
-    /// The target asks not to be probed: it is in use, or pauses.
-    TargetBusy,
-    /// The server of the target does not answer, or has no such NIC.
-    Unreachable,
-}
-
-impl Omission {
-    /// All reasons, with their names.
-    pub const ALL: [(Self, &'static str); 6] = [
-        (Self::Client, "client"),
-        (Self::Busy, "busy"),
-        (Self::Paused, "paused"),
-        (Self::Unusable, "unusable"),
-        (Self::TargetBusy, "target_busy"),
-        (Self::Unreachable, "unreachable"),
-    ];
+facts::named_enum! {
+    /// Why a NIC was not probed, or a target not probed from it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Omission {
+        /// A client of the server measures on the NIC.
+        Client = "client",
+        /// Others use the NIC heavily.
+        Busy = "busy",
+        /// The pause file exists.
+        Paused = "paused",
+        /// The NIC of this host cannot be used.
+        Unusable = "unusable",
+        /// The target asks not to be probed: it is in use, or pauses.
+        TargetBusy = "target_busy",
+        /// The server of the target does not answer, or has no such NIC.
+        Unreachable = "unreachable",
+    }
+    fn name(self);
 }
 
 /// What a burst of writes has measured.
@@ -184,14 +172,14 @@ impl TargetFigures {
     }
 
     fn fail(&mut self, reason: Reason) {
-        if let Some(index) = Reason::ALL.iter().position(|(other, _)| *other == reason) {
+        if let Some(index) = Reason::ALL.iter().position(|other| *other == reason) {
             self.failures[index] += 1;
         }
     }
 
     /// Returns the number of failures for each reason, with its name.
     pub fn failures(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Reason::ALL.iter().zip(self.failures).map(|((_, name), count)| (*name, count))
+        Reason::ALL.iter().zip(self.failures).map(|(reason, count)| (reason.name(), count))
     }
 
     /// Returns the latencies of the last good burst. `None` if it is too old to say something.
@@ -255,14 +243,14 @@ impl NicFigures {
 
     /// Counts a probe that was left out.
     pub fn leave_out(&mut self, reason: Omission) {
-        if let Some(index) = Omission::ALL.iter().position(|(other, _)| *other == reason) {
+        if let Some(index) = Omission::ALL.iter().position(|other| *other == reason) {
             self.left_out[index] += 1;
         }
     }
 
     /// Returns the number of probes that were left out for each reason, with its name.
     pub fn left_out(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        Omission::ALL.iter().zip(self.left_out).map(|((_, name), count)| (*name, count))
+        Omission::ALL.iter().zip(self.left_out).map(|(reason, count)| (reason.name(), count))
     }
 }
 

@@ -5,35 +5,22 @@ use super::ids::NicId;
 use super::roster::{Nic, Roster};
 use super::units;
 
-/// The state of a NIC, the worst last.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
-    /// The NIC and the parts that it belongs to are good.
-    Good,
-    /// The NIC is in no pair: nothing is known about it.
-    Unpaired,
-    /// The NIC or its node was left out at least once.
-    Untested,
-    /// The NIC belongs to a suspect part, or it is an end of a path that is suspect or bad.
-    Suspect,
-    /// The NIC belongs to a bad part.
-    Bad,
-}
-
-impl State {
-    /// All states, with their names.
-    pub const ALL: [(&str, Self); 5] = [
-        ("good", Self::Good),
-        ("unpaired", Self::Unpaired),
-        ("untested", Self::Untested),
-        ("suspect", Self::Suspect),
-        ("bad", Self::Bad),
-    ];
-
-    pub fn name(self) -> &'static str {
-        let named = Self::ALL.into_iter().find(|(_, state)| *state == self);
-        named.map_or("unknown", |(name, _)| name)
+facts::named_enum! {
+    /// The state of a NIC, the worst last.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub enum State {
+        /// The NIC and the parts that it belongs to are good.
+        Good = "good",
+        /// The NIC is in no pair: nothing is known about it.
+        Unpaired = "unpaired",
+        /// The NIC or its node was left out at least once.
+        Untested = "untested",
+        /// The NIC belongs to a suspect part, or it is an end of a path that is suspect or bad.
+        Suspect = "suspect",
+        /// The NIC belongs to a bad part.
+        Bad = "bad",
     }
+    pub fn name(self);
 }
 
 /// Returns the state of each NIC of the roster without load.

@@ -10,7 +10,7 @@ use crate::command::arguments;
 use cxi::gpu::GpuType;
 use cxi::{IDC_MAX_RESTRICTED, IDC_MAX_UNRESTRICTED, placement};
 use diag::run::stress::{LoadOptions, LoadedNic, under_load};
-use facts::device::DEFAULT_DEVICE;
+use facts::device::{DEFAULT_DEVICE, DeviceName};
 use facts::error::{Failure, Kind};
 use facts::interrupt;
 use facts::number::within;
@@ -93,16 +93,12 @@ fn options() -> Vec<OptionDef<HeatsinkRequest>> {
     let gpu_index = |typed: &str| within(typed, 0..=u8::MAX.into()).map(|index| index as u8);
     let defaults = LoadOptions::new(DEFAULT_DEVICE);
     vec![
-        Def::text("device", "DEV", |request, typed| {
-            request.load.device = typed.parse()?;
-            Ok(())
-        })
-        .letter('d')
-        .completed_by(Completion::Devices)
-        .explained(format!("NIC to load (default: {DEFAULT_DEVICE})")),
-        Def::text("svc-id", "SVC_ID", |request, typed| {
-            request.load.service.svc_id = Some(within(typed, 1..=i32::MAX as u64)? as u32);
-            Ok(())
+        Def::value("device", "DEV", str::parse::<DeviceName>, |request| &mut request.load.device)
+            .letter('d')
+            .completed_by(Completion::Devices)
+            .explained(format!("NIC to load (default: {DEFAULT_DEVICE})")),
+        Def::number("svc-id", "SVC_ID", 1..=i32::MAX as u32, |request| {
+            &mut request.load.service.svc_id
         })
         .letter('v')
         .explained("CXI service (default: as for the tools)"),
@@ -139,30 +135,18 @@ fn options() -> Vec<OptionDef<HeatsinkRequest>> {
         .letter('c')
         .completed_by(Completion::Cpus)
         .explained("CPUs of the writers, one each (default: near the NIC)"),
-        Def::text("duration", "S", |request, typed| {
-            request.duration = within(typed, 1..=86400)?;
-            Ok(())
-        })
-        .letter('D')
-        .explained(format!("Seconds of load (default: {DURATION})")),
-        Def::text("interval", "S", |request, typed| {
-            request.interval = within(typed, 1..=86400)?;
-            Ok(())
-        })
-        .letter('i')
-        .explained(format!("Seconds between two rows (default: {INTERVAL})")),
-        Def::text("size", "B", |request, typed| {
-            request.load.size = within(typed, 1..=MAX_SIZE)?;
-            Ok(())
-        })
-        .letter('s')
-        .explained(format!("Bytes of a write (default: {})", defaults.size)),
-        Def::text("list-size", "N", |request, typed| {
-            request.load.list_size = within(typed, 1..=MAX_LIST_SIZE.into())? as u16;
-            Ok(())
-        })
-        .letter('l')
-        .explained(format!("Writes that are issued at once (default: {})", defaults.list_size)),
+        Def::number("duration", "S", 1..=86400_u64, |request| &mut request.duration)
+            .letter('D')
+            .explained(format!("Seconds of load (default: {DURATION})")),
+        Def::number("interval", "S", 1..=86400_u64, |request| &mut request.interval)
+            .letter('i')
+            .explained(format!("Seconds between two rows (default: {INTERVAL})")),
+        Def::number("size", "B", 1..=MAX_SIZE, |request| &mut request.load.size)
+            .letter('s')
+            .explained(format!("Bytes of a write (default: {})", defaults.size)),
+        Def::number("list-size", "N", 1..=MAX_LIST_SIZE, |request| &mut request.load.list_size)
+            .letter('l')
+            .explained(format!("Writes that are issued at once (default: {})", defaults.list_size)),
         Def::switch("no-hrp", |request| request.load.use_hrp = false)
             .explained("Do not use High Rate Puts"),
         Def::switch("no-idc", |request| request.load.use_idc = false)

@@ -8,7 +8,7 @@ use super::request::{CheckRequest, SITE_FILE, STRESS_INTERVAL, STRESS_TIME, WIND
 use crate::command::{arguments, output};
 use cluster::host_list;
 use facts::error::{Failure, invalid};
-use facts::number::{time, time_text, within};
+use facts::number::{time, time_text};
 use node::machine::placement::Cpus;
 use plan::DEFAULT_PORT;
 use plan::cli::definition::OptionDef;
@@ -28,7 +28,7 @@ const INTERVALS: std::ops::RangeInclusive<Duration> =
     Duration::from_millis(100)..=Duration::from_secs(3600);
 
 /// Most ranks of `--ranks`.
-const MOST_RANKS: u64 = 100_000_000;
+const MOST_RANKS: u32 = 100_000_000;
 
 /// Returns what the command takes.
 pub fn usage() -> Usage {
@@ -79,11 +79,7 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
             "Write and read also if others use a NIC\n\n\
              Without this option, NICs that other processes use are checked without traffic.",
         ),
-        Def::text("window", "TIME", |request, typed| {
-            request.window = Some(time(typed, WINDOWS)?);
-            Ok(())
-        })
-        .explained(format!(
+        Def::time("window", WINDOWS, |request| &mut request.window).explained(format!(
             "Time in which errors of the link are counted (default: {}); in a longer \
                      one, lower rates show",
             time_text(WINDOW)
@@ -107,36 +103,24 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
              its limit.",
             time_text(STRESS_TIME)
         )),
-        Def::text("interval", "TIME", |request, typed| {
-            request.interval = Some(time(typed, INTERVALS)?);
-            Ok(())
-        })
-        .explained(format!(
+        Def::time("interval", INTERVALS, |request| &mut request.interval).explained(format!(
             "Time between two rows with --stress (default: {})",
             time_text(STRESS_INTERVAL)
         )),
-        Def::text("cpu", "CPUS", |request, typed| {
-            request.cpus = typed.parse()?;
-            Ok(())
-        })
-        .completed_by(Completion::Cpus)
-        .explained("CPUs that load the NICs with --stress, such as 0-3,8 (default: near each NIC)"),
+        Def::value("cpu", "CPUS", str::parse, |request| &mut request.cpus)
+            .completed_by(Completion::Cpus)
+            .explained(
+                "CPUs that load the NICs with --stress, such as 0-3,8 (default: near each NIC)",
+            ),
         link_speed().within(|request| &mut request.link_gigabits),
-        Def::text("expect-nics", "COUNT", |request, typed| {
-            request.expected_nics = Some(within(typed, 1..=64)? as u32);
-            Ok(())
-        })
-        .explained(format!(
-            "Number of NICs that this machine must have (default: as in /{})\n\n\
+        Def::number("expect-nics", "COUNT", 1..=64_u32, |request| &mut request.expected_nics)
+            .explained(format!(
+                "Number of NICs that this machine must have (default: as in /{})\n\n\
                      Fewer are bad, more are suspect. NICs in hardware count whether they are \
                      checked or not, software NICs if they are checked.",
-            SITE_FILE
-        )),
-        Def::text("ranks", "COUNT", |request, typed| {
-            request.ranks = Some(within(typed, 1..=MOST_RANKS)? as u32);
-            Ok(())
-        })
-        .explained(
+                SITE_FILE
+            )),
+        Def::number("ranks", "COUNT", 1..=MOST_RANKS, |request| &mut request.ranks).explained(
             "Also show for how many ranks of an MPI job with COUNT ranks the service has resources \
              (default: not shown)\n\n\
              The line names the resource that ends first, and how many ranks have reserved ones. \
@@ -154,12 +138,9 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
              LIST is a host list; FILE has one on each line. The check is quick: it counts no \
              errors and sends nothing through the NICs. Each server runs one check a second.",
         ),
-        Def::text("port", "PORT", |request, typed| {
-            request.port = Some(within(typed, 1..=65535)? as u16);
-            Ok(())
-        })
-        .letter('p')
-        .explained(format!("TCP port of the servers of --hosts (default: {DEFAULT_PORT})")),
+        Def::number("port", "PORT", 1..=u16::MAX, |request| &mut request.port)
+            .letter('p')
+            .explained(format!("TCP port of the servers of --hosts (default: {DEFAULT_PORT})")),
         Def::switch("local", |request| request.is_local = true).explained(
             "Check this node only, also as a task of a launcher\n\n\
              Without this option, the tasks of a launcher check their nodes together, and the \

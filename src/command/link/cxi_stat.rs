@@ -9,7 +9,6 @@ use crate::command::{arguments, check};
 use facts::device::DeviceName;
 use facts::error::Failure;
 use facts::interrupt;
-use facts::number::within;
 use facts::text::shown;
 use facts::time_of_day::{Clocks, step_text};
 use node::machine::Machine;
@@ -90,13 +89,10 @@ pub fn usage() -> Usage {
 fn options() -> Vec<OptionDef<CxiStatRequest>> {
     type Def = OptionDef<CxiStatRequest>;
     vec![
-        Def::text("device", "DEV", |request, typed| {
-            request.device = Some(typed.parse()?);
-            Ok(())
-        })
-        .letter('d')
-        .completed_by(Completion::Devices)
-        .explained("Show this NIC (default: all of this machine)"),
+        Def::value("device", "DEV", str::parse::<DeviceName>, |request| &mut request.device)
+            .letter('d')
+            .completed_by(Completion::Devices)
+            .explained("Show this NIC (default: all of this machine)"),
         Def::switch("list", |request| request.is_list = true)
             .letter('l')
             .explained("Print the names of NICs only"),
@@ -109,12 +105,9 @@ fn options() -> Vec<OptionDef<CxiStatRequest>> {
         Def::switch("rates", |request| request.has_rates = true)
             .letter('r')
             .explained("Show rates of code words and pauses, counted on all NICs at the same time"),
-        Def::text("pause", "S", |request, typed| {
-            request.pause = Some(within(typed, 1..=86400)?);
-            Ok(())
-        })
-        .letter('p')
-        .explained(format!("Seconds in which rates are counted (default: {PAUSE})")),
+        Def::number("pause", "S", 1..=86400, |request| &mut request.pause)
+            .letter('p')
+            .explained(format!("Seconds in which rates are counted (default: {PAUSE})")),
     ]
 }
 

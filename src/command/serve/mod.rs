@@ -55,7 +55,7 @@ use facts::device::LIBCXI_VARIABLE;
 use facts::error::{Context, Failure, Kind};
 use facts::interrupt;
 use facts::net::listener::{Listener, Reach};
-use facts::number::{bytes_within, time, time_text, within};
+use facts::number::{bytes_within, time_text, within};
 use facts::threads;
 use facts::token::Token;
 use limits::Limits;
@@ -172,27 +172,19 @@ fn options() -> Vec<OptionDef<ServeRequest>> {
         Some(option.within(|request: &mut ServeRequest| &mut request.typed))
     });
     let own = [
-        Def::text("allow", "NETWORKS", |request, typed| {
-            request.allowed = networks(typed)?;
-            Ok(())
-        })
-        .explained(
+        Def::value("allow", "NETWORKS", networks, |request| &mut request.allowed).explained(
             "Networks of the clients, such as 10.1.0.0/16,192.168.1.7 (default: all)\n\n\
              Other clients are refused at once. '--status' works on this machine in any case.",
         ),
-        Def::text("max-clients", "COUNT", |request, typed| {
-            request.limits.clients = within(typed, 1..=1024)? as usize;
-            Ok(())
-        })
-        .explained(format!(
-            "Largest number of clients, including those that wait (default: \
+        Def::number("max-clients", "COUNT", 1..=1024_u16, |request| &mut request.limits.clients)
+            .explained(format!(
+                "Largest number of clients, including those that wait (default: \
                      {MAX_CLIENTS})\n\n\
                      Further clients are refused. One host has half of them at most, and 8 in any \
                      case."
-        )),
-        Def::text("max-run", "TIME", |request, typed| {
-            request.limits.run = time(typed, Duration::from_millis(1)..=LONGEST_RUN)?;
-            Ok(())
+            )),
+        Def::time("max-run", Duration::from_millis(1)..=LONGEST_RUN, |request| {
+            &mut request.limits.run
         })
         .explained(format!(
             "Longest run, such as 90s or 10m (default: {})\n\n\

@@ -10,7 +10,7 @@ use super::note::NAME;
 use super::request::{Form, LINGER, StatRequest};
 use crate::command::{arguments, output};
 use facts::error::{Failure, cause, invalid};
-use facts::number::{time, time_text};
+use facts::number::time_text;
 use facts::user_file;
 use node::nic::counter_set::{self, CounterSet};
 use node::nic::job_findings;
@@ -71,10 +71,7 @@ fn options() -> Vec<OptionDef<TypedStat>> {
     type Def = OptionDef<TypedStat>;
     let mut options = vec![
         arguments::devices().within(|typed: &mut TypedStat| &mut typed.request.devices),
-        Def::text("set", "SET|@FILE", |typed, text| {
-            typed.set = Some(set(text)?);
-            Ok(())
-        })
+        Def::value("set", "SET|@FILE", set, |typed| &mut typed.set)
         .completed_by(Completion::Words(CounterSet::names))
         .explained(
             "Counters to read: job, quick, link, all, a group such as CxiErrStats, or those that \
@@ -84,10 +81,7 @@ fn options() -> Vec<OptionDef<TypedStat>> {
              group on each line; 'rh:' begins the name of a counter of the retry handler, and '#' \
              a comment.",
         ),
-        Def::text("report", "LEVEL", |typed, text| {
-            typed.request.level = text.parse()?;
-            Ok(())
-        })
+        Def::value("report", "LEVEL", str::parse, |typed| &mut typed.request.level)
         .completed_by(Completion::Words(levels))
         .explained(
             "How much to report: line, summary, nics (a line for each NIC) or all (its counters) \
@@ -130,10 +124,7 @@ fn options() -> Vec<OptionDef<TypedStat>> {
              as SIGUSR1 that are sent to stat alone: it gets a signal to the whole process group \
              anyway.",
         ),
-        Def::text("linger", "TIME", |typed, text| {
-            typed.request.linger = time(text, LINGERS)?;
-            Ok(())
-        })
+        Def::time("linger", LINGERS, |typed| &mut typed.request.linger)
         .explained(format!(
             "How long to wait for other ranks of this node, after the end of COMMAND \
                      (default: {})\n\n\
@@ -146,10 +137,7 @@ fn options() -> Vec<OptionDef<TypedStat>> {
              The files hold the first readings, so that --stop can finish the report if stat is \
              killed.",
         ),
-        Def::text("gather", "TIME", |typed, text| {
-            typed.request.gather = Some(time(text, LINGERS)?);
-            Ok(())
-        })
+        Def::time("gather", LINGERS, |typed| &mut typed.request.gather)
         .explained(format!(
             "How long the first node waits for the files of the others (default: {} and \
                      5 % of the run)\n\n\
@@ -168,10 +156,7 @@ fn options() -> Vec<OptionDef<TypedStat>> {
             "Show what the NICs of this node do, once a second\n\n\
              Each NIC has a row; the counters that count fastest follow with their meaning. The key q ends it.",
         ),
-        Def::text("interval", "TIME", |typed, text| {
-            typed.request.interval = Some(time(text, INTERVALS)?);
-            Ok(())
-        })
+        Def::time("interval", INTERVALS, |typed| &mut typed.request.interval)
         .explained(
             "Also read 24 counters every TIME, from 200ms on: when did it happen?\n\n\
              The report says when timeouts and link errors happened, if only in a part of the \
@@ -190,10 +175,7 @@ fn options() -> Vec<OptionDef<TypedStat>> {
             "Report since --start=FILE, as in an epilog\n\n\
              FILE may also be the NODE.start of a stat that was killed.",
         ),
-        Def::text("fail-on", "CODE,...", |typed, text| {
-            typed.request.fail_on = codes(text)?;
-            Ok(())
-        })
+        Def::value("fail-on", "CODE,...", codes, |typed| &mut typed.request.fail_on)
         .completed_by(Completion::Words(all_codes))
         .explained(
             "With --stop or --merge: exit status 3 if one of these holds, such as \

@@ -15,7 +15,7 @@ use cluster::survey::pairs::{self, Selection, Typed};
 use facts::device::DeviceName;
 use facts::error::{Failure, cause, invalid};
 use facts::expect::Metric;
-use facts::number::{decimal, time, time_text, within};
+use facts::number::{decimal, time_text};
 use facts::user_file;
 use plan::cli::definition::OptionDef;
 use plan::cli::usage::{Completion, Usage};
@@ -118,24 +118,17 @@ fn places() -> Vec<Def> {
              the launcher)\n\n\
              A host list in the notation of Slurm, or FILE with one on each line.",
         ),
-        Def::text("loopback", "COUNT", |wishes, typed| {
-            wishes.loopback = Some(within(typed, 2..=100)? as u32);
-            Ok(())
-        })
-        .explained(
+        Def::number("loopback", "COUNT", 2..=100_u32, |wishes| &mut wishes.loopback).explained(
             "Try it: measure between COUNT (2 to 100) software NICs of this machine\n\n\
              Each of COUNT processes has one.",
         ),
-        Def::text("device", "DEV,...", |wishes, typed| {
-            wishes.request.devices = devices(typed)?;
-            Ok(())
-        })
-        .letter('d')
-        .completed_by(Completion::Devices)
-        .explained(
-            "NICs of each node (default: all of its hardware)\n\n\
+        Def::value("device", "DEV,...", devices, |wishes| &mut wishes.request.devices)
+            .letter('d')
+            .completed_by(Completion::Devices)
+            .explained(
+                "NICs of each node (default: all of its hardware)\n\n\
              With commas between them.",
-        ),
+            ),
         Def::text("nics", "turn|once", |wishes, typed| {
             wishes.request.at_once = match typed {
                 "turn" => false,
@@ -186,19 +179,13 @@ fn places() -> Vec<Def> {
              The first task writes its address and a secret there. Not needed if CXIDIAG_TOKEN is \
              set and the launcher names the hosts.",
         ),
-        Def::text("port", "PORT", |wishes, typed| {
-            wishes.request.port = Some(within(typed, 0..=u16::MAX.into())? as u16);
-            Ok(())
-        })
+        Def::number("port", "PORT", 0..=u16::MAX, |wishes| &mut wishes.request.port)
         .letter('p')
         .explained(
             "TCP port of the first task, or of the servers of --hosts (default: any free one, or \
              49194)",
         ),
-        Def::text("join", "TIME", |wishes, typed| {
-            wishes.request.join_limit = Some(time(typed, SHORTEST_JOIN..=LONGEST)?);
-            Ok(())
-        })
+        Def::time("join", SHORTEST_JOIN..=LONGEST, |wishes| &mut wishes.request.join_limit)
         .explained(
             "Time to wait for processes that are missing (default: 30s, 1s more for each 1000)\n\n\
              From 1 s to a week. A process that joins later takes part from the next block on. \
@@ -235,10 +222,7 @@ fn measurements() -> Vec<Def> {
             "Sizes of operations, or ranges MIN:MAX (default: that of the tool)\n\n\
              They are in bytes, as of the tools, with commas between them.",
         ),
-        Def::text("pair-time", "TIME", |wishes, typed| {
-            wishes.request.pair_time = time(typed, SHORTEST..=LONGEST_PAIR)?;
-            Ok(())
-        })
+        Def::time("pair-time", SHORTEST..=LONGEST_PAIR, |wishes| &mut wishes.request.pair_time)
         .explained(format!(
             "Time to measure a pair (default: {})\n\n\
                      The time holds for each test: from 1 ms to 1 h, in seconds without a unit. The time from \
@@ -264,19 +248,13 @@ fn measurements() -> Vec<Def> {
              whose files and failing tests are the same are measured once. The verdict and the \
              exit status do not depend on it.",
         ),
-        Def::text("time-limit", "TIME", |wishes, typed| {
-            wishes.request.time_limit = Some(time(typed, SHORTEST..=LONGEST)?);
-            Ok(())
-        })
+        Def::time("time-limit", SHORTEST..=LONGEST, |wishes| &mut wishes.request.time_limit)
         .explained(
             "End the survey after TIME (default: a minute before the end of the job)\n\n\
              Pairs that were not measured by then are untested. The launcher tells the end of the \
              job.",
         ),
-        Def::text("max-active", "COUNT", |wishes, typed| {
-            wishes.request.max_active = Some(within(typed, 1..=1 << 20)? as u32);
-            Ok(())
-        })
+        Def::number("max-active", "COUNT", 1..=1_u32 << 20, |wishes| &mut wishes.request.max_active)
         .explained(
             "Most pairs at the same time (default: no limit)\n\n\
              It loads the fabric less. With --loopback, one for two CPUs.",

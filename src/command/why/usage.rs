@@ -10,7 +10,7 @@ use crate::command::{arguments, output};
 use cluster::host_list;
 use facts::device::{DEFAULT_DEVICE, DeviceName};
 use facts::error::{Failure, invalid};
-use facts::number::{time, time_text, within};
+use facts::number::time_text;
 use plan::DEFAULT_PORT;
 use plan::cli::definition::OptionDef;
 use plan::cli::usage::{Completion, Usage};
@@ -82,9 +82,8 @@ fn options() -> Vec<OptionDef<WhyRequest>> {
              what passes between NICs is measured as well; with five, files are compared with \
              what most good NICs have.",
         ),
-        Def::text("peer-device", "DEV", |request, typed| {
-            request.peer_device = Some(typed.parse()?);
-            Ok(())
+        Def::value("peer-device", "DEV", str::parse::<DeviceName>, |request| {
+            &mut request.peer_device
         })
         .completed_by(Completion::Devices)
         .explained(
@@ -92,11 +91,7 @@ fn options() -> Vec<OptionDef<WhyRequest>> {
              NIC, the one of the server)\n\n\
              The hosts are those of --peer.",
         ),
-        Def::text("loopback", "COUNT", |request, typed| {
-            request.loopback = Some(within(typed, 2..=100)? as u32);
-            Ok(())
-        })
-        .explained(
+        Def::number("loopback", "COUNT", 2..=100_u32, |request| &mut request.loopback).explained(
             "Try it: COUNT (2 to 100) software NICs of this machine, all but the suspect good\n\n\
              Each of COUNT processes has one. The suspect is soft0 if no NIC is named.",
         ),
@@ -106,17 +101,10 @@ fn options() -> Vec<OptionDef<WhyRequest>> {
         service.map(|option| option.within(|request: &mut WhyRequest| &mut request.service)),
     );
     options.extend([
-        Def::text("port", "PORT", |request, typed| {
-            request.port = Some(within(typed, 1..=u16::MAX.into())? as u16);
-            Ok(())
-        })
-        .letter('p')
-        .explained(format!("TCP port of the servers (default: {DEFAULT_PORT})")),
-        Def::text("pair-time", "TIME", |request, typed| {
-            request.pair_time = Some(time(typed, PAIR_TIMES)?);
-            Ok(())
-        })
-        .explained(format!(
+        Def::number("port", "PORT", 1..=u16::MAX, |request| &mut request.port)
+            .letter('p')
+            .explained(format!("TCP port of the servers (default: {DEFAULT_PORT})")),
+        Def::time("pair-time", PAIR_TIMES, |request| &mut request.pair_time).explained(format!(
             "Time of each test on a NIC (default: {})\n\n\
                      From 1 ms to 60 s, in seconds without a unit. With set-up and release, a \
                      test takes about seven times as long.",

@@ -2,7 +2,6 @@
 //! connection.
 
 use std::cell::Cell;
-use std::fmt::{self, Display};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -43,22 +42,16 @@ impl Window {
     }
 }
 
-/// The reason why a process has not measured a pair. It says nothing about the pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotMeasured {
-    /// The process began too late.
-    Late,
-    /// The process waited for its CPU, because other threads used it.
-    NoCpu,
-}
-
-impl Display for NotMeasured {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Late => "the process was late",
-            Self::NoCpu => "the process waited for its CPU",
-        })
+facts::named_enum! {
+    /// The reason why a process has not measured a pair. It says nothing about the pair.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum NotMeasured {
+        /// The process began too late.
+        Late = "the process was late",
+        /// The process waited for its CPU, because other threads used it.
+        NoCpu = "the process waited for its CPU",
     }
+    impl Display;
 }
 
 impl std::error::Error for NotMeasured {}

@@ -2,27 +2,27 @@
 //! they belong to.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::str::FromStr;
 use std::sync::LazyLock;
 
 /// Rows as text; its head describes them.
 const TEXT: &str = include_str!("counter_table.txt");
 
-/// A set of counters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Preset {
-    /// What explains most results.
-    Quick,
-    /// The link: code words, replays, pauses.
-    Link,
-    /// All counters of health.md 1.5.
-    All,
+facts::named_enum! {
+    /// A set of counters.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Preset {
+        /// What explains most results.
+        Quick = "quick",
+        /// The link: code words, replays, pauses.
+        Link = "link",
+        /// All counters of health.md 1.5.
+        All = "all",
+    }
+    impl Display;
 }
 
 impl Preset {
-    pub const ALL: [Self; 3] = [Self::Quick, Self::Link, Self::All];
-
     pub fn rows(self) -> impl Iterator<Item = &'static Row> {
         ROWS.iter().filter(move |row| match self {
             Self::Quick => row.is_in_quick,
@@ -34,16 +34,6 @@ impl Preset {
     /// Returns the smallest preset that contains both.
     pub fn with(self, other: Self) -> Self {
         if self == other { self } else { Self::All }
-    }
-}
-
-impl fmt::Display for Preset {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Quick => "quick",
-            Self::Link => "link",
-            Self::All => "all",
-        })
     }
 }
 

@@ -4,7 +4,10 @@
 //! The tools have their definitions in `cli::options`, a command has them in its own file.
 
 use std::ffi::{OsStr, OsString};
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::ArgMatches;
 use clap::parser::ValueSource;
@@ -14,6 +17,7 @@ use super::values::{file_only, place, text};
 use crate::outputs::Place;
 use facts::error::Failure;
 use facts::error::invalid;
+use facts::number::{time, within};
 
 /// Takes a value (empty for a switch, [`LEFT_OUT`] for an omitted value), or returns what is
 /// allowed.
@@ -38,6 +42,51 @@ impl<T: 'static> OptionDef<T> {
     ) -> Self {
         let value = Value::new(name, Completion::Nothing);
         Self::new(long, Some(value), move |all, value| set(all, text(value)?))
+    }
+
+    /// Returns an option whose value `read` makes from plain text; help shows the value as `name`.
+    pub fn value<R: 'static, E: 'static, V: From<R> + 'static>(
+        long: &'static str,
+        name: &'static str,
+        read: fn(&str) -> Result<R, E>,
+        part: fn(&mut T) -> &mut V,
+    ) -> Self
+    where
+        String: From<E>,
+    {
+        Self::text(long, name, move |all, value| {
+            *part(all) = V::from(read(value)?);
+            Ok(())
+        })
+    }
+
+    /// Returns an option that takes a decimal number; help shows the value as `name`.
+    pub fn number<N, V: From<N> + 'static>(
+        long: &'static str,
+        name: &'static str,
+        allowed: RangeInclusive<N>,
+        part: fn(&mut T) -> &mut V,
+    ) -> Self
+    where
+        N: Copy + Into<u64> + TryFrom<u64, Error: Display> + 'static,
+    {
+        Self::text(long, name, move |all, value| {
+            let number = within(value, (*allowed.start()).into()..=(*allowed.end()).into())?;
+            *part(all) = V::from(N::try_from(number).map_err(|error| error.to_string())?);
+            Ok(())
+        })
+    }
+
+    /// Returns an option that takes a time, in seconds without a unit.
+    pub fn time<V: From<Duration> + 'static>(
+        long: &'static str,
+        allowed: RangeInclusive<Duration>,
+        part: fn(&mut T) -> &mut V,
+    ) -> Self {
+        Self::text(long, "TIME", move |all, value| {
+            *part(all) = V::from(time(value, allowed.clone())?);
+            Ok(())
+        })
     }
 
     /// Returns an option without a value.

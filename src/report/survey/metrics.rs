@@ -74,9 +74,9 @@ fn scope(survey: &Survey) -> Family {
 fn nic_families(survey: &Survey) -> [Family; 4] {
     let roster = &survey.roster;
     let states = all_states(survey);
-    let counts = State::ALL.map(|(name, state)| {
+    let counts = State::ALL.map(|state| {
         let count = states.iter().filter(|candidate| **candidate == state).count();
-        sample([("state", name.into())], count as f64)
+        sample([("state", state.name().into())], count as f64)
     });
     let each = |value: fn(State) -> Option<bool>| {
         let with_value = roster.nics.iter().zip(&states).filter_map(|(nic, state)| {

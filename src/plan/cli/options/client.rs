@@ -7,7 +7,7 @@ use crate::DEFAULT_CONNECT_LIMIT;
 use crate::cli::usage::Completion;
 use crate::tool::Opt;
 use crate::typed::PeerDevice;
-use facts::number::{time, time_text};
+use facts::number::time_text;
 
 /// Longest wait that a user can ask for: a week.
 const LONGEST_WAIT: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -36,11 +36,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         )
     }),
     process(Opt::Wait, |_| {
-        Def::text("wait", "TIME", |typed, value| {
-            typed.wait = Some(time(value, Duration::ZERO..=LONGEST_WAIT)?);
-            Ok(())
-        })
-        .explained(
+        Def::time("wait", Duration::ZERO..=LONGEST_WAIT, |typed| &mut typed.wait).explained(
             "Time to keep trying if no server listens or the server is busy, such as 30s \
              (default: 0)\n\n\
              TIME is in seconds without a unit. A client of 'cxidiag serve' waits for its turn \
@@ -56,9 +52,8 @@ pub(super) const OPTIONS: &[ToolOption] = &[
                  TIME is in seconds without a unit."
             )
         };
-        Def::text("connect-timeout", "TIME", |typed, value| {
-            typed.connect_timeout = Some(time(value, SHORTEST_LIMIT..=LONGEST_WAIT)?);
-            Ok(())
+        Def::time("connect-timeout", SHORTEST_LIMIT..=LONGEST_WAIT, |typed| {
+            &mut typed.connect_timeout
         })
         .explained(text)
     }),

@@ -5,7 +5,7 @@ use crate::DEFAULT_UNTIL_DURATION;
 use crate::cli::usage::Completion;
 use crate::run_options::{DURATIONS, MAX_GAP_US, SyncPoint};
 use crate::tool::{Opt, Tool};
-use facts::number::{microseconds, percent, time, time_text, within};
+use facts::number::{microseconds, percent, time, time_text};
 use facts::rate::RATES;
 use measure::{ClockChoice, Until};
 
@@ -17,12 +17,9 @@ fn iters(tool: &Tool, letter: char) -> Def {
     } else {
         ""
     };
-    Def::text("iters", "ITERS", |typed, value| {
-        typed.run.iters = within(value, 1..=u64::MAX)?;
-        Ok(())
-    })
-    .letter(letter)
-    .explained(format!("Iterations per size (default: {}){iteration}", tool.defaults.iters))
+    Def::number("iters", "ITERS", 1..=u64::MAX, |typed| &mut typed.run.iters)
+        .letter(letter)
+        .explained(format!("Iterations per size (default: {}){iteration}", tool.defaults.iters))
 }
 
 /// All of them, in the order of the help text.
@@ -86,14 +83,9 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         .explained(text)
     }),
     run(Opt::Warmup, |tool| {
-        Def::text("warmup", "WARMUP", |typed, value| {
-            typed.run.warmup = within(value, 0..=u64::MAX)?;
-            Ok(())
-        })
-        .explained(format!(
-            "Unmeasured iterations before each size (default: {})",
-            tool.defaults.warmup
-        ))
+        Def::number("warmup", "WARMUP", 0..=u64::MAX, |typed| &mut typed.run.warmup).explained(
+            format!("Unmeasured iterations before each size (default: {})", tool.defaults.warmup),
+        )
     })
     .legacy(),
     run(Opt::LatencyGap, |tool| {
@@ -149,20 +141,17 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         )
     }),
     results(Opt::Clock, |_| {
-        Def::text("clock", "CLOCK", |typed, value| {
-            typed.clock = value.parse()?;
-            Ok(())
-        })
-        .completed_by(Completion::Words(|| {
-            ClockChoice::NAMES.map(|(name, _)| name.to_owned()).to_vec()
-        }))
-        .explained(
-            "Clock that measures: auto, tsc (x86-64), cntvct (aarch64) or monotonic-raw \
+        Def::value("clock", "CLOCK", str::parse, |typed| &mut typed.clock)
+            .completed_by(Completion::Words(|| {
+                ClockChoice::NAMES.map(|(name, _)| name.to_owned()).to_vec()
+            }))
+            .explained(
+                "Clock that measures: auto, tsc (x86-64), cntvct (aarch64) or monotonic-raw \
              (default: auto)\n\n\
              'tsc' is the time stamp counter, 'cntvct' the generic timer, 'monotonic-raw' \
              CLOCK_MONOTONIC_RAW of Linux. 'auto' uses the counter of the CPU if its rate is \
              constant and Linux uses it as its clock source, and CLOCK_MONOTONIC_RAW otherwise. \
              The JSON document names the clock, its frequency and its drift.",
-        )
+            )
     }),
 ];

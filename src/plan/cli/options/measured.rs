@@ -158,32 +158,26 @@ pub(super) const OPTIONS: &[ToolOption] = &[
     run(Opt::Pairs, |tool| {
         let peer = needs_cxidiag(tool);
         let rendezvous = if tool.takes(Opt::Rdzv) { " Not with --rdzv." } else { "" };
-        Def::text("pairs", "PAIRS", |typed, value| {
-            typed.run.extensions.pairs = within(value, 1..=MAX_PAIRS.into())? as u16;
-            Ok(())
-        })
-        .letter('P')
-        .explained(format!(
-            "Pairs of queues that work side by side, each with its own list and buffers \
+        Def::number("pairs", "PAIRS", 1..=MAX_PAIRS, |typed| &mut typed.run.extensions.pairs)
+            .letter('P')
+            .explained(format!(
+                "Pairs of queues that work side by side, each with its own list and buffers \
                  (default: 1); at most {MAX_PAIRS}\n\n\
                  Each pair has its own command queues and portal, too, and issues its next list \
                  as soon as its last one is complete. Iterations, list size and buffer size are \
                  those of one pair; the results are those of all pairs together, and a line after \
                  the table names the slowest one. Pairs are numbered from 0.{peer}{rendezvous}"
-        ))
+            ))
     }),
     run(Opt::Threads, |tool| {
         let peer = needs_cxidiag(tool);
-        Def::text("threads", "THREADS", |typed, value| {
-            typed.run.extensions.threads = within(value, 1..=MAX_PAIRS.into())? as u16;
-            Ok(())
-        })
-        .explained(format!(
-            "Threads that drive the pairs, on CPUs near the NIC (default: 1); without --pairs, \
+        Def::number("threads", "THREADS", 1..=MAX_PAIRS, |typed| &mut typed.run.extensions.threads)
+            .explained(format!(
+                "Threads that drive the pairs, on CPUs near the NIC (default: 1); without --pairs, \
              one pair each\n\n\
              At most one for each pair. Each thread has a CPU of its own near the NIC, or of \
              those that --cpu lists, as long as there are enough.{peer}"
-        ))
+            ))
     }),
     run(Opt::Rdzv, |_| {
         Def::switch("rdzv", |typed| typed.run.rdzv = true).letter('R').explained(
@@ -193,10 +187,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
     })
     .legacy(),
     run(Opt::Posted, |_| {
-        Def::text("posted", "MIN[:MAX]", |typed, value| {
-            typed.run.extensions.posted = value.parse()?;
-            Ok(())
-        })
+        Def::value("posted", "MIN[:MAX]", str::parse, |typed| &mut typed.run.extensions.posted)
         .explained(format!(
             "List entries that match no message, before the one that does (default: 0), or a range \
              (such as 0:2048)\n\n\
@@ -208,10 +199,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         ))
     }),
     run(Opt::Unexpected, |_| {
-        Def::text("unexpected", "MIN[:MAX]", |typed, value| {
-            typed.run.extensions.unexpected = value.parse()?;
-            Ok(())
-        })
+        Def::value("unexpected", "MIN[:MAX]", str::parse, |typed| &mut typed.run.extensions.unexpected)
         .explained(format!(
             "Messages that nothing receives, before the one that each receive searches for \
              (default: none), or a range (such as 0:2048)\n\n\
@@ -267,10 +255,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         )
     }),
     run(Opt::Fan, |_| {
-        Def::text("fan", "PUTS", |typed, value| {
-            typed.run.extensions.fan = within(value, 2..=MAX_FAN.into())? as u16;
-            Ok(())
-        })
+        Def::number("fan", "PUTS", 2..=MAX_FAN, |typed| &mut typed.run.extensions.fan)
         .explained(format!(
             "Puts that one counter fires (default: a chain of hops)\n\n\
              The first put goes to the server and counts there; the count fires all others, to the \

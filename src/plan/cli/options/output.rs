@@ -7,7 +7,6 @@ use crate::outputs::INTERVALS;
 use crate::tool::Opt;
 use facts::bandwidth_unit::BandwidthUnit;
 use facts::expect;
-use facts::number::time;
 use facts::percentile::Percentile;
 use node::nic::counter_table::Preset;
 
@@ -62,10 +61,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         )
     }),
     process(Opt::Unit, |tool| {
-        Def::text("unit", "UNIT", |typed, value| {
-            typed.outputs.unit = value.parse()?;
-            Ok(())
-        })
+        Def::value("unit", "UNIT", str::parse, |typed| &mut typed.outputs.unit)
         .completed_by(Completion::Words(|| names(&BandwidthUnit::ALL)))
         .explained(format!(
             "Unit of bandwidths in the text: MB/s, GB/s, MiB/s or Gb/s, which are bits (default: \
@@ -91,10 +87,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
                  intervals as well."
             )
         };
-        let interval = Def::text("interval", "TIME", |typed, value| {
-            typed.outputs.interval = Some(time(value, INTERVALS)?);
-            Ok(())
-        });
+        let interval = Def::time("interval", INTERVALS, |typed| &mut typed.outputs.interval);
         // `-i` is --iters under the legacy name of `loopback-bw`.
         let is_taken = tool.takes(Opt::LoopIters);
         let interval = if is_taken { interval } else { interval.letter('i') };

@@ -4,18 +4,14 @@ use super::tool_option::{Def, ToolOption, process};
 use crate::cli::usage::{Completion, Value};
 use crate::tool::Opt;
 use crate::typed::Every;
-use facts::device::{DEFAULT_DEVICE, LIBCXI_VARIABLE};
-use facts::number::within;
-use node::service::DEFAULT_SVC_ID;
+use facts::device::{DEFAULT_DEVICE, DeviceName, LIBCXI_VARIABLE};
+use node::service::{DEFAULT_SVC_ID, VniOption};
 use node::traffic_class::TrafficClass;
 
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[ToolOption] = &[
     process(Opt::Device, |_| {
-        Def::text("device", "DEV", |typed, value| {
-            typed.device = Some(value.parse()?);
-            Ok(())
-        })
+        Def::value("device", "DEV", str::parse::<DeviceName>, |typed| &mut typed.device)
         .completed_by(Completion::Devices)
         .letter('d')
         .explained(format!(
@@ -49,10 +45,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         } else {
             ""
         };
-        Def::text("svc-id", "SVC_ID", |typed, value| {
-            typed.service.svc_id = Some(within(value, 1..=i32::MAX as u64)? as u32);
-            Ok(())
-        })
+        Def::number("svc-id", "SVC_ID", 1..=i32::MAX as u32, |typed| &mut typed.service.svc_id)
         .letter('v')
         .explained(format!(
             "CXI service to work under (default: that of the job, else {DEFAULT_SVC_ID})\n\n\
@@ -67,10 +60,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
     })
     .legacy(),
     process(Opt::Vni, |_| {
-        Def::text("vni", "VNI|job", |typed, value| {
-            typed.service.vni = Some(value.parse()?);
-            Ok(())
-        })
+        Def::value("vni", "VNI|job", str::parse::<VniOption>, |typed| &mut typed.service.vni)
         .completed_by(Completion::Words(|| vec!["job".into()]))
         .explained(
             "VNI of the service; job: the one that the steps of this job share (default: that of \
@@ -81,10 +71,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         )
     }),
     process(Opt::TrafficClass, |_| {
-        Def::text("traffic-class", "CLASS", |typed, value| {
-            typed.service.class = Some(value.parse()?);
-            Ok(())
-        })
+        Def::value("traffic-class", "CLASS", str::parse::<TrafficClass>, |typed| &mut typed.service.class)
         .completed_by(Completion::Words(classes))
         .explained(
             "Traffic class: dedicated-access, low-latency, bulk-data or best-effort (default: \
@@ -118,10 +105,7 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         ))
     }),
     process(Opt::Cpu, |_| {
-        Def::text("cpu", "LIST|auto", |typed, value| {
-            typed.cpus = value.parse()?;
-            Ok(())
-        })
+        Def::value("cpu", "LIST|auto", str::parse, |typed| &mut typed.cpus)
         .completed_by(Completion::Cpus)
         .explained(
             "Run on these CPUs (such as 2 or 0-3,8), with the buffers on their NUMA node; auto: \
