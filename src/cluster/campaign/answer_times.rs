@@ -66,9 +66,9 @@ impl AnswerTimes {
                 class.unanswered.push(result.pair);
             }
         }
-        let of_test = self.classes.iter_mut().filter(|((test, _), _)| *test == block.test);
+        let classes = self.classes.iter_mut().filter(|((test, _), _)| *test == block.test);
         let mut suspects = Suspects::new();
-        for ((_, class), answers) in of_test {
+        for ((_, class), answers) in classes {
             if answers.is_suspect() {
                 suspects
                     .insert(*class, std::mem::take(&mut answers.unanswered).into_iter().collect());

@@ -354,7 +354,7 @@ impl QuietSurvey {
         Ok(())
     }
 
-    /// Returns how long a single operation takes in those of these classes that are slow, not dead.
+    /// Returns how long a single operation takes in each suspect class that is slow, not dead.
     fn probe(
         &mut self,
         crew: &mut dyn Crew,

@@ -29,8 +29,8 @@ pub struct ModelCrew {
     pub files: BTreeMap<NicId, Readings>,
     /// Bytes per second at which each node copies memory; none says nothing.
     pub memory: BTreeMap<u32, u64>,
-    /// Bytes per second of the pairs of a class, where it differs from the cluster. A list that takes
-    /// longer than the window of its slot has no answer.
+    /// Bytes per second of the pairs of a class, where it differs from the cluster. A list that
+    /// takes longer than the window of its slot has no answer.
     pub rates: BTreeMap<Class, f64>,
     /// Time for measuring one pair.
     pair: Duration,
