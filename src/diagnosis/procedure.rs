@@ -112,7 +112,7 @@ pub const HOPS: u16 = 12;
 const NO_GAP: &str = "--latency-gap=0";
 const LIST: &str = "--list-size=32";
 
-/// Operations of a list of large writes or reads, as in [`LIST`].
+/// Operations of a list of large writes or reads, as in `LIST`.
 pub const LIST_SIZE: u16 = 32;
 
 const SMALL: u64 = 8;

@@ -367,7 +367,7 @@ impl Comparison {
         (!all.is_empty()).then(|| shown + &more.unwrap_or_default())
     }
 
-    /// Returns the sizes with this verdict, as [`names`](Self::names) does.
+    /// Returns the sizes with this verdict, in words.
     pub fn sizes_that_are(&self, verdict: Verdict) -> Option<String> {
         self.names(|size| size.verdict == verdict)
     }
