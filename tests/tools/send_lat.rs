@@ -112,7 +112,8 @@ fn range_has_a_row_for_each_depth() {
             csv.lines().skip(1).filter_map(|row| row.split(',').nth(place)).collect();
         assert_eq!(column, ["0", "1", "2", "4", "8"]);
         let json = json.display();
-        let compared = stdout(&fabric.run(&format!("compare {json} {json} --max-regress=0")));
+        let compared =
+            stdout(&fabric.run(&format!("compare {json} {json} --max-regress=0 --verbose")));
         for (row, depth) in rows.iter().zip(&depths) {
             let min = row["latency"]["min_ns"].as_f64().expect("a time") / 1e3;
             let is_of_row = |line: &&str| line.starts_with(&format!("8 behind {depth}  min[us]"));
