@@ -242,10 +242,12 @@ fn shows_state_of_an_unhealthy_nic() {
 fn causes_of_a_link_have_the_form_of_each_release() {
     alone!();
     const LINK: &str = "port/0/link";
+    const SINGLE: [&str; 3] = ["last_up_fail_cause_map", "last_up_fail_time", "last_down_time"];
     for (release, names, word) in [
-        ("13", ["last_up_fail_cause_map", "last_up_fail_time", "last_down_time"], "no-fail"),
+        ("13", SINGLE, "no-fail"),
+        ("14", SINGLE, "no-fail"),
         (
-            "14",
+            "14.0.1",
             ["last_up_fail/up_fail_cause_map_0", "last_up_fail/up_fail_time_0", "last_down/time_9"],
             "none",
         ),
