@@ -57,15 +57,15 @@ pub fn runs(text: &str) -> Result<(Vec<Outcome>, Vec<String>), String> {
         if let Some((prefix, tool)) = title(&line) {
             let last_of_length = last.entry(prefix.len()).or_default();
             let before = last_of_length.insert(prefix.to_owned(), runs.len());
-            let columns = before.map_or_else(Vec::new, |at| runs[at].columns.clone());
+            let columns = before.map_or_else(Vec::new, |index| runs[index].columns.clone());
             runs.push(PrintedRun::new(prefix.to_owned(), tool, number, columns));
             continue;
         }
         let run_behind = |(length, runs): (&usize, &HashMap<String, usize>)| {
             runs.get(line.get(..*length)?).copied()
         };
-        if let Some(at) = last.iter().rev().find_map(run_behind) {
-            let run = &mut runs[at];
+        if let Some(index) = last.iter().rev().find_map(run_behind) {
+            let run = &mut runs[index];
             let unreadable = run.read(&line[run.prefix.len()..]).map_err(|Mixed| {
                 format!("line {number} has figures that belong to none of the runs before it, or to several")
             })?;
@@ -112,8 +112,8 @@ fn without_times(line: &str) -> Cow<'_, str> {
             _ => byte.is_ascii_digit(),
         })
     };
-    let Some(at) = bytes.windows(8).position(is_time).filter(|at| !line[..*at].ends_with(':'))
-    else {
+    let time = bytes.windows(8).position(is_time);
+    let Some(time) = time.filter(|start| !line[..*start].ends_with(':')) else {
         let seconds = line.split_once(' ').filter(|(first, _)| !first.starts_with('['));
         let uptime = || line.strip_prefix('[')?.split_once("] ");
         return match seconds.or_else(uptime) {
@@ -121,7 +121,7 @@ fn without_times(line: &str) -> Cow<'_, str> {
             _ => line.into(),
         };
     };
-    let start = at - bytes[..at].iter().rev().take_while(|byte| is_part(byte)).count();
+    let start = time - bytes[..time].iter().rev().take_while(|byte| is_part(byte)).count();
     let mut before = &line[..start];
     let mut words = before.split_whitespace().rev();
     let date = match (words.next(), words.next()) {
@@ -133,7 +133,7 @@ fn without_times(line: &str) -> Cow<'_, str> {
         before = &before[..before.rfind(date).unwrap_or_default()];
     }
     let rest =
-        line[at + 8..].trim_start_matches(|c: char| c.is_ascii_digit() || ".,:+-Z]".contains(c));
+        line[time + 8..].trim_start_matches(|c: char| c.is_ascii_digit() || ".,:+-Z]".contains(c));
     Cow::Owned(format!("{before}{}", rest.strip_prefix(' ').unwrap_or(rest)))
 }
 

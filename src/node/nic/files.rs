@@ -120,8 +120,8 @@ impl Files {
     pub fn timed(&self, read: impl FnOnce() -> Option<(u64, Option<Duration>)>) -> Option<Reading> {
         let before = Clocks::now();
         let (value, stamp) = read()?;
-        let at = self.taken_at.unwrap_or_else(|| before.time_of(stamp));
-        Some(Reading { value, at, stamp })
+        let read_at = self.taken_at.unwrap_or_else(|| before.time_of(stamp));
+        Some(Reading { value, at: read_at, stamp })
     }
 
     /// Returns the text of a file of the NIC's retry handler: it ends at the first newline or NUL,

@@ -325,10 +325,10 @@ mod tests {
     fn keeps_values_and_times_exactly() {
         let names = ["a", "b", "c"].map(str::to_owned);
         let stamp = Some(Duration::new(1_700_000_000, 999_999_999));
-        let at = |ns| Duration::new(12_345, ns);
+        let moment = |ns| Duration::new(12_345, ns);
         let readings: Readings = [
-            ("a".to_owned(), Reading { value: (1 << 56) - 10, at: at(7), stamp }),
-            ("c".to_owned(), Reading { value: 3, at: at(12), stamp: None }),
+            ("a".to_owned(), Reading { value: (1 << 56) - 10, at: moment(7), stamp }),
+            ("c".to_owned(), Reading { value: 3, at: moment(12), stamp: None }),
         ]
         .into_iter()
         .collect();

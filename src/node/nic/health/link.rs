@@ -173,9 +173,11 @@ pub fn loopback_mode(files: &Files) -> Option<String> {
     found.value.filter(|_| found.verdict == Severity::Bad)
 }
 
-/// Returns whether the link is up; `None` if that cannot be read, or if there is none.
+/// Returns whether the link is up; `None` if its state cannot be read. A virtual function has no
+/// link of its own.
 pub fn is_up(files: &Files) -> Option<bool> {
-    state(files).value.map(|state| state == "up")
+    let found = state(files);
+    found.value.map(|_| found.verdict == Severity::Good)
 }
 
 /// The state of the link.

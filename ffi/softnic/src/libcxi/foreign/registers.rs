@@ -156,11 +156,11 @@ pub unsafe extern "C" fn cxil_write_csr(
     answer(|| {
         let device = from_c!(handle(dev))?;
         check(device, value, csr, csr_len, 8)?;
-        for (word, register) in (csr..).step_by(8).take(csr_len / 8).enumerate() {
+        for (number, register) in (csr..).step_by(8).take(csr_len / 8).enumerate() {
             let pool = place(register, MOST_TLES_IN_USE, 4).ok_or(Errno::OPNOTSUPP)?;
-            let from = value.cast::<u64>().wrapping_add(word);
+            let word = value.cast::<u64>().wrapping_add(number);
             // SAFETY: the caller passes `csr_len` readable bytes at `value`, of which these are 8.
-            let most = unsafe { from.read_unaligned() } & 0xfff;
+            let most = unsafe { word.read_unaligned() } & 0xfff;
             let pools = device.nic.with(|engine| Ok(engine.wire.triggered.clone()))?;
             pools.ok_or(Errno::OPNOTSUPP)?.most(pool).store(most, Ordering::Relaxed);
         }
