@@ -17,7 +17,7 @@ use node::local_address::LocalAddress;
 use node::machine::Machine;
 use node::machine::placement::{self, Taken};
 use node::nic::files::Files;
-use node::nic::health::link;
+use node::nic::health::{link, link_down};
 use node::service::{Access, Source};
 use node::traffic_class::TrafficClass;
 use plan::Site;
@@ -83,7 +83,7 @@ impl Endpoint {
         let hint = placement::hint(site.cpus, site.device, &Machine::this());
         if device.info().is_link_down() && !site.ignore_link {
             let files = backend::files(site.device, &Machine::this()).ok();
-            let cause = files.and_then(|files| link::down_cause(&files));
+            let cause = files.and_then(|files| link_down::cause(&files));
             let cause = cause.map_or(String::new(), |cause| format!(" ({cause})"));
             let message = format!("the link of {} is down{cause}", site.device);
             let failure = advice::found(Situation::LinkDown, message);

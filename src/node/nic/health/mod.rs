@@ -6,7 +6,8 @@
 //!
 //! * `item`: something that is checked, and what was found.
 //! * `presence`: whether the NICs are there.
-//! * `link`: state, speed, mode and flaps of the link; `code_words`: its error rates.
+//! * `link`: state, speed, mode and flaps of the link; `link_down`: why it is down; `link_settings`:
+//!   by which settings it comes up; `code_words`: its error rates.
 //! * `cable`: firmware of the cable, and the port of the switch.
 //! * `foreign`: traffic of other processes.
 //! * `pcie`: lanes and speed of the connection to the host; `pcie_errors`: its errors.
@@ -27,6 +28,8 @@ pub mod identity;
 mod item;
 pub mod leak;
 pub mod link;
+pub mod link_down;
+pub mod link_settings;
 pub mod pcie;
 pub mod pcie_errors;
 pub mod power;
@@ -51,7 +54,7 @@ pub static ITEMS: [&Item; 67] = [
     &link::WARNINGS,
     &link::MEDIA,
     &cable::FIRMWARE,
-    &link::SETTINGS,
+    &link_settings::SETTINGS,
     &cable::SWITCH_PORT,
     &code_words::FLOW,
     &code_words::UNCORRECTED,
