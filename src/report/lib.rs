@@ -65,6 +65,7 @@
 //!    | stress                NICs under load, as data and as JSON                                |
 //!    | run_columns           the columns of CSV about the run                                    |
 //!    | printed               runs that tools printed, read back                                  |
+//!    | printed_run           one run that a tool printed: its lines -> its outcome               |
 //!    | runs                  runs that tools wrote, read back                                    |
 //!    +-------------------------------------------------------------------------------------------+
 //!  2 | json_lines            one line for each run, appended to a file                           |
@@ -137,6 +138,7 @@ mod percentiles;
 pub mod ping;
 pub mod ping_text;
 mod printed;
+mod printed_run;
 pub mod probe_metrics;
 mod progress;
 pub mod progress_line;

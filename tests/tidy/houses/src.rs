@@ -325,6 +325,7 @@ pub const REPORT: Package = Package {
                 ("stress", "NICs under load, as data and as JSON"),
                 ("run_columns", "the columns of CSV about the run"),
                 ("printed", "runs that tools printed, read back"),
+                ("printed_run", "one run that a tool printed: its lines -> its outcome"),
                 ("runs", "runs that tools wrote, read back"),
             ],
             &[

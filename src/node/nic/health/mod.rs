@@ -6,9 +6,8 @@
 //!
 //! * `item`: something that is checked, and what was found.
 //! * `presence`: whether the NICs are there.
-//! * `link`: state, speed, mode and flaps of the link; `link_down`: why it is down; `link_settings`:
-//!   by which settings it comes up; `code_words`: its error rates.
-//! * `cable`: firmware of the cable, and the port of the switch.
+//! * `link`: state, speed, mode and flaps of the link; `link_down`: why it is down;
+//!   `link_settings`: by which settings it comes up; `code_words`: its error rates.
 //! * `foreign`: traffic of other processes.
 //! * `pcie`: lanes and speed of the connection to the host; `pcie_errors`: its errors.
 //! * `address`: fabric address and retry handler. `leak`: leaked resources.
