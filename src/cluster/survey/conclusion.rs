@@ -1,15 +1,14 @@
 //! What the results of a survey say, at its end or at any moment before.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::cause::{CauseFacts, add_signs, cause};
 use super::coverage::Coverage;
 use super::explanation::explain;
-use super::findings::{Cause, Certainty, Evidence, Findings, LimitSource, Unit, UntestedPart};
+use super::findings::{Cause, Certainty, Findings, LimitSource, Unit, UntestedPart};
 use super::ids::{NicId, TestId};
 use super::limits::Limits;
-use super::population::cost;
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::slow_parts::Judgement;
@@ -78,54 +77,43 @@ impl Conclusion<'_> {
         }
     }
 
-    /// Adds the NICs to `untested` whose figures say nothing in a test. Beside a bad part, the
-    /// NICs are good whose figures say something in a test that shows its fault: they do not have
-    /// this fault.
+    /// Adds the NICs to `untested` that were measured, but not judged in some tests: they have too
+    /// few answers, or figures that say nothing. A NIC is good only in the other tests.
     fn add_unjudged(
         &self,
         judgement: &Judgement,
         causes: &[Cause],
         untested: &mut Vec<UntestedPart>,
     ) {
-        let mut cleared: BTreeSet<NicId> = BTreeSet::new();
-        let bad = causes.iter().filter(|cause| cause.certainty == Certainty::Bad);
-        for evidence in bad.flat_map(|cause| &cause.evidence) {
-            let found = self.ratio_of(evidence);
-            let unjudged = judgement.unjudged(self.results, evidence.test, self.roster, found);
-            let unjudged: BTreeSet<NicId> = unjudged.into_iter().map(|(nic, _)| nic).collect();
-            let answers = |nic: &NicId| self.results.counts(evidence.test, *nic).total() > 0;
-            let judged = self.roster.nic_ids().filter(answers);
-            cleared.extend(judged.filter(|nic| !unjudged.contains(nic)));
-        }
         let cause_nics = causes.iter().flat_map(|cause| members(cause.unit, self.roster));
         let untested_nics = untested.iter().filter_map(|part| match part.unit {
             Unit::Nic(nic) => Some(nic),
             _ => None,
         });
-        let mut named: BTreeSet<NicId> = cause_nics.chain(untested_nics).collect();
+        let named: BTreeSet<NicId> = cause_nics.chain(untested_nics).collect();
+        let mut unjudged: BTreeMap<(NicId, String), BTreeSet<TestId>> = BTreeMap::new();
         for test in TestId::first(self.results.tests().len()) {
-            for (nic, reason) in judgement.unjudged(self.results, test, self.roster, 0.0) {
-                if !cleared.contains(&nic) && named.insert(nic) {
-                    untested.push(UntestedPart {
-                        unit: Unit::Nic(nic),
-                        reason: reason.to_owned(),
-                        pairs: 0,
-                    });
-                }
+            let reasons = judgement.unjudged(self.results, test, self.roster).into_iter();
+            let mut reasons: BTreeMap<NicId, String> =
+                reasons.map(|(nic, reason)| (nic, reason.to_owned())).collect();
+            for nic in self.roster.nic_ids().filter(|nic| self.results.answers(*nic) > 0) {
+                let too_few = self.coverage.missing().why_too_few(test, nic, self.results);
+                reasons.extend(too_few.map(|reason| (nic, reason)));
+            }
+            for (nic, reason) in reasons {
+                unjudged.entry((nic, reason)).or_default().insert(test);
             }
         }
+        unjudged.retain(|(nic, _), _| !named.contains(nic));
+        untested.extend(unjudged.into_iter().map(|((nic, reason), tests)| UntestedPart {
+            unit: Unit::Nic(nic),
+            tests: tests.into_iter().collect(),
+            reason,
+            pairs: 0,
+        }));
     }
 
-    /// Returns how many times slower than good pairs the pairs of a part are; 0 if that is unknown.
-    fn ratio_of(&self, evidence: &Evidence) -> f64 {
-        let is_bandwidth = self.results.tests()[evidence.test.index()].of_bandwidth;
-        let figures = evidence.value.zip(evidence.median);
-        figures
-            .map_or(0.0, |(value, median)| cost(value, is_bandwidth) / cost(median, is_bandwidth))
-    }
-
-    /// Adds the NICs with too few answers to `untested`. Returns those that were not to be
-    /// measured.
+    /// Adds the NICs without an answer to `untested`. Returns those that were not to be measured.
     fn take_unmeasured(&self, untested: &mut Vec<UntestedPart>) -> Vec<NicId> {
         let mut path_nics = BTreeSet::new();
         let mut named = BTreeSet::new();
@@ -139,16 +127,10 @@ impl Conclusion<'_> {
         let mut unpaired = Vec::new();
         for nic in self.roster.nic_ids() {
             let is_absent = self.roster.node_of(nic).absent.is_some();
-            if named.contains(&nic) || is_absent {
+            if named.contains(&nic) || is_absent || self.results.answers(nic) > 0 {
                 continue;
             }
-            let too_few = self.coverage.missing().why_too_few(nic, self.results);
-            let reason = if self.results.answers(nic) > 0 {
-                let Some(why) = &too_few else {
-                    continue;
-                };
-                why.as_str()
-            } else if path_nics.contains(&nic) {
+            let reason = if path_nics.contains(&nic) {
                 "none of its pairs was measured"
             } else if self.is_of_all_nics {
                 "it is in no pair"
@@ -158,6 +140,7 @@ impl Conclusion<'_> {
             };
             untested.push(UntestedPart {
                 unit: Unit::Nic(nic),
+                tests: Vec::new(),
                 reason: reason.to_owned(),
                 pairs: 0,
             });
@@ -274,7 +257,7 @@ mod tests {
             [2, other] | [other, 2] => other == 1,
             _ => true,
         });
-        let too_few = (NicId(2), "1 of 5 pairs measured with write-lat");
+        let too_few = (NicId(2), "1 of 5 pairs measured");
         assert_eq!(untested(&findings), [too_few]);
     }
 }

@@ -273,12 +273,15 @@ pub struct Matrix {
     pub cells: Vec<(NicId, NicId, Option<f64>)>,
 }
 
-/// Pairs or NICs that were not measured.
+/// Pairs or NICs that were not measured, and NICs whose figures say nothing in some tests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
 pub struct UntestedPart {
-    /// The part that was not measured: a node, a NIC or a path.
+    /// The part that was not measured or not judged: a node, a NIC or a path.
     pub unit: Unit,
+    /// The tests in which the NIC was measured but not judged; empty if the part was not measured.
+    #[serde(default)]
+    pub tests: Vec<TestId>,
     /// Why.
     pub reason: String,
     /// Number of pairs that were left out for this reason.

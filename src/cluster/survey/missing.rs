@@ -55,25 +55,14 @@ impl Missing {
         }
     }
 
-    /// Returns why the results do not suffice to call a NIC good, if they do not.
-    pub fn why_too_few(&self, nic: NicId, results: &ResultStore) -> Option<String> {
-        TestId::first(results.tests().len())
-            .find_map(|test| self.why_too_few_of_test(test, nic, results))
-    }
-
-    fn why_too_few_of_test(
-        &self,
-        test: TestId,
-        nic: NicId,
-        results: &ResultStore,
-    ) -> Option<String> {
+    /// Returns why the results of a test do not suffice to call a NIC good, if they do not.
+    pub fn why_too_few(&self, test: TestId, nic: NicId, results: &ResultStore) -> Option<String> {
         let missing = self.counts[test.index() * self.nics + nic.index()];
         let answered = results.counts(test, nic);
         let all = answered.total();
         let planned = all + missing.iter().sum::<u32>();
-        let tool = &results.tests()[test.index()].tool;
         if all * LEAST_PART < planned || all < planned.min(LEAST_PAIRS) {
-            return Some(format!("{all} of {planned} pairs measured with {tool}"));
+            return Some(format!("{all} of {planned} pairs measured"));
         }
         let mut roles = Role::BOTH.into_iter();
         let role =
@@ -82,7 +71,7 @@ impl Missing {
             Role::Initiator => "initiator",
             Role::Target => "target",
         };
-        Some(format!("not measured as {name} with {tool}"))
+        Some(format!("not measured as {name}"))
     }
 }
 
@@ -109,7 +98,7 @@ mod tests {
         for (one, other) in missing {
             none.add((TestId(0), pair(*one, *other)));
         }
-        none.why_too_few(NicId(0), &results)
+        none.why_too_few(TestId(0), NicId(0), &results)
     }
 
     #[test]
@@ -118,12 +107,12 @@ mod tests {
         assert_eq!(why(&four, &[]), None);
         assert_eq!(why(&four, &[(0, 5), (6, 0), (0, 7), (7, 0)]), None);
         let five_missing = [(0, 5), (6, 0), (0, 7), (7, 0), (0, 6)];
-        let too_few = Some("4 of 9 pairs measured with write-lat".into());
+        let too_few = Some("4 of 9 pairs measured".into());
         assert_eq!(why(&four, &five_missing), too_few);
         assert_eq!(why(&four[..2], &[]), None);
-        let two = Some("2 of 4 pairs measured with write-lat".into());
+        let two = Some("2 of 4 pairs measured".into());
         assert_eq!(why(&four[..2], &four[2..]), two);
-        let no_target = Some("not measured as target with write-lat".into());
+        let no_target = Some("not measured as target".into());
         assert_eq!(why(&[(0, 1), (0, 2), (0, 3)], &[(4, 0)]), no_target);
         // Nothing was planned in the other role.
         assert_eq!(why(&[(0, 1), (0, 2), (0, 3)], &[(0, 4)]), None);

@@ -13,12 +13,11 @@ use crate::blame::limits::LEAST_FIGURES;
 use crate::location::Class;
 
 /// Why the measured pairs of a NIC say nothing.
-const MOST_WAITED: &str = "processes waited for their CPUs in too many pairs";
-const ONLY_BOUNDS: &str = "busy CPUs have limited the bandwidths";
+const BUSY: &str = "busy CPUs";
 const TOO_FEW: &str = "too few pairs to compare";
-const BIASED: &str = "the missing pairs are unevenly spread";
+const BIASED: &str = "the missing pairs are uneven";
 const MIXED: &str = "the pairs differ too much";
-const TOO_COARSE: &str = "a NIC twice as slow would not have been found";
+pub const TOO_COARSE: &str = "a NIC twice as slow would not be found";
 
 /// A class judges no NIC good if a NIC would have to be slower by more than this to be found, and
 /// by more than the ratio that the user asks for.
@@ -40,7 +39,7 @@ impl Silent {
         let role = role.index();
         self.pairs[role] += 1;
         self.silent[role] += u32::from(reason.is_some());
-        self.waited[role] += u32::from(reason == Some(MOST_WAITED));
+        self.waited[role] += u32::from(reason == Some(BUSY));
         self.reason = self.reason.or(reason);
     }
 
@@ -54,34 +53,27 @@ impl Silent {
         let all: u32 = self.pairs.iter().sum();
         let has_mostly_waited = 2 * self.waited.iter().sum::<u32>() > all;
         if has_mostly_waited || Role::BOTH.into_iter().any(has_waited_in) {
-            return Some(MOST_WAITED);
+            return Some(BUSY);
         }
         self.reason.filter(|_| self.silent == self.pairs)
     }
 }
 
 impl Judgement {
-    /// Returns the NICs with measured pairs of a test of which too few say something, and why. A
-    /// fault with the ratio `found` to good pairs was found in the test; 0 without any.
+    /// Returns the NICs with measured pairs of a test of which too few say something, and why.
     pub fn unjudged(
         &self,
         results: &ResultStore,
         test: TestId,
         roster: &Roster,
-        found: f64,
     ) -> Vec<(NicId, &'static str)> {
         let mut silent: BTreeMap<NicId, Silent> = BTreeMap::new();
-        let class_reasons = Class::ALL.map(|class| {
-            let ratio = self.sensitivity((test, class));
-            let would_be_found = ratio.is_some_and(|ratio| ratio <= found);
-            let why = self.why_silent(results, (test, class));
-            why.filter(|_| !would_be_found)
-        });
+        let class_reasons = Class::ALL.map(|class| self.why_silent(results, (test, class)));
         for one in results.observations(test) {
             let class_reason = class_reasons[one.class as usize];
             let is_cleared = || results.retested((test, one.pair), self, roster).1 > 0;
             let is_silent = self.is_silent(test, one) && !is_cleared();
-            let reason = class_reason.or(is_silent.then_some(MOST_WAITED));
+            let reason = class_reason.or(is_silent.then_some(BUSY));
             for (role, nic) in one.pair.roles() {
                 silent.entry(nic).or_default().add(role, reason);
             }
@@ -127,13 +119,13 @@ impl Judgement {
         let judged = class_observations.filter(|one| one.class == key.1 && !one.is_disturbed);
         let limit = self.limits.get(&key)?;
         Some(if limit.statistic == Statistic::Bound {
-            ONLY_BOUNDS
+            BUSY
         } else if results.figures(key) < LEAST_FIGURES as u64 {
             TOO_FEW
         } else if limit.is_biased {
             BIASED
         } else if limit.statistic == Statistic::Median && judged.count() < LEAST_FIGURES {
-            MOST_WAITED
+            BUSY
         } else {
             MIXED
         })

@@ -1,8 +1,9 @@
 //! The state of each NIC, from the findings.
 
-use super::findings::{Certainty, Findings, Unit};
+use super::findings::{Certainty, Evidence, Findings, Unit, UntestedPart};
 use super::ids::NicId;
 use super::roster::{Nic, Roster};
+use super::silence::TOO_COARSE;
 use super::units;
 
 facts::named_enum! {
@@ -13,7 +14,7 @@ facts::named_enum! {
         Good = "good",
         /// The NIC is in no pair: nothing is known about it.
         Unpaired = "unpaired",
-        /// The NIC or its node was left out at least once.
+        /// The NIC or its node was left out at least once, or not judged in a test.
         Untested = "untested",
         /// The NIC belongs to a suspect part, or it is an end of a path that is suspect or bad.
         Suspect = "suspect",
@@ -56,6 +57,30 @@ pub fn states(roster: &Roster, verdict: &Findings) -> Vec<State> {
         }
     }
     states
+}
+
+/// Returns the same states, except that NICs are good whose figures say something in a test that
+/// shows the fault of a bad part: they do not have this fault.
+pub fn states_beside_bad(roster: &Roster, verdict: &Findings) -> Vec<State> {
+    let bad = verdict.causes.iter().filter(|cause| cause.certainty == Certainty::Bad);
+    let shown: Vec<&Evidence> = bad.flat_map(|cause| &cause.evidence).collect();
+    let is_found = |part: &UntestedPart, one: &Evidence| {
+        let populations = verdict.populations.iter().filter(|other| other.test == one.test);
+        let mut ratios = populations.filter_map(|population| population.sensitivity);
+        let found = one.value.zip(one.median).map(|(own, median)| (own / median).ln().abs());
+        part.reason == TOO_COARSE
+            && found.is_some_and(|found| ratios.all(|ratio| ratio.ln() <= found))
+    };
+    let hides = |part: &UntestedPart, one: &Evidence| {
+        part.tests.is_empty() || (part.tests.contains(&one.test) && !is_found(part, one))
+    };
+    let is_open = |part: &&UntestedPart| {
+        let is_own = |other: &&UntestedPart| other.unit == part.unit;
+        let own: Vec<&UntestedPart> = verdict.untested.iter().filter(is_own).collect();
+        shown.iter().all(|one| own.iter().any(|part| hides(part, one)))
+    };
+    let untested = verdict.untested.iter().filter(is_open).cloned().collect();
+    states(roster, &Findings { untested, ..verdict.clone() })
 }
 
 /// Returns the NICs of a part. A path has both of its ends. A pair of groups has none, because its

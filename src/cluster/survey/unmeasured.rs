@@ -100,7 +100,9 @@ impl Unmeasured {
                 pairs.entry((Unit::Nic(id), reason.clone())).or_default();
             }
         }
-        let untested = |((unit, reason), pairs)| UntestedPart { unit, reason, pairs };
+        let tests = Vec::new();
+        let untested =
+            |((unit, reason), pairs)| UntestedPart { unit, tests: tests.clone(), reason, pairs };
         pairs.into_iter().map(untested).collect()
     }
 }

@@ -20,7 +20,7 @@ use crate::location::Class;
 use crate::survey::findings::{Findings, Unit};
 use crate::survey::ids::NicId;
 use crate::survey::roster::Roster;
-use crate::survey::states::{State, states};
+use crate::survey::states::{State, states_beside_bad};
 use diagnosis::comparison::Measured;
 use diagnosis::evaluation::{doubtful, evaluate};
 use diagnosis::readings::Readings;
@@ -114,7 +114,7 @@ fn explain_parts(
     let explanations = &mut found.explanations;
     let Parts { culprits, fabric_parts, links, left_out: others } = parts(roster, verdict);
     explanations.extend(others);
-    let states = states(roster, verdict);
+    let states = states_beside_bad(roster, verdict);
     let untested = untested::untested(roster, &states);
     let parts = culprits.len() + fabric_parts.len() + links.len();
     if parts + untested.len() == 0 {

@@ -212,14 +212,19 @@ fn why(survey: &Survey) -> Markup {
 /// Returns the table of what was not measured, by kind of part and reason.
 fn untested(survey: &Survey) -> Markup {
     let row = |group: &UntestedGroup| {
-        vec![cell(&group.names), cell(&group.reason), cell(words::grouped(group.pairs))]
+        let (tests, reason) = (&group.tests, &group.reason);
+        let reason = match tests.as_str() {
+            "" => reason.clone(),
+            tests => format!("{tests} not judged: {reason}"),
+        };
+        vec![cell(&group.names), cell(reason), cell(words::grouped(group.pairs))]
     };
     let all = untested_groups(survey);
     let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
     let columns =
         [PageColumn::Words("Part"), PageColumn::Words("Reason"), PageColumn::Numbers("Pairs")];
     html! {
-        (table("Untested", &columns, &rows))
+        (table("Untested or not judged", &columns, &rows))
         (more(all.len()))
     }
 }

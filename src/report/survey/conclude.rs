@@ -90,8 +90,7 @@ fn conclusion(
         Ok(())
             if has(Certainty::Suspect)
                 || !is_complete
-                || is_mixed(verdict)
-                || verdict.populations.iter().any(is_incomparable)
+                || verdict.populations.iter().any(|one| is_mixed(one) || is_incomparable(one))
                 || !is_load_complete =>
         {
             Conclusion::Undecided

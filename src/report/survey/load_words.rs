@@ -92,13 +92,13 @@ pub fn figure_name(figure: LoadFigure) -> &'static str {
     }
 }
 
-/// Returns a grade in words; a dash without a verdict.
+/// Returns a grade in words.
 pub fn grade(grade: Grade) -> &'static str {
     match grade {
         Grade::Good => "good",
         Grade::Slow => "slow",
         Grade::Bad => "bad",
-        Grade::Unjudged => "-",
+        Grade::Unjudged => "not judged",
     }
 }
 

@@ -1,7 +1,7 @@
 //! Classes without a limit.
 
 use cluster::blame::limits::LEAST_FIGURES;
-use cluster::survey::findings::{Findings, Population};
+use cluster::survey::findings::Population;
 
 /// Returns whether a class has too few pairs whose figures say something.
 pub fn has_few_figures(population: &Population) -> bool {
@@ -16,9 +16,7 @@ pub fn is_incomparable(population: &Population) -> bool {
 
 /// Returns whether pairs of a class differ too much for a limit. The survey cannot say then which
 /// of them are good.
-pub fn is_mixed(verdict: &Findings) -> bool {
-    let has_no_limit =
-        |population: &Population| population.limit.is_none() && population.expected.is_none();
-    let mut populations = verdict.populations.iter();
-    populations.any(|population| has_no_limit(population) && !has_few_figures(population))
+pub fn is_mixed(population: &Population) -> bool {
+    let has_no_limit = population.limit.is_none() && population.expected.is_none();
+    has_no_limit && !has_few_figures(population)
 }

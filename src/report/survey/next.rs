@@ -179,6 +179,7 @@ mod tests {
         let mut verdict = good();
         verdict.untested = vec![UntestedPart {
             unit: Unit::Nic(NicId(0)),
+            tests: Vec::new(),
             reason: Untested::ShortSlot.to_string(),
             pairs: 1,
         }];

@@ -128,6 +128,7 @@ mod tests {
         let pair = Pair { initiator: NicId(0), target: NicId(2) };
         left_out.untested = vec![findings::UntestedPart {
             unit: Unit::Path(pair),
+            tests: Vec::new(),
             reason: "late".into(),
             pairs: 1,
         }];

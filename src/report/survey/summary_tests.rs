@@ -2,14 +2,17 @@
 
 use super::*;
 use crate::survey::load_testing::{SWITCH, bandwidth, good_load, judgement, links, mixed_load};
-use crate::survey::testing::{cause, good, loaded, mixed, survey};
+use crate::survey::testing::{cause, evidence, good, loaded, mixed, survey};
 use cluster::load::findings::{
     BandwidthFigures, Grade, LoadFigure, LoadFindings, LoadJudgement, LoadUnit,
 };
-use cluster::survey::findings::Unit;
-use cluster::survey::ids::NicId;
+use cluster::survey::findings::UntestedPart;
+use cluster::survey::ids::NodeId;
+use cluster::survey::roster::NO_NIC;
 use facts::error::{Failure, Kind};
 use std::time::{Duration, SystemTime};
+
+const GOOD: &str = "good: 8 NICs (small writes within 1.30, bandwidth 1.30)";
 
 #[test]
 fn concludes_in_one_line() {
@@ -29,18 +32,28 @@ fn concludes_in_one_line() {
     let sample = Findings { unpaired: [1, 2, 5].map(NicId).into(), ..good() };
     let suspect_of_sample = Findings { unpaired: [1, 2, 5].map(NicId).into(), ..suspect.clone() };
     for (verdict, end, status, line) in [
-        (good(), Ok(()), 0, "good: 8 NICs, 84 pairs measured"),
-        (sample, Ok(()), 0, "good: 5 of 8 NICs, 84 pairs measured"),
-        (nearly, Ok(()), 0, "good: 8 NICs, 76 of 84 pairs measured"),
+        (good(), Ok(()), 0, GOOD),
+        (sample, Ok(()), 0, "good: 5 of 8 NICs (small writes within 1.30, bandwidth 1.30)"),
+        (
+            nearly,
+            Ok(()),
+            0,
+            "good: 8 NICs (small writes within 1.30, bandwidth 1.30); 76 of 84 pairs measured",
+        ),
         (
             suspect_of_sample,
             Ok(()),
             4,
-            "undecided: 1 pair of groups suspect; 5 of 8 NICs are good, 3 in no pair",
+            "undecided: links between groups 001 and 002 suspect (latency)",
         ),
-        (transient, Ok(()), 0, "good: 8 NICs, 84 pairs measured"),
-        (switches, Ok(()), 3, "bad: 1 switch, 1 NIC; 3 of 8 NICs are good"),
-        (suspect.clone(), Ok(()), 4, "undecided: 1 pair of groups suspect; 8 of 8 NICs are good"),
+        (transient, Ok(()), 0, GOOD),
+        (switches, Ok(()), 3, "bad: switch 003.12, nid000419 cxi1 (latency); 3 of 8 NICs are good"),
+        (
+            suspect.clone(),
+            Ok(()),
+            4,
+            "undecided: links between groups 001 and 002 suspect (latency)",
+        ),
         (partial.clone(), Ok(()), 4, "undecided: 75 of 84 pairs measured; 8 of 8 NICs are good"),
         (
             Findings::default(),
@@ -58,20 +71,21 @@ fn concludes_in_one_line() {
             suspect,
             Err(&interrupted),
             130,
-            "interrupted: 84 pairs measured; so far: 1 pair of groups suspect",
+            "interrupted: 84 pairs measured; so far: \
+             links between groups 001 and 002 suspect (latency)",
         ),
         (
             mixed(),
             Err(&interrupted),
             130,
-            "interrupted: 66 of 84 pairs measured; bad so far: 1 NIC",
+            "interrupted: 66 of 84 pairs measured; bad so far: nid000417 cxi1 (latency, bandwidth)",
         ),
         (
             mixed(),
             Err(&failed),
             1,
             "failed: the coordinator has lost all processes; 66 of 84 pairs measured; \
-             bad so far: 1 NIC",
+             bad so far: nid000417 cxi1 (latency, bandwidth)",
         ),
     ] {
         let survey = survey(verdict, end);
@@ -84,9 +98,9 @@ fn concludes_in_one_line() {
 #[test]
 fn good_says_what_was_measured() {
     for (tests, line) in [
-        (0..1, "good (latency only): 8 NICs, 84 pairs measured"),
-        (1..2, "good (bandwidth only): 8 NICs, 84 pairs measured"),
-        (0..2, "good: 8 NICs, 84 pairs measured"),
+        (0..1, "good: 8 NICs (small writes within 1.30; bandwidth not measured)"),
+        (1..2, "good: 8 NICs (bandwidth within 1.30; latency not measured)"),
+        (0..2, GOOD),
     ] {
         let mut survey = survey(good(), Ok(()));
         survey.setup.tests = survey.setup.tests[tests].to_vec();
@@ -102,7 +116,7 @@ fn links_without_comparison_are_unjudged() {
     let unjudged = survey(verdict.clone(), Ok(()));
     assert_eq!(
         (unjudged.exit_status, unjudged.summary.as_str()),
-        (4, "undecided: class same group unjudged (--expect judges it); 84 pairs measured")
+        (4, "undecided: class same group not judged: nothing to compare it with")
     );
     // An absolute limit judges the class.
     verdict.populations[1].expected = Some(2500.0);
@@ -139,26 +153,13 @@ fn concludes_under_load() {
     };
     let once = LoadFindings { bandwidths: vec![under([0.5, 1.0])], ..good_load() };
     for (load, status, line) in [
-        (
-            bad_links,
-            4,
-            "undecided: links from group 000 to group 002 slow under each pattern; \
-             8 of 8 NICs are good",
-        ),
-        (named, 0, "good: 8 NICs, 84 pairs measured"),
-        (once, 0, "good: 8 NICs, 84 pairs measured"),
-        (
-            unmeasured,
-            4,
-            "undecided: most measurements of a part of the load do not count; 84 pairs measured",
-        ),
-        (good_load(), 0, "good: 8 NICs, 84 pairs measured"),
-        (with(vec![slow]), 0, "good: 8 NICs, 84 pairs measured"),
-        (
-            with(vec![judgement_for(nic, Some(Certainty::Transient))]),
-            0,
-            "good: 8 NICs, 84 pairs measured",
-        ),
+        (bad_links, 4, "undecided: links from group 000 to group 002 slow under each pattern"),
+        (named, 0, GOOD),
+        (once, 0, GOOD),
+        (unmeasured, 4, "undecided: victims under incast:8 not judged: too few measurements count"),
+        (good_load(), 0, GOOD),
+        (with(vec![slow]), 0, GOOD),
+        (with(vec![judgement_for(nic, Some(Certainty::Transient))]), 0, GOOD),
         (
             with(vec![bad(SWITCH), bad(SWITCH)]),
             3,
@@ -167,14 +168,13 @@ fn concludes_under_load() {
         (
             with(vec![bad(nic), bad(group_links), bad(LoadUnit::Nic(NicId(1)))]),
             3,
-            "bad: 2 NICs, 1 pair of groups under load; 6 of 8 NICs are good",
+            "bad: nid000418 cxi1, links from group 000 to group 002 and 1 more under load",
         ),
         (mixed_load(), 3, "bad: switch 003.12 under load; 4 of 8 NICs are good"),
         (
             with(vec![judgement_for(group_links, Some(Certainty::Suspect))]),
             4,
-            "undecided: links from group 000 to group 002 suspect under load; \
-             8 of 8 NICs are good",
+            "undecided: links from group 000 to group 002 suspect under load",
         ),
         // Without retests, a bad figure is not confirmed.
         (
@@ -182,7 +182,7 @@ fn concludes_under_load() {
             4,
             "undecided: nid000418 cxi1 suspect under load; 7 of 8 NICs are good, 1 suspect",
         ),
-        (busy, 4, "undecided: the fabric was busy, no verdict under load; 84 pairs measured"),
+        (busy, 4, "undecided: load not judged: the fabric was busy; 8 of 8 NICs are good"),
         (
             aborted,
             1,
@@ -207,12 +207,12 @@ fn names_parts_with_and_without_load() {
     survey.load = Some(mixed_load());
     assert_eq!(
         summary(&survey),
-        "bad: 1 NIC; switch 003.12 under load; 0 of 8 NICs are good, 2 suspect, 2 untested"
+        "bad: nid000417 cxi1 (latency, bandwidth); switch 003.12 under load"
     );
     survey.conclusion = Conclusion::Undecided;
     assert!(
         summary(&survey).starts_with(
-            "undecided: 1 path suspect; links from group 000 to group 002 suspect under load; "
+            "undecided: nid000418 cxi0 to nid000419 cxi0 suspect (failures); links from group 000 to group 002 suspect under load"
         ),
         "{}",
         summary(&survey)
@@ -220,21 +220,99 @@ fn names_parts_with_and_without_load() {
 }
 
 #[test]
-fn names_absent_nodes() {
-    let mut survey = survey(good(), Ok(()));
-    survey.roster.nics.truncate(6);
-    survey.roster.nodes[3].absent = Some("it did not join within 30 s".into());
-    survey.conclusion = Conclusion::Undecided;
+fn names_what_was_not_measured_and_why() {
+    let absent = |node, reason: &str| UntestedPart {
+        unit: Unit::Node(NodeId(node)),
+        tests: Vec::new(),
+        reason: reason.into(),
+        pairs: 0,
+    };
+    for (untested, line) in [
+        (
+            vec![absent(3, NO_NIC)],
+            "undecided: nid000419 not measured: it has no NIC; \
+             6 of 8 NICs are good",
+        ),
+        (
+            vec![absent(2, "lost"), absent(3, "lost")],
+            "undecided: nid000418, nid000419 not measured: lost; 4 of 8 NICs are good",
+        ),
+        (
+            vec![absent(3, "a b c d e f g h i j k l m")],
+            "undecided: nid000419 not measured; 6 of 8 NICs are good",
+        ),
+    ] {
+        assert_eq!(survey(Findings { untested, ..good() }, Ok(())).summary, line);
+    }
+}
+
+/// Returns a verdict in which these tests do not judge these NICs.
+fn unjudged(tests: &[u16], nics: impl IntoIterator<Item = u32>) -> Findings {
+    let part = |nic| UntestedPart {
+        unit: Unit::Nic(NicId(nic)),
+        tests: tests.iter().map(|test| TestId(*test)).collect(),
+        reason: "busy CPUs".into(),
+        pairs: 0,
+    };
+    Findings { untested: nics.into_iter().map(part).collect(), ..good() }
+}
+
+#[test]
+fn good_is_said_of_the_figures_that_were_judged() {
+    let slow = cause(Unit::Nic(NicId(3)), Certainty::Bad);
+    let beside = |verdict: Findings| Findings { causes: vec![slow.clone()], ..verdict };
+    let others = || (0..8).filter(|nic| *nic != 3);
+    for (verdict, line) in [
+        (
+            unjudged(&[1], 0..8),
+            "undecided: bandwidths not judged: busy CPUs; latencies of 8 of 8 NICs are good",
+        ),
+        (
+            unjudged(&[0], 0..8),
+            "undecided: latencies not judged: busy CPUs; bandwidths of 8 of 8 NICs are good",
+        ),
+        (unjudged(&[0, 1], 0..8), "undecided: latencies, bandwidths not judged: busy CPUs"),
+        (
+            unjudged(&[1], 2..4),
+            "undecided: bandwidths of nid000417 cxi0 and nid000417 cxi1 not judged: busy CPUs",
+        ),
+        (
+            unjudged(&[1], 2..5),
+            "undecided: bandwidths of 3 NICs not judged: busy CPUs; 5 of 8 NICs are good",
+        ),
+        (
+            beside(unjudged(&[1], others())),
+            "bad: nid000417 cxi1 (latency); bandwidths not judged: busy CPUs",
+        ),
+        (beside(good()), "bad: nid000417 cxi1 (latency); 7 of 8 NICs are good"),
+    ] {
+        let survey = survey(verdict, Ok(()));
+        assert_eq!(survey.summary, line);
+        assert!(line.len() <= 81);
+    }
+}
+
+#[test]
+fn names_three_parts_and_counts_the_others() {
+    let causes = |count, test: u16| {
+        let causes = (0..count).map(|nic| Cause {
+            evidence: vec![evidence(TestId(test))],
+            ..cause(Unit::Nic(NicId(nic)), Certainty::Bad)
+        });
+        causes.collect::<Vec<_>>()
+    };
+    let line = |causes| survey(Findings { causes, ..good() }, Ok(())).summary;
+    assert_eq!(line(causes(3, 0)), "bad: nid000416 cxi0, nid000416 cxi1, nid000417 cxi0 (latency)");
     assert_eq!(
-        summary(&survey),
-        "undecided: 84 pairs measured; 6 of 6 NICs are good, 1 node absent"
+        line(causes(5, 1)),
+        "bad: nid000416 cxi0, nid000416 cxi1, nid000417 cxi0 and 2 more (bandwidth)"
     );
-    survey.roster.nodes[3].absent = Some(NO_NIC.into());
-    assert!(summary(&survey).ends_with(", 1 node without a NIC"));
-    // The NICs of a node that has joined are counted.
-    survey.roster.nodes[0].absent = Some("lost".into());
-    let line = summary(&survey);
-    assert!(line.ends_with("; 4 of 6 NICs are good, 2 untested, 1 node without a NIC"), "{line}");
+    let mut both = causes(5, 1);
+    both[4].evidence = vec![evidence(TestId(0))];
+    assert_eq!(
+        line(both),
+        "bad: nid000416 cxi0 (bandwidth), nid000416 cxi1 (bandwidth) and 3 more"
+    );
 }
 
 #[test]

@@ -161,11 +161,13 @@ pub fn mixed() -> Findings {
         untested: vec![
             UntestedPart {
                 unit: Unit::Node(NodeId(3)),
+                tests: Vec::new(),
                 reason: "no answer within 30 s".into(),
                 pairs: 12,
             },
             UntestedPart {
                 unit: Unit::Nic(NicId(5)),
+                tests: Vec::new(),
                 reason: "cannot open cxi1: no such device".into(),
                 pairs: 6,
             },

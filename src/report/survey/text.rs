@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use super::nics::bad_hosts;
 use super::progress::time;
-use super::summary::pairs;
+use super::summary::{listed, pairs, tests_name};
 use super::{Survey, distribution, evidence, load_text, why_text, words};
 use crate::page::{Page, Words};
 use cluster::host_list::compress;
+use cluster::location::Class;
 use cluster::survey::busy::{BusyNode, HostLoad};
-use cluster::survey::findings::{Cause, Certainty, Unit, UntestedPart};
+use cluster::survey::findings::{Cause, Certainty, Outlier, Unit, UntestedPart};
 use cluster::survey::ids::NodeId;
 use cluster::survey::roster::Nic;
 use cxi::address::virtual_function;
@@ -152,9 +153,18 @@ fn and_more(page: &mut Page, more: usize) {
     }
 }
 
-/// Adds which NICs are slower than the others of their class, within the limits.
+/// Adds which NICs are slower than the others of their class by more than half of the limit, if all
+/// pairs of the class pass as many links. The documents have all of them.
 fn outliers(page: &mut Page, survey: &Survey) {
-    let outliers = &survey.verdict.outliers;
+    let verdict = &survey.verdict;
+    let is_shown = |outlier: &&Outlier| {
+        let mut populations = verdict.populations.iter();
+        let own = populations.find(|one| (one.test, one.class) == (outlier.test, outlier.class));
+        let limit = own.and_then(|one| Some((one.limit? / one.median()).ln().abs()));
+        let has_equal_hops = !matches!(outlier.class, Class::Group | Class::Fabric);
+        has_equal_hops && limit.is_some_and(|limit| outlier.ratio.ln() > limit / 2.0)
+    };
+    let outliers: Vec<&Outlier> = verdict.outliers.iter().filter(is_shown).collect();
     if outliers.is_empty() {
         return;
     }
@@ -162,12 +172,11 @@ fn outliers(page: &mut Page, survey: &Survey) {
     for outlier in outliers.iter().take(MOST_OTHERS) {
         let test = &survey.setup.tests[outlier.test.index()];
         let text = format!(
-            "{}: {:.2} times the {} of good pairs, {} (score {:.1})",
+            "{}: {:.2} times the {} of good pairs, {}",
             survey.roster.name(outlier.nic),
             if test.of_bandwidth { 1.0 / outlier.ratio } else { outlier.ratio },
             if test.of_bandwidth { "bandwidth" } else { "latency" },
             words::test(test),
-            outlier.score,
         );
         page.paragraph(text, WIDTH, "    ");
     }
@@ -236,32 +245,36 @@ fn load_text(load: &HostLoad) -> String {
     format!("; load {:.1} on {cpus}{most}", load.mean)
 }
 
-/// Parts of one kind that were not measured for one reason.
+/// Parts of one kind that were not measured, or not judged, for one reason.
 pub struct UntestedGroup {
     /// Their names, or how many they are.
     pub names: String,
-    /// Why they were not measured.
+    /// The figures that were not judged; empty if the parts were not measured.
+    pub tests: String,
+    /// Why they were not measured or not judged.
     pub reason: String,
     /// Number of pairs that were left out.
     pub pairs: u64,
 }
 
-/// Returns what was not measured: parts of one kind with one reason are a group.
+/// Returns what was not measured or not judged: parts of one kind with one reason are a group, and
+/// so are NICs that the same tests do not judge.
 pub fn untested_groups(survey: &Survey) -> Vec<UntestedGroup> {
     let mut positions = BTreeMap::new();
     let mut groups: Vec<Vec<&UntestedPart>> = Vec::new();
     let untested = &survey.verdict.untested;
-    let has_same_reason = |part: &UntestedPart| part.reason == untested[0].reason;
     let is_nic = |part: &UntestedPart| matches!(part.unit, Unit::Nic(_));
+    let has_same_reason = |part: &UntestedPart| part.reason == untested[0].reason;
     let are_all_nics = untested.len() == survey.roster.nics.len()
         && untested.iter().all(|part| is_nic(part) && has_same_reason(part));
     for untested_part in untested {
+        let UntestedPart { tests, reason, .. } = untested_part;
         let kind = match untested_part.unit {
-            _ if are_all_nics => "",
+            Unit::Nic(_) if are_all_nics || !tests.is_empty() => "",
             Unit::Nic(nic) => &survey.roster.nic(nic).device,
             ref unit => words::kind(unit),
         };
-        let position = *positions.entry((kind, &untested_part.reason)).or_insert(groups.len());
+        let position = *positions.entry((kind, tests, reason)).or_insert(groups.len());
         match groups.get_mut(position) {
             Some(group) => group.push(untested_part),
             None => groups.push(vec![untested_part]),
@@ -269,28 +282,32 @@ pub fn untested_groups(survey: &Survey) -> Vec<UntestedGroup> {
     }
     let group = |parts: &Vec<&UntestedPart>| UntestedGroup {
         names: names(survey, parts),
+        tests: tests_name(survey, &parts[0].tests),
         reason: parts[0].reason.clone(),
         pairs: parts.iter().map(|part| part.pairs).sum(),
     };
     groups.iter().map(group).collect()
 }
 
-/// Adds what was not measured.
+/// Adds what was not measured, and what was not judged.
 fn untested(page: &mut Page, survey: &Survey) {
-    let groups = untested_groups(survey);
-    if !groups.is_empty() {
-        page.line("\nUntested");
+    let (unmeasured, unjudged): (Vec<_>, Vec<_>) =
+        untested_groups(survey).into_iter().partition(|group| group.tests.is_empty());
+    for (title, groups) in [("\nUntested", unmeasured), ("\nNot judged", unjudged)] {
+        if !groups.is_empty() {
+            page.line(title);
+        }
+        for UntestedGroup { names, tests, reason, pairs } in groups.iter().take(MOST_UNTESTED) {
+            let tests = if tests.is_empty() { String::new() } else { format!("{tests} of ") };
+            // The pairs of a process that never joined were not even planned.
+            let pairs = match *pairs {
+                0 => String::new(),
+                count => format!(" ({})", words::counted(count, "pair")),
+            };
+            page.paragraph(format!("{tests}{names}: {reason}{pairs}"), WIDTH, "    ");
+        }
+        and_more(page, groups.len().saturating_sub(MOST_UNTESTED));
     }
-    for group in groups.iter().take(MOST_UNTESTED) {
-        // The pairs of a process that never joined were not even planned.
-        let pairs = match group.pairs {
-            0 => String::new(),
-            count => format!(" ({})", words::counted(count, "pair")),
-        };
-        let text = format!("{}: {}{pairs}", group.names, group.reason);
-        page.paragraph(text, WIDTH, "    ");
-    }
-    and_more(page, groups.len().saturating_sub(MOST_UNTESTED));
 }
 
 /// Returns the names of parts of one kind, and of NICs with one device name.
@@ -308,6 +325,11 @@ fn names(survey: &Survey, parts: &[&UntestedPart]) -> String {
     match (&parts[0].unit, parts) {
         (Unit::Node(_), _) => compress(hosts),
         (Unit::Nic(_), _) if parts.len() == roster.nics.len() => "all NICs".to_owned(),
+        (Unit::Nic(_), _) if !parts[0].tests.is_empty() => {
+            let names: Vec<String> =
+                parts.iter().map(|part| words::name(roster, &part.unit)).collect();
+            listed(&names, MOST_OTHERS)
+        }
         (Unit::Nic(nic), _) => {
             let device = &roster.nic(*nic).device;
             format!("{} {device}", compress(hosts))
@@ -322,9 +344,8 @@ mod tests {
     use super::super::testing::{cause, good, mixed, survey};
     use super::*;
     use crate::table::TextStyle;
-    use cluster::location::Class;
     use cluster::survey::answer::Pair;
-    use cluster::survey::findings::{Aggregate, Findings, Outlier};
+    use cluster::survey::findings::{Aggregate, Findings};
     use cluster::survey::ids::{NicId, TestId};
     use facts::error::Failure;
 
@@ -335,7 +356,7 @@ mod tests {
     #[test]
     fn shows_good_survey() {
         let expected = "\
-good: 8 NICs, 84 pairs measured
+good: 8 NICs (small writes within 1.30, bandwidth 1.30)
 4 nodes, 8 NICs (Slurm job 1234 step 0): 84 pairs in 12.3 s
 write-lat 8, write-bw 1M; pairs random:3 (seed 7)
 
@@ -360,14 +381,17 @@ write-bw 1M would have found a NIC 1.30 times as slow as good ones.
             ratio,
             score: 6.13,
         };
-        let verdict = Findings { outliers: vec![outlier(0, 1.05), outlier(1, 1.25)], ..good() };
+        let far = Outlier { class: Class::Group, ..outlier(0, 1.25) };
+        let outliers = vec![outlier(0, 1.05), outlier(0, 1.2), outlier(1, 1.05), far];
+        let verdict = Findings { outliers, ..good() };
         let expected = "
 Slower than others, within the limits
-nid000417 cxi1: 1.05 times the latency of good pairs, write-lat 8 (score 6.1)
-nid000417 cxi1: 0.80 times the bandwidth of good pairs, write-bw 1M (score 6.1)
+nid000417 cxi1: 1.20 times the latency of good pairs, write-lat 8
+nid000417 cxi1: 0.95 times the bandwidth of good pairs, write-bw 1M
 ";
         let text = text(verdict);
         assert!(text.contains(expected), "{text}");
+        assert_eq!(text.matches("of good pairs").count(), 2, "{text}");
     }
 
     #[test]
@@ -404,7 +428,7 @@ nid[000416-000419]: waited for CPUs in 52 of 56 slots; at most load 4.0 on 2
     #[test]
     fn shows_causes_first() {
         let expected = "\
-bad: 1 NIC; 3 of 8 NICs are good, 2 suspect, 2 untested
+bad: nid000417 cxi1 (latency, bandwidth); nid000418 cxi1 not measured
 4 nodes, 8 NICs (Slurm job 1234 step 0): 66 of 84 pairs in 12.3 s
 write-lat 8, write-bw 1M; pairs random:3 (seed 7)
 
@@ -485,7 +509,12 @@ write-lat 8  same switch     24  1.80    1.90  2.01  2.10   2.47        0       
         let path = |initiator, target| {
             Unit::Path(Pair { initiator: NicId(initiator), target: NicId(target) })
         };
-        let untested = |unit, reason: &str| UntestedPart { unit, reason: reason.into(), pairs: 2 };
+        let untested = |unit, reason: &str| UntestedPart {
+            unit,
+            tests: Vec::new(),
+            reason: reason.into(),
+            pairs: 2,
+        };
         let verdict = Findings {
             untested: vec![
                 untested(Unit::Node(NodeId(2)), "absent"),

@@ -127,7 +127,7 @@ mod tests {
         (why.same_as, why.left_out) = (None, None);
         survey.why = vec![why];
         let expected = "\
-# bad: 1 NIC; 3 of 8 NICs are good, 2 suspect, 2 untested
+# bad: nid000417 cxi1 (latency, bandwidth); nid000418 cxi1 not measured
 
 4 nodes, 8 NICs (Slurm job 1234 step 0): 66 of 84 pairs in 12.3 s.
 write-lat 8, write-bw 1M; pairs random:3 (seed 7).
