@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::findings::{Compared, FarVictim, Grade, ImpactFigures, Spread};
-use super::limits::{GradeLimits, IMPACT, IMPACT_P99};
+use super::limits::{GradeLimits, IMPACT, IMPACT_P99, worst};
 use super::names::under_name;
 use super::pattern::Pattern;
 use super::tails::{self, P99, P999};
@@ -40,7 +40,23 @@ pub struct ImpactFacts<'a> {
 pub fn figures(key: VictimKey, victims: &Victims, facts: ImpactFacts) -> Vec<ImpactFigures> {
     let classes = victims.classes().map(Some);
     let scopes = [None].into_iter().chain(classes);
-    scopes.filter_map(|class| class_impact(key, victims, class, facts)).collect()
+    let mut figures: Vec<ImpactFigures> =
+        scopes.filter_map(|class| class_impact(key, victims, class, facts)).collect();
+    if let Some((all, classes)) = figures.split_first_mut() {
+        let graded = classes.iter().map(|class| (class.grade, class.median.impact));
+        all.grade = grade_of_all(all.grade, &graded.collect::<Vec<_>>());
+    }
+    figures
+}
+
+/// Returns the grade of all victims, from their own grade and from grade and impact factor of each
+/// class: in the median, many good pairs of one class hide bad ones of another class.
+fn grade_of_all(all: Grade, classes: &[(Grade, f64)]) -> Grade {
+    let is_open = |class: &(Grade, f64)| class.0 == Grade::Unjudged && class.1 > IMPACT.good;
+    match worst(classes.iter().map(|class| class.0).chain([all])) {
+        Grade::Good if classes.iter().any(is_open) => Grade::Unjudged,
+        grade => grade,
+    }
 }
 
 /// Returns the figures of a class; `None` if no pair of it has both medians.
@@ -189,6 +205,20 @@ impl FarVictim {
 mod tests {
     use super::*;
     use crate::survey::ids::NicId;
+
+    #[test]
+    fn grade_of_all_victims_is_the_worst_of_their_classes() {
+        use Grade::{Bad, Good, Unjudged};
+        for (classes, expected) in [
+            (&[(Good, 1.0), (Bad, 7.75)][..], Bad),
+            (&[(Good, 1.0), (Unjudged, 7.75)], Unjudged),
+            (&[(Good, 1.0), (Unjudged, 1.1)], Good),
+            (&[(Bad, 3.0), (Unjudged, 7.75)], Bad),
+        ] {
+            assert_eq!(grade_of_all(Good, classes), expected, "{classes:?}");
+        }
+        assert_eq!(grade_of_all(Unjudged, &[(Unjudged, 7.75)]), Unjudged);
+    }
 
     #[test]
     fn class_of_vector_23_is_good_and_its_last_two_are_named() {

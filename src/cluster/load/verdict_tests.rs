@@ -7,7 +7,7 @@ use super::model::{Fabric, bandwidth_scene, bisect, d4, flow, flows};
 use super::pattern::{Pattern, Set};
 use super::scene::{Flow, Purpose, Scene};
 use super::tally::{Tally, TallyFacts};
-use super::verdicts::unexplained;
+use super::verdicts::{grade_patterns, unexplained};
 use crate::survey::answer::Pair;
 use crate::survey::ids::NicId;
 use crate::survey::untested::Untested;
@@ -188,10 +188,15 @@ fn pattern_is_unmeasured_if_most_of_it_does_not_count() {
             ..sent(NicId(nic), 50)
         });
         tally.add(&bandwidth_scene(SYSTEM, flows(&pairs)), &results.collect::<Vec<_>>());
-        tally.findings().unmeasured
+        let mut findings = tally.findings();
+        for bandwidth in &mut findings.bandwidths {
+            bandwidth.grade = Grade::Good;
+        }
+        grade_patterns(&mut findings);
+        (findings.unmeasured, findings.bandwidths.last().map(|bandwidth| bandwidth.grade))
     };
-    assert_eq!(unmeasured(2), [""; 0]);
-    assert_eq!(unmeasured(3), ["bisect:system"]);
+    assert_eq!(unmeasured(2), (Vec::new(), Some(Grade::Good)));
+    assert_eq!(unmeasured(3), (vec!["bisect:system".to_owned()], Some(Grade::Unjudged)));
 }
 
 /// A CPU makes one latency in a hundred of a software NIC long, whatever explains its mean.

@@ -33,7 +33,7 @@ const MOST_PATHS: usize = 5;
 
 /// Grades each pattern by the judgements about it that retests have not cleared, and by its targets
 /// with many sources, which the report shows with their grades. A set may be slow by chance: in
-/// random halves some flows share links.
+/// random halves some flows share links. A pattern of which most measurements do not count is not good.
 pub fn grade_patterns(findings: &mut LoadFindings) {
     let judgements = &findings.judgements;
     for bandwidth in &mut findings.bandwidths {
@@ -47,7 +47,9 @@ pub fn grade_patterns(findings: &mut LoadFindings) {
         let star_grades =
             bandwidth.stars.iter().map(|star| star.grade).filter(|grade| is_judged(*grade));
         let grades = own.map(|own| own.grade).chain(star_grades);
-        bandwidth.grade = grades.max().unwrap_or(Grade::Good);
+        let is_measured = !findings.unmeasured.contains(&bandwidth.pattern);
+        let otherwise = if is_measured { Grade::Good } else { Grade::Unjudged };
+        bandwidth.grade = grades.max().unwrap_or(otherwise);
     }
 }
 

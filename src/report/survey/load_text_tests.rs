@@ -93,7 +93,7 @@ Pattern (GB/s)            NICs  Mean   Min   Sum     Share of  Grade
 bisect:switch                8  21.5  20.9   172  theory 0.94  good
 bisect:system, both ways     8  21.5  5.40   172  theory 0.94  good
 incast:8                     8  2.65  2.60  21.2   quiet 0.98  slow
-shift                        8  21.5  20.9   172            -  -
+shift                        8  21.5  20.9   172            -  not judged
 Mean and Min: of a NIC that sends. Without load a NIC reaches 21.9 GB/s.
 bisect:system, both ways: 1 measurement left out: processes waited for CPUs
 incast:8: worst target nid000418 cxi1: 8 sources, sum 0.96 times quiet, fairness
@@ -108,7 +108,7 @@ Far above its class: nid000416 cxi0 (003.12) to nid000416 cxi1 (003.12): impact
 
 write-lat 8 (us) under incast-same:8; victims in LOW_LATENCY
 Spread  Class  Pairs  Quiet  Load  Ratio  95 %  p99  p99.9  Grade
-groups  all        4   1.90   249    131     -    -      -  -
+groups  all        4   1.90   249    131     -    -      -  not judged
 Ratios of latencies, load / quiet: median with its 95 % interval, p99, p99.9.
     Quiet medians repeat within a ratio of 1.04.
 

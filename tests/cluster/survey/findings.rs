@@ -122,7 +122,7 @@ fn measures_with_virtual_functions_and_says_so() {
     let (_, document) = survey(&format!("--loopback=3 {SHORT} write-lat"), &variables);
     assert_eq!(document["roster"]["nics"][1]["nid"], 0x20_0012);
     let summary = document["summary"].as_str().unwrap();
-    assert!(summary.contains("6 pairs measured; "), "{summary}");
+    assert!(summary.starts_with("undecided: latencies not judged: "), "{summary}");
     assert_eq!(bad(&document), (vec![], 0));
 }
 
