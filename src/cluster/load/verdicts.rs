@@ -33,7 +33,8 @@ const MOST_PATHS: usize = 5;
 
 /// Grades each pattern by the judgements about it that retests have not cleared, and by its targets
 /// with many sources, which the report shows with their grades. A set may be slow by chance: in
-/// random halves some flows share links. A pattern of which most measurements do not count is not good.
+/// random halves some flows share links. A pattern of which most measurements do not count is not
+/// good.
 pub fn grade_patterns(findings: &mut LoadFindings) {
     let judgements = &findings.judgements;
     for bandwidth in &mut findings.bandwidths {

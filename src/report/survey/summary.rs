@@ -211,15 +211,12 @@ fn unjudged(survey: &Survey) -> Vec<String> {
 pub fn tests_name(survey: &Survey, tests: &[TestId]) -> String {
     let all = &survey.setup.tests;
     let kind = |is_bandwidth: bool, name: &str| {
-        let of_kind = |test: &&TestId| all[test.index()].of_bandwidth == is_bandwidth;
-        let own = tests.iter().filter(of_kind);
-        if own.clone().count()
-            == all.iter().filter(|test| test.of_bandwidth == is_bandwidth).count()
-        {
-            return Some(name.to_owned()).filter(|_| own.count() > 0);
-        }
-        let names: Vec<String> = own.map(|test| words::test(&all[test.index()])).collect();
-        Some(names.join(", ")).filter(|names| !names.is_empty())
+        let has_kind = |index: &usize| all[*index].of_bandwidth == is_bandwidth;
+        let own: Vec<usize> = tests.iter().map(|test| test.index()).filter(has_kind).collect();
+        let names = own.iter().map(|index| words::test(&all[*index]));
+        let has_all = own.len() == (0..all.len()).filter(has_kind).count();
+        let names = if has_all { name.into() } else { names.collect::<Vec<_>>().join(", ") };
+        (!own.is_empty()).then_some(names)
     };
     let kinds = [kind(false, "latencies"), kind(true, "bandwidths")];
     kinds.into_iter().flatten().collect::<Vec<_>>().join(", ")
