@@ -9,6 +9,7 @@ use crate::survey::roster::Roster;
 use diagnosis::assessment::Case;
 use diagnosis::comparison::Measured;
 use diagnosis::evaluation::{Diagnosis, evaluate};
+use diagnosis::majority::Difference;
 use diagnosis::why::{Confidence, Why};
 
 /// Returns what the files of the NICs of a part say, beside the files of NICs elsewhere.
@@ -37,6 +38,7 @@ pub fn explanation(
     Explanation {
         controls: controls.to_vec(),
         causes: in_common(&diagnoses),
+        differs: differ_alike(&diagnoses),
         excluded: excluded_by_all(&diagnoses),
         ..left_out(part.cause, LOOK_AT_SWITCHES)
     }
@@ -61,6 +63,15 @@ fn in_common(diagnoses: &[Diagnosis]) -> Vec<Why> {
     common
 }
 
+/// Returns the items in which all NICs differ from others alike.
+fn differ_alike(diagnoses: &[Diagnosis]) -> Vec<Difference> {
+    let Some((first, others)) = diagnoses.split_first() else {
+        return Vec::new();
+    };
+    let is_alike = |differ: &&Difference| others.iter().all(|other| other.differs.contains(differ));
+    first.differs.iter().filter(is_alike).cloned().collect()
+}
+
 /// Returns the causes that the files of all NICs exclude.
 fn excluded_by_all(diagnoses: &[Diagnosis]) -> Vec<String> {
     let Some((first, others)) = diagnoses.split_first() else {
@@ -82,8 +93,8 @@ mod tests {
         };
         Diagnosis {
             whys: causes.iter().map(why).collect(),
-            differs: Vec::new(),
             excluded: excluded.iter().map(|id| (*id).into()).collect(),
+            ..Diagnosis::default()
         }
     }
 
