@@ -246,8 +246,8 @@ impl Assessment {
                 .all(|(comparison, expected)| !comparison.is_bandwidth && expected.is_same())
     }
 
-    /// Returns whether all that contradicts it are bandwidths that are lower than it makes them: how
-    /// much late packets cost depends on how many there are.
+    /// Returns whether all that contradicts it are bandwidths that are lower than it makes them:
+    /// how much late packets cost depends on how many there are.
     fn only_limits_contradict(&self) -> bool {
         let mut contradicted = self.contradicted.iter();
         contradicted.all(|(_, expected)| matches!(expected, Expected::AtLeast(_)))
@@ -269,8 +269,8 @@ impl Assessment {
         expected.filter(|(_, expected)| expected.is_decisive()).count()
     }
 
-    /// Returns whether figures permit the cause, whatever files say: everything that is slow is slow
-    /// because of it, and nothing contradicts it.
+    /// Returns whether figures permit the cause, whatever files say: everything that is slow is
+    /// slow because of it, and nothing contradicts it.
     pub fn explains(&self, comparisons: &[Comparison]) -> bool {
         // Other processes make single operations late, whatever the cause is.
         let beside = [Column::Tail, Column::Waiting];
@@ -293,11 +293,6 @@ impl Assessment {
             && !self.is_readable
             && self.has_all_decisive()
             && self.matched.len() >= FURTHER
-    }
-
-    /// Returns whether a measurement beside busy CPUs shows it, which others do not.
-    pub fn shows_waiting(&self) -> bool {
-        self.slows().contains(&Column::Waiting)
     }
 
     /// Returns whether only differences from good NICs support it.

@@ -60,7 +60,7 @@ pub fn evaluate(case: Case) -> Diagnosis {
     }
     if !found.iter().any(explains_slowness) {
         let shown = shown_by_tests(&all, &comparisons)
-            .filter(|assessment| !is_disturbed || assessment.shows_waiting());
+            .filter(|assessment| !is_disturbed || assessment.slows().contains(&Column::Waiting));
         found.extend(shown.map(|assessment| (Confidence::Possibly, assessment)));
     }
     // What files and counters prove comes before what figures show.

@@ -6,8 +6,8 @@ use crate::columns::Column::{
 };
 use crate::comparison::{Compared, Comparison};
 
-/// Which columns are slower, one of them at least, which ones are as on good NICs, and what follows;
-/// the most special first. No text names a cause: tests or files may exclude it.
+/// Which columns are slower, one of them at least, which ones are as on good NICs, and what
+/// follows; the most special first. No text names a cause: tests or files may exclude it.
 const STEPS: [(&[Column], &[Column], &str); 9] = [
     (&[FastFlows], &[], "all flows between the groups are slow alike"),
     (&[Sent], &[Received], "sending is slow, receiving is not"),
