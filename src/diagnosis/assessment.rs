@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use crate::cause::{Cause, Expected, Sign};
 use crate::causes::CAUSES;
 use crate::columns::Column;
-use crate::comparison::{Compared, Comparison, Measured, compare};
+use crate::comparison::{Compared, Comparison, Measured, SLOWER_SHARE, compare};
 use crate::majority::{self, Difference};
 use crate::readings::{Reading, Readings, find, number};
 use crate::why::{Confidence, Why, evidence, item};
@@ -70,16 +70,26 @@ impl Clues<'_> {
             only_differs: signs
                 .iter()
                 .all(|(sign, _)| !matches!(sign, Sign::Wrong(_) | Sign::Bad(_) | Sign::Cures(_))),
+            is_alone: self.differs.iter().all(|differ| {
+                !differ.supports
+                    || cause.signs.iter().any(|sign| sign.code() == Some(&differ.attribute))
+            }),
             signs,
             is_readable: can_read && cause.signs.iter().all(|sign| self.is_readable(*sign)),
             matched: Vec::new(),
             contradicted: Vec::new(),
         };
         for (column, expected) in cause.expected {
-            let mut all = self.comparisons.iter();
-            let Some(measured) = all.find(|comparison| comparison.column == *column) else {
+            let find =
+                |column| self.comparisons.iter().find(|comparison| comparison.column == column);
+            let Some(measured) = find(*column) else {
                 continue;
             };
+            // Where nothing is slow, doing it in another way shows nothing.
+            let base = column.repeats().and_then(find);
+            if base.is_some_and(|base| base.outcome != Compared::Slower) {
+                continue;
+            }
             match holds(*expected, measured, share) {
                 Some(true) => assessment.matched.push((*measured, *expected)),
                 Some(false) => assessment.contradicted.push((*measured, *expected)),
@@ -166,6 +176,8 @@ pub struct Assessment {
     is_bad: bool,
     /// Whether only differences from other NICs prove it.
     only_differs: bool,
+    /// Whether nothing that is not its sign differs from good NICs.
+    is_alone: bool,
     /// Whether each of its signs can be read, and none other than a sign shows it.
     is_readable: bool,
     pub matched: Vec<(Comparison, Expected)>,
@@ -173,7 +185,8 @@ pub struct Assessment {
 }
 
 impl Assessment {
-    /// Returns how sure the cause is by direct evidence; `None` without any.
+    /// Returns how sure the cause is by direct evidence; `None` without any. A difference from good
+    /// NICs is evidence only if figures fit it, and nothing else differs.
     pub fn confidence(&self, fails: bool, loses: bool) -> Option<Confidence> {
         if self.signs.is_empty() {
             return None;
@@ -186,18 +199,19 @@ impl Assessment {
                 (false, true) if loses => Confidence::Probably,
                 (false, _) => Confidence::AlsoFound,
             }
-        } else if !self.contradicted.is_empty() {
-            if self.is_shown() && self.is_beside_another() {
-                Confidence::Probably
-            } else {
-                Confidence::AlsoFound
-            }
-        } else if self.is_shown() {
-            Confidence::Because
-        } else if self.only_differs && !self.shows_decisive_slowness() {
+        } else if self.has_no_known_effect() {
             Confidence::Possibly
-        } else {
+        } else if self.only_differs && !(self.has_all_decisive() && self.is_alone) {
+            return None;
+        } else if self.contradicted.is_empty() && self.is_shown() {
+            Confidence::Because
+        } else if self.contradicted.is_empty()
+            || self.is_shown() && self.is_beside_another()
+            || self.only_limits_contradict()
+        {
             Confidence::Probably
+        } else {
+            Confidence::AlsoFound
         })
     }
 
@@ -232,6 +246,13 @@ impl Assessment {
                 .all(|(comparison, expected)| !comparison.is_bandwidth && expected.is_same())
     }
 
+    /// Returns whether all that contradicts it are bandwidths that are lower than it makes them:
+    /// how much late packets cost depends on how many there are.
+    fn only_limits_contradict(&self) -> bool {
+        let mut contradicted = self.contradicted.iter();
+        contradicted.all(|(_, expected)| matches!(expected, Expected::AtLeast(_)))
+    }
+
     /// Returns whether the tests show what the cause makes slow: all that is decisive holds, and
     /// further ones.
     fn is_shown(&self) -> bool {
@@ -243,35 +264,40 @@ impl Assessment {
         self.decisive_count() > 0 && held.count() == self.decisive_count()
     }
 
-    /// Returns whether something is slow as the cause makes it, and all that is decisive holds.
-    fn shows_decisive_slowness(&self) -> bool {
-        self.has_all_decisive() && self.matched.iter().any(|(_, expected)| !expected.is_same())
-    }
-
     fn decisive_count(&self) -> usize {
         let expected = self.cause.expected.iter();
         expected.filter(|(_, expected)| expected.is_decisive()).count()
     }
 
-    /// Returns whether the tests alone permit the cause: everything that is slow is slow because of
-    /// it, and nothing contradicts it.
-    pub fn fits(&self, comparisons: &[Comparison]) -> bool {
+    /// Returns whether figures permit the cause, whatever files say: everything that is slow is
+    /// slow because of it, and nothing contradicts it.
+    pub fn explains(&self, comparisons: &[Comparison]) -> bool {
         // Other processes make single operations late, whatever the cause is.
-        let beside = [Column::Survey, Column::Tail, Column::Waiting];
-        let slow = comparisons.iter().filter(|comparison| {
-            comparison.outcome == Compared::Slower && !beside.contains(&comparison.column)
+        let beside = [Column::Tail, Column::Waiting];
+        let mut slow = comparisons.iter().filter(|comparison| {
+            comparison.outcome == Compared::Slower && comparison.column != Column::Survey
         });
         let is_explained = |comparison: &Comparison| {
             let mut expected = self.cause.expected.iter();
             expected.any(|(column, expected)| *column == comparison.column && !expected.is_same())
         };
+        self.contradicted.is_empty()
+            && slow.clone().any(is_explained)
+            && slow
+                .all(|comparison| beside.contains(&comparison.column) || is_explained(comparison))
+    }
+
+    /// Returns whether the tests show the cause, and neither prove nor exclude files it.
+    pub fn fits(&self) -> bool {
         self.signs.is_empty()
             && !self.is_readable
-            && self.contradicted.is_empty()
             && self.has_all_decisive()
-            && self.matched.iter().any(|(_, expected)| !expected.is_same())
             && self.matched.len() >= FURTHER
-            && slow.into_iter().all(is_explained)
+    }
+
+    /// Returns whether only differences from good NICs support it.
+    pub fn is_difference(&self) -> bool {
+        !self.signs.is_empty() && self.only_differs && !self.has_no_known_effect()
     }
 
     /// Returns whether files or tests exclude the cause: only a test that would have shown it can.
@@ -299,7 +325,9 @@ impl Assessment {
         self.contradicted.retain(|(comparison, _)| !explained.contains(&comparison.column));
     }
 
+    /// Returns the entry of the cause. What costs a reboot or a part is advised with proof only.
     pub fn why(&self, confidence: Confidence) -> Why {
+        let is_advised = confidence == Confidence::Because || !self.cause.is_costly;
         let signs = self.signs.iter().filter_map(|(sign, text)| Some(item(sign.code()?, text)));
         let matched = self
             .matched
@@ -313,8 +341,8 @@ impl Assessment {
             confidence,
             what: Some(self.cause.what.into()),
             evidence: signs.chain(matched).chain(contradicted).collect(),
-            advice: Some(self.cause.advice.into()),
-            by: Some(self.cause.by.name().into()),
+            advice: is_advised.then(|| self.cause.advice.into()),
+            by: is_advised.then(|| self.cause.by.name().into()),
         }
     }
 }
@@ -337,7 +365,7 @@ const ABOUT: (f64, f64) = (0.75, 1.4);
 fn holds(expected: Expected, comparison: &Comparison, share: Option<f64>) -> Option<bool> {
     let (least, most) = comparison.shares;
     let is_between = |low: f64, high: f64| {
-        if comparison.outcome == Compared::Slower && least >= low && most <= high {
+        if most < SLOWER_SHARE && least >= low && most <= high {
             Some(true)
         } else {
             (least > high || most < low).then_some(false)

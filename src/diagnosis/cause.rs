@@ -23,6 +23,8 @@ pub struct Cause {
     pub files_exclude: bool,
     /// What to do.
     pub advice: &'static str,
+    /// Whether this costs a reboot, a part or work at the node: it needs proof.
+    pub is_costly: bool,
     /// Who can do it.
     pub by: By,
 }

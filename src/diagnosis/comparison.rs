@@ -21,15 +21,14 @@ const SAME_TAIL: f64 = 1.5;
 
 /// Share of the bandwidth of good NICs below which a culprit is slower, and from which on it is not
 /// (jobs.md 3.4).
-const SLOWER_SHARE: f64 = 0.85;
+pub(crate) const SLOWER_SHARE: f64 = 0.85;
 const SAME_SHARE: f64 = LEAST_BANDWIDTH;
 
 /// Difference of latencies in nanoseconds that says nothing: the columns of the matrix call shorter
 /// additions the same.
 const LEAST_NS: f64 = 100.0;
 
-/// Part of the latency of a good NIC that an addition to it must exceed: less is noise of the
-/// latency.
+/// Part of a latency that an addition to it must exceed: less is noise of the latency.
 const LEAST_PART: f64 = 0.08;
 
 /// Part of what a write takes longer than on good NICs that two hops explain: from here on the NIC
@@ -387,16 +386,18 @@ const WAITS_OF_LISTS: [(Column, Column); 6] = [
 ];
 
 /// Compares bandwidths as if latencies were as on good NICs: a list that waits longer for its end
-/// is no second fault. The figures that are shown stay as they are.
+/// is no second fault. Whether a bandwidth is lower because as many bytes are on the way for longer
+/// is unclear. The figures that are shown stay as they are.
 fn leave_out_latencies(compared: &mut [Comparison], measured: &Measured) {
     let list_ns = 1e9 * f64::from(LIST_SIZE) * LARGE as f64;
     for (bandwidth, latency) in WAITS_OF_LISTS {
         let slow = |found: &&Comparison| {
             found.column == latency && found.outcome == Compared::Slower && !found.is_bandwidth
         };
-        let Some(longer) = compared.iter().find(slow).map(|found| found.own - found.others) else {
+        let Some(slow) = compared.iter().find(slow).copied() else {
             continue;
         };
+        let longer = slow.own - slow.others;
         let Some(figures) = measured.get(&bandwidth.tests().0) else {
             continue;
         };
@@ -416,6 +417,12 @@ fn leave_out_latencies(compared: &mut [Comparison], measured: &Measured) {
         let own = compared.iter_mut().find(|found| found.column == bandwidth);
         if let Some((own, corrected)) = own.zip(test_comparison(bandwidth, &corrected)) {
             (own.outcome, own.shares) = (corrected.outcome, corrected.shares);
+            // No NIC has fewer bytes on the way than an operation.
+            let [window, usual] = [(own.own, slow.own), (own.others, slow.others)]
+                .map(|(bandwidth, latency)| bandwidth * latency / 1e9);
+            if own.outcome == Compared::Slower && window >= usual.max(LARGE as f64) {
+                own.outcome = Compared::Unclear;
+            }
         }
     }
 }
@@ -468,7 +475,9 @@ fn addition(column: Column, figures: &Figures, base: &Figures) -> Option<Compari
     let own = least(&figures.own)? - least(&base.own)?;
     let base_value = least(&base.others)?;
     let others = least(&figures.others)? - base_value;
-    let limit = (others * (SLOWER - 1.0)).max(base_value * LEAST_PART).max(LEAST_NS);
+    // A latency that is longer is noisier as well.
+    let noise = LEAST_PART * base_value.max(least(&base.own)?);
+    let limit = (others * (SLOWER - 1.0)).max(noise).max(LEAST_NS);
     let longer = own - others;
     Some(Comparison {
         column,

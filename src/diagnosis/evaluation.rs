@@ -8,18 +8,15 @@ use crate::ceilings;
 use crate::columns::Column;
 use crate::comparison::{Compared, Comparison, Figures};
 use crate::majority::Difference;
-use crate::next_steps::next_step;
+use crate::next_steps::seen;
 use crate::procedure::TestCode;
 use crate::why::{Confidence, Observation, Why, evidence, item};
-
-/// Most causes that are named by their figures alone.
-const MOST_POSSIBLE: usize = 3;
 
 /// The cause that counters of lost packets prove.
 const LOSS: &str = "loss";
 
 /// What was found about a culprit.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diagnosis {
     /// The causes, the surest first; at least one entry.
     pub whys: Vec<Why>,
@@ -27,13 +24,15 @@ pub struct Diagnosis {
     pub differs: Vec<Difference>,
     /// Ids of causes that files or tests exclude.
     pub excluded: Vec<String>,
+    /// Ids of causes that explain what is slow and are not excluded, if no cause is named.
+    pub not_excluded: Vec<String>,
 }
 
 /// Returns what is known about the causes of a culprit.
 pub fn evaluate(case: Case) -> Diagnosis {
     let Assessed { comparisons, differs, mut all } = Assessed::new(case);
     if let Some(whys) = without_figures(case, &all) {
-        return Diagnosis { whys, differs: Vec::new(), excluded: Vec::new() };
+        return Diagnosis { whys, ..Diagnosis::default() };
     }
     // Packets are lost because of the NIC, if its state explains failures.
     let loses = all.iter().any(|assessment| assessment.cause.id == LOSS && assessment.has_proof());
@@ -48,24 +47,39 @@ pub fn evaluate(case: Case) -> Diagnosis {
     }
     let is_slow = comparisons.iter().any(|comparison| comparison.outcome == Compared::Slower);
     let is_as_fast = !is_slow && !comparisons.is_empty() && !case.fails;
+    // What measurements beside busy CPUs show is no proof.
+    let busy = comparisons.iter().filter(|comparison| comparison.is_beside_busy).count();
+    let is_disturbed = 2 * busy > comparisons.len();
+    let is_proof = case.has_good_controls && !is_disturbed;
     let mut found: Vec<(Confidence, &Assessment)> = Vec::new();
     for candidate in &all {
         let confidence = candidate.confidence(case.fails, loses);
         let confidence =
-            confidence.map(|own| beside_others(own, candidate, case, has_certain, is_as_fast));
+            confidence.map(|own| beside_others(own, candidate, is_proof, has_certain, is_as_fast));
         found.extend(confidence.map(|confidence| (confidence, candidate)));
     }
-    if is_slow && !found.iter().any(explains_slowness) {
-        found.extend(fitting(&all, &comparisons));
+    if !found.iter().any(explains_slowness) {
+        let shown = shown_by_tests(&all, &comparisons)
+            .filter(|assessment| !is_disturbed || assessment.slows().contains(&Column::Waiting));
+        found.extend(shown.map(|assessment| (Confidence::Possibly, assessment)));
     }
     // What files and counters prove comes before what figures show.
     found.sort_by_key(|(confidence, assessment)| {
         (*confidence, !assessment.has_proof(), Reverse(assessment.matched.len()))
     });
-    let excluded = all.iter().filter(|assessment| assessment.is_excluded());
+    let ids = |meant: &dyn Fn(&Assessment) -> bool| {
+        let meant = all.iter().filter(|assessment| meant(assessment));
+        meant.map(|assessment| assessment.cause.id.to_owned()).collect()
+    };
+    let is_known = found.iter().any(|(confidence, _)| *confidence < Confidence::AlsoFound);
+    let is_open = |assessment: &Assessment| {
+        let is_possible = assessment.signs.is_empty() && assessment.explains(&comparisons);
+        !assessment.is_excluded() && (is_possible || assessment.is_difference())
+    };
     Diagnosis {
         whys: whys(case, &comparisons, &found),
-        excluded: excluded.map(|assessment| assessment.cause.id.to_owned()).collect(),
+        excluded: ids(&Assessment::is_excluded),
+        not_excluded: if is_known || !is_slow { Vec::new() } else { ids(&is_open) },
         differs,
     }
 }
@@ -86,7 +100,7 @@ fn without_figures(case: Case, all: &[Assessment]) -> Option<Vec<Why>> {
 fn beside_others(
     own: Confidence,
     candidate: &Assessment,
-    case: Case,
+    is_proof: bool,
     has_certain: bool,
     is_as_fast: bool,
 ) -> Confidence {
@@ -102,9 +116,7 @@ fn beside_others(
             Confidence::AlsoFound
         }
         // Failures need no comparison.
-        Confidence::Because if !case.has_good_controls && !candidate.cause.fails => {
-            Confidence::Probably
-        }
+        Confidence::Because if !is_proof && !candidate.cause.fails => Confidence::Probably,
         own => own,
     }
 }
@@ -117,16 +129,12 @@ fn explains_slowness((confidence, assessment): &(Confidence, &Assessment)) -> bo
             && !assessment.has_no_known_effect()
 }
 
-/// Returns the causes that the figures alone permit, those with most figures.
-fn fitting<'a>(
-    all: &'a [Assessment],
-    comparisons: &[Comparison],
-) -> impl Iterator<Item = (Confidence, &'a Assessment)> {
-    let mut possible: Vec<_> =
-        all.iter().filter(|assessment| assessment.fits(comparisons)).collect();
-    possible.sort_by_key(|assessment| Reverse(assessment.matched.len()));
-    let possible = possible.into_iter().take(MOST_POSSIBLE);
-    possible.map(|assessment| (Confidence::Possibly, assessment))
+/// Returns the cause that the figures fit, if they fit no other one: the cause that files have left
+/// over need not be it.
+fn shown_by_tests<'a>(all: &'a [Assessment], comparisons: &[Comparison]) -> Option<&'a Assessment> {
+    let mut possible = all.iter().filter(|assessment| assessment.explains(comparisons));
+    let only = possible.next().filter(|assessment| assessment.fits())?;
+    possible.next().is_none().then_some(only)
 }
 
 /// Returns the entries of the causes that were found, or one that says that there is none.
@@ -211,7 +219,7 @@ fn without_cause(case: Case, comparisons: &[Comparison]) -> Why {
     if let Some(why) = failure.and_then(|figures| figures.failure.clone()) {
         evidence.push(Observation { text: why, ..item("S", "") });
     }
-    let next = next_step(comparisons).filter(|_| !case.fails);
+    let seen = if case.fails { None } else { seen(comparisons) };
     Why {
         confidence: if is_transient {
             Confidence::Transient
@@ -220,10 +228,8 @@ fn without_cause(case: Case, comparisons: &[Comparison]) -> Why {
         } else {
             Confidence::Unknown
         },
-        what: next.map(|step| step.says.to_owned()),
+        what: seen,
         evidence,
-        advice: next.map(|step| step.advice.to_owned()),
-        by: next.map(|step| step.by.name().to_owned()),
         ..Why::unknown()
     }
 }

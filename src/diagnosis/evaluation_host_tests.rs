@@ -105,9 +105,9 @@ fn far_cpus_without_effect_are_also_found() {
     assert!(all.contains(&named("numa", Confidence::AlsoFound)), "{all:?}");
 }
 
-/// A difference is no cause unless what it makes slow is slow.
+/// A difference is no cause unless what it makes slow is slow, and unless nothing else differs.
 #[test]
-fn difference_without_its_slowness_is_only_possible() {
+fn difference_without_its_slowness_only_differs() {
     let slow = [(TestCode::S, 0.5), (TestCode::B4, 0.5)];
     let mut without_pause = measured(&slow);
     without_pause.remove(&TestCode::L5);
@@ -120,7 +120,30 @@ fn difference_without_its_slowness_is_only_possible() {
         fails: false,
         has_good_controls: true,
     });
-    assert!(names(&found, "cpu-sleep", Confidence::Possibly), "{found:?}");
+    assert_eq!(causes(&found), [(None, Confidence::Unknown)]);
+    assert!(found.not_excluded.contains(&"cpu-sleep".to_owned()), "{found:?}");
+}
+
+#[test]
+fn difference_beside_another_is_not_the_cause() {
+    let state = |states, driver| {
+        let mut own = with("idle-states", states, Severity::Shown);
+        own.push(reading("driver", driver, Severity::Shown));
+        own
+    };
+    let slow = measured(&[(TestCode::S, 0.5), (TestCode::L5, 30.0)]);
+    let confidence = |driver| {
+        let found = evaluate(Case {
+            own: &state("133 us (C6)", driver),
+            others: &vec![state("2 us (C1)", "1.8"); 7],
+            measured: &slow,
+            fails: false,
+            has_good_controls: true,
+        });
+        found.whys[0].confidence
+    };
+    assert_eq!(confidence("1.8"), Confidence::Because);
+    assert_eq!(confidence("1.9"), Confidence::Unknown);
 }
 
 /// That heat makes a NIC slower is not known: it is no more than possible, and no cause beside one.
@@ -146,8 +169,9 @@ fn heat_is_possible_if_good_nics_are_cooler() {
     assert!(is_named(&found, Confidence::AlsoFound), "{found:?}");
     assert_eq!(found.whys[0].cause, None, "{found:?}");
     // It hides no cause that fits the figures.
+    let memory = [bandwidths(0.5).as_slice(), &[(TestCode::M, 0.5)]].concat();
     let [cool, heated] = [Severity::Good, Severity::Bad]
-        .map(|state| diagnosis(&hot(state), hot(Severity::Good), &bandwidths(0.5)));
+        .map(|state| diagnosis(&hot(state), hot(Severity::Good), &memory));
     for why in &cool.whys {
         assert!(causes(&heated).contains(&(why.cause.as_deref(), why.confidence)), "{heated:?}");
     }

@@ -1,132 +1,84 @@
-//! Where to look if no cause is known: what the tests show together, as data (diagnosis.md 5,
-//! single observations).
+//! What the tests show together if no cause is known (diagnosis.md 5, single observations).
 
-use crate::cause::By;
 use crate::columns::Column::{
     self, FastFlows, Hop, Read, ReadBandwidth, Received, Sent, Write, WriteBandwidth, WriteFrom,
     WriteTo,
 };
 use crate::comparison::{Compared, Comparison};
 
-/// What the tests show together, and where to look.
-#[derive(Debug)]
-pub struct NextStep {
-    /// One of these columns is slower.
-    slower: &'static [Column],
-    /// These columns are as on good NICs.
-    same: &'static [Column],
-    /// What follows.
-    pub says: &'static str,
-    /// What to do.
-    pub advice: &'static str,
-    /// Who can do it.
-    pub by: By,
-}
-
-/// The steps, the most special first.
-pub const NEXT_STEPS: &[NextStep] = &[
-    NextStep {
-        slower: &[FastFlows],
-        same: &[],
-        says: "all flows between the groups are slow alike: congestion, or all of their links",
-        advice: "measure again in an idle fabric, then look at the counters of these links",
-        by: By::FabricManager,
-    },
-    NextStep {
-        slower: &[Sent],
-        same: &[Received],
-        says: "sending is slow, receiving is not: reads from memory, the transmit side of the NIC, \
-               or a limit of the traffic class",
-        advice: "look at the counters of its switch port, and at the limits of the traffic class",
-        by: By::FabricManager,
-    },
-    NextStep {
-        slower: &[Received],
-        same: &[Sent],
-        says: "receiving is slow, sending is not: writes to memory, or the receive lanes of the link",
-        advice: "look at the lanes of its cable, and at the memory of the node",
-        by: By::Root,
-    },
-    NextStep {
-        slower: &[WriteBandwidth, ReadBandwidth],
-        same: &[Write],
-        says: "large operations are slow also in loopback, small ones are not: a limit of the \
-               bandwidth of PCIe, link or memory",
-        advice: "look at slot, cable and memory of the node; compare its BIOS settings with a good \
-                 node",
-        by: By::Root,
-    },
-    NextStep {
-        slower: &[Sent, Received, WriteTo, WriteFrom],
-        same: &[Write, Read, WriteBandwidth],
-        says: "loopback is fast, so the cause is beyond the port of the NIC: switch, routes or load",
-        advice: "look at the counters of the switch ports; measure again in an idle fabric",
-        by: By::FabricManager,
-    },
-    NextStep {
-        slower: &[Hop],
-        same: &[],
-        says: "hops without a CPU are slow as well: NIC, PCIe, link or path, not the CPU alone",
-        advice: "look at the counters of its link and of its switch port; compare PCIe with a good \
-                 node",
-        by: By::FabricManager,
-    },
-    NextStep {
-        slower: &[Write],
-        same: &[Hop, WriteBandwidth],
-        says: "small writes are slow, hops without a CPU are not: CPU of the node, or its way over \
-               PCIe to the NIC and back",
-        advice: "look at clock and idle states; compare the BIOS settings with a good node",
-        by: By::Root,
-    },
-    NextStep {
-        slower: &[Write, Read],
-        same: &[WriteBandwidth],
-        says: "small operations are slow also in loopback, large ones are not: CPU, idle states or \
-               IOMMU of the node",
-        advice: "look at clock, idle states and IOMMU; compare the BIOS settings with a good node",
-        by: By::Root,
-    },
-    NextStep {
-        slower: &[Write, Read, WriteBandwidth, ReadBandwidth],
-        same: &[],
-        says: "the NIC is slow also in loopback: NIC, PCIe, cable or node, not the fabric beyond \
-               its port",
-        advice: "run 'cxidiag why' on another NIC of the node: if that one is good, reseat the card",
-        by: By::Hands,
-    },
+/// Which columns are slower, one of them at least, which ones are as on good NICs, and what
+/// follows; the most special first. No text names a cause: tests or files may exclude it.
+const STEPS: [(&[Column], &[Column], &str); 9] = [
+    (&[FastFlows], &[], "all flows between the groups are slow alike"),
+    (&[Sent], &[Received], "sending is slow, receiving is not"),
+    (&[Received], &[Sent], "receiving is slow, sending is not"),
+    (
+        &[WriteBandwidth, ReadBandwidth],
+        &[Write],
+        "large operations are slow also in loopback, small ones are not",
+    ),
+    (
+        &[Sent, Received, WriteTo, WriteFrom],
+        &[Write, Read, WriteBandwidth],
+        "loopback is fast, so the cause is beyond the port of the NIC",
+    ),
+    (&[Hop], &[], "hops without a CPU are slow as well, so it is not the CPU alone"),
+    (&[Write], &[Hop, WriteBandwidth], "small writes are slow, hops without a CPU are not"),
+    (
+        &[Write, Read],
+        &[WriteBandwidth],
+        "small operations are slow also in loopback, large ones are not",
+    ),
+    (&[Write, Read, WriteBandwidth, ReadBandwidth], &[], "the NIC is slow also in loopback"),
 ];
 
-/// Returns the first step for what is slow; `None` if the tests do not say where to look.
-pub fn next_step(comparisons: &[Comparison]) -> Option<&'static NextStep> {
-    let outcome = |column: Column| {
-        let mut all = comparisons.iter();
-        all.find(|comparison| comparison.column == column).map(|comparison| comparison.outcome)
+/// Returns what is slow, in words; `None` if the tests do not say where.
+pub fn seen(comparisons: &[Comparison]) -> Option<String> {
+    let find = |column: Column| comparisons.iter().find(|found| found.column == column);
+    let is = |column: Column, expected: Compared| {
+        find(column).is_some_and(|found| found.outcome == expected)
     };
-    let is = |expected: Compared| move |column: &Column| outcome(*column) == Some(expected);
-    let mut steps = NEXT_STEPS.iter();
-    steps.find(|step| {
-        step.slower.iter().any(is(Compared::Slower)) && step.same.iter().all(is(Compared::Same))
-    })
+    let bandwidths = [WriteBandwidth, ReadBandwidth, Sent, Received];
+    let is_late = [Write, WriteTo, WriteFrom].into_iter().all(|way| is(way, Compared::Slower));
+    if is_late && !bandwidths.into_iter().any(|column| is(column, Compared::Slower)) {
+        let longer = find(WriteTo).map(|found| (found.own - found.others) / 1e3)?;
+        let place = match find(Hop).map(|hop| hop.outcome) {
+            Some(Compared::Slower) => "at the NIC or its link",
+            Some(Compared::Same) => "at the CPU or on its way to the NIC",
+            _ => "at the NIC, its link or its node",
+        };
+        let decimals = if longer < 10.0 { 1 } else { 0 };
+        return Some(format!("slow in both roles, latency +{longer:.decimals$} us {place}"));
+    }
+    let steps = STEPS.iter().find(|(slower, same, _)| {
+        slower.iter().any(|column| is(*column, Compared::Slower))
+            && same.iter().all(|column| is(*column, Compared::Same))
+    });
+    steps.map(|(_, _, says)| (*says).to_owned())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Returns what follows if these columns are slower, and the others are not.
-    fn says(slower: &[Column]) -> Option<&'static str> {
-        let comparison = |column: Column| Comparison {
+    fn comparison(column: Column, outcome: Compared) -> Comparison {
+        Comparison {
             column,
             is_bandwidth: false,
-            own: 1.0,
-            others: 1.0,
+            own: 102_400.0,
+            others: 2_000.0,
             shares: (1.0, 1.0),
-            outcome: if slower.contains(&column) { Compared::Slower } else { Compared::Same },
+            outcome,
             is_beside_busy: false,
+        }
+    }
+
+    /// Returns what is seen if these columns are slower, and the others are not.
+    fn says(slower: &[Column]) -> Option<String> {
+        let outcome = |column| {
+            if slower.contains(&column) { Compared::Slower } else { Compared::Same }
         };
-        let all = Column::ALL.map(comparison);
-        next_step(&all).map(|step| step.says)
+        seen(&Column::ALL.map(|column| comparison(column, outcome(column))))
     }
 
     #[test]
@@ -154,18 +106,23 @@ mod tests {
     }
 
     #[test]
+    fn latency_of_both_roles_has_a_place() {
+        let both = [Write, WriteTo, WriteFrom];
+        let text = "slow in both roles, latency +100 us at the";
+        let with_hops = says(&[&both[..], &[Hop]].concat());
+        assert_eq!(with_hops, Some(format!("{text} NIC or its link")));
+        assert_eq!(says(&both), Some(format!("{text} CPU or on its way to the NIC")));
+        let without_hops = both.map(|column| comparison(column, Compared::Slower));
+        assert_eq!(seen(&without_hops), Some(format!("{text} NIC, its link or its node")));
+        // A bandwidth that the latency does not explain is another fault.
+        let with_bandwidth = says(&[&both[..], &[Hop, Sent]].concat()).unwrap();
+        assert!(with_bandwidth.starts_with("sending is slow"), "{with_bandwidth}");
+    }
+
+    #[test]
     fn tests_that_were_not_measured_say_nothing() {
-        let sent = Comparison {
-            column: Sent,
-            is_bandwidth: true,
-            own: 0.5,
-            others: 1.0,
-            shares: (0.5, 0.5),
-            outcome: Compared::Slower,
-            is_beside_busy: false,
-        };
-        assert!(next_step(&[sent]).is_none());
-        let received = Comparison { column: Received, outcome: Compared::Unclear, ..sent };
-        assert!(next_step(&[sent, received]).is_none());
+        let sent = comparison(Sent, Compared::Slower);
+        assert_eq!(seen(&[sent]), None);
+        assert_eq!(seen(&[sent, comparison(Received, Compared::Unclear)]), None);
     }
 }

@@ -254,19 +254,28 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
         return bad(format!(" fails: {failed}"));
     }
     if !slow.is_empty() {
-        let cause = if possible.is_empty() {
-            "for an unknown cause".to_owned()
-        } else {
-            format!("possibly {}", subjects(&possible))
+        let seen = causes.first().and_then(|why| why.what.as_deref());
+        let cause = match (possible.is_empty(), seen) {
+            (false, _) => format!(", possibly {}", subjects(&possible)),
+            (true, Some(seen)) => format!(": {seen}"),
+            (true, None) => ", for an unknown cause".to_owned(),
         };
-        return bad(format!(" is slower than {beside}, {cause}"));
+        return bad(format!(" is slower than {beside}{cause}"));
     }
     let is_missing = |result: &TestResult| {
         let is_compared = found.controls.is_empty() || result.others.is_some();
         result.is_decisive && (result.own.is_none() || !is_compared)
     };
     let missing = names(tests, is_missing);
-    let but = if missing.is_empty() { " is not slow;" } else { ":" };
+    let is_unclear =
+        |result: &TestResult| result.is_direct && result.outcome == Some(Compared::Unclear);
+    let unclear = names(tests, is_unclear);
+    // A slow NIC would have been seen only in tests with a clear outcome.
+    let but = match (missing.is_empty(), unclear.is_empty()) {
+        (true, true) => " is not slow;",
+        (true, false) => ": not known whether it is slow;",
+        (false, _) => ":",
+    };
     if let Some(also) = with(Confidence::AlsoFound).next() {
         return bad(format!("{but} {}", stated(also)));
     }
@@ -287,9 +296,6 @@ fn concluded(found: &SuspectFindings, tests: &[TestResult]) -> (DiagnosisConclus
         };
         return undecided(listed(why.into(), &missing));
     }
-    let is_unclear =
-        |result: &TestResult| result.is_direct && result.outcome == Some(Compared::Unclear);
-    let unclear = names(tests, is_unclear);
     if !unclear.is_empty() {
         let what = format!(" is about as fast as {beside}; unclear: ");
         return undecided(listed(what, &unclear));

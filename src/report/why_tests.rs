@@ -199,6 +199,12 @@ fn cause_or_slowness_is_bad() {
     assert_concluded(with(1e9, also), &expected, 3);
     let expected = format!("undecided: cxi1 is not slow; possibly {what}");
     assert_concluded(with(1e9, possibly.clone()), &expected, 4);
+    // A slow NIC would not have been seen.
+    let expected = format!("undecided: cxi1: not known whether it is slow; possibly {what}");
+    assert_concluded(with(1.2e9, possibly.clone()), &expected, 4);
+    let link = Why { what: Some("latency +1.0 us".into()), ..unknown() };
+    let expected = "bad: cxi1 is slower than cxi0 of nid000416: latency +1.0 us";
+    assert_concluded(with(2e9, link), expected, 3);
     // Nobody knows whether it is slow.
     let mut unmeasured = with(1e9, possibly);
     unmeasured.measured.clear();

@@ -24,6 +24,9 @@ pub struct Explanation {
     pub differs: Vec<Difference>,
     /// Ids of the causes that files or tests exclude.
     pub excluded: Vec<String>,
+    /// Ids of the causes that explain what is slow and are not excluded; empty if a cause is named.
+    #[serde(default)]
+    pub not_excluded: Vec<String>,
     /// A culprit with the same files and failing tests, which was diagnosed for both; null if it
     /// was diagnosed itself.
     pub same_as: Option<Unit>,
@@ -41,6 +44,7 @@ impl Explanation {
             causes: Vec::new(),
             differs: Vec::new(),
             excluded: Vec::new(),
+            not_excluded: Vec::new(),
             same_as: None,
             left_out: None,
         }

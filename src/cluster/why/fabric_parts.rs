@@ -37,7 +37,8 @@ pub fn explanation(
     Explanation {
         controls: controls.to_vec(),
         causes: in_common(&diagnoses),
-        excluded: excluded_by_all(&diagnoses),
+        differs: in_all(&diagnoses, |diagnosis| &diagnosis.differs),
+        excluded: in_all(&diagnoses, |diagnosis| &diagnosis.excluded),
         ..left_out(part.cause, LOOK_AT_SWITCHES)
     }
 }
@@ -61,13 +62,16 @@ fn in_common(diagnoses: &[Diagnosis]) -> Vec<Why> {
     common
 }
 
-/// Returns the causes that the files of all NICs exclude.
-fn excluded_by_all(diagnoses: &[Diagnosis]) -> Vec<String> {
+/// Returns what this list of all NICs has.
+fn in_all<T: Clone + PartialEq>(
+    diagnoses: &[Diagnosis],
+    list: fn(&Diagnosis) -> &Vec<T>,
+) -> Vec<T> {
     let Some((first, others)) = diagnoses.split_first() else {
         return Vec::new();
     };
-    let is_excluded = |id: &&String| others.iter().all(|other| other.excluded.contains(*id));
-    first.excluded.iter().filter(is_excluded).cloned().collect()
+    let is_common = |item: &&T| others.iter().all(|other| list(other).contains(item));
+    list(first).iter().filter(is_common).cloned().collect()
 }
 
 #[cfg(test)]
@@ -82,8 +86,8 @@ mod tests {
         };
         Diagnosis {
             whys: causes.iter().map(why).collect(),
-            differs: Vec::new(),
             excluded: excluded.iter().map(|id| (*id).into()).collect(),
+            ..Diagnosis::default()
         }
     }
 
@@ -96,7 +100,7 @@ mod tests {
         let common = in_common(&[both.clone(), one.clone()]);
         let ids: Vec<_> = common.iter().map(|why| why.cause.as_deref()).collect();
         assert_eq!(ids, [Some("firmware")]);
-        assert_eq!(excluded_by_all(&[both, one.clone()]), ["pcie-narrow"]);
+        assert_eq!(in_all(&[both, one.clone()], |diagnosis| &diagnosis.excluded), ["pcie-narrow"]);
         let nothing = diagnosis(&[], &[]);
         assert_eq!(in_common(&[one, nothing]), [Why::unknown()]);
     }

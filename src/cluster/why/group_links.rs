@@ -83,6 +83,7 @@ fn evaluated(cause: &Cause, crossings: &Crossings, found: &Found) -> Explanation
         controls: beside,
         causes: diagnosis.whys,
         excluded: diagnosis.excluded,
+        not_excluded: diagnosis.not_excluded,
         left_out: (!notes.is_empty()).then(|| notes.join("; ")),
         ..Explanation::new(cause.unit)
     }

@@ -235,6 +235,7 @@ impl Diagnosed<'_> {
             causes: diagnosis.whys,
             differs: diagnosis.differs,
             excluded: diagnosis.excluded,
+            not_excluded: diagnosis.not_excluded,
             left_out: (!notes.is_empty()).then(|| notes.join("; ")),
             ..Explanation::new(culprit.cause.unit)
         }

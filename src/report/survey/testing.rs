@@ -315,6 +315,7 @@ pub fn explanation() -> Explanation {
             supports: true,
         }],
         excluded: vec!["pcie-slow".into()],
+        not_excluded: Vec::new(),
         same_as: Some(Unit::Nic(NicId(2))),
         left_out: Some("2 of 28 measurements, in which processes waited for CPUs".into()),
     }

@@ -169,31 +169,17 @@ fn statements(roster: &Roster, explanation: &Explanation) -> Vec<(bool, String)>
         let other = words::name(roster, other);
         return vec![(true, format!("same as {other}"))];
     }
-    let is_possible = |why: &&Why| why.confidence == Confidence::Possibly;
-    let possible: Vec<&Why> = explanation.causes.iter().filter(is_possible).collect();
     let mut all = Vec::new();
     for why in &explanation.causes {
-        let is_one_of_several = is_possible(&why) && possible.len() > 1;
-        if is_one_of_several && why != possible[0] {
-            continue;
-        }
         // What only fits says nothing beside a contradiction.
-        // What several causes have in common is what is slow.
         let is_shown = |observation: &&Observation| {
-            let is_slow = observation.expected.as_deref() != Some(SAME);
-            let is_common = !is_one_of_several || is_slow;
             let is_found = why.confidence != Confidence::AlsoFound;
-            is_common && (is_found || observation.own.is_none() || observation.contradicts)
+            is_found || observation.own.is_none() || observation.contradicts
         };
         let shown: Vec<&Observation> = why.evidence.iter().filter(is_shown).collect();
-        if is_one_of_several {
-            all.push((true, several(&possible)));
-        } else {
-            all.push((true, stated(why)));
-        }
+        all.push((true, stated(why)));
         all.extend(part("evidence", &evidence(&shown)));
-        let advice = why.advice.as_deref().filter(|_| !is_one_of_several);
-        all.extend(part("do", advice.unwrap_or_default()));
+        all.extend(part("do", why.advice.as_deref().unwrap_or_default()));
     }
     all.extend(part("note", explanation.left_out.as_deref().unwrap_or_default()));
     let is_certain =
@@ -201,6 +187,7 @@ fn statements(roster: &Roster, explanation: &Explanation) -> Vec<(bool, String)>
     if !is_certain {
         let differs: Vec<String> = explanation.differs.iter().map(difference_text).collect();
         all.extend(part("differs", &differs.join("; ")));
+        all.extend(part("not excluded", &subjects(&explanation.not_excluded)));
         all.extend(part("excluded", &subjects(&explanation.excluded)));
     }
     all
@@ -221,15 +208,9 @@ pub fn stated(why: &Why) -> String {
         Confidence::AlsoFound => format!("also found: {what}"),
         Confidence::Transient => "it was slow in the survey, and is not slow now".into(),
         Confidence::NotMeasured => "not measured: CPUs busy".into(),
-        Confidence::Unknown if what.is_empty() => "unknown".into(),
-        Confidence::Unknown => format!("unknown; {what}"),
+        Confidence::Unknown if what.is_empty() => "not known".into(),
+        Confidence::Unknown => format!("{what}; cause not known"),
     }
-}
-
-/// Returns several possible causes as one sentence.
-fn several(possible: &[&Why]) -> String {
-    let all = possible.iter().filter_map(|why| why.what.as_deref());
-    format!("possibly {}", all.collect::<Vec<_>>().join("; or "))
 }
 
 /// Returns what excluded causes are about, each subject once. Causes of failures are left out: they
@@ -299,6 +280,7 @@ mod tests {
             causes,
             differs: Vec::new(),
             excluded: Vec::new(),
+            not_excluded: Vec::new(),
             same_as: None,
             left_out: None,
         }
@@ -342,7 +324,7 @@ nid000417 cxi1: because a PCIe link runs with fewer lanes than both of its ends
   evidence: PCIe width x8, expected x16; large writes in loopback 13.90 GB/s,
       good NICs 25.10
   do: reboot the node
-nid000418 cxi0: unknown
+nid000418 cxi0: not known
 nid000418 cxi0: also found: a PCIe link runs with fewer lanes than both of its
     ends have
   evidence: PCIe width x8; but large writes in loopback 0.410 us, good NICs 1.40
@@ -375,14 +357,20 @@ not diagnosed: nid000419 cxi0: the time was up
         let unknown = Why {
             cause: None,
             what: Some("loopback is fast".into()),
-            advice: Some("look at the switch".into()),
+            advice: None,
             ..why(Confidence::Unknown, vec![figures(2e9, 4e9, "B/s", false)])
         };
         let expected = "\
-nid000417 cxi1: unknown; loopback is fast
+nid000417 cxi1: loopback is fast; cause not known
   evidence: large writes in loopback 2.00 GB/s, good NICs 4.00
-  do: look at the switch\n";
-        assert_eq!(lines(&survey, &explanation(3, vec![unknown])), expected);
+  not excluded: switch port
+  excluded: memory\n";
+        let unknown = Explanation {
+            not_excluded: vec!["port".into()],
+            excluded: vec!["memory-bw".into()],
+            ..explanation(3, vec![unknown])
+        };
+        assert_eq!(lines(&survey, &unknown), expected);
     }
 
     #[test]
@@ -418,19 +406,5 @@ nid000417 cxi1: unknown; loopback is fast
         survey.why_shared = vec![memory];
         let sentence = shared(&survey).concat();
         assert!(sentence.contains(" memory about 448.0 GiB on 3 of 3 "), "{sentence}");
-    }
-
-    #[test]
-    fn shows_several_possible_causes_in_one_sentence() {
-        let survey = survey(mixed(), Ok(()));
-        let memory = Why {
-            what: Some("the memory of the node is slow".into()),
-            ..why(Confidence::Possibly, Vec::new())
-        };
-        let causes = vec![why(Confidence::Possibly, Vec::new()), memory];
-        let expected = "\
-nid000417 cxi1: possibly a PCIe link runs with fewer lanes than both of its ends
-    have; or the memory of the node is slow\n";
-        assert_eq!(lines(&survey, &explanation(3, causes)), expected);
     }
 }
