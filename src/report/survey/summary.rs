@@ -188,11 +188,17 @@ fn unjudged(survey: &Survey) -> Vec<String> {
     }
     let mut groups: Vec<_> = groups.into_iter().collect();
     groups.sort_by_key(|(_, nics)| Reverse(nics.len()));
-    let causes = survey.verdict.causes.iter().filter(|one| one.certainty != Certainty::Transient);
+    let causes = || {
+        let causes = survey.verdict.causes.iter();
+        causes.filter(|one| one.certainty != Certainty::Transient)
+    };
     let named: HashSet<NicId> =
-        causes.flat_map(|cause| members(&survey.roster, &cause.unit)).collect();
+        causes().flat_map(|cause| members(&survey.roster, &cause.unit)).collect();
     let text = |((tests, reason), nics): ((&[TestId], &str), Vec<NicId>)| {
-        let figures = tests_name(survey, tests);
+        let mut figures = tests_name(survey, tests);
+        if causes().flat_map(|cause| &cause.evidence).any(|one| tests.contains(&one.test)) {
+            figures = format!("other {figures}");
+        }
         let whose = if nics.len() + named.len() >= survey.roster.nics.len() {
             String::new()
         } else {

@@ -284,6 +284,10 @@ fn good_is_said_of_the_figures_that_were_judged() {
             beside(unjudged(&[1], others())),
             "bad: nid000417 cxi1 (latency); bandwidths not judged: busy CPUs",
         ),
+        (
+            beside(unjudged(&[0], others())),
+            "bad: nid000417 cxi1 (latency); other latencies not judged: busy CPUs",
+        ),
         (beside(good()), "bad: nid000417 cxi1 (latency); 7 of 8 NICs are good"),
     ] {
         let survey = survey(verdict, Ok(()));
