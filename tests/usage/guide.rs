@@ -372,8 +372,8 @@ fn first_run_is_as_in_its_recording() {
     }
 }
 
-/// A busy machine may leave bandwidths unjudged, which the first line then says; too busy a one leaves
-/// all NICs undecided.
+/// On a busy machine one kind of figures may be unjudged, which the first line then says; on too busy
+/// a one all NICs are undecided.
 #[test]
 fn survey_finds_the_slow_nic_of_its_recording() {
     let commands = recorded("survey");
@@ -385,7 +385,7 @@ fn survey_finds_the_slow_nic_of_its_recording() {
     let output = output.expect("ten surveys are undecided");
     let printed = stdout(&output);
     for text in [&printed, shown] {
-        let is_verdict = |line: &str| line.starts_with("bad: node2 soft2 (latency");
+        let is_verdict = |line: &str| line.starts_with("bad: node2 soft2 (");
         assert!(text.lines().any(is_verdict), "{text}");
         assert!(text.contains("\nBad\nnode2 soft2: "), "{text}");
     }
