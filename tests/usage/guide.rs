@@ -340,12 +340,12 @@ fn recorded(name: &str) -> Vec<(String, String)> {
     for line in events.collect::<String>().lines() {
         // Of progress, only what follows stays on the terminal.
         let line = line.rsplit("\x1b[K").next().unwrap_or_default();
-        let line = line.trim_matches('\r');
+        let line = line.trim_matches('\r').replace("\x1b[31m", "").replace("\x1b[0m", "");
         match line.strip_prefix("$ ") {
             Some(command) => commands.push((command.to_owned(), String::new())),
             None => {
                 let (_, shown) = commands.last_mut().expect("a command");
-                *shown += line;
+                *shown += &line;
                 shown.push('\n');
             }
         }
@@ -372,8 +372,8 @@ fn first_run_is_as_in_its_recording() {
     }
 }
 
-/// On a busy machine one kind of figures may be unjudged, which the first line then says; on too busy
-/// a one all NICs are undecided.
+/// On a busy machine one kind of figures may be unjudged, which the first line then says; on too
+/// busy a one all NICs are undecided.
 #[test]
 fn survey_finds_the_slow_nic_of_its_recording() {
     let commands = recorded("survey");
