@@ -8,8 +8,8 @@ use crate::ceilings;
 use crate::columns::Column;
 use crate::comparison::{Compared, Comparison, Figures};
 use crate::majority::Difference;
-use crate::next_steps::seen;
 use crate::procedure::TestCode;
+use crate::seen::seen;
 use crate::why::{Confidence, Observation, Why, evidence, item};
 
 /// The cause that counters of lost packets prove.

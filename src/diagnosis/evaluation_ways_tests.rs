@@ -232,8 +232,8 @@ fn latencies_do_not_exclude_the_port() {
     assert!(found.not_excluded.contains(&"port".to_owned()), "{:?}", found.not_excluded);
 }
 
-/// A link that is 100 us longer: the bandwidths that follow from it, and the noise of so long
-/// latencies, are no second fault.
+/// A link adds 100 us to each latency. The lower bandwidths that follow from this, and the larger
+/// noise of these latencies, are no second fault.
 #[test]
 fn longer_link_is_one_fault() {
     use TestCode::{B1, B3, B4, B5, L1, L2, L3, L4, L5, P1, P2, QP, S, T};

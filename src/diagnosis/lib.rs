@@ -11,7 +11,7 @@
 //!    +-------------------------------------------------------------------------------------------+
 //!  4 | assessment   how each cause fits                                                          |
 //!    | ceilings     what PCIe links carry, as a hint                                             |
-//!    | next_steps   where to look if no cause is known                                           |
+//!    | seen         what the tests show together                                                 |
 //!    +-------------------------------------------------------------------------------------------+
 //!  3 | why          a cause in documents                                                         |
 //!    +-------------------------------------------------------------------------------------------+
@@ -48,8 +48,8 @@ pub mod evaluation;
 pub mod flows;
 pub mod healthy;
 pub mod majority;
-pub mod next_steps;
 pub mod procedure;
 pub mod readings;
+pub mod seen;
 pub mod shared;
 pub mod why;

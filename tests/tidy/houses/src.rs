@@ -120,7 +120,7 @@ pub const DIAGNOSIS: Package = Package {
             &[
                 ("assessment", "how each cause fits"),
                 ("ceilings", "what PCIe links carry, as a hint"),
-                ("next_steps", "where to look if no cause is known"),
+                ("seen", "what the tests show together"),
             ],
             &[("evaluation", "readings and figures -> causes")],
             &[("lib", "the list of modules")],

@@ -1,4 +1,5 @@
-//! What the tests show together if no cause is known (diagnosis.md 5, single observations).
+//! What the tests of a culprit show together, if no cause is known (diagnosis.md 5, single
+//! observations).
 
 use crate::columns::Column::{
     self, FastFlows, Hop, Read, ReadBandwidth, Received, Sent, Write, WriteBandwidth, WriteFrom,
@@ -6,8 +7,8 @@ use crate::columns::Column::{
 };
 use crate::comparison::{Compared, Comparison};
 
-/// Which columns are slower, one of them at least, which ones are as on good NICs, and what
-/// follows; the most special first. No text names a cause: tests or files may exclude it.
+/// Which columns are slower, one of them at least, which ones are as on good NICs, and these facts
+/// in words; the most special first. No text names a cause: tests or files may exclude it.
 const STEPS: [(&[Column], &[Column], &str); 9] = [
     (&[FastFlows], &[], "all flows between the groups are slow alike"),
     (&[Sent], &[Received], "sending is slow, receiving is not"),
@@ -20,7 +21,7 @@ const STEPS: [(&[Column], &[Column], &str); 9] = [
     (
         &[Sent, Received, WriteTo, WriteFrom],
         &[Write, Read, WriteBandwidth],
-        "loopback is fast, so the cause is beyond the port of the NIC",
+        "loopback is fast, operations with other NICs are not",
     ),
     (&[Hop], &[], "hops without a CPU are slow as well, so it is not the CPU alone"),
     (&[Write], &[Hop, WriteBandwidth], "small writes are slow, hops without a CPU are not"),
