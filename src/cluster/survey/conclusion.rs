@@ -11,6 +11,7 @@ use super::ids::{NicId, TestId};
 use super::limits::Limits;
 use super::result_store::ResultStore;
 use super::roster::Roster;
+use super::silence::TOO_COARSE;
 use super::slow_parts::Judgement;
 use super::units::members;
 
@@ -108,6 +109,7 @@ impl Conclusion<'_> {
         untested.extend(unjudged.into_iter().map(|((nic, reason), tests)| UntestedPart {
             unit: Unit::Nic(nic),
             tests: tests.into_iter().collect(),
+            is_coarse: reason == TOO_COARSE,
             reason,
             pairs: 0,
         }));
@@ -141,6 +143,7 @@ impl Conclusion<'_> {
             untested.push(UntestedPart {
                 unit: Unit::Nic(nic),
                 tests: Vec::new(),
+                is_coarse: false,
                 reason: reason.to_owned(),
                 pairs: 0,
             });

@@ -282,6 +282,9 @@ pub struct UntestedPart {
     /// The tests in which the NIC was measured but not judged; empty if the part was not measured.
     #[serde(default)]
     pub tests: Vec<TestId>,
+    /// Whether only faults below the sensitivity of its classes were not judged.
+    #[serde(default)]
+    pub is_coarse: bool,
     /// Why.
     pub reason: String,
     /// Number of pairs that were left out for this reason.

@@ -17,7 +17,7 @@ const BUSY: &str = "busy CPUs";
 const TOO_FEW: &str = "too few pairs to compare";
 const BIASED: &str = "the missing pairs are uneven";
 const MIXED: &str = "the pairs differ too much";
-pub const TOO_COARSE: &str = "a NIC twice as slow would not be found";
+pub(super) const TOO_COARSE: &str = "a NIC twice as slow would not be found";
 
 /// A class judges no NIC good if a NIC would have to be slower by more than this to be found, and
 /// by more than the ratio that the user asks for.

@@ -3,7 +3,6 @@
 use super::findings::{Certainty, Evidence, Findings, Unit, UntestedPart};
 use super::ids::NicId;
 use super::roster::{Nic, Roster};
-use super::silence::TOO_COARSE;
 use super::units;
 
 facts::named_enum! {
@@ -68,8 +67,7 @@ pub fn states_beside_bad(roster: &Roster, verdict: &Findings) -> Vec<State> {
         let populations = verdict.populations.iter().filter(|other| other.test == one.test);
         let mut ratios = populations.filter_map(|population| population.sensitivity);
         let found = one.value.zip(one.median).map(|(own, median)| (own / median).ln().abs());
-        part.reason == TOO_COARSE
-            && found.is_some_and(|found| ratios.all(|ratio| ratio.ln() <= found))
+        part.is_coarse && found.is_some_and(|found| ratios.all(|ratio| ratio.ln() <= found))
     };
     let hides = |part: &UntestedPart, one: &Evidence| {
         part.tests.is_empty() || (part.tests.contains(&one.test) && !is_found(part, one))

@@ -101,8 +101,13 @@ impl Unmeasured {
             }
         }
         let tests = Vec::new();
-        let untested =
-            |((unit, reason), pairs)| UntestedPart { unit, tests: tests.clone(), reason, pairs };
+        let untested = |((unit, reason), pairs)| UntestedPart {
+            unit,
+            tests: tests.clone(),
+            is_coarse: false,
+            reason,
+            pairs,
+        };
         pairs.into_iter().map(untested).collect()
     }
 }

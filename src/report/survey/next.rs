@@ -180,6 +180,7 @@ mod tests {
         verdict.untested = vec![UntestedPart {
             unit: Unit::Nic(NicId(0)),
             tests: Vec::new(),
+            is_coarse: false,
             reason: Untested::ShortSlot.to_string(),
             pairs: 1,
         }];

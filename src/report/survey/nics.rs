@@ -58,13 +58,13 @@ pub fn bad_nodes(survey: &Survey) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::load_testing::{SWITCH, good_load, judgement};
-    use super::super::testing::{cause, good, loaded, mixed, roster, survey};
+    use super::super::testing::{cause, evidence, good, loaded, mixed, roster, survey};
     use super::*;
     use cluster::load::findings::{Grade, LoadFigure, LoadFindings, LoadUnit};
     use cluster::survey::answer::Pair;
     use cluster::survey::findings;
-    use cluster::survey::findings::Findings;
-    use cluster::survey::ids::{NicId, NodeId};
+    use cluster::survey::findings::{Cause, Findings};
+    use cluster::survey::ids::{NicId, NodeId, TestId};
     use cluster::survey::states;
 
     #[test]
@@ -112,6 +112,31 @@ mod tests {
         assert_eq!(bad_nodes(&survey), "nid000418\n");
     }
 
+    /// NIC 3 has twice the latency. Test 1 judges no other NIC, test 0 not all of them.
+    #[test]
+    fn nics_without_the_fault_of_a_bad_part_are_good_beside_it() {
+        use State::{Bad, Good, Untested};
+        let part = |nic, test, is_coarse| findings::UntestedPart {
+            unit: Unit::Nic(NicId(nic)),
+            tests: vec![TestId(test)],
+            is_coarse,
+            reason: "busy CPUs".into(),
+            pairs: 0,
+        };
+        let slow = Cause {
+            evidence: vec![evidence(TestId(0))],
+            ..cause(Unit::Nic(NicId(3)), Certainty::Bad)
+        };
+        let mut verdict = Findings { causes: vec![slow], ..good() };
+        verdict.untested = vec![part(0, 1, false), part(1, 0, false), part(2, 0, true)];
+        let states =
+            |verdict: &Findings| states::states_beside_bad(&roster(), verdict)[..4].to_vec();
+        assert_eq!(states(&verdict), [Good, Untested, Good, Bad]);
+        // A class that would have shown only larger faults says nothing about this one.
+        verdict.populations.iter_mut().for_each(|one| one.sensitivity = Some(2.5));
+        assert_eq!(states(&verdict), [Good, Untested, Untested, Bad]);
+    }
+
     #[test]
     fn gives_nics_the_state_of_their_worst_part() {
         use State::{Bad, Good, Suspect, Untested};
@@ -129,6 +154,7 @@ mod tests {
         left_out.untested = vec![findings::UntestedPart {
             unit: Unit::Path(pair),
             tests: Vec::new(),
+            is_coarse: false,
             reason: "late".into(),
             pairs: 1,
         }];

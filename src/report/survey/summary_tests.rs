@@ -224,6 +224,7 @@ fn names_what_was_not_measured_and_why() {
     let absent = |node, reason: &str| UntestedPart {
         unit: Unit::Node(NodeId(node)),
         tests: Vec::new(),
+        is_coarse: false,
         reason: reason.into(),
         pairs: 0,
     };
@@ -251,6 +252,7 @@ fn unjudged(tests: &[u16], nics: impl IntoIterator<Item = u32>) -> Findings {
     let part = |nic| UntestedPart {
         unit: Unit::Nic(NicId(nic)),
         tests: tests.iter().map(|test| TestId(*test)).collect(),
+        is_coarse: false,
         reason: "busy CPUs".into(),
         pairs: 0,
     };

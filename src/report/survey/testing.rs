@@ -162,12 +162,14 @@ pub fn mixed() -> Findings {
             UntestedPart {
                 unit: Unit::Node(NodeId(3)),
                 tests: Vec::new(),
+                is_coarse: false,
                 reason: "no answer within 30 s".into(),
                 pairs: 12,
             },
             UntestedPart {
                 unit: Unit::Nic(NicId(5)),
                 tests: Vec::new(),
+                is_coarse: false,
                 reason: "cannot open cxi1: no such device".into(),
                 pairs: 6,
             },

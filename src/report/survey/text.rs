@@ -512,6 +512,7 @@ write-lat 8  same switch     24  1.80    1.90  2.01  2.10   2.47        0       
         let untested = |unit, reason: &str| UntestedPart {
             unit,
             tests: Vec::new(),
+            is_coarse: false,
             reason: reason.into(),
             pairs: 2,
         };
