@@ -1,6 +1,5 @@
 //! The length of slots, and the rounds of a block. The time that processes needed in earlier blocks
-//! determines the slots of the sweep. Other pairs have longer slots, because some of them were late
-//! or failed before.
+//! determines the slots. Pairs that were late or failed before have longer ones.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -93,9 +92,9 @@ impl Pace {
         self.last.map_or(FIRST_SLOTS, |test| self.most_of(test, self.slot(test, true), left))
     }
 
-    /// Returns the length of a slot, of the sweep or of pairs after it.
-    pub fn slot(&self, test: TestId, is_sweep: bool) -> Duration {
-        let known = self.beyond.get(&test).filter(|_| is_sweep);
+    /// Returns the length of a slot: short, or for pairs that were late or failed before.
+    pub fn slot(&self, test: TestId, is_short: bool) -> Duration {
+        let known = self.beyond.get(&test).filter(|_| is_short);
         let slot =
             known.map_or_else(|| longest(self.pair), |beyond| sufficient(self.pair, *beyond));
         slot.max(*self.shortest.get(&test).unwrap_or(&SHORTEST_SLOT))
@@ -107,16 +106,16 @@ impl Pace {
     }
 
     /// Returns the number of the first of `rounds` that are a block, and the length of their slots.
-    /// `is_sweep` says whether they are the first that measure their pairs.
+    /// `is_short` says whether none of their pairs was late or failed before.
     pub fn block(
         &mut self,
         rounds: &[Round],
-        is_sweep: bool,
+        is_short: bool,
         left: Option<Duration>,
     ) -> (usize, Duration) {
         let test = rounds[0].test;
         let same = rounds.iter().take_while(|round| round.test == test).count();
-        let slot = self.slot(test, is_sweep);
+        let slot = self.slot(test, is_short);
         self.last = Some(test);
         (same.min(self.most_of(test, slot, left)), slot)
     }
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_after_sweep_have_longest_slots() {
+    fn pairs_that_were_late_or_failed_have_longest_slots() {
         let mut pace = Pace::new(milliseconds(60));
         pace.note(TestId(0), Duration::ZERO, 0, 2);
         assert_eq!(pace.block(&rounds(&[0; 20]), false, None), (5, milliseconds(400)));

@@ -192,8 +192,8 @@ impl QuietSurvey {
             if rounds.is_empty() {
                 return Ok(());
             }
-            let is_sweep = self.conductor.progress().phase == Phase::Sweep;
-            let (count, slot) = self.pace.block(&rounds, is_sweep, left);
+            let is_short = self.conductor.has_short_slots(&rounds);
+            let (count, slot) = self.pace.block(&rounds, is_short, left);
             if left.is_some_and(|left| left < slot) {
                 crew.note("the time is up");
                 self.conductor.end_sweep();

@@ -36,6 +36,9 @@ pub struct ModelCrew {
     pair: Duration,
     /// Slots of a second and longer so far.
     pub long_slots: usize,
+    /// Slots shorter than the longest ones, and whether processes are late in them.
+    pub short_slots: usize,
+    pub is_late: bool,
     /// Operations of a list of each test.
     list_sizes: Vec<u32>,
     /// Ranks that are lost in the blocks with these numbers.
@@ -67,6 +70,8 @@ impl ModelCrew {
             rates: BTreeMap::new(),
             pair: Duration::ZERO,
             long_slots: 0,
+            short_slots: 0,
+            is_late: false,
             list_sizes: Vec::new(),
             losses: BTreeMap::new(),
             arrivals: BTreeMap::new(),
@@ -99,6 +104,9 @@ impl ModelCrew {
         let Part::Measure { test, target, .. } = task.part else {
             return TaskResult::new(task.slot, task.nic, TaskAnswer::Present);
         };
+        if self.is_late && slot < longest(self.pair) {
+            return TaskResult::new(task.slot, task.nic, TaskAnswer::Untested(Untested::Late));
+        }
         let [initiator, target] = [task.nic, target].map(|nic| self.nic_of_model(nic));
         let pair = Pair { initiator, target };
         let (answer, waited_percent) = self.cluster.answer(test, pair);
@@ -214,6 +222,7 @@ impl Crew for ModelCrew {
         assert!(load.is_none(), "the model has no load");
         let number = self.block;
         self.long_slots += if length.as_secs() > 0 { slots.len() } else { 0 };
+        self.short_slots += if length < longest(self.pair) { slots.len() } else { 0 };
         let slot_ns = length.as_nanos() as u64;
         let times = BlockTimes { number, slot_ns, window_bytes: None };
         let blocks = blocks(slots, times, &self.members.roster, &self.members.addresses);

@@ -78,9 +78,9 @@ impl GoodPairs {
         Self { class_lists: keys.into_iter().map(|key| (key, good(key))).collect() }
     }
 
-    /// Takes a pair of each class that has one left.
-    pub fn take(&mut self) -> Vec<TestPair> {
-        let classes = self.class_lists.values_mut();
-        classes.filter_map(Vec::pop).collect()
+    /// Takes a pair of each class of a test that has one left.
+    pub fn take(&mut self, test: TestId) -> Vec<TestPair> {
+        let classes = self.class_lists.iter_mut().filter(|(key, _)| key.0 == test);
+        classes.filter_map(|(_, pairs)| pairs.pop()).collect()
     }
 }

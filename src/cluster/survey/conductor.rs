@@ -121,6 +121,21 @@ impl Conductor {
         rounds
     }
 
+    /// Returns whether slots as long as those of the sweep suffice for these rounds. A pair whose
+    /// process was late, or whose NICs failed, needs longer ones.
+    pub fn has_short_slots(&self, rounds: &[Round]) -> bool {
+        match self.rounds.phase() {
+            Phase::Sweep | Phase::Again => true,
+            Phase::Repeat | Phase::Over => false,
+            Phase::Retest | Phase::Swap => {
+                let failed: BTreeSet<NicId> =
+                    self.results.failed_pairs().flat_map(|pair| pair.nics()).collect();
+                let mut pairs = rounds.iter().flat_map(|round| &round.pairs);
+                !pairs.any(|pair| pair.nics().iter().any(|nic| failed.contains(nic)))
+            }
+        }
+    }
+
     /// Begins the phase after a phase without open pairs.
     fn begin_next_phase(&mut self) {
         if matches!(self.rounds.phase(), Phase::Sweep | Phase::Repeat | Phase::Again) {

@@ -7,7 +7,7 @@ use super::conductor::{Conductor, Settings};
 use super::coverage::MOST_REPEATS;
 use super::findings::{Cause, Certainty, Direction, Findings, LimitSource, Unit, UntestedPart};
 use super::ids::{NicId, NodeId, TestId};
-use super::testing::{Cluster, Effect, Fault, named, pair, run, settings, survey};
+use super::testing::{Cluster, Effect, Fault, named, pair, run, settings, survey, survey_with};
 
 fn conductor(cluster: &Cluster, settings: Settings) -> Conductor {
     Conductor::new(cluster.roster.clone(), cluster.tests.clone(), settings).unwrap()
@@ -57,6 +57,58 @@ fn names_nic_that_is_slow_alone() {
     cluster.faults.push(Fault::slow(Unit::Path(pair), Direction::Both, 2.0));
     let findings = survey(&mut cluster, "loopback,random:4", 1);
     assert_eq!(named(&findings), [(Unit::Nic(NicId(3)), Certainty::Bad, Direction::Both)]);
+}
+
+#[test]
+fn retests_have_short_slots_unless_a_nic_has_failed() {
+    for (effect, is_short) in [(Effect::Fails, false), (Effect::Slow(3.0), true)] {
+        let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat"], 1);
+        let (unit, direction) = (Unit::Nic(NicId(2)), Direction::Both);
+        cluster.faults.push(Fault { unit, direction, effect });
+        let mut conductor = conductor(&cluster, settings("all", 1));
+        let mut retests = 0;
+        while !conductor.is_over() {
+            for round in conductor.next_rounds(100) {
+                let has_nic = round.pairs.iter().any(|pair| pair.nics().contains(&NicId(2)));
+                if matches!(round.stage, Stage::Retest(_)) && has_nic {
+                    retests += 1;
+                    let rounds = std::slice::from_ref(&round);
+                    assert_eq!(conductor.has_short_slots(rounds), is_short);
+                } else if round.stage == Stage::Sweep {
+                    assert!(conductor.has_short_slots(std::slice::from_ref(&round)));
+                }
+                for result in cluster.measure(&round) {
+                    conductor.add(&result);
+                }
+            }
+        }
+        assert!(retests > 0);
+    }
+}
+
+#[test]
+fn retests_are_compared_with_good_pairs_of_their_test_only() {
+    let mut cluster = Cluster::new([0, 0, 8, 1], &["write-lat", "write-bw"], 1);
+    cluster.faults.push(Fault::slow(Unit::Nic(NicId(2)), Direction::Both, 3.0));
+    let one_at_a_time = Settings { most_active: Some(1), ..settings("all", 1) };
+    let mut rounds = Vec::new();
+    survey_with(&mut cluster, one_at_a_time, |cluster, round| {
+        rounds.push((round.stage, round.test));
+        cluster.measure(round)
+    });
+    let is_of_retest = |(stage, _): &&(Stage, TestId)| matches!(stage, Stage::Retest(_));
+    for test in [TestId(0), TestId(1)] {
+        let retested = rounds.iter().filter(is_of_retest).any(|one| one.1 == test);
+        assert!(retested, "{rounds:?}");
+    }
+    for (number, comparison) in rounds.iter().enumerate() {
+        if comparison.0 == Stage::Comparison {
+            let before = rounds[number - 1];
+            let beside = [Some(&before), rounds.get(number + 1)];
+            let is_beside = |one: &&(Stage, TestId)| is_of_retest(one) && one.1 == comparison.1;
+            assert!(beside.into_iter().flatten().any(|one| is_beside(&one)), "{rounds:?}");
+        }
+    }
 }
 
 #[test]

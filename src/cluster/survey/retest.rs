@@ -42,16 +42,21 @@ impl Queue {
         Self { parts: VecDeque::from([(stage, pairs.into())]), most_active: most_active.max(1) }
     }
 
-    /// Adds a pair of each class for comparison before all pairs, after them, and between parts of
-    /// them.
+    /// Adds a pair of each class of a test for comparison before all pairs of the test, after them,
+    /// and between parts of them.
     pub fn compare(mut self, good: &mut GoodPairs) -> Self {
-        let compared = |good: &mut GoodPairs| (Stage::Comparison, good.take().into());
+        let mut compared = |test| (Stage::Comparison, good.take(test).into());
         let most = self.most_active.saturating_mul(ROUNDS_BETWEEN);
-        let mut parts = VecDeque::from([compared(good)]);
+        let mut parts = VecDeque::new();
+        let mut last = None;
         for (stage, mut pairs) in self.parts {
-            while !pairs.is_empty() {
-                let rest = pairs.split_off(pairs.len().min(most));
-                parts.extend([(stage, pairs), compared(good)]);
+            while let Some((test, _)) = pairs.front().copied() {
+                let same = pairs.iter().take_while(|pair| pair.0 == test).count();
+                let rest = pairs.split_off(same.min(most));
+                if last.replace(test) != Some(test) {
+                    parts.push_back(compared(test));
+                }
+                parts.extend([(stage, pairs), compared(test)]);
                 pairs = rest;
             }
         }

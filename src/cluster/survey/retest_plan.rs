@@ -150,7 +150,7 @@ impl RetestPlan {
         }
         wave.retain(|(_, pair)| why_unusable(roster, *pair).is_none());
         // Pairs of NICs that failed are last: they may take long, and disturb others.
-        wave.sort_by_key(|(_, pair)| parked.find(*pair).is_some());
+        wave.sort_by_key(|(test, pair)| (parked.find(*pair).is_some(), *test));
         wave
     }
 

@@ -2,6 +2,7 @@
 //! turn (diagnosis.md 6.1).
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::course::DiagnosisCourse;
 use super::culprits::CulpritNic;
@@ -9,12 +10,13 @@ use super::explanation::Explanation;
 use super::links::Crossings;
 use super::slots::{Found, MeasuredSlot, Places};
 use super::{GENERATION, HUGE_PAGES, PARKED_PEERS};
-use crate::campaign::lengths::longest;
+use crate::campaign::lengths::{longest, sufficient};
 use crate::campaign::{CheckedNodes, Crew, pairs};
-use crate::survey::answer::Stage;
+use crate::survey::answer::{Answer, PairResult, Stage};
 use crate::survey::ids::{NicId, TestId};
 use crate::survey::roster::Roster;
 use crate::survey::rounds::Round;
+use crate::survey::untested::Untested;
 use diagnosis::causes::FOREIGN;
 use diagnosis::evaluation::evaluate;
 use diagnosis::procedure::{Step, TESTS, TestCode, test};
@@ -38,11 +40,14 @@ const HUGE_PAGES_OF_TEST: f64 = 4.0;
 pub struct Investigation<'a> {
     crew: &'a mut dyn Crew,
     tests: &'a DiagnosisCourse,
+    /// Longest time that a process has needed for a pair, without the time in which pairs are
+    /// measured.
+    beyond: Option<Duration>,
 }
 
 impl<'a> Investigation<'a> {
     pub fn new(crew: &'a mut dyn Crew, tests: &'a DiagnosisCourse) -> Self {
-        Self { crew, tests }
+        Self { crew, tests, beyond: None }
     }
 
     /// Prints a line that is not part of the result.
@@ -72,9 +77,9 @@ impl<'a> Investigation<'a> {
         found: &mut Found,
     ) -> Result<(), Failure> {
         let survey_slots = places.survey_slots(culprit);
-        let mut slots = survey_slots.clone();
-        slots.extend(places.step_slots(Step::First, self.tests, |_| true));
-        self.run_slots(&slots, found)?;
+        self.run_slots(&survey_slots, found)?;
+        let first = places.step_slots(Step::First, self.tests, |_| true);
+        self.run_slots(&first, found)?;
         let second = places.step_slots(Step::Second, self.tests, |_| true);
         self.run_slots(&second, found)?;
         self.copy_memory(places, found)?;
@@ -148,29 +153,43 @@ impl<'a> Investigation<'a> {
         Ok(found)
     }
 
-    /// Measures in these slots, one pair at a time.
+    /// Measures in these slots, one pair at a time; again in longer slots where a process was late.
     fn run_slots(&mut self, slots: &[MeasuredSlot], found: &mut Found) -> Result<(), Failure> {
+        let pair = self.tests.pair();
+        let longest = longest(pair);
+        let length = self.beyond.map_or(longest, |beyond| sufficient(pair, beyond));
+        let mut late = Vec::new();
+        for (slot, result) in self.run_block(slots, length)? {
+            if length < longest && result.answer == Answer::Untested(Untested::Late) {
+                late.push(slot);
+            } else {
+                found.add(&slot, &result, self.tests.is_of_bandwidth(slot.test));
+            }
+        }
+        for (slot, result) in self.run_block(&late, longest)? {
+            found.add(&slot, &result, self.tests.is_of_bandwidth(slot.test));
+        }
+        Ok(())
+    }
+
+    /// Returns what was measured in each of these slots of this length.
+    fn run_block(
+        &mut self,
+        slots: &[MeasuredSlot],
+        length: Duration,
+    ) -> Result<Vec<(MeasuredSlot, PairResult)>, Failure> {
         let rounds: Vec<Round> = slots
             .iter()
             .map(|slot| Round { test: slot.test, stage: Stage::Comparison, pairs: vec![slot.pair] })
             .collect();
         if rounds.is_empty() {
-            return Ok(());
+            return Ok(Vec::new());
         }
-        let block = pairs::measure(
-            self.crew,
-            &rounds,
-            0,
-            longest(self.tests.pair()),
-            &|test, _| test,
-            &line,
-        )?;
-        for result in &block.pairs {
-            if let Some(slot) = slots.get(result.round as usize) {
-                found.add(slot, result, self.tests.is_of_bandwidth(slot.test));
-            }
-        }
-        Ok(())
+        let block = pairs::measure(self.crew, &rounds, 0, length, &|test, _| test, &line)?;
+        self.beyond = block.beyond.max(self.beyond.map(|beyond| beyond * 3 / 4));
+        let slot = |result: &PairResult| slots.get(result.round as usize).copied();
+        let results = block.pairs.into_iter();
+        Ok(results.filter_map(|result| Some((slot(&result)?, result))).collect())
     }
 }
 

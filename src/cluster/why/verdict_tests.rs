@@ -101,6 +101,20 @@ fn explained(crew: &mut ModelCrew, verdict: &Findings) -> Diagnoses {
 }
 
 #[test]
+fn measures_in_short_slots_and_late_pairs_again_in_longer_ones() {
+    for is_late in [false, true] {
+        let mut crew = crew(&[4]);
+        crew.is_late = is_late;
+        crew.files.insert(NicId(4), files("x8"));
+        let found = explained(&mut crew, &verdict(&[Unit::Nic(NicId(4))]));
+        let [explanation] = &found.explanations[..] else { panic!("{found:?}") };
+        assert_eq!(explanation.causes[0].cause.as_deref(), Some("pcie-narrow"));
+        assert_eq!(explanation.left_out, None);
+        assert!(crew.short_slots > 20, "{}", crew.short_slots);
+    }
+}
+
+#[test]
 fn narrow_link_explains_half_of_the_bandwidth() {
     let mut crew = crew(&[4]);
     crew.files.insert(NicId(4), files("x8"));
