@@ -9,16 +9,20 @@ use std::path::Path;
 
 use clap::{Arg, Command};
 use clap_complete::engine::{
-    ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter, complete,
+    ArgValueCandidates, ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter,
+    complete,
 };
 
-use crate::command::completion::SHELLS;
+use crate::command::completion::{SHELLS, VARIABLE};
 use crate::command::{COMMANDS, LEGACY_COMMANDS, legacy_command, summaries};
 use node::machine::{Machine, shown};
 use plan::cli::help::{overview, usage};
 use plan::cli::usage::{Completion, Usage};
 use plan::tool::PROGRAM;
 use plan::tools::{TOOLS, legacy_form};
+
+/// Stands for the names of files in bash, which finds and quotes them itself.
+const FILES: &str = "\u{1}";
 
 /// Software NICs that are offered.
 const SOFTWARE_NICS: [&str; 4] = ["soft0", "soft1", "soft2", "soft3"];
@@ -45,7 +49,10 @@ pub fn answer(shell: &str, argv: impl IntoIterator<Item = OsString>) {
         let last = words.len().saturating_sub(1);
         let found = complete(&mut command, words, last, directory.as_deref()).unwrap_or_default();
         let found = found.iter().map(|candidate| candidate.get_value().as_encoded_bytes());
-        bytes = found.collect::<Vec<_>>().join(&b"\x0b"[..]);
+        let found: Vec<&[u8]> = found.collect();
+        if !found.iter().any(|word| word.ends_with(FILES.as_bytes())) {
+            bytes = found.join(&b"\x0b"[..]);
+        }
     } else {
         let _ = shell.write_complete(&mut command, words, directory.as_deref(), &mut bytes);
     }
@@ -102,15 +109,31 @@ fn declared(name: &'static str, usage: &Usage) -> Command {
 fn completed(argument: Arg, completion: Completion) -> Arg {
     let candidates = match completion {
         Completion::Nothing => return argument,
-        Completion::Files => return argument.add(ArgValueCompleter::new(PathCompleter::any())),
+        Completion::Files => return argument.add(ArgValueCompleter::new(files)),
         Completion::Words(words) => words,
         Completion::Devices => devices,
         Completion::Cpus => cpus,
         Completion::Hosts => hosts,
     };
     argument.add(ArgValueCandidates::new(move || {
-        candidates().into_iter().map(CompletionCandidate::new).collect()
+        let words = candidates().into_iter().filter(|word| is_plain(word));
+        words.map(CompletionCandidate::new).collect()
     }))
+}
+
+/// Returns whether each shell takes a word as it is.
+fn is_plain(word: &str) -> bool {
+    let is_plain = |one: char| one.is_alphanumeric() || "-_.,:/@%+=".contains(one);
+    !word.starts_with('-') && word.chars().all(is_plain)
+}
+
+/// Returns the files that a value may name.
+fn files(current: &OsStr) -> Vec<CompletionCandidate> {
+    if env::var_os(VARIABLE).is_some_and(|shell| shell == "bash") {
+        vec![CompletionCandidate::new(FILES)]
+    } else {
+        PathCompleter::any().complete(current)
+    }
 }
 
 fn devices() -> Vec<String> {

@@ -83,8 +83,12 @@ fn started() -> String {
 pub fn script(shell: &dyn EnvCompleter, completer: &str) -> String {
     /// Stands for all names: the crate quotes each as one.
     const NAMES: &str = "NAMES";
+    /// Stands for the completer in bash, where the crate quotes it twice.
+    const COMPLETER: &str = "COMPLETER";
+    let is_bash = shell.is("bash");
+    let own_completer = if is_bash { COMPLETER } else { completer };
     let mut bytes = Vec::new();
-    let written = shell.write_registration(VARIABLE, PROGRAM, NAMES, completer, &mut bytes);
+    let written = shell.write_registration(VARIABLE, PROGRAM, NAMES, own_completer, &mut bytes);
     written.expect("memory takes any text");
     let names = TOOLS.iter().map(|tool| tool.legacy_name);
     let names = names.chain([cxi_stat::NAME, cxi_heatsink_check::NAME]);
@@ -92,6 +96,12 @@ pub fn script(shell: &dyn EnvCompleter, completer: &str) -> String {
     let between = if shell.is("fish") { " --command " } else { " " };
     let names = names.collect::<Vec<_>>().join(between);
     let mut script = String::from_utf8_lossy(&bytes).replace(NAMES, &names);
+    if is_bash {
+        let quoted = format!("'{}'", completer.replace('\'', r"'\''"));
+        script = script.replace(&format!("\"{COMPLETER}\""), &quoted);
+        // Where files may stand, the program offers nothing: bash quotes names of files itself.
+        script = script.replace(" -o bashdefault", " -o bashdefault -o default");
+    }
     if shell.is("zsh") {
         // As a file in `fpath`, the script is also the first call of the function.
         script += "if [[ $funcstack[1] == _cxidiag ]]; then\n    \

@@ -1,7 +1,12 @@
 //! Programs on a terminal of their own.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+use rustix::fs::{Mode, OFlags, open};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use super::Fabric;
 
@@ -28,4 +33,34 @@ pub fn on_terminal(
 ) -> Option<super::Command> {
     let args = [SCRIPT, deed, text, command];
     has_python().then(|| fabric.command_of(Path::new("python3"), &args))
+}
+
+/// Opens a terminal. Returns its master, and the device for a program.
+pub fn terminal() -> (File, File) {
+    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
+    grantpt(&ours).expect("a pseudo-terminal");
+    unlockpt(&ours).expect("a pseudo-terminal");
+    let name = ptsname(&ours, Vec::new()).expect("a name");
+    let device = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("a terminal");
+    (ours.into(), device.into())
+}
+
+/// Returns what is written to a terminal until the program closes it or `enough` is true.
+pub fn shown(terminal: &mut File, enough: impl Fn(&str) -> bool) -> String {
+    let mut seen = Vec::new();
+    let mut buffer = [0; 4096];
+    loop {
+        let text = String::from_utf8_lossy(&seen).into_owned();
+        if enough(&text) {
+            return text;
+        }
+        match terminal.read(&mut buffer) {
+            Ok(0) => return text,
+            Ok(count) => seen.extend(&buffer[..count]),
+            // The other end is closed.
+            Err(error) if error.raw_os_error() == Some(libc::EIO) => return text,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
 }

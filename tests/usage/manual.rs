@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write;
 use std::path::Path;
 use std::process::{Output, Stdio};
 use std::sync::LazyLock;
@@ -9,6 +10,7 @@ use std::sync::LazyLock;
 use clap_mangen::roff::Roff;
 
 use crate::documents::{self, File, manual, prose, roff, subcommands};
+use crate::harness::terminal::{shown, terminal};
 use crate::harness::{self, Command, assert_success, stderr, stdout};
 use cxidiag::command::{COMMANDS, LEGACY_COMMANDS};
 use plan::cli::usage::Usage;
@@ -374,8 +376,11 @@ fn offered_by_bash(words: &[&str]) -> String {
     let file = directory.path().join("bash/cxidiag");
     let known = directory.path().join(".ssh/known_hosts");
     fs::create_dir_all(known.parent().expect("a parent")).expect("a directory");
-    fs::write(known, "nid7,10.1.1.7 ssh-rsa A\n[nid8]:22 ssh-rsa B\n|1|nid9 ssh-rsa C\n")
-        .expect("a file");
+    fs::write(
+        known,
+        "nid7,10.1.1.7 ssh-rsa A\n[nid8]:22 ssh-rsa B\n|1|nid9 ssh-rsa C\nnid$(id) a\n-nid b\n",
+    )
+    .expect("a file");
     let output = bash.args(["-euc", script]).arg(file).args(words).output().expect("bash starts");
     assert!(output.stderr.is_empty(), "{words:?}: {}", stderr(&output));
     stdout(&output).trim_end().to_owned()
@@ -423,9 +428,64 @@ fn bash_completes_subcommands_options_and_values() {
     assert_eq!(offered(&["cxidiag", "devices", "soft1"]), "soft1");
     assert_eq!(offered(&["cxidiag", "write-lat", "nid"]), "nid7 nid8");
     assert_eq!(offered(&["cxidiag", "compare", "--figure", "b"]), "bw");
-    for option in ["--libcxi", "--json"] {
-        assert_eq!(offered(&["cxidiag", "write-lat", option, "=", "Cargo.to"]), "Cargo.toml");
+    // bash finds files itself.
+    assert_eq!(offered(&["cxidiag", "write-lat", "--json", "=", "Cargo.to"]), "");
+}
+
+/// The names of files reach the program as they are, whatever they hold: nothing in them is run.
+#[test]
+fn bash_quotes_names_of_files() {
+    const NAMES: [&str; 8] = [
+        "1 a$(touch X).json",
+        "2 a`touch X`.json",
+        "3;touch X;.json",
+        "4'a \"b\".json",
+        "5a\nb.json",
+        "-6.json",
+        "7*?[a].json",
+        "8$HOME\\~!1.json",
+    ];
+    let (directory, mut bash) = shell("bash");
+    // The path of the program is quoted too.
+    let place = directory.path().join("it's $(touch X)");
+    fs::create_dir(&place).expect("a directory");
+    for name in NAMES {
+        fs::write(place.join(name), "").expect("a file");
     }
+    let program = place.join("cxidiag");
+    std::os::unix::fs::symlink(harness::CXIDIAG, &program).expect("a symlink");
+    let script = Command::new(&program).args(["completion", "bash"]).output();
+    fs::write(directory.path().join("script"), script.expect("cxidiag starts").stdout)
+        .expect("a file");
+    let (mut ours, device) = terminal();
+    let copy = || device.try_clone().expect("a terminal");
+    bash.args(["--norc", "--noprofile", "-i"]).current_dir(&place).env("TERM", "dumb");
+    bash.stdin(copy()).stdout(copy()).stderr(device);
+    let child = bash.spawn().expect("bash starts");
+    drop(bash);
+    // The command notes its last word.
+    let note = "source ../script; cxidiag() { printf '%s\\0' \"${@: -1}\" >>../words; \
+                echo noted:$((number += 1)); }\n";
+    ours.write_all(note.as_bytes()).expect("a terminal");
+    let commands = ["report ", "survey --json ", "write-lat --loopback --jsonl "];
+    let mut wanted = String::new();
+    let mut number = 0;
+    for command in commands {
+        for name in NAMES {
+            let begin = if name.starts_with('-') { "./-" } else { &name[..1] };
+            ours.write_all(format!("cxidiag {command}{begin}\t\n").as_bytes()).expect("a terminal");
+            number += 1;
+            shown(&mut ours, |text| text.contains(&format!("noted:{number}\r\n")));
+            let whole = if name.starts_with('-') { format!("./{name}") } else { name.to_owned() };
+            wanted += &format!("{whole}\0");
+        }
+    }
+    ours.write_all(b"exit\n").expect("a terminal");
+    shown(&mut ours, |_| false);
+    assert_success(&child.finish());
+    let words = fs::read_to_string(directory.path().join("words")).expect("a file");
+    assert_eq!(words, wanted);
+    assert!(!place.join("X").exists());
 }
 
 /// The program offers each option of each subcommand, under each name.

@@ -4,8 +4,8 @@ use std::process::Stdio;
 
 use rustix::termios::{tcgetwinsize, tcsetwinsize};
 
-use super::progress::{shown, terminal};
 use super::{Fabric, document, short, stderr, tools};
+use crate::harness::terminal::{shown, terminal};
 use crate::harness::{finish, measures_bandwidth};
 
 /// Returns the lines of the first picture in a text, without its title.

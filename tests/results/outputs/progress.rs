@@ -1,44 +1,10 @@
 //! Progress on a pseudo-terminal, but not in a pipe.
 
-use std::fs::File;
-use std::io::{self, Read};
 use std::process::Stdio;
 
-use rustix::fs::{Mode, OFlags, open};
-use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
-
 use super::{Fabric, assert_success, stderr, stdout};
+use crate::harness::terminal::{shown, terminal};
 use crate::harness::{Command, assert_status};
-
-/// Opens a terminal. Returns its master, and the device for a program.
-pub fn terminal() -> (File, File) {
-    let ours = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a pseudo-terminal");
-    grantpt(&ours).expect("a pseudo-terminal");
-    unlockpt(&ours).expect("a pseudo-terminal");
-    let name = ptsname(&ours, Vec::new()).expect("a name");
-    let device = open(name, OFlags::RDWR | OFlags::NOCTTY, Mode::empty()).expect("a terminal");
-    (ours.into(), device.into())
-}
-
-/// Returns what is written to a terminal until the program closes it or `enough` is true.
-pub fn shown(terminal: &mut File, enough: impl Fn(&str) -> bool) -> String {
-    let mut seen = Vec::new();
-    let mut buffer = [0; 4096];
-    loop {
-        let text = String::from_utf8_lossy(&seen).into_owned();
-        if enough(&text) {
-            return text;
-        }
-        match terminal.read(&mut buffer) {
-            Ok(0) => return text,
-            Ok(count) => seen.extend(&buffer[..count]),
-            // The other end is closed.
-            Err(error) if error.raw_os_error() == Some(libc::EIO) => return text,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => panic!("{error}"),
-        }
-    }
-}
 
 #[test]
 fn shows_progress_on_a_terminal_until_the_run_ends() {
