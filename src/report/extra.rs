@@ -100,18 +100,15 @@ pub fn walk(
     out.flush()
 }
 
-/// Writes for how much of the time of a size the measuring thread waited for a CPU: of the worst
-/// of these rows, each with its part in percent.
-pub fn waits_for_cpu(out: &mut impl Write, waits: &[(Row, f64)]) -> io::Result<()> {
-    let Some((row, percent)) = waits.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
-        return Ok(());
-    };
+/// Returns for how much of the time of a size the measuring thread waited for a CPU: of the worst
+/// of these rows, each with its part in percent. `None` without any.
+pub fn waits_for_cpu(waits: &[(Row, f64)]) -> Option<String> {
+    let (row, percent) = waits.iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     let others = match waits.len() {
         1 => String::new(),
         sizes => format!(" ({sizes} sizes above {DISTURBED_PERCENT} %)"),
     };
-    writeln!(out, "CPU taken away for {percent:.0} % of the time at {row}{others}; see --cpu")?;
-    out.flush()
+    Some(format!("CPU taken away for {percent:.0} % of the time at {row}{others}; see --cpu"))
 }
 
 /// Returns a number of operations per second, with decimals if it is small.
@@ -316,16 +313,13 @@ mod tests {
         let text = |waits: &[(u64, f64)]| {
             let row = |size| Row { size, ..Row::default() };
             let waits: Vec<_> = waits.iter().map(|(size, part)| (row(*size), *part)).collect();
-            written(|out| waits_for_cpu(out, &waits))
+            waits_for_cpu(&waits).unwrap_or_default()
         };
         assert_eq!(text(&[]), "");
-        assert_eq!(
-            text(&[(8, 83.6)]),
-            "CPU taken away for 84 % of the time at 8 bytes; see --cpu\n"
-        );
+        assert_eq!(text(&[(8, 83.6)]), "CPU taken away for 84 % of the time at 8 bytes; see --cpu");
         assert_eq!(
             text(&[(8, 5.1), (16, 40.2)]),
-            "CPU taken away for 40 % of the time at 16 bytes (2 sizes above 5 %); see --cpu\n"
+            "CPU taken away for 40 % of the time at 16 bytes (2 sizes above 5 %); see --cpu"
         );
     }
 

@@ -259,8 +259,8 @@ impl Reporter {
         };
         let _ = row
             .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, ""))
-            .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.current.cpu_waits))
             .and_then(|()| self.extra());
+        self.warn_of_waits();
     }
 
     fn row_of_latencies(&mut self, size: u64, recorder: &Recorder) -> io::Result<()> {
@@ -350,8 +350,8 @@ impl Reporter {
         };
         let _ = row
             .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, remark))
-            .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.current.cpu_waits))
             .and_then(|()| self.extra());
+        self.warn_of_waits();
     }
 
     fn keep_bandwidth(
@@ -407,10 +407,18 @@ impl Reporter {
                 extra::walk(&mut self.out, self.layout.depth, self.outcome.walk.as_ref())
             })
             .and_then(|()| extra::missed_rates(&mut self.out, &self.outcome.results))
-            .and_then(|()| extra::waits_for_cpu(&mut self.out, &self.current.cpu_waits))
             .and_then(|()| extra::verified(&mut self.out, self.verified_sizes))
             .and_then(|()| self.extra())
-            .map_err(interrupt::output_failed)
+            .map_err(interrupt::output_failed)?;
+        self.warn_of_waits();
+        Ok(())
+    }
+
+    /// Says on standard error if CPUs were taken away: scripts search the table for sizes.
+    fn warn_of_waits(&mut self) {
+        if let Some(warning) = extra::waits_for_cpu(&self.current.cpu_waits) {
+            self.warn(&warning);
+        }
     }
 
     /// Prints the blocks of percentiles and verdicts, if requested.

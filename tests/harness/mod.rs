@@ -341,7 +341,7 @@ pub fn whole_stderr(output: &Output) -> String {
 /// Returns the text without the lines about a CPU that was taken away and about long waits for the
 /// peer, which depend on what else runs on the machine.
 pub fn without_waits(text: &str) -> String {
-    let is_of_wait = |line: &str| line.starts_with("CPU taken away for ") || is_notice(line);
+    let is_of_wait = |line: &str| line.contains(": CPU taken away for ") || is_notice(line);
     text.split_inclusive('\n').filter(|line| !is_of_wait(line)).collect()
 }
 
