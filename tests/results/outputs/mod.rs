@@ -338,7 +338,7 @@ fn text_tells_time_without_a_cpu() {
     let output = on_one_cpu(&[&arguments[..], &[&json]].concat()).output();
     let output = output.expect("taskset starts");
     drop(loops);
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = harness::stdout(&output);
     let document: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     let percent = document["results"][0]["cpu_wait_percent"].as_f64().unwrap();
     let line =
