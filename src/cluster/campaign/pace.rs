@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::lengths::{SHORTEST_SLOT, longest, most_beyond, sufficient};
-use super::pairs::MeasuredRounds;
+use super::pairs::{MeasuredRounds, reads_all_counters};
 use crate::survey::answer::{Answer, PairResult};
 use crate::survey::ids::TestId;
 use crate::survey::rounds::Round;
@@ -43,17 +43,21 @@ pub fn estimate(answered: u64, planned: u64, elapsed: Duration) -> Option<String
     ))
 }
 
+/// What takes the same time beside the measurement of a pair: a test, and whether all counters are
+/// read.
+type Work = (TestId, bool);
+
 /// The lengths of slots.
 #[derive(Debug)]
 pub struct Pace {
     /// Time for measuring one pair.
     pair: Duration,
-    /// Time that the processes need for a pair of each test, without the measurement.
-    beyond: BTreeMap<TestId, Duration>,
+    /// Time that the processes need for a pair, without the measurement.
+    beyond: BTreeMap<Work, Duration>,
     /// The shortest slot of each slow test.
     shortest: BTreeMap<TestId, Duration>,
-    /// The test that was measured last.
-    last: Option<TestId>,
+    /// What was done last.
+    last: Option<Work>,
 }
 
 impl Pace {
@@ -65,10 +69,11 @@ impl Pace {
     /// Adapts the slots of a test to the results of a block. The results of earlier blocks lose
     /// weight slowly, because not every block has all NICs.
     pub fn add(&mut self, block: &MeasuredRounds) {
-        if let Some(beyond) = block.beyond {
+        if let (Some(beyond), Some(first)) = (block.beyond, block.pairs.first()) {
             let is_late = |pair: &&PairResult| pair.answer == Answer::Untested(Untested::Late);
             let late = block.pairs.iter().filter(is_late).count();
-            self.note(block.test, beyond, late, block.pairs.len());
+            let work = (block.test, reads_all_counters(first.stage));
+            self.note(work, beyond, late, block.pairs.len());
         }
     }
 
@@ -79,30 +84,30 @@ impl Pace {
 
     /// Notes that the processes needed the time `beyond` for a pair, without the time in which it
     /// is measured, and that `late` of `pairs` pairs had a late process.
-    fn note(&mut self, test: TestId, beyond: Duration, late: usize, pairs: usize) {
+    fn note(&mut self, work: Work, beyond: Duration, late: usize, pairs: usize) {
         let most = most_beyond(self.pair);
         let needed = if late * LATE_PART > pairs { most } else { beyond.min(most) };
-        let known = self.beyond.entry(test).or_default();
+        let known = self.beyond.entry(work).or_default();
         *known = needed.max(*known * 3 / 4);
     }
 
     /// Returns the number of slots of a block of the test that was measured last, if `left` is left
     /// of the time.
     pub fn most(&self, left: Option<Duration>) -> usize {
-        self.last.map_or(FIRST_SLOTS, |test| self.most_of(test, self.slot(test, true), left))
+        self.last.map_or(FIRST_SLOTS, |work| self.most_of(work, self.slot(work, true), left))
     }
 
     /// Returns the length of a slot: short, or for pairs that were late or failed before.
-    pub fn slot(&self, test: TestId, is_short: bool) -> Duration {
-        let known = self.beyond.get(&test).filter(|_| is_short);
+    fn slot(&self, work: Work, is_short: bool) -> Duration {
+        let known = self.beyond.get(&work).filter(|_| is_short);
         let slot =
             known.map_or_else(|| longest(self.pair), |beyond| sufficient(self.pair, *beyond));
-        slot.max(*self.shortest.get(&test).unwrap_or(&SHORTEST_SLOT))
+        slot.max(*self.shortest.get(&work.0).unwrap_or(&SHORTEST_SLOT))
     }
 
     /// Returns the largest number of slots of this length.
-    fn most_of(&self, test: TestId, slot: Duration, left: Option<Duration>) -> usize {
-        if self.beyond.contains_key(&test) { slots(slot, left) } else { FIRST_SLOTS }
+    fn most_of(&self, work: Work, slot: Duration, left: Option<Duration>) -> usize {
+        if self.beyond.contains_key(&work) { slots(slot, left) } else { FIRST_SLOTS }
     }
 
     /// Returns the number of the first of `rounds` that are a block, and the length of their slots.
@@ -115,9 +120,10 @@ impl Pace {
     ) -> (usize, Duration) {
         let test = rounds[0].test;
         let same = rounds.iter().take_while(|round| round.test == test).count();
-        let slot = self.slot(test, is_short);
-        self.last = Some(test);
-        (same.min(self.most_of(test, slot, left)), slot)
+        let work = (test, reads_all_counters(rounds[0].stage));
+        let slot = self.slot(work, is_short);
+        self.last = Some(work);
+        (same.min(self.most_of(work, slot, left)), slot)
     }
 }
 
@@ -132,6 +138,8 @@ fn slots(slot: Duration, left: Option<Duration>) -> usize {
 mod tests {
     use super::*;
     use crate::survey::answer::Stage;
+
+    const SWEEP: Work = (TestId(0), false);
 
     fn rounds(tests: &[u16]) -> Vec<Round> {
         let round =
@@ -149,14 +157,17 @@ mod tests {
         assert_eq!(pace.most(None), 2);
         let one_rounds = rounds(&[0; 20]);
         assert_eq!(pace.block(&one_rounds, true, None), (2, milliseconds(400)));
-        pace.note(TestId(0), milliseconds(15), 0, 2);
+        pace.note(SWEEP, milliseconds(15), 0, 2);
         assert_eq!(pace.block(&one_rounds, true, None), (16, milliseconds(120)));
         assert_eq!(pace.most(None), 16);
-        pace.note(TestId(0), milliseconds(60), 1, 16);
+        pace.note(SWEEP, milliseconds(60), 1, 16);
         assert_eq!(pace.block(&one_rounds, true, None), (8, milliseconds(240)));
         // The rounds that are taken from the sweep are one block.
         assert_eq!(pace.most(None), 8);
-        // Another test needs another time.
+        // Another test needs another time, and so does reading all counters.
+        let mut retests = rounds(&[0; 20]);
+        retests.iter_mut().for_each(|round| round.stage = Stage::Retest(1));
+        assert_eq!(pace.block(&retests, true, None), (2, milliseconds(400)));
         assert_eq!(pace.block(&rounds(&[0, 0, 1]), true, None).0, 2);
         assert_eq!(pace.block(&rounds(&[1, 1, 1]), true, None), (2, milliseconds(400)));
     }
@@ -173,29 +184,29 @@ mod tests {
     #[test]
     fn slots_get_longer_at_once_and_shorter_slowly() {
         let mut pace = Pace::new(milliseconds(60));
-        pace.note(TestId(0), milliseconds(0), 2, 20);
-        assert_eq!(pace.slot(TestId(0), true), milliseconds(120));
-        pace.note(TestId(0), milliseconds(0), 3, 20);
-        assert_eq!(pace.slot(TestId(0), true), milliseconds(400));
-        pace.note(TestId(0), milliseconds(0), 0, 20);
-        assert_eq!(pace.slot(TestId(0), true), milliseconds(360));
+        pace.note(SWEEP, milliseconds(0), 2, 20);
+        assert_eq!(pace.slot(SWEEP, true), milliseconds(120));
+        pace.note(SWEEP, milliseconds(0), 3, 20);
+        assert_eq!(pace.slot(SWEEP, true), milliseconds(400));
+        pace.note(SWEEP, milliseconds(0), 0, 20);
+        assert_eq!(pace.slot(SWEEP, true), milliseconds(360));
         for _ in 0..10 {
-            pace.note(TestId(0), milliseconds(0), 0, 20);
+            pace.note(SWEEP, milliseconds(0), 0, 20);
         }
-        assert_eq!(pace.slot(TestId(0), true), milliseconds(120));
+        assert_eq!(pace.slot(SWEEP, true), milliseconds(120));
     }
 
     #[test]
     fn pairs_that_were_late_or_failed_have_longest_slots() {
         let mut pace = Pace::new(milliseconds(60));
-        pace.note(TestId(0), Duration::ZERO, 0, 2);
+        pace.note(SWEEP, Duration::ZERO, 0, 2);
         assert_eq!(pace.block(&rounds(&[0; 20]), false, None), (5, milliseconds(400)));
     }
 
     #[test]
     fn ends_block_with_the_time_limit() {
         let mut pace = Pace::new(milliseconds(1));
-        pace.note(TestId(0), Duration::ZERO, 0, 2);
+        pace.note(SWEEP, Duration::ZERO, 0, 2);
         let many = rounds(&[0; 200]);
         for (left, slots) in [(None, 40), (Some(500), 10), (Some(10), 1)] {
             let left = left.map(milliseconds);

@@ -14,12 +14,17 @@ use crate::timetable::blocks::by_slot;
 use crate::timetable::{Part, Slot, TaskAnswer, TaskResult};
 use facts::error::Failure;
 
+/// Returns whether pairs of a stage have all their counters read. The sweep has many pairs, and
+/// limits for few counters.
+pub fn reads_all_counters(stage: Stage) -> bool {
+    !matches!(stage, Stage::Sweep | Stage::Again)
+}
+
 /// Returns what the NICs do in the slot of a round. `has_address` says whether a NIC can measure: a
 /// pair of which one cannot is in no slot.
 pub fn slot(round: &Round, has_address: impl Fn(NicId) -> bool) -> Slot {
     let test = round.test;
-    // The sweep has many pairs, and limits for few counters.
-    let reads_all_counters = !matches!(round.stage, Stage::Sweep | Stage::Again);
+    let reads_all_counters = reads_all_counters(round.stage);
     let mut parts = Slot::new();
     for pair in round.pairs.iter().filter(|pair| pair.nics().into_iter().all(&has_address)) {
         let Pair { initiator, target } = *pair;
