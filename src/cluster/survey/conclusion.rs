@@ -11,7 +11,8 @@ use super::ids::{NicId, TestId};
 use super::limits::Limits;
 use super::result_store::ResultStore;
 use super::roster::Roster;
-use super::silence::TOO_COARSE;
+use super::search::{PartExplanation, waited_for_cpus};
+use super::silence::{BUSY, TOO_COARSE};
 use super::slow_parts::Judgement;
 use super::units::members;
 
@@ -54,8 +55,10 @@ impl Conclusion<'_> {
             failures: results.failures(),
             roster,
         };
-        let explanations = explained.explanations.iter();
-        let mut causes: Vec<Cause> = explanations.map(|one| cause(one, &facts)).collect();
+        let (unclear, explanations): (Vec<_>, Vec<_>) =
+            explained.explanations.iter().partition(|part| waited_for_cpus(part, results));
+        let mut causes: Vec<Cause> =
+            explanations.into_iter().map(|one| cause(one, &facts)).collect();
         add_signs(&mut causes, &facts);
         causes.sort_by_key(severity);
         let units: Vec<Unit> = causes.iter().map(|cause| cause.unit).collect();
@@ -63,6 +66,16 @@ impl Conclusion<'_> {
         let mut untested = self.coverage.untested_parts(roster);
         let unpaired = self.take_unmeasured(&mut untested);
         self.add_unjudged(judgement, &causes, &mut untested);
+        let tests = |part: &PartExplanation| -> BTreeSet<TestId> {
+            part.pairs.iter().map(|one| one.test).collect()
+        };
+        untested.extend(unclear.into_iter().map(|part| UntestedPart {
+            unit: part.unit,
+            tests: tests(part).into_iter().collect(),
+            is_coarse: false,
+            reason: BUSY.to_owned(),
+            pairs: 0,
+        }));
         Findings {
             causes,
             untested,

@@ -76,6 +76,18 @@ fn certainty_of(pairs: &[Outside]) -> Certainty {
     }
 }
 
+/// Returns whether a part is a path that only looks slow: processes waited for CPUs in each of its
+/// measurements, and no retest has confirmed it.
+pub fn waited_for_cpus(part: &PartExplanation, results: &ResultStore) -> bool {
+    let is_disturbed = |one: &Outside| {
+        let mut all = results.observations(one.test).iter().filter(|own| own.pair == one.pair);
+        one.value.is_some() && all.all(|own| own.is_disturbed)
+    };
+    matches!(part.unit, Unit::Path(_))
+        && part.certainty == Certainty::Suspect
+        && part.pairs.iter().all(is_disturbed)
+}
+
 /// A part that may be a cause, with the pairs that it would explain.
 #[derive(Debug, Default)]
 struct Candidate {

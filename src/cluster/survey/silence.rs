@@ -13,7 +13,7 @@ use crate::blame::limits::LEAST_FIGURES;
 use crate::location::Class;
 
 /// Why the measured pairs of a NIC say nothing.
-const BUSY: &str = "busy CPUs";
+pub const BUSY: &str = "busy CPUs";
 const TOO_FEW: &str = "too few pairs to compare";
 const BIASED: &str = "the missing pairs are uneven";
 const MIXED: &str = "the pairs differ too much";
@@ -295,6 +295,32 @@ mod tests {
             matches!(found[..], [(unit, Certainty::Suspect, _)] if names_path(unit)),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn names_no_path_that_was_slow_only_beside_busy_cpus() {
+        let mut cluster = Cluster::new([0, 0, 12, 1], &["write-bw"], 1);
+        let path = pair(3, 5);
+        cluster.faults = vec![Fault::slow(Unit::Path(path), Direction::Both, 3.0)];
+        let found_if = |cluster: &mut Cluster, is_disturbed: bool| {
+            survey_with(cluster, settings("all", 1), |cluster, round| {
+                let mut results = cluster.measure(round);
+                for result in &mut results {
+                    let is_path = result.pair.nics().iter().all(|nic| path.nics().contains(nic));
+                    let is_clear = is_path && round.stage == Stage::Sweep && !is_disturbed;
+                    result.waited_percent = if is_clear { 0 } else { 90 };
+                }
+                results
+            })
+        };
+        let findings = found_if(&mut cluster, true);
+        assert_eq!(named(&findings), []);
+        let mut untested = findings.untested.iter();
+        let is_path =
+            untested.any(|part| matches!(part.unit, Unit::Path(_)) && part.reason == BUSY);
+        assert!(is_path, "{:?}", findings.untested);
+        let found = named(&found_if(&mut cluster, false));
+        assert!(matches!(found[..], [(Unit::Path(_), Certainty::Suspect, _)]), "{found:?}");
     }
 
     #[test]
