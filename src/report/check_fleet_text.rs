@@ -11,7 +11,7 @@ use facts::text::{cell, plural};
 use node::nic::health::ITEMS;
 
 /// Width of lines of words. Host lists may be longer, to be copied.
-const WIDTH: usize = 100;
+const WIDTH: usize = 80;
 
 /// Returns the page of the check of many nodes.
 pub fn page(check: &FleetCheck) -> Page {

@@ -6,29 +6,52 @@ use super::table::Align;
 use facts::error::Kind;
 use facts::severity::Severity;
 
-/// Returns the line before the first round.
-pub fn title(report: &Ping) -> String {
+/// Width of the latencies of an operation, with the minimum and without it.
+const TIMES: usize = 11;
+const MEDIAN: usize = 6;
+
+/// Width of the name of a peer.
+const PEER: usize = 7;
+
+/// Returns the line before the first round, for a terminal with this number of columns.
+pub fn title(report: &Ping, columns: usize) -> String {
     let is_software = report.pairs.iter().any(|pair| pair.is_software);
     let platform = if is_software { " (software NIC, no Cassini hardware)" } else { "" };
-    format!("8 bytes, min/median in us{platform}")
+    let times = if has_minimum(report, columns) { "min/median" } else { "median" };
+    format!("8 bytes, {times} in us{platform}")
 }
 
-/// Returns the line of the last round of a pair.
-pub fn line(report: &Ping, index: usize) -> Words {
-    let pair = &report.pairs[index];
+/// Returns the columns of the names of hosts and of NICs.
+fn widths(report: &Ping) -> [usize; 2] {
     let width = |text: fn(&Pair) -> usize| report.pairs.iter().map(text).max().unwrap_or(0);
-    let host = width(|pair| pair.host.len());
-    let device = width(|pair| pair.device.to_string().len());
+    [width(|pair| pair.host.len()), width(|pair| pair.device.to_string().len())]
+}
+
+/// Returns whether lines with the minimum fit into this number of columns.
+fn has_minimum(report: &Ping, columns: usize) -> bool {
+    let operations: usize =
+        OPERATIONS.iter().map(|operation| "   ".len() + operation.name.len() + TIMES).sum();
+    widths(report).iter().sum::<usize>() + "   -> ".len() + PEER + operations <= columns
+}
+
+/// Returns the lines of the last round of a pair, for a terminal with this number of columns: one
+/// line if it fits.
+pub fn line(report: &Ping, index: usize, columns: usize) -> Words {
+    let pair = &report.pairs[index];
+    let [host, device] = widths(report);
+    let has_minimum = has_minimum(report, columns);
+    let width = if has_minimum { TIMES } else { MEDIAN };
     let peer = pair.peer();
     let device_name = pair.device.to_string();
     let mut line = Words::from(format!("{:host$}  {device_name:device$} -> {peer}", pair.host));
     // The end of a cell is written with the cell behind it: no line ends in spaces.
-    let mut end = 7_usize.saturating_sub(peer.len());
+    let mut end = PEER.saturating_sub(peer.len());
     let mut reason = None;
     for (operation, answer) in OPERATIONS.iter().zip(&pair.last) {
         let (severity, cell) = match &answer.latencies {
             Ok(latencies) => {
-                let times = format!("{}/{}", us(latencies.min_ns), us(latencies.median_ns));
+                let [min, median] = [latencies.min_ns, latencies.median_ns].map(us);
+                let times = if has_minimum { format!("{min}/{median}") } else { median };
                 (Severity::Good, times)
             }
             Err(problem) => {
@@ -37,7 +60,7 @@ pub fn line(report: &Ping, index: usize) -> Words {
             }
         };
         line = line.and(format!("{:end$}  {} ", "", operation.name));
-        end = 11_usize.saturating_sub(cell.len());
+        end = width.saturating_sub(cell.len());
         line = line.and(Words::verdict(severity, cell));
     }
     match reason {
@@ -47,7 +70,7 @@ pub fn line(report: &Ping, index: usize) -> Words {
             let step = at(problem.step.as_deref());
             // The place of the error follows in the table at the end.
             let message = problem.message.split("; ").next().unwrap_or_default();
-            line.and(format!("  {side}{step}{message}"))
+            line.and(format!("  {side}{step}{message}")).fitted(columns, "    ")
         }
     }
 }
@@ -98,6 +121,7 @@ pub fn summary(report: &Ping) -> Page {
     let mut page = Page::default();
     page.empty_line();
     page.table(&columns, rows);
+    page.fit_table(&["Loss", "Peer", "Max"]);
     for pair in &report.pairs {
         let mut failures = pair.failures.iter().peekable();
         while let Some(failure) = failures.next() {
@@ -132,21 +156,38 @@ mod tests {
             pair([vec![ok(), ok(), ok(), ok()]]),
             pair([vec![ok(), ok(), ok(), unanswered()]]),
         ]);
-        let line = |index| {
+        let line = |index, columns| {
             let mut page = Page::default();
-            page.line(line(&report, index));
+            page.line(line(&report, index, columns));
             page.text(TextStyle::Plain).trim_end_matches('\n').to_owned()
         };
         assert_eq!(
-            line(0),
+            line(0, 101),
             "node7  cxi1 -> 0x13     write 1.90/2.01    read 1.90/2.01    atomic 1.90/2.01    send 1.90/2.01"
         );
-        let failed = line(1);
-        assert!(
-            failed.ends_with(
-                "send FAILED  one direction only, the peer's operations do not arrive here: no answer to a send within 5 s"
-            ),
-            "{failed}"
+        let narrow = "node7  cxi1 -> 0x13     write 2.01    read 2.01    atomic 2.01    send 2.01";
+        assert_eq!(line(0, 80), narrow);
+        assert_eq!(
+            [title(&report, 101), title(&report, 80)].map(|title| title[9..19].to_owned()),
+            ["min/median", "median in "]
         );
+        let failed = line(1, 80);
+        let expected = "\
+node7  cxi1 -> 0x13     write 2.01    read 2.01    atomic 2.01    send FAILED
+    one direction only, the peer's operations do not arrive here: no answer to a
+    send within 5 s";
+        assert_eq!(failed, expected);
+    }
+
+    #[test]
+    fn narrow_table_keeps_minimum_and_median() {
+        let mut report = Ping::new(vec![pair([])]);
+        let answers = || answered(1900, 2010, 2500);
+        report.pairs[0].add(vec![answers(), answers(), answers(), answers()]);
+        report.pairs[0].host = "host".repeat(9);
+        let text = summary(&report).text(TextStyle::Plain);
+        let title = text.lines().nth(1).expect("titles");
+        assert!(title.ends_with("NIC   Ping    Sent  Lost  Min[us]  Median"), "{text}");
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     }
 }

@@ -190,7 +190,7 @@ fn prints_tables_and_what_to_do() {
         "\ncxi0\nItem ",
         "BAD pcie-width\n",
         "link flaps           0 in 1 h, 0 in 10 h           <5, <10 ",
-        "pcie-width cxi0: a degraded link: reboot the node, then reseat the card, and check slot and riser; fewer lanes than on other nodes: compare slot and riser",
+        "pcie-width cxi0: a degraded link: reboot the node, then reseat the card, and\n  check slot and riser; fewer lanes than on other nodes: compare slot and riser",
     ] {
         assert!(text.contains(line), "no {line:?} in\n{text}");
     }

@@ -64,9 +64,11 @@ fn shows_a_row_for_each_nic() {
     let output = link(&machine, "--quick");
     assert_success(&output);
     let expected = "\
-NIC   State     Speed  BER corr.  BER uncorr.  Replays  Pause           PCIe       Temp.  Firmware  Health
-cxi0  up     200 Gb/s          -            -        -  pfc    16.0 GT/s x16  51 C, 38 C  1.5.53    good (errors not counted)
-cxi1  up     400 Gb/s          -            -        -  -      32.0 GT/s x16  62 C, 44 C  2.1.0     good (errors not counted)
+NIC   State     Speed  BER corr.  BER uncorr.           PCIe  Health
+cxi0  up     200 Gb/s          -            -  16.0 GT/s x16  good (errors not
+                                                              counted)
+cxi1  up     400 Gb/s          -            -  32.0 GT/s x16  good (errors not
+                                                              counted)
 ";
     assert_eq!(stdout(&output), expected);
 

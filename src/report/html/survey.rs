@@ -56,7 +56,7 @@ pub fn section(survey: &Survey, number: usize) -> Markup {
         p { (badge(status(survey))) " " (finding(survey)) (load::bad_parts(survey)) }
         (blame(survey))
         @if let Some(command) = &survey.next {
-            p { "Next: this command decides: " code { (command) } }
+            p { "Next: this command would decide: " code { (command) } }
         }
         div.maps {
             @for (at, matrix) in verdict.matrices.iter().enumerate() {

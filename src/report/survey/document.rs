@@ -122,8 +122,8 @@ pub struct Survey {
     /// What the conclusion is about.
     #[serde(default)]
     pub scope: Scope,
-    /// The command that decides what is undecided or untested; null if nothing is. TIME and RATE
-    /// stand for limits that the user knows.
+    /// The command that would decide what is undecided or untested; null if nothing is, if no
+    /// command would decide it, or if the line of the launcher is not known.
     #[serde(default)]
     pub next: Option<String>,
     /// Exit status of the program: 0 good, 3 bad, 4 undecided, 1 failed, 130 interrupted.

@@ -69,7 +69,7 @@ pub fn page(survey: &Survey) -> Page {
         page.paragraph(advice, WIDTH, "  ");
     }
     if let Some(command) = &survey.next {
-        page.line(format!("\nNext: this command decides\n  {command}"));
+        page.line(format!("\nNext: this command would decide\n  {command}"));
     }
     outliers(&mut page, survey);
     busy(&mut page, survey);
@@ -447,8 +447,8 @@ nid000416 cxi0: writes 3.90 us to 6 of 6 partners at its switch, median of its
 
 Next: run 'cxidiag check' on nid000417.
 
-Next: this command decides
-  srun --ntasks-per-node=1 --mpi=none cxidiag survey write-lat,write-bw --pairs=all
+Next: this command would decide
+  srun -N4 -n4 --nodelist=nid[000416-000419] --mpi=none cxidiag survey write-lat,write-bw --pairs=all
 
 Untested
 nid000419: no answer within 30 s (12 pairs)

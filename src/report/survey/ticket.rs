@@ -28,7 +28,7 @@ pub fn page(survey: &Survey) -> Page {
         page.line("\nSoftware NICs: no Cassini hardware involved.");
     }
     if let Some(command) = &survey.next {
-        page.line("\nNext: this command decides");
+        page.line("\nNext: this command would decide");
         page.command(command);
     }
     parts(&mut page, survey);
@@ -136,9 +136,9 @@ write-lat 8, write-bw 1M; pairs random:3 (seed 7).
 
 cxidiag 0.1.0, 2023-11-14T22:13:20Z
 
-Next: this command decides
+Next: this command would decide
 
-    srun --ntasks-per-node=1 --mpi=none cxidiag survey write-lat,write-bw --pairs=all
+    srun -N4 -n4 --nodelist=nid[000416-000419] --mpi=none cxidiag survey write-lat,write-bw --pairs=all
 
 ## nid000417 cxi1
 
