@@ -19,7 +19,7 @@ use facts::text::{markdown, shown_lines};
 const GAP: usize = 2;
 
 /// A longer cell of the last column gets several lines rather than that a column is left out.
-const LONG_CELL: usize = 30;
+const LONG_CELL: usize = 20;
 
 /// No cell has several lines because of fewer columns.
 const SHORT_CELL: usize = 12;

@@ -227,7 +227,7 @@ fn refuses_what_it_cannot_draw() {
     let page = at("page.html");
     for (arguments, status, words) in [
         (format!("-o {page}"), 2, "there are no files with results"),
-        (at("text"), 2, "--output names no file for the page"),
+        (format!("{} {}", at("text"), at("other")), 2, "--output names no file for the page"),
         (format!("- - -o {page}"), 2, "can be read only once"),
         (format!("{0} -o {0}", at("text")), 2, "which would be replaced"),
         (format!("{} -o {page}", at("text")), 1, "not valid JSON"),
