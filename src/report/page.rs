@@ -52,38 +52,39 @@ impl Words {
         self
     }
 
-    /// Returns the words in lines of at most `width` columns, if no word is wider. Further lines
-    /// begin with `indent`. Verdicts stay whole.
-    pub fn fitted(&self, width: usize, indent: &str) -> Self {
-        let mut column = 0;
-        let mut parts = Vec::with_capacity(self.0.len());
-        for (at, (severity, text)) in self.0.iter().enumerate() {
-            let mut fitted = String::new();
-            for (number, word) in text.split(' ').enumerate() {
-                let next = self.0.get(at + 1).filter(|_| text.ends_with(word));
-                let next = next.and_then(|(_, text)| text.split([' ', '\n']).next());
-                let first = word.split('\n').next().unwrap_or(word).chars().count();
-                let end =
-                    first + next.filter(|_| !word.contains('\n')).map_or(0, |w| w.chars().count());
-                let may_break = number > 0 && *severity == Severity::Shown;
-                if may_break && !word.is_empty() && column + 1 + end > width {
-                    fitted.truncate(fitted.trim_end_matches(' ').len());
-                    fitted += "\n";
-                    fitted += indent;
-                    column = indent.chars().count();
-                } else if number > 0 {
-                    fitted.push(' ');
-                    column += 1;
-                }
-                fitted += word;
-                column = match word.rsplit_once('\n') {
-                    Some((_, last)) => last.chars().count(),
-                    None => column + first,
-                };
+    /// Returns the words in lines of at most `width` columns, if no word is wider. Verdicts stay
+    /// whole.
+    fn fitted(&self, width: usize) -> Self {
+        let is_blank = |severity: &Severity, letter| *severity == Severity::Shown && letter == ' ';
+        let letters = self.0.iter().flat_map(|(severity, text)| {
+            text.chars().map(move |letter| (letter, is_blank(severity, letter)))
+        });
+        let (mut letters, may_break): (Vec<char>, Vec<bool>) = letters.unzip();
+        let (mut start, mut blank) = (0, None);
+        for at in 0..letters.len() {
+            match letters[at] {
+                '\n' => (start, blank) = (at + 1, None),
+                _ if may_break[at] => blank = Some(at),
+                _ => {}
             }
-            parts.push((*severity, fitted));
+            if at >= start + width
+                && let Some(end) = blank
+            {
+                letters[end] = '\n';
+                (start, blank) = (end + 1, None);
+            }
         }
-        Self(parts)
+        let mut letters = letters.into_iter();
+        let part = |(severity, text): &(Severity, String)| {
+            (*severity, letters.by_ref().take(text.chars().count()).collect())
+        };
+        Self(self.0.iter().map(part).collect())
+    }
+
+    /// Returns the columns of the longest line.
+    pub fn width(&self) -> usize {
+        let text = self.text(TextStyle::Plain);
+        text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
     }
 
     fn text(&self, style: TextStyle) -> String {
@@ -351,7 +352,11 @@ impl PageTable {
         }
         let mut widths = table.widths();
         let is_words = |at: &usize| table.align[*at] == Align::Left;
-        while let Some(widest) = (0..widths.len()).filter(is_words).max_by_key(|at| widths[*at])
+        // The verdict is in the last column, and stays in one line rather than the others.
+        let share =
+            |widths: &[usize], at: usize| widths[at] / if at + 1 == widths.len() { 2 } else { 1 };
+        while let Some(widest) =
+            (0..widths.len()).filter(is_words).max_by_key(|at| share(&widths, *at))
             && sum(&widths) > columns
             && widths[widest] > SHORT_CELL
         {
@@ -359,7 +364,7 @@ impl PageTable {
         }
         for row in &mut table.rows {
             for (words, width) in row.iter_mut().zip(&widths) {
-                *words = words.fitted(*width, "");
+                *words = words.fitted(*width);
             }
         }
         table
@@ -367,11 +372,9 @@ impl PageTable {
 
     /// Returns the width of each column.
     fn widths(&self) -> Vec<usize> {
-        let width = |text: &str| text.lines().map(|line| line.chars().count()).max().unwrap_or(0);
-        let cells =
-            |at: usize| self.rows.iter().map(move |row| width(&row[at].text(TextStyle::Plain)));
+        let cells = |at: usize| self.rows.iter().map(move |row| row[at].width());
         let widths = self.titles.iter().enumerate();
-        widths.map(|(at, title)| cells(at).fold(width(title), usize::max)).collect()
+        widths.map(|(at, title)| cells(at).fold(title.chars().count(), usize::max)).collect()
     }
 }
 

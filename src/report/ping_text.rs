@@ -3,76 +3,57 @@
 use super::page::{Page, Words};
 use super::ping::{DIRECTION, OPERATIONS, Pair, Ping};
 use super::table::Align;
+use super::wrap::wrapped;
 use facts::error::Kind;
 use facts::severity::Severity;
 
-/// Width of the latencies of an operation, with the minimum and without it.
-const TIMES: usize = 11;
-const MEDIAN: usize = 6;
-
-/// Width of the name of a peer.
-const PEER: usize = 7;
-
-/// Returns the line before the first round, for a terminal with this number of columns.
-pub fn title(report: &Ping, columns: usize) -> String {
+/// Returns the line before the first round.
+pub fn title(report: &Ping) -> String {
     let is_software = report.pairs.iter().any(|pair| pair.is_software);
     let platform = if is_software { " (software NIC, no Cassini hardware)" } else { "" };
-    let times = if has_minimum(report, columns) { "min/median" } else { "median" };
-    format!("8 bytes, {times} in us{platform}")
+    format!("8 bytes, median in us{platform}")
 }
 
-/// Returns the columns of the names of hosts and of NICs.
-fn widths(report: &Ping) -> [usize; 2] {
-    let width = |text: fn(&Pair) -> usize| report.pairs.iter().map(text).max().unwrap_or(0);
-    [width(|pair| pair.host.len()), width(|pair| pair.device.to_string().len())]
-}
-
-/// Returns whether lines with the minimum fit into this number of columns.
-fn has_minimum(report: &Ping, columns: usize) -> bool {
-    let operations: usize =
-        OPERATIONS.iter().map(|operation| "   ".len() + operation.name.len() + TIMES).sum();
-    widths(report).iter().sum::<usize>() + "   -> ".len() + PEER + operations <= columns
-}
-
-/// Returns the lines of the last round of a pair, for a terminal with this number of columns: one
-/// line if it fits.
+/// Returns the line of the last round of a pair for a terminal with this number of columns, and why
+/// an operation has failed, behind the line or below it. A narrow terminal does not show the peer,
+/// which the table at the end has.
 pub fn line(report: &Ping, index: usize, columns: usize) -> Words {
     let pair = &report.pairs[index];
-    let [host, device] = widths(report);
-    let has_minimum = has_minimum(report, columns);
-    let width = if has_minimum { TIMES } else { MEDIAN };
-    let peer = pair.peer();
-    let device_name = pair.device.to_string();
-    let mut line = Words::from(format!("{:host$}  {device_name:device$} -> {peer}", pair.host));
+    let width = |text: fn(&Pair) -> usize| report.pairs.iter().map(text).max().unwrap_or(0);
+    let host = width(|pair| pair.host.len());
+    let device = width(|pair| pair.device.to_string().len());
+    let mut cells = Words::default();
     // The end of a cell is written with the cell behind it: no line ends in spaces.
-    let mut end = PEER.saturating_sub(peer.len());
+    let mut end = 0;
     let mut reason = None;
     for (operation, answer) in OPERATIONS.iter().zip(&pair.last) {
         let (severity, cell) = match &answer.latencies {
-            Ok(latencies) => {
-                let [min, median] = [latencies.min_ns, latencies.median_ns].map(us);
-                let times = if has_minimum { format!("{min}/{median}") } else { median };
-                (Severity::Good, times)
-            }
+            Ok(latencies) => (Severity::Good, us(latencies.median_ns)),
             Err(problem) => {
                 reason.get_or_insert(problem);
                 (Severity::Bad, "FAILED".to_owned())
             }
         };
-        line = line.and(format!("{:end$}  {} ", "", operation.name));
-        end = width.saturating_sub(cell.len());
-        line = line.and(Words::verdict(severity, cell));
+        cells = cells.and(format!("{:end$}  {} ", "", operation.name));
+        end = 5_usize.saturating_sub(cell.len());
+        cells = cells.and(Words::verdict(severity, cell));
     }
-    match reason {
-        None => line,
-        Some(problem) => {
-            let side = if problem.kind == Kind::Peer.name() { "server: " } else { "" };
-            let step = at(problem.step.as_deref());
-            // The place of the error follows in the table at the end.
-            let message = problem.message.split("; ").next().unwrap_or_default();
-            line.and(format!("  {side}{step}{message}")).fitted(columns, "    ")
-        }
+    let name = format!("{:host$}  {:device$}", pair.host, pair.device.to_string());
+    let with_peer = Words::from(format!("{name} -> {:7}", pair.peer())).and(cells.clone());
+    let is_narrow = with_peer.width() > columns;
+    let line = if is_narrow { Words::from(name).and(cells) } else { with_peer };
+    let Some(problem) = reason else { return line };
+    let side = if problem.kind == Kind::Peer.name() { "server: " } else { "" };
+    let step = at(problem.step.as_deref());
+    // The place of the error follows in the table at the end.
+    let message = problem.message.split("; ").next().unwrap_or_default();
+    let why = format!("{side}{step}{message}");
+    let whole = line.clone().and(format!("  {why}"));
+    if whole.width() <= columns {
+        return whole;
     }
+    let below = wrapped(&why, columns.saturating_sub(4), "");
+    line.and(below.iter().map(|line| format!("\n    {line}")).collect::<String>())
 }
 
 /// Returns the step of a failure in words, for the beginning of a line.
@@ -90,8 +71,14 @@ fn at(step: Option<&str>) -> String {
     }
 }
 
+/// Returns a time in microseconds: in five columns below 100 ms.
 fn us(ns: u64) -> String {
-    format!("{:.2}", ns as f64 / 1000.0)
+    let decimals = match ns {
+        ..100_000 => 2,
+        ..1_000_000 => 1,
+        _ => 0,
+    };
+    format!("{:.decimals$}", ns as f64 / 1000.0)
 }
 
 /// Returns the table of all rounds, and what failed.
@@ -161,22 +148,17 @@ mod tests {
             page.line(line(&report, index, columns));
             page.text(TextStyle::Plain).trim_end_matches('\n').to_owned()
         };
-        assert_eq!(
-            line(0, 101),
-            "node7  cxi1 -> 0x13     write 1.90/2.01    read 1.90/2.01    atomic 1.90/2.01    send 1.90/2.01"
-        );
-        let narrow = "node7  cxi1 -> 0x13     write 2.01    read 2.01    atomic 2.01    send 2.01";
-        assert_eq!(line(0, 80), narrow);
-        assert_eq!(
-            [title(&report, 101), title(&report, 80)].map(|title| title[9..19].to_owned()),
-            ["min/median", "median in "]
-        );
-        let failed = line(1, 80);
+        let wide = "node7  cxi1 -> 0x13     write 2.01   read 2.01   atomic 2.01   send 2.01";
+        assert_eq!(line(0, wide.len()), wide);
+        let narrow = "node7  cxi1  write 2.01   read 2.01   atomic 2.01   send 2.01";
+        assert_eq!(line(0, wide.len() - 1), narrow);
         let expected = "\
-node7  cxi1 -> 0x13     write 2.01    read 2.01    atomic 2.01    send FAILED
+node7  cxi1 -> 0x13     write 2.01   read 2.01   atomic 2.01   send FAILED
     one direction only, the peer's operations do not arrive here: no answer to a
     send within 5 s";
-        assert_eq!(failed, expected);
+        assert_eq!(line(1, 80), expected);
+        let times = [2_010, 99_990, 100_040, 999_900, 1_234_567].map(us);
+        assert_eq!(times, ["2.01", "99.99", "100.0", "999.9", "1235"]);
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Rounds {
     /// An interruption, and standard output that cannot be written.
     pub fn run(&self, report: &mut Ping, has_text: bool) -> Result<(), Failure> {
         if has_text {
-            print(ping_text::title(report, columns(&io::stdout())))?;
+            print(ping_text::title(report))?;
         }
         let mut round = 0;
         loop {
