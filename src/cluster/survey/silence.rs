@@ -13,7 +13,7 @@ use crate::blame::limits::LEAST_FIGURES;
 use crate::location::Class;
 
 /// Why the measured pairs of a NIC say nothing.
-const BUSY: &str = "busy CPUs";
+pub(super) const BUSY: &str = "busy CPUs";
 const TOO_FEW: &str = "too few pairs to compare";
 const BIASED: &str = "the missing pairs are uneven";
 const MIXED: &str = "the pairs differ too much";

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::next::next;
 use crate::outcome::Problem;
 use cluster::load::findings::LoadFindings;
 use cluster::survey::busy::BusyNode;
@@ -25,6 +26,10 @@ pub(super) const COMMAND: &str = "survey";
 pub struct Setup {
     /// Arguments of the command, as typed.
     pub arguments: Vec<String>,
+    /// The command line that has started the processes; under Slurm, the one of a task. Empty if it
+    /// is not known.
+    #[serde(default)]
+    pub command_line: Vec<String>,
     /// What is measured between two NICs. Results name tests by their index in this list.
     pub tests: Vec<Test>,
     /// --pairs: the pairs that are measured.
@@ -162,6 +167,13 @@ pub struct Survey {
 }
 
 impl Survey {
+    /// Returns the survey with the nodes whose CPUs were busy, which no command cures.
+    pub fn beside(mut self, busy_nodes: Vec<BusyNode>) -> Self {
+        self.busy_nodes = busy_nodes;
+        self.next = next(&self);
+        self
+    }
+
     /// Returns whether every part is good.
     ///
     /// # Errors

@@ -1,19 +1,27 @@
-//! The command that would decide what a survey has left undecided or untested.
+//! What would decide what a survey has left undecided or untested.
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use super::Survey;
 use super::document::Conclusion;
 use super::mixed::is_incomparable;
+use super::progress::time;
+use super::summary::listed;
 use cluster::host_list;
+use cluster::launcher::command_line::CONTEXT;
 use cluster::survey::findings::{Certainty, Statistic, UntestedPart};
 use cluster::survey::ids::NodeId;
-use cluster::survey::roster::Roster;
+use cluster::survey::roster::{NO_NIC, Node, Roster};
 use cluster::survey::untested::Untested;
+use plan::tool::PROGRAM;
 
 /// Most NICs of which all pairs are proposed: 2,016 pairs.
 const MOST_NICS: usize = 64;
+
+/// How many partners of each NIC are proposed of more NICs.
+const MORE_PARTNERS: usize = 16;
 
 /// How many times longer each pair is measured, and the longest time that is proposed, in seconds.
 const LONGER: f64 = 4.0;
@@ -28,98 +36,172 @@ const JOIN: &str = "120s";
 /// Characters that need no quotes in a shell.
 const PLAIN: &str = "-_=:,./@+%[]";
 
-/// The launchers whose tasks may have other arguments than the first one: none of their lines is
-/// known.
-const TASK_LAUNCHERS: [&str; 4] = ["pals", "flux", "openmpi", "hydra"];
+/// Most processes that are named, and the fewest CPUs that one of them has used.
+const MOST_NAMES: usize = 3;
+const LEAST_CPUS: f64 = 0.1;
 
-/// Returns the command. `None` if nothing is undecided or untested, if the survey ended early, if
-/// no command would decide, and if the line of the launcher is unknown.
+/// What a verdict lacks.
+enum Missing {
+    /// Measurements: the options that change, with their new values.
+    Measurements(Vec<(&'static str, String)>),
+    /// CPUs that no other process uses.
+    Cpus,
+    /// Something that a class without other pairs is compared with.
+    Limit,
+    /// A fabric without the traffic of others.
+    QuietFabric,
+}
+
+/// Returns the command that would decide. `None` if nothing is undecided or untested, if the survey
+/// ended early, if no command would decide, and if the line of the launcher is unknown.
 pub fn next(survey: &Survey) -> Option<String> {
-    let verdict = &survey.verdict;
+    match missing(survey)? {
+        Missing::Measurements(changes) => command(survey, &changes),
+        Missing::Cpus | Missing::Limit | Missing::QuietFabric => None,
+    }
+}
+
+/// Returns what people do about what is undecided or untested: a sentence, or the beginning of one
+/// that ends with the command.
+pub fn advice(survey: &Survey) -> Option<String> {
+    Some(match missing(survey)? {
+        Missing::Measurements(changes) => {
+            survey.next.as_ref()?;
+            format!("Next: this command would decide{}", duration(survey, &changes))
+        }
+        Missing::Cpus => {
+            let nodes = &survey.busy_nodes;
+            let loads = nodes.iter().filter_map(|node| node.load.as_ref());
+            let used = loads.flat_map(|load| &load.most).filter(|(_, cpus)| *cpus >= LEAST_CPUS);
+            let (own, others): (BTreeSet<&str>, BTreeSet<&str>) =
+                used.map(|(name, _)| name.as_str()).partition(|name| *name == PROGRAM);
+            let others: Vec<String> = others.into_iter().map(str::to_owned).collect();
+            let hosts = nodes.iter().map(|node| survey.roster.node(node.node).host.as_str());
+            let place = match survey.setup.launcher.as_str() {
+                "loopback" => "this machine".to_owned(),
+                _ if nodes.is_empty() => "nodes".to_owned(),
+                _ => host_list::compress(hosts),
+            };
+            let fewer = "on fewer NICs a node";
+            match others.as_slice() {
+                [] if !own.is_empty() => {
+                    format!("Next: the survey has too few CPUs of {place}: run it again {fewer}.")
+                }
+                names => format!(
+                    "Next: {} used CPUs of {place}: run it again when they have ended, or {fewer}.",
+                    if names.is_empty() { "others".into() } else { listed(names, MOST_NAMES) }
+                ),
+            }
+        }
+        Missing::Limit => "Next: some pairs have no others to compare with: run it again with the \
+                           --expect that they should meet."
+            .into(),
+        Missing::QuietFabric => "Next: run it again when no other job uses the fabric.".into(),
+    })
+}
+
+/// Returns what the verdict lacks; `None` if it lacks nothing, or if nothing is known to decide.
+fn missing(survey: &Survey) -> Option<Missing> {
+    let (verdict, roster) = (&survey.verdict, &survey.roster);
     let is_open = match survey.conclusion {
         Conclusion::Undecided => true,
         Conclusion::Good | Conclusion::Bad => !verdict.untested.is_empty(),
         Conclusion::Interrupted | Conclusion::Failed => false,
     };
-    let changes =
-        if is_open && survey.roster.nics.len() > 1 { changes(survey) } else { Vec::new() };
-    if changes.is_empty() { None } else { command(survey, &changes) }
-}
-
-/// Returns the options that change, with their new values; none if no option cures what is missing.
-fn changes(survey: &Survey) -> Vec<(&'static str, String)> {
-    let (setup, verdict, roster) = (&survey.setup, &survey.verdict, &survey.roster);
-    let mut changes = Vec::new();
-    if roster.nodes.iter().any(|node| node.absent.is_some()) {
-        changes.push(("join", JOIN.to_owned()));
+    if !is_open || roster.nics.len() < 2 {
+        return None;
     }
+    let is_late = |node: &Node| node.absent.as_ref().is_some_and(|reason| reason != NO_NIC);
+    let join = roster.nodes.iter().any(is_late).then(|| ("join", JOIN.to_owned()));
     let mut causes = verdict.causes.iter();
     let has_suspects = causes.any(|cause| cause.certainty == Certainty::Suspect);
-    // Only a limit that the user knows judges pairs without a comparison.
-    let is_incomparable = !has_suspects && verdict.populations.iter().any(is_incomparable);
-    let is_of_load = survey.load.as_ref().is_some_and(|load| !load.is_complete());
-    let has_busy_cpus =
-        |part: &UntestedPart| Untested::from(part.reason.as_str()).is_from_busy_cpus();
-    let is_beside_busy =
-        !survey.busy_nodes.is_empty() || verdict.untested.iter().any(has_busy_cpus);
-    if is_incomparable || is_beside_busy || verdict.untested.is_empty() && is_of_load {
-        return changes;
-    }
-    let has_all = verdict.widened || setup.pairs.split(',').any(|name| name == "all");
+    let load = survey.load.as_ref();
+    let load = load.filter(|load| verdict.untested.is_empty() && !load.is_complete());
+    // More pairs free no CPUs.
+    let are_cpus_busy = !survey.busy_nodes.is_empty()
+        || verdict.untested.iter().any(UntestedPart::is_from_busy_cpus)
+        || verdict.populations.iter().any(|one| one.figure != Statistic::Median)
+        || load.is_some_and(|load| !load.unmeasured.is_empty());
+    let other = if !has_suspects && verdict.populations.iter().any(is_incomparable) {
+        Some(Missing::Limit)
+    } else if load.is_some_and(|load| load.unjudged.is_some()) {
+        Some(Missing::QuietFabric)
+    } else {
+        are_cpus_busy.then_some(Missing::Cpus)
+    };
+    let options = match (&join, &other, load) {
+        (_, None, None) => changes(survey),
+        (None, Some(_), _) => return other,
+        _ => Vec::new(),
+    };
+    let options: Vec<_> = join.into_iter().chain(options).collect();
+    (!options.is_empty()).then_some(Missing::Measurements(options))
+}
+
+/// Returns the options that change, with their new values; none if no option helps.
+fn changes(survey: &Survey) -> Vec<(&'static str, String)> {
+    let (setup, verdict) = (&survey.setup, &survey.verdict);
+    let pair_time = |pair_s: f64| ("pair-time", format!("{:.0}ms", 1000.0 * pair_s));
+    let longer = (LONGER * setup.pair_s).min(LONGEST_PAIR_S);
     let short = Untested::ShortSlot.to_string();
     if verdict.untested.iter().any(|part| part.reason == short) {
-        let longer = longer_pair_s(setup.pair_s).max(LATE_ANSWER_PAIR_S);
-        changes.push(pair_time(longer));
-        return changes;
+        return vec![pair_time(longer.max(LATE_ANSWER_PAIR_S))];
     }
+    let has_all = verdict.widened || setup.pairs.split(',').any(|name| name == "all");
     if !has_all {
-        changes.push(("pairs", more_pairs(roster).to_owned()));
+        vec![("pairs", more_pairs(&survey.roster))]
     } else if setup.nics_at_once {
-        changes.push(("nics", "turn".to_owned()));
+        vec![("nics", "turn".to_owned())]
+    } else if longer > setup.pair_s {
+        vec![pair_time(longer)]
+    } else {
+        Vec::new()
     }
-    let is_unclear = verdict.populations.iter().any(|one| one.figure != Statistic::Median);
-    let longer = longer_pair_s(setup.pair_s);
-    if (is_unclear || (has_all && !setup.nics_at_once)) && longer > setup.pair_s {
-        changes.push(pair_time(longer));
-    }
-    changes
-}
-
-fn longer_pair_s(pair_s: f64) -> f64 {
-    (LONGER * pair_s).min(LONGEST_PAIR_S)
-}
-
-fn pair_time(pair_s: f64) -> (&'static str, String) {
-    ("pair-time", format!("{:.0}ms", 1000.0 * pair_s))
 }
 
 /// Returns the pairs that show most about these NICs.
-fn more_pairs(roster: &Roster) -> &'static str {
+fn more_pairs(roster: &Roster) -> String {
     if roster.nics.len() <= MOST_NICS {
-        "all"
+        "all".into()
     } else if roster.nics.iter().any(|nic| nic.location.is_some()) {
-        "within-switch,switches,groups"
+        "within-switch,switches,groups".into()
     } else {
-        "random:16"
+        format!("random:{MORE_PARTNERS}")
     }
 }
 
+/// Returns how long the survey would take with these changes, as the end of a sentence: as long for
+/// each pair as it did, or in proportion.
+fn duration(survey: &Survey, changes: &[(&str, String)]) -> String {
+    let Survey { setup, verdict, roster, .. } = survey;
+    let nics = roster.nics.len();
+    let factor = |(name, value): &(&str, String)| match *name {
+        "pairs" => {
+            let partners = if value == "all" { nics - 1 } else { MORE_PARTNERS };
+            (nics * partners * setup.tests.len()) as f64 / verdict.planned.max(1) as f64
+        }
+        "nics" => nics as f64 / roster.nodes.len() as f64,
+        "pair-time" => LONGER.max(LATE_ANSWER_PAIR_S / setup.pair_s),
+        _ => 1.0,
+    };
+    let factor: f64 = changes.iter().map(factor).product();
+    let ms = survey.elapsed_ms as f64 * factor.max(1.0);
+    format!(" in about {}", time(Duration::from_secs_f64((ms / 1000.0).max(1.0))))
+}
+
 /// Returns the line that starts the processes again, on the same nodes; `None` if it is unknown.
-fn launch(survey: &Survey) -> Option<String> {
+fn line(survey: &Survey) -> Option<Vec<String>> {
     let Survey { setup, roster, .. } = survey;
-    let launcher = setup.launcher.as_str();
-    if TASK_LAUNCHERS.contains(&launcher) {
-        return None;
-    }
-    if launcher != "slurm" {
-        return Some("cxidiag survey".to_owned());
+    if setup.command_line.is_empty() || setup.launcher != "slurm" {
+        return Some(setup.command_line.clone()).filter(|line| !line.is_empty());
     }
     let is_device = |argument: &String| argument.starts_with("-d") || argument.starts_with("--dev");
     let devices = |node: NodeId| -> Vec<&str> {
         let nics = roster.nics.iter().filter(|nic| nic.node == node);
         nics.map(|nic| nic.device.as_str()).collect()
     };
-    let differ = roster.node_ids().any(|node| devices(node) != devices(NodeId(0)));
+    let known = roster.node_ids().map(devices).filter(|devices| !devices.is_empty());
+    let differ = known.collect::<BTreeSet<_>>().len() > 1;
     let hosts: BTreeSet<&str> = roster.hosts().collect();
     // A task that has not joined has no name of a host.
     let are_known = hosts.iter().all(|host| !host.starts_with("rank "));
@@ -127,11 +209,8 @@ fn launch(survey: &Survey) -> Option<String> {
         return None;
     }
     let (nodes, list) = (hosts.len(), host_list::compress(hosts.iter().copied()));
-    Some(format!(
-        "srun -N{nodes} -n{} {} --mpi=none cxidiag survey",
-        setup.processes,
-        quoted(&format!("--nodelist={list}"))
-    ))
+    let srun = format!("srun -N{nodes} -n{} --nodelist={list} --mpi=none", setup.processes);
+    Some(srun.split(' ').map(str::to_owned).chain(setup.command_line.clone()).collect())
 }
 
 /// Returns the name of the next document of a survey: it does not replace the first one.
@@ -142,34 +221,37 @@ fn next_document(argument: &str) -> Option<String> {
     Some(format!("--json={}", path.with_file_name(format!("{stem}-next{end}")).display()))
 }
 
-/// Returns the command of the survey with changed options; `None` if it is unknown, or the command
-/// of the survey itself.
+/// Returns the command of the survey with changed options; `None` if it is unknown, or has these
+/// options already.
 fn command(survey: &Survey, changes: &[(&str, String)]) -> Option<String> {
-    let launch = launch(survey)?;
-    let arguments = &survey.setup.arguments;
-    let end = arguments.iter().position(|argument| argument == "--");
-    let (own, tool_texts) = arguments.split_at(end.unwrap_or(arguments.len()));
-    let mut words = vec![launch];
-    let mut is_value = false;
-    for argument in own {
-        let names = |name: &str| argument.strip_prefix("--") == Some(name);
-        let has_name = |name: &str| {
-            let rest = argument.strip_prefix("--").and_then(|rest| rest.strip_prefix(name));
-            rest.is_some_and(|rest| rest.starts_with('='))
-        };
-        let is_changed = changes.iter().any(|(name, _)| has_name(name));
-        let is_option = changes.iter().any(|(name, _)| names(name));
-        if !is_changed && !is_option && !is_value {
-            words.push(quoted(&next_document(argument).unwrap_or_else(|| argument.clone())));
-        }
-        is_value = is_option;
-    }
-    let changed: Vec<String> =
+    let line = line(survey)?;
+    let options: Vec<String> =
         changes.iter().map(|(name, value)| format!("--{name}={value}")).collect();
-    let is_same = changed.iter().all(|option| own.contains(option));
-    words.extend(changed.iter().map(|option| quoted(option)));
-    words.extend(tool_texts.iter().map(|argument| quoted(argument)));
-    (!is_same).then(|| words.join(" "))
+    let contexts = line.split(|word| word == CONTEXT);
+    let contexts: Vec<Vec<String>> =
+        contexts.map(|context| changed(context, changes, &options)).collect();
+    let words = contexts.join(&CONTEXT.to_owned());
+    let has_options = options.iter().all(|option| line.contains(option));
+    let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    (!has_options).then(|| words.join(" "))
+}
+
+/// Returns the words of a command with `options` in the place of what `changes` names.
+fn changed(line: &[String], changes: &[(&str, String)], options: &[String]) -> Vec<String> {
+    let end = line.iter().position(|word| word == "--").unwrap_or(line.len());
+    let mut words = Vec::new();
+    let mut is_value = false;
+    for word in &line[..end] {
+        let option = word.strip_prefix("--").unwrap_or_default();
+        let is_named = |name: &str| changes.iter().any(|(changed, _)| *changed == name);
+        let has_value = option.split_once('=').is_some_and(|(name, _)| is_named(name));
+        if !is_named(option) && !has_value && !is_value {
+            words.push(next_document(word).unwrap_or_else(|| word.clone()));
+        }
+        is_value = is_named(option);
+    }
+    words.extend(options.iter().chain(&line[end..]).cloned());
+    words
 }
 
 /// Returns an argument as a shell reads it.
@@ -183,11 +265,18 @@ fn quoted(argument: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::load_testing::mixed_load;
     use super::super::testing::{cause, good, mixed, survey};
     use super::*;
-    use cluster::survey::busy::BusyNode;
+    use cluster::survey::busy::{BusyNode, HostLoad};
     use cluster::survey::findings::{Findings, Unit};
     use cluster::survey::ids::NicId;
+
+    /// Sets the line that has started the survey.
+    fn start(survey: &mut Survey, launcher: &str, line: &[&str]) {
+        survey.setup.launcher = launcher.into();
+        survey.setup.command_line = line.iter().map(|word| (*word).to_owned()).collect();
+    }
 
     fn suspect() -> Findings {
         Findings { causes: vec![cause(Unit::Nic(NicId(1)), Certainty::Suspect)], ..good() }
@@ -204,16 +293,15 @@ mod tests {
         let all = "srun -N4 -n4 --nodelist=nid[000416-000419] --mpi=none cxidiag survey \
                    write-lat,write-bw --pairs=all";
         assert_eq!(undecided.next.as_deref(), Some(all));
-        undecided.setup.launcher = "hosts".into();
-        undecided.setup.arguments =
-            ["--pairs", "all", "--hosts=a b", "--", "--cpu=1"].map(str::to_owned).into();
+        let typed = ["/opt/cxidiag", "survey", "--pairs", "all", "--hosts=a b", "--", "--cpu=1"];
+        start(&mut undecided, "hosts", &typed);
         undecided.setup.pairs = "all".into();
-        let longer = "cxidiag survey --pairs all '--hosts=a b' --pair-time=400ms -- --cpu=1";
+        let longer = "/opt/cxidiag survey --pairs all '--hosts=a b' --pair-time=400ms -- --cpu=1";
         assert_eq!(next(&undecided).as_deref(), Some(longer));
         undecided.setup.nics_at_once = true;
         assert!(next(&undecided).unwrap().contains(" --nics=turn -- "));
         undecided.setup.pairs = "random:4".into();
-        let replaced = "cxidiag survey '--hosts=a b' --pairs=all -- --cpu=1";
+        let replaced = "/opt/cxidiag survey '--hosts=a b' --pairs=all -- --cpu=1";
         assert_eq!(next(&undecided).as_deref(), Some(replaced));
     }
 
@@ -237,18 +325,47 @@ mod tests {
     }
 
     #[test]
-    fn proposes_nothing_that_does_not_decide() {
+    fn says_what_is_missing_where_no_command_decides() {
         let mut verdict = good();
         verdict.populations[1].incomparable = true;
-        assert_eq!(survey(verdict, Ok(())).next, None, "only a limit of the user judges it");
-        let mut undecided = survey(suspect(), Ok(()));
-        undecided.busy_nodes =
-            vec![BusyNode { node: NodeId(1), slots: 4, busy_slots: 4, load: None }];
-        assert_eq!(next(&undecided), None, "more pairs do not free CPUs");
-        undecided.busy_nodes.clear();
-        assert!(next(&undecided).is_some());
-        undecided.roster.nics.truncate(1);
-        assert_eq!(next(&undecided), None, "one NIC has no pair");
+        let survey_of_few = survey(verdict, Ok(()));
+        assert_eq!(survey_of_few.next, None, "only a limit of the user judges it");
+        let words = advice(&survey_of_few).unwrap();
+        assert!(words.contains("no others to compare with") && words.contains("--expect"));
+
+        let undecided = survey(suspect(), Ok(()));
+        let words = advice(&undecided).unwrap();
+        assert_eq!(words, "Next: this command would decide in about 16 s");
+        let busy = |most: &[(&str, f64)]| {
+            let most = most.iter().map(|(name, cpus)| ((*name).to_owned(), *cpus)).collect();
+            let load = Some(HostLoad { mean: 4.0, cpus: 2, most });
+            let node = BusyNode { node: NodeId(1), slots: 4, busy_slots: 4, load };
+            undecided.clone().beside(vec![node])
+        };
+        let beside = busy(&[("stress", 1.5), ("cxidiag", 0.5), ("sshd", 0.01)]);
+        assert_eq!(beside.next, None, "more pairs do not free CPUs");
+        assert_eq!(
+            advice(&beside).unwrap(),
+            "Next: stress used CPUs of nid000417: run it again when they have ended, or on fewer \
+             NICs a node."
+        );
+        let alone = advice(&busy(&[("cxidiag", 2.0)])).unwrap();
+        assert!(alone.ends_with("too few CPUs of nid000417: run it again on fewer NICs a node."));
+
+        let mut loaded = survey(good(), Ok(()));
+        loaded.conclusion = Conclusion::Undecided;
+        loaded.load = Some(mixed_load());
+        let load = loaded.load.as_mut().unwrap();
+        (load.unjudged, load.unmeasured) = (Some("traffic of others".into()), Vec::new());
+        assert_eq!(next(&loaded), None, "no quiet pair decides a load");
+        assert!(advice(&loaded).unwrap().contains("no other job uses the fabric"));
+        let load = loaded.load.as_mut().unwrap();
+        (load.unjudged, load.unmeasured) = (None, vec!["incast:4".into()]);
+        assert!(advice(&loaded).unwrap().contains("others used CPUs of nodes"));
+
+        let mut single = undecided.clone();
+        single.roster.nics.truncate(1);
+        assert_eq!((next(&single), advice(&single)), (None, None), "one NIC has no pair");
     }
 
     #[test]
@@ -256,23 +373,30 @@ mod tests {
         let mut undecided = survey(suspect(), Ok(()));
         undecided.setup.pairs = "all".into();
         undecided.setup.pair_s = LONGEST_PAIR_S;
-        assert_eq!(next(&undecided), None);
+        assert_eq!((next(&undecided), advice(&undecided)), (None, None));
         undecided.roster.nodes[3].absent = Some("it did not join within 2min".into());
-        undecided.setup.arguments = vec!["--pairs=all".into(), "--join=120s".into()];
+        start(&mut undecided, "slurm", &["cxidiag", "survey", "--pairs=all", "--join=120s"]);
         assert_eq!(next(&undecided), None);
-        undecided.setup.arguments.pop();
+        undecided.setup.command_line.pop();
         assert!(next(&undecided).is_some_and(|line| line.ends_with(" --join=120s")));
+        undecided.roster.nodes[3].absent = Some(NO_NIC.into());
+        assert_eq!(next(&undecided), None, "time brings no NIC");
     }
 
     #[test]
     fn proposes_only_lines_of_launchers_that_are_known() {
         let mut undecided = survey(suspect(), Ok(()));
-        for launcher in TASK_LAUNCHERS {
-            undecided.setup.launcher = launcher.into();
-            assert_eq!(next(&undecided), None, "{launcher}");
-        }
-        undecided.setup.launcher = "slurm".into();
+        start(&mut undecided, "flux", &[]);
+        assert_eq!((next(&undecided), undecided.clone().beside(Vec::new()).next), (None, None));
+        let contexts = "mpirun -n 1 cxidiag survey -d soft0 --json=a.json : -n 1 cxidiag survey -d \
+                        soft1 -- --cpu=1";
+        start(&mut undecided, "openmpi", &contexts.split(' ').collect::<Vec<_>>());
+        let line = "mpirun -n 1 cxidiag survey -d soft0 --json=a-next.json --pairs=all : -n 1 \
+                    cxidiag survey -d soft1 --pairs=all -- --cpu=1";
+        assert_eq!(next(&undecided).as_deref(), Some(line));
+
         undecided.setup.arguments = vec!["-d".into(), "cxi0,cxi1".into()];
+        start(&mut undecided, "slurm", &["cxidiag", "survey", "-d", "cxi0,cxi1"]);
         let line = next(&undecided).expect("all nodes have these NICs");
         assert!(line.ends_with(" -d cxi0,cxi1 --pairs=all"), "{line}");
         undecided.roster.nics[3].device = "cxi7".into();
@@ -286,9 +410,8 @@ mod tests {
     #[test]
     fn keeps_the_document_of_the_first_survey() {
         let mut undecided = survey(suspect(), Ok(()));
-        undecided.setup.launcher = "loopback".into();
-        undecided.setup.arguments =
-            ["--loopback=8", "--json=dir/out.json"].map(str::to_owned).into();
+        let typed = ["cxidiag", "survey", "--loopback=8", "--json=dir/out.json"];
+        start(&mut undecided, "loopback", &typed);
         let line = "cxidiag survey --loopback=8 --json=dir/out-next.json --pairs=all";
         assert_eq!(next(&undecided).as_deref(), Some(line));
     }

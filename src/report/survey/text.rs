@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::next::advice;
 use super::nics::bad_hosts;
 use super::progress::time;
 use super::summary::{listed, pairs, tests_name};
@@ -68,8 +69,10 @@ pub fn page(survey: &Survey) -> Page {
         page.empty_line();
         page.paragraph(advice, WIDTH, "  ");
     }
-    if let Some(command) = &survey.next {
-        page.line(format!("\nNext: this command would decide\n  {command}"));
+    if let Some(advice) = advice(survey) {
+        page.empty_line();
+        page.paragraph(advice, WIDTH, "  ");
+        page.lines(survey.next.iter().map(|command| format!("  {command}")));
     }
     outliers(&mut page, survey);
     busy(&mut page, survey);
@@ -447,7 +450,7 @@ nid000416 cxi0: writes 3.90 us to 6 of 6 partners at its switch, median of its
 
 Next: run 'cxidiag check' on nid000417.
 
-Next: this command would decide
+Next: this command would decide in about 16 s
   srun -N4 -n4 --nodelist=nid[000416-000419] --mpi=none cxidiag survey write-lat,write-bw --pairs=all
 
 Untested
