@@ -55,7 +55,11 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     {
         warn(failure);
     }
-    destination.write(html::page(&results, SystemTime::now()).as_bytes())
+    destination.write(html::page(&results, SystemTime::now()).as_bytes())?;
+    match output {
+        Place::File(page) => report::print(&format!("the page is {}\n", page.display())),
+        Place::Stdout => Ok(()),
+    }
 }
 
 /// Returns `--output`.
@@ -84,11 +88,7 @@ fn parse(arguments: &[OsString]) -> Result<Option<(Vec<Source>, Place)>, Failure
     sources::check_stdin(sources.iter())?;
     let page = match (output, files.as_slice()) {
         (Some(page), _) => page,
-        (None, [file]) if file != "-" => {
-            let page = Path::new(file).with_extension("html");
-            warn(format!("the page is {}", page.display()));
-            Place::File(page)
-        }
+        (None, [file]) if file != "-" => Place::File(Path::new(file).with_extension("html")),
         (None, _) => return Err(misplaced("--output names no file for the page")),
     };
     Ok(Some((sources, page)))

@@ -12,7 +12,7 @@ const WIDTH: usize = 80;
 
 /// Returns the page of a check.
 pub fn page(check: &Check) -> Page {
-    let mut page = first_line(check);
+    let mut page = Page::headline(&check.summary, check.exit_status);
     for (name, items) in check.blocks() {
         let device = check.device(name);
         if items.is_empty() && device.is_none_or(|device| device.error.is_none()) {
@@ -41,11 +41,6 @@ pub(super) fn clock_line(page: &mut Page, check: &Check) {
         page.empty_line();
         page.line(step_text("this host", step));
     }
-}
-
-/// Returns the line that callers read.
-pub fn first_line(check: &Check) -> Page {
-    Page::headline(&check.summary, check.exit_status)
 }
 
 /// Adds the table of one NIC, and what has no value in it.

@@ -36,6 +36,11 @@ const RATE_COLUMNS: [(&str, Align); 6] = [
     ("TX paused", Align::Right),
 ];
 
+/// Returns the verdict in one line.
+pub fn verdict(report: &LinkReport) -> Page {
+    Page::headline(&report.check.summary, report.check.exit_status)
+}
+
 /// Returns the page of links: a block for each if it is `verbose`, else a row. `has_rates` asks for
 /// rates, too.
 pub fn page(report: &LinkReport, is_verbose: bool, has_rates: bool) -> Page {

@@ -166,6 +166,12 @@ impl Page {
         page
     }
 
+    /// Returns the first line of this page.
+    pub fn first_line(mut self) -> Self {
+        self.0.truncate(1);
+        self
+    }
+
     /// Returns this page with another one behind it.
     pub fn and(mut self, other: Self) -> Self {
         self.0.extend(other.0);

@@ -235,6 +235,18 @@ fn machine_without_hardware_is_undecided() {
     }
 }
 
+#[test]
+fn quiet_prints_the_verdict_only() {
+    let machine = two_nics();
+    let output = link(&machine, "-q --quick");
+    assert_success(&output);
+    assert_eq!(stdout(&output), "OK cxi0 cxi1\n");
+    let output = link(&machine, "-q cxi3 --quick");
+    assert_eq!(assert_status(&output, 3), "");
+    let text = stdout(&output);
+    assert!(text.starts_with("FAIL nic-absent cxi3") && text.lines().count() == 1, "{text}");
+}
+
 /// Nothing is known of a link whose state no file shows: it is not good.
 #[test]
 fn unknown_state_of_a_link_is_undecided() {

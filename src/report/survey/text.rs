@@ -41,7 +41,7 @@ const MOST_SENTENCES: usize = 3;
 /// Returns the page of a survey.
 pub fn page(survey: &Survey) -> Page {
     // Programs take the verdict from the first line, however long the reason for a failure is.
-    let mut page = first_line(survey);
+    let mut page = Page::headline(&survey.summary, survey.exit_status);
     for line in [place(survey), measured(survey)] {
         page.paragraph(line, WIDTH, "  ");
     }
@@ -81,11 +81,6 @@ pub fn page(survey: &Survey) -> Page {
     distribution::worst_places(&mut page, survey);
     load_text::add(&mut page, survey);
     page
-}
-
-/// Returns the line that callers read.
-pub fn first_line(survey: &Survey) -> Page {
-    Page::headline(&survey.summary, survey.exit_status)
 }
 
 /// Returns where and how long the survey has measured.
