@@ -43,10 +43,12 @@ pub fn read<T>(
         }
     };
     definition::read(options, &matches, request)?;
-    Ok(Some(match matches.try_get_many(parser::WORDS) {
-        Ok(Some(words)) => words.cloned().collect(),
-        _ => Vec::new(),
-    }))
+    let words = matches.try_get_many(parser::WORDS).ok().flatten();
+    let words: Vec<OsString> = words.map_or_else(Vec::new, |words| words.cloned().collect());
+    if !matches!(usage.arguments, Completion::Files) {
+        refuse_document(&words, arguments)?;
+    }
+    Ok(Some(words))
 }
 
 pub fn texts(words: Vec<OsString>) -> Result<Vec<String>, Failure> {

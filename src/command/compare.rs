@@ -119,7 +119,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return output::or_failure(&documents, Err(failure));
     }
     let result = changes.result();
-    print(&request, &documents, changes::text::page(&changes), &result)?;
+    let page = shown(&request, changes::text::page(&changes), &result);
+    documents.print_page(request.form, &page)?;
     documents.write_json(&changes)?;
     result
 }
@@ -162,23 +163,19 @@ fn compare_runs(
     let comparison = output::or_failure(documents, compare())?;
     let page = comparison_text::page(&comparison, request.is_verbose);
     let result = comparison.result();
-    print(request, documents, page, &result)?;
+    documents.print_page(request.form, &shown(request, page, &result))?;
     documents.write_json(&comparison)?;
     result
 }
 
-/// Prints the page of a comparison, or its verdict alone: a failure prints its own.
-fn print(
-    request: &ComparisonRequest,
-    documents: &Documents,
-    mut page: Page,
-    result: &Result<(), Failure>,
-) -> Result<(), Failure> {
-    if request.is_quiet {
-        page = Page::default();
-        page.lines(result.is_ok().then_some("ok"));
+/// Returns the page of a comparison; of a quiet one the verdict alone, which failures print.
+fn shown(request: &ComparisonRequest, page: Page, result: &Result<(), Failure>) -> Page {
+    if !request.is_quiet {
+        return page;
     }
-    documents.print_page(request.form, &page)
+    let mut verdict = Page::default();
+    verdict.lines(result.is_ok().then_some("ok"));
+    verdict
 }
 
 /// What a file with a run holds.

@@ -209,7 +209,6 @@ fn parse(arguments: &[OsString]) -> Result<Option<PingRequest>, Failure> {
     let Some(words) = arguments::read(&usage(), &options(), arguments, &mut request)? else {
         return Ok(None);
     };
-    arguments::refuse_document(&words, arguments)?;
     request.hosts = arguments::texts(words)?;
     match (request.hosts.as_slice(), request.rounds.is_loopback) {
         ([], false) => return Err(Failure::usage("expected a HOST, or --loopback")),

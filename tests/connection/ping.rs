@@ -132,9 +132,9 @@ fn names_servers_that_do_not_speak() {
                   another program";
     let ends = [frozen, frozen, "TCP: no connection within 4s", "connection refused"];
     for (host, end) in hosts.iter().zip(ends) {
-        let (_, of_host) = text.split_once(&format!("\n{host} ")).expect("a line");
-        let of_host = of_host.split("\n1").next().expect("its lines");
-        assert!(of_host.contains(end), "{text}");
+        let (_, lines) = text.split_once(&format!("\n{host} ")).expect("a line");
+        let lines = lines.split("\n1").next().expect("its lines");
+        assert!(lines.contains(end), "{text}");
     }
     let hint = "\nhint: see on the host what listens on the port ";
     assert!(text.contains(hint), "{text}");

@@ -42,8 +42,8 @@ pub fn find(lines: Vec<Vec<String>>, command: &[String], starts_alone: bool) -> 
     let mut found: Vec<&Vec<String>> = if starts_alone {
         lines.iter().take(1).filter(starts_command).collect()
     } else {
-        let of_launcher = |line: &&Vec<String>| line.iter().any(is_launcher);
-        lines.iter().skip(1).filter(starts_command).filter(of_launcher).collect()
+        let has_launcher = |line: &&Vec<String>| line.iter().any(is_launcher);
+        lines.iter().skip(1).filter(starts_command).filter(has_launcher).collect()
     };
     // `timeout 600 mpirun ...` belongs to the line.
     found.pop().cloned().unwrap_or_default()

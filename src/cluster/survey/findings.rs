@@ -4,8 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answer::{CounterEvidence, Pair, PairResult};
 use super::ids::{NicId, NodeId, Role, TestId};
-use super::silence::BUSY;
-use super::untested::Untested;
+use super::untested::{BUSY, Untested};
 use crate::location::Class;
 
 /// A test: what is measured between two NICs.

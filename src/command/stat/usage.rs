@@ -69,9 +69,9 @@ struct TypedStat {
 }
 
 impl TypedStat {
-    /// Returns whether a command runs: no option asks for anything else.
-    fn runs_command(&self) -> bool {
-        self.start.is_none() && self.stop.is_none() && !self.is_merge && !self.is_top
+    /// Returns which options run no command.
+    fn forms(&self) -> [bool; 4] {
+        [self.start.is_some(), self.stop.is_some(), self.is_merge, self.is_top]
     }
 }
 
@@ -245,7 +245,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
             let mut typed = new();
             match read(&own[..at], &mut typed) {
                 Ok(None) => return Ok(None),
-                Ok(Some(_)) if typed.runs_command() => {
+                Ok(Some(_)) if !typed.forms().contains(&true) => {
                     arguments::refuse_document(&own[at..=at], own)?;
                     (own, command) = (&arguments[..at], Some(&arguments[at..]));
                     break;
@@ -291,8 +291,7 @@ fn form(
         }
         Ok(())
     };
-    let forms = [typed.start.is_some(), typed.stop.is_some(), typed.is_merge, typed.is_top];
-    if forms.into_iter().filter(|is_given| *is_given).count() > 1 {
+    if typed.forms().into_iter().filter(|is_given| *is_given).count() > 1 {
         return Err(Failure::usage("--start, --stop, --merge and --top exclude each other"));
     }
     if typed.is_top {

@@ -184,7 +184,7 @@ fn load_tests(
     service: &[String],
 ) -> Result<Vec<RequestedTest>, Failure> {
     let one = |name: &str, size: u64, further: &[String]| {
-        let found = tests(&tools(&[name.to_owned()], &[])?, &[size.to_string()], further, &[])?;
+        let found = tests(&tools(&[name.to_owned()])?, &[size.to_string()], further, &[])?;
         found.into_iter().next().ok_or_else(|| Failure::usage("expected a size"))
     };
     let sink = one("write-bw", size_bytes, &[service, &["--list-size=1".to_owned()]].concat())?;
@@ -245,7 +245,7 @@ mod tests {
     fn victims_measure_with_the_first_latency_tool() {
         let tests_for = |names: &[&str]| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            let survey_tests = tests(&tools(&names, &[]).unwrap(), &[], &[], &[]).unwrap();
+            let survey_tests = tests(&tools(&names).unwrap(), &[], &[], &[]).unwrap();
             load_tests(SIZE, &survey_tests, &[]).unwrap()
         };
         let found = tests_for(&["write-bw", "send-lat"]);

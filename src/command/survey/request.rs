@@ -15,7 +15,7 @@ use facts::expect::Expectation;
 use node::traffic_class::TrafficClass;
 use plan::Plan;
 use plan::cli::nearest::{nearest, question};
-use plan::cli::parser::{device_hint, hint_before};
+use plan::cli::parser::device_hint;
 use plan::cli::{self, Request};
 use plan::tool::{Opt, PROGRAM, Tool};
 use plan::tools::peer_tools;
@@ -127,22 +127,20 @@ pub struct SurveyRequest {
 /// The tools of a survey without any: one for latencies, and one for bandwidths.
 const DEFAULT_TOOLS: [&str; 2] = ["write-lat", "write-bw"];
 
-/// Returns the tools with these names among `arguments`, the default ones without any.
+/// Returns the tools with these names, the default ones without any.
 ///
 /// # Errors
 ///
 /// A name that no tool has.
-pub fn tools(names: &[String], arguments: &[OsString]) -> Result<Vec<&'static Tool>, Failure> {
+pub fn tools(names: &[String]) -> Result<Vec<&'static Tool>, Failure> {
     let mut names: Vec<&str> = names.iter().map(String::as_str).collect();
     if names.is_empty() {
         names.extend(DEFAULT_TOOLS);
     }
     let mut tools = Vec::new();
     for name in names {
-        let tool = peer_tools()
-            .iter()
-            .find(|tool| tool.name == name)
-            .ok_or_else(|| unknown_tool(name, arguments))?;
+        let tool =
+            peer_tools().iter().find(|tool| tool.name == name).ok_or_else(|| unknown_tool(name))?;
         if !tools.iter().any(|own: &&Tool| own.name == name) {
             tools.push(tool);
         }
@@ -199,13 +197,12 @@ fn own_defaults(tool: &Tool) -> impl Iterator<Item = String> {
     gap.into_iter().chain(list).map(str::to_owned)
 }
 
-fn unknown_tool(name: &str, arguments: &[OsString]) -> Failure {
+fn unknown_tool(name: &str) -> Failure {
     let names: Vec<&str> = peer_tools().iter().map(|tool| tool.name).collect();
     let near = nearest(name, names.iter().copied());
     let meant =
         if near.is_empty() { format!("expected {}", names.join(", ")) } else { question(&near) };
-    let hint = hint_before(name.as_ref(), arguments, ["json", "csv"].into_iter());
-    let hint = hint.or_else(|| device_hint(name.as_ref()));
+    let hint = device_hint(name.as_ref());
     Failure::usage(format!("unknown tool '{name}': {meant}")).with_hint_if(hint)
 }
 

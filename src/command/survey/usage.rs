@@ -349,7 +349,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<SurveyRequest>, Failure> {
     let is_loopback = matches!(processes, ProcessSource::Loopback(_));
     let by_servers = matches!(processes, ProcessSource::Hosts(_));
     check_combinations(&wishes, &processes)?;
-    let tools = tools(&names, own)?;
+    let tools = tools(&names)?;
     let mut without_effect: Vec<Ineffective> = Vec::new();
     for tool in &tools {
         for option in tool_options::without_effect(tool, &tool_texts, by_servers)? {

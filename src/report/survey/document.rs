@@ -3,7 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::next::next;
 use crate::outcome::Problem;
 use cluster::load::findings::LoadFindings;
 use cluster::survey::busy::BusyNode;
@@ -167,13 +166,6 @@ pub struct Survey {
 }
 
 impl Survey {
-    /// Returns the survey with the nodes whose CPUs were busy, which no command cures.
-    pub fn beside(mut self, busy_nodes: Vec<BusyNode>) -> Self {
-        self.busy_nodes = busy_nodes;
-        self.next = next(&self);
-        self
-    }
-
     /// Returns whether every part is good.
     ///
     /// # Errors

@@ -40,68 +40,51 @@ const PLAIN: &str = "-_=:,./@+%[]";
 const MOST_NAMES: usize = 3;
 const LEAST_CPUS: f64 = 0.1;
 
-/// What a verdict lacks.
-enum Missing {
-    /// Measurements: the options that change, with their new values.
-    Measurements(Vec<(&'static str, String)>),
-    /// CPUs that no other process uses.
-    Cpus,
-    /// Something that a class without other pairs is compared with.
-    Limit,
-    /// A fabric without the traffic of others.
-    QuietFabric,
-}
+/// An option, and its new value.
+type Change = (&'static str, String);
 
 /// Returns the command that would decide. `None` if nothing is undecided or untested, if the survey
 /// ended early, if no command would decide, and if the line of the launcher is unknown.
 pub fn next(survey: &Survey) -> Option<String> {
-    match missing(survey)? {
-        Missing::Measurements(changes) => command(survey, &changes),
-        Missing::Cpus | Missing::Limit | Missing::QuietFabric => None,
-    }
+    command(survey, &missing(survey)?.ok()?)
 }
 
 /// Returns what people do about what is undecided or untested: a sentence, or the beginning of one
 /// that ends with the command.
 pub fn advice(survey: &Survey) -> Option<String> {
-    Some(match missing(survey)? {
-        Missing::Measurements(changes) => {
+    match missing(survey)? {
+        Ok(changes) => {
             survey.next.as_ref()?;
-            format!("Next: this command would decide{}", duration(survey, &changes))
+            Some(format!("Next: this command would decide{}", duration(survey, &changes)))
         }
-        Missing::Cpus => {
-            let nodes = &survey.busy_nodes;
-            let loads = nodes.iter().filter_map(|node| node.load.as_ref());
-            let used = loads.flat_map(|load| &load.most).filter(|(_, cpus)| *cpus >= LEAST_CPUS);
-            let (own, others): (BTreeSet<&str>, BTreeSet<&str>) =
-                used.map(|(name, _)| name.as_str()).partition(|name| *name == PROGRAM);
-            let others: Vec<String> = others.into_iter().map(str::to_owned).collect();
-            let hosts = nodes.iter().map(|node| survey.roster.node(node.node).host.as_str());
-            let place = match survey.setup.launcher.as_str() {
-                "loopback" => "this machine".to_owned(),
-                _ if nodes.is_empty() => "nodes".to_owned(),
-                _ => host_list::compress(hosts),
-            };
-            let fewer = "on fewer NICs a node";
-            match others.as_slice() {
-                [] if !own.is_empty() => {
-                    format!("Next: the survey has too few CPUs of {place}: run it again {fewer}.")
-                }
-                names => format!(
-                    "Next: {} used CPUs of {place}: run it again when they have ended, or {fewer}.",
-                    if names.is_empty() { "others".into() } else { listed(names, MOST_NAMES) }
-                ),
-            }
-        }
-        Missing::Limit => "Next: some pairs have no others to compare with: run it again with the \
-                           --expect that they should meet."
-            .into(),
-        Missing::QuietFabric => "Next: run it again when no other job uses the fabric.".into(),
-    })
+        Err(sentence) => Some(sentence),
+    }
 }
 
-/// Returns what the verdict lacks; `None` if it lacks nothing, or if nothing is known to decide.
-fn missing(survey: &Survey) -> Option<Missing> {
+/// Returns what people do about busy CPUs.
+fn free_cpus(survey: &Survey) -> String {
+    let nodes = &survey.busy_nodes;
+    let used = nodes.iter().filter_map(|node| node.load.as_ref()).flat_map(|load| &load.most);
+    let others = used.filter(|(name, cpus)| name != PROGRAM && *cpus >= LEAST_CPUS);
+    let others: BTreeSet<String> = others.map(|(name, _)| name.clone()).collect();
+    let others = match others.into_iter().collect::<Vec<_>>().as_slice() {
+        [] => "other processes, or its own,".into(),
+        names => listed(names, MOST_NAMES),
+    };
+    let place = match survey.setup.launcher.as_str() {
+        "loopback" => "this machine".to_owned(),
+        _ if nodes.is_empty() => "nodes".to_owned(),
+        _ => host_list::compress(nodes.iter().map(|n| survey.roster.node(n.node).host.as_str())),
+    };
+    format!(
+        "Next: {others} used CPUs of {place}: run it again when they have ended, or on fewer NICs \
+         a node."
+    )
+}
+
+/// Returns the options that give the verdict what it lacks, or what else does; `None` if it lacks
+/// nothing, or if nothing is known to decide.
+fn missing(survey: &Survey) -> Option<Result<Vec<Change>, String>> {
     let (verdict, roster) = (&survey.verdict, &survey.roster);
     let is_open = match survey.conclusion {
         Conclusion::Undecided => true,
@@ -123,23 +106,27 @@ fn missing(survey: &Survey) -> Option<Missing> {
         || verdict.populations.iter().any(|one| one.figure != Statistic::Median)
         || load.is_some_and(|load| !load.unmeasured.is_empty());
     let other = if !has_suspects && verdict.populations.iter().any(is_incomparable) {
-        Some(Missing::Limit)
+        Some(
+            "Next: some pairs have no others to compare with: run it again with the --expect that \
+              they should meet."
+                .to_owned(),
+        )
     } else if load.is_some_and(|load| load.unjudged.is_some()) {
-        Some(Missing::QuietFabric)
+        Some("Next: run it again when no other job uses the fabric.".to_owned())
     } else {
-        are_cpus_busy.then_some(Missing::Cpus)
+        are_cpus_busy.then(|| free_cpus(survey))
     };
-    let options = match (&join, &other, load) {
+    let options = match (&join, other, load) {
         (_, None, None) => changes(survey),
-        (None, Some(_), _) => return other,
+        (None, Some(sentence), _) => return Some(Err(sentence)),
         _ => Vec::new(),
     };
-    let options: Vec<_> = join.into_iter().chain(options).collect();
-    (!options.is_empty()).then_some(Missing::Measurements(options))
+    let options: Vec<Change> = join.into_iter().chain(options).collect();
+    (!options.is_empty()).then_some(Ok(options))
 }
 
 /// Returns the options that change, with their new values; none if no option helps.
-fn changes(survey: &Survey) -> Vec<(&'static str, String)> {
+fn changes(survey: &Survey) -> Vec<Change> {
     let (setup, verdict) = (&survey.setup, &survey.verdict);
     let pair_time = |pair_s: f64| ("pair-time", format!("{:.0}ms", 1000.0 * pair_s));
     let longer = (LONGER * setup.pair_s).min(LONGEST_PAIR_S);
@@ -172,10 +159,10 @@ fn more_pairs(roster: &Roster) -> String {
 
 /// Returns how long the survey would take with these changes, as the end of a sentence: as long for
 /// each pair as it did, or in proportion.
-fn duration(survey: &Survey, changes: &[(&str, String)]) -> String {
+fn duration(survey: &Survey, changes: &[Change]) -> String {
     let Survey { setup, verdict, roster, .. } = survey;
     let nics = roster.nics.len();
-    let factor = |(name, value): &(&str, String)| match *name {
+    let factor = |(name, value): &Change| match *name {
         "pairs" => {
             let partners = if value == "all" { nics - 1 } else { MORE_PARTNERS };
             (nics * partners * setup.tests.len()) as f64 / verdict.planned.max(1) as f64
@@ -223,7 +210,7 @@ fn next_document(argument: &str) -> Option<String> {
 
 /// Returns the command of the survey with changed options; `None` if it is unknown, or has these
 /// options already.
-fn command(survey: &Survey, changes: &[(&str, String)]) -> Option<String> {
+fn command(survey: &Survey, changes: &[Change]) -> Option<String> {
     let line = line(survey)?;
     let options: Vec<String> =
         changes.iter().map(|(name, value)| format!("--{name}={value}")).collect();
@@ -237,7 +224,7 @@ fn command(survey: &Survey, changes: &[(&str, String)]) -> Option<String> {
 }
 
 /// Returns the words of a command with `options` in the place of what `changes` names.
-fn changed(line: &[String], changes: &[(&str, String)], options: &[String]) -> Vec<String> {
+fn changed(line: &[String], changes: &[Change], options: &[String]) -> Vec<String> {
     let end = line.iter().position(|word| word == "--").unwrap_or(line.len());
     let mut words = Vec::new();
     let mut is_value = false;
@@ -350,7 +337,7 @@ mod tests {
              NICs a node."
         );
         let alone = advice(&busy(&[("cxidiag", 2.0)])).unwrap();
-        assert!(alone.ends_with("too few CPUs of nid000417: run it again on fewer NICs a node."));
+        assert!(alone.contains("other processes, or its own, used CPUs of nid000417"), "{alone}");
 
         let mut loaded = survey(good(), Ok(()));
         loaded.conclusion = Conclusion::Undecided;
@@ -361,7 +348,7 @@ mod tests {
         assert!(advice(&loaded).unwrap().contains("no other job uses the fabric"));
         let load = loaded.load.as_mut().unwrap();
         (load.unjudged, load.unmeasured) = (None, vec!["incast:4".into()]);
-        assert!(advice(&loaded).unwrap().contains("others used CPUs of nodes"));
+        assert!(advice(&loaded).unwrap().contains("used CPUs of nodes"));
 
         let mut single = undecided.clone();
         single.roster.nics.truncate(1);
