@@ -41,7 +41,7 @@ const MOST_NAMES: usize = 3;
 const LEAST_CPUS: f64 = 0.1;
 
 /// An option, and its new value.
-type Change = (&'static str, String);
+type OptionChange = (&'static str, String);
 
 /// Returns the command that would decide. `None` if nothing is undecided or untested, if the survey
 /// ended early, if no command would decide, and if the line of the launcher is unknown.
@@ -84,7 +84,7 @@ fn free_cpus(survey: &Survey) -> String {
 
 /// Returns the options that give the verdict what it lacks, or what else does; `None` if it lacks
 /// nothing, or if nothing is known to decide.
-fn missing(survey: &Survey) -> Option<Result<Vec<Change>, String>> {
+fn missing(survey: &Survey) -> Option<Result<Vec<OptionChange>, String>> {
     let (verdict, roster) = (&survey.verdict, &survey.roster);
     let is_open = match survey.conclusion {
         Conclusion::Undecided => true,
@@ -121,12 +121,12 @@ fn missing(survey: &Survey) -> Option<Result<Vec<Change>, String>> {
         (None, Some(sentence), _) => return Some(Err(sentence)),
         _ => Vec::new(),
     };
-    let options: Vec<Change> = join.into_iter().chain(options).collect();
+    let options: Vec<OptionChange> = join.into_iter().chain(options).collect();
     (!options.is_empty()).then_some(Ok(options))
 }
 
 /// Returns the options that change, with their new values; none if no option helps.
-fn changes(survey: &Survey) -> Vec<Change> {
+fn changes(survey: &Survey) -> Vec<OptionChange> {
     let (setup, verdict) = (&survey.setup, &survey.verdict);
     let pair_time = |pair_s: f64| ("pair-time", format!("{:.0}ms", 1000.0 * pair_s));
     let longer = (LONGER * setup.pair_s).min(LONGEST_PAIR_S);
@@ -159,10 +159,10 @@ fn more_pairs(roster: &Roster) -> String {
 
 /// Returns how long the survey would take with these changes, as the end of a sentence: as long for
 /// each pair as it did, or in proportion.
-fn duration(survey: &Survey, changes: &[Change]) -> String {
+fn duration(survey: &Survey, changes: &[OptionChange]) -> String {
     let Survey { setup, verdict, roster, .. } = survey;
     let nics = roster.nics.len();
-    let factor = |(name, value): &Change| match *name {
+    let factor = |(name, value): &OptionChange| match *name {
         "pairs" => {
             let partners = if value == "all" { nics - 1 } else { MORE_PARTNERS };
             (nics * partners * setup.tests.len()) as f64 / verdict.planned.max(1) as f64
@@ -210,7 +210,7 @@ fn next_document(argument: &str) -> Option<String> {
 
 /// Returns the command of the survey with changed options; `None` if it is unknown, or has these
 /// options already.
-fn command(survey: &Survey, changes: &[Change]) -> Option<String> {
+fn command(survey: &Survey, changes: &[OptionChange]) -> Option<String> {
     let line = line(survey)?;
     let options: Vec<String> =
         changes.iter().map(|(name, value)| format!("--{name}={value}")).collect();
@@ -224,7 +224,7 @@ fn command(survey: &Survey, changes: &[Change]) -> Option<String> {
 }
 
 /// Returns the words of a command with `options` in the place of what `changes` names.
-fn changed(line: &[String], changes: &[Change], options: &[String]) -> Vec<String> {
+fn changed(line: &[String], changes: &[OptionChange], options: &[String]) -> Vec<String> {
     let end = line.iter().position(|word| word == "--").unwrap_or(line.len());
     let mut words = Vec::new();
     let mut is_value = false;
