@@ -74,8 +74,8 @@ fn at(step: Option<&str>) -> String {
 /// Returns a time in microseconds: in five columns below 100 ms.
 fn us(ns: u64) -> String {
     let decimals = match ns {
-        ..100_000 => 2,
-        ..1_000_000 => 1,
+        ..99_995 => 2,
+        99_995..999_950 => 1,
         _ => 0,
     };
     format!("{:.decimals$}", ns as f64 / 1000.0)
