@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::path::Path;
 
 use ::report::print;
 use facts::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
@@ -42,10 +43,12 @@ pub fn read<T>(
         }
     };
     definition::read(options, &matches, request)?;
-    Ok(Some(match matches.try_get_many(parser::WORDS) {
-        Ok(Some(words)) => words.cloned().collect(),
-        _ => Vec::new(),
-    }))
+    let words = matches.try_get_many(parser::WORDS).ok().flatten();
+    let words: Vec<OsString> = words.map_or_else(Vec::new, |words| words.cloned().collect());
+    if !matches!(usage.arguments, Completion::Files) {
+        refuse_document(&words, arguments)?;
+    }
+    Ok(Some(words))
 }
 
 pub fn texts(words: Vec<OsString>) -> Result<Vec<String>, Failure> {
@@ -118,6 +121,24 @@ pub fn devices() -> OptionDef<Vec<DeviceName>> {
              With commas between several.",
         )
         .repeated()
+}
+
+/// Refuses the name of a document that stands directly behind `--json`, where the command takes
+/// other words.
+///
+/// # Errors
+///
+/// Such a name.
+pub fn refuse_document(words: &[OsString], arguments: &[OsString]) -> Result<(), Failure> {
+    let is_document =
+        |word: &&OsString| Path::new(word).extension().is_some_and(|end| end == "json");
+    for word in words.iter().filter(is_document) {
+        if let Some(hint) = hint_before(word, arguments, ["json"].into_iter()) {
+            let message = format!("unexpected argument '{}'", word.display());
+            return Err(Failure::usage(message).with_hint(hint));
+        }
+    }
+    Ok(())
 }
 
 /// Adds the NICs among the arguments to the NICs of [`devices`], each once.

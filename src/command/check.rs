@@ -146,7 +146,6 @@ fn check_this_node(request: CheckRequest) -> Result<(), Failure> {
     let is_quiet = request.is_quiet;
     let check = output::or_failure(&documents, of_node::check(request))?;
     documents.write_metrics(|| check_metrics::families(&check))?;
-    let page = if is_quiet { check_text::first_line } else { check_text::page };
-    output::write(&documents, &check, page)?;
+    output::write(&documents, &check, is_quiet, check_text::page)?;
     documents.conclude(check.result())
 }

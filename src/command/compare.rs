@@ -25,7 +25,7 @@ use report::comparison::{Comparison, MAX_REGRESS};
 use report::comparison_text;
 use report::documents::Documents;
 use report::expected::StoredVerdicts;
-use report::page::style_of_stdout;
+use report::page::{Page, style_of_stdout};
 use report::results::{self, ComparedResult};
 use report::runs::{self, ReadRun, Source};
 use report::survey::Survey;
@@ -118,9 +118,11 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         let failure = Failure::usage(invalid("figure", figure, allowed));
         return output::or_failure(&documents, Err(failure));
     }
-    documents.print_page(request.form, &changes::text::page(&changes))?;
+    let result = changes.result();
+    let page = shown(&request, changes::text::page(&changes), &result);
+    documents.print_page(request.form, &page)?;
     documents.write_json(&changes)?;
-    changes.result()
+    result
 }
 
 /// Checks stored runs against the expectations that were typed. A tool skips the bounds for which
@@ -160,9 +162,20 @@ fn compare_runs(
     };
     let comparison = output::or_failure(documents, compare())?;
     let page = comparison_text::page(&comparison, request.is_verbose);
-    documents.print_page(request.form, &page)?;
+    let result = comparison.result();
+    documents.print_page(request.form, &shown(request, page, &result))?;
     documents.write_json(&comparison)?;
-    comparison.result()
+    result
+}
+
+/// Returns the page of a comparison; of a quiet one the verdict alone, which failures print.
+fn shown(request: &ComparisonRequest, page: Page, result: &Result<(), Failure>) -> Page {
+    if !request.is_quiet {
+        return page;
+    }
+    let mut verdict = Page::default();
+    verdict.lines(result.is_ok().then_some("ok"));
+    verdict
 }
 
 /// What a file with a run holds.
@@ -315,6 +328,7 @@ struct ComparisonRequest {
     /// Bounds that the files of one side are checked against, in place of a comparison.
     expectations: Vec<Expectation>,
     is_verbose: bool,
+    is_quiet: bool,
     form: TextStyle,
     json: Option<Place>,
 }
@@ -369,6 +383,7 @@ fn options() -> Vec<OptionDef<ComparisonRequest>> {
             "Print the text as Markdown\n\n\
              The text and its table suit issues, wikis and summaries of jobs.",
         ),
+        output::quiet().within(|request: &mut ComparisonRequest| &mut request.is_quiet),
         output::json().within(|request| &mut request.json),
     ]
 }
@@ -383,6 +398,7 @@ fn parse(arguments: Vec<OsString>) -> Result<Option<ComparisonRequest>, Failure>
         figure: None,
         expectations: Vec::new(),
         is_verbose: false,
+        is_quiet: false,
         form: style_of_stdout(),
         json: None,
     };

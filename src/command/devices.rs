@@ -50,7 +50,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let inventory = Inventory::of(found, failure, &machine);
     let has_blocks = request.verbose || !request.devices.is_empty();
     let is_remarkable = request.devices.is_empty() && inventory.has_software_alone();
-    output::write(&documents, &inventory, |inventory| {
+    output::write(&documents, &inventory, false, |inventory| {
         let mut page = Page::default();
         if is_remarkable {
             page.line("No Cassini hardware on this machine; software NICs:\n");

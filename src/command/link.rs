@@ -172,7 +172,11 @@ fn wait(window: Duration) -> Result<(), Failure> {
 /// Prints a report, and writes its metrics.
 fn print(report: &LinkReport, request: &LinkRequest, documents: &Documents) -> Result<(), Failure> {
     documents.write_metrics(|| link_metrics::families(report))?;
-    let mut page = link_text::page(report, request.is_verbose, request.rates.is_some());
+    let mut page = if request.is_quiet {
+        link_text::verdict(report)
+    } else {
+        link_text::page(report, request.is_verbose, request.rates.is_some())
+    };
     if request.watch.is_some() {
         if io::stdout().is_terminal() && has_cursor() {
             io::stdout().write_all(CLEAR.as_bytes()).map_err(interrupt::output_failed)?;

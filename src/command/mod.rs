@@ -124,4 +124,14 @@ mod tests {
         }
         check_help(&overview(TOOLS, summaries()));
     }
+
+    #[test]
+    fn commands_with_a_verdict_may_be_quiet() {
+        for name in ["check", "compare", "link", "ping", "selftest", "stat", "survey", "why"] {
+            let command = COMMANDS.iter().find(|command| command.name == name).expect(name);
+            let options = (command.usage)().options;
+            let quiet = options.iter().find(|option| option.long == "quiet").expect(name);
+            assert_eq!(quiet.short, Some('q'), "{name}");
+        }
+    }
 }

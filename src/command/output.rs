@@ -19,7 +19,16 @@ pub fn json() -> OptionDef<Option<Place>> {
         .explained("Print one JSON document instead of the text, or write it to FILE")
 }
 
-/// Prints the page of a document, unless the document has standard output, and writes the document.
+/// Returns `--quiet` of commands with a verdict.
+pub fn quiet() -> OptionDef<bool> {
+    OptionDef::switch("quiet", |is_quiet| *is_quiet = true).letter('q').explained(
+        "Print the verdict only, without progress\n\n\
+         No notes are printed either.",
+    )
+}
+
+/// Prints the page of a document, of a quiet command its first line, unless the document has
+/// standard output, and writes the document.
 ///
 /// # Errors
 ///
@@ -27,9 +36,12 @@ pub fn json() -> OptionDef<Option<Place>> {
 pub fn write<T: Serialize>(
     documents: &Documents,
     document: &T,
+    is_quiet: bool,
     page: impl FnOnce(&T) -> Page,
 ) -> Result<(), Failure> {
-    documents.print_page(style_of_stdout(), &page(document))?;
+    let page = page(document);
+    let page = if is_quiet { page.first_line() } else { page };
+    documents.print_page(style_of_stdout(), &page)?;
     documents.write_json(document)
 }
 

@@ -71,7 +71,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     let devices = output::or_failure(&documents, request.devices())?;
     output::or_failure(&documents, interrupt::watch())?;
     let mut report = Ping::new(request.pairs(&devices));
-    let has_text = request.json != Some(Place::Stdout);
+    let has_text = !request.is_quiet && request.json != Some(Place::Stdout);
     let ended = request.rounds.run(&mut report, has_text);
     // Ctrl-C is the regular end, as of ping(8).
     if let Err(failure) = ended
@@ -80,7 +80,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return output::or_failure(&documents, Err(failure));
     }
     report.end();
-    output::write(&documents, &report, ping_text::summary)?;
+    output::write(&documents, &report, false, ping_text::summary)?;
     report.result()
 }
 
@@ -90,6 +90,7 @@ struct PingRequest {
     hosts: Vec<String>,
     device: Option<DeviceName>,
     rounds: Rounds,
+    is_quiet: bool,
     json: Option<Place>,
 }
 
@@ -186,6 +187,9 @@ fn options() -> Vec<OptionDef<PingRequest>> {
                      is in seconds without a unit.",
             time_text(TIMEOUT)
         )),
+        Def::switch("quiet", |request| request.is_quiet = true)
+            .letter('q')
+            .explained("Print the table at the end only"),
         output::json().within(|request| &mut request.json),
     ]);
     options

@@ -25,7 +25,7 @@ pub fn usage() -> Usage {
     Usage {
         program: NAME.into(),
         about: "Draw results as one HTML page",
-        synopsis: vec![("cxidiag report FILE... --output=PAGE".into(), "")],
+        synopsis: vec![("cxidiag report FILE... [--output=PAGE]".into(), "")],
         arguments: Completion::Files,
         about_arguments: "FILE is what a tool wrote with --json=FILE or --jsonl=FILE, or printed, also a\n\
                           legacy one, or what compare, survey or stat wrote with --json=FILE;\n\
@@ -55,7 +55,11 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     {
         warn(failure);
     }
-    destination.write(html::page(&results, SystemTime::now()).as_bytes())
+    destination.write(html::page(&results, SystemTime::now()).as_bytes())?;
+    match output {
+        Place::File(page) => report::print(&format!("the page is {}\n", page.display())),
+        Place::Stdout => Ok(()),
+    }
 }
 
 /// Returns `--output`.
@@ -65,7 +69,9 @@ fn options() -> Vec<OptionDef<Option<Place>>> {
         *output = Some(place(value)?);
         Ok(())
     });
-    vec![output.letter('o').explained("File for the page; - is standard output (required)")]
+    vec![output.letter('o').explained(
+        "File for the page; - is standard output (default: the only FILE, with the ending .html)",
+    )]
 }
 
 /// Reads the arguments: the results and the page. Returns `None` if they ask for help or the
@@ -80,8 +86,12 @@ fn parse(arguments: &[OsString]) -> Result<Option<(Vec<Source>, Place)>, Failure
         return Err(misplaced("there are no files with results"));
     }
     sources::check_stdin(sources.iter())?;
-    let output = output.ok_or_else(|| misplaced("--output names no file for the page"))?;
-    Ok(Some((sources, output)))
+    let page = match (output, files.as_slice()) {
+        (Some(page), _) => page,
+        (None, [file]) if file != "-" => Place::File(Path::new(file).with_extension("html")),
+        (None, _) => return Err(misplaced("--output names no file for the page")),
+    };
+    Ok(Some((sources, page)))
 }
 
 /// Reads all results. Prints a warning for each line and for the documents of servers that are left

@@ -27,6 +27,7 @@ use plan::tools::TOOLS;
 use plan::{DEFAULT_PORT, Plan};
 use report::Destination;
 use report::documents::Documents;
+use report::page::Page;
 use report::selftest::{Certainty, SelfTest, TestedNic};
 use report::selftest_text;
 use report::table::{self, Align, TextStyle};
@@ -99,7 +100,15 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
     if let Some(file) = file {
         file.write(selftest_text::report_page(&results).text(TextStyle::Plain).as_bytes())?;
     }
-    output::write(&documents, &results, selftest_text::page)?;
+    output::write(&documents, &results, false, |results| {
+        if request.is_quiet {
+            let mut page = Page::default();
+            page.line(results.summary());
+            page
+        } else {
+            selftest_text::page(results)
+        }
+    })?;
     documents.conclude(results.result())
 }
 
@@ -137,6 +146,7 @@ struct SelfTestRequest {
     /// Time in which checks begin.
     time_limit: Option<Duration>,
     with_names: bool,
+    is_quiet: bool,
     report: Option<PathBuf>,
     json: Option<Place>,
     /// Options of service, VNI, traffic class and library, as the tools take them.
@@ -272,6 +282,7 @@ fn options() -> Vec<OptionDef<SelfTestRequest>> {
     let passed_on =
         service.map(|option| -> Def { option.within(|request| &mut request.passed_on) });
     options.extend(passed_on);
+    options.push(output::quiet().within(|request| &mut request.is_quiet));
     options.push(output::json().within(|request| &mut request.json));
     let library = arguments::passed_on("libcxi", "PATH").completed_by(Completion::Files);
     let library = library.explained("Library to load for hardware (default: as for the tools)");

@@ -49,8 +49,7 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         has_results = true;
         let typed = arguments.iter().map(|word| word.to_string_lossy().into_owned());
         let diagnosis = NicDiagnosis::new(typed.collect(), started, clock.elapsed(), found);
-        let page = if request.is_quiet() { why_text::first_line } else { why_text::page };
-        output::write(&documents, &diagnosis, page)?;
+        output::write(&documents, &diagnosis, request.is_quiet(), why_text::page)?;
         if let Some(ticket) = &documents.ticket {
             let text = why_text::ticket(&diagnosis).text(TextStyle::Markdown);
             ticket.write(text.as_bytes())?;

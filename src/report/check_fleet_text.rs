@@ -11,11 +11,11 @@ use facts::text::{cell, plural};
 use node::nic::health::ITEMS;
 
 /// Width of lines of words. Host lists may be longer, to be copied.
-const WIDTH: usize = 100;
+const WIDTH: usize = 80;
 
 /// Returns the page of the check of many nodes.
 pub fn page(check: &FleetCheck) -> Page {
-    let mut page = first_line(check);
+    let mut page = Page::headline(&check.summary, check.exit_status());
     for group in &check.groups {
         let severity = match group.verdict {
             NodeVerdict::Bad => Severity::Bad,
@@ -37,11 +37,6 @@ pub fn page(check: &FleetCheck) -> Page {
     majority(&mut page, &check.majority);
     remedies(&mut page, check);
     page
-}
-
-/// Returns the line that callers read.
-pub fn first_line(check: &FleetCheck) -> Page {
-    Page::headline(&check.summary, check.exit_status())
 }
 
 /// Adds what most nodes have, where others have something else.

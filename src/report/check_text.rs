@@ -8,11 +8,11 @@ use facts::time_of_day::step_text;
 use node::nic::health::{ITEMS, Item};
 
 /// Width of lines of words.
-const WIDTH: usize = 100;
+const WIDTH: usize = 80;
 
 /// Returns the page of a check.
 pub fn page(check: &Check) -> Page {
-    let mut page = first_line(check);
+    let mut page = Page::headline(&check.summary, check.exit_status);
     for (name, items) in check.blocks() {
         let device = check.device(name);
         if items.is_empty() && device.is_none_or(|device| device.error.is_none()) {
@@ -43,11 +43,6 @@ pub(super) fn clock_line(page: &mut Page, check: &Check) {
     }
 }
 
-/// Returns the line that callers read.
-pub fn first_line(check: &Check) -> Page {
-    Page::headline(&check.summary, check.exit_status)
-}
-
 /// Adds the table of one NIC, and what has no value in it.
 pub(super) fn block(page: &mut Page, items: &[ItemResult]) {
     let (with_value, without): (Vec<&ItemResult>, Vec<&ItemResult>) =
@@ -56,9 +51,12 @@ pub(super) fn block(page: &mut Page, items: &[ItemResult]) {
         let titles = ["Item", "Value", "Limit", "Source", "Verdict"];
         let rows = with_value.iter().map(|item| row(item));
         page.table(&titles.map(|title| (title, Align::Left)), rows);
+        page.fit_table(&["Source"]);
     }
     for item in &with_value {
-        page.lines(item.note.as_ref().map(|note| format!("{}: {note}", item.name)));
+        if let Some(note) = &item.note {
+            page.paragraph(format!("{}: {note}", item.name), WIDTH, "  ");
+        }
     }
     let mut notes: Vec<Option<&str>> = Vec::new();
     for item in &without {
@@ -115,7 +113,7 @@ pub(super) fn remedies(page: &mut Page, check: &Check) {
                     page.empty_line();
                 }
                 seen.push(*code);
-                page.line(format!("{code} {name}: {remedy}"));
+                page.paragraph(format!("{code} {name}: {remedy}"), WIDTH, "  ");
             }
         }
     }
@@ -151,7 +149,8 @@ host
 Item          Value      Limit        Source  Verdict
 CPU governor  powersave  performance  HPE     SUSPECT governor
 
-pcie-width cxi0: a degraded link: reboot the node, then reseat the card, and check slot and riser; fewer lanes than on other nodes: compare slot and riser
+pcie-width cxi0: a degraded link: reboot the node, then reseat the card, and
+  check slot and riser; fewer lanes than on other nodes: compare slot and riser
 governor host: latencies vary with the frequency: set the governor 'performance'
 ";
         assert_eq!(text(&check(nic_findings, vec![suspect()], None)), expected);

@@ -7,13 +7,22 @@ use std::io::{self, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 
-use super::progress_line::has_cursor;
+use super::progress_line::{DEFAULT_COLUMNS, columns, has_cursor};
 use super::table::{self, Align, TextStyle};
 use super::wrap::wrapped;
 use facts::error::{Failure, UNDECIDED};
 use facts::interrupt;
 use facts::severity::Severity;
 use facts::text::{markdown, shown_lines};
+
+/// Blanks between two columns of a table.
+const GAP: usize = 2;
+
+/// A longer cell of the last column gets several lines rather than that a column is left out.
+const LONG_CELL: usize = 20;
+
+/// No cell has several lines because of fewer columns.
+const SHORT_CELL: usize = 12;
 
 /// A text with the severity of each of its verdicts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,6 +50,41 @@ impl Words {
     pub fn and(mut self, others: impl Into<Self>) -> Self {
         self.0.extend(others.into().0);
         self
+    }
+
+    /// Returns the words in lines of at most `width` columns, if no word is wider. Verdicts stay
+    /// whole.
+    fn fitted(&self, width: usize) -> Self {
+        let is_blank = |severity: &Severity, letter| *severity == Severity::Shown && letter == ' ';
+        let letters = self.0.iter().flat_map(|(severity, text)| {
+            text.chars().map(move |letter| (letter, is_blank(severity, letter)))
+        });
+        let (mut letters, may_break): (Vec<char>, Vec<bool>) = letters.unzip();
+        let (mut start, mut blank) = (0, None);
+        for at in 0..letters.len() {
+            match letters[at] {
+                '\n' => (start, blank) = (at + 1, None),
+                _ if may_break[at] => blank = Some(at),
+                _ => {}
+            }
+            if at >= start + width
+                && let Some(end) = blank
+            {
+                letters[end] = '\n';
+                (start, blank) = (end + 1, None);
+            }
+        }
+        let mut letters = letters.into_iter();
+        let part = |(severity, text): &(Severity, String)| {
+            (*severity, letters.by_ref().take(text.chars().count()).collect())
+        };
+        Self(self.0.iter().map(part).collect())
+    }
+
+    /// Returns the columns of the longest line.
+    pub fn width(&self) -> usize {
+        let text = self.text(TextStyle::Plain);
+        text.lines().map(|line| line.chars().count()).max().unwrap_or(0)
     }
 
     fn text(&self, style: TextStyle) -> String {
@@ -89,9 +133,19 @@ enum PageBlock {
     /// Words in lines of at most this width, and what the lines behind the first one begin with.
     Paragraph(Words, usize, &'static str),
     Fact(String, String),
-    Table(Vec<String>, Vec<Align>, Vec<Vec<Words>>),
+    Table(PageTable),
     /// An empty line in Markdown, without which the next line is a row of the table before it.
     EndOfTable,
+}
+
+#[derive(Clone, Debug)]
+struct PageTable {
+    titles: Vec<String>,
+    align: Vec<Align>,
+    rows: Vec<Vec<Words>>,
+    /// The columns that a narrow terminal does not show, the first one first. `None` for a table
+    /// that has any width.
+    optional: Option<&'static [&'static str]>,
 }
 
 /// What people read of a result.
@@ -110,6 +164,12 @@ impl Page {
         let mut page = Self::default();
         page.line(Words::first(severity, summary));
         page
+    }
+
+    /// Returns the first line of this page.
+    pub fn first_line(mut self) -> Self {
+        self.0.truncate(1);
+        self
     }
 
     /// Returns this page with another one behind it.
@@ -179,8 +239,16 @@ impl Page {
     ) {
         let (titles, align) =
             columns.iter().map(|(title, side)| ((*title).to_owned(), side)).unzip();
-        let rows = rows.into_iter().map(|row| row.into_iter().map(W::into).collect());
-        self.0.push(PageBlock::Table(titles, align, rows.collect()));
+        let rows = rows.into_iter().map(|row| row.into_iter().map(W::into).collect()).collect();
+        self.0.push(PageBlock::Table(PageTable { titles, align, rows, optional: None }));
+    }
+
+    /// Lets the last table leave out these columns where the terminal is too narrow for them, the
+    /// first one first. If that is not enough, long cells have several lines.
+    pub fn fit_table(&mut self, optional: &'static [&'static str]) {
+        if let Some(PageBlock::Table(table)) = self.0.last_mut() {
+            table.optional = Some(optional);
+        }
     }
 
     /// Separates a table from the line behind it in Markdown.
@@ -188,10 +256,15 @@ impl Page {
         self.0.push(PageBlock::EndOfTable);
     }
 
-    /// Returns the text of the page.
+    /// Returns the text of the page, for a terminal with 80 columns.
     pub fn text(&self, style: TextStyle) -> String {
+        self.text_within(style, DEFAULT_COLUMNS)
+    }
+
+    /// Returns the text of the page, for a terminal with this number of columns.
+    fn text_within(&self, style: TextStyle, width: usize) -> String {
         let mut text = String::new();
-        for line in self.0.iter().flat_map(|block| block.lines(style)) {
+        for line in self.0.iter().flat_map(|block| block.lines(style, width)) {
             text += &line;
             text.push('\n');
         }
@@ -204,13 +277,13 @@ impl Page {
     ///
     /// Standard output that cannot be written.
     pub fn print(&self, style: TextStyle) -> Result<(), Failure> {
-        let text = self.text(style);
+        let text = self.text_within(style, columns(&io::stdout()));
         io::stdout().write_all(text.as_bytes()).map_err(interrupt::output_failed)
     }
 }
 
 impl PageBlock {
-    fn lines(&self, style: TextStyle) -> Vec<String> {
+    fn lines(&self, style: TextStyle, columns: usize) -> Vec<String> {
         match self {
             Self::Line(words) => vec![words.text(style)],
             Self::Heading(level, title) => match style {
@@ -251,13 +324,63 @@ impl PageBlock {
             }
             Self::EndOfTable if style == TextStyle::Markdown => vec![String::new()],
             Self::EndOfTable => Vec::new(),
-            Self::Table(titles, align, rows) => {
-                let titles: Vec<_> = titles.iter().map(|title| shown_in(style, title)).collect();
-                let titles: Vec<&str> = titles.iter().map(AsRef::as_ref).collect();
-                let cells = |row: &Vec<Words>| row.iter().map(|words| words.text(style)).collect();
-                table::lines_in(style, &titles, rows.iter().map(cells).collect(), align)
+            Self::Table(table) if style == TextStyle::Markdown => table.lines(style),
+            Self::Table(table) => table.fitted(columns).lines(style),
+        }
+    }
+}
+
+impl PageTable {
+    fn lines(&self, style: TextStyle) -> Vec<String> {
+        let titles: Vec<_> = self.titles.iter().map(|title| shown_in(style, title)).collect();
+        let titles: Vec<&str> = titles.iter().map(AsRef::as_ref).collect();
+        let cells = |row: &Vec<Words>| row.iter().map(|words| words.text(style)).collect();
+        table::lines_in(style, &titles, self.rows.iter().map(cells).collect(), &self.align)
+    }
+
+    /// Returns the table for a terminal with `columns` columns.
+    fn fitted(&self, columns: usize) -> Self {
+        let mut table = self.clone();
+        let Some(optional) = self.optional else { return table };
+        let sum = |widths: &[usize]| widths.iter().map(|width| width + GAP).sum::<usize>() - GAP;
+        for title in optional {
+            let mut widths = table.widths();
+            if let Some(last) = widths.last_mut() {
+                *last = LONG_CELL.min(*last);
+            }
+            if sum(&widths) > columns
+                && let Some(at) = table.titles.iter().position(|own| own == title)
+            {
+                table.titles.remove(at);
+                table.align.remove(at);
+                table.rows.iter_mut().for_each(|row| drop(row.remove(at)));
             }
         }
+        let mut widths = table.widths();
+        let is_words = |at: &usize| table.align[*at] == Align::Left;
+        // The verdict is in the last column, and stays in one line rather than the others.
+        let share =
+            |widths: &[usize], at: usize| widths[at] / if at + 1 == widths.len() { 2 } else { 1 };
+        while let Some(widest) =
+            (0..widths.len()).filter(is_words).max_by_key(|at| share(&widths, *at))
+            && sum(&widths) > columns
+            && widths[widest] > SHORT_CELL
+        {
+            widths[widest] -= 1;
+        }
+        for row in &mut table.rows {
+            for (words, width) in row.iter_mut().zip(&widths) {
+                *words = words.fitted(*width);
+            }
+        }
+        table
+    }
+
+    /// Returns the width of each column.
+    fn widths(&self) -> Vec<usize> {
+        let cells = |at: usize| self.rows.iter().map(move |row| row[at].width());
+        let widths = self.titles.iter().enumerate();
+        widths.map(|(at, title)| cells(at).fold(title.chars().count(), usize::max)).collect()
     }
 }
 
@@ -299,6 +422,44 @@ bcdefg  good
             .replace("SUSPECT", "\x1b[33mSUSPECT\x1b[0m")
             .replace("BAD", "\x1b[31mBAD\x1b[0m");
         assert_eq!(page.text(TextStyle::Colored), colored);
+    }
+
+    #[test]
+    fn narrow_table_leaves_out_columns_and_then_breaks_long_cells() {
+        let columns = [
+            ("Item", Align::Left),
+            ("Value", Align::Left),
+            ("Source", Align::Left),
+            ("V", Align::Left),
+        ];
+        let text = |value: &str, verdict: Words, columns_of_terminal| {
+            let mut page = Page::default();
+            let row = ["width".into(), value.into(), "driver".into(), verdict];
+            page.table(&columns, [row.to_vec()]);
+            page.fit_table(&["Source"]);
+            page.text_within(TextStyle::Colored, columns_of_terminal)
+        };
+        assert_eq!(
+            text("x8", "good".into(), 27),
+            "Item   Value  Source  V\nwidth  x8     driver  good\n"
+        );
+        assert_eq!(text("x8", "good".into(), 25), "Item   Value  V\nwidth  x8     good\n");
+        let words = Words::verdict(Severity::Bad, "not tested").and(": it has no link");
+        let expected = "\
+Item   Value  V
+width  x8     \x1b[31mnot tested\x1b[0m: it
+              has no link
+";
+        assert_eq!(text("x8", words, 30), expected);
+        let long = text("0 during the check, 0 in all", "good".into(), 30);
+        assert_eq!(
+            long,
+            "\
+Item   Value            V
+width  0 during the     good
+       check, 0 in all
+"
+        );
     }
 
     #[test]

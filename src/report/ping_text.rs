@@ -3,6 +3,7 @@
 use super::page::{Page, Words};
 use super::ping::{DIRECTION, OPERATIONS, Pair, Ping};
 use super::table::Align;
+use super::wrap::wrapped;
 use facts::error::Kind;
 use facts::severity::Severity;
 
@@ -10,46 +11,49 @@ use facts::severity::Severity;
 pub fn title(report: &Ping) -> String {
     let is_software = report.pairs.iter().any(|pair| pair.is_software);
     let platform = if is_software { " (software NIC, no Cassini hardware)" } else { "" };
-    format!("8 bytes, min/median in us{platform}")
+    format!("8 bytes, median in us{platform}")
 }
 
-/// Returns the line of the last round of a pair.
-pub fn line(report: &Ping, index: usize) -> Words {
+/// Returns the line of the last round of a pair for a terminal with this number of columns, and why
+/// an operation has failed, behind the line or below it. A narrow terminal does not show the peer,
+/// which the table at the end has.
+pub fn line(report: &Ping, index: usize, columns: usize) -> Words {
     let pair = &report.pairs[index];
     let width = |text: fn(&Pair) -> usize| report.pairs.iter().map(text).max().unwrap_or(0);
     let host = width(|pair| pair.host.len());
     let device = width(|pair| pair.device.to_string().len());
-    let peer = pair.peer();
-    let device_name = pair.device.to_string();
-    let mut line = Words::from(format!("{:host$}  {device_name:device$} -> {peer}", pair.host));
+    let mut cells = Words::default();
     // The end of a cell is written with the cell behind it: no line ends in spaces.
-    let mut end = 7_usize.saturating_sub(peer.len());
+    let mut end = 0;
     let mut reason = None;
     for (operation, answer) in OPERATIONS.iter().zip(&pair.last) {
         let (severity, cell) = match &answer.latencies {
-            Ok(latencies) => {
-                let times = format!("{}/{}", us(latencies.min_ns), us(latencies.median_ns));
-                (Severity::Good, times)
-            }
+            Ok(latencies) => (Severity::Good, us(latencies.median_ns)),
             Err(problem) => {
                 reason.get_or_insert(problem);
                 (Severity::Bad, "FAILED".to_owned())
             }
         };
-        line = line.and(format!("{:end$}  {} ", "", operation.name));
-        end = 11_usize.saturating_sub(cell.len());
-        line = line.and(Words::verdict(severity, cell));
+        cells = cells.and(format!("{:end$}  {} ", "", operation.name));
+        end = 5_usize.saturating_sub(cell.len());
+        cells = cells.and(Words::verdict(severity, cell));
     }
-    match reason {
-        None => line,
-        Some(problem) => {
-            let side = if problem.kind == Kind::Peer.name() { "server: " } else { "" };
-            let step = at(problem.step.as_deref());
-            // The place of the error follows in the table at the end.
-            let message = problem.message.split("; ").next().unwrap_or_default();
-            line.and(format!("  {side}{step}{message}"))
-        }
+    let name = format!("{:host$}  {:device$}", pair.host, pair.device.to_string());
+    let with_peer = Words::from(format!("{name} -> {:7}", pair.peer())).and(cells.clone());
+    let is_narrow = with_peer.width() > columns;
+    let line = if is_narrow { Words::from(name).and(cells) } else { with_peer };
+    let Some(problem) = reason else { return line };
+    let side = if problem.kind == Kind::Peer.name() { "server: " } else { "" };
+    let step = at(problem.step.as_deref());
+    // The place of the error follows in the table at the end.
+    let message = problem.message.split("; ").next().unwrap_or_default();
+    let why = format!("{side}{step}{message}");
+    let whole = line.clone().and(format!("  {why}"));
+    if whole.width() <= columns {
+        return whole;
     }
+    let below = wrapped(&why, columns.saturating_sub(4), "");
+    line.and(below.iter().map(|line| format!("\n    {line}")).collect::<String>())
 }
 
 /// Returns the step of a failure in words, for the beginning of a line.
@@ -67,8 +71,14 @@ fn at(step: Option<&str>) -> String {
     }
 }
 
+/// Returns a time in microseconds: in five columns below 100 ms.
 fn us(ns: u64) -> String {
-    format!("{:.2}", ns as f64 / 1000.0)
+    let decimals = match ns {
+        ..99_995 => 2,
+        99_995..999_950 => 1,
+        _ => 0,
+    };
+    format!("{:.decimals$}", ns as f64 / 1000.0)
 }
 
 /// Returns the table of all rounds, and what failed.
@@ -98,6 +108,7 @@ pub fn summary(report: &Ping) -> Page {
     let mut page = Page::default();
     page.empty_line();
     page.table(&columns, rows);
+    page.fit_table(&["Loss", "Peer", "Max"]);
     for pair in &report.pairs {
         let mut failures = pair.failures.iter().peekable();
         while let Some(failure) = failures.next() {
@@ -132,21 +143,33 @@ mod tests {
             pair([vec![ok(), ok(), ok(), ok()]]),
             pair([vec![ok(), ok(), ok(), unanswered()]]),
         ]);
-        let line = |index| {
+        let line = |index, columns| {
             let mut page = Page::default();
-            page.line(line(&report, index));
+            page.line(line(&report, index, columns));
             page.text(TextStyle::Plain).trim_end_matches('\n').to_owned()
         };
-        assert_eq!(
-            line(0),
-            "node7  cxi1 -> 0x13     write 1.90/2.01    read 1.90/2.01    atomic 1.90/2.01    send 1.90/2.01"
-        );
-        let failed = line(1);
-        assert!(
-            failed.ends_with(
-                "send FAILED  one direction only, the peer's operations do not arrive here: no answer to a send within 5 s"
-            ),
-            "{failed}"
-        );
+        let wide = "node7  cxi1 -> 0x13     write 2.01   read 2.01   atomic 2.01   send 2.01";
+        assert_eq!(line(0, wide.len()), wide);
+        let narrow = "node7  cxi1  write 2.01   read 2.01   atomic 2.01   send 2.01";
+        assert_eq!(line(0, wide.len() - 1), narrow);
+        let expected = "\
+node7  cxi1 -> 0x13     write 2.01   read 2.01   atomic 2.01   send FAILED
+    one direction only, the peer's operations do not arrive here: no answer to a
+    send within 5 s";
+        assert_eq!(line(1, 80), expected);
+        let times = [2_010, 99_990, 100_040, 999_900, 1_234_567].map(us);
+        assert_eq!(times, ["2.01", "99.99", "100.0", "999.9", "1235"]);
+    }
+
+    #[test]
+    fn narrow_table_keeps_minimum_and_median() {
+        let mut report = Ping::new(vec![pair([])]);
+        let answers = || answered(1900, 2010, 2500);
+        report.pairs[0].add(vec![answers(), answers(), answers(), answers()]);
+        report.pairs[0].host = "host".repeat(9);
+        let text = summary(&report).text(TextStyle::Plain);
+        let title = text.lines().nth(1).expect("titles");
+        assert!(title.ends_with("NIC   Ping    Sent  Lost  Min[us]  Median"), "{text}");
+        assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     }
 }

@@ -12,7 +12,7 @@ use rustix::termios::tcgetwinsize;
 const ERASE: &str = "\x1b[K";
 
 /// Columns of a terminal that does not report its size.
-const DEFAULT_COLUMNS: usize = 80;
+pub const DEFAULT_COLUMNS: usize = 80;
 
 /// Returns whether the terminal of this process moves its cursor and erases lines.
 pub fn has_cursor() -> bool {
@@ -77,8 +77,8 @@ impl<W: Write + AsFd> Drop for ProgressLine<W> {
     }
 }
 
-/// Returns the columns of a terminal.
-fn columns(out: &impl AsFd) -> usize {
+/// Returns the columns of a terminal, 80 without one.
+pub fn columns(out: &impl AsFd) -> usize {
     match tcgetwinsize(out) {
         Ok(size) if size.ws_col > 0 => size.ws_col.into(),
         _ => DEFAULT_COLUMNS,

@@ -13,7 +13,7 @@ const WIDTH: usize = 80;
 
 /// Returns the page: the first line, the tests, and why the NIC is slow.
 pub fn page(diagnosis: &NicDiagnosis) -> Page {
-    let mut page = first_line(diagnosis);
+    let mut page = Page::headline(&diagnosis.summary, diagnosis.exit_status);
     if diagnosis.is_software {
         page.line("software NIC: no Cassini hardware involved");
     }
@@ -36,11 +36,6 @@ pub fn page(diagnosis: &NicDiagnosis) -> Page {
         }
     }
     page
-}
-
-/// Returns the line that callers read.
-pub fn first_line(diagnosis: &NicDiagnosis) -> Page {
-    Page::headline(&diagnosis.summary, diagnosis.exit_status)
 }
 
 /// Adds the table of the tests.

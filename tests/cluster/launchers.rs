@@ -260,6 +260,69 @@ fn tasks_of_open_mpi_meet() {
     assert_is_empty(directory.path());
 }
 
+/// Words of a shell: a survey that waits for the others for a second.
+fn survey_of(device: &str) -> String {
+    format!("{CXIDIAG} survey write-lat --no-why -d {device} --join=1s --json=found.json")
+}
+
+/// Runs a line of a launcher without one of the three tasks of a survey, then with all of them what
+/// the survey prints. Both run in the shell that `shell` returns.
+#[track_caller]
+fn assert_printed_line_runs(line: &str, shell: impl Fn() -> Command) {
+    let (fabric, directory) = (Fabric::new(), tempfile::tempdir().expect("a directory"));
+    let run = |line: &str| {
+        let mut shell = shell();
+        shell.args(["-c", line]);
+        shell.env("CXIDIAG_FABRIC_DIR", fabric.path()).current_dir(directory.path());
+        finish(shell)
+    };
+    let document = |name: &str| -> Option<Value> {
+        let text = fs::read_to_string(directory.path().join(name)).ok()?;
+        Some(serde_json::from_str(&text).expect("a document"))
+    };
+    let output = run(line);
+    let first = document("found.json").unwrap_or_else(|| panic!("{}", stderr(&output)));
+    let next = first["next"].as_str().unwrap_or_else(|| panic!("{}", stdout(&output)));
+    let text = stdout(&output);
+    assert!(text.contains("\nNext: this command would decide in about "), "{text}");
+    let printed = text.lines().find_map(|line| line.strip_suffix(next));
+    assert_eq!(printed, Some("  "), "{text}");
+    fs::write(directory.path().join("ready"), "").expect("a file");
+    let output = run(next);
+    let second = document("found-next.json");
+    let second = second.unwrap_or_else(|| panic!("{next}: {}", stderr(&output)));
+    let nodes = second["roster"]["nodes"].as_array().expect("nodes");
+    assert!(nodes.len() == 3 && nodes.iter().all(|node| node["absent"].is_null()), "{second}");
+    assert_eq!(document("found.json").as_ref(), Some(&first), "{next}");
+}
+
+#[test]
+fn survey_prints_line_of_slurm_that_runs() {
+    let Some(slurm) = Slurm::start(3) else {
+        return;
+    };
+    let survey = survey_of("soft0");
+    let line =
+        format!("srun -N3 --mpi=none sh -c 'if [ $SLURM_NODEID != 2 ]; then exec {survey}; fi'");
+    assert_printed_line_runs(&line, || slurm.program("sh", []));
+}
+
+#[test]
+fn survey_prints_lines_of_mpi_launchers_that_run() {
+    for (program, options) in
+        [("mpirun.openmpi", " --allow-run-as-root --oversubscribe"), ("mpiexec.hydra", "")]
+    {
+        if are_installed(&[program]) {
+            let [first, second, third] = ["soft0", "soft1", "soft2"].map(survey_of);
+            let line = format!(
+                "{program}{options} -n 1 {first} : -n 1 {second} : \
+                 -n 1 sh -c 'if [ -e ready ]; then exec {third}; fi'"
+            );
+            assert_printed_line_runs(&line, || in_directory("sh", Path::new(".")));
+        }
+    }
+}
+
 /// Returns a launcher that runs in `directory`.
 fn in_directory(words: &str, directory: &Path) -> Command {
     let mut words = words.split_whitespace();

@@ -189,8 +189,8 @@ fn prints_tables_and_what_to_do() {
     for line in [
         "\ncxi0\nItem ",
         "BAD pcie-width\n",
-        "link flaps           0 in 1 h, 0 in 10 h           <5, <10 ",
-        "pcie-width cxi0: a degraded link: reboot the node, then reseat the card, and check slot and riser; fewer lanes than on other nodes: compare slot and riser",
+        "link flaps           0 in 1 h, 0 in 10 h  <5, <10 ",
+        "pcie-width cxi0: a degraded link: reboot the node, then reseat the card, and\n  check slot and riser; fewer lanes than on other nodes: compare slot and riser",
     ] {
         assert!(text.contains(line), "no {line:?} in\n{text}");
     }
@@ -460,7 +460,9 @@ fn resources_of_an_idle_nic_are_suspect() {
         assert_success(&output);
         let text = stdout(&output);
         let is_suspect = text.contains("SUSPECT leaked-resources");
-        assert_eq!(text.contains("no verdict: the NIC must be idle for 100 s"), !is_suspect);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let is_busy = words.join(" ").contains("no verdict: the NIC must be idle for 100 s");
+        assert_eq!(is_busy, !is_suspect);
         is_suspect
     };
     assert!(check());
@@ -524,7 +526,7 @@ fn shows_for_how_many_ranks_the_service_has_resources() {
         assert!(item["note"].as_str().expect("a note").contains("TLE 1/512/512"), "{item}");
     }
     let text = stdout(&software(&fabric, "soft0 --quick --ranks=64", ""));
-    assert!(text.contains("\nMPI ranks            room for 341 (PTE ends first)"), "{text}");
+    assert!(text.contains("\nMPI ranks            room for 341"), "{text}");
     let without = document(&stdout(&software(&fabric, "soft0 --quick --json", "")));
     assert_eq!(verdict(&without, "mpi-ranks"), "");
 }

@@ -58,15 +58,20 @@ fn two_nics() -> MadeUp {
     machine
 }
 
+/// Returns the words of a text, of which a narrow table may break the lines.
+fn words_of(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 #[test]
 fn shows_a_row_for_each_nic() {
     let machine = two_nics();
     let output = link(&machine, "--quick");
     assert_success(&output);
     let expected = "\
-NIC   State     Speed  BER corr.  BER uncorr.  Replays  Pause           PCIe       Temp.  Firmware  Health
-cxi0  up     200 Gb/s          -            -        -  pfc    16.0 GT/s x16  51 C, 38 C  1.5.53    good (errors not counted)
-cxi1  up     400 Gb/s          -            -        -  -      32.0 GT/s x16  62 C, 44 C  2.1.0     good (errors not counted)
+NIC   State     Speed  BER corr.  BER uncorr.  Health
+cxi0  up     200 Gb/s          -            -  good (errors not counted)
+cxi1  up     400 Gb/s          -            -  good (errors not counted)
 ";
     assert_eq!(stdout(&output), expected);
 
@@ -77,20 +82,15 @@ cxi1  up     400 Gb/s          -            -        -  -      32.0 GT/s x16  62
     let output = link(&machine, "-d cxi1 cxi0 --quick");
     assert_eq!(assert_status(&output, 3), "");
     let text = stdout(&output);
-    let mut rows = text.lines();
-    for (start, end) in [
-        ("NIC ", "  Health"),
-        (
-            "cxi1  up ",
-            "  SUSPECT asic-temperature: ASIC temperature 88 C, expected <85 C (bad: 90 C)",
-        ),
-        ("cxi0  down ", "  BAD link-down: link state down, expected up"),
-        ("    ", "  BAD pcie-width: PCIe width x8, expected x16"),
+    let table = words_of(text.split("\n\n").next().expect("a table"));
+    for row in [
+        "cxi1 up 400 Gb/s - - SUSPECT asic-temperature: ASIC temperature 88 C, expected <85 C \
+         (bad: 90 C) cxi0 down ",
+        " BAD link-down: link state down, expected up BAD pcie-width: PCIe width x8, expected x16",
     ] {
-        let row = rows.next().expect("a row");
-        assert!(row.starts_with(start) && row.ends_with(end), "{end}: {text}");
+        assert!(table.contains(row), "{row}: {text}");
     }
-    assert_eq!(rows.next(), Some(""), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     let what = "\nlink-down cxi0: check the cable and the switch port";
     assert!(text.contains(what), "{text}");
 }
@@ -149,7 +149,7 @@ fn block_has_all_that_is_known() {
         "Description      : HPE Slingshot 400Gb 1P QSFP112",
         "Network Device   : hsn0",
         "NIC Address      : 0x12",
-        "link lanes         all                  all                driver              good",
+        "link lanes         all                  all                good",
         "Not available (this driver does not show it): link pause",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
@@ -198,15 +198,15 @@ fn rehearses_verdicts_on_faults_of_a_software_nic() {
     for (faults, status, words) in [
         ("down=0ns", 3, "BAD link-down: link state down, expected up; software NIC"),
         ("uncorrected=100", 3, "BAD fec-uncorrected: uncorrected errors BER "),
-        ("corrected=1000", 0, "  good; software NIC\n"),
+        ("corrected=1000", 0, " good; software NIC "),
         ("pcie-width=8", 3, "BAD pcie-width: PCIe width x8"),
     ] {
         let output = software("soft0 --rates=200ms", faults);
         assert_status(&output, status);
         let text = stdout(&output);
-        assert!(text.contains(words), "{faults}: {text}");
+        assert!(words_of(&text).contains(words), "{faults}: {text}");
         // A link that is down has no bit error rate.
-        let has_none = text.contains("  down   200 Gb/s          -            -        -  ");
+        let has_none = text.contains("  down   200 Gb/s          -            -  ");
         assert_eq!(has_none, faults == "down=0ns", "{text}");
         assert!(text.contains("\nCode words, and the priority that was paused most:\n"), "{text}");
     }
@@ -235,6 +235,18 @@ fn machine_without_hardware_is_undecided() {
     }
 }
 
+#[test]
+fn quiet_prints_the_verdict_only() {
+    let machine = two_nics();
+    let output = link(&machine, "-q --quick");
+    assert_success(&output);
+    assert_eq!(stdout(&output), "OK cxi0 cxi1\n");
+    let output = link(&machine, "-q cxi3 --quick");
+    assert_eq!(assert_status(&output, 3), "");
+    let text = stdout(&output);
+    assert!(text.starts_with("FAIL nic-absent cxi3") && text.lines().count() == 1, "{text}");
+}
+
 /// Nothing is known of a link whose state no file shows: it is not good.
 #[test]
 fn unknown_state_of_a_link_is_undecided() {
@@ -247,13 +259,13 @@ fn unknown_state_of_a_link_is_undecided() {
     remove("properties/link");
     let output = link(&machine, "--quick");
     assert_eq!(assert_status(&output, 4), "");
-    let words = "  unknown: the driver does not show the link\n";
-    assert!(stdout(&output).contains(words), "{}", stdout(&output));
+    let words = "unknown: the driver does not show the link";
+    assert!(words_of(&stdout(&output)).ends_with(words), "{}", stdout(&output));
     machine.write("sys/class/cxi/cxi0/device/port/media", "unknown");
     let output = link(&machine, "--quick");
     assert_status(&output, 4);
     assert!(stdout(&output).contains("SUSPECT media-unknown: "), "{}", stdout(&output));
-    assert!(stdout(&output).contains(words.trim_start()), "{}", stdout(&output));
+    assert!(words_of(&stdout(&output)).contains(words), "{}", stdout(&output));
     let output = link(&machine, "--quick --json");
     let summary = "UNDECIDED untested cxi0: the driver does not show the link";
     assert_eq!(assert_status(&output, 4), format!("cxidiag link: {summary}\n"));
@@ -266,15 +278,15 @@ fn missing_nic_and_file_without_answer_decide() {
     let machine = MadeUp::described_by(CASSINI_1);
     let output = link(&machine, "cxi0 cxi3 --quick");
     assert_status(&output, 3);
-    let words = "BAD nic-absent: NIC absent, expected present; devices of this machine: cxi0\n";
-    assert!(stdout(&output).contains(words), "{}", stdout(&output));
+    let words = "BAD nic-absent: NIC absent, expected present; devices of this machine: cxi0";
+    assert!(words_of(&stdout(&output)).contains(words), "{}", stdout(&output));
     let path = machine.path().join("sys/class/cxi/cxi0/device/port/link");
     fs::remove_file(&path).expect("a file");
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).expect("a FIFO");
     let output = link_with(&machine, "--quick", "CXIDIAG_TEST_SHORTEN_LIMITS_BY", "5");
     assert_status(&output, 4);
-    let words = "not tested: /sys/class/cxi/cxi0/device/port/link: unreadable: no answer\n";
-    assert!(stdout(&output).contains(words), "{}", stdout(&output));
+    let words = "not tested: /sys/class/cxi/cxi0/device/port/link: unreadable: no answer";
+    assert!(words_of(&stdout(&output)).contains(words), "{}", stdout(&output));
 }
 
 #[test]
@@ -383,7 +395,7 @@ fn watch_forgets_what_could_not_be_read_before() {
     let mut lines = BufReader::new(process.stdout.take().expect("a pipe")).lines();
     let mut wait_for =
         |words: &str| while !lines.next().expect("a line").expect("text").contains(words) {};
-    let unreadable = "  not tested: /sys/class/cxi/cxi0/device/port/link: unreadable: no answer";
+    let unreadable = "  not tested:";
     for _ in 0..4 {
         wait_for(unreadable);
     }

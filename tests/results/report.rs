@@ -217,6 +217,20 @@ fn draws_old_logs() {
     assert!(self::page(&fabric, directory.path(), &["log"]).contains("without figures"));
 }
 
+/// Without --output, the page of one file stands beside it.
+#[test]
+fn names_the_page_after_its_only_file() {
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().expect("a directory");
+    let at = |name: &str| directory.path().join(name).display().to_string();
+    let tool = format!("write-lat --loopback -d soft0 -n 20 --json={}", at("run.json"));
+    assert_success(&fabric.run(&tool));
+    let output = fabric.run(&format!("report {}", at("run.json")));
+    assert_success(&output);
+    assert_eq!(stdout(&output), format!("the page is {}\n", at("run.html")));
+    assert!(Path::new(&at("run.html")).exists());
+}
+
 #[test]
 fn refuses_what_it_cannot_draw() {
     let fabric = Fabric::new();
@@ -227,7 +241,7 @@ fn refuses_what_it_cannot_draw() {
     let page = at("page.html");
     for (arguments, status, words) in [
         (format!("-o {page}"), 2, "there are no files with results"),
-        (at("text"), 2, "--output names no file for the page"),
+        (format!("{} {}", at("text"), at("other")), 2, "--output names no file for the page"),
         (format!("- - -o {page}"), 2, "can be read only once"),
         (format!("{0} -o {0}", at("text")), 2, "which would be replaced"),
         (format!("{} -o {page}", at("text")), 1, "not valid JSON"),

@@ -62,7 +62,7 @@ fn refuses_invalid_arguments_before_the_command_starts() {
         assert_eq!(output.status.code(), Some(2), "{options:?}: {errors}");
         assert!(errors.contains(refused), "{options:?}: {errors}");
     }
-    for arguments in [&["stat"][..], &["stat", "--"], &["stat", "true"]] {
+    for arguments in [&["stat"][..], &["stat", "--"], &["stat", "soft0"]] {
         assert_status(&finish(place.cxidiag(arguments)), 2);
     }
     assert_eq!(place.left(), [""; 0]);

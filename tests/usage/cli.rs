@@ -192,7 +192,7 @@ fn commands_reject_arguments_as_tools_do() {
     assert!(stderr(&output).ends_with("hint: did you mean --json=no-such-host.invalid?\n"));
     let output = cxidiag("devices --json out.json");
     // The document of `--json`.
-    assert!(stdout(&output).contains("invalid device 'out.json'"));
+    assert!(stdout(&output).contains("unexpected argument 'out.json'"));
     assert!(stderr(&output).ends_with("hint: did you mean --json=out.json?\n"));
 }
 

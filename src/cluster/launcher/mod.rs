@@ -1,6 +1,7 @@
 //! The launcher of a parallel program: which task this process is, of how many (jobs.md 2.1).
 
 mod apinfo;
+pub mod command_line;
 
 use std::collections::{BTreeMap, HashMap};
 use std::env;

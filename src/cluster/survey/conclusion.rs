@@ -12,9 +12,10 @@ use super::limits::Limits;
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::search::{PartExplanation, waited_for_cpus};
-use super::silence::{BUSY, TOO_COARSE};
+use super::silence::TOO_COARSE;
 use super::slow_parts::Judgement;
 use super::units::members;
+use super::untested::BUSY;
 
 /// Most results outside the limits in a findings.
 const MOST_OUTSIDE: usize = 10_000;

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answer::{CounterEvidence, Pair, PairResult};
 use super::ids::{NicId, NodeId, Role, TestId};
+use super::untested::{BUSY, Untested};
 use crate::location::Class;
 
 /// A test: what is measured between two NICs.
@@ -289,6 +290,13 @@ pub struct UntestedPart {
     pub reason: String,
     /// Number of pairs that were left out for this reason.
     pub pairs: u64,
+}
+
+impl UntestedPart {
+    /// Returns whether the CPUs of a host had too much other work.
+    pub fn is_from_busy_cpus(&self) -> bool {
+        self.reason == BUSY || Untested::from(self.reason.as_str()).is_from_busy_cpus()
+    }
 }
 
 /// A NIC that is slower than the other ones, within the limits.

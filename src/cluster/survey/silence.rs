@@ -9,11 +9,11 @@ use super::observation::Observation;
 use super::result_store::ResultStore;
 use super::roster::Roster;
 use super::slow_parts::Judgement;
+use super::untested::BUSY;
 use crate::blame::limits::LEAST_FIGURES;
 use crate::location::Class;
 
 /// Why the measured pairs of a NIC say nothing.
-pub const BUSY: &str = "busy CPUs";
 const TOO_FEW: &str = "too few pairs to compare";
 const BIASED: &str = "the missing pairs are uneven";
 const MIXED: &str = "the pairs differ too much";

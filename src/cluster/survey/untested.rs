@@ -29,6 +29,9 @@ pub enum Untested {
     Other(String),
 }
 
+/// Why the measured pairs of a NIC say nothing, if its CPUs had too much other work.
+pub const BUSY: &str = "busy CPUs";
+
 /// The reasons with a fixed text.
 const FIXED: [(Untested, &str); 6] = [
     (Untested::Late, "the process was late for its slot"),

@@ -36,12 +36,13 @@ pub fn report(
     let (started, clock) = (SystemTime::now(), Instant::now());
     let answers = output::or_failure(&documents, gather())?;
     let check = FleetCheck::new(started, clock.elapsed(), answers);
-    let page = if request.is_quiet { check_fleet_text::first_line } else { check_fleet_text::page };
     if request.is_before_survey {
-        let text = page(&check).text(TextStyle::Plain);
+        let page = check_fleet_text::page(&check);
+        let page = if request.is_quiet { page.first_line() } else { page };
+        let text = page.text(TextStyle::Plain);
         let _ = writeln!(io::stderr(), "cxidiag survey: check: {text}");
     } else {
-        output::write(&documents, &check, page)?;
+        output::write(&documents, &check, request.is_quiet, check_fleet_text::page)?;
     }
     documents.write_metrics(|| check_fleet_metrics::families(&check))?;
     let has_text = !documents.has_stdout();

@@ -48,7 +48,7 @@ pub fn run(request: &CheckRequest, time: Duration) -> Result<(), Failure> {
     // A signal that came too late to cut the load short still decides the exit status.
     interrupt::check()?;
     documents.write_metrics(|| stress_metrics::families(&report))?;
-    output::write(&documents, &report, StressReport::headline)?;
+    output::write(&documents, &report, false, StressReport::headline)?;
     documents.conclude(report.result())
 }
 

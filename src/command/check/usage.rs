@@ -160,8 +160,7 @@ pub fn options() -> Vec<OptionDef<CheckRequest>> {
             "Print the findings of all nodes as CSV instead of the text, or write them to FILE\n\n\
              Each finding about a node has a row, and each node without any has one.",
         ),
-        Def::switch("quiet", |request| request.is_quiet = true)
-            .explained("Print the first line only"),
+        output::quiet().within(|request| &mut request.is_quiet),
         output::json().within(|request| &mut request.json),
     ];
     let metrics = output::metrics();

@@ -31,6 +31,7 @@ pub struct LinkRequest {
     pub devices: Vec<DeviceName>,
     pub is_verbose: bool,
     pub is_quick: bool,
+    pub is_quiet: bool,
     /// How long counters are counted whose rates are shown.
     pub rates: Option<Duration>,
     /// The interval of further reports.
@@ -79,6 +80,7 @@ fn options() -> Vec<OptionDef<LinkRequest>> {
             time_text(WATCH)
         )),
         check::link_speed().within(|request| &mut request.link_gigabits),
+        output::quiet().within(|request: &mut LinkRequest| &mut request.is_quiet),
         output::json().within(|request| &mut request.json),
     ];
     let metrics = output::metrics();

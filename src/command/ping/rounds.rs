@@ -2,6 +2,7 @@
 //! answer delay no others.
 
 use std::ffi::OsString;
+use std::io;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -20,6 +21,7 @@ use report::outcome::Problem;
 use report::page::{Page, Words, style_of_stdout};
 use report::ping::{Answer, OPERATIONS, Operation, Ping};
 use report::ping_text;
+use report::progress_line::columns;
 
 /// Most pairs that are measured at a time. Each has a process, which takes one of the 255 LNIs of
 /// the NIC.
@@ -130,7 +132,7 @@ impl Rounds {
                     report.pairs[index].add(answers);
                     is_known[index] = true;
                     while has_text && is_known.get(printed) == Some(&true) {
-                        print(ping_text::line(report, printed))?;
+                        print(ping_text::line(report, printed, columns(&io::stdout())))?;
                         printed += 1;
                     }
                     Ok(())

@@ -9,6 +9,7 @@ use super::gather::GATHER;
 use super::note::NAME;
 use super::request::{Form, LINGER, StatRequest};
 use crate::command::{arguments, output};
+use facts::device::DeviceName;
 use facts::error::{Failure, cause, invalid};
 use facts::number::time_text;
 use facts::user_file;
@@ -32,7 +33,7 @@ pub fn usage() -> Usage {
         program: NAME.into(),
         about: "Show what the NICs did while a command ran",
         synopsis: vec![
-            ("cxidiag stat [DEVICE...] [OPTIONS] -- COMMAND [ARG...]".into(), ""),
+            ("cxidiag stat [DEVICE...] [OPTIONS] [--] COMMAND [ARG...]".into(), ""),
             ("cxidiag stat [DEVICE...] [OPTIONS] --start=FILE".into(), ""),
             ("cxidiag stat [OPTIONS] --stop=FILE".into(), ""),
             ("cxidiag stat [OPTIONS] --merge DIR...".into(), ""),
@@ -67,6 +68,13 @@ struct TypedStat {
     directory: Option<PathBuf>,
 }
 
+impl TypedStat {
+    /// Returns which options run no command.
+    fn forms(&self) -> [bool; 4] {
+        [self.start.is_some(), self.stop.is_some(), self.is_merge, self.is_top]
+    }
+}
+
 fn options() -> Vec<OptionDef<TypedStat>> {
     type Def = OptionDef<TypedStat>;
     let mut options = vec![
@@ -90,6 +98,7 @@ fn options() -> Vec<OptionDef<TypedStat>> {
              counted.",
         ),
         Def::switch("quiet", |typed| typed.request.is_quiet = true)
+            .letter('q')
             .explained("Report only if something is unusual"),
         Def::file("output", |typed| &mut typed.request.output)
             .letter('o')
@@ -216,12 +225,37 @@ fn codes(text: &str) -> Result<Vec<&'static str>, String> {
     found.ok_or_else(|| format!("expected codes of findings: {}", known.join(", ")))
 }
 
+/// Returns whether an argument may be a command: it is no option and no NIC.
+fn is_command(argument: &OsString) -> bool {
+    let text = argument.to_string_lossy();
+    !text.starts_with('-') && text.parse::<DeviceName>().is_err()
+}
+
 /// Reads the arguments. Returns `None` if they ask for help or the version.
 pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
-    let (own, command) = arguments::parts(arguments);
-    let request = StatRequest { linger: LINGER, is_gathered: true, ..StatRequest::default() };
-    let mut typed = TypedStat { request, ..TypedStat::default() };
-    let Some(words) = arguments::read(&usage(), &options(), own, &mut typed)? else {
+    let new = || {
+        let request = StatRequest { linger: LINGER, is_gathered: true, ..StatRequest::default() };
+        TypedStat { request, ..TypedStat::default() }
+    };
+    let read = |own, typed: &mut TypedStat| arguments::read(&usage(), &options(), own, typed);
+    let (mut own, mut command) = arguments::parts(arguments);
+    if command.is_none() {
+        // The first word that is neither an option, nor its value, nor a NIC is the command.
+        for at in (0..own.len()).filter(|at| is_command(&own[*at])) {
+            let mut typed = new();
+            match read(&own[..at], &mut typed) {
+                Ok(None) => return Ok(None),
+                Ok(Some(_)) if !typed.forms().contains(&true) => {
+                    arguments::refuse_document(&own[at..=at], own)?;
+                    (own, command) = (&arguments[..at], Some(&arguments[at..]));
+                    break;
+                }
+                _ => {}
+            }
+        }
+    }
+    let mut typed = new();
+    let Some(words) = read(own, &mut typed)? else {
         return Ok(None);
     };
     let form = form(&typed, command, &words)?;
@@ -257,8 +291,7 @@ fn form(
         }
         Ok(())
     };
-    let forms = [typed.start.is_some(), typed.stop.is_some(), typed.is_merge, typed.is_top];
-    if forms.into_iter().filter(|is_given| *is_given).count() > 1 {
+    if typed.forms().into_iter().filter(|is_given| *is_given).count() > 1 {
         return Err(Failure::usage("--start, --stop, --merge and --top exclude each other"));
     }
     if typed.is_top {
@@ -305,7 +338,7 @@ fn form(
         (None, None) => match command {
             Some(command) if !command.is_empty() => Form::Run(command.to_vec()),
             Some(_) => return Err(see("there is no COMMAND after --")),
-            None => return Err(see("there is no COMMAND: it follows --")),
+            None => return Err(see("there is no COMMAND")),
         },
     };
     if typed.request.interval.is_some() && !matches!(form, Form::Run(_)) {
@@ -316,4 +349,37 @@ fn form(
         return Err(Failure::usage(invalid("fail-on", typed.request.fail_on.join(","), allowed)));
     }
     Ok(form)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the command that these arguments start, after their NICs; or the message of a
+    /// failure.
+    fn started(arguments: &str) -> Result<String, String> {
+        let arguments: Vec<OsString> = arguments.split_whitespace().map(OsString::from).collect();
+        let request = parse(&arguments).map_err(|failure| failure.message())?.expect("a request");
+        let Form::Run(command) = request.form else { return Ok("no command".into()) };
+        let words = command.iter().map(|word| word.to_string_lossy().into_owned());
+        let nics = request.devices.iter().map(DeviceName::to_string);
+        Ok(nics.chain(words).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn command_is_the_first_word_that_is_no_option_and_no_nic() {
+        for (arguments, expected) in [
+            ("ls", "ls"),
+            ("cxi0 -q --set quick ls -l --json cxi1", "cxi0 ls -l --json cxi1"),
+            ("-d cxi0,cxi1 -- cxi2 --help", "cxi0 cxi1 cxi2 --help"),
+            ("--json ls", "ls"),
+            ("--merge dir", "no command"),
+            ("--top soft0", "no command"),
+        ] {
+            assert_eq!(started(arguments).as_deref(), Ok(expected), "{arguments}");
+        }
+        let refused = started("--json out.json ls").unwrap_err();
+        assert_eq!(refused, "unexpected argument 'out.json'");
+        assert!(started("cxi0").unwrap_err().contains("there is no COMMAND"));
+    }
 }

@@ -125,10 +125,10 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         verdict,
         load,
         ended.as_ref().copied(),
-    );
+    )
+    .beside(quiet.busy_nodes());
     document.clock_uncertainty_ns = quiet.clock_uncertainty_ns();
     (document.why, document.why_shared) = (explained.explanations, explained.shared);
-    document.busy_nodes = quiet.busy_nodes();
     crew.program.notes.progress.hide();
     // The results come first: a member that hangs must not delay them.
     let found = outputs.end(&document);
@@ -256,6 +256,7 @@ fn setup(request: &SurveyRequest, launch: &Launch) -> Setup {
     expectations.dedup();
     Setup {
         arguments: launch.typed(),
+        command_line: launch.command_line(),
         tests: request.tests.iter().map(|test| test.test.clone()).collect(),
         pairs: request.pairs.clone(),
         seed: request.seed,

@@ -13,7 +13,7 @@ use super::joined::JoinedMembers;
 use super::processes::LocalProcesses;
 use super::request::{self, RequestedTest, SurveyRequest};
 use cluster::host_list;
-use cluster::launcher::{self, LauncherTask};
+use cluster::launcher::{self, LauncherTask, command_line};
 use cluster::meeting_point::{self, MeetingPoint, Published};
 use cluster::star::{Root, allow_connections};
 use cluster::timetable::Introduction;
@@ -225,6 +225,14 @@ impl<'a> Launch<'a> {
     pub fn typed(&self) -> Vec<String> {
         let text = |argument: &OsString| argument.to_string_lossy().into_owned();
         self.arguments.iter().map(text).collect()
+    }
+
+    /// Returns the command line that has started the processes; empty if it is not known. No file
+    /// shows the line of `srun`.
+    pub fn command_line(&self) -> Vec<String> {
+        let command = [vec![self.command.to_owned()], self.typed()].concat();
+        let starts_alone = !self.has_launcher() || self.launcher == "slurm";
+        command_line::find(command_line::lines(), &command, starts_alone)
     }
 
     /// Returns the step of the job.

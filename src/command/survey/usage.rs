@@ -313,10 +313,7 @@ fn outputs() -> Vec<Def> {
              What is missing is measured. The other options must be the same. FILE grows only if \
              --jsonl names it too.",
         ),
-        Def::switch("quiet", |wishes| wishes.request.is_quiet = true).letter('q').explained(
-            "Print the verdict only, without progress\n\n\
-                 No notes are printed either.",
-        ),
+        output::quiet().within(|wishes| &mut wishes.request.is_quiet),
     ];
     let metrics = output::metrics();
     options.extend(metrics.map(|option| option.within(|wishes: &mut Wishes| &mut wishes.metrics)));

@@ -114,7 +114,8 @@ impl Outputs {
     pub fn end(self, survey: &Survey) -> Result<(), Failure> {
         let mut failures = self.documents.end(survey).into_iter();
         if self.has_text {
-            let page = if self.is_quiet { text::first_line(survey) } else { text::page(survey) };
+            let page = text::page(survey);
+            let page = if self.is_quiet { page.first_line() } else { page };
             page.print(style_of_stdout())?;
         } else if survey.result().is_ok() {
             // A verdict that is not good is the message of the failure.

@@ -115,10 +115,7 @@ fn options() -> Vec<OptionDef<WhyRequest>> {
              The page suits a ticket.",
         ),
         output::json().within(|request| &mut request.json),
-        Def::switch("quiet", |request| request.is_quiet = true).letter('q').explained(
-            "Print the first line only, without progress\n\n\
-             No notes are printed either.",
-        ),
+        output::quiet().within(|request| &mut request.is_quiet),
     ]);
     options
 }

@@ -70,7 +70,7 @@ fn nodes_have_about_as_much_memory() {
     let check = fleet(answers);
     assert_eq!((check.counts.good, check.counts.suspect), (3, 1));
     let text = lines(&check);
-    assert!(text.contains("memory-size 448.0 GiB; 3 of 4 NICs have about 51"), "{text}");
+    assert!(text.contains("memory-size 448.0 GiB; 3 of 4 NICs have about\n  51"), "{text}");
 }
 
 /// Two values that differ a little are one, and no exact value.
@@ -133,8 +133,8 @@ fn names_groups_of_nodes_worst_first() {
         "\nBAD link-down cxi0 cxi1 cxi2 cxi3 (1 node): link-down down, expected L\n  nid0007\n",
         "\nBAD nic-count host (1 node): nic-count 3; 7 of 8 nodes have 4\n  nid0008\n",
         "\nWITHOUT ANSWER (2 nodes): refused\n  nid[0009-0010]\n",
-        "\nSUSPECT firmware cxi0 cxi1 cxi2 cxi3 (2 nodes): firmware 1.5.41; 23 of 31 NICs have 1.5.53\n  \
-         nid[0005-0006]\n",
+        "\nSUSPECT firmware cxi0 cxi1 cxi2 cxi3 (2 nodes): firmware 1.5.41; 23 of 31 NICs\n  \
+         have 1.5.53\n  nid[0005-0006]\n",
         "\nfirmware   1.5.53  23 of 31 NICs\n",
         "\nlink-down: check the cable ",
     ] {

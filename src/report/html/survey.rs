@@ -9,6 +9,7 @@ use super::parts::{
     Badge, PageColumn, badge, cell, charts, facts, figure, seconds, stacked_table, table, time,
 };
 use super::quantity::Quantity;
+use crate::survey::next::advice;
 use crate::survey::text::{UntestedGroup, untested_groups};
 use crate::survey::{Conclusion, Survey, evidence, why_text, words};
 use cluster::survey::findings::{Aggregate, Cause, Certainty, Direction, Population, Unit};
@@ -55,8 +56,8 @@ pub fn section(survey: &Survey, number: usize) -> Markup {
     html! {
         p { (badge(status(survey))) " " (finding(survey)) (load::bad_parts(survey)) }
         (blame(survey))
-        @if let Some(command) = &survey.next {
-            p { "Next: this command decides: " code { (command) } }
+        @if let Some(advice) = advice(survey) {
+            p { (advice) @if let Some(command) = &survey.next { ": " code { (command) } } }
         }
         div.maps {
             @for (at, matrix) in verdict.matrices.iter().enumerate() {

@@ -22,6 +22,12 @@ pub struct LatencyResult {
     pub latency_from: Option<String>,
     /// Standard deviation of the samples (of the population), in nanoseconds.
     pub standard_deviation_ns: f64,
+    /// The median, in nanoseconds, as in the list of percentiles.
+    #[serde(default)]
+    pub p50_ns: Option<u64>,
+    /// The 99th percentile, in nanoseconds, as in the list of percentiles.
+    #[serde(default)]
+    pub p99_ns: Option<u64>,
     /// Percentiles 50, 90, 99, 99.9, 99.99 and 100, which is the maximum, and the percentiles that
     /// --percentiles adds, in ascending order.
     pub percentiles: Vec<PercentileValue>,
@@ -96,13 +102,20 @@ impl LatencyResult {
                 within_own_spread: detail.own_spread_ns.map(|spread| step < spread),
             })
         };
+        let percentiles: Vec<PercentileValue> = percentiles.into_iter().filter_map(value).collect();
+        let value_ns = |percent| {
+            let found = percentiles.iter().find(|value| value.percent == percent);
+            found.map(|value| value.value_ns)
+        };
         Self {
             min_ns: statistics.min(),
             max_ns: statistics.max(),
             mean_ns: statistics.mean(),
             latency_from: None,
             standard_deviation_ns: statistics.standard_deviation(),
-            percentiles: percentiles.into_iter().filter_map(value).collect(),
+            p50_ns: value_ns(50.0),
+            p99_ns: value_ns(99.0),
+            percentiles,
             median_low_ns: interval.map(|(low, _)| low),
             median_high_ns: interval.map(|(_, high)| high),
             median_is_stable: detail
@@ -197,7 +210,9 @@ mod tests {
         let further = ["95", "99", "10"].map(|text| text.parse().unwrap());
         let detail = Detail { further: &further, ..Detail::default() };
         let result = SizeResult::from_latencies(8, &recorded(1..=1_000), Extent::Complete, detail);
-        let percentiles = result.latency.unwrap().percentiles;
+        let latency = result.latency.unwrap();
+        assert_eq!((latency.p50_ns, latency.p99_ns), (Some(500), Some(990)));
+        let percentiles = latency.percentiles;
         let all: Vec<_> = percentiles
             .iter()
             .map(|percentile| (percentile.percent, percentile.value_ns))

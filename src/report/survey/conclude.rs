@@ -9,6 +9,7 @@ use super::next::next;
 use super::summary::summary;
 use crate::outcome::Problem;
 use cluster::load::findings::LoadFindings;
+use cluster::survey::busy::BusyNode;
 use cluster::survey::findings::{Certainty, Findings, Unit, UntestedPart};
 use cluster::survey::roster::{Nic, Roster};
 use facts::device::DeviceName;
@@ -60,6 +61,13 @@ impl Survey {
         survey.summary = summary(&survey);
         survey.next = next(&survey);
         survey
+    }
+
+    /// Returns the survey with the nodes whose CPUs were busy, which no command cures.
+    pub fn beside(mut self, busy_nodes: Vec<BusyNode>) -> Self {
+        self.busy_nodes = busy_nodes;
+        self.next = next(&self);
+        self
     }
 }
 

@@ -25,6 +25,10 @@ pub(super) const COMMAND: &str = "survey";
 pub struct Setup {
     /// Arguments of the command, as typed.
     pub arguments: Vec<String>,
+    /// The command line that has started the processes; under Slurm, the one of a task. Empty if it
+    /// is not known.
+    #[serde(default)]
+    pub command_line: Vec<String>,
     /// What is measured between two NICs. Results name tests by their index in this list.
     pub tests: Vec<Test>,
     /// --pairs: the pairs that are measured.
@@ -122,8 +126,8 @@ pub struct Survey {
     /// What the conclusion is about.
     #[serde(default)]
     pub scope: Scope,
-    /// The command that decides what is undecided or untested; null if nothing is. TIME and RATE
-    /// stand for limits that the user knows.
+    /// The command that would decide what is undecided or untested; null if nothing is, if no
+    /// command would decide it, or if the line of the launcher is not known.
     #[serde(default)]
     pub next: Option<String>,
     /// Exit status of the program: 0 good, 3 bad, 4 undecided, 1 failed, 130 interrupted.

@@ -32,7 +32,7 @@ pub mod load_verdict;
 pub mod load_words;
 pub mod metrics;
 mod mixed;
-mod next;
+pub mod next;
 pub mod nics;
 pub mod pair_table;
 pub mod progress;

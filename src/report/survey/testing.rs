@@ -46,6 +46,9 @@ pub fn tests() -> Vec<Test> {
 pub fn setup() -> Setup {
     Setup {
         arguments: vec!["write-lat,write-bw".into(), "--pairs=random:3".into()],
+        command_line: ["cxidiag", "survey", "write-lat,write-bw", "--pairs=random:3"]
+            .map(str::to_owned)
+            .into(),
         tests: tests(),
         pairs: "random:3".into(),
         seed: 7,

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::next::advice;
 use super::nics::bad_hosts;
 use super::progress::time;
 use super::summary::{listed, pairs, tests_name};
@@ -40,7 +41,7 @@ const MOST_SENTENCES: usize = 3;
 /// Returns the page of a survey.
 pub fn page(survey: &Survey) -> Page {
     // Programs take the verdict from the first line, however long the reason for a failure is.
-    let mut page = first_line(survey);
+    let mut page = Page::headline(&survey.summary, survey.exit_status);
     for line in [place(survey), measured(survey)] {
         page.paragraph(line, WIDTH, "  ");
     }
@@ -68,8 +69,10 @@ pub fn page(survey: &Survey) -> Page {
         page.empty_line();
         page.paragraph(advice, WIDTH, "  ");
     }
-    if let Some(command) = &survey.next {
-        page.line(format!("\nNext: this command decides\n  {command}"));
+    if let Some(advice) = advice(survey) {
+        page.empty_line();
+        page.paragraph(advice, WIDTH, "  ");
+        page.lines(survey.next.iter().map(|command| format!("  {command}")));
     }
     outliers(&mut page, survey);
     busy(&mut page, survey);
@@ -78,11 +81,6 @@ pub fn page(survey: &Survey) -> Page {
     distribution::worst_places(&mut page, survey);
     load_text::add(&mut page, survey);
     page
-}
-
-/// Returns the line that callers read.
-pub fn first_line(survey: &Survey) -> Page {
-    Page::headline(&survey.summary, survey.exit_status)
 }
 
 /// Returns where and how long the survey has measured.
@@ -447,8 +445,8 @@ nid000416 cxi0: writes 3.90 us to 6 of 6 partners at its switch, median of its
 
 Next: run 'cxidiag check' on nid000417.
 
-Next: this command decides
-  srun --ntasks-per-node=1 --mpi=none cxidiag survey write-lat,write-bw --pairs=all
+Next: this command would decide in about 16 s
+  srun -N4 -n4 --nodelist=nid[000416-000419] --mpi=none cxidiag survey write-lat,write-bw --pairs=all
 
 Untested
 nid000419: no answer within 30 s (12 pairs)

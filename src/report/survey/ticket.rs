@@ -3,6 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::load_verdict::certainty;
+use super::next::advice;
 use super::text::{measured, place};
 use super::{Survey, evidence, load_text, load_words, why_text, words};
 use crate::page::Page;
@@ -27,9 +28,9 @@ pub fn page(survey: &Survey) -> Page {
     if survey.is_software {
         page.line("\nSoftware NICs: no Cassini hardware involved.");
     }
-    if let Some(command) = &survey.next {
-        page.line("\nNext: this command decides");
-        page.command(command);
+    if let Some(advice) = advice(survey) {
+        page.line(format!("\n{advice}"));
+        survey.next.iter().for_each(|command| page.command(command));
     }
     parts(&mut page, survey);
     under_load(&mut page, survey);
@@ -136,9 +137,9 @@ write-lat 8, write-bw 1M; pairs random:3 (seed 7).
 
 cxidiag 0.1.0, 2023-11-14T22:13:20Z
 
-Next: this command decides
+Next: this command would decide in about 16 s
 
-    srun --ntasks-per-node=1 --mpi=none cxidiag survey write-lat,write-bw --pairs=all
+    srun -N4 -n4 --nodelist=nid[000416-000419] --mpi=none cxidiag survey write-lat,write-bw --pairs=all
 
 ## nid000417 cxi1
 
