@@ -38,6 +38,7 @@ use cluster::timetable::{Block, Course, NicFacts, Report, Task, TaskAnswer, Task
 use facts::device::FabricAddress;
 use facts::error::Failure;
 use facts::{interrupt, threads};
+use measure::CpuShare;
 
 /// How long a NIC may take to be opened, and to open its targets.
 const OPENING_LIMIT: Duration = Duration::from_secs(20);
@@ -134,7 +135,8 @@ impl Nics {
         let mut left: BTreeSet<(u32, NicId)> = block.tasks.iter().map(place).collect();
         let mut results = Vec::new();
         let mut beyond = Duration::ZERO;
-        while let Some(report) = next(&reports, until) {
+        let mut before = Vec::new();
+        while let Some(report) = next(&reports, until, || before = self.cpu_shares()) {
             let (slot, nic) = report.place;
             left.remove(&(slot, nic));
             beyond = beyond.max(report.beyond);
@@ -142,12 +144,22 @@ impl Nics {
             self.note_address(self.member_of(nic), report.address);
             results.extend(report.result);
         }
-        let late = left.iter().map(|(_, nic)| self.member_of(*nic)).collect();
-        self.note_late(late);
+        let late: BTreeSet<_> = left.iter().map(|(_, nic)| self.member_of(*nic)).collect();
+        let without_cpu: BTreeSet<_> = before
+            .iter()
+            .zip(self.cpu_shares())
+            .enumerate()
+            .filter(|(_, (before, now))| has_no_cpu(**before, *now))
+            .map(|(index, _)| Some(index))
+            .collect();
+        self.note_late(&late - &without_cpu);
         for (slot, nic) in left {
-            let why = self.why_late(self.member_of(nic));
-            let answer = TaskAnswer::Untested(Untested::Other(why));
-            results.push(TaskResult::new(slot, nic, answer));
+            let index = self.member_of(nic);
+            let why = match without_cpu.contains(&index) {
+                true => Untested::NoCpu,
+                false => Untested::Other(self.why_late(index)),
+            };
+            results.push(TaskResult::new(slot, nic, TaskAnswer::Untested(why)));
         }
         Report {
             block: block.number,
@@ -158,6 +170,12 @@ impl Nics {
             clock_uncertainty_ns: None,
             load: None,
         }
+    }
+
+    /// Returns the CPU times of the threads of the NICs.
+    fn cpu_shares(&self) -> Vec<Option<CpuShare>> {
+        let members = self.members.iter();
+        members.map(|member| CpuShare::from_threads(&member.facts.device)).collect()
     }
 
     /// Returns the index of a NIC in this process, if it is one of its NICs.
@@ -240,7 +258,7 @@ impl Member {
 
     /// Returns why the tasks of a block were not done.
     fn late(&self) -> String {
-        format!("{} did not release its resources in time", self.facts.device)
+        format!("the tasks of {} did not end in time", self.facts.device)
     }
 
     /// Returns why the NIC cannot be measured with.
@@ -318,9 +336,15 @@ fn unopened(device: String, why: String) -> NicFacts {
     }
 }
 
+/// Returns whether a thread waited for its CPU for half of the time in which its NIC should have
+/// released its resources.
+fn has_no_cpu(before: Option<CpuShare>, now: Option<CpuShare>) -> bool {
+    before.zip(now).is_some_and(|(before, now)| now.waited_since(before) >= RELEASE_LIMIT / 2)
+}
+
 /// Returns the next report; `None` if all orders are done, and if no report comes within
-/// [`RELEASE_LIMIT`] after `until`.
-fn next<T>(reports: &Receiver<T>, until: Instant) -> Option<T> {
+/// [`RELEASE_LIMIT`] after `until`. Calls `begin` when this time begins.
+fn next<T>(reports: &Receiver<T>, until: Instant, mut begin: impl FnMut()) -> Option<T> {
     // A process that was stopped in the meantime gets this time as well.
     let mut left = RELEASE_LIMIT;
     loop {
@@ -330,6 +354,9 @@ fn next<T>(reports: &Receiver<T>, until: Instant) -> Option<T> {
             Err(RecvTimeoutError::Timeout) => {}
         }
         if interrupt::requested() || Instant::now() > until {
+            if left == RELEASE_LIMIT {
+                begin();
+            }
             left = left.checked_sub(SLICE)?;
         }
     }
