@@ -81,6 +81,7 @@ pub fn readings(own: &Growth, others: &Growth) -> Vec<Reading> {
         let (grown, other_count) = (own.of(item)?, others.of(item)?);
         let is_far_more = grown >= other_count.saturating_mul(TIMES);
         (grown >= item.least && is_far_more).then(|| Reading {
+            number: None,
             code: item.code.into(),
             name: item.name.into(),
             value: Some(grown.to_string()),
