@@ -67,7 +67,8 @@ fn process_that_was_given_up_prints_no_error() {
     let mut survey = super::start(command);
     wait_for_lines(&mut survey, &lines, 2);
     let stopped = [1, 2].map(|rank| member(&fabric, rank).expect("a member"));
-    stopped.map(|process| kill_process(process, Signal::STOP).unwrap());
+    let signal = |signal| stopped.iter().for_each(|&id| kill_process(id, signal).unwrap());
+    signal(Signal::STOP);
     let text = || fs::read_to_string(&said).unwrap();
     let is_given_up = |node: &str| {
         text().lines().any(|line| line.contains(node) && line.contains("no report within"))
@@ -76,7 +77,7 @@ fn process_that_was_given_up_prints_no_error() {
         assert!(survey.try_wait().is_none(), "{}", text());
         thread::sleep(Duration::from_millis(1));
     }
-    stopped.map(|process| kill_process(process, Signal::CONT).unwrap());
+    signal(Signal::CONT);
     assert_eq!(survey.finish().status.code(), Some(4), "{}", text());
     assert!(!text().contains("error:") && !text().contains("hint:"), "{}", text());
 }

@@ -155,9 +155,10 @@ impl Nics {
         self.note_late(&late - &without_cpu);
         for (slot, nic) in left {
             let index = self.member_of(nic);
-            let why = match without_cpu.contains(&index) {
-                true => Untested::NoCpu,
-                false => Untested::Other(self.why_late(index)),
+            let why = if without_cpu.contains(&index) {
+                Untested::NoCpu
+            } else {
+                Untested::Other(self.why_late(index))
             };
             results.push(TaskResult::new(slot, nic, TaskAnswer::Untested(why)));
         }
