@@ -23,6 +23,22 @@ pub struct Reading {
     pub is_attribute: bool,
 }
 
+impl Reading {
+    /// Returns an item with this code and name that is not compared between NICs.
+    pub fn new((code, name): (&str, &str), value: String, state: Severity, text: String) -> Self {
+        Self {
+            code: code.into(),
+            name: name.into(),
+            value: Some(value),
+            number: None,
+            state,
+            text,
+            share: None,
+            is_attribute: false,
+        }
+    }
+}
+
 /// The items of a NIC and its node.
 pub type Readings = Vec<Reading>;
 
@@ -58,13 +74,8 @@ pub mod testing {
         let scale = UNITS.iter().find(|(name, _)| *name == unit).map_or(1.0, |(_, scale)| *scale);
         Reading {
             number: number.map(|number| (number * scale, None)),
-            code: code.into(),
-            name: code.into(),
-            value: Some(value.into()),
-            state,
-            text: format!("{code} {value}"),
-            share: None,
             is_attribute: true,
+            ..Reading::new((code, code), value.into(), state, format!("{code} {value}"))
         }
     }
 }

@@ -62,7 +62,9 @@ pub(super) fn agree<'a>(
         }
         let key = (COMPARED.len(), VERSION, VERSION, None);
         let versions = values.entry(key).or_default();
-        versions.push((node, "host", version(&check.cxidiag_version)));
+        let version = check.cxidiag_version.clone();
+        let item = Reading::new((VERSION, VERSION), version, Severity::Shown, String::new());
+        versions.push((node, "host", item));
     }
     let mut majorities = Vec::new();
     let mut differences: BTreeMap<&str, Vec<NodeFinding>> = BTreeMap::new();
@@ -87,20 +89,6 @@ pub(super) fn agree<'a>(
         majorities.push(majority);
     }
     (majorities, differences)
-}
-
-/// Returns the version of cxidiag as an item.
-fn version(text: &str) -> Reading {
-    Reading {
-        code: VERSION.into(),
-        name: VERSION.into(),
-        value: Some(text.into()),
-        number: None,
-        state: Severity::Shown,
-        text: String::new(),
-        share: None,
-        is_attribute: true,
-    }
 }
 
 /// Items in which good nodes of different kinds differ: without a majority, they say nothing.

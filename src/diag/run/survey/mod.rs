@@ -38,7 +38,6 @@ use cluster::timetable::{Block, Course, NicFacts, Report, Task, TaskAnswer, Task
 use facts::device::FabricAddress;
 use facts::error::Failure;
 use facts::{interrupt, threads};
-use measure::CpuShare;
 
 /// How long a NIC may take to be opened, and to open its targets.
 const OPENING_LIMIT: Duration = Duration::from_secs(20);
@@ -135,8 +134,7 @@ impl Nics {
         let mut left: BTreeSet<(u32, NicId)> = block.tasks.iter().map(place).collect();
         let mut results = Vec::new();
         let mut beyond = Duration::ZERO;
-        let mut before = Vec::new();
-        while let Some(report) = next(&reports, until, || before = self.cpu_shares()) {
+        while let Some(report) = next(&reports, until) {
             let (slot, nic) = report.place;
             left.remove(&(slot, nic));
             beyond = beyond.max(report.beyond);
@@ -144,23 +142,12 @@ impl Nics {
             self.note_address(self.member_of(nic), report.address);
             results.extend(report.result);
         }
-        let late: BTreeSet<_> = left.iter().map(|(_, nic)| self.member_of(*nic)).collect();
-        let without_cpu: BTreeSet<_> = before
-            .iter()
-            .zip(self.cpu_shares())
-            .enumerate()
-            .filter(|(_, (before, now))| has_no_cpu(**before, *now))
-            .map(|(index, _)| Some(index))
-            .collect();
-        self.note_late(&late - &without_cpu);
+        let late = left.iter().map(|(_, nic)| self.member_of(*nic)).collect();
+        self.note_late(late);
         for (slot, nic) in left {
-            let index = self.member_of(nic);
-            let why = if without_cpu.contains(&index) {
-                Untested::NoCpu
-            } else {
-                Untested::Other(self.why_late(index))
-            };
-            results.push(TaskResult::new(slot, nic, TaskAnswer::Untested(why)));
+            let why = self.why_late(self.member_of(nic));
+            let answer = TaskAnswer::Untested(Untested::Other(why));
+            results.push(TaskResult::new(slot, nic, answer));
         }
         Report {
             block: block.number,
@@ -171,12 +158,6 @@ impl Nics {
             clock_uncertainty_ns: None,
             load: None,
         }
-    }
-
-    /// Returns the CPU times of the threads of the NICs.
-    fn cpu_shares(&self) -> Vec<Option<CpuShare>> {
-        let members = self.members.iter();
-        members.map(|member| CpuShare::from_threads(&member.facts.device)).collect()
     }
 
     /// Returns the index of a NIC in this process, if it is one of its NICs.
@@ -259,7 +240,10 @@ impl Member {
 
     /// Returns why the tasks of a block were not done.
     fn late(&self) -> String {
-        format!("the tasks of {} did not end in time", self.facts.device)
+        format!(
+            "the tasks of {} did not end in time (no CPU for its thread, or it hangs)",
+            self.facts.device
+        )
     }
 
     /// Returns why the NIC cannot be measured with.
@@ -337,15 +321,9 @@ fn unopened(device: String, why: String) -> NicFacts {
     }
 }
 
-/// Returns whether a thread waited for its CPU for half of the time in which its NIC should have
-/// released its resources.
-fn has_no_cpu(before: Option<CpuShare>, now: Option<CpuShare>) -> bool {
-    before.zip(now).is_some_and(|(before, now)| now.waited_since(before) >= RELEASE_LIMIT / 2)
-}
-
 /// Returns the next report; `None` if all orders are done, and if no report comes within
-/// [`RELEASE_LIMIT`] after `until`. Calls `begin` when this time begins.
-fn next<T>(reports: &Receiver<T>, until: Instant, mut begin: impl FnMut()) -> Option<T> {
+/// [`RELEASE_LIMIT`] after `until`.
+fn next<T>(reports: &Receiver<T>, until: Instant) -> Option<T> {
     // A process that was stopped in the meantime gets this time as well.
     let mut left = RELEASE_LIMIT;
     loop {
@@ -355,9 +333,6 @@ fn next<T>(reports: &Receiver<T>, until: Instant, mut begin: impl FnMut()) -> Op
             Err(RecvTimeoutError::Timeout) => {}
         }
         if interrupt::requested() || Instant::now() > until {
-            if left == RELEASE_LIMIT {
-                begin();
-            }
             left = left.checked_sub(SLICE)?;
         }
     }
