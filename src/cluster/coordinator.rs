@@ -127,14 +127,15 @@ impl<P: Program> SurveyCoordinator<P> {
             self.program.show(&|width| line(roster, width));
             let wait = if waiting.is_empty() { Duration::ZERO } else { DRAWING };
             let next = until.min(Instant::now() + wait);
+            let mut hosts: BTreeMap<String, Vec<String>> = BTreeMap::new();
             for event in self.root.poll(next)? {
                 match event {
                     Event::Lost { rank, reason } => {
                         self.arrived.remove(&rank);
                         waiting.remove(&rank);
                         if let Some(node) = self.members.lose(rank, &reason) {
-                            let host = &self.members.roster.node(node).host;
-                            self.program.note(&format!("{host}: {reason}"));
+                            let host = self.members.roster.node(node).host.clone();
+                            hosts.entry(reason.clone()).or_default().push(host);
                         }
                         lost.insert(rank, reason);
                     }
@@ -147,6 +148,9 @@ impl<P: Program> SurveyCoordinator<P> {
                         }
                     }
                 }
+            }
+            for (reason, hosts) in hosts {
+                self.program.note(&format!("{}: {reason}", hosts.join(", ")));
             }
             if !waiting.is_empty() && Instant::now() >= until {
                 for rank in self.root.give_up_silent(&waiting, reason) {
@@ -191,7 +195,7 @@ impl<P: Program> Crew for SurveyCoordinator<P> {
             |(rank, first): (&u32, &_)| (*rank, Course { first_nic: *first, ..course.clone() });
         self.root.send_courses(firsts.map(own).collect());
         let limit = by_size(PREPARATION_LIMIT, REPORT_LIMIT_OF_THOUSAND, ranks.len() as u32);
-        let reason = format!("it did not open its targets within {}", time_text(limit));
+        let reason = silence("targets", limit);
         let until = Instant::now() + limit::in_effect(limit);
         self.wait_for(ranks.clone(), until, &reason, line, |event| match event {
             Event::Begun { rank } => Some(rank),
@@ -206,7 +210,7 @@ impl<P: Program> Crew for SurveyCoordinator<P> {
     ) -> Result<CheckedNodes, Failure> {
         self.root.send_checks(ranks.iter().copied());
         let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, ranks.len() as u32);
-        let reason = format!("it did not check its NICs within {}", time_text(limit));
+        let reason = silence("files", limit);
         let until = Instant::now() + limit::in_effect(limit);
         let mut documents = Vec::new();
         self.wait_for(ranks.clone(), until, &reason, line, |event| match event {
@@ -231,7 +235,7 @@ impl<P: Program> Crew for SurveyCoordinator<P> {
         line: ProgressText,
     ) -> Result<Option<MemoryCopy>, Failure> {
         self.root.send_copy_memory(rank);
-        let reason = format!("it did not copy memory within {}", time_text(REPORT_LIMIT));
+        let reason = silence("copy of memory", REPORT_LIMIT);
         let until = Instant::now() + limit::in_effect(REPORT_LIMIT);
         let mut found = None;
         self.wait_for([rank].into(), until, &reason, line, |event| match event {
@@ -269,8 +273,7 @@ impl<P: Program> Crew for SurveyCoordinator<P> {
         self.root.send_blocks(orders);
         let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, self.size());
         let until = Instant::now() + notice + length * slots.len() as u32 + limit::in_effect(limit);
-        let reason =
-            format!("it did not report within {} after the end of its slots", time_text(limit));
+        let reason = silence("report", limit);
         let mut reports = Vec::new();
         let waiting = blocks.keys().copied().collect();
         let lost = self.wait_for(waiting, until, &reason, line, |event| match event {
@@ -303,6 +306,11 @@ impl<P: Program> Crew for SurveyCoordinator<P> {
     }
 }
 
+/// Returns why a member is given up that has not sent `what` within `limit`.
+fn silence(what: &str, limit: Duration) -> String {
+    format!("no {what} within {} (no CPU for the process, or it hangs)", time_text(limit))
+}
+
 /// Returns how long before its beginning a block is sent to this number of members.
 fn notice(size: u32) -> Duration {
     NOTICE + NOTICE_PER_MEMBER * size
@@ -325,11 +333,14 @@ mod tests {
     use crate::survey::roster::Roster;
     use crate::survey::testing::Cluster;
 
-    /// A program without a terminal and without locations.
-    struct SilentProgram;
+    /// A program without a terminal and without locations, and its notes.
+    #[derive(Default)]
+    struct SilentProgram(Vec<String>);
 
     impl Program for SilentProgram {
-        fn note(&mut self, _: &str) {}
+        fn note(&mut self, line: &str) {
+            self.0.push(line.to_owned());
+        }
 
         fn show(&mut self, line: &dyn Fn(usize) -> String) {
             line(80);
@@ -340,6 +351,30 @@ mod tests {
         fn readings(&self, _: &[u8], _: &[&str]) -> Option<BTreeMap<String, Readings>> {
             None
         }
+    }
+
+    /// Returns the coordinator of two processes that have joined.
+    fn coordinator(root: Observed) -> SurveyCoordinator<SilentProgram> {
+        let cluster = Cluster::new([0, 0, 2, 1], &[], 0);
+        let joined = [0, 1].map(|rank| (rank, testing::introduction(&cluster, rank))).into();
+        let hosts = vec!["node0".into(), "node1".into()];
+        let members = Members::new(hosts, &joined, |_| unreachable!("both have joined"));
+        let program = SilentProgram::default();
+        SurveyCoordinator::new(root.into_inner(), members, joined, true, program)
+    }
+
+    #[test]
+    fn names_processes_without_cpus_in_one_line() {
+        let (mut root, meeting) = root(2);
+        let _silent = [0, 1].map(|rank| stopped(&mut root, &meeting, rank, 2));
+        let mut crew = coordinator(root);
+        let reason = silence("files", REPORT_LIMIT);
+        let ranks = BTreeSet::from([0, 1]);
+        let lost =
+            crew.wait_for(ranks, Instant::now(), &reason, &|_, _| String::new(), |_| None).unwrap();
+        assert_eq!(lost.len(), 2);
+        let expected = "node0, node1: no files within 10s (no CPU for the process, or it hangs)";
+        assert_eq!(crew.program.0, [expected]);
     }
 
     /// The line of progress says so while others are still waited for.
@@ -362,12 +397,7 @@ mod tests {
             member.end();
         });
         events(&mut root, 2, joined);
-        let cluster = Cluster::new([0, 0, 2, 1], &[], 0);
-        let joined = [0, 1].map(|rank| (rank, testing::introduction(&cluster, rank))).into();
-        let hosts = vec!["node0".into(), "node1".into()];
-        let members = Members::new(hosts, &joined, |_| unreachable!("both have joined"));
-        let root = root.into_inner();
-        let mut crew = SurveyCoordinator::new(root, members, joined, true, SilentProgram);
+        let mut crew = coordinator(root);
         let line = |roster: &Roster, _| {
             if roster.nodes[0].absent.is_some() {
                 // It may have answered already.

@@ -8,7 +8,7 @@ use crate::causes::CAUSES;
 use crate::columns::Column;
 use crate::comparison::{Compared, Comparison, Measured, SLOWER_SHARE, compare};
 use crate::majority::{self, Difference};
-use crate::readings::{Reading, Readings, find, number};
+use crate::readings::{Reading, Readings, find, numbers};
 use crate::why::{Confidence, Why, evidence, item};
 use facts::severity::Severity;
 
@@ -54,7 +54,7 @@ struct Clues<'a> {
     comparisons: &'a [Comparison],
     differs: &'a [Difference],
     /// What most good NICs have.
-    normals: &'a BTreeMap<&'a str, &'a str>,
+    normals: &'a BTreeMap<&'a str, &'a Reading>,
 }
 
 impl Clues<'_> {
@@ -126,12 +126,14 @@ impl Clues<'_> {
             }
             Sign::Differs(code) | Sign::Less(code) | Sign::More(code, _) => {
                 let own = self.differs.iter().find(|differ| differ.attribute == *code)?;
-                let [value, normal] = [number(&own.own), number(&own.normal)];
-                let fits = match sign {
+                let fits = match (sign, numbers(reading, self.normals.get(code)?)) {
                     // A value without a number, such as "Disabled", is less than any.
-                    Sign::Less(_) => value < normal,
-                    Sign::More(_, least) => value > normal && value > Some(least),
-                    _ => true,
+                    (Sign::Less(_), Some([value, normal])) => value < normal,
+                    (Sign::More(_, least), Some([value, normal])) => {
+                        value > normal && value > Some(least)
+                    }
+                    (Sign::Differs(_), _) => true,
+                    _ => false,
                 };
                 (own.supports && !has_bad && fits).then(|| difference_text(own))
             }
@@ -144,8 +146,8 @@ impl Clues<'_> {
         let reading = self.reading(sign)?;
         match sign {
             Sign::Less(code) => {
-                let own = self.differs.iter().find(|differ| differ.attribute == *code)?;
-                Some(number(&own.own)? / number(&own.normal)?)
+                let [value, normal] = numbers(reading, self.normals.get(code)?)?;
+                Some(value? / normal?)
             }
             _ => reading.share,
         }

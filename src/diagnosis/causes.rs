@@ -324,7 +324,7 @@ pub const CAUSES: &[Cause] = &[
         id: "cpu-sleep",
         what: "the CPUs sleep deeply between operations",
         subject: "idle states",
-        signs: &[More("idle-states", 10.0)],
+        signs: &[More("idle-states", 10e-6)],
         expected: &[
             (Write, Same),
             (HostRead, Same),

@@ -3,7 +3,7 @@
 
 use crate::columns::Column;
 use crate::comparison::{Compared, Comparison};
-use crate::readings::{Readings, find, number};
+use crate::readings::{Readings, find};
 
 /// PCIe links in words, and the product of their lanes and their speed in GT/s.
 const LINKS: [(&str, f64); 6] = [
@@ -38,7 +38,9 @@ pub fn hint(comparisons: &[Comparison], own: &Readings) -> Option<String> {
     let text = format!("{gigabytes:.1} GB/s is about the limit of a PCIe link with {link}");
     let value = |code| find(own, code)?.value.as_deref();
     let shown = value("pcie-width").zip(value("pcie-speed"));
-    let limit = shown.and_then(|(width, speed)| Some(number(width)? * number(speed)? * OF_LANE));
+    let number = |code| Some(find(own, code)?.number.as_ref()?.0);
+    let lanes = number("pcie-width").zip(number("pcie-speed"));
+    let limit = lanes.map(|(lanes, speed)| lanes * speed / 1e9 * OF_LANE);
     Some(match (shown, limit) {
         (Some((width, speed)), Some(limit)) if limit > slow.own * (1.0 + ABOUT) => {
             format!("{text}; its files show {width} at {speed}, so the limit is elsewhere")

@@ -80,14 +80,10 @@ pub fn readings(own: &Growth, others: &Growth) -> Vec<Reading> {
     let reading = |item: &CounterItem| {
         let (grown, other_count) = (own.of(item)?, others.of(item)?);
         let is_far_more = grown >= other_count.saturating_mul(TIMES);
-        (grown >= item.least && is_far_more).then(|| Reading {
-            code: item.code.into(),
-            name: item.name.into(),
-            value: Some(grown.to_string()),
-            state: Severity::Suspect,
-            text: format!("up to {grown} {} in a measurement, good NICs {other_count}", item.what),
-            share: None,
-            is_attribute: false,
+        (grown >= item.least && is_far_more).then(|| {
+            let what = item.what;
+            let text = format!("up to {grown} {what} in a measurement, good NICs {other_count}");
+            Reading::new((item.code, item.name), grown.to_string(), Severity::Suspect, text)
         })
     };
     COUNTERS.iter().filter_map(reading).collect()

@@ -82,15 +82,7 @@ fn is_of_nics(flows: &[Flow], is_slow: impl Fn(&Flow) -> bool) -> bool {
 }
 
 fn state_reading(state: Severity, value: String, text: String) -> Reading {
-    Reading {
-        code: FLOW_HEAPS.into(),
-        name: "flows between the groups".into(),
-        value: Some(value),
-        state,
-        text,
-        share: None,
-        is_attribute: false,
-    }
+    Reading::new((FLOW_HEAPS, "flows between the groups"), value, state, text)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::readings::{Readings, find, number};
+use crate::readings::{Reading, Readings, find, numbers};
 use facts::severity::Severity;
 
 /// Fewest good NICs with a value: with fewer, the item says nothing.
@@ -44,15 +44,15 @@ pub struct Difference {
 }
 
 /// Returns the items that good NICs agree about: their normal values.
-pub fn normals<'a>(others: &'a [Readings]) -> BTreeMap<&'a str, &'a str> {
+pub fn normals<'a>(others: &'a [Readings]) -> BTreeMap<&'a str, &'a Reading> {
     let codes = others.iter().flatten().filter(|reading| reading.is_attribute);
     let codes: std::collections::BTreeSet<&str> =
         codes.map(|reading| reading.code.as_str()).collect();
     let normal = |code: &'a str| {
         let values = values(others, code);
-        let (value, count) = most(code, &values)?;
+        let (normal, count) = most(&values)?;
         let is_normal = values.len() >= FEWEST && count as f64 >= NORMAL * values.len() as f64;
-        is_normal.then_some((code, value))
+        is_normal.then_some((code, normal))
     };
     codes.into_iter().filter_map(normal).collect()
 }
@@ -60,18 +60,16 @@ pub fn normals<'a>(others: &'a [Readings]) -> BTreeMap<&'a str, &'a str> {
 /// Returns the items in which a culprit with these readings differs from good NICs. Items whose
 /// value many good NICs share with it are left out.
 pub fn differences(own: &Readings, others: &[Readings]) -> Vec<Difference> {
-    let difference = |(code, normal): (&str, &str)| {
+    let difference = |(code, normal): (&str, &Reading)| {
         let reading = find(own, code)?;
-        let value = reading.value.as_deref()?;
         let values = values(others, code);
-        let count = |other_value: &str| count(code, other_value, &values);
-        let share = count(value) as f64 / values.len() as f64;
-        (!is_same(code, value, normal) && share <= COMMON).then(|| Difference {
+        let share = count(reading, &values) as f64 / values.len() as f64;
+        (!is_same(reading, normal) && share <= COMMON).then(|| Difference {
             attribute: code.to_owned(),
             name: reading.name.clone(),
-            own: value.to_owned(),
-            normal: normal.to_owned(),
-            with_normal: count(normal),
+            own: reading.value.clone().unwrap_or_default(),
+            normal: normal.value.clone().unwrap_or_default(),
+            with_normal: count(normal, &values),
             of: values.len(),
             supports: share <= RARE,
         })
@@ -87,22 +85,23 @@ pub fn is_common(code: &str, state: Severity, others: &[Readings]) -> bool {
     others.iter().filter(has).count() as f64 > COMMON * others.len() as f64
 }
 
-/// Returns the values of the item with this code.
-pub(crate) fn values<'a>(others: &'a [Readings], code: &str) -> Vec<&'a str> {
-    let found = others.iter().filter_map(|own| find(own, code));
-    found.filter_map(|reading| reading.value.as_deref()).collect()
+/// Returns the items with this code that have values.
+pub(crate) fn values<'a>(others: &'a [Readings], code: &str) -> Vec<&'a Reading> {
+    others.iter().filter_map(|own| find(own, code)).collect()
 }
 
-/// Returns the most frequent value, and how many have it.
-fn most<'a>(code: &str, values: &[&'a str]) -> Option<(&'a str, usize)> {
-    let counted = values.iter().map(|value| (*value, count(code, value, values)));
+/// Returns an item with the most frequent value, and how many have it.
+pub fn most<'a>(values: &[&'a Reading]) -> Option<(&'a Reading, usize)> {
+    // Thousands of NICs have few values.
+    let distinct: BTreeMap<_, &Reading> =
+        values.iter().map(|reading| (reading.value.as_deref(), *reading)).collect();
+    let counted = distinct.into_values().map(|reading| (reading, count(reading, values)));
     counted.max_by_key(|(_, count)| *count)
 }
 
 /// Returns how many values are the same as this one.
-pub(crate) fn count(code: &str, value: &str, values: &[&str]) -> usize {
-    let same = values.iter().filter(|other| is_same(code, value, other));
-    same.count()
+pub(crate) fn count(value: &Reading, values: &[&Reading]) -> usize {
+    values.iter().filter(|other| is_same(value, other)).count()
 }
 
 /// Returns the text of a value that several NICs or nodes have. Close values are one value, so the
@@ -112,12 +111,14 @@ pub fn common_text(code: &str, value: &str) -> String {
     format!("{}{value}", if is_close { "about " } else { "" })
 }
 
-/// Returns whether two values of the item with this code are the same.
-pub fn is_same(code: &str, one: &str, other: &str) -> bool {
-    let close = CLOSE.iter().find(|(name, _)| *name == code);
-    match (close, number(one), number(other)) {
-        (Some((_, part)), Some(one), Some(other)) => (one - other).abs() < part * one.max(other),
-        _ => one == other,
+/// Returns whether two items with one code have the same value.
+pub fn is_same(one: &Reading, other: &Reading) -> bool {
+    let close = CLOSE.iter().find(|(name, _)| *name == one.code);
+    match (close, numbers(one, other)) {
+        (Some((_, part)), Some([Some(one), Some(other)])) => {
+            (one - other).abs() < part * one.max(other)
+        }
+        _ => one.value == other.value,
     }
 }
 

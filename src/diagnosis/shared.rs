@@ -3,8 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::majority::{RARE, count, normals, values};
-use crate::readings::{Readings, find};
+use crate::majority::{RARE, count, is_same, normals, values};
+use crate::readings::{Reading, Readings, find};
 
 /// Fewest culprits that share a value.
 const FEWEST: usize = 3;
@@ -47,33 +47,30 @@ pub fn shared_values<Part: Copy>(
 ) -> Vec<SharedValue<Part>> {
     let mut found = Vec::new();
     for (code, normal) in normals(others) {
-        let with_item = culprits.iter().filter_map(|(part, own)| {
-            let reading = find(own, code)?;
-            Some((*part, reading, reading.value.as_deref()?))
-        });
+        let with_item = culprits.iter().filter_map(|(part, own)| Some((*part, find(own, code)?)));
         let with_item: Vec<_> = with_item.collect();
-        let own: Vec<&str> = with_item.iter().map(|(_, _, value)| *value).collect();
+        let own: Vec<&Reading> = with_item.iter().map(|(_, reading)| *reading).collect();
         let others = values(others, code);
-        let mut seen: Vec<&str> = Vec::new();
-        for (_, reading, value) in &with_item {
-            if count(code, value, &seen) > 0 {
+        let mut seen: Vec<&Reading> = Vec::new();
+        for (_, reading) in &with_item {
+            if count(reading, &seen) > 0 {
                 continue;
             }
-            seen.push(value);
-            let (with, other_count) = (count(code, value, &own), count(code, value, &others));
+            seen.push(reading);
+            let (with, other_count) = (count(reading, &own), count(reading, &others));
             let chance = chance([with, other_count], [own.len(), others.len()]);
             let is_rare = other_count as f64 <= RARE * others.len() as f64;
             if with < FEWEST || !is_rare || chance >= CHANCE {
                 continue;
             }
-            let has_it = |entry: &&(Part, _, &str)| count(code, value, &[entry.2]) > 0;
+            let has_it = |entry: &&(Part, &Reading)| is_same(reading, entry.1);
             found.push(SharedValue {
                 culprits: with_item.iter().filter(has_it).map(|with_item| with_item.0).collect(),
                 of_culprits: own.len(),
                 attribute: code.to_owned(),
                 name: reading.name.clone(),
-                value: (*value).to_owned(),
-                normal: normal.to_owned(),
+                value: reading.value.clone().unwrap_or_default(),
+                normal: normal.value.clone().unwrap_or_default(),
                 others: other_count,
                 of_others: others.len(),
                 chance,

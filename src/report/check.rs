@@ -84,6 +84,8 @@ pub(super) struct ItemResult {
     pub(super) value: Option<String>,
     /// The value in base units (bytes, seconds), or as a count or ratio; null if it has none.
     pub(super) number: Option<f64>,
+    /// What the number counts, where the code does not say it; null otherwise.
+    pub(super) unit: Option<String>,
     /// What is allowed; null if there is no limit, and if there is no value.
     pub(super) limit: Option<String>,
     /// Where it is, such as between two PCI devices; null if it is about all of the NIC or host.
@@ -105,6 +107,7 @@ impl From<Finding> for ItemResult {
             source: found.limit.as_ref().map(|_| found.item.source.to_owned()),
             value: found.value,
             number: found.number,
+            unit: found.unit,
             limit: found.limit,
             place: found.place,
             verdict: found.verdict,

@@ -199,7 +199,7 @@ pub mod testing {
             for measured in [Measured::Burst(latencies), Measured::Bulk(24e9)] {
                 let ended = Ended {
                     result: Ok(measured),
-                    lost_cpu: 0,
+                    turns: 0,
                     waited: Duration::ZERO,
                     stopped: Duration::ZERO,
                     took: second,

@@ -225,7 +225,7 @@ fn survey_of_slurm_names_nodes_that_fail() {
         Survey::new(&slurm).run(&before, "--pair-time=100ms")
     };
     signal("KILL").assert_untested("node", "it failed or was killed");
-    signal("STOP").assert_untested("node", "it did not report");
+    signal("STOP").assert_untested("node", "no report within");
 }
 
 #[test]

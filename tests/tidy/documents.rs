@@ -122,7 +122,7 @@ fn why_shows_the_tables_of_tests_and_causes() {
             Sign::BadAlone(code) => format!("`{code}` bad, unlike most"),
             Sign::Differs(code) => format!("`{code}` differs"),
             Sign::Less(code) => format!("`{code}` less"),
-            Sign::More(code, least) => format!("`{code}` more, above {least}"),
+            Sign::More(code, least) => format!("`{code}` more, above {:.0} us", least * 1e6),
             Sign::Cures(column) => format!("{} cures", column.code()),
         });
         let decisive = cause.expected.iter().filter(|(_, expected)| expected.is_decisive());

@@ -328,7 +328,7 @@ mod tests {
     #[test]
     fn gives_reason_of_nic_that_fails_later() {
         let mut members = members();
-        let why = "cxi0 did not release its resources in time".to_owned();
+        let why = "the tasks of cxi0 did not end in time".to_owned();
         let failed = members.set_addresses(3, &[Err(why.clone())]);
         assert_eq!(failed, [(NicId(3), why.clone())]);
         assert_eq!(members.addresses[3], None);

@@ -1,6 +1,6 @@
-//! What has come of probes. Noise of this host only lengthens latencies: a probe during which the
-//! thread lost its CPU too often is repeated once and then dropped, so that a slow host accuses no
-//! other NIC.
+//! What has come of probes. Noise of this host only lengthens latencies: a probe during which other
+//! programs had the CPU of the thread too often is repeated once and then dropped, so that a slow
+//! host accuses no other NIC.
 
 use std::time::Duration;
 
@@ -11,9 +11,13 @@ use crate::location::{Class, Location};
 /// 1.07 s (libcxi.md 12.3), and no write of 8 bytes takes as long otherwise.
 const LOST: Duration = Duration::from_millis(500);
 
-/// Each time that the thread loses its CPU, one write takes longer. As many spoil the median of a
-/// burst, and bring the minimum into doubt.
-const TOO_OFTEN: u64 = WRITES / 4;
+/// Each time that another program has the CPU, one write takes longer. As many spoil the median of
+/// a burst, and bring the minimum into doubt.
+const TOO_OFTEN: u32 = WRITES as u32 / 4;
+
+/// The shortest time for which another program has the CPU. Shorter waits are for threads that work
+/// for the probe: on one CPU, the engine of a software NIC answers a write in some 10 us.
+const SLICE: Duration = Duration::from_micros(100);
 
 /// Figures are shown for this time after their probe.
 const SHOWN: Duration = Duration::from_secs(60);
@@ -75,8 +79,8 @@ pub enum Measured {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ended {
     pub result: Result<Measured, Reason>,
-    /// How often the thread lost its CPU meanwhile.
-    pub lost_cpu: u64,
+    /// How often the thread got its CPU back meanwhile, also after a sleep of its own.
+    pub turns: u64,
     /// How long it waited for its CPU.
     pub waited: Duration,
     /// How long it neither ran nor waited for a CPU, without short sleeps of its own: the process
@@ -90,6 +94,11 @@ impl Ended {
     /// Returns whether this host had no time for the probe: a long wait says nothing then.
     fn had_no_time(&self) -> bool {
         self.waited + self.stopped > self.took / 4
+    }
+
+    /// Returns whether other programs had the CPU so often that most writes may be longer.
+    fn lost_cpu(&self) -> bool {
+        self.turns >= TOO_OFTEN.into() && self.waited >= SLICE * TOO_OFTEN
     }
 }
 
@@ -135,9 +144,8 @@ impl TargetFigures {
         let is_disturbed = match ended.result {
             // A thread that waits for a packet to be sent again yields its CPU thousands of times.
             Ok(Measured::Burst(latencies)) if latencies.max >= LOST => ended.had_no_time(),
-            Ok(Measured::Burst(_)) => ended.lost_cpu >= TOO_OFTEN,
-            Ok(Measured::Bulk(_)) => ended.lost_cpu > 0,
-            Err(Reason::NoAnswer) => ended.had_no_time(),
+            Ok(Measured::Burst(_)) => ended.lost_cpu(),
+            Ok(Measured::Bulk(_)) | Err(Reason::NoAnswer) => ended.had_no_time(),
             // What a NIC reports is a fact.
             Err(_) => false,
         };
@@ -156,7 +164,7 @@ impl TargetFigures {
                 if latencies.max >= LOST {
                     self.fail(Reason::Resent);
                 }
-                if ended.lost_cpu < TOO_OFTEN {
+                if !ended.lost_cpu() {
                     self.latencies = Some((latencies, now));
                 }
             }
@@ -260,7 +268,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn burst(min_us: u64, lost_cpu: u64) -> Ended {
+    /// A burst during which other programs had the CPU so often, for a slice each time.
+    fn burst(min_us: u64, turns: u32) -> Ended {
         let latencies = Latencies {
             min: Duration::from_micros(min_us),
             median: Duration::from_micros(min_us + 1),
@@ -268,21 +277,15 @@ mod tests {
         };
         Ended {
             result: Ok(Measured::Burst(latencies)),
-            lost_cpu,
-            waited: Duration::from_micros(lost_cpu),
+            turns: turns.into(),
+            waited: SLICE * turns,
             stopped: Duration::ZERO,
-            took: Duration::from_micros(100),
+            took: Duration::from_micros(100) + SLICE * turns,
         }
     }
 
     fn failed(reason: Reason, waited: Duration) -> Ended {
-        Ended {
-            result: Err(reason),
-            lost_cpu: 9,
-            waited,
-            stopped: Duration::ZERO,
-            took: 3 * SECOND,
-        }
+        Ended { result: Err(reason), turns: 9, waited, stopped: Duration::ZERO, took: 3 * SECOND }
     }
 
     fn target() -> TargetFigures {
@@ -319,6 +322,23 @@ mod tests {
         assert_eq!(target.add(bulk, SECOND), Next::Again);
         assert_eq!(target.add(bulk, SECOND), Next::Usual);
         assert_eq!((target.bandwidth(SECOND), target.late), (None, 0));
+    }
+
+    /// As measured on idle CPUs: the engine of the target answered each write on the CPU of the
+    /// thread, which naps as well.
+    #[test]
+    fn keeps_probes_that_waited_for_software_nics() {
+        let mut target = target();
+        let waited = Duration::from_micros(390);
+        let answered = Ended { turns: 22, waited, took: waited * 4, ..burst(10, 0) };
+        let napped = Ended { turns: 140, took: 30 * waited, ..burst(40, 0) };
+        for (burst, second) in [(answered, 1), (napped, 2)] {
+            assert_eq!(target.add(burst, second * SECOND), Next::Usual);
+            assert_eq!(target.age(second * SECOND), Duration::ZERO);
+        }
+        let bulk = Ended { result: Ok(Measured::Bulk(7e8)), turns: 2, ..answered };
+        assert_eq!(target.add(bulk, SECOND), Next::Usual);
+        assert_eq!((target.bandwidth(SECOND), target.bursts, target.late), (Some(7e8), 2, 0));
     }
 
     #[test]
@@ -361,7 +381,7 @@ mod tests {
         assert!(target.latencies(SECOND).is_some());
         // On an idle host, a thread that shared its CPU with the engine of a software NIC.
         let waited = Duration::from_millis(45);
-        let shared = Ended { lost_cpu: 841, waited, ..ended };
+        let shared = Ended { turns: 841, waited, ..ended };
         assert_eq!(target.add(shared, 90 * SECOND), Next::Usual);
         assert_eq!((count(&target, "resent"), target.late), (2, 0));
         assert!(target.latencies(90 * SECOND).is_none());

@@ -452,12 +452,8 @@ fn refusal(message: Message) -> Setback {
 /// Returns the failure of a member that received this message instead of an order.
 fn unexpected(message: Message) -> Failure {
     match message {
-        Message::Refused(mut reason) => {
-            text::accept(&mut reason);
-            Failure::peer(reason)
-        }
         // The coordinator prints it.
-        Message::Abort(mut reason) => {
+        Message::Refused(mut reason) | Message::Abort(mut reason) => {
             text::accept(&mut reason);
             Failure::peer(reason).printed()
         }

@@ -37,8 +37,9 @@ fn gives_up_stopped_member_which_learns_it_later() {
     assert_eq!(events(&mut root, 1, lost), [(0, "it is stopped".into())]);
     assert!(matches!(first.next_order().unwrap(), Order::Block(_)));
     first.report(report(0, 0));
-    let failure = first.next_order().unwrap_err().message();
-    assert_eq!(failure, "the survey has given it up: it is stopped");
+    let failure = first.next_order().unwrap_err();
+    assert_eq!(failure.message(), "the survey has given it up: it is stopped");
+    assert!(failure.is_printed(), "the coordinator prints it");
     root.send_blocks(vec![(1, block(1))]);
     assert_eq!(events(&mut root, 1, reported), [(1, 1)]);
     assert_eq!(root.end(LIMIT), []);

@@ -20,7 +20,7 @@ use crate::survey::untested::Untested;
 use diagnosis::causes::FOREIGN;
 use diagnosis::evaluation::evaluate;
 use diagnosis::procedure::{Step, TESTS, TestCode, test};
-use diagnosis::readings::{Readings, find, number};
+use diagnosis::readings::{Readings, find};
 use facts::error::Failure;
 use facts::severity::Severity;
 
@@ -297,7 +297,7 @@ pub fn has_parked_peers(readings: &Readings) -> bool {
 pub fn has_huge_pages(readings: &Readings) -> bool {
     let sizes = find(readings, HUGE_PAGES).and_then(|reading| reading.value.as_deref());
     let mut sizes = sizes.unwrap_or_default().split(", ");
-    let free = sizes.find(|size| size.ends_with(" of 2M")).and_then(number);
+    let free = sizes.find_map(|size| size.strip_suffix(" of 2M")?.parse().ok());
     free >= Some(HUGE_PAGES_OF_TEST)
 }
 

@@ -371,7 +371,7 @@ mod tests {
         };
         let failed = |result| Ended {
             result,
-            lost_cpu: 0,
+            turns: 0,
             waited: Duration::ZERO,
             stopped: Duration::ZERO,
             took: HOLD,
@@ -392,7 +392,7 @@ mod tests {
         };
         let failed = || Ended {
             result: Err(Reason::Error),
-            lost_cpu: 0,
+            turns: 0,
             waited: Duration::ZERO,
             stopped: Duration::ZERO,
             took: HOLD,

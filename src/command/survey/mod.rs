@@ -130,6 +130,8 @@ fn run_member(request: &SurveyRequest, started: Started) -> Result<(), Failure> 
     }) {
         // The coordinator ends its processes by a signal, and prints why.
         Err(failure) if failure.kind == Kind::Interrupted => Ok(()),
+        // It has given up this process, and says so, or it has ended itself.
+        Err(failure) if failure.is_of_peer() => Err(failure.printed()),
         ended => ended,
     }
 }

@@ -150,7 +150,7 @@ impl ProberNic {
         let shares = before.zip(CpuShare::from_this_thread());
         let took = began.elapsed();
         let nothing = (0, Duration::ZERO, Duration::ZERO);
-        let (lost_cpu, waited, stopped) = shares.map_or(nothing, |(before, after)| {
+        let (turns, waited, stopped) = shares.map_or(nothing, |(before, after)| {
             let (turns, waited) = (after.turns_since(before), after.waited_since(before));
             let ran = after.ran().saturating_sub(before.ran());
             // A probe polls until it ends.
@@ -171,7 +171,7 @@ impl ProberNic {
                 }
             }
         };
-        Ok(Ended { result, lost_cpu, waited, stopped, took })
+        Ok(Ended { result, turns, waited, stopped, took })
     }
 
     /// Releases the NIC.

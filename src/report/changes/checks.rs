@@ -155,6 +155,7 @@ mod tests {
             name: code.into(),
             value: Some(value.into()),
             number,
+            unit: None,
             verdict: Severity::from(verdict.to_owned()),
             limit: None,
             place: None,

@@ -7,9 +7,11 @@ use serde::Serialize;
 
 use super::compared::COMPARED;
 use super::finding::{NodeFinding, NodeVerdict};
+use super::node_check::reading;
 use crate::check::Check;
-use diagnosis::majority::{common_text, is_same};
-use diagnosis::readings::number;
+use diagnosis::majority::{self, common_text, is_same};
+use diagnosis::readings::{Reading, numbers};
+use facts::severity::Severity;
 use node::nic::health::{identity, presence};
 
 /// The code of the version of cxidiag.
@@ -42,89 +44,78 @@ type ComparedKey<'a> = (usize, &'a str, &'a str, Option<&'a str>);
 pub(super) fn agree<'a>(
     checks: &[(&'a str, &'a Check)],
 ) -> (Vec<Majority>, BTreeMap<&'a str, Vec<NodeFinding>>) {
-    let mut values: BTreeMap<ComparedKey, Vec<(&str, &str, &str)>> = BTreeMap::new();
+    let mut values: BTreeMap<ComparedKey, Vec<(&str, &str, Reading)>> = BTreeMap::new();
     for (node, check) in checks {
         for (device, items) in check.blocks() {
             let nic = check.device(device);
             for item in items {
                 let place = COMPARED.iter().position(|candidate| candidate.code == item.code);
-                let (Some(place), Some(value)) = (place, &item.value) else {
+                let (Some(place), Some(_)) = (place, &item.value) else {
                     continue;
                 };
                 let generation = nic.and_then(|nic| nic.value(identity::GENERATION.code));
                 let generation = generation.filter(|_| item.code != identity::GENERATION.code);
                 let key = (place, item.code.as_str(), item.name.as_str(), generation);
                 let item_pairs = values.entry(key).or_default();
-                item_pairs.push((node, device, value));
+                item_pairs.push((node, device, reading(item)));
             }
         }
         let key = (COMPARED.len(), VERSION, VERSION, None);
         let versions = values.entry(key).or_default();
-        versions.push((node, "host", &check.cxidiag_version));
+        let version = check.cxidiag_version.clone();
+        let item = Reading::new((VERSION, VERSION), version, Severity::Shown, String::new());
+        versions.push((node, "host", item));
     }
     let mut majorities = Vec::new();
     let mut differences: BTreeMap<&str, Vec<NodeFinding>> = BTreeMap::new();
     for ((_, code, name, generation), values) in values {
         let unit =
             if values.iter().all(|(_, device, _)| *device == "host") { "nodes" } else { "NICs" };
+        let readings: Vec<&Reading> = values.iter().map(|(_, _, reading)| reading).collect();
+        let most = majority::most(&readings).filter(|(_, count)| count * 2 > values.len());
         let majority = Majority {
             code: code.to_owned(),
             item: name.to_owned(),
             generation: generation.map(str::to_owned),
+            value: most.and_then(|(reading, _)| reading.value.clone()),
+            count: most.map_or(0, |(_, count)| count),
+            of: values.len(),
             unit,
-            ..most(code, &values)
         };
-        for (node, device, value) in values {
-            differences.entry(node).or_default().extend(difference(&majority, device, value));
+        for (node, device, own) in &values {
+            let most = most.map(|(reading, _)| reading);
+            differences.entry(node).or_default().extend(difference(&majority, device, own, most));
         }
         majorities.push(majority);
     }
     (majorities, differences)
 }
 
-/// Returns the value of more than half, if there is one, and the numbers.
-fn most(code: &str, values: &[(&str, &str, &str)]) -> Majority {
-    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
-    for (_, _, value) in values {
-        *counts.entry(value).or_default() += 1;
-    }
-    let same_count = |own: &str| {
-        let same = counts.iter().filter(|(value, _)| is_same(code, own, value));
-        same.map(|(_, count)| count).sum()
-    };
-    let most =
-        counts.keys().map(|value| (*value, same_count(value))).max_by_key(|(_, count)| *count);
-    let most = most.filter(|(_, count)| count * 2 > values.len());
-    Majority {
-        code: String::new(),
-        item: String::new(),
-        generation: None,
-        value: most.map(|(value, _)| value.to_owned()),
-        count: most.map_or(0, |(_, count)| count),
-        of: values.len(),
-        unit: "",
-    }
-}
-
 /// Items in which good nodes of different kinds differ: without a majority, they say nothing.
 const HOST_SHAPES: [&str; 4] = ["memory-size", "idle-states", "class-ceiling", "esm"];
 
 /// Returns whether a value differs from the value of the majority for the better.
-fn is_better(code: &str, value: &str, most: &str) -> bool {
-    let [value, most] = [value, most].map(number);
-    match code {
+fn is_better(own: &Reading, most: &Reading) -> bool {
+    numbers(own, most).is_some_and(|[value, most]| match own.code.as_str() {
         "memory-size" | "class-ceiling" | "esm" => value > most,
         "idle-states" => value < most,
         _ => false,
-    }
+    })
 }
 
 /// Returns the finding about a value that differs from the value of the majority.
-fn difference(majority: &Majority, device: &str, value: &str) -> Option<NodeFinding> {
+fn difference(
+    majority: &Majority,
+    device: &str,
+    own: &Reading,
+    most: Option<&Reading>,
+) -> Option<NodeFinding> {
     let Majority { code, item, count, of, unit, .. } = majority;
+    let value = own.value.as_deref()?;
+    if most.is_some_and(|most| is_same(most, own) || is_better(own, most)) {
+        return None;
+    }
     let what = match &majority.value {
-        Some(most) if is_same(code, most, value) => return None,
-        Some(most) if is_better(code, value, most) => return None,
         None if HOST_SHAPES.contains(&code.as_str()) => return None,
         Some(most) => {
             let most = common_text(code, most);

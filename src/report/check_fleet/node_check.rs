@@ -4,7 +4,7 @@ use super::compared::is_compared;
 use super::finding::{NodeFinding, NodeVerdict};
 use crate::check::{Check, ItemResult, MISSING, UNTESTED};
 use crate::outcome::Problem;
-use diagnosis::readings::{Reading, Readings, number};
+use diagnosis::readings::{Reading, Readings};
 use facts::error::Failure;
 use facts::severity::Severity;
 use facts::text;
@@ -56,8 +56,8 @@ impl Check {
 }
 
 fn item_texts(item: &mut ItemResult) -> impl Iterator<Item = &mut String> {
-    let ItemResult { code, name, value, limit, place, source, note, .. } = item;
-    let others = [value, limit, place, source, note];
+    let ItemResult { code, name, value, unit, limit, place, source, note, .. } = item;
+    let others = [value, unit, limit, place, source, note];
     [code, name].into_iter().chain(others.into_iter().flatten())
 }
 
@@ -67,7 +67,15 @@ fn problem_texts(problem: &mut Problem) -> impl Iterator<Item = &mut String> {
     [kind, message].into_iter().chain(others).chain(nic_states)
 }
 
-fn reading(item: &ItemResult) -> Reading {
+/// Returns the first number in a text such as `x8` or `16.0 GT/s`.
+fn number(text: &str) -> Option<f64> {
+    let is_part = |c: char| c.is_ascii_digit() || c == '.';
+    let start = text.find(|c: char| c.is_ascii_digit())?;
+    let digits: String = text[start..].chars().take_while(|c| is_part(*c)).collect();
+    digits.trim_end_matches('.').parse().ok()
+}
+
+pub(super) fn reading(item: &ItemResult) -> Reading {
     let share_of_limit = |limit: &str| {
         let share = number(item.value.as_deref()?)? / number(limit)?;
         Some(share).filter(|share| share.is_finite())
@@ -77,6 +85,7 @@ fn reading(item: &ItemResult) -> Reading {
         code: item.code.clone(),
         name: item.name.clone(),
         value: item.value.clone(),
+        number: item.number.map(|number| (number, item.unit.clone())),
         state: item.verdict,
         text: item.described(),
         is_attribute: is_compared(&item.code),

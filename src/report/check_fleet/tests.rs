@@ -60,9 +60,29 @@ fn node_that_lies_changes_no_other_node() {
     }
 }
 
+/// Returns the check of a NIC with a value that begins with a number.
+fn numbered(code: &str, value: &str) -> Check {
+    let mut item = item(code, value, "shown");
+    item["number"] = value.split(' ').next().unwrap().parse::<f64>().unwrap().into();
+    item["unit"] = value.split_once(" in ").map(|(_, unit)| unit).into();
+    document(1, &[item])
+}
+
+#[test]
+fn twice_as_many_numa_nodes_are_other_memory() {
+    let mut answers = nodes(0..4, &numbered("memory-size", "512.0 GiB in each of 2 NUMA nodes"));
+    answers.extend(nodes(4..5, &numbered("memory-size", "512.0 GiB")));
+    let check = fleet(answers);
+    assert_eq!((check.counts.good, check.counts.suspect), (4, 1));
+    let expected =
+        "memory-size 512.0 GiB; 4 of 5 NICs have about 512.0 GiB in each of 2 NUMA nodes";
+    let text = lines(&check).split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains(expected), "{text}");
+}
+
 #[test]
 fn nodes_have_about_as_much_memory() {
-    let memory = |size: &str| document(1, &[item("memory-size", size, "shown")]);
+    let memory = |size: &str| numbered("memory-size", size);
     let mut answers = Vec::new();
     for (number, size) in (0..).zip(["511.8 GiB", "511.2 GiB", "510.9 GiB", "448.0 GiB"]) {
         answers.extend(nodes(number..number + 1, &memory(size)));
@@ -76,7 +96,7 @@ fn nodes_have_about_as_much_memory() {
 /// Two values that differ a little are one, and no exact value.
 #[test]
 fn two_nodes_have_a_majority_only_if_they_agree() {
-    let memory = |size: &str| document(1, &[item("memory-size", size, "shown")]);
+    let memory = |size: &str| numbered("memory-size", size);
     let value_for = |sizes: [&str; 2]| {
         let nodes =
             (0..).zip(sizes).flat_map(|(number, size)| nodes(number..number + 1, &memory(size)));
@@ -98,8 +118,7 @@ fn nodes_of_other_kinds_are_good() {
     let counts = |code: &str, values: &[&str]| {
         let mut answers = Vec::new();
         for (number, value) in (0..).zip(values) {
-            let check = document(1, &[item(code, value, "shown")]);
-            answers.extend(nodes(number..number + 1, &check));
+            answers.extend(nodes(number..number + 1, &numbered(code, value)));
         }
         let counts = fleet(answers).counts;
         (counts.good, counts.suspect)

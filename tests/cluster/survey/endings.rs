@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -43,7 +45,7 @@ fn names_killed_and_stopped_processes() {
     let _cpus = cpus(Work::Waits);
     // The end of a process that had not read an order yet resets its connection.
     let killed = ["closed its connection", "its connection was reset: it was killed"];
-    for (signal, reasons) in [(Signal::KILL, &killed[..]), (Signal::STOP, &["did not report"])] {
+    for (signal, reasons) in [(Signal::KILL, &killed[..]), (Signal::STOP, &["no report within"])] {
         let document = with_signal(2, signal);
         let absent = absent(&document);
         assert_eq!(absent.len(), 1, "{absent:?}");
@@ -51,6 +53,33 @@ fn names_killed_and_stopped_processes() {
         assert!(reasons.iter().any(|reason| absent[0].1.contains(reason)), "{absent:?}");
         assert_eq!(bad(&document), (vec![], 0), "{signal:?}: {document}");
     }
+}
+
+/// A process without a CPU is told when it runs again. The coordinator has said it then.
+#[test]
+fn process_that_was_given_up_prints_no_error() {
+    let _cpus = cpus(Work::Waits);
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let [lines, said] = ["lines", "said"].map(|name| directory.path().join(name));
+    let mut command = fabric.command(&arguments(&lines));
+    command.stderr(fs::File::create(&said).unwrap());
+    let mut survey = super::start(command);
+    wait_for_lines(&mut survey, &lines, 2);
+    let stopped = [1, 2].map(|rank| member(&fabric, rank).expect("a member"));
+    let signal = |signal| stopped.iter().for_each(|&id| kill_process(id, signal).unwrap());
+    signal(Signal::STOP);
+    let text = || fs::read_to_string(&said).unwrap();
+    let is_given_up = |node: &str| {
+        text().lines().any(|line| line.contains(node) && line.contains("no report within"))
+    };
+    while !(is_given_up("node1") && is_given_up("node2")) {
+        assert!(survey.try_wait().is_none(), "{}", text());
+        thread::sleep(Duration::from_millis(1));
+    }
+    signal(Signal::CONT);
+    assert_eq!(survey.finish().status.code(), Some(4), "{}", text());
+    assert!(!text().contains("error:") && !text().contains("hint:"), "{}", text());
 }
 
 #[test]

@@ -240,7 +240,10 @@ impl Member {
 
     /// Returns why the tasks of a block were not done.
     fn late(&self) -> String {
-        format!("{} did not release its resources in time", self.facts.device)
+        format!(
+            "the tasks of {} did not end in time (no CPU for its thread, or it hangs)",
+            self.facts.device
+        )
     }
 
     /// Returns why the NIC cannot be measured with.

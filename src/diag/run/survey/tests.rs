@@ -247,7 +247,7 @@ fn gives_up_nic_that_does_not_end() {
     let tasks = [rig.pair(0, 0, 0, 0), rig.pair(0, 0, 1, 1)].concat();
     let (orders, ignored) = unbounded();
     let working = mem::replace(&mut worker(&mut rig).orders, orders.clone());
-    let late = "soft78 did not release its resources in time";
+    let late = "the tasks of soft78 did not end in time (no CPU for its thread, or it hangs)";
     let untested = |why: &str| TaskAnswer::Untested(why.into());
     let report = rig.run(1, tasks.clone());
     assert_eq!(merged(&report, 10, 10).answer, untested(late));

@@ -91,8 +91,9 @@ fn kinds(errors: MemoryErrors) -> String {
 /// The deepest idle state that is enabled.
 pub fn idle_states(machine: &Machine) -> Finding {
     let deepest = machine.deepest_idle_state();
+    let number = deepest.as_ref().map(|state| state.latency_us as f64 / 1e6);
     let value = deepest.map(|state| format!("{} us ({})", state.latency_us, state.name));
-    Finding::shown_if(&IDLE_STATES, value)
+    Finding { number, ..Finding::shown_if(&IDLE_STATES, value) }
 }
 
 /// The memory of the smallest NUMA node, and of the others.
@@ -109,7 +110,12 @@ pub fn memory_size(machine: &Machine) -> Finding {
             _ => format!("{least} in NUMA node {node}, up to {most} in others"),
         }
     });
-    Finding::shown_if(&MEMORY_SIZE, value)
+    let unit = match nodes.len() {
+        1 => "B".to_owned(),
+        count => format!("B in each of {count} NUMA nodes"),
+    };
+    let number = smallest.map(|(_, bytes)| *bytes as f64);
+    Finding { number, unit: Some(unit), ..Finding::shown_if(&MEMORY_SIZE, value) }
 }
 
 #[cfg(test)]
@@ -160,11 +166,14 @@ mod tests {
         assert_eq!(write(1, 512), "512.0 GiB in each of 2 NUMA nodes");
         let text = "448.0 GiB in NUMA node 1, up to 512.0 GiB in others";
         assert_eq!(write(1, 448), text);
+        let size = memory_size(&host.machine());
+        let unit = Some("B in each of 2 NUMA nodes");
+        assert_eq!((size.number, size.unit.as_deref()), (Some((448_u64 << 30) as f64), unit));
         let state = "sys/devices/system/cpu/cpu0/cpuidle/state1";
         for (file, content) in [("name", "C6"), ("latency", "133"), ("disable", "0")] {
             host.write(&format!("{state}/{file}"), content);
         }
-        let value = idle_states(&host.machine()).value;
-        assert_eq!(value.as_deref(), Some("133 us (C6)"));
+        let deepest = idle_states(&host.machine());
+        assert_eq!((deepest.value.as_deref(), deepest.number), (Some("133 us (C6)"), Some(133e-6)));
     }
 }

@@ -4,6 +4,7 @@
 use super::item::{Finding, Item, unless_good};
 use crate::nic::files::Files;
 use crate::nic::generation::Generation;
+use crate::nic::pcie_speed::gigatransfers;
 use crate::traffic_class::TrafficClass;
 use facts::severity::Severity;
 
@@ -105,7 +106,8 @@ pub fn class_ceiling(files: &Files) -> Finding {
     let limited: Vec<String> =
         limited.map(|(percent, class)| format!("{percent} % of {class}")).collect();
     let value = if limited.is_empty() { NO_CEILING.to_owned() } else { limited.join(", ") };
-    Finding::shown_if(&CLASS_CEILING, (!known.is_empty()).then_some(value))
+    let number = known.first().map(|(percent, _)| *percent as f64 / 100.0);
+    Finding { number, ..Finding::shown_if(&CLASS_CEILING, number.map(|_| value)) }
 }
 
 /// Returns the ceiling of one class in a value of [`CLASS_CEILING`]; `None` for a class that it
@@ -118,7 +120,9 @@ pub fn ceiling_of(class: TrafficClass, value: &str) -> Option<&str> {
 
 /// The extended speed of the connection to the host, which some blades have.
 pub fn extended_speed(files: &Files) -> Finding {
-    Finding::shown_if(&ESM, files.text("properties/current_esm_link_speed"))
+    let text = files.text("properties/current_esm_link_speed");
+    let number = text.as_deref().and_then(gigatransfers).map(|speed| speed * 1e9);
+    Finding { number, ..Finding::shown_if(&ESM, text) }
 }
 
 /// Generation, serial number, firmware and driver.

@@ -39,6 +39,8 @@ pub struct Finding {
     pub value: Option<String>,
     /// The value as a number in base units (bytes, seconds), where it has one.
     pub number: Option<f64>,
+    /// What the number counts, where the item does not say it: others are not compared with it.
+    pub unit: Option<String>,
     /// What is allowed.
     pub limit: Option<String>,
     /// Where it is, such as `between 0000:40:01.1 and 0000:41:00.0`, if not in all of the NIC.
@@ -56,6 +58,7 @@ impl Finding {
             item,
             value: None,
             number: None,
+            unit: None,
             limit: None,
             place: None,
             verdict: Severity::NotAvailable,
