@@ -180,14 +180,14 @@ fn victims_whose_processes_waited_do_not_count() {
 
 #[test]
 fn pattern_is_unmeasured_if_most_of_it_does_not_count() {
-    let unmeasured = |waited: u32| {
+    let unmeasured = |pattern: Pattern, waited: u32| {
         let mut tally = quiet_tally(&d4());
         let pairs = [(0, 8), (1, 9), (2, 10), (3, 11)];
         let results = (0..4).map(|nic| TaskResult {
             waited_percent: if nic < waited { 100 } else { 0 },
             ..sent(NicId(nic), 50)
         });
-        tally.add(&bandwidth_scene(SYSTEM, flows(&pairs)), &results.collect::<Vec<_>>());
+        tally.add(&bandwidth_scene(pattern, flows(&pairs)), &results.collect::<Vec<_>>());
         let mut findings = tally.findings();
         for bandwidth in &mut findings.bandwidths {
             bandwidth.grade = Grade::Good;
@@ -195,8 +195,12 @@ fn pattern_is_unmeasured_if_most_of_it_does_not_count() {
         grade_patterns(&mut findings);
         (findings.unmeasured, findings.bandwidths.last().map(|bandwidth| bandwidth.grade))
     };
-    assert_eq!(unmeasured(2), (Vec::new(), Some(Grade::Good)));
-    assert_eq!(unmeasured(3), (vec!["bisect:system".to_owned()], Some(Grade::Unjudged)));
+    for (pattern, name) in
+        [(SYSTEM, "bisect:system"), (bisect(Set::Switch, false), "bisect:switch")]
+    {
+        assert_eq!(unmeasured(pattern, 2), (Vec::new(), Some(Grade::Good)));
+        assert_eq!(unmeasured(pattern, 3), (vec![name.to_owned()], Some(Grade::Unjudged)));
+    }
 }
 
 /// A CPU makes one latency in a hundred of a software NIC long, whatever explains its mean.
