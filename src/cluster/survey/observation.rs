@@ -20,11 +20,6 @@ const MOST_FROM_WAITS: f64 = 0.25;
 /// Fewest pairs that show this.
 const LEAST_PAIRS: usize = 8;
 
-/// The 99th percentile of the latencies of a pair, as a multiple of their median, from which one
-/// operation of a hundred takes a third of the time: longer than a side may wait for its CPU
-/// ([`most_waited_percent`]).
-const LONG_TAIL: f32 = 50.0;
-
 /// The figures of a pair.
 #[derive(Clone, Copy, Debug)]
 pub struct Observation {
@@ -47,7 +42,7 @@ pub struct Observation {
     min: f32,
     /// Ratio of the 99th percentile of the latencies to their median; 1 if it is unknown, and of
     /// bandwidths.
-    tail: f32,
+    pub tail: f32,
 }
 
 /// The logarithm of the cost of a pair, in the statistic by which its class is judged.
@@ -100,12 +95,6 @@ impl Observation {
         self.p5 = self.p5.min(other.p5);
         self.min = self.min.min(other.min);
         self.tail = self.tail.min(other.tail);
-    }
-
-    /// Returns whether slow operations took a third of the time, although no side waited for its
-    /// CPU for a quarter of it.
-    pub fn has_long_tail(&self) -> bool {
-        !self.is_disturbed && self.tail > LONG_TAIL
     }
 
     /// Returns the observation with costs that are lower by this logarithm.

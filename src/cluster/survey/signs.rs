@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::{FEW_RETRIES, TestPair};
+use super::busy::most_waited_percent;
 use super::findings::{LimitSource, Unit};
 use super::ids::{NicId, Role, TestId};
 use super::observation::Observation;
@@ -13,7 +14,9 @@ use super::roster::Roster;
 use super::units::{crossing, members, parts_of_nic};
 use crate::blame::chance::binomial_tail;
 use crate::blame::count::{Share, Shares};
-use crate::blame::limits::{FALSE_ALARM, LEAST_PARTNERS};
+use crate::blame::limits::{FALSE_ALARM, LEAST_FIGURES, LEAST_PARTNERS};
+use crate::location::Class;
+use facts::robust::at_rank;
 
 /// A NIC has a sign if its counts are larger than [`FEW_RETRIES`], and than this many times the
 /// counts of the median NIC.
@@ -24,6 +27,16 @@ const FEW_NICS: usize = 3;
 /// Nothing follows from damaged packets at more than one of this many NICs. A NIC counts what is
 /// damaged on its own link only, so that more NICs can have it.
 const FEW_DAMAGED: usize = 2;
+
+/// The tail of a pair is the 99th percentile of its latencies, as a multiple of their median. It is
+/// long if one operation of a hundred takes a third of the time: longer than a side may wait for
+/// its CPU ([`most_waited_percent`]).
+const LONG_TAIL: f32 = 50.0;
+/// Without waits for CPUs, a tail is long if it is this many times the tail of a good pair of its
+/// class.
+const TIMES_TAIL: f32 = 3.0;
+/// Part of the pairs of a class that are certainly good, as bad NICs have less than the others.
+const GOOD_PART: f64 = 0.25;
 
 /// A part with signs of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,10 +180,14 @@ fn take_most(open: &mut Vec<TestPair>) -> Option<(NicId, Vec<TestPair>)> {
 fn tail_signs(results: &ResultStore, test: TestId, roster: &Roster) -> Vec<Sign> {
     let is_clear = |one: &&Observation| !one.is_disturbed && !one.pair.is_loopback();
     let mut open: Vec<&Observation> = results.observations(test).iter().filter(is_clear).collect();
+    let limits = Class::ALL.map(|class| long_tail(&open, class));
+    let is_long = |one: &Observation| {
+        one.tail > if is_quiet(one) { limits[one.class as usize] } else { LONG_TAIL }
+    };
     let mut found: Vec<Sign> = Vec::new();
     loop {
-        let slow = open.iter().filter(|one| one.has_long_tail()).count();
-        let rows = open.iter().map(|one| (parts_of(one, roster), one.has_long_tail()));
+        let slow = open.iter().filter(|one| is_long(one)).count();
+        let rows = open.iter().map(|one| (parts_of(one, roster), is_long(one)));
         let shares = Shares::new(rows);
         let best = shares.best(|_, share| is_sign(share, &open, slow, shares.parts()));
         let Some(((unit, role), share)) = best else {
@@ -182,6 +199,20 @@ fn tail_signs(results: &ResultStore, test: TestId, roster: &Roster) -> Vec<Sign>
         found.push(Sign { unit, source: LimitSource::Tail, role, pairs });
     }
     unless_usual(results, found, FEW_NICS)
+}
+
+/// Returns whether a pair waited so little for CPUs that its tail is not theirs.
+fn is_quiet(one: &Observation) -> bool {
+    one.waited_percent <= most_waited_percent(true)
+}
+
+/// Returns the tail above which quiet pairs of a class have a long one.
+fn long_tail(pairs: &[&Observation], class: Class) -> f32 {
+    let own = pairs.iter().filter(|one| one.class == class && is_quiet(one));
+    let tails: Vec<f64> = own.map(|one| one.tail.into()).collect();
+    let good = at_rank(&tails, (GOOD_PART * tails.len() as f64) as usize);
+    let good = good.filter(|_| tails.len() >= LEAST_FIGURES);
+    good.map_or(LONG_TAIL, |tail| LONG_TAIL.min(TIMES_TAIL * tail as f32))
 }
 
 /// Returns the parts of a pair that may have long tails, in both roles and in their role.
@@ -211,8 +242,12 @@ fn is_sign(share: &Share, all: &[&Observation], slow: usize, parts: usize) -> bo
 #[cfg(test)]
 mod tests {
     use super::super::findings::{Certainty, Direction, Evidence, Findings};
-    use super::super::testing::{Cluster, Effect, Fault, named, survey};
+    use super::super::testing::{Cluster, Effect, Fault, named, settings, survey, survey_with};
     use super::*;
+
+    /// Medians and minima do not show some late operations, however late.
+    const SHORT_TAIL: Effect = Effect::HasTail(10);
+    const LONG_TAIL: Effect = Effect::HasTail(200);
 
     const SHAPES: [([u16; 4], &str); 4] = [
         ([0, 0, 5, 1], "random:4"),
@@ -257,7 +292,7 @@ mod tests {
         for (effect, expected) in [
             (Effect::Damages(60.0), Certainty::Bad),
             (Effect::Resends(4.0), Certainty::Bad),
-            (Effect::HasTail, Certainty::Suspect),
+            (LONG_TAIL, Certainty::Suspect),
         ] {
             let findings = found(SHAPES[3], &[nic], effect, 1);
             assert_eq!(named(&findings), [(nic, expected, Direction::Both)], "{effect:?}");
@@ -285,15 +320,40 @@ mod tests {
     #[test]
     fn suspects_parts_with_long_tails() {
         let nic = Unit::Nic(NicId(2));
-        check(&SHAPES[1..], nic, Effect::HasTail, LimitSource::Tail);
         let links = Unit::GroupPair(0, 2);
-        check(&SHAPES[3..], links, Effect::HasTail, LimitSource::Tail);
+        for tail in [SHORT_TAIL, LONG_TAIL] {
+            check(&SHAPES[1..], nic, tail, LimitSource::Tail);
+            check(&SHAPES[3..], links, tail, LimitSource::Tail);
+        }
+    }
+
+    /// A NIC whose processes wait for their CPUs now and then has longer tails as well.
+    #[test]
+    fn ignores_short_tails_beside_busy_cpus() {
+        for (waited_percent, seed) in
+            [5, 6, 20].into_iter().flat_map(|waited| (0..5).map(move |seed| (waited, seed)))
+        {
+            let mut cluster = Cluster::new(SHAPES[1].0, &["write-lat"], seed);
+            let unit = Unit::Nic(NicId(2));
+            cluster.faults = vec![Fault { unit, direction: Direction::Both, effect: SHORT_TAIL }];
+            let findings =
+                survey_with(&mut cluster, settings(SHAPES[1].1, seed), |cluster, round| {
+                    let mut results = cluster.measure(round);
+                    results.iter_mut().for_each(|result| result.waited_percent = waited_percent);
+                    results
+                });
+            assert_eq!(
+                named(&findings).len(),
+                usize::from(waited_percent <= 5),
+                "{waited_percent} {seed}"
+            );
+        }
     }
 
     #[test]
     fn suspects_nothing_that_most_nics_have() {
         let all: Vec<Unit> = (0..8).map(|nic| Unit::Nic(NicId(nic))).collect();
-        for effect in [Effect::Damages(60.0), Effect::Resends(4.0), Effect::HasTail] {
+        for effect in [Effect::Damages(60.0), Effect::Resends(4.0), SHORT_TAIL, LONG_TAIL] {
             assert_eq!(named(&found(SHAPES[1], &all, effect, 1)), [], "{effect:?}");
         }
         // A few damaged packets are no fault.

@@ -43,8 +43,8 @@ pub enum Effect {
     /// Its initiator counts about this many packets that were damaged on its link, if it is at
     /// fault itself.
     Damages(f64),
-    /// Its slowest operations take 200 times as long as the others.
-    HasTail,
+    /// Its slowest operations take this many times as long as the others.
+    HasTail(u64),
 }
 
 /// The failure of a pair with a part that is dead.
@@ -204,7 +204,7 @@ impl Cluster {
                 Effect::Fails => return (failed(), 0),
                 Effect::IsDead => return (Answer::Failed(DEAD.into()), 0),
                 Effect::Loses(part) if self.rng.f64() < part => return (failed(), 0),
-                Effect::HasTail => tail = 200,
+                Effect::HasTail(times) => tail = times,
                 Effect::Loses(_)
                 | Effect::Throttles(_)
                 | Effect::Resends(_)
