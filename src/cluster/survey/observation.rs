@@ -40,9 +40,10 @@ pub struct Observation {
     p5: f32,
     /// Logarithm of the cost by the smallest latency; of bandwidths, `cost`.
     min: f32,
-    /// Ratio of the 99th percentile of the latencies to their median; 1 if it is unknown, and of
-    /// bandwidths.
-    pub tail: f32,
+    /// Ratios of the 90th and 99th percentile of the latencies to their median; 1 if they are
+    /// unknown, and of bandwidths.
+    pub p90: f32,
+    pub p99: f32,
 }
 
 /// The logarithm of the cost of a pair, in the statistic by which its class is judged.
@@ -60,17 +61,17 @@ impl Observation {
         let Answer::Measured(figures) = &result.answer else {
             return None;
         };
-        let (cost, p5, min, tail, is_bandwidth) = match *figures {
-            Figures::Latency { median_ns, p5_ns, min_ns, p99_ns, .. } => (
+        let (cost, p5, min, tails, is_bandwidth) = match *figures {
+            Figures::Latency { median_ns, p5_ns, min_ns, p90_ns, p99_ns, .. } => (
                 log_cost(median_ns as f64, false),
                 log_cost(p5_ns.unwrap_or(min_ns) as f64, false),
                 log_cost(min_ns as f64, false),
-                p99_ns.unwrap_or(median_ns) as f64 / median_ns.max(1) as f64,
+                [p90_ns, p99_ns].map(|ns| ns.unwrap_or(median_ns) as f32 / median_ns.max(1) as f32),
                 false,
             ),
             Figures::Bandwidth { bytes_per_second, .. } => {
                 let cost = log_cost(bytes_per_second, true);
-                (cost, cost, cost, 1.0, true)
+                (cost, cost, cost, [1.0; 2], true)
             }
         };
         Some(Self {
@@ -83,7 +84,8 @@ impl Observation {
             cost: cost as f32,
             p5: p5 as f32,
             min: min as f32,
-            tail: tail as f32,
+            p90: tails[0],
+            p99: tails[1],
         })
     }
 
@@ -94,7 +96,8 @@ impl Observation {
         self.cost = self.cost.min(other.cost);
         self.p5 = self.p5.min(other.p5);
         self.min = self.min.min(other.min);
-        self.tail = self.tail.min(other.tail);
+        self.p90 = self.p90.min(other.p90);
+        self.p99 = self.p99.min(other.p99);
     }
 
     /// Returns the observation with costs that are lower by this logarithm.

@@ -5,7 +5,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::answer::{FEW_RETRIES, TestPair};
-use super::busy::most_waited_percent;
 use super::findings::{LimitSource, Unit};
 use super::ids::{NicId, Role, TestId};
 use super::observation::Observation;
@@ -28,13 +27,13 @@ const FEW_NICS: usize = 3;
 /// damaged on its own link only, so that more NICs can have it.
 const FEW_DAMAGED: usize = 2;
 
-/// The tail of a pair is the 99th percentile of its latencies, as a multiple of their median. It is
-/// long if one operation of a hundred takes a third of the time: longer than a side may wait for
-/// its CPU ([`most_waited_percent`]).
-const LONG_TAIL: f32 = 50.0;
-/// Without waits for CPUs, a tail is long if it is this many times the tail of a good pair of its
-/// class.
-const TIMES_TAIL: f32 = 3.0;
+/// A pair has a long tail if the 99th percentile of its latencies is more than this many times
+/// their median: one operation of a hundred takes a third of the time, longer than a side may wait
+/// for its CPU ([`most_waited_percent`](super::busy::most_waited_percent)).
+const LONG_P99: f32 = 50.0;
+/// A pair has a long tail if the 90th percentile, as a multiple of the median, is more than this
+/// many times that of a good pair of its class. Waits for CPUs interrupt few operations.
+const LONG_P90: f32 = 2.5;
 /// Part of the pairs of a class that are certainly good, as bad NICs have less than the others.
 const GOOD_PART: f64 = 0.25;
 
@@ -180,10 +179,8 @@ fn take_most(open: &mut Vec<TestPair>) -> Option<(NicId, Vec<TestPair>)> {
 fn tail_signs(results: &ResultStore, test: TestId, roster: &Roster) -> Vec<Sign> {
     let is_clear = |one: &&Observation| !one.is_disturbed && !one.pair.is_loopback();
     let mut open: Vec<&Observation> = results.observations(test).iter().filter(is_clear).collect();
-    let limits = Class::ALL.map(|class| long_tail(&open, class));
-    let is_long = |one: &Observation| {
-        one.tail > if is_quiet(one) { limits[one.class as usize] } else { LONG_TAIL }
-    };
+    let limits = Class::ALL.map(|class| most_p90(&open, class));
+    let is_long = |one: &Observation| one.p99 > LONG_P99 || one.p90 > limits[one.class as usize];
     let mut found: Vec<Sign> = Vec::new();
     loop {
         let slow = open.iter().filter(|one| is_long(one)).count();
@@ -201,18 +198,13 @@ fn tail_signs(results: &ResultStore, test: TestId, roster: &Roster) -> Vec<Sign>
     unless_usual(results, found, FEW_NICS)
 }
 
-/// Returns whether a pair waited so little for CPUs that its tail is not theirs.
-fn is_quiet(one: &Observation) -> bool {
-    one.waited_percent <= most_waited_percent(true)
-}
-
-/// Returns the tail above which quiet pairs of a class have a long one.
-fn long_tail(pairs: &[&Observation], class: Class) -> f32 {
-    let own = pairs.iter().filter(|one| one.class == class && is_quiet(one));
-    let tails: Vec<f64> = own.map(|one| one.tail.into()).collect();
-    let good = at_rank(&tails, (GOOD_PART * tails.len() as f64) as usize);
-    let good = good.filter(|_| tails.len() >= LEAST_FIGURES);
-    good.map_or(LONG_TAIL, |tail| LONG_TAIL.min(TIMES_TAIL * tail as f32))
+/// Returns the largest 90th percentile of a good pair of a class, as a multiple of the median.
+fn most_p90(pairs: &[&Observation], class: Class) -> f32 {
+    let own = pairs.iter().filter(|one| one.class == class);
+    let all: Vec<f64> = own.map(|one| one.p90.into()).collect();
+    let good = at_rank(&all, (GOOD_PART * all.len() as f64) as usize);
+    let good = good.filter(|_| all.len() >= LEAST_FIGURES);
+    good.map_or(f32::INFINITY, |p90| LONG_P90 * p90 as f32)
 }
 
 /// Returns the parts of a pair that may have long tails, in both roles and in their role.
@@ -241,13 +233,14 @@ fn is_sign(share: &Share, all: &[&Observation], slow: usize, parts: usize) -> bo
 
 #[cfg(test)]
 mod tests {
+    use super::super::answer::PairResult;
     use super::super::findings::{Certainty, Direction, Evidence, Findings};
+    use super::super::rounds::Round;
     use super::super::testing::{Cluster, Effect, Fault, named, settings, survey, survey_with};
     use super::*;
 
     /// Medians and minima do not show some late operations, however late.
-    const SHORT_TAIL: Effect = Effect::HasTail(10);
-    const LONG_TAIL: Effect = Effect::HasTail(200);
+    const DELAYS_SOME: Effect = Effect::DelaysSome(4.0);
 
     const SHAPES: [([u16; 4], &str); 4] = [
         ([0, 0, 5, 1], "random:4"),
@@ -292,7 +285,7 @@ mod tests {
         for (effect, expected) in [
             (Effect::Damages(60.0), Certainty::Bad),
             (Effect::Resends(4.0), Certainty::Bad),
-            (LONG_TAIL, Certainty::Suspect),
+            (Effect::HasTail, Certainty::Suspect),
         ] {
             let findings = found(SHAPES[3], &[nic], effect, 1);
             assert_eq!(named(&findings), [(nic, expected, Direction::Both)], "{effect:?}");
@@ -321,39 +314,42 @@ mod tests {
     fn suspects_parts_with_long_tails() {
         let nic = Unit::Nic(NicId(2));
         let links = Unit::GroupPair(0, 2);
-        for tail in [SHORT_TAIL, LONG_TAIL] {
+        for tail in [DELAYS_SOME, Effect::HasTail] {
             check(&SHAPES[1..], nic, tail, LimitSource::Tail);
             check(&SHAPES[3..], links, tail, LimitSource::Tail);
         }
     }
 
-    /// A NIC whose processes wait for their CPUs now and then has longer tails as well.
+    /// A NIC whose processes wait for their CPUs has late operations as well.
     #[test]
-    fn ignores_short_tails_beside_busy_cpus() {
-        for (waited_percent, seed) in
-            [5, 6, 20].into_iter().flat_map(|waited| (0..5).map(move |seed| (waited, seed)))
-        {
-            let mut cluster = Cluster::new(SHAPES[1].0, &["write-lat"], seed);
+    fn ignores_late_operations_beside_busy_cpus() {
+        for (waited_percent, expected) in [(25, 1), (26, 0)] {
+            let mut cluster = Cluster::new(SHAPES[1].0, &["write-lat"], 1);
             let unit = Unit::Nic(NicId(2));
-            cluster.faults = vec![Fault { unit, direction: Direction::Both, effect: SHORT_TAIL }];
-            let findings =
-                survey_with(&mut cluster, settings(SHAPES[1].1, seed), |cluster, round| {
-                    let mut results = cluster.measure(round);
-                    results.iter_mut().for_each(|result| result.waited_percent = waited_percent);
-                    results
-                });
-            assert_eq!(
-                named(&findings).len(),
-                usize::from(waited_percent <= 5),
-                "{waited_percent} {seed}"
-            );
+            cluster.faults = vec![Fault { unit, direction: Direction::Both, effect: DELAYS_SOME }];
+            let measure = |cluster: &mut Cluster, round: &Round| {
+                let results = cluster.measure(round).into_iter();
+                results.map(|result| PairResult { waited_percent, ..result }).collect()
+            };
+            let findings = survey_with(&mut cluster, settings(SHAPES[1].1, 1), measure);
+            assert_eq!(named(&findings).len(), expected, "{waited_percent}");
+        }
+    }
+
+    #[test]
+    fn suspects_no_nic_whose_tails_are_longer_by_chance() {
+        for (shape, seed) in SHAPES.iter().flat_map(|shape| (0..10).map(move |seed| (shape, seed)))
+        {
+            let mut cluster = Cluster::new(shape.0, &["write-lat"], seed);
+            cluster.noise_of_p90 = 1.5;
+            assert_eq!(named(&survey(&mut cluster, shape.1, seed)), [], "{shape:?} {seed}");
         }
     }
 
     #[test]
     fn suspects_nothing_that_most_nics_have() {
         let all: Vec<Unit> = (0..8).map(|nic| Unit::Nic(NicId(nic))).collect();
-        for effect in [Effect::Damages(60.0), Effect::Resends(4.0), SHORT_TAIL, LONG_TAIL] {
+        for effect in [Effect::Damages(60.0), Effect::Resends(4.0), DELAYS_SOME, Effect::HasTail] {
             assert_eq!(named(&found(SHAPES[1], &all, effect, 1)), [], "{effect:?}");
         }
         // A few damaged packets are no fault.

@@ -66,14 +66,14 @@ pub fn signs() -> Vec<Plan> {
         ("nic that damages packets", Effect::Damages(60.0)),
         ("nic that loses few packets", Effect::Resends(4.0)),
         ("nic that sends packets again", Effect::Resends(20.0)),
-        ("nic with short tails", Effect::HasTail(10)),
-        ("nic with tails", Effect::HasTail(200)),
+        ("nic that delays some", Effect::DelaysSome(3.0)),
+        ("nic with tails", Effect::HasTail),
         ("nic that fails now and then", Effect::Loses(0.3)),
     ];
     let larger_faults = [
         ("switch that damages packets", switch, Effect::Damages(60.0)),
         ("switch that fails", switch, Effect::Fails),
-        ("links with tails", links, Effect::HasTail(200)),
+        ("links with tails", links, Effect::HasTail),
         ("links that fail", links, Effect::Fails),
     ];
     let plan = |name, (shape, pairs), unit, effect| Plan {
