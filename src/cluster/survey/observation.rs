@@ -20,6 +20,9 @@ const MOST_FROM_WAITS: f64 = 0.25;
 /// Fewest pairs that show this.
 const LEAST_PAIRS: usize = 8;
 
+/// Processes run for about 3 ms between two waits for their CPU: dozens of latencies up to this.
+const SHORT_NS: f64 = 1e5;
+
 /// The figures of a pair.
 #[derive(Clone, Copy, Debug)]
 pub struct Observation {
@@ -98,6 +101,12 @@ impl Observation {
         self.min = self.min.min(other.min);
         self.p90 = self.p90.min(other.p90);
         self.p99 = self.p99.min(other.p99);
+    }
+
+    /// Returns whether few operations can have met a wait for a CPU, so that the 90th percentile has
+    /// none.
+    pub fn has_p90(&self) -> bool {
+        !self.is_disturbed || f64::from(self.cost) <= SHORT_NS.ln()
     }
 
     /// Returns the observation with costs that are lower by this logarithm.

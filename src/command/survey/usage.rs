@@ -274,8 +274,8 @@ fn measurements() -> Vec<Def> {
         .explained(
             "Limits of each pair, such as p50<2us,bw>=23GB/s, in addition to those from the \
              population\n\n\
-             LIST has the form of --expect of the tools: of latency tools, of bandwidth tools, or of both. A pair outside \
-             them is suspect, also if it is like all the others.",
+             LIST has the form of --expect of the tools: of latency tools, of bandwidth tools, or of both. A limit \
+             holds for each tool that measures it. A pair outside it is suspect, also if it is like all the others.",
         ),
     ]
 }
