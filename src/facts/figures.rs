@@ -82,19 +82,17 @@ impl Figures {
     /// Returns a metric; `None` if the figures of a pair lack it.
     pub fn metric(&self, metric: Metric) -> Option<f64> {
         match (*self, metric) {
-            (Self::Latency { min_ns, .. }, Metric::Min) => Some(min_ns as f64),
-            (Self::Latency { p5_ns, .. }, Metric::Percentile(Percentile::P5)) => {
-                p5_ns.map(|ns| ns as f64)
-            }
-            (Self::Latency { max_ns, .. }, Metric::Max) => Some(max_ns as f64),
-            (Self::Latency { median_ns, .. }, Metric::Percentile(Percentile::MEDIAN)) => {
-                Some(median_ns as f64)
-            }
-            (Self::Latency { p90_ns, .. }, Metric::Percentile(Percentile::P90)) => {
-                p90_ns.map(|ns| ns as f64)
-            }
-            (Self::Latency { p99_ns, .. }, Metric::Percentile(Percentile::P99)) => {
-                p99_ns.map(|ns| ns as f64)
+            (Self::Latency { min_ns, p5_ns, median_ns, p90_ns, p99_ns, max_ns, .. }, metric) => {
+                let ns = match metric {
+                    Metric::Min => Some(min_ns),
+                    Metric::Percentile(Percentile::P5) => p5_ns,
+                    Metric::Percentile(Percentile::MEDIAN) => Some(median_ns),
+                    Metric::Percentile(Percentile::P90) => p90_ns,
+                    Metric::Percentile(Percentile::P99) => p99_ns,
+                    Metric::Max => Some(max_ns),
+                    _ => None,
+                };
+                ns.map(|ns| ns as f64)
             }
             (Self::Bandwidth { bytes_per_second, .. }, Metric::Bandwidth) => Some(bytes_per_second),
             (Self::Bandwidth { operations_per_second, .. }, Metric::PacketRate) => {
