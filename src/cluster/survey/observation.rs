@@ -97,8 +97,7 @@ impl Observation {
         self.p99 = self.p99.min(other.p99);
     }
 
-    /// Returns whether few operations can have met a wait for a CPU, so that the 90th percentile has
-    /// none.
+    /// Returns whether few operations can have met a wait for a CPU, and not the 90th percentile.
     pub fn has_p90(&self) -> bool {
         !self.is_disturbed || f64::from(self.cost) <= SHORT_NS.ln()
     }
