@@ -29,6 +29,9 @@ pub enum Figures {
         p5_ns: Option<u64>,
         /// Median, in nanoseconds.
         median_ns: u64,
+        /// 90th percentile, in nanoseconds; null with fewer than 30 samples.
+        #[serde(default)]
+        p90_ns: Option<u64>,
         /// 99th percentile, in nanoseconds; null with fewer than 1000 samples.
         p99_ns: Option<u64>,
         /// Largest latency, in nanoseconds.
@@ -70,7 +73,7 @@ impl Figures {
         match metric {
             Metric::Mean | Metric::Deviation => false,
             Metric::Percentile(percentile) => {
-                [Percentile::MEDIAN, Percentile::P99].contains(&percentile)
+                [Percentile::MEDIAN, Percentile::P90, Percentile::P99].contains(&percentile)
             }
             Metric::Min | Metric::Max | Metric::Bandwidth | Metric::PacketRate => true,
         }
@@ -79,16 +82,17 @@ impl Figures {
     /// Returns a metric; `None` if the figures of a pair lack it.
     pub fn metric(&self, metric: Metric) -> Option<f64> {
         match (*self, metric) {
-            (Self::Latency { min_ns, .. }, Metric::Min) => Some(min_ns as f64),
-            (Self::Latency { p5_ns, .. }, Metric::Percentile(Percentile::P5)) => {
-                p5_ns.map(|ns| ns as f64)
-            }
-            (Self::Latency { max_ns, .. }, Metric::Max) => Some(max_ns as f64),
-            (Self::Latency { median_ns, .. }, Metric::Percentile(Percentile::MEDIAN)) => {
-                Some(median_ns as f64)
-            }
-            (Self::Latency { p99_ns, .. }, Metric::Percentile(Percentile::P99)) => {
-                p99_ns.map(|ns| ns as f64)
+            (Self::Latency { min_ns, p5_ns, median_ns, p90_ns, p99_ns, max_ns, .. }, metric) => {
+                let ns = match metric {
+                    Metric::Min => Some(min_ns),
+                    Metric::Percentile(Percentile::P5) => p5_ns,
+                    Metric::Percentile(Percentile::MEDIAN) => Some(median_ns),
+                    Metric::Percentile(Percentile::P90) => p90_ns,
+                    Metric::Percentile(Percentile::P99) => p99_ns,
+                    Metric::Max => Some(max_ns),
+                    _ => None,
+                };
+                ns.map(|ns| ns as f64)
             }
             (Self::Bandwidth { bytes_per_second, .. }, Metric::Bandwidth) => Some(bytes_per_second),
             (Self::Bandwidth { operations_per_second, .. }, Metric::PacketRate) => {
@@ -110,15 +114,17 @@ mod tests {
             min_ns: 1,
             p5_ns: Some(1),
             median_ns: 2,
-            p99_ns: Some(3),
-            max_ns: 4,
+            p90_ns: Some(3),
+            p99_ns: Some(4),
+            max_ns: 5,
         };
         let bandwidth = Figures::Bandwidth { bytes_per_second: 5.0, operations_per_second: 6.0 };
         for (name, figures, expected) in [
             ("min", latency, Some(1.0)),
             ("p50", latency, Some(2.0)),
-            ("p99", latency, Some(3.0)),
-            ("max", latency, Some(4.0)),
+            ("p90", latency, Some(3.0)),
+            ("p99", latency, Some(4.0)),
+            ("max", latency, Some(5.0)),
             ("bw", bandwidth, Some(5.0)),
             ("rate", bandwidth, Some(6.0)),
             ("mean", latency, None),

@@ -20,6 +20,8 @@ impl Percentile {
     pub const MEDIAN: Self = Self(50 * PARTS);
     /// The 5th percentile.
     pub const P5: Self = Self(5 * PARTS);
+    /// The 90th percentile.
+    pub const P90: Self = Self(90 * PARTS);
     /// The 99th percentile.
     pub const P99: Self = Self(99 * PARTS);
     /// The maximum.
@@ -28,7 +30,7 @@ impl Percentile {
     /// The percentiles of each output, the maximum last.
     pub const STANDARD: [Self; 6] = [
         Self::MEDIAN,
-        Self(90 * PARTS),
+        Self::P90,
         Self::P99,
         Self(99 * PARTS + 9 * PARTS / 10),
         Self(99 * PARTS + 99 * PARTS / 100),

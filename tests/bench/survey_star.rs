@@ -131,6 +131,7 @@ fn report(rank: u32, block: &Block) -> Report {
         min_ns: 1_800,
         p5_ns: None,
         median_ns: 1_900,
+        p90_ns: Some(2_100),
         p99_ns: Some(2_200),
         max_ns: 9_000,
     };

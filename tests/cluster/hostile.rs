@@ -29,6 +29,7 @@ const ENDLESS: TaskAnswer = TaskAnswer::Figures(Figures::Latency {
     min_ns: u64::MAX,
     p5_ns: None,
     median_ns: u64::MAX,
+    p90_ns: None,
     p99_ns: None,
     max_ns: u64::MAX,
 });

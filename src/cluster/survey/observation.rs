@@ -5,6 +5,7 @@ use super::answer::{Answer, Figures, Pair, PairResult, Stage};
 use super::busy::most_waited_percent;
 use super::findings::Statistic;
 use super::robust::{spread, upper_spread};
+use crate::blame::limits::LEAST_FIGURES;
 use crate::location::Class;
 
 /// Part of the pairs of a class above which disturbed pairs decide how all of them are judged.
@@ -17,13 +18,8 @@ const MOST_DISTURBED_BANDWIDTHS: f64 = 0.5;
 /// bandwidths of a class if these differ by less than this part of that.
 const MOST_FROM_WAITS: f64 = 0.25;
 
-/// Fewest pairs that show this.
-const LEAST_PAIRS: usize = 8;
-
-/// The 99th percentile of the latencies of a pair, as a multiple of their median, from which one
-/// operation of a hundred takes a third of the time: longer than a side may wait for its CPU
-/// ([`most_waited_percent`]).
-const LONG_TAIL: f32 = 50.0;
+/// Processes run for about 3 ms between two waits for their CPU: dozens of latencies up to this.
+const SHORT_NS: f64 = 1e5;
 
 /// The figures of a pair.
 #[derive(Clone, Copy, Debug)]
@@ -45,9 +41,10 @@ pub struct Observation {
     p5: f32,
     /// Logarithm of the cost by the smallest latency; of bandwidths, `cost`.
     min: f32,
-    /// Ratio of the 99th percentile of the latencies to their median; 1 if it is unknown, and of
-    /// bandwidths.
-    tail: f32,
+    /// Ratios of the 90th and 99th percentile of the latencies to their median; 1 if they are
+    /// unknown, and of bandwidths.
+    pub p90: f32,
+    pub p99: f32,
 }
 
 /// The logarithm of the cost of a pair, in the statistic by which its class is judged.
@@ -65,31 +62,28 @@ impl Observation {
         let Answer::Measured(figures) = &result.answer else {
             return None;
         };
-        let (cost, p5, min, tail, is_bandwidth) = match *figures {
-            Figures::Latency { median_ns, p5_ns, min_ns, p99_ns, .. } => (
-                log_cost(median_ns as f64, false),
-                log_cost(p5_ns.unwrap_or(min_ns) as f64, false),
-                log_cost(min_ns as f64, false),
-                p99_ns.unwrap_or(median_ns) as f64 / median_ns.max(1) as f64,
-                false,
-            ),
-            Figures::Bandwidth { bytes_per_second, .. } => {
-                let cost = log_cost(bytes_per_second, true);
-                (cost, cost, cost, 1.0, true)
-            }
-        };
-        Some(Self {
+        let is_bandwidth = matches!(figures, Figures::Bandwidth { .. });
+        let cost = log_cost(figures.value(), is_bandwidth) as f32;
+        let mut one = Self {
             pair: result.pair,
             class,
             is_disturbed: result.waited_percent > most_waited_percent(is_bandwidth),
             is_of_sweep: result.stage == Stage::Sweep,
             round: result.round,
             waited_percent: result.waited_percent,
-            cost: cost as f32,
-            p5: p5 as f32,
-            min: min as f32,
-            tail: tail as f32,
-        })
+            cost,
+            p5: cost,
+            min: cost,
+            p90: 1.0,
+            p99: 1.0,
+        };
+        if let Figures::Latency { median_ns, p5_ns, min_ns, p90_ns, p99_ns, .. } = *figures {
+            one.p5 = log_cost(p5_ns.unwrap_or(min_ns) as f64, false) as f32;
+            one.min = log_cost(min_ns as f64, false) as f32;
+            let ratio = |ns: Option<u64>| ns.unwrap_or(median_ns) as f32 / median_ns.max(1) as f32;
+            (one.p90, one.p99) = (ratio(p90_ns), ratio(p99_ns));
+        }
+        Some(one)
     }
 
     /// Replaces figures by better ones of another measurement of the pair.
@@ -99,13 +93,13 @@ impl Observation {
         self.cost = self.cost.min(other.cost);
         self.p5 = self.p5.min(other.p5);
         self.min = self.min.min(other.min);
-        self.tail = self.tail.min(other.tail);
+        self.p90 = self.p90.min(other.p90);
+        self.p99 = self.p99.min(other.p99);
     }
 
-    /// Returns whether slow operations took a third of the time, although no side waited for its
-    /// CPU for a quarter of it.
-    pub fn has_long_tail(&self) -> bool {
-        !self.is_disturbed && self.tail > LONG_TAIL
+    /// Returns whether few operations can have met a wait for a CPU, and not the 90th percentile.
+    pub fn has_p90(&self) -> bool {
+        !self.is_disturbed || f64::from(self.cost) <= SHORT_NS.ln()
     }
 
     /// Returns the observation with costs that are lower by this logarithm.
@@ -170,5 +164,5 @@ fn follow_waits(pairs: &[&Observation]) -> bool {
         |one: &&Observation| -(1.0 - f64::from(one.waited_percent.min(99)) / 100.0).ln();
     let costs: Vec<f64> = pairs.iter().map(|one| f64::from(one.cost)).collect();
     let waits: Vec<f64> = pairs.iter().map(without_cpu).collect();
-    pairs.len() < LEAST_PAIRS || upper_spread(&costs) > MOST_FROM_WAITS * spread(&waits)
+    pairs.len() < LEAST_FIGURES || upper_spread(&costs) > MOST_FROM_WAITS * spread(&waits)
 }

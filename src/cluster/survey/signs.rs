@@ -13,7 +13,9 @@ use super::roster::Roster;
 use super::units::{crossing, members, parts_of_nic};
 use crate::blame::chance::binomial_tail;
 use crate::blame::count::{Share, Shares};
-use crate::blame::limits::{FALSE_ALARM, LEAST_PARTNERS};
+use crate::blame::limits::{FALSE_ALARM, LEAST_FIGURES, LEAST_PARTNERS};
+use crate::location::Class;
+use facts::robust::at_rank;
 
 /// A NIC has a sign if its counts are larger than [`FEW_RETRIES`], and than this many times the
 /// counts of the median NIC.
@@ -24,6 +26,16 @@ const FEW_NICS: usize = 3;
 /// Nothing follows from damaged packets at more than one of this many NICs. A NIC counts what is
 /// damaged on its own link only, so that more NICs can have it.
 const FEW_DAMAGED: usize = 2;
+
+/// A pair has a long tail if the 99th percentile of its latencies is more than this many times
+/// their median: one operation of a hundred takes a third of the time, longer than a side may wait
+/// for its CPU ([`most_waited_percent`](super::busy::most_waited_percent)).
+const LONG_P99: f32 = 50.0;
+/// A pair has a long tail if the 90th percentile, as a multiple of the median, is more than this
+/// many times the ratio of a good pair of its class.
+const LONG_P90: f32 = 2.5;
+/// Part of the pairs of a class that are certainly good, as bad NICs have less than the others.
+const GOOD_PART: f64 = 0.25;
 
 /// A part with signs of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,12 +177,16 @@ fn take_most(open: &mut Vec<TestPair>) -> Option<(NicId, Vec<TestPair>)> {
 /// Returns the parts of whose pairs most have long tails in a test, if the tails of the other pairs
 /// show that this is no chance.
 fn tail_signs(results: &ResultStore, test: TestId, roster: &Roster) -> Vec<Sign> {
-    let is_clear = |one: &&Observation| !one.is_disturbed && !one.pair.is_loopback();
+    let is_clear = |one: &&Observation| one.has_p90() && !one.pair.is_loopback();
     let mut open: Vec<&Observation> = results.observations(test).iter().filter(is_clear).collect();
+    let limits = Class::ALL.map(|class| most_p90(&open, class));
+    let is_long = |one: &Observation| {
+        one.p99 > LONG_P99 && !one.is_disturbed || one.p90 > limits[one.class as usize]
+    };
     let mut found: Vec<Sign> = Vec::new();
     loop {
-        let slow = open.iter().filter(|one| one.has_long_tail()).count();
-        let rows = open.iter().map(|one| (parts_of(one, roster), one.has_long_tail()));
+        let slow = open.iter().filter(|one| is_long(one)).count();
+        let rows = open.iter().map(|one| (parts_of(one, roster), is_long(one)));
         let shares = Shares::new(rows);
         let best = shares.best(|_, share| is_sign(share, &open, slow, shares.parts()));
         let Some(((unit, role), share)) = best else {
@@ -182,6 +198,15 @@ fn tail_signs(results: &ResultStore, test: TestId, roster: &Roster) -> Vec<Sign>
         found.push(Sign { unit, source: LimitSource::Tail, role, pairs });
     }
     unless_usual(results, found, FEW_NICS)
+}
+
+/// Returns the largest 90th percentile of a good pair of a class, as a multiple of the median.
+fn most_p90(pairs: &[&Observation], class: Class) -> f32 {
+    let own = pairs.iter().filter(|one| one.class == class);
+    let all: Vec<f64> = own.map(|one| one.p90.into()).collect();
+    let good = at_rank(&all, (GOOD_PART * all.len() as f64) as usize);
+    let good = good.filter(|_| all.len() >= LEAST_FIGURES);
+    good.map_or(f32::INFINITY, |p90| LONG_P90 * p90 as f32)
 }
 
 /// Returns the parts of a pair that may have long tails, in both roles and in their role.
@@ -210,9 +235,14 @@ fn is_sign(share: &Share, all: &[&Observation], slow: usize, parts: usize) -> bo
 
 #[cfg(test)]
 mod tests {
+    use super::super::answer::PairResult;
     use super::super::findings::{Certainty, Direction, Evidence, Findings};
-    use super::super::testing::{Cluster, Effect, Fault, named, survey};
+    use super::super::rounds::Round;
+    use super::super::testing::{Cluster, Effect, Fault, named, settings, survey, survey_with};
     use super::*;
+
+    /// Medians and minima do not show some late operations, however late.
+    const DELAYS_SOME: Effect = Effect::DelaysSome(4.0);
 
     const SHAPES: [([u16; 4], &str); 4] = [
         ([0, 0, 5, 1], "random:4"),
@@ -285,15 +315,49 @@ mod tests {
     #[test]
     fn suspects_parts_with_long_tails() {
         let nic = Unit::Nic(NicId(2));
-        check(&SHAPES[1..], nic, Effect::HasTail, LimitSource::Tail);
         let links = Unit::GroupPair(0, 2);
-        check(&SHAPES[3..], links, Effect::HasTail, LimitSource::Tail);
+        for tail in [DELAYS_SOME, Effect::HasTail] {
+            check(&SHAPES[1..], nic, tail, LimitSource::Tail);
+            check(&SHAPES[3..], links, tail, LimitSource::Tail);
+        }
+    }
+
+    /// Many long operations are late because a process waits for its CPU, and few short ones.
+    #[test]
+    fn ignores_long_operations_beside_busy_cpus() {
+        let nics = || (0..8).map(|nic| Unit::Nic(NicId(nic)));
+        for (times, waited_percent, expected) in
+            [(1.0, 25, 1), (1.0, 90, 1), (100.0, 25, 1), (100.0, 26, 0)]
+        {
+            let mut cluster = Cluster::new(SHAPES[1].0, &["write-lat"], 1);
+            let unit = Unit::Nic(NicId(2));
+            let slow =
+                |unit| Fault { unit, direction: Direction::Initiator, effect: Effect::Slow(times) };
+            cluster.faults = nics().map(slow).collect();
+            cluster.faults.push(Fault { unit, direction: Direction::Both, effect: DELAYS_SOME });
+            let measure = |cluster: &mut Cluster, round: &Round| {
+                let results = cluster.measure(round).into_iter();
+                results.map(|result| PairResult { waited_percent, ..result }).collect()
+            };
+            let findings = survey_with(&mut cluster, settings(SHAPES[1].1, 1), measure);
+            assert_eq!(named(&findings).len(), expected, "{times} {waited_percent}");
+        }
+    }
+
+    #[test]
+    fn suspects_no_nic_whose_tails_are_longer_by_chance() {
+        for (shape, seed) in SHAPES.iter().flat_map(|shape| (0..10).map(move |seed| (shape, seed)))
+        {
+            let mut cluster = Cluster::new(shape.0, &["write-lat"], seed);
+            cluster.noise_of_p90 = 1.5;
+            assert_eq!(named(&survey(&mut cluster, shape.1, seed)), [], "{shape:?} {seed}");
+        }
     }
 
     #[test]
     fn suspects_nothing_that_most_nics_have() {
         let all: Vec<Unit> = (0..8).map(|nic| Unit::Nic(NicId(nic))).collect();
-        for effect in [Effect::Damages(60.0), Effect::Resends(4.0), Effect::HasTail] {
+        for effect in [Effect::Damages(60.0), Effect::Resends(4.0), DELAYS_SOME, Effect::HasTail] {
             assert_eq!(named(&found(SHAPES[1], &all, effect, 1)), [], "{effect:?}");
         }
         // A few damaged packets are no fault.

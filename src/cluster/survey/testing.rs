@@ -43,8 +43,10 @@ pub enum Effect {
     /// Its initiator counts about this many packets that were damaged on its link, if it is at
     /// fault itself.
     Damages(f64),
-    /// Its slowest operations take 200 times as long as the others.
+    /// A few of its operations take 200 times as long as the others.
     HasTail,
+    /// One of five of its operations takes this many times as long as the others.
+    DelaysSome(f64),
 }
 
 /// The failure of a pair with a part that is dead.
@@ -135,6 +137,8 @@ pub struct Cluster {
     pub noise: f64,
     /// The same of minima and of 5th percentiles, which busy CPUs spread further.
     pub noise_of_least: (f64, f64),
+    /// Spread of the 90th percentiles, as multiples of the medians.
+    pub noise_of_p90: f64,
     /// Part of the figures that are three times as bad.
     pub spikes: f64,
     /// About how many packets the initiator of any pair sends again.
@@ -179,6 +183,7 @@ impl Cluster {
             faults: Vec::new(),
             noise: 0.03,
             noise_of_least: (0.0, 0.0),
+            noise_of_p90: 0.0,
             spikes: 0.0,
             resent: 0.0,
             load: None,
@@ -193,7 +198,7 @@ impl Cluster {
         if self.rng.f64() < self.spikes {
             ratio *= 3.0;
         }
-        let mut tail = 2;
+        let (mut p90, mut tail) = (1.25 + self.half_normal(self.noise_of_p90), 2);
         let failed = || Answer::Failed("the NIC reported RC_TIMEOUT".into());
         for fault in self.faults.iter().filter(|fault| fault.has(&self.roster, pair)) {
             match fault.effect {
@@ -205,6 +210,7 @@ impl Cluster {
                 Effect::IsDead => return (Answer::Failed(DEAD.into()), 0),
                 Effect::Loses(part) if self.rng.f64() < part => return (failed(), 0),
                 Effect::HasTail => tail = 200,
+                Effect::DelaysSome(times) => (p90, tail) = (times * p90, times as u64 + 2),
                 Effect::Loses(_)
                 | Effect::Throttles(_)
                 | Effect::Resends(_)
@@ -250,8 +256,9 @@ impl Cluster {
                 min_ns: (0.95 * least_ns * (-noise_of_min).exp()) as u64,
                 p5_ns: Some((least_ns * noise_of_p5.exp()) as u64),
                 median_ns,
-                p99_ns: Some(median_ns * tail),
-                max_ns: median_ns * (tail + 1),
+                p90_ns: Some((median_ns as f64 * p90) as u64),
+                p99_ns: Some(median_ns * tail.max(p90 as u64 + 1)),
+                max_ns: median_ns * (tail + p90 as u64 + 2),
             }
         };
         (Answer::Measured(figures), waited)

@@ -233,8 +233,8 @@ fn accept_figures(figures: Figures, test: Option<&Test>) -> Result<(), String> {
         Figures::Bandwidth { .. } if !is_bandwidth => {
             Err("it has reported a bandwidth in a test of latency".into())
         }
-        Figures::Latency { count, min_ns, p5_ns, median_ns, p99_ns, max_ns } => {
-            let known = [Some(min_ns), p5_ns, Some(median_ns), p99_ns, Some(max_ns)];
+        Figures::Latency { count, min_ns, p5_ns, median_ns, p90_ns, p99_ns, max_ns } => {
+            let known = [Some(min_ns), p5_ns, Some(median_ns), p90_ns, p99_ns, Some(max_ns)];
             let is_valid = count > 0 && known.iter().flatten().is_sorted() && max_ns <= LONGEST_NS;
             let rule = || "it has reported a latency out of range".to_owned();
             is_valid.then_some(()).ok_or_else(rule)
@@ -460,6 +460,7 @@ mod tests {
             min_ns: 5,
             p5_ns: None,
             median_ns,
+            p90_ns: None,
             p99_ns: None,
             max_ns: 20,
         };

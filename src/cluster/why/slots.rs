@@ -476,6 +476,7 @@ mod tests {
                 min_ns: 1000,
                 p5_ns: Some(1000),
                 median_ns: 1400,
+                p90_ns: Some(1900),
                 p99_ns: Some(2000),
                 max_ns: 9000,
             })
@@ -530,6 +531,7 @@ mod tests {
             min_ns: 1000,
             p5_ns: None,
             median_ns: 1400,
+            p90_ns: None,
             p99_ns: None,
             max_ns: 9000,
         };

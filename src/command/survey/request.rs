@@ -124,8 +124,9 @@ pub struct SurveyRequest {
     pub without_effect: Option<String>,
 }
 
-/// The tools of a survey without any: one for latencies, and one for bandwidths.
-const DEFAULT_TOOLS: [&str; 2] = ["write-lat", "write-bw"];
+/// The tools of a survey without any: small writes, whose data travel in the command; small reads,
+/// for which NICs read and write the memory of hosts; and the bandwidth.
+const DEFAULT_TOOLS: [&str; 3] = ["write-lat", "read-lat", "write-bw"];
 
 /// Returns the tools with these names, the default ones without any.
 ///

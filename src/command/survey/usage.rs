@@ -27,7 +27,7 @@ use report::survey::metrics::SERIES;
 
 /// Default of `--pair-time`. The thread of a software NIC takes up to 20 ms before it polls without
 /// sleeping.
-const PAIR_TIME: Duration = Duration::from_millis(50);
+const PAIR_TIME: Duration = Duration::from_millis(33);
 
 /// Default of `--pairs`.
 const PAIRS: &str = "random:4";
@@ -61,8 +61,8 @@ pub fn usage() -> Usage {
             peer_tools().iter().map(|tool| tool.name.to_owned()).collect()
         }),
         about_arguments: "TOOL is write-lat, read-lat, atomic-lat, send-lat, trig-lat, write-bw, read-bw,\n\
-                          atomic-bw or send-bw (default: write-lat and write-bw). Each measures all\n\
-                          pairs. Options of the tools follow after '--'.",
+                          atomic-bw or send-bw (default: write-lat, read-lat and write-bw). Each\n\
+                          measures all pairs. Options of the tools follow after '--'.",
         options: shared::entries(options()),
         remarks: vec![
             "Each task of srun, mpiexec, flux run or mpirun measures with the NICs of its\nnode.",
@@ -274,8 +274,8 @@ fn measurements() -> Vec<Def> {
         .explained(
             "Limits of each pair, such as p50<2us,bw>=23GB/s, in addition to those from the \
              population\n\n\
-             LIST has the form of --expect of the tools: of latency tools, of bandwidth tools, or of both. A pair outside \
-             them is suspect, also if it is like all the others.",
+             LIST has the form of --expect of the tools: of latency tools, of bandwidth tools, or of both. A limit \
+             holds for each tool that measures it. A pair outside it is suspect, also if it is like all the others.",
         ),
     ]
 }

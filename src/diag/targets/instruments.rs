@@ -9,8 +9,8 @@ use measure::{ClockChoice, Rates, Recorder, RunClock, SideResult};
 use node::machine::Machine;
 use plan::run_options::RunOptions;
 
-/// Fewest samples with a 99th percentile: ten lie above it.
-const ENOUGH_FOR_P99: u64 = 1000;
+/// Fewest samples with a 90th percentile, of which surveys compare several pairs.
+const ENOUGH_FOR_P90: u64 = 30;
 
 /// What measures latencies on one NIC, for all tests.
 pub struct Instruments {
@@ -53,13 +53,15 @@ impl Instruments {
     /// Returns the figures of the recorded latencies.
     fn figures(&self) -> Figures {
         let statistics = self.recorder.statistics();
+        let count = statistics.count();
         let at = |percentile| self.recorder.percentile(percentile);
         Figures::Latency {
-            count: statistics.count(),
+            count,
             min_ns: statistics.min(),
             p5_ns: at(Percentile::P5),
             median_ns: at(Percentile::MEDIAN).unwrap_or_default(),
-            p99_ns: at(Percentile::P99).filter(|_| statistics.count() >= ENOUGH_FOR_P99),
+            p90_ns: at(Percentile::P90).filter(|_| count >= ENOUGH_FOR_P90),
+            p99_ns: at(Percentile::P99).filter(|_| Percentile::P99.is_supported_by(count)),
             max_ns: statistics.max(),
         }
     }

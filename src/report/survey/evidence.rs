@@ -48,9 +48,7 @@ fn sentence(survey: &Survey, cause: &Cause, evidence: &Evidence) -> String {
         }
         LimitSource::Losses => return format!("packets were lost during {operations}{pairs}"),
         LimitSource::Tail => {
-            return format!(
-                "the slowest 1 % of {operations}{pairs} take more than 50 times the median"
-            );
+            return format!("the slowest {operations}{pairs} take far longer than in other pairs");
         }
         _ => {}
     }
@@ -319,7 +317,7 @@ mod tests {
             (LimitSource::Losses, "packets were lost during writes in 6 of 6 pairs"),
             (
                 LimitSource::Tail,
-                "the slowest 1 % of writes in 6 of 6 pairs take more than 50 times the median",
+                "the slowest writes in 6 of 6 pairs take far longer than in other pairs",
             ),
         ] {
             let sign = Evidence { value: None, median: None, source, ..evidence(TestId(0)) };

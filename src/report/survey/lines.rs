@@ -334,7 +334,8 @@ mod tests {
             \"target\":{\"host\":\"nid000416\",\"device\":\"cxi0\"},\
             \"class\":\"same switch\",\"stage\":\"sweep\",\"round\":2,\"active\":4,\
             \"answer\":{\"measured\":{\"latency\":{\"count\":5000,\"min_ns\":3500,\
-            \"p5_ns\":3600,\"median_ns\":3900,\"p99_ns\":5100,\"max_ns\":9000}}},\"waited_percent\":0,\
+            \"p5_ns\":3600,\"median_ns\":3900,\"p90_ns\":4400,\"p99_ns\":5100,\
+            \"max_ns\":9000}}},\"waited_percent\":0,\
             \"witnesses\":[{\"nic\":{\"host\":\"nid000417\",\"device\":\"cxi1\"},\
             \"counter\":\"pct_retry_srb_requests\",\"change\":17}]}";
         assert_eq!(text.lines().nth(1), Some(expected));

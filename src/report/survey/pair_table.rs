@@ -64,7 +64,7 @@ fn or_empty(value: Option<impl ToString>) -> String {
 type Field = fn(&Row) -> String;
 
 /// The columns, with their titles.
-const COLUMNS: [(&str, Field); 23] = [
+const COLUMNS: [(&str, Field); 24] = [
     ("tool", |row| row.test.tool.clone()),
     ("size_bytes", |row| row.test.size_bytes.to_string()),
     ("initiator_host", |row| row.host(row.initiator())),
@@ -105,6 +105,7 @@ const COLUMNS: [(&str, Field); 23] = [
     }),
     ("p5_ns", |row| row.latency(Metric::Percentile(Percentile::P5))),
     ("waited_percent", |row| row.result.waited_percent.to_string()),
+    ("p90_ns", |row| row.latency(Metric::Percentile(Percentile::P90))),
 ];
 
 /// The start of messages about failures.
@@ -186,10 +187,10 @@ mod tests {
         let expected = "\
 tool,size_bytes,initiator_host,initiator_device,initiator_nid,target_host,target_device,target_nid,\
 class,stage,round,active_pairs,answer,samples,min_ns,median_ns,p99_ns,max_ns,\
-bandwidth_bytes_per_s,operations_per_s,message,p5_ns,waited_percent
-write-lat,8,nid000417,cxi1,1795,nid000416,cxi0,1792,same switch,sweep,2,4,measured,5000,3500,3900,5100,9000,,,,3600,0
-write-bw,1048576,nid000417,cxi1,1795,nid000416,cxi0,1792,same switch,retest 2,2,4,measured,,,,,,9500000000,9059.906,,,0
-write-lat,8,nid000417,cxi1,1795,nid000416,cxi0,1792,same switch,sweep,2,4,failed,,,,,,,,\"'=no answer, within\\x1b 2 s\",,0
+bandwidth_bytes_per_s,operations_per_s,message,p5_ns,waited_percent,p90_ns
+write-lat,8,nid000417,cxi1,1795,nid000416,cxi0,1792,same switch,sweep,2,4,measured,5000,3500,3900,5100,9000,,,,3600,0,4400
+write-bw,1048576,nid000417,cxi1,1795,nid000416,cxi0,1792,same switch,retest 2,2,4,measured,,,,,,9500000000,9059.906,,,0,
+write-lat,8,nid000417,cxi1,1795,nid000416,cxi0,1792,same switch,sweep,2,4,failed,,,,,,,,\"'=no answer, within\\x1b 2 s\",,0,
 ";
         assert_eq!(std::fs::read_to_string(&path).unwrap(), expected);
     }

@@ -218,6 +218,7 @@ pub fn result() -> PairResult {
             min_ns: 3500,
             p5_ns: Some(3600),
             median_ns: 3900,
+            p90_ns: Some(4400),
             p99_ns: Some(5100),
             max_ns: 9000,
         }),

@@ -173,6 +173,7 @@ fn report() -> Report {
             min_ns: 1_800,
             p5_ns: Some(1_810),
             median_ns: 1_900,
+            p90_ns: Some(2_100),
             p99_ns: Some(2_200),
             max_ns: 9_000,
         }),

@@ -66,6 +66,7 @@ pub fn signs() -> Vec<Plan> {
         ("nic that damages packets", Effect::Damages(60.0)),
         ("nic that loses few packets", Effect::Resends(4.0)),
         ("nic that sends packets again", Effect::Resends(20.0)),
+        ("nic that delays some", Effect::DelaysSome(3.0)),
         ("nic with tails", Effect::HasTail),
         ("nic that fails now and then", Effect::Loses(0.3)),
     ];
