@@ -26,7 +26,7 @@ fn members_of_servers_take_part() {
     let reason = "refused (does 'cxidiag serve' run there?)";
     assert!(absent[0].1.ends_with(reason), "{absent:?}");
     // Without tools, latencies and bandwidths are measured.
-    assert_eq!(document["verdict"]["planned"], 6, "{}", stdout(&output));
+    assert_eq!(document["verdict"]["planned"], 9, "{}", stdout(&output));
     assert_eq!(document["scope"], "both");
     for mut server in [first].into_iter().chain(others) {
         server.wait_for("done");
