@@ -31,6 +31,9 @@ const REPORT_LIMIT_OF_THOUSAND: Duration = Duration::from_secs(1);
 const NOTICE: Duration = Duration::from_millis(20);
 const NOTICE_PER_MEMBER: Duration = Duration::from_micros(50);
 
+/// How long the coordinator waits for answers after the end of the survey's time.
+const OVERTIME: Duration = Duration::from_secs(3);
+
 /// Longest time between two drawings of the line of progress.
 const DRAWING: Duration = Duration::from_millis(500);
 
@@ -56,6 +59,8 @@ pub struct SurveyCoordinator<P> {
     root: Root,
     members: Members,
     pub program: P,
+    /// When the survey ends at the latest, if ever.
+    pub ends: Option<Instant>,
     /// What the members have introduced, by rank.
     joined: BTreeMap<u32, Introduction>,
     /// Processes that have joined since the last block began.
@@ -79,8 +84,17 @@ impl<P: Program> SurveyCoordinator<P> {
         program: P,
     ) -> Self {
         let (arrived, tests) = (BTreeMap::new(), Vec::new());
-        let mut coordinator =
-            Self { root, members, program, joined, arrived, knows_hosts, block: 0, tests };
+        let mut coordinator = Self {
+            root,
+            members,
+            program,
+            ends: None,
+            joined,
+            arrived,
+            knows_hosts,
+            block: 0,
+            tests,
+        };
         coordinator.program.locate(&coordinator.joined, &mut coordinator.members);
         coordinator
     }
@@ -115,10 +129,14 @@ impl<P: Program> SurveyCoordinator<P> {
         &mut self,
         mut waiting: BTreeSet<u32>,
         mut until: Instant,
-        reason: &str,
+        mut reason: &str,
         line: ProgressText,
         mut answer: impl FnMut(Event) -> Option<u32>,
     ) -> Result<LostMembers, Failure> {
+        let last = self.ends.map(|ends| ends.max(Instant::now()) + OVERTIME);
+        if let Some(last) = last.filter(|last| *last < until) {
+            (until, reason) = (last, "it did not answer before the time of the survey was up");
+        }
         let mut lost = BTreeMap::new();
         // The events of members that were given up come at once, and have notes.
         let mut has_given_up = false;

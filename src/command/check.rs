@@ -29,6 +29,7 @@ mod uses;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 pub use self::examine::{files_with, others, require};
 pub use self::in_survey::SurveyChecks;
@@ -102,6 +103,7 @@ pub fn before_survey(
     devices: &[DeviceName],
     meeting_point: Option<&Path>,
     is_quiet: bool,
+    until: Option<Instant>,
 ) -> Result<(), Failure> {
     let beside = |path: &Path| {
         let mut name = path.as_os_str().to_owned();
@@ -113,6 +115,7 @@ pub fn before_survey(
         meeting_point: meeting_point.map(beside),
         is_before_survey: true,
         is_quiet,
+        until,
         ..CheckRequest::default()
     };
     match nodes {

@@ -1,7 +1,7 @@
 //! What the arguments of `check` ask for.
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::command::output::MetricsRequest;
 use facts::device::{DeviceName, LibraryFile};
@@ -55,6 +55,8 @@ pub struct CheckRequest {
     pub meeting_point: Option<PathBuf>,
     /// A survey follows, whose results standard output is for.
     pub is_before_survey: bool,
+    /// When tasks are waited for at the latest.
+    pub until: Option<Instant>,
     pub csv: Option<Place>,
     pub bad_nodes: Option<PathBuf>,
     pub json: Option<Place>,

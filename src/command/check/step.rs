@@ -107,7 +107,7 @@ fn gather(
     let listener = Listener::bind(None, point.port().unwrap_or(0), Reach::Everywhere)?;
     let published = point.publish(task, listener.port())?;
     let mut root = Root::listen(listener, published.token.clone(), task.size)?;
-    let mut others = Others::new(task, request.window.unwrap_or_default());
+    let mut others = Others::new(task, request.window.unwrap_or_default(), request.until);
     let own = thread::scope(|scope| {
         let own = threads::start_in(scope, || document(request, task))?;
         others.receive(&mut root)?;
@@ -136,6 +136,8 @@ struct Others {
     /// Until when a task may join, and how long it may check its node after that.
     join_until: Instant,
     limit: Duration,
+    /// Until when all tasks are waited for at the latest.
+    last: Option<Instant>,
     /// The tasks that have joined: their nodes, and when.
     joined: BTreeMap<u32, (String, Instant)>,
     /// Documents, empty if another task of the node sends it; and why there is none.
@@ -143,12 +145,13 @@ struct Others {
 }
 
 impl Others {
-    fn new(task: &LauncherTask, window: Duration) -> Self {
+    fn new(task: &LauncherTask, window: Duration, last: Option<Instant>) -> Self {
         Self {
             own: task.rank,
             size: task.size,
             join_until: Instant::now() + limit::in_effect(JOIN_WAIT),
             limit: CHECK_WAIT + window,
+            last,
             joined: BTreeMap::new(),
             documents: BTreeMap::new(),
         }
@@ -163,7 +166,8 @@ impl Others {
             Some((_, joined)) => *joined + self.limit,
             None => self.join_until,
         });
-        until.max()
+        let until = until.max()?;
+        Some(self.last.map_or(until, |last| until.min(last)))
     }
 
     /// Receives documents until all tasks have answered or their time is over.

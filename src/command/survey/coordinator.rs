@@ -29,6 +29,7 @@ use cluster::why::suspect;
 use cluster::why::suspect::SuspectFindings;
 use cluster::why::verdict::{Diagnoses, LONGEST_PAIR, explain};
 use facts::error::Failure;
+use facts::interrupt;
 use facts::job::Job;
 use facts::limit;
 use report::survey::{Setup, Survey, SurveyJob};
@@ -44,24 +45,34 @@ const BEFORE_END_OF_JOB: Duration = Duration::from_secs(60);
 /// How long the members may take to end.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
+/// The same after a signal.
+const AFTER_SIGNAL: Duration = Duration::from_millis(500);
+
 /// Runs a survey from the start of its processes to its last output.
 ///
 /// # Errors
 ///
 /// Files that cannot be read or written, processes that cannot be started, and a verdict other than
 /// good.
-pub fn run(request: &SurveyRequest, launch: Launch) -> Result<(), Failure> {
+pub fn run(request: &SurveyRequest, launch: Launch, began: Instant) -> Result<(), Failure> {
+    let ends = ends(request, &launch, began);
     match Files::open(request) {
-        Ok(files) => survey(request, &launch, files),
+        Ok(files) => survey(request, &launch, files, ends),
         Err(failure) => {
             let failed = or_early_failure(request.places.json.as_ref(), Err(failure));
-            failed.map_err(|failure| launch.fail(request, failure, join_limit(request, &launch)))
+            let limit = join_limit(request, &launch, ends);
+            failed.map_err(|failure| launch.fail(request, failure, limit))
         }
     }
 }
 
 /// Runs a survey with these open files.
-fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), Failure> {
+fn survey(
+    request: &SurveyRequest,
+    launch: &Launch,
+    files: Files,
+    ends: Option<Instant>,
+) -> Result<(), Failure> {
     let (started, clock) = (SystemTime::now(), Instant::now());
     let Files { selections, locations, earlier, mut outputs } = files;
     let mut notes = Notes::new("survey", request.is_quiet);
@@ -69,8 +80,7 @@ fn survey(request: &SurveyRequest, launch: &Launch, files: Files) -> Result<(), 
         notes.add(note);
     }
     let setup = setup(request, launch);
-    let ends = ends(request, launch);
-    let gathered = gather(request, launch, notes, locations);
+    let gathered = gather(request, launch, notes, locations, ends);
     let Gathered { mut crew, joining, joined } = outputs.or_failure(gathered)?;
     if let Some(note) = crew.program.locations.note(&crew.members().roster) {
         crew.note(&note);
@@ -205,7 +215,7 @@ pub fn diagnose(
     report: impl FnOnce(SuspectFindings) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let notes = Notes::new("why", request.is_quiet);
-    let gathered = gather(request, launch, notes, Locations::default())?;
+    let gathered = gather(request, launch, notes, Locations::default(), None)?;
     let Gathered { mut crew, joining, joined } = gathered;
     let tests = diagnosis_course(request, request.pair_time);
     let introduced = crew.joined().clone();
@@ -223,14 +233,15 @@ struct Gathered {
     joined: Result<(), Failure>,
 }
 
-/// Starts the members, and waits for them.
+/// Starts the members, and waits for them. The survey ends at `ends` at the latest.
 fn gather(
     request: &SurveyRequest,
     launch: &Launch,
     mut notes: Notes,
     locations: Locations,
+    ends: Option<Instant>,
 ) -> Result<Gathered, Failure> {
-    let limit = join_limit(request, launch);
+    let limit = join_limit(request, launch, ends);
     let (mut root, mut joining) = launch.start(request, limit)?;
     let joined = joining.join(&mut root, launch.size, limit, &mut notes);
     let introduced = mem::take(&mut joining.joined);
@@ -238,11 +249,19 @@ fn gather(
     let members = Members::new(hosts, &introduced, |rank| joining.absent(rank));
     let program = SurveyProgram::new(notes, locations, &request.tests);
     let knows_hosts = !launch.has_launcher();
-    let crew = SurveyCoordinator::new(root, members, introduced, knows_hosts, program);
+    let mut crew = SurveyCoordinator::new(root, members, introduced, knows_hosts, program);
+    crew.ends = ends;
     Ok(Gathered { crew, joining, joined })
 }
 
+/// Ends the members. After a signal, those of this machine get one too, and nobody waits for the
+/// others, which find no coordinator any longer.
 fn end(crew: SurveyCoordinator<SurveyProgram>, mut joining: JoinedMembers) {
+    if interrupt::check().is_err() {
+        drop(joining);
+        crew.end(AFTER_SIGNAL);
+        return;
+    }
     let (mut program, late) = crew.end(END_LIMIT);
     late.iter().for_each(|sentence| program.notes.warn(sentence));
     joining.finish();
@@ -275,21 +294,25 @@ fn setup(request: &SurveyRequest, launch: &Launch) -> Setup {
     }
 }
 
-/// Returns when the survey ends at the latest, if ever.
-fn ends(request: &SurveyRequest, launch: &Launch) -> Option<Instant> {
-    let now = Instant::now();
+/// Returns when the survey that `began` then ends at the latest, if ever.
+fn ends(request: &SurveyRequest, launch: &Launch, began: Instant) -> Option<Instant> {
     let job_time = launch.end_of_job().and_then(|end| {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
         let left = Duration::from_secs(end).saturating_sub(since_epoch);
         Some(left.saturating_sub(BEFORE_END_OF_JOB))
     });
-    let limits = [request.time_limit, job_time];
-    limits.into_iter().flatten().min().map(|left| now + left)
+    let own = request.time_limit.map(|limit| began + limit);
+    own.into_iter().chain(job_time.map(|left| Instant::now() + left)).min()
 }
 
-/// Returns how long the coordinator waits for processes that are missing.
-fn join_limit(request: &SurveyRequest, launch: &Launch) -> Duration {
+/// Returns how long the coordinator waits for processes that are missing: for half of the time that
+/// is left at most.
+fn join_limit(request: &SurveyRequest, launch: &Launch, ends: Option<Instant>) -> Duration {
     let usual =
         || limit::in_effect(by_size(ASSEMBLY_LIMIT, ASSEMBLY_LIMIT_PER_THOUSAND, launch.size));
-    request.join_limit.unwrap_or_else(usual)
+    let limit = request.join_limit.unwrap_or_else(usual);
+    let left = ends.map(|end| end.saturating_duration_since(Instant::now()) / 2);
+    // Messages name it.
+    let left = left.map(|left| Duration::from_millis(left.as_millis() as u64 / 100 * 100));
+    left.map_or(limit, |left| limit.min(left))
 }

@@ -37,6 +37,7 @@ mod written;
 use std::ffi::OsString;
 use std::io::{self, Write};
 use std::net::Ipv4Addr;
+use std::time::Instant;
 
 use launch::Launch;
 use processes::Started;
@@ -57,6 +58,9 @@ use facts::token::Token;
 use node::backend;
 use plan::outputs::Place;
 
+/// The checks before a survey get one of this many parts of its time.
+const CHECK_PART: u32 = 4;
+
 /// Runs the command with the arguments after its name.
 ///
 /// # Errors
@@ -64,6 +68,7 @@ use plan::outputs::Place;
 /// Invalid arguments, files that cannot be read or written, processes that do not find each other,
 /// and a survey that has found something.
 pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
+    let began = Instant::now();
     let read = usage::parse(&arguments);
     let Some(request) = output::or_refusal(&arguments, read)? else {
         return Ok(());
@@ -80,15 +85,15 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return run_member(&request, started);
     }
     match &request.processes {
-        ProcessSource::Launcher => run_launched(&request, &arguments),
+        ProcessSource::Launcher => run_launched(&request, &arguments, began),
         ProcessSource::Loopback(count) => {
             let ready = backend::check(DeviceName::software(0));
             output::or_early_failure(json, ready)?;
-            coordinator::run(&request, Launch::loopback(*count, &arguments))
+            coordinator::run(&request, Launch::loopback(*count, &arguments), began)
         }
         ProcessSource::Hosts(hosts) => {
-            let checked = checked(&request, Nodes::OfServers(hosts, request.port))?;
-            coordinator::run(&request, Launch::hosts(hosts, &arguments)).and(checked)
+            let checked = checked(&request, Nodes::OfServers(hosts, request.port), began)?;
+            coordinator::run(&request, Launch::hosts(hosts, &arguments), began).and(checked)
         }
     }
 }
@@ -99,13 +104,19 @@ pub fn own_place(json: Option<&Place>) -> Option<&Place> {
     json.filter(|_| Started::from_environment().is_none())
 }
 
-/// Checks the nodes first, if the user asks for it. Returns what the checks amount to.
-fn checked(request: &SurveyRequest, nodes: Nodes) -> Result<Result<(), Failure>, Failure> {
+/// Checks the nodes first, if the user asks for it. Returns what the checks amount to. The survey
+/// began at this instant: most of its time is left for it.
+fn checked(
+    request: &SurveyRequest,
+    nodes: Nodes,
+    began: Instant,
+) -> Result<Result<(), Failure>, Failure> {
     if !request.checks_nodes {
         return Ok(Ok(()));
     }
     let point = request.meeting_point.as_deref();
-    match check::before_survey(nodes, &request.devices, point, request.is_quiet) {
+    let until = request.time_limit.map(|limit| began + limit / CHECK_PART);
+    match check::before_survey(nodes, &request.devices, point, request.is_quiet, until) {
         Err(failure) if failure.kind == Kind::Interrupted => Err(failure),
         checked => Ok(checked),
     }
@@ -137,7 +148,11 @@ fn run_member(request: &SurveyRequest, started: Started) -> Result<(), Failure> 
 }
 
 /// Runs a task of a launcher: the coordinator, or a member.
-fn run_launched(request: &SurveyRequest, arguments: &[OsString]) -> Result<(), Failure> {
+fn run_launched(
+    request: &SurveyRequest,
+    arguments: &[OsString],
+    began: Instant,
+) -> Result<(), Failure> {
     let task = LauncherTask::from_environment().and_then(|task| {
         let none = "no launcher has started this process: start one on each node with srun, mpiexec, \
                     flux run or mpirun, or use --hosts or --loopback";
@@ -146,10 +161,10 @@ fn run_launched(request: &SurveyRequest, arguments: &[OsString]) -> Result<(), F
     let task = output::or_early_failure(request.places.json.as_ref(), task)?;
     let token = Token::from_environment();
     let meeting_point = MeetingPoint::of(&task, request.meeting_point.as_deref(), token.as_ref())?;
-    let checked = checked(request, Nodes::OfTasks(&task))?;
+    let checked = checked(request, Nodes::OfTasks(&task), began)?;
     if meeting_point.is_coordinator(&task) {
         let launch = Launch::task(task, meeting_point, arguments);
-        return coordinator::run(request, launch).and(checked);
+        return coordinator::run(request, launch, began).and(checked);
     }
     let place = member::ProcessIdentity::new(task.rank, task.size, Some(&task));
     let limit = request.join_limit.unwrap_or_default().max(JOIN_LIMIT);

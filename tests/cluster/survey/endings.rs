@@ -55,6 +55,35 @@ fn names_killed_and_stopped_processes() {
     }
 }
 
+/// Returns the time of the CPU that a process has used, in hundredths of a second.
+fn cpu_ticks(process: Pid) -> u64 {
+    let path = format!("/proc/{}/stat", process.as_raw_nonzero());
+    let text = fs::read_to_string(path).expect("a process");
+    let fields = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+    fields.skip(11).take(2).map(|ticks| ticks.parse::<u64>().unwrap()).sum()
+}
+
+/// Members of this machine get a signal too: their slots are a minute long.
+#[test]
+fn signal_ends_members_within_their_slots() {
+    let _cpus = cpus(Work::Waits);
+    let fabric = Fabric::new();
+    let directory = tempfile::tempdir().unwrap();
+    let lines = directory.path().join("lines");
+    let arguments = format!("survey --loopback=2 --pair-time=10s --jsonl={}", lines.display());
+    let mut survey = super::start(fabric.command(&arguments));
+    wait_for_lines(&mut survey, &lines, 1);
+    // A member that has used a second of a CPU measures.
+    let members = [0, 1].map(|rank| member(&fabric, rank).expect("a member"));
+    while !members.iter().any(|member| cpu_ticks(*member) > 100) {
+        thread::sleep(Duration::from_millis(5));
+    }
+    survey.signal("TERM");
+    let output = survey.finish();
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert_eq!(stderr(&output), "");
+}
+
 /// A process without a CPU is told when it runs again. The coordinator has said it then.
 #[test]
 fn process_that_was_given_up_prints_no_error() {
