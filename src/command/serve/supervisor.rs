@@ -215,9 +215,11 @@ impl<'a> Supervisor<'a> {
             match arrivals.try_recv() {
                 Ok(Arrival::Client(newcomer)) => self.admit(newcomer),
                 Ok(Arrival::Status(stream)) => status::answer(stream, &self.status()),
-                Ok(Arrival::Watcher(stream)) => {
-                    if let Some(probing) = &mut self.probing {
-                        probing.add_watcher(stream);
+                Ok(Arrival::Watcher(peer, stream)) => {
+                    let probing = self.probing.as_mut();
+                    let refused = probing.and_then(|probing| probing.add_watcher(peer, stream));
+                    if let Some((peer, reason)) = refused {
+                        self.refused(&format!("{peer} probe: refused: {reason}"));
                     }
                 }
                 Err(TryRecvError::Empty) => return Ok(()),

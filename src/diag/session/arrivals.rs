@@ -95,7 +95,7 @@ pub enum Arrival {
     /// A process of this machine that asks for the state of the server.
     Status(TcpStream),
     /// A process that probes this node: it waits for the state of the NICs.
-    Watcher(TcpStream),
+    Watcher(SocketAddr, TcpStream),
 }
 
 /// A client that has answered the version of the server with its next message: its options, or what
@@ -198,7 +198,7 @@ impl Dialogue for Greeting<'_> {
             }
         }
         if self.greeted.as_ref().is_some_and(|greeted| greeted.1.probes) {
-            return Ok(Progress::Over(Arrival::Watcher(line.stream)));
+            return Ok(Progress::Over(Arrival::Watcher(line.peer, line.stream)));
         }
         if self.greeted.is_none() || !self.has_answered(&line)? {
             return Ok(Progress::Waits(self, line));
