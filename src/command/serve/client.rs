@@ -20,8 +20,8 @@ use facts::error::{Context, Failure};
 use facts::number::time_text;
 use plan::Plan;
 
-/// Time limit for a process to open its NIC and to complete the handshake.
-const HANDSHAKE_LIMIT: Duration = Duration::from_secs(30);
+/// Time limit for a process to open its NIC.
+const START_LIMIT: Duration = Duration::from_secs(30);
 
 /// Time limit for a process to call its client, longer than any of its own limits.
 const CALL_LIMIT: Duration = Duration::from_secs(60);
@@ -75,8 +75,6 @@ pub struct Client {
     exceeded: Option<String>,
     /// The server ends.
     is_stopped: bool,
-    /// It was silent in the handshake while others waited.
-    gives_way: bool,
     process: Child,
     line: ControlLine,
     /// The process has closed its end of the line: it ends.
@@ -92,7 +90,7 @@ pub struct Client {
 /// What the process of a client says.
 #[derive(Debug)]
 pub enum News {
-    /// The handshake is complete; what the run needs.
+    /// It is ready; what the run needs.
     Ready(Ready),
     /// The run begins.
     Begins,
@@ -140,8 +138,8 @@ impl Client {
                 .stderr(Stdio::piped()),
         )?;
         let mut line = ControlLine::new(own);
-        let version = newcomer.version.clone();
-        let order = Order::Serve { peer, version };
+        let (version, messages) = (newcomer.version.clone(), newcomer.messages.clone());
+        let order = Order::Serve { peer, version, messages };
         if let Err(error) = line.send(&order) {
             let _ = process.kill();
             let _ = process.wait();
@@ -158,11 +156,10 @@ impl Client {
             late: 0,
             place: None,
             since: now,
-            due: Some((now + HANDSHAKE_LIMIT, Signal::TERM)),
+            due: Some((now + START_LIMIT, Signal::TERM)),
             longest_run,
             exceeded: None,
             is_stopped: false,
-            gives_way: false,
             stderr: process.stderr.take(),
             stream: Some(watched),
             process,
@@ -178,22 +175,16 @@ impl Client {
         QueueEntry { devices: self.devices.clone(), stage: self.stage, bytes: self.bytes }
     }
 
-    /// Returns whether it is in the handshake.
-    pub fn is_arriving(&self) -> bool {
-        self.stage == Stage::Arriving && !self.gives_way
-    }
-
-    /// Returns whether it has been in the handshake for `time`.
-    pub fn is_arriving_since(&self, time: Duration) -> bool {
-        self.is_arriving() && self.since.elapsed() >= time
+    /// Returns whether its process starts.
+    pub fn is_starting(&self) -> bool {
+        self.stage == Stage::Arriving
     }
 
     /// Returns its host, and how far it is.
     pub fn present(&self) -> Present {
         let progress = match self.stage {
-            _ if self.gives_way => Progress::GivesWay,
-            Stage::Arriving => Progress::InHandshake(self.since.elapsed()),
-            _ => Progress::Complete,
+            Stage::Arriving => Progress::Starting(self.since.elapsed()),
+            _ => Progress::Ready,
         };
         let host = self.host();
         Present { host, progress }
@@ -202,12 +193,6 @@ impl Client {
     /// Returns when its current stage began.
     pub fn since(&self) -> Instant {
         self.since
-    }
-
-    /// Ends the process, which was silent in the handshake while others waited.
-    pub fn give_way(&mut self) {
-        self.gives_way = true;
-        self.due = Some((Instant::now(), Signal::TERM));
     }
 
     /// Returns client, tool and NICs, for the log.
@@ -355,7 +340,7 @@ impl Client {
     /// Refuses the run of the client.
     pub fn refuse(&mut self, reason: String) {
         // Its process ends.
-        self.enter(Stage::Arriving, Some(HANDSHAKE_LIMIT));
+        self.enter(Stage::Arriving, Some(START_LIMIT));
         self.order(&Order::Refuse(reason));
     }
 
@@ -377,12 +362,13 @@ impl Client {
     fn limit(&self) -> Option<String> {
         match self.stage {
             _ if self.is_stopped => None,
-            _ if self.gives_way => Some("it was silent while other clients waited".into()),
             _ if self.stream.is_none() => {
                 let limit = time_text(ORPHAN_LIMIT);
                 Some(format!("its process has not ended {limit} after the client"))
             }
-            Stage::Arriving => Some(format!("no handshake in {}", time_text(HANDSHAKE_LIMIT))),
+            Stage::Arriving => {
+                Some(format!("its process was not ready within {}", time_text(START_LIMIT)))
+            }
             Stage::Waiting => None,
             Stage::Called => Some(format!("no answer in {}", time_text(CALL_LIMIT))),
             Stage::Running => Some(format!(

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -251,9 +251,13 @@ impl Probing {
         }
     }
 
-    /// Adds a process that probes this node.
-    pub fn add_watcher(&mut self, stream: TcpStream) {
-        self.watchers.add(stream, &self.state);
+    /// Adds a process that probes this node. Returns who was refused instead, and why.
+    pub fn add_watcher(
+        &mut self,
+        peer: SocketAddr,
+        stream: TcpStream,
+    ) -> Option<(SocketAddr, String)> {
+        self.watchers.add(peer, stream, &self.state)
     }
 
     /// Returns a line about the probes, for the state of the server.

@@ -6,7 +6,7 @@ use facts::device::DeviceName;
 /// What a client does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// Its handshake is not complete.
+    /// Its process opens its NIC.
     Arriving,
     /// It waits for its turn.
     Waiting,

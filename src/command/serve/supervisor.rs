@@ -18,7 +18,7 @@ use super::limits::{Limits, lacks};
 use super::log::{Log, Priority};
 use super::probing::Probing;
 use super::queue::{QueueEntry, places, turns};
-use super::room::{Arrived, Present, Progress, Room, SILENCE, TURN, Unfinished};
+use super::room::{Arrived, Present, Progress, Room, TURN};
 use super::run_log::RunLog;
 use diag::session::arrivals::{Arrival, Newcomer};
 use diag::session::check_order::{self, CHECK_INTERVAL};
@@ -48,8 +48,6 @@ pub struct Supervisor<'a> {
     clients: Vec<Client>,
     /// Those that wait for one, with their NICs.
     arrived: Arrived,
-    /// The handshakes that hosts have not finished.
-    unfinished: Unfinished,
     since: Instant,
     counts: Counts,
     /// Those that the other thread has refused.
@@ -94,7 +92,6 @@ impl<'a> Supervisor<'a> {
             runs: RunLog::default(),
             clients: Vec::new(),
             arrived: Arrived::new(),
-            unfinished: Unfinished::default(),
             since: Instant::now(),
             counts: Counts::default(),
             totals,
@@ -215,9 +212,11 @@ impl<'a> Supervisor<'a> {
             match arrivals.try_recv() {
                 Ok(Arrival::Client(newcomer)) => self.admit(newcomer),
                 Ok(Arrival::Status(stream)) => status::answer(stream, &self.status()),
-                Ok(Arrival::Watcher(stream)) => {
-                    if let Some(probing) = &mut self.probing {
-                        probing.add_watcher(stream);
+                Ok(Arrival::Watcher(peer, stream)) => {
+                    let probing = self.probing.as_mut();
+                    let refused = probing.and_then(|probing| probing.add_watcher(peer, stream));
+                    if let Some((peer, reason)) = refused {
+                        self.refused(&format!("{peer} probe: refused: {reason}"));
                     }
                 }
                 Err(TryRecvError::Empty) => return Ok(()),
@@ -258,36 +257,25 @@ impl<'a> Supervisor<'a> {
     }
 
     fn room<'p>(&'p self, present: &'p [Present]) -> Room<'p> {
-        Room {
-            present,
-            unfinished: &self.unfinished,
-            most: self.limits.clients,
-            now: Instant::now(),
-        }
+        Room { present, most: self.limits.clients }
     }
 
-    /// Returns when the first client in the handshake stops keeping others waiting, if any wait.
+    /// Returns when the first process that starts stops keeping others waiting, if any wait.
     fn place_due(&self) -> Option<Instant> {
         if self.arrived.is_empty() {
             return None;
         }
-        let arriving = self.clients.iter().filter(|client| client.is_arriving());
-        let ends = arriving.map(|client| client.since() + TURN);
+        let starting = self.clients.iter().filter(|client| client.is_starting());
+        let ends = starting.map(|client| client.since() + TURN);
         ends.filter(|end| *end > Instant::now()).min()
     }
 
-    /// Makes room for a new client: ends the process with this index, or turns away the client
-    /// without one.
+    /// Makes room for a new client: turns away the client without a process with this index.
     fn give_way(&mut self, index: usize) {
-        if let Some(client) = self.clients.get_mut(index) {
-            client.give_way();
-            self.unfinished.add(client.host(), Instant::now());
-        } else if let Some((other, device)) = self.arrived.remove(index - self.clients.len()) {
+        if let Some((other, device)) = self.arrived.remove(index - self.clients.len()) {
             let (host, most) = (other.peer.ip(), self.limits.clients);
-            let reason = format!(
-                "the server has {most} clients already (--max-clients), most in the handshake of \
-                 {host}"
-            );
+            let reason =
+                format!("the server has {most} clients already (--max-clients), most of {host}");
             self.turn_away(other, device, &reason);
         }
     }
@@ -346,9 +334,6 @@ impl<'a> Supervisor<'a> {
                 continue;
             };
             let client = self.clients.remove(index);
-            if client.is_arriving_since(SILENCE) {
-                self.unfinished.add(client.host(), Instant::now());
-            }
             let name = client.name();
             let (host, doing, took) = (client.host(), client.doing(), client.took());
             let is_printed = client.is_printed;

@@ -67,11 +67,11 @@ pub fn line_to_server() -> Result<ControlLine, Failure> {
 pub fn take_client() -> Result<Taken, Failure> {
     let mut line = line_to_server()?;
     let wait = |line: &ControlLine| interrupt::wait(line, PollFlags::IN, None).map(|_| ());
-    let Order::Serve { peer, version } = next(&mut line, wait)? else {
+    let Order::Serve { peer, version, messages } = next(&mut line, wait)? else {
         return Err(Failure::environment("cxidiag serve has sent no client"));
     };
     let stream = TcpStream::from(copy(io::stdin()).environment(LOST)?);
-    let caller = Caller::new(stream, peer, version)?;
+    let caller = Caller::new(stream, peer, version, messages)?;
     Ok(Taken { line, peer, caller })
 }
 

@@ -1,9 +1,9 @@
-//! The clients of a server of all tools (`cxidiag serve`): the name and the version of each, and
-//! the answers to both. The process that measures with a client continues its handshake
-//! ([`super::Caller`]) when the next message begins to arrive.
-//! An unrelated or silent connection costs no process.
+//! The clients of a server of all tools (`cxidiag serve`): what each sends in its handshake, or
+//! asks for, and the answers to all but the last message. The process that measures with a client
+//! ([`super::Caller`]) gives the last answer. It is started when everything has arrived: whoever
+//! sends less costs no process.
 
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::thread;
 use std::time::Duration;
@@ -14,15 +14,18 @@ use super::admission::Credentials;
 use super::connection;
 use super::handshake::{self, Refusal};
 use super::introduction::machine;
+use super::option_block::OPTIONS_SIZE;
 use super::peer_facts::{CHECK, PROBE, PeerFacts, SURVEY, greeting, queue_announcement};
-use super::reception::{CLOSED, Dialogue, Line, Progress, Reception};
+use super::reception::{Dialogue, Line, Progress, Reception};
 use super::refusal_log::RefusalLog;
 use super::status::STATUS;
+use super::terms::{self, LocalHost};
 use super::wire::{self, BUSY};
 use facts::advice::{Advise, Situation};
 use facts::device::DeviceName;
-use facts::error::{Failure, cause};
+use facts::error::Failure;
 use facts::net::listener::Listener;
+use node::gpu::OnGpus;
 use plan::Plan;
 use plan::run_options::Side;
 use plan::tool::Tool;
@@ -37,6 +40,12 @@ const NO_PROBES: &str = "'cxidiag serve' takes no part in probes: it runs withou
 /// Time until the next attempt to accept a connection if the process has no resources for it.
 const AGAIN: Duration = Duration::from_millis(100);
 
+/// Longest request of a coordinator or of a client that asks for a check, in bytes.
+const MOST_REQUEST: usize = 16 << 10;
+
+/// Number of messages of a client after its version: options and address.
+const OF_A_CLIENT: usize = 2;
+
 /// Which clients a server accepts.
 #[derive(Clone, Debug)]
 pub struct Rules {
@@ -48,6 +57,9 @@ pub struct Rules {
     credentials: Credentials,
     /// The NIC of clients that ask for none.
     device: DeviceName,
+    /// The service and the port in the options of this side, which clients skip.
+    svc_id: u32,
+    port: u16,
     /// Identifies this machine.
     machine: String,
     /// Coordinators of surveys on other hosts are served.
@@ -72,6 +84,8 @@ impl Rules {
             allowed,
             credentials: Credentials::new(Side::Server, &plan.admission),
             device: plan.device,
+            svc_id: plan.service_options.svc_id.unwrap_or(1),
+            port: plan.port,
             machine: machine(),
             serves_probes: false,
         }
@@ -82,6 +96,14 @@ impl Rules {
         Self { serves_probes, ..self }
     }
 
+    /// Returns the options of this side for a client of `tool`, of which clients read what they say
+    /// about GPUs.
+    fn options(&self, tool: &Tool, asked: Option<DeviceName>) -> [u8; OPTIONS_SIZE] {
+        let device = asked.unwrap_or(self.device).index;
+        let host = LocalHost { svc_id: self.svc_id, device, port: self.port, gpus: OnGpus::NONE };
+        terms::to_block(&tool.defaults, &host).encode()
+    }
+
     fn allow(&self, peer: IpAddr) -> bool {
         self.allowed.is_empty() || self.allowed.iter().any(|network| network.contains(&peer))
     }
@@ -90,16 +112,15 @@ impl Rules {
 /// A connection that asks the server for something.
 #[derive(Debug)]
 pub enum Arrival {
-    /// A client, whose next message has begun to arrive.
+    /// A client.
     Client(Newcomer),
     /// A process of this machine that asks for the state of the server.
     Status(TcpStream),
     /// A process that probes this node: it waits for the state of the NICs.
-    Watcher(TcpStream),
+    Watcher(SocketAddr, TcpStream),
 }
 
-/// A client that has answered the version of the server with its next message: its options, or what
-/// it asks for.
+/// A client that has sent its whole handshake, or what it asks for.
 #[derive(Debug)]
 pub struct Newcomer {
     /// Its connection.
@@ -110,6 +131,8 @@ pub struct Newcomer {
     pub tool: &'static Tool,
     /// Its version, with the words behind it.
     pub version: String,
+    /// What it has sent after it: options and address, or its request.
+    pub messages: Vec<Vec<u8>>,
     /// The NIC of the server that it asks for.
     pub device: Option<DeviceName>,
     /// It is the coordinator of a survey, whose process measures with other hosts.
@@ -167,7 +190,7 @@ pub fn receive_all<'a>(
     }
 }
 
-/// The dialogue with one connection: name and version.
+/// The dialogue with one connection.
 struct Greeting<'a> {
     rules: &'a Rules,
     /// Its address is one of the clients'.
@@ -176,6 +199,8 @@ struct Greeting<'a> {
     tool: Option<&'static Tool>,
     /// Its version, once this side has answered it, and what it announces.
     greeted: Option<Box<(String, PeerFacts)>>,
+    /// What it has sent after its version.
+    messages: Vec<Vec<u8>>,
 }
 
 impl Dialogue for Greeting<'_> {
@@ -186,24 +211,30 @@ impl Dialogue for Greeting<'_> {
     }
 
     fn answer(mut self, mut line: Line) -> Result<Progress<Self>, Refusal> {
-        while self.greeted.is_none()
-            && let Some(payload) = self.receive(&mut line)?
-        {
-            match self.tool {
-                Some(tool) => self.greet(&mut line, tool, &payload)?,
-                None if is_status(&payload) && is_of_this_machine(&line.stream) => {
+        while let Some(payload) = self.receive(&mut line)? {
+            match (self.tool, &self.greeted) {
+                (None, _) if is_status(&payload) && is_of_this_machine(&line.stream) => {
                     return Ok(Progress::Over(Arrival::Status(line.stream)));
                 }
-                None => self.accept_name(&mut line, &payload)?,
+                (None, _) => self.accept_name(&mut line, &payload)?,
+                (Some(tool), None) => {
+                    if self.greet(&mut line, tool, &payload)?.probes {
+                        return Ok(Progress::Over(Arrival::Watcher(line.peer, line.stream)));
+                    }
+                }
+                (Some(tool), Some(greeted)) => {
+                    let facts = &greeted.1;
+                    let asks = facts.surveys || facts.checks;
+                    let options = self.rules.options(tool, facts.device);
+                    self.messages.push(payload);
+                    if asks || self.messages.len() == OF_A_CLIENT {
+                        return Ok(self.arrive(line));
+                    }
+                    self.send(&mut line, &options)?;
+                }
             }
         }
-        if self.greeted.as_ref().is_some_and(|greeted| greeted.1.probes) {
-            return Ok(Progress::Over(Arrival::Watcher(line.stream)));
-        }
-        if self.greeted.is_none() || !self.has_answered(&line)? {
-            return Ok(Progress::Waits(self, line));
-        }
-        Ok(self.arrive(line))
+        Ok(Progress::Waits(self, line))
     }
 
     fn prompt(&mut self, line: &mut Line) -> Result<(), Refusal> {
@@ -224,7 +255,7 @@ impl<'a> Greeting<'a> {
         if !is_allowed && !is_of_this_machine(&line.stream) {
             return Err(exclude(line));
         }
-        Ok(Self { rules, is_allowed, tool: None, greeted: None })
+        Ok(Self { rules, is_allowed, tool: None, greeted: None, messages: Vec::new() })
     }
 
     /// Takes the name of the client's tool, and sends it back as the name of this server.
@@ -258,7 +289,7 @@ impl<'a> Greeting<'a> {
         line: &mut Line,
         tool: &'static Tool,
         payload: &[u8],
-    ) -> Result<(), Refusal> {
+    ) -> Result<&PeerFacts, Refusal> {
         let (rules, peer) = (self.rules, line.peer);
         let version = wire::parse_string(payload).unwrap_or_default();
         let facts = PeerFacts::read(version);
@@ -289,22 +320,13 @@ impl<'a> Greeting<'a> {
             _ => queue_announcement(&greeting, &rules.machine, device),
         };
         self.say(line, &answer)?;
-        self.greeted = Some(Box::new((version.to_owned(), facts)));
-        Ok(())
-    }
-
-    /// Returns whether the client has begun to send what follows its version. The bytes stay in the
-    /// socket, for its process.
-    fn has_answered(&mut self, line: &Line) -> Result<bool, Refusal> {
-        match line.stream.peek(&mut [0]) {
-            Ok(0) => Err(self.refusal(line, CLOSED)),
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
-            Err(error) => Err(self.refusal(line, &cause(&error))),
+        if facts.surveys || facts.checks {
+            line.allow(MOST_REQUEST);
         }
+        Ok(&self.greeted.insert(Box::new((version.to_owned(), facts))).1)
     }
 
-    /// Returns the client, which has answered.
+    /// Returns the client, which has sent everything.
     fn arrive(mut self, line: Line) -> Progress<Self> {
         let (Some(tool), Some(greeted)) = (self.tool, self.greeted.take()) else {
             return Progress::Waits(self, line);
@@ -315,6 +337,7 @@ impl<'a> Greeting<'a> {
             peer: line.peer,
             tool,
             version,
+            messages: self.messages,
             device: facts.device,
             surveys: facts.surveys,
             checks: facts.checks,
@@ -354,7 +377,120 @@ fn is_own(peer: IpAddr, own: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read;
+    use std::net::Ipv4Addr;
+    use std::sync::mpsc;
+
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+
+    use super::super::testing::{CLIENT, LONG, Script, default_options, plan};
     use super::*;
+    use facts::net::listener::Reach;
+    use plan::tools::peer_tools;
+
+    const NAME: &str = "cxi_write_lat";
+    const LEGACY: &str = "2.4.0";
+    const SURVEYS: &str = "2.4.0 cxidiag/9 survey asks";
+
+    /// Starts a server, and returns its port and what arrives.
+    fn server() -> (u16, mpsc::Receiver<Arrival>) {
+        let listener = Listener::bind(None, 0, Reach::ThisMachine).unwrap();
+        let port = listener.port();
+        let (send, arrivals) = mpsc::channel();
+        // The thread ends with the process.
+        thread::spawn(move || {
+            let rules = Rules::new(peer_tools(), Vec::new(), true, &plan(&[]));
+            let mut lines = Vec::new();
+            let refusals = RefusalLog::new("", &mut lines);
+            let receive = |arrival| drop(send.send(arrival));
+            receive_all(&listener, &rules, refusals, receive).map_err(|failure| failure.message())
+        });
+        (port, arrivals)
+    }
+
+    fn next(arrivals: &mpsc::Receiver<Arrival>) -> Newcomer {
+        match arrivals.recv_timeout(LONG).unwrap() {
+            Arrival::Client(newcomer) => newcomer,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Returns a connection of this address to the server.
+    fn connection(number: u16, port: u16) -> Script {
+        let [high, low] = number.to_be_bytes();
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&socket, &SocketAddr::from(([127, 1, high, low], 0))).unwrap();
+        connect(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap();
+        let stream = TcpStream::from(socket);
+        stream.set_read_timeout(Some(LONG)).unwrap();
+        Script(stream)
+    }
+
+    fn greeting_client(number: u16, port: u16, version: &str) -> Script {
+        let mut client = connection(number, port);
+        client.lead(&wire::string(NAME));
+        client.lead(&wire::string(version));
+        client
+    }
+
+    /// Sends options and address as a client that the server does not turn away.
+    fn finish(mut client: Script) {
+        client.lead(&default_options());
+        client.send(&wire::encode_address(CLIENT.address));
+    }
+
+    /// Whatever has not arrived whole is no arrival: those that come later pass.
+    #[test]
+    fn only_whole_handshakes_and_requests_arrive() {
+        let (port, arrivals) = server();
+        let (options, address) = (default_options(), wire::encode_address(CLIENT.address));
+        let options_message = [&129_u32.to_le_bytes()[..], &options].concat();
+        let unfinished = [
+            (LEGACY, options_message[..1].to_vec()),
+            (LEGACY, options_message[..132].to_vec()),
+            (LEGACY, options_message.clone()),
+            (LEGACY, [&options_message[..], &[8, 0, 0, 0, 1]].concat()),
+            (SURVEYS, (MOST_REQUEST as u32).to_le_bytes().to_vec()),
+        ];
+        let mut silent = Vec::new();
+        for (number, (version, bytes)) in (1..=100).zip(unfinished.iter().cycle()) {
+            let mut client = greeting_client(number, port, version);
+            client.0.write_all(bytes).unwrap();
+            silent.push(client);
+        }
+        let client = greeting_client(255, port, LEGACY);
+        assert!(arrivals.try_recv().is_err());
+        finish(client);
+        let newcomer = next(&arrivals);
+        assert_eq!(newcomer.peer.ip(), Ipv4Addr::new(127, 1, 0, 255));
+        assert_eq!(newcomer.messages, [&options[..], &address]);
+        let mut coordinator = greeting_client(254, port, SURVEYS);
+        coordinator.send(&[7; MOST_REQUEST]);
+        let newcomer = next(&arrivals);
+        assert_eq!(newcomer.messages, [[7; MOST_REQUEST]]);
+        assert!(newcomer.surveys);
+        assert!(arrivals.try_recv().is_err());
+    }
+
+    /// A connection that has just come keeps its place, although it has sent less than all others.
+    #[test]
+    fn oldest_of_many_connections_gives_way_and_learns_why() {
+        let (port, arrivals) = server();
+        let mut silent: Vec<_> =
+            (1..=256).map(|number| greeting_client(number, port, LEGACY)).collect();
+        let mut client = connection(300, port);
+        silent.extend((301..310).map(|number| connection(number, port)));
+        // When this one has its answer, the server has accepted all that came before.
+        silent.push(greeting_client(310, port, LEGACY));
+        client.lead(&wire::string(NAME));
+        client.lead(&wire::string(LEGACY));
+        finish(client);
+        assert_eq!(next(&arrivals).peer.ip(), Ipv4Addr::new(127, 1, 1, 44));
+        let mut sent = Vec::new();
+        silent[0].0.read_to_end(&mut sent).unwrap();
+        let reason = "busy: replaced by newer connections (at most 256 at a time)";
+        assert_eq!(sent, wire::refusal(reason));
+    }
 
     #[test]
     fn own_machine_is_loopback_or_the_address_connected_to() {

@@ -1,4 +1,4 @@
-//! A client that another process has received: the rest of its handshake, after the versions.
+//! A client that another process has received: its handshake, and the last answer.
 
 use std::net::{SocketAddr, TcpStream};
 
@@ -8,38 +8,48 @@ use super::handshake::{Handshake, Refusal};
 use super::introduction::{Introduction, machine};
 use super::open::Session;
 use super::peer_facts::PeerFacts;
-use super::wait::Wait;
-use super::wire::{self, MAX_PAYLOAD};
+use super::wire;
 use facts::error::{Context, Failure};
-use facts::limit::ANSWER_LIMIT;
-use facts::phase::enter;
+use facts::phase::{Phase, enter};
 use node::local_address::LocalAddress;
 use plan::Plan;
+use serde::de::DeserializeOwned;
 
-/// A client with which names and versions were exchanged, in the process that serves it.
+/// A client that has sent its whole handshake, or what it asks for, in the process that serves it.
 #[derive(Debug)]
 pub struct Caller {
     connection: Connection,
     version: String,
+    messages: Vec<Vec<u8>>,
 }
 
 impl Caller {
     /// Takes the connection of a client over, which has named the tool of this process and sent
-    /// this `version`.
+    /// this `version` and these `messages`.
     ///
     /// # Errors
     ///
     /// Socket options that the kernel refuses.
-    pub fn new(stream: TcpStream, peer: SocketAddr, version: String) -> Result<Self, Failure> {
+    pub fn new(
+        stream: TcpStream,
+        peer: SocketAddr,
+        version: String,
+        messages: Vec<Vec<u8>>,
+    ) -> Result<Self, Failure> {
         let connection = Connection::new(stream, peer, false);
-        Ok(Self {
-            connection: connection.environment("cannot take over the connection of the client")?,
-            version,
-        })
+        let connection = connection.environment("cannot take over the connection of the client")?;
+        Ok(Self { connection, version, messages })
     }
 
     pub(super) fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    /// Returns what the client asks for; `what` names it for messages.
+    pub(super) fn request<T: DeserializeOwned>(&self, what: &str) -> Result<T, Failure> {
+        let request = self.messages.first().and_then(|text| serde_json::from_slice(text).ok());
+        let peer = self.connection.peer();
+        request.ok_or_else(|| Failure::environment(format!("the peer ({peer}) sent no {what}")))
     }
 
     /// Refuses the client, and returns the failure. A cxidiag receives the reason, a legacy client
@@ -55,7 +65,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// A client with which this side cannot run, or that does not answer; an interruption.
+    /// A client with which this side cannot run, or that has ended.
     pub fn meet(self, plan: &Plan, own: LocalAddress) -> Result<(Session, Agreed), Failure> {
         let us = Introduction::new(plan, own, plan.port, machine()).with_turns();
         match self.introduce(&us) {
@@ -70,24 +80,23 @@ impl Caller {
     fn introduce(&self, us: &Introduction) -> Result<Agreed, Failure> {
         let peer = self.connection.peer();
         let mut handshake = Handshake::named(us, peer);
-        // `cxidiag serve` has answered the version.
-        let mut payload = wire::string(&self.version);
-        loop {
-            match handshake.accept(&payload) {
-                Ok(Some(agreed)) => return Ok(agreed),
-                Ok(None) => {}
-                Err(Refusal::Failed(failure) | Refusal::Busy(failure)) => return Err(failure),
-                Err(Refusal::Unrelated(reason)) => return Err(Failure::environment(reason)),
+        let version = wire::string(&self.version);
+        let mut agreed = None;
+        for payload in [&version].into_iter().chain(&self.messages) {
+            // `cxidiag serve` has answered the others.
+            if handshake.phase() == Phase::Addresses {
+                enter(Phase::Addresses);
+                let sent = self.connection.send(&handshake.mine());
+                sent.map_err(|error| {
+                    let failure = error.into_failure(peer, handshake.doing());
+                    handshake.failure(failure)
+                })?;
             }
-            enter(handshake.phase());
-            let doing = handshake.doing();
-            let wait = Wait::for_answer(doing, ANSWER_LIMIT);
-            let mine = handshake.mine();
-            let exchanged = self.connection.exchange(&mine, MAX_PAYLOAD, &wait);
-            payload = exchanged.map_err(|error| {
-                let failure = error.into_failure(peer, doing);
-                handshake.failure(failure)
+            agreed = handshake.accept(payload).map_err(|refusal| match refusal {
+                Refusal::Failed(failure) | Refusal::Busy(failure) => failure,
+                Refusal::Unrelated(reason) => Failure::environment(reason),
             })?;
         }
+        agreed.ok_or_else(|| Failure::environment("cxidiag serve has sent no whole handshake"))
     }
 }

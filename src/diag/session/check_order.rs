@@ -15,7 +15,6 @@ use super::wait::Wait;
 use super::wire::REFUSAL;
 use facts::error::{Context, Failure};
 use facts::interrupt;
-use facts::limit::ANSWER_LIMIT;
 use facts::number::time_text;
 use plan::Plan;
 
@@ -28,8 +27,7 @@ const LONGEST_WAIT: Duration = CHECK_LIMIT;
 /// Time limit of a quick check, which takes some milliseconds.
 const CHECK_LIMIT: Duration = Duration::from_secs(10);
 
-/// Longest order, and longest document, in bytes: 8 NICs have 64 KiB.
-const MOST_ORDER: usize = 64 << 10;
+/// Longest document, in bytes: 8 NICs have 64 KiB.
 const MOST_DOCUMENT: usize = 4 << 20;
 
 /// What a client may choose. The process reads the files of the driver once and sends nothing
@@ -94,18 +92,13 @@ impl CheckOrder {
 }
 
 impl Caller {
-    /// Receives the order of a client.
+    /// Returns the order of a client.
     ///
     /// # Errors
     ///
-    /// A client that ends or sends something else.
+    /// A client that has sent something else.
     pub fn check_order(&self) -> Result<CheckOrder, Failure> {
-        let (connection, peer) = (self.connection(), self.connection().peer());
-        let wait = Wait::for_answer("before the check", ANSWER_LIMIT);
-        let order = connection.receive(MOST_ORDER, &wait, &mut || Ok(()));
-        let order = order.map_err(|error| error.into_failure(peer, wait.doing))?;
-        serde_json::from_slice(&order)
-            .map_err(|_| Failure::environment(format!("the peer ({peer}) sent no order")))
+        self.request("order")
     }
 
     /// Sends the document of the check.

@@ -22,6 +22,8 @@ pub enum Order {
         peer: SocketAddr,
         /// Its version, with the words behind it.
         version: String,
+        /// What it has sent after it.
+        messages: Vec<Vec<u8>>,
     },
     /// The place of the client in the queue of its NICs has changed.
     Place(u32),

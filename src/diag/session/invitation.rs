@@ -27,9 +27,6 @@ use plan::run_options::Side;
 /// Each wait of both sides.
 const INVITATION: Wait<'static> = Wait::for_answer("during the invitation", ANSWER_LIMIT);
 
-/// Maximum length of an invitation, in bytes.
-const MOST: usize = 1 << 20;
-
 /// What a process needs to join a survey.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invitation {
@@ -175,19 +172,15 @@ fn stranger(connection: &Connection, reason: &str) -> Failure {
 }
 
 impl Caller {
-    /// Receives the invitation of a coordinator, which waits for the answer of
+    /// Returns the invitation of a coordinator, which waits for the answer of
     /// [`Self::accept_invitation`] or [`Self::refuse`]. The connection is kept: the coordinator
     /// ends the process by closing it.
     ///
     /// # Errors
     ///
-    /// A coordinator that ends or sends something else.
+    /// A coordinator that has sent something else.
     pub fn invitation(&self) -> Result<Invitation, Failure> {
-        let (connection, peer) = (self.connection(), self.connection().peer());
-        let text = connection.receive(MOST, &INVITATION, &mut || Ok(()));
-        let text = text.map_err(|error| error.into_failure(peer, INVITATION.doing))?;
-        serde_json::from_slice(&text)
-            .map_err(|_| Failure::environment(format!("the peer ({peer}) sent no invitation")))
+        self.request("invitation")
     }
 
     /// Accepts the invitation.

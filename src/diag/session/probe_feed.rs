@@ -3,7 +3,7 @@
 //! The server sends the state of its NICs whenever it changes, and as a sign of life.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use rustix::net::sockopt;
@@ -12,9 +12,11 @@ use super::connect::Search;
 use super::invitation::greet;
 use super::peer_facts::PROBE;
 use super::probe_state::NodeState;
+use super::wire::{self, REFUSAL};
 use facts::error::{Context, Failure};
 use facts::limit;
-use facts::net::framing::{Incoming, message};
+use facts::net::crowd::first_of_crowd;
+use facts::net::framing::{Incoming, TooLong, message};
 use plan::Plan;
 
 /// Time from one sign of life to the next.
@@ -38,7 +40,7 @@ const MOST_WATCHERS: usize = 256;
 pub fn watch(
     plan: &Plan,
     host: &str,
-    mut receive: impl FnMut(NodeState) -> bool,
+    receive: impl FnMut(NodeState) -> bool,
 ) -> Result<(), Failure> {
     let (connection, facts) = greet(plan, Search::new(plan, host)?, PROBE)?;
     let peer = connection.peer();
@@ -51,10 +53,22 @@ pub fn watch(
     // Signs of life replace the probes of the kernel, which would be sent each second.
     sockopt::set_socket_keepalive(&stream, false).environment(&lost)?;
     stream.set_read_timeout(Some(limit::in_effect(SILENCE))).environment(&lost)?;
+    follow(&mut stream, peer, receive)
+}
+
+/// Passes each state that the server sends on `stream` to `receive`.
+fn follow(
+    stream: &mut impl Read,
+    peer: SocketAddr,
+    mut receive: impl FnMut(NodeState) -> bool,
+) -> Result<(), Failure> {
+    let lost = format!("lost the server ({peer})");
+    let invalid = || Failure::peer(format!("the server ({peer}) sent an invalid state"));
     let mut incoming = Incoming::new(MOST);
+    let mut is_refused = false;
     loop {
         let length = match stream.read(incoming.room()) {
-            Ok(0) => return Err(Failure::peer(format!("{lost}: it has ended"))),
+            Ok(0) => return Err(Failure::peer(format!("{lost}: it closed the connection"))),
             Ok(length) => length,
             Err(error) if error.kind() == ErrorKind::Interrupted => continue,
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
@@ -62,10 +76,19 @@ pub fn watch(
             }
             Err(error) => return Err(error).environment(&lost),
         };
-        let invalid = || Failure::peer(format!("the server ({peer}) sent an invalid state"));
-        let Some(payload) = incoming.advance(length).map_err(|_| invalid())? else {
-            continue;
+        let payload = match incoming.advance(length) {
+            Ok(None) => continue,
+            Ok(Some(payload)) => payload,
+            Err(TooLong(REFUSAL)) if !is_refused => {
+                (is_refused, incoming) = (true, Incoming::new(MOST));
+                continue;
+            }
+            Err(TooLong(_)) => return Err(invalid()),
         };
+        if is_refused {
+            let reason = wire::parse_string(&payload).ok_or_else(invalid)?;
+            return Err(Failure::peer(format!("the server ({peer}) refuses this node: {reason}")));
+        }
         let state: NodeState = serde_json::from_slice(&payload).map_err(|_| invalid())?;
         if state.nics.iter().any(|nic| !nic.address.is_valid()) {
             return Err(invalid());
@@ -79,22 +102,43 @@ pub fn watch(
 /// The processes that wait for the state of this node.
 #[derive(Debug, Default)]
 pub struct Watchers {
-    streams: Vec<TcpStream>,
+    /// In order of arrival.
+    streams: Vec<(SocketAddr, TcpStream)>,
 }
 
 impl Watchers {
-    /// Adds a process, and sends it the state. If there are too many already, its connection is
-    /// closed, and it comes again.
-    pub fn add(&mut self, stream: TcpStream, state: &NodeState) {
-        let is_ready = stream.set_nonblocking(true).is_ok();
-        if is_ready && self.streams.len() < MOST_WATCHERS && send(&stream, state) {
-            self.streams.push(stream);
-        }
+    /// Adds the process at `peer`, and sends it the state. If there are too many already, the
+    /// oldest one of the host with most is refused: of the same host, if no other has more. Returns
+    /// its address and the reason.
+    pub fn add(
+        &mut self,
+        peer: SocketAddr,
+        stream: TcpStream,
+        state: &NodeState,
+    ) -> Option<(SocketAddr, String)> {
+        stream.set_nonblocking(true).ok()?;
+        self.streams.push((peer, stream));
+        let hosts = self.streams.iter().map(|(other, _)| other.ip());
+        let in_order = hosts.enumerate().map(|(index, host)| (host, (host != peer.ip(), index)));
+        let crowd = first_of_crowd(in_order).filter(|_| self.streams.len() > MOST_WATCHERS);
+        let refused = crowd.map(|(oldest, count)| {
+            let (peer, mut stream) = self.streams.remove(oldest);
+            let reason = format!(
+                "at most {MOST_WATCHERS} processes probe a node, of which {} has {count}",
+                peer.ip()
+            );
+            // A process that has ended does not need the reason.
+            let _ = stream.write_all(&wire::refusal(&reason));
+            (peer, reason)
+        });
+        // The newcomer, unless it is the one that was refused.
+        self.streams.pop_if(|(other, stream)| *other == peer && !send(stream, state));
+        refused
     }
 
     /// Sends the state to all processes, and forgets those that have ended or do not read.
     pub fn send(&mut self, state: &NodeState) {
-        self.streams.retain(|stream| send(stream, state));
+        self.streams.retain(|(_, stream)| send(stream, state));
     }
 
     pub fn count(&self) -> usize {
@@ -115,13 +159,7 @@ mod tests {
     use super::*;
     use facts::device::{DeviceName, FabricAddress};
 
-    #[test]
-    fn forgets_watchers_that_have_ended_or_do_not_read() {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let connect = || {
-            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-            (client, listener.accept().unwrap().0)
-        };
+    fn state() -> NodeState {
         let nic = NicState {
             device: DeviceName::software(3),
             address: FabricAddress { nic: 0x15, pid: 2 },
@@ -129,14 +167,78 @@ mod tests {
             location: None,
             is_busy: true,
         };
-        let state = NodeState { nics: vec![nic; 8] };
+        NodeState { nics: vec![nic; 8] }
+    }
+
+    /// Returns the address of a process on the host with this number.
+    fn peer(number: usize) -> SocketAddr {
+        SocketAddr::from(([10, 1, (number >> 8) as u8, number as u8], 1))
+    }
+
+    /// Returns why a process gets no further state that has received `state` so many times.
+    fn end(mut stream: TcpStream, count: usize) -> String {
+        let mut received = 0;
+        let ended = follow(&mut stream, peer(0), |_| {
+            received += 1;
+            true
+        });
+        assert_eq!(received, count);
+        ended.unwrap_err().message()
+    }
+
+    #[test]
+    fn host_with_most_processes_gives_way_and_learns_why() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connect = || {
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            (client, listener.accept().unwrap().0)
+        };
+        let mut watchers = Watchers::default();
+        let mut add = |number| {
+            let (client, server) = connect();
+            (client, watchers.add(peer(number), server, &state()).map(|(peer, _)| peer))
+        };
+        let (oldest, _) = add(1);
+        let crowd: Vec<_> = (2..MOST_WATCHERS).map(|_| add(1).1).collect();
+        assert!(crowd.iter().all(Option::is_none));
+        let (youngest, refused) = add(1);
+        assert_eq!(refused, None);
+        let reason = "the server (10.1.0.0:1) refuses this node: at most 256 processes probe a \
+                      node, of which 10.1.0.1 has";
+        // The places of the crowd are for others, until each host has one.
+        let others: Vec<_> = (2..=MOST_WATCHERS).map(&mut add).collect();
+        assert!(others.iter().all(|(_, refused)| *refused == Some(peer(1))));
+        assert_eq!(end(oldest, 1), format!("{reason} 256"));
+        let (mut newcomer, refused) = add(1);
+        assert_eq!(refused, Some(peer(1)));
+        assert_eq!(end(youngest, 1), format!("{reason} 2"));
+        let (late, refused) = add(1000);
+        assert_eq!(refused, Some(peer(1000)));
+        assert!(end(late, 0).contains(" has 1"), "{reason}");
+        assert_eq!(watchers.count(), MOST_WATCHERS);
+        drop(watchers);
+        let lost = "lost the server (10.1.0.0:1): it closed the connection";
+        for (client, _) in others {
+            assert_eq!(end(client, 1), lost);
+        }
+        assert_eq!(follow(&mut newcomer, peer(0), |_| false).map_err(|_| ()), Ok(()));
+    }
+
+    #[test]
+    fn forgets_watchers_that_have_ended_or_do_not_read() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let connect = || {
+            let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+            (client, listener.accept().unwrap().0)
+        };
+        let state = state();
         let mut watchers = Watchers::default();
         let (mut reading, server) = connect();
-        watchers.add(server, &state);
+        watchers.add(peer(0), server, &state);
         let (_silent, server) = connect();
-        watchers.add(server, &state);
+        watchers.add(peer(0), server, &state);
         let (ended, server) = connect();
-        watchers.add(server, &state);
+        watchers.add(peer(0), server, &state);
         drop(ended);
         assert_eq!(watchers.count(), 3);
         let mut incoming = Incoming::new(MOST);

@@ -4,10 +4,9 @@
 //! and costs a file descriptor for [`ANSWER_LIMIT`] at most. What the server says to each is its
 //! [`Dialogue`]: `first_client` for a server of one tool, `arrivals` for one of all tools.
 
-use std::collections::HashMap;
 use std::io::{ErrorKind, Read, Write};
 use std::mem;
-use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -16,10 +15,11 @@ use rustix::io::Errno;
 
 use super::handshake::Refusal;
 use super::refusal_log::RefusalLog;
-use super::wire::MAX_PAYLOAD;
+use super::wire::{self, BUSY, MAX_PAYLOAD};
 use facts::error::{Failure, cause};
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
+use facts::net::crowd::first_of_crowd;
 use facts::net::framing::{Incoming, TooLong, message};
 use facts::net::listener::{Listener, out_of};
 
@@ -31,7 +31,7 @@ const MOST: usize = 256;
 const PROMPT: Duration = Duration::from_secs(2);
 
 /// Why a peer that has ended is refused.
-pub const CLOSED: &str = "it closed the connection";
+const CLOSED: &str = "it closed the connection";
 
 /// What a server says to one connection.
 pub trait Dialogue: Sized {
@@ -92,6 +92,11 @@ pub struct Line {
 }
 
 impl Line {
+    /// Allows payloads of up to `most` bytes from the next message on.
+    pub fn allow(&mut self, most: usize) {
+        self.incoming = Incoming::new(most);
+    }
+
     fn receive(&mut self, is_named: bool) -> Result<Option<Vec<u8>>, String> {
         // After a signal, nothing is answered.
         while !interrupt::requested() {
@@ -272,25 +277,17 @@ impl<'a, D: Dialogue> Reception<'a, D> {
     }
 
     /// Closes the connection that has sent nothing for the longest time, of the address with most
-    /// connections, for this reason: if possible, one that has not sent the name of a tool. Many
-    /// connections of one address do not replace the connection of another one.
+    /// connections, for this reason, which a client of cxidiag reads. Many connections of one
+    /// address do not replace the connection of another one.
     fn replace_oldest(&mut self, reason: &str) {
-        let mut crowds: HashMap<IpAddr, usize> = HashMap::new();
-        let host = |caller: &InHandshake<D>| caller.line.peer.ip();
-        for caller in &self.callers {
-            *crowds.entry(host(caller)).or_default() += 1;
+        let callers = self.callers.iter().map(|caller| (caller.line.peer.ip(), caller.line.since));
+        if let Some((oldest, _)) = first_of_crowd(callers) {
+            let mut gone = self.callers.remove(oldest);
+            let reason = format!("replaced by newer connections ({reason})");
+            // A client that has ended does not need the reason.
+            let _ = gone.line.stream.write_all(&wire::refusal(&format!("{BUSY}{reason}")));
+            self.refusals.refused(gone.line.peer, &Refusal::Unrelated(reason));
         }
-        let most = crowds.values().max().copied();
-        let is_of_crowd = |caller: &InHandshake<D>| crowds.get(&host(caller)).copied() == most;
-        let candidates = self.callers.iter().enumerate().filter(|(_, caller)| is_of_crowd(caller));
-        let Some((oldest, _)) =
-            candidates.min_by_key(|(_, caller)| (caller.dialogue.is_named(), caller.line.since))
-        else {
-            return;
-        };
-        let gone = self.callers.remove(oldest);
-        let reason = format!("replaced by newer connections ({reason})");
-        self.refusals.refused(gone.line.peer, &Refusal::Unrelated(reason));
     }
 }
 

@@ -10,13 +10,18 @@ pub fn message(payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Bytes that are read at first, header included. More are read as many at a time as have arrived.
+const FIRST: usize = 1 << 10;
+
 /// An incoming message, assembled from pieces of any size. It requests no byte beyond its end: the
-/// next message stays in the socket.
+/// next message stays in the socket. Its memory follows what has arrived, not what is announced.
 #[derive(Debug)]
 pub struct Incoming {
-    /// The header, followed by the payload when its length is known.
+    /// The header, followed by the part of the payload that is read next or has arrived.
     bytes: Vec<u8>,
     filled: usize,
+    /// Where the header ends, or the message once its length is known.
+    end: usize,
     most: usize,
 }
 
@@ -27,11 +32,14 @@ pub struct TooLong(pub u32);
 impl Incoming {
     /// Creates an empty message with at most `most` payload bytes.
     pub fn new(most: usize) -> Self {
-        Self { bytes: vec![0; HEADER_SIZE], filled: 0, most }
+        Self { bytes: Vec::new(), filled: 0, end: HEADER_SIZE, most }
     }
 
     /// Returns the space for the next bytes; never empty.
     pub fn room(&mut self) -> &mut [u8] {
+        if self.filled == self.bytes.len() {
+            self.bytes.resize(self.end.min(FIRST.max(2 * self.filled)), 0);
+        }
         &mut self.bytes[self.filled..]
     }
 
@@ -43,7 +51,7 @@ impl Incoming {
     /// A payload over the limit.
     pub fn advance(&mut self, more: usize) -> Result<Option<Vec<u8>>, TooLong> {
         self.filled += more;
-        if self.filled < self.bytes.len() {
+        if self.filled < self.end {
             return Ok(None);
         }
         if let Ok(header) = <[u8; HEADER_SIZE]>::try_from(&self.bytes[..]) {
@@ -51,15 +59,14 @@ impl Incoming {
             if length as usize > self.most {
                 return Err(TooLong(length));
             }
-            self.bytes.resize(HEADER_SIZE + length as usize, 0);
+            self.end += length as usize;
             if length > 0 {
                 return Ok(None);
             }
         }
         // A long message leaves no memory behind: a process may have thousands of connections.
-        let mut payload = std::mem::replace(&mut self.bytes, vec![0; HEADER_SIZE]);
+        let Self { bytes: mut payload, .. } = std::mem::replace(self, Self::new(self.most));
         payload.drain(..HEADER_SIZE);
-        self.filled = 0;
         Ok(Some(payload))
     }
 }
@@ -91,6 +98,25 @@ mod tests {
         assert_eq!(messages(&message(&[7; 8]), 99, 8), Ok(vec![vec![7; 8]]));
         assert_eq!(messages(b"GET / HTTP/1.1", 99, 1020), Err(TooLong(542_393_671)));
         assert_eq!(messages(&[], 99, 0), Ok(vec![]));
+    }
+
+    #[test]
+    fn memory_follows_what_has_arrived() {
+        let mut incoming = Incoming::new(1 << 24);
+        incoming.room().copy_from_slice(&(1_u32 << 24).to_le_bytes());
+        assert_eq!(incoming.advance(HEADER_SIZE), Ok(None));
+        let mut arrived = HEADER_SIZE;
+        let payload = loop {
+            let room = incoming.room().len();
+            assert!(room <= FIRST.max(arrived), "{room} bytes after {arrived}");
+            assert!(incoming.bytes.capacity() <= 2 * FIRST.max(arrived), "after {arrived}");
+            arrived += room;
+            if let Some(payload) = incoming.advance(room).unwrap() {
+                break payload;
+            }
+        };
+        assert_eq!(payload.len(), 1 << 24);
+        assert_eq!(incoming.bytes.capacity(), 0);
     }
 
     proptest! {

@@ -1,5 +1,7 @@
-//! TCP without a protocol: names of hosts, listeners, messages with a length before them.
+//! TCP without a protocol: names of hosts, listeners, shares of them, messages with a length before
+//! them.
 
+pub mod crowd;
 pub mod framing;
 pub mod listener;
 pub mod race;
