@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
 
+use super::race::loopback;
 use super::resolver::{addresses, resolution};
 use crate::advice::{Advise, Situation};
 use crate::error::{Failure, cause};
@@ -41,7 +42,7 @@ impl Listener {
             (Some(name), _) => {
                 addresses(name, port)?.map_err(|error| cannot(at, port, &resolution(&error)))?
             }
-            (None, Reach::ThisMachine) => vec![(Ipv4Addr::LOCALHOST, port).into()],
+            (None, Reach::ThisMachine) => vec![(loopback(), port).into()],
             // IPv4 alone if the machine has no IPv6.
             (None, Reach::Everywhere) => vec![
                 SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)),

@@ -1,7 +1,7 @@
 //! Connections to the first of several addresses that answers (RFC 8305, section 5).
 
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -36,9 +36,17 @@ pub fn begin(address: SocketAddr) -> io::Result<OwnedFd> {
 pub fn reason(address: SocketAddr, error: &io::Error) -> String {
     let text = cause(error);
     if address.ip().is_loopback() && error.kind() == ErrorKind::NetworkUnreachable {
-        return format!("{text}: the interface lo is down");
+        return format!("{text}: the interface lo is down or lacks the address");
     }
     text
+}
+
+/// Returns the address at which processes of this machine reach each other: that of IPv6 if the
+/// machine has no other.
+pub fn loopback() -> IpAddr {
+    let is_missing = |address: IpAddr| UdpSocket::bind((address, 0)).is_err();
+    let (old, new) = (Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
+    if is_missing(old) && !is_missing(new) { new } else { old }
 }
 
 /// Checks that processes of this machine can connect to each other.
@@ -47,9 +55,13 @@ pub fn reason(address: SocketAddr, error: &io::Error) -> String {
 ///
 /// A network namespace whose loopback interface is down.
 pub fn check_loopback() -> Result<(), Failure> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    let address = SocketAddr::from((loopback(), 1));
+    let any: IpAddr = match address {
+        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
+    };
     // A datagram socket finds the route, and sends nothing.
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0));
+    let socket = UdpSocket::bind((any, 0));
     match socket.and_then(|socket| socket.connect(address)) {
         Err(error) if error.kind() == ErrorKind::NetworkUnreachable => Err(Failure::environment(
             format!("cannot connect to processes of this machine: {}", reason(address, &error)),
