@@ -56,6 +56,7 @@ use facts::error::{Context, Failure, Kind};
 use facts::host::bare;
 use facts::interrupt;
 use facts::net::listener::{Listener, Reach};
+use facts::net::race::loopback;
 use facts::number::{bytes_within, time_text, within};
 use facts::threads;
 use facts::token::Token;
@@ -144,8 +145,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return prober::run(&plan, &request.probes);
     }
     if request.status {
-        let host = plan.listening.bind.as_deref().unwrap_or("localhost");
-        return report::print(&status::ask(&plan, host)?);
+        let host = plan.listening.bind.clone().unwrap_or_else(|| loopback().to_string());
+        return report::print(&status::ask(&plan, &host)?);
     }
     backend::check(plan.device)?;
     let announcement = request.probes.announcement(&plan);

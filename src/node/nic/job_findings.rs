@@ -64,6 +64,9 @@ struct Observation {
     text: String,
 }
 
+/// The rule about times without readings, which are evidence of their own.
+pub const GAPS: &str = "gaps";
+
 const OPEN_MPI: &str = "Open MPI";
 const OWN: &str = "cxidiag";
 const USER: &str = "a user of LUMI";
@@ -119,7 +122,7 @@ const MIN_PACKETS: u64 = 1000;
 /// Returns the names of all rules, of jobs and of NICs.
 pub fn codes() -> Vec<&'static str> {
     let nics = findings::codes().filter(|code| !REPLACED.contains(code));
-    RULES.iter().map(|rule| rule.code).chain(nics).collect()
+    RULES.iter().map(|rule| rule.code).chain(nics).chain([GAPS]).collect()
 }
 
 /// Returns the rules that hold for a job.
@@ -163,6 +166,14 @@ fn single_nic_findings(job: &JobEvidence) -> Vec<JobFinding> {
         nics,
     });
     merged.collect()
+}
+
+impl JobFinding {
+    /// Returns what a NIC without readings for these seconds amounts to.
+    pub fn of_gaps(nic: usize, seconds: f64, text: String) -> Self {
+        let (limit, source) = ("0".to_owned(), OWN);
+        Self { code: GAPS, nics: vec![nic], counter: None, value: seconds, limit, source, text }
+    }
 }
 
 impl JobEvidence<'_> {

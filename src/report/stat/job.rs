@@ -57,11 +57,19 @@ impl JobStat {
         Self { nodes, missing, directory: None, nics, findings, series: Vec::new(), elapsed }
     }
 
-    /// Adds what some counters did over time. A series of another node is left out: it is of an
-    /// earlier command.
-    pub fn with_series(self, mut series: Vec<NodeSeries>) -> Self {
+    /// Adds what some counters did over time, and finds gaps in it. A series of another node is
+    /// left out: it is of an earlier command.
+    pub fn with_series(mut self, mut series: Vec<NodeSeries>) -> Self {
         let nodes = HostIndex::new(self.nodes.iter().map(|node| node.node.as_str()));
         series.retain(|one| nodes.find(&one.head.node).is_some());
+        for one in &series {
+            for (device, seconds, text) in one.missing() {
+                let name = nic_name(self.nodes.len() > 1, nodes.name(&one.head.node), device);
+                let nic = self.nics.iter().position(|nic| nic.name == name);
+                let found = nic.map(|nic| JobFinding::of_gaps(nic, seconds, text));
+                self.findings.splice(0..0, found);
+            }
+        }
         Self { series, ..self }
     }
 

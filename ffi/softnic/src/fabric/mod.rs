@@ -304,13 +304,14 @@ impl Drop for Fabric {
     }
 }
 
-/// Checks the environment variables of the link model, and that other open devices have the same
-/// topology.
+/// Checks the environment variables of the link model and of the directory, and that other open
+/// devices have the same topology.
 ///
 /// # Errors
 /// One line that names the variable.
 pub fn check_environment() -> Result<(), String> {
     syntax::from_environment(0)?;
+    place::check()?;
     links::check()
 }
 
