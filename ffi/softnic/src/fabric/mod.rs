@@ -69,7 +69,7 @@ use links::Links;
 pub use links::{LinksDelay, NicLinkCounts, nic_counts as nic_link_counts};
 pub use lock::describe_holder;
 pub use nic_counts::read as nic_counts;
-pub use place::{Place, fallback, owner};
+pub use place::{Place, fallback, identity, owner};
 use port::LANES;
 pub use port::{Port, Use};
 use remote::Remote;

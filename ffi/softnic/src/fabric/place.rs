@@ -135,6 +135,17 @@ pub fn check() -> Result<(), String> {
     ))
 }
 
+/// Returns the file system, the number and the path of the directory as one word; `None` if there
+/// is no directory yet, or if the path is no short word.
+pub fn identity() -> Option<String> {
+    const MOST: usize = 200;
+    let path = Place::from_environment().ok()?.path;
+    let found = fs::metadata(&path).ok()?;
+    let path = path.to_str().filter(|path| path.len() <= MOST)?;
+    let is_word = path.bytes().all(|byte| byte.is_ascii_graphic());
+    is_word.then(|| format!("{}:{}:{path}", found.dev(), found.ino()))
+}
+
 /// Returns the user id of the owner of the directory; `None` if there is none yet.
 pub fn owner() -> Option<u32> {
     let place = Place::from_environment().ok()?;
