@@ -14,18 +14,23 @@ use crate::error::{Failure, cause};
 /// Time between the starts of two attempts, while neither has an answer.
 pub const STAGGER: Duration = Duration::from_millis(250);
 
+/// Returns a TCP socket for an address, which blocks nothing.
+pub(super) fn new_socket(address: SocketAddr) -> io::Result<OwnedFd> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socket_with(family, SocketType::STREAM, flags, None)?)
+}
+
 /// Begins to connect, without waiting.
 ///
 /// # Errors
 ///
 /// An address without a route, and the limit of open files.
 pub fn begin(address: SocketAddr) -> io::Result<OwnedFd> {
-    let family = match address {
-        SocketAddr::V4(_) => AddressFamily::INET,
-        SocketAddr::V6(_) => AddressFamily::INET6,
-    };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    let socket = new_socket(address)?;
     match connect(&socket, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(error) => Err(error.into()),
@@ -56,12 +61,9 @@ pub fn loopback() -> IpAddr {
 /// A network namespace whose loopback interface is down.
 pub fn check_loopback() -> Result<(), Failure> {
     let address = SocketAddr::from((loopback(), 1));
-    let any: IpAddr = match address {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
+    let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     // A datagram socket finds the route, and sends nothing.
-    let socket = UdpSocket::bind((any, 0));
+    let socket = UdpSocket::bind(any);
     match socket.and_then(|socket| socket.connect(address)) {
         Err(error) if error.kind() == ErrorKind::NetworkUnreachable => Err(Failure::environment(
             format!("cannot connect to processes of this machine: {}", reason(address, &error)),

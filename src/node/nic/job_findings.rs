@@ -68,7 +68,7 @@ struct Observation {
 pub const GAPS: &str = "gaps";
 
 const OPEN_MPI: &str = "Open MPI";
-const OWN: &str = "cxidiag";
+pub const OWN: &str = "cxidiag";
 const USER: &str = "a user of LUMI";
 
 /// All rules, in order of importance.
@@ -166,14 +166,6 @@ fn single_nic_findings(job: &JobEvidence) -> Vec<JobFinding> {
         nics,
     });
     merged.collect()
-}
-
-impl JobFinding {
-    /// Returns what a NIC without readings for these seconds amounts to.
-    pub fn of_gaps(nic: usize, seconds: f64, text: String) -> Self {
-        let (limit, source) = ("0".to_owned(), OWN);
-        Self { code: GAPS, nics: vec![nic], counter: None, value: seconds, limit, source, text }
-    }
 }
 
 impl JobEvidence<'_> {

@@ -8,7 +8,7 @@ use super::series::NodeSeries;
 use facts::host::HostIndex;
 use node::nic::counter::Change;
 use node::nic::counter_names::CounterNames;
-use node::nic::job_findings::{JobEvidence, JobFinding, JobNic, job_findings};
+use node::nic::job_findings::{GAPS, JobEvidence, JobFinding, JobNic, OWN, job_findings};
 
 /// The rule about commands that take little time.
 pub const SHORT: &str = "short";
@@ -65,9 +65,11 @@ impl JobStat {
         for one in &series {
             for (device, seconds, text) in one.missing() {
                 let name = nic_name(self.nodes.len() > 1, nodes.name(&one.head.node), device);
-                let nic = self.nics.iter().position(|nic| nic.name == name);
-                let found = nic.map(|nic| JobFinding::of_gaps(nic, seconds, text));
-                self.findings.splice(0..0, found);
+                let nics = self.nics.iter().position(|nic| nic.name == name).into_iter().collect();
+                let (code, limit, source) = (GAPS, "0".to_owned(), OWN);
+                let (value, counter) = (seconds, None);
+                let found = JobFinding { code, nics, counter, value, limit, source, text };
+                self.findings.insert(0, found);
             }
         }
         Self { series, ..self }
