@@ -46,7 +46,7 @@ pub fn reason(address: SocketAddr, error: &io::Error) -> String {
     text
 }
 
-/// Returns the address at which processes of this machine reach each other: that of IPv6 if the
+/// Returns the address at which processes of this machine reach each other: ::1 if the
 /// machine has no other.
 pub fn loopback() -> IpAddr {
     let is_missing = |address: IpAddr| UdpSocket::bind((address, 0)).is_err();
