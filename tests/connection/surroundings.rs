@@ -308,3 +308,23 @@ fn wide_drawn_line(shown: &str, columns: u16) -> Option<String> {
     }
     None
 }
+
+#[test]
+fn names_missing_parent_of_fabric_directory() {
+    for arguments in ["write-lat --loopback -d soft0 -n 2", "devices soft0", "check soft0 --quick"]
+    {
+        let mut command = Command::new(CXIDIAG);
+        command.args(arguments.split(' ')).env("CXIDIAG_FABRIC_DIR", "/none/such/fabric");
+        let said = assert_status(&finish(command), 2);
+        let named = "CXIDIAG_FABRIC_DIR=/none/such/fabric: /none/such does not exist";
+        assert!(said.contains(named), "{arguments}: {said}");
+    }
+}
+
+#[test]
+fn status_names_the_server_that_was_asked() {
+    let mut command = Command::new(CXIDIAG);
+    command.args(["serve", "--status", "--port=9", "--bind=127.0.0.9"]);
+    let said = assert_status(&finish(command), 1);
+    assert!(said.contains("only the server at 127.0.0.9 port 9 was asked"), "{said}");
+}
