@@ -15,6 +15,7 @@ use clap_complete::engine::{
 
 use crate::command::completion::{SHELLS, VARIABLE};
 use crate::command::{COMMANDS, LEGACY_COMMANDS, legacy_command, summaries};
+use crate::multicall::program_name;
 use node::machine::{Machine, shown};
 use plan::cli::help::{overview, usage};
 use plan::cli::usage::{Completion, Usage};
@@ -61,11 +62,11 @@ pub fn answer(shell: &str, argv: impl IntoIterator<Item = OsString>) {
 
 /// Returns what the program takes that was started under `name`.
 fn started_as(name: &OsStr) -> Command {
-    let name = Path::new(name).file_name().unwrap_or_default();
-    if let Some(tool) = TOOLS.iter().find(|tool| name == tool.legacy_name) {
+    let name = program_name(name, TOOLS);
+    if let Some(tool) = TOOLS.iter().find(|tool| tool.legacy_name == name) {
         return declared(tool.legacy_name, &usage(legacy_form(tool), tool.legacy_name));
     }
-    if let Some(legacy) = name.to_str().and_then(legacy_command) {
+    if let Some(legacy) = legacy_command(&name) {
         return declared(legacy.name, &(legacy.usage)());
     }
     let tools = TOOLS.iter().map(|tool| {

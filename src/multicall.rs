@@ -57,8 +57,7 @@ pub fn resolve(
 ) -> Result<Call, (String, Failure)> {
     let mut argv = argv.into_iter();
     let started = argv.next().unwrap_or_default();
-    let name = Path::new(&started).file_name().unwrap_or_default().to_string_lossy();
-    let name = unwrapped(&name);
+    let name = &*program_name(&started, tools);
     if let Some(tool) = tools.iter().find(|tool| tool.legacy_name == name) {
         let tool = legacy_form(tool);
         return Ok(Call::Tool { tool, program: name.to_owned(), arguments: argv.collect() });
@@ -68,8 +67,7 @@ pub fn resolve(
         return Ok(Call::Command { command, program: name.to_owned(), arguments });
     }
     if name.starts_with(LEGACY) {
-        let names = tools.iter().map(|tool| tool.legacy_name);
-        let names = names.chain(LEGACY_COMMANDS.iter().map(|legacy| legacy.command.name));
+        let names = legacy_names(tools);
         // The prefix that all have does not make two names alike.
         let own = |name: &'static str| name.trim_start_matches(LEGACY);
         let near = nearest(name.trim_start_matches(LEGACY), names.clone().map(own));
@@ -108,11 +106,28 @@ pub fn resolve(
     }
 }
 
-/// Returns the name of a program that Nix or Guix has put behind a script of this name:
-/// `.NAME-wrapped`, or `.NAME-real` of Guix.
-fn unwrapped(name: &str) -> &str {
-    let hidden = name.strip_prefix('.').unwrap_or_default();
-    ["-wrapped", "-real"].into_iter().find_map(|end| hidden.strip_suffix(end)).unwrap_or(name)
+/// Returns the legacy name that the file name of a program contains as a word: build tools and
+/// package managers add to it, as in `lt-cxi_write_lat`, `cxi_write_lat.distrib` and
+/// `.cxi_write_lat-wrapped`. Otherwise the first word that begins as legacy names do, or the file
+/// name.
+pub fn program_name(started: &OsStr, tools: &[Tool]) -> String {
+    let name = Path::new(started).file_name().unwrap_or_default().to_string_lossy();
+    let is_word = |legacy: &&str| {
+        let mut around = name.match_indices(legacy).map(|(at, _)| (&name[..at], &name[at..]));
+        around.any(|(before, rest)| {
+            let after = &rest[legacy.len()..];
+            !before.ends_with(char::is_alphanumeric) && !after.starts_with(char::is_alphanumeric)
+        })
+    };
+    let mut words = name.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+    let found = legacy_names(tools).find(is_word);
+    found.or_else(|| words.find(|word| word.starts_with(LEGACY))).unwrap_or(&name).to_owned()
+}
+
+/// Returns the names of all programs that tools and commands replace.
+fn legacy_names(tools: &[Tool]) -> impl Iterator<Item = &'static str> + Clone {
+    let names = tools.iter().map(|tool| tool.legacy_name);
+    names.chain(LEGACY_COMMANDS.iter().map(|legacy| legacy.command.name))
 }
 
 /// Returns the tool or command with this name, with `arguments`. A tool may be called by its legacy
@@ -204,20 +219,47 @@ mod tests {
     }
 
     #[test]
-    fn finds_tools_behind_scripts_of_package_managers() {
-        for tool in TOOLS {
-            for end in ["wrapped", "real"] {
-                let name = format!("/gnu/store/x/bin/.{}-{end}", tool.legacy_name);
+    fn finds_legacy_name_as_word_of_longer_name() {
+        let around = [
+            ("lt-", ""),
+            (".", "-wrapped"),
+            (".", "-wrapped_"),
+            (".", "-real"),
+            ("", ".distrib"),
+            ("", ".dpkg-dist"),
+            ("", ".real"),
+            ("", "_real"),
+            ("", "-2.0.0"),
+            ("", ".bin"),
+            ("", "~"),
+            ("-", ""),
+            ("my_", ""),
+            ("été-", "-été"),
+        ];
+        for (before, after) in around {
+            for tool in TOOLS {
+                let name = format!("/gnu/store/x/bin/{before}{}{after}", tool.legacy_name);
                 let Ok(Call::Tool { tool: found, program, .. }) = call(&[&name]) else {
                     panic!("{name}");
                 };
-                assert_eq!((found.name, &*program), (tool.name, tool.legacy_name));
+                assert_eq!((found.name, &*program), (tool.name, tool.legacy_name), "{name}");
+            }
+            for legacy in LEGACY_COMMANDS {
+                let name = format!("/x/{before}{}{after}", legacy.command.name);
+                let Ok(Call::Command { command, program, .. }) = call(&[&name, "-l"]) else {
+                    panic!("{name}");
+                };
+                assert_eq!((command.name, &*program), (legacy.command.name, command.name));
             }
         }
-        let (program, message) = refusal(&["/x/.cxi_write_lot-wrapped", "10.1.1.8"]);
-        assert_eq!(program, "cxi_write_lot");
-        assert!(message.starts_with("no tool has this name"), "{message}");
-        assert!(matches!(call(&[".cxidiag-wrapped", "version"]), Ok(Call::Version)));
+        for name in ["/x/.cxi_write_lot-wrapped", "/x/lt-cxi_write_lot"] {
+            let (program, message) = refusal(&[name, "10.1.1.8"]);
+            assert_eq!(program, "cxi_write_lot");
+            assert!(message.starts_with("no tool has this name"), "{message}");
+        }
+        for name in [".cxidiag-wrapped", "lt-cxidiag", "cxidiag.distrib", "xcxi_write_lat"] {
+            assert!(matches!(call(&[name, "version"]), Ok(Call::Version)), "{name}");
+        }
     }
 
     #[test]

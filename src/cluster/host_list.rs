@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use facts::error::cause;
+use facts::host::{bare, ip_address};
 use facts::number::{decimal, within};
 use facts::user_file;
 
@@ -67,6 +68,10 @@ pub fn listed_hosts(text: &str) -> Result<Vec<String>, String> {
 pub fn expand(list: &str) -> Result<Vec<String>, String> {
     let mut hosts = Vec::new();
     for item in items(list)? {
+        if item.starts_with('[') && ip_address(item).is_some() {
+            hosts.push(bare(item).to_owned());
+            continue;
+        }
         check_syntax(item)?;
         let parts = parts(item)?;
         let count = parts.iter().try_fold(1_usize, |product, part| {
@@ -88,8 +93,8 @@ pub fn expand(list: &str) -> Result<Vec<String>, String> {
 /// Checks that an item has no syntax of other programs.
 fn check_syntax(item: &str) -> Result<(), String> {
     const EXPECTED: &str = "expected names and ranges such as nid[1-4,7],login1";
-    // IPv6 addresses have several colons.
-    let has_port = item.matches(':').count() == 1;
+    // IPv6 addresses have several colons, and none after brackets.
+    let has_port = item.matches(':').count() == 1 || item.contains("]:");
     let foreign = item.find(['!', '(', ')', '{', '}', '@', '^', '*', '&', '/', '\\', ';', '=']);
     let foreign = foreign.or_else(|| item.find(':').filter(|_| has_port));
     match foreign.and_then(|at| item[at..].chars().next()) {

@@ -19,6 +19,9 @@ fn expands_lists_of_the_grammar() {
             "x1000c0s0b0n0 x1000c0s0b0n1 x1000c1s0b0n0 x1000c1s0b0n1 login1",
         ),
         ("n[098-101]", "n098 n099 n100 n101"),
+        ("[::1],fe80::1%eth0", "::1 fe80::1%eth0"),
+        ("[fe80::1%eth0.2]", "fe80::1%eth0.2"),
+        ("fd00::[8-9]", "fd00::8 fd00::9"),
     ] {
         assert_eq!(expand(list).unwrap().join(" "), hosts, "{list}");
     }
@@ -43,6 +46,8 @@ fn refuses_invalid_lists() {
         ("n[a]", "[a]: expected numbers"),
         ("n[4-1]", "[4-1]: the range is reversed"),
         ("n[000x133]", "box notation"),
+        ("[::1]:49194", "without ports"),
+        ("10.1.1.8:49194", "without ports"),
         ("n[1-65537]", "more than 65536 hosts"),
         ("n[1-65536],a", "more than 65536 hosts"),
         ("n[0-999][0-999]", "more than 65536 hosts"),

@@ -9,11 +9,21 @@ pub fn host_name() -> String {
     uname().nodename().to_string_lossy().into_owned()
 }
 
+/// Returns a host without the brackets of an IPv6 address, as in URLs.
+pub fn bare(host: &str) -> &str {
+    host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host)
+}
+
+/// Reads an IP address as users write it: in brackets or without, perhaps with the interface of a
+/// link-local address, as in `fe80::1%eth0`, which the result lacks.
+pub fn ip_address(host: &str) -> Option<IpAddr> {
+    bare(host).split('%').next()?.parse().ok()
+}
+
 /// Returns the name of a host without its domain, in small letters, to compare names of different
 /// sources. An IP address stays as it is.
 pub fn short_name(host: &str) -> String {
-    let is_address = host.parse::<IpAddr>().is_ok();
-    let label = host.split('.').next().filter(|_| !is_address);
+    let label = host.split('.').next().filter(|_| ip_address(host).is_none());
     label.unwrap_or(host).to_lowercase()
 }
 
@@ -109,6 +119,8 @@ mod tests {
             ("nid1", "nid1"),
             ("10.1.1.8", "10.1.1.8"),
             ("fe80::1", "fe80::1"),
+            ("fe80::1%eth0.100", "fe80::1%eth0.100"),
+            ("[::ffff:10.1.1.8]", "[::ffff:10.1.1.8]"),
         ] {
             assert_eq!(short_name(host), short);
         }

@@ -251,6 +251,12 @@ pub fn devices(
     (names.into_iter().map(open).collect(), failure)
 }
 
+/// Returns the fabric of the software NICs of this process as one word: what differs for each, a
+/// colon and its directory.
+pub fn fabric() -> Option<String> {
+    softnic::fabric_identity()
+}
+
 /// Returns whether the user has chosen software NICs for this machine: a variable says how many
 /// there are.
 pub fn has_chosen_software() -> bool {

@@ -131,6 +131,23 @@ fn works_or_names_the_refusal_without_any_one_system_call() {
     assert!(failures.is_empty(), "{failures}");
 }
 
+/// Its command runs in place of `stat` if that cannot start it.
+#[test]
+fn stat_runs_its_command_without_any_one_system_call() {
+    for call in CALLS {
+        let output = finish(refused(&Fabric::new(), call, "EPERM", "stat soft0 -- expr 6 + 1"));
+        if output.status.code() == Some(UNTESTED) {
+            println!("not tested: {}", stderr(&output).trim_end());
+            return;
+        }
+        let shown = stdout(&output) + &stderr(&output);
+        assert!(
+            output.status.success() && shown.lines().any(|line| line == "7"),
+            "{call}: {shown}"
+        );
+    }
+}
+
 /// The kernel refuses masks that are smaller than its own.
 #[test]
 fn works_with_more_than_1024_cpus() {

@@ -51,6 +51,8 @@ enum Setup {
     Shell(&'static str),
     /// By commands of a shell in mount and PID namespaces of its own.
     Namespace(&'static str),
+    /// By commands of a shell in a network namespace of its own.
+    Network(&'static str),
     /// In other namespaces, by options of unshare(1).
     Unshared(&'static str),
     /// On a terminal with this type and number of columns.
@@ -119,6 +121,12 @@ const ROWS: &[(&str, Setup, [Outcome; 5])] = &[
             Fails(1, "the interface lo is down"),
         ],
     ),
+    // The server of the last case is sought at 127.0.0.1.
+    (
+        "IPv6 alone",
+        Setup::Network("ip link set lo up && ip address del 127.0.0.1/8 dev lo"),
+        [Works, Works, Works, Works, Fails(1, "the interface lo is down or lacks the address")],
+    ),
     (
         "64 MiB for software NICs",
         Setup::Namespace(
@@ -158,6 +166,10 @@ impl Setup {
                 let unshare = "unshare --map-root-user --mount --pid --fork --kill-child";
                 let unshare = unshare.split(' ').map(str::to_owned);
                 unshare.chain(then_run(commands)).collect()
+            }
+            Self::Network(commands) => {
+                let unshare = ["unshare", "--map-root-user", "--net"].map(str::to_owned);
+                unshare.into_iter().chain(then_run(commands)).collect()
             }
             Self::Unshared(options) => {
                 let words = "unshare --map-root-user".split(' ').chain(options.split(' '));
@@ -295,4 +307,24 @@ fn wide_drawn_line(shown: &str, columns: u16) -> Option<String> {
         }
     }
     None
+}
+
+#[test]
+fn names_missing_parent_of_fabric_directory() {
+    for arguments in ["write-lat --loopback -d soft0 -n 2", "devices soft0", "check soft0 --quick"]
+    {
+        let mut command = Command::new(CXIDIAG);
+        command.args(arguments.split(' ')).env("CXIDIAG_FABRIC_DIR", "/none/such/fabric");
+        let said = assert_status(&finish(command), 2);
+        let named = "CXIDIAG_FABRIC_DIR=/none/such/fabric: /none/such does not exist";
+        assert!(said.contains(named), "{arguments}: {said}");
+    }
+}
+
+#[test]
+fn status_names_the_server_that_was_asked() {
+    let mut command = Command::new(CXIDIAG);
+    command.args(["serve", "--status", "--port=9", "--bind=127.0.0.9"]);
+    let said = assert_status(&finish(command), 1);
+    assert!(said.contains("only the server at 127.0.0.9 port 9 was asked"), "{said}");
 }

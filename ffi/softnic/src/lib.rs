@@ -97,7 +97,7 @@ pub use counters::counters;
 pub use cpu::rest_after;
 pub use fabric::{
     LinksDelay, Space, describe_holder as fabric_holder, fallback as fabric_fallback,
-    owner as fabric_owner,
+    identity as fabric_identity, owner as fabric_owner,
 };
 pub use libcxi::{DRIVER, api};
 pub use snapshot::Snapshot;

@@ -72,16 +72,6 @@ impl FabricShape {
         f64::from(self.groups.saturating_sub(1)) * self.between_groups()
     }
 
-    /// Returns the rate of the links from a group as a ratio to the rate of its NICs.
-    pub fn taper(&self) -> f64 {
-        self.global_out() / self.injection()
-    }
-
-    /// Returns the rate of all links between groups, both directions together.
-    pub fn all_global(&self) -> f64 {
-        f64::from(self.groups) * self.global_out()
-    }
-
     /// Returns the rate of the links from half of the groups to the others.
     pub fn cut(&self) -> f64 {
         let (half, others) = (self.groups / 2, self.groups.div_ceil(2));
@@ -150,7 +140,7 @@ mod tests {
         let shape = large(74, 4);
         close(shape.injection(), 12.8e12);
         close(shape.global_out(), 7.30e12);
-        close(shape.taper(), 0.570);
+        close(shape.global_out() / shape.injection(), 0.570);
         close(shape.cut(), 136.9e12);
         close(shape.bisection_of_nic(), 7.23e9);
         close(shape.all_to_all_of_nic(), 14.45e9);
@@ -162,16 +152,16 @@ mod tests {
     #[test]
     fn shape_of_166_groups_allows_what_vector_20_says() {
         let shape = large(166, 2);
-        close(shape.taper(), 0.645);
+        close(shape.global_out() / shape.injection(), 0.645);
         close(shape.bisection_of_nic(), 8.11e9);
         close(shape.all_to_all_of_nic(), 16.21e9);
-        close(shape.all_global(), 1369.5e12);
+        close(f64::from(shape.groups) * shape.global_out(), 1369.5e12);
     }
 
     #[test]
     fn measured_bandwidth_of_nic_scales_links_too() {
         let shape = large(74, 4).scaled_to(21.5e9);
-        close(shape.taper(), 0.570);
+        close(shape.global_out() / shape.injection(), 0.570);
         let system = Pattern::Bisect { of: Set::System, both_ways: false };
         close(shape.nic_value(system).unwrap(), 7.23e9 * 0.86);
         close(shape.nic_value(Pattern::Quiet).unwrap(), 21.5e9);

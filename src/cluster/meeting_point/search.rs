@@ -1,13 +1,12 @@
 //! How a task looks for the file of its coordinator.
 
-use std::net::ToSocketAddrs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::{Coordinator, MeetingPoint, SIGHT_LIMIT, absolute, port, read};
 use crate::launcher::LauncherTask;
 use crate::star::{KnockAnswer, knock};
-use facts::error::{Failure, cause};
+use facts::error::Failure;
 use facts::net::resolver;
 use facts::number::time_text;
 use facts::{interrupt, limit};
@@ -30,15 +29,11 @@ impl MeetingPoint {
     pub fn find(&self, task: &LauncherTask, end: Instant) -> Result<Coordinator, Failure> {
         match self {
             Self::Agreed { host, port, token } => {
-                let resolved = (host.as_str(), *port).to_socket_addrs();
-                let addresses = resolved.map_err(|error| {
-                    Failure::environment(format!("cannot resolve {host}: {}", cause(&error)))
+                let addresses = resolver::addresses(host, *port)?.map_err(|error| {
+                    let reason = resolver::resolution(&error);
+                    Failure::environment(format!("cannot resolve {host}: {reason}"))
                 })?;
-                Ok(Coordinator {
-                    host: host.clone(),
-                    addresses: addresses.collect(),
-                    token: token.clone(),
-                })
+                Ok(Coordinator { host: host.clone(), addresses, token: token.clone() })
             }
             Self::File(path) => wait_for(path, task, end),
         }

@@ -51,10 +51,6 @@ pub struct Line {
     pub nodes: [String; 2],
 }
 
-/// How many random partners the default selection gives to each NIC: each NIC is the initiator for
-/// two of them and the target for two others, so that a fault of one direction shows twice.
-pub const DEFAULT_PARTNERS: u32 = 4;
-
 /// Largest number of random partners.
 const MOST_PARTNERS: u64 = 10_000;
 

@@ -14,7 +14,7 @@ use facts::time_of_day::Clocks;
 use node::machine::{self, Machine};
 use node::nic::files::Files;
 use node::nic::health::host_state::{self, HostCounts};
-use node::nic::health::{Finding, host, presence};
+use node::nic::health::{Finding, address, host, presence};
 use node::reading;
 use node::slingshot::{self, Grant, Launcher};
 use report::check::{Check, Examined};
@@ -118,6 +118,7 @@ impl OngoingCheck {
         let ended = self.examinations.into_iter();
         let mut examined: Vec<Examined> =
             ended.map(|examination| examination.end(&request, &machine)).collect();
+        address::compare(examined.iter_mut().flat_map(|nic| &mut nic.findings));
         let count = presence::count(nics(&examined, &machine), request.expected_nics);
         let mut host = vec![count, presence::driver(&machine)];
         host.extend(host::findings(&self.host, machine::loaded_library()));

@@ -3,7 +3,6 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,6 +13,7 @@ use super::super::probe::Probe;
 use facts::advice::{Advise, Situation};
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind, Step};
+use facts::host::ip_address;
 use facts::interrupt;
 use facts::number::time_text;
 use facts::threads;
@@ -222,7 +222,7 @@ impl Rounds {
                 failed_in(Step::Answer, failure.message()).advised(Situation::NoAnswer)
             }
             // An address needs no name service: this machine had no time for the run.
-            Some(Step::Name) if is_address(host) => {
+            Some(Step::Name) if ip_address(host).is_some() => {
                 let message = format!("did not begin to connect within {limit}");
                 Failure::environment(message).with_hint(STARVED)
             }
@@ -254,10 +254,6 @@ fn own_hint(problem: &Problem) -> Option<String> {
     let situation = problem.situation.as_ref()?;
     let own = OWN_HINTS.iter().find(|(own, _)| own.name() == *situation);
     own.map(|(_, hint)| (*hint).into())
-}
-
-fn is_address(host: &str) -> bool {
-    host.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
 }
 
 fn print(line: impl Into<Words>) -> Result<(), Failure> {

@@ -53,8 +53,10 @@ use diag::session::{RefusalLog, Totals, status};
 use facts::child::Duty;
 use facts::device::LIBCXI_VARIABLE;
 use facts::error::{Context, Failure, Kind};
+use facts::host::bare;
 use facts::interrupt;
 use facts::net::listener::{Listener, Reach};
+use facts::net::race::loopback;
 use facts::number::{bytes_within, time_text, within};
 use facts::threads;
 use facts::token::Token;
@@ -143,8 +145,8 @@ pub fn run(arguments: Vec<OsString>) -> Result<(), Failure> {
         return prober::run(&plan, &request.probes);
     }
     if request.status {
-        let host = plan.listening.bind.as_deref().unwrap_or("localhost");
-        return report::print(&status::ask(&plan, host)?);
+        let host = plan.listening.bind.clone().unwrap_or_else(|| loopback().to_string());
+        return report::print(&status::ask(&plan, &host)?);
     }
     backend::check(plan.device)?;
     let announcement = request.probes.announcement(&plan);
@@ -274,7 +276,10 @@ fn parse(arguments: &[OsString]) -> Result<Option<ServeRequest>, Failure> {
 /// Returns the networks of a list. An address is a network of one.
 fn networks(text: &str) -> Result<Vec<IpNet>, String> {
     let network = |text: &str| {
-        text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from)).map(canonical)
+        text.parse()
+            .ok()
+            .or_else(|| bare(text).parse::<IpAddr>().ok().map(IpNet::from))
+            .map(canonical)
     };
     let networks: Option<Vec<IpNet>> = text.split(',').map(network).collect();
     networks.ok_or_else(|| {
@@ -476,7 +481,8 @@ mod tests {
 
     #[test]
     fn reads_networks_and_addresses() {
-        let allowed = networks("10.1.0.0/16,192.168.1.7,fd00::/8,::ffff:10.9.0.0/112").unwrap();
+        let allowed =
+            networks("10.1.0.0/16,192.168.1.7,fd00::/8,[fe80::1],::ffff:10.9.0.0/112").unwrap();
         let contains = |address: &str| {
             let address: IpAddr = address.parse().unwrap();
             allowed.iter().any(|network| network.contains(&address))
@@ -489,6 +495,7 @@ mod tests {
             ("192.168.1.7", true),
             ("192.168.1.8", false),
             ("fd12::1", true),
+            ("fe80::1", true),
             ("::1", false),
         ] {
             assert_eq!(contains(address), expected, "{address}");

@@ -125,8 +125,10 @@ fn report_not_executed(command: &[OsString], error: &io::Error) -> i32 {
 }
 
 /// Returns whether the system has refused to make a process, not the program of the command.
-fn is_exhausted(error: &io::Error) -> bool {
-    matches!(Errno::from_io_error(error), Some(Errno::AGAIN | Errno::NOMEM))
+fn is_refused(error: &io::Error) -> bool {
+    use Errno as E;
+    let errno = Errno::from_io_error(error);
+    matches!(errno, Some(E::AGAIN | E::NOMEM | E::MFILE | E::NFILE | E::PERM | E::NOSYS))
 }
 
 /// The process that reads the NICs of its node.
@@ -208,8 +210,8 @@ impl<'a> Leader<'a> {
         }
         let mut child = match new_command(self.command).spawn() {
             Ok(child) => child,
-            // The system permits no further process.
-            Err(error) if is_exhausted(&error) => {
+            // The system permits no further process, or not what this process needs for it.
+            Err(error) if is_refused(&error) => {
                 let cause = facts::error::cause(&error);
                 note(&format!("no report: no process beside the command: {cause}"));
                 let command = self.command;

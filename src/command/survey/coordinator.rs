@@ -32,7 +32,7 @@ use facts::error::Failure;
 use facts::interrupt;
 use facts::job::Job;
 use facts::limit;
-use report::survey::{Setup, Survey, SurveyJob};
+use report::survey::{Conclusion, Setup, Survey, SurveyJob};
 
 /// How long the coordinator waits for all members to join (jobs.md 3.6), and longer for each
 /// thousand.
@@ -143,7 +143,13 @@ fn survey(
     // The results come first: a member that hangs must not delay them.
     let found = outputs.end(&document);
     end(crew, joining);
-    found
+    match ended {
+        // Standard error has it with its hint, whatever has standard output.
+        Err(failure) if document.conclusion == Conclusion::Failed => {
+            Err(failure.with_status(document.exit_status))
+        }
+        _ => found,
+    }
 }
 
 /// Returns what the quiet part measures, with all nodes present.

@@ -36,7 +36,6 @@ mod written;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::net::Ipv4Addr;
 use std::time::Instant;
 
 use launch::Launch;
@@ -54,6 +53,7 @@ use diag::run::served::is_started_for_client;
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
 use facts::interrupt;
+use facts::net::race::loopback;
 use facts::token::Token;
 use node::backend;
 use plan::outputs::Place;
@@ -129,7 +129,7 @@ fn run_member(request: &SurveyRequest, started: Started) -> Result<(), Failure> 
     let token = token.ok_or_else(|| Failure::environment("the coordinator has sent no token"))?;
     let coordinator = Coordinator {
         host: "localhost".into(),
-        addresses: vec![(Ipv4Addr::LOCALHOST, started.port).into()],
+        addresses: vec![(loopback(), started.port).into()],
         token,
     };
     let task =

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
-use std::net::IpAddr;
 
 use super::context::Context;
 use super::nic_counters::NicCounters;
@@ -21,7 +20,7 @@ use crate::session::{self, Agreed, Session};
 use facts::atomic::AtomicOp;
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
-use facts::host::host_name;
+use facts::host::{host_name, ip_address};
 use facts::interrupt;
 use facts::phase::{Phase, enter};
 use facts::text::plural;
@@ -95,7 +94,7 @@ impl<'a> Measure<'a> {
         let endpoint = open(plan)?;
         let mut fitting = plan.clone();
         if plan.has_default_hops {
-            let own_host = address.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+            let own_host = ip_address(address).is_some_and(|ip| ip.is_loopback());
             let hops = &mut fitting.run.extensions.hops;
             *hops = service_limits::fitting_hops(&endpoint, own_host, *hops);
         }

@@ -1,7 +1,6 @@
 //! Both sides in one command: the server is a second process, on a free port of this machine.
 
 use std::io::{BufRead, BufReader, Read};
-use std::net::Ipv4Addr;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ChildStdout, ExitStatus, Stdio};
 use std::thread;
@@ -16,6 +15,7 @@ use facts::advice;
 use facts::child::{self, Duty};
 use facts::error::{Context, Failure, Kind, SEE_PEER};
 use facts::interrupt;
+use facts::net::race::loopback;
 use plan::{Plan, Role};
 
 /// How long a server may run after its client has ended.
@@ -31,7 +31,7 @@ pub fn run(
     client: impl FnOnce(&Plan, &str) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let server = LoopbackServer::start(plan)?;
-    let address = Ipv4Addr::LOCALHOST.to_string();
+    let address = loopback().to_string();
     let plan =
         Plan { role: Role::Client { address: address.clone() }, port: server.port, ..plan.clone() };
     match client(&plan, &address) {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::connection::Connection;
 use facts::advice::{Advise, Situation};
 use facts::error::{Failure, Kind, Step};
+use facts::host::ip_address;
 use facts::interrupt;
 use facts::net::race::{connect_first, reason};
 use facts::net::resolver::{addresses, resolution};
@@ -183,7 +184,9 @@ pub(super) fn resolve(
         let reason = resolution(&error);
         let failure =
             Failure::environment(format!("cannot resolve '{host}': {reason}")).in_step(Step::Name);
-        if host.contains(':') {
+        if host.contains('%') {
+            failure.with_hint("after % stands an interface of this machine: `ip link` lists them")
+        } else if ip_address(host).is_none() && host.contains(':') {
             failure.with_hint("give the port with --port, not in the address")
         } else if let Some(meant) = meant {
             failure.with_hint(meant)

@@ -6,6 +6,7 @@ use super::admission::{Credentials, Serving};
 use super::terms::LocalHost;
 use facts::device::DeviceName;
 use facts::host::host_name;
+use node::backend;
 use node::local_address::LocalAddress;
 use plan::run_options::{RunOptions, Side};
 use plan::tool::Tool;
@@ -21,6 +22,8 @@ pub struct Introduction {
     /// Identifier of this machine and its current boot.
     pub machine: String,
     pub host_name: String,
+    /// The fabric of a software NIC, as one word.
+    pub fabric: Option<String>,
     /// The part of the option block about this host.
     pub(super) host: LocalHost,
     /// The options of the run; `None` in a server, which receives them.
@@ -44,6 +47,7 @@ impl Introduction {
             own,
             machine,
             host_name: host_name(),
+            fabric: own.simulated.then(backend::fabric).flatten(),
             host: LocalHost { svc_id: own.svc_id, device: plan.device.index, port, gpus: own.gpus },
             run: match plan.role {
                 Role::Server => None,

@@ -9,6 +9,7 @@ use facts::advice::{Advise, Situation};
 use facts::device::{DeviceName, FabricAddress};
 use facts::error::{Failure, Step};
 use facts::host::host_name;
+use facts::text::shown;
 use node::traffic_class::TrafficClass;
 use plan::extensions::{self, Extensions};
 use plan::run_options::{RunOptions, SyncPoint};
@@ -51,8 +52,9 @@ pub fn announcement(us: &Introduction, tool: &Tool, theirs: Option<&Announced>) 
     let busy = us.serving.as_ref().map(Serving::word).unwrap_or_default();
     let device = us.device.map_or(String::new(), |device| format!(" device={device}"));
     let queue = us.run.map_or("", |_| " queue call");
+    let fabric = us.fabric.as_ref().map_or(String::new(), |fabric| format!(" fabric={fabric}"));
     format!(
-        "{} vni={} tc={} host={}{} sync={sync} can={}{asked}{device}{busy}{queue} tick {SERVER_TICK}{software}",
+        "{} vni={} tc={} host={}{} sync={sync} can={}{asked}{device}{busy}{queue} tick {SERVER_TICK}{software}{fabric}",
         greeting(tool, &us.credentials, theirs),
         us.own.vni,
         us.own.class,
@@ -117,6 +119,8 @@ pub struct PeerFacts {
     pub host_name: Option<String>,
     /// Its NIC is a software NIC.
     pub software: bool,
+    /// The fabric of its software NIC, if its release sends it.
+    pub fabric: Option<String>,
     /// Whether it can keep in step by messages within a size; in a client also whether it is asked
     /// to.
     pub syncs_by_size: bool,
@@ -156,6 +160,7 @@ impl PeerFacts {
         host: None,
         host_name: None,
         software: false,
+        fabric: None,
         syncs_by_size: false,
         knows: String::new(),
         extensions: Ok(Extensions::NONE),
@@ -188,6 +193,7 @@ impl PeerFacts {
                 Some(("name", name)) if is_host_name(name) => {
                     facts.host_name = Some(name.to_owned());
                 }
+                Some(("fabric", fabric)) => facts.fabric = Some(fabric.to_owned()),
                 Some(("sync", point)) => {
                     facts.syncs_by_size = point == SyncPoint::Size.to_string();
                 }
@@ -356,6 +362,18 @@ impl PeerFacts {
             ))
             .advised(Situation::SoftwareApart)
             .in_step(Step::Address));
+        }
+        if let (Some(one), Some(other)) = (&us.fabric, &self.fabric) {
+            let [here, there] =
+                [one, other].map(|word| word.rsplit_once(':').unwrap_or(("", word)));
+            if here.0 != there.0 {
+                return Err(Failure::environment(format!(
+                    "software NICs of two fabrics, {} here, {} at the peer ({peer}): packets cannot pass between them",
+                    here.1, shown(there.1)
+                ))
+                .with_hint("give both sides the same CXIDIAG_FABRIC_DIR: for several users a directory that their group shares (mode 2770)")
+                .in_step(Step::Address));
+            }
         }
         if own.address.nic == theirs.nic && apart {
             return Err(Failure::environment(format!(

@@ -38,6 +38,23 @@ fn listens_on_ipv4_and_ipv6_by_default() {
 }
 
 #[test]
+fn names_what_an_address_lacks() {
+    for (host, reason, hint) in [
+        ("fe80::1", "a link-local address needs its interface: fe80::1%eth0", None),
+        ("[fe80::1]", "a link-local address needs its interface: fe80::1%eth0", None),
+        ("fe80::1%nosuch0", "Name or service not known", Some("`ip link` lists them")),
+        ("[::1]:49194", "Name or service not known", Some("give the port with --port")),
+    ] {
+        let failure = Search::new(&plan(&[host]), host).err().unwrap();
+        assert!(failure.message().ends_with(reason), "{failure}");
+        let found = failure.hint.unwrap_or_default();
+        assert!(hint.is_none_or(|hint| found.contains(hint)), "{host}: {found}");
+        let failure = Listener::bind(Some(host), 0, Reach::Everywhere).unwrap_err();
+        assert!(failure.message().ends_with(reason), "{failure}");
+    }
+}
+
+#[test]
 fn tries_each_address() {
     let listener = Listener::bind(Some("127.0.0.3"), 0, Reach::Everywhere).unwrap();
     let port = listener.port();

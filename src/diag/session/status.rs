@@ -29,7 +29,10 @@ const MOST: usize = 1 << 20;
 /// A server that cannot be reached or does not answer, and an interruption.
 pub fn ask(plan: &Plan, host: &str) -> Result<String, Failure> {
     let connection = Search::new(plan, host)?.connect().map_err(|failure| {
-        failure.with_hint("no `cxidiag serve` runs on this machine with this port (see --port)")
+        let place = format!("at {host} port {}", plan.port);
+        failure.with_hint(format!(
+            "only the server {place} was asked: --bind and --port name another one"
+        ))
     })?;
     let end = Instant::now() + ANSWER_LIMIT;
     let mut stream = connection.into_stream();

@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Shutdown, SocketAddr};
 use super::handshake::{Handshake, Refusal};
 use super::introduction::Introduction;
 use super::option_block::{OPTIONS_SIZE, OptionBlock};
+use super::peer_facts::PeerFacts;
 use super::testing::{
     CLIENT, HOST, SERVER, Script, against_client, against_server, client, default_options, hex,
     noted, noting_server, plan, server,
@@ -124,6 +125,25 @@ fn refuses_nics_that_cannot_reach_each_other() {
     assert!(message.contains("on another machine"), "{message}");
     let message = apart("2.4.0 cxidiag/9 vni=10 host=elsewhere", other);
     assert!(message.starts_with("a software NIC here, hardware at the peer"), "{message}");
+}
+
+#[test]
+fn refuses_software_nics_of_two_fabrics() {
+    let plan = plan(&[HOST]);
+    let mut us = Introduction::new(&plan, CLIENT, 1, "here".into());
+    us.fabric = Some("5:7:/dev/shm/cxidiag-0".into());
+    let met = |words: &str| {
+        let facts = PeerFacts::read(&format!("2.4.0 cxidiag/9 vni=10 host=here software{words}"));
+        let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+        facts.reachable(&us, SERVER.address, peer).err().map(|failure| failure.message())
+    };
+    let message = met(" fabric=5:8:/dev/shm/cxidiag-1000").unwrap();
+    let two = "software NICs of two fabrics, /dev/shm/cxidiag-0 here, /dev/shm/cxidiag-1000 at";
+    assert!(message.starts_with(two), "{message}");
+    // One directory may have two paths.
+    for words in ["", " fabric=5:7:/mnt/x"] {
+        assert_eq!(met(words), None, "{words}");
+    }
 }
 
 #[test]

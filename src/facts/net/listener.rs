@@ -4,8 +4,9 @@ use std::io::{self, ErrorKind};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, listen, socket_with, sockopt};
+use rustix::net::{bind, listen, sockopt};
 
+use super::race::{loopback, new_socket};
 use super::resolver::{addresses, resolution};
 use crate::advice::{Advise, Situation};
 use crate::error::{Failure, cause};
@@ -41,7 +42,7 @@ impl Listener {
             (Some(name), _) => {
                 addresses(name, port)?.map_err(|error| cannot(at, port, &resolution(&error)))?
             }
-            (None, Reach::ThisMachine) => vec![(Ipv4Addr::LOCALHOST, port).into()],
+            (None, Reach::ThisMachine) => vec![(loopback(), port).into()],
             // IPv4 alone if the machine has no IPv6.
             (None, Reach::Everywhere) => vec![
                 SocketAddr::from((Ipv6Addr::UNSPECIFIED, port)),
@@ -128,15 +129,10 @@ pub fn out_of(error: &io::Error) -> Option<Errno> {
 }
 
 fn open(address: SocketAddr) -> io::Result<Listener> {
-    let family = match address {
-        SocketAddr::V4(_) => AddressFamily::INET,
-        SocketAddr::V6(_) => AddressFamily::INET6,
-    };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    let socket = new_socket(address)?;
     // A server may start on the port of one that has just ended.
     sockopt::set_socket_reuseaddr(&socket, true)?;
-    if family == AddressFamily::INET6 {
+    if address.is_ipv6() {
         // The unspecified address accepts IPv4 as well, independent of the system's default.
         sockopt::set_ipv6_v6only(&socket, false)?;
     }

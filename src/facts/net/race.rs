@@ -1,7 +1,7 @@
 //! Connections to the first of several addresses that answers (RFC 8305, section 5).
 
 use std::io::{self, ErrorKind};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -14,18 +14,23 @@ use crate::error::{Failure, cause};
 /// Time between the starts of two attempts, while neither has an answer.
 pub const STAGGER: Duration = Duration::from_millis(250);
 
+/// Returns a TCP socket for an address, which blocks nothing.
+pub(super) fn new_socket(address: SocketAddr) -> io::Result<OwnedFd> {
+    let family = match address {
+        SocketAddr::V4(_) => AddressFamily::INET,
+        SocketAddr::V6(_) => AddressFamily::INET6,
+    };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(socket_with(family, SocketType::STREAM, flags, None)?)
+}
+
 /// Begins to connect, without waiting.
 ///
 /// # Errors
 ///
 /// An address without a route, and the limit of open files.
 pub fn begin(address: SocketAddr) -> io::Result<OwnedFd> {
-    let family = match address {
-        SocketAddr::V4(_) => AddressFamily::INET,
-        SocketAddr::V6(_) => AddressFamily::INET6,
-    };
-    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = socket_with(family, SocketType::STREAM, flags, None)?;
+    let socket = new_socket(address)?;
     match connect(&socket, &address) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
         Err(error) => Err(error.into()),
@@ -36,9 +41,17 @@ pub fn begin(address: SocketAddr) -> io::Result<OwnedFd> {
 pub fn reason(address: SocketAddr, error: &io::Error) -> String {
     let text = cause(error);
     if address.ip().is_loopback() && error.kind() == ErrorKind::NetworkUnreachable {
-        return format!("{text}: the interface lo is down");
+        return format!("{text}: the interface lo is down or lacks the address");
     }
     text
+}
+
+/// Returns the address at which processes of this machine reach each other: ::1 if the
+/// machine has no other.
+pub fn loopback() -> IpAddr {
+    let is_missing = |address: IpAddr| UdpSocket::bind((address, 0)).is_err();
+    let (old, new) = (Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into());
+    if is_missing(old) && !is_missing(new) { new } else { old }
 }
 
 /// Checks that processes of this machine can connect to each other.
@@ -47,9 +60,10 @@ pub fn reason(address: SocketAddr, error: &io::Error) -> String {
 ///
 /// A network namespace whose loopback interface is down.
 pub fn check_loopback() -> Result<(), Failure> {
-    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 1));
+    let address = SocketAddr::from((loopback(), 1));
+    let any = if address.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     // A datagram socket finds the route, and sends nothing.
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0));
+    let socket = UdpSocket::bind(any);
     match socket.and_then(|socket| socket.connect(address)) {
         Err(error) if error.kind() == ErrorKind::NetworkUnreachable => Err(Failure::environment(
             format!("cannot connect to processes of this machine: {}", reason(address, &error)),

@@ -178,11 +178,6 @@ impl Files {
     pub fn interface_text(&self, name: &str) -> Option<String> {
         text(&self.interface()?.join(name))
     }
-
-    /// Returns the text of a file of the host, named without the leading slash.
-    pub fn host_text(&self, path: &str) -> Option<String> {
-        text(&self.root.join(path))
-    }
 }
 
 /// Returns the text of a file of the link, unless it is a word in place of a value.

@@ -64,8 +64,11 @@ struct Observation {
     text: String,
 }
 
+/// The rule about times without readings, which are evidence of their own.
+pub const GAPS: &str = "gaps";
+
 const OPEN_MPI: &str = "Open MPI";
-const OWN: &str = "cxidiag";
+pub const OWN: &str = "cxidiag";
 const USER: &str = "a user of LUMI";
 
 /// All rules, in order of importance.
@@ -119,7 +122,7 @@ const MIN_PACKETS: u64 = 1000;
 /// Returns the names of all rules, of jobs and of NICs.
 pub fn codes() -> Vec<&'static str> {
     let nics = findings::codes().filter(|code| !REPLACED.contains(code));
-    RULES.iter().map(|rule| rule.code).chain(nics).collect()
+    RULES.iter().map(|rule| rule.code).chain(nics).chain([GAPS]).collect()
 }
 
 /// Returns the rules that hold for a job.

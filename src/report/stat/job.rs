@@ -8,7 +8,7 @@ use super::series::NodeSeries;
 use facts::host::HostIndex;
 use node::nic::counter::Change;
 use node::nic::counter_names::CounterNames;
-use node::nic::job_findings::{JobEvidence, JobFinding, JobNic, job_findings};
+use node::nic::job_findings::{GAPS, JobEvidence, JobFinding, JobNic, OWN, job_findings};
 
 /// The rule about commands that take little time.
 pub const SHORT: &str = "short";
@@ -57,11 +57,21 @@ impl JobStat {
         Self { nodes, missing, directory: None, nics, findings, series: Vec::new(), elapsed }
     }
 
-    /// Adds what some counters did over time. A series of another node is left out: it is of an
-    /// earlier command.
-    pub fn with_series(self, mut series: Vec<NodeSeries>) -> Self {
+    /// Adds what some counters did over time, and finds gaps in it. A series of another node is
+    /// left out: it is of an earlier command.
+    pub fn with_series(mut self, mut series: Vec<NodeSeries>) -> Self {
         let nodes = HostIndex::new(self.nodes.iter().map(|node| node.node.as_str()));
         series.retain(|one| nodes.find(&one.head.node).is_some());
+        for one in &series {
+            for (device, seconds, text) in one.missing() {
+                let name = nic_name(self.nodes.len() > 1, nodes.name(&one.head.node), device);
+                let nics = self.nics.iter().position(|nic| nic.name == name).into_iter().collect();
+                let (code, limit, source) = (GAPS, "0".to_owned(), OWN);
+                let (value, counter) = (seconds, None);
+                let found = JobFinding { code, nics, counter, value, limit, source, text };
+                self.findings.insert(0, found);
+            }
+        }
         Self { series, ..self }
     }
 

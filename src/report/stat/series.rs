@@ -48,6 +48,9 @@ const PLACED: [(&str, &str); 4] = [
 /// Share of a series above which the time of its counts says nothing.
 const MOST_OF_IT: f64 = 0.5;
 
+/// Gaps of a NIC that a sentence names.
+const MOST_GAPS: usize = 3;
+
 /// Intervals without which a series has no parts.
 const MIN_INTERVALS: usize = 4;
 
@@ -160,6 +163,41 @@ impl NodeSeries {
         peaks
     }
 
+    /// Returns the times without any reading of a NIC that has readings at others, in milliseconds
+    /// since 1970: it was gone, or its counters have begun anew.
+    fn gaps(&self, nic: usize) -> Vec<(u64, u64)> {
+        let is_empty = |at: &usize| self.intervals[*at].counts[nic].iter().all(Option::is_none);
+        let (empty, read): (Vec<_>, Vec<_>) = (0..self.intervals.len()).partition(is_empty);
+        let times = |part: &[usize]| {
+            let last = part.last().map_or(0, |at| self.intervals[*at].unix_ms);
+            (self.start_of(part[0]), last)
+        };
+        let parts = empty.chunk_by(|one, next| one + 1 == *next).map(times);
+        parts.filter(|_| !read.is_empty()).collect()
+    }
+
+    /// Returns how long each NIC had no readings, in seconds, and a sentence about it.
+    pub fn missing(&self) -> impl Iterator<Item = (&str, f64, String)> {
+        self.head.devices.iter().enumerate().filter_map(|(nic, device)| {
+            let gaps = self.gaps(nic);
+            let ms: u64 = gaps.iter().map(|(begin, end)| end.saturating_sub(*begin)).sum();
+            let texts = gaps
+                .iter()
+                .map(|(begin, end)| format!("{} and {}", clock_time(*begin), clock_time(*end)));
+            let texts = texts.take(MOST_GAPS).collect::<Vec<_>>().join(", ");
+            let more = match gaps.len().saturating_sub(MOST_GAPS) {
+                0 => String::new(),
+                more => format!(", and {more} more times"),
+            };
+            let text = format!(
+                "no readings of {} {device} between {texts}{more}: the NIC was gone, or its \
+                 counters began anew",
+                self.head.node
+            );
+            (!gaps.is_empty()).then_some((device.as_str(), ms as f64 / 1e3, text))
+        })
+    }
+
     /// Returns when an interval began.
     fn start_of(&self, index: usize) -> u64 {
         match index.checked_sub(1) {
@@ -227,6 +265,26 @@ mod tests {
         assert!(texts(&[5, 0, 5, 0]).is_empty());
         assert!(texts(&[5, 0]).is_empty());
         assert!(texts(&[0, 0, 0, 0]).is_empty());
+    }
+
+    #[test]
+    fn names_times_without_readings() {
+        let texts = |counts: &[Option<u64>]| {
+            let mut series = series(&vec![0; counts.len()]);
+            for (interval, count) in series.intervals.iter_mut().zip(counts) {
+                interval.counts = vec![vec![*count]];
+            }
+            series.missing().map(|(_, seconds, text)| (seconds, text)).collect::<Vec<_>>()
+        };
+        let text = "no readings of nid1 cxi1 between 12:03:01 and 12:03:03, 12:03:04 and 12:03:05: \
+            the NIC was gone, or its counters began anew";
+        let (read, none) = (Some(0), None);
+        assert_eq!(texts(&[read, none, none, read, none]), [(3.0, text.into())]);
+        let many = [read, none, read, none, read, none, read, none, read, none];
+        assert!(texts(&many)[0].1.contains("and 12:03:06, and 2 more times: the NIC"));
+        assert!(texts(&[read, read]).is_empty());
+        // It never had counters.
+        assert!(texts(&[none, none]).is_empty() && texts(&[]).is_empty());
     }
 
     #[test]

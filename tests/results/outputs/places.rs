@@ -93,6 +93,24 @@ fn reports_unwritable_document_and_unmet_expectation() {
     assert!(said.contains(hint), "{said}");
 }
 
+/// The lines of `--jsonl` cannot be written while the survey measures, the others at its end.
+#[test]
+fn reports_each_unwritable_document_of_a_survey_on_standard_error() {
+    for document in ["json", "jsonl", "csv", "openmetrics", "ticket"] {
+        let output = Fabric::new().run(&[
+            "survey",
+            "--loopback=2",
+            "--quiet",
+            &format!("--{document}=/dev/full"),
+        ]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{document}: {said}");
+        let error =
+            "cxidiag survey: error: cannot write /dev/full: No space left on device\nhint: ";
+        assert!(said.contains(error), "{document}: {said}");
+    }
+}
+
 /// Rust opens /dev/null in place of a closed descriptor: the results would be lost.
 #[test]
 fn refuses_to_start_without_standard_output() {

@@ -69,7 +69,7 @@ use links::Links;
 pub use links::{LinksDelay, NicLinkCounts, nic_counts as nic_link_counts};
 pub use lock::describe_holder;
 pub use nic_counts::read as nic_counts;
-pub use place::{Place, fallback, owner};
+pub use place::{Place, fallback, identity, owner};
 use port::LANES;
 pub use port::{Port, Use};
 use remote::Remote;
@@ -304,13 +304,14 @@ impl Drop for Fabric {
     }
 }
 
-/// Checks the environment variables of the link model, and that other open devices have the same
-/// topology.
+/// Checks the environment variables of the link model and of the directory, and that other open
+/// devices have the same topology.
 ///
 /// # Errors
 /// One line that names the variable.
 pub fn check_environment() -> Result<(), String> {
     syntax::from_environment(0)?;
+    place::check()?;
     links::check()
 }
 

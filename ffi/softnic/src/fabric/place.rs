@@ -1,6 +1,7 @@
 //! Where the directory of a fabric is.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::iter;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -111,6 +112,38 @@ pub fn fallback() -> Option<String> {
             place.path.display()
         )
     })
+}
+
+/// Checks that the directory can be made: its parent exists.
+///
+/// # Errors
+/// One line that names the path and its parent.
+pub fn check() -> Result<(), String> {
+    let Ok(Place { path, .. }) = Place::from_environment() else {
+        return Ok(());
+    };
+    let parent = path.parent().unwrap_or(&path);
+    let why = match fs::metadata(parent).map_err(|error| error.kind()) {
+        Ok(found) if !found.is_dir() => "is not a directory",
+        Err(ErrorKind::NotFound) => "does not exist",
+        Err(ErrorKind::NotADirectory) => "is below a file",
+        _ => return Ok(()),
+    };
+    let (own, parent) = (path.display(), parent.display());
+    Err(format!(
+        "{VARIABLE}={own}: {parent} {why}; expected an existing directory, or a new one in it"
+    ))
+}
+
+/// Returns the file system, the number and the path of the directory as one word; `None` if there
+/// is no directory yet, or if the path is no short word.
+pub fn identity() -> Option<String> {
+    const MOST: usize = 200;
+    let path = Place::from_environment().ok()?.path;
+    let found = fs::metadata(&path).ok()?;
+    let path = path.to_str().filter(|path| path.len() <= MOST)?;
+    let is_word = path.bytes().all(|byte| byte.is_ascii_graphic());
+    is_word.then(|| format!("{}:{}:{path}", found.dev(), found.ino()))
 }
 
 /// Returns the user id of the owner of the directory; `None` if there is none yet.

@@ -79,6 +79,22 @@ pub fn algorithmic(files: &Files) -> Finding {
     Finding::compared(&ALGORITHMIC, value, limit, verdict)
 }
 
+/// Makes the address bad that several NICs of a node have, among the findings of all of them.
+pub fn compare<'a>(findings: impl Iterator<Item = &'a mut Finding>) {
+    let is_address = |found: &&mut Finding| {
+        let is_judged = !matches!(found.verdict, Severity::Shown | Severity::NotAvailable);
+        found.item.code == ALGORITHMIC.code && is_judged
+    };
+    let mut nics: Vec<_> = findings.filter(is_address).collect();
+    for at in 0..nics.len() {
+        let count = nics.iter().filter(|other| other.value == nics[at].value).count();
+        if count > 1 {
+            nics[at].verdict = Severity::Bad;
+            nics[at].note = Some(format!("{count} NICs of this node have it"));
+        }
+    }
+}
+
 /// The retry handler: it has an event queue. The one of a virtual function runs on its NIC.
 pub fn retry_handler(files: &Files) -> Finding {
     if files.is_virtual_function() {
@@ -118,6 +134,31 @@ mod tests {
     use super::super::testing::{MadeUp, assert_verdicts};
     use super::*;
     use facts::severity::Severity::{Bad, Good, NotAvailable, Shown, Suspect};
+
+    #[test]
+    fn equal_addresses_on_one_node_are_bad() {
+        let found = |mac: &str| {
+            algorithmic(
+                &MadeUp::new(&[
+                    ("net/hsn0/address", mac),
+                    ("net/hsn0/addr_assign_type", "3"),
+                    ("properties/nid", "0x7ea"),
+                ])
+                .files,
+            )
+        };
+        let [one, other] = ["02:00:00:00:07:ea", "02:00:00:10:07:ea"];
+        for (macs, verdicts) in [
+            ([one, other, ""], [Good, Good, NotAvailable]),
+            ([one, other, one], [Bad, Good, Bad]),
+            ([one, "", ""], [Good, NotAvailable, NotAvailable]),
+            ([one, one, one], [Bad, Bad, Bad]),
+        ] {
+            let mut nics = macs.map(found);
+            compare(nics.iter_mut());
+            assert_eq!(nics.each_ref().map(|nic| nic.verdict), verdicts, "{macs:?}");
+        }
+    }
 
     #[test]
     fn address_has_prefix_and_nid_and_was_set_by_software() {
