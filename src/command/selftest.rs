@@ -367,9 +367,9 @@ fn list() -> String {
     };
     let local = Selection::default();
     let local = local.checks().map(|(group, check)| {
-        let name = format!("{}/{}", group.name, check.name);
+        let name = format!("{}/{}", group.name, check.fact.name);
         let effect = selftest::effect_name(check.effect);
-        row(name, check.fact, check.certainty, effect, check.statement)
+        row(name, check.fact.sections, check.fact.certainty, effect, check.fact.statement)
     });
     let own_objects = selftest::effect_name(Effect::OwnResources);
     let peer = peer::CHECKS.iter().map(|check| {

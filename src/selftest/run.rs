@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::bench::{Bench, Checked, Ended, Nic, Trace};
 use crate::checks::GROUPS;
 use crate::checks::atomics::fetch_add_opcode;
-use crate::table::{Effect, FactCheck, Group};
+use crate::table::{Effect, Fact, FactCheck, Group};
 use facts::atomic::AtomicOp;
 use facts::error::Failure;
 use facts::error_flag::ErrorFlag;
@@ -73,7 +73,7 @@ impl Selection {
 
 /// Returns the name with which --only selects a check.
 pub fn full_name(group: &Group, check: &FactCheck) -> String {
-    format!("{}/{}", group.name, check.name)
+    format!("{}/{}", group.name, check.fact.name)
 }
 
 /// Executes the selected checks, hands each result to `add`, and returns what they have changed for
@@ -91,9 +91,8 @@ pub fn run(
     for (group, check) in selection.checks() {
         interrupt::check()?;
         let since = Instant::now();
-        let (certainty, statement) = (check.certainty, check.statement);
-        let mut result =
-            FactResult::holding((group.name, check.name), check.fact, certainty, statement);
+        let Fact { name, sections, certainty, statement } = check.fact;
+        let mut result = FactResult::holding((group.name, name), sections, certainty, statement);
         if since > end {
             add(result.not_examined());
             continue;
@@ -367,9 +366,9 @@ mod tests {
             let is_plain =
                 |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-/".contains(c);
             assert!(name.chars().all(is_plain), "{name}");
-            assert!(check.fact.contains(".md "), "{name}");
-            let ends = [check.statement.ends_with('.'), check.statement.contains("  ")];
-            assert_eq!(ends, [false; 2], "{name}: {}", check.statement);
+            assert!(check.fact.sections.contains(".md "), "{name}");
+            let ends = [check.fact.statement.ends_with('.'), check.fact.statement.contains("  ")];
+            assert_eq!(ends, [false; 2], "{name}: {}", check.fact.statement);
             assert!(names.insert(name));
         }
     }

@@ -32,14 +32,7 @@ impl Effect {
 
 /// A named check of one fact.
 pub struct FactCheck {
-    /// Its name within its group.
-    pub name: &'static str,
-    /// The sections that state the fact: `nic.md 8.2`.
-    pub fact: &'static str,
-    /// How certain the page is of it.
-    pub certainty: Certainty,
-    /// The fact in one line.
-    pub statement: &'static str,
+    pub fact: Fact,
     /// What the check does to the NIC.
     pub effect: Effect,
     /// Observes the fact.
@@ -79,39 +72,42 @@ pub struct Group {
     pub checks: &'static [FactCheck],
 }
 
-/// A fact that a page states without a mark.
-pub const fn stated(
-    name: &'static str,
-    fact: &'static str,
-    statement: &'static str,
-    run: fn(&mut Bench) -> Checked,
-) -> FactCheck {
-    FactCheck {
-        name,
-        fact,
-        certainty: Certainty::Stated,
-        statement,
-        effect: Effect::OwnResources,
-        run,
+/// A fact, and the name of its check.
+#[derive(Clone, Copy)]
+pub struct Fact {
+    /// The name of the check within its group.
+    pub name: &'static str,
+    /// The sections that state the fact: `nic.md 8.2`.
+    pub sections: &'static str,
+    /// How certain the page is of it.
+    pub certainty: Certainty,
+    /// The fact in one line.
+    pub statement: &'static str,
+}
+
+/// Begins a check with the fact that it observes, in one line.
+pub const fn fact(statement: &'static str) -> Fact {
+    Fact { name: "", sections: "", certainty: Certainty::Stated, statement }
+}
+
+impl Fact {
+    /// Names the check of a fact that a page states without a mark.
+    pub const fn stated(self, name: &'static str, sections: &'static str) -> Self {
+        Self { name, sections, ..self }
     }
-}
 
-/// A fact that a page infers, or that its sources contradict.
-pub const fn inferred(
-    name: &'static str,
-    fact: &'static str,
-    statement: &'static str,
-    run: fn(&mut Bench) -> Checked,
-) -> FactCheck {
-    FactCheck { certainty: Certainty::Inferred, ..stated(name, fact, statement, run) }
-}
+    /// Names the check of a fact that a page infers, or that its sources contradict.
+    pub const fn inferred(self, name: &'static str, sections: &'static str) -> Self {
+        Self { certainty: Certainty::Inferred, ..self.stated(name, sections) }
+    }
 
-/// A fact that no source says, and that the software NIC assumes.
-pub const fn assumed(
-    name: &'static str,
-    fact: &'static str,
-    statement: &'static str,
-    run: fn(&mut Bench) -> Checked,
-) -> FactCheck {
-    FactCheck { certainty: Certainty::Assumed, ..stated(name, fact, statement, run) }
+    /// Names the check of a fact that no source says, and that the software NIC assumes.
+    pub const fn assumed(self, name: &'static str, sections: &'static str) -> Self {
+        Self { certainty: Certainty::Assumed, ..self.stated(name, sections) }
+    }
+
+    /// Returns the check, which observes the fact by `run`.
+    pub const fn run(self, run: fn(&mut Bench) -> Checked) -> FactCheck {
+        FactCheck { fact: self, effect: Effect::OwnResources, run }
+    }
 }

@@ -27,7 +27,18 @@ pub enum What {
     Found(Situation),
 }
 
+impl What {
+    /// Returns the explanation without a remedy.
+    pub(super) const fn because(self, cause: &'static str) -> Explanation {
+        Explanation { what: self, cause, remedy: "" }
+    }
+}
+
 impl Explanation {
+    pub(super) const fn remedy(self, remedy: &'static str) -> Self {
+        Self { remedy, ..self }
+    }
+
     /// Returns the hint for the user, without `hint: `.
     pub fn hint(&self) -> String {
         format!("{}; {}", self.cause, self.remedy)

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve};
-use super::parts::{Badge, PageColumn, badge, cell, facts, figure, table, time};
+use super::parts::{self, Badge, PageColumn, badge, cell, facts, figure, table, time};
 use super::quantity::Quantity;
 use super::sizes::row_name;
 use crate::comparison::{Comparison, Figure, Group, MetricComparison, Run, Verdict};
@@ -142,14 +142,7 @@ fn metrics(comparison: &Comparison, title: &str, decides: bool) -> Markup {
     if decides {
         columns.push(PageColumn::Words("Verdict"));
     }
-    columns.extend([
-        PageColumn::Words("Metric"),
-        PageColumn::Numbers("Change"),
-        PageColumn::Numbers("Base"),
-        PageColumn::Numbers("Noise"),
-        PageColumn::Numbers("New"),
-        PageColumn::Numbers("Noise"),
-    ]);
+    columns.extend(parts::columns(["Metric"], ["Change", "Base", "Noise", "New", "Noise"]));
     table(title, &columns, &rows)
 }
 

@@ -5,10 +5,9 @@ use std::collections::BTreeMap;
 
 use maud::{Markup, html};
 
-use super::parts::time;
+use super::parts::{more, time};
 use crate::survey::Survey;
 use crate::survey::nics::all_states;
-use crate::survey::words;
 use cluster::survey::states::State;
 use facts::host::HostIndex;
 
@@ -53,9 +52,7 @@ pub fn section(surveys: &[&Survey]) -> Option<Markup> {
                         }
                     }
                 }
-                @if let more @ 1.. = nics.len().saturating_sub(MOST_NICS) {
-                    p.note { "and " (words::grouped(more as u64)) " more" }
-                }
+                (more(nics.len(), MOST_NICS))
                 p.note { "✓ good, ? suspect, ✗ bad, – not tested, empty: not in the survey" }
             }
         }

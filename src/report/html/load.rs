@@ -3,7 +3,9 @@
 
 use maud::{Markup, html};
 
-use super::parts::{Badge, PageColumn, badge, cell, charts, stacked_table, table};
+use super::parts::{
+    Badge, PageColumn, badge, cell, charts, columns, first_rows, more, stacked_table, table,
+};
 use super::quantity::Quantity;
 use super::{load_latency, load_matrix};
 use crate::survey::load_verdict::{certainty, units};
@@ -92,22 +94,9 @@ fn judgements(survey: &Survey, load: &LoadFindings) -> Markup {
             },
         ]
     };
-    let all = &load.judgements;
-    let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
-    let columns = ["Part", "Verdict", "Figure and evidence"].map(PageColumn::Words);
-    html! {
-        (stacked_table("Outside the limits under load, or close to them", &columns, &rows))
-        (more(all.len(), MOST_ROWS))
-    }
-}
-
-/// Returns a line about the rows that a table leaves out.
-fn more(all: usize, most: usize) -> Markup {
-    html! {
-        @if let more @ 1.. = all.saturating_sub(most) {
-            p.note { "and " (words::grouped(more as u64)) " more" }
-        }
-    }
+    let caption = "Outside the limits under load, or close to them";
+    let columns = columns(["Part", "Verdict", "Figure and evidence"], []);
+    first_rows(stacked_table, caption, &columns, (&load.judgements, MOST_ROWS), row)
 }
 
 fn ratio(value: Option<f64>) -> Markup {
@@ -136,11 +125,7 @@ fn bandwidths(load: &LoadFindings) -> Markup {
     let rows: Vec<Vec<Markup>> = load.bandwidths.iter().map(row).collect();
     let numbers =
         ["NICs", "Mean", "Min", "p1", "Median", "p99", "Sum", "Theory", "Share", "Of quiet"];
-    let columns: Vec<PageColumn> = ["Pattern", "Verdict"]
-        .map(PageColumn::Words)
-        .into_iter()
-        .chain(numbers.map(PageColumn::Numbers))
-        .collect();
+    let columns = columns(["Pattern", "Verdict"], numbers);
     table("Bandwidth of a NIC, by pattern", &columns, &rows)
 }
 
@@ -156,22 +141,12 @@ fn sets(survey: &Survey, pattern: &BandwidthFigures) -> Markup {
             ratio(figures.theory.map(|theory| figures.per_flow / theory)),
         ]
     };
-    let all = &pattern.sets;
-    let rows: Vec<Vec<Markup>> = all.iter().take(MOST_SETS).map(row).collect();
-    let columns = [
-        PageColumn::Words("Part"),
-        PageColumn::Words("Verdict"),
-        PageColumn::Numbers("Flows"),
-        PageColumn::Numbers("A flow"),
-        PageColumn::Numbers("Of the median"),
-        PageColumn::Numbers("Of theory"),
-    ];
+    let columns = columns(["Part", "Verdict"], ["Flows", "A flow", "Of the median", "Of theory"]);
     let caption = format!("{}: parts, the slowest first", pattern.pattern);
     html! {
         details {
             summary { (caption) }
-            (table(&caption, &columns, &rows))
-            (more(all.len(), MOST_SETS))
+            (first_rows(table, &caption, &columns, (&pattern.sets, MOST_SETS), row))
         }
     }
 }
@@ -189,8 +164,6 @@ fn stars(survey: &Survey, pattern: &BandwidthFigures) -> Markup {
             meter(star.smallest_share, SMALLEST_SHARE.slow),
         ]
     };
-    let all = &pattern.stars;
-    let rows: Vec<Vec<Markup>> = all.iter().take(MOST_STARS).map(row).collect();
     let columns = [
         PageColumn::Words("Target"),
         PageColumn::Words("Verdict"),
@@ -201,10 +174,7 @@ fn stars(survey: &Survey, pattern: &BandwidthFigures) -> Markup {
         PageColumn::Words("Smallest share"),
     ];
     let caption = format!("{}: targets, the worst first", pattern.pattern);
-    html! {
-        (table(&caption, &columns, &rows))
-        (more(all.len(), MOST_STARS))
-    }
+    first_rows(table, &caption, &columns, (&pattern.stars, MOST_STARS), row)
 }
 
 /// Returns a number from 0 to 1 with a bar, which looks bad below `least`.
@@ -243,13 +213,9 @@ fn impacts(survey: &Survey, load: &LoadFindings) -> Markup {
         ]
     };
     let all = &load.impacts;
-    let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
     let numbers = ["Pairs", "Quiet", "Loaded", "Ratio", "95 %", "p99", "p99.9", "Resolution"];
-    let columns: Vec<PageColumn> = ["Victims", "Verdict", "Class"]
-        .map(PageColumn::Words)
-        .into_iter()
-        .chain(numbers.map(PageColumn::Numbers))
-        .collect();
+    let columns = columns(["Victims", "Verdict", "Class"], numbers);
+    let caption = "Latency under load as a ratio to the quiet one";
     let far: Vec<String> = all
         .iter()
         .flat_map(|impact| {
@@ -263,10 +229,9 @@ fn impacts(survey: &Survey, load: &LoadFindings) -> Markup {
         @if !pictures.is_empty() {
             h4 { "Latencies of victims, quiet and under load (both axes logarithmic)" }
             (charts(&pictures))
-            @if left > 0 { p.note { "and " (words::grouped(left as u64)) " more" } }
+            (more(left, 0))
         }
-        (table("Latency under load as a ratio to the quiet one", &columns, &rows))
-        (more(all.len(), MOST_ROWS))
+        (first_rows(table, caption, &columns, (all, MOST_ROWS), row))
         @for line in far.iter().take(MOST_FAR) { p.note { (line) } }
         (more(far.len(), MOST_FAR))
     }
@@ -296,13 +261,8 @@ fn isolations(load: &LoadFindings) -> Markup {
 
 fn left_out(load: &LoadFindings) -> Markup {
     let row = |out: &LeftOut| vec![cell(&out.what), cell(&out.reason)];
-    let all = &load.left_out;
-    let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
-    let columns = ["What", "Reason"].map(PageColumn::Words);
-    html! {
-        (table("Left out under load", &columns, &rows))
-        (more(all.len(), MOST_ROWS))
-    }
+    let columns = columns(["What", "Reason"], []);
+    first_rows(table, "Left out under load", &columns, (&load.left_out, MOST_ROWS), row)
 }
 
 #[cfg(test)]

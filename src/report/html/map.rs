@@ -4,7 +4,7 @@
 use maud::{Markup, PreEscaped, html};
 
 use super::matrix;
-use super::parts::{PageColumn, cell, table};
+use super::parts::{cell, columns, first_rows, table};
 use super::quantity::Quantity;
 use crate::survey::{Survey, words};
 use cluster::survey::findings::{Matrix, Statistic};
@@ -161,23 +161,10 @@ fn nic_table(survey: &Survey, title: &str, facts: &[NicFacts]) -> Markup {
             cell(words::grouped(facts.failed as u64)),
         ]
     };
-    let rows: Vec<Vec<Markup>> = facts.iter().take(MOST_ROWS).map(row).collect();
-    let columns = [
-        PageColumn::Words("NIC"),
-        PageColumn::Numbers("Factor"),
-        PageColumn::Numbers("As initiator"),
-        PageColumn::Numbers("As target"),
-        PageColumn::Numbers("Pairs"),
-        PageColumn::Numbers("Failed"),
-    ];
+    let numbers = ["Factor", "As initiator", "As target", "Pairs", "Failed"];
     let caption =
         format!("{title}: how many times worse than the median of the class, median of the pairs");
-    html! {
-        (table(&caption, &columns, &rows))
-        @if let more @ 1.. = facts.len().saturating_sub(MOST_ROWS) {
-            p.note { "and " (words::grouped(more as u64)) " more" }
-        }
-    }
+    first_rows(table, &caption, &columns(["NIC"], numbers), (facts, MOST_ROWS), row)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use crate::survey::words::grouped;
 use facts::severity::Severity;
 use maud::{Markup, html};
 
@@ -25,6 +26,37 @@ pub enum PageColumn {
     Words(&'static str),
     /// Numbers, to the right.
     Numbers(&'static str),
+}
+
+/// Returns columns of words, and columns of numbers behind them.
+pub fn columns<const WORDS: usize, const NUMBERS: usize>(
+    words: [&'static str; WORDS],
+    numbers: [&'static str; NUMBERS],
+) -> Vec<PageColumn> {
+    let numbers = numbers.map(PageColumn::Numbers);
+    words.map(PageColumn::Words).into_iter().chain(numbers).collect()
+}
+
+/// Returns a table of the first `most` of all rows, and a line about those that it leaves out;
+/// `table` is one of the functions below.
+pub fn first_rows<T>(
+    table: fn(&str, &[PageColumn], &[Vec<Markup>]) -> Markup,
+    caption: &str,
+    columns: &[PageColumn],
+    (all, most): (&[T], usize),
+    row: impl Fn(&T) -> Vec<Markup>,
+) -> Markup {
+    let rows: Vec<Vec<Markup>> = all.iter().take(most).map(row).collect();
+    html! { (table(caption, columns, &rows)) (more(all.len(), most)) }
+}
+
+/// Returns a line about what is left out of `all` where `most` are shown.
+pub fn more(all: usize, most: usize) -> Markup {
+    html! {
+        @if let more @ 1.. = all.saturating_sub(most) {
+            p.note { "and " (grouped(more as u64)) " more" }
+        }
+    }
 }
 
 /// Returns a table. The first cell of each row is its title.

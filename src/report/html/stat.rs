@@ -4,7 +4,7 @@
 use maud::{Markup, html};
 
 use super::chart::{self, Axis, Curve};
-use super::parts::{Badge, PageColumn, badge, cell, charts, facts, figure, table, time};
+use super::parts::{Badge, badge, cell, charts, columns, facts, figure, table, time};
 use super::quantity::Quantity;
 use crate::stat::document::StatDocument;
 use crate::stat::nic_row::{TITLES, nic_row};
@@ -137,8 +137,7 @@ fn nics(stat: &StatDocument) -> Markup {
     let rows: Vec<Vec<Markup>> =
         (nics.iter()).map(|nic| nic_row(nic).iter().map(cell).collect()).collect();
     let [first, others @ ..] = TITLES;
-    let columns: Vec<PageColumn> =
-        [PageColumn::Words(first)].into_iter().chain(others.map(PageColumn::Numbers)).collect();
+    let columns = columns([first], others);
     let (shown, folded) = rows.split_at(rows.len().min(MOST_NICS));
     html! {
         (table("NICs", &columns, shown))

@@ -6,7 +6,8 @@ use super::chart::{self, Axis, Mark};
 use super::load;
 use super::map;
 use super::parts::{
-    Badge, PageColumn, badge, cell, charts, facts, figure, seconds, stacked_table, table, time,
+    Badge, badge, cell, charts, columns, facts, figure, first_rows, seconds, stacked_table, table,
+    time,
 };
 use super::quantity::Quantity;
 use crate::survey::next::advice;
@@ -176,18 +177,9 @@ fn causes(survey: &Survey) -> Markup {
             },
         ]
     };
-    let all = &survey.verdict.causes;
-    let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
-    let columns = [
-        PageColumn::Words("Part"),
-        PageColumn::Words("Verdict"),
-        PageColumn::Words("Where it shows"),
-        PageColumn::Words("Evidence"),
-    ];
-    html! {
-        (stacked_table("What is to blame, the worst first", &columns, &rows))
-        (more(all.len()))
-    }
+    let columns = columns(["Part", "Verdict", "Where it shows", "Evidence"], []);
+    let all = (&survey.verdict.causes[..], MOST_ROWS);
+    first_rows(stacked_table, "What is to blame, the worst first", &columns, all, row)
 }
 
 /// Returns the table of why parts are slow.
@@ -200,12 +192,10 @@ fn why(survey: &Survey) -> Markup {
             },
         ]
     };
-    let all = &survey.why;
-    let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
-    let columns = [PageColumn::Words("Part"), PageColumn::Words("Cause")];
+    let columns = columns(["Part", "Cause"], []);
+    let all = (&survey.why[..], MOST_ROWS);
     html! {
-        (stacked_table("Why they are slow", &columns, &rows))
-        (more(all.len()))
+        (first_rows(stacked_table, "Why they are slow", &columns, all, row))
         @for sentence in why_text::shared(survey) { p { (sentence) } }
     }
 }
@@ -220,23 +210,9 @@ fn untested(survey: &Survey) -> Markup {
         };
         vec![cell(&group.names), cell(reason), cell(words::grouped(group.pairs))]
     };
-    let all = untested_groups(survey);
-    let rows: Vec<Vec<Markup>> = all.iter().take(MOST_ROWS).map(row).collect();
-    let columns =
-        [PageColumn::Words("Part"), PageColumn::Words("Reason"), PageColumn::Numbers("Pairs")];
-    html! {
-        (table("Untested or not judged", &columns, &rows))
-        (more(all.len()))
-    }
-}
-
-/// Returns a line about the rows that a table leaves out.
-fn more(all: usize) -> Markup {
-    html! {
-        @if let more @ 1.. = all.saturating_sub(MOST_ROWS) {
-            p.note { "and " (words::grouped(more as u64)) " more" }
-        }
-    }
+    let columns = columns(["Part", "Reason"], ["Pairs"]);
+    let all = (&untested_groups(survey)[..], MOST_ROWS);
+    first_rows(table, "Untested or not judged", &columns, all, row)
 }
 
 /// Returns the name of a population: `write-lat 8, same switch`.
@@ -313,10 +289,7 @@ fn populations(survey: &Survey) -> Markup {
     let rows: Vec<Vec<Markup>> = survey.verdict.populations.iter().map(row).collect();
     let numbers =
         ["Pairs", "Outside", "Failed", "Min", "p5", "Median", "p95", "Max", "Limit", "Expected"];
-    let columns: Vec<PageColumn> = [PageColumn::Words("Test and class")]
-        .into_iter()
-        .chain(numbers.map(PageColumn::Numbers))
-        .collect();
+    let columns = columns(["Test and class"], numbers);
     html! {
         @if !rows.is_empty() {
             (table("Figures of all pairs, by test and class", &columns, &rows))
@@ -345,13 +318,7 @@ fn sums(survey: &Survey, test: usize) -> Markup {
         ]
     };
     let rows: Vec<Vec<Markup>> = shown.take(MOST_ROWS).map(row).collect();
-    let columns = [
-        PageColumn::Words("Part"),
-        PageColumn::Numbers("Pairs"),
-        PageColumn::Numbers("Median"),
-        PageColumn::Numbers("Worst"),
-        PageColumn::Numbers("Outside"),
-    ];
+    let columns = columns(["Part"], ["Pairs", "Median", "Worst", "Outside"]);
     html! {
         @if has_table { (group_table(survey, &all, &groups, &title)) }
         @if !rows.is_empty() {

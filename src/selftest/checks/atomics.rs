@@ -12,19 +12,18 @@ use node::machine::Machine;
 use crate::bench::{
     Bench, Checked, Nic, USER_PTR, bytes_of, differs, ensure, equal, matching, silent,
 };
-use crate::table::{FactCheck, Group, assumed, inferred, stated};
+use crate::table::{FactCheck, Group, fact};
 
 pub static GROUP: Group = Group { name: "atomics", checks: CHECKS };
 
 /// A check of all operations of a type.
 const fn type_check(name: &'static str, run: fn(&mut Bench) -> Checked) -> FactCheck {
-    stated(
-        name,
-        "nic.md 11.2, 11.3",
+    fact(
         "all operations of the type return the old value and leave the new one, as immediate and \
          DMA commands",
-        run,
     )
+    .stated(name, "nic.md 11.2, 11.3")
+    .run(run)
 }
 
 const CHECKS: &[FactCheck] = &[
@@ -41,39 +40,35 @@ const CHECKS: &[FactCheck] = &[
     type_check("double", |bench| all_of(bench, AtomicType::Double)),
     type_check("double-complex", |bench| all_of(bench, AtomicType::DoubleComplex)),
     type_check("uint128", |bench| all_of(bench, AtomicType::Uint128)),
-    stated(
-        "swap-of-uint32-and-uint64",
-        "nic.md 11.3",
+    fact(
         "SWAP of UINT32 and UINT64 swaps, or is a PCIe FetchAdd where amo_remap_to_pcie_fadd is 10",
-        |bench| {
-            let _portal = bench.plain()?;
-            let opcode = fetch_add_opcode(bench.nic);
-            for ty in [AtomicType::Uint32, AtomicType::Uint64] {
-                let swap = atomic(AtomicOp::Swap, CswapOp::Eq, ty);
-                bench.provoke(ErrorFlag::PCIE_UNSUCCESSFUL_COMPLETION)?;
-                let is_fetch_add = opcode.map(|opcode| swap.is_fetch_add(opcode));
-                let (code, old, new) = issued(bench, swap, Form::DmaFetching, [5, 3, 0])?;
-                let is_refused = u32::from(code.0) == C_RC_PCIE_UNSUCCESS_CMPL;
-                if is_refused && is_fetch_add != Some(false) {
-                    continue;
-                }
-                equal("return code", code, ReturnCode::OK)?;
-                equal("old value", old, Some(5))?;
-                let (is_expected, expected) = match is_fetch_add {
-                    Some(false) => (new == 3, "3 (swapped)"),
-                    Some(true) => (new == 8, "8 (added) or PCIE_UNSUCCESS_CMPL"),
-                    None => (new == 3 || new == 8, "3 (swapped) or 8 (added)"),
-                };
-                ensure(is_expected, expected, new)?;
-            }
-            Ok(())
-        },
     )
+    .stated("swap-of-uint32-and-uint64", "nic.md 11.3")
+    .run(|bench| {
+        let _portal = bench.plain()?;
+        let opcode = fetch_add_opcode(bench.nic);
+        for ty in [AtomicType::Uint32, AtomicType::Uint64] {
+            let swap = atomic(AtomicOp::Swap, CswapOp::Eq, ty);
+            bench.provoke(ErrorFlag::PCIE_UNSUCCESSFUL_COMPLETION)?;
+            let is_fetch_add = opcode.map(|opcode| swap.is_fetch_add(opcode));
+            let (code, old, new) = issued(bench, swap, Form::DmaFetching, [5, 3, 0])?;
+            let is_refused = u32::from(code.0) == C_RC_PCIE_UNSUCCESS_CMPL;
+            if is_refused && is_fetch_add != Some(false) {
+                continue;
+            }
+            equal("return code", code, ReturnCode::OK)?;
+            equal("old value", old, Some(5))?;
+            let (is_expected, expected) = match is_fetch_add {
+                Some(false) => (new == 3, "3 (swapped)"),
+                Some(true) => (new == 8, "8 (added) or PCIE_UNSUCCESS_CMPL"),
+                None => (new == 3 || new == 8, "3 (swapped) or 8 (added)"),
+            };
+            ensure(is_expected, expected, new)?;
+        }
+        Ok(())
+    })
     .pcie_atomic(&[(ErrorFlag::PCIE_UNSUCCESSFUL_COMPLETION, 2)]),
-    inferred(
-        "axor-by-xor",
-        "nic.md 11.2",
-        "AXOR combines the operand by XOR, not by OR",
+    fact("AXOR combines the operand by XOR, not by OR").inferred("axor-by-xor", "nic.md 11.2").run(
         |bench| {
             let _portal = bench.plain()?;
             let axor = atomic(AtomicOp::Axor, CswapOp::Eq, AtomicType::Uint64);
@@ -81,11 +76,9 @@ const CHECKS: &[FactCheck] = &[
             equal("result for target 6, operands 10 and 0", new, 0b1100)
         },
     ),
-    stated(
-        "old-value-untouched",
-        "nic.md 11.4",
-        "an operation without fetching leaves the result memory alone, and ends with an ACK",
-        |bench| {
+    fact("an operation without fetching leaves the result memory alone, and ends with an ACK")
+        .stated("old-value-untouched", "nic.md 11.4")
+        .run(|bench| {
             let _portal = bench.plain()?;
             bench.local.fill(0xee)?;
             let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT16_T as u8);
@@ -93,13 +86,10 @@ const CHECKS: &[FactCheck] = &[
             let ack = bench.expect(EventType::ACK, C_RC_OK)?;
             equal("user_ptr", ack.user_ptr(), USER_PTR)?;
             equal("result memory", bytes_of(&bench.local, 64, 16)?, vec![0xee; 16])
-        },
-    ),
-    stated(
-        "old-value-size",
-        "nic.md 11.4",
-        "a fetching operation returns as many bytes as its type has, and ends with a REPLY",
-        |bench| {
+        }),
+    fact("a fetching operation returns as many bytes as its type has, and ends with a REPLY")
+        .stated("old-value-size", "nic.md 11.4")
+        .run(|bench| {
             let _portal = bench.plain()?;
             bench.local.fill(0xee)?;
             bench.remote.fill(0x11)?;
@@ -108,13 +98,10 @@ const CHECKS: &[FactCheck] = &[
             bench.expect(EventType::REPLY, C_RC_OK)?;
             let expected = vec![0x11, 0x11, 0xee, 0xee];
             equal("result memory", bytes_of(&bench.local, 64, 4)?, expected)
-        },
-    ),
-    stated(
-        "at-matching-entry",
-        "nic.md 11.6",
-        "a DMA atomic operation selects its entry by match bits",
-        |bench| {
+        }),
+    fact("a DMA atomic operation selects its entry by match bits")
+        .stated("at-matching-entry", "nic.md 11.6")
+        .run(|bench| {
             let mut portal = bench.portal(0, matching)?;
             for (bits, offset) in [(1, 0), (2, 4096)] {
                 let start = bench.remote.iova(offset);
@@ -131,13 +118,10 @@ const CHECKS: &[FactCheck] = &[
             bench.expect(EventType::ACK, C_RC_OK)?;
             let seen = [bytes_of(&bench.remote, 0, 1)?[0], bytes_of(&bench.remote, 4096, 1)?[0]];
             equal("targets of both entries", seen, [0, 1])
-        },
-    ),
-    stated(
-        "target-events",
-        "nic.md 11.6",
-        "the target's events are ATOMIC and FETCH_ATOMIC, which have operation and type if long",
-        |bench| {
+        }),
+    fact("the target's events are ATOMIC and FETCH_ATOMIC, which have operation and type if long")
+        .stated("target-events", "nic.md 11.6")
+        .run(|bench| {
             let mut portal = bench.portal_with(0, CXI_EQ_EC_DISABLE | CXI_EQ_TGT_LONG, |_| {})?;
             bench.append(&mut portal, |_| {})?;
             let kinds = [EventType::ATOMIC, EventType::FETCH_ATOMIC];
@@ -150,13 +134,10 @@ const CHECKS: &[FactCheck] = &[
                 equal("atomic_type", u32::from(event.atomic_type()), C_AMO_TYPE_UINT32_T)?;
             }
             Ok(())
-        },
-    ),
-    assumed(
-        "target-event-size",
-        "nic.md 15",
-        "ATOMIC and FETCH_ATOMIC have 64 bytes on a queue without TGT_LONG too",
-        |bench| {
+        }),
+    fact("ATOMIC and FETCH_ATOMIC have 64 bytes on a queue without TGT_LONG too")
+        .assumed("target-event-size", "nic.md 15")
+        .run(|bench| {
             let mut portal = bench.open(|_| {}, |_| {})?;
             for is_fetching in [false, true] {
                 let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT16_T as u8);
@@ -166,13 +147,10 @@ const CHECKS: &[FactCheck] = &[
                 equal("bytes of the event", event.bytes.len(), 64)?;
             }
             Ok(())
-        },
-    ),
-    stated(
-        "invalid-operation",
-        "nic.md 11.3",
-        "an operation that its type does not have ends with AMO_INVAL_OP_ERROR",
-        |bench| {
+        }),
+    fact("an operation that its type does not have ends with AMO_INVAL_OP_ERROR")
+        .stated("invalid-operation", "nic.md 11.3")
+        .run(|bench| {
             for (op, cswap, ty) in [
                 (C_AMO_OP_BOR, 0, C_AMO_TYPE_FLOAT_T),
                 (C_AMO_OP_CSWAP, C_AMO_OP_CSWAP_NE, C_AMO_TYPE_UINT128_T),
@@ -184,39 +162,30 @@ const CHECKS: &[FactCheck] = &[
                 fails(bench, &amo, C_RC_AMO_INVAL_OP_ERROR)?;
             }
             Ok(())
-        },
-    )
-    .provokes(&[(ErrorFlag::AMO_OP, 3)]),
-    stated(
-        "misaligned-target",
-        "nic.md 11.3",
-        "a target that is not aligned to the element ends with AMO_ALIGN_ERROR",
-        |bench| {
+        })
+        .provokes(&[(ErrorFlag::AMO_OP, 3)]),
+    fact("a target that is not aligned to the element ends with AMO_ALIGN_ERROR")
+        .stated("misaligned-target", "nic.md 11.3")
+        .run(|bench| {
             for (ty, offset) in [(C_AMO_TYPE_UINT16_T, 1), (C_AMO_TYPE_DOUBLE_T, 4)] {
                 let mut amo = bench.dma_amo(C_AMO_OP_SUM as u8, ty as u8);
                 amo.set_remote_offset(offset);
                 fails(bench, &amo, C_RC_AMO_ALIGN_ERROR)?;
             }
             Ok(())
-        },
-    )
-    .provokes(&[(ErrorFlag::AMO_ALIGN, 2)]),
-    inferred(
-        "misaligned-16-bytes",
-        "nic.md 11.3",
-        "a target of 16 bytes that is aligned to 8 ends with AMO_ALIGN_ERROR",
-        |bench| {
+        })
+        .provokes(&[(ErrorFlag::AMO_ALIGN, 2)]),
+    fact("a target of 16 bytes that is aligned to 8 ends with AMO_ALIGN_ERROR")
+        .inferred("misaligned-16-bytes", "nic.md 11.3")
+        .run(|bench| {
             let mut amo = bench.dma_amo(C_AMO_OP_CSWAP as u8, C_AMO_TYPE_UINT128_T as u8);
             amo.set_remote_offset(8);
             fails(bench, &amo, C_RC_AMO_ALIGN_ERROR)
-        },
-    )
-    .provokes(&[(ErrorFlag::AMO_ALIGN, 1)]),
-    stated(
-        "length",
-        "nic.md 11.1",
-        "a DMA atomic operation of another length than its type ends with AMO_LENGTH_ERROR",
-        |bench| {
+        })
+        .provokes(&[(ErrorFlag::AMO_ALIGN, 1)]),
+    fact("a DMA atomic operation of another length than its type ends with AMO_LENGTH_ERROR")
+        .stated("length", "nic.md 11.1")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let mut amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT64_T as u8);
             amo.set_cmd_type(C_CMD_TYPE_DMA as u8)
@@ -228,27 +197,21 @@ const CHECKS: &[FactCheck] = &[
             bench.provoke_code(C_RC_AMO_LENGTH_ERROR)?;
             bench.send(|batch| batch.emit_bytes(&bytes))?;
             bench.expect(EventType::ACK, C_RC_AMO_LENGTH_ERROR).map(drop)
-        },
-    )
-    .provokes(&[(ErrorFlag::AMO_LENGTH, 1)]),
-    inferred(
-        "permission",
-        "nic.md 8.3",
-        "a fetching operation needs op_get beside op_put, else it ends with OP_VIOLATION",
-        |bench| {
+        })
+        .provokes(&[(ErrorFlag::AMO_LENGTH, 1)]),
+    fact("a fetching operation needs op_get beside op_put, else it ends with OP_VIOLATION")
+        .inferred("permission", "nic.md 8.3")
+        .run(|bench| {
             let _portal = bench.open_silent(|_| {}, |entry| _ = entry.set_op_get(false))?;
             let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT64_T as u8);
             bench.provoke_code(C_RC_OP_VIOLATION)?;
             bench.send(|batch| batch.emit_dma_amo(&amo, true))?;
             bench.expect(EventType::REPLY, C_RC_OP_VIOLATION).map(drop)
-        },
-    )
-    .provokes(&[(ErrorFlag::OP_VIOLATION, 1)]),
-    assumed(
-        "minimum-with-nan",
-        "nic.md 15",
-        "MIN and MAX of a NaN and a number give the number",
-        |bench| {
+        })
+        .provokes(&[(ErrorFlag::OP_VIOLATION, 1)]),
+    fact("MIN and MAX of a NaN and a number give the number")
+        .assumed("minimum-with-nan", "nic.md 15")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let nan = u128::from(f64::NAN.to_bits());
             let number = u128::from(1.5_f64.to_bits());
@@ -263,22 +226,18 @@ const CHECKS: &[FactCheck] = &[
                 equal(op, format!("{new:#x}"), format!("{number:#x}"))?;
             }
             Ok(())
-        },
-    )
-    .provokes(&[(ErrorFlag::AMO_FP_INVALID, 3)]),
-    assumed(
-        "compare-of-negative-zero",
-        "nic.md 15",
-        "CSWAP EQ compares floating-point numbers by value: -0 equals +0",
-        |bench| {
+        })
+        .provokes(&[(ErrorFlag::AMO_FP_INVALID, 3)]),
+    fact("CSWAP EQ compares floating-point numbers by value: -0 equals +0")
+        .assumed("compare-of-negative-zero", "nic.md 15")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let bits = |value: f64| u128::from(value.to_bits());
             let operation = atomic(AtomicOp::Cswap, CswapOp::Eq, AtomicType::Double);
             let values = [bits(0.0), bits(2.0), bits(-0.0)];
             let (_, new) = run(bench, operation, Form::DmaFetching, values)?;
             equal("new value", f64::from_bits(new as u64), 2.0)
-        },
-    ),
+        }),
 ];
 
 /// How an operation is issued.

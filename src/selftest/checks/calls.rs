@@ -7,16 +7,14 @@ use node::service::Rights as OfUser;
 use rustix::process::geteuid;
 
 use crate::bench::{Bench, Checked, RIGHTS, differs, ensure, equal, has, refused, skipped};
-use crate::table::{FactCheck, Group, inferred, stated};
+use crate::table::{FactCheck, Group, fact};
 
 pub static GROUP: Group = Group { name: "calls", checks: CHECKS };
 
 const CHECKS: &[FactCheck] = &[
-    stated(
-        "device-numbers",
-        "libcxi.md 2.2",
-        "pid_count, pid_granule and rdzv_get_idx follow from pid_bits, which is 6 to 9",
-        |bench| {
+    fact("pid_count, pid_granule and rdzv_get_idx follow from pid_bits, which is 6 to 9")
+        .stated("device-numbers", "libcxi.md 2.2")
+        .run(|bench| {
             let info = bench.nic.device.info();
             let bits = info.pid_bits;
             ensure((6..=9).contains(&bits), "pid_bits: 6 to 9", bits)?;
@@ -24,28 +22,29 @@ const CHECKS: &[FactCheck] = &[
             equal("pid_count", info.pid_count, (1 << bits) - 1)?;
             equal("pid_granule", info.pid_granule, granule)?;
             equal("rdzv_get_idx", info.rdzv_get_idx, granule - 1)
-        },
-    )
-    .reads(),
-    stated("device-link-mtu", "libcxi.md 2.2", "the link MTU is 2112 bytes", |bench| {
-        equal("link_mtu", bench.nic.device.info().link_mtu, 2112)
-    })
-    .reads(),
-    stated("device-min-free-shift", "libcxi.md 2.2", "min_free_shift is 0 to 8", |bench| {
-        let shift = bench.nic.device.info().min_free_shift;
-        ensure(shift <= 8, "min_free_shift: 0 to 8", shift)
-    })
-    .reads(),
-    stated("service-unknown", "libcxi.md 3.1", "an unknown service is EINVAL", |bench| {
-        let unknown = unknown_service(bench)?;
-        refused(libc::EINVAL, bench.nic.device.service(unknown))
-    })
-    .reads(),
-    stated(
-        "service-readable",
-        "libcxi.md 3.1",
-        "any user may read any service that the list has",
-        |bench| {
+        })
+        .reads(),
+    fact("the link MTU is 2112 bytes")
+        .stated("device-link-mtu", "libcxi.md 2.2")
+        .run(|bench| equal("link_mtu", bench.nic.device.info().link_mtu, 2112))
+        .reads(),
+    fact("min_free_shift is 0 to 8")
+        .stated("device-min-free-shift", "libcxi.md 2.2")
+        .run(|bench| {
+            let shift = bench.nic.device.info().min_free_shift;
+            ensure(shift <= 8, "min_free_shift: 0 to 8", shift)
+        })
+        .reads(),
+    fact("an unknown service is EINVAL")
+        .stated("service-unknown", "libcxi.md 3.1")
+        .run(|bench| {
+            let unknown = unknown_service(bench)?;
+            refused(libc::EINVAL, bench.nic.device.service(unknown))
+        })
+        .reads(),
+    fact("any user may read any service that the list has")
+        .stated("service-readable", "libcxi.md 3.1")
+        .run(|bench| {
             let Some(services) = bench.nic.device.services()? else {
                 return skipped("the library has no list of services");
             };
@@ -55,38 +54,29 @@ const CHECKS: &[FactCheck] = &[
                 let read = read.map_err(|error| differs("a service", error))?;
                 equal("service", read.id, service.id)
             })
-        },
-    )
-    .reads(),
-    stated("lni-service-0", "libcxi.md 4", "an LNI in service 0 is EINVAL", |bench| {
-        refused(libc::EINVAL, Lni::new(&bench.nic.device, 0))
-    }),
-    stated(
-        "lni-service-unknown",
-        "libcxi.md 4",
-        "an LNI in an unknown service is EINVAL",
-        |bench| {
+        })
+        .reads(),
+    fact("an LNI in service 0 is EINVAL")
+        .stated("lni-service-0", "libcxi.md 4")
+        .run(|bench| refused(libc::EINVAL, Lni::new(&bench.nic.device, 0))),
+    fact("an LNI in an unknown service is EINVAL")
+        .stated("lni-service-unknown", "libcxi.md 4")
+        .run(|bench| {
             let unknown = unknown_service(bench)?;
             refused(libc::EINVAL, Lni::new(&bench.nic.device, unknown))
-        },
-    ),
-    stated(
-        "lni-service-disabled",
-        "libcxi.md 4",
-        "an LNI in a disabled service is EKEYREVOKED, also for members of the service",
-        |bench| {
+        }),
+    fact("an LNI in a disabled service is EKEYREVOKED, also for members of the service")
+        .stated("lni-service-disabled", "libcxi.md 4")
+        .run(|bench| {
             let services = bench.nic.device.services()?.unwrap_or_default();
             let Some(disabled) = services.iter().find(|service| !service.enabled) else {
                 return skipped("no service of this NIC is disabled");
             };
             refused(libc::EKEYREVOKED, Lni::new(&bench.nic.device, disabled.id))
-        },
-    ),
-    stated(
-        "lni-not-member",
-        "libcxi.md 4",
-        "an LNI in a service of other users is EPERM, for root too",
-        |bench| {
+        }),
+    fact("an LNI in a service of other users is EPERM, for root too")
+        .stated("lni-not-member", "libcxi.md 4")
+        .run(|bench| {
             let user = OfUser::from_this_process();
             let services = bench.nic.device.services()?.unwrap_or_default();
             let foreign = |service: &&cxi::Service| service.enabled && !user.admit(service);
@@ -94,176 +84,143 @@ const CHECKS: &[FactCheck] = &[
                 return skipped("this user is a member of all enabled services of this NIC");
             };
             refused(libc::EPERM, Lni::new(&bench.nic.device, foreign.id))
-        },
-    ),
-    stated("profile-vni-0", "libcxi.md 5", "a profile for VNI 0 is EINVAL", |bench| {
-        refused(libc::EINVAL, profile(bench, 0, CXI_TC_TYPE_DEFAULT))
-    }),
-    stated(
-        "profile-vni-65536",
-        "libcxi.md 5",
-        "a profile for a VNI above 65535 is EINVAL",
-        |bench| refused(libc::EINVAL, profile(bench, 65536, CXI_TC_TYPE_DEFAULT)),
-    ),
-    stated(
-        "profile-class",
-        "libcxi.md 5",
-        "a traffic class or type out of range is EINVAL",
-        |bench| {
+        }),
+    fact("a profile for VNI 0 is EINVAL")
+        .stated("profile-vni-0", "libcxi.md 5")
+        .run(|bench| refused(libc::EINVAL, profile(bench, 0, CXI_TC_TYPE_DEFAULT))),
+    fact("a profile for a VNI above 65535 is EINVAL")
+        .stated("profile-vni-65536", "libcxi.md 5")
+        .run(|bench| refused(libc::EINVAL, profile(bench, 65536, CXI_TC_TYPE_DEFAULT))),
+    fact("a traffic class or type out of range is EINVAL")
+        .stated("profile-class", "libcxi.md 5")
+        .run(|bench| {
             let (vni, class) = (bench.nic.vni, bench.nic.class);
             let with = |class, ty| CommunicationProfile::new(&bench.lni, vni, class, ty);
             refused(libc::EINVAL, with(99, CXI_TC_TYPE_DEFAULT))?;
             refused(libc::EINVAL, with(class, 99))
-        },
-    ),
-    stated(
-        "profile-foreign-vni",
-        "libcxi.md 5",
+        }),
+    fact(
         "a VNI of no service is ENOENT, and root gets a profile for it (since SHS 13.0), or it is \
          EINVAL for all (12.0)",
-        |bench| {
-            let vni = foreign_vni(bench)?;
-            let allocated = profile(bench, vni, CXI_TC_TYPE_DEFAULT);
-            if matches!(&allocated, Err(error) if error.errno() == libc::EINVAL) {
-                // Then there are no receive profiles, and any VNI can have a domain.
-                Domain::new(&bench.lni, vni, C_PID_ANY)?;
-                return Ok(());
-            }
-            if geteuid().is_root() {
-                allocated.map(drop)?;
-                return Ok(());
-            }
-            refused(libc::ENOENT, allocated)
-        },
-    ),
-    stated(
-        "profile-types",
-        "libcxi.md 5",
-        "BEST_EFFORT has the types DEFAULT, RESTRICTED and HRP in each QoS profile",
-        |bench| {
+    )
+    .stated("profile-foreign-vni", "libcxi.md 5")
+    .run(|bench| {
+        let vni = foreign_vni(bench)?;
+        let allocated = profile(bench, vni, CXI_TC_TYPE_DEFAULT);
+        if matches!(&allocated, Err(error) if error.errno() == libc::EINVAL) {
+            // Then there are no receive profiles, and any VNI can have a domain.
+            Domain::new(&bench.lni, vni, C_PID_ANY)?;
+            return Ok(());
+        }
+        if geteuid().is_root() {
+            allocated.map(drop)?;
+            return Ok(());
+        }
+        refused(libc::ENOENT, allocated)
+    }),
+    fact("BEST_EFFORT has the types DEFAULT, RESTRICTED and HRP in each QoS profile")
+        .stated("profile-types", "libcxi.md 5")
+        .run(|bench| {
             bench.nic.needs_best_effort()?;
             let (vni, class) = (bench.nic.vni, CXI_TC_BEST_EFFORT);
             for ty in [CXI_TC_TYPE_DEFAULT, CXI_TC_TYPE_RESTRICTED, CXI_TC_TYPE_HRP] {
                 CommunicationProfile::new(&bench.lni, vni, class, ty)?;
             }
             Ok(())
-        },
-    ),
-    stated(
-        "profile-hrp-class",
-        "libcxi.md 5",
-        "HRP exists for BEST_EFFORT only: EINVAL for LOW_LATENCY",
-        |bench| {
+        }),
+    fact("HRP exists for BEST_EFFORT only: EINVAL for LOW_LATENCY")
+        .stated("profile-hrp-class", "libcxi.md 5")
+        .run(|bench| {
             let (vni, class) = (bench.nic.vni, CXI_TC_LOW_LATENCY);
             let allocated = CommunicationProfile::new(&bench.lni, vni, class, CXI_TC_TYPE_HRP);
             refused(libc::EINVAL, allocated)
-        },
-    ),
-    stated(
-        "profile-first-lcid",
-        "libcxi.md 5",
-        "the first profile of an RGID gets LCID 0",
-        |bench| {
+        }),
+    fact("the first profile of an RGID gets LCID 0")
+        .stated("profile-first-lcid", "libcxi.md 5")
+        .run(|bench| {
             if bench.nic.shares_rgids()? {
                 return skipped("LNIs of the service share an RGID");
             }
             equal("lcid", bench.profile.lcid(), 0)
-        },
-    )
-    .reads(),
-    stated(
-        "profile-equal-at-lcid-0",
-        "libcxi.md 5",
-        "a profile equal to the one at LCID 0 is shared",
-        |bench| {
+        })
+        .reads(),
+    fact("a profile equal to the one at LCID 0 is shared")
+        .stated("profile-equal-at-lcid-0", "libcxi.md 5")
+        .run(|bench| {
             if bench.profile.lcid() != 0 {
                 return skipped("another LNI of the RGID has LCID 0");
             }
             let again = profile(bench, bench.nic.vni, CXI_TC_TYPE_DEFAULT)?;
             equal("lcid", again.lcid(), 0)
-        },
-    ),
-    stated(
-        "profile-limit",
-        "libcxi.md 5",
+        }),
+    fact(
         "an equal profile at another LCID is shared (SHS 12.0 to 13.1), or takes the next LCID \
          (since 14.0), and after 16 LCIDs comes ENOSPC",
-        profile_limit,
-    ),
-    stated("domain-vni-0", "libcxi.md 6", "a domain on VNI 0 or above 65535 is EINVAL", |bench| {
-        refused(libc::EINVAL, Domain::new(&bench.lni, 0, C_PID_ANY))?;
-        refused(libc::EINVAL, Domain::new(&bench.lni, 65536, C_PID_ANY))
-    }),
-    stated(
-        "domain-pid-range",
-        "libcxi.md 6",
-        "a PID from pid_count on, which is not C_PID_ANY, is EINVAL",
+    )
+    .stated("profile-limit", "libcxi.md 5")
+    .run(profile_limit),
+    fact("a domain on VNI 0 or above 65535 is EINVAL").stated("domain-vni-0", "libcxi.md 6").run(
         |bench| {
+            refused(libc::EINVAL, Domain::new(&bench.lni, 0, C_PID_ANY))?;
+            refused(libc::EINVAL, Domain::new(&bench.lni, 65536, C_PID_ANY))
+        },
+    ),
+    fact("a PID from pid_count on, which is not C_PID_ANY, is EINVAL")
+        .stated("domain-pid-range", "libcxi.md 6")
+        .run(|bench| {
             let pid = 1 << bench.nic.device.info().pid_bits;
             refused(libc::EINVAL, Domain::new(&bench.lni, bench.nic.vni, pid))
+        }),
+    fact("a PID that is in use is EEXIST").stated("domain-pid-in-use", "libcxi.md 6").run(
+        |bench| {
+            let pid = bench.domain.pid();
+            refused(libc::EEXIST, Domain::new(&bench.lni, bench.nic.vni, pid))
         },
     ),
-    stated("domain-pid-in-use", "libcxi.md 6", "a PID that is in use is EEXIST", |bench| {
-        let pid = bench.domain.pid();
-        refused(libc::EEXIST, Domain::new(&bench.lni, bench.nic.vni, pid))
-    }),
-    stated("domain-any-pid", "libcxi.md 6", "C_PID_ANY never gives the topmost PID", |bench| {
-        let (pid, count) = (bench.domain.pid(), bench.nic.device.info().pid_count);
-        ensure(pid + 1 < count, format_args!("a PID below {}", count - 1), pid)
-    })
-    .reads(),
-    stated("map-length-0", "libcxi.md 7.4", "a mapping of 0 bytes is EINVAL", |bench| {
-        refused(libc::EINVAL, map(bench, Rights::ReadWrite, 0, RIGHTS))
-    }),
-    stated("map-pin-and-fault", "libcxi.md 7.4", "PIN with FAULT or PREFETCH is EINVAL", |bench| {
-        for flag in [CXI_MAP_FAULT, CXI_MAP_PREFETCH] {
-            refused(libc::EINVAL, map(bench, Rights::ReadWrite, 1, RIGHTS | flag))?;
-        }
-        Ok(())
-    }),
-    stated(
-        "map-read-only-memory",
-        "libcxi.md 7.4",
-        "WRITE on memory that the process may only read is EINVAL, and READ alone succeeds",
+    fact("C_PID_ANY never gives the topmost PID")
+        .stated("domain-any-pid", "libcxi.md 6")
+        .run(|bench| {
+            let (pid, count) = (bench.domain.pid(), bench.nic.device.info().pid_count);
+            ensure(pid + 1 < count, format_args!("a PID below {}", count - 1), pid)
+        })
+        .reads(),
+    fact("a mapping of 0 bytes is EINVAL")
+        .stated("map-length-0", "libcxi.md 7.4")
+        .run(|bench| refused(libc::EINVAL, map(bench, Rights::ReadWrite, 0, RIGHTS))),
+    fact("PIN with FAULT or PREFETCH is EINVAL").stated("map-pin-and-fault", "libcxi.md 7.4").run(
         |bench| {
+            for flag in [CXI_MAP_FAULT, CXI_MAP_PREFETCH] {
+                refused(libc::EINVAL, map(bench, Rights::ReadWrite, 1, RIGHTS | flag))?;
+            }
+            Ok(())
+        },
+    ),
+    fact("WRITE on memory that the process may only read is EINVAL, and READ alone succeeds")
+        .stated("map-read-only-memory", "libcxi.md 7.4")
+        .run(|bench| {
             refused(libc::EINVAL, map(bench, Rights::Read, 1, RIGHTS))?;
             Ok(map(bench, Rights::Read, 1, CXI_MAP_PIN | CXI_MAP_READ).map(drop)?)
-        },
-    ),
-    stated(
-        "map-no-access",
-        "libcxi.md 7.4",
-        "memory that the process cannot read is EFAULT",
-        |bench| refused(libc::EFAULT, map(bench, Rights::Nothing, 1, RIGHTS)),
-    ),
-    stated(
-        "map-whole-pages",
-        "libcxi.md 7.3",
-        "a mapping begins and ends at page boundaries around the range",
-        |bench| {
+        }),
+    fact("memory that the process cannot read is EFAULT")
+        .stated("map-no-access", "libcxi.md 7.4")
+        .run(|bench| refused(libc::EFAULT, map(bench, Rights::Nothing, 1, RIGHTS))),
+    fact("a mapping begins and ends at page boundaries around the range")
+        .stated("map-whole-pages", "libcxi.md 7.3")
+        .run(|bench| {
             let mapped = attempt::map(&bench.lni, Rights::ReadWrite, 100, 1, RIGHTS)?;
             ensure(mapped.before >= 100, "a mapping from the page on", mapped.before)?;
             ensure(mapped.len >= 4096, "a mapping of a page or more", mapped.len)
-        },
-    ),
-    stated(
-        "map-shares-context",
-        "libcxi.md 7.4",
-        "mappings with equal pages and flags share an address context",
-        |bench| equal("lac", bench.local.lac(), bench.remote.lac()),
-    )
-    .reads(),
-    stated(
-        "map-contexts",
-        "libcxi.md 7.4",
-        "an LNI has the contexts 0 to 7, and a ninth kind of mapping is ENOSPC",
-        map_contexts,
-    ),
-    stated(
-        "map-on-demand",
-        "libcxi.md 7.8",
-        "a mapping without PIN takes part in operations, where the driver has it",
-        |bench| {
+        }),
+    fact("mappings with equal pages and flags share an address context")
+        .stated("map-shares-context", "libcxi.md 7.4")
+        .run(|bench| equal("lac", bench.local.lac(), bench.remote.lac()))
+        .reads(),
+    fact("an LNI has the contexts 0 to 7, and a ninth kind of mapping is ENOSPC")
+        .stated("map-contexts", "libcxi.md 7.4")
+        .run(map_contexts),
+    fact("a mapping without PIN takes part in operations, where the driver has it")
+        .stated("map-on-demand", "libcxi.md 7.8")
+        .run(|bench| {
             let memory = Pages::anonymous(4096)?;
             let flags = CXI_MAP_READ | CXI_MAP_WRITE;
             let region = match MemoryRegion::map(&bench.lni, memory, flags) {
@@ -278,13 +235,10 @@ const CHECKS: &[FactCheck] = &[
                 get.set_lac(region.lac()).set_local_addr(region.iova(0));
             })?;
             has("mapped memory", &region, 0, &[0x5a; 4096])
-        },
-    ),
-    inferred(
-        "close-in-order",
-        "libcxi.md 10",
-        "an LNI whose objects were released can be released, and another one allocated",
-        |bench| {
+        }),
+    fact("an LNI whose objects were released can be released, and another one allocated")
+        .inferred("close-in-order", "libcxi.md 10")
+        .run(|bench| {
             let lni = bench.nic.lni()?;
             let domain = Domain::new(&lni, bench.nic.vni, C_PID_ANY)?;
             let pid = domain.pid();
@@ -299,8 +253,7 @@ const CHECKS: &[FactCheck] = &[
             }
             let closed = lni.close();
             closed.map_err(|error| differs("a released LNI", error))
-        },
-    ),
+        }),
 ];
 
 fn profile(

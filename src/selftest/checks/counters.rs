@@ -6,28 +6,23 @@ use cxi::sys::*;
 use cxi::{Counter, Counts, EventType, MAX_SUCCESSES, Record, TriggerBatch, TriggerQueue};
 
 use crate::bench::{Bench, Checked, Portal, differs, equal, has};
-use crate::table::{FactCheck, Group, assumed, inferred, stated};
+use crate::table::{FactCheck, Group, fact};
 
 pub static GROUP: Group = Group { name: "counters", checks: CHECKS };
 
 const TRIGGERED: EventType = EventType::TRIGGERED_OP;
 
 const CHECKS: &[FactCheck] = &[
-    stated(
-        "reset-writes-back",
-        "nic.md 9.1",
-        "a reset doorbell sets its count to 0 and writes both back",
-        |bench| {
+    fact("a reset doorbell sets its count to 0 and writes both back")
+        .stated("reset-writes-back", "nic.md 9.1")
+        .run(|bench| {
             let counter = Counter::with_write_back(&bench.lni)?;
             counter.reset();
             written(bench, &counter, 0, 0)
-        },
-    ),
-    stated(
-        "doorbells-add",
-        "nic.md 9.1",
-        "each store to a doorbell adds once, however close it follows the one before it",
-        |bench| {
+        }),
+    fact("each store to a doorbell adds once, however close it follows the one before it")
+        .stated("doorbells-add", "nic.md 9.1")
+        .run(|bench| {
             let (mut trigger, counter) = counted(bench)?;
             for _ in 0..10 {
                 counter.add_success(10);
@@ -35,13 +30,10 @@ const CHECKS: &[FactCheck] = &[
             counter.add_success(7);
             tell(bench, &mut trigger, |batch| batch.emit_get(&counter))?;
             written(bench, &counter, 107, 0)
-        },
-    ),
-    stated(
-        "failure-writes-back",
-        "nic.md 9.1",
-        "an addition to the failures writes back, an addition to the successes does not",
-        |bench| {
+        }),
+    fact("an addition to the failures writes back, an addition to the successes does not")
+        .stated("failure-writes-back", "nic.md 9.1")
+        .run(|bench| {
             let counter = Counter::with_write_back(&bench.lni)?;
             counter.reset();
             written(bench, &counter, 0, 0)?;
@@ -50,13 +42,10 @@ const CHECKS: &[FactCheck] = &[
             equal("write-back after a success", counter.written_back(), None)?;
             counter.add_failure(2);
             written(bench, &counter, 5, 2)
-        },
-    ),
-    stated(
-        "counts-acks",
-        "nic.md 9.2",
-        "event_ct_ack counts each ACK, also without event",
-        |bench| {
+        }),
+    fact("event_ct_ack counts each ACK, also without event")
+        .stated("counts-acks", "nic.md 9.2")
+        .run(|bench| {
             let (mut trigger, counter) = counted(bench)?;
             let _portal = bench.plain()?;
             let mut put = bench.dma(C_CMD_PUT, 100);
@@ -69,9 +58,8 @@ const CHECKS: &[FactCheck] = &[
             bench.quiet()?;
             tell(bench, &mut trigger, |batch| batch.emit_get(&counter))?;
             written(bench, &counter, 3, 0)
-        },
-    ),
-    stated("counts-replies", "nic.md 9.2", "event_ct_reply counts each REPLY", |bench| {
+        }),
+    fact("event_ct_reply counts each REPLY").stated("counts-replies", "nic.md 9.2").run(|bench| {
         let (mut trigger, counter) = counted(bench)?;
         let _portal = bench.plain()?;
         let mut get = bench.nomatch(C_CMD_NOMATCH_GET, 100);
@@ -83,11 +71,9 @@ const CHECKS: &[FactCheck] = &[
         bench.expect(TRIGGERED, C_RC_OK)?;
         bench.quiet()
     }),
-    stated(
-        "counts-bytes",
-        "nic.md 9.2",
-        "event_ct_bytes counts the bytes instead of one",
-        |bench| {
+    fact("event_ct_bytes counts the bytes instead of one")
+        .stated("counts-bytes", "nic.md 9.2")
+        .run(|bench| {
             let (mut trigger, counter) = counted(bench)?;
             let _portal = bench.plain()?;
             let mut put = bench.dma(C_CMD_PUT, 5000);
@@ -96,13 +82,10 @@ const CHECKS: &[FactCheck] = &[
             bench.expect(EventType::ACK, C_RC_OK)?;
             tell(bench, &mut trigger, |batch| batch.emit_get(&counter))?;
             written(bench, &counter, 5000, 0)
-        },
-    ),
-    stated(
-        "counts-at-target",
-        "nic.md 9.2",
-        "event_ct_comm counts each operation at the entry, also without event",
-        |bench| {
+        }),
+    fact("event_ct_comm counts each operation at the entry, also without event")
+        .stated("counts-at-target", "nic.md 9.2")
+        .run(|bench| {
             let (mut trigger, counter) = counted(bench)?;
             let mut portal = counting_portal(bench, &counter)?;
             bench.put(8, C_RC_OK, |_| {})?;
@@ -110,39 +93,30 @@ const CHECKS: &[FactCheck] = &[
             tell(bench, &mut trigger, |batch| batch.emit_get(&counter))?;
             written(bench, &counter, 2, 0)?;
             bench.quiet_at(&mut portal)
-        },
-    ),
-    assumed(
-        "counts-packets-of-restricted-put-once",
-        "nic.md 15",
-        "a restricted put of several packets counts once at the target",
-        |bench| {
+        }),
+    fact("a restricted put of several packets counts once at the target")
+        .assumed("counts-packets-of-restricted-put-once", "nic.md 15")
+        .run(|bench| {
             let (mut trigger, counter) = counted(bench)?;
             let _portal = counting_portal(bench, &counter)?;
             bench.put(6000, C_RC_OK, |put| _ = put.set_restricted(true))?;
             tell(bench, &mut trigger, |batch| batch.emit_get(&counter))?;
             written(bench, &counter, 1, 0)
-        },
-    ),
-    inferred(
-        "counts-failures",
-        "nic.md 9.2",
-        "a failed operation adds one to the failures instead",
-        |bench| {
+        }),
+    fact("a failed operation adds one to the failures instead")
+        .inferred("counts-failures", "nic.md 9.2")
+        .run(|bench| {
             let counter = Counter::with_write_back(&bench.lni)?;
             let mut put = bench.dma(C_CMD_PUT, 5000);
             put.set_event_ct_ack(true).set_event_ct_bytes(true).set_ct(counter.number());
             bench.send(|batch| batch.emit_dma(&put))?;
             bench.expect(EventType::ACK, C_RC_PTLTE_NOT_FOUND)?;
             written(bench, &counter, 0, 1)
-        },
-    )
-    .provokes(&[]),
-    inferred(
-        "failures-reach-no-threshold",
-        "nic.md 9.3",
-        "failures do not count towards a threshold",
-        |bench| {
+        })
+        .provokes(&[]),
+    fact("failures do not count towards a threshold")
+        .inferred("failures-reach-no-threshold", "nic.md 9.3")
+        .run(|bench| {
             let (mut trigger, counter) = counted(bench)?;
             trigger_at(bench, &mut trigger, &counter, 2)?;
             counter.add_failure(5);
@@ -151,27 +125,26 @@ const CHECKS: &[FactCheck] = &[
             bench.quiet()?;
             counter.add_success(1);
             bench.expect(TRIGGERED, C_RC_OK).map(drop)
-        },
-    ),
-    assumed("failures-saturate", "nic.md 15", "the failure count stays at 127", |bench| {
+        }),
+    fact("the failure count stays at 127").assumed("failures-saturate", "nic.md 15").run(|bench| {
         let counter = Counter::with_write_back(&bench.lni)?;
         counter.add_failure(120);
         written(bench, &counter, 0, 120)?;
         counter.add_failure(20);
         written(bench, &counter, 0, 127)
     }),
-    assumed("successes-wrap", "nic.md 15", "the success count wraps after 48 bits", |bench| {
-        let (mut trigger, counter) = counted(bench)?;
-        counter.add_success(MAX_SUCCESSES);
-        counter.add_success(3);
-        tell(bench, &mut trigger, |batch| batch.emit_get(&counter))?;
-        written(bench, &counter, 2, 0)
-    }),
-    stated(
-        "set-by-command",
-        "nic.md 3.12",
-        "CT_SET overwrites the counts that its flags name",
+    fact("the success count wraps after 48 bits").assumed("successes-wrap", "nic.md 15").run(
         |bench| {
+            let (mut trigger, counter) = counted(bench)?;
+            counter.add_success(MAX_SUCCESSES);
+            counter.add_success(3);
+            tell(bench, &mut trigger, |batch| batch.emit_get(&counter))?;
+            written(bench, &counter, 2, 0)
+        },
+    ),
+    fact("CT_SET overwrites the counts that its flags name")
+        .stated("set-by-command", "nic.md 3.12")
+        .run(|bench| {
             let (mut trigger, counter) = counted(bench)?;
             tell(bench, &mut trigger, |batch| {
                 batch.emit_set(&counter, Some(77), Some(5))?;
@@ -179,18 +152,15 @@ const CHECKS: &[FactCheck] = &[
                 batch.emit_get(&counter)
             })?;
             last_written(bench, &counter, 78, 5)
-        },
-    ),
-    assumed("set-writes-back", "nic.md 15", "CT_SET writes the counts back", |bench| {
+        }),
+    fact("CT_SET writes the counts back").assumed("set-writes-back", "nic.md 15").run(|bench| {
         let (mut trigger, counter) = counted(bench)?;
         tell(bench, &mut trigger, |batch| batch.emit_set(&counter, Some(77), None))?;
         written(bench, &counter, 77, 0)
     }),
-    inferred(
-        "increment-by-command",
-        "nic.md 3.12",
-        "CT_INC adds to the counts that its flags name",
-        |bench| {
+    fact("CT_INC adds to the counts that its flags name")
+        .inferred("increment-by-command", "nic.md 3.12")
+        .run(|bench| {
             let (mut trigger, counter) = counted(bench)?;
             let by = Counts { success: 3, failure: 0 };
             tell(bench, &mut trigger, |batch| {
@@ -199,13 +169,10 @@ const CHECKS: &[FactCheck] = &[
                 batch.emit_get(&counter)
             })?;
             last_written(bench, &counter, 80, 0)
-        },
-    ),
-    stated(
-        "trigger-event",
-        "nic.md 9.3",
-        "TRIG_EVENT reports its counter and threshold once, when the successes reach it",
-        |bench| {
+        }),
+    fact("TRIG_EVENT reports its counter and threshold once, when the successes reach it")
+        .stated("trigger-event", "nic.md 9.3")
+        .run(|bench| {
             let (mut trigger, counter) = counted(bench)?;
             trigger_at(bench, &mut trigger, &counter, 5)?;
             counter.add_success(4);
@@ -219,24 +186,18 @@ const CHECKS: &[FactCheck] = &[
             equal("ct_handle, threshold", seen, (counter.number(), 5))?;
             counter.add_success(5);
             bench.quiet()
-        },
-    ),
-    inferred(
-        "trigger-at-once",
-        "nic.md 9.3",
-        "a triggered command whose threshold was reached before is executed at once",
-        |bench| {
+        }),
+    fact("a triggered command whose threshold was reached before is executed at once")
+        .inferred("trigger-at-once", "nic.md 9.3")
+        .run(|bench| {
             let (mut trigger, counter) = counted(bench)?;
             counter.add_success(5);
             trigger_at(bench, &mut trigger, &counter, 5)?;
             bench.expect(TRIGGERED, C_RC_OK).map(drop)
-        },
-    ),
-    stated(
-        "trigger-order",
-        "nic.md 9.3",
-        "of several triggered commands, the lower threshold comes first",
-        |bench| {
+        }),
+    fact("of several triggered commands, the lower threshold comes first")
+        .stated("trigger-order", "nic.md 9.3")
+        .run(|bench| {
             let (mut trigger, counter) = counted(bench)?;
             for threshold in [30, 10, 20] {
                 trigger_at(bench, &mut trigger, &counter, threshold)?;
@@ -247,50 +208,38 @@ const CHECKS: &[FactCheck] = &[
             counter.add_success(15);
             threshold(bench, 20)?;
             threshold(bench, 30)
-        },
-    ),
-    stated(
-        "trigger-event-writes-back",
-        "nic.md 9.1",
-        "a TRIG_EVENT writes the counts back",
-        |bench| {
+        }),
+    fact("a TRIG_EVENT writes the counts back")
+        .stated("trigger-event-writes-back", "nic.md 9.1")
+        .run(|bench| {
             let (mut trigger, counter) = counted(bench)?;
             trigger_at(bench, &mut trigger, &counter, 4)?;
             counter.add_success(4);
             bench.expect(TRIGGERED, C_RC_OK)?;
             written(bench, &counter, 4, 0)
-        },
-    ),
-    stated(
-        "cancel",
-        "nic.md 9.3",
-        "CT_CANCEL ends what waits for a counter: TRIGGERED_OP with CANCELED",
-        |bench| {
+        }),
+    fact("CT_CANCEL ends what waits for a counter: TRIGGERED_OP with CANCELED")
+        .stated("cancel", "nic.md 9.3")
+        .run(|bench| {
             let (mut trigger, counter) = counted(bench)?;
             trigger_at(bench, &mut trigger, &counter, 4)?;
             tell(bench, &mut trigger, |batch| batch.emit_cancel(&counter))?;
             bench.expect(TRIGGERED, C_RC_CANCELED)?;
             counter.add_success(4);
             bench.quiet()
-        },
-    ),
-    stated(
-        "cancel-by-destruction",
-        "libcxi.md 8.4",
-        "destroying a counter cancels what waits for it",
-        |bench| {
+        }),
+    fact("destroying a counter cancels what waits for it")
+        .stated("cancel-by-destruction", "libcxi.md 8.4")
+        .run(|bench| {
             let (mut trigger, counter) = counted(bench)?;
             trigger_at(bench, &mut trigger, &counter, 4)?;
             bench.quiet()?;
             counter.close()?;
             bench.expect(TRIGGERED, C_RC_CANCELED).map(drop)
-        },
-    ),
-    stated(
-        "triggered-put",
-        "nic.md 3.12",
-        "TRIG_DMA executes its put when the threshold is reached, not before",
-        |bench| {
+        }),
+    fact("TRIG_DMA executes its put when the threshold is reached, not before")
+        .stated("triggered-put", "nic.md 3.12")
+        .run(|bench| {
             let (mut trigger, counter) = counted(bench)?;
             let _portal = bench.plain()?;
             let pattern = bench.fill()?;
@@ -309,24 +258,25 @@ const CHECKS: &[FactCheck] = &[
             bench.quiet()?;
             counter.add_success(1);
             bench.expect(EventType::ACK, C_RC_OK).map(drop)
+        }),
+    fact("TRIG_DMA executes an atomic operation").stated("triggered-atomic", "nic.md 3.12").run(
+        |bench| {
+            let (mut trigger, counter) = counted(bench)?;
+            let _portal = bench.plain()?;
+            bench.local.fill(2)?;
+            bench.remote.fill(3)?;
+            let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT8_T as u8);
+            tell(bench, &mut trigger, |batch| {
+                batch.emit_trigger_dma_amo(&counter, 1, &amo, false)
+            })?;
+            counter.add_success(1);
+            bench.expect(EventType::ACK, C_RC_OK)?;
+            has("target", &bench.remote, 0, &[5, 3])
         },
     ),
-    stated("triggered-atomic", "nic.md 3.12", "TRIG_DMA executes an atomic operation", |bench| {
-        let (mut trigger, counter) = counted(bench)?;
-        let _portal = bench.plain()?;
-        bench.local.fill(2)?;
-        bench.remote.fill(3)?;
-        let amo = bench.dma_amo(C_AMO_OP_SUM as u8, C_AMO_TYPE_UINT8_T as u8);
-        tell(bench, &mut trigger, |batch| batch.emit_trigger_dma_amo(&counter, 1, &amo, false))?;
-        counter.add_success(1);
-        bench.expect(EventType::ACK, C_RC_OK)?;
-        has("target", &bench.remote, 0, &[5, 3])
-    }),
-    stated(
-        "triggered-counter",
-        "nic.md 3.12",
-        "TRIG_INC adds to another counter, and TRIG_SET sets it, in a chain",
-        |bench| {
+    fact("TRIG_INC adds to another counter, and TRIG_SET sets it, in a chain")
+        .stated("triggered-counter", "nic.md 3.12")
+        .run(|bench| {
             let (mut trigger, first) = counted(bench)?;
             let second = Counter::with_write_back(&bench.lni)?;
             let third = Counter::with_write_back(&bench.lni)?;
@@ -338,8 +288,7 @@ const CHECKS: &[FactCheck] = &[
             })?;
             first.add_success(1);
             threshold(bench, 9)
-        },
-    ),
+        }),
 ];
 
 /// Allocates a trigger queue and a counter.

@@ -6,27 +6,22 @@ use cxi::{EventQueue, EventType, MemoryRegion, Pages, Record};
 use facts::error_flag::ErrorFlag;
 
 use crate::bench::{Checked, differs, ensure, equal, has, matching, silent, skipped};
-use crate::table::{FactCheck, Group, assumed, inferred, stated};
+use crate::table::{FactCheck, Group, fact};
 
 pub static GROUP: Group = Group { name: "errors", checks: CHECKS };
 
 const CHECKS: &[FactCheck] = &[
-    stated(
-        "no-portal",
-        "nic.md 4.3",
-        "an operation to an index without portal ends with PTLTE_NOT_FOUND",
-        |bench| {
+    fact("an operation to an index without portal ends with PTLTE_NOT_FOUND")
+        .stated("no-portal", "nic.md 4.3")
+        .run(|bench| {
             let dfa = bench.dfa(64);
             bench.put(8, C_RC_PTLTE_NOT_FOUND, |put| _ = put.set_dfa(dfa))?;
             bench.get(8, C_RC_PTLTE_NOT_FOUND, |get| _ = get.set_dfa(dfa)).map(drop)
-        },
-    )
-    .provokes(&[]),
-    stated(
-        "other-vni",
-        "nic.md 4.3",
-        "on the own NIC, an operation on a VNI without portal ends with PTLTE_NOT_FOUND",
-        |bench| {
+        })
+        .provokes(&[]),
+    fact("on the own NIC, an operation on a VNI without portal ends with PTLTE_NOT_FOUND")
+        .stated("other-vni", "nic.md 4.3")
+        .run(|bench| {
             let other = bench.on_other_vni()?;
             let _portal = bench.plain()?;
             let put = bench.dma(C_CMD_PUT, 8);
@@ -35,196 +30,168 @@ const CHECKS: &[FactCheck] = &[
                 batch.emit_dma(&put)
             })?;
             bench.expect(EventType::ACK, C_RC_PTLTE_NOT_FOUND).map(drop)
-        },
+        })
+        .provokes(&[]),
+    fact(
+        "an operation to a portal without entry and without flow control ends with ENTRY_NOT_FOUND",
     )
+    .stated("no-entry", "nic.md 8.3")
+    .run(|bench| {
+        let _portal = bench.portal(0, |_| {})?;
+        bench.put(8, C_RC_ENTRY_NOT_FOUND, |_| {})?;
+        bench.get(8, C_RC_ENTRY_NOT_FOUND, |_| {}).map(drop)
+    })
     .provokes(&[]),
-    stated(
-        "no-entry",
-        "nic.md 8.3",
-        "an operation to a portal without entry and without flow control ends with \
-         ENTRY_NOT_FOUND",
-        |bench| {
-            let _portal = bench.portal(0, |_| {})?;
-            bench.put(8, C_RC_ENTRY_NOT_FOUND, |_| {})?;
-            bench.get(8, C_RC_ENTRY_NOT_FOUND, |_| {}).map(drop)
-        },
-    )
-    .provokes(&[]),
-    inferred(
-        "put-not-permitted",
-        "nic.md 7",
-        "a put to an entry without op_put ends with OP_VIOLATION",
-        |bench| {
+    fact("a put to an entry without op_put ends with OP_VIOLATION")
+        .inferred("put-not-permitted", "nic.md 7")
+        .run(|bench| {
             let _portal = bench.open_silent(|_| {}, |entry| _ = entry.set_op_put(false))?;
             bench.put(8, C_RC_OP_VIOLATION, |_| {}).map(drop)
-        },
-    )
-    .provokes(&[(ErrorFlag::OP_VIOLATION, 1)]),
-    inferred(
-        "get-not-permitted",
-        "nic.md 7",
-        "a get from an entry without op_get ends with OP_VIOLATION",
-        |bench| {
+        })
+        .provokes(&[(ErrorFlag::OP_VIOLATION, 1)]),
+    fact("a get from an entry without op_get ends with OP_VIOLATION")
+        .inferred("get-not-permitted", "nic.md 7")
+        .run(|bench| {
             let _portal = bench.open_silent(|_| {}, |entry| _ = entry.set_op_get(false))?;
             bench.get(8, C_RC_OP_VIOLATION, |_| {}).map(drop)
-        },
-    )
-    .provokes(&[(ErrorFlag::OP_VIOLATION, 1)]),
-    inferred(
-        "restricted-to-matching-portal",
-        "nic.md 7",
-        "a restricted operation to a matching portal ends with INVALID_ENDPOINT",
-        |bench| {
+        })
+        .provokes(&[(ErrorFlag::OP_VIOLATION, 1)]),
+    fact("a restricted operation to a matching portal ends with INVALID_ENDPOINT")
+        .inferred("restricted-to-matching-portal", "nic.md 7")
+        .run(|bench| {
             let _portal = bench.open(matching, silent)?;
             bench.put(8, C_RC_INVALID_ENDPOINT, |put| _ = put.set_restricted(true)).map(drop)
-        },
-    )
-    .provokes(&[(ErrorFlag::INVALID_ENDPOINT, 1)]),
-    inferred(
-        "restricted-to-local-entry",
-        "nic.md 3.10.1",
+        })
+        .provokes(&[(ErrorFlag::INVALID_ENDPOINT, 1)]),
+    fact(
         "a restricted put to a locally managed entry ends with RESTRICTED_UNICAST, unless the \
          portal has en_restricted_unicast_lm",
-        |bench| {
-            for (allowed, code) in [(0, C_RC_RESTRICTED_UNICAST), (1, C_RC_OK)] {
-                let portal = bench.open_silent(
-                    |options| options.set_en_restricted_unicast_lm(allowed),
-                    |entry| _ = entry.set_manage_local(true),
-                )?;
-                bench.put(8, code, |put| _ = put.set_restricted(true))?;
-                portal.entry.close()?;
-            }
-            Ok(())
-        },
     )
+    .inferred("restricted-to-local-entry", "nic.md 3.10.1")
+    .run(|bench| {
+        for (allowed, code) in [(0, C_RC_RESTRICTED_UNICAST), (1, C_RC_OK)] {
+            let portal = bench.open_silent(
+                |options| options.set_en_restricted_unicast_lm(allowed),
+                |entry| _ = entry.set_manage_local(true),
+            )?;
+            bench.put(8, code, |put| _ = put.set_restricted(true))?;
+            portal.entry.close()?;
+        }
+        Ok(())
+    })
     .provokes(&[(ErrorFlag::RESTRICTED_UNICAST, 1)]),
-    stated(
-        "beyond-entry",
-        "nic.md 7.1",
+    fact(
         "an access beyond an entry whose offset the initiator chooses fails on both sides and \
          moves nothing",
-        |bench| {
-            let mut portal = bench.open(|_| {}, |entry| _ = entry.set_length(3000))?;
-            bench.fill()?;
-            let mut put = bench.dma(C_CMD_PUT, 3000);
-            put.set_remote_offset(1);
-            bench.provoke_code(C_RC_NO_SPACE)?;
-            bench.send(|batch| batch.emit_dma(&put))?;
-            let ack = bench.event()?;
-            fails(&ack, EventType::ACK)?;
-            let event = bench.event_at(&mut portal)?;
-            fails(&event, EventType::PUT)?;
-            has("memory", &bench.remote, 0, &[0xee; 3100])
-        },
     )
+    .stated("beyond-entry", "nic.md 7.1")
+    .run(|bench| {
+        let mut portal = bench.open(|_| {}, |entry| _ = entry.set_length(3000))?;
+        bench.fill()?;
+        let mut put = bench.dma(C_CMD_PUT, 3000);
+        put.set_remote_offset(1);
+        bench.provoke_code(C_RC_NO_SPACE)?;
+        bench.send(|batch| batch.emit_dma(&put))?;
+        let ack = bench.event()?;
+        fails(&ack, EventType::ACK)?;
+        let event = bench.event_at(&mut portal)?;
+        fails(&event, EventType::PUT)?;
+        has("memory", &bench.remote, 0, &[0xee; 3100])
+    })
     .provokes(&[(ErrorFlag::NO_SPACE, 1)]),
-    assumed(
-        "beyond-entry-code",
-        "nic.md 15",
-        "an access beyond an entry ends with NO_SPACE",
-        |bench| {
+    fact("an access beyond an entry ends with NO_SPACE")
+        .assumed("beyond-entry-code", "nic.md 15")
+        .run(|bench| {
             let _portal = bench.open_silent(|_| {}, |entry| _ = entry.set_length(3000))?;
             bench.put(3001, C_RC_NO_SPACE, |_| {})?;
             bench.get(1, C_RC_NO_SPACE, |get| _ = get.set_remote_offset(3000)).map(drop)
-        },
-    )
-    .provokes(&[(ErrorFlag::NO_SPACE, 2)]),
-    assumed(
-        "local-address-not-mapped",
-        "nic.md 15",
+        })
+        .provokes(&[(ErrorFlag::NO_SPACE, 2)]),
+    fact(
         "a local address that is not mapped ends with NO_TRANSLATION, ADDR_OUT_OF_RANGE or \
          PAGE_REQ_ERROR",
-        |bench| {
-            let _portal = bench.plain()?;
-            // Both memories are in one context, and the address is far beyond them.
-            let address = bench.local.iova(0) ^ 1 << 50;
-            let put = *bench.dma(C_CMD_PUT, 8).set_local_addr(address);
-            bench.send(|batch| batch.emit_dma(&put))?;
-            not_mapped(&bench.event()?, EventType::ACK)?;
-            let get = *bench.dma(C_CMD_GET, 8).set_local_addr(address);
-            bench.send(|batch| batch.emit_dma(&get))?;
-            not_mapped(&bench.event()?, EventType::REPLY)
-        },
     )
+    .assumed("local-address-not-mapped", "nic.md 15")
+    .run(|bench| {
+        let _portal = bench.plain()?;
+        // Both memories are in one context, and the address is far beyond them.
+        let address = bench.local.iova(0) ^ 1 << 50;
+        let put = *bench.dma(C_CMD_PUT, 8).set_local_addr(address);
+        bench.send(|batch| batch.emit_dma(&put))?;
+        not_mapped(&bench.event()?, EventType::ACK)?;
+        let get = *bench.dma(C_CMD_GET, 8).set_local_addr(address);
+        bench.send(|batch| batch.emit_dma(&get))?;
+        not_mapped(&bench.event()?, EventType::REPLY)
+    })
     .provokes(&[]),
-    assumed(
-        "entry-not-mapped",
-        "nic.md 15",
+    fact(
         "an entry over memory that is not mapped ends with NO_TRANSLATION, ADDR_OUT_OF_RANGE or \
          PAGE_REQ_ERROR at the initiator",
-        |bench| {
-            let mut portal = bench.portal(0, |_| {})?;
-            let address = bench.remote.iova(0) ^ 1 << 50;
-            bench.append(&mut portal, |entry| {
-                silent(entry);
-                entry.set_start(address);
-            })?;
-            let put = bench.dma(C_CMD_PUT, 8);
-            bench.send(|batch| batch.emit_dma(&put))?;
-            not_mapped(&bench.event()?, EventType::ACK)
-        },
     )
+    .assumed("entry-not-mapped", "nic.md 15")
+    .run(|bench| {
+        let mut portal = bench.portal(0, |_| {})?;
+        let address = bench.remote.iova(0) ^ 1 << 50;
+        bench.append(&mut portal, |entry| {
+            silent(entry);
+            entry.set_start(address);
+        })?;
+        let put = bench.dma(C_CMD_PUT, 8);
+        bench.send(|batch| batch.emit_dma(&put))?;
+        not_mapped(&bench.event()?, EventType::ACK)
+    })
     .provokes(&[]),
-    stated(
-        "address-context",
-        "nic.md 7",
-        "a logical address context that is not configured ends with INVALID_AC",
-        |bench| {
+    fact("a logical address context that is not configured ends with INVALID_AC")
+        .stated("address-context", "nic.md 7")
+        .run(|bench| {
             let _portal = bench.plain()?;
             bench.put(8, C_RC_INVALID_AC, |put| _ = put.set_lac(7)).map(drop)
-        },
-    )
-    .provokes(&[]),
-    stated(
-        "memory-rights",
-        "nic.md 7",
+        })
+        .provokes(&[]),
+    fact(
         "a put from memory mapped without READ, or to memory mapped without WRITE, ends with \
          PAGE_PERM_ERROR",
-        |bench| {
-            let portal = bench.plain()?;
-            let map = |flag| {
-                let memory = Pages::anonymous(4096)?;
-                MemoryRegion::map(&bench.lni, memory, CXI_MAP_PIN | flag)
-            };
-            let (unreadable, unwritable) = (map(CXI_MAP_WRITE)?, map(CXI_MAP_READ)?);
-            bench.put(8, C_RC_PAGE_PERM_ERROR, |put| {
-                put.set_lac(unreadable.lac()).set_local_addr(unreadable.iova(0));
-            })?;
-            bench.get(8, C_RC_PAGE_PERM_ERROR, |get| {
-                get.set_lac(unwritable.lac()).set_local_addr(unwritable.iova(0));
-            })?;
-            portal.entry.close()?;
-            let portal = bench.open_silent(
-                |_| {},
-                |entry| {
-                    entry.set_lac(unwritable.lac()).set_start(unwritable.iova(0)).set_length(4096);
-                },
-            )?;
-            bench.put(8, C_RC_PAGE_PERM_ERROR, |_| {})?;
-            portal.entry.close()?;
-            Ok(())
-        },
     )
+    .stated("memory-rights", "nic.md 7")
+    .run(|bench| {
+        let portal = bench.plain()?;
+        let map = |flag| {
+            let memory = Pages::anonymous(4096)?;
+            MemoryRegion::map(&bench.lni, memory, CXI_MAP_PIN | flag)
+        };
+        let (unreadable, unwritable) = (map(CXI_MAP_WRITE)?, map(CXI_MAP_READ)?);
+        bench.put(8, C_RC_PAGE_PERM_ERROR, |put| {
+            put.set_lac(unreadable.lac()).set_local_addr(unreadable.iova(0));
+        })?;
+        bench.get(8, C_RC_PAGE_PERM_ERROR, |get| {
+            get.set_lac(unwritable.lac()).set_local_addr(unwritable.iova(0));
+        })?;
+        portal.entry.close()?;
+        let portal = bench.open_silent(
+            |_| {},
+            |entry| {
+                entry.set_lac(unwritable.lac()).set_start(unwritable.iova(0)).set_length(4096);
+            },
+        )?;
+        bench.put(8, C_RC_PAGE_PERM_ERROR, |_| {})?;
+        portal.entry.close()?;
+        Ok(())
+    })
     .provokes(&[(ErrorFlag::PAGE_PERMISSION, 3)]),
-    stated(
-        "failure-despite-disabled-events",
-        "nic.md 6.4",
-        "a failure is reported to the initiator although success events are disabled",
-        |bench| {
+    fact("a failure is reported to the initiator although success events are disabled")
+        .stated("failure-despite-disabled-events", "nic.md 6.4")
+        .run(|bench| {
             let dfa = bench.dfa(64);
             bench
                 .put(8, C_RC_PTLTE_NOT_FOUND, |put| {
                     put.set_dfa(dfa).set_event_success_disable(true);
                 })
                 .map(drop)
-        },
-    )
-    .provokes(&[]),
-    assumed(
-        "target-error-flag",
-        "nic.md 15",
-        "tgt_error is set in the event of a failure at the target only",
-        |bench| {
+        })
+        .provokes(&[]),
+    fact("tgt_error is set in the event of a failure at the target only")
+        .assumed("target-error-flag", "nic.md 15")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let dfa = bench.dfa(64);
             let at_target = bench.put(8, C_RC_PTLTE_NOT_FOUND, |put| _ = put.set_dfa(dfa))?;
@@ -234,14 +201,11 @@ const CHECKS: &[FactCheck] = &[
                 _ => None,
             });
             equal("tgt_error", flags, [Some(true), Some(false)])
-        },
-    )
-    .provokes(&[]),
-    stated(
-        "long-initiator-events",
-        "nic.md 6.3",
-        "INIT_LONG makes initiator events 32 bytes long",
-        |bench| {
+        })
+        .provokes(&[]),
+    fact("INIT_LONG makes initiator events 32 bytes long")
+        .stated("long-initiator-events", "nic.md 6.3")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let flags = CXI_EQ_EC_DISABLE | CXI_EQ_INIT_LONG;
             let mut events = EventQueue::new(&bench.lni, 8, flags.into())?;
@@ -254,38 +218,31 @@ const CHECKS: &[FactCheck] = &[
             let ack = crate::bench::next(&mut events, &mut bench.trace)?;
             equal("type, bytes", (ack.kind, ack.bytes.len()), (EventType::ACK, 32))?;
             equal("user_ptr", ack.user_ptr(), put.user_ptr())
-        },
-    ),
-    stated(
-        "time-stamps",
-        "libcxi.md 8.1",
+        }),
+    fact(
         "a queue with TIMESTAMP_EVENTS gets a TIMESTAMP event once in each period, 1 s by default",
-        |bench| {
-            let flags = CXI_EQ_EC_DISABLE | CXI_EQ_TIMESTAMP_EVENTS;
-            let mut events = EventQueue::new(&bench.lni, 8, flags.into())?;
-            let Ok(event) = crate::bench::next(&mut events, &mut bench.trace) else {
-                return skipped("none came: ee_timestamp_period_ms of the driver may be longer");
-            };
-            equal(
-                "type, bytes",
-                (u32::from(event.kind.0), event.bytes.len()),
-                (C_EVENT_TIMESTAMP, 16),
-            )?;
-            let word = |at: usize| {
-                event.bytes[at..at + 6]
-                    .iter()
-                    .rev()
-                    .fold(0, |word, byte| word << 8 | u64::from(*byte))
-            };
-            let ns = word(0) & ((1 << 30) - 1);
-            ensure(ns < 1_000_000_000, "ns below 10^9", ns)
-        },
-    ),
-    stated(
-        "event-sizes",
-        "nic.md 6.3",
-        "LINK, UNLINK and STATE_CHANGE have 64 bytes, PUT and GET of the PRIORITY list 32",
-        |bench| {
+    )
+    .stated("time-stamps", "libcxi.md 8.1")
+    .run(|bench| {
+        let flags = CXI_EQ_EC_DISABLE | CXI_EQ_TIMESTAMP_EVENTS;
+        let mut events = EventQueue::new(&bench.lni, 8, flags.into())?;
+        let Ok(event) = crate::bench::next(&mut events, &mut bench.trace) else {
+            return skipped("none came: ee_timestamp_period_ms of the driver may be longer");
+        };
+        equal(
+            "type, bytes",
+            (u32::from(event.kind.0), event.bytes.len()),
+            (C_EVENT_TIMESTAMP, 16),
+        )?;
+        let word = |at: usize| {
+            event.bytes[at..at + 6].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+        };
+        let ns = word(0) & ((1 << 30) - 1);
+        ensure(ns < 1_000_000_000, "ns below 10^9", ns)
+    }),
+    fact("LINK, UNLINK and STATE_CHANGE have 64 bytes, PUT and GET of the PRIORITY list 32")
+        .stated("event-sizes", "nic.md 6.3")
+        .run(|bench| {
             let flags = CXI_EQ_EC_DISABLE;
             let mut portal = bench.disabled_portal(0, flags, matching)?;
             let change = bench.set_state(&mut portal, C_PTLTE_ENABLED, 0, C_RC_OK)?;
@@ -302,13 +259,10 @@ const CHECKS: &[FactCheck] = &[
             bench.command(|batch| batch.emit_target(&command))?;
             let unlink = bench.expect_at(&mut portal, EventType::UNLINK, C_RC_OK)?;
             equal("UNLINK", unlink.bytes.len(), 64)
-        },
-    ),
-    stated(
-        "combined-events",
-        "nic.md 5.7",
-        "a queue without EC_DISABLE delivers each event of a burst once",
-        |bench| {
+        }),
+    fact("a queue without EC_DISABLE delivers each event of a burst once")
+        .stated("combined-events", "nic.md 5.7")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let mut events = EventQueue::new(&bench.lni, 60, 0)?;
             let mut queue = cxi::TransmitQueue::new(&bench.profile, 64, &events, None)?;
@@ -328,8 +282,7 @@ const CHECKS: &[FactCheck] = &[
             }
             seen.sort_unstable();
             ensure((0..20).eq(seen.iter().copied()), "each event once", format_args!("{seen:?}"))
-        },
-    ),
+        }),
 ];
 
 /// Checks that an event of this type reports one of the codes for an address that is not mapped

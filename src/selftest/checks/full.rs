@@ -8,7 +8,7 @@ use cxi::{Counter, EventQueue, EventType, ObjectState, TransmitQueue, TriggerQue
 
 use super::portals::by_nic;
 use crate::bench::{Bench, Checked, LIMIT, Portal, differs, ensure, equal, next, skipped};
-use crate::table::{FactCheck, Group, assumed, stated};
+use crate::table::{FactCheck, Group, fact};
 use facts::error_flag::ErrorFlag;
 
 pub static GROUP: Group = Group { name: "full", checks: CHECKS };
@@ -17,45 +17,37 @@ pub static GROUP: Group = Group { name: "full", checks: CHECKS };
 const DROPPED_AFTER: Duration = Duration::from_millis(200);
 
 const CHECKS: &[FactCheck] = &[
-    stated(
-        "target-event-queue",
-        "nic.md 5.6",
+    fact(
         "a message without room for its event is refused with ENTRY_NOT_FOUND, and nothing is lost",
-        |bench| {
-            let (mut portal, accepted) = fill(bench, 0, C_RC_ENTRY_NOT_FOUND)?;
-            for number in 0..accepted {
-                let put = bench
-                    .expect_at(&mut portal, EventType::PUT, C_RC_OK)?
-                    .target()?;
-                equal("header_data", put.header_data, number)?;
-            }
-            bench.put(8, C_RC_OK, |_| {})?;
-            bench
-                .expect_at(&mut portal, EventType::PUT, C_RC_OK)
-                .map(drop)
-        },
     )
+    .stated("target-event-queue", "nic.md 5.6")
+    .run(|bench| {
+        let (mut portal, accepted) = fill(bench, 0, C_RC_ENTRY_NOT_FOUND)?;
+        for number in 0..accepted {
+            let put = bench.expect_at(&mut portal, EventType::PUT, C_RC_OK)?.target()?;
+            equal("header_data", put.header_data, number)?;
+        }
+        bench.put(8, C_RC_OK, |_| {})?;
+        bench.expect_at(&mut portal, EventType::PUT, C_RC_OK).map(drop)
+    })
     .provokes(&[(ErrorFlag::EQ_OVERFLOW_RESERVATION, 1)]),
-    stated(
-        "target-event-queue-with-flow-control",
-        "nic.md 5.6",
-        "with flow control the message is refused with PT_DISABLED, and the NIC disables the portal \
-         with reason FC_EQ_FULL",
-        |bench| {
-            let (mut portal, accepted) = fill(bench, 1, C_RC_PT_DISABLED)?;
-            for _ in 0..accepted {
-                bench.expect_at(&mut portal, EventType::PUT, C_RC_OK)?;
-            }
-            let change = bench.expect_at(&mut portal, EventType::STATE_CHANGE, C_RC_OK)?;
-            by_nic(&change, C_SC_FC_EQ_FULL)
-        },
+    fact(
+        "with flow control the message is refused with PT_DISABLED, and the NIC disables the \
+         portal with reason FC_EQ_FULL",
     )
+    .stated("target-event-queue-with-flow-control", "nic.md 5.6")
+    .run(|bench| {
+        let (mut portal, accepted) = fill(bench, 1, C_RC_PT_DISABLED)?;
+        for _ in 0..accepted {
+            bench.expect_at(&mut portal, EventType::PUT, C_RC_OK)?;
+        }
+        let change = bench.expect_at(&mut portal, EventType::STATE_CHANGE, C_RC_OK)?;
+        by_nic(&change, C_SC_FC_EQ_FULL)
+    })
     .provokes(&[(ErrorFlag::EQ_OVERFLOW_RESERVATION, 1)]),
-    stated(
-        "dropped-events",
-        "nic.md 5.6",
-        "completions without room are dropped, and the status block says so",
-        |bench| {
+    fact("completions without room are dropped, and the status block says so")
+        .stated("dropped-events", "nic.md 5.6")
+        .run(|bench| {
             let slots = cxi::page_size() / 64;
             let (delivered, has_dropped) = overfill(bench, 4 * slots)?;
             ensure(
@@ -64,25 +56,19 @@ const CHECKS: &[FactCheck] = &[
                 delivered,
             )?;
             ensure(has_dropped, "unackd_dropped_event 1", "0")
-        },
-    )
-    .provokes(&[(ErrorFlag::EQ_OVERFLOW, 1)]),
-    assumed(
-        "small-events-share-a-slot",
-        "nic.md 15",
-        "with EC_DISABLE, events of 16 bytes follow each other in a slot, four to each",
-        |bench| {
+        })
+        .provokes(&[(ErrorFlag::EQ_OVERFLOW, 1)]),
+    fact("with EC_DISABLE, events of 16 bytes follow each other in a slot, four to each")
+        .assumed("small-events-share-a-slot", "nic.md 15")
+        .run(|bench| {
             let capacity = 4 * (cxi::page_size() / 64 - 2);
             let (delivered, _) = overfill(bench, capacity)?;
             equal("events without a gap", delivered, capacity)
-        },
-    )
-    .provokes(&[(ErrorFlag::EQ_OVERFLOW, 1)]),
-    stated(
-        "event-queue-wraps",
-        "nic.md 5.2",
-        "over ten laps of an event queue no event is lost, repeated or torn",
-        |bench| {
+        })
+        .provokes(&[(ErrorFlag::EQ_OVERFLOW, 1)]),
+    fact("over ten laps of an event queue no event is lost, repeated or torn")
+        .stated("event-queue-wraps", "nic.md 5.2")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let mut events = EventQueue::new(&bench.lni, 60, CXI_EQ_EC_DISABLE.into())?;
             let mut queue = TransmitQueue::new(&bench.profile, 64, &events, None)?;
@@ -110,13 +96,10 @@ const CHECKS: &[FactCheck] = &[
                 number += 10;
             }
             Ok(())
-        },
-    ),
-    stated(
-        "largest-command-queue",
-        "nic.md 2.1",
-        "a command queue of 65536 slots executes its commands",
-        |bench| {
+        }),
+    fact("a command queue of 65536 slots executes its commands")
+        .stated("largest-command-queue", "nic.md 2.1")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let events = &bench.events;
             let mut queue = match TransmitQueue::new(&bench.profile, 65536, events, None) {
@@ -131,8 +114,7 @@ const CHECKS: &[FactCheck] = &[
             batch.emit_nomatch_dma(&put)?;
             batch.commit_doorbell();
             bench.expect(EventType::ACK, C_RC_OK).map(drop)
-        },
-    ),
+        }),
 ];
 
 /// Puts to a portal with an event queue of one page until a put ends with `code`. Returns how many

@@ -6,7 +6,7 @@ use cxi::{EventType, ReturnCode, address};
 use facts::error_flag::ErrorFlag;
 
 use crate::bench::{Bench, Checked, Portal, Seen, equal, has, matching, silent};
-use crate::table::{FactCheck, Group, assumed, inferred, stated};
+use crate::table::{FactCheck, Group, fact};
 
 pub static GROUP: Group = Group { name: "matching", checks: CHECKS };
 
@@ -14,11 +14,9 @@ const PUT: EventType = EventType::PUT;
 const UNLINK: EventType = EventType::UNLINK;
 
 const CHECKS: &[FactCheck] = &[
-    stated(
-        "match-bits",
-        "nic.md 8.4",
-        "an entry matches if the bits agree that its ignore bits leave",
-        |bench| {
+    fact("an entry matches if the bits agree that its ignore bits leave")
+        .stated("match-bits", "nic.md 8.4")
+        .run(|bench| {
             let _portal = bench.open_silent(matching, |entry| {
                 entry.set_match_bits(0xf0).set_ignore_bits(0x0f);
             })?;
@@ -31,21 +29,15 @@ const CHECKS: &[FactCheck] = &[
                 bench.put(8, code, |put| _ = put.set_match_bits(bits))?;
             }
             Ok(())
-        },
-    )
-    .provokes(&[]),
-    stated(
-        "match-id",
-        "nic.md 8.4",
-        "an entry matches the PID and the node of the initiator, each if not all ones",
-        match_ids,
-    )
-    .provokes(&[]),
-    stated(
-        "order",
-        "nic.md 8.3",
-        "the entry that was appended first takes a message that several entries match",
-        |bench| {
+        })
+        .provokes(&[]),
+    fact("an entry matches the PID and the node of the initiator, each if not all ones")
+        .stated("match-id", "nic.md 8.4")
+        .run(match_ids)
+        .provokes(&[]),
+    fact("the entry that was appended first takes a message that several entries match")
+        .stated("order", "nic.md 8.3")
+        .run(|bench| {
             let mut portal = bench.portal(0, matching)?;
             for number in [7, 3, 5] {
                 bench.append(&mut portal, |entry| {
@@ -59,25 +51,19 @@ const CHECKS: &[FactCheck] = &[
                 equal("buffer_id", put.buffer_id, number)?;
             }
             bench.put(8, C_RC_ENTRY_NOT_FOUND, |_| {}).map(drop)
-        },
-    )
-    .provokes(&[]),
-    stated(
-        "plain-entry-takes-all",
-        "nic.md 8.4",
-        "on a portal without matching each operation matches the first entry, whatever its bits",
-        |bench| {
+        })
+        .provokes(&[]),
+    fact("on a portal without matching each operation matches the first entry, whatever its bits")
+        .stated("plain-entry-takes-all", "nic.md 8.4")
+        .run(|bench| {
             let _portal =
                 bench.open_silent(|_| {}, |entry| _ = entry.set_match_bits(5).set_match_id(9))?;
             bench.put(8, C_RC_OK, |put| _ = put.set_match_bits(6).set_initiator(1))?;
             bench.put(8, C_RC_OK, |put| _ = put.set_restricted(true)).map(drop)
-        },
-    ),
-    inferred(
-        "no-truncate",
-        "nic.md 8.4",
-        "an entry with no_truncate matches messages that fit only",
-        |bench| {
+        }),
+    fact("an entry with no_truncate matches messages that fit only")
+        .inferred("no-truncate", "nic.md 8.4")
+        .run(|bench| {
             let mut portal = bench.portal(0, matching)?;
             for (number, length) in [(1, 100), (2, 1000)] {
                 bench.append(&mut portal, |entry| {
@@ -88,13 +74,10 @@ const CHECKS: &[FactCheck] = &[
             bench.put(101, C_RC_OK, |_| {})?;
             let put = bench.expect_at(&mut portal, PUT, C_RC_OK)?.target()?;
             equal("buffer_id", put.buffer_id, 2)
-        },
-    ),
-    stated(
-        "use-once",
-        "nic.md 8.5",
-        "an entry for one operation reports UNLINK, then PUT with auto_unlinked, and is gone",
-        |bench| {
+        }),
+    fact("an entry for one operation reports UNLINK, then PUT with auto_unlinked, and is gone")
+        .stated("use-once", "nic.md 8.5")
+        .run(|bench| {
             let mut portal =
                 bench.open(matching, |entry| _ = entry.set_use_once(true).set_buffer_id(9))?;
             bench.put(8, C_RC_OK, |_| {})?;
@@ -103,14 +86,11 @@ const CHECKS: &[FactCheck] = &[
             let put = bench.expect_at(&mut portal, PUT, C_RC_OK)?.target()?;
             equal("auto_unlinked of the PUT", put.auto_unlinked, true)?;
             bench.put(8, C_RC_ENTRY_NOT_FOUND, |_| {}).map(drop)
-        },
-    )
-    .provokes(&[]),
-    inferred(
-        "automatic-unlink-flag",
-        "nic.md 8.5",
-        "the UNLINK of an automatic unlink has auto_unlinked, that of a command has not",
-        |bench| {
+        })
+        .provokes(&[]),
+    fact("the UNLINK of an automatic unlink has auto_unlinked, that of a command has not")
+        .inferred("automatic-unlink-flag", "nic.md 8.5")
+        .run(|bench| {
             let mut portal = bench.open(matching, |entry| _ = entry.set_use_once(true))?;
             bench.put(8, C_RC_OK, |_| {})?;
             let automatic = bench.expect_at(&mut portal, UNLINK, C_RC_OK)?.target()?;
@@ -119,40 +99,33 @@ const CHECKS: &[FactCheck] = &[
             let manual = unlink(bench, &mut portal, 0, C_RC_OK)?.target()?;
             let flags = [automatic.auto_unlinked, manual.auto_unlinked];
             equal("auto_unlinked", flags, [true, false])
-        },
-    ),
-    stated(
-        "unlink-event-disabled",
-        "nic.md 6.5",
+        }),
+    fact(
         "event_unlink_disable suppresses the UNLINK of an automatic unlink, not that of a command",
-        |bench| {
-            let mut portal = bench.open(matching, |entry| {
-                entry.set_use_once(true).set_event_unlink_disable(true);
-            })?;
-            bench.put(8, C_RC_OK, |_| {})?;
-            let put = bench.expect_at(&mut portal, PUT, C_RC_OK)?.target()?;
-            equal("auto_unlinked", put.auto_unlinked, true)?;
-            bench.append(&mut portal, |entry| _ = entry.set_event_unlink_disable(true))?;
-            unlink(bench, &mut portal, 0, C_RC_OK).map(drop)
-        },
-    ),
-    stated(
-        "unlink-of-missing-entry",
-        "nic.md 6.5",
-        "UNLINK of an entry that is gone reports ENTRY_NOT_FOUND",
-        |bench| {
+    )
+    .stated("unlink-event-disabled", "nic.md 6.5")
+    .run(|bench| {
+        let mut portal = bench.open(matching, |entry| {
+            entry.set_use_once(true).set_event_unlink_disable(true);
+        })?;
+        bench.put(8, C_RC_OK, |_| {})?;
+        let put = bench.expect_at(&mut portal, PUT, C_RC_OK)?.target()?;
+        equal("auto_unlinked", put.auto_unlinked, true)?;
+        bench.append(&mut portal, |entry| _ = entry.set_event_unlink_disable(true))?;
+        unlink(bench, &mut portal, 0, C_RC_OK).map(drop)
+    }),
+    fact("UNLINK of an entry that is gone reports ENTRY_NOT_FOUND")
+        .stated("unlink-of-missing-entry", "nic.md 6.5")
+        .run(|bench| {
             let mut portal = bench.open(matching, |entry| _ = entry.set_buffer_id(4))?;
             unlink(bench, &mut portal, 5, C_RC_ENTRY_NOT_FOUND)?;
             unlink(bench, &mut portal, 4, C_RC_OK)?;
             unlink(bench, &mut portal, 4, C_RC_ENTRY_NOT_FOUND).map(drop)
-        },
-    )
-    .provokes(&[]),
-    stated(
-        "local-placement",
-        "nic.md 8.5",
-        "a locally managed entry packs messages without gaps and ignores their offset",
-        |bench| {
+        })
+        .provokes(&[]),
+    fact("a locally managed entry packs messages without gaps and ignores their offset")
+        .stated("local-placement", "nic.md 8.5")
+        .run(|bench| {
             let _portal = bench.open_silent(matching, |entry| _ = entry.set_manage_local(true))?;
             let pattern = bench.fill()?;
             let mut at = 0;
@@ -162,13 +135,10 @@ const CHECKS: &[FactCheck] = &[
                 at += len;
             }
             has("byte after the data", &bench.remote, at, &[0xee])
-        },
-    ),
-    stated(
-        "truncation",
-        "nic.md 7.1",
-        "a locally managed entry truncates: OK, with mlength below rlength on both sides",
-        |bench| {
+        }),
+    fact("a locally managed entry truncates: OK, with mlength below rlength on both sides")
+        .stated("truncation", "nic.md 7.1")
+        .run(|bench| {
             let mut portal = bench.open(matching, |entry| {
                 entry.set_manage_local(true).set_length(1);
             })?;
@@ -176,13 +146,10 @@ const CHECKS: &[FactCheck] = &[
             equal("mlength of the ACK", ack.mlength(), 1)?;
             let put = bench.expect_at(&mut portal, PUT, C_RC_OK)?.target()?;
             equal("rlength, mlength", (put.rlength, put.mlength), (2048, 1))
-        },
-    ),
-    inferred(
-        "full-entry-stays",
-        "nic.md 8.5",
-        "a full locally managed entry with min_free 0 stays linked and truncates to nothing",
-        |bench| {
+        }),
+    fact("a full locally managed entry with min_free 0 stays linked and truncates to nothing")
+        .inferred("full-entry-stays", "nic.md 8.5")
+        .run(|bench| {
             let mut portal = bench.open(matching, |entry| {
                 entry.set_manage_local(true).set_length(1);
             })?;
@@ -193,13 +160,10 @@ const CHECKS: &[FactCheck] = &[
                 equal("auto_unlinked", put.auto_unlinked, false)?;
             }
             Ok(())
-        },
-    ),
-    stated(
-        "min-free",
-        "nic.md 8.5",
-        "a locally managed entry unlinks itself when less than min_free is left, not at min_free",
-        |bench| {
+        }),
+    fact("a locally managed entry unlinks itself when less than min_free is left, not at min_free")
+        .stated("min-free", "nic.md 8.5")
+        .run(|bench| {
             let shift = bench.nic.device.info().min_free_shift;
             let unit = 1_usize << shift;
             let mut portal = bench.open(matching, |entry| {
@@ -213,13 +177,10 @@ const CHECKS: &[FactCheck] = &[
             bench.expect_at(&mut portal, UNLINK, C_RC_OK)?;
             let put = bench.expect_at(&mut portal, PUT, C_RC_OK)?.target()?;
             equal("auto_unlinked below min_free", put.auto_unlinked, true)
-        },
-    ),
-    stated(
-        "start-of-long-event",
-        "nic.md 6.6",
-        "a long event has the first address, the offset and both lengths",
-        |bench| {
+        }),
+    fact("a long event has the first address, the offset and both lengths")
+        .stated("start-of-long-event", "nic.md 6.6")
+        .run(|bench| {
             let flags = CXI_EQ_EC_DISABLE | CXI_EQ_TGT_LONG;
             let mut portal = bench.portal_with(0, flags, matching)?;
             bench.append(&mut portal, |entry| _ = entry.set_buffer_id(0xbeef))?;
@@ -230,24 +191,18 @@ const CHECKS: &[FactCheck] = &[
             equal("rlength, mlength", (put.rlength(), put.mlength()), (100, 100))?;
             equal("buffer_id", put.buffer_id(), 0xbeef)?;
             equal("ptlte_index", put.ptlte_index(), portal.entry.number())
-        },
-    ),
-    assumed(
-        "failure-without-event",
-        "nic.md 15",
-        "event_comm_disable suppresses the target's event of a failure too",
-        |bench| {
+        }),
+    fact("event_comm_disable suppresses the target's event of a failure too")
+        .assumed("failure-without-event", "nic.md 15")
+        .run(|bench| {
             let mut portal = bench.open_silent(|_| {}, |entry| _ = entry.set_manage_local(true))?;
             bench.put(8, C_RC_RESTRICTED_UNICAST, |put| _ = put.set_restricted(true))?;
             bench.quiet_at(&mut portal)
-        },
-    )
-    .provokes(&[(ErrorFlag::RESTRICTED_UNICAST, 1)]),
-    assumed(
-        "any-node-in-20-bits",
-        "nic.md 15",
-        "a node of 0xfffff in an entry is a wildcard too",
-        |bench| {
+        })
+        .provokes(&[(ErrorFlag::RESTRICTED_UNICAST, 1)]),
+    fact("a node of 0xfffff in an entry is a wildcard too")
+        .assumed("any-node-in-20-bits", "nic.md 15")
+        .run(|bench| {
             let mut portal = bench.portal(0, matching)?;
             let (bits, pid) = (bench.nic.device.info().pid_bits, bench.domain.pid());
             bench.append(&mut portal, |entry| {
@@ -255,13 +210,10 @@ const CHECKS: &[FactCheck] = &[
                 entry.set_match_id(address::match_id(bits, pid, 0xfffff));
             })?;
             bench.put(8, C_RC_OK, |_| {}).map(drop)
-        },
-    ),
-    inferred(
-        "match-event",
-        "nic.md 6.5",
-        "a portal with en_event_match reports MATCH beside the PUT",
-        |bench| {
+        }),
+    fact("a portal with en_event_match reports MATCH beside the PUT")
+        .inferred("match-event", "nic.md 6.5")
+        .run(|bench| {
             let mut portal = bench.open(
                 |options| {
                     options.set_is_matching(1);
@@ -273,24 +225,18 @@ const CHECKS: &[FactCheck] = &[
             let mut kinds = [bench.event_at(&mut portal)?.kind, bench.event_at(&mut portal)?.kind];
             kinds.sort_unstable_by_key(|kind| kind.0);
             equal("events", kinds, [PUT, EventType::MATCH])
-        },
-    ),
-    stated(
-        "silent-entry",
-        "nic.md 6.5",
-        "event_success_disable and event_comm_disable leave no event of a put or get",
-        |bench| {
+        }),
+    fact("event_success_disable and event_comm_disable leave no event of a put or get")
+        .stated("silent-entry", "nic.md 6.5")
+        .run(|bench| {
             let mut portal = bench.plain()?;
             bench.put(8, C_RC_OK, |_| {})?;
             bench.get(8, C_RC_OK, |_| {})?;
             bench.quiet_at(&mut portal)
-        },
-    ),
-    stated(
-        "link-disabled",
-        "nic.md 6.5",
-        "event_link_disable suppresses the LINK of an append that succeeds",
-        |bench| {
+        }),
+    fact("event_link_disable suppresses the LINK of an append that succeeds")
+        .stated("link-disabled", "nic.md 6.5")
+        .run(|bench| {
             let mut portal = bench.portal(0, |_| {})?;
             let mut entry = bench.entry(&portal);
             silent(&mut entry);
@@ -300,8 +246,7 @@ const CHECKS: &[FactCheck] = &[
             bench.append(&mut portal, |entry| _ = entry.set_buffer_id(6))?;
             bench.put(8, C_RC_OK, |_| {})?;
             bench.quiet_at(&mut portal)
-        },
-    ),
+        }),
 ];
 
 fn match_ids(bench: &mut Bench) -> Checked {

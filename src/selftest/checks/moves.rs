@@ -5,7 +5,7 @@ use cxi::sys::*;
 use cxi::{EventType, Record};
 
 use crate::bench::{Bench, Checked, LEN, USER_PTR, bytes_of, ensure, equal, has, matching, silent};
-use crate::table::{FactCheck, Group, inferred, stated};
+use crate::table::{FactCheck, Group, fact};
 
 pub static GROUP: Group = Group { name: "moves", checks: CHECKS };
 
@@ -13,11 +13,9 @@ pub static GROUP: Group = Group { name: "moves", checks: CHECKS };
 const LENGTHS: [usize; 11] = [0, 1, 63, 64, 2047, 2048, 2049, 4096, 5000, 65536, 200_000];
 
 const CHECKS: &[FactCheck] = &[
-    stated(
-        "ack",
-        "nic.md 6.4",
-        "a put ends with one ACK of 16 bytes with user_ptr, mlength and the list that matched",
-        |bench| {
+    fact("a put ends with one ACK of 16 bytes with user_ptr, mlength and the list that matched")
+        .stated("ack", "nic.md 6.4")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let ack = bench.put(5000, C_RC_OK, |_| {})?;
             equal("bytes of the event", ack.bytes.len(), 16)?;
@@ -25,13 +23,10 @@ const CHECKS: &[FactCheck] = &[
             equal("mlength", ack.mlength(), 5000)?;
             equal("ptl_list", ack.list(), C_PTL_LIST_PRIORITY)?;
             bench.quiet()
-        },
-    ),
-    stated(
-        "immediate-put-restricted",
-        "nic.md 3.2",
-        "a restricted immediate put moves up to 224 bytes",
-        |bench| {
+        }),
+    fact("a restricted immediate put moves up to 224 bytes")
+        .stated("immediate-put-restricted", "nic.md 3.2")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let pattern = bench.fill()?;
             let state = bench.c_state(true);
@@ -44,13 +39,10 @@ const CHECKS: &[FactCheck] = &[
             equal("mlength", ack.mlength(), 224)?;
             has("data", &bench.remote, 40, &pattern[..224])?;
             has("bytes before the data", &bench.remote, 0, &[0xee; 40])
-        },
-    ),
-    stated(
-        "immediate-put-empty",
-        "nic.md 3.5",
-        "an immediate put of 0 bytes is legal, and moves nothing",
-        |bench| {
+        }),
+    fact("an immediate put of 0 bytes is legal, and moves nothing")
+        .stated("immediate-put-empty", "nic.md 3.5")
+        .run(|bench| {
             let _portal = bench.plain()?;
             bench.fill()?;
             let state = bench.c_state(true);
@@ -61,13 +53,10 @@ const CHECKS: &[FactCheck] = &[
             })?;
             bench.expect(EventType::ACK, C_RC_OK)?;
             has("memory", &bench.remote, 0, &[0xee; 64])
-        },
-    ),
-    inferred(
-        "immediate-put-matching",
-        "nic.md 3.5",
-        "an unrestricted immediate put has match bits 0 and header data 0",
-        |bench| {
+        }),
+    fact("an unrestricted immediate put has match bits 0 and header data 0")
+        .inferred("immediate-put-matching", "nic.md 3.5")
+        .run(|bench| {
             let mut portal = bench.open(matching, |_| {})?;
             let state = bench.c_state(false);
             let header = bench.idc(0);
@@ -81,13 +70,10 @@ const CHECKS: &[FactCheck] = &[
             // The report names no addresses.
             let is_own = put.initiator == bench.match_id();
             equal("the initiator is this NIC and PID", is_own, true)
-        },
-    ),
-    stated(
-        "small-message",
-        "nic.md 3.6",
-        "a small message of up to 192 bytes carries match bits, header data and user pointer",
-        |bench| {
+        }),
+    fact("a small message of up to 192 bytes carries match bits, header data and user pointer")
+        .stated("small-message", "nic.md 3.6")
+        .run(|bench| {
             let mut portal = bench.open(matching, |entry| _ = entry.set_match_bits(5))?;
             let pattern = bench.fill()?;
             let state = bench.c_state(false);
@@ -104,13 +90,10 @@ const CHECKS: &[FactCheck] = &[
                 has("data", &bench.remote, 0, &pattern[..len])?;
             }
             Ok(())
-        },
-    ),
-    inferred(
-        "nomatch-put",
-        "nic.md 3.8",
-        "a non-matching put ends with an ACK whose user_ptr is 0",
-        |bench| {
+        }),
+    fact("a non-matching put ends with an ACK whose user_ptr is 0")
+        .inferred("nomatch-put", "nic.md 3.8")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let pattern = bench.fill()?;
             let mut put = bench.nomatch(C_CMD_NOMATCH_PUT, 3000);
@@ -119,59 +102,46 @@ const CHECKS: &[FactCheck] = &[
             let ack = bench.expect(EventType::ACK, C_RC_OK)?;
             equal("user_ptr", ack.user_ptr(), 0)?;
             has("data", &bench.remote, 9, &pattern[..3000])
-        },
-    ),
-    stated(
-        "nomatch-get",
-        "nic.md 3.8",
-        "a restricted non-matching get returns the data with its REPLY",
-        |bench| {
+        }),
+    fact("a restricted non-matching get returns the data with its REPLY")
+        .stated("nomatch-get", "nic.md 3.8")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let mut get = bench.nomatch(C_CMD_NOMATCH_GET, 3000);
             get.set_remote_offset(9);
             got(bench, 3000, 9, |batch| batch.emit_nomatch_dma(&get))
-        },
-    ),
-    stated(
-        "unrestricted-get-at-plain-entry",
-        "nic.md 3.9",
+        }),
+    fact(
         "a full, unrestricted get reads from an entry without matching, as read-lat --unrestricted \
          needs it",
-        |bench| {
-            let _portal = bench.plain()?;
-            for len in LENGTHS {
-                let mut get = bench.dma(C_CMD_GET, len);
-                get.set_remote_offset(9);
-                got(bench, len, 9, |batch| batch.emit_dma(&get))?;
-            }
-            Ok(())
-        },
-    ),
-    stated(
-        "restricted-get-with-user-pointer",
-        "nic.md 3.9",
-        "a full get may be restricted, and its REPLY has the user pointer",
-        |bench| {
+    )
+    .stated("unrestricted-get-at-plain-entry", "nic.md 3.9")
+    .run(|bench| {
+        let _portal = bench.plain()?;
+        for len in LENGTHS {
+            let mut get = bench.dma(C_CMD_GET, len);
+            get.set_remote_offset(9);
+            got(bench, len, 9, |batch| batch.emit_dma(&get))?;
+        }
+        Ok(())
+    }),
+    fact("a full get may be restricted, and its REPLY has the user pointer")
+        .stated("restricted-get-with-user-pointer", "nic.md 3.9")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let reply = bench.get(3000, C_RC_OK, |get| _ = get.set_restricted(true))?;
             equal("user_ptr", reply.user_ptr(), USER_PTR)
-        },
-    ),
-    stated(
-        "restricted-put-with-user-pointer",
-        "nic.md 3.9",
-        "a full put may be restricted, and its ACK has the user pointer",
-        |bench| {
+        }),
+    fact("a full put may be restricted, and its ACK has the user pointer")
+        .stated("restricted-put-with-user-pointer", "nic.md 3.9")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let ack = bench.put(3000, C_RC_OK, |put| _ = put.set_restricted(true))?;
             equal("user_ptr", ack.user_ptr(), USER_PTR)
-        },
-    ),
-    stated(
-        "put-lengths",
-        "nic.md 6.4",
-        "a put of any length moves its bytes and no others, and has one ACK",
-        |bench| {
+        }),
+    fact("a put of any length moves its bytes and no others, and has one ACK")
+        .stated("put-lengths", "nic.md 6.4")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let pattern = bench.fill()?;
             for len in LENGTHS {
@@ -183,24 +153,18 @@ const CHECKS: &[FactCheck] = &[
                 has("byte after the data", &bench.remote, 5 + len, &[0xee])?;
             }
             bench.quiet()
-        },
-    ),
-    stated(
-        "get-from-matching-entry",
-        "nic.md 3.9",
-        "a get with match bits reads from the entry with these bits",
-        |bench| {
+        }),
+    fact("a get with match bits reads from the entry with these bits")
+        .stated("get-from-matching-entry", "nic.md 3.9")
+        .run(|bench| {
             let _portal = bench.open_silent(matching, |entry| _ = entry.set_match_bits(0xabc))?;
             let mut get = bench.dma(C_CMD_GET, 100);
             get.set_match_bits(0xabc);
             got(bench, 100, 0, |batch| batch.emit_dma(&get))
-        },
-    ),
-    stated(
-        "initiator-verbatim",
-        "nic.md 3.9",
-        "the target sees the initiator, match bits and header data of the command unchanged",
-        |bench| {
+        }),
+    fact("the target sees the initiator, match bits and header data of the command unchanged")
+        .stated("initiator-verbatim", "nic.md 3.9")
+        .run(|bench| {
             let mut portal = bench.open(matching, |entry| _ = entry.set_ignore_bits(u64::MAX))?;
             bench.put(8, C_RC_OK, |put| {
                 put.set_initiator(0x1122_3344)
@@ -212,13 +176,10 @@ const CHECKS: &[FactCheck] = &[
             equal("match_bits", put.match_bits, 0x5566_7788_99aa_bbcc)?;
             equal("header_data", put.header_data, 0xddee_ff00_1122_3344)?;
             equal("vni", u32::from(put.vni), bench.nic.vni)
-        },
-    ),
-    stated(
-        "index-extension",
-        "nic.md 4.1",
-        "a portal index reaches its portal by the endpoint and the 5 bits in the command",
-        |bench| {
+        }),
+    fact("a portal index reaches its portal by the endpoint and the 5 bits in the command")
+        .stated("index-extension", "nic.md 4.1")
+        .run(|bench| {
             let granule = bench.nic.device.info().pid_granule;
             for index in [0, 1, 31, 32, 37, granule - 1] {
                 let mut portal = bench.portal(index, |_| {})?;
@@ -229,13 +190,10 @@ const CHECKS: &[FactCheck] = &[
                 portal.entry.close()?;
             }
             Ok(())
-        },
-    ),
-    stated(
-        "flush",
-        "nic.md 12",
-        "after the ACK of a put with flush, the target's memory has its data",
-        |bench| {
+        }),
+    fact("after the ACK of a put with flush, the target's memory has its data")
+        .stated("flush", "nic.md 12")
+        .run(|bench| {
             let _portal = bench.plain()?;
             for number in 1..=20 {
                 bench.local.fill(number)?;
@@ -243,13 +201,10 @@ const CHECKS: &[FactCheck] = &[
                 has("data", &bench.remote, 0, &[number; 4096])?;
             }
             Ok(())
-        },
-    ),
-    stated(
-        "put-after-put",
-        "nic.md 12",
-        "unrestricted puts of one queue to one place take effect in their order",
-        |bench| {
+        }),
+    fact("unrestricted puts of one queue to one place take effect in their order")
+        .stated("put-after-put", "nic.md 12")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let pattern = bench.fill()?;
             for last in 0..20 {
@@ -265,13 +220,10 @@ const CHECKS: &[FactCheck] = &[
                 has("data", &bench.remote, 0, &pattern[last..last + 3000])?;
             }
             Ok(())
-        },
-    ),
-    inferred(
-        "send-event",
-        "nic.md 3.3",
-        "without event_send_disable a put has a SEND event beside its ACK",
-        |bench| {
+        }),
+    fact("without event_send_disable a put has a SEND event beside its ACK")
+        .inferred("send-event", "nic.md 3.3")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let mut put = bench.dma(C_CMD_PUT, 8);
             put.set_event_send_disable(false);
@@ -279,13 +231,10 @@ const CHECKS: &[FactCheck] = &[
             let mut kinds = [bench.event()?.kind.0, bench.event()?.kind.0];
             kinds.sort_unstable();
             equal("event types", kinds, [C_EVENT_SEND as u8, C_EVENT_ACK as u8])
-        },
-    ),
-    inferred(
-        "no-event-queue",
-        "nic.md 6.4",
-        "a command without event queue delivers no event",
-        |bench| {
+        }),
+    fact("a command without event queue delivers no event")
+        .inferred("no-event-queue", "nic.md 6.4")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let pattern = bench.fill()?;
             let mut unreported = bench.dma(C_CMD_PUT, 8);
@@ -301,13 +250,10 @@ const CHECKS: &[FactCheck] = &[
             equal("user_ptr", ack.user_ptr(), 2)?;
             has("data", &bench.remote, 0, &pattern[..8])?;
             bench.quiet()
-        },
-    ),
-    stated(
-        "success-disabled",
-        "nic.md 6.4",
-        "event_success_disable suppresses the event of a success, and not that of a failure",
-        |bench| {
+        }),
+    fact("event_success_disable suppresses the event of a success, and not that of a failure")
+        .stated("success-disabled", "nic.md 6.4")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let mut good = bench.dma(C_CMD_PUT, 8);
             good.set_event_success_disable(true);
@@ -321,16 +267,14 @@ const CHECKS: &[FactCheck] = &[
             let ack = bench.expect(EventType::ACK, C_RC_PTLTE_NOT_FOUND)?;
             equal("user_ptr", ack.user_ptr(), 3)?;
             bench.quiet()
-        },
-    )
-    .provokes(&[]),
-    stated(
-        "immediate-and-dma-under-hrp",
-        "nic.md 3.11",
+        })
+        .provokes(&[]),
+    fact(
         "under the High Rate Put profile, immediate and DMA puts of up to 2048 bytes follow each \
          other in one queue",
-        high_rate_puts,
-    ),
+    )
+    .stated("immediate-and-dma-under-hrp", "nic.md 3.11")
+    .run(high_rate_puts),
 ];
 
 /// Issues a get of `len` bytes from `offset` by `emit`, and compares what it returns.

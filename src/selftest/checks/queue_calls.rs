@@ -6,64 +6,47 @@ use cxi::{CommunicationProfile, Counter, Domain, Error, EventQueue, PortalTableE
 use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::bench::{Bench, Checked, ensure, equal, refused, skipped};
-use crate::table::{FactCheck, Group, stated};
+use crate::table::{FactCheck, Group, fact};
 
 pub static GROUP: Group = Group { name: "queue-calls", checks: CHECKS };
 
 const CHECKS: &[FactCheck] = &[
-    stated(
-        "event-queue-length",
-        "libcxi.md 8.1",
-        "the length of an event queue is a nonzero multiple of the page size, else EINVAL",
-        |bench| {
+    fact("the length of an event queue is a nonzero multiple of the page size, else EINVAL")
+        .stated("event-queue-length", "libcxi.md 8.1")
+        .run(|bench| {
             for length in [0, 64, page() - 64, page() + 64] {
                 let queue = event_queue(bench, PAGES, |queue| queue.queue_len = length);
                 refused(libc::EINVAL, queue)?;
             }
             Ok(event_queue(bench, PAGES, |_| {}).map(drop)?)
-        },
-    ),
-    stated(
-        "event-queue-alignment",
-        "libcxi.md 8.1",
-        "an event queue begins at a page, else EINVAL",
-        |bench| {
+        }),
+    fact("an event queue begins at a page, else EINVAL")
+        .stated("event-queue-alignment", "libcxi.md 8.1")
+        .run(|bench| {
             let pages = EventQueuePages { offset: 64, ..PAGES };
             refused(libc::EINVAL, event_queue(bench, pages, |_| {}))
-        },
-    ),
-    stated(
-        "event-queue-without-mapping",
-        "libcxi.md 8.1",
-        "an event queue without mapping and without PASSTHROUGH is EINVAL",
-        |bench| {
+        }),
+    fact("an event queue without mapping and without PASSTHROUGH is EINVAL")
+        .stated("event-queue-without-mapping", "libcxi.md 8.1")
+        .run(|bench| {
             let pages = EventQueuePages { mapped: 0, ..PAGES };
             refused(libc::EINVAL, event_queue(bench, pages, |_| {}))
-        },
-    ),
-    stated(
-        "event-queue-outside-mapping",
-        "libcxi.md 8.1",
-        "an event queue that its mapping does not contain is EINVAL",
-        |bench| {
+        }),
+    fact("an event queue that its mapping does not contain is EINVAL")
+        .stated("event-queue-outside-mapping", "libcxi.md 8.1")
+        .run(|bench| {
             let pages = EventQueuePages { mapped: 1, ..PAGES };
             refused(libc::EINVAL, event_queue(bench, pages, |queue| queue.queue_len = 2 * page()))
-        },
-    ),
-    stated(
-        "event-queue-read-only-mapping",
-        "libcxi.md 8.1",
-        "an event queue in a mapping without WRITE is accepted",
-        |bench| {
+        }),
+    fact("an event queue in a mapping without WRITE is accepted")
+        .stated("event-queue-read-only-mapping", "libcxi.md 8.1")
+        .run(|bench| {
             let pages = EventQueuePages { is_writable: false, ..PAGES };
             Ok(event_queue(bench, pages, |_| {}).map(drop)?)
-        },
-    ),
-    stated(
-        "event-queue-thresholds",
-        "libcxi.md 8.1",
-        "status thresholds above 100 % or more than 4 are EINVAL",
-        |bench| {
+        }),
+    fact("status thresholds above 100 % or more than 4 are EINVAL")
+        .stated("event-queue-thresholds", "libcxi.md 8.1")
+        .run(|bench| {
             for (base, delta, count) in [(101, 0, 1), (50, 101, 1), (50, 1, 5), (50, 40, 4)] {
                 let queue = event_queue(bench, PAGES, |queue| {
                     queue.status_thresh_base = base;
@@ -73,45 +56,33 @@ const CHECKS: &[FactCheck] = &[
                 refused(libc::EINVAL, queue)?;
             }
             Ok(())
-        },
-    ),
-    stated(
-        "event-queue-reserved-slots",
-        "libcxi.md 8.1",
-        "more reserved slots than the queue has, less one, are EINVAL",
-        |bench| {
+        }),
+    fact("more reserved slots than the queue has, less one, are EINVAL")
+        .stated("event-queue-reserved-slots", "libcxi.md 8.1")
+        .run(|bench| {
             let slots = (page() / 64) as u32;
             let reserve = |slots| event_queue(bench, PAGES, |queue| queue.reserved_slots = slots);
             refused(libc::EINVAL, reserve(slots))?;
             Ok(reserve(slots - 1).map(drop)?)
-        },
-    ),
-    stated(
-        "event-queue-clears-memory",
-        "libcxi.md 8.1",
-        "the library clears the memory of an event queue",
-        |bench| {
+        }),
+    fact("the library clears the memory of an event queue")
+        .stated("event-queue-clears-memory", "libcxi.md 8.1")
+        .run(|bench| {
             let is_zero = event_queue(bench, PAGES, |_| {})?;
             ensure(is_zero, "memory of zeros", "other bytes")
-        },
-    ),
-    stated(
-        "event-queue-pct",
-        "libcxi.md 8.1",
-        "REGISTER_PCT without CAP_SYS_ADMIN is EPERM",
-        |bench| {
+        }),
+    fact("REGISTER_PCT without CAP_SYS_ADMIN is EPERM")
+        .stated("event-queue-pct", "libcxi.md 8.1")
+        .run(|bench| {
             if has_capability(CapabilitySet::SYS_ADMIN) {
                 return skipped("this process has CAP_SYS_ADMIN");
             }
             let queue = event_queue(bench, PAGES, |queue| queue.flags = CXI_EQ_REGISTER_PCT.into());
             refused(libc::EPERM, queue)
-        },
-    ),
-    stated(
-        "command-queue-sizes",
-        "libcxi.md 8.2",
-        "a command queue has 64 slots or more, in a power-of-two number of pages",
-        |bench| {
+        }),
+    fact("a command queue has 64 slots or more, in a power-of-two number of pages")
+        .stated("command-queue-sizes", "libcxi.md 8.2")
+        .run(|bench| {
             let page = page() as u32 / 64;
             for count in [0, 1, page, page + 1, 2 * page + 1, 4 * page + 1] {
                 let slots = command_queue(bench, |options| options.count = count)?;
@@ -119,39 +90,29 @@ const CHECKS: &[FactCheck] = &[
                 equal(format_args!("slots for {count}"), slots, expected)?;
             }
             Ok(())
-        },
-    ),
-    stated(
-        "command-queue-limit",
-        "libcxi.md 8.2",
-        "a command queue of more than 65536 slots is E2BIG",
-        |bench| refused(libc::E2BIG, command_queue(bench, |options| options.count = 65537)),
-    ),
-    stated(
-        "command-queue-policy",
-        "libcxi.md 8.2",
+        }),
+    fact("a command queue of more than 65536 slots is E2BIG")
+        .stated("command-queue-limit", "libcxi.md 8.2")
+        .run(|bench| refused(libc::E2BIG, command_queue(bench, |options| options.count = 65537))),
+    fact(
         "a policy above 3 is EINVAL, and so is a threshold id above 3 of a target queue, which \
          transmit queues do not have",
-        |bench| {
-            refused(libc::EINVAL, command_queue(bench, |options| options.policy = 4))?;
-            command_queue(bench, |options| options.lpe_cdt_thresh_id = 4)?;
-            let threshold = command_queue(bench, |options| {
-                (options.flags, options.lpe_cdt_thresh_id) = (0, 4);
-            });
-            refused(libc::EINVAL, threshold)
-        },
-    ),
-    stated(
-        "command-queue-lcid",
-        "libcxi.md 8.2",
-        "a transmit queue with an LCID without profile is EINVAL",
-        |bench| refused(libc::EINVAL, command_queue(bench, |options| options.lcid = 15)),
-    ),
-    stated(
-        "trigger-queue-lcid",
-        "libcxi.md 8.2",
-        "a trigger queue with another LCID than 0 is EINVAL",
-        |bench| {
+    )
+    .stated("command-queue-policy", "libcxi.md 8.2")
+    .run(|bench| {
+        refused(libc::EINVAL, command_queue(bench, |options| options.policy = 4))?;
+        command_queue(bench, |options| options.lpe_cdt_thresh_id = 4)?;
+        let threshold = command_queue(bench, |options| {
+            (options.flags, options.lpe_cdt_thresh_id) = (0, 4);
+        });
+        refused(libc::EINVAL, threshold)
+    }),
+    fact("a transmit queue with an LCID without profile is EINVAL")
+        .stated("command-queue-lcid", "libcxi.md 8.2")
+        .run(|bench| refused(libc::EINVAL, command_queue(bench, |options| options.lcid = 15))),
+    fact("a trigger queue with another LCID than 0 is EINVAL")
+        .stated("trigger-queue-lcid", "libcxi.md 8.2")
+        .run(|bench| {
             bench.nic.needs_best_effort()?;
             let (vni, class) = (bench.nic.vni, bench.nic.class);
             let ty = CXI_TC_TYPE_RESTRICTED;
@@ -161,13 +122,10 @@ const CHECKS: &[FactCheck] = &[
                 options.lcid = other.lcid();
             });
             refused(libc::EINVAL, queue)
-        },
-    ),
-    stated(
-        "ethernet-queue",
-        "libcxi.md 8.2",
-        "an Ethernet queue without CAP_NET_RAW is EPERM",
-        |bench| {
+        }),
+    fact("an Ethernet queue without CAP_NET_RAW is EPERM")
+        .stated("ethernet-queue", "libcxi.md 8.2")
+        .run(|bench| {
             if has_capability(CapabilitySet::NET_RAW) {
                 return skipped("this process has CAP_NET_RAW");
             }
@@ -175,46 +133,34 @@ const CHECKS: &[FactCheck] = &[
                 options.flags = CXI_CQ_IS_TX | CXI_CQ_TX_ETHERNET;
             });
             refused(libc::EPERM, queue)
-        },
-    ),
-    stated(
-        "counter-alignment",
-        "libcxi.md 8.4",
-        "a write-back word that is not aligned to 8 bytes is EINVAL",
-        |bench| {
+        }),
+    fact("a write-back word that is not aligned to 8 bytes is EINVAL")
+        .stated("counter-alignment", "libcxi.md 8.4")
+        .run(|bench| {
             refused(libc::EINVAL, attempt::counter(&bench.lni, 4))?;
             Ok(attempt::counter(&bench.lni, 8)?)
-        },
-    ),
-    stated(
-        "portal-index",
-        "libcxi.md 8.3",
-        "mapping a portal at pid_granule or above is EINVAL, at the index below it succeeds",
-        |bench| {
+        }),
+    fact("mapping a portal at pid_granule or above is EINVAL, at the index below it succeeds")
+        .stated("portal-index", "libcxi.md 8.3")
+        .run(|bench| {
             let mut entry = PortalTableEntry::new(&bench.lni, &bench.events, false)?;
             let granule = bench.nic.device.info().pid_granule;
             refused(libc::EINVAL, entry.map(&bench.domain, granule))?;
             entry.map(&bench.domain, granule - 1)?;
             entry.close()?;
             Ok(())
-        },
-    ),
-    stated(
-        "portal-other-interface",
-        "libcxi.md 8.3",
-        "mapping a portal in a domain of another LNI is EINVAL",
-        |bench| {
+        }),
+    fact("mapping a portal in a domain of another LNI is EINVAL")
+        .stated("portal-other-interface", "libcxi.md 8.3")
+        .run(|bench| {
             let lni = bench.nic.lni()?;
             let domain = Domain::new(&lni, bench.nic.vni, C_PID_ANY)?;
             let mut entry = PortalTableEntry::new(&bench.lni, &bench.events, false)?;
             refused(libc::EINVAL, entry.map(&domain, 0))
-        },
-    ),
-    stated(
-        "portal-index-twice",
-        "libcxi.md 8.3",
-        "a second portal at an index that is in use is not refused",
-        |bench| {
+        }),
+    fact("a second portal at an index that is in use is not refused")
+        .stated("portal-index-twice", "libcxi.md 8.3")
+        .run(|bench| {
             let mut entries = Vec::new();
             for _ in 0..2 {
                 let mut entry = PortalTableEntry::new(&bench.lni, &bench.events, false)?;
@@ -223,13 +169,10 @@ const CHECKS: &[FactCheck] = &[
                 entries.push(entry);
             }
             Ok(())
-        },
-    ),
-    stated(
-        "numbers-from-1",
-        "nic.md 0",
-        "event queues, counters and portals have numbers from 1 to 2047",
-        |bench| {
+        }),
+    fact("event queues, counters and portals have numbers from 1 to 2047")
+        .stated("numbers-from-1", "nic.md 0")
+        .run(|bench| {
             let entry = PortalTableEntry::new(&bench.lni, &bench.events, false)?;
             let counter = Counter::new(&bench.lni)?;
             for (what, number) in [
@@ -241,15 +184,13 @@ const CHECKS: &[FactCheck] = &[
                 ensure(is_valid, format_args!("{what}: 1 to 2047"), number)?;
             }
             Ok(())
-        },
-    ),
-    stated(
-        "use-of-service",
-        "libcxi.md 10",
+        }),
+    fact(
         "the service counts each event queue, counter, transmit and target queue and portal, also \
          a destroyed one, until its LNI ends",
-        use_of_service,
-    ),
+    )
+    .stated("use-of-service", "libcxi.md 10")
+    .run(use_of_service),
 ];
 
 fn page() -> usize {

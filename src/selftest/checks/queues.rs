@@ -5,7 +5,7 @@ use cxi::sys::*;
 use cxi::{EmitError, EventType, Record, TransmitQueue, idc_put_words};
 
 use crate::bench::{Bench, Checked, USER_PTR, differs, equal, expect, has, skipped};
-use crate::table::{FactCheck, Group, assumed, inferred, stated};
+use crate::table::{FactCheck, Group, fact};
 
 pub static GROUP: Group = Group { name: "queues", checks: CHECKS };
 
@@ -13,62 +13,41 @@ pub static GROUP: Group = Group { name: "queues", checks: CHECKS };
 const PAYLOADS: [usize; 9] = [0, 1, 16, 17, 48, 49, 112, 113, 192];
 
 const CHECKS: &[FactCheck] = &[
-    stated(
-        "read-pointer",
-        "nic.md 2.8",
-        "after an LCID pair on a fresh queue the read pointer is 6",
-        |bench| {
+    fact("after an LCID pair on a fresh queue the read pointer is 6")
+        .stated("read-pointer", "nic.md 2.8")
+        .run(|bench| {
             let profile = bench.profile.clone();
             bench.send(|batch| batch.emit_lcid(&profile))?;
             read_pointer(bench, 6)
-        },
-    ),
-    stated(
-        "read-pointer-of-half-slot",
-        "nic.md 2.7",
-        "a command of 32 bytes takes a whole slot at the doorbell: the read pointer is 5",
-        |bench| {
+        }),
+    fact("a command of 32 bytes takes a whole slot at the doorbell: the read pointer is 5")
+        .stated("read-pointer-of-half-slot", "nic.md 2.7")
+        .run(|bench| {
             let state = bench.c_state(true);
             bench.send(|batch| batch.emit_c_state(&state))?;
             read_pointer(bench, 5)
-        },
-    ),
-    stated(
-        "sizes-by-doorbell",
-        "nic.md 2.5",
-        "immediate puts of each size of command arrive by doorbell",
-        |bench| sizes(bench, false),
-    ),
-    stated(
-        "sizes-by-low-latency-write",
-        "nic.md 2.8",
+        }),
+    fact("immediate puts of each size of command arrive by doorbell")
+        .stated("sizes-by-doorbell", "nic.md 2.5")
+        .run(|bench| sizes(bench, false)),
+    fact(
         "immediate puts of each size of command arrive by low-latency write, by LL64, LL128A or \
          LL128U",
-        |bench| sizes(bench, true),
-    ),
-    stated(
-        "low-latency-64",
-        "nic.md 2.8",
-        "a low-latency write of one slot is executed at any slot",
-        |bench| windows(bench, 2, 40),
-    ),
-    stated(
-        "low-latency-128-aligned",
-        "nic.md 2.8",
-        "a low-latency write of two slots is executed at an even slot",
-        |bench| windows(bench, 4, 40),
-    ),
-    stated(
-        "low-latency-128-unaligned",
-        "nic.md 2.8",
-        "a low-latency write of two slots at an odd slot of padding skips the padding",
-        unaligned_window,
-    ),
-    stated(
-        "low-latency-then-doorbell",
-        "nic.md 2.8",
-        "a doorbell after low-latency writes executes no command twice",
-        |bench| {
+    )
+    .stated("sizes-by-low-latency-write", "nic.md 2.8")
+    .run(|bench| sizes(bench, true)),
+    fact("a low-latency write of one slot is executed at any slot")
+        .stated("low-latency-64", "nic.md 2.8")
+        .run(|bench| windows(bench, 2, 40)),
+    fact("a low-latency write of two slots is executed at an even slot")
+        .stated("low-latency-128-aligned", "nic.md 2.8")
+        .run(|bench| windows(bench, 4, 40)),
+    fact("a low-latency write of two slots at an odd slot of padding skips the padding")
+        .stated("low-latency-128-unaligned", "nic.md 2.8")
+        .run(unaligned_window),
+    fact("a doorbell after low-latency writes executes no command twice")
+        .stated("low-latency-then-doorbell", "nic.md 2.8")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let put = bench.nomatch(C_CMD_NOMATCH_PUT, 8);
             for _ in 0..4 {
@@ -82,25 +61,16 @@ const CHECKS: &[FactCheck] = &[
                 bench.quiet()?;
             }
             Ok(())
-        },
-    ),
-    stated(
-        "wrap",
-        "nic.md 2.3",
-        "commands of all sizes are executed in order over ten laps of the ring",
-        wrap,
-    ),
-    stated(
-        "full-ring",
-        "nic.md 2.4",
-        "a ring filled up to its last free slot is executed with one doorbell, again and again",
-        full_ring,
-    ),
-    stated(
-        "padding",
-        "nic.md 2.6",
-        "the NIC skips NOOPs of each size by their first byte, whatever follows it",
-        |bench| {
+        }),
+    fact("commands of all sizes are executed in order over ten laps of the ring")
+        .stated("wrap", "nic.md 2.3")
+        .run(wrap),
+    fact("a ring filled up to its last free slot is executed with one doorbell, again and again")
+        .stated("full-ring", "nic.md 2.4")
+        .run(full_ring),
+    fact("the NIC skips NOOPs of each size by their first byte, whatever follows it")
+        .stated("padding", "nic.md 2.6")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let put = bench.nomatch(C_CMD_NOMATCH_PUT, 8);
             for (code, len) in [(0, 32), (1, 64), (2, 128), (3, 256)] {
@@ -116,38 +86,34 @@ const CHECKS: &[FactCheck] = &[
                 bench.expect(EventType::ACK, C_RC_OK)?;
             }
             Ok(())
+        }),
+    fact("a C_STATE holds over DMA commands, a FENCE and doorbells until the next one")
+        .stated("context-persists", "nic.md 3.4")
+        .run(context_persists),
+    fact("each queue has a C_STATE of its own").stated("context-of-queue", "nic.md 3.4").run(
+        |bench| {
+            let _portal = bench.plain()?;
+            let mut other = TransmitQueue::new(&bench.profile, 64, &bench.events, None)?;
+            let mut state = bench.c_state(true);
+            bench.send(|batch| batch.emit_c_state(&state))?;
+            state.set_user_ptr(2);
+            let mut batch = other.batch();
+            batch.emit_c_state(&state)?;
+            batch.commit_doorbell();
+            let header = bench.idc(0);
+            bench.send(|batch| batch.emit_idc_put(&header, &[1]))?;
+            let own = bench.expect(EventType::ACK, C_RC_OK)?;
+            equal("user_ptr", own.user_ptr(), USER_PTR)?;
+            let mut batch = other.batch();
+            batch.emit_idc_put(&header, &[1])?;
+            batch.commit_doorbell();
+            let theirs = bench.expect(EventType::ACK, C_RC_OK)?;
+            equal("user_ptr", theirs.user_ptr(), 2)
         },
     ),
-    stated(
-        "context-persists",
-        "nic.md 3.4",
-        "a C_STATE holds over DMA commands, a FENCE and doorbells until the next one",
-        context_persists,
-    ),
-    stated("context-of-queue", "nic.md 3.4", "each queue has a C_STATE of its own", |bench| {
-        let _portal = bench.plain()?;
-        let mut other = TransmitQueue::new(&bench.profile, 64, &bench.events, None)?;
-        let mut state = bench.c_state(true);
-        bench.send(|batch| batch.emit_c_state(&state))?;
-        state.set_user_ptr(2);
-        let mut batch = other.batch();
-        batch.emit_c_state(&state)?;
-        batch.commit_doorbell();
-        let header = bench.idc(0);
-        bench.send(|batch| batch.emit_idc_put(&header, &[1]))?;
-        let own = bench.expect(EventType::ACK, C_RC_OK)?;
-        equal("user_ptr", own.user_ptr(), USER_PTR)?;
-        let mut batch = other.batch();
-        batch.emit_idc_put(&header, &[1])?;
-        batch.commit_doorbell();
-        let theirs = bench.expect(EventType::ACK, C_RC_OK)?;
-        equal("user_ptr", theirs.user_ptr(), 2)
-    }),
-    inferred(
-        "fence",
-        "nic.md 3.11",
-        "a command after a FENCE starts after the commands before it have completed",
-        |bench| {
+    fact("a command after a FENCE starts after the commands before it have completed")
+        .inferred("fence", "nic.md 3.11")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let pattern = bench.fill()?;
             let half = pattern.len() / 2;
@@ -167,34 +133,22 @@ const CHECKS: &[FactCheck] = &[
                 has("data of the get", &bench.local, half, &pattern[..half])?;
             }
             Ok(())
-        },
-    ),
-    stated(
-        "profile-switch",
-        "nic.md 3.11",
-        "an LCID command changes the VNI of later commands, until the next one",
-        profile_switch,
-    )
-    .provokes(&[]),
-    inferred(
-        "refused-opcode",
-        "nic.md 2.11",
-        "an undefined opcode is reported as ILLEGAL_OP by a COMMAND_FAILURE event and the status",
-        |bench| refused_command(bench, false).map(drop),
-    )
-    .risky(),
-    inferred(
-        "refused-target-command",
-        "nic.md 2.11",
-        "an undefined opcode on a target queue is reported as ILLEGAL_OP",
-        |bench| refused_command(bench, true).map(drop),
-    )
-    .risky(),
-    assumed(
-        "refused-command-stops-queue",
-        "nic.md 15",
-        "a queue executes nothing after a command in error",
-        |bench| {
+        }),
+    fact("an LCID command changes the VNI of later commands, until the next one")
+        .stated("profile-switch", "nic.md 3.11")
+        .run(profile_switch)
+        .provokes(&[]),
+    fact("an undefined opcode is reported as ILLEGAL_OP by a COMMAND_FAILURE event and the status")
+        .inferred("refused-opcode", "nic.md 2.11")
+        .run(|bench| refused_command(bench, false).map(drop))
+        .risky(),
+    fact("an undefined opcode on a target queue is reported as ILLEGAL_OP")
+        .inferred("refused-target-command", "nic.md 2.11")
+        .run(|bench| refused_command(bench, true).map(drop))
+        .risky(),
+    fact("a queue executes nothing after a command in error")
+        .assumed("refused-command-stops-queue", "nic.md 15")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let Some(mut queue) = refused_command(bench, false)? else {
                 return skipped("no queue");
@@ -204,9 +158,8 @@ const CHECKS: &[FactCheck] = &[
             batch.emit_nomatch_dma(&put)?;
             batch.commit_doorbell();
             bench.quiet()
-        },
-    )
-    .risky(),
+        })
+        .risky(),
 ];
 
 /// Waits until the NIC has read the transmit queue up to `slot`.

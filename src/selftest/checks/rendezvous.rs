@@ -4,7 +4,7 @@ use cxi::sys::*;
 use cxi::{EventType, Record, address};
 
 use crate::bench::{Bench, Checked, Portal, Seen, differs, ensure, equal, has, matching};
-use crate::table::{FactCheck, Group, assumed, inferred, stated};
+use crate::table::{FactCheck, Group, fact};
 
 pub static GROUP: Group = Group { name: "rendezvous", checks: CHECKS };
 
@@ -18,60 +18,52 @@ const TOTAL: usize = 10_000;
 const EAGER: usize = 1000;
 
 const CHECKS: &[FactCheck] = &[
-    stated(
-        "events",
-        "nic.md 10.3",
-        "a rendezvous put has ACK and GET at its source, and PUT, RENDEZVOUS and REPLY at its target",
-        |bench| exchange(bench).map(drop),
-    ),
-    stated(
-        "data",
-        "nic.md 10.3",
-        "all bytes of a rendezvous put arrive, those of the get after those of the put",
-        |bench| {
+    fact(
+        "a rendezvous put has ACK and GET at its source, and PUT, RENDEZVOUS and REPLY at its \
+         target",
+    )
+    .stated("events", "nic.md 10.3")
+    .run(|bench| exchange(bench).map(drop)),
+    fact("all bytes of a rendezvous put arrive, those of the get after those of the put")
+        .stated("data", "nic.md 10.3")
+        .run(|bench| {
             exchange(bench)?;
             let pattern = pattern();
             has("data", &bench.remote, 0, &pattern[..TOTAL])?;
             has("byte after the data", &bench.remote, TOTAL, &[0xee])
-        },
-    ),
-    stated(
-        "rendezvous-event",
-        "nic.md 10.3",
-        "RENDEZVOUS has the address behind the eager bytes, the DFA for the get, and its match bits",
-        |bench| {
-            let found = exchange(bench)?;
-            let event = found.rendezvous.long()?;
-            let expected = BITS & 0xffff_0000_0000_0000 | 0xf00 | u64::from(ID);
-            equal("match_bits", event.match_bits(), expected)?;
-            equal("start", event.start(), bench.remote.iova(EAGER))?;
-            equal("rendezvous_id", event.rendezvous_id(), ID)?;
-            let lengths = (event.rlength() as usize, event.mlength() as usize);
-            equal("rlength, mlength", lengths, (TOTAL, EAGER))?;
-            let info = bench.nic.device.info();
-            let dfa = event.initiator();
-            let is_own_nic = address::nid_of(dfa) == address::sent_nid(info.nid);
-            equal("the get names this NIC", is_own_nic, true)?;
-            let pid = address::pid_of(dfa, info.pid_bits);
-            equal("PID of the get", pid, bench.domain.pid())
-        },
-    ),
-    stated(
-        "put-event",
-        "nic.md 10.3",
-        "PUT has the match bits of the put, the whole length, and the eager bytes as mlength",
-        |bench| {
+        }),
+    fact(
+        "RENDEZVOUS has the address behind the eager bytes, the DFA for the get, and its match \
+         bits",
+    )
+    .stated("rendezvous-event", "nic.md 10.3")
+    .run(|bench| {
+        let found = exchange(bench)?;
+        let event = found.rendezvous.long()?;
+        let expected = BITS & 0xffff_0000_0000_0000 | 0xf00 | u64::from(ID);
+        equal("match_bits", event.match_bits(), expected)?;
+        equal("start", event.start(), bench.remote.iova(EAGER))?;
+        equal("rendezvous_id", event.rendezvous_id(), ID)?;
+        let lengths = (event.rlength() as usize, event.mlength() as usize);
+        equal("rlength, mlength", lengths, (TOTAL, EAGER))?;
+        let info = bench.nic.device.info();
+        let dfa = event.initiator();
+        let is_own_nic = address::nid_of(dfa) == address::sent_nid(info.nid);
+        equal("the get names this NIC", is_own_nic, true)?;
+        let pid = address::pid_of(dfa, info.pid_bits);
+        equal("PID of the get", pid, bench.domain.pid())
+    }),
+    fact("PUT has the match bits of the put, the whole length, and the eager bytes as mlength")
+        .stated("put-event", "nic.md 10.3")
+        .run(|bench| {
             let put = exchange(bench)?.put.target()?;
             equal("match_bits", put.match_bits, BITS)?;
             let lengths = (put.rlength as usize, put.mlength as usize);
             equal("rlength, mlength", lengths, (TOTAL, EAGER))
-        },
-    ),
-    stated(
-        "user-pointer-of-reply",
-        "nic.md 10.3",
-        "the REPLY of a get by the NIC names source, portal, rendezvous id and buffer id",
-        |bench| {
+        }),
+    fact("the REPLY of a get by the NIC names source, portal, rendezvous id and buffer id")
+        .stated("user-pointer-of-reply", "nic.md 10.3")
+        .run(|bench| {
             let found = exchange(bench)?;
             let Some(portal) = found.issued_by_nic else {
                 return crate::bench::skipped("gets are left to software (get_issued is 0)");
@@ -85,23 +77,16 @@ const CHECKS: &[FactCheck] = &[
             equal("portal", field(29, 11), portal.into())?;
             equal("rendezvous id", field(40, 8), ID.into())?;
             equal("buffer id", field(48, 16), 0x77)
-        },
-    ),
-    assumed(
-        "whole-message-eager",
-        "nic.md 15",
-        "a message that the put carries as a whole has a get of 0 bytes, and all its events",
-        |bench| message(bench, EAGER / 2).map(drop),
-    ),
-    inferred(
-        "ack-length",
-        "nic.md 10.3",
-        "the ACK of a rendezvous put has the eager bytes as mlength",
-        |bench| {
+        }),
+    fact("a message that the put carries as a whole has a get of 0 bytes, and all its events")
+        .assumed("whole-message-eager", "nic.md 15")
+        .run(|bench| message(bench, EAGER / 2).map(drop)),
+    fact("the ACK of a rendezvous put has the eager bytes as mlength")
+        .inferred("ack-length", "nic.md 10.3")
+        .run(|bench| {
             let ack = exchange(bench)?.ack;
             equal("mlength", ack.mlength() as usize, EAGER)
-        },
-    ),
+        }),
 ];
 
 /// The events of one message.

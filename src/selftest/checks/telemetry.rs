@@ -7,7 +7,7 @@ use node::backend;
 use node::machine::Machine;
 
 use crate::bench::{Bench, Checked, ensure, matching, silent, skipped};
-use crate::table::{FactCheck, Group, stated};
+use crate::table::{FactCheck, Group, fact};
 
 pub static GROUP: Group = Group { name: "telemetry", checks: CHECKS };
 
@@ -18,113 +18,92 @@ const COUNT: u64 = 20;
 const POOLS: [&str; 4] = ["0", "1", "2", "3"];
 
 const CHECKS: &[FactCheck] = &[
-    stated(
-        "unrestricted-requests",
-        "health.md 1.5",
-        "pct_req_ordered rises with unrestricted puts",
-        |bench| {
+    fact("pct_req_ordered rises with unrestricted puts")
+        .stated("unrestricted-requests", "health.md 1.5")
+        .run(|bench| {
             let _portal = bench.plain()?;
             rises(bench, &["pct_req_ordered"], |bench| puts(bench, false))
-        },
-    ),
-    stated(
-        "restricted-requests",
-        "health.md 1.5",
-        "pct_req_unordered rises with restricted puts",
-        |bench| {
+        }),
+    fact("pct_req_unordered rises with restricted puts")
+        .stated("restricted-requests", "health.md 1.5")
+        .run(|bench| {
             let _portal = bench.plain()?;
             rises(bench, &["pct_req_unordered"], |bench| puts(bench, true))
-        },
-    ),
-    stated(
-        "restricted-packets",
-        "health.md 1.5",
-        "ixe_rx_ptl_restricted_pkt rises with restricted packets received",
-        |bench| {
+        }),
+    fact("ixe_rx_ptl_restricted_pkt rises with restricted packets received")
+        .stated("restricted-packets", "health.md 1.5")
+        .run(|bench| {
             let _portal = bench.plain()?;
             rises(bench, &["ixe_rx_ptl_restricted_pkt"], |bench| puts(bench, true))
+        }),
+    fact("cq_num_dma_cmds rises with DMA commands").stated("dma-commands", "health.md 1.5").run(
+        |bench| {
+            let _portal = bench.plain()?;
+            rises_in_pools(bench, "cq_num_dma_cmds_", |bench| puts(bench, false))
         },
     ),
-    stated("dma-commands", "health.md 1.5", "cq_num_dma_cmds rises with DMA commands", |bench| {
-        let _portal = bench.plain()?;
-        rises_in_pools(bench, "cq_num_dma_cmds_", |bench| puts(bench, false))
-    }),
-    stated(
-        "immediate-commands",
-        "health.md 1.5",
-        "cq_num_idc_cmds rises with immediate commands",
-        |bench| {
+    fact("cq_num_idc_cmds rises with immediate commands")
+        .stated("immediate-commands", "health.md 1.5")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let state = bench.c_state(true);
             bench.send(|batch| batch.emit_c_state(&state))?;
             rises_in_pools(bench, "cq_num_idc_cmds_", |bench| immediate_puts(bench, false))
-        },
-    ),
-    stated(
-        "low-latency-writes",
-        "health.md 1.5",
-        "cq_num_ll_ops_successful rises with low-latency writes",
-        |bench| {
+        }),
+    fact("cq_num_ll_ops_successful rises with low-latency writes")
+        .stated("low-latency-writes", "health.md 1.5")
+        .run(|bench| {
             let _portal = bench.plain()?;
             let state = bench.c_state(true);
             bench.send(|batch| batch.emit_c_state(&state))?;
             rises_in_pools(bench, "cq_num_ll_ops_successful_", |bench| immediate_puts(bench, true))
+        }),
+    fact("lpe_append_success rises with appended entries").stated("appends", "health.md 1.5").run(
+        |bench| {
+            let mut portal = bench.portal(0, matching)?;
+            rises_in_pools(bench, "lpe_append_success_", |bench| {
+                (0..COUNT).try_for_each(|_| bench.append(&mut portal, |_| {}).map(drop))
+            })
         },
     ),
-    stated("appends", "health.md 1.5", "lpe_append_success rises with appended entries", |bench| {
-        let mut portal = bench.portal(0, matching)?;
-        rises_in_pools(bench, "lpe_append_success_", |bench| {
-            (0..COUNT).try_for_each(|_| bench.append(&mut portal, |_| {}).map(drop))
-        })
-    }),
-    stated(
-        "matches",
-        "health.md 1.5",
-        "lpe_net_match_priority rises with messages that match posted entries",
-        |bench| {
+    fact("lpe_net_match_priority rises with messages that match posted entries")
+        .stated("matches", "health.md 1.5")
+        .run(|bench| {
             let _portal = bench.open(matching, silent)?;
             rises_in_pools(bench, "lpe_net_match_priority_", |bench| puts(bench, false))
-        },
-    ),
-    stated(
-        "unexpected-messages",
-        "health.md 1.5",
-        "lpe_net_match_overflow rises with messages in the overflow list",
-        |bench| {
+        }),
+    fact("lpe_net_match_overflow rises with messages in the overflow list")
+        .stated("unexpected-messages", "health.md 1.5")
+        .run(|bench| {
             let _portal = bench.open_silent(matching, |entry| {
                 entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8).set_manage_local(true);
             })?;
             rises_in_pools(bench, "lpe_net_match_overflow_", |bench| puts(bench, false))
+        }),
+    fact("ee_events_enqueued_cntr rises with events").stated("events", "health.md 1.5").run(
+        |bench| {
+            let _portal = bench.plain()?;
+            rises_in_pools(bench, "ee_events_enqueued_cntr_", |bench| puts(bench, false))
         },
     ),
-    stated("events", "health.md 1.5", "ee_events_enqueued_cntr rises with events", |bench| {
-        let _portal = bench.plain()?;
-        rises_in_pools(bench, "ee_events_enqueued_cntr_", |bench| puts(bench, false))
-    }),
-    stated(
-        "flushes",
-        "health.md 1.5",
-        "ixe_dmawr_flush_reqs rises with each operation with flush",
-        |bench| {
+    fact("ixe_dmawr_flush_reqs rises with each operation with flush")
+        .stated("flushes", "health.md 1.5")
+        .run(|bench| {
             let _portal = bench.plain()?;
             rises(bench, &["ixe_dmawr_flush_reqs"], |bench| {
                 (0..COUNT).try_for_each(|_| {
                     bench.put(8, C_RC_OK, |put| _ = put.set_flush(true)).map(drop)
                 })
             })
-        },
-    ),
-    stated(
-        "missing-portals",
-        "health.md 1.5",
-        "rmu_ptl_no_ptlte_cntr rises with operations to an index without portal",
-        |bench| {
+        }),
+    fact("rmu_ptl_no_ptlte_cntr rises with operations to an index without portal")
+        .stated("missing-portals", "health.md 1.5")
+        .run(|bench| {
             rises(bench, &["rmu_ptl_no_ptlte_cntr"], |bench| {
                 (0..COUNT).try_for_each(|_| bench.put(8, C_RC_PTLTE_NOT_FOUND, |_| {}).map(drop))
             })
-        },
-    )
-    .provokes(&[]),
+        })
+        .provokes(&[]),
 ];
 
 /// Puts eight bytes, several times.

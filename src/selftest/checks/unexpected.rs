@@ -5,7 +5,7 @@ use cxi::records::TargetCmd;
 use cxi::sys::*;
 
 use crate::bench::{Bench, Checked, Portal, ensure, equal, has, matching};
-use crate::table::{FactCheck, Group, assumed, stated};
+use crate::table::{FactCheck, Group, fact};
 
 pub static GROUP: Group = Group { name: "unexpected", checks: CHECKS };
 
@@ -13,22 +13,17 @@ const ACK: EventType = EventType::ACK;
 const PUT: EventType = EventType::PUT;
 
 const CHECKS: &[FactCheck] = &[
-    stated(
-        "message",
-        "nic.md 8.6",
-        "a message that only OVERFLOW matches is a long PUT there, and the ACK says OVERFLOW",
-        |bench| {
+    fact("a message that only OVERFLOW matches is a long PUT there, and the ACK says OVERFLOW")
+        .stated("message", "nic.md 8.6")
+        .run(|bench| {
             let mut portal = bench.portal(0, matching)?;
             unexpected(bench, &mut portal, &[5])?;
             let pattern: Vec<u8> = (0..20).map(|at| at + 1).collect();
             has("data", &bench.remote, 0, &pattern)
-        },
-    ),
-    stated(
-        "append-finds-message",
-        "nic.md 8.6",
-        "an APPEND that matches a waiting message reports PUT_OVERFLOW, not LINK",
-        |bench| {
+        }),
+    fact("an APPEND that matches a waiting message reports PUT_OVERFLOW, not LINK")
+        .stated("append-finds-message", "nic.md 8.6")
+        .run(|bench| {
             let mut portal = bench.portal(0, matching)?;
             unexpected(bench, &mut portal, &[5])?;
             let entry = waiting_entry(bench, &portal, 5);
@@ -40,13 +35,10 @@ const CHECKS: &[FactCheck] = &[
             equal("rlength, mlength", (found.rlength(), found.mlength()), (20, 20))?;
             equal("match_bits", found.match_bits(), 5)?;
             bench.quiet_at(&mut portal)
-        },
-    ),
-    stated(
-        "messages-in-order",
-        "nic.md 8.6",
-        "waiting messages are found in the order of their arrival",
-        |bench| {
+        }),
+    fact("waiting messages are found in the order of their arrival")
+        .stated("messages-in-order", "nic.md 8.6")
+        .run(|bench| {
             let mut portal = bench.portal(0, matching)?;
             unexpected(bench, &mut portal, &[5, 6, 5])?;
             let mut starts = Vec::new();
@@ -58,13 +50,10 @@ const CHECKS: &[FactCheck] = &[
                 starts.push(found.start() - bench.remote.iova(0));
             }
             equal("places of the messages", starts, vec![0, 40])
-        },
-    ),
-    stated(
-        "search",
-        "nic.md 6.5",
-        "SEARCH reports each waiting message, and then NO_MATCH",
-        |bench| {
+        }),
+    fact("SEARCH reports each waiting message, and then NO_MATCH")
+        .stated("search", "nic.md 6.5")
+        .run(|bench| {
             let mut portal = bench.portal(0, matching)?;
             unexpected(bench, &mut portal, &[5, 6, 5])?;
             search(bench, &mut portal, C_CMD_TGT_SEARCH)?;
@@ -73,13 +62,10 @@ const CHECKS: &[FactCheck] = &[
                 equal("buffer_id", event.target()?.buffer_id, 3)?;
             }
             bench.quiet_at(&mut portal)
-        },
-    ),
-    stated(
-        "search-and-delete",
-        "nic.md 6.5",
-        "SEARCH_AND_DELETE reports PUT_OVERFLOW for each message, then SEARCH, and they are gone",
-        |bench| {
+        }),
+    fact("SEARCH_AND_DELETE reports PUT_OVERFLOW for each message, then SEARCH, and they are gone")
+        .stated("search-and-delete", "nic.md 6.5")
+        .run(|bench| {
             let mut portal = bench.portal(0, matching)?;
             unexpected(bench, &mut portal, &[5, 5])?;
             search(bench, &mut portal, C_CMD_TGT_SEARCH_AND_DELETE)?;
@@ -89,27 +75,26 @@ const CHECKS: &[FactCheck] = &[
             bench.expect_at(&mut portal, EventType::SEARCH, C_RC_NO_MATCH)?;
             search(bench, &mut portal, C_CMD_TGT_SEARCH)?;
             bench.expect_at(&mut portal, EventType::SEARCH, C_RC_NO_MATCH).map(drop)
-        },
-    ),
-    assumed("search-event-size", "nic.md 15", "SEARCH has 64 bytes", |bench| {
+        }),
+    fact("SEARCH has 64 bytes").assumed("search-event-size", "nic.md 15").run(|bench| {
         let mut portal = bench.portal(0, matching)?;
         search(bench, &mut portal, C_CMD_TGT_SEARCH)?;
         let end = bench.expect_at(&mut portal, EventType::SEARCH, C_RC_NO_MATCH)?;
         equal("bytes of the event", end.bytes.len(), 64)
     }),
-    assumed("list-of-found-message", "nic.md 15", "PUT_OVERFLOW has the list OVERFLOW", |bench| {
-        let mut portal = bench.portal(0, matching)?;
-        unexpected(bench, &mut portal, &[5])?;
-        let entry = waiting_entry(bench, &portal, 5);
-        bench.command(|batch| batch.emit_target(&entry))?;
-        let found = bench.expect_at(&mut portal, EventType::PUT_OVERFLOW, C_RC_OK)?;
-        equal("ptl_list", found.list(), C_PTL_LIST_OVERFLOW)
-    }),
-    assumed(
-        "found-message-without-event",
-        "nic.md 15",
-        "event_success_disable of the new entry suppresses PUT_OVERFLOW",
+    fact("PUT_OVERFLOW has the list OVERFLOW").assumed("list-of-found-message", "nic.md 15").run(
         |bench| {
+            let mut portal = bench.portal(0, matching)?;
+            unexpected(bench, &mut portal, &[5])?;
+            let entry = waiting_entry(bench, &portal, 5);
+            bench.command(|batch| batch.emit_target(&entry))?;
+            let found = bench.expect_at(&mut portal, EventType::PUT_OVERFLOW, C_RC_OK)?;
+            equal("ptl_list", found.list(), C_PTL_LIST_OVERFLOW)
+        },
+    ),
+    fact("event_success_disable of the new entry suppresses PUT_OVERFLOW")
+        .assumed("found-message-without-event", "nic.md 15")
+        .run(|bench| {
             let mut portal = bench.portal(0, matching)?;
             unexpected(bench, &mut portal, &[5])?;
             let mut entry = waiting_entry(bench, &portal, 5);
@@ -118,13 +103,10 @@ const CHECKS: &[FactCheck] = &[
             // The message was taken: no search finds it.
             search(bench, &mut portal, C_CMD_TGT_SEARCH)?;
             bench.expect_at(&mut portal, EventType::SEARCH, C_RC_NO_MATCH).map(drop)
-        },
-    ),
-    assumed(
-        "header-disabled",
-        "nic.md 15",
-        "with unexpected_hdr_disable a message in OVERFLOW leaves no header to be found",
-        |bench| {
+        }),
+    fact("with unexpected_hdr_disable a message in OVERFLOW leaves no header to be found")
+        .assumed("header-disabled", "nic.md 15")
+        .run(|bench| {
             let mut portal = bench.open(matching, |entry| {
                 entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8).set_ignore_bits(u64::MAX);
                 entry.set_unexpected_hdr_disable(true);
@@ -133,19 +115,15 @@ const CHECKS: &[FactCheck] = &[
             bench.expect_at(&mut portal, PUT, C_RC_OK)?;
             search(bench, &mut portal, C_CMD_TGT_SEARCH)?;
             bench.expect_at(&mut portal, EventType::SEARCH, C_RC_NO_MATCH).map(drop)
-        },
-    ),
-    assumed(
-        "get-at-overflow",
-        "nic.md 15",
-        "a get does not match an entry of the OVERFLOW list: ENTRY_NOT_FOUND",
-        |bench| {
+        }),
+    fact("a get does not match an entry of the OVERFLOW list: ENTRY_NOT_FOUND")
+        .assumed("get-at-overflow", "nic.md 15")
+        .run(|bench| {
             let _portal = bench
                 .open_silent(matching, |entry| _ = entry.set_ptl_list(C_PTL_LIST_OVERFLOW as u8))?;
             bench.get(8, C_RC_ENTRY_NOT_FOUND, |_| {}).map(drop)
-        },
-    )
-    .provokes(&[]),
+        })
+        .provokes(&[]),
 ];
 
 /// Puts a message of 20 bytes with each of these match bits into an OVERFLOW entry.

@@ -12,15 +12,13 @@ use node::gpu;
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[ToolOption] = &[
     run(Opt::BufSz, |tool| {
-        let text = {
-            let default = tool.defaults.lists.map_or(0, |lists| lists.max_buffer);
-            format!(
-                "Largest buffer in bytes, such as 64M; longer lists reuse it from the start \
-                 (default: {default})\n\n\
-                 BUF_SIZE may have K, M or G as in --size. The buffer is smaller if all \
-                 operations of a list, each aligned to BUF_ALIGN, fit into less."
-            )
-        };
+        let default = tool.defaults.lists.map_or(0, |lists| lists.max_buffer);
+        let text = format!(
+            "Largest buffer in bytes, such as 64M; longer lists reuse it from the start \
+             (default: {default})\n\n\
+             BUF_SIZE may have K, M or G as in --size. The buffer is smaller if all \
+             operations of a list, each aligned to BUF_ALIGN, fit into less."
+        );
         Def::text("buf-sz", "BUF_SIZE", |typed, value| {
             let max_buffer = bytes_within(value, 1..=u64::MAX)?;
             set_lists(typed, |lists| lists.max_buffer = max_buffer)
@@ -29,13 +27,11 @@ pub(super) const OPTIONS: &[ToolOption] = &[
     })
     .legacy(),
     run(Opt::BufAlign, |tool| {
-        let text = {
-            let default = tool.defaults.lists.map_or(0, |lists| lists.alignment);
-            format!(
-                "Spacing of operations in the buffers in bytes (default: {default})\n\n\
-                 BUF_ALIGN may have K, M or G as in --size; at most 4 GiB."
-            )
-        };
+        let default = tool.defaults.lists.map_or(0, |lists| lists.alignment);
+        let text = format!(
+            "Spacing of operations in the buffers in bytes (default: {default})\n\n\
+             BUF_ALIGN may have K, M or G as in --size; at most 4 GiB."
+        );
         Def::text("buf-align", "BUF_ALIGN", |typed, value| {
             let alignment = bytes_within(value, 1..=MAX_ALIGNMENT)?;
             set_lists(typed, |lists| lists.alignment = alignment)

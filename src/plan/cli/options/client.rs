@@ -44,14 +44,12 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         )
     }),
     process(Opt::ConnectTimeout, |_| {
-        let text = {
-            let default = time_text(DEFAULT_CONNECT_LIMIT);
-            format!(
-                "Time to wait for a connection to each address of the server (default: \
-                 {default})\n\n\
-                 TIME is in seconds without a unit."
-            )
-        };
+        let default = time_text(DEFAULT_CONNECT_LIMIT);
+        let text = format!(
+            "Time to wait for a connection to each address of the server (default: \
+             {default})\n\n\
+             TIME is in seconds without a unit."
+        );
         Def::time("connect-timeout", SHORTEST_LIMIT..=LONGEST_WAIT, |typed| {
             &mut typed.connect_timeout
         })

@@ -63,17 +63,15 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         ))
     }),
     run(Opt::Until, |_| {
-        let text = {
-            let limit = time_text(DEFAULT_UNTIL_DURATION);
-            format!(
-                "Measure each size until the 95% interval of the median lies within PERCENT of \
-                 it, at most for the --duration ({limit} if not given); exit status 3 if a median \
-                 stays unstable\n\n\
-                 Both ends of the confidence interval must lie within PERCENT, such as 1%. A size \
-                 takes at least 100 samples. A table shows the medians and their intervals, and \
-                 which are unstable. send-lat needs a server that is a cxidiag."
-            )
-        };
+        let limit = time_text(DEFAULT_UNTIL_DURATION);
+        let text = format!(
+            "Measure each size until the 95% interval of the median lies within PERCENT of \
+             it, at most for the --duration ({limit} if not given); exit status 3 if a median \
+             stays unstable\n\n\
+             Both ends of the confidence interval must lie within PERCENT, such as 1%. A size \
+             takes at least 100 samples. A table shows the medians and their intervals, and \
+             which are unstable. send-lat needs a server that is a cxidiag."
+        );
         Def::text("until", "PERCENT", |typed, value| {
             let limit = percent(value).filter(|percent| *percent > 0.0);
             let percent = limit.ok_or("expected a percentage above 0, such as 1%")?;
@@ -103,28 +101,26 @@ pub(super) const OPTIONS: &[ToolOption] = &[
     })
     .legacy(),
     run(Opt::Rate, |tool| {
-        let text = {
-            let (what, late) = if tool.measures_bandwidth() {
-                (
-                    "list starts at its intended time, all pairs together",
-                    "A list that is late is issued at once.",
-                )
-            } else {
-                (
-                    "measured operation starts at its intended time, and its latency counts \
-                     from there",
-                    "An operation that waits behind a slow one shows this wait. The warm-up has no \
-                     intended times. Excludes --latency-gap.",
-                )
-            };
-            format!(
-                "Issue at this rate: operations (1000, 100K) or bytes (500MB/s, 16Gb/s) per \
-                 second\n\n\
-                 Each {what}. Units are also op/s, kop/s, Mop/s and GiB/s; K, M and G alone are \
-                 10^3, 10^6 and 10^9 operations. {late} A line after the table names each size \
-                 whose rate was not reached."
+        let (what, late) = if tool.measures_bandwidth() {
+            (
+                "list starts at its intended time, all pairs together",
+                "A list that is late is issued at once.",
+            )
+        } else {
+            (
+                "measured operation starts at its intended time, and its latency counts \
+                 from there",
+                "An operation that waits behind a slow one shows this wait. The warm-up has no \
+                 intended times. Excludes --latency-gap.",
             )
         };
+        let text = format!(
+            "Issue at this rate: operations (1000, 100K) or bytes (500MB/s, 16Gb/s) per \
+             second\n\n\
+             Each {what}. Units are also op/s, kop/s, Mop/s and GiB/s; K, M and G alone are \
+             10^3, 10^6 and 10^9 operations. {late} A line after the table names each size \
+             whose rate was not reached."
+        );
         Def::text("rate", "RATE", |typed, value| {
             typed.run.extensions.rate = Some(value.parse().map_err(|()| RATES)?);
             Ok(())

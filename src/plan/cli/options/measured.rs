@@ -27,19 +27,17 @@ fn list_size(tool: &Tool, long: &'static str) -> Def {
 /// All of them, in the order of the help text.
 pub(super) const OPTIONS: &[ToolOption] = &[
     run(Opt::Size, |tool| {
-        let text = {
-            let range = if tool.defaults.lists.is_some() {
-                "or each power of 2 from MIN to MAX"
-            } else {
-                "or a range that doubles from MIN to MAX, both powers of 2"
-            };
-            format!(
-                "{} size in bytes (default: {}), {range} (such as 1:8K); at most {MAX_SIZE}\n\n\
-                 K, M and G after a number stand for 1024 bytes, 1024 K and 1024 M; KiB, MiB and \
-                 GiB are the same.",
-                tool.operation, tool.defaults.min_size
-            )
+        let range = if tool.defaults.lists.is_some() {
+            "or each power of 2 from MIN to MAX"
+        } else {
+            "or a range that doubles from MIN to MAX, both powers of 2"
         };
+        let text = format!(
+            "{} size in bytes (default: {}), {range} (such as 1:8K); at most {MAX_SIZE}\n\n\
+             K, M and G after a number stand for 1024 bytes, 1024 K and 1024 M; KiB, MiB and \
+             GiB are the same.",
+            tool.operation, tool.defaults.min_size
+        );
         Def::text("size", "MIN[:MAX]", |typed, value| {
             let is_bandwidth = typed.run.lists.is_some();
             let allowed = if is_bandwidth { RANGES } else { SIZES };
@@ -62,15 +60,13 @@ pub(super) const OPTIONS: &[ToolOption] = &[
             )
     }),
     run(Opt::AtomicOp, |tool| {
-        let text = {
-            let default = atomic_default(tool, |atomic| atomic.op.to_string());
-            format!(
-                "Atomic operation (default: {default}); see below\n\n\
-                 OP is in capital or small letters. Integers support all operations; FLOAT and \
-                 DOUBLE support MIN, MAX, SUM, SWAP and CSWAP; FLOAT_COMPLEX and DOUBLE_COMPLEX \
-                 support SUM, SWAP, and CSWAP with EQ or NE; UINT128 supports CSWAP with EQ."
-            )
-        };
+        let default = atomic_default(tool, |atomic| atomic.op.to_string());
+        let text = format!(
+            "Atomic operation (default: {default}); see below\n\n\
+             OP is in capital or small letters. Integers support all operations; FLOAT and \
+             DOUBLE support MIN, MAX, SUM, SWAP and CSWAP; FLOAT_COMPLEX and DOUBLE_COMPLEX \
+             support SUM, SWAP, and CSWAP with EQ or NE; UINT128 supports CSWAP with EQ."
+        );
         Def::text("atomic-op", "OP", |typed, value| {
             let op = atomic::named(&atomic::OPS, value)?;
             set_atomic(typed, |atomic| atomic.op = op)
@@ -81,14 +77,12 @@ pub(super) const OPTIONS: &[ToolOption] = &[
     })
     .legacy(),
     run(Opt::CswapOp, |tool| {
-        let text = {
-            let default = atomic_default(tool, |atomic| atomic.cswap.to_string());
-            format!(
-                "Comparison of CSWAP (default: {default})\n\n\
-                 CSWAP compares operand 2 with the value at the target. With LE, for example, the \
-                 value is replaced if operand 2 is less than or equal to it."
-            )
-        };
+        let default = atomic_default(tool, |atomic| atomic.cswap.to_string());
+        let text = format!(
+            "Comparison of CSWAP (default: {default})\n\n\
+             CSWAP compares operand 2 with the value at the target. With LE, for example, the \
+             value is replaced if operand 2 is less than or equal to it."
+        );
         Def::text("cswap-op", "CMP", |typed, value| {
             let cswap = atomic::named(&atomic::CSWAP_OPS, value)?;
             set_atomic(typed, |atomic| atomic.cswap = cswap)
@@ -99,14 +93,12 @@ pub(super) const OPTIONS: &[ToolOption] = &[
     })
     .legacy(),
     run(Opt::AtomicType, |tool| {
-        let text = {
-            let default = atomic_default(tool, |atomic| atomic.ty.to_string());
-            format!(
-                "Atomic type (default: {default})\n\n\
-                 The value and the operands have this type, which determines the size of the \
-                 operation."
-            )
-        };
+        let default = atomic_default(tool, |atomic| atomic.ty.to_string());
+        let text = format!(
+            "Atomic type (default: {default})\n\n\
+             The value and the operands have this type, which determines the size of the \
+             operation."
+        );
         Def::text("atomic-type", "TYPE", |typed, value| {
             let ty = atomic::named(&atomic::TYPES, value)?;
             set_atomic(typed, |atomic| atomic.ty = ty)
@@ -212,16 +204,14 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         ))
     }),
     run(Opt::Unrestricted, |tool| {
-        let text = {
-            let operations = match tool.defaults.atomic {
-                Some(_) => "AMOs".into(),
-                None => tool.operations.to_lowercase(),
-            };
-            format!(
-                "Use unrestricted (ordered) {operations}\n\n\
-                 The NICs deliver unrestricted operations in order and keep state for them."
-            )
+        let operations = match tool.defaults.atomic {
+            Some(_) => "AMOs".into(),
+            None => tool.operations.to_lowercase(),
         };
+        let text = format!(
+            "Use unrestricted (ordered) {operations}\n\n\
+             The NICs deliver unrestricted operations in order and keep state for them."
+        );
         Def::switch("unrestricted", |typed| typed.run.unrestricted = true).explained(text)
     })
     .legacy(),
@@ -283,32 +273,28 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         )
     }),
     run(Opt::NoIdc, |tool| {
-        let text = {
-            let data = if tool.takes(Opt::AtomicOp) {
-                "With this option, the NIC reads the first operand from memory, not from the \
-                 command."
-            } else {
-                "With this option, the NIC reads all data from memory. Without it, data of up to \
-                 192 bytes is part of the command, up to 224 bytes in restricted writes."
-            };
-            format!("Use DMA only, no Immediate Data Commands\n\n{data}")
+        let data = if tool.takes(Opt::AtomicOp) {
+            "With this option, the NIC reads the first operand from memory, not from the \
+             command."
+        } else {
+            "With this option, the NIC reads all data from memory. Without it, data of up to \
+             192 bytes is part of the command, up to 224 bytes in restricted writes."
         };
+        let text = format!("Use DMA only, no Immediate Data Commands\n\n{data}");
         Def::switch("no-idc", |typed| typed.run.use_idc = false).explained(text)
     })
     .legacy(),
     run(Opt::NoHrp, |tool| {
-        let text = {
-            let carried = if tool.takes(Opt::AtomicOp) {
-                "operations that do not fetch, except UINT32 on early Cassini 1 NICs"
-            } else {
-                "writes of up to 2048 bytes"
-            };
-            format!(
-                "Use no High Rate Puts\n\n\
-                 The switch acknowledges High Rate Puts instead of the target's NIC. Without this \
-                 option, they carry all restricted {carried}."
-            )
+        let carried = if tool.takes(Opt::AtomicOp) {
+            "operations that do not fetch, except UINT32 on early Cassini 1 NICs"
+        } else {
+            "writes of up to 2048 bytes"
         };
+        let text = format!(
+            "Use no High Rate Puts\n\n\
+             The switch acknowledges High Rate Puts instead of the target's NIC. Without this \
+             option, they carry all restricted {carried}."
+        );
         Def::switch("no-hrp", |typed| typed.run.use_hrp = false).explained(text)
     })
     .legacy(),

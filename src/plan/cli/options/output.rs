@@ -72,21 +72,16 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         ))
     }),
     results(Opt::Interval, |tool| {
-        let text = {
-            let figures = if tool.measures_bandwidth() {
-                "bandwidth and packet rate"
-            } else {
-                "mean and p99"
-            };
-            format!(
-                "Print {figures} of each interval of TIME while a size is measured, such as 100ms \
-                 or 1s\n\n\
-                 Each row also has the number of operations. Minimum, 5th percentile and maximum \
-                 of the intervals follow. TIME is a number with one of the units ns, us, ms, s and \
-                 m, in seconds without a unit, from 1 ms to one hour. JSON and CSV have the \
-                 intervals as well."
-            )
-        };
+        let figures =
+            if tool.measures_bandwidth() { "bandwidth and packet rate" } else { "mean and p99" };
+        let text = format!(
+            "Print {figures} of each interval of TIME while a size is measured, such as 100ms \
+             or 1s\n\n\
+             Each row also has the number of operations. Minimum, 5th percentile and maximum \
+             of the intervals follow. TIME is a number with one of the units ns, us, ms, s and \
+             m, in seconds without a unit, from 1 ms to one hour. JSON and CSV have the \
+             intervals as well."
+        );
         let interval = Def::time("interval", INTERVALS, |typed| &mut typed.outputs.interval);
         // `-i` is --iters under the legacy name of `loopback-bw`.
         let is_taken = tool.takes(Opt::LoopIters);
@@ -181,29 +176,27 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         )
     }),
     results(Opt::Expect, |tool| {
-        let text = {
-            let (example, metrics, units) = match tool.defaults.lists {
-                Some(_) => (
-                    "bw>=23GB/s,8:rate>1Mpkt/s",
-                    "bw, rate",
-                    "bw in B/s, kB/s, MB/s, GB/s, KiB/s, MiB/s, GiB/s, Mb/s or Gb/s (bits), and \
-                     rate in pkt/s, kpkt/s, Mpkt/s or the same with op",
-                ),
-                None => (
-                    "p99<4us,64K:mean<9us",
-                    "min, max, mean, stddev, pN",
-                    "ns, us, ms or s; pN is a percentile such as p99",
-                ),
-            };
-            format!(
-                "Check bounds of all sizes or of one, such as \"{example}\", or those in @FILE; \
-                 exit status 3 if any fails. Metrics: {metrics}\n\n\
-                 LIST holds bounds, separated by commas: a metric, one of <, <=, >, >=, a number, \
-                 and a unit ({units}). With a size and a colon in front, a bound applies to that \
-                 size only. FILE has a list on each line; # begins a comment. All lists that are \
-                 given apply."
-            )
+        let (example, metrics, units) = match tool.defaults.lists {
+            Some(_) => (
+                "bw>=23GB/s,8:rate>1Mpkt/s",
+                "bw, rate",
+                "bw in B/s, kB/s, MB/s, GB/s, KiB/s, MiB/s, GiB/s, Mb/s or Gb/s (bits), and \
+                 rate in pkt/s, kpkt/s, Mpkt/s or the same with op",
+            ),
+            None => (
+                "p99<4us,64K:mean<9us",
+                "min, max, mean, stddev, pN",
+                "ns, us, ms or s; pN is a percentile such as p99",
+            ),
         };
+        let text = format!(
+            "Check bounds of all sizes or of one, such as \"{example}\", or those in @FILE; \
+             exit status 3 if any fails. Metrics: {metrics}\n\n\
+             LIST holds bounds, separated by commas: a metric, one of <, <=, >, >=, a number, \
+             and a unit ({units}). With a size and a colon in front, a bound applies to that \
+             size only. FILE has a list on each line; # begins a comment. All lists that are \
+             given apply."
+        );
         Def::text("expect", "LIST", |typed, value| {
             let is_bandwidth = typed.run.lists.is_some();
             let expectations = match value.strip_prefix('@') {

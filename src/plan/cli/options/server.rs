@@ -36,17 +36,15 @@ pub(super) const OPTIONS: &[ToolOption] = &[
         )
     }),
     process(Opt::Timeout, |_| {
-        let text = {
-            let in_a_job = time_text(LIMIT_IN_A_JOB);
-            format!(
-                "Fail if no client comes within this time, such as 90 (seconds) or 10m; 0: no \
-                 limit (default: {in_a_job} in a batch job, otherwise no limit)\n\n\
-                 For a server. With --persist this holds for each wait between two clients. TIME \
-                 is in seconds, or has one of the units ms, s and m. The limit in a batch job of \
-                 Slurm, PBS or Flux keeps a server without a client from holding the nodes of the \
-                 job."
-            )
-        };
+        let in_a_job = time_text(LIMIT_IN_A_JOB);
+        let text = format!(
+            "Fail if no client comes within this time, such as 90 (seconds) or 10m; 0: no \
+             limit (default: {in_a_job} in a batch job, otherwise no limit)\n\n\
+             For a server. With --persist this holds for each wait between two clients. TIME \
+             is in seconds, or has one of the units ms, s and m. The limit in a batch job of \
+             Slurm, PBS or Flux keeps a server without a client from holding the nodes of the \
+             job."
+        );
         Def::text("timeout", "TIME", |typed, value| {
             let timeout = number::time(value, Duration::ZERO..=MAX_TIMEOUT)?;
             typed.timeout = Some(timeout);
