@@ -19,6 +19,17 @@ use facts::robust::{at_rank, lower_median};
 /// Part of the pairs of a class that may be slow by chance without a loss of sensitivity.
 const MOST_IN_TAIL: f64 = 0.1;
 
+/// A survey that would find nothing but larger ratios, and larger ones than twice the ratio that
+/// the user asks for, states none.
+const MOST_STATED: f64 = 10.0;
+
+impl Limit {
+    /// Returns whether a ratio says something to a user.
+    fn may_state(&self, ratio: f64) -> bool {
+        ratio <= MOST_STATED.max(2.0 * self.ratio.exp())
+    }
+}
+
 impl Domain {
     /// Returns the logarithm of the ratio to good pairs that all pairs of a class but the part
     /// `most` do not exceed, without the effects of parts.
@@ -60,7 +71,7 @@ impl Judgement {
             }
         }
         let fewest = nics.iter().map(|nic| pairs[nic]).min()?;
-        Some(domain.smallest_ratio(limit, key.1, fewest))
+        Some(domain.smallest_ratio(limit, key.1, fewest)).filter(|ratio| limit.may_state(*ratio))
     }
 
     /// Returns the same for the links between two groups whose pairs the class has. Links without
@@ -77,7 +88,7 @@ impl Judgement {
             let together = if are_enough_of_links(&pairs) { pairs.len() } else { 1 };
             domain.smallest_ratio(limit, key.1, together)
         });
-        ratios.max_by(f64::total_cmp)
+        ratios.max_by(f64::total_cmp).filter(|ratio| limit.may_state(*ratio))
     }
 
     /// Returns the limit of a class and the pairs of its test; `None` without a limit, and for
@@ -182,7 +193,8 @@ fn found_with(pairs: usize, selected: &Selected) -> f64 {
 mod tests {
     use super::super::findings::{Cause, Certainty, Direction, Findings, Statistic, Unit};
     use super::super::ids::NicId;
-    use super::super::testing::{Cluster, Fault, Load, named, survey};
+    use super::super::states::{State, states};
+    use super::super::testing::{Cluster, Fault, Load, named, survey, survey_of_some};
     use super::super::units::crossing;
 
     fn cluster(tool: &str, factor: f64) -> Cluster {
@@ -225,6 +237,19 @@ mod tests {
         };
         assert_eq!((100.0 * sensitivity(0.01)).round(), 130.0);
         assert!(sensitivity(0.3) > 1.35);
+    }
+
+    /// Bandwidths differ by chance so much that nothing follows from them.
+    #[test]
+    fn states_nothing_where_no_fault_would_be_found() {
+        for seed in 0..5 {
+            let mut cluster = Cluster::new([0, 0, 9, 1], &["write-bw"], seed);
+            cluster.noise = 3.0;
+            let findings = survey_of_some(&mut cluster, "random:4", seed);
+            let ratio = findings.populations[0].sensitivity;
+            assert!(ratio.is_none_or(|ratio| ratio <= 10.0), "{ratio:?}");
+            assert!(states(&cluster.roster, &findings).iter().all(|state| *state != State::Good));
+        }
     }
 
     /// Links that are slower than the stated ratio are found, beside any noise.
