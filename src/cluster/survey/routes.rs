@@ -244,8 +244,8 @@ impl<'a> Routes<'a> {
         counts.collect()
     }
 
-    /// Returns the links to other groups that end at a switch, if the switch has the effect in
-    /// its group too, and the links to some groups have it, for the other switches of the group
+    /// Returns the links to other groups that end at a switch, if the switch has the effect on its
+    /// other pairs too, and the links to some groups have it, for the other switches of the group
     /// as well. Links to all groups do not end at one switch: then it is the group that has the
     /// effect.
     pub fn gateway(
@@ -257,12 +257,6 @@ impl<'a> Routes<'a> {
     ) -> Option<Gateway> {
         let group = switch.0;
         let has = |index: &u32| has_effect(rest[*index as usize], effect);
-        let in_group = |index: &&u32| group_pair(self.roster, self.pair(**index)).is_none();
-        let local: Vec<&u32> = own.iter().filter(in_group).collect();
-        let hits = local.iter().filter(|index| has(index)).count();
-        if local.is_empty() || (hits as f64) < LARGER_SHARE * local.len() as f64 {
-            return None;
-        }
         let beside = self.beside(group, switch, effect, rest);
         let has_clean = beside.values().any(|(hits, _)| *hits == 0);
         if beside.len() > 1 && !has_clean {
@@ -271,13 +265,23 @@ impl<'a> Routes<'a> {
         let is_slow = |(hits, count): &(usize, usize)| *hits as f64 >= LARGER_SHARE * *count as f64;
         let slow = beside.iter().filter(|(_, entry)| is_slow(entry));
         let slow: Vec<u16> = slow.map(|(other, _)| *other).collect();
-        if slow.is_empty() {
+        let links = slow.iter().map(|other| Unit::GroupPair(group.min(*other), group.max(*other)));
+        let links: Vec<Unit> = links.collect();
+        // Links explain the pairs that cross them; only a switch explains its others.
+        let crosses = |index: u32| {
+            let crossed = group_pair(self.roster, self.pair(index));
+            crossed.is_some_and(|unit| links.contains(&unit))
+        };
+        let others: Vec<&u32> = own.iter().filter(|index| !crosses(**index)).collect();
+        let hits = others.iter().filter(|index| has(index)).count();
+        if links.is_empty()
+            || others.is_empty()
+            || (hits as f64) < LARGER_SHARE * others.len() as f64
+        {
             return None;
         }
         let on_links = slow.iter().flat_map(|other| &self.group_lists[&group][other]);
         let pairs: BTreeSet<u32> = own.iter().chain(on_links).copied().collect();
-        let links =
-            slow.into_iter().map(|other| Unit::GroupPair(group.min(other), group.max(other)));
-        Some(Gateway { pairs: pairs.into_iter().collect(), links: links.collect() })
+        Some(Gateway { pairs: pairs.into_iter().collect(), links })
     }
 }

@@ -92,6 +92,9 @@ pub struct Trial {
 /// Dragonflies in which a switch is a part of its own, and slows less than half of all pairs.
 const SWITCHES: &[[u16; 4]] = &[[4, 2, 4, 1], [5, 2, 3, 1], [3, 3, 3, 1]];
 
+/// The same with two NICs at each switch.
+const SWITCHES_OF_TWO: &[[u16; 4]] = &[[6, 2, 2, 1], [4, 3, 2, 1], [5, 3, 2, 1]];
+
 /// Dragonflies of which one group has less than half of the links.
 const GROUPS: &[[u16; 4]] = &[[8, 2, 2, 1], [5, 2, 3, 1], [6, 2, 2, 1], [5, 3, 2, 1]];
 
@@ -104,7 +107,7 @@ fn link(random: &mut Rng, shape: [u16; 4]) -> (u16, u16) {
     (one, (one + random.u16(1..shape[0])) % shape[0])
 }
 
-pub const TRIALS: [Trial; 5] = [
+pub const TRIALS: [Trial; 6] = [
     Trial {
         name: "receiver",
         shapes: SWITCHES,
@@ -123,6 +126,16 @@ pub const TRIALS: [Trial; 5] = [
             (Planted::Switch(group, switch), unit, Direction::Both)
         },
         right: [45, 85, 98],
+    },
+    Trial {
+        name: "switch of two",
+        shapes: SWITCHES_OF_TWO,
+        plant: |random, shape| {
+            let (group, switch) = (random.u16(0..shape[0]), random.u16(0..shape[1]));
+            let unit = Unit::Switch { group, switch };
+            (Planted::Switch(group, switch), unit, Direction::Both)
+        },
+        right: [95, 95, 98],
     },
     Trial {
         name: "group",
