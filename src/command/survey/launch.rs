@@ -330,7 +330,9 @@ impl<'a> Launch<'a> {
     /// Prints a failure, and tells the other tasks, which know `root`.
     fn abort(&self, root: Root, failure: Failure, limit: Duration) -> Failure {
         failure.report("cxidiag survey", &mut io::stderr());
-        root.abort(&failure.message(), self.size - 1, limit);
+        // Processes that it starts itself have not begun.
+        let others = self.task.as_ref().map_or(0, |_| self.size - 1);
+        root.abort(&failure.message(), others, limit);
         failure.printed()
     }
 
@@ -384,6 +386,15 @@ mod tests {
         });
         let point = MeetingPoint::File("meeting".into());
         Launch::task(task, point, &[]).host_names(&joined.collect())
+    }
+
+    /// There is nobody whom it could wait for an hour.
+    #[test]
+    fn survey_that_starts_its_processes_itself_fails_at_once() {
+        let launch = Launch::loopback(2, &[]);
+        let listening = launch.listen(&SurveyRequest::default()).expect("a port");
+        let failure = Failure::environment("lo is down");
+        assert!(launch.abort(listening.root, failure, Duration::from_secs(3600)).is_printed());
     }
 
     #[test]
