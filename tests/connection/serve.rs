@@ -14,7 +14,7 @@ use crate::harness::paused::Side;
 use crate::harness::relay::Relay;
 use crate::harness::{
     CXIDIAG, Command, Fabric, LIBCXI, Process, Server, assert_status, assert_success, finish,
-    stderr, stdout, tools, whole_stderr,
+    is_notice, stderr, stdout, tools, whole_stderr,
 };
 
 /// Starts a server whose clients measure with soft0 unless they ask for another NIC.
@@ -49,10 +49,14 @@ fn measuring(fabric: &Fabric, server: &mut Server, args: &str) -> Process {
 
 /// Returns the next line that a client prints on standard error.
 fn note(client: &mut Process) -> String {
-    let mut line = String::new();
-    let stderr = client.stderr.as_mut().expect("a pipe");
-    BufReader::with_capacity(1, stderr).read_line(&mut line).expect("a line");
-    line
+    let mut stderr = BufReader::with_capacity(1, client.stderr.as_mut().expect("a pipe"));
+    loop {
+        let mut line = String::new();
+        stderr.read_line(&mut line).expect("a line");
+        if !is_notice(&line) {
+            return line;
+        }
+    }
 }
 
 /// Returns what the server reports about itself.

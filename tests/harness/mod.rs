@@ -341,13 +341,12 @@ pub fn whole_stderr(output: &Output) -> String {
 /// Returns the text without the lines about a CPU that was taken away and about long waits for the
 /// peer, which depend on what else runs on the machine.
 pub fn without_waits(text: &str) -> String {
-    let is_of_wait = |line: &str| line.contains(": CPU taken away for ") || is_notice(line);
-    text.split_inclusive('\n').filter(|line| !is_of_wait(line)).collect()
+    text.split_inclusive('\n').filter(|line| !is_notice(line)).collect()
 }
 
-/// Returns whether a line is about a long wait for the peer.
+/// Returns whether a line is about a long wait for the peer or for a CPU.
 pub fn is_notice(line: &str) -> bool {
-    line.contains(": no answer from the ")
+    [": no answer from the ", ": CPU taken away for "].iter().any(|words| line.contains(words))
 }
 
 /// Fails unless the process ended with status 0 and printed nothing on stderr, except that it had

@@ -165,7 +165,8 @@ fn expectation_decides_exit_status() {
 /// A node that has lost its NICs meets no expectation.
 #[test]
 fn expectation_of_all_nics_is_not_met_without_hardware() {
-    let mut command = Fabric::new().command("loopback-bw --all-nics -n 1 -l 1 --expect bw>1B/s");
+    let fabric = Fabric::new();
+    let mut command = fabric.command("loopback-bw --all-nics -n 1 -l 1 --expect bw>1B/s");
     for variable in ["CXIDIAG_NICS", "CXIDIAG_NIDS", "CXIDIAG_TOPOLOGY"] {
         command.env_remove(variable);
     }
