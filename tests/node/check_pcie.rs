@@ -76,7 +76,7 @@ fn explains_slow_slots_and_links_below_the_table() {
                 "\nPCIe upstream        x4 16.0 GT/s ",
                 "\nAER of bridges       0 ",
                 "\nPCIe width: between 5f00:00:01.0 and 5f00:00:02.0; they can do x16 and x16\n",
-                "\nPCIe upstream: slower than the link of the NIC between 5f00:00:01.0 and 5f00:00:02.0\n",
+                "\nPCIe upstream: slower than the link of the NIC between 5f00:00:01.0 and\n  5f00:00:02.0\n",
             ],
         ),
     ] {

@@ -260,7 +260,7 @@ fn gather(
     Ok(Gathered { crew, joining, joined })
 }
 
-/// Ends the members. After a signal, those of this machine get one too, and nobody waits for the
+/// Ends the members. After a signal, the ones of this machine get one too, and nobody waits for the
 /// others, which find no coordinator any longer.
 fn end(crew: SurveyCoordinator<SurveyProgram>, mut joining: JoinedMembers) {
     if interrupt::check().is_err() {
