@@ -7,6 +7,9 @@ use std::path::Path;
 /// The beginnings of the names of launchers that may run above their tasks (jobs.md 2.1).
 const LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "prterun"];
 
+/// In a word with a secret of the user, which documents must not show.
+const SECRET: &str = "TOKEN=";
+
 /// The word between the contexts of a launcher: the commands that it starts.
 pub const CONTEXT: &str = ":";
 
@@ -30,7 +33,8 @@ pub fn lines() -> Vec<Vec<String>> {
 
 /// Returns the line of the launcher among the `lines` of this process and of those above it, or of
 /// this process if it `starts_alone`; empty if none has the words of `command` as the end of what
-/// it starts. A launcher on another node, and a script between it and its tasks, hide them.
+/// it starts. A launcher on another node, and a script between it and its tasks, hide them. A line
+/// with a token is kept secret.
 pub fn find(lines: Vec<Vec<String>>, command: &[String], starts_alone: bool) -> Vec<String> {
     let starts_command = |line: &&Vec<String>| {
         line.split(|word| word == CONTEXT).any(|context| context.ends_with(command))
@@ -46,7 +50,8 @@ pub fn find(lines: Vec<Vec<String>>, command: &[String], starts_alone: bool) -> 
         lines.iter().skip(1).filter(starts_command).filter(has_launcher).collect()
     };
     // `timeout 600 mpirun ...` belongs to the line.
-    found.pop().cloned().unwrap_or_default()
+    let line = found.pop().filter(|line| !line.iter().any(|word| word.contains(SECRET)));
+    line.cloned().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -83,6 +88,7 @@ mod tests {
             "timeout 60 cxidiag survey -d soft0",
             "mpirun -n 3 sh -c cxidiag survey -d soft0 -d soft1",
             "mpirun -n 3 cxidiag survey",
+            "mpirun -x CXIDIAG_TOKEN=secret -n 3 cxidiag survey -d soft0",
         ] {
             assert_eq!(found(&[own, above, "sshd"], "survey -d soft0", false), "", "{above}");
         }
