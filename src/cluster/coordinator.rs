@@ -121,19 +121,20 @@ impl<P: Program> SurveyCoordinator<P> {
         self.members.roster.nodes.len() as u32
     }
 
-    /// Waits until all members of `waiting` have answered. `answer` returns the rank of the member
+    /// Waits until all members of `waiting` have answered, which `work` for this time first. `answer` returns the rank of the member
     /// that an event answers for. A member that is silent at `until` is given up, for this
     /// `reason`; a member that has lost its connection gets the time to return. Returns the lost
     /// members, with the reasons.
     fn wait_for(
         &mut self,
         mut waiting: BTreeSet<u32>,
-        mut until: Instant,
+        (work, mut until): (Duration, Instant),
         mut reason: &str,
         line: ProgressText,
         mut answer: impl FnMut(Event) -> Option<u32>,
     ) -> Result<LostMembers, Failure> {
-        let last = self.ends.map(|ends| ends.max(Instant::now()) + OVERTIME);
+        let works_until = Instant::now() + work;
+        let last = self.ends.map(|ends| ends.max(works_until) + limit::in_effect(OVERTIME));
         if let Some(last) = last.filter(|last| *last < until) {
             (until, reason) = (last, "it did not answer before the time of the survey was up");
         }
@@ -215,7 +216,7 @@ impl<P: Program> Crew for SurveyCoordinator<P> {
         let limit = by_size(PREPARATION_LIMIT, REPORT_LIMIT_OF_THOUSAND, ranks.len() as u32);
         let reason = silence("targets", limit);
         let until = Instant::now() + limit::in_effect(limit);
-        self.wait_for(ranks.clone(), until, &reason, line, |event| match event {
+        self.wait_for(ranks.clone(), (Duration::ZERO, until), &reason, line, |event| match event {
             Event::Begun { rank } => Some(rank),
             _ => None,
         })
@@ -231,13 +232,19 @@ impl<P: Program> Crew for SurveyCoordinator<P> {
         let reason = silence("files", limit);
         let until = Instant::now() + limit::in_effect(limit);
         let mut documents = Vec::new();
-        self.wait_for(ranks.clone(), until, &reason, line, |event| match event {
-            Event::Checked { rank, document } => {
-                documents.push((rank, document));
-                Some(rank)
-            }
-            _ => None,
-        })?;
+        self.wait_for(
+            ranks.clone(),
+            (Duration::ZERO, until),
+            &reason,
+            line,
+            |event| match event {
+                Event::Checked { rank, document } => {
+                    documents.push((rank, document));
+                    Some(rank)
+                }
+                _ => None,
+            },
+        )?;
         let roster = &self.members.roster;
         let read = |(rank, document): (u32, Vec<u8>)| {
             let own = roster.nics.iter().filter(|nic| roster.node(nic.node).rank == rank);
@@ -256,13 +263,19 @@ impl<P: Program> Crew for SurveyCoordinator<P> {
         let reason = silence("copy of memory", REPORT_LIMIT);
         let until = Instant::now() + limit::in_effect(REPORT_LIMIT);
         let mut found = None;
-        self.wait_for([rank].into(), until, &reason, line, |event| match event {
-            Event::CopiedMemory { rank: number, copy } if number == rank => {
-                found = copy;
-                Some(number)
-            }
-            _ => None,
-        })?;
+        self.wait_for(
+            [rank].into(),
+            (Duration::ZERO, until),
+            &reason,
+            line,
+            |event| match event {
+                Event::CopiedMemory { rank: number, copy } if number == rank => {
+                    found = copy;
+                    Some(number)
+                }
+                _ => None,
+            },
+        )?;
         Ok(found)
     }
 
@@ -290,11 +303,12 @@ impl<P: Program> Crew for SurveyCoordinator<P> {
         orders.iter_mut().for_each(|(_, block)| block.begins_ns = begins_ns);
         self.root.send_blocks(orders);
         let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, self.size());
-        let until = Instant::now() + notice + length * slots.len() as u32 + limit::in_effect(limit);
+        let work = notice + length * slots.len() as u32;
+        let until = Instant::now() + work + limit::in_effect(limit);
         let reason = silence("report", limit);
         let mut reports = Vec::new();
         let waiting = blocks.keys().copied().collect();
-        let lost = self.wait_for(waiting, until, &reason, line, |event| match event {
+        let lost = self.wait_for(waiting, (work, until), &reason, line, |event| match event {
             Event::Report(report) if report.block == number => {
                 let rank = report.rank;
                 reports.push(report);
@@ -388,8 +402,15 @@ mod tests {
         let mut crew = coordinator(root);
         let reason = silence("files", REPORT_LIMIT);
         let ranks = BTreeSet::from([0, 1]);
-        let lost =
-            crew.wait_for(ranks, Instant::now(), &reason, &|_, _| String::new(), |_| None).unwrap();
+        let lost = crew
+            .wait_for(
+                ranks,
+                (Duration::ZERO, Instant::now()),
+                &reason,
+                &|_, _| String::new(),
+                |_| None,
+            )
+            .unwrap();
         assert_eq!(lost.len(), 2);
         let expected = "node0, node1: no files within 10s (no CPU for the process, or it hangs)";
         assert_eq!(crew.program.0, [expected]);

@@ -107,7 +107,8 @@ impl Pace {
 
     /// Returns the largest number of slots of this length.
     fn most_of(&self, work: Work, slot: Duration, left: Option<Duration>) -> usize {
-        if self.beyond.contains_key(&work) { slots(slot, left) } else { FIRST_SLOTS }
+        let most = if self.beyond.contains_key(&work) { MOST_SLOTS } else { FIRST_SLOTS };
+        slots(slot, left).min(most)
     }
 
     /// Returns the number of the first of `rounds` that are a block, and the length of their slots.

@@ -7,8 +7,10 @@ use std::path::Path;
 /// The beginnings of the names of launchers that may run above their tasks (jobs.md 2.1).
 const LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "prterun"];
 
-/// In a word with a secret of the user, which documents must not show.
-const SECRET: &str = "TOKEN=";
+/// In words that may set a secret in the environment of tasks, which documents must not show:
+/// options, and parts of the names of variables.
+const ENVIRONMENT_OPTIONS: [&str; 4] = ["-env", "--env", "-genv", "--genv"];
+const SECRETS: [&str; 5] = ["TOKEN", "SECRET", "PASS", "KEY", "CREDENTIAL"];
 
 /// The word between the contexts of a launcher: the commands that it starts.
 pub const CONTEXT: &str = ":";
@@ -34,7 +36,7 @@ pub fn lines() -> Vec<Vec<String>> {
 /// Returns the line of the launcher among the `lines` of this process and of those above it, or of
 /// this process if it `starts_alone`; empty if none has the words of `command` as the end of what
 /// it starts. A launcher on another node, and a script between it and its tasks, hide them. A line
-/// with a token is kept secret.
+/// that may hold a secret is not shown.
 pub fn find(lines: Vec<Vec<String>>, command: &[String], starts_alone: bool) -> Vec<String> {
     let starts_command = |line: &&Vec<String>| {
         line.split(|word| word == CONTEXT).any(|context| context.ends_with(command))
@@ -50,8 +52,13 @@ pub fn find(lines: Vec<Vec<String>>, command: &[String], starts_alone: bool) -> 
         lines.iter().skip(1).filter(starts_command).filter(has_launcher).collect()
     };
     // `timeout 600 mpirun ...` belongs to the line.
-    let line = found.pop().filter(|line| !line.iter().any(|word| word.contains(SECRET)));
+    let line = found.pop().filter(|line| !line.iter().any(|word| may_set_secret(word)));
     line.cloned().unwrap_or_default()
+}
+
+fn may_set_secret(word: &String) -> bool {
+    let name = word.split_once('=').map_or("", |(name, _)| name).to_uppercase();
+    ENVIRONMENT_OPTIONS.contains(&word.as_str()) || SECRETS.iter().any(|one| name.contains(one))
 }
 
 #[cfg(test)]
@@ -89,6 +96,8 @@ mod tests {
             "mpirun -n 3 sh -c cxidiag survey -d soft0 -d soft1",
             "mpirun -n 3 cxidiag survey",
             "mpirun -x CXIDIAG_TOKEN=secret -n 3 cxidiag survey -d soft0",
+            "mpiexec -genv CXIDIAG_TOKEN secret -n 3 cxidiag survey -d soft0",
+            "mpirun -x db_password=secret -n 3 cxidiag survey -d soft0",
         ] {
             assert_eq!(found(&[own, above, "sshd"], "survey -d soft0", false), "", "{above}");
         }

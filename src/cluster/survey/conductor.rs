@@ -121,8 +121,8 @@ impl Conductor {
         rounds
     }
 
-    /// Returns whether the short slots of the sweep suffice for these rounds. A pair whose process
-    /// was late, or whose NICs failed, needs longer ones.
+    /// Returns whether the short slots of the sweep suffice for these rounds. Pairs that are
+    /// repeated, or whose NICs failed, need longer ones.
     pub fn has_short_slots(&self, rounds: &[Round]) -> bool {
         match self.rounds.phase() {
             Phase::Sweep | Phase::Again => true,

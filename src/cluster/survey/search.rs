@@ -81,7 +81,8 @@ fn certainty_of(pairs: &[Outside]) -> Certainty {
 pub fn waited_for_cpus(part: &PartExplanation, results: &ResultStore) -> bool {
     let is_disturbed = |one: &Outside| {
         let mut all = results.observations(one.test).iter().filter(|own| own.pair == one.pair);
-        one.value.is_some() && all.all(|own| own.is_disturbed)
+        let is_judged_by_others = one.value.is_some() && one.source == LimitSource::Population;
+        is_judged_by_others && all.all(|own| own.is_disturbed)
     };
     matches!(part.unit, Unit::Path(_))
         && part.certainty == Certainty::Suspect

@@ -153,14 +153,18 @@ impl<'a> Investigation<'a> {
         Ok(found)
     }
 
-    /// Measures in these slots, one pair at a time; again in longer slots where a process was late.
+    /// Measures in these slots, one pair at a time; again in longer slots where these were too short.
     fn run_slots(&mut self, slots: &[MeasuredSlot], found: &mut Found) -> Result<(), Failure> {
         let pair = self.tests.pair();
         let longest = longest(pair);
         let length = self.beyond.map_or(longest, |beyond| sufficient(pair, beyond));
         let mut late = Vec::new();
         for (slot, result) in self.run_block(slots, length)? {
-            if length < longest && result.answer == Answer::Untested(Untested::Late) {
+            let is_short = matches!(
+                result.answer,
+                Answer::Untested(Untested::Late | Untested::ShortSlot | Untested::NoCpu)
+            );
+            if length < longest && is_short {
                 late.push(slot);
             } else {
                 found.add(&slot, &result, self.tests.is_of_bandwidth(slot.test));

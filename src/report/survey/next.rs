@@ -173,7 +173,8 @@ fn duration(survey: &Survey, changes: &[OptionChange]) -> String {
     };
     let factor: f64 = changes.iter().map(factor).product();
     let ms = survey.elapsed_ms as f64 * factor.max(1.0);
-    format!(" in about {}", time(Duration::from_secs_f64((ms / 1000.0).max(1.0))))
+    let duration = Duration::try_from_secs_f64((ms / 1000.0).max(1.0));
+    duration.map(|duration| format!(" in about {}", time(duration))).unwrap_or_default()
 }
 
 /// Returns the line that starts the processes again, on the same nodes; `None` if it is unknown.

@@ -1,5 +1,6 @@
 //! Where the directory of a fabric is.
 
+use std::env;
 use std::fs;
 use std::io::ErrorKind;
 use std::iter;
@@ -114,7 +115,7 @@ pub fn fallback() -> Option<String> {
     })
 }
 
-/// Checks that the directory can be made: its parent exists.
+/// Checks that a directory that the user has named can be made: its parent exists.
 ///
 /// # Errors
 /// One line that names the path and its parent.
@@ -122,6 +123,9 @@ pub fn check() -> Result<(), String> {
     let Ok(Place { path, .. }) = Place::from_environment() else {
         return Ok(());
     };
+    if env::var_os(VARIABLE).is_none_or(|value| value.is_empty()) {
+        return Ok(());
+    }
     let parent = path.parent().unwrap_or(&path);
     let why = match fs::metadata(parent).map_err(|error| error.kind()) {
         Ok(found) if !found.is_dir() => "is not a directory",
