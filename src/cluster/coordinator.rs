@@ -121,10 +121,10 @@ impl<P: Program> SurveyCoordinator<P> {
         self.members.roster.nodes.len() as u32
     }
 
-    /// Waits until all members of `waiting` have answered, which `work` for this time first. `answer` returns the rank of the member
-    /// that an event answers for. A member that is silent at `until` is given up, for this
-    /// `reason`; a member that has lost its connection gets the time to return. Returns the lost
-    /// members, with the reasons.
+    /// Waits until all members of `waiting` have answered, which `work` for this time first.
+    /// `answer` returns the rank of the member that an event answers for. A member that is silent
+    /// at `until` is given up, for this `reason`; a member that has lost its connection gets the
+    /// time to return. Returns the lost members, with the reasons.
     fn wait_for(
         &mut self,
         mut waiting: BTreeSet<u32>,

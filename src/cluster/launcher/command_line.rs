@@ -56,9 +56,9 @@ pub fn find(lines: Vec<Vec<String>>, command: &[String], starts_alone: bool) -> 
     line.cloned().unwrap_or_default()
 }
 
-fn may_set_secret(word: &String) -> bool {
+fn may_set_secret(word: &str) -> bool {
     let name = word.split_once('=').map_or("", |(name, _)| name).to_uppercase();
-    ENVIRONMENT_OPTIONS.contains(&word.as_str()) || SECRETS.iter().any(|one| name.contains(one))
+    ENVIRONMENT_OPTIONS.contains(&word) || SECRETS.iter().any(|one| name.contains(one))
 }
 
 #[cfg(test)]

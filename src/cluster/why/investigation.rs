@@ -153,7 +153,7 @@ impl<'a> Investigation<'a> {
         Ok(found)
     }
 
-    /// Measures in these slots, one pair at a time; again in longer slots where these were too short.
+    /// Measures in these slots, one pair at a time; again in longer ones where they were too short.
     fn run_slots(&mut self, slots: &[MeasuredSlot], found: &mut Found) -> Result<(), Failure> {
         let pair = self.tests.pair();
         let longest = longest(pair);
