@@ -40,8 +40,20 @@ const PLAIN: &str = "-_=:,./@+%[]";
 const MOST_NAMES: usize = 3;
 const LEAST_CPUS: f64 = 0.1;
 
-/// An option, and its new value.
-type OptionChange = (&'static str, String);
+/// Options that name a file, which another survey would write over.
+const OUTPUTS: [&str; 5] = ["json", "jsonl", "csv", "ticket", "bad-nodes"];
+
+/// Options that are dropped: a survey that is resumed must have the same options, and one that
+/// measures more needs more time.
+const DROPPED: [&str; 2] = ["resume", "time-limit"];
+
+/// A change of an option.
+struct OptionChange {
+    name: &'static str,
+    value: String,
+    /// How many times as long the survey takes.
+    factor: f64,
+}
 
 /// Returns the command that would decide. `None` if nothing is undecided or untested, if the survey
 /// ended early, if no command would decide, and if the line of the launcher is unknown.
@@ -55,7 +67,11 @@ pub fn advice(survey: &Survey) -> Option<String> {
     match missing(survey)? {
         Ok(changes) => {
             survey.next.as_ref()?;
-            Some(format!("Next: this command would decide{}", duration(survey, &changes)))
+            let factor: f64 = changes.iter().map(|change| change.factor).product();
+            let seconds = survey.elapsed_ms as f64 / 1000.0 * factor.max(1.0);
+            let duration = Duration::try_from_secs_f64(seconds.max(1.0));
+            let duration = duration.map(|duration| format!(" in about {}", time(duration)));
+            Some(format!("Next: this command would decide{}", duration.unwrap_or_default()))
         }
         Err(sentence) => Some(sentence),
     }
@@ -95,7 +111,8 @@ fn missing(survey: &Survey) -> Option<Result<Vec<OptionChange>, String>> {
         return None;
     }
     let is_late = |node: &Node| node.absent.as_ref().is_some_and(|reason| reason != NO_NIC);
-    let join = roster.nodes.iter().any(is_late).then(|| ("join", JOIN.to_owned()));
+    let join = OptionChange { name: "join", value: JOIN.to_owned(), factor: 1.0 };
+    let join = roster.nodes.iter().any(is_late).then_some(join);
     let mut causes = verdict.causes.iter();
     let has_suspects = causes.any(|cause| cause.certainty == Certainty::Suspect);
     let load = survey.load.as_ref();
@@ -127,54 +144,39 @@ fn missing(survey: &Survey) -> Option<Result<Vec<OptionChange>, String>> {
 
 /// Returns the options that change, with their new values; none if no option helps.
 fn changes(survey: &Survey) -> Vec<OptionChange> {
-    let (setup, verdict) = (&survey.setup, &survey.verdict);
-    let pair_time = |pair_s: f64| ("pair-time", format!("{:.0}ms", 1000.0 * pair_s));
+    let (setup, verdict, roster) = (&survey.setup, &survey.verdict, &survey.roster);
+    let nics = roster.nics.len();
+    let change = |name, value, factor| vec![OptionChange { name, value, factor }];
+    let pair_time =
+        |pair_s| change("pair-time", format!("{:.0}ms", 1000.0 * pair_s), pair_s / setup.pair_s);
     let longer = (LONGER * setup.pair_s).min(LONGEST_PAIR_S);
     let short = Untested::ShortSlot.to_string();
     if verdict.untested.iter().any(|part| part.reason == short) {
-        return vec![pair_time(longer.max(LATE_ANSWER_PAIR_S))];
+        return pair_time(longer.max(LATE_ANSWER_PAIR_S));
     }
     let has_all = verdict.widened || setup.pairs.split(',').any(|name| name == "all");
     if !has_all {
-        vec![("pairs", more_pairs(&survey.roster))]
+        let (pairs, partners) = more_pairs(roster);
+        let planned = verdict.planned.max(1) as f64;
+        change("pairs", pairs, (nics * partners * setup.tests.len()) as f64 / planned)
     } else if setup.nics_at_once {
-        vec![("nics", "turn".to_owned())]
+        change("nics", "turn".to_owned(), nics as f64 / roster.nodes.len() as f64)
     } else if longer > setup.pair_s {
-        vec![pair_time(longer)]
+        pair_time(longer)
     } else {
         Vec::new()
     }
 }
 
-/// Returns the pairs that show most about these NICs.
-fn more_pairs(roster: &Roster) -> String {
+/// Returns the pairs that show most about these NICs, and about how many partners each NIC has.
+fn more_pairs(roster: &Roster) -> (String, usize) {
     if roster.nics.len() <= MOST_NICS {
-        "all".into()
+        ("all".into(), roster.nics.len() - 1)
     } else if roster.nics.iter().any(|nic| nic.location.is_some()) {
-        "within-switch,switches,groups".into()
+        ("within-switch,switches,groups".into(), MORE_PARTNERS)
     } else {
-        format!("random:{MORE_PARTNERS}")
+        (format!("random:{MORE_PARTNERS}"), MORE_PARTNERS)
     }
-}
-
-/// Returns how long the survey would take with these changes, as the end of a sentence: as long for
-/// each pair as it did, or in proportion.
-fn duration(survey: &Survey, changes: &[OptionChange]) -> String {
-    let Survey { setup, verdict, roster, .. } = survey;
-    let nics = roster.nics.len();
-    let factor = |(name, value): &OptionChange| match *name {
-        "pairs" => {
-            let partners = if value == "all" { nics - 1 } else { MORE_PARTNERS };
-            (nics * partners * setup.tests.len()) as f64 / verdict.planned.max(1) as f64
-        }
-        "nics" => nics as f64 / roster.nodes.len() as f64,
-        "pair-time" => LONGER.max(LATE_ANSWER_PAIR_S / setup.pair_s),
-        _ => 1.0,
-    };
-    let factor: f64 = changes.iter().map(factor).product();
-    let ms = survey.elapsed_ms as f64 * factor.max(1.0);
-    let duration = Duration::try_from_secs_f64((ms / 1000.0).max(1.0));
-    duration.map(|duration| format!(" in about {}", time(duration))).unwrap_or_default()
 }
 
 /// Returns the line that starts the processes again, on the same nodes; `None` if it is unknown.
@@ -201,20 +203,21 @@ fn line(survey: &Survey) -> Option<Vec<String>> {
     Some(srun.split(' ').map(str::to_owned).chain(setup.command_line.clone()).collect())
 }
 
-/// Returns the name of the next document of a survey: it does not replace the first one.
-fn next_document(argument: &str) -> Option<String> {
-    let path = Path::new(argument.strip_prefix("--json=").filter(|path| *path != "-")?);
+/// Returns the argument for an output of the next survey, which does not replace the first one.
+fn next_output(argument: &str) -> Option<String> {
+    let (name, path) = argument.strip_prefix("--")?.split_once('=')?;
+    let path = Path::new(Some(path).filter(|path| OUTPUTS.contains(&name) && *path != "-")?);
     let stem = path.file_stem()?.to_str()?;
     let end = path.extension().map_or(String::new(), |end| format!(".{}", end.display()));
-    Some(format!("--json={}", path.with_file_name(format!("{stem}-next{end}")).display()))
+    Some(format!("--{name}={}", path.with_file_name(format!("{stem}-next{end}")).display()))
 }
 
 /// Returns the command of the survey with changed options; `None` if it is unknown, or has these
 /// options already.
 fn command(survey: &Survey, changes: &[OptionChange]) -> Option<String> {
     let line = line(survey)?;
-    let options: Vec<String> =
-        changes.iter().map(|(name, value)| format!("--{name}={value}")).collect();
+    let option = |change: &OptionChange| format!("--{}={}", change.name, change.value);
+    let options: Vec<String> = changes.iter().map(option).collect();
     let contexts = line.split(|word| word == CONTEXT);
     let contexts: Vec<Vec<String>> =
         contexts.map(|context| changed(context, changes, &options)).collect();
@@ -224,17 +227,20 @@ fn command(survey: &Survey, changes: &[OptionChange]) -> Option<String> {
     (!has_options).then(|| words.join(" "))
 }
 
-/// Returns the words of a command with `options` in the place of what `changes` names.
+/// Returns the words of a command with `options` in place of the options that `changes` names, and
+/// without [`DROPPED`] ones.
 fn changed(line: &[String], changes: &[OptionChange], options: &[String]) -> Vec<String> {
     let end = line.iter().position(|word| word == "--").unwrap_or(line.len());
     let mut words = Vec::new();
     let mut is_value = false;
     for word in &line[..end] {
         let option = word.strip_prefix("--").unwrap_or_default();
-        let is_named = |name: &str| changes.iter().any(|(changed, _)| *changed == name);
+        let is_named = |name: &str| {
+            DROPPED.contains(&name) || changes.iter().any(|change| change.name == name)
+        };
         let has_value = option.split_once('=').is_some_and(|(name, _)| is_named(name));
         if !is_named(option) && !has_value && !is_value {
-            words.push(next_document(word).unwrap_or_else(|| word.clone()));
+            words.push(next_output(word).unwrap_or_else(|| word.clone()));
         }
         is_value = is_named(option);
     }
@@ -396,11 +402,24 @@ mod tests {
     }
 
     #[test]
-    fn keeps_the_document_of_the_first_survey() {
+    fn keeps_the_outputs_of_the_first_survey() {
         let mut undecided = survey(suspect(), Ok(()));
-        let typed = ["cxidiag", "survey", "--loopback=8", "--json=dir/out.json"];
-        start(&mut undecided, "loopback", &typed);
-        let line = "cxidiag survey --loopback=8 --json=dir/out-next.json --pairs=all";
+        let typed = "cxidiag survey --loopback=8 --json=dir/out.json --csv=- --jsonl=a.jsonl \
+                     --bad-nodes=bad --resume=a.jsonl --time-limit 5s";
+        start(&mut undecided, "loopback", &typed.split(' ').collect::<Vec<_>>());
+        let line = "cxidiag survey --loopback=8 --json=dir/out-next.json --csv=- \
+                    --jsonl=a-next.jsonl --bad-nodes=bad-next --pairs=all";
         assert_eq!(next(&undecided).as_deref(), Some(line));
+    }
+
+    #[test]
+    fn says_how_long_longer_pairs_take() {
+        let mut undecided = survey(suspect(), Ok(()));
+        (undecided.setup.pairs, undecided.elapsed_ms) = ("all".into(), 10_000);
+        undecided.setup.pair_s = 0.05;
+        undecided.next = next(&undecided);
+        assert!(undecided.next.as_ref().is_some_and(|line| line.ends_with(" --pair-time=200ms")));
+        let advice = advice(&undecided).expect("a sentence");
+        assert!(advice.ends_with(" in about 40 s"), "{advice}");
     }
 }
