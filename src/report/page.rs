@@ -349,20 +349,21 @@ impl PageTable {
                 *last = LONG_CELL.min(*last);
             }
             if sum(&widths) > columns
-                && let Some(at) = table.titles.iter().position(|own| own == title)
+                && let Some(column) = table.titles.iter().position(|own| own == title)
             {
-                table.titles.remove(at);
-                table.align.remove(at);
-                table.rows.iter_mut().for_each(|row| drop(row.remove(at)));
+                table.titles.remove(column);
+                table.align.remove(column);
+                table.rows.iter_mut().for_each(|row| drop(row.remove(column)));
             }
         }
         let mut widths = table.widths();
-        let is_words = |at: &usize| table.align[*at] == Align::Left;
+        let is_words = |column: &usize| table.align[*column] == Align::Left;
         // The verdict is in the last column, and stays in one line rather than the others.
-        let share =
-            |widths: &[usize], at: usize| widths[at] / if at + 1 == widths.len() { 2 } else { 1 };
+        let share = |widths: &[usize], column: usize| {
+            widths[column] / if column + 1 == widths.len() { 2 } else { 1 }
+        };
         while let Some(widest) =
-            (0..widths.len()).filter(is_words).max_by_key(|at| share(&widths, *at))
+            (0..widths.len()).filter(is_words).max_by_key(|column| share(&widths, *column))
             && sum(&widths) > columns
             && widths[widest] > SHORT_CELL
         {

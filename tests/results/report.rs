@@ -222,13 +222,13 @@ fn draws_old_logs() {
 fn names_the_page_after_its_only_file() {
     let fabric = Fabric::new();
     let directory = tempfile::tempdir().expect("a directory");
-    let at = |name: &str| directory.path().join(name).display().to_string();
-    let tool = format!("write-lat --loopback -d soft0 -n 20 --json={}", at("run.json"));
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let tool = format!("write-lat --loopback -d soft0 -n 20 --json={}", path("run.json"));
     assert_success(&fabric.run(&tool));
-    let output = fabric.run(&format!("report {}", at("run.json")));
+    let output = fabric.run(&format!("report {}", path("run.json")));
     assert_success(&output);
-    assert_eq!(stdout(&output), format!("the page is {}\n", at("run.html")));
-    assert!(Path::new(&at("run.html")).exists());
+    assert_eq!(stdout(&output), format!("the page is {}\n", path("run.html")));
+    assert!(Path::new(&path("run.html")).exists());
 }
 
 #[test]

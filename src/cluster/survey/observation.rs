@@ -18,7 +18,8 @@ const MOST_DISTURBED_BANDWIDTHS: f64 = 0.5;
 /// bandwidths of a class if these differ by less than this part of that.
 const MOST_FROM_WAITS: f64 = 0.25;
 
-/// Processes run for about 3 ms between two waits for their CPU: dozens of latencies up to this.
+/// A latency, in nanoseconds. Linux runs a process for about 3 ms between two waits for its CPU
+/// \[I\], which is dozens of latencies up to this one.
 const SHORT_NS: f64 = 1e5;
 
 /// The figures of a pair.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::fleet::Answers;
 use super::request::CheckRequest;
@@ -25,7 +25,10 @@ const MOST_AT_ONCE: usize = 128;
 /// Time limit of a connection: a host that is down costs the others no more.
 const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 
-/// Asks the server on each host for a check.
+/// Why a host was not asked before a survey.
+const NOT_ASKED: &str = "not asked: a quarter of --time-limit was over";
+
+/// Asks the server on each host for a check, until the time of the checks is over.
 pub fn ask_all(hosts: &[String], request: &CheckRequest) -> Result<Answers, Failure> {
     let mut typed = Typed::nothing(TOOLS[0].defaults);
     // Each order names its host.
@@ -43,7 +46,11 @@ pub fn ask_all(hosts: &[String], request: &CheckRequest) -> Result<Answers, Fail
     let answers = Mutex::new(Vec::new());
     threads::share(MOST_AT_ONCE.min(hosts.len()), || {
         while let Some(host) = hosts.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let document = order.ask(&plan, host);
+            let document = if request.until.is_some_and(|until| Instant::now() >= until) {
+                Err(Failure::environment(NOT_ASKED))
+            } else {
+                order.ask(&plan, host, request.until)
+            };
             let check = document.and_then(|document| Check::read(&document));
             let check = check.map_err(|failure| unanswered(&failure, host));
             let mut answers = answers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,6 +80,13 @@ fn unanswered(failure: &Failure, host: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn asks_no_host_after_the_time_of_the_checks() {
+        let request = CheckRequest { until: Some(Instant::now()), ..CheckRequest::default() };
+        let answers = ask_all(&["host.invalid".to_owned()], &request).unwrap();
+        assert_eq!(answers[0].1.as_ref().err().map(String::as_str), Some(NOT_ASKED));
+    }
 
     #[test]
     fn reasons_of_hosts_differ_only_in_what_happened() {

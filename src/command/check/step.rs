@@ -200,12 +200,14 @@ impl Others {
     /// launcher.
     fn answers(mut self, own: &str, hosts: &[String]) -> Answers {
         let (mut answers, mut without) = (Vec::new(), Vec::new());
+        let is_cut = self.last.is_some_and(|last| Instant::now() >= last);
         let joined = self.joined.iter().map(|(rank, (host, _))| (*rank, host.as_str()));
         let joined = joined.chain([(self.own, own)]).collect();
         let names = nodes_of_tasks(self.size, hosts, &joined);
         for rank in (0..self.size).filter(|rank| *rank != self.own) {
             let joined = self.joined.remove(&rank);
             let late = || match &joined {
+                _ if is_cut => "no check within a quarter of --time-limit".to_owned(),
                 Some(_) => format!("it did not check its node within {}", time_text(self.limit)),
                 None => {
                     format!("it did not join within {}", time_text(limit::in_effect(JOIN_WAIT)))

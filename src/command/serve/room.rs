@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use diag::session::arrivals::Newcomer;
 use facts::device::DeviceName;
-use facts::net::crowd::first_of_crowd;
+use facts::net::shares::first_of_largest_host;
 
 /// Most processes that start and keep others waiting. Each opens a NIC, maybe while another one
 /// measures with it.
@@ -72,7 +72,7 @@ impl Room<'_> {
         let own = self.arrived().filter(|(_, client)| client.host == host).count();
         let hosts = self.arrived().map(|(index, client)| (client.host, Reverse(index)));
         let with_process = self.present.len() - self.arrived().count();
-        match first_of_crowd(hosts) {
+        match first_of_largest_host(hosts) {
             Some((last, count)) if count > own + 1 => Ok(Some(with_process + last)),
             _ => Err(format!("the server has {most} clients already (--max-clients)")),
         }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn last_arrival_of_a_crowd_gives_way_to_another_host() {
+    fn last_arrival_of_the_largest_host_gives_way_to_another_host() {
         let mut present = vec![client(2, Progress::Ready); 4];
         present.extend([client(2, Progress::Starting(NOW)), client(3, Progress::Arrived)]);
         assert_eq!(place(&present, 8), Ok(None));

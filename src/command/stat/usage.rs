@@ -241,13 +241,13 @@ pub fn parse(arguments: &[OsString]) -> Result<Option<StatRequest>, Failure> {
     let (mut own, mut command) = arguments::parts(arguments);
     if command.is_none() {
         // The first word that is neither an option, nor its value, nor a NIC is the command.
-        for at in (0..own.len()).filter(|at| is_command(&own[*at])) {
+        for first in (0..own.len()).filter(|word| is_command(&own[*word])) {
             let mut typed = new();
-            match read(&own[..at], &mut typed) {
+            match read(&own[..first], &mut typed) {
                 Ok(None) => return Ok(None),
                 Ok(Some(_)) if !typed.forms().contains(&true) => {
-                    arguments::refuse_document(&own[at..=at], own)?;
-                    (own, command) = (&arguments[..at], Some(&arguments[at..]));
+                    arguments::refuse_document(&own[first..=first], own)?;
+                    (own, command) = (&arguments[..first], Some(&arguments[first..]));
                     break;
                 }
                 _ => {}

@@ -260,8 +260,8 @@ fn gather(
     Ok(Gathered { crew, joining, joined })
 }
 
-/// Ends the members. After a signal, the ones of this machine get one too, and nobody waits for the
-/// others, which find no coordinator any longer.
+/// Ends the members. After a signal, members on this machine get SIGTERM. Members on other nodes
+/// are not waited for: they end when they find no coordinator.
 fn end(crew: SurveyCoordinator<SurveyProgram>, mut joining: JoinedMembers) {
     if interrupt::check().is_err() {
         drop(joining);

@@ -1,7 +1,7 @@
 //! The clients of a server of all tools (`cxidiag serve`): what each sends in its handshake, or
 //! asks for, and the answers to all but the last message. The process that measures with a client
-//! ([`super::Caller`]) gives the last answer. It is started when everything has arrived: whoever
-//! sends less costs no process.
+//! ([`super::Caller`]) gives the last answer. It is started when the whole handshake has arrived,
+//! so that an unfinished one costs no process.
 
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -439,7 +439,7 @@ mod tests {
         client.send(&wire::encode_address(CLIENT.address));
     }
 
-    /// Whatever has not arrived whole is no arrival: those that come later pass.
+    /// An unfinished handshake is no arrival, and keeps no later client out.
     #[test]
     fn only_whole_handshakes_and_requests_arrive() {
         let (port, arrivals) = server();

@@ -21,10 +21,8 @@ use plan::Plan;
 /// Time from one check to the next, for all clients of a server.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a client waits for a server that has just run another check: as long as for a check.
-const LONGEST_WAIT: Duration = CHECK_LIMIT;
-
-/// Time limit of a quick check, which takes some milliseconds.
+/// Time limit of a quick check, which takes some milliseconds, and of the wait for a server that
+/// has just run another check.
 const CHECK_LIMIT: Duration = Duration::from_secs(10);
 
 /// Longest document, in bytes: 8 NICs have 64 KiB.
@@ -49,16 +47,20 @@ pub fn too_early() -> String {
 
 impl CheckOrder {
     /// Asks the server on `host`, as the client of `plan`. Returns the document of the check. Asks
-    /// again after another client's check.
+    /// again after another client's check, and ends at `ends` at the latest.
     ///
     /// # Errors
     ///
     /// A server that cannot be reached, refuses this client, or is of a release without checks, and
     /// an interruption.
-    pub fn ask(&self, plan: &Plan, host: &str) -> Result<Vec<u8>, Failure> {
-        let until = Instant::now() + LONGEST_WAIT;
+    pub fn ask(&self, plan: &Plan, host: &str, ends: Option<Instant>) -> Result<Vec<u8>, Failure> {
+        let left = || {
+            let left = ends.map(|ends| ends.saturating_duration_since(Instant::now()));
+            left.map_or(CHECK_LIMIT, |left| left.min(CHECK_LIMIT))
+        };
+        let until = Instant::now() + left();
         loop {
-            match self.ask_once(plan, host) {
+            match self.ask_once(plan, host, left()) {
                 Err(failure)
                     if failure.message().contains(&too_early()) && Instant::now() < until =>
                 {
@@ -70,7 +72,7 @@ impl CheckOrder {
         }
     }
 
-    fn ask_once(&self, plan: &Plan, host: &str) -> Result<Vec<u8>, Failure> {
+    fn ask_once(&self, plan: &Plan, host: &str, limit: Duration) -> Result<Vec<u8>, Failure> {
         let (connection, facts) = greet(plan, Search::new(plan, host)?, CHECK)?;
         let peer = connection.peer();
         if !facts.checks {
@@ -79,7 +81,7 @@ impl CheckOrder {
         }
         let text = serde_json::to_vec(self).environment("cannot write the order")?;
         let sent = connection.send(&text);
-        let wait = Wait::for_answer("during the check", CHECK_LIMIT);
+        let wait = Wait::for_answer("during the check", limit);
         let answer = sent.and_then(|()| connection.receive(MOST_DOCUMENT, &wait, &mut || Ok(())));
         answer.map_err(|error| {
             let error = match error {

@@ -15,8 +15,8 @@ use super::probe_state::NodeState;
 use super::wire::{self, REFUSAL};
 use facts::error::{Context, Failure};
 use facts::limit;
-use facts::net::crowd::first_of_crowd;
 use facts::net::framing::{Incoming, TooLong, message};
+use facts::net::shares::first_of_largest_host;
 use plan::Plan;
 
 /// Time from one sign of life to the next.
@@ -120,8 +120,9 @@ impl Watchers {
         self.streams.push((peer, stream));
         let hosts = self.streams.iter().map(|(other, _)| other.ip());
         let in_order = hosts.enumerate().map(|(index, host)| (host, (host != peer.ip(), index)));
-        let crowd = first_of_crowd(in_order).filter(|_| self.streams.len() > MOST_WATCHERS);
-        let refused = crowd.map(|(oldest, count)| {
+        let largest =
+            first_of_largest_host(in_order).filter(|_| self.streams.len() > MOST_WATCHERS);
+        let refused = largest.map(|(oldest, count)| {
             let (peer, mut stream) = self.streams.remove(oldest);
             let reason = format!(
                 "at most {MOST_WATCHERS} processes probe a node, of which {} has {count}",
@@ -175,7 +176,7 @@ mod tests {
         SocketAddr::from(([10, 1, (number >> 8) as u8, number as u8], 1))
     }
 
-    /// Returns why a process gets no further state that has received `state` so many times.
+    /// Receives `state` this number of times. Returns the reason why no further one comes.
     fn end(mut stream: TcpStream, count: usize) -> String {
         let mut received = 0;
         let ended = follow(&mut stream, peer(0), |_| {
@@ -199,13 +200,13 @@ mod tests {
             (client, watchers.add(peer(number), server, &state()).map(|(peer, _)| peer))
         };
         let (oldest, _) = add(1);
-        let crowd: Vec<_> = (2..MOST_WATCHERS).map(|_| add(1).1).collect();
-        assert!(crowd.iter().all(Option::is_none));
+        let watched: Vec<_> = (2..MOST_WATCHERS).map(|_| add(1).1).collect();
+        assert!(watched.iter().all(Option::is_none));
         let (youngest, refused) = add(1);
         assert_eq!(refused, None);
         let reason = "the server (10.1.0.0:1) refuses this node: at most 256 processes probe a \
                       node, of which 10.1.0.1 has";
-        // The places of the crowd are for others, until each host has one.
+        // Other hosts take the places of this host, until each host has one.
         let others: Vec<_> = (2..=MOST_WATCHERS).map(&mut add).collect();
         assert!(others.iter().all(|(_, refused)| *refused == Some(peer(1))));
         assert_eq!(end(oldest, 1), format!("{reason} 256"));

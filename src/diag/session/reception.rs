@@ -19,9 +19,9 @@ use super::wire::{self, BUSY, MAX_PAYLOAD};
 use facts::error::{Failure, cause};
 use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
-use facts::net::crowd::first_of_crowd;
 use facts::net::framing::{Incoming, TooLong, message};
 use facts::net::listener::{Listener, out_of};
+use facts::net::shares::first_of_largest_host;
 
 /// Maximum number of connections in the handshake. A new one replaces an old one.
 const MOST: usize = 256;
@@ -281,7 +281,7 @@ impl<'a, D: Dialogue> Reception<'a, D> {
     /// address do not replace the connection of another one.
     fn replace_oldest(&mut self, reason: &str) {
         let callers = self.callers.iter().map(|caller| (caller.line.peer.ip(), caller.line.since));
-        if let Some((oldest, _)) = first_of_crowd(callers) {
+        if let Some((oldest, _)) = first_of_largest_host(callers) {
             let mut gone = self.callers.remove(oldest);
             let reason = format!("replaced by newer connections ({reason})");
             // A client that has ended does not need the reason.

@@ -1,8 +1,8 @@
 //! TCP without a protocol: names of hosts, listeners, shares of them, messages with a length before
 //! them.
 
-pub mod crowd;
 pub mod framing;
 pub mod listener;
 pub mod race;
 pub mod resolver;
+pub mod shares;

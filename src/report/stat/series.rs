@@ -166,10 +166,11 @@ impl NodeSeries {
     /// Returns the times without any reading of a NIC that has readings at others, in milliseconds
     /// since 1970: it was gone, or its counters have begun anew.
     fn gaps(&self, nic: usize) -> Vec<(u64, u64)> {
-        let is_empty = |at: &usize| self.intervals[*at].counts[nic].iter().all(Option::is_none);
+        let is_empty =
+            |index: &usize| self.intervals[*index].counts[nic].iter().all(Option::is_none);
         let (empty, read): (Vec<_>, Vec<_>) = (0..self.intervals.len()).partition(is_empty);
         let times = |part: &[usize]| {
-            let last = part.last().map_or(0, |at| self.intervals[*at].unix_ms);
+            let last = part.last().map_or(0, |index| self.intervals[*index].unix_ms);
             (self.start_of(part[0]), last)
         };
         let parts = empty.chunk_by(|one, next| one + 1 == *next).map(times);

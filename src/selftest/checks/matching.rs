@@ -128,13 +128,13 @@ const CHECKS: &[FactCheck] = &[
         .run(|bench| {
             let _portal = bench.open_silent(matching, |entry| _ = entry.set_manage_local(true))?;
             let pattern = bench.fill()?;
-            let mut at = 0;
+            let mut offset = 0;
             for len in [3, 5000, 17, 64] {
                 bench.put(len, C_RC_OK, |put| _ = put.set_remote_offset(77))?;
-                has("data", &bench.remote, at, &pattern[..len])?;
-                at += len;
+                has("data", &bench.remote, offset, &pattern[..len])?;
+                offset += len;
             }
-            has("byte after the data", &bench.remote, at, &[0xee])
+            has("byte after the data", &bench.remote, offset, &[0xee])
         }),
     fact("a locally managed entry truncates: OK, with mlength below rlength on both sides")
         .stated("truncation", "nic.md 7.1")

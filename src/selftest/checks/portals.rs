@@ -148,17 +148,17 @@ const CHECKS: &[FactCheck] = &[
     .stated("headers-of-requests", "nic.md 8.8")
     .run(|bench| {
         let (mut portal, pattern) = requests(bench)?;
-        let mut at = 0;
+        let mut offset = 0;
         for len in [5, 20] {
             bench.put(len, C_RC_OK, |_| {})?;
-            at += request(bench, &mut portal, at, &pattern[..len], 0, 20 + 43)?;
+            offset += request(bench, &mut portal, offset, &pattern[..len], 0, 20 + 43)?;
             let state = bench.c_state(false);
             bench.send(|batch| batch.emit_c_state(&state))?;
             let mut small = IdcMsgHdr::new();
             small.set_dfa(bench.dfa(0));
             bench.send(|batch| batch.emit_idc_msg(&small, &pattern[..len]))?;
             bench.expect(EventType::ACK, C_RC_OK)?;
-            at += request(bench, &mut portal, at, &pattern[..len], 1, 20 + 29)?;
+            offset += request(bench, &mut portal, offset, &pattern[..len], 1, 20 + 29)?;
         }
         bench.quiet_at(&mut portal)
     }),
