@@ -19,7 +19,7 @@ const MOST_DISTURBED_BANDWIDTHS: f64 = 0.5;
 const MOST_FROM_WAITS: f64 = 0.25;
 
 /// A latency, in nanoseconds. Linux runs a process for about 3 ms between two waits for its CPU
-/// \[I\], which is dozens of latencies up to this one.
+/// **[I]**, which is dozens of latencies up to this one.
 const SHORT_NS: f64 = 1e5;
 
 /// The figures of a pair.

@@ -228,3 +228,20 @@ impl Others {
         answers
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_for_tasks_until_the_time_of_the_checks_is_over() {
+        let task = LauncherTask::numbered("Slurm", "SLURM_PROCID", 0, 2);
+        let until = |last| Others::new(&task, Duration::ZERO, last).until();
+        let last = Instant::now();
+        assert_eq!(until(Some(last)), Some(last));
+        assert!(until(None) > Some(last));
+        let others = Others::new(&task, Duration::ZERO, Some(last));
+        let (_, check) = others.answers("nid0007", &["nid0007".into(), "nid0008".into()]).remove(0);
+        assert_eq!(check.unwrap_err(), "no check within a quarter of --time-limit");
+    }
+}

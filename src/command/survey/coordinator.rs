@@ -322,3 +322,21 @@ fn join_limit(request: &SurveyRequest, launch: &Launch, ends: Option<Instant>) -
     let left = left.map(|left| Duration::from_millis(left.as_millis() as u64 / 100 * 100));
     left.map_or(limit, |left| limit.min(left))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn missing_processes_get_half_of_the_time_at_most() {
+        let (request, launch) = (SurveyRequest::default(), Launch::loopback(2, &[]));
+        assert_eq!(join_limit(&request, &launch, None), limit::in_effect(ASSEMBLY_LIMIT));
+        let began = Instant::now();
+        let limited = SurveyRequest { time_limit: Some(Duration::from_secs(8)), ..request };
+        let ends = ends(&limited, &launch, began);
+        assert_eq!(ends, Some(began + Duration::from_secs(8)));
+        assert!(join_limit(&limited, &launch, ends) <= Duration::from_secs(4));
+        // The time of the checks before has passed.
+        assert_eq!(join_limit(&limited, &launch, Some(began)), Duration::ZERO);
+    }
+}

@@ -145,24 +145,6 @@ fn names_nodes_that_do_not_share_the_meeting_point() {
     }
 }
 
-/// The checks before the survey get a part of its time too.
-#[test]
-fn time_limit_covers_checks_and_missing_tasks() {
-    let _cpus = cpus(Work::Waits);
-    let fabric = Fabric::new();
-    let directory = tempfile::tempdir().unwrap();
-    let arguments = "--check --time-limit=4s --json";
-    let output = start(task_of_slurm(&fabric, directory.path(), 0, 2, arguments)).finish();
-    let found = absent(&document(&output));
-    let [(1, reason)] = &found[..] else { panic!("{found:?}: {}", stderr(&output)) };
-    let waited = reason.strip_prefix("it did not join within ").expect(reason);
-    let waited = waited
-        .strip_suffix("ms")
-        .map(|time| time.parse::<f64>().unwrap() / 1e3)
-        .or_else(|| waited.strip_suffix('s').map(|time| time.parse().unwrap()));
-    assert!(waited <= Some(2.0), "{reason}");
-}
-
 #[test]
 fn late_task_takes_part_and_absent_task_has_the_name_of_its_node() {
     let _cpus = cpus(Work::Waits);
