@@ -9,6 +9,7 @@ use crate::campaign::members::Members;
 use crate::campaign::{
     AnsweredBlock, BlockLoad, CheckedNodes, Crew, LostMembers, MemberWork, ProgressText,
 };
+use crate::host_list::compress;
 use crate::star::{Event, GRACE, Root, now_ns};
 use crate::survey::findings::Test;
 use crate::timetable::blocks::{BlockTimes, blocks};
@@ -169,7 +170,8 @@ impl<P: Program> SurveyCoordinator<P> {
                 }
             }
             for (reason, hosts) in hosts {
-                self.program.note(&format!("{}: {reason}", hosts.join(", ")));
+                let hosts = compress(hosts.iter().map(String::as_str));
+                self.program.note(&format!("{hosts}: {reason}"));
             }
             if !waiting.is_empty() && Instant::now() >= until {
                 for rank in self.root.give_up_silent(&waiting, reason) {
@@ -412,7 +414,7 @@ mod tests {
             )
             .unwrap();
         assert_eq!(lost.len(), 2);
-        let expected = "node0, node1: no files within 10s (no CPU for the process, or it hangs)";
+        let expected = "node[0-1]: no files within 10s (no CPU for the process, or it hangs)";
         assert_eq!(crew.program.0, [expected]);
     }
 

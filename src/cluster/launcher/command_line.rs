@@ -7,8 +7,8 @@ use std::path::Path;
 /// The beginnings of the names of launchers that may run above their tasks (jobs.md 2.1).
 const LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "prterun"];
 
-/// In words that may set a secret in the environment of tasks, which documents must not show:
-/// options, and parts of the names of variables.
+/// Options that set variables of tasks, and parts of the names of variables that may hold secrets:
+/// documents show no line with one of them.
 const ENVIRONMENT_OPTIONS: [&str; 4] = ["-env", "--env", "-genv", "--genv"];
 const SECRETS: [&str; 5] = ["TOKEN", "SECRET", "PASS", "KEY", "CREDENTIAL"];
 
