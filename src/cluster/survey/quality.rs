@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::answer::Pair;
 use super::findings::{Outlier, Statistic, Unit};
-use super::ids::{NicId, PopulationKey, TestId};
-use super::limits::Limit;
+use super::ids::{NicId, PopulationKey, Role, TestId};
+use super::limits::{Limit, Limits};
+use super::residual::PairResidual;
 use super::roster::Roster;
-use super::selection::{Selected, are_enough_of_links};
+use super::selection::{PartEffect, Selected, are_enough_of_links, select};
 use super::slow_parts::{Domain, Judgement};
 use super::units::{crossing, members};
 use crate::blame::chance::{error_of_median, score_limit};
@@ -22,6 +23,19 @@ const MOST_IN_TAIL: f64 = 0.1;
 /// A survey that would find nothing but larger ratios, and larger ones than twice the ratio that
 /// the user asks for, states none.
 const MOST_STATED: f64 = 10.0;
+
+/// Most parts into which faults are planted, and fewest parts for each that is slow at a time.
+const MOST_PLANTED: usize = 16;
+const PARTS_BESIDE: usize = 16;
+
+/// How much the part of a ratio above 1 grows from one that is tried to the next.
+const STEP: f64 = 1.1;
+
+/// A part that may be slow in a role, or in both, with the indices of its pairs.
+struct Plant {
+    unit: Unit,
+    pairs: Vec<usize>,
+}
 
 impl Limit {
     /// Returns whether a ratio says something to a user.
@@ -50,11 +64,97 @@ impl Domain {
         // What waiting adds is the same beside a slow part.
         1.0 + (found - 1.0) * limit.waiting.exp()
     }
+
+    /// Returns some of the parts that pairs of a class belong to, in each role and in both.
+    /// `parts` returns those of a pair.
+    fn plants<const N: usize>(
+        &self,
+        class: Class,
+        parts: impl Fn(Pair) -> [Option<(Unit, Role)>; N],
+    ) -> Vec<Plant> {
+        let mut roles: BTreeMap<Unit, [Vec<usize>; 2]> = BTreeMap::new();
+        let mut own = BTreeSet::new();
+        for (index, (one, other)) in self.pairs.iter().zip(&self.classes).enumerate() {
+            for (unit, role) in parts(one.pair).into_iter().flatten() {
+                roles.entry(unit).or_default()[role.index()].push(index);
+                own.extend((*other == class).then_some(unit));
+            }
+        }
+        roles.retain(|unit, _| own.contains(unit));
+        let mut units: Vec<_> = roles.into_iter().collect();
+        units.sort_by_key(|(_, [initiator, target])| initiator.len() + target.len());
+        let step = units.len().div_ceil(MOST_PLANTED).max(1);
+        let some: Vec<_> = units.into_iter().step_by(step).collect();
+        let of_role = |(unit, pairs): &(Unit, [Vec<usize>; 2]), role: Option<Role>| Plant {
+            unit: *unit,
+            pairs: role.map_or_else(|| pairs.concat(), |role| pairs[role.index()].clone()),
+        };
+        let roles = [None, Some(Role::Initiator), Some(Role::Target)].into_iter();
+        let plants = roles.flat_map(|role| some.iter().map(move |one| of_role(one, role)));
+        plants.filter(|plant| !plant.pairs.is_empty()).collect()
+    }
+
+    /// Returns whether all of these parts would be found if they were slower by `value`, a
+    /// logarithm: by their pairs together, or by a single pair.
+    fn finds(&self, plants: &[Plant], value: f64, limits: &Limits, roster: &Roster) -> bool {
+        let with_rest = self.pairs.iter().zip(&self.selected.rest);
+        let mut pairs: Vec<PairResidual> =
+            with_rest.map(|(one, rest)| PairResidual { value: *rest, ..*one }).collect();
+        for index in plants.iter().flat_map(|plant| &plant.pairs) {
+            pairs[*index].value += value;
+        }
+        let limit = |index: usize| limits.get(&(self.test, self.classes[index]));
+        let ratio = limit(0).map_or(0.0, |limit| limit.ratio);
+        let selected = select(&pairs, ratio, roster);
+        plants.iter().all(|plant| {
+            let is_outside = |index: &usize| {
+                limit(*index).is_some_and(|limit| pairs[*index].value.min(value) > limit.pair_limit)
+            };
+            let is_it = |effect: &PartEffect| {
+                let is_larger = !matches!(effect.unit, Unit::Nic(_));
+                let mut own = effect.pairs.iter().map(|index| *index as usize);
+                effect.is_outside(ratio)
+                    && (effect.unit == plant.unit || is_larger)
+                    && own.any(|index| plant.pairs.contains(&index))
+            };
+            plant.pairs.iter().any(is_outside) || selected.effects.iter().any(is_it)
+        })
+    }
+
+    /// Returns the smallest ratio, from `least`, at which all of these parts would be found in the
+    /// figures of the survey; `None` if the ratio would say nothing.
+    fn found_ratio(
+        &self,
+        plants: &[Plant],
+        least: f64,
+        limit: &Limit,
+        (limits, roster): (&Limits, &Roster),
+    ) -> Option<f64> {
+        let parts: BTreeSet<Unit> = plants.iter().map(|plant| plant.unit).collect();
+        let together = (self.selected.nics / PARTS_BESIDE).clamp(1, parts.len().max(1));
+        let mut ratio = least;
+        for own in plants.chunks(together) {
+            let added = |ratio: f64| (1.0 + (ratio - 1.0) * (-limit.waiting).exp()).ln();
+            while limit.may_state(ratio) && !self.finds(own, added(ratio), limits, roster) {
+                ratio = 1.0 + (ratio - 1.0) * STEP;
+            }
+        }
+        Some(ratio).filter(|ratio| limit.may_state(*ratio))
+    }
 }
 
 impl Judgement {
+    /// Returns the smallest ratio at which NICs of a class would have been found in a role or in
+    /// both: faults of some are planted into the figures of the survey.
+    pub fn stated_sensitivity(&self, key: PopulationKey, roster: &Roster) -> Option<f64> {
+        let (limit, domain) = self.judged(key)?;
+        let nics = |pair: Pair| pair.roles().map(|(role, nic)| Some((Unit::Nic(nic), role)));
+        let least = self.sensitivity(key)?;
+        domain.found_ratio(&domain.plants(key.1, nics), least, limit, (&self.limits, roster))
+    }
+
     /// Returns the smallest ratio at which a NIC of a class would have been found: of the NIC with
-    /// the largest one. Either all of its pairs are outside the limit of a pair, or its pairs
+    /// the largest one, as far as the spread of the figures shows. Either all of its pairs are outside the limit of a pair, or its pairs
     /// together are significantly slow. A NIC is not found among pairs that are as slow by chance,
     /// as pairs beside busy CPUs are. `None` without a limit, and for bandwidths that busy CPUs
     /// limit: these hide NICs that could reach as much, but not more.
@@ -88,7 +188,9 @@ impl Judgement {
             let together = if are_enough_of_links(&pairs) { pairs.len() } else { 1 };
             domain.smallest_ratio(limit, key.1, together)
         });
-        ratios.max_by(f64::total_cmp).filter(|ratio| limit.may_state(*ratio))
+        let least = ratios.max_by(f64::total_cmp)?;
+        let plants = domain.plants(key.1, |pair| [crossing(roster, pair)]);
+        domain.found_ratio(&plants, least, limit, (&self.limits, roster))
     }
 
     /// Returns the limit of a class and the pairs of its test; `None` without a limit, and for
@@ -239,6 +341,38 @@ mod tests {
         assert!(sensitivity(0.3) > 1.35);
     }
 
+    /// A NIC that is slower by the stated ratio in a role is not called good by another survey,
+    /// beside any noise.
+    #[test]
+    fn states_how_slow_a_nic_must_be_in_any_role() {
+        let (mut found, mut all) = (0, 0);
+        for (tool, noise, seed) in (0..6).flat_map(|seed| {
+            [("write-lat", 0.01), ("write-lat", 0.1), ("write-bw", 0.01), ("write-bw", 0.1)]
+                .map(|(tool, noise)| (tool, noise, seed))
+        }) {
+            let survey_with = |seed, faults| {
+                let mut cluster = Cluster::new([0, 0, [9, 16][seed as usize % 2], 1], &[tool], seed);
+                (cluster.noise, cluster.faults) = (noise, faults);
+                (survey_of_some(&mut cluster, "random:4", seed), cluster.roster)
+            };
+            let (good, _) = survey_with(seed, Vec::new());
+            let ratio = good.populations[0].sensitivity.expect("a ratio");
+            assert!((1.07..4.0).contains(&ratio), "{ratio}");
+            let nic = NicId(seed as u32);
+            for direction in [Direction::Initiator, Direction::Target, Direction::Both] {
+                let fault = Fault::slow(Unit::Nic(nic), direction, 1.05 * ratio);
+                let (findings, roster) = survey_with(seed, vec![fault]);
+                let is_found = states(&roster, &findings)[nic.index()] != State::Good;
+                if !is_found {
+                    eprintln!("{tool} {noise} {seed} {direction:?} {ratio}");
+                }
+                found += u32::from(is_found);
+                all += 1;
+            }
+        }
+        assert!(found * 100 >= all * 95, "{found} of {all}");
+    }
+
     /// Bandwidths differ by chance so much that nothing follows from them.
     #[test]
     fn states_nothing_where_no_fault_would_be_found() {
@@ -283,10 +417,10 @@ mod tests {
     #[test]
     fn judges_all_pairs_by_the_same_statistic() {
         for (disturbed, noise_of_least, expected, sensitivity) in [
-            (0.05, (0.5, 0.0), Statistic::Median, 1.3..1.31),
+            (0.05, (0.5, 0.0), Statistic::Median, 1.3..1.4),
             // Minima are two thirds of the 5th percentiles, which waiting may have raised.
             (0.8, (0.5, 0.0), Statistic::P5, 1.4..1.5),
-            (0.8, (0.0, 0.5), Statistic::Min, 1.3..1.31),
+            (0.8, (0.0, 0.5), Statistic::Min, 1.3..1.4),
         ] {
             let mut cluster = cluster("write-lat", 2.0);
             cluster.noise_of_least = noise_of_least;

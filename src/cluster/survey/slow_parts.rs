@@ -10,7 +10,7 @@ use super::observation::Observation;
 use super::residual::PairResidual;
 use super::result_store::ResultStore;
 use super::roster::Roster;
-use super::selection::{Selected, select};
+use super::selection::{PartEffect, Selected, select};
 use super::units::{crossing, members, parts_of_nic};
 use crate::blame::chance::{LEAST_ERROR, error_of_median};
 use crate::location::Class;
@@ -33,6 +33,13 @@ const MOST_SLOW: f64 = 1.0 / 3.0;
 const MOST_BETTER: f64 = 0.1;
 /// or if slow links between two groups have more than this part of its pairs.
 const MOST_CROSSINGS: f64 = 0.5;
+
+impl PartEffect {
+    /// Returns whether the part is slower than a ratio, a logarithm, or may be.
+    pub fn is_outside(&self, ratio: f64) -> bool {
+        self.value + UNCERTAIN * self.error > ratio
+    }
+}
 
 /// A part whose pairs are slow in a test.
 #[derive(Clone, Debug)]
@@ -170,7 +177,7 @@ impl Judgement {
         let ratio = results.ratio(test);
         let selected = select(&pairs, ratio, roster);
         for effect in &selected.effects {
-            if effect.value + UNCERTAIN * effect.error > ratio {
+            if effect.is_outside(ratio) {
                 self.parts.push(SlowPart {
                     test,
                     in_loopback,
@@ -208,7 +215,7 @@ impl Judgement {
         let fabric_classes = || domain.classes.iter().filter(|class| **class == Class::Fabric);
         let fabric = fabric_classes().count() as f64;
         for effect in &domain.selected.effects {
-            let is_slow = effect.value + UNCERTAIN * effect.error > ratio;
+            let is_slow = effect.is_outside(ratio);
             let is_better = effect.value < -ratio;
             if let Unit::GroupPair(..) = effect.unit {
                 let pairs = effect.pairs.len();

@@ -129,7 +129,7 @@ impl ResultStore {
                     .map(|limit| figure(limit.centre + limit.pair_limit, is_bandwidth)),
                 biased: limit.is_some_and(|limit| limit.is_biased),
                 incomparable: false,
-                sensitivity: judgement.sensitivity(*key),
+                sensitivity: judgement.stated_sensitivity(*key, roster),
                 links_sensitivity: judgement.sensitivity_of_links(*key, roster),
                 expected: self.expected(test),
                 histogram: sorted.histogram(),

@@ -106,24 +106,27 @@ fn good(survey: &Survey) -> String {
 /// Returns the figures in which NICs are good, each with the ratio to good NICs up to which nothing
 /// would have been found: `small writes within 1.30, bandwidth 1.08`.
 fn judged_within(survey: &Survey) -> String {
-    let mut kinds: Vec<(String, Option<f64>)> = Vec::new();
+    // The ratio of a kind, and whether the user has set limits for it.
+    let mut kinds: Vec<(String, Option<f64>, bool)> = Vec::new();
     for (index, test) in survey.setup.tests.iter().enumerate() {
         let populations = survey.verdict.populations.iter();
-        let own = populations.filter(|population| population.test.index() == index);
-        let ratio = own.filter_map(|population| population.sensitivity).reduce(f64::max);
+        let own = || populations.clone().filter(|population| population.test.index() == index);
+        let ratio = own().filter_map(|population| population.sensitivity).reduce(f64::max);
+        let is_expected = own().any(|population| population.expected.is_some());
         let name = figures_name(test);
-        match kinds.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, known)) => *known = known.zip(ratio).map(|(one, other)| one.max(other)),
-            None => kinds.push((name, ratio)),
+        match kinds.iter_mut().find(|(known, ..)| *known == name) {
+            Some((_, known, _)) => *known = known.zip(ratio).map(|(one, other)| one.max(other)),
+            None => kinds.push((name, ratio, is_expected)),
         }
     }
     let mut is_first = true;
-    let text = |(name, ratio): (String, Option<f64>)| match ratio {
+    let text = |(name, ratio, is_expected): (String, Option<f64>, bool)| match ratio {
         Some(ratio) => {
             let within = if std::mem::take(&mut is_first) { "within " } else { "" };
             format!("{name} {within}{ratio:.2}")
         }
-        None => format!("{name} as expected"),
+        None if is_expected => format!("{name} as expected"),
+        None => format!("no statement about {name}"),
     };
     kinds.into_iter().map(text).collect::<Vec<_>>().join(", ")
 }
@@ -253,9 +256,12 @@ fn unmeasured(survey: &Survey) -> Vec<String> {
 /// `node3 soft3 (latency)`.
 fn causes(survey: &Survey, certainty: Certainty, most: usize) -> String {
     let causes = survey.verdict.causes.iter().filter(|cause| cause.certainty == certainty);
-    let mut parts: Vec<(String, String)> = causes
-        .map(|cause| (words::name(&survey.roster, &cause.unit), shown_by(survey, cause)))
-        .collect();
+    let causes: Vec<&Cause> = causes.collect();
+    let name = |cause: &&Cause| (words::name(&survey.roster, &cause.unit), shown_by(survey, cause));
+    let mut parts: Vec<(String, String)> = match links_of_group(&causes) {
+        Some(links) => vec![(links, shown_by(survey, causes[0]))],
+        None => causes.iter().map(name).collect(),
+    };
     let state = if certainty == Certainty::Suspect { " suspect" } else { "" };
     let Some((_, first)) = parts.first().cloned() else {
         return String::new();
@@ -268,6 +274,21 @@ fn causes(survey: &Survey, certainty: Certainty, most: usize) -> String {
     }
     let names: Vec<String> = parts.into_iter().map(|(name, _)| name).collect();
     format!("{}{state}{figures}", listed(&names, most))
+}
+
+/// Returns the name of causes that are links of the same group to several others: a switch at which
+/// they end looks like them.
+fn links_of_group(causes: &[&Cause]) -> Option<String> {
+    let ends = |cause: &&Cause| match cause.unit {
+        Unit::GroupPair(one, other) => Some([one, other]),
+        _ => None,
+    };
+    let ends = causes.iter().map(ends).collect::<Option<Vec<_>>>().filter(|ends| ends.len() > 1)?;
+    let group = ends[0].into_iter().find(|group| ends.iter().all(|ends| ends.contains(group)))?;
+    let others = ends.iter().flatten().filter(|other| **other != group);
+    let others: Vec<String> = others.map(|other| format!("{other:03}")).collect();
+    let others = listed(&others, MOST_NAMES);
+    Some(format!("a switch of group {group:03}, or its links to groups {others}"))
 }
 
 /// Returns the kinds of figures that show a cause: `latency, bandwidth`.

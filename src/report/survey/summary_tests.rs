@@ -31,8 +31,35 @@ fn concludes_in_one_line() {
     };
     let sample = Findings { unpaired: [1, 2, 5].map(NicId).into(), ..good() };
     let suspect_of_sample = Findings { unpaired: [1, 2, 5].map(NicId).into(), ..suspect.clone() };
+    let links = |pairs: &[(u16, u16)]| {
+        let units = pairs.iter().map(|(one, other)| Unit::GroupPair(*one, *other));
+        Findings { causes: units.map(|unit| cause(unit, Certainty::Bad)).collect(), ..good() }
+    };
+    let absurd = {
+        let mut findings = good();
+        findings.populations.iter_mut().for_each(|one| one.sensitivity = None);
+        findings
+    };
     for (verdict, end, status, line) in [
         (good(), Ok(()), 0, GOOD),
+        (
+            absurd,
+            Ok(()),
+            0,
+            "good: 8 NICs (no statement about small writes, no statement about bandwidth)",
+        ),
+        (
+            links(&[(1, 4), (2, 4), (4, 5)]),
+            Ok(()),
+            3,
+            "bad: a switch of group 004, or its links to groups 001, 002, 005 (latency)",
+        ),
+        (
+            links(&[(1, 4), (2, 4), (2, 5)]),
+            Ok(()),
+            3,
+            "bad: links between groups 001 and 004 and 2 more (latency); 8 of 8 NICs are good",
+        ),
         (sample, Ok(()), 0, "good: 5 of 8 NICs (small writes within 1.30, bandwidth 1.30)"),
         (
             nearly,

@@ -260,10 +260,11 @@ fn busy_trials() -> Vec<Trial> {
                 if shape[3] == 1 && parts.iter().any(|(unit, _)| is_node(unit)) {
                     parts = vec![(Unit::Nic(NicId(1)), Direction::Both)];
                 }
-                let mut guilty = Guilty::new(parts, 1.35, &cluster.roster);
                 if truth == Truth::FivePercent {
-                    guilty.parts.clear();
+                    parts.clear();
                 }
+                let factor = if parts.is_empty() { f64::INFINITY } else { 1.35 };
+                let guilty = Guilty::new(parts, factor, &cluster.roster);
                 survey(cluster, pairs, &guilty, seed)
             }));
         }
