@@ -223,8 +223,9 @@ pub struct Population {
     /// than pairs that pass fewer: nothing shows that these links are good. --expect judges them.
     #[serde(default)]
     pub incomparable: bool,
-    /// The smallest ratio to good pairs at which a NIC would have been found, with the pairs that
-    /// it has: of the NIC with the largest one. Null without a limit.
+    /// The smallest ratio to good pairs at which a NIC would have been found in any role: faults of
+    /// some NICs were added to the figures of this survey. Null without a limit, and if no ratio
+    /// that says something would have been found.
     #[serde(default)]
     pub sensitivity: Option<f64>,
     /// The same for the links between two groups. Null without a limit, and without measured pairs
