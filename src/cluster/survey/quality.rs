@@ -9,7 +9,7 @@ use super::ids::{NicId, PopulationKey, Role, TestId};
 use super::limits::{Limit, Limits};
 use super::residual::PairResidual;
 use super::roster::Roster;
-use super::selection::{PartEffect, Selected, are_enough_of_links, select};
+use super::selection::{PartEffect, Selected, select};
 use super::slow_parts::{Domain, Judgement};
 use super::units::{crossing, members};
 use crate::blame::chance::{error_of_median, score_limit};
@@ -29,7 +29,7 @@ const MOST_PLANTED: usize = 16;
 const PARTS_BESIDE: usize = 16;
 
 /// How much the part of a ratio above 1 grows from one that is tried to the next.
-const STEP: f64 = 1.1;
+const STEP: f64 = 1.15;
 
 /// A part that may be slow in a role, or in both, with the indices of its pairs.
 struct Plant {
@@ -39,7 +39,7 @@ struct Plant {
 
 impl Limit {
     /// Returns whether a ratio says something to a user.
-    fn may_state(&self, ratio: f64) -> bool {
+    pub fn may_state(&self, ratio: f64) -> bool {
         ratio <= MOST_STATED.max(2.0 * self.ratio.exp())
     }
 }
@@ -85,9 +85,10 @@ impl Domain {
         units.sort_by_key(|(_, [initiator, target])| initiator.len() + target.len());
         let step = units.len().div_ceil(MOST_PLANTED).max(1);
         let some: Vec<_> = units.into_iter().step_by(step).collect();
-        let of_role = |(unit, pairs): &(Unit, [Vec<usize>; 2]), role: Option<Role>| Plant {
-            unit: *unit,
-            pairs: role.map_or_else(|| pairs.concat(), |role| pairs[role.index()].clone()),
+        let of_role = |(unit, pairs): &(Unit, [Vec<usize>; 2]), role: Option<Role>| {
+            let own = role.map_or_else(|| pairs.concat(), |role| pairs[role.index()].clone());
+            // Pairs in loopback have the same NIC in both roles.
+            Plant { unit: *unit, pairs: BTreeSet::from_iter(own).into_iter().collect() }
         };
         let roles = [None, Some(Role::Initiator), Some(Role::Target)].into_iter();
         let plants = roles.flat_map(|role| some.iter().map(move |one| of_role(one, role)));
@@ -139,13 +140,13 @@ impl Domain {
                 ratio = 1.0 + (ratio - 1.0) * STEP;
             }
         }
-        Some(ratio).filter(|ratio| limit.may_state(*ratio))
+        Some(ratio).filter(|ratio| !plants.is_empty() && limit.may_state(*ratio))
     }
 }
 
 impl Judgement {
     /// Returns the smallest ratio at which NICs of a class would have been found in a role or in
-    /// both: faults of some are planted into the figures of the survey.
+    /// both, if faults of some are planted into the figures of the survey.
     pub fn stated_sensitivity(&self, key: PopulationKey, roster: &Roster) -> Option<f64> {
         let (limit, domain) = self.judged(key)?;
         let nics = |pair: Pair| pair.roles().map(|(role, nic)| Some((Unit::Nic(nic), role)));
@@ -153,11 +154,12 @@ impl Judgement {
         domain.found_ratio(&domain.plants(key.1, nics), least, limit, (&self.limits, roster))
     }
 
-    /// Returns the smallest ratio at which a NIC of a class would have been found: of the NIC with
-    /// the largest one, as far as the spread of the figures shows. Either all of its pairs are outside the limit of a pair, or its pairs
-    /// together are significantly slow. A NIC is not found among pairs that are as slow by chance,
-    /// as pairs beside busy CPUs are. `None` without a limit, and for bandwidths that busy CPUs
-    /// limit: these hide NICs that could reach as much, but not more.
+    /// Returns the smallest ratio at which a NIC of a class that is slow in both roles would have
+    /// been found, as far as the spread of the figures shows: of the NIC with the largest one.
+    /// Either all of its pairs are outside the limit of a pair, or its pairs together are
+    /// significantly slow. A NIC is not found among pairs that are as slow by chance, as pairs
+    /// beside busy CPUs are. `None` without a limit, and for bandwidths that busy CPUs limit: these
+    /// hide NICs that could reach as much, but not more.
     pub fn sensitivity(&self, key: PopulationKey) -> Option<f64> {
         let (limit, domain) = self.judged(key)?;
         let mut pairs: BTreeMap<NicId, usize> = BTreeMap::new();
@@ -174,23 +176,11 @@ impl Judgement {
         Some(domain.smallest_ratio(limit, key.1, fewest)).filter(|ratio| limit.may_state(*ratio))
     }
 
-    /// Returns the same for the links between two groups whose pairs the class has. Links without
-    /// several NICs on both sides are found by single pairs only.
+    /// Returns the same for the links between two groups whose pairs the class has.
     pub fn sensitivity_of_links(&self, key: PopulationKey, roster: &Roster) -> Option<f64> {
         let (limit, domain) = self.judged(key)?;
-        let mut links: BTreeMap<Unit, Vec<Pair>> = BTreeMap::new();
-        for (one, class) in domain.pairs.iter().zip(&domain.classes) {
-            if let Some((unit, _)) = crossing(roster, one.pair).filter(|_| *class == key.1) {
-                links.entry(unit).or_default().push(one.pair);
-            }
-        }
-        let ratios = links.into_values().map(|pairs| {
-            let together = if are_enough_of_links(&pairs) { pairs.len() } else { 1 };
-            domain.smallest_ratio(limit, key.1, together)
-        });
-        let least = ratios.max_by(f64::total_cmp)?;
         let plants = domain.plants(key.1, |pair| [crossing(roster, pair)]);
-        domain.found_ratio(&plants, least, limit, (&self.limits, roster))
+        domain.found_ratio(&plants, limit.ratio.exp(), limit, (&self.limits, roster))
     }
 
     /// Returns the limit of a class and the pairs of its test; `None` without a limit, and for
@@ -351,7 +341,8 @@ mod tests {
                 .map(|(tool, noise)| (tool, noise, seed))
         }) {
             let survey_with = |seed, faults| {
-                let mut cluster = Cluster::new([0, 0, [9, 16][seed as usize % 2], 1], &[tool], seed);
+                let mut cluster =
+                    Cluster::new([0, 0, [9, 16][seed as usize % 2], 1], &[tool], seed);
                 (cluster.noise, cluster.faults) = (noise, faults);
                 (survey_of_some(&mut cluster, "random:4", seed), cluster.roster)
             };

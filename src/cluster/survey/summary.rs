@@ -126,6 +126,7 @@ impl ResultStore {
                 median_high: interval.map(|(_, high)| high),
                 sigma: sorted.sigma(),
                 limit: with_costs
+                    .filter(|limit| limit.may_state(limit.pair_limit.exp()))
                     .map(|limit| figure(limit.centre + limit.pair_limit, is_bandwidth)),
                 biased: limit.is_some_and(|limit| limit.is_biased),
                 incomparable: false,
