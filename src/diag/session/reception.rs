@@ -26,6 +26,10 @@ use facts::net::shares::first_of_largest_host;
 /// Maximum number of connections in the handshake. A new one replaces an old one.
 const MOST: usize = 256;
 
+/// Number of connections up to which hosts have equal shares of the places: a host that has two
+/// clients is no larger than those of strangers with one connection from each of many addresses.
+const FEW: usize = 8;
+
 /// Time after which a server sends its name first. The clients of SHS 12 and before wait for it
 /// (wire.md 9.1); newer ones have sent theirs by then.
 const PROMPT: Duration = Duration::from_secs(2);
@@ -277,11 +281,11 @@ impl<'a, D: Dialogue> Reception<'a, D> {
     }
 
     /// Closes the connection that has sent nothing for the longest time, of the address with most
-    /// connections, for this reason, which a client of cxidiag reads. Many connections of one
+    /// connections if one has more than [`FEW`], for this reason, which a client of cxidiag reads. Many connections of one
     /// address do not replace the connection of another one.
     fn replace_oldest(&mut self, reason: &str) {
         let callers = self.callers.iter().map(|caller| (caller.line.peer.ip(), caller.line.since));
-        if let Some((oldest, _)) = first_of_largest_host(callers) {
+        if let Some((oldest, _)) = first_of_largest_host(callers, FEW) {
             let mut gone = self.callers.remove(oldest);
             let reason = format!("replaced by newer connections ({reason})");
             // A client that has ended does not need the reason.
