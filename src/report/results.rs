@@ -5,6 +5,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::check::{self, Check};
 use super::comparison::{self, Comparison};
+use super::json;
 use super::outcome::{self, LARGEST, Outcome};
 use super::printed;
 use super::runs::{self, ReadRun, Source, refused};
@@ -262,27 +263,8 @@ fn number_beyond(mut document: &[u8]) -> Option<&str> {
     }
 }
 
-/// Returns a document as a type, or a reason that names the key of what is wrong.
-pub fn parsed<T: DeserializeOwned>(document: &[u8]) -> Result<T, String> {
-    let mut json = serde_json::Deserializer::from_slice(document);
-    serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let key = match error.path().to_string().as_str() {
-            "." => String::new(),
-            key => format!("{key}: "),
-        };
-        // Without the place in the document, whose lines people do not read.
-        let error = error.into_inner();
-        let place = format!(" at line {} column {}", error.line(), error.column());
-        let why = error.to_string();
-        let why = why.strip_suffix(&place).unwrap_or(&why);
-        let mut what = format!("{key}{why}");
-        text::accept(&mut what);
-        what
-    })
-}
-
 fn result<T: DeserializeOwned>(document: &[u8], shown: &str) -> Result<T, Failure> {
-    parsed(document)
+    json::read(document)
         .map_err(|what| not_a_result(shown, &format!("not a result of cxidiag: {what}")))
 }
 

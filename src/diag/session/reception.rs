@@ -26,8 +26,8 @@ use facts::net::shares::first_of_largest_host;
 /// Maximum number of connections in the handshake. A new one replaces an old one.
 const MOST: usize = 256;
 
-/// Number of connections up to which hosts have equal shares of the places: a host that has two
-/// clients is no larger than those of strangers with one connection from each of many addresses.
+/// Number of connections up to which hosts have equal shares of the places. A host with two clients
+/// is no larger than a stranger who has one connection from each of many addresses.
 const FEW: usize = 8;
 
 /// Time after which a server sends its name first. The clients of SHS 12 and before wait for it
@@ -281,8 +281,8 @@ impl<'a, D: Dialogue> Reception<'a, D> {
     }
 
     /// Closes the connection that has sent nothing for the longest time, of the address with most
-    /// connections if one has more than [`FEW`], for this reason, which a client of cxidiag reads. Many connections of one
-    /// address do not replace the connection of another one.
+    /// connections if one has more than [`FEW`]: many connections of one address do not replace the
+    /// connection of another one. A client of cxidiag reads this reason.
     fn replace_oldest(&mut self, reason: &str) {
         let callers = self.callers.iter().map(|caller| (caller.line.peer.ip(), caller.line.since));
         if let Some((oldest, _)) = first_of_largest_host(callers, FEW) {

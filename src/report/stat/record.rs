@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::results;
+use crate::json;
 use facts::text;
 use facts::time_of_day::Clocks;
 use node::nic::code_word_limits::DriverLimits;
@@ -247,7 +247,7 @@ impl NodeRecord {
         struct Version {
             stat_format: u32,
         }
-        let record: Self = match results::parsed(bytes) {
+        let record: Self = match json::read(bytes) {
             Ok(record) => record,
             // A file of another version may lack anything else.
             Err(error) => match serde_json::from_slice(bytes) {
