@@ -140,7 +140,9 @@ fn start(
     };
     match cli::parse(tool, arguments).map_err(refused)? {
         Request::Help { is_long } => report::print(&cli::help::usage(tool, program).text(is_long)),
-        Request::Version => report::print(&cli::help::tool_version(tool, program)),
+        Request::Version => {
+            report::print_version(program, cli::help::replaced_version(tool, program))
+        }
         Request::Run(mut typed) => {
             typed.token = typed.token.or_else(Token::from_environment);
             let libcxi = env::var_os(LIBCXI_VARIABLE).filter(|path| !path.is_empty());

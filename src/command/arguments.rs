@@ -4,11 +4,10 @@ use std::env;
 use std::ffi::OsString;
 use std::path::Path;
 
-use ::report::print;
+use ::report::{print, print_version};
 use facts::device::{DeviceName, LIBCXI_VARIABLE, LibraryFile};
 use facts::error::Failure;
 use plan::cli::definition::{self, OptionDef};
-use plan::cli::help::version_under;
 use plan::cli::parser::{self, Parsed, hint_before};
 use plan::cli::usage::{Completion, Entry, Usage, Value};
 
@@ -38,8 +37,7 @@ pub fn read<T>(
         Parsed::Matches(matches) => matches,
         Parsed::Help { is_long } => return print(&usage.text(is_long)).map(|()| None),
         Parsed::Version => {
-            let version = version_under(&usage.program, usage.replaced_version);
-            return print(&version).map(|()| None);
+            return print_version(&usage.program, usage.replaced_version).map(|()| None);
         }
     };
     definition::read(options, &matches, request)?;

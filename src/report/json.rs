@@ -1,12 +1,14 @@
-//! Data -> JSON (docs/output-formats.md, docs/*.schema.json).
+//! Data -> JSON, and back (docs/output-formats.md, docs/*.schema.json).
 
 use std::io::{self, Write};
 
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::Serializer;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 
 use facts::error::{Context, Failure};
+use facts::text;
 
 /// What a failure is about.
 const WHAT: &str = "cannot write JSON";
@@ -36,6 +38,25 @@ impl Formatter for JsonLayout {
         begin_object(), begin_object_key(is_first: bool), begin_object_value(),
         end_object_value(), end_object()
     }
+}
+
+/// Returns a document as a type, or a reason that names the key of what is wrong.
+pub fn read<T: DeserializeOwned>(document: &[u8]) -> Result<T, String> {
+    let mut json = serde_json::Deserializer::from_slice(document);
+    serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let key = match error.path().to_string().as_str() {
+            "." => String::new(),
+            key => format!("{key}: "),
+        };
+        // Without the place in the document, whose lines people do not read.
+        let error = error.into_inner();
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        let why = error.to_string();
+        let why = why.strip_suffix(&place).unwrap_or(&why);
+        let mut what = format!("{key}{why}");
+        text::accept(&mut what);
+        what
+    })
 }
 
 /// Returns a value as a document of many lines.

@@ -175,15 +175,26 @@ pub use reporter::{Reporter, text_output};
 pub use run_documents::refused;
 pub use run_facts::Connected;
 
-use std::io;
+use std::io::{self, Write};
 
 use facts::error::Failure;
 use facts::interrupt;
+use plan::cli::help;
 
 /// Returns the failure of a program that was started without a standard output.
 pub fn no_standard_output() -> Failure {
     Failure::environment("standard output is closed: the results would be lost")
         .with_hint("redirect it to a file or to /dev/null")
+}
+
+/// Prints the version of what was started as `name`. Scripts read the version of a program that it
+/// replaces; the version of this program then follows on standard error.
+pub fn print_version(name: &str, replaced: Option<&str>) -> Result<(), Failure> {
+    print(&help::version_under(name, replaced))?;
+    if replaced.is_some() {
+        let _ = write!(io::stderr(), "{}", help::version());
+    }
+    Ok(())
 }
 
 /// Prints a text on standard output. A reader may close the pipe before the end of the text.

@@ -253,13 +253,30 @@ impl Reporter {
         if !self.has_current() {
             let _ = self.keep_latencies(size, recorder, sampled.intervals, Extent::Partial);
         }
-        let row = match recorder.statistics().count() {
-            0 => Ok(()),
-            _ => self.row_of_latencies(size, recorder),
-        };
-        let _ = row
-            .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, ""))
+        let is_something = recorder.statistics().count() > 0;
+        self.cut_short(failure, "", |reporter| {
+            if is_something { reporter.row_of_latencies(size, recorder) } else { Ok(()) }
+        });
+    }
+
+    /// Prints `row` and what follows a table that `failure` has cut short. Under a legacy name all
+    /// of it goes to standard error: scripts take each row for the result of a whole size.
+    fn cut_short(
+        &mut self,
+        failure: &Failure,
+        remark: &str,
+        row: impl FnOnce(&mut Self) -> io::Result<()>,
+    ) {
+        let out = self.out.clone();
+        if self.program == self.layout.tool.legacy_name && !self.outputs.take_stdout() {
+            let _ = text::end(&mut self.out, self.layout);
+            self.out = SharedOutput::new(Box::new(BestEffort(Stream::to(io::stderr()))));
+            let _ = text::titles(&mut self.out, self.layout);
+        }
+        let _ = row(self)
+            .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, remark))
             .and_then(|()| self.extra());
+        self.out = out;
         self.warn_of_waits();
     }
 
@@ -340,7 +357,6 @@ impl Reporter {
         if is_something && !self.has_current() {
             self.keep_bandwidth(measured, sampled.intervals, Extent::Partial);
         }
-        let row = if is_something { self.row_of_bandwidth(measured) } else { Ok(()) };
         let remark = if is_something && measured.one_sided {
             " (the last size: operations of this side alone)"
         } else if measured.is_measured_by_peer && !is_something {
@@ -348,10 +364,9 @@ impl Reporter {
         } else {
             ""
         };
-        let _ = row
-            .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, remark))
-            .and_then(|()| self.extra());
-        self.warn_of_waits();
+        self.cut_short(failure, remark, |reporter| {
+            if is_something { reporter.row_of_bandwidth(measured) } else { Ok(()) }
+        });
     }
 
     fn keep_bandwidth(

@@ -5,6 +5,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::check::{self, Check};
 use super::comparison::{self, Comparison};
+use super::json;
 use super::outcome::{self, LARGEST, Outcome};
 use super::printed;
 use super::runs::{self, ReadRun, Source, refused};
@@ -79,7 +80,7 @@ struct Marks {
 
 impl Marks {
     fn of(document: &[u8], shown: &str) -> Result<Self, Failure> {
-        let marks: Self = parsed(document, shown)?;
+        let marks: Self = result(document, shown)?;
         let (name, hint) = match marks.command.as_deref() {
             Some("why") => ("why", Some("what it says about the causes is in its own text")),
             Some("stress") => ("check --stress", None),
@@ -114,26 +115,28 @@ pub fn read(source: &Source) -> Result<(Vec<ReadResult>, Vec<String>), Failure> 
 /// The source cannot be read, has no results, or has anything else.
 pub fn read_compared(source: &Source) -> Result<(Vec<ComparedResult>, Vec<String>), Failure> {
     let (shown, file) = (source.shown(), source.name());
-    let compared_run = |outcome| {
-        let file = file.clone();
-        ComparedResult::Run(Box::new(ReadRun { file, outcome }))
-    };
-    let read = |document: &[u8]| {
-        let marks = Marks::of(document, &shown)?;
-        if marks.host_name.is_some() && marks.devices.is_some() {
-            let version = marks.schema_version;
-            let check = typed(document, &shown, version, check::SCHEMA_VERSION)?;
-            return Ok(ComparedResult::Check(file.clone(), check));
+    let run = |outcome| compared_run(&file, outcome);
+    each(source, |document| compared(document, &shown, &file), run)
+}
+
+fn compared_run(file: &str, outcome: Outcome) -> ComparedResult {
+    ComparedResult::Run(Box::new(ReadRun { file: file.to_owned(), outcome }))
+}
+
+/// Returns what a document of `file` holds that can be compared.
+fn compared(document: &[u8], shown: &str, file: &str) -> Result<ComparedResult, Failure> {
+    let marks = Marks::of(document, shown)?;
+    if marks.host_name.is_some() && marks.devices.is_some() {
+        let check = typed(document, shown, marks.schema_version, check::SCHEMA_VERSION)?;
+        return Ok(ComparedResult::Check(file.to_owned(), check));
+    }
+    match content(document, shown)? {
+        Some(Content::Run(run)) => Ok(compared_run(file, *run)),
+        Some(Content::Survey(survey)) => Ok(ComparedResult::Survey(file.to_owned(), survey)),
+        Some(Content::Comparison(_) | Content::Stat(_)) | None => {
+            Err(not_a_result(shown, "not a result of cxidiag that can be compared"))
         }
-        match content(document, &shown)? {
-            Some(Content::Run(run)) => Ok(compared_run(*run)),
-            Some(Content::Survey(survey)) => Ok(ComparedResult::Survey(file.clone(), survey)),
-            Some(Content::Comparison(_) | Content::Stat(_)) | None => {
-                Err(not_a_result(&shown, "not a result of cxidiag that can be compared"))
-            }
-        }
-    };
-    each(source, read, compared_run)
+    }
 }
 
 /// Reads each document of a source with `read`, or each run that was printed there with `printed`.
@@ -237,7 +240,7 @@ fn typed<T: DeserializeOwned>(
             format!("not a result of cxidiag: {number} is out of range (at most {LARGEST:e})");
         return Err(not_a_result(shown, &why));
     }
-    parsed(document, shown).map(Box::new)
+    result(document, shown).map(Box::new)
 }
 
 /// Returns the first number of a valid document beyond [`LARGEST`].
@@ -260,23 +263,9 @@ fn number_beyond(mut document: &[u8]) -> Option<&str> {
     }
 }
 
-/// Returns the document as a type; the failure names the key of what is wrong.
-fn parsed<T: DeserializeOwned>(document: &[u8], shown: &str) -> Result<T, Failure> {
-    let mut json = serde_json::Deserializer::from_slice(document);
-    serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let key = match error.path().to_string().as_str() {
-            "." => String::new(),
-            key => format!("{key}: "),
-        };
-        // Without the place in the document, whose lines people do not read.
-        let error = error.into_inner();
-        let place = format!(" at line {} column {}", error.line(), error.column());
-        let why = error.to_string();
-        let why = why.strip_suffix(&place).unwrap_or(&why);
-        let mut what = format!("{key}{why}");
-        text::accept(&mut what);
-        not_a_result(shown, &format!("not a result of cxidiag: {what}"))
-    })
+fn result<T: DeserializeOwned>(document: &[u8], shown: &str) -> Result<T, Failure> {
+    json::read(document)
+        .map_err(|what| not_a_result(shown, &format!("not a result of cxidiag: {what}")))
 }
 
 /// Returns the first index in a survey that is outside its list, with the name of the list.
@@ -334,11 +323,17 @@ mod tests {
     use std::time::SystemTime;
 
     use super::*;
+    use crate::changes::{self, Changes};
+    use crate::check::testing::{bad, check, suspect};
     use crate::check_fleet::testing::mutated;
-    use crate::html;
     use crate::outcome::Side;
+    use crate::stat::job::JobStat;
+    use crate::stat::record::NodeRecord;
     use crate::survey::testing;
+    use crate::table::TextStyle;
+    use crate::{comparison_text, html, link, stat, stress};
     use facts::severity::Severity;
+    use serde::Serialize;
     use serde_json::{Value, json};
 
     /// Returns a survey of 8 NICs on 4 nodes as JSON.
@@ -383,56 +378,124 @@ mod tests {
         }
     }
 
-    /// Each value of a diagnosis has another type, sign or size, or is missing.
-    #[test]
-    fn changed_diagnoses_are_drawn_or_refused_by_key() {
-        let whole = survey();
-        let page = |survey: Box<Survey>| {
-            let content = Content::Survey(survey);
-            let file = "file".into();
-            html::page(&[ReadResult { file, content }], SystemTime::UNIX_EPOCH)
+    /// Draws a document as `report` does.
+    fn draw(document: &[u8]) -> Result<(), Failure> {
+        let content = content(document, "file")?;
+        let results = content.map(|content| ReadResult { file: "file".into(), content });
+        html::page(results.as_slice(), SystemTime::UNIX_EPOCH);
+        Ok(())
+    }
+
+    /// Compares a document with `whole` as `compare` does, if it is of a kind that can be compared.
+    fn compare_with(whole: &[u8], document: &[u8]) -> Result<(), Failure> {
+        let [new, base] = [document, whole].map(|document| compared(document, "file", "file"));
+        let page = match (new?, base?) {
+            (ComparedResult::Run(new), ComparedResult::Run(base)) => {
+                let comparison = Comparison::new(&[*base], &[*new], None, 5.0)?;
+                let document = crate::json::document(&comparison)?;
+                assert!(content(&document, "file")?.is_some());
+                comparison_text::page(&comparison, true)
+            }
+            (ComparedResult::Survey(_, new), ComparedResult::Survey(_, base)) => {
+                changes::text::page(&Changes::from_surveys(("base", &base), ("new", &new), 5.0))
+            }
+            (ComparedResult::Check(file, new), ComparedResult::Check(_, base)) => {
+                let [base, new] = [base, new].map(|check| [(file.clone(), *check)]);
+                changes::text::page(&Changes::from_checks(&base, &new, 5.0))
+            }
+            different => panic!("{different:?}"),
         };
-        let changed = ["/why", "/why_shared"].map(|part| mutated(&whole, part));
-        let (mut drawn, mut refused) = (0, 0);
-        for (place, document) in changed.into_iter().flatten() {
-            let document = serde_json::to_vec(&document).unwrap();
-            match content(&document, "file") {
-                Ok(Some(Content::Survey(survey))) => {
-                    drawn += page(survey).len().min(1);
-                }
-                Ok(other) => panic!("{place}: {other:?}"),
-                Err(failure) => {
-                    refused += 1;
-                    let message = failure.message();
-                    let key = place.split('/').next_back().unwrap();
-                    let is_named = message.starts_with("cannot read file: ")
-                        && (message.contains(": why")
-                            || message.contains(" is out of range ")
-                            || message.contains("has no ")
-                            || message.contains(&format!("`{key}`")));
-                    let is_short =
-                        message.len() < 2 * text::MOST_TEXT && !message.contains(char::is_control);
-                    assert!(is_named && is_short, "{place}: {message}");
-                }
+        assert!(!page.text(TextStyle::Plain).contains('\u{1b}'));
+        Ok(())
+    }
+
+    /// Shows what a node has written for `stat`, with another node, as `stat` does.
+    fn show_job(record: &[u8]) -> Result<(), Failure> {
+        let read = NodeRecord::read(record).map_err(|why| refused("file", &why))?;
+        let job = JobStat::of(vec![read, node("other")], Vec::new());
+        let text = stat::text::page(&job, stat::text::Level::All).text(TextStyle::Plain);
+        assert!(!text.contains('\u{1b}'));
+        stat::metrics::families(&job);
+        stat::csv::csv(&job)?;
+        draw(&crate::json::document(&StatDocument::from(&job))?)
+    }
+
+    fn node(name: &str) -> NodeRecord {
+        stat::testing::node(name, &[("cxi0", &[("hni_sts_tx_ok_octets", 20_000)])])
+    }
+
+    fn json_of(document: &impl Serialize) -> Value {
+        serde_json::from_slice(&crate::json::document(document).unwrap()).unwrap()
+    }
+
+    /// What refusals have that do not name the changed key.
+    const REASONS: [&str; 8] = [
+        " is out of range",
+        "neither drawn nor",
+        " has no ",
+        "is not supported",
+        "can be compared",
+        "of another version",
+        "missing field",
+        "expected value",
+    ];
+
+    /// Every second document, in which a value has another type, sign or size, or is missing.
+    #[test]
+    fn changed_documents_are_shown_or_refused_by_key() {
+        let runs = [run(5e3)];
+        let comparison = Comparison::new(&runs, &runs, None, 5.0).unwrap();
+        let job = JobStat::of(vec![node("nid1")], vec!["nid3".into()]);
+        let mut stressed = stress::testing::nic("P52930-001");
+        stress::testing::add(&mut stressed, 21.0, &[Some(16.2); 5]);
+        let outcome = json_of(&runs[0].outcome);
+        type Show = fn(&[u8], &[u8]) -> Result<(), Failure>;
+        let draw: Show = |_, document| draw(document);
+        let kinds: [(&str, Value, Show); 10] = [
+            ("/results/0", outcome.clone(), draw),
+            ("/results/0", outcome, compare_with),
+            ("", json_of(&comparison), draw),
+            ("", json_of(&StatDocument::from(&job)), draw),
+            ("", json_of(&node("nid1")), |_, record| show_job(record)),
+            ("", json_of(&check(vec![bad()], vec![suspect()], None)), compare_with),
+            ("", json_of(&link::testing::report(vec![bad()])), compare_with),
+            ("", json_of(&stress::testing::report(vec![stressed])), compare_with),
+            ("/why", survey(), draw),
+            ("/why_shared", survey(), compare_with),
+        ];
+        for (part, whole, show) in kinds {
+            let before = serde_json::to_vec(&whole).unwrap();
+            assert_eq!(show(&before, &before).is_err(), whole["command"] == "stress");
+            for (place, document) in mutated(&whole, part).into_iter().step_by(2) {
+                let Err(failure) = show(&before, &serde_json::to_vec(&document).unwrap()) else {
+                    continue;
+                };
+                let message = failure.message();
+                let is_short = message.len() < 2 * text::MOST_TEXT;
+                let key = place.split('/').next_back().unwrap();
+                let mut parts = REASONS.into_iter().chain([key]);
+                let is_named = parts.any(|part| message.contains(part));
+                let is_plain = !message.contains(char::is_control);
+                assert!(is_short && is_named && is_plain, "{place}: {message}");
             }
         }
-        assert!(drawn > 100 && refused > 100, "{drawn} {refused}");
+    }
+
+    fn run(figure: f64) -> ReadRun {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/older-result.json");
+        let text = std::fs::read_to_string(file).unwrap();
+        let mut outcome: Outcome = serde_json::from_str(&text).unwrap();
+        for result in &mut outcome.results {
+            let latency = result.latency.as_mut().unwrap();
+            (latency.min_ns, latency.mean_ns) = (figure as u64, figure);
+            latency.percentiles.iter_mut().for_each(|value| value.value_ns = figure as u64);
+        }
+        ReadRun { file: "file".into(), outcome }
     }
 
     /// Each document of a comparison is read back, whatever the runs measured.
     #[test]
     fn comparisons_of_any_figures_are_read_back() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fixtures/older-result.json");
-        let run = |figure: f64| {
-            let text = std::fs::read_to_string(file).unwrap();
-            let mut outcome: Outcome = serde_json::from_str(&text).unwrap();
-            for result in &mut outcome.results {
-                let latency = result.latency.as_mut().unwrap();
-                (latency.min_ns, latency.mean_ns) = (figure as u64, figure);
-                latency.percentiles.iter_mut().for_each(|value| value.value_ns = figure as u64);
-            }
-            ReadRun { file: "file".into(), outcome }
-        };
         for base in [0.0, 1.0, 1e18] {
             for new in [0.0, 1.0, 1e18] {
                 for figure in ["p50", "mean", "min"] {

@@ -5,6 +5,7 @@ mod harness;
 
 mod atomic_bw;
 mod atomic_lat;
+mod legacy_lines;
 mod loopback_bw;
 mod pairs;
 mod rate;

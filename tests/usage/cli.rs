@@ -358,9 +358,8 @@ fn rejects_unknown_tools() {
 fn runs_the_tool_of_a_legacy_name() {
     with_link("cxi_write_lat", |link| {
         let version = run(link, "-V");
-        assert_success(&version);
-        let expected = format!("cxi_write_lat version: 2.4.0\n{}", printed("-V"));
-        assert_eq!(stdout(&version), expected);
+        assert_eq!(assert_status(&version, 0), printed("-V"));
+        assert_eq!(stdout(&version), "cxi_write_lat version: 2.4.0\n");
         let ours = printed("write-lat -h").replace("cxidiag write-lat", "cxi_write_lat");
         assert_eq!(stdout(&run(link, "-h")), ours);
         assert_usage_error(&run(link, "-s 8x"), "cxi_write_lat", &["'8x'", "--size"]);

@@ -72,7 +72,7 @@ impl Room<'_> {
         let own = self.arrived().filter(|(_, client)| client.host == host).count();
         let hosts = self.arrived().map(|(index, client)| (client.host, Reverse(index)));
         let with_process = self.present.len() - self.arrived().count();
-        match first_of_largest_host(hosts) {
+        match first_of_largest_host(hosts, 0) {
             Some((last, count)) if count > own + 1 => Ok(Some(with_process + last)),
             _ => Err(format!("the server has {most} clients already (--max-clients)")),
         }

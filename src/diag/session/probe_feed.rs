@@ -121,7 +121,7 @@ impl Watchers {
         let hosts = self.streams.iter().map(|(other, _)| other.ip());
         let in_order = hosts.enumerate().map(|(index, host)| (host, (host != peer.ip(), index)));
         let largest =
-            first_of_largest_host(in_order).filter(|_| self.streams.len() > MOST_WATCHERS);
+            first_of_largest_host(in_order, 0).filter(|_| self.streams.len() > MOST_WATCHERS);
         let refused = largest.map(|(oldest, count)| {
             let (peer, mut stream) = self.streams.remove(oldest);
             let reason = format!(

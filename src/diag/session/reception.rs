@@ -26,6 +26,14 @@ use facts::net::shares::first_of_largest_host;
 /// Maximum number of connections in the handshake. A new one replaces an old one.
 const MOST: usize = 256;
 
+/// Number of connections up to which hosts have equal shares of the places. A host with two clients
+/// is no larger than a stranger who has one connection from each of many addresses.
+const FEW: usize = 8;
+
+/// Time in which a connection is not replaced after its last message, so that a client that answers
+/// at once is served however many others come. New connections wait meanwhile.
+const KEPT: Duration = Duration::from_millis(250);
+
 /// Time after which a server sends its name first. The clients of SHS 12 and before wait for it
 /// (wire.md 9.1); newer ones have sent theirs by then.
 const PROMPT: Duration = Duration::from_secs(2);
@@ -167,7 +175,10 @@ impl<'a, D: Dialogue> Reception<'a, D> {
         end: Option<&UnixStream>,
         until: Option<Instant>,
     ) -> Result<ReadySockets, Failure> {
-        self.wait_at(Some(self.listener), end, until)
+        match self.full_until() {
+            None => self.wait_at(Some(self.listener), end, until),
+            full => self.wait_at(None, end, until.into_iter().chain(full).min()),
+        }
     }
 
     /// The same, but leaves new connections to the listener.
@@ -240,6 +251,9 @@ impl<'a, D: Dialogue> Reception<'a, D> {
     fn accept(&mut self) -> Result<(), Errno> {
         // Not more than MOST at once, so that the accepted ones are answered in between.
         for _ in 0..MOST {
+            if self.full_until().is_some() {
+                return Ok(());
+            }
             match self.listener.accept() {
                 Ok(None) => return Ok(()),
                 Ok(Some((stream, peer))) => self.greet(stream, peer),
@@ -276,12 +290,27 @@ impl<'a, D: Dialogue> Reception<'a, D> {
         }
     }
 
-    /// Closes the connection that has sent nothing for the longest time, of the address with most
-    /// connections, for this reason, which a client of cxidiag reads. Many connections of one
-    /// address do not replace the connection of another one.
-    fn replace_oldest(&mut self, reason: &str) {
+    /// Returns the connection that gives way to a new one.
+    fn oldest(&self) -> Option<usize> {
         let callers = self.callers.iter().map(|caller| (caller.line.peer.ip(), caller.line.since));
-        if let Some((oldest, _)) = first_of_largest_host(callers) {
+        first_of_largest_host(callers, FEW).map(|(oldest, _)| oldest)
+    }
+
+    /// Returns when there is a place for a new connection, if there is none now.
+    fn full_until(&self) -> Option<Instant> {
+        if self.callers.len() < MOST {
+            return None;
+        }
+        let oldest = self.oldest()?;
+        let time = self.callers[oldest].line.since + KEPT;
+        (time > Instant::now()).then_some(time)
+    }
+
+    /// Closes the connection that has sent nothing for the longest time, of the address with most
+    /// connections if one has more than [`FEW`]: many connections of one address do not replace the
+    /// connection of another one. A client of cxidiag reads this reason.
+    fn replace_oldest(&mut self, reason: &str) {
+        if let Some(oldest) = self.oldest() {
             let mut gone = self.callers.remove(oldest);
             let reason = format!("replaced by newer connections ({reason})");
             // A client that has ended does not need the reason.
@@ -326,5 +355,60 @@ impl<D: Dialogue> InHandshake<D> {
             dialogue.prompt(&mut line)?;
         }
         Ok(Progress::Waits(dialogue, line))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use facts::net::listener::Reach;
+
+    /// Says nothing, and waits.
+    struct Silent;
+
+    impl Dialogue for Silent {
+        type End = ();
+
+        fn is_named(&self) -> bool {
+            false
+        }
+
+        fn answer(self, line: Line) -> Result<Progress<Self>, Refusal> {
+            Ok(Progress::Waits(self, line))
+        }
+
+        fn prompt(&mut self, _line: &mut Line) -> Result<(), Refusal> {
+            Ok(())
+        }
+
+        fn failure(&mut self, _line: &Line, reason: &str) -> Failure {
+            Failure::environment(reason.to_owned())
+        }
+    }
+
+    #[test]
+    fn connections_that_have_just_spoken_are_not_replaced() {
+        let listener = Listener::bind(Some("127.0.0.1"), 0, Reach::Everywhere).unwrap();
+        let mut notes = Vec::new();
+        let refusals = RefusalLog::new("", &mut notes);
+        let mut reception = Reception::new(&listener, refusals, |_| Ok(Silent));
+        let address = ("127.0.0.1", listener.port());
+        let mut streams: Vec<TcpStream> = Vec::new();
+        while reception.callers.len() < MOST {
+            streams.push(TcpStream::connect(address).unwrap());
+            reception.accept().unwrap();
+        }
+        let later = Instant::now() + Duration::from_secs(3600);
+        reception.callers.iter_mut().for_each(|caller| caller.line.since = later);
+        streams.push(TcpStream::connect(address).unwrap());
+        let own = streams[MOST].local_addr().unwrap();
+        let has_newest = |reception: &Reception<Silent>| {
+            reception.callers.iter().any(|caller| caller.line.peer == own)
+        };
+        reception.accept().unwrap();
+        assert!(reception.full_until().is_some() && !has_newest(&reception));
+        reception.callers[7].line.since = Instant::now() - KEPT;
+        reception.accept().unwrap();
+        assert!(has_newest(&reception) && reception.callers.len() == MOST);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -22,6 +22,7 @@ use plan::Plan;
 use plan::cli::{self, Request};
 use plan::tool::Tool;
 use plan::tools::TOOLS;
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 /// The tool of these tests.
 pub fn tool() -> &'static Tool {
@@ -105,6 +106,14 @@ impl Script {
     /// Connects as the client of the server at `port`.
     pub fn client(port: u16) -> Self {
         Self(TcpStream::connect((HOST, port)).unwrap())
+    }
+
+    /// Connects from another address of this machine.
+    pub fn client_at(own: Ipv4Addr, port: u16) -> Self {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        bind(&socket, &SocketAddr::from((own, 0))).unwrap();
+        connect(&socket, &SocketAddr::from((Ipv4Addr::LOCALHOST, port))).unwrap();
+        Self(socket.into())
     }
 
     pub fn send(&mut self, payload: &[u8]) {

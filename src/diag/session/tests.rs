@@ -335,6 +335,29 @@ fn drops_silent_connection() {
     assert!(notes.contains("sent nothing for 5 s"), "{notes}");
 }
 
+/// A host with two clients is not larger than strangers of whom each address has one connection.
+#[test]
+fn strangers_of_many_addresses_replace_each_other() {
+    let (server, port) = noting_server(&[], SERVER);
+    let stranger = |number: u16| {
+        let [high, low] = (number + 1).to_be_bytes();
+        Script::client_at(Ipv4Addr::new(127, 1, high, low), port)
+    };
+    let before: Vec<Script> = (0..260).map(stranger).collect();
+    let mut clients = [(); 2].map(|()| Script::client(port));
+    for script in &mut clients {
+        script.lead(&string("cxi_write_lat"));
+    }
+    let mut after: Vec<Script> = (300..320).map(stranger).collect();
+    after.last_mut().unwrap().lead(&string("cxi_write_lat"));
+    for script in &mut clients {
+        assert!(script.lead(&string("2.4.0")).starts_with(b"2.4.0 cxidiag/"));
+    }
+    assert!(client(port, &[], CLIENT).is_ok());
+    assert!(server.join().unwrap().0.is_ok());
+    drop((before, after));
+}
+
 /// There are more of them than the server keeps, and a client is still served.
 #[test]
 fn serves_client_among_silent_connections() {

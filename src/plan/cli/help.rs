@@ -179,18 +179,16 @@ pub fn list(tools: &[Tool]) -> String {
     tools.iter().map(|tool| format!("{} {}\n", tool.name, tool.legacy_name)).collect()
 }
 
-/// Returns the version of a tool. Under a legacy name it is the version of the legacy program,
-/// which the peer compares as well; the next line names this program.
-pub fn tool_version(tool: &Tool, name: &str) -> String {
-    let replaced = (name == tool.legacy_name).then_some(tool.wire_version);
-    version_under(name, replaced)
+/// Returns the version of the legacy program if `tool` was started under its name `name`: the peer
+/// compares it as well.
+pub fn replaced_version(tool: &Tool, name: &str) -> Option<&'static str> {
+    (name == tool.legacy_name).then_some(tool.wire_version)
 }
 
-/// Returns the version of what was started as `name`: of the program that it replaces, and of this
-/// program.
+/// Returns the version of what was started as `name`: of the program that it replaces, if any.
 pub fn version_under(name: &str, replaced: Option<&str>) -> String {
     match replaced {
-        Some(replaced) => format!("{name} version: {replaced}\n{}", version()),
+        Some(replaced) => format!("{name} version: {replaced}\n"),
         None => subcommand_version(name),
     }
 }
@@ -293,9 +291,10 @@ mod tests {
     #[test]
     fn shows_legacy_version_under_legacy_name() {
         let tool = &TOOLS[0];
-        let legacy = format!("{} version: {}\n{}", tool.legacy_name, tool.wire_version, version());
-        assert_eq!(tool_version(tool, tool.legacy_name), legacy);
+        let text = |name| version_under(name, replaced_version(tool, name));
+        let legacy = format!("{} version: {}\n", tool.legacy_name, tool.wire_version);
+        assert_eq!(text(tool.legacy_name), legacy);
         let own = version().replacen("cxidiag", &format!("cxidiag {}", tool.name), 1);
-        assert_eq!(tool_version(tool, &format!("cxidiag {}", tool.name)), own);
+        assert_eq!(text(&format!("cxidiag {}", tool.name)), own);
     }
 }

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::json;
+use facts::text;
 use facts::time_of_day::Clocks;
 use node::nic::code_word_limits::DriverLimits;
 use node::nic::counter::{Change, Reading};
@@ -239,12 +241,13 @@ impl NodeRecord {
     ///
     /// What is wrong with the bytes.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
+        let bytes = &text::shown_json(bytes);
         /// What a file of any version has.
         #[derive(Deserialize)]
         struct Version {
             stat_format: u32,
         }
-        let record: Self = match serde_json::from_slice(bytes) {
+        let record: Self = match json::read(bytes) {
             Ok(record) => record,
             // A file of another version may lack anything else.
             Err(error) => match serde_json::from_slice(bytes) {
@@ -258,8 +261,8 @@ impl NodeRecord {
             return Err(other_version(record.stat_format));
         }
         // Counters are read by their names, perhaps by root.
-        if let Some(name) = record.counters.iter().find(|name| !is_counter(name)) {
-            return Err(format!("not a file of cxidiag stat: {name} is not the name of a counter"));
+        if let Some(place) = record.counters.iter().position(|name| !is_counter(name)) {
+            return Err(format!("not a file of cxidiag stat: counters[{place}] is no counter"));
         }
         let count = record.counters.len();
         let all = |nic: &NicRecord| {
@@ -396,11 +399,11 @@ mod tests {
         let newer = "{\"stat_format\":3}";
         assert_eq!(refused(newer), "format 3 of another version of cxidiag, expected 2");
         assert!(refused("{}").starts_with("not a file of cxidiag stat: missing field"));
-        assert!(refused(&text[..text.len() / 2]).starts_with("not a file of cxidiag stat: EOF"));
+        assert!(refused(&text[..text.len() / 2]).contains(": EOF"));
         for name in ["properties/../../x", "retry_handler//abs/path", "../x", ""] {
             let other = text
                 .replace("\"counters\":[\"hni_tx_ok_opt\"", &format!("\"counters\":[\"{name}\""));
-            let why = format!("not a file of cxidiag stat: {name} is not the name of a counter");
+            let why = "not a file of cxidiag stat: counters[0] is no counter";
             assert_eq!(refused(&other), why);
         }
         let short = text.replace("\"counters\":[", "\"counters\":[\"more\",");
