@@ -6,7 +6,6 @@
 
 use std::net::SocketAddr;
 
-use super::admission::Announced;
 use super::agreed::Agreed;
 use super::introduction::Introduction;
 use super::option_block::{OPTIONS_SIZE, OptionBlock};
@@ -49,6 +48,8 @@ const NAMES: &str = "cxi_";
 enum HandshakeStep {
     Name,
     Version,
+    /// Of a client with a token, to a server of a release that waits for it.
+    Answer,
     Options,
     Address,
 }
@@ -61,8 +62,8 @@ pub struct Handshake<'a> {
     tool: &'static Tool,
     step: HandshakeStep,
     about: PeerFacts,
-    /// What a client has announced with its version, before this server answers.
-    theirs: Option<Announced>,
+    /// The proof of the token that this side sends with its version, if it has one.
+    proof: Option<String>,
     run: Option<RunOptions>,
     peer_gpus: OnGpus,
     /// The error in the peer's options. It is reported after the exchange of addresses: a legacy
@@ -80,16 +81,17 @@ impl<'a> Handshake<'a> {
             tool: us.tools[0],
             step: HandshakeStep::Name,
             about: PeerFacts::LEGACY,
-            theirs: None,
+            proof: us.credentials.proof(None),
             run: us.run,
             peer_gpus: OnGpus::NONE,
             refused: None,
         }
     }
 
-    /// Creates the handshake with a `peer` that has sent the name of the first tool of `us`.
+    /// Creates the handshake with a `peer` to which another process has named the first tool of `us`
+    /// and proved the token.
     pub fn named(us: &'a Introduction, peer: SocketAddr) -> Self {
-        Self { step: HandshakeStep::Version, ..Self::new(us, peer) }
+        Self { step: HandshakeStep::Version, proof: None, ..Self::new(us, peer) }
     }
 
     /// Returns the payload to send in this exchange.
@@ -98,7 +100,12 @@ impl<'a> Handshake<'a> {
         match self.step {
             HandshakeStep::Name => wire::string(self.tool.legacy_name),
             HandshakeStep::Version => {
-                wire::string(&announcement(us, self.tool, self.theirs.as_ref()))
+                wire::string(&announcement(us, self.tool, self.proof.as_deref()))
+            }
+            HandshakeStep::Answer => {
+                let server = us.run.map(|_| &self.about.announced);
+                let answer = server.and_then(|server| us.credentials.answer(server));
+                answer.map(|answer| wire::string(&answer)).unwrap_or_default()
             }
             HandshakeStep::Options => {
                 let run = us.run.unwrap_or(self.tool.defaults);
@@ -117,7 +124,7 @@ impl<'a> Handshake<'a> {
     pub fn phase(&self) -> Phase {
         match self.step {
             HandshakeStep::Name => Phase::Names,
-            HandshakeStep::Version => Phase::Versions,
+            HandshakeStep::Version | HandshakeStep::Answer => Phase::Versions,
             HandshakeStep::Options => Phase::Options,
             HandshakeStep::Address => Phase::Addresses,
         }
@@ -130,7 +137,7 @@ impl<'a> Handshake<'a> {
 
     /// Returns whether this server is busy and has announced it: it sends no further message.
     pub fn turns_away(&self) -> bool {
-        self.step == HandshakeStep::Options && self.is_busy()
+        matches!(self.step, HandshakeStep::Answer | HandshakeStep::Options) && self.is_busy()
     }
 
     /// Returns what this exchange is for, for messages.
@@ -138,6 +145,7 @@ impl<'a> Handshake<'a> {
         match self.step {
             HandshakeStep::Name => "during the handshake (name)",
             HandshakeStep::Version => "during the handshake (version)",
+            HandshakeStep::Answer => "during the handshake (token)",
             HandshakeStep::Options => "during the handshake (options)",
             HandshakeStep::Address => "during the handshake (address)",
         }
@@ -160,8 +168,11 @@ impl<'a> Handshake<'a> {
                     self.tool = tool;
                 }
             }
-            HandshakeStep::Version => self.theirs = Some(PeerFacts::read(text).announced),
-            HandshakeStep::Options | HandshakeStep::Address => {}
+            HandshakeStep::Version => {
+                let theirs = PeerFacts::read(text).announced;
+                self.proof = self.us.credentials.proof(Some(&theirs));
+            }
+            _ => {}
         }
     }
 
@@ -179,6 +190,13 @@ impl<'a> Handshake<'a> {
             }
             HandshakeStep::Version => {
                 self.accept_version(payload)?;
+                let is_answered = self.proof.is_some() && self.about.announced.answers();
+                if is_answered { HandshakeStep::Answer } else { HandshakeStep::Options }
+            }
+            HandshakeStep::Answer => {
+                if let (None, Some(proof)) = (&self.us.run, &self.proof) {
+                    self.us.credentials.check(payload, proof, self.peer)?;
+                }
                 HandshakeStep::Options
             }
             HandshakeStep::Options => {

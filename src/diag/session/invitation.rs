@@ -136,7 +136,7 @@ pub(super) fn greet(
     let name = exchange(&connection, &wire::string(plan.tool.legacy_name))?;
     let no_name = "it did not send the name of a tool";
     handshake::tool_name(&name).map_err(|_| stranger(&connection, no_name))?;
-    let greeting = greeting(plan.tool, &credentials, None);
+    let greeting = greeting(plan.tool, &credentials, credentials.proof(None).as_deref());
     let greeting = wire::string(&format!("{greeting} {word} {ASKS}"));
     let version = exchange(&connection, &greeting)?;
     if version == greeting {
@@ -144,6 +144,9 @@ pub(super) fn greet(
     }
     let facts = PeerFacts::read(wire::parse_string(&version).unwrap_or_default());
     credentials.admit(&facts.announced, connection.peer())?;
+    if let Some(answer) = credentials.answer(&facts.announced) {
+        exchange(&connection, &wire::string(&answer))?;
+    }
     Ok((connection, facts))
 }
 

@@ -38,10 +38,10 @@ const LEGACY_VNI: u32 = 1;
 /// Longest name of a host in Linux.
 const MAX_HOST_NAME: usize = 64;
 
-/// Returns this side's version as it is sent to a peer that has announced `theirs`. A legacy peer
-/// reads `2.4` and ignores the rest; a cxidiag reads from it what the protocol does not transmit
-/// (defect T15 of tools.md).
-pub fn announcement(us: &Introduction, tool: &Tool, theirs: Option<&Announced>) -> String {
+/// Returns this side's version as it is sent, with the `proof` of its token. A legacy peer reads
+/// `2.4` and ignores the rest; a cxidiag reads from it what the protocol does not transmit (defect
+/// T15 of tools.md).
+pub fn announcement(us: &Introduction, tool: &Tool, proof: Option<&str>) -> String {
     let software = if us.own.simulated { " software" } else { "" };
     // A server leaves the choice to its client.
     let sync = us.run.map_or(SyncPoint::Size, |run| run.sync);
@@ -55,7 +55,7 @@ pub fn announcement(us: &Introduction, tool: &Tool, theirs: Option<&Announced>) 
     let fabric = us.fabric.as_ref().map_or(String::new(), |fabric| format!(" fabric={fabric}"));
     format!(
         "{} vni={} tc={} host={}{} sync={sync} can={}{asked}{device}{busy}{queue} tick {SERVER_TICK}{software}{fabric}",
-        greeting(tool, &us.credentials, theirs),
+        greeting(tool, &us.credentials, proof),
         us.own.vni,
         us.own.class,
         us.machine,
@@ -76,14 +76,13 @@ pub fn queue_announcement(greeting: &str, machine: &str, device: DeviceName) -> 
     )
 }
 
-/// Returns the beginning of a version as it is sent to a peer that has announced `theirs`: its
-/// number, and job and token.
-pub fn greeting(tool: &Tool, credentials: &Credentials, theirs: Option<&Announced>) -> String {
+/// Returns the beginning of a version as it is sent: its number, job and `proof` of the token.
+pub fn greeting(tool: &Tool, credentials: &Credentials, proof: Option<&str>) -> String {
     format!(
         "{} cxidiag/{}{}",
         tool.wire_version,
         env!("CARGO_PKG_VERSION"),
-        credentials.words(theirs)
+        credentials.words(proof)
     )
 }
 
