@@ -331,12 +331,23 @@ fn not_a_result(shown: &str, why: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
+    use std::time::{Duration, SystemTime};
+
+    use cluster::load::findings::LoadFindings;
+    use cluster::load::testing::{conductor, fabric, results as results_of, setup};
+    use cluster::survey::answer::{Answer, Figures};
+    use cluster::survey::findings::Findings;
+    use cluster::survey::roster::Roster;
+    use cluster::survey::testing::{Cluster, settings, survey_with};
+    use cluster::timetable::TaskAnswer;
+    use cluster::timetable::histogram::Histogram;
+    use proptest::prelude::*;
 
     use super::*;
     use crate::check_fleet::testing::mutated;
     use crate::html;
     use crate::outcome::Side;
+    use crate::survey::Setup;
     use crate::survey::testing;
     use facts::severity::Severity;
     use serde_json::{Value, json};
@@ -443,6 +454,116 @@ mod tests {
                     assert!(content(&document, "file").unwrap().is_some());
                 }
             }
+        }
+    }
+
+    /// What a member may report, and what a line of an earlier survey may have.
+    fn any_rate() -> impl Strategy<Value = f64> {
+        prop_oneof![
+            prop::sample::select(vec![-1.0, 0.0, 5e-324, 1e-9, 1.0, 2e10, 1e15, 1e308]),
+            (-12.0..15.0_f64).prop_map(|power| 10_f64.powf(power)),
+        ]
+    }
+
+    fn any_ns() -> impl Strategy<Value = u64> {
+        prop_oneof![prop::sample::select(vec![0, 1, 1800, 1900, u64::MAX]), 0..5000_u64]
+    }
+
+    /// Panics unless `survey` is read back from its document.
+    fn assert_is_read_back(verdict: Findings, load: Option<LoadFindings>, roster: Roster) {
+        let setup = Setup { tests: testing::tests(), ..Setup::default() };
+        let started = SystemTime::UNIX_EPOCH;
+        let survey = Survey::new(setup, started, Duration::ZERO, roster, verdict, load, Ok(()));
+        let document = crate::json::document(&survey).unwrap();
+        match content(&document, "file") {
+            Ok(Some(Content::Survey(read))) => {
+                assert_eq!(crate::json::document(&*read).unwrap(), document);
+                let content = Content::Survey(read);
+                let result = ReadResult { file: "file".into(), content };
+                assert!(!html::page(&[result], SystemTime::UNIX_EPOCH).is_empty());
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn surveys_of_any_figures_are_read_back(
+            rates in prop::collection::vec(any_rate(), 1..6),
+            ns in prop::collection::vec(any_ns(), 1..6),
+            usual in 0..100_usize,
+        ) {
+            let mut cluster = Cluster::new([2, 2, 2, 1], &["write-lat", "write-bw"], 1);
+            let mut number = 0;
+            let findings = survey_with(&mut cluster, settings("all", 1), |cluster, round| {
+                let mut results = cluster.measure(round);
+                for result in &mut results {
+                    number += 1;
+                    if number % 100 < usual {
+                        continue;
+                    }
+                    if let Answer::Measured(figures) = &mut result.answer {
+                        let (rate, ns) = (rates[number % rates.len()], ns[number % ns.len()]);
+                        *figures = match figures {
+                            Figures::Latency { .. } => Figures::Latency {
+                                count: 1,
+                                min_ns: ns,
+                                p5_ns: Some(ns),
+                                median_ns: ns,
+                                p90_ns: Some(ns),
+                                p99_ns: Some(ns),
+                                max_ns: ns,
+                            },
+                            Figures::Bandwidth { .. } => Figures::Bandwidth {
+                                bytes_per_second: rate,
+                                operations_per_second: rate,
+                            },
+                        };
+                    }
+                }
+                results
+            });
+            assert_is_read_back(findings, None, cluster.roster);
+        }
+
+        #[test]
+        fn loads_of_any_figures_are_read_back(
+            rates in prop::collection::vec(any_rate(), 1..6),
+            ns in prop::collection::vec(any_ns(), 1..6),
+            usual in 0..100_usize,
+        ) {
+            let roster = fabric([4, 2, 2, 1]);
+            let mut load = conductor(&roster, setup("standard"));
+            let mut number = 0;
+            loop {
+                let scenes = load.next_scenes();
+                if scenes.is_empty() {
+                    break;
+                }
+                for scene in scenes {
+                    let mut results = results_of(&scene, 0, |_| 1e9);
+                    for result in &mut results {
+                        number += 1;
+                        if number % 100 < usual {
+                            continue;
+                        }
+                        let (rate, ns) = (rates[number % rates.len()], ns[number % ns.len()]);
+                        match &mut result.answer {
+                            TaskAnswer::Sent { bytes, .. } => bytes.fill((rate as u64).min(1 << 50)),
+                            TaskAnswer::Latencies(latencies) => {
+                                *latencies = Histogram::default();
+                                latencies.add(ns, 1);
+                            }
+                            _ => {}
+                        }
+                    }
+                    load.add(&scene, &results);
+                }
+            }
+            let findings = load.findings();
+            assert_is_read_back(Findings::default(), Some(findings), roster);
         }
     }
 
