@@ -55,11 +55,12 @@ impl Credentials {
     /// be guessed. Other clients receive the proof of a random token.
     pub fn proof(&self, theirs: Option<&Announced>) -> Option<String> {
         let token = self.token.as_ref()?;
-        let is_proved = theirs.and_then(|theirs| theirs.proof.as_ref());
-        let is_proved = is_proved.is_some_and(|proof| token.confirms(proof, self.peers_role()));
+        let [own, peers] = roles(self.side);
+        let theirs = theirs.and_then(|theirs| theirs.proof.as_ref());
+        let is_proved = theirs.is_some_and(|proof| token.confirms(proof, peers));
         Some(match self.side {
-            Side::Server if !is_proved => Token::random().proof(role(self.side)),
-            _ => token.proof(role(self.side)),
+            Side::Server if !is_proved => Token::random().proof(own),
+            _ => token.proof(own),
         })
     }
 
@@ -93,20 +94,13 @@ impl Credentials {
         )))
     }
 
-    fn peers_role(&self) -> &'static str {
-        match self.side {
-            Side::Client => role(Side::Server),
-            Side::Server => role(Side::Client),
-        }
-    }
-
     /// Checks that the `peer` has the job and the token of this side.
     ///
     /// # Errors
     ///
     /// Another job, and a token that differs or that only one side has.
     pub fn admit(&self, theirs: &Announced, peer: SocketAddr) -> Result<(), Failure> {
-        let peers_role = self.peers_role();
+        let [_, peers_role] = roles(self.side);
         let differ = match (&self.token, &theirs.proof) {
             (None, None) => None,
             (Some(token), Some(proof)) if token.confirms(proof, peers_role) => None,
@@ -183,16 +177,17 @@ impl Display for Busy {
     }
 }
 
-fn role(side: Side) -> &'static str {
+/// Returns the roles of a side and of its peer.
+fn roles(side: Side) -> [&'static str; 2] {
     match side {
-        Side::Client => "client",
-        Side::Server => "server",
+        Side::Client => ["client", "server"],
+        Side::Server => ["server", "client"],
     }
 }
 
 /// Returns the role of a client that answers the `proof` of its server.
 fn answering(proof: &str) -> String {
-    format!("{} of {proof}", role(Side::Client))
+    format!("client of {proof}")
 }
 
 /// Returns a job as one word in ASCII: ƒ, with which the numbers of Flux begin (jobs.md 2.1),

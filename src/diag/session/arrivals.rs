@@ -222,7 +222,7 @@ impl Dialogue for Greeting<'_> {
                 (Some(tool), None) => self.greet(&mut line, tool, &payload)?,
                 (Some(tool), Some(greeted)) if self.unanswered.is_none() => {
                     let facts = &greeted.1;
-                    let asks = facts.surveys || facts.checks;
+                    let asks = facts.has(SURVEY) || facts.has(CHECK);
                     let options = self.rules.options(tool, facts.device);
                     self.messages.push(payload);
                     if asks || self.messages.len() == OF_A_CLIENT {
@@ -236,7 +236,8 @@ impl Dialogue for Greeting<'_> {
                     self.send(&mut line, &[])?;
                 }
             }
-            let has_greeted_prober = self.greeted.as_ref().is_some_and(|greeted| greeted.1.probes);
+            let has_greeted_prober =
+                self.greeted.as_ref().is_some_and(|greeted| greeted.1.has(PROBE));
             if has_greeted_prober && self.unanswered.is_none() {
                 return Ok(Progress::Over(Arrival::Watcher(line.peer, line.stream)));
             }
@@ -310,26 +311,24 @@ impl<'a> Greeting<'a> {
             let _ = self.say(line, &greeting);
             return Err(failure.into());
         }
-        if facts.surveys && !rules.serves_surveys && !is_of_this_machine(&line.stream) {
+        if facts.has(SURVEY) && !rules.serves_surveys && !is_of_this_machine(&line.stream) {
             let _ = line.stream.write_all(&wire::refusal(FOREIGN_SURVEY));
             let failure = format!("the client ({peer}) surveys: {FOREIGN_SURVEY}");
             return Err(Failure::environment(failure).into());
         }
-        if facts.probes && !rules.serves_probes {
+        if facts.has(PROBE) && !rules.serves_probes {
             let _ = line.stream.write_all(&wire::refusal(NO_PROBES));
             return Err(
                 Failure::environment(format!("the client ({peer}) probes: {NO_PROBES}")).into()
             );
         }
         let device = facts.device.unwrap_or(rules.device);
-        let answer = match &facts {
-            facts if facts.surveys => format!("{greeting} {SURVEY}"),
-            facts if facts.checks => format!("{greeting} {CHECK}"),
-            facts if facts.probes => format!("{greeting} {PROBE}"),
-            _ => queue_announcement(&greeting, &rules.machine, device),
+        let answer = match [SURVEY, CHECK, PROBE].into_iter().find(|word| facts.has(word)) {
+            Some(word) => format!("{greeting} {word}"),
+            None => queue_announcement(&greeting, &rules.machine, device),
         };
         self.say(line, &answer)?;
-        if facts.surveys || facts.checks {
+        if facts.has(SURVEY) || facts.has(CHECK) {
             line.allow(MOST_REQUEST);
         }
         self.unanswered = proof.filter(|_| facts.announced.answers());
@@ -350,8 +349,8 @@ impl<'a> Greeting<'a> {
             version,
             messages: self.messages,
             device: facts.device,
-            surveys: facts.surveys,
-            checks: facts.checks,
+            surveys: facts.has(SURVEY),
+            checks: facts.has(CHECK),
             is_cxidiag: facts.is_cxidiag,
         }))
     }

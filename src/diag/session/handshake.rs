@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use super::agreed::Agreed;
 use super::introduction::Introduction;
 use super::option_block::{OPTIONS_SIZE, OptionBlock};
-use super::peer_facts::{PeerFacts, announcement};
+use super::peer_facts::{CALL, PeerFacts, QUEUE, SERVER_TICK, TICK, TURN, announcement};
 use super::terms;
 use super::wire::{self, ADDRESS_SIZE};
 use facts::advice::{Advise, Situation};
@@ -230,7 +230,7 @@ impl<'a> Handshake<'a> {
         check_version(self.tool, theirs, peer)?;
         self.about = PeerFacts::read(theirs);
         // Only clients send this word.
-        if self.us.run.is_some() && self.about.queues {
+        if self.us.run.is_some() && self.about.has(QUEUE) {
             return Err(Refusal::Unrelated(REFLECTS.into()));
         }
         self.us.credentials.admit(&self.about.announced, peer)?;
@@ -298,13 +298,13 @@ impl<'a> Handshake<'a> {
         let class = self.us.own.class;
         self.about.same_class(class, self.tool, &run, host)?;
         let queues = match self.us.run {
-            Some(_) => self.about.gives_turns,
-            None => self.us.gives_turns && self.about.queues,
+            Some(_) => self.about.has(TURN),
+            None => self.us.gives_turns && self.about.has(QUEUE),
         };
-        let (client_has_ticks, server_has_ticks) = (self.about.ticks, self.about.server_ticks);
-        let (peer_ticks, own_ticks) = match self.us.run {
-            Some(_) => (server_has_ticks, client_has_ticks),
-            None => (client_has_ticks, server_has_ticks),
+        let ticks = [TICK, SERVER_TICK].map(|word| self.about.has(word));
+        let [own_ticks, peer_ticks] = match self.us.run {
+            Some(_) => ticks,
+            None => [ticks[1], ticks[0]],
         };
         Ok(Agreed {
             tool: self.tool,
@@ -314,7 +314,7 @@ impl<'a> Handshake<'a> {
             is_cxidiag: self.about.is_cxidiag,
             peer_device: self.about.device.filter(|_| self.us.run.is_some()),
             queues,
-            answers_calls: queues && self.about.calls,
+            answers_calls: queues && self.about.has(CALL),
             peer_ticks,
             own_ticks,
             peer_name: self.about.host_name.take(),
