@@ -25,9 +25,9 @@ const SALT_SIZE: usize = 16;
 /// Size of the hash, in bytes.
 const HASH_SIZE: usize = 32;
 
-/// First bytes of each salt of this release: a client then proves its token for the proof of its
-/// server as well. As the proof covers the salt, nobody else can send it as that of an older
-/// release, which does not.
+/// First bytes of each salt of this release, whose clients answer the proof of their server with
+/// another proof. The hash covers the salt, so that nobody can send the proof of a client in the
+/// name of an older release, which does not answer.
 const ANSWERS: &[u8; 8] = b"answers\n";
 
 /// A token. It is never printed.
@@ -112,8 +112,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// Returns whether the process that made `proof` is of a release whose clients prove their token for
-/// the proof of their server as well.
+/// Returns whether `proof` is of a release whose clients answer the proof of their server.
 pub fn answers(proof: &str) -> bool {
     bytes(proof).is_some_and(|bytes| bytes.starts_with(ANSWERS))
 }

@@ -7,8 +7,10 @@ use serde::Serialize;
 use serde_json::Serializer;
 use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 
-use super::outcome::LARGEST;
 use facts::error::{Context, Failure};
+
+/// Largest number of a result: no NIC can show as much, in any unit.
+pub const LARGEST: f64 = 1e21;
 
 /// What a failure is about.
 const WHAT: &str = "cannot write JSON";

@@ -5,7 +5,8 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::check::{self, Check};
 use super::comparison::{self, Comparison};
-use super::outcome::{self, LARGEST, Outcome};
+use super::json::LARGEST;
+use super::outcome::{self, Outcome};
 use super::printed;
 use super::runs::{self, ReadRun, Source, refused};
 use super::stat::document::{self as stat_document, StatDocument};

@@ -243,8 +243,8 @@ mod tests {
     /// Returns why each of two sides refuses the other one.
     fn refusals(server: &Credentials, client: &Credentials) -> [Option<String>; 2] {
         let peer = SocketAddr::from(([10, 1, 1, 8], 1));
-        let theirs = sent(&client, None);
-        let ours = sent(&server, Some(&theirs));
+        let theirs = sent(client, None);
+        let ours = sent(server, Some(&theirs));
         [(server, theirs), (client, ours)].map(|(own, other)| {
             let admitted = own.admit(&other, peer);
             admitted.err().map(|failure| failure.message())

@@ -1,8 +1,9 @@
-//! The handshake: program name, version, options, address (wire.md 4).
+//! The handshake: program name, version, options, address (wire.md 4); between two cxidiag with a
+//! token, the client's answer to the proof of the server follows the version.
 //!
 //! A state machine without a socket: it makes the messages to send and checks the received ones.
-//! Each of the four messages is exchanged completely before it is checked, so that both sides
-//! notice and report a mismatch.
+//! Each message is exchanged completely before it is checked, so that both sides notice and report
+//! a mismatch.
 
 use std::net::SocketAddr;
 
@@ -88,8 +89,8 @@ impl<'a> Handshake<'a> {
         }
     }
 
-    /// Creates the handshake with a `peer` to which another process has named the first tool of `us`
-    /// and proved the token.
+    /// Creates the handshake with a `peer` to which another process has named the first tool of
+    /// `us` and proved the token.
     pub fn named(us: &'a Introduction, peer: SocketAddr) -> Self {
         Self { step: HandshakeStep::Version, proof: None, ..Self::new(us, peer) }
     }
