@@ -97,6 +97,6 @@ mod tests {
     #[test]
     fn bounds_numbers_as_readers_do() {
         let numbers = [1e308, 1e21, -0.5, -1e22, 1e-320];
-        assert_eq!(line(&numbers).unwrap(), b"[1e21,1e21,-0.5,-1e21,1e-320]\n");
+        assert_eq!(line(&numbers).unwrap(), b"[1e+21,1e+21,-0.5,-1e+21,1e-320]\n");
     }
 }
