@@ -337,9 +337,9 @@ mod tests {
     use cluster::load::findings::LoadFindings;
     use cluster::load::testing::{conductor, fabric, results as results_of, setup};
     use cluster::survey::answer::{Answer, Figures};
-    use cluster::survey::findings::Findings;
+    use cluster::survey::findings::{Direction, Findings};
     use cluster::survey::roster::Roster;
-    use cluster::survey::testing::{Cluster, settings, survey_with};
+    use cluster::survey::testing::{Cluster, Fault, settings, survey_with};
     use cluster::timetable::TaskAnswer;
     use cluster::timetable::histogram::Histogram;
     use facts::figures::{LARGEST_RATE, LONGEST_NS};
@@ -486,6 +486,21 @@ mod tests {
             }
             other => panic!("{other:?}"),
         }
+    }
+
+    /// Without noise, the deviations of NICs are 0.
+    #[test]
+    fn survey_of_equal_figures_is_read_back() {
+        let mut outliers = 0;
+        for slow in [1.005, 1.02, 1.04, 1.1, 1.2] {
+            let mut cluster = Cluster::new([1, 1, 16, 1], &["write-lat", "write-bw"], 1);
+            cluster.noise = 0.0;
+            cluster.faults = vec![Fault::slow(Unit::Nic(NicId(3)), Direction::Both, slow)];
+            let findings = survey_with(&mut cluster, settings("all", 1), Cluster::measure);
+            outliers += findings.outliers.len();
+            assert_is_read_back(findings, None, cluster.roster);
+        }
+        assert!(outliers > 0);
     }
 
     proptest! {

@@ -216,6 +216,12 @@ mod tests {
     }
 
     #[test]
+    fn costs_of_zeros_are_finite() {
+        assert!(cost(0.0, true) > cost(1.0, true) && cost(0.0, true).is_finite());
+        assert!(sorted(&[0.0, 0.0, 1e9]).costs(true).sigma().is_finite());
+    }
+
+    #[test]
     fn bins_are_near_exact_figures() {
         let (mut exact, mut bins) = (Distribution::new(100_000), Distribution::new(10));
         let mut rng = fastrand::Rng::with_seed(1);
