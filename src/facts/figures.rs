@@ -13,6 +13,12 @@ pub const MOST_LATENCY: f64 = 1.3;
 /// (jobs.md 3.4).
 pub const LEAST_BANDWIDTH: f64 = 0.93;
 
+/// Longest time in any message, in nanoseconds: a day.
+pub const LONGEST_NS: u64 = 24 * 3600 * 1_000_000_000;
+
+/// Largest rate in any message, in bytes or operations per second.
+pub const LARGEST_RATE: f64 = 1e15;
+
 /// The figures of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "testing", derive(schemars::JsonSchema))]
@@ -52,6 +58,20 @@ impl Figures {
         match *self {
             Self::Latency { median_ns, .. } => median_ns as f64,
             Self::Bandwidth { bytes_per_second, .. } => bytes_per_second,
+        }
+    }
+
+    /// Returns whether a NIC can have these figures. Another process, or a file, may have others.
+    pub fn are_possible(&self) -> bool {
+        match *self {
+            Self::Latency { count, min_ns, p5_ns, median_ns, p90_ns, p99_ns, max_ns } => {
+                let known = [Some(min_ns), p5_ns, Some(median_ns), p90_ns, p99_ns, Some(max_ns)];
+                count > 0 && known.iter().flatten().is_sorted() && max_ns <= LONGEST_NS
+            }
+            Self::Bandwidth { bytes_per_second, operations_per_second } => {
+                let rates = [bytes_per_second, operations_per_second];
+                rates.iter().all(|rate| (0.0..=LARGEST_RATE).contains(rate))
+            }
         }
     }
 

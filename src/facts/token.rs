@@ -2,7 +2,8 @@
 //!
 //! A process sends a proof that it has the token: a random salt and the HMAC-SHA256 of salt and
 //! role under the token. The role keeps a peer without the token from returning the proof of the
-//! other side.
+//! other side. A proof that is to be worth nothing on another connection has a random text of the
+//! peer in its role.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -23,6 +24,11 @@ const SALT_SIZE: usize = 16;
 
 /// Size of the hash, in bytes.
 const HASH_SIZE: usize = 32;
+
+/// First bytes of each salt of this release, whose clients answer the proof of their server with
+/// another proof. The hash covers the salt, so that nobody can send the proof of a client in the
+/// name of an older release, which does not answer.
+const ANSWERS: &[u8; 8] = b"answers\n";
 
 /// A token. It is never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -81,7 +87,8 @@ impl Token {
     ///
     /// If the process has neither getrandom(2) nor /dev/urandom.
     pub fn proof(&self, role: &str) -> String {
-        let salt = random::<SALT_SIZE>();
+        let mut salt = random::<SALT_SIZE>();
+        salt[..ANSWERS.len()].copy_from_slice(ANSWERS);
         let hash = HMAC::mac(input(&salt, role), self.0.as_bytes());
         digits(&salt) + &digits(&hash)
     }
@@ -103,6 +110,11 @@ impl fmt::Debug for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Token(..)")
     }
+}
+
+/// Returns whether `proof` is of a release whose clients answer the proof of their server.
+pub fn answers(proof: &str) -> bool {
+    bytes(proof).is_some_and(|bytes| bytes.starts_with(ANSWERS))
 }
 
 /// Returns random bytes of the kernel. A filter of system calls may refuse getrandom(2), but not
@@ -170,12 +182,17 @@ mod tests {
     fn refuses_altered_proof() {
         let proof = token("secret").proof("client");
         assert_eq!(proof.len(), 2 * (SALT_SIZE + HASH_SIZE));
+        assert!(answers(&proof) && !answers(""));
         for end in 0..proof.len() {
             assert!(!token("secret").confirms(&proof[..end], "client"));
         }
         let last = if proof.ends_with('0') { "1" } else { "0" };
         let altered = format!("{}{last}", &proof[..proof.len() - 1]);
-        assert!(!token("secret").confirms(&altered, "client"));
+        let older = format!("0{}", &proof[1..]);
+        assert!(!answers(&older));
+        for altered in [altered, older] {
+            assert!(!token("secret").confirms(&altered, "client"));
+        }
         assert!(!token("secret").confirms(&format!("{proof}00"), "client"));
     }
 

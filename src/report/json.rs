@@ -1,4 +1,5 @@
-//! Data -> JSON, and back (docs/output-formats.md, docs/*.schema.json).
+//! Data -> JSON, and back (docs/output-formats.md, docs/*.schema.json). All documents and lines are
+//! written here.
 
 use std::io::{self, Write};
 
@@ -9,6 +10,9 @@ use serde_json::ser::{CompactFormatter, Formatter, PrettyFormatter};
 
 use facts::error::{Context, Failure};
 use facts::text;
+
+/// Largest number of a result: no NIC can show as much, in any unit.
+pub const LARGEST: f64 = 1e21;
 
 /// What a failure is about.
 const WHAT: &str = "cannot write JSON";
@@ -37,6 +41,10 @@ impl Formatter for JsonLayout {
         begin_array(), begin_array_value(is_first: bool), end_array_value(), end_array(),
         begin_object(), begin_object_key(is_first: bool), begin_object_value(),
         end_object_value(), end_object()
+    }
+
+    fn write_f64<W: ?Sized + Write>(&mut self, to: &mut W, value: f64) -> io::Result<()> {
+        CompactFormatter.write_f64(to, value.clamp(-LARGEST, LARGEST))
     }
 }
 
@@ -79,13 +87,15 @@ pub fn write_document(to: &mut dyn Write, value: &impl Serialize) -> io::Result<
     write(to, value, JsonLayout::Lines(PrettyFormatter::new()))
 }
 
-/// Adds a value as one line.
+/// Returns a value as a document of one line.
 ///
 /// # Errors
 ///
 /// None in practice: the line is made in memory.
-pub fn add_line(lines: &mut Vec<u8>, value: &impl Serialize) -> Result<(), Failure> {
-    write(lines, value, JsonLayout::Line(CompactFormatter)).environment(WHAT)
+pub fn line(value: &impl Serialize) -> Result<Vec<u8>, Failure> {
+    let mut bytes = Vec::new();
+    write(&mut bytes, value, JsonLayout::Line(CompactFormatter)).environment(WHAT)?;
+    Ok(bytes)
 }
 
 fn write(to: &mut dyn Write, value: &impl Serialize, layout: JsonLayout) -> io::Result<()> {
@@ -102,8 +112,12 @@ mod tests {
         let value = serde_json::json!({"a": [1, {}, []], "b": {"c": null, "d": [[0.5], "x"]}});
         let expected = serde_json::to_string_pretty(&value).unwrap() + "\n";
         assert_eq!(document(&value).unwrap(), expected.as_bytes());
-        let mut lines = b"1\n".to_vec();
-        add_line(&mut lines, &value).unwrap();
-        assert_eq!(lines, format!("1\n{value}\n").as_bytes());
+        assert_eq!(line(&value).unwrap(), format!("{value}\n").as_bytes());
+    }
+
+    #[test]
+    fn bounds_numbers_as_readers_do() {
+        let numbers = [1e308, 1e21, -0.5, -1e22, 1e-320];
+        assert_eq!(line(&numbers).unwrap(), b"[1e+21,1e+21,-0.5,-1e+21,1e-320]\n");
     }
 }

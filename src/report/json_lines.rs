@@ -77,7 +77,7 @@ impl JsonLines {
     ) -> Result<(), Failure> {
         let mut lines = Vec::new();
         for document in documents {
-            json::add_line(&mut lines, &document)?;
+            lines.extend(json::line(&document)?);
         }
         let written = match &self.device {
             Some(device) => Stream::to(device).write_all(&lines),

@@ -143,9 +143,8 @@ impl NicTable {
         let Documents { json, jsonl, csv, .. } = &self.documents;
         let outcomes = || self.runs.iter().map(|run| &run.outcome);
         if let Some(to) = json {
-            let mut lines = Vec::new();
-            outcomes().try_for_each(|outcome| json::add_line(&mut lines, outcome))?;
-            to.write(&lines)?;
+            let lines = outcomes().map(json::line);
+            to.write(&lines.collect::<Result<Vec<_>, _>>()?.concat())?;
         }
         if let Some(to) = jsonl {
             outcomes().try_for_each(|outcome| to.append(outcome))?;

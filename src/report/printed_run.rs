@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::columns::{self, Value};
+use super::json::LARGEST;
 use super::outcome::{
-    Addresses, AtomicOptions, BandwidthResult, Clock, Device, Extent, FabricAddress, Host, LARGEST,
+    Addresses, AtomicOptions, BandwidthResult, Clock, Device, Extent, FabricAddress, Host,
     LatencyResult, ListOptions, Options, Outcome, Problem, Side, SizeResult, Status,
 };
 use facts::expect::Metric;

@@ -5,8 +5,8 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::check::{self, Check};
 use super::comparison::{self, Comparison};
-use super::json;
-use super::outcome::{self, LARGEST, Outcome};
+use super::json::{self, LARGEST};
+use super::outcome::{self, Outcome};
 use super::printed;
 use super::runs::{self, ReadRun, Source, refused};
 use super::stat::document::{self as stat_document, StatDocument};
@@ -320,7 +320,18 @@ fn not_a_result(shown: &str, why: &str) -> Failure {
 
 #[cfg(test)]
 mod tests {
-    use std::time::SystemTime;
+    use std::time::{Duration, SystemTime};
+
+    use cluster::load::findings::LoadFindings;
+    use cluster::load::testing::{conductor, fabric, results as results_of, setup};
+    use cluster::survey::answer::{Answer, Figures};
+    use cluster::survey::findings::{Direction, Findings};
+    use cluster::survey::roster::Roster;
+    use cluster::survey::testing::{Cluster, Fault, settings, survey_with};
+    use cluster::timetable::TaskAnswer;
+    use cluster::timetable::histogram::Histogram;
+    use facts::figures::{LARGEST_RATE, LONGEST_NS};
+    use proptest::prelude::*;
 
     use super::*;
     use crate::changes::{self, Changes};
@@ -329,6 +340,7 @@ mod tests {
     use crate::outcome::Side;
     use crate::stat::job::JobStat;
     use crate::stat::record::NodeRecord;
+    use crate::survey::Setup;
     use crate::survey::testing;
     use crate::table::TextStyle;
     use crate::{comparison_text, html, link, stat, stress};
@@ -506,6 +518,131 @@ mod tests {
                     assert!(content(&document, "file").unwrap().is_some());
                 }
             }
+        }
+    }
+
+    /// What members may report, and lines of an earlier survey have.
+    fn any_rate() -> impl Strategy<Value = f64> {
+        prop_oneof![
+            prop::sample::select(vec![0.0, 5e-324, 1e-300, 1e-9, 1.0, 2e10, LARGEST_RATE]),
+            (-12.0..15.0_f64).prop_map(|power| 10_f64.powf(power)),
+        ]
+    }
+
+    fn any_ns() -> impl Strategy<Value = u64> {
+        prop_oneof![prop::sample::select(vec![0, 1, 1800, 1900, LONGEST_NS]), 0..5000_u64]
+    }
+
+    /// Panics unless `survey` is read back from its document.
+    fn assert_is_read_back(verdict: Findings, load: Option<LoadFindings>, roster: Roster) {
+        let setup = Setup { tests: testing::tests(), ..Setup::default() };
+        let started = SystemTime::UNIX_EPOCH;
+        let survey = Survey::new(setup, started, Duration::ZERO, roster, verdict, load, Ok(()));
+        let document = crate::json::document(&survey).unwrap();
+        match content(&document, "file") {
+            Ok(Some(Content::Survey(read))) => {
+                assert_eq!(crate::json::document(&*read).unwrap(), document);
+                let content = Content::Survey(read);
+                let result = ReadResult { file: "file".into(), content };
+                assert!(!html::page(&[result], SystemTime::UNIX_EPOCH).is_empty());
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Without noise, the deviations of NICs are 0.
+    #[test]
+    fn survey_of_equal_figures_is_read_back() {
+        let mut outliers = 0;
+        for slow in [1.005, 1.02, 1.04, 1.1, 1.2] {
+            let mut cluster = Cluster::new([1, 1, 16, 1], &["write-lat", "write-bw"], 1);
+            cluster.noise = 0.0;
+            cluster.faults = vec![Fault::slow(Unit::Nic(NicId(3)), Direction::Both, slow)];
+            let findings = survey_with(&mut cluster, settings("all", 1), Cluster::measure);
+            outliers += findings.outliers.len();
+            assert_is_read_back(findings, None, cluster.roster);
+        }
+        assert!(outliers > 0);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+
+        #[test]
+        fn surveys_of_any_figures_are_read_back(
+            rates in prop::collection::vec(any_rate(), 1..6),
+            ns in prop::collection::vec(any_ns(), 1..6),
+            usual in 0..100_usize,
+        ) {
+            let mut cluster = Cluster::new([2, 2, 2, 1], &["write-lat", "write-bw"], 1);
+            let mut number = 0;
+            let findings = survey_with(&mut cluster, settings("all", 1), |cluster, round| {
+                let mut results = cluster.measure(round);
+                for result in &mut results {
+                    number += 1;
+                    if number % 100 < usual {
+                        continue;
+                    }
+                    if let Answer::Measured(figures) = &mut result.answer {
+                        let (rate, ns) = (rates[number % rates.len()], ns[number % ns.len()]);
+                        *figures = match figures {
+                            Figures::Latency { .. } => Figures::Latency {
+                                count: 1,
+                                min_ns: ns,
+                                p5_ns: Some(ns),
+                                median_ns: ns,
+                                p90_ns: Some(ns),
+                                p99_ns: Some(ns),
+                                max_ns: ns,
+                            },
+                            Figures::Bandwidth { .. } => Figures::Bandwidth {
+                                bytes_per_second: rate,
+                                operations_per_second: rate,
+                            },
+                        };
+                    }
+                }
+                results
+            });
+            assert_is_read_back(findings, None, cluster.roster);
+        }
+
+        #[test]
+        fn loads_of_any_figures_are_read_back(
+            rates in prop::collection::vec(any_rate(), 1..6),
+            ns in prop::collection::vec(any_ns(), 1..6),
+            usual in 0..100_usize,
+        ) {
+            let roster = fabric([4, 2, 2, 1]);
+            let mut load = conductor(&roster, setup("standard"));
+            let mut number = 0;
+            loop {
+                let scenes = load.next_scenes();
+                if scenes.is_empty() {
+                    break;
+                }
+                for scene in scenes {
+                    let mut results = results_of(&scene, 0, |_| 1e9);
+                    for result in &mut results {
+                        number += 1;
+                        if number % 100 < usual {
+                            continue;
+                        }
+                        let (rate, ns) = (rates[number % rates.len()], ns[number % ns.len()]);
+                        match &mut result.answer {
+                            TaskAnswer::Sent { bytes, .. } => bytes.fill((rate as u64).min(1 << 50)),
+                            TaskAnswer::Latencies(latencies) => {
+                                *latencies = Histogram::default();
+                                latencies.add(ns, 1);
+                            }
+                            _ => {}
+                        }
+                    }
+                    load.add(&scene, &results);
+                }
+            }
+            let findings = load.findings();
+            assert_is_read_back(Findings::default(), Some(findings), roster);
         }
     }
 

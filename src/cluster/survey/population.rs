@@ -16,9 +16,13 @@ const MOST_BARS: usize = 40;
 /// Share of the largest figure at which a histogram begins at least.
 const LEAST_SHARE: f64 = 1e-12;
 
+/// Smallest bandwidth that counts as such, in bytes per second, so that costs and their ratios are
+/// finite.
+pub const LEAST_BANDWIDTH: f64 = 1e-3;
+
 /// Returns the cost of a figure.
 pub fn cost(value: f64, is_bandwidth: bool) -> f64 {
-    if is_bandwidth { 1.0 / value } else { value }
+    if is_bandwidth { 1.0 / value.max(LEAST_BANDWIDTH) } else { value }
 }
 
 /// Figures, exactly or in bins of equal ratio.
@@ -209,6 +213,12 @@ mod tests {
             assert!(bars.iter().all(|(edge, _)| edge.is_finite()), "{bars:?}");
             assert_eq!(bars.iter().map(|(_, count)| count).sum::<u64>(), figures.len() as u64);
         }
+    }
+
+    #[test]
+    fn costs_of_zeros_are_finite() {
+        assert!(cost(0.0, true) > cost(1.0, true) && cost(0.0, true).is_finite());
+        assert!(sorted(&[0.0, 0.0, 1e9]).costs(true).sigma().is_finite());
     }
 
     #[test]

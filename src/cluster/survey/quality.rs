@@ -238,7 +238,8 @@ impl Judgement {
             }
             for (nic, (residuals, classes)) in own {
                 let error = error_of_median(selected.spread, residuals.len());
-                let deviation = selected.spread_of_nics.max(error);
+                // All pairs may be equal.
+                let deviation = selected.spread_of_nics.max(error).max(f64::EPSILON);
                 let effect = lower_median(&residuals).unwrap_or(f64::NAN);
                 let score = effect / deviation;
                 let class = classes.into_iter().max_by_key(|(_, count)| *count);

@@ -5,7 +5,6 @@
 //! process is expelled for a bad measurement.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use super::{
     Block, Course, Introduction, MOST_PEERS, NicFacts, Part, Report, Task, TaskAnswer, TaskResult,
@@ -17,16 +16,11 @@ use crate::survey::findings::Test;
 use crate::survey::ids::NicId;
 use crate::survey::untested::Untested;
 use facts::device::{DeviceName, FabricAddress};
+use facts::figures::LONGEST_NS;
 use facts::text;
 
 /// Most NICs of a process.
 const MOST_NICS: usize = 128;
-
-/// Longest time in any message.
-const LONGEST_NS: u64 = Duration::from_secs(24 * 3600).as_nanos() as u64;
-
-/// Largest rate in any message, in bytes or operations per second.
-const LARGEST_RATE: f64 = 1e15;
 
 /// Largest number of threads or CPUs in any message.
 const LARGEST_LOAD: f64 = 1e9;
@@ -226,26 +220,15 @@ fn accept_without_figures(answer: &mut TaskAnswer) -> Result<(), String> {
 /// Checks the figures of a pair in this test.
 fn accept_figures(figures: Figures, test: Option<&Test>) -> Result<(), String> {
     let is_bandwidth = test.is_some_and(|test| test.of_bandwidth);
-    match figures {
-        Figures::Latency { .. } if is_bandwidth => {
-            Err("it has reported a latency in a test of bandwidth".into())
-        }
-        Figures::Bandwidth { .. } if !is_bandwidth => {
-            Err("it has reported a bandwidth in a test of latency".into())
-        }
-        Figures::Latency { count, min_ns, p5_ns, median_ns, p90_ns, p99_ns, max_ns } => {
-            let known = [Some(min_ns), p5_ns, Some(median_ns), p90_ns, p99_ns, Some(max_ns)];
-            let is_valid = count > 0 && known.iter().flatten().is_sorted() && max_ns <= LONGEST_NS;
-            let rule = || "it has reported a latency out of range".to_owned();
-            is_valid.then_some(()).ok_or_else(rule)
-        }
-        Figures::Bandwidth { bytes_per_second, operations_per_second } => {
-            let rates = [bytes_per_second, operations_per_second];
-            let is_valid = rates.iter().all(|rate| is_within(*rate, LARGEST_RATE));
-            let rule = || "it has reported a bandwidth out of range".to_owned();
-            is_valid.then_some(()).ok_or_else(rule)
-        }
+    let (name, other) = match figures {
+        Figures::Latency { .. } => ("latency", "bandwidth"),
+        Figures::Bandwidth { .. } => ("bandwidth", "latency"),
+    };
+    if matches!(figures, Figures::Bandwidth { .. }) != is_bandwidth {
+        return Err(format!("it has reported a {name} in a test of {other}"));
     }
+    let rule = || format!("it has reported a {name} out of range");
+    figures.are_possible().then_some(()).ok_or_else(rule)
 }
 
 impl HostLoad {

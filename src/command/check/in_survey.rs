@@ -5,8 +5,9 @@ use std::time::Duration;
 use super::of_node::{self, OngoingCheck};
 use super::request::CheckRequest;
 use facts::device::DeviceName;
-use facts::error::{Context, Failure};
+use facts::error::Failure;
 use node::reading;
+use report::json;
 
 /// How long a member looks for traffic of others, before it measures.
 const IDLE: Duration = Duration::from_millis(50);
@@ -49,6 +50,6 @@ impl SurveyChecks {
                 while_idle
             }
         };
-        serde_json::to_vec(&check).environment("cannot write the document of the check")
+        json::line(&check)
     }
 }

@@ -5,7 +5,8 @@ use super::request::CheckRequest;
 use diag::run::served::{Taken, take_client};
 use diag::session::check_order::CheckOrder;
 use facts::device::DeviceName;
-use facts::error::{Context, Failure};
+use facts::error::Failure;
+use report::json;
 
 /// Checks this node for the client of this process. `own` has the NIC of the server, which is
 /// checked if the client names none and the NIC is a software NIC.
@@ -17,10 +18,7 @@ pub fn run(own: CheckRequest) -> Result<(), Failure> {
     let Taken { caller, .. } = take_client()?;
     let order = caller.check_order()?;
     let checked = request(own, order).and_then(of_node::check);
-    let document = checked.and_then(|check| {
-        serde_json::to_vec(&check).environment("cannot write the document of the check")
-    });
-    match document {
+    match checked.and_then(|check| json::line(&check)) {
         Ok(document) => caller.send_check(&document),
         Err(failure) => Err(caller.refuse(failure)),
     }

@@ -14,7 +14,7 @@ use cluster::launcher::{LauncherTask, nodes_of_tasks};
 use cluster::meeting_point::MeetingPoint;
 use cluster::star::{Event, JOIN_LIMIT, Order, Root, allow_connections};
 use cluster::timetable::Introduction;
-use facts::error::{Context, Failure, Kind};
+use facts::error::{Failure, Kind};
 use facts::host::{HostIndex, host_name};
 use facts::limit;
 use facts::net::listener::{Listener, Reach};
@@ -22,6 +22,7 @@ use facts::number::time_text;
 use facts::threads;
 use facts::token::Token;
 use report::check::Check;
+use report::json;
 
 /// How long the coordinator waits for tasks that have not joined.
 const JOIN_WAIT: Duration = Duration::from_secs(30);
@@ -61,8 +62,7 @@ fn document(request: &CheckRequest, task: &LauncherTask) -> Result<Vec<u8>, Fail
     if task.local_rank.is_some_and(|rank| rank > 0) {
         return Ok(Vec::new());
     }
-    let check = of_node::check(request.clone())?;
-    serde_json::to_vec(&check).environment("cannot write the document of the check")
+    json::line(&of_node::check(request.clone())?)
 }
 
 /// Checks this node for the coordinator.

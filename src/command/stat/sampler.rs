@@ -126,9 +126,8 @@ fn between(before: &[Readings], after: &[Readings]) -> SeriesInterval {
 }
 
 fn write_line(file: &mut File, line: &impl serde::Serialize) -> io::Result<()> {
-    let mut bytes = Vec::new();
-    json::add_line(&mut bytes, line).map_err(|failure| io::Error::other(failure.message()))?;
-    file.write_all(&bytes)
+    let line = json::line(line).map_err(|failure| io::Error::other(failure.message()))?;
+    file.write_all(&line)
 }
 
 #[cfg(test)]

@@ -6,10 +6,11 @@ use std::fmt::{self, Display};
 use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
+use super::wire;
 use facts::advice::{Advise, Situation};
 use facts::error::Failure;
 use facts::job::{self, Job};
-use facts::token::Token;
+use facts::token::{self, Token};
 use plan;
 use plan::run_options::Side;
 
@@ -49,28 +50,48 @@ impl Credentials {
         Self { side, job: job.as_ref().map(word), token: wanted.token.clone() }
     }
 
-    /// Returns the words for a peer that has announced `theirs`, each after a blank. A server
-    /// proves its token only to a client that has proved it: from a proof, a short token can be
-    /// guessed. Other clients receive the proof of a random token.
-    pub fn words(&self, theirs: Option<&Announced>) -> String {
+    /// Returns the proof of the token, if there is one, for a peer that has announced `theirs`. A
+    /// server proves its token only to a client that has proved it: from a proof, a short token can
+    /// be guessed. Other clients receive the proof of a random token.
+    pub fn proof(&self, theirs: Option<&Announced>) -> Option<String> {
+        let token = self.token.as_ref()?;
+        let [own, peers] = roles(self.side);
+        let theirs = theirs.and_then(|theirs| theirs.proof.as_ref());
+        let is_proved = theirs.is_some_and(|proof| token.confirms(proof, peers));
+        Some(match self.side {
+            Side::Server if !is_proved => Token::random().proof(own),
+            _ => token.proof(own),
+        })
+    }
+
+    /// Returns the words with the job and `proof`, each after a blank.
+    pub fn words(&self, proof: Option<&str>) -> String {
         let job = self.job.as_ref().map(|job| format!(" job={job}"));
-        let proof = self.token.as_ref().map(|token| {
-            let is_proved = theirs.and_then(|theirs| theirs.proof.as_ref());
-            let is_proved = is_proved.is_some_and(|proof| token.confirms(proof, self.peers_role()));
-            match self.side {
-                Side::Server if !is_proved => Token::random().proof(role(self.side)),
-                _ => token.proof(role(self.side)),
-            }
-        });
         let proof = proof.map(|proof| format!(" token={proof}"));
         [job, proof].into_iter().flatten().collect()
     }
 
-    fn peers_role(&self) -> &'static str {
-        match self.side {
-            Side::Client => role(Side::Server),
-            Side::Server => role(Side::Client),
+    /// Returns what a client that has admitted a server sends next: that it has the token, for this
+    /// connection alone. `None` without a token, and for a server of an older release.
+    pub fn answer(&self, server: &Announced) -> Option<String> {
+        let challenge = server.proof.as_ref().filter(|_| server.answers())?;
+        Some(self.token.as_ref()?.proof(&answering(challenge)))
+    }
+
+    /// Checks the answer of a client to the proof that this server has sent it.
+    ///
+    /// # Errors
+    ///
+    /// Another answer.
+    pub fn check(&self, answer: &[u8], proof: &str, peer: SocketAddr) -> Result<(), Failure> {
+        let answer = wire::parse_string(answer).unwrap_or_default();
+        if self.token.as_ref().is_some_and(|token| token.confirms(answer, &answering(proof))) {
+            return Ok(());
         }
+        Err(Failure::environment(format!(
+            "the client ({peer}) has not proved its token for this connection: its first proof may \
+             be a copy of another client's"
+        )))
     }
 
     /// Checks that the `peer` has the job and the token of this side.
@@ -79,7 +100,7 @@ impl Credentials {
     ///
     /// Another job, and a token that differs or that only one side has.
     pub fn admit(&self, theirs: &Announced, peer: SocketAddr) -> Result<(), Failure> {
-        let peers_role = self.peers_role();
+        let [_, peers_role] = roles(self.side);
         let differ = match (&self.token, &theirs.proof) {
             (None, None) => None,
             (Some(token), Some(proof)) if token.confirms(proof, peers_role) => None,
@@ -116,6 +137,11 @@ impl Announced {
     /// Nothing, as a legacy tool.
     pub const NOTHING: Self = Self { job: None, proof: None, busy: None };
 
+    /// Returns whether it is a process with a token whose client answers the proof of its server.
+    pub fn answers(&self) -> bool {
+        self.proof.as_deref().is_some_and(token::answers)
+    }
+
     /// Takes the word `name=value` of the peer. Unknown words have no effect.
     pub fn take(&mut self, name: &str, value: &str) {
         match name {
@@ -151,11 +177,17 @@ impl Display for Busy {
     }
 }
 
-fn role(side: Side) -> &'static str {
+/// Returns the roles of a side and of its peer.
+fn roles(side: Side) -> [&'static str; 2] {
     match side {
-        Side::Client => "client",
-        Side::Server => "server",
+        Side::Client => ["client", "server"],
+        Side::Server => ["server", "client"],
     }
+}
+
+/// Returns the role of a client that answers the `proof` of its server.
+fn answering(proof: &str) -> String {
+    format!("client of {proof}")
 }
 
 /// Returns a job as one word in ASCII: ƒ, with which the numbers of Flux begin (jobs.md 2.1),
@@ -203,11 +235,16 @@ mod tests {
         announced
     }
 
+    /// Returns what a side announces to a peer that has announced `theirs`.
+    fn sent(side: &Credentials, theirs: Option<&Announced>) -> Announced {
+        announced(&side.words(side.proof(theirs).as_deref()))
+    }
+
     /// Returns why each of two sides refuses the other one.
     fn refusals(server: &Credentials, client: &Credentials) -> [Option<String>; 2] {
         let peer = SocketAddr::from(([10, 1, 1, 8], 1));
-        let theirs = announced(&client.words(None));
-        let ours = announced(&server.words(Some(&theirs)));
+        let theirs = sent(client, None);
+        let ours = sent(server, Some(&theirs));
         [(server, theirs), (client, ours)].map(|(own, other)| {
             let admitted = own.admit(&other, peer);
             admitted.err().map(|failure| failure.message())
@@ -223,10 +260,10 @@ mod tests {
         for (theirs, is_proved) in [
             (None, false),
             (Some(Announced::NOTHING), false),
-            (Some(announced(&guess.words(None))), false),
-            (Some(announced(&client.words(None))), true),
+            (Some(sent(&guess, None)), false),
+            (Some(sent(&client, None)), true),
         ] {
-            let ours = announced(&server.words(theirs.as_ref()));
+            let ours = sent(&server, theirs.as_ref());
             assert_eq!(client.admit(&ours, peer).is_ok(), is_proved, "{theirs:?}");
         }
     }
@@ -287,7 +324,7 @@ mod tests {
     #[test]
     fn refuses_own_proof() {
         let own = side(Side::Client, None, Some("a"));
-        let reflected = announced(&own.words(None));
+        let reflected = sent(&own, None);
         let peer = SocketAddr::from(([10, 1, 1, 8], 1));
         assert!(own.admit(&reflected, peer).is_err());
     }

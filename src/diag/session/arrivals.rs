@@ -199,6 +199,8 @@ struct Greeting<'a> {
     tool: Option<&'static Tool>,
     /// Its version, once this side has answered it, and what it announces.
     greeted: Option<Box<(String, PeerFacts)>>,
+    /// The proof of this server, until the client has answered it.
+    unanswered: Option<String>,
     /// What it has sent after its version.
     messages: Vec<Vec<u8>>,
 }
@@ -217,14 +219,10 @@ impl Dialogue for Greeting<'_> {
                     return Ok(Progress::Over(Arrival::Status(line.stream)));
                 }
                 (None, _) => self.accept_name(&mut line, &payload)?,
-                (Some(tool), None) => {
-                    if self.greet(&mut line, tool, &payload)?.probes {
-                        return Ok(Progress::Over(Arrival::Watcher(line.peer, line.stream)));
-                    }
-                }
-                (Some(tool), Some(greeted)) => {
+                (Some(tool), None) => self.greet(&mut line, tool, &payload)?,
+                (Some(tool), Some(greeted)) if self.unanswered.is_none() => {
                     let facts = &greeted.1;
-                    let asks = facts.surveys || facts.checks;
+                    let asks = facts.has(SURVEY) || facts.has(CHECK);
                     let options = self.rules.options(tool, facts.device);
                     self.messages.push(payload);
                     if asks || self.messages.len() == OF_A_CLIENT {
@@ -232,6 +230,16 @@ impl Dialogue for Greeting<'_> {
                     }
                     self.send(&mut line, &options)?;
                 }
+                (Some(_), Some(_)) => {
+                    let proof = self.unanswered.take().unwrap_or_default();
+                    self.rules.credentials.check(&payload, &proof, line.peer)?;
+                    self.send(&mut line, &[])?;
+                }
+            }
+            let has_greeted_prober =
+                self.greeted.as_ref().is_some_and(|greeted| greeted.1.has(PROBE));
+            if has_greeted_prober && self.unanswered.is_none() {
+                return Ok(Progress::Over(Arrival::Watcher(line.peer, line.stream)));
             }
         }
         Ok(Progress::Waits(self, line))
@@ -255,7 +263,8 @@ impl<'a> Greeting<'a> {
         if !is_allowed && !is_of_this_machine(&line.stream) {
             return Err(exclude(line));
         }
-        Ok(Self { rules, is_allowed, tool: None, greeted: None, messages: Vec::new() })
+        let messages = Vec::new();
+        Ok(Self { rules, is_allowed, tool: None, greeted: None, unanswered: None, messages })
     }
 
     /// Takes the name of the client's tool, and sends it back as the name of this server.
@@ -289,11 +298,12 @@ impl<'a> Greeting<'a> {
         line: &mut Line,
         tool: &'static Tool,
         payload: &[u8],
-    ) -> Result<&PeerFacts, Refusal> {
+    ) -> Result<(), Refusal> {
         let (rules, peer) = (self.rules, line.peer);
         let version = wire::parse_string(payload).unwrap_or_default();
         let facts = PeerFacts::read(version);
-        let greeting = greeting(tool, &rules.credentials, Some(&facts.announced));
+        let proof = rules.credentials.proof(Some(&facts.announced));
+        let greeting = greeting(tool, &rules.credentials, proof.as_deref());
         let checked = handshake::check_version(tool, version, peer)
             .and_then(|()| rules.credentials.admit(&facts.announced, peer));
         if let Err(failure) = checked {
@@ -301,29 +311,29 @@ impl<'a> Greeting<'a> {
             let _ = self.say(line, &greeting);
             return Err(failure.into());
         }
-        if facts.surveys && !rules.serves_surveys && !is_of_this_machine(&line.stream) {
+        if facts.has(SURVEY) && !rules.serves_surveys && !is_of_this_machine(&line.stream) {
             let _ = line.stream.write_all(&wire::refusal(FOREIGN_SURVEY));
             let failure = format!("the client ({peer}) surveys: {FOREIGN_SURVEY}");
             return Err(Failure::environment(failure).into());
         }
-        if facts.probes && !rules.serves_probes {
+        if facts.has(PROBE) && !rules.serves_probes {
             let _ = line.stream.write_all(&wire::refusal(NO_PROBES));
             return Err(
                 Failure::environment(format!("the client ({peer}) probes: {NO_PROBES}")).into()
             );
         }
         let device = facts.device.unwrap_or(rules.device);
-        let answer = match &facts {
-            facts if facts.surveys => format!("{greeting} {SURVEY}"),
-            facts if facts.checks => format!("{greeting} {CHECK}"),
-            facts if facts.probes => format!("{greeting} {PROBE}"),
-            _ => queue_announcement(&greeting, &rules.machine, device),
+        let answer = match [SURVEY, CHECK, PROBE].into_iter().find(|word| facts.has(word)) {
+            Some(word) => format!("{greeting} {word}"),
+            None => queue_announcement(&greeting, &rules.machine, device),
         };
         self.say(line, &answer)?;
-        if facts.surveys || facts.checks {
+        if facts.has(SURVEY) || facts.has(CHECK) {
             line.allow(MOST_REQUEST);
         }
-        Ok(&self.greeted.insert(Box::new((version.to_owned(), facts))).1)
+        self.unanswered = proof.filter(|_| facts.announced.answers());
+        self.greeted = Some(Box::new((version.to_owned(), facts)));
+        Ok(())
     }
 
     /// Returns the client, which has sent everything.
@@ -339,8 +349,8 @@ impl<'a> Greeting<'a> {
             version,
             messages: self.messages,
             device: facts.device,
-            surveys: facts.surveys,
-            checks: facts.checks,
+            surveys: facts.has(SURVEY),
+            checks: facts.has(CHECK),
             is_cxidiag: facts.is_cxidiag,
         }))
     }
@@ -393,13 +403,14 @@ mod tests {
     const SURVEYS: &str = "2.4.0 cxidiag/9 survey asks";
 
     /// Starts a server, and returns its port and what arrives.
-    fn server() -> (u16, mpsc::Receiver<Arrival>) {
+    fn server(arguments: &'static [&str]) -> (u16, mpsc::Receiver<Arrival>) {
         let listener = Listener::bind(None, 0, Reach::ThisMachine).unwrap();
         let port = listener.port();
         let (send, arrivals) = mpsc::channel();
         // The thread ends with the process.
         thread::spawn(move || {
-            let rules = Rules::new(peer_tools(), Vec::new(), true, &plan(&[]));
+            let rules = Rules::new(peer_tools(), Vec::new(), true, &plan(arguments));
+            let rules = rules.with_probes(true);
             let mut lines = Vec::new();
             let refusals = RefusalLog::new("", &mut lines);
             let receive = |arrival| drop(send.send(arrival));
@@ -442,7 +453,7 @@ mod tests {
     /// An unfinished handshake is no arrival, and keeps no later client out.
     #[test]
     fn only_whole_handshakes_and_requests_arrive() {
-        let (port, arrivals) = server();
+        let (port, arrivals) = server(&[]);
         let (options, address) = (default_options(), wire::encode_address(CLIENT.address));
         let options_message = [&129_u32.to_le_bytes()[..], &options].concat();
         let unfinished = [
@@ -472,10 +483,48 @@ mod tests {
         assert!(arrivals.try_recv().is_err());
     }
 
+    /// A client, a coordinator, a client of `check --hosts` and a prober answer this server's proof
+    /// before they arrive. A copy of all that they have sent does not.
+    #[test]
+    fn copies_of_clients_do_not_arrive() {
+        const TOKEN: &[&str] = &["--token=secret"];
+        let (port, arrivals) = server(TOKEN);
+        let admission = plan(&[&["127.0.0.1"], TOKEN].concat()).admission;
+        let credentials = Credentials::new(Side::Client, &admission);
+        for (number, word) in (1..).zip(["queue", "survey asks", "check asks", "probe asks"]) {
+            let greeting = greeting(
+                peer_tools().first().unwrap(),
+                &credentials,
+                credentials.proof(None).as_deref(),
+            );
+            let version = format!("{greeting} {word}");
+            let mut client = connection(number, port);
+            client.lead(&wire::string(peer_tools()[0].legacy_name));
+            let server = client.lead(&wire::string(&version));
+            let server = PeerFacts::read(wire::parse_string(&server).unwrap());
+            let answer = wire::string(&credentials.answer(&server.announced).unwrap());
+            assert_eq!(client.lead(&answer), [0; 0]);
+            match word {
+                "queue" => finish(client),
+                "probe asks" => {}
+                _ => client.send(b"{}"),
+            }
+            let _arrived = arrivals.recv_timeout(LONG).unwrap();
+            for first in [&answer[..], b"{}", &default_options()] {
+                let mut copy = connection(number, port);
+                copy.lead(&wire::string(peer_tools()[0].legacy_name));
+                copy.lead(&wire::string(&version));
+                copy.send(first);
+                copy.ended();
+            }
+            assert!(arrivals.try_recv().is_err(), "{word}");
+        }
+    }
+
     /// A connection that has just come keeps its place, although it has sent less than all others.
     #[test]
     fn oldest_of_many_connections_gives_way_and_learns_why() {
-        let (port, arrivals) = server();
+        let (port, arrivals) = server(&[]);
         let mut silent: Vec<_> =
             (1..=256).map(|number| greeting_client(number, port, LEGACY)).collect();
         let mut client = connection(300, port);

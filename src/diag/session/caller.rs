@@ -86,11 +86,8 @@ impl Caller {
             // `cxidiag serve` has answered the others.
             if handshake.phase() == Phase::Addresses {
                 enter(Phase::Addresses);
-                let sent = self.connection.send(&handshake.mine());
-                sent.map_err(|error| {
-                    let failure = error.into_failure(peer, handshake.doing());
-                    handshake.failure(failure)
-                })?;
+                let sent = self.connection.tell(&handshake.mine(), handshake.doing());
+                sent.map_err(|failure| handshake.failure(failure))?;
             }
             agreed = handshake.accept(payload).map_err(|refusal| match refusal {
                 Refusal::Failed(failure) | Refusal::Busy(failure) => failure,

@@ -8,11 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::caller::Caller;
 use super::connect::Search;
-use super::invitation::greet;
-use super::link_error::LinkError;
+use super::invitation::{answer, greet};
 use super::peer_facts::CHECK;
 use super::wait::Wait;
-use super::wire::REFUSAL;
 use facts::error::{Context, Failure};
 use facts::interrupt;
 use facts::number::time_text;
@@ -73,23 +71,12 @@ impl CheckOrder {
     }
 
     fn ask_once(&self, plan: &Plan, host: &str, limit: Duration) -> Result<Vec<u8>, Failure> {
-        let (connection, facts) = greet(plan, Search::new(plan, host)?, CHECK)?;
-        let peer = connection.peer();
-        if !facts.checks {
-            return Err(Failure::environment(format!("the server ({peer}) does not check"))
-                .with_hint("run 'cxidiag serve' of this release there"));
-        }
+        let connection = greet(plan, Search::new(plan, host)?, CHECK)?;
         let text = serde_json::to_vec(self).environment("cannot write the order")?;
         let sent = connection.send(&text);
         let wait = Wait::for_answer("during the check", limit);
-        let answer = sent.and_then(|()| connection.receive(MOST_DOCUMENT, &wait, &mut || Ok(())));
-        answer.map_err(|error| {
-            let error = match error {
-                LinkError::TooLong { length: REFUSAL, .. } => connection.refusal(),
-                other => other,
-            };
-            error.into_failure(peer, wait.doing)
-        })
+        let received = sent.and_then(|()| connection.receive(MOST_DOCUMENT, &wait, &mut || Ok(())));
+        answer(&connection, received, wait.doing)
     }
 }
 
@@ -109,8 +96,6 @@ impl Caller {
     ///
     /// A client that has ended.
     pub fn send_check(&self, document: &[u8]) -> Result<(), Failure> {
-        let peer = self.connection().peer();
-        let sent = self.connection().send(document);
-        sent.map_err(|error| error.into_failure(peer, "after the check"))
+        self.connection().tell(document, "after the check")
     }
 }

@@ -285,6 +285,11 @@ impl Connection {
         })
     }
 
+    /// Sends a payload; `doing` says in a failure what this side does.
+    pub fn tell(&self, payload: &[u8], doing: &str) -> Result<(), Failure> {
+        self.send(payload).map_err(|error| error.into_failure(self.peer, doing))
+    }
+
     /// Returns the notice that the peer sent before it closed the connection, if it is unread.
     fn last_notice(&self) -> Option<LinkError> {
         let mut bytes = [0; 64];

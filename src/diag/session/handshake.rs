@@ -1,16 +1,16 @@
-//! The handshake: program name, version, options, address (wire.md 4).
+//! The handshake: program name, version, options, address (wire.md 4); between two cxidiag with a
+//! token, the client's answer to the proof of the server follows the version.
 //!
 //! A state machine without a socket: it makes the messages to send and checks the received ones.
-//! Each of the four messages is exchanged completely before it is checked, so that both sides
-//! notice and report a mismatch.
+//! Each message is exchanged completely before it is checked, so that both sides notice and report
+//! a mismatch.
 
 use std::net::SocketAddr;
 
-use super::admission::Announced;
 use super::agreed::Agreed;
 use super::introduction::Introduction;
 use super::option_block::{OPTIONS_SIZE, OptionBlock};
-use super::peer_facts::{PeerFacts, announcement};
+use super::peer_facts::{CALL, PeerFacts, QUEUE, SERVER_TICK, TICK, TURN, announcement};
 use super::terms;
 use super::wire::{self, ADDRESS_SIZE};
 use facts::advice::{Advise, Situation};
@@ -49,6 +49,8 @@ const NAMES: &str = "cxi_";
 enum HandshakeStep {
     Name,
     Version,
+    /// Of a client with a token, to a server of a release that waits for it.
+    Answer,
     Options,
     Address,
 }
@@ -61,8 +63,8 @@ pub struct Handshake<'a> {
     tool: &'static Tool,
     step: HandshakeStep,
     about: PeerFacts,
-    /// What a client has announced with its version, before this server answers.
-    theirs: Option<Announced>,
+    /// The proof of the token that this side sends with its version, if it has one.
+    proof: Option<String>,
     run: Option<RunOptions>,
     peer_gpus: OnGpus,
     /// The error in the peer's options. It is reported after the exchange of addresses: a legacy
@@ -80,16 +82,17 @@ impl<'a> Handshake<'a> {
             tool: us.tools[0],
             step: HandshakeStep::Name,
             about: PeerFacts::LEGACY,
-            theirs: None,
+            proof: us.credentials.proof(None),
             run: us.run,
             peer_gpus: OnGpus::NONE,
             refused: None,
         }
     }
 
-    /// Creates the handshake with a `peer` that has sent the name of the first tool of `us`.
+    /// Creates the handshake with a `peer` to which another process has named the first tool of
+    /// `us` and proved the token.
     pub fn named(us: &'a Introduction, peer: SocketAddr) -> Self {
-        Self { step: HandshakeStep::Version, ..Self::new(us, peer) }
+        Self { step: HandshakeStep::Version, proof: None, ..Self::new(us, peer) }
     }
 
     /// Returns the payload to send in this exchange.
@@ -98,7 +101,12 @@ impl<'a> Handshake<'a> {
         match self.step {
             HandshakeStep::Name => wire::string(self.tool.legacy_name),
             HandshakeStep::Version => {
-                wire::string(&announcement(us, self.tool, self.theirs.as_ref()))
+                wire::string(&announcement(us, self.tool, self.proof.as_deref()))
+            }
+            HandshakeStep::Answer => {
+                let server = us.run.map(|_| &self.about.announced);
+                let answer = server.and_then(|server| us.credentials.answer(server));
+                answer.map(|answer| wire::string(&answer)).unwrap_or_default()
             }
             HandshakeStep::Options => {
                 let run = us.run.unwrap_or(self.tool.defaults);
@@ -117,7 +125,7 @@ impl<'a> Handshake<'a> {
     pub fn phase(&self) -> Phase {
         match self.step {
             HandshakeStep::Name => Phase::Names,
-            HandshakeStep::Version => Phase::Versions,
+            HandshakeStep::Version | HandshakeStep::Answer => Phase::Versions,
             HandshakeStep::Options => Phase::Options,
             HandshakeStep::Address => Phase::Addresses,
         }
@@ -130,7 +138,7 @@ impl<'a> Handshake<'a> {
 
     /// Returns whether this server is busy and has announced it: it sends no further message.
     pub fn turns_away(&self) -> bool {
-        self.step == HandshakeStep::Options && self.is_busy()
+        matches!(self.step, HandshakeStep::Answer | HandshakeStep::Options) && self.is_busy()
     }
 
     /// Returns what this exchange is for, for messages.
@@ -138,6 +146,7 @@ impl<'a> Handshake<'a> {
         match self.step {
             HandshakeStep::Name => "during the handshake (name)",
             HandshakeStep::Version => "during the handshake (version)",
+            HandshakeStep::Answer => "during the handshake (token)",
             HandshakeStep::Options => "during the handshake (options)",
             HandshakeStep::Address => "during the handshake (address)",
         }
@@ -160,8 +169,11 @@ impl<'a> Handshake<'a> {
                     self.tool = tool;
                 }
             }
-            HandshakeStep::Version => self.theirs = Some(PeerFacts::read(text).announced),
-            HandshakeStep::Options | HandshakeStep::Address => {}
+            HandshakeStep::Version => {
+                let theirs = PeerFacts::read(text).announced;
+                self.proof = self.us.credentials.proof(Some(&theirs));
+            }
+            _ => {}
         }
     }
 
@@ -179,6 +191,13 @@ impl<'a> Handshake<'a> {
             }
             HandshakeStep::Version => {
                 self.accept_version(payload)?;
+                let is_answered = self.proof.is_some() && self.about.announced.answers();
+                if is_answered { HandshakeStep::Answer } else { HandshakeStep::Options }
+            }
+            HandshakeStep::Answer => {
+                if let (None, Some(proof)) = (&self.us.run, &self.proof) {
+                    self.us.credentials.check(payload, proof, self.peer)?;
+                }
                 HandshakeStep::Options
             }
             HandshakeStep::Options => {
@@ -212,7 +231,7 @@ impl<'a> Handshake<'a> {
         check_version(self.tool, theirs, peer)?;
         self.about = PeerFacts::read(theirs);
         // Only clients send this word.
-        if self.us.run.is_some() && self.about.queues {
+        if self.us.run.is_some() && self.about.has(QUEUE) {
             return Err(Refusal::Unrelated(REFLECTS.into()));
         }
         self.us.credentials.admit(&self.about.announced, peer)?;
@@ -280,13 +299,13 @@ impl<'a> Handshake<'a> {
         let class = self.us.own.class;
         self.about.same_class(class, self.tool, &run, host)?;
         let queues = match self.us.run {
-            Some(_) => self.about.gives_turns,
-            None => self.us.gives_turns && self.about.queues,
+            Some(_) => self.about.has(TURN),
+            None => self.us.gives_turns && self.about.has(QUEUE),
         };
-        let (client_has_ticks, server_has_ticks) = (self.about.ticks, self.about.server_ticks);
-        let (peer_ticks, own_ticks) = match self.us.run {
-            Some(_) => (server_has_ticks, client_has_ticks),
-            None => (client_has_ticks, server_has_ticks),
+        let ticks = [TICK, SERVER_TICK].map(|word| self.about.has(word));
+        let [own_ticks, peer_ticks] = match self.us.run {
+            Some(_) => ticks,
+            None => [ticks[1], ticks[0]],
         };
         Ok(Agreed {
             tool: self.tool,
@@ -296,7 +315,7 @@ impl<'a> Handshake<'a> {
             is_cxidiag: self.about.is_cxidiag,
             peer_device: self.about.device.filter(|_| self.us.run.is_some()),
             queues,
-            answers_calls: queues && self.about.calls,
+            answers_calls: queues && self.about.has(CALL),
             peer_ticks,
             own_ticks,
             peer_name: self.about.host_name.take(),

@@ -133,6 +133,81 @@ fn server_takes_the_options_that_the_client_announces() {
     }
 }
 
+/// Returns both sides of a run with a token.
+fn sides_with_token() -> [Introduction; 2] {
+    let client = plan(&["127.0.0.1", "--token=secret"]);
+    let server = plan(&["--token=secret"]);
+    let own = LocalAddress { address: FabricAddress { nic: 0x13, pid: 0 }, ..local() };
+    [(client, own), (server, local())]
+        .map(|(plan, own)| Introduction::new(&plan, own, 1, "here".into()))
+}
+
+/// Returns what a side sends to a peer that sends these messages, and why it refuses the peer.
+fn sent_to(us: &Introduction, messages: &[Vec<u8>]) -> (Vec<Vec<u8>>, Option<String>) {
+    let mut handshake = Handshake::new(us, SocketAddr::from(([127, 0, 0, 1], 1)));
+    let mut sent = Vec::new();
+    for payload in messages {
+        handshake.learn(payload);
+        sent.push(handshake.mine());
+        match handshake.accept(payload) {
+            Ok(None) => {}
+            Ok(Some(_)) => return (sent, None),
+            Err(Refusal::Failed(failure) | Refusal::Busy(failure)) => {
+                return (sent, Some(failure.message()));
+            }
+            Err(Refusal::Unrelated(reason)) => return (sent, Some(reason)),
+        }
+    }
+    panic!("{} messages are too few", messages.len());
+}
+
+/// What a client has sent to a server, sent again on another connection, whole or in part.
+#[test]
+fn server_refuses_copy_of_a_clients_messages() {
+    let [client, server] = &sides_with_token();
+    let peer = SocketAddr::from(([127, 0, 0, 1], 1));
+    let (mut one, mut other) = (Handshake::new(client, peer), Handshake::new(server, peer));
+    let mut messages = Vec::new();
+    loop {
+        messages.push(one.mine());
+        let message = messages.last().unwrap();
+        other.learn(message);
+        let answer = other.mine();
+        let agreed = other.accept(message).unwrap();
+        assert_eq!(one.accept(&answer).unwrap().is_some(), agreed.is_some());
+        if agreed.is_some() {
+            break;
+        }
+    }
+    let without_answer = messages.iter().filter(|message| message.len() != 97).cloned().collect();
+    for copied in [messages, without_answer] {
+        let (_, refused) = sent_to(server, &copied);
+        let expected = "the client (127.0.0.1:1) has not proved its token for this connection";
+        assert!(refused.is_some_and(|reason| reason.starts_with(expected)), "{copied:?}");
+    }
+}
+
+/// These proofs have the salt 00 01 02 ... 0f, as a release has them that knows no answers.
+#[test]
+fn exchanges_no_answer_with_older_release() {
+    let [client, server] = &sides_with_token();
+    for (us, other, proof) in [
+        (server, client, "2896a66d64d3375faca93aea12c49734df5f64f37213d7958ed4771e925e313e"),
+        (client, server, "00bff266afcca4b065cea38137578161ef1442de24b8698be57aeb358d33b30d"),
+    ] {
+        let salt = "000102030405060708090a0b0c0d0e0f";
+        let version = format!("2.4.0 cxidiag/0.1.0 vni=10 token={salt}{proof}");
+        let options = terms::to_block(&plan(&[]).run, &other.host).encode();
+        let address = wire::encode_address(other.own.address);
+        let names = [wire::string("cxi_write_lat"), wire::string(&version)];
+        let messages = [&names[..], &[options.into(), address.into()]].concat();
+        let (sent, refused) = sent_to(us, &messages);
+        assert_eq!(refused, None);
+        let sizes: Vec<_> = sent.iter().skip(2).map(Vec::len).collect();
+        assert_eq!(sizes, [OPTIONS_SIZE, ADDRESS_SIZE]);
+    }
+}
+
 /// An older server refuses options in `run=` that it does not know, and skips other words.
 #[test]
 fn asks_for_what_the_server_needs_and_names_the_rest() {

@@ -42,6 +42,8 @@ impl Introduction {
     /// Creates the introduction for `plan`; `port` is the TCP port in use, `machine` identifies
     /// this machine.
     pub fn new(plan: &Plan, own: LocalAddress, port: u16, machine: String) -> Self {
+        let is_server = matches!(plan.role, Role::Server);
+        let side = if is_server { Side::Server } else { Side::Client };
         Self {
             tools: vec![plan.tool],
             own,
@@ -49,22 +51,10 @@ impl Introduction {
             host_name: host_name(),
             fabric: own.simulated.then(backend::fabric).flatten(),
             host: LocalHost { svc_id: own.svc_id, device: plan.device.index, port, gpus: own.gpus },
-            run: match plan.role {
-                Role::Server => None,
-                _ => Some(plan.run),
-            },
-            credentials: Credentials::new(
-                match plan.role {
-                    Role::Server => Side::Server,
-                    _ => Side::Client,
-                },
-                &plan.admission,
-            ),
+            run: (!is_server).then_some(plan.run),
+            credentials: Credentials::new(side, &plan.admission),
             serving: None,
-            device: match plan.role {
-                Role::Server => Some(plan.device),
-                _ => plan.peer_device,
-            },
+            device: if is_server { Some(plan.device) } else { plan.peer_device },
             gives_turns: false,
         }
     }

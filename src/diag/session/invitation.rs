@@ -72,9 +72,8 @@ impl Invited {
     /// The reason of a server that has refused the process.
     pub fn news(&self) -> Result<(), Failure> {
         while self.connection.has_message() {
-            let payload = answer(&self.connection, |connection| {
-                connection.receive(MAX_PAYLOAD, &INVITATION, &mut || Ok(()))
-            })?;
+            let received = self.connection.receive(MAX_PAYLOAD, &INVITATION, &mut || Ok(()));
+            let payload = answer(&self.connection, received, INVITATION.doing)?;
             self.place.set(Some(turn::place(&payload, self.connection.peer())?));
         }
         Ok(())
@@ -105,14 +104,7 @@ impl Invitation {
         addresses: Vec<SocketAddr>,
     ) -> Result<Invited, Failure> {
         let search = Search::among(plan, host, addresses);
-        let (connection, facts) = greet(plan, search, SURVEY)?;
-        if !facts.surveys {
-            let peer = connection.peer();
-            return Err(Failure::environment(format!(
-                "the server ({peer}) takes no part in surveys"
-            ))
-            .with_hint("run 'cxidiag serve' of this release there"));
-        }
+        let connection = greet(plan, search, SURVEY)?;
         let text = serde_json::to_vec(self).environment("cannot write the invitation")?;
         exchange(&connection, &text)?;
         let place = Cell::default();
@@ -121,22 +113,23 @@ impl Invitation {
 }
 
 /// Connects to the server that `search` finds as the client of `plan`, and says by `word` what it
-/// wants. Returns the connection, and what the server announces.
+/// wants.
 ///
 /// # Errors
 ///
-/// A server that cannot be reached or refuses this client, and an interruption.
+/// A server that cannot be reached, refuses this client or does not know the word, and an
+/// interruption.
 pub(super) fn greet(
     plan: &Plan,
     mut search: Search<'_>,
     word: &str,
-) -> Result<(Connection, PeerFacts), Failure> {
+) -> Result<Connection, Failure> {
     let connection = search.connect()?;
     let credentials = Credentials::new(Side::Client, &plan.admission);
     let name = exchange(&connection, &wire::string(plan.tool.legacy_name))?;
     let no_name = "it did not send the name of a tool";
     handshake::tool_name(&name).map_err(|_| stranger(&connection, no_name))?;
-    let greeting = greeting(plan.tool, &credentials, None);
+    let greeting = greeting(plan.tool, &credentials, credentials.proof(None).as_deref());
     let greeting = wire::string(&format!("{greeting} {word} {ASKS}"));
     let version = exchange(&connection, &greeting)?;
     if version == greeting {
@@ -144,25 +137,34 @@ pub(super) fn greet(
     }
     let facts = PeerFacts::read(wire::parse_string(&version).unwrap_or_default());
     credentials.admit(&facts.announced, connection.peer())?;
-    Ok((connection, facts))
+    if let Some(answer) = credentials.answer(&facts.announced) {
+        exchange(&connection, &wire::string(&answer))?;
+    }
+    if !facts.has(word) {
+        let peer = connection.peer();
+        return Err(Failure::environment(format!("the server ({peer}) does not {word}"))
+            .with_hint("run 'cxidiag serve' of this release there"));
+    }
+    Ok(connection)
 }
 
 /// Returns what the server answers.
 fn exchange(connection: &Connection, payload: &[u8]) -> Result<Vec<u8>, Failure> {
-    answer(connection, |connection| connection.exchange(payload, MAX_PAYLOAD, &INVITATION))
+    answer(connection, connection.exchange(payload, MAX_PAYLOAD, &INVITATION), INVITATION.doing)
 }
 
-/// Returns the message that `receive` returns.
-fn answer(
+/// Returns a message that was `received`, or the reason of a server that refuses this client.
+pub(super) fn answer(
     connection: &Connection,
-    receive: impl FnOnce(&Connection) -> Result<Vec<u8>, LinkError>,
+    received: Result<Vec<u8>, LinkError>,
+    doing: &str,
 ) -> Result<Vec<u8>, Failure> {
-    receive(connection).map_err(|error| {
+    received.map_err(|error| {
         let error = match error {
             LinkError::TooLong { length: REFUSAL, .. } => connection.refusal(),
             other => other,
         };
-        error.into_failure(connection.peer(), INVITATION.doing)
+        error.into_failure(connection.peer(), doing)
     })
 }
 
@@ -189,8 +191,6 @@ impl Caller {
     ///
     /// A coordinator that has ended.
     pub fn accept_invitation(&self) -> Result<(), Failure> {
-        let (connection, peer) = (self.connection(), self.connection().peer());
-        let sent = connection.send(&[]);
-        sent.map_err(|error| error.into_failure(peer, INVITATION.doing))
+        self.connection().tell(&[], INVITATION.doing)
     }
 }

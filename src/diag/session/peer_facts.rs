@@ -29,8 +29,22 @@ pub const PROBE: &str = "probe";
 /// reflection.
 pub const ASKS: &str = "asks";
 
+/// The word of a client that waits for its turn if the server gives turns, and of a server that
+/// gives them.
+pub const QUEUE: &str = "queue";
+pub const TURN: &str = "turn";
+
+/// The word of a client that answers when it is called, and of a server that waits for the answer.
+pub const CALL: &str = "call";
+
+/// The word of a client that sends ticks, and of a server that knows them.
+pub const TICK: &str = "tick";
+
 /// The word of a server that sends ticks, and of a client that knows them.
-const SERVER_TICK: &str = "server-tick";
+pub const SERVER_TICK: &str = "server-tick";
+
+/// The word of a side whose NIC is a software NIC.
+const SOFTWARE: &str = "software";
 
 /// The first VNI of service 1.
 const LEGACY_VNI: u32 = 1;
@@ -38,10 +52,10 @@ const LEGACY_VNI: u32 = 1;
 /// Longest name of a host in Linux.
 const MAX_HOST_NAME: usize = 64;
 
-/// Returns this side's version as it is sent to a peer that has announced `theirs`. A legacy peer
-/// reads `2.4` and ignores the rest; a cxidiag reads from it what the protocol does not transmit
-/// (defect T15 of tools.md).
-pub fn announcement(us: &Introduction, tool: &Tool, theirs: Option<&Announced>) -> String {
+/// Returns this side's version as it is sent, with the `proof` of its token. A legacy peer reads
+/// `2.4` and ignores the rest; a cxidiag reads from it what the protocol does not transmit (defect
+/// T15 of tools.md).
+pub fn announcement(us: &Introduction, tool: &Tool, proof: Option<&str>) -> String {
     let software = if us.own.simulated { " software" } else { "" };
     // A server leaves the choice to its client.
     let sync = us.run.map_or(SyncPoint::Size, |run| run.sync);
@@ -55,7 +69,7 @@ pub fn announcement(us: &Introduction, tool: &Tool, theirs: Option<&Announced>) 
     let fabric = us.fabric.as_ref().map_or(String::new(), |fabric| format!(" fabric={fabric}"));
     format!(
         "{} vni={} tc={} host={}{} sync={sync} can={}{asked}{device}{busy}{queue} tick {SERVER_TICK}{software}{fabric}",
-        greeting(tool, &us.credentials, theirs),
+        greeting(tool, &us.credentials, proof),
         us.own.vni,
         us.own.class,
         us.machine,
@@ -76,14 +90,13 @@ pub fn queue_announcement(greeting: &str, machine: &str, device: DeviceName) -> 
     )
 }
 
-/// Returns the beginning of a version as it is sent to a peer that has announced `theirs`: its
-/// number, and job and token.
-pub fn greeting(tool: &Tool, credentials: &Credentials, theirs: Option<&Announced>) -> String {
+/// Returns the beginning of a version as it is sent: its number, job and `proof` of the token.
+pub fn greeting(tool: &Tool, credentials: &Credentials, proof: Option<&str>) -> String {
     format!(
         "{} cxidiag/{}{}",
         tool.wire_version,
         env!("CARGO_PKG_VERSION"),
-        credentials.words(theirs)
+        credentials.words(proof)
     )
 }
 
@@ -117,8 +130,6 @@ pub struct PeerFacts {
     pub host: Option<String>,
     /// Name of its host, if its release sends it.
     pub host_name: Option<String>,
-    /// Its NIC is a software NIC.
-    pub software: bool,
     /// The fabric of its software NIC, if its release sends it.
     pub fabric: Option<String>,
     /// Whether it can keep in step by messages within a size; in a client also whether it is asked
@@ -133,22 +144,8 @@ pub struct PeerFacts {
     pub announced: Announced,
     /// The NIC of the server: the server's own NIC, or the NIC that a client asks for.
     pub device: Option<DeviceName>,
-    /// It is a client that waits for its turn if the server gives turns.
-    pub queues: bool,
-    /// It is a server that gives turns.
-    pub gives_turns: bool,
-    /// It is a client that answers when it is called, or a server that waits for the answer.
-    pub calls: bool,
-    /// It is a client that sends ticks, or a server that knows them.
-    pub ticks: bool,
-    /// It is a server that sends ticks, or a client that knows them.
-    pub server_ticks: bool,
-    /// It is the coordinator of a survey, or takes part in one.
-    pub surveys: bool,
-    /// It asks for a check of the NICs, or runs one.
-    pub checks: bool,
-    /// It probes the NICs, or tells their addresses.
-    pub probes: bool,
+    /// Its words without a value.
+    words: Vec<String>,
 }
 
 impl PeerFacts {
@@ -159,21 +156,13 @@ impl PeerFacts {
         class: None,
         host: None,
         host_name: None,
-        software: false,
         fabric: None,
         syncs_by_size: false,
         knows: String::new(),
         extensions: Ok(Extensions::NONE),
         announced: Announced::NOTHING,
         device: None,
-        queues: false,
-        gives_turns: false,
-        calls: false,
-        ticks: false,
-        server_ticks: false,
-        surveys: false,
-        checks: false,
-        probes: false,
+        words: Vec::new(),
     };
 
     /// Reads the words behind the version of a peer.
@@ -202,23 +191,18 @@ impl PeerFacts {
                 Some(("alone", word)) => kept_alone = word,
                 Some(("device", name)) => facts.device = name.parse().ok(),
                 Some((name, value)) => facts.announced.take(name, value),
-                None => {
-                    facts.software |= word == "software";
-                    facts.queues |= word == "queue";
-                    facts.gives_turns |= word == "turn";
-                    facts.calls |= word == "call";
-                    facts.ticks |= word == "tick";
-                    facts.server_ticks |= word == SERVER_TICK;
-                    facts.surveys |= word == SURVEY;
-                    facts.checks |= word == CHECK;
-                    facts.probes |= word == PROBE;
-                }
+                None => facts.words.push(word.to_owned()),
             }
         }
         if let Ok(extensions) = &mut facts.extensions {
             extensions::set_known(extensions, kept_alone);
         }
         facts
+    }
+
+    /// Returns whether the peer has sent this word, which has no value.
+    pub fn has(&self, word: &str) -> bool {
+        self.words.iter().any(|own| own == word)
     }
 
     /// Checks that a server knows all `extensions` in use.
@@ -348,8 +332,9 @@ impl PeerFacts {
         let kind = |software| {
             if software { "a software NIC" } else { "hardware" }
         };
-        if own.simulated != self.software {
-            let (here, there) = (kind(own.simulated), kind(self.software));
+        let is_software = self.has(SOFTWARE);
+        if own.simulated != is_software {
+            let (here, there) = (kind(own.simulated), kind(is_software));
             return Err(Failure::environment(format!(
                 "{here} here, {there} at the peer ({peer}): packets cannot pass between them"
             ))

@@ -42,12 +42,8 @@ pub fn watch(
     host: &str,
     receive: impl FnMut(NodeState) -> bool,
 ) -> Result<(), Failure> {
-    let (connection, facts) = greet(plan, Search::new(plan, host)?, PROBE)?;
+    let connection = greet(plan, Search::new(plan, host)?, PROBE)?;
     let peer = connection.peer();
-    if !facts.probes {
-        return Err(Failure::environment(format!("the server ({peer}) takes no part in probes"))
-            .with_hint("run 'cxidiag serve --probe' of this release there"));
-    }
     let lost = format!("lost the server ({peer})");
     let mut stream = connection.into_stream();
     // Signs of life replace the probes of the kernel, which would be sent each second.

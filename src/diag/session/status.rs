@@ -14,6 +14,7 @@ use facts::interrupt;
 use facts::limit::ANSWER_LIMIT;
 use facts::net::framing::message;
 use facts::number::time_text;
+use facts::text;
 use plan::Plan;
 
 /// The name that asks for the state, in place of the name of a tool.
@@ -55,15 +56,7 @@ pub fn ask(plan: &Plan, host: &str) -> Result<String, Failure> {
     if answer.is_empty() {
         return Err(Failure::environment(what).with_hint("only `cxidiag serve` reports its state"));
     }
-    Ok(answer.into_iter().map(printable).collect())
-}
-
-/// Returns the character of a byte; `?` for one that could change a terminal.
-fn printable(byte: u8) -> char {
-    match byte {
-        b'\n' | b' '..=b'~' => byte.into(),
-        _ => '?',
-    }
+    Ok(text::shown_lines(&String::from_utf8_lossy(&answer)).into_owned())
 }
 
 /// Answers the question with `text`.

@@ -94,8 +94,7 @@ fn wait_in_queue(connection: &Connection, plan: &Plan, agreed: &Agreed) -> Resul
             calls.count += 1;
             // The next message may take the call back, after a stop of this process.
             if !connection.has_message() {
-                let sent = connection.send(&calls.answer());
-                sent.map_err(|error| error.into_failure(peer, QUEUEING))?;
+                connection.tell(&calls.answer(), QUEUEING)?;
                 has_answered = true;
             }
             continue;
@@ -186,8 +185,7 @@ impl Session {
         if !self.queues {
             return Ok(());
         }
-        let sent = self.connection.send(&wire::string(&place.to_string()));
-        sent.map_err(|error| error.into_failure(self.peer(), WAITING))
+        self.connection.tell(&wire::string(&place.to_string()), WAITING)
     }
 
     /// Waits until `other` can be read.
@@ -207,9 +205,7 @@ impl Caller {
     ///
     /// A client that has ended.
     pub fn send_place(&self, place: u32) -> Result<(), Failure> {
-        let connection = self.connection();
-        let sent = connection.send(&wire::string(&place.to_string()));
-        sent.map_err(|error| error.into_failure(connection.peer(), WAITING))
+        self.connection().tell(&wire::string(&place.to_string()), WAITING)
     }
 
     /// Waits until `other` can be read.

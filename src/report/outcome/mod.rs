@@ -46,9 +46,6 @@ pub use walk::WalkResult;
 /// do not change it.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Largest number of a result: no NIC can show as much, in any unit.
-pub(super) const LARGEST: f64 = 1e21;
-
 /// One run of one tool, as `--json` writes it. Field names contain the units. A value that does not
 /// apply is null. Later releases may add fields.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

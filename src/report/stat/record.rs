@@ -279,10 +279,8 @@ impl NodeRecord {
 
     /// Returns the record as a file.
     pub fn bytes(&self) -> Vec<u8> {
-        let mut bytes = Vec::new();
         // Serializing plain data into memory does not fail.
-        let _ = super::super::json::add_line(&mut bytes, self);
-        bytes
+        super::super::json::line(self).unwrap_or_default()
     }
 
     /// Returns whether this record belongs to an earlier command than `other`, a record of another

@@ -225,6 +225,9 @@ impl<R: BufRead> Earlier<R> {
                 _ => {}
             }
             match serde_json::from_slice::<Line>(&text::shown_json(&bytes)) {
+                Ok(Line { answer: Answer::Measured(figures), .. }) if !figures.are_possible() => {
+                    taken.damaged += 1;
+                }
                 Ok(line) => match result(line, &known, tests) {
                     Some(result) => {
                         taken.results += 1;
@@ -382,14 +385,27 @@ mod tests {
     fn leaves_out_foreign_and_damaged_lines() {
         let mut text = written(&[result(), result()]);
         text += &written(&[]);
+        // No NIC has these bandwidths.
+        let bandwidth = |bytes_per_second| PairResult {
+            test: TestId(1),
+            answer: Answer::Measured(Figures::Bandwidth {
+                bytes_per_second,
+                operations_per_second: 1.0,
+            }),
+            ..result()
+        };
+        for rate in [1e308, -1.0] {
+            text += written(&[bandwidth(rate)]).lines().nth(1).unwrap();
+            text.push('\n');
+        }
         text.push_str("{\"tool\":\"wri");
         let mut smaller = roster();
         smaller.nics.truncate(3);
-        let taken = Taken { foreign: 2, damaged: 1, ..Taken::default() };
+        let taken = Taken { foreign: 2, damaged: 3, ..Taken::default() };
         assert_eq!(read(&text, &smaller, &tests()), (vec![], taken));
         assert_eq!(
             taken.to_string(),
-            "0 earlier results; 2 are of other NICs or tests; lines that cannot be read: 1"
+            "0 earlier results; 2 are of other NICs or tests; lines that cannot be read: 3"
         );
     }
 
