@@ -122,22 +122,25 @@ impl<P: Program> SurveyCoordinator<P> {
         self.members.roster.nodes.len() as u32
     }
 
-    /// Waits until all members of `waiting` have answered, which `work` for this time first.
+    /// Waits until all members of `waiting` have sent `what`, which `work` for this time first.
     /// `answer` returns the rank of the member that an event answers for. A member that is silent
-    /// at `until` is given up, for this `reason`; a member that has lost its connection gets the
-    /// time to return. Returns the lost members, with the reasons.
+    /// for `limit` after its work is given up; a member that has lost its connection gets the time
+    /// to return. Returns the lost members, with the reasons.
     fn wait_for(
         &mut self,
         mut waiting: BTreeSet<u32>,
-        (work, mut until): (Duration, Instant),
-        mut reason: &str,
+        what: &str,
+        (work, limit): (Duration, Duration),
         line: ProgressText,
         mut answer: impl FnMut(Event) -> Option<u32>,
     ) -> Result<LostMembers, Failure> {
         let works_until = Instant::now() + work;
+        let mut until = works_until + limit::in_effect(limit);
+        let mut reason = silence(what, limit);
         let last = self.ends.map(|ends| ends.max(works_until) + limit::in_effect(OVERTIME));
         if let Some(last) = last.filter(|last| *last < until) {
-            (until, reason) = (last, "it did not answer before the time of the survey was up");
+            (until, reason) =
+                (last, "it did not answer before the time of the survey was up".into());
         }
         let mut lost = BTreeMap::new();
         // The events of members that were given up come at once, and have notes.
@@ -174,9 +177,9 @@ impl<P: Program> SurveyCoordinator<P> {
                 self.program.note(&format!("{hosts}: {reason}"));
             }
             if !waiting.is_empty() && Instant::now() >= until {
-                for rank in self.root.give_up_silent(&waiting, reason) {
+                for rank in self.root.give_up_silent(&waiting, &reason) {
                     waiting.remove(&rank);
-                    lost.insert(rank, reason.to_owned());
+                    lost.insert(rank, reason.clone());
                     has_given_up = true;
                 }
                 until = Instant::now() + limit::in_effect(GRACE);
@@ -216,9 +219,8 @@ impl<P: Program> Crew for SurveyCoordinator<P> {
             |(rank, first): (&u32, &_)| (*rank, Course { first_nic: *first, ..course.clone() });
         self.root.send_courses(firsts.map(own).collect());
         let limit = by_size(PREPARATION_LIMIT, REPORT_LIMIT_OF_THOUSAND, ranks.len() as u32);
-        let reason = silence("targets", limit);
-        let until = Instant::now() + limit::in_effect(limit);
-        self.wait_for(ranks.clone(), (Duration::ZERO, until), &reason, line, |event| match event {
+        let times = (Duration::ZERO, limit);
+        self.wait_for(ranks.clone(), "targets", times, line, |event| match event {
             Event::Begun { rank } => Some(rank),
             _ => None,
         })
@@ -231,22 +233,15 @@ impl<P: Program> Crew for SurveyCoordinator<P> {
     ) -> Result<CheckedNodes, Failure> {
         self.root.send_checks(ranks.iter().copied());
         let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, ranks.len() as u32);
-        let reason = silence("files", limit);
-        let until = Instant::now() + limit::in_effect(limit);
+        let times = (Duration::ZERO, limit);
         let mut documents = Vec::new();
-        self.wait_for(
-            ranks.clone(),
-            (Duration::ZERO, until),
-            &reason,
-            line,
-            |event| match event {
-                Event::Checked { rank, document } => {
-                    documents.push((rank, document));
-                    Some(rank)
-                }
-                _ => None,
-            },
-        )?;
+        self.wait_for(ranks.clone(), "files", times, line, |event| match event {
+            Event::Checked { rank, document } => {
+                documents.push((rank, document));
+                Some(rank)
+            }
+            _ => None,
+        })?;
         let roster = &self.members.roster;
         let read = |(rank, document): (u32, Vec<u8>)| {
             let own = roster.nics.iter().filter(|nic| roster.node(nic.node).rank == rank);
@@ -262,22 +257,15 @@ impl<P: Program> Crew for SurveyCoordinator<P> {
         line: ProgressText,
     ) -> Result<Option<MemoryCopy>, Failure> {
         self.root.send_copy_memory(rank);
-        let reason = silence("copy of memory", REPORT_LIMIT);
-        let until = Instant::now() + limit::in_effect(REPORT_LIMIT);
+        let times = (Duration::ZERO, REPORT_LIMIT);
         let mut found = None;
-        self.wait_for(
-            [rank].into(),
-            (Duration::ZERO, until),
-            &reason,
-            line,
-            |event| match event {
-                Event::CopiedMemory { rank: number, copy } if number == rank => {
-                    found = copy;
-                    Some(number)
-                }
-                _ => None,
-            },
-        )?;
+        self.wait_for([rank].into(), "copy of memory", times, line, |event| match event {
+            Event::CopiedMemory { rank: number, copy } if number == rank => {
+                found = copy;
+                Some(number)
+            }
+            _ => None,
+        })?;
         Ok(found)
     }
 
@@ -306,11 +294,9 @@ impl<P: Program> Crew for SurveyCoordinator<P> {
         self.root.send_blocks(orders);
         let limit = by_size(REPORT_LIMIT, REPORT_LIMIT_OF_THOUSAND, self.size());
         let work = notice + length * slots.len() as u32;
-        let until = Instant::now() + work + limit::in_effect(limit);
-        let reason = silence("report", limit);
         let mut reports = Vec::new();
         let waiting = blocks.keys().copied().collect();
-        let lost = self.wait_for(waiting, (work, until), &reason, line, |event| match event {
+        let lost = self.wait_for(waiting, "report", (work, limit), line, |event| match event {
             Event::Report(report) if report.block == number => {
                 let rank = report.rank;
                 reports.push(report);
@@ -402,19 +388,11 @@ mod tests {
         let (mut root, meeting) = root(2);
         let _silent = [0, 1].map(|rank| stopped(&mut root, &meeting, rank, 2));
         let mut crew = coordinator(root);
-        let reason = silence("files", REPORT_LIMIT);
         let ranks = BTreeSet::from([0, 1]);
-        let lost = crew
-            .wait_for(
-                ranks,
-                (Duration::ZERO, Instant::now()),
-                &reason,
-                &|_, _| String::new(),
-                |_| None,
-            )
-            .unwrap();
+        let times = (Duration::ZERO, Duration::ZERO);
+        let lost = crew.wait_for(ranks, "files", times, &|_, _| String::new(), |_| None).unwrap();
         assert_eq!(lost.len(), 2);
-        let expected = "node[0-1]: no files within 10s (no CPU for the process, or it hangs)";
+        let expected = "node[0-1]: no files within 0s (no CPU for the process, or it hangs)";
         assert_eq!(crew.program.0, [expected]);
     }
 

@@ -8,7 +8,7 @@ use super::driver::{note_gpu_map, open, summary_to_itself, thread_cpus};
 use super::nic_counters::NicCounters;
 use super::results::{BandwidthResults, Results};
 use super::sizes::Sizes;
-use super::watchdog::Notices;
+use super::watchdog::{Notices, Watchdog};
 use super::{bandwidth, verify};
 use crate::bench;
 use crate::bench::api::{Bandwidth, BenchmarkTask, OneSidedLatency, Part, Peer, RoundTripLatency};
@@ -19,7 +19,7 @@ use facts::error::{Failure, Kind};
 use facts::host::host_name;
 use facts::interrupt;
 use facts::phase::{Phase, enter};
-use measure::{SideResult, SideView, Supervisor};
+use measure::{SideResult, SideView};
 use node::nic_states;
 use plan::Plan;
 use plan::run_options::Side;
@@ -71,13 +71,14 @@ fn drive<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failu
     reporter.connected(&summary, &Connected { plan, nic, access, server: None, peer: None });
     reporter.print_summary(&summary)?;
     let cpus = thread_cpus(plan, run, reporter);
-    let alone = Alone(Notices::new(&endpoint, plan));
+    let notices = Notices::new(&endpoint, plan);
+    let watchdog = Watchdog { check: interrupt::check, notices };
     let set_up = |side| {
         let pairs = (0..run.extensions.pairs).map(|pair| {
             let portal = PORTAL_INDEX + u32::from(pair);
             B::set_up(
                 &endpoint,
-                Peer { address: own.address, portal, supervisor: &alone },
+                Peer { address: own.address, portal, supervisor: &watchdog },
                 run,
                 side,
             )
@@ -93,11 +94,11 @@ fn drive<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failu
     let mut sizes = Sizes::begin(run, SIDE, reporter, results, counters)?;
     let context = Context {
         side: SIDE,
-        barriers: &alone,
+        barriers: &Alone,
         run,
         peer_is_cxidiag: true,
-        supervisor: &alone,
-        notices: alone.0,
+        supervisor: &watchdog,
+        notices,
         cpus: &cpus,
     };
     let measured = sizes.measure(|row, results, counters| {
@@ -130,9 +131,9 @@ fn drive<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failu
 }
 
 /// The place of the peer in a run without one: its barriers and its result.
-struct Alone<'a>(Notices<'a>);
+struct Alone;
 
-impl Barriers for Alone<'_> {
+impl Barriers for Alone {
     fn barrier_while(&self, _: &str, _: Duration, look: &mut Look<'_>) -> Result<(), Failure> {
         interrupt::check()?;
         look()
@@ -148,23 +149,5 @@ impl Barriers for Alone<'_> {
 
     fn peer_waits(&self) -> bool {
         false
-    }
-}
-
-impl Supervisor for Alone<'_> {
-    fn peer_is_there(&self) -> Result<(), Failure> {
-        interrupt::check()
-    }
-
-    fn refusal(&self) -> Option<Failure> {
-        self.0.refusal()
-    }
-
-    fn slow(&self, operation: &str, waited: u64, limit: u64) {
-        self.0.slow(operation, waited, limit);
-    }
-
-    fn no_answer(&self, operation: &str, waited: Duration) -> Failure {
-        self.0.no_answer(operation, waited)
     }
 }

@@ -8,7 +8,7 @@ use super::nic_counters::NicCounters;
 use super::results::{BandwidthResults, Latencies, Results, ServerResults};
 use super::route::Route;
 use super::sizes::Sizes;
-use super::watchdog::{MID_RUN, Watchdog};
+use super::watchdog::{MID_RUN, Notices, Watchdog, of_session};
 use super::{bandwidth, one_sided, round_trip, second_process, verify};
 use crate::bench;
 use crate::bench::api::{
@@ -151,7 +151,8 @@ fn drive<B: Benchmark, R: Results>(
     if let Some(warning) = fetch_add_warning(plan.device, side, &endpoint, &agreed) {
         reporter.warn(&warning);
     }
-    let watchdog = Watchdog::new(&session, &endpoint, plan);
+    let notices = Notices::new(&endpoint, plan);
+    let watchdog = Watchdog { check: of_session(&session), notices };
     let route = Route {
         own: endpoint.address().address,
         host: host_name(),
@@ -179,7 +180,7 @@ fn drive<B: Benchmark, R: Results>(
         run,
         peer_is_cxidiag: agreed.is_cxidiag,
         supervisor: &watchdog,
-        notices: watchdog.notices(),
+        notices,
         cpus: &cpus,
     };
     let mut sizes = Sizes::begin(run, side, reporter, results, counters)?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::driver;
 use super::pairs::{End, Pair, PairProgress, PairsLoop};
-use super::watchdog::Notices;
+use super::watchdog::{Notices, Watchdog};
 use crate::bench::api::{Lists, Peer, RepeatLists};
 use crate::bench::common::PORTAL_INDEX;
 use crate::bench::stress_write::StressWriter;
@@ -242,7 +242,13 @@ impl NicLoad<'_> {
         let plan = Plan { placement, ..self.plan.clone() };
         let endpoint = if is_first { driver::open(&plan)? } else { open_quietly(&plan)? };
         let own = endpoint.address();
-        let waits = Waits { load, notices: Notices::new(&endpoint, &plan) };
+        let check = || {
+            if load.is_stopped() {
+                return Err(Failure::environment("the load is stopped"));
+            }
+            interrupt::check()
+        };
+        let waits = Watchdog { check, notices: Notices::new(&endpoint, &plan) };
         let peer = Peer { address: own.address, portal: PORTAL_INDEX, supervisor: &waits };
         let persistent = self.options.persistent_entries;
         let mut writer = StressWriter::new(&endpoint, peer, &plan.run, persistent)?;
@@ -253,7 +259,7 @@ impl NicLoad<'_> {
             waits.peer_is_there()?;
             thread::sleep(LOOK);
         }
-        let writing = Writing { nic: self, waits: &waits, run: &plan.run };
+        let writing = Writing { nic: self, load, waits: &waits, run: &plan.run };
         let written = writer
             .measure(&plan.run, writing)
             .map_err(|failure| nic_states::explain(failure, endpoint.lni().observer()));
@@ -275,7 +281,8 @@ fn open_quietly(plan: &Plan) -> Result<Endpoint, Failure> {
 /// Writes lists until the load is stopped.
 struct Writing<'a> {
     nic: &'a NicLoad<'a>,
-    waits: &'a Waits<'a>,
+    load: &'a RunningLoad<'a>,
+    waits: &'a dyn Supervisor,
     run: &'a RunOptions,
 }
 
@@ -293,39 +300,12 @@ impl RepeatLists for Writing<'_> {
             clock,
             start: clock.now(),
             end: End::Asked,
-            is_asked_to_end: &|| self.waits.load.is_stopped(),
+            is_asked_to_end: &|| self.load.is_stopped(),
             check: &|| self.waits.peer_is_there(),
             gauge: &self.nic.gauge,
             list_size: self.run.lists()?.list_size.into(),
         };
         run.drive(&mut pairs)
-    }
-}
-
-/// Supervises the waits of a thread.
-struct Waits<'a> {
-    load: &'a RunningLoad<'a>,
-    notices: Notices<'a>,
-}
-
-impl Supervisor for Waits<'_> {
-    fn peer_is_there(&self) -> Result<(), Failure> {
-        if self.load.is_stopped() {
-            return Err(Failure::environment("the load is stopped"));
-        }
-        interrupt::check()
-    }
-
-    fn refusal(&self) -> Option<Failure> {
-        self.notices.refusal()
-    }
-
-    fn slow(&self, operation: &str, waited: u64, limit: u64) {
-        self.notices.slow(operation, waited, limit);
-    }
-
-    fn no_answer(&self, operation: &str, waited: Duration) -> Failure {
-        self.notices.no_answer(operation, waited)
     }
 }
 

@@ -10,14 +10,14 @@ use std::time::Duration;
 use cxi::placement::Confined;
 
 use super::pairs::{End, Pair, PairProgress, PairsLoop};
-use super::watchdog::Notices;
+use super::watchdog::{Notices, Watchdog};
 use crate::bench::api::Lists;
 use facts::error::Failure;
 use facts::interrupt;
 use facts::rate::{Pacer, Period};
 use facts::threads;
 use measure::wait_policy::Limits;
-use measure::{Clock, Gauge, Supervisor, WaitPolicy};
+use measure::{Clock, Gauge, WaitPolicy};
 use node::explain::Explain;
 
 /// Interval at which the first thread checks the peer while only others measure.
@@ -64,7 +64,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
         begin: impl FnOnce() -> Result<(), Failure>,
         is_asked_to_end: &dyn Fn() -> bool,
     ) -> Measured {
-        let gate = Gate::new(self.notices);
+        let gate = Gate::default();
         let count = lists.len();
         let mut shares = shares(lists, self.cpus.len().max(1)).into_iter();
         let mut own = pairs(shares.next().unwrap_or_default(), policy);
@@ -125,10 +125,11 @@ impl<C: Clock + Sync> Measurement<'_, C> {
         places: Places,
         cpu: u32,
         limits: Limits,
-        gate: &Gate<'_>,
+        gate: &Gate,
     ) -> Vec<PairProgress> {
         let _stop = StopOnPanic(gate);
-        let policy = WaitPolicy::new(gate).with_limits(limits);
+        let watchdog = Watchdog { check: || gate.check(), notices: self.notices };
+        let policy = WaitPolicy::new(&watchdog).with_limits(limits);
         let mut pairs = pairs(share, policy);
         let driven = confine(Some(&cpu)).and_then(|_here| {
             let start = gate.pass()?;
@@ -145,7 +146,7 @@ impl<C: Clock + Sync> Measurement<'_, C> {
         pairs: &mut [Pair<'_, L>],
         start: u64,
         is_asked_to_end: &dyn Fn() -> bool,
-        gate: &Gate<'_>,
+        gate: &Gate,
     ) -> Result<(), Failure> {
         let run = PairsLoop {
             clock: self.clock,
@@ -206,9 +207,9 @@ fn unpark<T>(workers: &[ScopedJoinHandle<'_, T>]) {
     workers.iter().for_each(|worker| worker.thread().unpark());
 }
 
-/// Lets the threads start together, and ends all if one fails. In the threads without a control
-/// connection it is also the supervisor of their waits.
-struct Gate<'a> {
+/// Lets the threads start together, and ends all if one fails.
+#[derive(Default)]
+struct Gate {
     is_open: AtomicBool,
     /// Threads that have passed.
     passed: AtomicUsize,
@@ -218,22 +219,9 @@ struct Gate<'a> {
     is_stopped: AtomicBool,
     /// The first failure.
     failure: Mutex<Option<Failure>>,
-    notices: Notices<'a>,
 }
 
-impl<'a> Gate<'a> {
-    fn new(notices: Notices<'a>) -> Self {
-        Self {
-            is_open: AtomicBool::new(false),
-            passed: AtomicUsize::new(0),
-            start: AtomicU64::new(0),
-            is_asked_to_end: AtomicBool::new(false),
-            is_stopped: AtomicBool::new(false),
-            failure: Mutex::new(None),
-            notices,
-        }
-    }
-
+impl Gate {
     /// Lets `workers` pass. Returns the time at which all threads start.
     fn open<T>(
         &self,
@@ -286,26 +274,8 @@ impl<'a> Gate<'a> {
     }
 }
 
-impl Supervisor for Gate<'_> {
-    fn peer_is_there(&self) -> Result<(), Failure> {
-        self.check()
-    }
-
-    fn refusal(&self) -> Option<Failure> {
-        self.notices.refusal()
-    }
-
-    fn slow(&self, operation: &str, waited: u64, limit: u64) {
-        self.notices.slow(operation, waited, limit);
-    }
-
-    fn no_answer(&self, operation: &str, waited: Duration) -> Failure {
-        self.notices.no_answer(operation, waited)
-    }
-}
-
 /// Ends all threads if the thread that holds this value panics.
-struct StopOnPanic<'a>(&'a Gate<'a>);
+struct StopOnPanic<'a>(&'a Gate);
 
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {

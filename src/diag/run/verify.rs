@@ -153,7 +153,7 @@ impl Supervisor for Unwatched {
 mod tests {
     use std::thread;
 
-    use super::super::watchdog::Watchdog;
+    use super::super::watchdog::{Notices, Watchdog, of_session};
     use super::*;
     use crate::bench::api::{BenchmarkTask, Peer};
     use crate::bench::testing::{ISSUED, endpoint};
@@ -210,14 +210,15 @@ mod tests {
             client.ready().unwrap();
             (client, found.join().unwrap())
         });
-        let watchdog = Watchdog::new(&client, &endpoint, &plan);
+        let notices = Notices::new(&endpoint, &plan);
+        let watchdog = Watchdog { check: of_session(&client), notices };
         let context = Context {
             side: Side::Client,
             barriers: &client,
             run: &plan.run,
             peer_is_cxidiag: true,
             supervisor: &watchdog,
-            notices: watchdog.notices(),
+            notices,
             cpus: &[],
         };
         let failure = after_size::<Unnumbered>(&context, &client, &[()], 8, &[ISSUED]).unwrap_err();

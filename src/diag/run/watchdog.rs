@@ -1,4 +1,4 @@
-//! Watches the control connection while this side waits for the NIC.
+//! Watches a run while a thread of it waits for the NIC.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -17,28 +17,24 @@ use plan::Plan;
 /// The time of a failure during the measurement, in messages.
 pub const MID_RUN: &str = "in the middle of the run";
 
-/// The supervisor of all waits of the thread that has the control connection.
-pub struct Watchdog<'a> {
-    session: &'a Session,
-    notices: Notices<'a>,
+/// The supervisor of all waits of a thread.
+pub struct Watchdog<'a, C> {
+    /// Fails if the thread is to wait no longer.
+    pub check: C,
+    pub notices: Notices<'a>,
 }
 
-impl<'a> Watchdog<'a> {
-    /// Creates the watchdog of a run of `plan`.
-    pub fn new(session: &'a Session, endpoint: &'a Endpoint, plan: &'a Plan) -> Self {
-        Self { session, notices: Notices::new(endpoint, plan) }
-    }
-
-    /// Returns what reports long waits, in any thread.
-    pub fn notices(&self) -> Notices<'a> {
-        self.notices
-    }
-}
-
-impl Supervisor for Watchdog<'_> {
-    fn peer_is_there(&self) -> Result<(), Failure> {
+/// Returns the check of the thread that has the control connection.
+pub fn of_session(session: &Session) -> impl Fn() -> Result<(), Failure> {
+    move || {
         interrupt::check()?;
-        self.session.check_peer(MID_RUN)
+        session.check_peer(MID_RUN)
+    }
+}
+
+impl<C: Fn() -> Result<(), Failure>> Supervisor for Watchdog<'_, C> {
+    fn peer_is_there(&self) -> Result<(), Failure> {
+        (self.check)()
     }
 
     fn refusal(&self) -> Option<Failure> {

@@ -205,10 +205,9 @@ fn unjudged(survey: &Survey) -> Vec<String> {
         let whose = if nics.len() + named.len() >= survey.roster.nics.len() {
             String::new()
         } else {
-            let names = nics.iter().map(|nic| survey.roster.name(*nic));
-            match nics.len() {
-                ..=2 => format!(" of {}", names.collect::<Vec<_>>().join(" and ")),
-                count => format!(" of {}", words::counted(count as u64, "NIC")),
+            match &nics[..] {
+                [nic] => format!(" of {}", survey.roster.name(*nic)),
+                nics => format!(" of {}", words::counted(nics.len() as u64, "NIC")),
             }
         };
         format!("{figures}{whose} not judged: {reason}")

@@ -301,9 +301,10 @@ fn good_is_said_of_the_figures_that_were_judged() {
             "undecided: latencies not judged: busy CPUs; bandwidths of 8 of 8 NICs are good",
         ),
         (unjudged(&[0, 1], 0..8), "undecided: latencies, bandwidths not judged: busy CPUs"),
+        (unjudged(&[1], 2..3), "undecided: bandwidths of nid000417 cxi0 not judged: busy CPUs"),
         (
             unjudged(&[1], 2..4),
-            "undecided: bandwidths of nid000417 cxi0 and nid000417 cxi1 not judged: busy CPUs",
+            "undecided: bandwidths of 2 NICs not judged: busy CPUs; 6 of 8 NICs are good",
         ),
         (
             unjudged(&[1], 2..5),
