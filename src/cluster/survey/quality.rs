@@ -66,7 +66,7 @@ impl Domain {
     }
 
     /// Returns some of the parts that pairs of a class belong to, in each role and in both.
-    /// `parts` returns those of a pair.
+    /// `parts` returns the parts of a pair.
     fn plants<const N: usize>(
         &self,
         class: Class,
@@ -85,13 +85,13 @@ impl Domain {
         units.sort_by_key(|(_, [initiator, target])| initiator.len() + target.len());
         let step = units.len().div_ceil(MOST_PLANTED).max(1);
         let some: Vec<_> = units.into_iter().step_by(step).collect();
-        let of_role = |(unit, pairs): &(Unit, [Vec<usize>; 2]), role: Option<Role>| {
+        let plant = |(unit, pairs): &(Unit, [Vec<usize>; 2]), role: Option<Role>| {
             let own = role.map_or_else(|| pairs.concat(), |role| pairs[role.index()].clone());
             // Pairs in loopback have the same NIC in both roles.
             Plant { unit: *unit, pairs: BTreeSet::from_iter(own).into_iter().collect() }
         };
         let roles = [None, Some(Role::Initiator), Some(Role::Target)].into_iter();
-        let plants = roles.flat_map(|role| some.iter().map(move |one| of_role(one, role)));
+        let plants = roles.flat_map(|role| some.iter().map(move |one| plant(one, role)));
         plants.filter(|plant| !plant.pairs.is_empty()).collect()
     }
 

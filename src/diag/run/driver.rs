@@ -8,7 +8,7 @@ use super::nic_counters::NicCounters;
 use super::results::{BandwidthResults, Latencies, Results, ServerResults};
 use super::route::Route;
 use super::sizes::Sizes;
-use super::watchdog::{MID_RUN, Notices, Watchdog, of_session};
+use super::watchdog::{MID_RUN, Notices, Watchdog, session_check};
 use super::{bandwidth, one_sided, round_trip, second_process, verify};
 use crate::bench;
 use crate::bench::api::{
@@ -152,7 +152,7 @@ fn drive<B: Benchmark, R: Results>(
         reporter.warn(&warning);
     }
     let notices = Notices::new(&endpoint, plan);
-    let watchdog = Watchdog { check: of_session(&session), notices };
+    let watchdog = Watchdog { check: session_check(&session), notices };
     let route = Route {
         own: endpoint.address().address,
         host: host_name(),

@@ -153,7 +153,7 @@ impl Supervisor for Unwatched {
 mod tests {
     use std::thread;
 
-    use super::super::watchdog::{Notices, Watchdog, of_session};
+    use super::super::watchdog::{Notices, Watchdog, session_check};
     use super::*;
     use crate::bench::api::{BenchmarkTask, Peer};
     use crate::bench::testing::{ISSUED, endpoint};
@@ -211,7 +211,7 @@ mod tests {
             (client, found.join().unwrap())
         });
         let notices = Notices::new(&endpoint, &plan);
-        let watchdog = Watchdog { check: of_session(&client), notices };
+        let watchdog = Watchdog { check: session_check(&client), notices };
         let context = Context {
             side: Side::Client,
             barriers: &client,

@@ -25,7 +25,7 @@ pub struct Watchdog<'a, C> {
 }
 
 /// Returns the check of the thread that has the control connection.
-pub fn of_session(session: &Session) -> impl Fn() -> Result<(), Failure> {
+pub fn session_check(session: &Session) -> impl Fn() -> Result<(), Failure> {
     move || {
         interrupt::check()?;
         session.check_peer(MID_RUN)
