@@ -44,6 +44,8 @@ pub struct Reporter {
     /// Whether each sample is printed.
     report_all: bool,
     program: String,
+    /// Whether scripts for a legacy tool may read the text.
+    has_script: bool,
     outputs: Outputs,
     /// The limit of the medians.
     until: Option<Until>,
@@ -78,6 +80,7 @@ impl Reporter {
             has_ended_run: false,
             report_all: plan.run.report_all,
             program: plan.program.clone(),
+            has_script: plan.program == plan.tool.legacy_name && !outputs.take_stdout(),
             outputs,
             until: plan.until,
             rows: match plan.role {
@@ -94,6 +97,11 @@ impl Reporter {
             current: CurrentSize::default(),
             verified_sizes: 0,
         }
+    }
+
+    /// Returns a reporter without text.
+    pub fn silent(plan: &Plan) -> Self {
+        Self { has_script: false, ..Self::new(plan, Box::new(io::sink())) }
     }
 
     /// Checks that all documents of the plan can be written, and starts the thread that the plan
@@ -254,9 +262,8 @@ impl Reporter {
             let _ = self.keep_latencies(size, recorder, sampled.intervals, Extent::Partial);
         }
         let is_something = recorder.statistics().count() > 0;
-        self.cut_short(failure, "", |reporter| {
-            if is_something { reporter.row_of_latencies(size, recorder) } else { Ok(()) }
-        });
+        let row = |reporter: &mut Self| reporter.row_of_latencies(size, recorder);
+        self.cut_short(failure, "", is_something.then_some(row));
     }
 
     /// Prints `row` and what follows a table that `failure` has cut short. Under a legacy name all
@@ -265,15 +272,18 @@ impl Reporter {
         &mut self,
         failure: &Failure,
         remark: &str,
-        row: impl FnOnce(&mut Self) -> io::Result<()>,
+        row: Option<impl FnOnce(&mut Self) -> io::Result<()>>,
     ) {
         let out = self.out.clone();
-        if self.program == self.layout.tool.legacy_name && !self.outputs.take_stdout() {
+        if self.has_script {
             let _ = text::end(&mut self.out, self.layout);
             self.out = SharedOutput::new(Box::new(BestEffort(Stream::to(io::stderr()))));
-            let _ = text::titles(&mut self.out, self.layout);
+            if row.is_some() {
+                let _ = text::titles(&mut self.out, self.layout);
+            }
         }
-        let _ = row(self)
+        let _ = row
+            .map_or(Ok(()), |row| row(self))
             .and_then(|()| text::cut_short(&mut self.out, self.layout, failure, remark))
             .and_then(|()| self.extra());
         self.out = out;
@@ -364,9 +374,8 @@ impl Reporter {
         } else {
             ""
         };
-        self.cut_short(failure, remark, |reporter| {
-            if is_something { reporter.row_of_bandwidth(measured) } else { Ok(()) }
-        });
+        let row = |reporter: &mut Self| reporter.row_of_bandwidth(measured);
+        self.cut_short(failure, remark, is_something.then_some(row));
     }
 
     fn keep_bandwidth(

@@ -213,7 +213,8 @@ pub struct Population {
     /// Robust standard deviation.
     pub sigma: f64,
     /// Limit of a pair from the population; null with fewer than 8 pairs, or if the population is
-    /// biased or mixed: its pairs differ too much to say which of them are good.
+    /// biased or mixed: its pairs differ too much to say which of them are good, or the limit would
+    /// be more than 10 times a good pair.
     pub limit: Option<f64>,
     /// Whether the pairs without a figure are unevenly spread over the figures, so that these say
     /// nothing about the class.

@@ -1,7 +1,5 @@
 //! `--all-nics` and `--all-gpus`: the NICs of this machine one after the other, each by itself.
 
-use std::io;
-
 use super::{alone, place};
 use facts::device::DeviceName;
 use facts::error::{Failure, Kind};
@@ -71,7 +69,7 @@ impl Run {
         if !self.is_judged {
             plan.outputs.expectations.clear();
         }
-        let mut reporter = Reporter::new(&plan, Box::new(io::sink()));
+        let mut reporter = Reporter::silent(&plan);
         let result = backend::check(self.nic)
             .and_then(|()| place(&plan))
             .and_then(|plan| alone::measure(&plan, &mut reporter));

@@ -115,7 +115,10 @@ fn judged_within(survey: &Survey) -> String {
         let is_expected = own().any(|population| population.expected.is_some());
         let name = figures_name(test);
         match kinds.iter_mut().find(|(known, ..)| *known == name) {
-            Some((_, known, _)) => *known = known.zip(ratio).map(|(one, other)| one.max(other)),
+            Some((_, known, are_expected)) => {
+                *known = known.zip(ratio).map(|(one, other)| one.max(other));
+                *are_expected &= is_expected;
+            }
             None => kinds.push((name, ratio, is_expected)),
         }
     }
@@ -257,15 +260,15 @@ fn causes(survey: &Survey, certainty: Certainty, most: usize) -> String {
     let causes = survey.verdict.causes.iter().filter(|cause| cause.certainty == certainty);
     let causes: Vec<&Cause> = causes.collect();
     let name = |cause: &&Cause| (words::name(&survey.roster, &cause.unit), shown_by(survey, cause));
-    let mut parts: Vec<(String, String)> = match links_of_group(&causes) {
-        Some(links) => vec![(links, shown_by(survey, causes[0]))],
-        None => causes.iter().map(name).collect(),
-    };
+    let mut parts: Vec<(String, String)> = causes.iter().map(name).collect();
     let state = if certainty == Certainty::Suspect { " suspect" } else { "" };
     let Some((_, first)) = parts.first().cloned() else {
         return String::new();
     };
     let are_alike = parts.iter().all(|(_, shown)| *shown == first);
+    if let Some(links) = links_of_group(&causes).filter(|_| are_alike) {
+        parts = vec![(links, first.clone())];
+    }
     let mut figures = format!(" ({first})");
     if !are_alike {
         figures.clear();
