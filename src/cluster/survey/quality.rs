@@ -69,8 +69,8 @@ impl Domain {
         1.0 + (found - 1.0) * limit.waiting.exp()
     }
 
-    /// Returns some of the parts that pairs of a class belong to, in each role and in both, in lists
-    /// of parts that may be slow at the same time. `parts` returns the parts of a pair.
+    /// Returns some of the parts that pairs of a class belong to, in each role and in both, in
+    /// lists of parts that may be slow at the same time. `parts` returns the parts of a pair.
     fn plants<const N: usize>(
         &self,
         class: Class,
