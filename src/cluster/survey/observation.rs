@@ -4,7 +4,7 @@
 use super::answer::{Answer, Figures, Pair, PairResult, Stage};
 use super::busy::most_waited_percent;
 use super::findings::Statistic;
-use super::population::LEAST_BANDWIDTH;
+use super::population::SMALLEST_BANDWIDTH;
 use super::robust::{spread, upper_spread};
 use crate::blame::limits::LEAST_FIGURES;
 use crate::location::Class;
@@ -137,7 +137,7 @@ impl Observation {
 
 /// Returns the logarithm of the cost of a figure.
 pub fn log_cost(value: f64, is_bandwidth: bool) -> f64 {
-    let least = if is_bandwidth { LEAST_BANDWIDTH } else { 1.0 };
+    let least = if is_bandwidth { SMALLEST_BANDWIDTH } else { 1.0 };
     let log = value.max(least).ln();
     if is_bandwidth { -log } else { log }
 }

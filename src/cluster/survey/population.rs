@@ -18,11 +18,11 @@ const LEAST_SHARE: f64 = 1e-12;
 
 /// Smallest bandwidth that counts as such, in bytes per second, so that costs and their ratios are
 /// finite.
-pub const LEAST_BANDWIDTH: f64 = 1e-3;
+pub const SMALLEST_BANDWIDTH: f64 = 1e-3;
 
 /// Returns the cost of a figure.
 pub fn cost(value: f64, is_bandwidth: bool) -> f64 {
-    if is_bandwidth { 1.0 / value.max(LEAST_BANDWIDTH) } else { value }
+    if is_bandwidth { 1.0 / value.max(SMALLEST_BANDWIDTH) } else { value }
 }
 
 /// Figures, exactly or in bins of equal ratio.

@@ -379,8 +379,11 @@ mod tests {
             let mut cluster = Cluster::new([0, 0, 9, 1], &["write-bw"], seed);
             cluster.noise = 3.0;
             let findings = survey_of_some(&mut cluster, "random:4", seed);
-            let ratio = findings.populations[0].sensitivity;
-            assert!(ratio.is_none_or(|ratio| ratio <= 10.0), "{ratio:?}");
+            let population = &findings.populations[0];
+            let limit = population.limit.map(|limit| population.percentiles[3] / limit);
+            for ratio in [population.sensitivity, limit].into_iter().flatten() {
+                assert!(ratio <= 10.0, "{ratio}");
+            }
             assert!(states(&cluster.roster, &findings).iter().all(|state| *state != State::Good));
         }
     }

@@ -94,7 +94,7 @@ fn drive<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failu
     let mut sizes = Sizes::begin(run, SIDE, reporter, results, counters)?;
     let context = Context {
         side: SIDE,
-        barriers: &Alone,
+        barriers: &NoPeer,
         run,
         peer_is_cxidiag: true,
         supervisor: &watchdog,
@@ -131,9 +131,9 @@ fn drive<B: Bandwidth>(plan: &Plan, reporter: &mut Reporter) -> Result<(), Failu
 }
 
 /// The place of the peer in a run without one: its barriers and its result.
-struct Alone;
+struct NoPeer;
 
-impl Barriers for Alone {
+impl Barriers for NoPeer {
     fn barrier_while(&self, _: &str, _: Duration, look: &mut Look<'_>) -> Result<(), Failure> {
         interrupt::check()?;
         look()

@@ -117,8 +117,7 @@ impl Invitation {
 ///
 /// # Errors
 ///
-/// A server that cannot be reached, refuses this client or does not know the word, and an
-/// interruption.
+/// The server cannot be reached, refuses this client or does not know `word`; an interruption.
 pub(super) fn greet(
     plan: &Plan,
     mut search: Search<'_>,

@@ -150,7 +150,8 @@ pub struct Taken {
     pub results: u64,
     /// Results of NICs and tests that this survey does not have.
     pub foreign: u64,
-    /// Incomplete lines, which a program leaves that was killed while it wrote.
+    /// Lines that cannot be read, as a program leaves if it is killed while it writes, or whose
+    /// figures no NIC can have.
     pub damaged: u64,
 }
 
@@ -158,10 +159,10 @@ impl fmt::Display for Taken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} earlier results", self.results)?;
         if self.foreign > 0 {
-            write!(f, "; {} are of other NICs or tests", self.foreign)?;
+            write!(f, "; {} of other NICs or tests left out", self.foreign)?;
         }
         if self.damaged > 0 {
-            write!(f, "; lines that cannot be read: {}", self.damaged)?;
+            write!(f, "; {} unreadable lines left out", self.damaged)?;
         }
         Ok(())
     }
@@ -405,7 +406,7 @@ mod tests {
         assert_eq!(read(&text, &smaller, &tests()), (vec![], taken));
         assert_eq!(
             taken.to_string(),
-            "0 earlier results; 2 are of other NICs or tests; lines that cannot be read: 3"
+            "0 earlier results; 2 of other NICs or tests left out; 3 unreadable lines left out"
         );
     }
 
