@@ -119,20 +119,34 @@ fn scripts_find_one_row_for_each_size_on_a_busy_machine() {
     });
 }
 
+/// Interrupts a run of a legacy tool while it measures. Returns its output.
+fn interrupted(name: &str, options: &str) -> Output {
+    let ((_directory, path), fabric) = (link(name), Fabric::new());
+    let mut command = fabric.command_of(&path, &format!("{options} -D 600 -s 8"));
+    command.env("CXIDIAG_NICS", "2");
+    let mut run = Side::start(command, Some("measuring"));
+    run.wait_for_pause();
+    run.go_on();
+    run.signal("INT");
+    run.finish()
+}
+
 /// A legacy tool prints no row of a size that it has not measured to the end.
 #[test]
 fn runs_that_end_early_have_no_row() {
     for name in ["cxi_write_lat --loopback", "cxi_write_bw --loopback", "cxi_gpu_loopback_bw"] {
         let (name, options) = name.split_once(' ').unwrap_or((name, ""));
-        let ((_directory, path), fabric) = (link(name), Fabric::new());
-        let command = fabric.command_of(&path, &format!("{options} -d soft0 -D 600 -s 8"));
-        let mut run = Side::start(command, Some("measuring"));
-        run.wait_for_pause();
-        run.go_on();
-        run.signal("INT");
-        let output = run.finish();
+        let output = interrupted(name, &format!("{options} -d soft0"));
         let errors = assert_status(&output, 130);
         assert!(errors.contains("\nInterrupted: results are partial\n"), "{errors}");
         assert_eq!(rows_of_legacy_text(&stdout(&output)), [[""; 0]; 0]);
     }
+}
+
+/// The table of all NICs says how each ended; a NIC has no text of its own.
+#[test]
+fn nics_of_a_table_that_ends_early_have_no_text() {
+    let output = interrupted("cxi_gpu_loopback_bw", "--all-nics");
+    let errors = assert_status(&output, 130);
+    assert_eq!(errors, "cxi_gpu_loopback_bw: interrupted by SIGINT\n");
 }
