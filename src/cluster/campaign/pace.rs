@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::lengths::{SHORTEST_SLOT, longest, most_beyond, sufficient};
-use super::pairs::{MeasuredRounds, reads_all_counters};
+use super::pairs::MeasuredRounds;
 use crate::survey::answer::{Answer, PairResult};
+use crate::survey::busy::is_busy;
 use crate::survey::ids::TestId;
 use crate::survey::rounds::Round;
 use crate::survey::untested::Untested;
@@ -15,8 +16,12 @@ use crate::survey::untested::Untested;
 const MOST_SLOTS: usize = 100;
 const LONGEST_BLOCK: Duration = Duration::from_secs(2);
 
-/// If more than this part of the pairs of a block have a late process, slots get the longest time.
+/// If more than one of this many pairs of a block has a late process, slots get the longest time.
 const LATE_PART: usize = 10;
+
+/// The same for processes that waited for their CPUs: in longer slots they measure more often, and
+/// sometimes without a wait.
+const BUSY_PART: usize = 3;
 
 /// Number of slots of the first block of a test, which shows how much time the processes need.
 const FIRST_SLOTS: usize = 2;
@@ -43,21 +48,17 @@ pub fn estimate(answered: u64, planned: u64, elapsed: Duration) -> Option<String
     ))
 }
 
-/// What takes the same time beside the measurement of a pair: a test, and whether all counters are
-/// read.
-type Work = (TestId, bool);
-
 /// The lengths of slots.
 #[derive(Debug)]
 pub struct Pace {
     /// Time for measuring one pair.
     pair: Duration,
     /// Time that the processes need for a pair, without the measurement.
-    beyond: BTreeMap<Work, Duration>,
+    beyond: BTreeMap<TestId, Duration>,
     /// The shortest slot of each slow test.
     shortest: BTreeMap<TestId, Duration>,
-    /// What was done last.
-    last: Option<Work>,
+    /// The test that was measured last.
+    last: Option<TestId>,
 }
 
 impl Pace {
@@ -68,12 +69,14 @@ impl Pace {
 
     /// Adapts the slots of a test to the results of a block. The results of earlier blocks lose
     /// weight slowly, because not every block has all NICs.
-    pub fn add(&mut self, block: &MeasuredRounds) {
-        if let (Some(beyond), Some(first)) = (block.beyond, block.pairs.first()) {
-            let is_late = |pair: &&PairResult| pair.answer == Answer::Untested(Untested::Late);
-            let late = block.pairs.iter().filter(is_late).count();
-            let work = (block.test, reads_all_counters(first.stage));
-            self.note(work, beyond, late, block.pairs.len());
+    pub fn add(&mut self, block: &MeasuredRounds, is_bandwidth: bool) {
+        let count =
+            |is: &dyn Fn(&PairResult) -> bool| block.pairs.iter().filter(|pair| is(pair)).count();
+        let late = count(&|pair| pair.answer == Answer::Untested(Untested::Late));
+        let busy = count(&|pair| is_busy(pair, is_bandwidth));
+        let pairs = block.pairs.len();
+        if let Some(beyond) = block.beyond {
+            self.note(block.test, beyond, late * LATE_PART > pairs || busy * BUSY_PART > pairs);
         }
     }
 
@@ -83,31 +86,31 @@ impl Pace {
     }
 
     /// Notes that the processes needed the time `beyond` for a pair, without the time in which it
-    /// is measured, and that `late` of `pairs` pairs had a late process.
-    fn note(&mut self, work: Work, beyond: Duration, late: usize, pairs: usize) {
+    /// is measured, and whether they need the longest slots.
+    fn note(&mut self, test: TestId, beyond: Duration, needs_longest: bool) {
         let most = most_beyond(self.pair);
-        let needed = if late * LATE_PART > pairs { most } else { beyond.min(most) };
-        let known = self.beyond.entry(work).or_default();
-        *known = needed.max(*known * 3 / 4);
+        let needed = if needs_longest { most } else { beyond.min(most) };
+        let known = self.beyond.entry(test).or_default();
+        *known = needed.max(*known / 2);
     }
 
     /// Returns the number of slots of a block of the test that was measured last, if `left` is left
     /// of the time.
     pub fn most(&self, left: Option<Duration>) -> usize {
-        self.last.map_or(FIRST_SLOTS, |work| self.most_of(work, self.slot(work, true), left))
+        self.last.map_or(FIRST_SLOTS, |test| self.most_of(test, self.slot(test, true), left))
     }
 
     /// Returns the length of a slot: short, or for pairs that were late or failed before.
-    fn slot(&self, work: Work, is_short: bool) -> Duration {
-        let known = self.beyond.get(&work).filter(|_| is_short);
+    fn slot(&self, test: TestId, is_short: bool) -> Duration {
+        let known = self.beyond.get(&test).filter(|_| is_short);
         let slot =
             known.map_or_else(|| longest(self.pair), |beyond| sufficient(self.pair, *beyond));
-        slot.max(*self.shortest.get(&work.0).unwrap_or(&SHORTEST_SLOT))
+        slot.max(*self.shortest.get(&test).unwrap_or(&SHORTEST_SLOT))
     }
 
     /// Returns the largest number of slots of this length.
-    fn most_of(&self, work: Work, slot: Duration, left: Option<Duration>) -> usize {
-        let most = if self.beyond.contains_key(&work) { MOST_SLOTS } else { FIRST_SLOTS };
+    fn most_of(&self, test: TestId, slot: Duration, left: Option<Duration>) -> usize {
+        let most = if self.beyond.contains_key(&test) { MOST_SLOTS } else { FIRST_SLOTS };
         slots(slot, left).min(most)
     }
 
@@ -121,10 +124,9 @@ impl Pace {
     ) -> (usize, Duration) {
         let test = rounds[0].test;
         let same = rounds.iter().take_while(|round| round.test == test).count();
-        let work = (test, reads_all_counters(rounds[0].stage));
-        let slot = self.slot(work, is_short);
-        self.last = Some(work);
-        (same.min(self.most_of(work, slot, left)), slot)
+        let slot = self.slot(test, is_short);
+        self.last = Some(test);
+        (same.min(self.most_of(test, slot, left)), slot)
     }
 }
 
@@ -137,15 +139,37 @@ fn slots(slot: Duration, left: Option<Duration>) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::survey::answer::Stage;
+    use std::collections::BTreeSet;
 
-    const SWEEP: Work = (TestId(0), false);
+    use super::super::LostMembers;
+    use super::*;
+    use crate::survey::answer::{Figures, Pair, Stage};
+    use crate::survey::ids::NicId;
+
+    const TEST: TestId = TestId(0);
 
     fn rounds(tests: &[u16]) -> Vec<Round> {
         let round =
             |test: &u16| Round { test: TestId(*test), stage: Stage::Sweep, pairs: Vec::new() };
         tests.iter().map(round).collect()
+    }
+
+    fn pair(is_late: bool, waited_percent: u8) -> PairResult {
+        let figures = Figures::Bandwidth { bytes_per_second: 1e9, operations_per_second: 1e6 };
+        PairResult {
+            test: TEST,
+            pair: Pair { initiator: NicId(0), target: NicId(1) },
+            stage: Stage::Sweep,
+            round: 0,
+            active: 1,
+            answer: if is_late {
+                Answer::Untested(Untested::Late)
+            } else {
+                Answer::Measured(figures)
+            },
+            waited_percent,
+            counters: Vec::new(),
+        }
     }
 
     fn milliseconds(time: u64) -> Duration {
@@ -158,17 +182,14 @@ mod tests {
         assert_eq!(pace.most(None), 2);
         let one_rounds = rounds(&[0; 20]);
         assert_eq!(pace.block(&one_rounds, true, None), (2, milliseconds(400)));
-        pace.note(SWEEP, milliseconds(15), 0, 2);
+        pace.note(TEST, milliseconds(15), false);
         assert_eq!(pace.block(&one_rounds, true, None), (16, milliseconds(120)));
         assert_eq!(pace.most(None), 16);
-        pace.note(SWEEP, milliseconds(60), 1, 16);
+        pace.note(TEST, milliseconds(60), false);
         assert_eq!(pace.block(&one_rounds, true, None), (8, milliseconds(240)));
         // The rounds that are taken from the sweep are one block.
         assert_eq!(pace.most(None), 8);
-        // Another test needs another time, and so does reading all counters.
-        let mut retests = rounds(&[0; 20]);
-        retests.iter_mut().for_each(|round| round.stage = Stage::Retest(1));
-        assert_eq!(pace.block(&retests, true, None), (2, milliseconds(400)));
+        // Another test needs another time.
         assert_eq!(pace.block(&rounds(&[0, 0, 1]), true, None).0, 2);
         assert_eq!(pace.block(&rounds(&[1, 1, 1]), true, None), (2, milliseconds(400)));
     }
@@ -185,29 +206,49 @@ mod tests {
     #[test]
     fn slots_get_longer_at_once_and_shorter_slowly() {
         let mut pace = Pace::new(milliseconds(60));
-        pace.note(SWEEP, milliseconds(0), 2, 20);
-        assert_eq!(pace.slot(SWEEP, true), milliseconds(120));
-        pace.note(SWEEP, milliseconds(0), 3, 20);
-        assert_eq!(pace.slot(SWEEP, true), milliseconds(400));
-        pace.note(SWEEP, milliseconds(0), 0, 20);
-        assert_eq!(pace.slot(SWEEP, true), milliseconds(360));
+        let mut block = |late: usize, busy: usize, is_bandwidth| {
+            let pairs = (0..20).map(|number| {
+                let is_late = number < late;
+                let waited_percent = if number < late + busy { 10 } else { 0 };
+                pair(is_late, waited_percent)
+            });
+            let block = MeasuredRounds {
+                test: TEST,
+                pairs: pairs.collect(),
+                unanswered: BTreeSet::new(),
+                beyond: Some(Duration::ZERO),
+                clock_uncertainty_ns: None,
+                work: Vec::new(),
+                lost: LostMembers::new(),
+                failed: Vec::new(),
+            };
+            pace.add(&block, is_bandwidth);
+            pace.slot(TEST, true)
+        };
+        let [short, longest] = [120, 400].map(milliseconds);
+        assert_eq!(block(2, 0, false), short);
+        assert_eq!(block(3, 0, false), longest);
+        assert_eq!(block(0, 0, false), milliseconds(240));
         for _ in 0..10 {
-            pace.note(SWEEP, milliseconds(0), 0, 20);
+            block(0, 0, false);
         }
-        assert_eq!(pace.slot(SWEEP, true), milliseconds(120));
+        // A tenth of the time without a CPU makes a bandwidth a bound, and not a latency.
+        assert_eq!(block(0, 20, false), short);
+        assert_eq!(block(0, 6, true), short);
+        assert_eq!(block(0, 7, true), longest);
     }
 
     #[test]
     fn pairs_that_were_late_or_failed_have_longest_slots() {
         let mut pace = Pace::new(milliseconds(60));
-        pace.note(SWEEP, Duration::ZERO, 0, 2);
+        pace.note(TEST, Duration::ZERO, false);
         assert_eq!(pace.block(&rounds(&[0; 20]), false, None), (5, milliseconds(400)));
     }
 
     #[test]
     fn ends_block_with_the_time_limit() {
         let mut pace = Pace::new(milliseconds(1));
-        pace.note(SWEEP, Duration::ZERO, 0, 2);
+        pace.note(TEST, Duration::ZERO, false);
         let many = rounds(&[0; 200]);
         for (left, slots) in [(None, 40), (Some(500), 10), (Some(10), 1)] {
             let left = left.map(milliseconds);

@@ -298,9 +298,9 @@ impl QuietSurvey {
             self.busy_slots.add(*rank, *tasks, *busy_tasks, load.as_ref());
         }
         self.uncertainty_ns = self.uncertainty_ns.max(block.clock_uncertainty_ns);
-        self.pace.add(&block);
-        self.adapt(crew, recorder, &mut block)?;
         let is_bandwidth = self.tests()[block.test.index()].of_bandwidth;
+        self.pace.add(&block, is_bandwidth);
+        self.adapt(crew, recorder, &mut block)?;
         if let Some(note) = self.busy.add(&block.pairs, is_bandwidth) {
             crew.note(&note);
         }

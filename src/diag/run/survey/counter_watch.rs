@@ -13,68 +13,73 @@ use node::nic::generation::Generation;
 
 /// The counters that do not grow on a NIC without problems; those with a number at their end, such
 /// as `hni_tx_paused_0`, are summed up.
-const COUNTERS: [(&str, bool); 15] = [
-    (TIMEOUTS, false),
-    (RETRIES, false),
-    ("pct_sct_timeouts", false),
-    ("pct_no_tct_nacks", false),
-    ("pct_no_mst_nacks", false),
-    ("pct_no_trs_nacks", false),
-    ("pct_resource_busy", false),
-    (LINK_ERRORS[2], false),
-    (LINK_ERRORS[0], false),
-    (LINK_ERRORS[1], false),
-    ("hni_tx_paused_", true),
-    ("hni_rx_paused_", true),
-    ("ixe_tc_req_ecn_pkts_", true),
-    ("ixe_tc_rsp_ecn_pkts_", true),
-    ("oxe_stall_fgfc_blk_", true),
+const COUNTERS: [&str; 15] = [
+    TIMEOUTS,
+    RETRIES,
+    "pct_sct_timeouts",
+    "pct_no_tct_nacks",
+    "pct_no_mst_nacks",
+    "pct_no_trs_nacks",
+    "pct_resource_busy",
+    LINK_ERRORS[2],
+    LINK_ERRORS[0],
+    LINK_ERRORS[1],
+    "hni_tx_paused_",
+    "hni_rx_paused_",
+    "ixe_tc_req_ecn_pkts_",
+    "ixe_tc_rsp_ecn_pkts_",
+    "oxe_stall_fgfc_blk_",
 ];
 
 /// The counters before a pair.
 pub struct Watch {
     device: DeviceName,
-    before: Before,
-}
-
-/// What was read before a pair.
-enum Before {
-    /// The counters of lost and damaged packets: the sweep has many pairs, and limits for these
-    /// alone.
-    Errors(Vec<Option<u64>>),
-    /// All that may explain a suspect.
-    All(Readings),
+    /// The name of each counter, and the name under which it is reported.
+    names: Vec<(String, &'static str)>,
+    before: Vec<Option<u64>>,
 }
 
 impl Watch {
     /// Reads the counters of `device`: all that may explain an answer, or the counters of lost and
-    /// damaged packets. `None` if it has none.
-    pub fn begin(device: DeviceName, reads_all: bool) -> Option<Self> {
-        let before = if reads_all {
-            Before::All(read(device, is_wanted)?.1)
+    /// damaged packets. The sweep has many pairs, and limits for these alone.
+    pub fn begin(device: DeviceName, reads_all: bool) -> Self {
+        let names: Vec<(String, &'static str)> = if reads_all {
+            COUNTERS.into_iter().flat_map(names).collect()
         } else {
-            Before::Errors(errors(device))
+            ERROR_COUNTERS.map(|name| (name.to_owned(), name)).into()
         };
-        Some(Self { device, before })
+        let before = values(device, &names);
+        Self { device, names, before }
     }
 
-    /// Returns the counters that have changed since, with their changes.
+    /// Returns the counters that have grown since, with their changes.
     pub fn end(self) -> Vec<(&'static str, u64)> {
-        match self.before {
-            Before::Errors(before) => {
-                let readings = before.into_iter().zip(errors(self.device));
-                let changes = ERROR_COUNTERS.into_iter().zip(readings);
-                let changes = changes.filter_map(|(name, (before, after))| {
-                    Some((name, after?.saturating_sub(before?)))
-                });
-                changes.filter(|(_, change)| *change > 0).collect()
-            }
-            Before::All(before) => {
-                let after = read(self.device, is_wanted);
-                after.map_or(Vec::new(), |(_, after)| changes(&before, &after))
+        let after = values(self.device, &self.names);
+        let mut changes: Vec<(&'static str, u64)> = Vec::new();
+        for ((_, reported), (before, after)) in self.names.iter().zip(self.before.iter().zip(after))
+        {
+            let change =
+                after.zip(*before).map_or(0, |(after, before)| after.saturating_sub(before));
+            match changes.last_mut() {
+                Some((name, sum)) if name == reported => *sum = sum.saturating_add(change),
+                _ => changes.push((reported, change)),
             }
         }
+        changes.retain(|(_, change)| *change > 0);
+        changes
     }
+}
+
+/// Returns the counters with this name, or with a number after it, and the name of them all.
+fn names(name: &'static str) -> impl Iterator<Item = (String, &'static str)> {
+    let row = Preset::Quick.rows().filter(move |row| row.name == name);
+    row.flat_map(Row::names).map(|full| (full, name.trim_end_matches('_')))
+}
+
+/// Reads these counters; `None` for a counter that the device does not have.
+fn values(device: DeviceName, names: &[(String, &'static str)]) -> Vec<Option<u64>> {
+    let names: Vec<&str> = names.iter().map(|(name, _)| name.as_str()).collect();
+    backend::counters(device, &names, &Machine::this())
 }
 
 /// The counters before a slot under load.
@@ -86,27 +91,17 @@ pub struct LoadWatch {
 impl LoadWatch {
     /// Reads the counters of `device`. A NIC without counters has no changes.
     pub fn begin(device: DeviceName) -> Self {
-        Self { device, before: read(device, is_wanted_under_load) }
+        Self { device, before: read(device) }
     }
 
     /// Returns the changes since, without those that are zero.
     pub fn end(self) -> Vec<(Watched, u64)> {
-        let after = read(self.device, is_wanted_under_load);
+        let after = read(self.device);
         let readings = self.before.zip(after);
         readings.map_or(Vec::new(), |((nic, before), (_, after))| {
             changes_under_load(nic, &before, &after)
         })
     }
-}
-
-/// Returns the counters that have changed, with their changes.
-fn changes(before: &Readings, after: &Readings) -> Vec<(&'static str, u64)> {
-    let changes = Changes::between(NicFacts::default(), before, after);
-    let change = |(name, is_numbered): (&'static str, bool)| {
-        let count = growth(&changes, name, is_numbered)?;
-        Some((name.trim_end_matches('_'), count))
-    };
-    COUNTERS.into_iter().filter_map(change).collect()
 }
 
 /// Returns what the counters that are watched under load say: several of them may count together.
@@ -134,27 +129,17 @@ fn growth(changes: &Changes, name: &str, is_numbered: bool) -> Option<u64> {
     count.filter(|count| *count > 0)
 }
 
-fn is_wanted(counter: &str) -> bool {
-    COUNTERS.iter().any(|(name, is_numbered): &(&str, bool)| is_named(counter, name, *is_numbered))
-}
-
 fn is_wanted_under_load(counter: &str) -> bool {
-    let is = |(name, _): &(&str, Watched)| is_named(counter, name, name.ends_with('_'));
-    UNDER_LOAD.iter().any(is)
+    UNDER_LOAD.iter().any(|(name, _): &(&str, Watched)| {
+        let number = counter.strip_prefix(name);
+        number.is_some_and(|number| number.is_empty() || name.ends_with('_'))
+    })
 }
 
-fn is_named(counter: &str, name: &str, is_numbered: bool) -> bool {
-    let number = counter.strip_prefix(name);
-    number.is_some_and(|number| is_numbered || number.is_empty())
-}
-
-fn errors(device: DeviceName) -> Vec<Option<u64>> {
-    backend::counters(device, &ERROR_COUNTERS, &Machine::this())
-}
-
-/// Reads the `wanted` counters, and the generation of the NIC, on which the length of a cycle
-/// depends.
-fn read(device: DeviceName, wanted: fn(&str) -> bool) -> Option<(NicFacts, Readings)> {
+/// Reads the counters that are watched under load, and the generation of the NIC, on which the
+/// length of a cycle depends.
+fn read(device: DeviceName) -> Option<(NicFacts, Readings)> {
+    let wanted = is_wanted_under_load;
     let files = backend::files_of_counters(device, &Machine::this(), wanted).ok()?;
     let wanted = Preset::Quick.rows().flat_map(Row::names).filter(|name| wanted(name));
     let nic = NicFacts { generation: Generation::of(&files), ..NicFacts::default() };
@@ -171,9 +156,8 @@ mod tests {
 
     #[test]
     fn reads_only_counters_that_may_explain_an_answer() {
-        assert!(is_wanted(RETRIES) && is_wanted("hni_tx_paused_0"));
-        let others = ["hni_sts_tx_ok_octets", "pct_spt_timeouts_0", "hni_tx_paus"];
-        assert!(!others.into_iter().any(is_wanted));
+        let others = ["hni_sts_tx_ok_octets", "ixe_tc_req_no_ecn_pkts", "hni_tx_paus"];
+        assert!(!others.into_iter().any(is_wanted_under_load));
         assert!(is_wanted_under_load("ixe_tc_req_no_ecn_pkts_3"));
         assert!(!is_wanted_under_load("ixe_tc_rsp_ecn_pkts_3"));
     }
@@ -198,10 +182,12 @@ mod tests {
 
     #[test]
     fn counters_are_those_of_the_preset() {
-        let under_load = UNDER_LOAD.map(|(name, _)| (name, name.ends_with('_')));
-        for (name, is_numbered) in COUNTERS.into_iter().chain(under_load) {
+        let under_load = UNDER_LOAD.map(|(name, _)| name);
+        for name in COUNTERS.into_iter().chain(under_load) {
             let row = Preset::Quick.rows().find(|row| row.name == name);
-            assert_eq!(row.unwrap().count.is_some(), is_numbered, "{name}");
+            assert_eq!(row.unwrap().count.is_some(), name.ends_with('_'), "{name}");
         }
+        let paused: Vec<(String, &str)> = names("hni_tx_paused_").collect();
+        assert_eq!(paused[7], ("hni_tx_paused_7".to_owned(), "hni_tx_paused"));
     }
 }

@@ -199,7 +199,7 @@ impl Nic {
         self.step.begin("reading its counters");
         let begin = || Watch::begin(self.nic.device(), reads_all_counters);
         let is_initiator = side == Side::Client;
-        let watch = is_initiator.then(|| attempt.beyond(Duration::ZERO, begin)).flatten();
+        let watch = is_initiator.then(|| attempt.beyond(Duration::ZERO, begin));
         let pair = PairTask { side, test, peer, is_alone: peer == task.nic };
         let (answer, is_released) = match attempt.check() {
             Ok(()) => self.perform(block, &pair, &attempt),
