@@ -196,7 +196,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::nic::health::testing::MadeUp;
+    use crate::nic::testing::MadeUp;
 
     #[test]
     fn distinguishes_missing_and_empty_files_from_values() {

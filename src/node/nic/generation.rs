@@ -103,7 +103,7 @@ fn is_only_on_cassini_2(name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::nic::counter_table::Row;
-    use crate::nic::health::testing::MadeUp;
+    use crate::nic::testing::MadeUp;
 
     #[test]
     fn finds_generation_by_version_device_or_layout() {

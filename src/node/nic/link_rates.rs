@@ -112,7 +112,7 @@ impl LinkRates {
 mod tests {
     use std::time::Duration;
 
-    use super::super::health::testing::MadeUp;
+    use super::super::testing::MadeUp;
     use super::*;
 
     /// Returns the rates of counters that grow by these counts in 4 s.

@@ -41,3 +41,5 @@ pub mod outliers;
 pub mod pcie_path;
 pub mod pcie_speed;
 pub mod sensors;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;

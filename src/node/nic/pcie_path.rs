@@ -106,7 +106,7 @@ fn is_address(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::health::testing::MadeUp;
+    use super::super::testing::MadeUp;
     use super::*;
 
     const ENDPOINT: &str = "pci0000:40/0000:40:01.1/0000:41:00.0/0000:42:04.0/0000:43:00.0";

@@ -243,7 +243,7 @@ impl Sensors {
 
 #[cfg(test)]
 mod tests {
-    use super::super::health::testing::MadeUp;
+    use super::super::testing::MadeUp;
     use super::*;
 
     /// Sensors of all boards, with the same label of temperature and power in one of them.

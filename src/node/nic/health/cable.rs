@@ -98,7 +98,7 @@ fn neighbour(shown: &str, own: &str) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::MadeUp;
+    use crate::nic::testing::MadeUp;
     use super::*;
     use facts::severity::Severity::{Bad, Good, NotAvailable, Shown, Suspect};
 

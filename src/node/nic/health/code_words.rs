@@ -269,7 +269,7 @@ fn replays(before: &CodeWords, after: &CodeWords) -> Finding {
 mod tests {
     use std::time::Duration;
 
-    use super::super::testing::MadeUp;
+    use crate::nic::testing::MadeUp;
     use super::*;
     use facts::severity::Severity::{Bad, Good, NotAvailable, Suspect};
 

@@ -55,7 +55,7 @@ pub fn left_out(why: &str) -> Finding {
 mod tests {
     use std::time::Duration;
 
-    use super::super::testing::MadeUp;
+    use crate::nic::testing::MadeUp;
     use super::*;
 
     /// Returns what is found if a NIC sends and receives this many bytes in 10 ms.

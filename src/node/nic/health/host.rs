@@ -120,7 +120,8 @@ fn huge_pages(machine: &Machine) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{MadeUp, assert_verdicts};
+    use super::super::testing::assert_verdicts;
+    use crate::nic::testing::MadeUp;
     use super::*;
     use crate::machine::testing::MadeUp as MadeUpHost;
     use facts::severity::Severity::{Good, NotAvailable, Shown, Suspect};

@@ -150,7 +150,8 @@ pub fn versions(files: &Files, generation: Option<Generation>, is_software: bool
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{MadeUp, assert_verdicts};
+    use super::super::testing::assert_verdicts;
+    use crate::nic::testing::MadeUp;
     use super::*;
     use facts::severity::Severity::{Bad, Good, NotAvailable, Shown, Suspect};
 

@@ -98,7 +98,7 @@ fn text(in_use: [u64; 5]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::nic::health::testing::MadeUp;
+    use crate::nic::testing::MadeUp;
 
     /// Returns the use of tables this long after `start`, with this number of packets.
     fn in_use(start: Instant, seconds: u64, in_use: [u64; 5], packets: u64) -> ResourceUse {

@@ -365,7 +365,8 @@ pub fn mtu(files: &Files) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{MadeUp, assert_verdicts};
+    use super::super::testing::assert_verdicts;
+    use crate::nic::testing::MadeUp;
     use super::*;
     use facts::severity::Severity::{Bad, Good, NotAvailable, Shown, Suspect};
 

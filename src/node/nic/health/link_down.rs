@@ -50,7 +50,7 @@ pub fn cause(files: &Files) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::super::link::state;
-    use super::super::testing::MadeUp;
+    use crate::nic::testing::MadeUp;
     use facts::severity::Severity::Bad;
 
     #[test]

@@ -69,7 +69,7 @@ fn flags_of_ethtool(files: &Files) -> Vec<(&'static str, bool)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::MadeUp;
+    use crate::nic::testing::MadeUp;
     use super::*;
     use facts::severity::Severity::{NotAvailable, Shown};
 

@@ -47,7 +47,7 @@ pub fn supplies(files: &Files) -> Vec<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::MadeUp;
+    use crate::nic::testing::MadeUp;
     use super::*;
 
     #[test]

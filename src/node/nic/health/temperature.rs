@@ -92,7 +92,7 @@ fn hottest(files: &Files, inputs: &[(String, String)], kind: &Kind) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::MadeUp;
+    use crate::nic::testing::MadeUp;
     use super::*;
     use facts::severity::Severity::{Bad, Good, NotAvailable, Suspect};
 
