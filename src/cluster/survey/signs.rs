@@ -239,6 +239,7 @@ mod tests {
     use super::super::findings::{Certainty, Direction, Evidence, Findings};
     use super::super::rounds::Round;
     use super::super::testing::{Cluster, Effect, Fault, named, settings, survey, survey_with};
+    use super::super::untested::BUSY;
     use super::*;
 
     /// Medians and minima do not show some late operations, however late.
@@ -341,6 +342,9 @@ mod tests {
             };
             let findings = survey_with(&mut cluster, settings(SHAPES[1].1, 1), measure);
             assert_eq!(named(&findings).len(), expected, "{times} {waited_percent}");
+            // No NIC is good if no late operation would be found.
+            let hidden = findings.untested.iter().filter(|part| part.reason == BUSY).count();
+            assert_eq!(hidden, if expected == 0 { 8 } else { 0 }, "{times} {waited_percent}");
         }
     }
 

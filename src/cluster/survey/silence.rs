@@ -111,12 +111,17 @@ impl Judgement {
         if results.expected(key.0).is_some() {
             return None;
         }
+        let observations = || results.observations(key.0).iter().filter(|one| one.class == key.1);
         if let Some(ratio) = self.sensitivity(key) {
             let most = MOST_SENSITIVITY.max(results.ratio(key.0).exp());
-            return (ratio > most).then_some(TOO_COARSE);
+            if ratio > most {
+                return Some(TOO_COARSE);
+            }
+            // Operations that are late now and then hide among those that waited for a CPU.
+            let hidden = observations().filter(|one| !one.has_p90()).count();
+            return (2 * hidden > observations().count()).then_some(BUSY);
         }
-        let class_observations = results.observations(key.0).iter();
-        let judged = class_observations.filter(|one| one.class == key.1 && !one.is_disturbed);
+        let judged = observations().filter(|one| !one.is_disturbed);
         let limit = self.limits.get(&key)?;
         Some(if limit.statistic == Statistic::Bound {
             BUSY
